@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every sennit header needs: visibility, linkage and the version.
+ *
+ * Conventions that hold for every call of the library, so that each header need not repeat them:
+ *
+ *  - A fallible call returns a non-negative result, or a negative errno value such as -ENOMEM.
+ *    Nothing reports through errno: a task may be on another thread by the time it looks.
+ *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
+ *    SN_NO_DEADLINE, which is 0, means "never".
+ *  - "May park" says that the call can put the calling task to sleep and let others run; after a
+ *    park the task may go on on another thread of the runtime. A call that may park returns -EPERM
+ *    when the caller is not a task, and does nothing.
+ *  - "Any thread" says that threads which the runtime does not know may call it too.
+ */
+#ifndef SENNIT_BASE_H
+#define SENNIT_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+#	define SN_BEGIN extern "C" {
+#	define SN_END }
+#else
+#	define SN_BEGIN
+#	define SN_END
+#endif
+
+#define SN_API __attribute__((visibility("default")))
+#define SN_CHECK_RESULT __attribute__((warn_unused_result))
+
+#define SN_VERSION_MAJOR 0
+#define SN_VERSION_MINOR 1
+#define SN_VERSION_PATCH 0
+
+#define SN_NO_DEADLINE ((int64_t)0)
+
+SN_BEGIN
+
+/* The version of the library that is linked, as "major.minor.patch". Any thread; never fails. */
+SN_API const char *sn_version(void);
+
+SN_END
+
+#endif

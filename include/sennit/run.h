@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting the runtime, and what it can tell about itself.
+ *
+ * Environment, read by each sn_run():
+ *   SENNIT_PROCS        number of processors, 1 to 1024; default: the CPUs in the affinity mask,
+ *                       further limited by the cgroup v2 cpu.max quota where there is one
+ *   SENNIT_MAX_THREADS  most OS threads the runtime may start; default 10,000, at least 2
+ */
+#ifndef SENNIT_RUN_H
+#define SENNIT_RUN_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/* What a task runs. Its return value is what sn_join() reports. */
+typedef int sn_fn(void *arg);
+
+/*
+ * Starts the runtime, runs fn(arg) as its first task on the calling thread's behalf, and returns
+ * what it returns, once it has returned.
+ *
+ * Tasks that are alive at that moment are abandoned where they are, as goroutines are when main
+ * returns: they never run again and their stacks are freed, so a program that cares joins them.
+ * A task that at that moment is executing code outside of sennit is stopped at its next sennit
+ * call; sn_run() waits for that. All threads of the runtime have ended when sn_run() returns, and
+ * it may be called again.
+ *
+ * Errors: -EALREADY when a runtime is already running in this process (also when called from a
+ * task); -EINVAL for an environment variable out of range, after a line on stderr that names it;
+ * -ENOMEM, -EMFILE, -ENFILE or -EAGAIN when stacks, descriptors or threads cannot be had. As fn's
+ * own values are returned unchanged, a program whose fn returns negative values cannot tell them
+ * apart from these.
+ * Not from a task. Blocks the calling thread until done.
+ */
+SN_API int sn_run(sn_fn *fn, void *arg);
+
+/* Counters since the start of the running (or, afterwards, of the last) runtime. */
+struct sn_stats {
+	uint64_t tasks_spawned;
+	uint64_t tasks_alive;
+	uint64_t switches;         /* context switches */
+	uint64_t steals;           /* successful steals of a half queue */
+	uint64_t polls;            /* epoll_wait calls */
+	uint64_t threads;          /* OS threads now, the caller of sn_run() included */
+	uint64_t threads_blocking; /* of those, inside sn_blocking() now */
+	uint64_t processors;
+	uint64_t stacks_mapped; /* stacks in use or cached */
+	uint64_t accept_pauses; /* times that accepting paused for want of descriptors or memory */
+};
+
+/*
+ * Fills *stats. Counters are read without stopping anything, so they may be a moment apart from
+ * each other. Any thread. Returns 0, or -ENODEV when no runtime has run yet.
+ */
+SN_API int sn_stats(struct sn_stats *stats);
+
+SN_END
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tasks: spawning, yielding, sleeping, joining.
+ *
+ * A task is a function running on a stack of its own, switched in user space. Tasks are cheap: an
+ * idle one occupies one page of memory, so a million fit. Code in a task is plain blocking code; it
+ * gives up its processor in the sennit calls marked "may park". errno and C++ exception
+ * state belong to the task; other thread-locals belong to the thread, which may change across a
+ * call that may park.
+ */
+#ifndef SENNIT_TASK_H
+#define SENNIT_TASK_H
+
+#include <sennit/base.h>
+#include <sennit/run.h>
+
+SN_BEGIN
+
+typedef struct sn_task sn_task;
+
+/* Zero-initialise, then set what should differ from the default. */
+struct sn_task_attr {
+	const char *name;  /* copied, cut to SN_TASK_NAME_MAX; default: none, shown as "task" */
+	size_t stack_size; /* usable bytes, rounded up to what the runtime has; default 128 KiB, 64
+			      KiB on 32-bit machines; at most 1 GiB, 64 MiB on 32-bit machines */
+	uint32_t flags;    /* none defined yet: 0 */
+};
+
+/* Longest task name, without the terminating zero. */
+#define SN_TASK_NAME_MAX 31
+
+/*
+ * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable at once and
+ * runs when a processor takes it. Any thread while the runtime runs; does not park.
+ * Returns 0; -ENOMEM when there is no memory or address space for its stack, or no room for a
+ * guard page under vm.max_map_count; -ESRCH when no runtime runs.
+ */
+SN_API int sn_go(sn_fn *fn, void *arg);
+
+/*
+ * As sn_go(), with attributes (NULL: the defaults) and, where task is not NULL, a handle in *task.
+ * Whoever gets a handle owns it and must pass it to sn_join() or sn_detach() once. Without one the
+ * task is detached. More errors: -EINVAL for a stack size above the limit or an unknown flag. *task
+ * is written only on success.
+ */
+SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
+
+/*
+ * Waits until the task has ended, stores its return value in *result (unless NULL) and releases the
+ * handle. May park.
+ * Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it already;
+ * -EPERM outside a task. The handle stays valid on error.
+ */
+SN_API int sn_join(sn_task *task, int *result);
+
+/*
+ * Releases the handle without waiting; the task frees itself when it ends. Any thread; does not
+ * park. Returns 0, or -EBUSY when a task is joining it.
+ */
+SN_API int sn_detach(sn_task *task);
+
+/*
+ * Lets other runnable tasks go first. Returns at once when there are none. May park (in the sense
+ * that it may change threads). Returns 0, or -EPERM outside a task.
+ */
+SN_API int sn_yield(void);
+
+/*
+ * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0, or -EPERM
+ * outside a task.
+ */
+SN_API int sn_sleep(int64_t ns);
+
+/* Sleeps until sn_now() has reached the deadline; as sn_sleep() otherwise. May park. */
+SN_API int sn_sleep_until(int64_t deadline);
+
+/* The calling task, or NULL outside of one. The pointer is not a handle to join. Any thread. */
+SN_API sn_task *sn_self(void);
+
+/* The task's number, unique in the process from 1 upwards. Any thread that knows the task alive. */
+SN_API uint64_t sn_task_id(const sn_task *task);
+
+/* The task's name, "task" when it has none; valid while the task lives. Any thread, as above. */
+SN_API const char *sn_task_name(const sn_task *task);
+
+/*
+ * Names the calling task, cut to SN_TASK_NAME_MAX bytes. Returns 0, or -EPERM outside a task. Does
+ * not park.
+ */
+SN_API int sn_task_set_name(const char *name);
+
+SN_END
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TCP over IPv4 and IPv6, in blocking style.
+ *
+ * Addresses are strings: "127.0.0.1:80", "[::1]:80", "name:80", "name:http"; for listening also
+ * ":80" (every address of the machine, both families) and "127.0.0.1:0" (any free port, which
+ * sn_tcp_listener_address() tells).
+ *
+ * Sharing. A connection may be used by several tasks at once; the usual arrangement is one reader
+ * and one writer. At most one task may read, and one write, at a time: a second one gets -EBUSY.
+ * Closing or aborting wakes both with -EBADF, and the descriptor
+ * number is not given back to the system before they have left, so that a reused number can never
+ * confuse them. As with free(), the closer must be the last to use the pointer: no *new* call may
+ * begin after the close.
+ *
+ * Deadlines are points on sn_now()'s clock. One set in the past makes the calls fail at
+ * once, one set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that
+ * fails with -ETIMEDOUT leaves the connection as it was and can be repeated with a later deadline.
+ *
+ * A write to a connection that the peer has closed returns -EPIPE; SIGPIPE is not raised.
+ */
+#ifndef SENNIT_TCP_H
+#define SENNIT_TCP_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+typedef struct sn_tcp sn_tcp;
+typedef struct sn_tcp_listener sn_tcp_listener;
+
+/* Room that an address in text form needs at most, with its terminating zero: "[v6%scope]:port". */
+#define SN_ADDRESS_MAX 80
+
+/*
+ * Listens on an address; the port is reusable at once after a restart (SO_REUSEADDR), the backlog
+ * is the system's largest. The caller owns *listener and closes it with sn_tcp_listener_close().
+ * May park while a name resolves.
+ * Errors: -EINVAL malformed address; -ENOENT name or service unknown; -EAGAIN name service failed
+ * for now; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -EPERM
+ * outside a task.
+ */
+SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
+
+/*
+ * Waits for a connection. The caller owns *conn and closes it. May park.
+ * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail: it pauses,
+ * counts that in sn_stats().accept_pauses, and goes on when there are some again; connections wait
+ * in the backlog. Errors: -EBADF when the listener was closed meanwhile; -ETIMEDOUT past the
+ * deadline; -EBUSY when another task is accepting; -EPERM outside a task.
+ */
+SN_API int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
+
+/* Deadline of accepting calls. Any task; does not park. Returns 0. */
+SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline);
+
+/*
+ * The address that the listener is bound to, in text, into buf; size at least SN_ADDRESS_MAX is
+ * always enough. Returns its length, or -ENOSPC. Any task; does not park.
+ */
+SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size);
+
+/* The descriptor, for getsockopt and the like; stays the listener's. */
+SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
+
+/* Closes; a waiting accept gets -EBADF. From a task or, after sn_run() has returned, never. Returns
+ * 0. */
+SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
+
+/*
+ * Connects, trying each address of the name in turn until one answers or the deadline has passed.
+ * The caller owns *conn. TCP_NODELAY is set, as on accepted connections. May park.
+ * Errors: those of sn_tcp_listen() for the address; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH and
+ * others as from connect(2), of the last address tried; -ETIMEDOUT.
+ */
+SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
+
+/*
+ * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
+ * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET, -ETIMEDOUT past the
+ * read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May park.
+ */
+SN_API ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size);
+
+/*
+ * Writes some of the bytes, at least one, waiting for room. Returns the number written; -EPIPE,
+ * -ECONNRESET, -ETIMEDOUT past the write deadline, -EBADF, -EBUSY, -EPERM. May park.
+ */
+SN_API ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size);
+
+/*
+ * Writes all of the bytes. Returns size, or an error as above, in which case an unknown part was
+ * written; sn_tcp_write() tells how much where that matters. May park.
+ */
+SN_API ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size);
+
+#define SN_SHUT_READ 0
+#define SN_SHUT_WRITE 1
+
+/*
+ * Ends one half: SN_SHUT_WRITE sends a FIN after what was written, the peer reads to the
+ * end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL. Does not park.
+ */
+SN_API int sn_tcp_shutdown(sn_tcp *conn, int half);
+
+/*
+ * Waits until the connection is over in both directions, however that happens, without reading from
+ * it. Returns 0 when both halves were shut in good order, -ECONNRESET (or the error pending on the
+ * socket) when it was reset. Counts as reading: the read deadline and -EBUSY apply. Meant for the
+ * side of a relay that has read to the end and still must notice a reset. May park.
+ */
+SN_API int sn_tcp_wait_closed(sn_tcp *conn);
+
+/* Closes in good order (FIN). Wakes who waits with -EBADF. Returns 0. Does not park. */
+SN_API int sn_tcp_close(sn_tcp *conn);
+
+/* Closes with a reset (RST): what is unsent is thrown away. Otherwise as sn_tcp_close(). */
+SN_API int sn_tcp_abort(sn_tcp *conn);
+
+/*
+ * Wakes who waits on the connection, and makes every later call on it fail, with -ECANCELED; the
+ * connection itself stays open until it is closed or aborted. For ending the tasks that use it from
+ * outside without taking the pointer from under them. Any task; does not park. Returns 0.
+ */
+SN_API int sn_tcp_cancel(sn_tcp *conn);
+
+/* Deadlines of reading and of writing. Any task; do not park. Return 0. */
+SN_API int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline);
+SN_API int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline);
+
+/* This end's and the peer's address in text; as sn_tcp_listener_address(). -ENOTCONN when gone. */
+SN_API int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size);
+SN_API int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size);
+
+/* The descriptor, for setsockopt and the like; stays the connection's, and non-blocking. */
+SN_API int sn_tcp_fd(sn_tcp *conn);
+
+SN_END
+
+#endif
