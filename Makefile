@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+#
+# Shortcuts over the CMake presets and the scripts; nothing is decided here.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export JOBS
+
+PRESETS := release i386 debug asan tsan
+
+.PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) format check-format install clean
+.NOTPARALLEL:
+
+help:
+	@echo 'make run                  build and try the relay, on 127.0.0.1:8080'
+	@echo 'make test                 every test, every preset ($(PRESETS))'
+	@echo 'make test-PRESET          every test of one preset'
+	@echo 'make build                the release preset, in build/release'
+	@echo 'make build-PRESET         another preset, in build/PRESET'
+	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make format, check-format format the C and C++ files, or check that they are'
+	@echo 'make clean                remove build/'
+
+build:
+	@scripts/setup build
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+run: build
+	@scripts/run-demo
+
+test:
+	@scripts/setup test
+	@scripts/test
+
+$(PRESETS:%=build-%): build-%:
+	@scripts/setup test
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+
+$(PRESETS:%=test-%): test-%:
+	@scripts/setup test
+	@scripts/test $*
+
+format:
+	@scripts/format
+
+check-format:
+	@scripts/format --check
+
+# DESTDIR is read by cmake --install from the environment.
+install: build
+	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+clean:
+	rm -rf build
