@@ -22,8 +22,11 @@ endif()
 
 add_library(sennit-flags INTERFACE)
 target_compile_options(sennit-flags INTERFACE
-	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wpointer-arith -Wvla
+	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpointer-arith -Wvla
 		-Wformat=2 -Wmissing-declarations -Wwrite-strings>
+	# GCC's -Wshadow takes sn_stats() for hiding the constructor of struct sn_stats.
+	$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>
+	$<$<NOT:$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wshadow>
 	$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition>
 	$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
 	$<$<BOOL:${SENNIT_WERROR}>:-Werror>)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* An echo server, one task per connection. Try: nc 127.0.0.1 7000 */
+#include <sennit/sennit.h>
+#include <stdio.h>
+#include <string.h>
+
+static int session(void *arg)
+{
+	sn_tcp *peer = arg;
+	char buf[4096];
+	ssize_t n;
+
+	while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
+		if (sn_tcp_write_all(peer, buf, n) < 0)
+			break;
+	sn_tcp_close(peer);
+	return 0;
+}
+
+static int serve(void *arg)
+{
+	sn_tcp_listener *door;
+	sn_tcp *peer;
+	int err = sn_tcp_listen(&door, "127.0.0.1:7000");
+
+	(void)arg;
+	while (err >= 0 && (err = sn_tcp_accept(door, &peer)) >= 0)
+		err = sn_go(session, peer);
+	return err;
+}
+
+int main(void)
+{
+	int err = sn_run(serve, NULL); /* starts the runtime, runs the first task */
+
+	fprintf(stderr, "echo: %s\n", strerror(-err));
+	return 1;
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What is installed can be used, by CMake and by pkg-config, from C and from C++, shared and static;
+# also from another place than it was configured for.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+[ -z "$SENNIT_SANITIZE" ] || skip "a build with sanitizers is not for installing"
+
+prefix=$scratch/root/opt/sennit
+DESTDIR=$scratch/root cmake --install "$SENNIT_BUILD_DIR" --prefix /opt/sennit >"$scratch/log" ||
+	{ cat "$scratch/log" >&2; fail "cmake --install"; }
+pc=$(find "$prefix" -name sennit.pc)
+[ -n "$pc" ] || fail "no sennit.pc was installed"
+libdir=$(dirname "$(dirname "$pc")")
+for file in libsennit.a libsennit.so libsennit.so.0; do
+	[ -e "$libdir/$file" ] || fail "$file was not installed in $libdir"
+done
+if grep -rlF -e "$SENNIT_SOURCE_DIR" -e "$SENNIT_BUILD_DIR" "$libdir/cmake" "$libdir/pkgconfig"; then
+	fail "these files name the source or build folder"
+fi
+
+mkdir "$scratch/user"
+cd "$scratch/user"
+cat >program.c <<'C'
+#include <sennit/sennit.h>
+#include <stdio.h>
+
+static int first(void *arg)
+{
+	return sn_yield() < 0 ? -1 : *(int *)arg;
+}
+
+int main(void)
+{
+	int answer = 42;
+
+	puts(sn_version());
+	return sn_run(first, &answer) == 42 ? 0 : 1;
+}
+C
+face=sennit.h
+if [ -e "$prefix/include/sennit/sennit.hpp" ]; then
+	face=sennit.hpp
+fi
+cat >program.cc <<CC
+#include <sennit/$face>
+
+#include <cstdio>
+#include <sennit/sennit.h>
+
+int main()
+{
+	std::puts(sn_version());
+	return sn_run([](void *) { return sn_yield() < 0 ? 1 : 0; }, nullptr);
+}
+CC
+cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 20)
+find_package(sennit 0.1 CONFIG REQUIRED)
+add_executable(c-shared program.c)
+target_link_libraries(c-shared PRIVATE sennit::sennit)
+add_executable(c-static program.c)
+target_link_libraries(c-static PRIVATE sennit::sennit-static)
+add_executable(cxx-shared program.cc)
+target_link_libraries(cxx-shared PRIVATE sennit::sennit)
+add_executable(cxx-static program.cc)
+target_link_libraries(cxx-static PRIVATE sennit::sennit-static)
+CMAKE
+
+version=$(sed -n 's/^Version: //p' "$pc")
+try() {
+	local said
+	said=$("$@") || fail "$* exited with $?"
+	[ "$said" = "$version" ] || fail "$* says it has sennit $said, but $version is installed"
+}
+needs_shared() {
+	readelf -dW "$1" | grep -q 'NEEDED.*\[libsennit\.so\.0\]'
+}
+
+cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" \
+	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" \
+	-DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${cflags[*]}" >log 2>&1 &&
+	cmake --build build >>log 2>&1 || { cat log >&2; fail "a user's CMake project"; }
+for program in c-shared c-static cxx-shared cxx-static; do
+	try "build/$program"
+done
+needs_shared build/c-shared || fail "sennit::sennit is not the shared library"
+needs_shared build/c-static && fail "sennit::sennit-static is not the static library"
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
+flags() {
+	read -r -a found <<<"$(pkg-config "$@" sennit)"
+}
+flags --cflags --libs
+"$CC" "${cflags[@]}" -o shared program.c "${found[@]}"
+"$CXX" "${cflags[@]}" -std=c++20 -o shared-cxx program.cc "${found[@]}"
+needs_shared shared || fail "pkg-config does not link the shared library"
+try ./shared
+try ./shared-cxx
+flags --static --cflags --libs
+# The linker warns of getaddrinfo() in a static program, and is right.
+"$CC" "${cflags[@]}" -static -o static program.c "${found[@]}" 2>log || { cat log >&2; fail "-static"; }
+try ./static
+
+if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
+	"$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
+fi

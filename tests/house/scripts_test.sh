@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The scripts say what is wrong with what they are given, in one line.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+cd "$SENNIT_SOURCE_DIR"
+
+# expect STATUS TEXT COMMAND...: the command exits so, and its stderr has the text.
+expect() {
+	local status=0
+	"${@:3}" >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
+	[ "$status" = "$1" ] || { cat "$scratch/err" >&2; fail "${*:3}: exited with $status, not $1"; }
+	grep -qF -- "$2" "$scratch/err" || { cat "$scratch/err" >&2; fail "${*:3}: does not say: $2"; }
+}
+
+expect 2 'unknown group "nonsense"; expected: build or test' scripts/setup nonsense
+expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/test nonsense
+expect 2 'unknown argument "nonsense"' scripts/format nonsense
+
+# A machine without apt: the packages are named.
+mkdir "$scratch/bin"
+for tool in bash cat sed tr dirname; do
+	ln -s "$(command -v $tool)" "$scratch/bin/$tool"
+done
+expect 1 'g++' env PATH="$scratch/bin" bash scripts/setup build
+expect 1 'ninja-build' env PATH="$scratch/bin" bash scripts/setup build
+
+# A machine where something is missing and nobody may install it.
+printf '#!/bin/sh\nexit 1\n' | tee "$scratch/bin/apt-get" >"$scratch/bin/dpkg-query"
+printf '#!/bin/sh\necho 1000\n' >"$scratch/bin/id"
+chmod +x "$scratch"/bin/{apt-get,dpkg-query,id}
+expect 1 'there is no sudo; run as root: apt-get install g++' \
+	env PATH="$scratch/bin" bash scripts/setup build
