@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an architecture provides. Each folder beside this file holds one architecture:
+ *
+ *   machine.h  sn_cpu_relax(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and the like
+ *   switch.S   sn_arch_switch() and sn_arch_task_start
+ *
+ * A saved context is one word, the stack pointer; everything else that the calling convention makes
+ * the callee keep lies on the stack that it points to.
+ */
+#ifndef SENNIT_ARCH_ARCH_H
+#define SENNIT_ARCH_ARCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/compiler.h"
+
+/*
+ * Saves the caller's callee-saved registers on its stack and the stack pointer in *save, then
+ * continues the context whose stack pointer is target. Returns when somebody switches back to
+ * *save, which may be on another thread.
+ */
+void sn_arch_switch(void **save, void *target);
+
+/* Where a prepared context begins: calls the function with the argument it was prepared with. */
+void sn_arch_task_start(void);
+
+#if defined(__x86_64__) && defined(__LP64__)
+#	include "arch/x86_64/machine.h"
+#elif defined(__i386__)
+#	include "arch/i386/machine.h"
+#elif defined(__aarch64__)
+#	include "arch/aarch64/machine.h"
+#elif defined(__arm__)
+#	include "arch/arm/machine.h"
+#else
+#	error "sennit has no context switch for this architecture"
+#endif
+
+#endif

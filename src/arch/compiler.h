@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The few compiler facilities that every layer uses, under one name for GCC and Clang.
+ */
+#ifndef SENNIT_ARCH_COMPILER_H
+#define SENNIT_ARCH_COMPILER_H
+
+#include <stdint.h>
+
+#define sn_likely(x) __builtin_expect(!!(x), 1)
+#define sn_unlikely(x) __builtin_expect(!!(x), 0)
+#define sn_noinline __attribute__((noinline))
+#define sn_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Keeps the compiler, not the machine, from moving memory accesses across this point. */
+#define sn_compiler_barrier() __asm__ volatile("" ::: "memory")
+
+/* Two lines: x86 prefetches lines in pairs, so one line of distance still shares. */
+#define SN_CACHE_LINE 128
+
+#if defined(__SANITIZE_THREAD__)
+#	define SN_TSAN 1
+#elif defined(__has_feature)
+#	if __has_feature(thread_sanitizer)
+#		define SN_TSAN 1
+#	endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#	define SN_ASAN 1
+#elif defined(__has_feature)
+#	if __has_feature(address_sanitizer)
+#		define SN_ASAN 1
+#	endif
+#endif
+#ifndef SN_TSAN
+#	define SN_TSAN 0
+#endif
+#ifndef SN_ASAN
+#	define SN_ASAN 0
+#endif
+#ifndef SENNIT_DEBUG
+#	define SENNIT_DEBUG 0
+#endif
+
+/* Prints "sennit: " and the message on stderr and aborts. For states that only a bug can reach. */
+_Noreturn void sn_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints "sennit: " and the message as one line on stderr. Keeps errno. */
+void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define SN_ASSERT(condition)                                                                 \
+	do {                                                                                 \
+		if (SENNIT_DEBUG && sn_unlikely(!(condition)))                               \
+			sn_fatal("%s:%d: %s does not hold", __FILE__, __LINE__, #condition); \
+	} while (0)
+
+#endif

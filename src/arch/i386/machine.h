@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SENNIT_ARCH_I386_MACHINE_H
+#define SENNIT_ARCH_I386_MACHINE_H
+
+#include <stdint.h>
+
+/* Tells the core that this is a wait loop; on processors without it, pause is a nop. */
+static inline void sn_cpu_relax(void)
+{
+	__asm__ volatile("pause" ::: "memory");
+}
+
+/* As on x86_64: lays out what switch.S pops. */
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+{
+	uintptr_t *sp = (uintptr_t *)top;
+	uint32_t mxcsr = 0;
+	uint16_t x87;
+
+#ifdef __SSE__
+	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+#endif
+	__asm__ volatile("fnstcw %0" : "=m"(x87));
+
+	*--sp = 0; /* four words, so that the call in sn_arch_task_start is aligned to 16 */
+	*--sp = 0;
+	*--sp = 0;
+	*--sp = 0;
+	*--sp = (uintptr_t)sn_arch_task_start;
+	*--sp = 0;                /* ebp */
+	*--sp = (uintptr_t)entry; /* ebx */
+	*--sp = (uintptr_t)arg;   /* esi */
+	*--sp = 0;                /* edi */
+	*--sp = x87;
+	*--sp = mxcsr;
+	return sp;
+}
+
+#endif

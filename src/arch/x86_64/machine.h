@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SENNIT_ARCH_X86_64_MACHINE_H
+#define SENNIT_ARCH_X86_64_MACHINE_H
+
+#include <stdint.h>
+
+/* Tells the core that this is a wait loop: saves power and leaves the sibling its resources. */
+static inline void sn_cpu_relax(void)
+{
+	__asm__ volatile("pause" ::: "memory");
+}
+
+/*
+ * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), and returns its
+ * stack pointer. Must mirror the frame that switch.S pops.
+ */
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+{
+	uintptr_t *sp = (uintptr_t *)top;
+	uint32_t mxcsr;
+	uint16_t x87;
+
+	/* A new task begins with the floating-point modes of the task that spawned it, as a thread
+	 * does. */
+	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+	__asm__ volatile("fnstcw %0" : "=m"(x87));
+
+	*--sp = 0; /* two words, so that the call in sn_arch_task_start is aligned to 16 */
+	*--sp = 0;
+	*--sp = (uintptr_t)sn_arch_task_start;
+	*--sp = 0;                /* rbp: ends the chain of frame pointers */
+	*--sp = (uintptr_t)entry; /* rbx */
+	*--sp = (uintptr_t)arg;   /* r12 */
+	*--sp = 0;                /* r13 */
+	*--sp = 0;                /* r14 */
+	*--sp = 0;                /* r15 */
+	*--sp = (uintptr_t)x87 << 32 | mxcsr;
+	return sp;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+
+/*
+ * FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait that is
+ * interrupted and repeated does not grow. On 32-bit machines the system call with 64-bit time comes
+ * first; kernels before 5.1 only have the other one, where a deadline past 2038 of uptime cannot
+ * occur.
+ */
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadline)
+{
+#ifdef SYS_futex_time64
+	struct {
+		int64_t sec, nsec;
+	} wide = {deadline / 1000000000, deadline % 1000000000};
+	long n = syscall(SYS_futex_time64, word, op, value, deadline ? &wide : NULL, NULL,
+			 FUTEX_BITSET_MATCH_ANY);
+	if (n >= 0 || errno != ENOSYS)
+		return n;
+#endif
+	struct {
+		long sec, nsec;
+	} narrow = {(long)(deadline / 1000000000), (long)(deadline % 1000000000)};
+	return syscall(SYS_futex, word, op, value, deadline ? &narrow : NULL, NULL,
+		       FUTEX_BITSET_MATCH_ANY);
+}
+
+int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline)
+{
+	int saved = errno, result = 0;
+
+	if (futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline) < 0 &&
+	    errno == ETIMEDOUT)
+		result = -ETIMEDOUT;
+	errno = saved;
+	return result;
+}
+
+void sn_futex_wake(_Atomic uint32_t *word, int count)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+	errno = saved;
+}
+
+int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
+{
+	uint32_t seen = 0;
+
+	if (!atomic_compare_exchange_strong(&parker->word, &seen, 2)) {
+		atomic_store_explicit(&parker->word, 0, memory_order_relaxed);
+		return 0;
+	}
+	for (;;) {
+		int err = sn_futex_wait(&parker->word, 2, deadline);
+
+		seen = 1;
+		if (atomic_compare_exchange_strong(&parker->word, &seen, 0))
+			return 0;
+		if (err == -ETIMEDOUT) {
+			/* A release may slip in between: then it is 1 and counts. */
+			if (atomic_exchange(&parker->word, 0) == 1)
+				return 0;
+			return err;
+		}
+	}
+}
+
+void sn_parker_release(struct sn_parker *parker)
+{
+	if (atomic_exchange(&parker->word, 1) == 2)
+		sn_futex_wake(&parker->word, 1);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The futex system call, in the two forms that sennit needs, and the parking place of a thread.
+ */
+#ifndef SENNIT_WAIT_FUTEX_H
+#define SENNIT_WAIT_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * Sleeps while *word == expected, at most until the deadline (sn_now()'s clock, 0: for ever). May
+ * return early, so callers loop. Returns 0 or -ETIMEDOUT. Keeps errno.
+ */
+int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline);
+
+/* Wakes at most count sleepers. Keeps errno. */
+void sn_futex_wake(_Atomic uint32_t *word, int count);
+
+/*
+ * A parking place: one thread waits in it, any thread releases it. A release that comes first is
+ * kept, several merge into one. Everything written before sn_parker_release() is seen after the
+ * sn_parker_wait() that it ends (release by the exchange, acquire by the compare-and-swap).
+ */
+struct sn_parker {
+	_Atomic uint32_t word; /* 0 empty, 1 released, 2 the owner sleeps */
+};
+
+/* Returns 0 when released, -ETIMEDOUT past the deadline (0: none). Only the owner. */
+int sn_parker_wait(struct sn_parker *parker, int64_t deadline);
+void sn_parker_release(struct sn_parker *parker);
+
+#endif
