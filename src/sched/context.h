@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A context: what can be switched to. Every task has one, and so has every thread, for the
+ * scheduler's own loop on the thread's own stack.
+ *
+ * The fields are written by the thread that switches away from the context, before the context is
+ * published as runnable, and read by the thread that switches to it; the queue in between orders
+ * the two.
+ */
+#ifndef SENNIT_SCHED_CONTEXT_H
+#define SENNIT_SCHED_CONTEXT_H
+
+#include <stddef.h>
+
+#include "arch/compiler.h"
+
+/* The Itanium C++ ABI's per-thread exception state (__cxa_eh_globals). */
+struct sn_cxx_globals {
+	void *caught_exceptions;
+	unsigned int uncaught_exceptions;
+#ifdef __ARM_EABI_UNWINDER__
+	void *propagating_exceptions;
+#endif
+};
+
+struct sn_context {
+	void *sp;
+	struct sn_cxx_globals cxx;
+	int saved_errno;
+	/* For the sanitizers: the bounds of the stack, ASan's fake stack, TSan's fiber. */
+	void *stack_low;
+	size_t stack_size;
+#if SN_ASAN
+	void *fake_stack;
+#endif
+#if SN_TSAN
+	void *fiber;
+#endif
+};
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
+ * in a process that is about to die: only async-signal-safe calls, no heap, no lock of ours. The
+ * unwinder is libgcc's, which is linked and not loaded at run time for that reason; it reads the
+ * CFI, so frames of code without frame pointers are found too. dladdr() is not async-signal-safe on
+ * paper; it takes the loader's lock, which only a crash inside the loader itself would hold. The
+ * facts come first, so that they are out whatever happens after.
+ */
+#include "sched/fault.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "sched/stack.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* The first frames show the recursion's period, the last ones who began it. */
+#define FIRST_FRAMES 16
+#define LAST_FRAMES 8
+
+static struct sigaction former_segv, former_bus;
+
+/* ---- printing without the C library's streams ---- */
+
+static void put(const char *text)
+{
+	size_t n = strlen(text);
+
+	while (n > 0) {
+		ssize_t written = write(STDERR_FILENO, text, n);
+
+		if (written < 0 && errno != EINTR)
+			return;
+		if (written > 0) {
+			text += written;
+			n -= (size_t)written;
+		}
+	}
+}
+
+static void put_number(uint64_t value, unsigned base)
+{
+	char digits[24], *at = digits + sizeof digits - 1;
+
+	*at = 0;
+	do {
+		*--at = "0123456789abcdef"[value % base];
+		value /= base;
+	} while (value);
+	put(at);
+}
+
+/* ---- the backtrace ---- */
+
+struct trace {
+	uintptr_t fault_pc; /* frames above it are the handler's */
+	bool begun;
+	uint64_t count;
+	uintptr_t last[LAST_FRAMES];
+};
+
+static void put_frame(uint64_t number, uintptr_t pc, bool is_return_address)
+{
+	/* A return address may belong to the next function already when the call was the last
+	 * instruction. */
+	void *at = (void *)(is_return_address ? pc - 1 : pc);
+	Dl_info info;
+
+	put("  #");
+	put_number(number, 10);
+	put(" 0x");
+	put_number(pc, 16);
+	if (dladdr(at, &info) && info.dli_fname) {
+		if (info.dli_sname) {
+			put(" ");
+			put(info.dli_sname);
+			put("+0x");
+			put_number(pc - (uintptr_t)info.dli_saddr, 16);
+		}
+		put(" (");
+		put(info.dli_fname);
+		put("+0x");
+		put_number(pc - (uintptr_t)info.dli_fbase, 16);
+		put(")");
+	}
+	put("\n");
+}
+
+static _Unwind_Reason_Code trace_frame(struct _Unwind_Context *context, void *arg)
+{
+	struct trace *trace = arg;
+	uintptr_t pc = _Unwind_GetIP(context);
+
+	if (!trace->begun && pc != trace->fault_pc)
+		return _URC_NO_REASON;
+	trace->begun = true;
+	if (pc == 0)
+		return _URC_END_OF_STACK;
+	if (trace->count < FIRST_FRAMES)
+		put_frame(trace->count, pc, trace->count > 0);
+	trace->last[trace->count % LAST_FRAMES] = pc;
+	trace->count++;
+	return _URC_NO_REASON;
+}
+
+static void put_backtrace(uintptr_t fault_pc)
+{
+	struct trace trace = {.fault_pc = fault_pc};
+	uint64_t from;
+
+	_Unwind_Backtrace(trace_frame, &trace);
+	if (trace.count <= FIRST_FRAMES)
+		return;
+	from = trace.count - LAST_FRAMES < FIRST_FRAMES ? FIRST_FRAMES : trace.count - LAST_FRAMES;
+	if (from > FIRST_FRAMES) {
+		put("  ... ");
+		put_number(from - FIRST_FRAMES, 10);
+		put(" more frames ...\n");
+	}
+	for (uint64_t i = from; i < trace.count; i++)
+		put_frame(i, trace.last[i % LAST_FRAMES], true);
+}
+
+static uintptr_t fault_pc(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__i386__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
+#elif defined(__aarch64__)
+	return (uintptr_t)context->uc_mcontext.pc;
+#elif defined(__arm__)
+	return (uintptr_t)context->uc_mcontext.arm_pc;
+#endif
+}
+
+/* ---- the handler ---- */
+
+/* The task in whose slot the stack is: its block lies at the slot's top, see sn_task_create(). */
+static struct sn_task *stack_task(const struct sn_stack *stack)
+{
+	uintptr_t at = ((uintptr_t)stack->high - sizeof(struct sn_task)) & ~(uintptr_t)63;
+
+	return (struct sn_task *)at;
+}
+
+static void put_task(const struct sn_task *task)
+{
+	put("task ");
+	put_number(task->id, 10);
+	put(" \"");
+	put(sn_task_name(task));
+	put("\"");
+}
+
+static void report(const struct sn_stack *stack, const void *address, const ucontext_t *context)
+{
+	struct sn_thread *self = sn_thread_self();
+	const struct sn_task *owner = stack_task(stack);
+
+	if (self && self->task == owner) {
+		put("sennit: stack overflow in ");
+		put_task(owner);
+		put(": its ");
+		put_number((uint64_t)(stack->high - stack->low) / 1024, 10);
+		put(" KiB are used up (sn_task_attr.stack_size sets the size)\n");
+	} else {
+		put("sennit: the guard below the stack of ");
+		put_task(owner);
+		put(" was hit at 0x");
+		put_number((uintptr_t)address, 16);
+		if (self && self->task) {
+			put(" by ");
+			put_task(self->task);
+		}
+		put(": a wild pointer\n");
+	}
+	put_backtrace(fault_pc(context));
+}
+
+static void handle_fault(int signum, siginfo_t *info, void *context)
+{
+	const struct sigaction *former = signum == SIGSEGV ? &former_segv : &former_bus;
+	struct sn_stack stack;
+	bool in_guard;
+
+	/* si_code > 0: sent by the kernel, so si_addr means something. */
+	if (info->si_code > 0 && sn_stack_find(info->si_addr, &stack, &in_guard) && in_guard) {
+		report(&stack, info->si_addr, context);
+	} else if (former->sa_flags & SA_SIGINFO) {
+		former->sa_sigaction(signum, info, context);
+		return;
+	} else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
+		former->sa_handler(signum);
+		return;
+	}
+	/*
+	 * The default action, with the faulting instruction as its cause: it is executed again when
+	 * the handler returns. One that was sent by somebody does not come again by itself.
+	 */
+	signal(signum, SIG_DFL);
+	if (info->si_code <= 0)
+		raise(signum);
+}
+
+void sn_fault_install(void)
+{
+	struct sigaction action = {.sa_sigaction = handle_fault,
+				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGSEGV, &action, &former_segv);
+	sigaction(SIGBUS, &action, &former_bus);
+}
+
+/* Only if the handler is still ours: the program may have installed its own meanwhile. */
+static void put_back(int signum, const struct sigaction *former)
+{
+	struct sigaction current;
+
+	if (sigaction(signum, NULL, &current) == 0 && (current.sa_flags & SA_SIGINFO) &&
+	    current.sa_sigaction == handle_fault)
+		sigaction(signum, former, NULL);
+}
+
+void sn_fault_uninstall(void)
+{
+	put_back(SIGSEGV, &former_segv);
+	put_back(SIGBUS, &former_bus);
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/netpoll.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* Events taken at once. More arrive with the next call; edge-triggered ones are not lost. */
+#define MOST_EVENTS 128
+
+/* Descriptors are allocated in chunks, which are never freed: an event may name any of them at any
+ * time. */
+#define CHUNK_SIZE 256
+#define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
+
+/*
+ * The event of the eventfd that ends a poll early. No descriptor has this index. It is
+ * level-triggered, and only a poll that may sleep drains it: a passing one must not swallow the
+ * kick that was meant for a sleeper.
+ */
+#define KICK_EVENT UINT64_MAX
+
+static struct sn_lock lock; /* guards the two below */
+static struct sn_fd *free_fds;
+static uint32_t nchunks;
+static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
+
+static int epoll_fd = -1, kick_fd = -1;
+static _Atomic uint32_t kicked;
+static _Atomic uint32_t open_fds;
+
+int sn_netpoll_init(void)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = KICK_EVENT};
+	int err;
+
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0)
+		return -errno;
+	kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (kick_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, kick_fd, &event) < 0) {
+		err = -errno;
+		sn_netpoll_destroy();
+		return err;
+	}
+	atomic_store(&kicked, 0);
+	return 0;
+}
+
+bool sn_netpoll_used(void)
+{
+	return atomic_load_explicit(&open_fds, memory_order_relaxed) > 0;
+}
+
+void sn_netpoll_kick(void)
+{
+	uint64_t one = 1;
+	int saved = errno;
+
+	/* Kicks that nobody has seen yet merge. The poller clears the flag before it acts on what
+	 * the kick was for. */
+	if (atomic_exchange(&kicked, 1) == 0)
+		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
+	errno = saved;
+}
+
+/* ---- descriptors ---- */
+
+static struct sn_fd *fd_by_index(uint32_t index)
+{
+	struct sn_fd *chunk =
+		index / CHUNK_SIZE < MOST_CHUNKS
+			? atomic_load_explicit(&chunks[index / CHUNK_SIZE], memory_order_acquire)
+			: NULL;
+
+	return chunk ? &chunk[index % CHUNK_SIZE] : NULL;
+}
+
+static bool add_chunk(void)
+{
+	struct sn_fd *chunk;
+
+	if (nchunks == MOST_CHUNKS || !(chunk = calloc(CHUNK_SIZE, sizeof *chunk)))
+		return false;
+	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
+		chunk[i].index = nchunks * CHUNK_SIZE + i;
+		chunk[i].next_free = free_fds;
+		free_fds = &chunk[i];
+	}
+	atomic_store_explicit(&chunks[nchunks++], chunk, memory_order_release);
+	return true;
+}
+
+static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, int64_t *again);
+
+int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
+{
+	struct sn_fd *d = NULL;
+	int err = 0;
+
+	sn_lock(&lock);
+	if (free_fds || add_chunk()) {
+		d = free_fds;
+		free_fds = d->next_free;
+	}
+	sn_unlock(&lock);
+	if (!d)
+		return -ENOMEM;
+	d->fd = fd;
+	d->open = true;
+	d->registered = false;
+	for (int i = 0; i < 2; i++) {
+		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
+		d->sides[i].timer.fire = deadline_fire;
+	}
+	atomic_store_explicit(&d->control, 0, memory_order_release);
+	atomic_fetch_add(&open_fds, 1);
+	if (register_now && (err = sn_fd_register(d)) < 0) {
+		d->fd = -1; /* stays the caller's */
+		sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
+		return err;
+	}
+	*out = d;
+	return 0;
+}
+
+int sn_fd_register(struct sn_fd *d)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
+
+	event.data.u64 = (uint64_t)atomic_load_explicit(&d->generation, memory_order_relaxed)
+				 << 32 |
+			 d->index;
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, d->fd, &event) < 0)
+		return -errno;
+	d->registered = true;
+	return 0;
+}
+
+/* The last user has left a closed descriptor. */
+static void fd_destroy(struct sn_fd *d, uint32_t control)
+{
+	static const struct {
+		int on, seconds;
+	} reset = {1, 0};
+
+	/*
+	 * An event on its way, or the end of a commit_wait() that was overtaken by its own task,
+	 * may still touch d in its next life: that costs the next owner a spurious wake-up at most.
+	 */
+	sn_timer_stop(&d->sides[SN_SIDE_READ].timer);
+	sn_timer_stop(&d->sides[SN_SIDE_WRITE].timer);
+	atomic_fetch_add(&d->generation, 1);
+	if (d->fd >= 0) {
+		if (control & SN_FD_ABORT)
+			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		close(d->fd); /* takes it out of epoll too; a fork's copy may send stale events */
+	}
+	atomic_fetch_sub(&open_fds, 1);
+	d->open = false;
+	sn_lock(&lock);
+	d->next_free = free_fds;
+	free_fds = d;
+	sn_unlock(&lock);
+}
+
+static uint32_t side_flag(enum sn_side_index side)
+{
+	return side == SN_SIDE_READ ? SN_FD_READING : SN_FD_WRITING;
+}
+
+static int control_error(uint32_t control)
+{
+	if (control & SN_FD_CLOSED)
+		return -EBADF;
+	return control & SN_FD_CANCELED ? -ECANCELED : 0;
+}
+
+int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
+{
+	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+
+	do {
+		int err = control_error(control);
+
+		if (err < 0)
+			return err;
+		if (control & side_flag(side))
+			return -EBUSY;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&d->control, &control, control | side_flag(side), memory_order_acquire,
+		memory_order_relaxed));
+	return 0;
+}
+
+/* Acquire as well as release: the last to leave must see what the others did with the descriptor.
+ */
+static void leave(struct sn_fd *d, uint32_t what)
+{
+	uint32_t control =
+		atomic_fetch_sub_explicit(&d->control, what, memory_order_acq_rel) - what;
+
+	if ((control & SN_FD_CLOSED) && !(control & ~(SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT)))
+		fd_destroy(d, control);
+}
+
+void sn_fd_end(struct sn_fd *d, enum sn_side_index side)
+{
+	leave(d, side_flag(side));
+}
+
+int sn_fd_use(struct sn_fd *d)
+{
+	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+
+	do {
+		if (control & SN_FD_CLOSED)
+			return -EBADF;
+	} while (!atomic_compare_exchange_weak_explicit(&d->control, &control, control + SN_FD_USER,
+							memory_order_acquire,
+							memory_order_relaxed));
+	return 0;
+}
+
+void sn_fd_unuse(struct sn_fd *d)
+{
+	leave(d, SN_FD_USER);
+}
+
+/* What abandoned tasks have left open is closed; nobody runs any more. */
+static void close_all(void)
+{
+	free_fds = NULL;
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
+		struct sn_fd *d = fd_by_index(i);
+
+		if (d->open && d->fd >= 0)
+			close(d->fd);
+		d->open = false;
+		for (int side = 0; side < 2; side++)
+			atomic_store(&d->sides[side].timer.heap, NULL);
+		atomic_fetch_add(&d->generation, 1);
+		d->next_free = free_fds;
+		free_fds = d;
+	}
+	atomic_store(&open_fds, 0);
+}
+
+void sn_netpoll_destroy(void)
+{
+	close_all();
+	if (kick_fd >= 0)
+		close(kick_fd);
+	if (epoll_fd >= 0)
+		close(epoll_fd);
+	kick_fd = epoll_fd = -1;
+}
+
+/* ---- waiting ---- */
+
+/* Takes the task off a side, without marking the side ready. NULL when none waits. */
+static struct sn_task *side_unblock(struct sn_side *side)
+{
+	uintptr_t state = atomic_load(&side->state);
+
+	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)
+		if (atomic_compare_exchange_weak(&side->state, &state, SN_SIDE_NONE))
+			return (struct sn_task *)state;
+	return NULL;
+}
+
+/* An edge: marks the side ready and takes the task that waits, if any. */
+static struct sn_task *side_ready(struct sn_side *side)
+{
+	uintptr_t state = atomic_exchange(&side->state, SN_SIDE_READY);
+
+	return state == SN_SIDE_NONE || state == SN_SIDE_READY ? NULL : (struct sn_task *)state;
+}
+
+/* The earlier of deadline and pause; 0 when there is neither. */
+static int64_t wake_time(struct sn_side *side)
+{
+	int64_t deadline = atomic_load(&side->deadline), pause = atomic_load(&side->pause);
+
+	return pause && (!deadline || pause < deadline) ? pause : deadline;
+}
+
+static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, int64_t *again)
+{
+	struct sn_side *side = sn_container_of(timer, struct sn_side, timer);
+	int64_t when = wake_time(side);
+
+	if (when == 0)
+		return NULL;
+	if (when > now) {
+		*again = when;
+		return NULL;
+	}
+	return side_unblock(side); /* the task sees for itself that it is too late */
+}
+
+int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
+{
+	int64_t deadline = atomic_load(&d->sides[side].deadline);
+
+	return deadline && sn_now() >= deadline ? -ETIMEDOUT : 0;
+}
+
+static int arm(struct sn_thread *self, struct sn_fd *d, struct sn_side *side, int64_t deadline)
+{
+	int err;
+
+	sn_lock(&d->lock);
+	err = sn_timer_advance(self, &side->timer, deadline);
+	sn_unlock(&d->lock);
+	return err;
+}
+
+int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index,
+		       int64_t deadline)
+{
+	struct sn_side *side = &d->sides[index];
+	uintptr_t state;
+
+	atomic_store(&side->deadline, deadline);
+	/*
+	 * Nobody waits: whoever comes to wait reads the deadline after it has announced itself in
+	 * state (commit_wait()), so either it sees the new deadline or we see it.
+	 */
+	state = atomic_load(&side->state);
+	if (deadline == 0 || state == SN_SIDE_NONE || state == SN_SIDE_READY)
+		return 0;
+	return arm(self, d, side, deadline);
+}
+
+struct wait {
+	struct sn_fd *d;
+	struct sn_side *side;
+};
+
+static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	const struct wait wait =
+		*(struct wait *)arg; /* arg's stack may run as soon as we publish */
+	uintptr_t state = SN_SIDE_NONE;
+	int64_t when;
+	int err = 0;
+
+	if (!atomic_compare_exchange_strong(&wait.side->state, &state, (uintptr_t)task))
+		return false; /* an edge came first */
+	when = wake_time(wait.side);
+	if (when)
+		err = arm(self, wait.d, wait.side, when);
+	/* Closed or cancelled between the caller's check and the announcement: wake ourselves. */
+	if (err == 0 && control_error(atomic_load(&wait.d->control)) == 0)
+		return true;
+	state = (uintptr_t)task;
+	if (!atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+		return true; /* somebody else has woken it */
+	task->wake_reason = err;
+	return false;
+}
+
+int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
+{
+	struct wait wait = {.d = d, .side = &d->sides[index]};
+	uintptr_t state = SN_SIDE_READY;
+	int err;
+
+	err = control_error(atomic_load(&d->control));
+	if (err == 0)
+		err = sn_fd_check_deadline(d, index);
+	if (err < 0)
+		return err;
+	if (atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+		return 0;
+	err = sn_park(sn_thread_self(), commit_wait, &wait);
+	if (err < 0)
+		return err;
+	err = control_error(atomic_load(&d->control));
+	if (err < 0)
+		return err;
+	state = SN_SIDE_READY;
+	if (atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+		return 0;
+	return sn_fd_check_deadline(d, index);
+}
+
+int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	struct wait wait = {.d = d, .side = &d->sides[index]};
+	int err;
+
+	atomic_store(&wait.side->pause, until);
+	atomic_store(&wait.side->state,
+		     SN_SIDE_NONE); /* what edges have told is known to be no use */
+	err = sn_park(sn_thread_self(), commit_wait, &wait);
+	atomic_store(&wait.side->pause, 0);
+	if (err == 0)
+		err = control_error(atomic_load(&d->control));
+	return err < 0 ? err : sn_fd_check_deadline(d, index);
+}
+
+int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
+{
+	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	struct sn_task *task;
+
+	/* We count as a user meanwhile, so that d stays. */
+	do {
+		if (control & SN_FD_CLOSED)
+			return -EBADF;
+	} while (!atomic_compare_exchange_weak(&d->control, &control,
+					       (control | flags) + SN_FD_USER));
+	for (int i = 0; i < 2; i++)
+		if ((task = side_unblock(&d->sides[i])) != NULL)
+			sn_ready(self, task, SN_READY_LAST);
+	leave(d, SN_FD_USER);
+	return 0;
+}
+
+/* ---- polling ---- */
+
+/*
+ * epoll_pwait2() takes nanoseconds; before Linux 5.11 there are milliseconds only, rounded up,
+ * because waking before a timer is due would spin.
+ */
+static int wait_for_events(struct epoll_event *events, int64_t timeout)
+{
+	static _Atomic bool no_pwait2;
+	int64_t ms;
+
+#ifdef SYS_epoll_pwait2
+	if (timeout > 0 && !atomic_load_explicit(&no_pwait2, memory_order_relaxed)) {
+		struct {
+			int64_t sec, nsec;
+		} ts = {timeout / 1000000000, timeout % 1000000000};
+		long n = syscall(SYS_epoll_pwait2, epoll_fd, events, MOST_EVENTS, &ts, NULL, 0);
+
+		if (n >= 0 || errno != ENOSYS)
+			return (int)n;
+		atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
+	}
+#endif
+	ms = timeout <= 0 ? timeout : (timeout + 999999) / 1000000;
+	return epoll_wait(epoll_fd, events, MOST_EVENTS, ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+static void drain_kick(void)
+{
+	uint64_t count;
+
+	atomic_store(&kicked, 0);
+	(void)!read(kick_fd, &count, sizeof count);
+}
+
+int sn_netpoll(int64_t timeout, struct sn_queue *ready)
+{
+	struct epoll_event events[MOST_EVENTS];
+	int saved = errno, count = 0;
+	int n = wait_for_events(events, timeout);
+
+	atomic_fetch_add_explicit(&sn_runtime.polls, 1, memory_order_relaxed);
+	if (n < 0 && errno != EINTR)
+		sn_fatal("epoll_wait: %s", strerror(errno));
+	for (int i = 0; i < n; i++) {
+		const uint32_t failed = EPOLLERR | EPOLLHUP, what = events[i].events;
+		uint64_t tag = events[i].data.u64;
+		struct sn_task *task;
+		struct sn_fd *d;
+
+		if (tag == KICK_EVENT) {
+			if (timeout != 0)
+				drain_kick();
+			continue;
+		}
+		d = fd_by_index((uint32_t)tag);
+		if (!d || atomic_load(&d->generation) != tag >> 32)
+			continue; /* of an earlier life */
+		if ((what & (EPOLLIN | EPOLLRDHUP | failed)) &&
+		    (task = side_ready(&d->sides[SN_SIDE_READ])) != NULL) {
+			sn_queue_put(ready, task);
+			count++;
+		}
+		if ((what & (EPOLLOUT | failed)) &&
+		    (task = side_ready(&d->sides[SN_SIDE_WRITE])) != NULL) {
+			sn_queue_put(ready, task);
+			count++;
+		}
+	}
+	errno = saved;
+	return count;
+}

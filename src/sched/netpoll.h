@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The netpoller: descriptors that tasks wait on, by edge-triggered epoll.
+ *
+ * Each descriptor (struct sn_fd) has two sides, reading and writing. A side is one word:
+ *
+ *   SN_SIDE_NONE   nothing known: an operation would probably block
+ *   SN_SIDE_READY  an edge has arrived since the last wait
+ *   otherwise      the address of the task that waits
+ *
+ *   none -> ready       an edge                      (poller)
+ *   task -> ready       an edge; the task is woken   (poller)
+ *   ready -> none       a wait that need not wait    (the task)
+ *   none -> task        the task parks               (commit)
+ *   task -> none        woken without an edge: closed, cancelled, past the deadline
+ *
+ * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
+ * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
+ *
+ * Life. The control word counts users and carries the flags; the descriptor is closed, and its
+ * number given back to the system, by whoever leaves last. The structures themselves are never
+ * freed, only reused, and tagged with a generation that goes into the epoll event: an event for an
+ * earlier life is recognised and dropped.
+ */
+#ifndef SENNIT_SCHED_NETPOLL_H
+#define SENNIT_SCHED_NETPOLL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sched/runqueue.h"
+#include "sched/timer.h"
+
+struct sn_thread;
+
+enum sn_side_index {
+	SN_SIDE_READ = 0,
+	SN_SIDE_WRITE = 1,
+};
+
+#define SN_SIDE_NONE ((uintptr_t)0)
+#define SN_SIDE_READY ((uintptr_t)1)
+
+struct sn_side {
+	_Atomic uintptr_t state;
+	_Atomic int64_t deadline; /* 0: none */
+	_Atomic int64_t pause;    /* of sn_fd_pause(): 0: none */
+	struct sn_timer timer;    /* armed lazily: fires at some former deadline and looks again */
+};
+
+/* The control word. */
+#define SN_FD_READING 1u /* an operation holds the side */
+#define SN_FD_WRITING 2u
+#define SN_FD_CLOSED 4u   /* no new operation; the last to leave closes */
+#define SN_FD_CANCELED 8u /* operations fail with -ECANCELED */
+#define SN_FD_ABORT 16u   /* close by a reset */
+#define SN_FD_USER 32u    /* and upwards: the number of other users */
+
+struct sn_fd {
+	_Atomic uint32_t control;
+	_Atomic uint32_t generation;
+	uint32_t index;
+	int fd;
+	bool open;       /* not in the free list */
+	bool registered; /* written by the opener, before the descriptor is shared */
+	struct sn_side sides[2];
+	struct sn_lock lock; /* orders the arming of the timers */
+	struct sn_fd *next_free;
+};
+
+int sn_netpoll_init(void);
+void sn_netpoll_destroy(void);
+
+/*
+ * Polls: for at most timeout ns (0: not at all, negative: for ever); puts the tasks to wake into
+ * *ready. Returns how many there are.
+ */
+int sn_netpoll(int64_t timeout, struct sn_queue *ready);
+
+/* Ends somebody's sn_netpoll() early, or the next one. Any thread. */
+void sn_netpoll_kick(void);
+
+/* Whether any descriptor is open: otherwise polling is of no use. */
+bool sn_netpoll_used(void);
+
+/*
+ * Adopts a non-blocking descriptor. With register_now it is made known to epoll at once, otherwise
+ * by sn_fd_register(). Returns 0, -ENOMEM, or -ENOSPC past fs.epoll.max_user_watches; then fd is
+ * not closed.
+ */
+int sn_fd_open(struct sn_fd **out, int fd, bool register_now);
+int sn_fd_register(struct sn_fd *d);
+
+/* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED or -EBUSY. */
+int sn_fd_begin(struct sn_fd *d, enum sn_side_index side);
+void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
+
+/* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
+int sn_fd_use(struct sn_fd *d);
+void sn_fd_unuse(struct sn_fd *d);
+
+/*
+ * Waits for the side to become ready, within an operation. 0 when an operation should be tried, or
+ * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
+ */
+int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+
+/*
+ * Waits until a time, or an edge, whichever is first; for operations that fail for another reason
+ * than that the descriptor is not ready. 0, or as sn_fd_wait(). Parks.
+ */
+int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
+
+/* 0 when the side's deadline is ahead or there is none, else -ETIMEDOUT. */
+int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side);
+int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side,
+		       int64_t deadline);
+
+/* Sets flags (SN_FD_CLOSED with or without SN_FD_ABORT, or SN_FD_CANCELED) and wakes both sides. 0
+ * or -EBADF. */
+int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags);
+
+#endif

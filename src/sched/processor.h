@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A processor: the right to run tasks, with what that needs at hand.
+ *
+ * All fields belong to the thread that has the processor, but for: the run queue's and the timers'
+ * shared parts (see there), next_idle (under the runtime's lock), and the statistics, which others
+ * may read.
+ */
+#ifndef SENNIT_SCHED_PROCESSOR_H
+#define SENNIT_SCHED_PROCESSOR_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sched/runqueue.h"
+#include "sched/stack.h"
+#include "sched/timer.h"
+
+struct sn_processor {
+	struct sn_runqueue queue;
+	struct sn_timers timers;
+	uint32_t tick;      /* scheduling decisions */
+	uint32_t next_fair; /* tick at which the global queue, the network and the timers get their
+			       turn */
+	uint32_t next_runs; /* times in a row that the next task was preferred to the ring */
+	uint32_t io_budget; /* operations that did not park, left to the running task */
+	int64_t last_poll;
+	uint32_t id;
+	struct sn_processor *next_idle;
+	struct sn_stack_cache stacks[SN_STACK_CLASSES];
+
+	/* Written by the owner with plain increments, read by sn_stats(): see sn_count(). */
+	struct {
+		_Atomic uint64_t spawned, ended, switches, steals;
+	} stats;
+};
+
+/*
+ * Counts in a counter that one thread at a time writes. Not a read-modify-write: readers see some
+ * recent value, which is all that statistics promise.
+ */
+static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* Processors that the environment, the affinity mask and the cgroup allow; -EINVAL after a line on
+ * stderr. */
+int sn_processors_wanted(void);
+
+/* A number from the environment within [low, high], or the default; -EINVAL after a line on stderr.
+ */
+long sn_environment_number(const char *name, long low, long high, long otherwise);
+
+#endif

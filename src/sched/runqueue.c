@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/runqueue.h"
+
+#include "sched/task.h"
+#include "wait/backoff.h"
+
+#define MASK (SN_RUNQUEUE_CAPACITY - 1)
+_Static_assert((SN_RUNQUEUE_CAPACITY & MASK) == 0, "the capacity must be a power of two");
+
+/*
+ * How long a next task must have stayed before it may be stolen: many times a switch (tens of ns),
+ * so that two tasks that wake each other stay together; far below a time slice.
+ */
+#define STEAL_NEXT_AFTER_NS 3000
+
+void sn_queue_put(struct sn_queue *queue, struct sn_task *task)
+{
+	task->next = NULL;
+	if (queue->tail)
+		queue->tail->next = task;
+	else
+		queue->head = task;
+	queue->tail = task;
+}
+
+struct sn_task *sn_queue_get(struct sn_queue *queue)
+{
+	struct sn_task *task = queue->head;
+
+	if (task) {
+		queue->head = task->next;
+		if (!queue->head)
+			queue->tail = NULL;
+		task->next = NULL;
+	}
+	return task;
+}
+
+void sn_queue_append(struct sn_queue *to, struct sn_queue *from)
+{
+	if (!from->head)
+		return;
+	if (to->tail)
+		to->tail->next = from->head;
+	else
+		to->head = from->head;
+	to->tail = from->tail;
+	*from = (struct sn_queue){0};
+}
+
+static struct sn_task *slot(struct sn_runqueue *queue, uint32_t at)
+{
+	return atomic_load_explicit(&queue->slots[at & MASK], memory_order_relaxed);
+}
+
+static void set_slot(struct sn_runqueue *queue, uint32_t at, struct sn_task *task)
+{
+	atomic_store_explicit(&queue->slots[at & MASK], task, memory_order_relaxed);
+}
+
+uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task, struct sn_queue *overflow)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+
+	for (;;) {
+		uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+		struct sn_task *batch[SN_RUNQUEUE_CAPACITY / 2];
+		const uint32_t n = SN_RUNQUEUE_CAPACITY / 2;
+
+		if (tail - head < SN_RUNQUEUE_CAPACITY) {
+			set_slot(queue, tail, task);
+			atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
+			return 0;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			batch[i] = slot(queue, head + i);
+		if (!atomic_compare_exchange_strong_explicit(&queue->head, &head, head + n,
+							     memory_order_acq_rel,
+							     memory_order_relaxed))
+			continue; /* a thief made room */
+		for (uint32_t i = 0; i < n; i++)
+			sn_queue_put(overflow, batch[i]);
+		sn_queue_put(overflow, task);
+		return n + 1;
+	}
+}
+
+struct sn_task *sn_runqueue_get(struct sn_runqueue *queue)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+
+	while (head != tail) {
+		struct sn_task *task = slot(queue, head);
+
+		if (atomic_compare_exchange_strong_explicit(&queue->head, &head, head + 1,
+							    memory_order_acq_rel,
+							    memory_order_acquire))
+			return task;
+	}
+	return NULL;
+}
+
+static struct sn_task *steal_next_task(struct sn_runqueue *victim)
+{
+	struct sn_task *task = atomic_load_explicit(&victim->next, memory_order_acquire);
+	struct sn_backoff backoff = SN_BACKOFF(STEAL_NEXT_AFTER_NS, 0);
+
+	while (task && sn_backoff_pause(&backoff))
+		if (atomic_load_explicit(&victim->next, memory_order_relaxed) != task)
+			return NULL;
+	/* The same address may be another wake-up of the same task: as good to steal. */
+	if (task && atomic_compare_exchange_strong_explicit(
+			    &victim->next, &task, NULL, memory_order_acq_rel, memory_order_relaxed))
+		return task;
+	return NULL;
+}
+
+struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
+				  bool steal_next)
+{
+	uint32_t my_tail = atomic_load_explicit(&mine->tail, memory_order_relaxed);
+
+	for (;;) {
+		uint32_t head = atomic_load_explicit(&victim->head, memory_order_acquire);
+		uint32_t tail = atomic_load_explicit(&victim->tail, memory_order_acquire);
+		uint32_t n = tail - head;
+
+		n -= n / 2;
+		if (n == 0)
+			return steal_next ? steal_next_task(victim) : NULL;
+		if (n > SN_RUNQUEUE_CAPACITY / 2)
+			continue; /* head and tail are of different moments */
+		/* Mine is empty, and has room for half of another. */
+		for (uint32_t i = 0; i < n; i++)
+			set_slot(mine, my_tail + i, slot(victim, head + i));
+		if (!atomic_compare_exchange_strong_explicit(&victim->head, &head, head + n,
+							     memory_order_acq_rel,
+							     memory_order_relaxed))
+			continue;
+		/* The last is returned, the others are published. */
+		n--;
+		if (n > 0)
+			atomic_store_explicit(&mine->tail, my_tail + n, memory_order_release);
+		return slot(mine, my_tail + n);
+	}
+}
+
+bool sn_runqueue_empty(struct sn_runqueue *queue)
+{
+	/*
+	 * A task moves from next into the ring when it is displaced, so the order matters: were
+	 * next read first, the task could be missed in both places. Tail is read again to know that
+	 * the ring did not change meanwhile.
+	 */
+	for (;;) {
+		uint32_t tail = atomic_load(&queue->tail);
+		uint32_t head = atomic_load(&queue->head);
+		struct sn_task *next = atomic_load(&queue->next);
+
+		if (atomic_load(&queue->tail) == tail)
+			return head == tail && next == NULL;
+	}
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queues of runnable tasks.
+ *
+ * sn_queue is a plain linked list; whoever has it, locks it. sn_runqueue is a processor's own: a
+ * bounded ring, filled and emptied by the thread that has the processor (the owner) without a lock,
+ * and stolen from by the others.
+ *
+ * Ring. head and tail only grow; the tasks are at [head, tail) modulo the capacity.
+ *   tail: written by the owner alone. Its store-release publishes the slot written before it.
+ *   head: advanced by compare-and-swap, by the owner and by thieves. Its release orders a thief's
+ *         reads of slots before the owner's reuse of them (the owner acquires head before it writes
+ * a slot). A thief reads head before tail, so it may see a tail that is newer than its head, never
+ * older; and its reads of slots count only if its compare-and-swap on head succeeds: then head has
+ * not moved since, so no slot in the range was reused. 32-bit counters would have to wrap within
+ * one attempt for that to fail.
+ *
+ * The owner of the ring changes only through the runtime's lock or a parker, both of which order
+ * everything.
+ *
+ * next: the task to run before those in the ring: the one that the current task woke last. Owner:
+ * exchange; thieves: compare-and-swap to NULL, and only after it has stayed for a while, because it
+ * is usually about to run.
+ */
+#ifndef SENNIT_SCHED_RUNQUEUE_H
+#define SENNIT_SCHED_RUNQUEUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/compiler.h"
+
+struct sn_task;
+
+struct sn_queue {
+	struct sn_task *head, *tail;
+};
+
+void sn_queue_put(struct sn_queue *queue, struct sn_task *task);
+struct sn_task *sn_queue_get(struct sn_queue *queue);
+/* Moves all of from to the end of to. */
+void sn_queue_append(struct sn_queue *to, struct sn_queue *from);
+
+/* A power of two. Go's figure; tests shrink it to reach the overflow and the races at its border.
+ */
+#ifndef SN_RUNQUEUE_CAPACITY
+#	define SN_RUNQUEUE_CAPACITY 256u
+#endif
+
+struct sn_runqueue {
+	_Alignas(SN_CACHE_LINE) _Atomic uint32_t head;
+	_Alignas(SN_CACHE_LINE) _Atomic uint32_t tail;
+	struct sn_task *_Atomic next;
+	struct sn_task *_Atomic slots[SN_RUNQUEUE_CAPACITY];
+};
+
+/*
+ * Owner: puts the task at the end. When the ring is full, half of it and the task go to *overflow,
+ * and the result is how many; 0 otherwise.
+ */
+uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task,
+			 struct sn_queue *overflow);
+
+/* Owner: the first task in the ring, or NULL. */
+struct sn_task *sn_runqueue_get(struct sn_runqueue *queue);
+
+/* Owner: takes the next task (NULL when there is none), or sets it and returns the former one. */
+static inline struct sn_task *sn_runqueue_take_next(struct sn_runqueue *queue)
+{
+	if (!atomic_load_explicit(&queue->next, memory_order_relaxed))
+		return NULL;
+	return atomic_exchange_explicit(&queue->next, NULL, memory_order_acquire);
+}
+static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, struct sn_task *task)
+{
+	return atomic_exchange_explicit(&queue->next, task, memory_order_acq_rel);
+}
+
+/*
+ * Thief, who owns mine: moves half of victim's ring to mine and returns one of them, NULL when
+ * there was nothing. With steal_next also victim's next task, when that is all there is.
+ */
+struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
+				  bool steal_next);
+
+/* Anyone: whether there was nothing in it at some moment during the call. */
+bool sn_runqueue_empty(struct sn_runqueue *queue);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/sanitizer.h"
+
+#if SN_ASAN || SN_TSAN
+
+#	include "arch/arch.h"
+
+#	if SN_ASAN
+#		include <sanitizer/asan_interface.h>
+#		include <sanitizer/common_interface_defs.h>
+#	endif
+#	if SN_TSAN
+#		include <sanitizer/tsan_interface.h>
+#	endif
+
+void sn_sanitizer_create(struct sn_context *context, const char *name)
+{
+#	if SN_ASAN
+	/* Frames of the stack's former task that never returned have left poison behind. */
+	__asan_unpoison_memory_region(context->stack_low, context->stack_size);
+	context->fake_stack = NULL;
+#	endif
+#	if SN_TSAN
+	context->fiber = __tsan_create_fiber(0);
+	if (name)
+		__tsan_set_fiber_name(context->fiber, name);
+#	endif
+	(void)context, (void)name;
+}
+
+void sn_sanitizer_destroy(struct sn_context *context)
+{
+#	if SN_TSAN
+	__tsan_destroy_fiber(context->fiber);
+#	endif
+	(void)context;
+}
+
+void sn_sanitizer_adopt(struct sn_context *context)
+{
+#	if SN_TSAN
+	context->fiber = __tsan_get_current_fiber();
+#	endif
+	(void)context; /* ASan tells the bounds of the thread's stack at the first switch */
+}
+
+void sn_sanitizer_switch(struct sn_context *from, struct sn_context *to, bool exiting)
+{
+#	if SN_ASAN
+	__sanitizer_start_switch_fiber(exiting ? NULL : &from->fake_stack, to->stack_low,
+				       to->stack_size);
+#	endif
+#	if SN_TSAN
+	/*
+	 * With synchronisation (flags 0): what one thread does before a switch happens before what
+	 * it does after it, as it does in the machine. Two threads get no order from this.
+	 */
+	__tsan_switch_to_fiber(to->fiber, 0);
+#	endif
+	sn_arch_switch(&from->sp, to->sp);
+	sn_sanitizer_entered(from);
+	(void)exiting;
+}
+
+void sn_sanitizer_entered(struct sn_context *context)
+{
+#	if SN_ASAN
+	__sanitizer_finish_switch_fiber(context->fake_stack, NULL, NULL);
+#	endif
+	(void)context;
+}
+
+#else
+/* ISO C wants a declaration in every file. */
+extern int sn_sanitizer_none;
+#endif

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scheduler.
+ *
+ * A task that parks picks its successor itself when one is at hand on its processor, and switches
+ *straight to it; everything slower happens in the scheduler's loop on the thread's own stack
+ *(sn_schedule()). What has to be done with the task that was left, once its registers are saved, is
+ *done by whoever runs next (after_switch()), because only then may another thread resume it.
+ *
+ * No work is forgotten. Whoever makes a task runnable puts it into a queue first and then looks
+ *whether to wake a processor; a thread that finds nothing announces itself idle first and then
+ *looks into all queues again. Both sides have a sequentially consistent fence between the two
+ *steps, so at least one of them sees the other:
+ *
+ *	waker: queue; fence; if idle_count > 0 and spinning == 0 wake one	(submitted())
+ *	idler: release processor: idle_count++; spinning--; fence; look again	(become_idle())
+ *
+ * At most one thread is woken at a time: it is counted in spinning until it has found something,
+ *and then wakes the next if there are idle processors left (stop_spinning()). So a burst of tasks
+ *raises threads one after the other, and a trickle of them raises one.
+ *
+ * One idle thread at a time sleeps in epoll ("polling" is 1), until the earliest timer of any
+ *processor; the other idle threads sleep in their parkers. It gives the role up before it looks for
+ *a processor:
+ *
+ *	poller: polling = 0; take an idle processor, else park
+ *	idler:  release processor (idle); polling == 0? then take the role
+ *
+ * so a processor never stays idle with nobody polling. Whoever adds a timer earlier than poll_until
+ *kicks the poller; it announces poll_until = "never" before it reads the processors' earliest
+ *times, so again one sees the other.
+ *
+ * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
+ *park, and the second is half of the cost of a ping-pong. A poller thread of its own: two context
+ *switches of the OS per wake-up under light load. A processor-less poll with tasks pushed to the
+ *global queue under load: the lock there becomes hot.
+ */
+#include "sched/schedule.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <sennit/clock.h>
+
+#include "sched/netpoll.h"
+#include "sched/processor.h"
+#include "sched/runtime.h"
+#include "sched/sanitizer.h"
+#include "sched/task.h"
+#include "wait/backoff.h"
+
+/*
+ * Every so many decisions the global queue, the network and the timers go before the local queue.
+ * At some 50 ns a switch this is 3 us; at 100 us a task, 6 ms. A power of two near Go's and
+ * tokio's 61.
+ */
+#define FAIR_TICKS 64
+
+/* How often in a row a woken task may overtake the queue. More only helps pairs that starve the
+ * rest. */
+#define NEXT_RUNS 32
+
+/* A busy processor polls the network itself, at most this often: a system call of 0.5 us each. */
+#define BUSY_POLL_NS 100000
+
+/* Operations that a task may do without parking: at 1 us for a small read, about 100 us of
+ * processor. */
+#define IO_BUDGET 128
+
+/* At most so many tasks are moved from the global to a local queue at once: half of what fits. */
+#define GLOBAL_BATCH (SN_RUNQUEUE_CAPACITY / 2)
+
+/*
+ * How long an idle thread looks for work before it sleeps. Waking a sleeper takes 5 to 50 us, and a
+ * peer's answer over loopback 10 to 20; longer would take CPU from whoever prepares that answer.
+ */
+#define IDLE_SPIN_NS 5000
+
+#define NOT_POLLING INT64_MIN
+
+struct sn_runtime sn_runtime;
+
+/* ---- switching ---- */
+
+static inline void after_switch(struct sn_thread *self)
+{
+	struct sn_task *prev = self->prev;
+
+	if (prev) {
+		self->prev = NULL;
+		if (!self->commit(self, prev, self->commit_arg))
+			sn_ready(self, prev, SN_READY_LAST);
+	}
+}
+
+/* Leaves context from for context to; the caller has set self->task. Returns on whatever thread
+ * resumes from. */
+static inline void switch_context(struct sn_thread *self, struct sn_context *from,
+				  struct sn_context *to, bool exiting)
+{
+	from->saved_errno = *self->errno_location;
+	if (self->cxx) {
+		from->cxx = *self->cxx;
+		*self->cxx = to->cxx;
+	}
+#if SN_ASAN || SN_TSAN
+	sn_sanitizer_switch(from, to, exiting);
+#else
+	(void)exiting;
+	sn_arch_switch(&from->sp, to->sp);
+#endif
+	self = sn_thread_self();
+	after_switch(self);
+	*self->errno_location = from->saved_errno;
+}
+
+static inline void set_status(struct sn_task *task, enum sn_task_status status)
+{
+	atomic_store_explicit(&task->status, status, memory_order_relaxed);
+}
+
+static inline void about_to_run(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p = self->processor;
+
+	set_status(task, SN_TASK_RUNNING);
+	self->task = task;
+	p->io_budget = IO_BUDGET;
+	sn_count(&p->stats.switches, 1);
+}
+
+/* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
+static inline struct sn_task *pick_local(struct sn_processor *p)
+{
+	struct sn_task *task;
+
+	if (sn_unlikely(++p->tick >= p->next_fair))
+		return NULL;
+	if (p->next_runs < NEXT_RUNS) {
+		task = sn_runqueue_take_next(&p->queue);
+		if (task) {
+			p->next_runs++;
+			return task;
+		}
+	}
+	p->next_runs = 0;
+	return sn_runqueue_get(&p->queue);
+}
+
+static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
+{
+	struct sn_task *task = self->task, *next = pick_local(self->processor);
+
+	self->prev = task;
+	self->commit = commit;
+	self->commit_arg = arg;
+	if (next) {
+		about_to_run(self, next);
+		switch_context(self, &task->context, &next->context, exiting);
+	} else {
+		self->task = NULL;
+		switch_context(self, &task->context, &self->idle, exiting);
+	}
+}
+
+int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
+{
+	struct sn_task *task = self->task;
+
+	set_status(task, SN_TASK_PARKED);
+	task->wake_reason = 0;
+	leave_task(self, commit, arg, false);
+	return task->wake_reason;
+}
+
+void sn_exit_task(struct sn_thread *self, sn_commit *after)
+{
+	leave_task(self, after, NULL, true);
+	sn_fatal("a task that had ended was resumed");
+}
+
+static bool commit_reschedule(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	(void)arg;
+	sn_ready(self, task, SN_READY_LAST);
+	return true;
+}
+
+static bool anything_to_run(struct sn_processor *p)
+{
+	return atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0 ||
+	       !sn_runqueue_empty(&p->queue);
+}
+
+void sn_reschedule(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	/* With nothing else to run it is not worth a switch, but the network and the timers get
+	 * their turn. */
+	if (!anything_to_run(p) && ++p->tick < p->next_fair)
+		return;
+	leave_task(self, commit_reschedule, NULL, false);
+}
+
+bool sn_fair_chance(struct sn_thread *self)
+{
+	if (sn_likely(--self->processor->io_budget > 0))
+		return false;
+	self->processor->io_budget = IO_BUDGET;
+	sn_reschedule(self);
+	return true;
+}
+
+void sn_task_entered(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	after_switch(self);
+	*self->errno_location = 0;
+}
+
+void sn_abandon(struct sn_thread *self)
+{
+	struct sn_task *task = self->task;
+
+	self->task = NULL;
+	switch_context(self, &task->context, &self->idle, true);
+	sn_fatal("a task that had been abandoned was resumed");
+}
+
+/* ---- processors and threads ---- */
+
+/* The lock is held. */
+static void idle_put(struct sn_processor *p)
+{
+	p->next_idle = sn_runtime.idle_processors;
+	sn_runtime.idle_processors = p;
+	atomic_fetch_add(&sn_runtime.idle_count, 1);
+}
+
+/* The lock is held. */
+static struct sn_processor *idle_get(void)
+{
+	struct sn_processor *p = sn_runtime.idle_processors;
+
+	if (p) {
+		sn_runtime.idle_processors = p->next_idle;
+		atomic_fetch_sub(&sn_runtime.idle_count, 1);
+	}
+	return p;
+}
+
+static struct sn_processor *idle_get_locking(void)
+{
+	struct sn_processor *p;
+
+	if (atomic_load(&sn_runtime.idle_count) == 0)
+		return NULL;
+	sn_lock(&sn_runtime.lock);
+	p = idle_get();
+	sn_unlock(&sn_runtime.lock);
+	return p;
+}
+
+/* Gives the processor to a sleeping thread, or to a new one. */
+static void start_processor(struct sn_processor *p, bool spinning)
+{
+	struct sn_thread *thread;
+
+	sn_lock(&sn_runtime.lock);
+	thread = sn_runtime.idle_threads;
+	if (thread)
+		sn_runtime.idle_threads = thread->next_idle;
+	sn_unlock(&sn_runtime.lock);
+	if (thread) {
+		thread->processor = p;
+		thread->spinning = spinning;
+		sn_parker_release(&thread->parker);
+		return;
+	}
+	if (sn_thread_start(p, spinning) == 0)
+		return;
+	/* No more threads: the processor waits for one; the poller, if there is one, is one. */
+	sn_lock(&sn_runtime.lock);
+	idle_put(p);
+	sn_unlock(&sn_runtime.lock);
+	if (spinning)
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	sn_netpoll_kick();
+}
+
+/* Wakes one thread with an idle processor to look for work, unless one is looking already. */
+static void wake_one(void)
+{
+	uint32_t none = 0;
+	struct sn_processor *p;
+
+	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
+		return;
+	p = idle_get_locking();
+	if (p)
+		start_processor(p, true);
+	else
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+}
+
+/* A task was queued: the waker's half of the handshake above. */
+static inline void submitted(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
+	    atomic_load_explicit(&sn_runtime.spinning, memory_order_relaxed) == 0)
+		wake_one();
+}
+
+static void start_spinning(struct sn_thread *self)
+{
+	if (!self->spinning) {
+		self->spinning = true;
+		atomic_fetch_add(&sn_runtime.spinning, 1);
+	}
+}
+
+static bool work_exists(void)
+{
+	if (atomic_load(&sn_runtime.global_size) > 0)
+		return true;
+	for (int i = 0; i < sn_runtime.nprocessors; i++)
+		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
+}
+
+/*
+ * The thread has found something. Wakers saw it looking and woke nobody, so if it was the last to
+ * look, and there is more, it wakes the next itself.
+ */
+static void stop_spinning(struct sn_thread *self)
+{
+	if (!self->spinning)
+		return;
+	self->spinning = false;
+	if (atomic_fetch_sub(&sn_runtime.spinning, 1) == 1 &&
+	    atomic_load(&sn_runtime.idle_count) > 0 && work_exists())
+		wake_one();
+}
+
+/* ---- queues ---- */
+
+static void global_put(struct sn_queue *tasks, uint32_t n)
+{
+	sn_lock(&sn_runtime.lock);
+	sn_queue_append(&sn_runtime.global, tasks);
+	atomic_fetch_add(&sn_runtime.global_size, n);
+	sn_unlock(&sn_runtime.lock);
+}
+
+static void local_put(struct sn_processor *p, struct sn_task *task)
+{
+	struct sn_queue overflow = {0};
+	uint32_t n = sn_runqueue_put(&p->queue, task, &overflow);
+
+	if (n)
+		global_put(&overflow, n);
+}
+
+void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
+{
+	set_status(task, SN_TASK_RUNNABLE);
+	if (!self || !self->processor) {
+		struct sn_queue one = {0};
+
+		sn_queue_put(&one, task);
+		global_put(&one, 1);
+	} else if (place == SN_READY_NEXT) {
+		struct sn_processor *p = self->processor;
+		struct sn_task *displaced = sn_runqueue_set_next(&p->queue, task);
+
+		if (displaced)
+			local_put(p, displaced);
+	} else {
+		local_put(self->processor, task);
+	}
+	submitted();
+}
+
+/*
+ * Takes a fair share of the global queue: one task is returned, the others go to the local queue. A
+ * task that is bound to a thread is taken alone, because what is in a local queue may be run by the
+ * fast path, which does not look.
+ */
+static struct sn_task *global_get(struct sn_processor *p, uint32_t most)
+{
+	struct sn_task *first = NULL;
+	struct sn_queue overflow = {0};
+
+	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) == 0)
+		return NULL;
+	sn_lock(&sn_runtime.lock);
+	uint32_t size = atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed);
+	uint32_t share = size / (uint32_t)sn_runtime.nprocessors + 1, taken = 0;
+
+	if (share > most)
+		share = most;
+	while (taken < share && sn_runtime.global.head) {
+		struct sn_task *task = sn_runtime.global.head;
+
+		if (first && task->bound)
+			break;
+		sn_queue_get(&sn_runtime.global);
+		taken++;
+		if (!first)
+			first = task;
+		else if (sn_runqueue_put(&p->queue, task, &overflow))
+			break; /* it was full: what overflowed goes back below */
+		if (task->bound)
+			break;
+	}
+	atomic_fetch_sub(&sn_runtime.global_size, taken);
+	if (overflow.head) {
+		uint32_t n = 0;
+
+		for (struct sn_task *task = overflow.head; task; task = task->next)
+			n++;
+		sn_queue_append(&sn_runtime.global, &overflow);
+		atomic_fetch_add(&sn_runtime.global_size, n);
+	}
+	sn_unlock(&sn_runtime.lock);
+	return first;
+}
+
+/* Makes the tasks that the poller found runnable, in their order. */
+static void inject(struct sn_thread *self, struct sn_queue *ready)
+{
+	struct sn_task *task;
+
+	while ((task = sn_queue_get(ready)) != NULL)
+		sn_ready(self, task, SN_READY_LAST);
+}
+
+static void poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now)
+{
+	struct sn_queue ready = {0};
+
+	p->last_poll = now;
+	if (!sn_netpoll_used() || atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed))
+		return;
+	if (sn_netpoll(0, &ready) > 0)
+		inject(self, &ready);
+}
+
+static uint32_t next_random(struct sn_thread *self)
+{
+	/* xorshift: the order of victims only has to differ between threads. */
+	self->random ^= self->random << 13;
+	self->random ^= self->random >> 17;
+	self->random ^= self->random << 5;
+	return self->random;
+}
+
+/* One round over all other processors. */
+static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, bool desperate)
+{
+	int n = sn_runtime.nprocessors;
+	uint32_t start = next_random(self);
+
+	for (int i = 0; i < n; i++) {
+		struct sn_processor *victim =
+			&sn_runtime.processors[(start + (uint32_t)i) % (uint32_t)n];
+		struct sn_task *task;
+
+		if (victim == p)
+			continue;
+		task = sn_runqueue_steal(&p->queue, &victim->queue, desperate);
+		if (task) {
+			sn_count(&p->stats.steals, 1);
+			return task;
+		}
+		/* Timers of a processor that is busy, or has no thread, are late otherwise. */
+		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
+		    sn_timers_run(self, &victim->timers, sn_now()) > 0) {
+			task = sn_runqueue_get(&p->queue);
+			if (task)
+				return task;
+		}
+	}
+	return NULL;
+}
+
+static struct sn_task *run_next_or_local(struct sn_processor *p)
+{
+	struct sn_task *task = sn_runqueue_take_next(&p->queue);
+
+	return task ? task : sn_runqueue_get(&p->queue);
+}
+
+/* Looks everywhere once, and for a while at the other processors. */
+static struct sn_task *look_for_work(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+	struct sn_backoff backoff = SN_BACKOFF(IDLE_SPIN_NS, 0);
+	struct sn_task *task;
+	bool fair = p->tick >= p->next_fair;
+
+	if (fair)
+		p->next_fair = p->tick + FAIR_TICKS;
+	if (fair && (task = global_get(p, 1)) != NULL)
+		return task;
+	if (fair || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
+		int64_t now = sn_now();
+
+		if (sn_timers_earliest(&p->timers) <= now)
+			sn_timers_run(self, &p->timers, now);
+		if (fair && now - p->last_poll > BUSY_POLL_NS)
+			poll_network(self, p, now);
+	}
+	if ((task = run_next_or_local(p)) != NULL)
+		return task;
+	if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
+		return task;
+	poll_network(self, p, p->last_poll);
+	if ((task = run_next_or_local(p)) != NULL)
+		return task;
+
+	/* Half of the busy processors' number in spinning threads finds work as fast as more would.
+	 */
+	if (sn_runtime.nprocessors == 1)
+		return NULL;
+	if (!self->spinning) {
+		uint32_t busy = (uint32_t)sn_runtime.nprocessors -
+				atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed);
+
+		if (2 * atomic_load_explicit(&sn_runtime.spinning, memory_order_relaxed) >= busy)
+			return NULL;
+		start_spinning(self);
+	}
+	do {
+		if (atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed))
+			return NULL;
+		if ((task = steal(self, p, false)) != NULL)
+			return task;
+		if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
+			return task;
+	} while (sn_backoff_pause(&backoff));
+	return steal(self, p, true);
+}
+
+static int64_t earliest_timer(void)
+{
+	int64_t earliest = SN_TIMER_NEVER;
+
+	for (int i = 0; i < sn_runtime.nprocessors; i++) {
+		int64_t when = sn_timers_earliest(&sn_runtime.processors[i].timers);
+
+		if (when < earliest)
+			earliest = when;
+	}
+	return earliest;
+}
+
+void sn_poller_expect(int64_t when)
+{
+	if (when < atomic_load(&sn_runtime.poll_until))
+		sn_netpoll_kick();
+}
+
+/*
+ * Sleeps in the poller, if nobody does. True with a processor and perhaps tasks in its queue; false
+ * without: the thread should park.
+ */
+static bool sleep_in_poller(struct sn_thread *self)
+{
+	struct sn_queue ready = {0};
+	uint32_t nobody = 0;
+	int64_t until, timeout = -1;
+	int n;
+
+	if (!atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1))
+		return false;
+	atomic_store(&sn_runtime.poll_until, SN_TIMER_NEVER);
+	until = earliest_timer();
+	atomic_store(&sn_runtime.poll_until, until);
+	if (until != SN_TIMER_NEVER) {
+		timeout = until - sn_now();
+		if (timeout < 0)
+			timeout = 0;
+	}
+	if (atomic_load(&sn_runtime.stopping))
+		timeout = 0;
+	n = sn_netpoll(timeout, &ready);
+	atomic_store(&sn_runtime.poll_until, NOT_POLLING);
+	atomic_store(&sn_runtime.polling, 0);
+
+	self->processor = idle_get_locking();
+	if (self->processor) {
+		start_spinning(self);
+		inject(self, &ready);
+		return true;
+	}
+	if (n > 0) {
+		/* All processors are busy: whoever is free first takes these. */
+		for (struct sn_task *task = ready.head; task; task = task->next)
+			set_status(task, SN_TASK_RUNNABLE);
+		global_put(&ready, (uint32_t)n);
+		submitted();
+	}
+	return false;
+}
+
+/* Sleeps until somebody hands over a processor. False when the runtime ends. */
+static bool sleep_in_parker(struct sn_thread *self)
+{
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load(&sn_runtime.stopping)) {
+		sn_unlock(&sn_runtime.lock);
+		return false;
+	}
+	self->next_idle = sn_runtime.idle_threads;
+	sn_runtime.idle_threads = self;
+	sn_unlock(&sn_runtime.lock);
+	do {
+		sn_parker_wait(&self->parker, 0);
+		if (atomic_load(&sn_runtime.stopping))
+			return false;
+	} while (!self->processor);
+	return true;
+}
+
+/* Nothing to do: gives the processor up and sleeps until there is something. False when the runtime
+ * ends. */
+static bool become_idle(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0) {
+		sn_unlock(&sn_runtime.lock);
+		return true;
+	}
+	self->processor = NULL;
+	idle_put(p);
+	sn_unlock(&sn_runtime.lock);
+	if (self->spinning) {
+		self->spinning = false;
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	}
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (work_exists() && (self->processor = idle_get_locking()) != NULL) {
+		start_spinning(self);
+		return true;
+	}
+	if (sleep_in_poller(self))
+		return true;
+	sn_poller_expect(earliest_timer());
+	return sleep_in_parker(self);
+}
+
+/* The task is bound to another thread, which waits with it for a processor: gives it ours. */
+static void hand_over(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_thread *thread = task->bound;
+
+	task->bound = NULL;
+	thread->processor = self->processor;
+	self->processor = NULL;
+	sn_parker_release(&thread->parker);
+}
+
+void sn_schedule(struct sn_thread *self)
+{
+	while (!atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed)) {
+		struct sn_task *task;
+
+		self->processor->tick++;
+		task = look_for_work(self);
+		if (!task) {
+			if (!become_idle(self))
+				break;
+			continue;
+		}
+		stop_spinning(self);
+		if (task->bound) {
+			hand_over(self, task);
+			if (!sleep_in_parker(self))
+				break;
+			continue;
+		}
+		about_to_run(self, task);
+		switch_context(self, &self->idle, &task->context, false);
+	}
+}
+
+/* ---- blocking ---- */
+
+void sn_processor_release(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	self->processor = NULL;
+	if (anything_to_run(p)) {
+		start_processor(p, false);
+		return;
+	}
+	sn_lock(&sn_runtime.lock);
+	idle_put(p);
+	sn_unlock(&sn_runtime.lock);
+	/*
+	 * As in become_idle(), but this thread goes on to something else: where it would have
+	 * become the poller, another must. The fence pairs with submitted()'s, and with the
+	 * poller's giving up the role.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (work_exists() || atomic_load(&sn_runtime.polling) == 0)
+		wake_one();
+	else
+		sn_poller_expect(earliest_timer());
+}
+
+void sn_processor_regain(struct sn_thread *self)
+{
+	struct sn_queue one = {0};
+
+	self->processor = idle_get_locking();
+	if (!self->processor) {
+		/* Stands in the global queue like a runnable task; whoever takes it there hands
+		 * over (hand_over()). */
+		self->task->bound = self;
+		sn_queue_put(&one, self->task);
+		global_put(&one, 1);
+		submitted();
+		do {
+			if (atomic_load(&sn_runtime.stopping))
+				sn_abandon(self);
+			sn_parker_wait(&self->parker, 0);
+		} while (!self->processor);
+	}
+	if (atomic_load(&sn_runtime.stopping))
+		sn_abandon(self);
+}
+
+void sn_lease_lost(struct sn_thread *self)
+{
+	if (atomic_load(&sn_runtime.stopping))
+		sn_abandon(self);
+}
+
+void sn_runtime_stop(void)
+{
+	struct sn_thread *thread;
+
+	/* Under the lock: a thread that is starting sees it, or is in the list. */
+	sn_lock(&sn_runtime.lock);
+	atomic_store(&sn_runtime.stopping, true);
+	thread = atomic_load(&sn_runtime.all_threads);
+	sn_unlock(&sn_runtime.lock);
+	for (; thread; thread = thread->next_all) {
+		atomic_store(&thread->lease, SN_LEASE_REVOKED);
+		sn_parker_release(&thread->parker);
+	}
+	sn_netpoll_kick();
+}

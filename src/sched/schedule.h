@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scheduler: which task runs next on which thread. Its protocol is argued in schedule.c.
+ *
+ * All of these are for threads inside the runtime (between sn_runtime_enter() and
+ * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread; after a park it
+ * is another, so it must be asked for anew.
+ */
+#ifndef SENNIT_SCHED_SCHEDULE_H
+#define SENNIT_SCHED_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sched/runqueue.h"
+#include "sched/thread.h"
+
+struct sn_task;
+
+/*
+ * Parks the running task: switches to another, then calls commit (see there). Returns, when
+ * somebody has made the task runnable, the reason that he left in wake_reason: 0 unless stated.
+ */
+int sn_park(struct sn_thread *self, sn_commit *commit, void *arg);
+
+/* Puts the running task at the end of the queue. */
+void sn_reschedule(struct sn_thread *self);
+
+/* The running task has ended. after is called as a commit; it disposes of the task and returns
+ * true. */
+_Noreturn void sn_exit_task(struct sn_thread *self, sn_commit *after);
+
+enum sn_ready_place {
+	SN_READY_NEXT, /* runs next on this processor: for whoever was handed something */
+	SN_READY_LAST, /* at the end of this processor's queue */
+};
+
+/* Makes a parked task runnable. self: the calling thread's block; NULL, or one without a processor,
+ * is allowed. */
+void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
+
+/*
+ * An operation succeeded without parking. Every so often lets others run, so that a task whose
+ * connection always has data cannot keep a processor for itself. Returns true when it did: self is
+ * stale.
+ */
+bool sn_fair_chance(struct sn_thread *self);
+
+/* A new task is at the start of its stack: what sn_park() does after it has switched. */
+void sn_task_entered(void);
+
+/* The scheduler's loop; returns when the runtime ends. Begins and ends without a processor. */
+void sn_schedule(struct sn_thread *self);
+
+/* Gives the processor away before code that may block the thread, and waits for one afterwards. */
+void sn_processor_release(struct sn_thread *self);
+void sn_processor_regain(struct sn_thread *self);
+
+/* If an idle thread sleeps in the poller until after the time given, it is woken to think again. */
+void sn_poller_expect(int64_t when);
+
+/* Abandons the running task for good and returns to the thread's own loop. The runtime ends. */
+_Noreturn void sn_abandon(struct sn_thread *self);
+
+/* Begins the end of the runtime: every thread leaves its loop as soon as it can. Any thread. */
+void sn_runtime_stop(void);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Task stacks.
+ *
+ * A *slab* is one mapping that holds a number of equal *slots*; a slot is a guard, then the usable
+ * stack, growing down towards the guard. Sizes come in classes, powers of two. The mapping is
+ * reserved, not committed: the kernel gives a page at its first touch, and never a huge one.
+ *
+ * The guard is installed when a slot is used for the first time and stays until the slab is
+ * unmapped:
+ *   - by MADV_GUARD_INSTALL (Linux 6.13), which lives in the page table and splits no mapping, so
+ * that a million guarded stacks fit under vm.max_map_count;
+ *   - otherwise by mprotect(), which costs two mappings a stack, while a budget of half of
+ *     vm.max_map_count lasts. Past it there are no more stacks: -ENOMEM. An unguarded stack is
+ * never handed out, because its overflow would corrupt another task in silence. That the kernel
+ * really refuses access is probed at start, not believed: emulators accept advice that they do not
+ * know.
+ *
+ * Freed stacks go to the processor's cache, warm; from there, when it is full, to the slab, and
+ * then their pages go back to the kernel.
+ *
+ * Rejected: one mmap() a stack, two system calls and up to three mappings each, where the kernel's
+ * mapping lock becomes the bottleneck of spawning. Growing stacks by copying, as Go does: C code
+ * keeps addresses of its locals. Segmented stacks: foreign code is not compiled for them.
+ */
+#ifndef SENNIT_SCHED_STACK_H
+#define SENNIT_SCHED_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sn_slab;
+
+/* A stack in use. low is the lowest usable byte, high the end; the guard ends at low. */
+struct sn_stack {
+	char *low, *high;
+	struct sn_slab *slab;
+};
+
+#define SN_STACK_MIN_SIZE ((size_t)16 << 10)
+#if UINTPTR_MAX > 0xffffffffu
+/* musl's default for threads: enough for a resolver, a database client or a TLS library. */
+#	define SN_STACK_DEFAULT_SIZE ((size_t)128 << 10)
+#	define SN_STACK_MAX_SIZE ((size_t)1 << 30)
+/* The first task runs what was written for main()'s 8 MiB. */
+#	define SN_STACK_MAIN_SIZE ((size_t)8 << 20)
+/* A frame larger than the guard can jump over it; I/O buffers of 64 KiB on the stack are usual. */
+#	define SN_STACK_GUARD_SIZE ((size_t)64 << 10)
+#else
+#	define SN_STACK_DEFAULT_SIZE ((size_t)64 << 10)
+#	define SN_STACK_MAX_SIZE ((size_t)64 << 20)
+#	define SN_STACK_MAIN_SIZE ((size_t)1 << 20)
+#	define SN_STACK_GUARD_SIZE ((size_t)16 << 10)
+#endif
+
+/* 16 KiB << class; 17 classes reach 1 GiB. */
+#define SN_STACK_CLASSES 17
+
+/* One class's cache, owned by one processor. */
+#define SN_STACK_CACHE_SIZE 32
+struct sn_stack_cache {
+	uint32_t count;
+	struct sn_stack stacks[SN_STACK_CACHE_SIZE];
+};
+
+enum sn_stack_guard {
+	SN_STACK_GUARD_MADVISE,
+	SN_STACK_GUARD_MPROTECT,
+};
+
+/* Chooses the guard. SENNIT_STACK_GUARD=mprotect in the environment forces the fallback.
+ * Idempotent. */
+void sn_stacks_init(void);
+enum sn_stack_guard sn_stack_guard_kind(void);
+
+/* The class for a size, -1 when it is too large; and a class's usable bytes. */
+int sn_stack_class(size_t size);
+size_t sn_stack_class_size(int class);
+
+/*
+ * A stack of the class from the processor's caches (an array of SN_STACK_CLASSES, or NULL) or from
+ * a slab. Returns 0 or -ENOMEM; then *why says which resource ran out.
+ */
+int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *caches,
+		   const char **why);
+void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches);
+
+/* Gives all that a processor's caches hold back to the slabs. */
+void sn_stack_flush(struct sn_stack_cache *caches);
+
+/* Unmaps everything. No stack may be in use. */
+void sn_stacks_destroy(void);
+
+/* Stacks that have been used at least once and are still mapped. */
+uint64_t sn_stacks_mapped(void);
+
+/*
+ * What lies at an address: a stack's slot (true, with the stack in *stack; *in_guard says which
+ * part of it) or nothing of ours. Async-signal-safe: takes no lock.
+ */
+bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
+
+/* Calls visit for every slot ever used. Async-signal-safe. */
+void sn_stack_each(void (*visit)(struct sn_stack stack, void *arg), void *arg);
+
+#endif

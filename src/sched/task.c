@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a task, and the public calls about it.
+ *
+ * The end. A task that has ended still stands on its stack until it has switched away, so its stack
+ *is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes whom,
+ *is settled in one word, task->join, that each side changes once:
+ *
+ *	running   -> ended       the task ended; the joiner or sn_detach() frees it
+ *	running   -> detached    the task frees itself when it ends
+ *	running   -> a task      that one waits; the ending task wakes it, it frees
+ */
+#include "sched/task.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sennit/clock.h>
+
+#include "sched/processor.h"
+#include "sched/runtime.h"
+#include "sched/sanitizer.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+#include "sched/timer.h"
+
+enum join_state {
+	JOIN_RUNNING = 0,
+	JOIN_ENDED = 1,
+	JOIN_DETACHED = 2,
+	/* above: a struct sn_task's address */
+};
+
+uint64_t sn_task_next_id(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static void task_free(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_stack stack = task->stack;
+
+	atomic_store_explicit(&task->status, SN_TASK_FREE, memory_order_relaxed);
+	sn_sanitizer_destroy(&task->context);
+	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
+}
+
+static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	uintptr_t former;
+
+	(void)arg;
+	if (self->processor)
+		sn_count(&self->processor->stats.ended, 1);
+	atomic_store_explicit(&task->status, SN_TASK_ENDED, memory_order_relaxed);
+	/* Release: the result. Acquire: what the joiner wrote before it parked. */
+	former = atomic_exchange_explicit(&task->join, JOIN_ENDED, memory_order_acq_rel);
+	if (former == JOIN_DETACHED)
+		task_free(self, task);
+	else if (former != JOIN_RUNNING)
+		sn_ready(self, (struct sn_task *)former, SN_READY_LAST);
+	return true;
+}
+
+static void task_main(void *arg)
+{
+	struct sn_task *task = arg;
+
+	sn_sanitizer_entered(&task->context);
+	sn_task_entered();
+	sn_runtime_leave();
+	task->result = task->fn(task->arg);
+	sn_exit_task(sn_runtime_enter(), commit_end);
+}
+
+struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name)
+{
+	/* On a cache line of its own, so that the deepest frames do not share one with the block.
+	 */
+	uintptr_t at = ((uintptr_t)stack.high - sizeof(struct sn_task)) & ~(uintptr_t)63;
+	struct sn_task *task = (struct sn_task *)at;
+
+	memset(task, 0, sizeof *task);
+	task->stack = stack;
+	task->context.stack_low = stack.low;
+	task->context.stack_size = (size_t)((char *)task - stack.low);
+	task->fn = fn;
+	task->arg = arg;
+	task->id = sn_task_next_id();
+	if (name)
+		snprintf(task->name, sizeof task->name, "%s", name);
+	sn_sanitizer_create(&task->context, name);
+	task->context.sp = sn_arch_prepare(task, task_main, task);
+	return task;
+}
+
+static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
+		 const struct sn_task_attr *attr)
+{
+	static const struct sn_task_attr defaults;
+	struct sn_processor *p = self ? self->processor : NULL;
+	struct sn_stack stack;
+	struct sn_task *task;
+	const char *why = NULL;
+	size_t size;
+	int class, err;
+
+	if (!attr)
+		attr = &defaults;
+	size = attr->stack_size ? attr->stack_size : SN_STACK_DEFAULT_SIZE;
+	class = sn_stack_class(size);
+	if (class < 0 || attr->flags)
+		return -EINVAL;
+	err = sn_stack_alloc(&stack, class, p ? p->stacks : NULL, &why);
+	if (err < 0) {
+		static _Atomic bool told;
+
+		/* Once: a program that retries would otherwise fill its log with it. */
+		if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+			sn_log("no stack for a new task: out of %s; %llu stacks are in use or "
+			       "cached",
+			       why, (unsigned long long)sn_stacks_mapped());
+		return err;
+	}
+	task = sn_task_create(stack, fn, arg, attr->name);
+	if (!handle)
+		atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
+	else
+		*handle = task;
+	if (p)
+		sn_count(&p->stats.spawned, 1);
+	else
+		atomic_fetch_add_explicit(&sn_runtime.foreign_spawned, 1, memory_order_relaxed);
+	sn_ready(self, task, SN_READY_LAST);
+	return 0;
+}
+
+int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self) {
+		/* A thread of the program's own. sn_run() must not have returned meanwhile, see
+		 * run.h. */
+		if (!atomic_load(&sn_runtime.running))
+			return -ESRCH;
+		return spawn(NULL, task, fn, arg, attr);
+	}
+	err = spawn(self, task, fn, arg, attr);
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_go(sn_fn *fn, void *arg)
+{
+	return sn_spawn(NULL, fn, arg, NULL);
+}
+
+static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
+{
+	struct sn_task *task = arg;
+	uintptr_t state = JOIN_RUNNING;
+
+	(void)self;
+	if (atomic_compare_exchange_strong_explicit(&task->join, &state, (uintptr_t)joiner,
+						    memory_order_acq_rel, memory_order_acquire))
+		return true;
+	/* Ended meanwhile, or another joiner came first: the joiner looks for itself. */
+	return false;
+}
+
+/* Inside the runtime. */
+static int join(struct sn_thread *self, struct sn_task *task, int *result)
+{
+	struct sn_task *me = self->task;
+	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
+
+	if (task == me)
+		return -EDEADLK;
+	if (state == JOIN_RUNNING) {
+		sn_park(self, commit_join, task);
+		self = sn_thread_self();
+		state = atomic_load_explicit(&task->join, memory_order_acquire);
+	}
+	if (state != JOIN_ENDED)
+		return -EBUSY;
+	if (result)
+		*result = task->result;
+	task_free(self, task);
+	return 0;
+}
+
+int sn_join(sn_task *task, int *result)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -EPERM;
+	err = join(self, task, result);
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_detach(sn_task *task)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	uintptr_t state = JOIN_RUNNING;
+	int err = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_DETACHED,
+						     memory_order_acq_rel, memory_order_acquire)) {
+		if (state == JOIN_ENDED)
+			task_free(self, task);
+		else
+			err = -EBUSY;
+	}
+	if (self)
+		sn_runtime_leave();
+	return err;
+}
+
+int sn_yield(void)
+{
+	struct sn_thread *self = sn_runtime_enter();
+
+	if (!self)
+		return -EPERM;
+	sn_reschedule(self);
+	sn_runtime_leave();
+	return 0;
+}
+
+struct sleeper {
+	struct sn_timer timer;
+	struct sn_task *task;
+	int64_t deadline;
+};
+
+static struct sn_task *sleeper_fire(struct sn_timer *timer, int64_t now, int64_t *again)
+{
+	(void)now, (void)again;
+	return sn_container_of(timer, struct sleeper, timer)->task;
+}
+
+/* Once the timer runs the sleeper may wake, and with it arg disappear. */
+static bool commit_sleep(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	struct sleeper *sleeper = arg;
+	int err = sn_timer_start(self, &sleeper->timer, sleeper->deadline);
+
+	if (err < 0)
+		task->wake_reason = err;
+	return err == 0;
+}
+
+int sn_sleep_until(int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err = 0;
+
+	if (!self)
+		return -EPERM;
+	if (deadline <= sn_now()) {
+		sn_reschedule(self);
+	} else {
+		struct sleeper sleeper = {
+			.timer.fire = sleeper_fire, .task = self->task, .deadline = deadline};
+
+		err = sn_park(self, commit_sleep, &sleeper);
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_sleep(int64_t ns)
+{
+	int64_t now = sn_now();
+
+	if (ns <= 0)
+		return sn_yield();
+	/* Longer than the clock can tell is for ever, not the past. */
+	return sn_sleep_until(ns > INT64_MAX - 1 - now ? INT64_MAX - 1 : now + ns);
+}
+
+sn_task *sn_self(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	return self ? self->task : NULL;
+}
+
+uint64_t sn_task_id(const sn_task *task)
+{
+	return task->id;
+}
+
+const char *sn_task_name(const sn_task *task)
+{
+	return task->name[0] ? task->name : "task";
+}
+
+int sn_task_set_name(const char *name)
+{
+	struct sn_task *task = sn_self();
+
+	if (!task)
+		return -EPERM;
+	snprintf(task->name, sizeof task->name, "%s", name);
+	return 0;
+}

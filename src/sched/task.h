@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The task's control block. It lies at the top of the task's own stack, so that an idle task
+ * touches one page.
+ *
+ * Who may write what:
+ *   context       the thread that switches away from the task (see context.h)
+ *   next          whoever has the task in a list of his own; the queue that it is in
+ *   status        for readers only, see enum sn_task_status
+ *   bound         the thread that waits with this task on it, before it queues the task
+ *   join, result  the protocol in task.c
+ *   wake_reason   who makes the task runnable, before doing so
+ *   the rest      sn_spawn(), before the task is published
+ */
+#ifndef SENNIT_SCHED_TASK_H
+#define SENNIT_SCHED_TASK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/task.h>
+
+#include "sched/context.h"
+#include "sched/stack.h"
+
+struct sn_thread;
+
+/* Where a task stands, for reports. No decision is made on it. */
+enum sn_task_status {
+	SN_TASK_FREE = 0, /* the stack is in a cache, there is no task */
+	SN_TASK_RUNNABLE,
+	SN_TASK_RUNNING,
+	SN_TASK_PARKED,
+	SN_TASK_BLOCKING, /* in sn_blocking(), without a processor */
+	SN_TASK_ENDED,
+};
+
+struct sn_task {
+	struct sn_context context;
+	struct sn_task *next;
+	_Atomic uint32_t status;
+	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
+
+	/* Not NULL: only this thread may run the task, which waits on it for a processor. */
+	struct sn_thread *bound;
+
+	_Atomic uintptr_t join; /* task.c: enum join_state, or the joining task's address */
+	int result;
+
+	sn_fn *fn;
+	void *arg;
+	uint64_t id;
+	struct sn_stack stack;
+	char name[SN_TASK_NAME_MAX + 1];
+};
+
+/* Makes the task's frame and control block on a fresh stack. Does not publish it. */
+struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name);
+
+/* Allocates an id. Any thread. */
+uint64_t sn_task_next_id(void);
+
+#endif

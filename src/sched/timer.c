@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/timer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sched/processor.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* Four children: half the levels of a binary heap, and the four lie in one cache line. */
+#define ARITY 4
+
+void sn_timers_init(struct sn_timers *timers)
+{
+	*timers = (struct sn_timers){0};
+	atomic_store_explicit(&timers->earliest, SN_TIMER_NEVER, memory_order_relaxed);
+}
+
+void sn_timers_destroy(struct sn_timers *timers)
+{
+	free(timers->entries);
+}
+
+static void place(struct sn_timers *timers, uint32_t at, struct sn_timer_entry entry)
+{
+	timers->entries[at] = entry;
+	entry.timer->index = at;
+}
+
+static void sift_up(struct sn_timers *timers, uint32_t at, struct sn_timer_entry entry)
+{
+	while (at > 0) {
+		uint32_t parent = (at - 1) / ARITY;
+
+		if (timers->entries[parent].when <= entry.when)
+			break;
+		place(timers, at, timers->entries[parent]);
+		at = parent;
+	}
+	place(timers, at, entry);
+}
+
+static void sift_down(struct sn_timers *timers, uint32_t at, struct sn_timer_entry entry)
+{
+	for (;;) {
+		uint32_t first = at * ARITY + 1, least = first;
+
+		if (first >= timers->count)
+			break;
+		for (uint32_t i = first + 1; i < first + ARITY && i < timers->count; i++)
+			if (timers->entries[i].when < timers->entries[least].when)
+				least = i;
+		if (timers->entries[least].when >= entry.when)
+			break;
+		place(timers, at, timers->entries[least]);
+		at = least;
+	}
+	place(timers, at, entry);
+}
+
+static void remove_at(struct sn_timers *timers, uint32_t at)
+{
+	struct sn_timer_entry last = timers->entries[--timers->count];
+
+	if (at == timers->count)
+		return;
+	if (at > 0 && last.when < timers->entries[(at - 1) / ARITY].when)
+		sift_up(timers, at, last);
+	else
+		sift_down(timers, at, last);
+}
+
+static void publish_earliest(struct sn_timers *timers)
+{
+	int64_t earliest = timers->count ? timers->entries[0].when : SN_TIMER_NEVER;
+
+	if (earliest != atomic_load_explicit(&timers->earliest, memory_order_relaxed))
+		atomic_store(&timers->earliest, earliest);
+}
+
+/* Under the lock. */
+static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when)
+{
+	if (timers->count == timers->capacity) {
+		uint32_t capacity = timers->capacity ? timers->capacity * 2 : 64;
+		void *entries = realloc(timers->entries, capacity * sizeof *timers->entries);
+
+		if (!entries)
+			return -ENOMEM;
+		timers->entries = entries;
+		timers->capacity = capacity;
+	}
+	timer->when = when;
+	atomic_store_explicit(&timer->heap, timers, memory_order_relaxed);
+	sift_up(timers, timers->count++, (struct sn_timer_entry){when, timer});
+	publish_earliest(timers);
+	return 0;
+}
+
+/*
+ * Locks the heap that the timer is in. NULL when it is in none. A timer leaves its heap only under
+ * that heap's lock, so what holds after taking it keeps holding.
+ */
+static struct sn_timers *lock_heap_of(struct sn_timer *timer)
+{
+	struct sn_timers *timers;
+
+	while ((timers = atomic_load_explicit(&timer->heap, memory_order_acquire)) != NULL) {
+		sn_lock(&timers->lock);
+		if (atomic_load_explicit(&timer->heap, memory_order_relaxed) == timers)
+			return timers;
+		sn_unlock(&timers->lock);
+	}
+	return NULL;
+}
+
+int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
+{
+	struct sn_timers *timers = &self->processor->timers;
+	int err;
+
+	sn_lock(&timers->lock);
+	err = insert(timers, timer, when);
+	sn_unlock(&timers->lock);
+	if (err == 0)
+		sn_poller_expect(when);
+	return err;
+}
+
+int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when)
+{
+	struct sn_timers *timers = lock_heap_of(timer);
+
+	if (!timers)
+		return sn_timer_start(self, timer, when);
+	if (when < timer->when) {
+		timer->when = when;
+		sift_up(timers, timer->index, (struct sn_timer_entry){when, timer});
+		publish_earliest(timers);
+	}
+	sn_unlock(&timers->lock);
+	sn_poller_expect(when);
+	return 0;
+}
+
+bool sn_timer_stop(struct sn_timer *timer)
+{
+	struct sn_timers *timers = lock_heap_of(timer);
+
+	if (!timers)
+		return false;
+	remove_at(timers, timer->index);
+	publish_earliest(timers);
+	atomic_store_explicit(&timer->heap, NULL, memory_order_release);
+	sn_unlock(&timers->lock);
+	return true;
+}
+
+uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now)
+{
+	uint32_t fired = 0;
+
+	sn_lock(&timers->lock);
+	while (timers->count && timers->entries[0].when <= now) {
+		struct sn_timer *timer = timers->entries[0].timer;
+		int64_t again = 0;
+		struct sn_task *task = timer->fire(timer, now, &again);
+
+		remove_at(timers, 0);
+		fired++;
+		if (again)
+			insert(timers, timer, again); /* there is room: one was just removed */
+		else
+			atomic_store_explicit(&timer->heap, NULL, memory_order_release);
+		if (task)
+			sn_ready(self, task, SN_READY_LAST);
+	}
+	publish_earliest(timers);
+	sn_unlock(&timers->lock);
+	return fired;
+}

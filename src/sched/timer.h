@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One-shot timers: one 4-ary heap a processor, under a lock of its own, so that idle threads can
+ * serve the timers of a processor that is busy or without a thread.
+ *
+ * A timer's memory is the caller's (usually on the stack of the task that waits) and must stay
+ * valid until it has fired or sn_timer_stop() has returned. fire runs with the heap's lock held: it
+ * must not touch timers. It returns the task to make runnable, if any; by then the timer is not
+ * touched any more, because that task may free it at once. After sn_timer_stop() has returned fire
+ * neither runs nor will run.
+ *
+ * heap, when, index: under the heap's lock. The heap's earliest time is also read without it.
+ */
+#ifndef SENNIT_SCHED_TIMER_H
+#define SENNIT_SCHED_TIMER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wait/lock.h"
+
+struct sn_task;
+struct sn_thread;
+struct sn_timer;
+
+/* May set *again to a later time at which the timer is to fire once more. */
+typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, int64_t *again);
+
+#define SN_TIMER_NEVER INT64_MAX
+
+struct sn_timer {
+	struct sn_timers *_Atomic heap; /* the heap it is in, NULL when inactive */
+	uint32_t index;
+	int64_t when;
+	sn_timer_fire *fire;
+};
+
+struct sn_timer_entry {
+	int64_t when; /* a copy: sifting does not touch the timers' cache lines to compare */
+	struct sn_timer *timer;
+};
+
+struct sn_timers {
+	struct sn_lock lock;
+	uint32_t count, capacity;
+	struct sn_timer_entry *entries;
+	_Atomic int64_t earliest; /* SN_TIMER_NEVER when empty */
+};
+
+void sn_timers_init(struct sn_timers *timers);
+void sn_timers_destroy(struct sn_timers *timers);
+
+/*
+ * Starts an inactive timer in the calling thread's processor's heap. Returns 0 or -ENOMEM. Only one
+ * thread at a time may start or advance a given timer.
+ */
+int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
+
+/* Starts an inactive timer, or moves an active one to an earlier time; never to a later one. */
+int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when);
+
+/* True when the timer was active and now never fires; false when it had fired or was never started.
+ */
+bool sn_timer_stop(struct sn_timer *timer);
+
+/* Fires what is due. Returns how many fired. The calling thread has a processor. */
+uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now);
+
+static inline int64_t sn_timers_earliest(struct sn_timers *timers)
+{
+	/* Sequentially consistent: one half of the handshake with the poller, see schedule.c. */
+	return atomic_load(&timers->earliest);
+}
+
+#endif
