@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/address.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sennit/blocking.h>
+
+#include "sched/thread.h"
+
+static int copy_part(char *to, size_t size, const char *from, size_t length)
+{
+	if (length >= size || memchr(from, 0, length))
+		return -EINVAL;
+	memcpy(to, from, length);
+	to[length] = 0;
+	return 0;
+}
+
+/* A port is 0 to 65535; a service's name is left to the resolver. Digits only is always a port. */
+static bool service_valid(const char *service)
+{
+	size_t digits = strspn(service, "0123456789");
+	long port = 0;
+
+	if (!*service)
+		return false;
+	if (service[digits])
+		return true;
+	if (digits > 5)
+		return false;
+	for (; *service; service++)
+		port = port * 10 + (*service - '0');
+	return port <= 65535;
+}
+
+int sn_address_split(struct sn_host_port *parts, const char *text)
+{
+	const char *colon = strrchr(text, ':'), *host = text, *end = colon;
+
+	if (!colon)
+		return -EINVAL;
+	if (*text == '[') {
+		end = strchr(text, ']');
+		if (!end || end + 1 != colon || end == text + 1)
+			return -EINVAL;
+		host = text + 1;
+	} else if (memchr(text, ':', (size_t)(colon - text))) {
+		return -EINVAL; /* v6 without brackets: where would the port begin? */
+	}
+	if (copy_part(parts->host, sizeof parts->host, host, (size_t)(end - host)) < 0 ||
+	    copy_part(parts->service, sizeof parts->service, colon + 1, strlen(colon + 1)) < 0)
+		return -EINVAL;
+	return service_valid(parts->service) ? 0 : -EINVAL;
+}
+
+static int errno_of_gai(int err)
+{
+	switch (err) {
+	case 0:
+		return 0;
+	case EAI_AGAIN:
+		return -EAGAIN;
+	case EAI_MEMORY:
+		return -ENOMEM;
+	case EAI_SYSTEM:
+		return errno ? -errno : -EIO;
+	default: /* EAI_NONAME, EAI_NODATA, EAI_SERVICE, EAI_FAIL and the like: there is no such
+		    thing */
+		return -ENOENT;
+	}
+}
+
+struct lookup {
+	const struct sn_host_port *parts;
+	struct addrinfo hints;
+	struct addrinfo **list;
+};
+
+static int look_up(void *arg)
+{
+	struct lookup *lookup = arg;
+	const char *host = lookup->parts->host[0] ? lookup->parts->host : NULL;
+
+	return errno_of_gai(
+		getaddrinfo(host, lookup->parts->service, &lookup->hints, lookup->list));
+}
+
+/* sn_blocking() is a public call, so the runtime is left around it. */
+static int look_up_blocking(struct lookup *lookup)
+{
+	int err;
+
+	sn_runtime_leave();
+	err = sn_blocking(look_up, lookup);
+	sn_runtime_enter();
+	return err;
+}
+
+int sn_address_resolve(struct addrinfo **list, const char *text, bool passive)
+{
+	struct sn_host_port parts;
+	struct lookup lookup = {.parts = &parts,
+				.list = list,
+				.hints = {.ai_family = AF_UNSPEC,
+					  .ai_socktype = SOCK_STREAM,
+					  .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV |
+						      (passive ? AI_PASSIVE : 0)}};
+
+	if (sn_address_split(&parts, text) < 0)
+		return -EINVAL;
+	if (look_up(&lookup) == 0)
+		return 0;
+	lookup.hints.ai_flags &= ~(AI_NUMERICHOST | AI_NUMERICSERV);
+	return look_up_blocking(&lookup);
+}
+
+int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	int n;
+
+	if (getnameinfo(address, length, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return -EINVAL;
+	n = snprintf(buf, size, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+	return n < 0 || (size_t)n >= size ? -ENOSPC : n;
+}

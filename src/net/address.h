@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses in text form: parsing, resolving, printing.
+ */
+#ifndef SENNIT_NET_ADDRESS_H
+#define SENNIT_NET_ADDRESS_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* Longest host name that DNS allows, and some room for a service's name. */
+#define SN_HOST_MAX 256
+#define SN_SERVICE_MAX 33
+
+struct sn_host_port {
+	char host[SN_HOST_MAX]; /* empty: any address */
+	char service[SN_SERVICE_MAX];
+};
+
+/* Splits "host:port", "[v6]:port" or ":port". 0 or -EINVAL. Looks nothing up. */
+int sn_address_split(struct sn_host_port *parts, const char *text);
+
+/*
+ * Resolves an address. passive: for listening. Returns 0 and a list for freeaddrinfo(), or the
+ * negative errno that tcp.h documents. Numeric addresses are answered at once; names by
+ * getaddrinfo() in a blocking section. Within the runtime; the thread stays the same.
+ */
+int sn_address_resolve(struct addrinfo **list, const char *text, bool passive);
+
+/* Prints an address with its port. Returns the length or -ENOSPC. */
+int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TCP on the netpoller. A connection and a listener are the netpoller's descriptor under other
+ * names.
+ *
+ * Every operation tries first and waits only when the kernel says EAGAIN. Public functions enter
+ * the runtime, call the static function that does the work and leave; the static ones may change
+ * threads, so they keep no self.
+ */
+#include "net/tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <sennit/clock.h>
+#include <sennit/tcp.h>
+
+#include "net/address.h"
+#include "net/sys.h"
+#include "sched/netpoll.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/*
+ * Pauses of accepting when descriptors or memory have run out: the first is short, because a
+ * session may end at any moment; the last bounds the cost of asking to a few system calls a second.
+ */
+#define FIRST_PAUSE_NS 5000000
+#define LAST_PAUSE_NS 320000000
+
+static struct sn_fd *conn_fd(sn_tcp *conn)
+{
+	return (struct sn_fd *)conn;
+}
+
+static struct sn_fd *listener_fd(sn_tcp_listener *listener)
+{
+	return (struct sn_fd *)listener;
+}
+
+/* ---- listening ---- */
+
+static int bind_one(const struct addrinfo *info, bool any_family)
+{
+	int fd = sn_sys_socket(info->ai_family), err;
+
+	if (fd < 0)
+		return fd;
+	sn_sys_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (info->ai_family == AF_INET6)
+		sn_sys_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any_family);
+	err = sn_sys_bind_listen(fd, info->ai_addr, info->ai_addrlen);
+	if (err == 0)
+		return fd;
+	sn_sys_close(fd);
+	return err;
+}
+
+/* A name may have several addresses: the first that can be had. ":port" is v6 taking v4 too, or v4
+ * alone. */
+static int bind_first(const struct addrinfo *list, bool any_family)
+{
+	int first_error = -EADDRNOTAVAIL, fd;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (const struct addrinfo *info = list; info; info = info->ai_next) {
+			if (any_family && (info->ai_family == AF_INET6) != (pass == 0))
+				continue;
+			if (!any_family && pass > 0)
+				continue;
+			fd = bind_one(info, any_family);
+			if (fd >= 0)
+				return fd;
+			/* Without IPv6 in the kernel the interesting error is IPv4's. */
+			if (first_error == -EADDRNOTAVAIL && fd != -EAFNOSUPPORT)
+				first_error = fd;
+		}
+	return first_error;
+}
+
+static int do_listen(struct sn_fd **out, const char *address)
+{
+	struct addrinfo *list;
+	int err = sn_address_resolve(&list, address, true), fd;
+
+	if (err < 0)
+		return err;
+	fd = bind_first(list, address[0] == ':');
+	freeaddrinfo(list);
+	if (fd < 0)
+		return fd;
+	err = sn_fd_open(out, fd, true);
+	if (err < 0)
+		sn_sys_close(fd);
+	return err;
+}
+
+int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = do_listen(&d, address);
+	if (err == 0)
+		*listener = (sn_tcp_listener *)d;
+	sn_runtime_leave();
+	return err;
+}
+
+static bool out_of_resources(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
+}
+
+/* An accepted descriptor, waiting as long as it takes. */
+static int accept_one(struct sn_fd *d)
+{
+	int64_t pause = FIRST_PAUSE_NS;
+	int n = sn_fd_check_deadline(d, SN_SIDE_READ);
+
+	while (n >= 0) {
+		n = sn_sys_accept(d->fd);
+		if (n >= 0)
+			return n;
+		if (n == -EAGAIN) {
+			n = sn_fd_wait(d, SN_SIDE_READ);
+		} else if (out_of_resources(n)) {
+			atomic_fetch_add_explicit(&sn_runtime.accept_pauses, 1,
+						  memory_order_relaxed);
+			n = sn_fd_pause(d, SN_SIDE_READ, sn_now() + pause);
+			if (pause < LAST_PAUSE_NS)
+				pause *= 2;
+		}
+	}
+	return n;
+}
+
+static int adopt(struct sn_fd **out, int fd)
+{
+	int err = sn_fd_open(out, fd, true);
+
+	/* Small messages must not wait for the acknowledgement of the one before. */
+	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (err < 0)
+		sn_sys_close(fd);
+	return err;
+}
+
+static int do_accept(struct sn_fd *listener, struct sn_fd **out)
+{
+	int n = sn_fd_begin(listener, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	n = accept_one(listener);
+	sn_fd_end(listener, SN_SIDE_READ);
+	if (n < 0)
+		return n;
+	n = adopt(out, n);
+	sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = do_accept(listener_fd(listener), &d);
+	if (err == 0)
+		*conn = (sn_tcp *)d;
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- connecting ---- */
+
+/* Waits for the outcome of a connect that the kernel has begun. */
+static int await_connection(struct sn_fd *d, int64_t deadline)
+{
+	int err = sn_fd_begin(d, SN_SIDE_WRITE);
+
+	if (err < 0)
+		return err;
+	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, deadline);
+	do {
+		err = sn_fd_wait(d, SN_SIDE_WRITE);
+		if (err == 0)
+			err = sn_sys_connect_result(d->fd);
+	} while (err == -EINPROGRESS);
+	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, SN_NO_DEADLINE);
+	sn_fd_end(d, SN_SIDE_WRITE);
+	return err;
+}
+
+static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t deadline)
+{
+	int fd = sn_sys_socket(info->ai_family), err, begun;
+
+	if (fd < 0)
+		return fd;
+	/* Known to epoll only now: before, an unconnected socket reports a hang-up. */
+	begun = sn_sys_connect(fd, info->ai_addr, info->ai_addrlen);
+	if (begun < 0 && begun != -EINPROGRESS) {
+		sn_sys_close(fd);
+		return begun;
+	}
+	err = adopt(out, fd);
+	if (err < 0)
+		return err;
+	if (begun == -EINPROGRESS)
+		err = await_connection(*out, deadline);
+	if (err < 0)
+		sn_fd_end_with(sn_thread_self(), *out, SN_FD_CLOSED);
+	return err;
+}
+
+static int do_connect(struct sn_fd **out, const char *address, int64_t deadline)
+{
+	struct addrinfo *list;
+	int err = sn_address_resolve(&list, address, false);
+
+	if (err < 0)
+		return err;
+	err = -EHOSTUNREACH;
+	for (const struct addrinfo *info = list; info; info = info->ai_next) {
+		if (deadline && sn_now() >= deadline) {
+			err = -ETIMEDOUT;
+			break;
+		}
+		err = connect_one(out, info, deadline);
+		if (err == 0)
+			break;
+	}
+	freeaddrinfo(list);
+	return err;
+}
+
+int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = do_connect(&d, address, deadline);
+	if (err == 0)
+		*conn = (sn_tcp *)d;
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- reading and writing ---- */
+
+ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
+{
+	ssize_t n = sn_fd_begin(d, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	n = sn_fd_check_deadline(d, SN_SIDE_READ);
+	while (n == 0) {
+		n = sn_sys_recv(d->fd, buf, size);
+		if (n != -EAGAIN)
+			break;
+		n = sn_fd_wait(d, SN_SIDE_READ);
+	}
+	sn_fd_end(d, SN_SIDE_READ);
+	if (n > 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
+{
+	ssize_t n = sn_fd_begin(d, SN_SIDE_WRITE);
+
+	if (n < 0)
+		return n;
+	n = sn_fd_check_deadline(d, SN_SIDE_WRITE);
+	while (n == 0) {
+		n = sn_sys_send(d->fd, buf, size);
+		if (n != -EAGAIN)
+			break;
+		n = sn_fd_wait(d, SN_SIDE_WRITE);
+	}
+	sn_fd_end(d, SN_SIDE_WRITE);
+	if (n > 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+int sn_conn_wait_readable(struct sn_fd *d)
+{
+	int n = sn_fd_begin(d, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	n = sn_fd_wait(d, SN_SIDE_READ);
+	sn_fd_end(d, SN_SIDE_READ);
+	return n;
+}
+
+ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	n = size ? sn_conn_read(conn_fd(conn), buf, size) : 0;
+	sn_runtime_leave();
+	return n;
+}
+
+ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	n = size ? sn_conn_write(conn_fd(conn), buf, size) : 0;
+	sn_runtime_leave();
+	return n;
+}
+
+ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
+{
+	size_t done = 0;
+	ssize_t n = 0;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	while (done < size) {
+		n = sn_conn_write(conn_fd(conn), (const char *)buf + done, size - done);
+		if (n < 0)
+			break;
+		done += (size_t)n;
+	}
+	sn_runtime_leave();
+	return n < 0 ? n : (ssize_t)size;
+}
+
+static int wait_closed(struct sn_fd *d)
+{
+	int n = sn_fd_begin(d, SN_SIDE_READ), alive;
+
+	if (n < 0)
+		return n;
+	/* Whatever ends the connection is an edge for epoll, which comes after the state has
+	 * changed. */
+	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
+		n = sn_fd_wait(d, SN_SIDE_READ);
+	sn_fd_end(d, SN_SIDE_READ);
+	return alive <= 0 ? alive : n;
+}
+
+int sn_tcp_wait_closed(sn_tcp *conn)
+{
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = wait_closed(conn_fd(conn));
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- the rest: nothing that parks ---- */
+
+int sn_tcp_shutdown(sn_tcp *conn, int half)
+{
+	struct sn_fd *d = conn_fd(conn);
+	int err = sn_fd_use(d);
+
+	if (err < 0)
+		return err;
+	if (half == SN_SHUT_READ)
+		err = sn_sys_shutdown(d->fd, SHUT_RD);
+	else if (half == SN_SHUT_WRITE)
+		err = sn_sys_shutdown(d->fd, SHUT_WR);
+	else
+		err = -EINVAL;
+	sn_fd_unuse(d);
+	return err;
+}
+
+static int end_with(struct sn_fd *d, uint32_t flags)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err = sn_fd_end_with(self, d, flags);
+
+	if (self)
+		sn_runtime_leave();
+	return err;
+}
+
+int sn_tcp_close(sn_tcp *conn)
+{
+	return end_with(conn_fd(conn), SN_FD_CLOSED);
+}
+
+int sn_tcp_abort(sn_tcp *conn)
+{
+	return end_with(conn_fd(conn), SN_FD_CLOSED | SN_FD_ABORT);
+}
+
+int sn_tcp_cancel(sn_tcp *conn)
+{
+	return end_with(conn_fd(conn), SN_FD_CANCELED);
+}
+
+int sn_tcp_listener_close(sn_tcp_listener *listener)
+{
+	return end_with(listener_fd(listener), SN_FD_CLOSED);
+}
+
+static int set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -EPERM;
+	err = sn_fd_use(d);
+	if (err == 0) {
+		err = sn_fd_set_deadline(self, d, side, deadline);
+		sn_fd_unuse(d);
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline)
+{
+	return set_deadline(listener_fd(listener), SN_SIDE_READ, deadline);
+}
+
+int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
+{
+	return set_deadline(conn_fd(conn), SN_SIDE_READ, deadline);
+}
+
+int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
+{
+	return set_deadline(conn_fd(conn), SN_SIDE_WRITE, deadline);
+}
+
+static int print_name(struct sn_fd *d, int peer, char *buf, size_t size)
+{
+	struct sockaddr_storage address;
+	socklen_t length;
+	int n = sn_fd_use(d);
+
+	if (n < 0)
+		return n;
+	n = sn_sys_name(d->fd, peer, &address, &length);
+	sn_fd_unuse(d);
+	return n < 0 ? n : sn_address_print((struct sockaddr *)&address, length, buf, size);
+}
+
+int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size)
+{
+	return print_name(listener_fd(listener), 0, buf, size);
+}
+
+int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size)
+{
+	return print_name(conn_fd(conn), 0, buf, size);
+}
+
+int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size)
+{
+	return print_name(conn_fd(conn), 1, buf, size);
+}
+
+int sn_tcp_listener_fd(sn_tcp_listener *listener)
+{
+	return listener_fd(listener)->fd;
+}
+
+int sn_tcp_fd(sn_tcp *conn)
+{
+	return conn_fd(conn)->fd;
+}
