@@ -23,7 +23,7 @@ endif()
 add_library(sennit-flags INTERFACE)
 target_compile_options(sennit-flags INTERFACE
 	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpointer-arith -Wvla
-		-Wformat=2 -Wmissing-declarations -Wwrite-strings>
+		-Wformat-security -Wmissing-declarations -Wwrite-strings>
 	# GCC's -Wshadow takes sn_stats() for hiding the constructor of struct sn_stats.
 	$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>
 	$<$<NOT:$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wshadow>
