@@ -5,7 +5,13 @@
  * Environment, read by each sn_run():
  *   SENNIT_PROCS        number of processors, 1 to 1024; default: the CPUs in the affinity mask,
  *                       further limited by the cgroup v2 cpu.max quota where there is one
- *   SENNIT_MAX_THREADS  most OS threads the runtime may start; default 10,000, at least 2
+ *   SENNIT_MAX_THREADS  most OS threads that run tasks; default 10,000, at least 2. At the limit
+ * work waits for a thread, which sn_stats() counts and one line on stderr tells SENNIT_LEASES 0:
+ * never take a processor from a thread that blocks; for comparisons SENNIT_MEMBARRIER   0: use
+ * fences as on kernels without membarrier; for tests SENNIT_STACK_GUARD  mprotect: guard stacks as
+ * on kernels without MADV_GUARD_INSTALL; for tests SENNIT_STALL_MS     a task that keeps its
+ * processor for longer is reported on stderr with a backtrace, by means of the signal
+ * SENNIT_STALL_SIGNAL (default: SIGURG's number); 0, the default: no reports
  */
 #ifndef SENNIT_RUN_H
 #define SENNIT_RUN_H
@@ -24,8 +30,8 @@ typedef int sn_fn(void *arg);
  * Tasks that are alive at that moment are abandoned where they are, as goroutines are when main
  * returns: they never run again and their stacks are freed, so a program that cares joins them.
  * A task that at that moment is executing code outside of sennit is stopped at its next sennit
- * call; sn_run() waits for that. All threads of the runtime have ended when sn_run() returns, and
- * it may be called again.
+ * call; sn_run() waits a second for that, then leaves such a task's thread behind, with the memory
+ * that it may touch. It may be called again.
  *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
  * task); -EINVAL for an environment variable out of range, after a line on stderr that names it;
@@ -40,11 +46,12 @@ SN_API int sn_run(sn_fn *fn, void *arg);
 struct sn_stats {
 	uint64_t tasks_spawned;
 	uint64_t tasks_alive;
-	uint64_t switches;         /* context switches */
-	uint64_t steals;           /* successful steals of a half queue */
-	uint64_t polls;            /* epoll_wait calls */
-	uint64_t threads;          /* OS threads now, the caller of sn_run() included */
-	uint64_t threads_blocking; /* of those, inside sn_blocking() now */
+	uint64_t switches;          /* context switches */
+	uint64_t steals;            /* successful steals of a half queue */
+	uint64_t polls;             /* epoll_wait calls */
+	uint64_t threads;           /* OS threads now, the caller of sn_run() included */
+	uint64_t revocations;       /* processors taken from threads that blocked or hogged */
+	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */
 	uint64_t processors;
 	uint64_t stacks_mapped; /* stacks in use or cached */
 	uint64_t accept_pauses; /* times that accepting paused for want of descriptors or memory */

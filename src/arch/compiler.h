@@ -48,6 +48,18 @@ _Noreturn void sn_fatal(const char *format, ...) __attribute__((format(printf, 1
 /* Prints "sennit: " and the message as one line on stderr. Keeps errno. */
 void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * Marks a moment between two steps of a protocol at which another thread's step would matter. Debug
+ * builds linger there at random, when the environment has SENNIT_RACE=1, so that stress tests meet
+ * the rare interleavings.
+ */
+#if SENNIT_DEBUG
+void sn_race_window(void);
+#	define SN_RACE_WINDOW() sn_race_window()
+#else
+#	define SN_RACE_WINDOW() ((void)0)
+#endif
+
 #define SN_ASSERT(condition)                                                                 \
 	do {                                                                                 \
 		if (SENNIT_DEBUG && sn_unlikely(!(condition)))                               \

@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #include <sennit/blocking.h>
 
-#include "sched/runtime.h"
-#include "sched/schedule.h"
+#include <errno.h>
+
 #include "sched/task.h"
 #include "sched/thread.h"
 
 int sn_blocking(sn_fn *fn, void *arg)
 {
+	int result;
+
+	sn_enter_blocking();
+	result = fn(arg);
+	sn_exit_blocking();
+	return result;
+}
+
+int sn_pin(void)
+{
 	struct sn_thread *self = sn_runtime_enter();
-	int result, saved_errno;
 
 	if (!self)
-		return fn(arg);
-	atomic_store_explicit(&self->task->status, SN_TASK_BLOCKING, memory_order_relaxed);
-	atomic_fetch_add_explicit(&sn_runtime.blocking, 1, memory_order_relaxed);
-	sn_processor_release(self);
-
-	result = fn(arg); /* without a processor, but on this thread: self stays right */
-
-	saved_errno = *self->errno_location;
-	atomic_fetch_sub_explicit(&sn_runtime.blocking, 1, memory_order_relaxed);
-	sn_processor_regain(self);
-	atomic_store_explicit(&self->task->status, SN_TASK_RUNNING, memory_order_relaxed);
-	*self->errno_location = saved_errno;
+		return -EPERM;
+	if (self->pins++ == 0) {
+		self->pinned = self->task;
+		self->task->bound = self;
+	}
 	sn_runtime_leave();
-	return result;
+	return 0;
+}
+
+int sn_unpin(void)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err = 0;
+
+	if (!self)
+		return -EPERM;
+	if (self->pins == 0) {
+		err = -EINVAL;
+	} else if (--self->pins == 0) {
+		self->pinned = NULL;
+		self->task->bound = NULL;
+	}
+	sn_runtime_leave();
+	return err;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "sched/processor.h"
 #include "sched/stack.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -26,7 +27,8 @@
 #define FIRST_FRAMES 16
 #define LAST_FRAMES 8
 
-static struct sigaction former_segv, former_bus;
+static struct sigaction former_segv, former_bus, former_stall;
+static int stall_signal; /* 0: not caught */
 
 /* ---- printing without the C library's streams ---- */
 
@@ -211,6 +213,62 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 		raise(signum);
 }
 
+/* ---- stalls ---- */
+
+/* The frames of the handler and of the signal's trampoline are left out, as above. */
+static void handle_stall(int signum, siginfo_t *info, void *context)
+{
+	struct sn_thread *self = sn_thread_self();
+	int saved = errno;
+
+	if (self && atomic_exchange(&self->stall_asked, false))
+		put_backtrace(fault_pc(context));
+	else if (former_stall.sa_flags & SA_SIGINFO)
+		former_stall.sa_sigaction(signum, info, context);
+	else if (former_stall.sa_handler != SIG_DFL && former_stall.sa_handler != SIG_IGN)
+		former_stall.sa_handler(signum);
+	errno = saved;
+}
+
+int sn_fault_catch_stalls(void)
+{
+	struct sigaction action = {.sa_sigaction = handle_stall,
+				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+	long signum = sn_environment_number("SENNIT_STALL_SIGNAL", 1, SIGRTMAX, SIGURG);
+
+	if (signum < 0)
+		return -EINVAL;
+	sigemptyset(&action.sa_mask);
+	if (sigaction((int)signum, &action, &former_stall) < 0) {
+		sn_log("SENNIT_STALL_SIGNAL=%ld: that signal cannot be caught", signum);
+		return -EINVAL;
+	}
+	stall_signal = (int)signum;
+	return 0;
+}
+
+/*
+ * The task may end while we read its name: its stack stays mapped, so the worst is a name of
+ * nobody.
+ */
+void sn_fault_report_stall(struct sn_thread *thread, int64_t stayed)
+{
+	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
+	const char *bracket = __atomic_load_n(&thread->lease.blocking_name, __ATOMIC_RELAXED);
+	bool blocking = __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED);
+
+	if (!task)
+		return;
+	sn_log("stall: task %llu \"%s\" has kept its processor for %lld ms%s%s",
+	       (unsigned long long)sn_task_id(task), sn_task_name(task),
+	       (long long)(stayed / 1000000), blocking ? ", blocking in " : "",
+	       !blocking ? ""
+	       : bracket ? bracket
+			 : "a bracket");
+	atomic_store(&thread->stall_asked, true);
+	pthread_kill(thread->pthread, stall_signal);
+}
+
 void sn_fault_install(void)
 {
 	struct sigaction action = {.sa_sigaction = handle_fault,
@@ -235,4 +293,7 @@ void sn_fault_uninstall(void)
 {
 	put_back(SIGSEGV, &former_segv);
 	put_back(SIGBUS, &former_bus);
+	if (stall_signal)
+		sigaction(stall_signal, &former_stall, NULL);
+	stall_signal = 0;
 }

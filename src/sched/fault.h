@@ -7,8 +7,22 @@
 #ifndef SENNIT_SCHED_FAULT_H
 #define SENNIT_SCHED_FAULT_H
 
+#include <stdint.h>
+
 /* Installs the handlers of SIGSEGV and SIGBUS, and puts the former ones back. */
 void sn_fault_install(void);
 void sn_fault_uninstall(void);
+
+struct sn_thread;
+
+/*
+ * Stall reports: catches the signal of SENNIT_STALL_SIGNAL, which makes a thread print its
+ * backtrace; a signal that comes from elsewhere goes to the former handler. 0 or -EINVAL after a
+ * line on stderr. Put back by sn_fault_uninstall().
+ */
+int sn_fault_catch_stalls(void);
+
+/* The monitor: names the task that the thread runs, and makes the thread print its backtrace. */
+void sn_fault_report_stall(struct sn_thread *thread, int64_t stayed);
 
 #endif

@@ -19,7 +19,8 @@
 struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
-	uint32_t tick;      /* scheduling decisions */
+	struct sn_thread *_Atomic thread; /* who has it, for the monitor; NULL: nobody */
+	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
 	uint32_t next_fair; /* tick at which the global queue, the network and the timers get their
 			       turn */
 	uint32_t next_runs; /* times in a row that the next task was preferred to the ring */
@@ -43,6 +44,15 @@ static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 			      memory_order_relaxed);
+}
+
+/* Counts a decision. As sn_count(): one writer. */
+static inline uint32_t sn_tick(struct sn_processor *p)
+{
+	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&p->tick, tick, memory_order_relaxed);
+	return tick;
 }
 
 /* Processors that the environment, the affinity mask and the cgroup allow; -EINVAL after a line on

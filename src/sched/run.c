@@ -4,14 +4,19 @@
  *
  * The end, in order: the first task returns and sets stopping (sn_runtime_stop()); every thread
  * leaves its loop as soon as it is in the scheduler, or at its task's next sennit call; sn_run()'s
- * thread joins the others; then nobody else is left, and everything is freed. Statistics stay, for
- * whoever asks afterwards.
+ * thread joins them. Those that are still in foreign code after ORPHAN_NS become orphans: they are
+ * left alone with the memory that they may touch (their task's stack, so all stacks, and their
+ * block), and end when they come back. Then nobody else is left, and everything is freed.
+ * Statistics stay, for whoever asks afterwards.
  */
 #include <sennit/run.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sennit/clock.h>
 
 #include "sched/fault.h"
 #include "sched/netpoll.h"
@@ -21,7 +26,15 @@
 #include "sched/schedule.h"
 #include "sched/signal.h"
 #include "sched/stack.h"
+#include "sched/sysmon.h"
 #include "sched/task.h"
+
+/*
+ * How long sn_run() waits at its end for tasks that are in foreign code: long enough for what ends
+ * soon, such as a disk access; a program that wants to end does not wait for a read from a
+ * terminal.
+ */
+#define ORPHAN_NS 1000000000
 
 /* Go's figure: far more than any sane program has, well below the kernel's limits. */
 #define MAX_THREADS 10000
@@ -69,18 +82,44 @@ static void processors_destroy(void)
 	sn_runtime.nprocessors = 0;
 }
 
-/* Only the calling thread is left. */
-static void threads_destroy(struct sn_thread *self)
+/* Threads that will not come back soon are detached and forgotten. Returns how many. The lock is
+ * held. */
+static int disown_threads(struct sn_thread *self)
 {
-	struct sn_thread *thread = atomic_load(&sn_runtime.all_threads), *next;
+	struct sn_thread *next;
+	int orphans = 0;
 
-	for (; thread; thread = next) {
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = next) {
 		next = thread->next_all;
-		if (thread->joinable)
-			pthread_join(thread->pthread, NULL);
-		if (thread != self)
-			free(thread);
+		if (thread == self ||
+		    (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE) & 1))
+			continue;
+		sn_thread_unlink(thread);
+		atomic_store(&thread->orphan, true);
+		pthread_detach(thread->pthread);
+		orphans++;
 	}
+	return orphans;
+}
+
+/* Waits for the other threads to end. Returns how many did not. */
+static int threads_join(struct sn_thread *self)
+{
+	int64_t give_up = sn_now() + ORPHAN_NS;
+	uint32_t threads;
+	int orphans = 0;
+
+	while ((threads = atomic_load(&sn_runtime.nthreads)) > 1) {
+		/* sn_thread_unlink() wakes us. */
+		if (sn_futex_wait(&sn_runtime.nthreads, threads, give_up) == -ETIMEDOUT) {
+			sn_lock(&sn_runtime.lock);
+			orphans += disown_threads(self);
+			sn_unlock(&sn_runtime.lock);
+			give_up = sn_now() + ORPHAN_NS;
+		}
+	}
+	sn_threads_reap();
+	return orphans;
 }
 
 static int create_first_task(struct sn_thread *self, struct first_task *first)
@@ -122,7 +161,8 @@ static void collect_stats(struct sn_stats *stats)
 	stats->tasks_alive += stats->tasks_spawned;
 	stats->polls = atomic_load(&sn_runtime.polls);
 	stats->threads = atomic_load(&sn_runtime.nthreads);
-	stats->threads_blocking = atomic_load(&sn_runtime.blocking);
+	stats->revocations = atomic_load(&sn_runtime.revocations);
+	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
 	stats->processors = (uint64_t)sn_runtime.nprocessors;
 	stats->stacks_mapped = sn_stacks_mapped();
 	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
@@ -152,15 +192,21 @@ static int runtime_init(struct sn_thread *self)
 
 	if (n < 0 || max_threads < 0)
 		return -EINVAL;
-	memset((void *)&sn_runtime, 0, offsetof(struct sn_runtime, running));
+	/* Not the lock: an orphan of the last run may be about to look at it. */
+	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
+	       offsetof(struct sn_runtime, running) - sizeof sn_runtime.lock);
 	sn_runtime.max_threads = (int)max_threads;
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
-	atomic_store(&sn_runtime.blocking, 0);
+	atomic_store(&sn_runtime.revocations, 0);
+	atomic_store(&sn_runtime.thread_limit_hits, 0);
 	atomic_store(&sn_runtime.polls, 0);
 	atomic_store(&sn_runtime.accept_pauses, 0);
 	atomic_store(&sn_runtime.foreign_spawned, 0);
 	sn_stacks_init();
+	sn_lease_init();
+	self->lease.inside = 1;
+	self->lease.word = sn_lease_held();
 	err = processors_create(n);
 	if (err == 0)
 		err = sn_netpoll_init();
@@ -174,14 +220,15 @@ static int runtime_init(struct sn_thread *self)
 		sn_runtime.idle_processors = &sn_runtime.processors[i];
 	}
 	atomic_store(&sn_runtime.idle_count, (uint32_t)n - 1);
-	atomic_store(&sn_runtime.all_threads, self);
+	sn_runtime.all_threads = self;
 	atomic_store(&sn_runtime.nthreads, 1);
 	return 0;
 }
 
 static void runtime_destroy(struct sn_thread *self)
 {
-	threads_destroy(self);
+	int orphans = threads_join(self);
+
 	sn_lock(&stats_lock);
 	collect_stats(&last_stats);
 	last_stats.threads = 0;
@@ -190,7 +237,10 @@ static void runtime_destroy(struct sn_thread *self)
 	sn_signal_destroy();
 	sn_netpoll_destroy();
 	processors_destroy();
-	sn_stacks_destroy();
+	if (orphans)
+		sn_stacks_forget();
+	else
+		sn_stacks_destroy();
 }
 
 int sn_run(sn_fn *fn, void *arg)
@@ -215,9 +265,11 @@ int sn_run(sn_fn *fn, void *arg)
 	sn_unlock(&stats_lock);
 
 	err = create_first_task(&self, &first);
+	if (err == 0)
+		err = sn_sysmon_start();
 	if (err == 0) {
-		atomic_store_explicit(&self.inside, 1, memory_order_relaxed);
 		sn_schedule(&self);
+		sn_sysmon_stop();
 		err = first.result;
 	}
 

@@ -15,23 +15,31 @@
 #include "wait/lock.h"
 
 struct sn_runtime {
+	struct sn_lock lock; /* first: it outlives a run, see run.c */
+
 	/* Set by run.c before the first thread starts. */
 	struct sn_processor *processors;
 	int nprocessors;
 	int max_threads;
 
 	/* Under the lock. */
-	struct sn_lock lock;
 	struct sn_queue global;
 	struct sn_processor *idle_processors;
 	struct sn_thread *idle_threads;
+	uint32_t idle_thread_count;
+	struct sn_thread *all_threads;  /* that live, or are about to */
+	struct sn_thread *dead_threads; /* that are to be joined */
 	bool thread_limit_told;
+	bool monitor_sleeps;
+
+	/* Held while a thread is created, so that its handle is known before it can end. */
+	struct sn_lock start_lock;
 
 	/* Written under the lock, read also without. */
 	_Atomic uint32_t global_size;
 	_Atomic uint32_t idle_count; /* length of idle_processors */
 	_Atomic uint32_t nthreads;
-	struct sn_thread *_Atomic all_threads;
+	_Atomic uint32_t thread_limit_hits;
 
 	/* Threads that look for work, or are on their way to. schedule.c has the protocol. */
 	_Atomic uint32_t spinning;
@@ -43,13 +51,26 @@ struct sn_runtime {
 
 	_Atomic bool running;
 	_Atomic bool stopping;
-	_Atomic uint32_t blocking; /* threads inside sn_blocking() */
+	_Atomic uint64_t revocations;
 	_Atomic uint64_t polls;
 	_Atomic uint64_t accept_pauses;
 	_Atomic uint64_t foreign_spawned; /* by threads without a processor */
 };
 
 extern struct sn_runtime sn_runtime;
+
+/* The runtime ends, or has ended and perhaps begun anew: orphan was set before the next one cleared
+ * stopping. */
+static inline bool sn_thread_must_end(struct sn_thread *self)
+{
+	return atomic_load(&sn_runtime.stopping) || atomic_load(&self->orphan);
+}
+
+/* Takes a thread out of the list of those that live. The lock is held. */
+void sn_thread_unlink(struct sn_thread *thread);
+
+/* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
+void sn_threads_reap(void);
 
 /* Starts a thread that begins with the processor. 0 or a negative errno. thread.c. */
 int sn_thread_start(struct sn_processor *processor, bool spinning);

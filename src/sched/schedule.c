@@ -46,6 +46,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
+#include "sched/sysmon.h"
 #include "sched/task.h"
 #include "wait/backoff.h"
 
@@ -77,6 +78,13 @@
 #define IDLE_SPIN_NS 5000
 
 #define NOT_POLLING INT64_MIN
+
+/*
+ * A thread that has been idle for so long ends, if more than one a processor are idle: after a
+ * burst of blocking calls the next one is likely within this time, and a thread costs 100 us to
+ * start.
+ */
+#define IDLE_THREAD_NS 2000000000
 
 struct sn_runtime sn_runtime;
 
@@ -134,7 +142,7 @@ static inline struct sn_task *pick_local(struct sn_processor *p)
 {
 	struct sn_task *task;
 
-	if (sn_unlikely(++p->tick >= p->next_fair))
+	if (sn_unlikely((int32_t)(sn_tick(p) - p->next_fair) >= 0))
 		return NULL;
 	if (p->next_runs < NEXT_RUNS) {
 		task = sn_runqueue_take_next(&p->queue);
@@ -149,8 +157,11 @@ static inline struct sn_task *pick_local(struct sn_processor *p)
 
 static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
 {
-	struct sn_task *task = self->task, *next = pick_local(self->processor);
+	struct sn_task *task = self->task;
+	/* A pinned task's thread runs nothing else: its loop gives the processor away. */
+	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
 
+	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
 	self->prev = task;
 	self->commit = commit;
 	self->commit_arg = arg;
@@ -198,7 +209,7 @@ void sn_reschedule(struct sn_thread *self)
 
 	/* With nothing else to run it is not worth a switch, but the network and the timers get
 	 * their turn. */
-	if (!anything_to_run(p) && ++p->tick < p->next_fair)
+	if (!anything_to_run(p) && (int32_t)(sn_tick(p) - p->next_fair) < 0)
 		return;
 	leave_task(self, commit_reschedule, NULL, false);
 }
@@ -231,6 +242,26 @@ void sn_abandon(struct sn_thread *self)
 
 /* ---- processors and threads ---- */
 
+/*
+ * The processor is the thread's from now on. The monitor reads thread only to know whom to look at,
+ * and under the lease's protocol checks what it saw, so relaxed would do; release makes it see the
+ * thread's block initialised.
+ */
+static void assign(struct sn_thread *thread, struct sn_processor *p)
+{
+	thread->processor = p;
+	atomic_store_explicit(&p->thread, thread, memory_order_release);
+}
+
+static struct sn_processor *unassign(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	self->processor = NULL;
+	atomic_store_explicit(&p->thread, NULL, memory_order_relaxed);
+	return p;
+}
+
 /* The lock is held. */
 static void idle_put(struct sn_processor *p)
 {
@@ -247,6 +278,8 @@ static struct sn_processor *idle_get(void)
 	if (p) {
 		sn_runtime.idle_processors = p->next_idle;
 		atomic_fetch_sub(&sn_runtime.idle_count, 1);
+		if (sn_runtime.monitor_sleeps)
+			sn_sysmon_wake();
 	}
 	return p;
 }
@@ -263,6 +296,31 @@ static struct sn_processor *idle_get_locking(void)
 	return p;
 }
 
+/* The lock is held. */
+static void idle_thread_put(struct sn_thread *thread)
+{
+	thread->prev_idle = NULL;
+	thread->next_idle = sn_runtime.idle_threads;
+	if (thread->next_idle)
+		thread->next_idle->prev_idle = thread;
+	sn_runtime.idle_threads = thread;
+	sn_runtime.idle_thread_count++;
+	thread->is_idle = true;
+}
+
+/* The lock is held, and the thread in the list. */
+static void idle_thread_remove(struct sn_thread *thread)
+{
+	if (thread->prev_idle)
+		thread->prev_idle->next_idle = thread->next_idle;
+	else
+		sn_runtime.idle_threads = thread->next_idle;
+	if (thread->next_idle)
+		thread->next_idle->prev_idle = thread->prev_idle;
+	sn_runtime.idle_thread_count--;
+	thread->is_idle = false;
+}
+
 /* Gives the processor to a sleeping thread, or to a new one. */
 static void start_processor(struct sn_processor *p, bool spinning)
 {
@@ -271,11 +329,11 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	sn_lock(&sn_runtime.lock);
 	thread = sn_runtime.idle_threads;
 	if (thread)
-		sn_runtime.idle_threads = thread->next_idle;
+		idle_thread_remove(thread);
 	sn_unlock(&sn_runtime.lock);
 	if (thread) {
-		thread->processor = p;
 		thread->spinning = spinning;
+		assign(thread, p);
 		sn_parker_release(&thread->parker);
 		return;
 	}
@@ -368,7 +426,7 @@ static void local_put(struct sn_processor *p, struct sn_task *task)
 void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
 {
 	set_status(task, SN_TASK_RUNNABLE);
-	if (!self || !self->processor) {
+	if (!self || !self->processor || task->bound) {
 		struct sn_queue one = {0};
 
 		sn_queue_put(&one, task);
@@ -382,6 +440,16 @@ void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place 
 	} else {
 		local_put(self->processor, task);
 	}
+	submitted();
+}
+
+void sn_ready_all(struct sn_queue *tasks)
+{
+	uint32_t n = 0;
+
+	for (struct sn_task *task = tasks->head; task; task = task->next, n++)
+		set_status(task, SN_TASK_RUNNABLE);
+	global_put(tasks, n);
 	submitted();
 }
 
@@ -501,10 +569,11 @@ static struct sn_task *look_for_work(struct sn_thread *self)
 	struct sn_processor *p = self->processor;
 	struct sn_backoff backoff = SN_BACKOFF(IDLE_SPIN_NS, 0);
 	struct sn_task *task;
-	bool fair = p->tick >= p->next_fair;
+	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
+	bool fair = (int32_t)(tick - p->next_fair) >= 0; /* it wraps */
 
 	if (fair)
-		p->next_fair = p->tick + FAIR_TICKS;
+		p->next_fair = tick + FAIR_TICKS;
 	if (fair && (task = global_get(p, 1)) != NULL)
 		return task;
 	if (fair || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
@@ -574,6 +643,7 @@ static bool sleep_in_poller(struct sn_thread *self)
 	struct sn_queue ready = {0};
 	uint32_t nobody = 0;
 	int64_t until, timeout = -1;
+	struct sn_processor *p;
 	int n;
 
 	if (!atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1))
@@ -592,39 +662,67 @@ static bool sleep_in_poller(struct sn_thread *self)
 	atomic_store(&sn_runtime.poll_until, NOT_POLLING);
 	atomic_store(&sn_runtime.polling, 0);
 
-	self->processor = idle_get_locking();
-	if (self->processor) {
+	p = idle_get_locking();
+	if (p) {
+		assign(self, p);
 		start_spinning(self);
 		inject(self, &ready);
 		return true;
 	}
-	if (n > 0) {
-		/* All processors are busy: whoever is free first takes these. */
-		for (struct sn_task *task = ready.head; task; task = task->next)
-			set_status(task, SN_TASK_RUNNABLE);
-		global_put(&ready, (uint32_t)n);
-		submitted();
-	}
+	if (n > 0)
+		sn_ready_all(
+			&ready); /* all processors are busy: whoever is free first takes them */
 	return false;
 }
 
-/* Sleeps until somebody hands over a processor. False when the runtime ends. */
+/*
+ * Waits in the parker for a processor. -ETIMEDOUT past the deadline (0: none); 0 otherwise, also
+ * when the runtime ends.
+ */
+static int await_processor(struct sn_thread *self, int64_t deadline)
+{
+	int err = 0;
+
+	do {
+		err = sn_parker_wait(&self->parker, deadline);
+	} while (err == 0 && !self->processor && !atomic_load(&sn_runtime.stopping));
+	return err;
+}
+
+/* Leaves the list of idle threads for good, if it is still in it and there are enough others. */
+static bool retire(struct sn_thread *self)
+{
+	bool retires;
+
+	sn_lock(&sn_runtime.lock);
+	retires = self->is_idle && self->joinable &&
+		  sn_runtime.idle_thread_count > (uint32_t)sn_runtime.nprocessors;
+	if (retires)
+		idle_thread_remove(self);
+	sn_unlock(&sn_runtime.lock);
+	return retires;
+}
+
+/* Sleeps until somebody hands over a processor. False when the thread is to end. */
 static bool sleep_in_parker(struct sn_thread *self)
 {
+	int64_t deadline = sn_now() + IDLE_THREAD_NS;
+
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		sn_unlock(&sn_runtime.lock);
 		return false;
 	}
-	self->next_idle = sn_runtime.idle_threads;
-	sn_runtime.idle_threads = self;
+	idle_thread_put(self);
 	sn_unlock(&sn_runtime.lock);
-	do {
-		sn_parker_wait(&self->parker, 0);
-		if (atomic_load(&sn_runtime.stopping))
+	if (await_processor(self, deadline) == -ETIMEDOUT) {
+		if (retire(self))
 			return false;
-	} while (!self->processor);
-	return true;
+		/* Needed, or handed a processor this very moment. */
+		if (!self->processor)
+			await_processor(self, 0);
+	}
+	return !atomic_load(&sn_runtime.stopping);
 }
 
 /* Nothing to do: gives the processor up and sleeps until there is something. False when the runtime
@@ -638,7 +736,7 @@ static bool become_idle(struct sn_thread *self)
 		sn_unlock(&sn_runtime.lock);
 		return true;
 	}
-	self->processor = NULL;
+	unassign(self);
 	idle_put(p);
 	sn_unlock(&sn_runtime.lock);
 	if (self->spinning) {
@@ -647,7 +745,8 @@ static bool become_idle(struct sn_thread *self)
 	}
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (work_exists() && (self->processor = idle_get_locking()) != NULL) {
+	if (work_exists() && (p = idle_get_locking()) != NULL) {
+		assign(self, p);
 		start_spinning(self);
 		return true;
 	}
@@ -657,49 +756,66 @@ static bool become_idle(struct sn_thread *self)
 	return sleep_in_parker(self);
 }
 
-/* The task is bound to another thread, which waits with it for a processor: gives it ours. */
+/* The task is bound to another thread, which waits for it or with it: gives it our processor. */
 static void hand_over(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_thread *thread = task->bound;
+	struct sn_processor *p = unassign(self);
 
-	task->bound = NULL;
-	thread->processor = self->processor;
-	self->processor = NULL;
+	assign(thread, p);
 	sn_parker_release(&thread->parker);
+}
+
+/* The pinned task was left, parked or runnable: waits until it can go on. False when the runtime
+ * ends. */
+static bool await_pinned(struct sn_thread *self)
+{
+	sn_processor_give(unassign(self));
+	await_processor(self, 0);
+	return !atomic_load(&sn_runtime.stopping);
+}
+
+/* The task to run next, with a processor to run it on; NULL when the thread is to end. */
+static struct sn_task *next_task(struct sn_thread *self)
+{
+	struct sn_task *task;
+
+	for (;;) {
+		if (sn_thread_must_end(self))
+			return NULL;
+		if (self->pinned)
+			return await_pinned(self) ? self->pinned : NULL;
+		sn_tick(self->processor);
+		task = look_for_work(self);
+		if (task) {
+			stop_spinning(self);
+			if (!task->bound)
+				return task;
+			hand_over(self, task);
+			if (!sleep_in_parker(self))
+				return NULL;
+		} else if (!become_idle(self)) {
+			return NULL;
+		}
+	}
 }
 
 void sn_schedule(struct sn_thread *self)
 {
-	while (!atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed)) {
-		struct sn_task *task;
+	struct sn_task *task;
 
-		self->processor->tick++;
-		task = look_for_work(self);
-		if (!task) {
-			if (!become_idle(self))
-				break;
-			continue;
-		}
-		stop_spinning(self);
-		if (task->bound) {
-			hand_over(self, task);
-			if (!sleep_in_parker(self))
-				break;
-			continue;
-		}
+	atomic_store_explicit(&self->processor->thread, self, memory_order_release);
+	while ((task = next_task(self)) != NULL) {
 		about_to_run(self, task);
 		switch_context(self, &self->idle, &task->context, false);
 	}
 }
 
-/* ---- blocking ---- */
+/* ---- leases ---- */
 
-void sn_processor_release(struct sn_thread *self)
+void sn_processor_give(struct sn_processor *p)
 {
-	struct sn_processor *p = self->processor;
-
-	self->processor = NULL;
-	if (anything_to_run(p)) {
+	if (anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now()) {
 		start_processor(p, false);
 		return;
 	}
@@ -707,7 +823,7 @@ void sn_processor_release(struct sn_thread *self)
 	idle_put(p);
 	sn_unlock(&sn_runtime.lock);
 	/*
-	 * As in become_idle(), but this thread goes on to something else: where it would have
+	 * As in become_idle(), but the caller goes on to something else: where a thread would have
 	 * become the poller, another must. The fence pairs with submitted()'s, and with the
 	 * poller's giving up the role.
 	 */
@@ -720,44 +836,38 @@ void sn_processor_release(struct sn_thread *self)
 
 void sn_processor_regain(struct sn_thread *self)
 {
+	struct sn_processor *p = idle_get_locking();
+	struct sn_task *task = self->task;
 	struct sn_queue one = {0};
 
-	self->processor = idle_get_locking();
-	if (!self->processor) {
-		/* Stands in the global queue like a runnable task; whoever takes it there hands
-		 * over (hand_over()). */
-		self->task->bound = self;
-		sn_queue_put(&one, self->task);
-		global_put(&one, 1);
-		submitted();
-		do {
-			if (atomic_load(&sn_runtime.stopping))
-				sn_abandon(self);
-			sn_parker_wait(&self->parker, 0);
-		} while (!self->processor);
+	if (p) {
+		assign(self, p);
+		return;
 	}
-	if (atomic_load(&sn_runtime.stopping))
-		sn_abandon(self);
-}
-
-void sn_lease_lost(struct sn_thread *self)
-{
-	if (atomic_load(&sn_runtime.stopping))
-		sn_abandon(self);
+	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
+	set_status(task, SN_TASK_RUNNABLE);
+	task->bound = self;
+	sn_queue_put(&one, task);
+	global_put(&one, 1);
+	submitted();
+	await_processor(self, 0);
+	if (!self->processor)
+		sn_abandon(self); /* the runtime ends */
+	if (!self->pinned)
+		task->bound = NULL;
+	set_status(task, SN_TASK_RUNNING);
 }
 
 void sn_runtime_stop(void)
 {
-	struct sn_thread *thread;
-
 	/* Under the lock: a thread that is starting sees it, or is in the list. */
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.stopping, true);
-	thread = atomic_load(&sn_runtime.all_threads);
-	sn_unlock(&sn_runtime.lock);
-	for (; thread; thread = thread->next_all) {
-		atomic_store(&thread->lease, SN_LEASE_REVOKED);
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all) {
+		sn_lease_end(thread);
 		sn_parker_release(&thread->parker);
 	}
+	sn_sysmon_wake();
+	sn_unlock(&sn_runtime.lock);
 	sn_netpoll_kick();
 }

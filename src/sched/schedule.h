@@ -15,6 +15,7 @@
 #include "sched/runqueue.h"
 #include "sched/thread.h"
 
+struct sn_processor;
 struct sn_task;
 
 /*
@@ -52,9 +53,18 @@ void sn_task_entered(void);
 /* The scheduler's loop; returns when the runtime ends. Begins and ends without a processor. */
 void sn_schedule(struct sn_thread *self);
 
-/* Gives the processor away before code that may block the thread, and waits for one afterwards. */
-void sn_processor_release(struct sn_thread *self);
+/*
+ * Gives a processor that has no thread to one that has use for it, or puts it with the idle ones.
+ * Any thread of the runtime.
+ */
+void sn_processor_give(struct sn_processor *p);
+
+/* Waits for a processor, with the running task kept on this thread. Does not return when the
+ * runtime ends. */
 void sn_processor_regain(struct sn_thread *self);
+
+/* Makes parked tasks runnable, for callers without a processor. */
+void sn_ready_all(struct sn_queue *tasks);
 
 /* If an idle thread sleeps in the poller until after the time given, it is woken to think again. */
 void sn_poller_expect(int64_t when);

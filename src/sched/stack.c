@@ -277,6 +277,15 @@ void sn_stacks_destroy(void)
 	sn_unlock(&lock);
 }
 
+void sn_stacks_forget(void)
+{
+	sn_lock(&lock);
+	atomic_store(&all_slabs, NULL);
+	memset(free_slabs, 0, sizeof free_slabs);
+	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+	sn_unlock(&lock);
+}
+
 uint64_t sn_stacks_mapped(void)
 {
 	return atomic_load_explicit(&mapped, memory_order_relaxed);

@@ -89,6 +89,9 @@ void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches);
 /* Gives all that a processor's caches hold back to the slabs. */
 void sn_stack_flush(struct sn_stack_cache *caches);
 
+/* Leaves everything mapped and forgets it: somebody may still stand on one of the stacks. */
+void sn_stacks_forget(void);
+
 /* Unmaps everything. No stack may be in use. */
 void sn_stacks_destroy(void);
 

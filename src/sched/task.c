@@ -65,6 +65,13 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	return true;
 }
 
+static struct sn_thread *unpinned(struct sn_thread *self)
+{
+	self->pinned = NULL;
+	self->pins = 0;
+	return self;
+}
+
 static void task_main(void *arg)
 {
 	struct sn_task *task = arg;
@@ -73,7 +80,7 @@ static void task_main(void *arg)
 	sn_task_entered();
 	sn_runtime_leave();
 	task->result = task->fn(task->arg);
-	sn_exit_task(sn_runtime_enter(), commit_end);
+	sn_exit_task(unpinned(sn_runtime_enter()), commit_end);
 }
 
 struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name)

@@ -33,7 +33,6 @@ enum sn_task_status {
 	SN_TASK_RUNNABLE,
 	SN_TASK_RUNNING,
 	SN_TASK_PARKED,
-	SN_TASK_BLOCKING, /* in sn_blocking(), without a processor */
 	SN_TASK_ENDED,
 };
 
@@ -43,7 +42,8 @@ struct sn_task {
 	_Atomic uint32_t status;
 	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
 
-	/* Not NULL: only this thread may run the task, which waits on it for a processor. */
+	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
+	 * processor. */
 	struct sn_thread *bound;
 
 	_Atomic uintptr_t join; /* task.c: enum join_state, or the joining task's address */

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/schedule.h"
+#include "sched/task.h"
 
 /*
  * Stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few hundred
@@ -22,18 +26,27 @@
  * run there too. */
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
-__thread struct sn_thread *sn_thread_current __attribute__((tls_model("initial-exec")));
+__thread struct sn__lease *sn__current __attribute__((tls_model("initial-exec")));
 
-#if !defined(__x86_64__) || SN_TSAN
-sn_noinline struct sn_thread *sn_thread_self(void)
+sn_noinline struct sn__lease *sn__current_slow(void)
 {
-	struct sn_thread *self = sn_thread_current;
+	struct sn__lease *lease = sn__current;
 
 	/* Not even this function's own result may be taken for constant. */
-	__asm__ volatile("" : "+r"(self) : : "memory");
-	return self;
+	__asm__ volatile("" : "+r"(lease) : : "memory");
+	return lease;
 }
-#endif
+
+void sn_check_entry(struct sn_thread *self)
+{
+	if (self->lease.inside & 1)
+		sn_fatal("task %llu calls sennit from within sennit (a callback that must not)",
+			 (unsigned long long)sn_task_id(self->task));
+	if (self->lease.blocking)
+		sn_fatal("task %llu calls sennit within its blocking bracket \"%s\"",
+			 (unsigned long long)sn_task_id(self->task),
+			 self->lease.blocking_name ? self->lease.blocking_name : "");
+}
 
 /* Of the C++ runtime, where there is one: pure C programs do without. */
 extern struct sn_cxx_globals *__cxa_get_globals(void) __attribute__((weak));
@@ -43,6 +56,8 @@ void sn_thread_attach(struct sn_thread *self)
 	stack_t stack = {.ss_size = SIGNAL_STACK_SIZE}, former;
 	pthread_attr_t attr;
 
+	if (!self->joinable)
+		self->pthread = pthread_self(); /* of the others the creator knows it */
 	self->errno_location = &errno;
 	self->cxx = __cxa_get_globals ? __cxa_get_globals() : NULL;
 	self->random = (uint32_t)(uintptr_t)self >> 4 | 1;
@@ -51,7 +66,11 @@ void sn_thread_attach(struct sn_thread *self)
 		pthread_attr_destroy(&attr);
 	}
 	sn_sanitizer_adopt(&self->idle);
-	sn_thread_current = self;
+	self->tid = (pid_t)syscall(SYS_gettid);
+	if (pthread_getcpuclockid(pthread_self(), &self->cpu_clock) != 0)
+		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread is never
+						      thought to sleep */
+	sn__current = &self->lease;
 
 	/* Without it an overflow still ends the process, only without the report. */
 	stack.ss_sp = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE,
@@ -76,17 +95,65 @@ void sn_thread_detach(struct sn_thread *self)
 		sigaltstack(&former, NULL);
 		munmap(self->signal_stack, SIGNAL_STACK_SIZE);
 	}
-	sn_thread_current = NULL;
+	sn__current = NULL;
+}
+
+/*
+ * The thread ends: it leaves the list of those that live for the list of those to join. Its block
+ * is freed only by the monitor or at the end of the runtime, because the monitor may be looking at
+ * it.
+ */
+static void thread_dismiss(struct sn_thread *self)
+{
+	sn_lock(&sn_runtime.lock);
+	/* An orphan belongs to a runtime that is gone; its block is all that is left of it. */
+	if (!atomic_load(&self->orphan)) {
+		sn_thread_unlink(self);
+		self->next_all = sn_runtime.dead_threads;
+		sn_runtime.dead_threads = self;
+	}
+	sn_unlock(&sn_runtime.lock);
+}
+
+void sn_thread_unlink(struct sn_thread *thread)
+{
+	if (thread->prev_all)
+		thread->prev_all->next_all = thread->next_all;
+	else
+		sn_runtime.all_threads = thread->next_all;
+	if (thread->next_all)
+		thread->next_all->prev_all = thread->prev_all;
+	atomic_fetch_sub(&sn_runtime.nthreads, 1);
+	if (atomic_load(&sn_runtime.stopping))
+		sn_futex_wake(&sn_runtime.nthreads, 1); /* threads_join() waits for it */
+}
+
+void sn_threads_reap(void)
+{
+	struct sn_thread *thread, *next;
+
+	sn_lock(&sn_runtime.lock);
+	thread = sn_runtime.dead_threads;
+	sn_runtime.dead_threads = NULL;
+	sn_unlock(&sn_runtime.lock);
+	for (; thread; thread = next) {
+		next = thread->next_all;
+		pthread_join(thread->pthread, NULL);
+		free(thread);
+	}
 }
 
 static void *thread_main(void *arg)
 {
 	struct sn_thread *self = arg;
 
+	/* The creator may not have stored our handle yet. */
+	sn_lock(&sn_runtime.start_lock);
+	sn_unlock(&sn_runtime.start_lock);
 	sn_thread_attach(self);
-	atomic_store_explicit(&self->inside, 1, memory_order_relaxed);
 	sn_schedule(self);
 	sn_thread_detach(self);
+	thread_dismiss(self);
 	return NULL;
 }
 
@@ -100,6 +167,7 @@ static int thread_admit(struct sn_thread *thread)
 		err = -ESRCH;
 	} else if (atomic_load(&sn_runtime.nthreads) >= (uint32_t)sn_runtime.max_threads) {
 		err = -EAGAIN;
+		atomic_fetch_add(&sn_runtime.thread_limit_hits, 1);
 		if (!sn_runtime.thread_limit_told) {
 			sn_runtime.thread_limit_told = true;
 			sn_log("%d threads are in use, as many as SENNIT_MAX_THREADS allows: "
@@ -107,26 +175,30 @@ static int thread_admit(struct sn_thread *thread)
 			       sn_runtime.max_threads);
 		}
 	} else {
-		thread->next_all =
-			atomic_load_explicit(&sn_runtime.all_threads, memory_order_relaxed);
-		atomic_store_explicit(&sn_runtime.all_threads, thread, memory_order_release);
+		thread->next_all = sn_runtime.all_threads;
+		if (thread->next_all)
+			thread->next_all->prev_all = thread;
+		sn_runtime.all_threads = thread;
 		atomic_fetch_add(&sn_runtime.nthreads, 1);
 	}
 	sn_unlock(&sn_runtime.lock);
 	return err;
 }
 
-/* The thread could not be created: it stays in the list, as one that is not to be joined. */
-static int thread_failed(int err)
+/* The thread could not be created. Nobody else knows its block: the monitor sees only threads that
+ * have a processor. */
+static int thread_failed(struct sn_thread *thread, int err)
 {
 	sn_lock(&sn_runtime.lock);
-	atomic_fetch_sub(&sn_runtime.nthreads, 1);
+	sn_thread_unlink(thread);
+	atomic_fetch_add(&sn_runtime.thread_limit_hits, 1);
 	if (!sn_runtime.thread_limit_told) {
 		sn_runtime.thread_limit_told = true;
 		sn_log("cannot start another thread (%s): work waits for one of %u", strerror(err),
 		       atomic_load(&sn_runtime.nthreads));
 	}
 	sn_unlock(&sn_runtime.lock);
+	free(thread);
 	return -err;
 }
 
@@ -138,8 +210,11 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 
 	if (!thread)
 		return -ENOMEM;
+	thread->lease.inside = 1;
+	thread->lease.word = sn_lease_held();
 	thread->processor = processor;
 	thread->spinning = spinning;
+	thread->joinable = true;
 	err = thread_admit(thread);
 	if (err < 0) {
 		free(thread);
@@ -147,10 +222,13 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	}
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, THREAD_STACK_SIZE);
+	/*
+	 * Inside from its first moment, and known as the processor's only once it runs: until then
+	 * the monitor has no business with it. The lock is for the handle: see thread_main().
+	 */
+	sn_lock(&sn_runtime.start_lock);
 	err = pthread_create(&thread->pthread, &attr, thread_main, thread);
+	sn_unlock(&sn_runtime.start_lock);
 	pthread_attr_destroy(&attr);
-	if (err)
-		return thread_failed(err);
-	thread->joinable = true;
-	return 0;
+	return err ? thread_failed(thread, err) : 0;
 }

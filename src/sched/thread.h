@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread of the runtime, and the pair of inline functions that every public call begins and ends
- * with.
- *
- * A thread owns its processor outright while it executes runtime code and holds it on a lease while
- * it executes user code. sn_runtime_enter() and sn_runtime_leave() mark the border: a plain store,
- * a compiler barrier and a plain load on the way in, a store-release on the way out. Whoever takes
- * the processor away moves the lease off SN_LEASE_HELD; the thread sees that at its next entry.
- * Today only the end of the runtime does so (run.c), and waits for the threads to notice, so that
- * the missing store-load barrier does no harm.
+ * with: the border between user code, where the processor is held on a lease, and runtime code,
+ * where it is owned. lease.h has the protocol.
  *
  * Who may write what:
- *   inside        the thread itself
- *   lease         the thread itself, or whoever revokes
- *   processor     the thread itself; while it waits in its parker, whoever hands it a processor
- *   spinning      as processor
- *   prev, commit  the thread itself, around a switch
- *   next_idle     under the runtime's lock
+ *   lease         see lease.h
+ *   processor     the thread itself; while it waits in its parker, whoever hands it a processor;
+ * while its lease is being revoked, the monitor spinning      as processor prev, commit  the thread
+ * itself, around a switch pinned        the thread itself next_idle, prev_idle, is_idle, next_all,
+ * prev_all    under the runtime's lock
  */
 #ifndef SENNIT_SCHED_THREAD_H
 #define SENNIT_SCHED_THREAD_H
@@ -28,16 +21,12 @@
 
 #include "arch/arch.h"
 #include "sched/context.h"
+#include "sched/lease.h"
 #include "wait/futex.h"
 
 struct sn_processor;
 struct sn_task;
 struct sn_thread;
-
-enum sn_lease {
-	SN_LEASE_HELD = 0,
-	SN_LEASE_REVOKED = 1,
-};
 
 /*
  * Runs right after a task has been switched away from, when its context is saved: from then on
@@ -46,9 +35,8 @@ enum sn_lease {
 typedef bool sn_commit(struct sn_thread *self, struct sn_task *task, void *arg);
 
 struct sn_thread {
-	_Atomic uint32_t inside;
-	_Atomic uint32_t lease;
-	struct sn_task *task; /* what it runs; NULL in the scheduler's own loop */
+	struct sn__lease lease; /* first, so that the accessor in blocking.h serves both */
+	struct sn_task *task;   /* what it runs; NULL in the scheduler's own loop */
 	struct sn_processor *processor;
 	bool spinning; /* counted in the runtime's spinning */
 
@@ -63,12 +51,19 @@ struct sn_thread {
 
 	struct sn_context idle; /* the scheduler's loop on the thread's own stack */
 	struct sn_parker parker;
-	struct sn_thread *next_idle;
-	struct sn_thread *next_all; /* never changes once published */
+	struct sn_task
+		*pinned; /* the only task that this thread may run, and how often it was pinned */
+	uint32_t pins;
+	struct sn_thread *next_idle, *prev_idle;
+	bool is_idle; /* in the list of idle threads */
+	struct sn_thread *next_all, *prev_all;
+	clockid_t cpu_clock; /* of this thread, for the monitor */
+	pid_t tid;
 	uint32_t random;
-	bool joinable; /* there is a thread to join: it is not sn_run()'s caller, and it did start
-			*/
-	pthread_t pthread; /* of a joinable thread: written by its creator */
+	bool joinable;            /* one of ours: not the thread that called sn_run() */
+	_Atomic bool stall_asked; /* the monitor wants a backtrace */
+	_Atomic bool orphan;      /* its runtime has ended without it: see run.c */
+	pthread_t pthread;        /* of a joinable thread: written by its creator */
 	void *signal_stack;
 	struct {
 		void *sp;
@@ -77,37 +72,21 @@ struct sn_thread {
 	} former_signal_stack;
 };
 
-/*
- * The calling thread's block, NULL on threads that the runtime does not know. A task that parks may
- * go on on another thread, and compilers cache the addresses of thread-locals across calls, so this
- * is the only way to reach it: the assembly is volatile, and clobbers memory, so that it cannot
- * move over a call.
+/* Debug builds: a call from within a call, or from within a bracket, ends the program and names it.
  */
-extern __thread struct sn_thread *sn_thread_current __attribute__((tls_model("initial-exec")));
+void sn_check_entry(struct sn_thread *self);
 
-#if defined(__x86_64__) && !SN_TSAN
+_Static_assert(offsetof(struct sn_thread, lease) == 0, "sn_thread_self() converts the address");
+
+/* The calling thread's block, NULL on threads that the runtime does not know. See sn__self(). */
 static inline struct sn_thread *sn_thread_self(void)
 {
-	struct sn_thread *self;
-
-	__asm__ volatile("movq sn_thread_current@gottpoff(%%rip), %0\n\t"
-			 "movq %%fs:(%0), %0"
-			 : "=r"(self)
-			 :
-			 : "memory");
-	return self;
+	return (struct sn_thread *)sn__self();
 }
-#else
-struct sn_thread *sn_thread_self(void);
-#endif
-
-/* The slow half of sn_runtime_enter(): the lease is gone. Does not return when the runtime ends. */
-void sn_lease_lost(struct sn_thread *self);
 
 /*
- * Begins a public call. NULL when the caller is not a task; then nothing is entered. The lease is
- * read after inside is set in program order; the processor may reorder the two, which is whoever
- * revokes' problem.
+ * Begins a public call. NULL when the caller is not a task; then nothing is entered. Why the plain
+ * store and load are enough is argued in lease.h.
  */
 static inline struct sn_thread *sn_runtime_enter(void)
 {
@@ -115,11 +94,12 @@ static inline struct sn_thread *sn_runtime_enter(void)
 
 	if (sn_unlikely(!self || !self->task))
 		return NULL;
-	SN_ASSERT(atomic_load_explicit(&self->inside, memory_order_relaxed) == 0);
-	atomic_store_explicit(&self->inside, 1, memory_order_relaxed);
+	if (SENNIT_DEBUG)
+		sn_check_entry(self);
+	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELAXED);
 	sn_compiler_barrier();
-	if (sn_unlikely(atomic_load_explicit(&self->lease, memory_order_relaxed) != SN_LEASE_HELD))
-		sn_lease_lost(self);
+	if (sn_unlikely(__atomic_load_n(&self->lease.word, __ATOMIC_RELAXED) != SN_LEASE_HELD))
+		sn__lease_lost(&self->lease);
 	return self;
 }
 
@@ -128,8 +108,8 @@ static inline void sn_runtime_leave(void)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	SN_ASSERT(atomic_load_explicit(&self->inside, memory_order_relaxed) == 1);
-	atomic_store_explicit(&self->inside, 0, memory_order_release);
+	SN_ASSERT(self->lease.inside & 1);
+	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELEASE);
 }
 
 /* Gives the calling thread a block of its own, or takes it away again. thread.c. */

@@ -51,6 +51,35 @@ int sn_usable_cpus(void)
 	return n;
 }
 
+#if SENNIT_DEBUG
+void sn_race_window(void)
+{
+	static _Atomic int wanted = -1;
+	static _Atomic uint32_t seed = 1;
+	int on = atomic_load_explicit(&wanted, memory_order_relaxed);
+	uint32_t random;
+
+	if (on < 0) {
+		const char *text = getenv("SENNIT_RACE");
+
+		on = text && *text == '1';
+		atomic_store_explicit(&wanted, on, memory_order_relaxed);
+	}
+	if (!on)
+		return;
+	/* Races on the seed only make it more random. One in eight lingers, up to some 10 us; one
+	 * in 64 lets others run. */
+	random = atomic_load_explicit(&seed, memory_order_relaxed) * 1664525 + 1013904223;
+	atomic_store_explicit(&seed, random, memory_order_relaxed);
+	random >>= 8;
+	if ((random & 63) == 0)
+		sched_yield();
+	else if ((random & 7) == 0)
+		for (uint32_t i = 0; i < (random >> 6 & 255); i++)
+			sn_cpu_relax();
+}
+#endif
+
 bool sn_backoff_pause(struct sn_backoff *backoff)
 {
 	int64_t now = sn_now(), waited;

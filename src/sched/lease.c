@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/lease.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sched/processor.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
+
+/* The kernel's <linux/membarrier.h>, which may be older than the kernel. */
+#define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
+#define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
+
+/*
+ * How long a thread waits actively for a revocation to be decided: a membarrier takes 1 to 3 us, so
+ * one that takes longer has a monitor that does not run.
+ */
+#define DECISION_SPIN_NS 5000
+#define DECISION_YIELD_NS 20000
+
+static bool use_membarrier;
+
+void sn_lease_init(void)
+{
+	const char *wish = getenv("SENNIT_MEMBARRIER");
+
+	use_membarrier = !SN_TSAN && !(wish && strcmp(wish, "0") == 0) &&
+			 syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+uint32_t sn_lease_held(void)
+{
+	return use_membarrier ? SN_LEASE_HELD : SN_LEASE_FENCED;
+}
+
+static void full_barrier_everywhere(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (use_membarrier && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
+		sn_fatal("membarrier: %s", strerror(errno)); /* it was registered: cannot fail */
+}
+
+static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired)
+{
+	return __atomic_compare_exchange_n(&lease->word, &expected, desired, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* From REVOKING, or AWAITED; the end of the runtime may have put REVOKED there first, which then
+ * stays. */
+static void decide(struct sn__lease *lease, uint32_t decision)
+{
+	if (word_is(lease, SN_LEASE_REVOKING, decision))
+		return;
+	if (word_is(lease, SN_LEASE_AWAITED, decision))
+		sn_futex_wake((_Atomic uint32_t *)&lease->word, 1);
+}
+
+bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
+{
+	struct sn__lease *lease = &thread->lease;
+
+	if (!word_is(lease, sn_lease_held(), SN_LEASE_REVOKING))
+		return false;
+	SN_RACE_WINDOW();
+	full_barrier_everywhere();
+	SN_RACE_WINDOW();
+	/*
+	 * Acquire: all that the thread did before it went outside, its processor's state first of
+	 * all. From here on a thread that is outside waits in sn__lease_lost() before it does
+	 * anything.
+	 */
+	if ((__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) & 1) ||
+	    thread->processor != processor) {
+		decide(lease, sn_lease_held());
+		return false;
+	}
+	thread->processor = NULL;
+	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
+	decide(lease, SN_LEASE_REVOKED);
+	return true;
+}
+
+void sn_lease_end(struct sn_thread *thread)
+{
+	if (__atomic_exchange_n(&thread->lease.word, SN_LEASE_REVOKED, __ATOMIC_SEQ_CST) ==
+	    SN_LEASE_AWAITED)
+		sn_futex_wake((_Atomic uint32_t *)&thread->lease.word, 1);
+}
+
+/* Waits while a revocation is under way, and returns what became of it. */
+static uint32_t await_decision(struct sn__lease *lease)
+{
+	struct sn_backoff backoff = SN_BACKOFF(DECISION_SPIN_NS, DECISION_YIELD_NS);
+	uint32_t word;
+
+	for (;;) {
+		word = __atomic_load_n(&lease->word, __ATOMIC_ACQUIRE);
+		if (word != SN_LEASE_REVOKING && word != SN_LEASE_AWAITED)
+			return word;
+		if (sn_backoff_pause(&backoff))
+			continue;
+		if (word == SN_LEASE_AWAITED || word_is(lease, word, SN_LEASE_AWAITED))
+			sn_futex_wait((_Atomic uint32_t *)&lease->word, SN_LEASE_AWAITED, 0);
+	}
+}
+
+/* The slow path of every entry. The thread is inside. */
+void sn__lease_lost(struct sn__lease *lease)
+{
+	struct sn_thread *self = sn_container_of(lease, struct sn_thread, lease);
+	int saved_errno = *self->errno_location;
+
+	/* For FENCED: between the store of inside, which the caller did, and the load of word. */
+	atomic_thread_fence(memory_order_seq_cst);
+	SN_RACE_WINDOW();
+	if (await_decision(lease) == SN_LEASE_REVOKED) {
+		if (sn_thread_must_end(self))
+			sn_abandon(self);
+		sn_processor_regain(self);
+		__atomic_store_n(&lease->word, sn_lease_held(), __ATOMIC_SEQ_CST);
+		/* The end of the runtime may have come in between, and its mark been overwritten.
+		 */
+		if (sn_thread_must_end(self))
+			sn_abandon(self);
+	}
+	*self->errno_location = saved_errno;
+}
+
+void sn__bracket_check(struct sn__lease *lease, int entering)
+{
+	const char *call = entering ? "sn_enter_blocking()" : "sn_exit_blocking()";
+
+	if (__atomic_load_n(&lease->inside, __ATOMIC_RELAXED) & 1)
+		sn_fatal("%s within the runtime", call);
+	if (entering && __atomic_load_n(&lease->blocking, __ATOMIC_RELAXED))
+		sn_fatal("%s twice: the bracket is open already", call);
+	if (!entering && !__atomic_load_n(&lease->blocking, __ATOMIC_RELAXED))
+		sn_fatal("%s without sn_enter_blocking()", call);
+}

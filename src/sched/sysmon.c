@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The monitor.
+ *
+ * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
+ * often otherwise. What it sees of a processor is who has it, how often that thread has crossed the
+ * runtime's border, and how many scheduling decisions were made; if none of the three has changed
+ * since an earlier look, the thread has been in one stretch of user code since then. The processor
+ * is revoked from it
+ *   - after BLOCKED_NS, when the thread sleeps: it is in a bracket, or the kernel says so; and when
+ * anything waits for a processor;
+ *   - after HOG_NS, when the thread computes and anything waits.
+ * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
+ * notice, because all processors are in such threads and none is idle with a thread in the poller.
+ *
+ * Whether a thread sleeps: its CPU clock stands still between two looks (a system call of 0.3 us);
+ * then /proc says whether it waits or was only preempted by the OS (10 us, so only asked in that
+ * case). Revoking from a thread that is merely preempted would put one more runnable thread on a
+ * machine that has too many already.
+ *
+ * What it sees is a hint only: whether the thread is outside is decided by the lease's protocol.
+ */
+#include "sched/sysmon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+
+#include "sched/fault.h"
+#include "sched/lease.h"
+#include "sched/netpoll.h"
+#include "sched/processor.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "wait/futex.h"
+
+/* Go's figures. 20 us is a few times what handing a processor over costs; a hog gets a usual time
+ * slice. */
+#define PERIOD_MIN_NS 20000
+#define PERIOD_MAX_NS 10000000
+#define BLOCKED_NS 20000
+#define HOG_NS 10000000
+
+/* Looks without a revocation before the period grows: 1 ms at the shortest. */
+#define QUIET_LOOKS 50
+
+/* While something waits and a thread stays outside, the period does not grow beyond this, so that
+ * HOG_NS is met within a tenth. */
+#define PERIOD_WAITING_NS 1000000
+
+/* With every processor idle for so many of the longest periods it sleeps until one is not: 0.1 s.
+ */
+#define DEEP_SLEEP_LOOKS 10
+
+/* The network is polled here when nobody else has for this long. */
+#define POLL_NS 10000000
+
+struct look {
+	struct sn_thread *thread;
+	uint32_t inside, tick;
+	int64_t since;    /* when this state was first seen */
+	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
+	bool told;        /* reported as stalled */
+};
+
+static pthread_t monitor;
+static struct look *looks;
+static _Atomic uint32_t wake_word;
+static bool revoking;
+static int64_t stall_ns; /* 0: no reports */
+
+/* ---- is it asleep? ---- */
+
+static int64_t cpu_time(const struct sn_thread *thread)
+{
+	struct timespec ts;
+
+	if (clock_gettime(thread->cpu_clock, &ts) < 0)
+		return -1;
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* /proc/self/task/TID/syscall is "running" for a thread that runs or could, otherwise the number of
+ * its system call. */
+static bool kernel_says_asleep(const struct sn_thread *thread)
+{
+	char path[64], text[16] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true; /* no /proc, or no descriptor left: the CPU clock alone must do */
+	n = read(fd, text, sizeof text - 1);
+	close(fd);
+	return n <= 0 || text[0] != 'r';
+}
+
+/* The CPU clock must have stood still since the last look for the kernel to be asked. */
+static bool asleep(struct look *look, const struct sn_thread *thread)
+{
+	int64_t former = look->cpu_time;
+
+	look->cpu_time = cpu_time(thread);
+	return former >= 0 && look->cpu_time == former && kernel_says_asleep(thread);
+}
+
+/* ---- one look ---- */
+
+/* Whether anything is delayed by this processor's thread being elsewhere. */
+static bool something_waits(struct sn_processor *p, int64_t now)
+{
+	if (atomic_load(&sn_runtime.global_size) > 0 || !sn_runqueue_empty(&p->queue))
+		return true;
+	if (sn_timers_earliest(&p->timers) <= now)
+		return true;
+	/* Nobody is left who would notice. */
+	return atomic_load(&sn_runtime.idle_count) == 0 &&
+	       (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER);
+}
+
+static void report_stall(struct look *look, struct sn_thread *thread, int64_t stayed)
+{
+	if (!stall_ns || look->told || stayed < stall_ns)
+		return;
+	look->told = true;
+	sn_fault_report_stall(thread, stayed);
+}
+
+/* True when it revoked. */
+static bool look_at(struct sn_processor *p, struct look *look, int64_t now, bool *waiting)
+{
+	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
+	uint32_t inside, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
+	int64_t stayed;
+	bool due;
+
+	if (!thread) {
+		look->thread = NULL;
+		return false;
+	}
+	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
+	inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
+	if (look->thread != thread || look->inside != inside || look->tick != tick) {
+		*look = (struct look){.thread = thread,
+				      .inside = inside,
+				      .tick = tick,
+				      .since = now,
+				      .cpu_time = -1};
+		return false;
+	}
+	if (inside & 1)
+		return false;
+	stayed = now - look->since;
+	report_stall(look, thread, stayed);
+	if (!something_waits(p, now))
+		return false;
+	*waiting = true;
+	if (stayed < BLOCKED_NS)
+		return false;
+	due = stayed >= HOG_NS || __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) ||
+	      asleep(look, thread);
+	if (!due || !revoking || !sn_lease_revoke(thread, p))
+		return false;
+	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	sn_processor_give(p);
+	return true;
+}
+
+/* All processors are busy, and none of them has had time for the network. */
+static void poll_if_nobody_does(int64_t now)
+{
+	static int64_t last;
+	static uint64_t polls;
+	struct sn_queue ready = {0};
+	uint64_t polls_now = atomic_load_explicit(&sn_runtime.polls, memory_order_relaxed);
+
+	if (polls_now != polls || atomic_load(&sn_runtime.polling)) {
+		polls = polls_now;
+		last = now;
+	}
+	if (!sn_netpoll_used() || now - last < POLL_NS)
+		return;
+	if (sn_netpoll(0, &ready) > 0)
+		sn_ready_all(&ready);
+}
+
+static void sleep_for(int64_t ns)
+{
+	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	nanosleep(&ts, NULL);
+}
+
+/* Sleeps until a processor is taken, unless one is. */
+static void sleep_deeply(void)
+{
+	uint32_t seen = atomic_load(&wake_word);
+	bool all_idle;
+
+	sn_lock(&sn_runtime.lock);
+	all_idle = atomic_load(&sn_runtime.idle_count) == (uint32_t)sn_runtime.nprocessors &&
+		   !atomic_load(&sn_runtime.stopping);
+	sn_runtime.monitor_sleeps = all_idle;
+	sn_unlock(&sn_runtime.lock);
+	if (all_idle)
+		sn_futex_wait(&wake_word, seen, 0);
+}
+
+void sn_sysmon_wake(void)
+{
+	sn_runtime.monitor_sleeps = false;
+	atomic_fetch_add(&wake_word, 1);
+	sn_futex_wake(&wake_word, 1);
+}
+
+static void *monitor_main(void *arg)
+{
+	int64_t period = PERIOD_MIN_NS;
+	int quiet = 0, idle_looks = 0;
+
+	(void)arg;
+	prctl(PR_SET_NAME, "sennit-monitor");
+	/* The default slack of 50 us would more than double the shortest period. */
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	while (!atomic_load(&sn_runtime.stopping)) {
+		bool waiting = false, active = false;
+		int64_t now;
+
+		sleep_for(period);
+		now = sn_now();
+		for (int i = 0; i < sn_runtime.nprocessors; i++)
+			if (look_at(&sn_runtime.processors[i], &looks[i], now, &waiting))
+				active = true;
+		poll_if_nobody_does(now);
+		sn_threads_reap();
+
+		if (active) {
+			quiet = 0;
+			period = PERIOD_MIN_NS;
+		} else if (++quiet > QUIET_LOOKS) {
+			period = period * 2 > PERIOD_MAX_NS ? PERIOD_MAX_NS : period * 2;
+			if (waiting && period > PERIOD_WAITING_NS)
+				period = PERIOD_WAITING_NS;
+		}
+		if (atomic_load(&sn_runtime.idle_count) < (uint32_t)sn_runtime.nprocessors) {
+			idle_looks = 0;
+		} else if (period == PERIOD_MAX_NS && ++idle_looks >= DEEP_SLEEP_LOOKS) {
+			sleep_deeply();
+			idle_looks = quiet = 0;
+			period = PERIOD_MIN_NS;
+		}
+	}
+	return NULL;
+}
+
+int sn_sysmon_start(void)
+{
+	const char *leases = getenv("SENNIT_LEASES");
+	long stall_ms = sn_environment_number("SENNIT_STALL_MS", 0, 86400000, 0);
+	pthread_attr_t attr;
+	sigset_t all, former;
+	int err;
+
+	if (stall_ms < 0 || (stall_ms > 0 && sn_fault_catch_stalls() < 0))
+		return -EINVAL;
+	stall_ns = stall_ms * (int64_t)1000000;
+	revoking = !(leases && strcmp(leases, "0") == 0);
+	looks = calloc((size_t)sn_runtime.nprocessors, sizeof *looks);
+	if (!looks)
+		return -ENOMEM;
+	/* The program's signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
+	err = pthread_create(&monitor, &attr, monitor_main, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	if (err)
+		free(looks);
+	return -err;
+}
+
+void sn_sysmon_stop(void)
+{
+	sn_lock(&sn_runtime.lock);
+	sn_sysmon_wake();
+	sn_unlock(&sn_runtime.lock);
+	pthread_join(monitor, NULL);
+	free(looks);
+}
