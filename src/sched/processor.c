@@ -8,8 +8,6 @@
 
 #include "wait/backoff.h"
 
-#define MOST_PROCESSORS 1024
-
 long sn_environment_number(const char *name, long low, long high, long otherwise)
 {
 	const char *text = getenv(name);
@@ -65,13 +63,11 @@ static long cgroup_quota(void)
 	return least;
 }
 
-int sn_processors_wanted(void)
+int sn_processors_allowed(void)
 {
-	long cpus = sn_usable_cpus(), quota = cgroup_quota();
+	long cpus = sn_count_cpus(), quota = cgroup_quota();
 
 	if (quota && quota < cpus)
 		cpus = quota;
-	if (cpus > MOST_PROCESSORS)
-		cpus = MOST_PROCESSORS;
-	return (int)sn_environment_number("SENNIT_PROCS", 1, MOST_PROCESSORS, cpus);
+	return cpus > SN_MOST_PROCESSORS ? SN_MOST_PROCESSORS : (int)cpus;
 }

@@ -10,6 +10,7 @@
 #define SENNIT_SCHED_PROCESSOR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sched/runqueue.h"
@@ -28,6 +29,7 @@ struct sn_processor {
 	int64_t last_poll;
 	uint32_t id;
 	struct sn_processor *next_idle;
+	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
 
 	/* Written by the owner with plain increments, read by sn_stats(): see sn_count(). */
@@ -55,9 +57,9 @@ static inline uint32_t sn_tick(struct sn_processor *p)
 	return tick;
 }
 
-/* Processors that the environment, the affinity mask and the cgroup allow; -EINVAL after a line on
- * stderr. */
-int sn_processors_wanted(void);
+/* Processors that the affinity mask and the cgroup allow now: 1 to SN_MOST_PROCESSORS. */
+int sn_processors_allowed(void);
+#define SN_MOST_PROCESSORS 1024
 
 /* A number from the environment within [low, high], or the default; -EINVAL after a line on stderr.
  */

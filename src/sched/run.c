@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sennit/clock.h>
 
@@ -58,28 +59,34 @@ static int first_main(void *arg)
 	return 0;
 }
 
-static int processors_create(int n)
+/* n processors in use, and room for as many more as CPUs could be added. */
+static int processors_create(int n, int capacity)
 {
-	sn_runtime.processors =
-		aligned_alloc(SN_CACHE_LINE, (size_t)n * sizeof *sn_runtime.processors);
+	size_t size = (size_t)capacity * sizeof *sn_runtime.processors;
+
+	sn_runtime.processors = aligned_alloc(SN_CACHE_LINE, size);
 	if (!sn_runtime.processors)
 		return -ENOMEM;
-	memset(sn_runtime.processors, 0, (size_t)n * sizeof *sn_runtime.processors);
-	for (int i = 0; i < n; i++) {
-		sn_runtime.processors[i].id = (uint32_t)i;
-		sn_timers_init(&sn_runtime.processors[i].timers);
+	memset(sn_runtime.processors, 0, size);
+	for (int i = 0; i < capacity; i++) {
+		struct sn_processor *p = &sn_runtime.processors[i];
+
+		p->id = (uint32_t)i;
+		p->retired = i >= n;
+		sn_timers_init(&p->timers);
 	}
-	sn_runtime.nprocessors = n;
+	sn_runtime.capacity = capacity;
+	atomic_store(&sn_runtime.nprocessors, (uint32_t)n);
 	return 0;
 }
 
 static void processors_destroy(void)
 {
-	for (int i = 0; i < sn_runtime.nprocessors; i++)
+	for (int i = 0; i < sn_runtime.capacity; i++)
 		sn_timers_destroy(&sn_runtime.processors[i].timers);
 	free(sn_runtime.processors);
 	sn_runtime.processors = NULL;
-	sn_runtime.nprocessors = 0;
+	sn_runtime.capacity = 0;
 }
 
 /* Threads that will not come back soon are detached and forgotten. Returns how many. The lock is
@@ -144,14 +151,14 @@ static void collect_stats(struct sn_stats *stats)
 {
 	memset(stats, 0, sizeof *stats);
 	stats->tasks_spawned = atomic_load(&sn_runtime.foreign_spawned);
-	for (int i = 0; i < sn_runtime.nprocessors; i++) {
+	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
 		/* Ended before spawned: a task that passes in between must not make alive negative.
 		 */
 		stats->tasks_alive -= atomic_load(&p->stats.ended);
 	}
-	for (int i = 0; i < sn_runtime.nprocessors; i++) {
+	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
 		stats->tasks_spawned += atomic_load(&p->stats.spawned);
@@ -163,7 +170,7 @@ static void collect_stats(struct sn_stats *stats)
 	stats->threads = atomic_load(&sn_runtime.nthreads);
 	stats->revocations = atomic_load(&sn_runtime.revocations);
 	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
-	stats->processors = (uint64_t)sn_runtime.nprocessors;
+	stats->processors = atomic_load(&sn_runtime.nprocessors);
 	stats->stacks_mapped = sn_stacks_mapped();
 	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
 }
@@ -184,13 +191,17 @@ int sn_stats(struct sn_stats *stats)
 }
 
 /* Clears what the last run has left. */
-static int runtime_init(struct sn_thread *self)
+static int runtime_init(struct sn_thread *self, int fixed)
 {
-	int n = sn_processors_wanted();
+	int n = fixed ? fixed : sn_processors_allowed();
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	int capacity = fixed || configured < n           ? n
+		       : configured > SN_MOST_PROCESSORS ? SN_MOST_PROCESSORS
+							 : (int)configured;
 	long max_threads = sn_environment_number("SENNIT_MAX_THREADS", 2, 1000000, MAX_THREADS);
 	int err;
 
-	if (n < 0 || max_threads < 0)
+	if (max_threads < 0)
 		return -EINVAL;
 	/* Not the lock: an orphan of the last run may be about to look at it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
@@ -207,7 +218,7 @@ static int runtime_init(struct sn_thread *self)
 	sn_lease_init();
 	self->lease.inside = 1;
 	self->lease.word = sn_lease_held();
-	err = processors_create(n);
+	err = processors_create(n, capacity);
 	if (err == 0)
 		err = sn_netpoll_init();
 	if (err < 0) {
@@ -248,11 +259,15 @@ int sn_run(sn_fn *fn, void *arg)
 	static _Atomic bool taken;
 	struct sn_thread self = {0};
 	struct first_task first = {.fn = fn, .arg = arg};
+	/* 0: as many processors as there are usable CPUs. */
+	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
 	int err;
 
+	if (fixed < 0)
+		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
-	err = runtime_init(&self);
+	err = runtime_init(&self, (int)fixed);
 	if (err < 0) {
 		atomic_store(&taken, false);
 		return err;
@@ -266,7 +281,7 @@ int sn_run(sn_fn *fn, void *arg)
 
 	err = create_first_task(&self, &first);
 	if (err == 0)
-		err = sn_sysmon_start();
+		err = sn_sysmon_start(fixed == 0);
 	if (err == 0) {
 		sn_schedule(&self);
 		sn_sysmon_stop();

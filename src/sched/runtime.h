@@ -19,7 +19,7 @@ struct sn_runtime {
 
 	/* Set by run.c before the first thread starts. */
 	struct sn_processor *processors;
-	int nprocessors;
+	int capacity; /* length of processors: all that there may ever be */
 	int max_threads;
 
 	/* Under the lock. */
@@ -37,7 +37,9 @@ struct sn_runtime {
 
 	/* Written under the lock, read also without. */
 	_Atomic uint32_t global_size;
-	_Atomic uint32_t idle_count; /* length of idle_processors */
+	_Atomic uint32_t idle_count;  /* length of idle_processors */
+	_Atomic uint32_t nprocessors; /* those in use, not retired */
+	_Atomic uint32_t surplus;     /* how many of them are to retire */
 	_Atomic uint32_t nthreads;
 	_Atomic uint32_t thread_limit_hits;
 

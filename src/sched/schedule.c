@@ -262,9 +262,23 @@ static struct sn_processor *unassign(struct sn_thread *self)
 	return p;
 }
 
-/* The lock is held. */
+static uint32_t active_processors(void)
+{
+	return atomic_load_explicit(&sn_runtime.nprocessors, memory_order_relaxed);
+}
+
+/*
+ * The lock is held. A processor that is surplus retires here. What its queue and timers may still
+ * hold is found by the others, who look at all processors, retired ones too.
+ */
 static void idle_put(struct sn_processor *p)
 {
+	if (atomic_load(&sn_runtime.surplus) > 0) {
+		atomic_fetch_sub(&sn_runtime.surplus, 1);
+		atomic_fetch_sub(&sn_runtime.nprocessors, 1);
+		p->retired = true;
+		return;
+	}
 	p->next_idle = sn_runtime.idle_processors;
 	sn_runtime.idle_processors = p;
 	atomic_fetch_add(&sn_runtime.idle_count, 1);
@@ -384,7 +398,7 @@ static bool work_exists(void)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0)
 		return true;
-	for (int i = 0; i < sn_runtime.nprocessors; i++)
+	for (int i = 0; i < sn_runtime.capacity; i++)
 		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
 			return true;
 	return false;
@@ -449,7 +463,8 @@ void sn_ready_all(struct sn_queue *tasks)
 
 	for (struct sn_task *task = tasks->head; task; task = task->next, n++)
 		set_status(task, SN_TASK_RUNNABLE);
-	global_put(tasks, n);
+	if (n)
+		global_put(tasks, n);
 	submitted();
 }
 
@@ -467,7 +482,7 @@ static struct sn_task *global_get(struct sn_processor *p, uint32_t most)
 		return NULL;
 	sn_lock(&sn_runtime.lock);
 	uint32_t size = atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed);
-	uint32_t share = size / (uint32_t)sn_runtime.nprocessors + 1, taken = 0;
+	uint32_t share = size / active_processors() + 1, taken = 0;
 
 	if (share > most)
 		share = most;
@@ -530,7 +545,7 @@ static uint32_t next_random(struct sn_thread *self)
 /* One round over all other processors. */
 static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, bool desperate)
 {
-	int n = sn_runtime.nprocessors;
+	int n = sn_runtime.capacity;
 	uint32_t start = next_random(self);
 
 	for (int i = 0; i < n; i++) {
@@ -594,10 +609,10 @@ static struct sn_task *look_for_work(struct sn_thread *self)
 
 	/* Half of the busy processors' number in spinning threads finds work as fast as more would.
 	 */
-	if (sn_runtime.nprocessors == 1)
+	if (active_processors() == 1)
 		return NULL;
 	if (!self->spinning) {
-		uint32_t busy = (uint32_t)sn_runtime.nprocessors -
+		uint32_t busy = active_processors() -
 				atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed);
 
 		if (2 * atomic_load_explicit(&sn_runtime.spinning, memory_order_relaxed) >= busy)
@@ -619,7 +634,7 @@ static int64_t earliest_timer(void)
 {
 	int64_t earliest = SN_TIMER_NEVER;
 
-	for (int i = 0; i < sn_runtime.nprocessors; i++) {
+	for (int i = 0; i < sn_runtime.capacity; i++) {
 		int64_t when = sn_timers_earliest(&sn_runtime.processors[i].timers);
 
 		if (when < earliest)
@@ -696,7 +711,7 @@ static bool retire(struct sn_thread *self)
 
 	sn_lock(&sn_runtime.lock);
 	retires = self->is_idle && self->joinable &&
-		  sn_runtime.idle_thread_count > (uint32_t)sn_runtime.nprocessors;
+		  sn_runtime.idle_thread_count > active_processors();
 	if (retires)
 		idle_thread_remove(self);
 	sn_unlock(&sn_runtime.lock);
@@ -775,6 +790,45 @@ static bool await_pinned(struct sn_thread *self)
 	return !atomic_load(&sn_runtime.stopping);
 }
 
+/* There are too many processors: gives up this one, its tasks to the others. False when the thread
+ * is to end. */
+static bool give_up_surplus(struct sn_thread *self)
+{
+	struct sn_queue tasks = {0};
+	struct sn_task *task;
+
+	while ((task = run_next_or_local(self->processor)) != NULL)
+		sn_queue_put(&tasks, task);
+	stop_spinning(self);
+	sn_processor_give(unassign(self));
+	sn_ready_all(&tasks);
+	return sleep_in_parker(self);
+}
+
+void sn_processors_adjust(int wanted)
+{
+	struct sn_processor *p;
+	int active;
+
+	sn_lock(&sn_runtime.lock);
+	active = (int)active_processors();
+	atomic_store(&sn_runtime.surplus, active > wanted ? (uint32_t)(active - wanted) : 0);
+	/* The idle ones first; the busy ones follow as they come by. Never the last. */
+	while (atomic_load(&sn_runtime.surplus) > 0 && (p = idle_get()) != NULL)
+		idle_put(p);
+	for (int i = 0; i < sn_runtime.capacity && active < wanted; i++) {
+		p = &sn_runtime.processors[i];
+		if (p->retired) {
+			p->retired = false;
+			atomic_fetch_add(&sn_runtime.nprocessors, 1);
+			idle_put(p);
+			active++;
+		}
+	}
+	sn_unlock(&sn_runtime.lock);
+	submitted();
+}
+
 /* The task to run next, with a processor to run it on; NULL when the thread is to end. */
 static struct sn_task *next_task(struct sn_thread *self)
 {
@@ -785,6 +839,11 @@ static struct sn_task *next_task(struct sn_thread *self)
 			return NULL;
 		if (self->pinned)
 			return await_pinned(self) ? self->pinned : NULL;
+		if (atomic_load_explicit(&sn_runtime.surplus, memory_order_relaxed) > 0) {
+			if (!give_up_surplus(self))
+				return NULL;
+			continue;
+		}
 		sn_tick(self->processor);
 		task = look_for_work(self);
 		if (task) {

@@ -63,6 +63,10 @@ void sn_processor_give(struct sn_processor *p);
  * runtime ends. */
 void sn_processor_regain(struct sn_thread *self);
 
+/* The monitor: from now on there are to be so many processors, at least 1 and at most the capacity.
+ */
+void sn_processors_adjust(int wanted);
+
 /* Makes parked tasks runnable, for callers without a processor. */
 void sn_ready_all(struct sn_queue *tasks);
 

@@ -66,6 +66,9 @@
 /* The network is polled here when nobody else has for this long. */
 #define POLL_NS 10000000
 
+/* How often the CPUs are counted anew: a few system calls, 30 us. */
+#define RECOUNT_NS 1000000000
+
 struct look {
 	struct sn_thread *thread;
 	uint32_t inside, tick;
@@ -77,7 +80,7 @@ struct look {
 static pthread_t monitor;
 static struct look *looks;
 static _Atomic uint32_t wake_word;
-static bool revoking;
+static bool revoking, follow_cpus;
 static int64_t stall_ns; /* 0: no reports */
 
 /* ---- is it asleep? ---- */
@@ -197,6 +200,23 @@ static void poll_if_nobody_does(int64_t now)
 		sn_ready_all(&ready);
 }
 
+/* Follows changes of the affinity mask and of the cgroup's quota. Not when SENNIT_PROCS has said
+ * how many. */
+static void recount_processors(int64_t now)
+{
+	static int64_t last;
+	int wanted;
+
+	if (!follow_cpus || now - last < RECOUNT_NS)
+		return;
+	last = now;
+	wanted = sn_processors_allowed();
+	if (wanted > sn_runtime.capacity)
+		wanted = sn_runtime.capacity;
+	if (wanted != (int)atomic_load(&sn_runtime.nprocessors))
+		sn_processors_adjust(wanted);
+}
+
 static void sleep_for(int64_t ns)
 {
 	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -211,7 +231,7 @@ static void sleep_deeply(void)
 	bool all_idle;
 
 	sn_lock(&sn_runtime.lock);
-	all_idle = atomic_load(&sn_runtime.idle_count) == (uint32_t)sn_runtime.nprocessors &&
+	all_idle = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
 		   !atomic_load(&sn_runtime.stopping);
 	sn_runtime.monitor_sleeps = all_idle;
 	sn_unlock(&sn_runtime.lock);
@@ -241,10 +261,11 @@ static void *monitor_main(void *arg)
 
 		sleep_for(period);
 		now = sn_now();
-		for (int i = 0; i < sn_runtime.nprocessors; i++)
+		for (int i = 0; i < sn_runtime.capacity; i++)
 			if (look_at(&sn_runtime.processors[i], &looks[i], now, &waiting))
 				active = true;
 		poll_if_nobody_does(now);
+		recount_processors(now);
 		sn_threads_reap();
 
 		if (active) {
@@ -255,7 +276,7 @@ static void *monitor_main(void *arg)
 			if (waiting && period > PERIOD_WAITING_NS)
 				period = PERIOD_WAITING_NS;
 		}
-		if (atomic_load(&sn_runtime.idle_count) < (uint32_t)sn_runtime.nprocessors) {
+		if (atomic_load(&sn_runtime.idle_count) < atomic_load(&sn_runtime.nprocessors)) {
 			idle_looks = 0;
 		} else if (period == PERIOD_MAX_NS && ++idle_looks >= DEEP_SLEEP_LOOKS) {
 			sleep_deeply();
@@ -266,7 +287,7 @@ static void *monitor_main(void *arg)
 	return NULL;
 }
 
-int sn_sysmon_start(void)
+int sn_sysmon_start(bool follow)
 {
 	const char *leases = getenv("SENNIT_LEASES");
 	long stall_ms = sn_environment_number("SENNIT_STALL_MS", 0, 86400000, 0);
@@ -276,9 +297,10 @@ int sn_sysmon_start(void)
 
 	if (stall_ms < 0 || (stall_ms > 0 && sn_fault_catch_stalls() < 0))
 		return -EINVAL;
+	follow_cpus = follow;
 	stall_ns = stall_ms * (int64_t)1000000;
 	revoking = !(leases && strcmp(leases, "0") == 0);
-	looks = calloc((size_t)sn_runtime.nprocessors, sizeof *looks);
+	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)
 		return -ENOMEM;
 	/* The program's signals are for the program's threads. */

@@ -6,8 +6,13 @@
 #ifndef SENNIT_SCHED_SYSMON_H
 #define SENNIT_SCHED_SYSMON_H
 
-/* Starts the monitor; 0 or a negative errno. SENNIT_LEASES=0 keeps it from revoking. */
-int sn_sysmon_start(void);
+#include <stdbool.h>
+
+/*
+ * Starts the monitor; 0 or a negative errno. follow: the number of processors follows that of the
+ * usable CPUs. SENNIT_LEASES=0 keeps it from revoking.
+ */
+int sn_sysmon_start(bool follow);
 
 /* Waits for its end, after stopping was set. */
 void sn_sysmon_stop(void);

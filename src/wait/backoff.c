@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <sennit/clock.h>
 
@@ -14,7 +15,10 @@
  * need. */
 #define MOST_RELAXES 32
 
-/* The affinity mask of a large machine does not fit cpu_set_t's 1,024 bits: grow until it does. */
+/*
+ * The main thread's mask, whichever thread asks. That of a large machine does not fit cpu_set_t's
+ * 1,024 bits: grow until it does.
+ */
 static int count_cpus(void)
 {
 	for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
@@ -24,7 +28,7 @@ static int count_cpus(void)
 
 		if (!set)
 			return 1;
-		if (sched_getaffinity(0, size, set) == 0)
+		if (sched_getaffinity(getpid(), size, set) == 0)
 			n = CPU_COUNT_S(size, set);
 		else if (errno != EINVAL)
 			n = 1;
@@ -35,20 +39,23 @@ static int count_cpus(void)
 	return 1;
 }
 
+/* Relaxed: a thread that reads the former number for a while spins a little more or less. */
+static _Atomic int usable_cpus;
+
+int sn_count_cpus(void)
+{
+	int saved = errno, n = count_cpus();
+
+	errno = saved;
+	atomic_store_explicit(&usable_cpus, n, memory_order_relaxed);
+	return n;
+}
+
 int sn_usable_cpus(void)
 {
-	/* Relaxed: every thread that counts gets the same number, and it guards no other data. */
-	static _Atomic int known;
-	int n = atomic_load_explicit(&known, memory_order_relaxed);
+	int n = atomic_load_explicit(&usable_cpus, memory_order_relaxed);
 
-	if (n == 0) {
-		int saved = errno;
-
-		n = count_cpus();
-		errno = saved;
-		atomic_store_explicit(&known, n, memory_order_relaxed);
-	}
-	return n;
+	return n ? n : sn_count_cpus();
 }
 
 #if SENNIT_DEBUG

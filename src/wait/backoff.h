@@ -27,7 +27,10 @@ struct sn_backoff {
 /* Waits a moment. False when the budgets are used up and the caller should park. Keeps errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
 
-/* CPUs that this process may run on, at least 1; counted at the first call. Any thread. */
+/* CPUs that this process may run on, at least 1; as counted last. Any thread. */
 int sn_usable_cpus(void);
+
+/* Counts them anew. */
+int sn_count_cpus(void);
 
 #endif
