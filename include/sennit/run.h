@@ -33,6 +33,11 @@ typedef int sn_fn(void *arg);
  * call; sn_run() waits a second for that, then leaves such a task's thread behind, with the memory
  * that it may touch. It may be called again.
  *
+ * fork() in a task, or in any thread, copies the calling thread only. In the child there is no
+ * runtime: calls that may park return -EPERM, sn_go() returns -ESRCH, connections can only be
+ * closed, and exec, _exit() or a new sn_run() is what it should come to. When the task's function
+ * returns in the child, the process exits with its value.
+ *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
  * task); -EINVAL for an environment variable out of range, after a line on stderr that names it;
  * -ENOMEM, -EMFILE, -ENFILE or -EAGAIN when stacks, descriptors or threads cannot be had. As fn's

@@ -14,6 +14,7 @@
 
 #include "net/sys.h"
 #include "net/tcp.h"
+#include "sched/fork.h"
 #include "sched/netpoll.h"
 #include "sched/thread.h"
 
@@ -28,6 +29,11 @@ static struct buffer {
 	struct buffer *next;
 } * free_buffers;
 static int nfree;
+
+void sn_buffers_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+}
 
 static void *borrow_buffer(void)
 {

@@ -12,6 +12,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
@@ -74,6 +75,20 @@ void sn_netpoll_kick(void)
 	if (atomic_exchange(&kicked, 1) == 0)
 		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
 	errno = saved;
+}
+
+/* The child closes its copies: what it registered there would be the parent's too. Open descriptors
+ * stay open, as after any fork(). */
+void sn_netpoll_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	if (kick_fd >= 0)
+		close(kick_fd);
+	if (epoll_fd >= 0)
+		close(epoll_fd);
+	kick_fd = epoll_fd = -1;
 }
 
 /* ---- descriptors ---- */

@@ -20,6 +20,7 @@
 #include <sennit/clock.h>
 
 #include "sched/fault.h"
+#include "sched/fork.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -49,14 +50,16 @@ struct first_task {
 static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
 static struct sn_stats last_stats;
 static bool has_run;
+static _Atomic bool taken; /* from the beginning to the end of a run */
 
 static int first_main(void *arg)
 {
 	struct first_task *first = arg;
 
 	first->result = first->fn(first->arg);
-	sn_runtime_stop();
-	return 0;
+	if (sn_thread_self())
+		sn_runtime_stop();
+	return first->result; /* of interest only in a child of fork(), see task.c */
 }
 
 /* n processors in use, and room for as many more as CPUs could be added. */
@@ -190,6 +193,17 @@ int sn_stats(struct sn_stats *stats)
 	return err;
 }
 
+void sn_run_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&stats_lock, phase);
+	sn_fork_lock(&sn_runtime.start_lock, phase);
+	sn_fork_lock(&sn_runtime.lock, phase);
+	if (phase == SN_FORK_CHILD) {
+		atomic_store(&sn_runtime.running, false);
+		atomic_store(&taken, false);
+	}
+}
+
 /* Clears what the last run has left. */
 static int runtime_init(struct sn_thread *self, int fixed)
 {
@@ -215,6 +229,7 @@ static int runtime_init(struct sn_thread *self, int fixed)
 	atomic_store(&sn_runtime.accept_pauses, 0);
 	atomic_store(&sn_runtime.foreign_spawned, 0);
 	sn_stacks_init();
+	sn_fork_init();
 	sn_lease_init();
 	self->lease.inside = 1;
 	self->lease.word = sn_lease_held();
@@ -256,7 +271,6 @@ static void runtime_destroy(struct sn_thread *self)
 
 int sn_run(sn_fn *fn, void *arg)
 {
-	static _Atomic bool taken;
 	struct sn_thread self = {0};
 	struct first_task first = {.fn = fn, .arg = arg};
 	/* 0: as many processors as there are usable CPUs. */

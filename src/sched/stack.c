@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "arch/compiler.h"
+#include "sched/fork.h"
 #include "wait/lock.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -94,6 +95,17 @@ void sn_stacks_init(void)
 		initialised = true;
 	}
 	sn_unlock(&lock);
+}
+
+void sn_stacks_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase == SN_FORK_CHILD) {
+		/* The child stands on one of them. */
+		atomic_store(&all_slabs, NULL);
+		memset(free_slabs, 0, sizeof free_slabs);
+		atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+	}
 }
 
 enum sn_stack_guard sn_stack_guard_kind(void)

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <sennit/clock.h>
@@ -65,8 +66,15 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	return true;
 }
 
-static struct sn_thread *unpinned(struct sn_thread *self)
+/* Comes inside for the last time. */
+static struct sn_thread *enter_to_end(struct sn_task *task)
 {
+	struct sn_thread *self = sn_runtime_enter();
+
+	/* In a child of fork() there is no runtime to return to. The task was the process's only
+	 * thread. */
+	if (!self)
+		exit(task->result);
 	self->pinned = NULL;
 	self->pins = 0;
 	return self;
@@ -80,7 +88,7 @@ static void task_main(void *arg)
 	sn_task_entered();
 	sn_runtime_leave();
 	task->result = task->fn(task->arg);
-	sn_exit_task(unpinned(sn_runtime_enter()), commit_end);
+	sn_exit_task(enter_to_end(task), commit_end);
 }
 
 struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name)
