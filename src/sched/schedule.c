@@ -347,7 +347,7 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	sn_unlock(&sn_runtime.lock);
 	if (thread) {
 		thread->spinning = spinning;
-		assign(thread, p);
+		thread->handed = p;
 		sn_parker_release(&thread->parker);
 		return;
 	}
@@ -696,11 +696,15 @@ static bool sleep_in_poller(struct sn_thread *self)
  */
 static int await_processor(struct sn_thread *self, int64_t deadline)
 {
-	int err = 0;
+	int err;
 
 	do {
 		err = sn_parker_wait(&self->parker, deadline);
-	} while (err == 0 && !self->processor && !atomic_load(&sn_runtime.stopping));
+	} while (err == 0 && !self->handed && !atomic_load(&sn_runtime.stopping));
+	if (err == 0 && self->handed) {
+		assign(self, self->handed);
+		self->handed = NULL;
+	}
 	return err;
 }
 
@@ -733,9 +737,8 @@ static bool sleep_in_parker(struct sn_thread *self)
 	if (await_processor(self, deadline) == -ETIMEDOUT) {
 		if (retire(self))
 			return false;
-		/* Needed, or handed a processor this very moment. */
-		if (!self->processor)
-			await_processor(self, 0);
+		/* Needed, or handed a processor this very moment: then the parker knows. */
+		await_processor(self, 0);
 	}
 	return !atomic_load(&sn_runtime.stopping);
 }
@@ -775,9 +778,9 @@ static bool become_idle(struct sn_thread *self)
 static void hand_over(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_thread *thread = task->bound;
-	struct sn_processor *p = unassign(self);
 
-	assign(thread, p);
+	/* Not into its processor: a pinned task's thread may not have given up its own yet. */
+	thread->handed = unassign(self);
 	sn_parker_release(&thread->parker);
 }
 

@@ -5,11 +5,13 @@
  * where it is owned. lease.h has the protocol.
  *
  * Who may write what:
- *   lease         see lease.h
- *   processor     the thread itself; while it waits in its parker, whoever hands it a processor;
- * while its lease is being revoked, the monitor spinning      as processor prev, commit  the thread
- * itself, around a switch pinned        the thread itself next_idle, prev_idle, is_idle, next_all,
- * prev_all    under the runtime's lock
+ *   lease             see lease.h
+ *   processor         the thread itself; while its lease is being revoked, the monitor
+ *   handed, spinning  while the thread is in its parker, or on its way there: who hands it a
+ *                     processor; otherwise the thread itself
+ *   prev, commit      the thread itself, around a switch
+ *   pinned, pins      the thread itself
+ *   *_idle, *_all     under the runtime's lock
  */
 #ifndef SENNIT_SCHED_THREAD_H
 #define SENNIT_SCHED_THREAD_H
@@ -38,22 +40,21 @@ struct sn_thread {
 	struct sn__lease lease; /* first, so that the accessor in blocking.h serves both */
 	struct sn_task *task;   /* what it runs; NULL in the scheduler's own loop */
 	struct sn_processor *processor;
-	bool spinning; /* counted in the runtime's spinning */
+	struct sn_processor *handed; /* found when the parker is released */
+	bool spinning;               /* counted in the runtime's spinning */
 
 	struct sn_task *prev; /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
 	void *commit_arg;
 
-	/* Addresses of this thread's own errno and C++ exception state (NULL without a C++
-	 * runtime). */
+	/* Where this thread's own errno is, and its C++ exception state (NULL: no C++ runtime). */
 	int *errno_location;
 	struct sn_cxx_globals *cxx;
 
 	struct sn_context idle; /* the scheduler's loop on the thread's own stack */
 	struct sn_parker parker;
-	struct sn_task
-		*pinned; /* the only task that this thread may run, and how often it was pinned */
-	uint32_t pins;
+	struct sn_task *pinned; /* the only task that this thread may run, */
+	uint32_t pins;          /* and how often it was pinned */
 	struct sn_thread *next_idle, *prev_idle;
 	bool is_idle; /* in the list of idle threads */
 	struct sn_thread *next_all, *prev_all;
