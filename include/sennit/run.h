@@ -6,12 +6,14 @@
  *   SENNIT_PROCS        number of processors, 1 to 1024; default: the CPUs in the affinity mask,
  *                       further limited by the cgroup v2 cpu.max quota where there is one
  *   SENNIT_MAX_THREADS  most OS threads that run tasks; default 10,000, at least 2. At the limit
- * work waits for a thread, which sn_stats() counts and one line on stderr tells SENNIT_LEASES 0:
- * never take a processor from a thread that blocks; for comparisons SENNIT_MEMBARRIER   0: use
- * fences as on kernels without membarrier; for tests SENNIT_STACK_GUARD  mprotect: guard stacks as
- * on kernels without MADV_GUARD_INSTALL; for tests SENNIT_STALL_MS     a task that keeps its
- * processor for longer is reported on stderr with a backtrace, by means of the signal
- * SENNIT_STALL_SIGNAL (default: SIGURG's number); 0, the default: no reports
+ *                       work waits for a thread, which sn_stats() counts and one line on stderr
+ *                       tells
+ *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
+ *   SENNIT_MEMBARRIER   0: use fences, as on kernels without membarrier; for tests
+ *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
+ *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
+ *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
+ *                       number; default: SIGURG's); 0, the default: no reports
  */
 #ifndef SENNIT_RUN_H
 #define SENNIT_RUN_H

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Leases: how a processor is taken away from a thread that blocks or hogs, without a word from the
- *code that does so.
+ * code that does so.
  *
  * Contract. A thread that executes runtime code (it is *inside*) owns its processor outright. While
- *it executes user code (*outside*) it has it on a lease, which the monitor (sysmon.c) may revoke at
- *any moment; the thread learns of that when it next comes inside, and then waits for a processor
- *with its task still on it. So a revocation never moves a task to another thread, and needs nothing
- *from the code that is running: no annotation, no signal, no safe point.
+ * it executes user code (*outside*) it has it on a lease, which the monitor (sysmon.c) may revoke at
+ * any moment; the thread learns of that when it next comes inside, and then waits for a processor
+ * with its task still on it. So a revocation never moves a task to another thread, and needs nothing
+ * from the code that is running: no annotation, no signal, no safe point.
  *
  * The words, in struct sn__lease (blocking.h), which every thread has:
  *   inside    odd inside, even outside, plus one at each crossing. Written by the thread alone.
- *That it counts lets the monitor see whether two looks saw the same stay outside. word      enum
- *sn_lease. The thread writes it only when it is SN_LEASE_REVOKED; then the monitor does not.
+ *             That it counts lets the monitor see whether two looks saw the same stay outside.
+ *   word      enum sn_lease. The thread writes it only when it is SN_LEASE_REVOKED; then the
+ *             monitor does not.
  *   blocking  1 within a bracket: a hint.
  *
  *   HELD     -> REVOKING   the monitor begins               (compare-and-swap)
@@ -31,40 +32,40 @@
  *							else word = HELD;
  *
  * This is Dekker's handshake: each side writes its own word and then reads the other's, and it must
- *not happen that neither sees the other. That needs a full barrier between the write and the read
- *on both sides. The thread comes inside many million times a second and the monitor revokes a few
- *thousand times at most, so the monitor pays for both: membarrier(PRIVATE_EXPEDITED) makes every
- *running thread of the process execute a full barrier before it returns (an interrupt to each CPU
- *that runs one; a thread that does not run has passed a barrier in the kernel's scheduler). So when
- *it returns, either the thread's store to inside is visible to the monitor, or the thread has not
- *yet executed its load of word, and will read REVOKING. The compiler barrier keeps store and load
- *in program order, which is all that membarrier's guarantee needs, on ARM too.
+ * not happen that neither sees the other. That needs a full barrier between the write and the read
+ * on both sides. The thread comes inside many million times a second and the monitor revokes a few
+ * thousand times at most, so the monitor pays for both: membarrier(PRIVATE_EXPEDITED) makes every
+ * running thread of the process execute a full barrier before it returns (an interrupt to each CPU
+ * that runs one; a thread that does not run has passed a barrier in the kernel's scheduler). So when
+ * it returns, either the thread's store to inside is visible to the monitor, or the thread has not
+ * yet executed its load of word, and will read REVOKING. The compiler barrier keeps store and load
+ * in program order, which is all that membarrier's guarantee needs, on ARM too.
  *
  * Going outside is a store-release of inside; the monitor reads inside with acquire. So all that
- *the thread did to the processor is visible to the monitor, and through the runtime's lock or a
- *parker to whoever gets the processor next.
+ * the thread did to the processor is visible to the monitor, and through the runtime's lock or a
+ * parker to whoever gets the processor next.
  *
  * Invariants:
- *   - A processor has at most one thread: only its thread gives it up while inside, only the
- *monitor while that thread is outside and its word is REVOKING, which excludes the thread; and
- *there is one monitor.
+ *   - A processor has at most one thread: only its thread gives it up while inside, only the monitor
+ *     while that thread is outside and its word is REVOKING, which excludes the thread; and there is
+ *     one monitor.
  *   - A thread whose word is REVOKED has no processor (self->processor is NULL) until it has stored
- *HELD.
- *   - The monitor never waits for a thread. A thread waits for the monitor only between REVOKING
- *and the decision: one membarrier.
+ *     HELD.
+ *   - The monitor never waits for a thread. A thread waits for the monitor only between REVOKING and
+ *     the decision: one membarrier.
  *
  * Where membarrier is refused (old kernels, seccomp), under TSan, which does not know it, and with
- *SENNIT_MEMBARRIER=0, both sides execute sequentially consistent fences: the thread's is in the
- *slow path, which FENCED, not being HELD, always leads to. The fast path stays the same.
+ * SENNIT_MEMBARRIER=0, both sides execute sequentially consistent fences: the thread's is in the
+ * slow path, which FENCED, not being HELD, always leads to. The fast path stays the same.
  *
  * Rejected:
  *   - Compare-and-swap on both borders (Go): 11.5 ns a pair against 1.7, and it grows with the
- *number of processors.
+ *     number of processors.
  *   - Signals to stop the thread: EINTR in foreign code, and somebody else's handler.
  *   - Letting the thread notice a revocation while outside (a poisoned page, a preemption flag that
- *compiled code polls): C code has no safe points.
+ *     compiled code polls): C code has no safe points.
  *   - Moving the task away from the blocked thread: its errno and thread-locals would change under
- *it.
+ *     it.
  *   - rseq: its area is one per thread and belongs to the C library.
  */
 #ifndef SENNIT_SCHED_LEASE_H

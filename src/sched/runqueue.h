@@ -9,11 +9,12 @@
  * Ring. head and tail only grow; the tasks are at [head, tail) modulo the capacity.
  *   tail: written by the owner alone. Its store-release publishes the slot written before it.
  *   head: advanced by compare-and-swap, by the owner and by thieves. Its release orders a thief's
- *         reads of slots before the owner's reuse of them (the owner acquires head before it writes
- * a slot). A thief reads head before tail, so it may see a tail that is newer than its head, never
- * older; and its reads of slots count only if its compare-and-swap on head succeeds: then head has
- * not moved since, so no slot in the range was reused. 32-bit counters would have to wrap within
- * one attempt for that to fail.
+ *         reads of slots before the owner's reuse of them (the owner acquires head before it
+ *         writes a slot).
+ * A thief reads head before tail, so it may see a tail that is newer than its head, never older;
+ * and its reads of slots count only if its compare-and-swap on head succeeds: then head has not
+ * moved since, so no slot in the range was reused. 32-bit counters would have to wrap within one
+ * attempt for that to fail.
  *
  * The owner of the ring changes only through the runtime's lock or a parker, both of which order
  * everything.

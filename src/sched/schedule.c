@@ -3,37 +3,37 @@
  * The scheduler.
  *
  * A task that parks picks its successor itself when one is at hand on its processor, and switches
- *straight to it; everything slower happens in the scheduler's loop on the thread's own stack
- *(sn_schedule()). What has to be done with the task that was left, once its registers are saved, is
- *done by whoever runs next (after_switch()), because only then may another thread resume it.
+ * straight to it; everything slower happens in the scheduler's loop on the thread's own stack
+ * (sn_schedule()). What has to be done with the task that was left, once its registers are saved, is
+ * done by whoever runs next (after_switch()), because only then may another thread resume it.
  *
  * No work is forgotten. Whoever makes a task runnable puts it into a queue first and then looks
- *whether to wake a processor; a thread that finds nothing announces itself idle first and then
- *looks into all queues again. Both sides have a sequentially consistent fence between the two
- *steps, so at least one of them sees the other:
+ * whether to wake a processor; a thread that finds nothing announces itself idle first and then
+ * looks into all queues again. Both sides have a sequentially consistent fence between the two
+ * steps, so at least one of them sees the other:
  *
  *	waker: queue; fence; if idle_count > 0 and spinning == 0 wake one	(submitted())
  *	idler: release processor: idle_count++; spinning--; fence; look again	(become_idle())
  *
  * At most one thread is woken at a time: it is counted in spinning until it has found something,
- *and then wakes the next if there are idle processors left (stop_spinning()). So a burst of tasks
- *raises threads one after the other, and a trickle of them raises one.
+ * and then wakes the next if there are idle processors left (stop_spinning()). So a burst of tasks
+ * raises threads one after the other, and a trickle of them raises one.
  *
  * One idle thread at a time sleeps in epoll ("polling" is 1), until the earliest timer of any
- *processor; the other idle threads sleep in their parkers. It gives the role up before it looks for
- *a processor:
+ * processor; the other idle threads sleep in their parkers. It gives the role up before it looks for
+ * a processor:
  *
  *	poller: polling = 0; take an idle processor, else park
  *	idler:  release processor (idle); polling == 0? then take the role
  *
  * so a processor never stays idle with nobody polling. Whoever adds a timer earlier than poll_until
- *kicks the poller; it announces poll_until = "never" before it reads the processors' earliest
- *times, so again one sees the other.
+ * kicks the poller; it announces poll_until = "never" before it reads the processors' earliest
+ * times, so again one sees the other.
  *
  * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
- *park, and the second is half of the cost of a ping-pong. A poller thread of its own: two context
- *switches of the OS per wake-up under light load. A processor-less poll with tasks pushed to the
- *global queue under load: the lock there becomes hot.
+ * park, and the second is half of the cost of a ping-pong. A poller thread of its own: two context
+ * switches of the OS per wake-up under light load. A processor-less poll with tasks pushed to the
+ * global queue under load: the lock there becomes hot.
  */
 #include "sched/schedule.h"
 

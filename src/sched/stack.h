@@ -9,12 +9,12 @@
  * The guard is installed when a slot is used for the first time and stays until the slab is
  * unmapped:
  *   - by MADV_GUARD_INSTALL (Linux 6.13), which lives in the page table and splits no mapping, so
- * that a million guarded stacks fit under vm.max_map_count;
+ *     that a million guarded stacks fit under vm.max_map_count;
  *   - otherwise by mprotect(), which costs two mappings a stack, while a budget of half of
- *     vm.max_map_count lasts. Past it there are no more stacks: -ENOMEM. An unguarded stack is
- * never handed out, because its overflow would corrupt another task in silence. That the kernel
- * really refuses access is probed at start, not believed: emulators accept advice that they do not
- * know.
+ *     vm.max_map_count lasts. Past it there are no more stacks: -ENOMEM. An unguarded stack is never
+ *     handed out, because its overflow would corrupt another task in silence. That the kernel really
+ *     refuses access is probed at start, not believed: emulators accept advice that they do not
+ *     know.
  *
  * Freed stacks go to the processor's cache, warm; from there, when it is full, to the slab, and
  * then their pages go back to the kernel.

@@ -8,7 +8,7 @@
  * since an earlier look, the thread has been in one stretch of user code since then. The processor
  * is revoked from it
  *   - after BLOCKED_NS, when the thread sleeps: it is in a bracket, or the kernel says so; and when
- * anything waits for a processor;
+ *     anything waits for a processor;
  *   - after HOG_NS, when the thread computes and anything waits.
  * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
  * notice, because all processors are in such threads and none is idle with a thread in the poller.

@@ -3,8 +3,8 @@
  * The life of a task, and the public calls about it.
  *
  * The end. A task that has ended still stands on its stack until it has switched away, so its stack
- *is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes whom,
- *is settled in one word, task->join, that each side changes once:
+ * is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes whom,
+ * is settled in one word, task->join, that each side changes once:
  *
  *	running   -> ended       the task ended; the joiner or sn_detach() frees it
  *	running   -> detached    the task frees itself when it ends

@@ -8,7 +8,7 @@
  *			park on a futex until the condition may have changed;
  *
  * Nothing in the tree spins in any other way, so nothing spins without a bound. On a machine with
- *one usable CPU the spin budget is nil: whoever we wait for cannot be running.
+ * one usable CPU the spin budget is nil: whoever we wait for cannot be running.
  */
 #ifndef SENNIT_WAIT_BACKOFF_H
 #define SENNIT_WAIT_BACKOFF_H
