@@ -460,12 +460,18 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 	return epoll_wait(epoll_fd, events, MOST_EVENTS, ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
+/*
+ * Drained first, and only then may the next kick write: the other way round a kick in between would
+ * be drained with the former, and leave the flag set over an empty eventfd, so that no later kick
+ * ever wrote again. A kick between the two merges with this one, whose cause the poller looks at
+ * after it has cleared the flag.
+ */
 static void drain_kick(void)
 {
 	uint64_t count;
 
-	atomic_store(&kicked, 0);
 	(void)!read(kick_fd, &count, sizeof count);
+	atomic_store(&kicked, 0);
 }
 
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)
