@@ -69,12 +69,23 @@ static void processors_destroy(void)
 	sn_runtime.nprocessors = 0;
 }
 
-/* Only the calling thread is left. */
+/*
+ * Only the calling thread is left. The oldest go first: a thread is started by an older one, which
+ * may still be about to note that it did (sn_thread_start()); once that one has been joined, it
+ * has. Whoever stopped the runtime has the lock for as long as he goes through the list.
+ */
 static void threads_destroy(struct sn_thread *self)
 {
-	struct sn_thread *thread = atomic_load(&sn_runtime.all_threads), *next;
+	struct sn_thread *thread, *oldest = NULL, *next;
 
-	for (; thread; thread = next) {
+	sn_lock(&sn_runtime.lock);
+	for (thread = atomic_load(&sn_runtime.all_threads); thread; thread = next) {
+		next = thread->next_all;
+		thread->next_all = oldest;
+		oldest = thread;
+	}
+	sn_unlock(&sn_runtime.lock);
+	for (thread = oldest; thread; thread = next) {
 		next = thread->next_all;
 		if (thread->joinable)
 			pthread_join(thread->pthread, NULL);

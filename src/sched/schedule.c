@@ -750,14 +750,16 @@ void sn_runtime_stop(void)
 {
 	struct sn_thread *thread;
 
-	/* Under the lock: a thread that is starting sees it, or is in the list. */
+	/*
+	 * Under the lock: a thread that is starting sees it, or is in the list; and none of the
+	 * list is freed before we are through, though each may end as soon as it is released.
+	 */
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.stopping, true);
-	thread = atomic_load(&sn_runtime.all_threads);
-	sn_unlock(&sn_runtime.lock);
-	for (; thread; thread = thread->next_all) {
+	for (thread = atomic_load(&sn_runtime.all_threads); thread; thread = thread->next_all) {
 		atomic_store(&thread->lease, SN_LEASE_REVOKED);
 		sn_parker_release(&thread->parker);
 	}
+	sn_unlock(&sn_runtime.lock);
 	sn_netpoll_kick();
 }

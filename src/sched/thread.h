@@ -64,7 +64,7 @@ struct sn_thread {
 	struct sn_context idle; /* the scheduler's loop on the thread's own stack */
 	struct sn_parker parker;
 	struct sn_thread *next_idle;
-	struct sn_thread *next_all; /* never changes once published */
+	struct sn_thread *next_all; /* never changes once published, until the runtime's end */
 	uint32_t random;
 	bool joinable; /* there is a thread to join: it is not sn_run()'s caller, and it did start
 			*/
