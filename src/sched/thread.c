@@ -24,7 +24,7 @@
 
 __thread struct sn_thread *sn_thread_current __attribute__((tls_model("initial-exec")));
 
-#if !defined(__x86_64__) || SN_TSAN
+#if !(defined(__x86_64__) || defined(__aarch64__)) || SN_TSAN
 sn_noinline struct sn_thread *sn_thread_self(void)
 {
 	struct sn_thread *self = sn_thread_current;

@@ -97,6 +97,22 @@ static inline struct sn_thread *sn_thread_self(void)
 			 : "memory");
 	return self;
 }
+#elif defined(__aarch64__) && !SN_TSAN
+static inline struct sn_thread *sn_thread_self(void)
+{
+	struct sn_thread *self;
+	uintptr_t offset;
+
+	/* Initial-exec as the ABI spells it; linkers turn it into local-exec in programs. */
+	__asm__ volatile("adrp %1, :gottprel:sn_thread_current\n\t"
+			 "mrs %0, tpidr_el0\n\t"
+			 "ldr %1, [%1, #:gottprel_lo12:sn_thread_current]\n\t"
+			 "ldr %0, [%0, %1]"
+			 : "=&r"(self), "=&r"(offset)
+			 :
+			 : "memory");
+	return self;
+}
 #else
 struct sn_thread *sn_thread_self(void);
 #endif
