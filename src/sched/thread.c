@@ -22,7 +22,8 @@
  * run there too. */
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
-__thread struct sn_thread *sn_thread_current __attribute__((tls_model("initial-exec")));
+/* Used: link-time optimisation does not see the name in sn_thread_self()'s assembly. */
+__thread struct sn_thread *sn_thread_current __attribute__((tls_model("initial-exec"), used));
 
 #if !(defined(__x86_64__) || defined(__aarch64__)) || SN_TSAN
 sn_noinline struct sn_thread *sn_thread_self(void)

@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * Waits a moment in a wait loop. The hint for that, yield, is a nop on every core without SMT, which
- * is nearly all of them; isb drains the pipeline, some tens of cycles, much as pause does on x86.
+ * Waits a moment in a wait loop. The hint for that, yield, is a nop on every core without SMT,
+ * which is nearly all of them; isb drains the pipeline, some tens of cycles, much as pause does on
+ * x86.
  */
 static inline void sn_cpu_relax(void)
 {

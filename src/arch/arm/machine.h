@@ -5,16 +5,16 @@
 #include <stdint.h>
 
 /*
- * The runtime's 64-bit atomics are inline ldrexd and strexd. Without these the compiler would call a
- * library that takes locks, also in signal handlers.
+ * The runtime's 64-bit atomics are inline ldrexd and strexd. Without these the compiler would call
+ * a library that takes locks, also in signal handlers.
  */
 #if !(__ARM_FEATURE_LDREX & 8)
 #	error "sennit needs exclusive accesses of 64 bits: ARMv6K or later (ARMv7-A is what is tested)"
 #endif
 
 /*
- * Waits a moment in a wait loop. The hint for that, yield, is a nop on the cores of ARMv7; isb drains
- * the pipeline, some tens of cycles, much as pause does on x86.
+ * Waits a moment in a wait loop. The hint for that, yield, is a nop on the cores of ARMv7; isb
+ * drains the pipeline, some tens of cycles, much as pause does on x86.
  */
 static inline void sn_cpu_relax(void)
 {
