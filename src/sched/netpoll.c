@@ -69,8 +69,7 @@ void sn_netpoll_kick(void)
 	uint64_t one = 1;
 	int saved = errno;
 
-	/* Kicks that nobody has seen yet merge. The poller clears the flag before it acts on what
-	 * the kick was for. */
+	/* Kicks that nobody has seen yet merge; drain_kick() says why none is lost. */
 	if (atomic_exchange(&kicked, 1) == 0)
 		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
 	errno = saved;
@@ -121,6 +120,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->fd = fd;
 	d->open = true;
 	d->registered = false;
+	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
+	 * before the event; others from whoever was given d. */
 	for (int i = 0; i < 2; i++) {
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
@@ -275,6 +276,8 @@ void sn_netpoll_destroy(void)
 /* Takes the task off a side, without marking the side ready. NULL when none waits. */
 static struct sn_task *side_unblock(struct sn_side *side)
 {
+	/* Sequentially consistent: the second half of a handshake with commit_wait(), after the
+	 * store of a deadline or of the control word. */
 	uintptr_t state = atomic_load(&side->state);
 
 	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)
@@ -461,17 +464,17 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 }
 
 /*
- * Drained first, and only then may the next kick write: the other way round a kick in between would
- * be drained with the former, and leave the flag set over an empty eventfd, so that no later kick
- * ever wrote again. A kick between the two merges with this one, whose cause the poller looks at
- * after it has cleared the flag.
+ * The descriptor first, then the flag. A kick in between finds the flag set and writes nothing; the
+ * exchange reads what it wrote, so the poller, which looks for what to do after this, sees what
+ * that kick was for. The other way round the read would swallow what such a kick has written and
+ * leave its flag set: then nobody would ever write again.
  */
 static void drain_kick(void)
 {
 	uint64_t count;
 
 	(void)!read(kick_fd, &count, sizeof count);
-	atomic_store(&kicked, 0);
+	atomic_exchange(&kicked, 0);
 }
 
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)
