@@ -7,14 +7,17 @@ JOBS ?= $(shell nproc)
 export JOBS
 
 PRESETS := release i386 debug asan tsan
+ARM_PRESETS := aarch64 arm
 
-.PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) format check-format install clean
+.PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
+	test-aarch64 test-arm format check-format install clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make run                  build and try the relay, on 127.0.0.1:8080'
 	@echo 'make test                 every test, every preset ($(PRESETS))'
 	@echo 'make test-PRESET          every test of one preset'
+	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -41,6 +44,19 @@ $(PRESETS:%=build-%): build-%:
 $(PRESETS:%=test-%): test-%:
 	@scripts/setup test
 	@scripts/test $*
+
+$(ARM_PRESETS:%=build-%): build-%:
+	@scripts/setup arm
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+
+test-arm:
+	@scripts/setup arm
+	@scripts/test $(ARM_PRESETS)
+
+test-aarch64:
+	@scripts/setup arm
+	@scripts/test aarch64
 
 format:
 	@scripts/format

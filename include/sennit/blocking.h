@@ -48,6 +48,19 @@ static inline struct sn__lease *sn__self(void)
 			 :
 			 : "memory");
 	return lease;
+#elif defined(__aarch64__) && defined(__LP64__) && !defined(__SANITIZE_THREAD__)
+	struct sn__lease *lease;
+	uintptr_t offset;
+
+	/* Initial-exec as the ABI spells it; linkers turn it into local-exec in programs. */
+	__asm__ volatile("adrp %1, :gottprel:sn__current\n\t"
+			 "mrs %0, tpidr_el0\n\t"
+			 "ldr %1, [%1, #:gottprel_lo12:sn__current]\n\t"
+			 "ldr %0, [%0, %1]"
+			 : "=&r"(lease), "=&r"(offset)
+			 :
+			 : "memory");
+	return lease;
 #else
 	return sn__current_slow();
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/address.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +19,17 @@ static int copy_part(char *to, size_t size, const char *from, size_t length)
 	return 0;
 }
 
-/* A port is 0 to 65535; a service's name is left to the resolver. Digits only is always a port. */
+/*
+ * A port is 0 to 65535; a service's name is left to the resolver. Digits only is always a port. A
+ * name begins with a letter or a digit (RFC 6335): the resolver would read "-1", "+80" and " 80"
+ * as numbers, and wrap them into a port.
+ */
 static bool service_valid(const char *service)
 {
 	size_t digits = strspn(service, "0123456789");
 	long port = 0;
 
-	if (!*service)
+	if (!isalnum((unsigned char)*service))
 		return false;
 	if (service[digits])
 		return true;
@@ -108,7 +113,7 @@ int sn_address_resolve(struct addrinfo **list, const char *text, bool passive)
 					  .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV |
 						      (passive ? AI_PASSIVE : 0)}};
 
-	if (sn_address_split(&parts, text) < 0)
+	if (sn_address_split(&parts, text) < 0 || (!passive && !parts.host[0]))
 		return -EINVAL;
 	if (look_up(&lookup) == 0)
 		return 0;

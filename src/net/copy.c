@@ -112,7 +112,9 @@ static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
 
 	if (n < 0)
 		return n;
-	n = sn_sys_recv(src->fd, buf, size);
+	n = sn_fd_check_deadline(src, SN_SIDE_READ);
+	if (n == 0)
+		n = sn_sys_recv(src->fd, buf, size);
 	sn_fd_end(src, SN_SIDE_READ);
 	return n;
 }

@@ -14,11 +14,16 @@
 
 #include "arch/compiler.h"
 
-/* The Itanium C++ ABI's per-thread exception state (__cxa_eh_globals). */
+/*
+ * The Itanium C++ ABI's per-thread exception state (__cxa_eh_globals). The ARM EHABI adds the
+ * exceptions whose cleanups run at the moment: a destructor may park. libstdc++ tells by
+ * __ARM_EABI_UNWINDER__, which is no predefined macro but one of <unwind.h>: asking for it here
+ * would give the structure another size in each file.
+ */
 struct sn_cxx_globals {
 	void *caught_exceptions;
 	unsigned int uncaught_exceptions;
-#ifdef __ARM_EABI_UNWINDER__
+#if defined(__ARM_EABI__) && !defined(__USING_SJLJ_EXCEPTIONS__)
 	void *propagating_exceptions;
 #endif
 };

@@ -70,8 +70,7 @@ void sn_netpoll_kick(void)
 	uint64_t one = 1;
 	int saved = errno;
 
-	/* Kicks that nobody has seen yet merge. The poller clears the flag before it acts on what
-	 * the kick was for. */
+	/* Kicks that nobody has seen yet merge; drain_kick() says why none is lost. */
 	if (atomic_exchange(&kicked, 1) == 0)
 		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
 	errno = saved;
@@ -136,6 +135,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->fd = fd;
 	d->open = true;
 	d->registered = false;
+	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
+	 * before the event; others from whoever was given d. */
 	for (int i = 0; i < 2; i++) {
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
@@ -290,6 +291,8 @@ void sn_netpoll_destroy(void)
 /* Takes the task off a side, without marking the side ready. NULL when none waits. */
 static struct sn_task *side_unblock(struct sn_side *side)
 {
+	/* Sequentially consistent: the second half of a handshake with commit_wait(), after the
+	 * store of a deadline or of the control word. */
 	uintptr_t state = atomic_load(&side->state);
 
 	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)
@@ -475,12 +478,18 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 	return epoll_wait(epoll_fd, events, MOST_EVENTS, ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
+/*
+ * The descriptor first, then the flag. A kick in between finds the flag set and writes nothing; the
+ * exchange reads what it wrote, so the poller, which looks for what to do after this, sees what
+ * that kick was for. The other way round the read would swallow what such a kick has written and
+ * leave its flag set: then nobody would ever write again.
+ */
 static void drain_kick(void)
 {
 	uint64_t count;
 
-	atomic_store(&kicked, 0);
 	(void)!read(kick_fd, &count, sizeof count);
+	atomic_exchange(&kicked, 0);
 }
 
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)

@@ -92,8 +92,7 @@ static void processors_destroy(void)
 	sn_runtime.capacity = 0;
 }
 
-/* Threads that will not come back soon are detached and forgotten. Returns how many. The lock is
- * held. */
+/* Threads that will not come back soon are detached and forgotten: how many. The lock is held. */
 static int disown_threads(struct sn_thread *self)
 {
 	struct sn_thread *next;

@@ -131,7 +131,14 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 			return steal_next ? steal_next_task(victim) : NULL;
 		if (n > SN_RUNQUEUE_CAPACITY / 2)
 			continue; /* head and tail are of different moments */
-		/* Mine is empty, and has room for half of another. */
+		/*
+		 * Mine is empty, and has room for half of another. That it is empty the owner has
+		 * seen in sn_runqueue_get(), by an acquiring load of head that thieves released: so
+		 * none of them still reads the slots that are written here with any effect.
+		 *
+		 * The reads of victim's slots are relaxed. They come after the acquiring load of
+		 * tail, which saw them published, and before the release of the compare-and-swap.
+		 */
 		for (uint32_t i = 0; i < n; i++)
 			set_slot(mine, my_tail + i, slot(victim, head + i));
 		if (!atomic_compare_exchange_strong_explicit(&victim->head, &head, head + n,
@@ -152,6 +159,11 @@ bool sn_runqueue_empty(struct sn_runqueue *queue)
 	 * A task moves from next into the ring when it is displaced, so the order matters: were
 	 * next read first, the task could be missed in both places. Tail is read again to know that
 	 * the ring did not change meanwhile.
+	 *
+	 * Sequentially consistent, because stop_spinning() and wake_one() look here right after
+	 * they have left the count of those who look. sn_runqueue_take_next() only acquires, so a
+	 * machine may show its effect before that of an earlier put; then the task of that put is
+	 * missed here, and its waker, whose fence comes after both, sees that we were idle.
 	 */
 	for (;;) {
 		uint32_t tail = atomic_load(&queue->tail);

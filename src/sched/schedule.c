@@ -15,6 +15,10 @@
  *	waker: queue; fence; if idle_count > 0 and spinning == 0 wake one	(submitted())
  *	idler: release processor: idle_count++; spinning--; fence; look again	(become_idle())
  *
+ * The fences make this hold whatever the order of the accesses around them: of the two fences one
+ * is first in their total order, and what precedes it is seen by what follows the other. So the
+ * queues themselves need only what passes a task from hand to hand, release and acquire.
+ *
  * At most one thread is woken at a time: it is counted in spinning until it has found something,
  * and then wakes the next if there are idle processors left (stop_spinning()). So a burst of tasks
  * raises threads one after the other, and a trickle of them raises one.
@@ -362,19 +366,39 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	sn_netpoll_kick();
 }
 
-/* Wakes one thread with an idle processor to look for work, unless one is looking already. */
+static bool work_exists(void)
+{
+	if (atomic_load(&sn_runtime.global_size) > 0)
+		return true;
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
+}
+
+/*
+ * Wakes one thread with an idle processor to look for work, unless one is looking already.
+ *
+ * While this counts in spinning without having found a processor, a processor may become idle and
+ * other wakers may leave its waking to us: so whoever takes itself out of spinning looks again,
+ * here as in stop_spinning(). The decrement is sequentially consistent, as are the loads after it:
+ * a waker that saw it not yet done queued its task before, in the order of submitted()'s fence.
+ */
 static void wake_one(void)
 {
-	uint32_t none = 0;
-	struct sn_processor *p;
+	do {
+		uint32_t none = 0;
+		struct sn_processor *p;
 
-	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
-		return;
-	p = idle_get_locking();
-	if (p)
-		start_processor(p, true);
-	else
+		if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
+			return;
+		p = idle_get_locking();
+		if (p) {
+			start_processor(p, true);
+			return;
+		}
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	} while (atomic_load(&sn_runtime.idle_count) > 0 && work_exists());
 }
 
 /* A task was queued: the waker's half of the handshake above. */
@@ -392,16 +416,6 @@ static void start_spinning(struct sn_thread *self)
 		self->spinning = true;
 		atomic_fetch_add(&sn_runtime.spinning, 1);
 	}
-}
-
-static bool work_exists(void)
-{
-	if (atomic_load(&sn_runtime.global_size) > 0)
-		return true;
-	for (int i = 0; i < sn_runtime.capacity; i++)
-		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
-			return true;
-	return false;
 }
 
 /*

@@ -58,7 +58,12 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 	uint32_t seen = 0;
 
 	if (!atomic_compare_exchange_strong(&parker->word, &seen, 2)) {
-		atomic_store_explicit(&parker->word, 0, memory_order_relaxed);
+		/*
+		 * Not a plain store: another release may have merged with the one just seen. An
+		 * exchange reads the last of them, so that what it was for is seen after this; and
+		 * one that comes later finds 0 and is kept.
+		 */
+		atomic_exchange(&parker->word, 0);
 		return 0;
 	}
 	for (;;) {

@@ -72,7 +72,7 @@ CMAKE
 version=$(sed -n 's/^Version: //p' "$pc")
 try() {
 	local said
-	said=$("$@") || fail "$* exited with $?"
+	said=$("${launcher[@]}" "$@") || fail "$* exited with $?"
 	[ "$said" = "$version" ] || fail "$* says it has sennit $said, but $version is installed"
 }
 needs_shared() {
@@ -105,5 +105,5 @@ flags --static --cflags --libs
 try ./static
 
 if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
-	"$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
+	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi

@@ -21,3 +21,6 @@ skip() {
 # Flags that choose the architecture, as words.
 read -r -a cflags <<<"${CFLAGS:-}"
 export -n CFLAGS
+
+# What to put before a program of this build, as words.
+read -r -a launcher <<<"${SENNIT_LAUNCHER:-}"

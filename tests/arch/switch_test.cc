@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT
+//
+// The context switch of this architecture, alone: two contexts of one thread, without a scheduler.
+#include <cfenv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <unwind.h>
+#include <vector>
+
+#define _Noreturn [[noreturn]] // the header is C
+extern "C" {
+#include "arch/arch.h"
+}
+
+/*
+ * fill_switch(save, target, in, out): loads every callee-saved register from in, switches, and
+ * stores what is in them afterwards to out.
+ */
+extern "C" void fill_switch(void **save, void *target, const uint64_t *in, uint64_t *out);
+
+#if defined(__x86_64__)
+constexpr size_t kWords = 6;
+constexpr uint64_t kWordMask = UINT64_MAX;
+asm(R"(
+	.pushsection .text
+	.type fill_switch, @function
+	.globl fill_switch
+fill_switch:
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	pushq	%rcx
+	movq	(%rdx), %rbp
+	movq	8(%rdx), %rbx
+	movq	16(%rdx), %r12
+	movq	24(%rdx), %r13
+	movq	32(%rdx), %r14
+	movq	40(%rdx), %r15
+	call	sn_arch_switch
+	popq	%rcx
+	movq	%rbp, (%rcx)
+	movq	%rbx, 8(%rcx)
+	movq	%r12, 16(%rcx)
+	movq	%r13, 24(%rcx)
+	movq	%r14, 32(%rcx)
+	movq	%r15, 40(%rcx)
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	ret
+	.size fill_switch, . - fill_switch
+	.popsection
+)");
+#elif defined(__i386__)
+constexpr size_t kWords = 4;
+constexpr uint64_t kWordMask = UINT32_MAX; // the upper halves are left alone
+asm(R"(
+	.pushsection .text
+	.type fill_switch, @function
+	.globl fill_switch
+fill_switch:
+	pushl	%ebp
+	pushl	%ebx
+	pushl	%esi
+	pushl	%edi
+	subl	$4, %esp
+	movl	32(%esp), %edx
+	pushl	28(%esp)
+	pushl	28(%esp)
+	movl	(%edx), %ebp
+	movl	8(%edx), %ebx
+	movl	16(%edx), %esi
+	movl	24(%edx), %edi
+	call	sn_arch_switch
+	movl	44(%esp), %edx
+	movl	%ebp, (%edx)
+	movl	%ebx, 8(%edx)
+	movl	%esi, 16(%edx)
+	movl	%edi, 24(%edx)
+	addl	$12, %esp
+	popl	%edi
+	popl	%esi
+	popl	%ebx
+	popl	%ebp
+	ret
+	.size fill_switch, . - fill_switch
+	.popsection
+)");
+#elif defined(__aarch64__)
+constexpr size_t kWords = 19; // x19 to x29, d8 to d15
+constexpr uint64_t kWordMask = UINT64_MAX;
+asm(R"(
+	.pushsection .text
+	.type fill_switch, %function
+	.globl fill_switch
+fill_switch:
+	hint	#34
+	stp	x29, x30, [sp, #-176]!
+	stp	x19, x20, [sp, #16]
+	stp	x21, x22, [sp, #32]
+	stp	x23, x24, [sp, #48]
+	stp	x25, x26, [sp, #64]
+	stp	x27, x28, [sp, #80]
+	stp	d8, d9, [sp, #96]
+	stp	d10, d11, [sp, #112]
+	stp	d12, d13, [sp, #128]
+	stp	d14, d15, [sp, #144]
+	str	x3, [sp, #160]
+	ldp	x19, x20, [x2]
+	ldp	x21, x22, [x2, #16]
+	ldp	x23, x24, [x2, #32]
+	ldp	x25, x26, [x2, #48]
+	ldp	x27, x28, [x2, #64]
+	ldr	x29, [x2, #80]
+	ldp	d8, d9, [x2, #88]
+	ldp	d10, d11, [x2, #104]
+	ldp	d12, d13, [x2, #120]
+	ldp	d14, d15, [x2, #136]
+	bl	sn_arch_switch
+	ldr	x3, [sp, #160]
+	stp	x19, x20, [x3]
+	stp	x21, x22, [x3, #16]
+	stp	x23, x24, [x3, #32]
+	stp	x25, x26, [x3, #48]
+	stp	x27, x28, [x3, #64]
+	str	x29, [x3, #80]
+	stp	d8, d9, [x3, #88]
+	stp	d10, d11, [x3, #104]
+	stp	d12, d13, [x3, #120]
+	stp	d14, d15, [x3, #136]
+	ldp	d14, d15, [sp, #144]
+	ldp	d12, d13, [sp, #128]
+	ldp	d10, d11, [sp, #112]
+	ldp	d8, d9, [sp, #96]
+	ldp	x27, x28, [sp, #80]
+	ldp	x25, x26, [sp, #64]
+	ldp	x23, x24, [sp, #48]
+	ldp	x21, x22, [sp, #32]
+	ldp	x19, x20, [sp, #16]
+	ldp	x29, x30, [sp], #176
+	ret
+	.size fill_switch, . - fill_switch
+	.popsection
+)");
+#elif defined(__arm__)
+constexpr uint64_t kWordMask = UINT64_MAX;
+#	if __ARM_FP
+constexpr size_t kWords = 12; // r4 to r11 in pairs, d8 to d15
+#	else
+constexpr size_t kWords = 4;
+#	endif
+asm(R"(
+	.pushsection .text
+	.syntax	unified
+)"
+#	ifdef __thumb2__
+    "	.thumb\n"
+#	else
+    "	.arm\n"
+#	endif
+    R"(
+	.type fill_switch, %function
+	.globl fill_switch
+	.p2align 2
+fill_switch:
+	push	{r3-r11, lr}
+	ldmia	r2!, {r4-r11}
+)"
+#	if __ARM_FP
+    R"(
+	vpush	{d8-d15}
+	vldmia	r2!, {d8-d15}
+	bl	sn_arch_switch
+	ldr	r3, [sp, #64]
+	stmia	r3!, {r4-r11}
+	vstmia	r3!, {d8-d15}
+	vpop	{d8-d15}
+)"
+#	else
+    R"(
+	bl	sn_arch_switch
+	ldr	r3, [sp]
+	stmia	r3!, {r4-r11}
+)"
+#	endif
+    R"(
+	pop	{r3-r11, pc}
+	.size fill_switch, . - fill_switch
+	.popsection
+)");
+#endif
+
+namespace
+{
+
+#if defined(__arm__)
+constexpr size_t kStackAlignment = 8;
+#else
+constexpr size_t kStackAlignment = 16;
+#endif
+
+struct Registers {
+	uint64_t words[kWords] = {};
+
+	/* Numbers that are all different, and different for every seed. */
+	static Registers pattern(uint64_t seed)
+	{
+		Registers r;
+
+		for (uint64_t &word : r.words) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			word = (seed ^ seed >> 29) & kWordMask;
+		}
+		return r;
+	}
+};
+
+void expect_equal(const Registers &want, const Registers &got)
+{
+	for (size_t i = 0; i < kWords; i++)
+		EXPECT_EQ(want.words[i], got.words[i])
+			<< "callee-saved word " << i << " of " << kWords;
+}
+
+/* The test's own context, and one more. body runs on the second, and ends by switching back. */
+class Switch : public testing::Test
+{
+public:
+	void *mine = nullptr, *other = nullptr;
+
+protected:
+	void start(void (*body)(void *))
+	{
+		uintptr_t top = (reinterpret_cast<uintptr_t>(stack.get()) + kSize) &
+				~static_cast<uintptr_t>(63);
+
+		other = sn_arch_prepare(reinterpret_cast<void *>(top), body, this);
+	}
+
+private:
+	static constexpr size_t kSize = 256 << 10;
+	std::unique_ptr<char[]> stack{new char[kSize]};
+};
+
+struct RegistersTest : Switch {
+	static constexpr int kRounds = 16;
+
+	static void body(void *arg)
+	{
+		auto *test = static_cast<RegistersTest *>(arg);
+
+		for (int i = 0;; i++) {
+			Registers in = Registers::pattern(1000 + static_cast<uint64_t>(i)), out;
+
+			fill_switch(&test->other, test->mine, in.words, out.words);
+			expect_equal(in, out);
+		}
+	}
+};
+
+TEST_F(RegistersTest, CalleeSavedOnesSurviveOnBothSides)
+{
+	start(body);
+	for (int i = 0; i < kRounds; i++) {
+		Registers in = Registers::pattern(static_cast<uint64_t>(i)), out;
+
+		fill_switch(&mine, other, in.words, out.words);
+		expect_equal(in, out);
+	}
+}
+
+struct RoundingTest : Switch {
+	int at_start = -1, after = -1;
+
+	static void body(void *arg)
+	{
+		auto *test = static_cast<RoundingTest *>(arg);
+
+		test->at_start = std::fegetround();
+		std::fesetround(FE_DOWNWARD);
+		sn_arch_switch(&test->other, test->mine);
+		test->after = std::fegetround();
+		sn_arch_switch(&test->other, test->mine);
+	}
+};
+
+TEST_F(RoundingTest, BelongsToTheContextAndIsInherited)
+{
+	int before = std::fegetround();
+	int mine_after[3];
+
+	ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+	start(body);
+	sn_arch_switch(&mine, other);
+	mine_after[0] = std::fegetround();
+	std::fesetround(FE_TOWARDZERO);
+	sn_arch_switch(&mine, other);
+	mine_after[1] = std::fegetround();
+	volatile double one = 1, three = 3;
+	double rounded_down = one / three;
+	std::fesetround(before);
+	mine_after[2] = std::fegetround();
+
+	EXPECT_EQ(at_start, FE_UPWARD);
+	EXPECT_EQ(after, FE_DOWNWARD);
+	EXPECT_EQ(mine_after[0], FE_UPWARD);
+	EXPECT_EQ(mine_after[1], FE_TOWARDZERO);
+	EXPECT_EQ(mine_after[2], before);
+	EXPECT_LE(rounded_down * 3, 1.0);
+}
+
+struct AlignmentTest : Switch {
+	uintptr_t address = 1;
+	char text[64] = "";
+
+	static void body(void *arg)
+	{
+		auto *test = static_cast<AlignmentTest *>(arg);
+		alignas(kStackAlignment) volatile char here[kStackAlignment] = {};
+
+		test->address = reinterpret_cast<uintptr_t>(&here[0]);
+		/* Arguments that are themselves aligned on the stack, and vector registers in the C
+		 * library, show a stack that is not. */
+		std::snprintf(test->text, sizeof test->text, "%d %.3f %lld %.1f", 1, 2.5, 3LL, 4.5);
+		sn_arch_switch(&test->other, test->mine);
+	}
+};
+
+TEST_F(AlignmentTest, HoldsAtEntry)
+{
+	start(body);
+	sn_arch_switch(&mine, other);
+	EXPECT_EQ(address % kStackAlignment, 0u);
+	EXPECT_STREQ(text, "1 2.500 3 4.5");
+}
+
+/* ---- unwinding ---- */
+
+struct Trace {
+	std::vector<uintptr_t> functions; // where the function of each frame begins
+
+	static _Unwind_Reason_Code frame(_Unwind_Context *context, void *arg)
+	{
+		auto *trace = static_cast<Trace *>(arg);
+
+		if (_Unwind_GetIP(context) == 0) // DWARF's unwinder calls once more after the end
+			return _URC_END_OF_STACK;
+		trace->functions.push_back(static_cast<uintptr_t>(_Unwind_GetRegionStart(context)) &
+					   ~static_cast<uintptr_t>(1));
+		return trace->functions.size() < 200 ? _URC_NO_REASON : _URC_END_OF_STACK;
+	}
+};
+
+struct UnwindTest : Switch {
+	Trace trace;
+	int depth = 0;
+
+	[[gnu::noinline]] static int descend(UnwindTest *test, int levels)
+	{
+		if (levels == 0)
+			_Unwind_Backtrace(Trace::frame, &test->trace);
+		else
+			descend(test, levels - 1);
+		asm volatile(""); // no tail call
+		return levels;
+	}
+
+	[[gnu::noinline]] static void body(void *arg)
+	{
+		auto *test = static_cast<UnwindTest *>(arg);
+
+		for (;;) {
+			test->trace.functions.clear();
+			descend(test, test->depth);
+			sn_arch_switch(&test->other, test->mine);
+		}
+	}
+};
+
+uintptr_t code_address(void (*function)(void *))
+{
+	return reinterpret_cast<uintptr_t>(function) & ~static_cast<uintptr_t>(1);
+}
+
+TEST_F(UnwindTest, EndsWhereTheContextBegan)
+{
+	const auto first =
+		reinterpret_cast<uintptr_t>(&sn_arch_task_start) & ~static_cast<uintptr_t>(1);
+	size_t counted[2];
+
+	start(body);
+	for (int round = 0; round < 2; round++) {
+		depth = 10 * round;
+		sn_arch_switch(&mine, other);
+		auto &functions = trace.functions;
+
+		counted[round] = functions.size();
+		ASSERT_GE(functions.size(), 2u);
+		/* The EHABI's unwinder stops before a frame that cannot be unwound, DWARF's after.
+		 * The nop before sn_arch_task_start may count as its beginning. */
+		if (functions.back() <= first && functions.back() + 4 >= first)
+			functions.pop_back();
+		EXPECT_EQ(functions.back(), code_address(body));
+	}
+	EXPECT_EQ(counted[1], counted[0] + 10);
+}
+
+struct ExceptionTest : Switch {
+	std::string caught;
+
+	[[gnu::noinline]] static void fail(int levels)
+	{
+		if (levels == 0)
+			throw std::string("thrown");
+		fail(levels - 1);
+		asm volatile("");
+	}
+
+	static void body(void *arg)
+	{
+		auto *test = static_cast<ExceptionTest *>(arg);
+
+		for (;;) {
+			try {
+				fail(5);
+			} catch (const std::string &what) {
+				test->caught = what;
+			}
+			sn_arch_switch(&test->other, test->mine);
+		}
+	}
+};
+
+TEST_F(ExceptionTest, IsCaughtInTheContextThatThrew)
+{
+	start(body);
+	for (int i = 0; i < 3; i++) {
+		caught.clear();
+		sn_arch_switch(&mine, other);
+		EXPECT_EQ(caught, "thrown");
+	}
+}
+
+} // namespace

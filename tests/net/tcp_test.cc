@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: MIT
+//
+// TCP as its header promises it: echo over both families, addresses good and bad, both ends of a
+// half-close, resets, writing to a closed peer, and who gets what error.
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "support/internals.h"
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+class Echo : public testing::TestWithParam<const char *>
+{
+};
+
+TEST_P(Echo, ReturnsEveryByte)
+{
+	test::Random seeds;
+
+	test::run([&] {
+		Listener door(GetParam());
+		std::vector<Task> sessions;
+		const int clients = 20;
+		Task server([&] {
+			for (int i = 0; i < clients; i++) {
+				sn_tcp *peer = door.accept();
+
+				sessions.emplace_back([peer] {
+					char buf[3000];
+					ssize_t n;
+
+					while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
+						ASSERT_EQ(n,
+							  sn_tcp_write_all(peer, buf, size_t(n)));
+					EXPECT_EQ(0, n);
+					EXPECT_EQ(0, sn_tcp_close(peer));
+				});
+			}
+		});
+		std::vector<Task> all;
+		for (int c = 0; c < clients; c++)
+			all.emplace_back([&, seed = seeds.next()] {
+				test::Random random(seed);
+				sn_tcp *conn = test::connect(door.address());
+				const std::string sent = test::random_bytes(
+					random, 1 + random.below(test::scaled(300000)));
+				Task writer([&] {
+					size_t done = 0;
+
+					while (done < sent.size()) {
+						const size_t n =
+							std::min(sent.size() - done,
+								 size_t(1 + random.below(50000)));
+						ASSERT_EQ(ssize_t(n),
+							  sn_tcp_write_all(conn, sent.data() + done,
+									   n));
+						done += n;
+					}
+					EXPECT_EQ(0, sn_tcp_shutdown(conn, SN_SHUT_WRITE));
+				});
+				const std::string got = test::read_to_end(conn);
+
+				writer.join();
+				EXPECT_TRUE(got == sent) << got.size() << " of " << sent.size()
+							 << " bytes, seed " << seeds.seed();
+				sn_tcp_close(conn);
+			});
+		for (Task &task : all)
+			task.join();
+		server.join();
+		for (Task &task : sessions)
+			task.join();
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Echo, testing::Values("127.0.0.1:0", "[::1]:0"),
+			 [](const auto &instance) {
+				 return instance.param[0] == '[' ? "IPv6" : "IPv4";
+			 });
+
+TEST(Address, SplitsWhatIsWellFormed)
+{
+	char host[300], service[40];
+	const struct {
+		const char *text, *host, *service;
+	} good[] = {
+		{"127.0.0.1:80", "127.0.0.1", "80"},           {"[::1]:80", "::1", "80"},
+		{"[fe80::1%lo]:65535", "fe80::1%lo", "65535"}, {"name:http", "name", "http"},
+		{"a.b-c.example:0", "a.b-c.example", "0"},     {":80", "", "80"},
+	};
+
+	for (const auto &g : good) {
+		EXPECT_EQ(0,
+			  probe_address_split(g.text, host, sizeof host, service, sizeof service))
+			<< g.text;
+		EXPECT_STREQ(g.host, host);
+		EXPECT_STREQ(g.service, service);
+	}
+}
+
+std::vector<std::string> malformed()
+{
+	return {"",
+		":",
+		"80",
+		"127.0.0.1",
+		"127.0.0.1:",
+		"name",
+		"[::1",
+		"[::1]",
+		"[::1]80",
+		"[::1]:",
+		"[]:80",
+		"[::1]]:80",
+		"[::1]x:80",
+		"::1:80",
+		"::1",
+		"1:2:3",
+		"127.0.0.1:65536",
+		"127.0.0.1:99999",
+		"127.0.0.1:100000",
+		"127.0.0.1:18446744073709551617",
+		"127.0.0.1:-1",
+		"127.0.0.1:+80",
+		"127.0.0.1: 80",
+		std::string(256, 'h').append(":80"),
+		std::string(100000, 'h').append(":80"),
+		std::string("host:").append(33, 's'),
+		std::string("127.0.0.1:").append(1000, '0').append("80")};
+}
+
+TEST(Address, MalformedOnesAreRefused)
+{
+	test::run(2, [] {
+		for (const std::string &text : malformed()) {
+			sn_tcp_listener *listener = nullptr;
+			sn_tcp *conn = nullptr;
+
+			EXPECT_EQ(-EINVAL, sn_tcp_listen(&listener, text.c_str()))
+				<< text.substr(0, 60);
+			EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, text.c_str(), SN_NO_DEADLINE))
+				<< text.substr(0, 60);
+			EXPECT_EQ(nullptr, listener);
+			EXPECT_EQ(nullptr, conn);
+		}
+		// Every address of the machine is something to listen on, not to connect to.
+		sn_tcp *conn = nullptr;
+		EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, ":80", SN_NO_DEADLINE));
+	});
+}
+
+TEST(Address, UnknownNamesAndServicesAreTold)
+{
+	test::run(2, [] {
+		sn_tcp_listener *listener = nullptr;
+		sn_tcp *conn = nullptr;
+		int err = sn_tcp_connect(&conn, "no-such-host.invalid:80", SN_NO_DEADLINE);
+
+		// Without a network the resolver cannot know that there is no such name.
+		EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
+		err = sn_tcp_listen(&listener, "no-such-host.invalid:80");
+		EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
+		EXPECT_EQ(-ENOENT, sn_tcp_connect(&conn, "127.0.0.1:no-such-service", 0));
+		EXPECT_EQ(nullptr, listener);
+		EXPECT_EQ(nullptr, conn);
+	});
+}
+
+TEST(Address, AnotherMachinesIsNotAvailable)
+{
+	test::run(1, [] {
+		sn_tcp_listener *listener = nullptr;
+
+		// 192.0.2.0/24 is for documentation: nobody has it.
+		EXPECT_EQ(-EADDRNOTAVAIL, sn_tcp_listen(&listener, "192.0.2.1:0"));
+	});
+}
+
+TEST(Listen, OnAPortInUseIsRefused)
+{
+	test::run(2, [] {
+		Listener door;
+		sn_tcp_listener *second = nullptr;
+
+		EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&second, door.address().c_str()));
+		EXPECT_EQ(nullptr, second);
+	});
+}
+
+TEST(Listen, TheSamePortAgainAfterTrafficAndClose)
+{
+	test::run(2, [] {
+		std::string address;
+		{
+			Listener door;
+			address = door.address();
+			Pair pair(door);
+			// The server's side closes first and is left in TIME_WAIT.
+			pair.close_server();
+			char c;
+			EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 1));
+		}
+		Listener again(address.c_str());
+		Pair pair(again);
+	});
+}
+
+TEST(Listen, TellsItsAddress)
+{
+	test::run(2, [] {
+		for (const char *text : {"127.0.0.1:0", "[::1]:0"}) {
+			Listener door(text);
+			const std::string address = door.address();
+			const size_t colon = address.rfind(':');
+			char buf[SN_ADDRESS_MAX];
+
+			EXPECT_EQ(std::string(text).substr(0, std::string(text).rfind(':')),
+				  address.substr(0, colon));
+			EXPECT_GT(atoi(address.c_str() + colon + 1), 0);
+			EXPECT_EQ(-ENOSPC,
+				  sn_tcp_listener_address(door.get(), buf, address.size()));
+			EXPECT_EQ(int(address.size()),
+				  sn_tcp_listener_address(door.get(), buf, address.size() + 1));
+			EXPECT_EQ(address, buf);
+			Pair pair(door);
+			EXPECT_EQ(int(address.size()),
+				  sn_tcp_peer_address(pair.client, buf, sizeof buf));
+			EXPECT_EQ(address, buf);
+			char other[SN_ADDRESS_MAX];
+			EXPECT_GT(sn_tcp_local_address(pair.client, buf, sizeof buf), 0);
+			EXPECT_GT(sn_tcp_peer_address(pair.server, other, sizeof other), 0);
+			EXPECT_STREQ(buf, other) << "both ends agree";
+			EXPECT_EQ(-ENOSPC, sn_tcp_peer_address(pair.client, buf, 3));
+		}
+	});
+}
+
+TEST(Listen, OnEveryAddressTakesBothFamilies)
+{
+	test::run(2, [] {
+		Listener door(":0");
+		const std::string address = door.address();
+		const std::string port = address.substr(address.rfind(':'));
+
+		for (const char *host : {"127.0.0.1", "[::1]"}) {
+			sn_tcp *peer = nullptr, *conn = test::connect(host + port);
+
+			ASSERT_EQ(0, sn_tcp_accept(door.get(), &peer));
+			sn_tcp_close(peer);
+			sn_tcp_close(conn);
+		}
+	});
+}
+
+TEST(Listen, FdIsASocketAndNonBlocking)
+{
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+		int value = 0;
+		socklen_t size = sizeof value;
+
+		ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(door.get()), SOL_SOCKET, SO_ACCEPTCONN,
+					&value, &size));
+		EXPECT_EQ(1, value);
+		for (sn_tcp *conn : {pair.client, pair.server}) {
+			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFL) & O_NONBLOCK);
+			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFD) & FD_CLOEXEC);
+			ASSERT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_NODELAY, &value,
+						&size));
+			EXPECT_NE(0, value);
+		}
+	});
+}
+
+TEST(Connect, RefusedIsTold)
+{
+	test::run([] {
+		std::string address;
+		{
+			Listener door;
+			address = door.address();
+		}
+		sn_tcp *conn = nullptr;
+
+		EXPECT_EQ(-ECONNREFUSED, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
+		EXPECT_EQ(-ECONNREFUSED,
+			  sn_tcp_connect(&conn, address.c_str(), sn_now() + test::second));
+		EXPECT_EQ(nullptr, conn);
+	});
+}
+
+TEST(Connect, ByName)
+{
+	test::run(2, [] {
+		Listener door;
+		const std::string port = door.address().substr(door.address().rfind(':'));
+		sn_tcp *peer = nullptr, *conn = test::connect("localhost" + port);
+
+		ASSERT_EQ(0, sn_tcp_accept(door.get(), &peer));
+		sn_tcp_close(peer);
+		sn_tcp_close(conn);
+	});
+}
+
+TEST(HalfClose, BothWays)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		char buf[100];
+
+		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+		EXPECT_EQ("hello", test::read_to_end(pair.server));
+		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf)) << "the end stays the end";
+		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5)) << "the other half lives";
+		EXPECT_EQ(5, sn_tcp_read(pair.client, buf, sizeof buf));
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+		EXPECT_EQ("", test::read_to_end(pair.client));
+	});
+}
+
+TEST(HalfClose, OfTheReadingSideEndsAWaitingRead)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		Task reader([&] {
+			char c;
+
+			return int(sn_tcp_read(pair.client, &c, 1));
+		});
+
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_READ));
+		EXPECT_EQ(0, reader.join());
+		EXPECT_EQ(2, sn_tcp_write(pair.client, "ok", 2));
+	});
+}
+
+TEST(HalfClose, OfNoHalfIsInvalid)
+{
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+
+		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, 2));
+		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, -1));
+		sn_tcp_abort(pair.server);
+		char c;
+		EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));
+		EXPECT_EQ(-ENOTCONN, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+		char text[SN_ADDRESS_MAX];
+		EXPECT_EQ(-ENOTCONN, sn_tcp_peer_address(pair.client, text, sizeof text));
+	});
+}
+
+TEST(Reset, IsSeenByAWaitingReader)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		Task reader([&] {
+			char c;
+
+			return int(sn_tcp_read(pair.client, &c, 1));
+		});
+
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+		EXPECT_EQ(-ECONNRESET, reader.join());
+	});
+}
+
+TEST(Reset, IsSeenByAWaitingWriter)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		const std::string much(size_t(64) << 20, 'x'); // more than any buffers take
+		Task writer([&] {
+			return int(sn_tcp_write_all(pair.client, much.data(), much.size()));
+		});
+
+		EXPECT_TRUE(test::someone_writes(pair.client));
+		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+		const int err = writer.join();
+		EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
+	});
+}
+
+TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
+{
+	signal(SIGPIPE, SIG_DFL); // it would kill the test
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+
+		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+		char c;
+		EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));
+		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1));
+
+		// After an orderly close the first write is still taken, and answered by a reset.
+		Pair second(door);
+		EXPECT_EQ(0, sn_tcp_close(second.release_server()));
+		ssize_t n = 1;
+		EXPECT_TRUE(test::eventually([&] {
+			n = sn_tcp_write(second.client, "x", 1);
+			return n < 0;
+		}));
+		EXPECT_TRUE(n == -EPIPE || n == -ECONNRESET) << n;
+	});
+}
+
+TEST(ReadWrite, OfNothingIsNothing)
+{
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+		char c;
+
+		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
+		EXPECT_EQ(0, sn_tcp_write(pair.client, &c, 0));
+		EXPECT_EQ(0, sn_tcp_write_all(pair.client, &c, 0));
+	});
+}
+
+TEST(ReadWrite, WhatThereIsAndNoMore)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		char buf[10] = {};
+
+		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6));
+		EXPECT_EQ(4, sn_tcp_read(pair.client, buf, 4));
+		EXPECT_EQ(2, sn_tcp_read(pair.client, buf + 4, 6));
+		EXPECT_STREQ("abcdef", buf);
+	});
+}
+
+TEST(Busy, ASecondReaderOrWriterIsRefused)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		const std::string much(size_t(64) << 20, 'x');
+		char c;
+		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
+		Task writer([&] {
+			return int(sn_tcp_write_all(pair.client, much.data(), much.size()));
+		});
+
+		char other;
+
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_TRUE(test::someone_writes(pair.client));
+		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.client, &other, 1));
+		EXPECT_EQ(-EBUSY, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(-EBUSY, sn_tcp_write_all(pair.client, "x", 1));
+		EXPECT_EQ(-EBUSY, sn_tcp_wait_closed(pair.client)) << "counts as reading";
+		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
+		EXPECT_EQ(-ECANCELED, reader.join());
+		EXPECT_EQ(-ECANCELED, writer.join());
+	});
+}
+
+TEST(Busy, ASecondAccepterIsRefused)
+{
+	test::run([] {
+		Listener door;
+		std::atomic<int> busy{0}, closed{0};
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < 3; i++)
+			tasks.emplace_back([&] {
+				sn_tcp *conn;
+				const int err = sn_tcp_accept(door.get(), &conn);
+
+				busy += err == -EBUSY;
+				closed += err == -EBADF;
+			});
+		EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
+		door.close();
+		for (Task &task : tasks)
+			task.join();
+		EXPECT_EQ(1, closed.load());
+	});
+}
+
+TEST(Outside, CallsAreRefused)
+{
+	sn_tcp_listener *listener = nullptr;
+	sn_tcp *conn = nullptr;
+
+	EXPECT_EQ(-EPERM, sn_tcp_listen(&listener, "127.0.0.1:0"));
+	EXPECT_EQ(-EPERM, sn_tcp_connect(&conn, "127.0.0.1:1", SN_NO_DEADLINE));
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+
+		std::thread([&] {
+			sn_tcp *c = nullptr;
+			struct sn_copy_result result;
+			char byte;
+
+			EXPECT_EQ(-EPERM, sn_tcp_accept(door.get(), &c));
+			EXPECT_EQ(-EPERM, sn_tcp_read(pair.client, &byte, 1));
+			EXPECT_EQ(-EPERM, sn_tcp_write(pair.client, &byte, 1));
+			EXPECT_EQ(-EPERM, sn_tcp_write_all(pair.client, &byte, 1));
+			EXPECT_EQ(-EPERM, sn_tcp_wait_closed(pair.client));
+			EXPECT_EQ(-EPERM,
+				  sn_copy(pair.client, pair.server, -1, nullptr, nullptr, &result));
+		}).join();
+	});
+}
+
+// A task whose connection always has data to read must let others run, also on one processor.
+TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
+{
+	test::run({1, 2}, [] {
+		Listener door;
+		Pair pair(door);
+		std::atomic<bool> done{false};
+		Task flood([&] {
+			const std::string chunk(65536, 'x');
+
+			while (sn_tcp_write(pair.server, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+		Task drain([&] {
+			char c; // a byte at a time, so that there is always more
+
+			while (sn_tcp_read(pair.client, &c, 1) > 0)
+				continue;
+		});
+		const int64_t before = sn_now();
+		Task other([&] {
+			for (int i = 0; i < 200; i++)
+				sn_yield();
+			for (int i = 0; i < 5; i++)
+				sn_sleep(test::ms);
+		});
+		other.join();
+		EXPECT_LT(sn_now() - before, 20 * test::second);
+		sn_tcp_cancel(pair.client);
+		sn_tcp_cancel(pair.server);
+		drain.join();
+		flood.join();
+	});
+}
+
+} // namespace

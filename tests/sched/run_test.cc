@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT
+//
+// Starting and ending the runtime: again and again, its environment, abandoned tasks, statistics,
+// and what threads of the program's own may do.
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+using test::Environment;
+using test::Task;
+
+int return_seven(void *)
+{
+	return 7;
+}
+
+int nothing(void *)
+{
+	return 0;
+}
+
+// What is written to stderr meanwhile.
+std::string errors_of(const std::function<void()> &body)
+{
+	testing::internal::CaptureStderr();
+	body();
+	return testing::internal::GetCapturedStderr();
+}
+
+int lines(const std::string &text)
+{
+	return int(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(Run, ReturnsTheValue)
+{
+	for (const char *procs : {"1", "2", "4", "64"}) {
+		Environment environment("SENNIT_PROCS", procs);
+
+		EXPECT_EQ(7, sn_run(return_seven, nullptr));
+	}
+	for (int value : {0, -5, INT32_MAX, INT32_MIN})
+		EXPECT_EQ(value,
+			  sn_run([](void *arg) { return *static_cast<int *>(arg); }, &value));
+}
+
+TEST(Run, AgainAndAgain)
+{
+	for (int i = 0; i < 50; i++) {
+		const int n = i % 4 * i % 7;
+
+		test::run(1 + i % 4, [n] {
+			std::vector<Task> tasks;
+
+			for (int t = 0; t < n; t++)
+				tasks.emplace_back([t] {
+					sn_sleep(t * 10 * test::us);
+					return t;
+				});
+			for (int t = 0; t < n; t++)
+				EXPECT_EQ(t, tasks[size_t(t)].join());
+		});
+	}
+}
+
+int open_descriptors()
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+long mappings()
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	long n = 0;
+
+	for (int c; (c = fgetc(file)) != EOF;)
+		n += c == '\n';
+	fclose(file);
+	return n;
+}
+
+TEST(Run, LeavesNoThreadAndNoDescriptor)
+{
+	test::run(4, [] {});
+	const int descriptors = open_descriptors();
+	const long threads = test::process_status("Threads"), maps = mappings();
+
+	for (int i = 0; i < 20; i++)
+		test::run(4, [] {
+			std::vector<Task> tasks;
+
+			for (int t = 0; t < 50; t++)
+				tasks.emplace_back([] { sn_sleep(100 * test::us); });
+			for (Task &task : tasks)
+				task.join();
+		});
+	EXPECT_EQ(descriptors, open_descriptors());
+	// A joined thread may still be leaving the kernel for a moment.
+	EXPECT_TRUE(test::eventually_in_thread(
+		[&] { return test::process_status("Threads") <= threads; }));
+	// Heaps of the threads' own may come and go, stacks must not pile up.
+	EXPECT_LT(mappings() - maps, 100);
+}
+
+TEST(Run, OnlyOneAtATime)
+{
+	test::run([] {
+		EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)) << "from a task";
+		std::thread([] { EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)); }).join();
+		EXPECT_EQ(0, sn_yield()) << "and nothing is broken by that";
+	});
+	EXPECT_EQ(7, sn_run(return_seven, nullptr));
+}
+
+TEST(Run, FromAnyThread)
+{
+	for (int i = 0; i < 5; i++)
+		std::thread([] { test::run(2, [] { EXPECT_EQ(0, sn_sleep(test::us)); }); }).join();
+}
+
+// Whatever state tasks are in when the first one returns, the run ends, and the next is whole.
+TEST(Run, AbandonsWhoeverIsLeft)
+{
+	for (int i = 0; i < 10; i++)
+		test::run({1, 2, 4}, [] {
+			static std::atomic<int> begun;
+			const int kinds = 4;
+
+			begun = 0;
+			for (int t = 0; t < kinds * 5; t++) {
+				sn_fn *const bodies[kinds] = {
+					[](void *) { // parked for ever
+						begun++;
+						return sn_sleep(INT64_MAX);
+					},
+					[](void *) { // always runnable
+						begun++;
+						while (sn_yield() == 0)
+							continue;
+						return 0;
+					},
+					[](void *) { // waits in a timer
+						begun++;
+						while (sn_sleep(50 * test::us) == 0)
+							continue;
+						return 0;
+					},
+					[](void *) { // spawns
+						begun++;
+						for (;;) {
+							sn_go(nothing, nullptr);
+							sn_sleep(20 * test::us);
+						}
+						return 0;
+					},
+				};
+
+				ASSERT_EQ(0, sn_go(bodies[t % kinds], nullptr));
+			}
+			EXPECT_TRUE(test::eventually([] { return begun.load() == kinds * 5; }));
+		});
+}
+
+// A task that is in code of its own is waited for until its next call, which never returns.
+TEST(Run, WaitsForCodeOutside)
+{
+	static std::atomic<bool> begun, out, returned;
+
+	for (int procs : {2, 4}) {
+		begun = out = returned = false;
+		test::run(procs, [] {
+			ASSERT_EQ(0, sn_go(
+					     [](void *) {
+						     const int64_t end = sn_now() + 50 * test::ms;
+
+						     begun = true;
+						     while (sn_now() < end)
+							     continue;
+						     out = true;
+						     sn_yield();
+						     returned = true;
+						     return 0;
+					     },
+					     nullptr));
+			while (!begun.load())
+				sn_yield();
+		});
+		EXPECT_TRUE(out.load());
+		EXPECT_FALSE(returned.load());
+	}
+}
+
+TEST(RunEnvironment, InvalidProcessorsAreTold)
+{
+	for (const char *bad : {"0", "-1", "1025", "x", "4x", "1.5", "99999999999999999999", " "}) {
+		Environment environment("SENNIT_PROCS", bad);
+		int result = 0;
+		const std::string said = errors_of([&] { result = sn_run(return_seven, nullptr); });
+
+		EXPECT_EQ(-EINVAL, result) << bad;
+		EXPECT_EQ(1, lines(said)) << said;
+		EXPECT_NE(std::string::npos, said.find(std::string("SENNIT_PROCS=") + bad)) << said;
+	}
+	Environment empty("SENNIT_PROCS", "");
+	EXPECT_EQ(7, sn_run(return_seven, nullptr)) << "empty counts as not set";
+}
+
+TEST(RunEnvironment, InvalidMostThreadsAreTold)
+{
+	for (const char *bad : {"0", "1", "-2", "many"}) {
+		Environment environment("SENNIT_MAX_THREADS", bad);
+		int result = 0;
+		const std::string said = errors_of([&] { result = sn_run(return_seven, nullptr); });
+
+		EXPECT_EQ(-EINVAL, result) << bad;
+		EXPECT_EQ(1, lines(said)) << said;
+		EXPECT_NE(std::string::npos, said.find("SENNIT_MAX_THREADS")) << said;
+	}
+}
+
+TEST(RunEnvironment, ProcessorsAreAsMany)
+{
+	for (int n : {1, 3, 1024})
+		test::run(n, [n] { EXPECT_EQ(uint64_t(n), test::stats().processors); });
+	Environment environment("SENNIT_PROCS", "");
+	EXPECT_EQ(0, sn_run(
+			     [](void *) {
+				     const uint64_t n = test::stats().processors;
+
+				     EXPECT_GE(n, 1u);
+				     EXPECT_LE(n, std::thread::hardware_concurrency());
+				     return 0;
+			     },
+			     nullptr));
+}
+
+// With two threads at most, work goes on, on two threads, and the shortage is told once.
+TEST(RunEnvironment, MostThreadsAreKept)
+{
+	Environment environment("SENNIT_MAX_THREADS", "2");
+	std::atomic<uint64_t> most{0};
+	const std::string said = errors_of([&] {
+		test::run(8, [&] {
+			std::vector<Task> tasks;
+
+			for (int t = 0; t < 100; t++)
+				tasks.emplace_back([&, t] {
+					if (t % 4 == 0)
+						sn_blocking(
+							[](void *) {
+								usleep(1000);
+								return 0;
+							},
+							nullptr);
+					else
+						sn_sleep(t * 10 * test::us);
+					uint64_t now = test::stats().threads;
+					uint64_t seen = most.load();
+					while (now > seen && !most.compare_exchange_weak(seen, now))
+						continue;
+				});
+			for (Task &task : tasks)
+				task.join();
+		});
+	});
+
+	EXPECT_LE(most.load(), 2u);
+	EXPECT_EQ(1, lines(said)) << said;
+	EXPECT_NE(std::string::npos, said.find("SENNIT_MAX_THREADS")) << said;
+}
+
+TEST(RunResources, WithoutDescriptorsItFailsAndCanBeRepeated)
+{
+	struct rlimit former, none;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	none = former;
+	none.rlim_cur = 3;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+	const int result = sn_run(return_seven, nullptr);
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+	EXPECT_EQ(-EMFILE, result);
+	EXPECT_EQ(7, sn_run(return_seven, nullptr));
+}
+
+TEST(Stats, BeforeAnyRunThereAreNone)
+{
+	// Another process, because in this one a test may have run the runtime.
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
+	EXPECT_EXIT(
+		{
+			struct sn_stats s;
+			CHILD_CHECK(sn_stats(&s) == -ENODEV);
+			CHILD_CHECK(sn_run(nothing, nullptr) == 0);
+			CHILD_CHECK(sn_stats(&s) == 0);
+			_exit(0);
+		},
+		testing::ExitedWithCode(0), "");
+}
+
+TEST(Stats, AddUp)
+{
+	test::run([] {
+		struct sn_stats before = test::stats();
+
+		EXPECT_EQ(1u, before.tasks_alive);
+		EXPECT_EQ(1u, before.tasks_spawned);
+		std::atomic<bool> end{false};
+		std::vector<Task> tasks;
+		for (int i = 0; i < 100; i++)
+			tasks.emplace_back([&] {
+				while (!end.load())
+					sn_sleep(100 * test::us);
+			});
+		EXPECT_EQ(101u, test::stats().tasks_alive);
+		EXPECT_EQ(101u, test::stats().tasks_spawned);
+		EXPECT_GE(test::stats().stacks_mapped, 101u);
+		end = true;
+		for (Task &task : tasks)
+			task.join();
+		struct sn_stats after = test::stats();
+		EXPECT_EQ(1u, after.tasks_alive);
+		EXPECT_EQ(101u, after.tasks_spawned);
+		EXPECT_GE(after.switches, before.switches + 100);
+		EXPECT_GE(after.threads, 1u);
+		EXPECT_EQ(0u, after.threads_blocking);
+		EXPECT_EQ(0u, after.accept_pauses);
+	});
+	// Afterwards they are the last run's.
+	EXPECT_EQ(101u, test::stats().tasks_spawned);
+	EXPECT_EQ(4u, test::stats().processors);
+	EXPECT_EQ(0u, test::stats().threads);
+}
+
+// Threads that the runtime does not know spawn, detach and look at the statistics while it runs.
+TEST(ForeignThreads, SpawnDetachAndLook)
+{
+	test::run([] {
+		const int each = test::scaled(2000);
+		static std::atomic<int> ran;
+		std::atomic<int> ready{0};
+		std::vector<std::thread> threads;
+
+		ran = 0;
+		for (int t = 0; t < 3; t++)
+			threads.emplace_back([&, each] {
+				ready++;
+				for (int i = 0; i < each; i++) {
+					sn_fn *body = [](void *) {
+						ran++;
+						return sn_yield();
+					};
+
+					if (i % 2) {
+						ASSERT_EQ(0, sn_go(body, nullptr));
+					} else {
+						sn_task *task;
+
+						ASSERT_EQ(0,
+							  sn_spawn(&task, body, nullptr, nullptr));
+						ASSERT_EQ(0, sn_detach(task));
+					}
+					struct sn_stats s;
+					ASSERT_EQ(0, sn_stats(&s));
+					ASSERT_LE(s.tasks_alive, s.tasks_spawned);
+				}
+			});
+		EXPECT_TRUE(test::eventually([&] { return ran.load() == 3 * each; }));
+		for (std::thread &thread : threads)
+			thread.join();
+		EXPECT_TRUE(test::all_ended());
+		EXPECT_EQ(uint64_t(3 * each + 1), test::stats().tasks_spawned);
+	});
+}
+
+// A sleeping runtime is woken by a spawn from outside, whatever its threads sleep in.
+TEST(ForeignThreads, WakeASleepingRuntime)
+{
+	test::run([] {
+		static std::atomic<int> ran;
+		std::atomic<bool> done{false};
+		const int n = test::scaled(500);
+
+		ran = 0;
+		std::thread outside([&, n] {
+			test::Random random;
+
+			for (int i = 0; i < n; i++) {
+				usleep(useconds_t(random.below(300)));
+				ASSERT_EQ(0, sn_go(
+						     [](void *) {
+							     ran++;
+							     return 0;
+						     },
+						     nullptr));
+				ASSERT_TRUE(test::eventually_in_thread(
+					[&] { return ran.load() == i + 1; }));
+			}
+			done = true;
+		});
+		// Long sleeps: nothing but the spawns wakes anybody for most of the time.
+		EXPECT_TRUE(test::eventually([&] {
+			if (!done.load())
+				sn_sleep(20 * test::ms);
+			return done.load();
+		}));
+		outside.join();
+	});
+}
+
+TEST(Version, IsTheHeaders)
+{
+	char expected[64];
+
+	snprintf(expected, sizeof expected, "%d.%d.%d", SN_VERSION_MAJOR, SN_VERSION_MINOR,
+		 SN_VERSION_PATCH);
+	EXPECT_STREQ(expected, sn_version());
+}
+
+} // namespace

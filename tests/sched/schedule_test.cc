@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+//
+// Sleeping and yielding: not early, in order, and fair, so that no pair of busy tasks starves a
+// third.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+using test::Task;
+
+TEST(Sleep, IsNotShorterThanAsked)
+{
+	test::Random seeds;
+
+	test::run([&] {
+		std::vector<Task> tasks;
+
+		for (int t = 0; t < 50; t++)
+			tasks.emplace_back([&, seed = seeds.next()] {
+				test::Random random(seed);
+
+				for (int i = 0; i < 20; i++) {
+					const int64_t ns = int64_t(random.below(3 * test::ms));
+					const int64_t before = sn_now();
+
+					ASSERT_EQ(0, sn_sleep(ns));
+					ASSERT_GE(sn_now() - before, ns);
+					const int64_t until = sn_now() + ns;
+					ASSERT_EQ(0, sn_sleep_until(until));
+					ASSERT_GE(sn_now(), until);
+				}
+			});
+		for (Task &task : tasks)
+			task.join();
+	});
+}
+
+// With one processor the order is exact; the distances are far above the time that queueing takes.
+TEST(Sleep, WakesInTheOrderOfTime)
+{
+	test::run(1, [] {
+		std::vector<int> order, expected;
+		std::vector<Task> tasks;
+		const int64_t begin = sn_now() + 20 * test::ms;
+
+		for (int i : {5, 2, 8, 1, 9, 3, 7, 4, 6, 0})
+			tasks.emplace_back([&, i] {
+				sn_sleep_until(begin + i * 200 * test::us);
+				order.push_back(i);
+			});
+		for (Task &task : tasks)
+			task.join();
+		for (int i = 0; i < 10; i++)
+			expected.push_back(i);
+		EXPECT_EQ(expected, order);
+	});
+}
+
+TEST(Sleep, OfNothingOrLessYields)
+{
+	test::run([] {
+		for (int64_t ns : {int64_t(0), int64_t(-1), -test::second, INT64_MIN}) {
+			std::atomic<bool> ran{false};
+			Task other([&] { ran = true; });
+			const int64_t before = sn_now();
+
+			// Each call lets others go first, so it comes true soon.
+			while (!ran.load() && sn_now() - before < test::patience)
+				EXPECT_EQ(0, sn_sleep(ns));
+			EXPECT_TRUE(ran.load()) << ns;
+			EXPECT_EQ(0, sn_sleep_until(ns));
+			other.join();
+		}
+	});
+}
+
+// For ever: longer than the clock can tell must not wrap into the past.
+TEST(Sleep, ForEverIsNotThePast)
+{
+	test::run([] {
+		static std::atomic<int> awake;
+
+		awake = 0;
+		for (int64_t ns : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2}) {
+			Task sleeper([ns] {
+				sn_sleep(ns);
+				awake++;
+			});
+			sleeper.detach(); // abandoned when the first task returns
+		}
+		Task until([] {
+			sn_sleep_until(INT64_MAX);
+			awake++;
+		});
+		until.detach();
+		const int64_t end = sn_now() + 50 * test::ms;
+		while (sn_now() < end)
+			sn_sleep(test::ms);
+		EXPECT_EQ(0, awake.load());
+		EXPECT_EQ(5u, test::stats().tasks_alive);
+	});
+}
+
+// A long sleep armed first must not keep shorter ones, armed while the poller sleeps for it, late.
+TEST(Sleep, AShorterOneEndsFirst)
+{
+	test::run([] {
+		Task longer([] { sn_sleep(3600 * test::second); });
+		longer.detach();
+		sn_sleep(5 * test::ms);
+		const int64_t before = sn_now();
+
+		for (int i = 0; i < 50; i++)
+			sn_sleep(test::ms);
+		EXPECT_LT(sn_now() - before, 20 * test::second);
+	});
+}
+
+/*
+ * Many sleepers of very different lengths on all processors, while idle threads come and go: a
+ * wake-up that is lost leaves a task asleep for ever, so each is checked for being far too late.
+ */
+TEST(Sleep, NoWakeUpIsLost)
+{
+	test::Random seeds;
+
+	test::run({1, 2, 4, 8}, [&] {
+		const int64_t end = sn_now() + (TEST_TSAN || TEST_ASAN ? 3 : 2) * test::second;
+		std::atomic<int64_t> latest{0};
+		std::vector<Task> tasks;
+
+		for (int t = 0; t < 24; t++)
+			tasks.emplace_back([&, seed = seeds.next()] {
+				test::Random random(seed);
+
+				while (sn_now() < end) {
+					const int64_t until =
+						sn_now() + int64_t(random.below(
+								   random.below(2) ? 100 * test::us
+										   : 5 * test::ms));
+					sn_sleep_until(until);
+					int64_t late = sn_now() - until, seen = latest.load();
+					while (late > seen &&
+					       !latest.compare_exchange_weak(seen, late))
+						continue;
+				}
+			});
+		for (Task &task : tasks)
+			task.join();
+		EXPECT_LT(latest.load(), 5 * test::second) << "seed " << seeds.seed();
+	});
+}
+
+TEST(Yield, ReturnsAtOnceWhenAlone)
+{
+	test::run([] {
+		const int64_t before = sn_now();
+
+		for (int i = 0; i < 1000; i++)
+			ASSERT_EQ(0, sn_yield());
+		EXPECT_LT(sn_now() - before, 10 * test::second);
+	});
+}
+
+// On one processor a round of yields gives every task its turn.
+TEST(Yield, GivesEveryTaskItsTurn)
+{
+	test::run(1, [] {
+		const int n = 10, rounds = 1000;
+		std::vector<int> turns(size_t(n), 0);
+		std::vector<Task> tasks;
+		int widest = 0;
+
+		for (int t = 0; t < n; t++)
+			tasks.emplace_back([&, t] {
+				for (int i = 0; i < rounds; i++) {
+					turns[size_t(t)]++;
+					const auto [least, most] =
+						std::minmax_element(turns.begin(), turns.end());
+
+					widest = std::max(widest, *most - *least);
+					sn_yield();
+				}
+			});
+		for (Task &task : tasks)
+			task.join();
+		EXPECT_LE(widest, 3) << "one was ahead of another by so many turns";
+	});
+}
+
+// Two tasks that only yield, and two that wake each other all the time (by joining fresh children,
+// so that something is always about to run), for as long as a third has not had its turns.
+TEST(Yield, BusyPairsDoNotStarveAThird)
+{
+	test::run({1, 2}, [] {
+		std::atomic<bool> done{false};
+		std::vector<Task> busy;
+
+		for (int i = 0; i < 4; i++) {
+			busy.emplace_back([&] {
+				while (!done.load())
+					sn_yield();
+			});
+			busy.emplace_back([&] {
+				while (!done.load()) {
+					Task child([] {});
+					child.join();
+				}
+			});
+		}
+		const int64_t before = sn_now();
+		Task third([&] {
+			for (int i = 0; i < 100; i++)
+				sn_yield();
+			sn_sleep(test::ms);
+			done = true;
+		});
+		third.join();
+		for (Task &task : busy)
+			task.join();
+		EXPECT_LT(sn_now() - before, 20 * test::second);
+	});
+}
+
+// A task spawned by a thread outside goes through the global queue, which busy processors must not
+// forget.
+TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
+{
+	test::run({1, 2}, [] {
+		std::atomic<bool> done{false};
+		std::vector<Task> busy;
+
+		for (int i = 0; i < 4; i++)
+			busy.emplace_back([&] {
+				while (!done.load())
+					sn_yield();
+			});
+		Task sleeper([] { sn_sleep(test::ms); });
+		sleeper.join();
+		// More than a ring holds, so that some overflow to the global queue.
+		std::atomic<int> ran{0};
+		std::vector<Task> many;
+		for (int i = 0; i < 1000; i++)
+			many.emplace_back([&] { ran++; });
+		for (Task &task : many)
+			task.join();
+		EXPECT_EQ(1000, ran.load());
+		done = true;
+		for (Task &task : busy)
+			task.join();
+	});
+}
+
+// Work that one processor makes is shared: with several processors and CPUs, somebody steals.
+TEST(Steal, WorkSpreads)
+{
+	test::run(4, [] {
+		std::atomic<int> ran{0};
+
+		const bool stolen = test::eventually([&] {
+			std::vector<Task> tasks;
+
+			for (int i = 0; i < 200; i++)
+				tasks.emplace_back([&] {
+					const int64_t end = sn_now() + 20 * test::us;
+
+					while (sn_now() < end)
+						continue;
+					ran++;
+				});
+			for (Task &task : tasks)
+				task.join();
+			return test::stats().steals > 0;
+		});
+		EXPECT_TRUE(stolen);
+		EXPECT_GT(test::stats().threads, 1u);
+	});
+}
+
+} // namespace

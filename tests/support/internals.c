@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/internals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/address.h"
+#include "sched/netpoll.h"
+#include "sched/processor.h"
+#include "sched/stack.h"
+#include "sched/thread.h"
+#include "sched/timer.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
+#include "wait/lock.h"
+
+static void *zeroed(size_t alignment, size_t size)
+{
+	void *memory = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+
+	if (!memory)
+		sn_fatal("the test is out of memory");
+	return memset(memory, 0, size);
+}
+
+struct probe_lock {
+	struct sn_lock lock;
+};
+
+struct probe_lock *probe_lock_new(void)
+{
+	return zeroed(16, sizeof(struct probe_lock));
+}
+
+void probe_lock_free(struct probe_lock *lock)
+{
+	free(lock);
+}
+
+void probe_lock_take(struct probe_lock *lock)
+{
+	sn_lock(&lock->lock);
+}
+
+void probe_lock_release(struct probe_lock *lock)
+{
+	sn_unlock(&lock->lock);
+}
+
+struct probe_parker {
+	struct sn_parker parker;
+};
+
+struct probe_parker *probe_parker_new(void)
+{
+	return zeroed(16, sizeof(struct probe_parker));
+}
+
+void probe_parker_free(struct probe_parker *parker)
+{
+	free(parker);
+}
+
+int probe_parker_wait(struct probe_parker *parker, int64_t deadline)
+{
+	return sn_parker_wait(&parker->parker, deadline);
+}
+
+void probe_parker_release(struct probe_parker *parker)
+{
+	sn_parker_release(&parker->parker);
+}
+
+int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline)
+{
+	_Atomic uint32_t word = value;
+
+	return sn_futex_wait(&word, expected, deadline);
+}
+
+uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns)
+{
+	struct sn_backoff backoff = SN_BACKOFF(spin_ns, yield_ns);
+	uint64_t pauses = 0;
+
+	while (sn_backoff_pause(&backoff))
+		pauses++;
+	return pauses;
+}
+
+int probe_usable_cpus(void)
+{
+	return sn_usable_cpus();
+}
+
+/* Timers go to the heap of the calling thread's processor, so there must be one of each. */
+struct probe_heap {
+	struct sn_processor processor;
+	struct sn_thread thread;
+};
+
+struct probe_timer {
+	struct sn_timer timer;
+	probe_fired *fired;
+	void *arg;
+};
+
+static struct sn_task *fire(struct sn_timer *timer, int64_t now, int64_t *again)
+{
+	struct probe_timer *probe = sn_container_of(timer, struct probe_timer, timer);
+
+	*again = probe->fired(probe->arg, probe, now);
+	return NULL;
+}
+
+struct probe_heap *probe_heap_new(void)
+{
+	struct probe_heap *heap = zeroed(SN_CACHE_LINE, sizeof *heap);
+
+	heap->thread.processor = &heap->processor;
+	sn_timers_init(&heap->processor.timers);
+	return heap;
+}
+
+void probe_heap_free(struct probe_heap *heap)
+{
+	sn_timers_destroy(&heap->processor.timers);
+	free(heap);
+}
+
+struct probe_timer *probe_timer_new(probe_fired *fired, void *arg)
+{
+	struct probe_timer *timer = zeroed(16, sizeof *timer);
+
+	timer->timer.fire = fire;
+	timer->fired = fired;
+	timer->arg = arg;
+	return timer;
+}
+
+void probe_timer_free(struct probe_timer *timer)
+{
+	free(timer);
+}
+
+int64_t probe_timer_when(const struct probe_timer *timer)
+{
+	return timer->timer.when;
+}
+
+int probe_timer_start(struct probe_heap *heap, struct probe_timer *timer, int64_t when)
+{
+	return sn_timer_start(&heap->thread, &timer->timer, when);
+}
+
+int probe_timer_advance(struct probe_heap *heap, struct probe_timer *timer, int64_t when)
+{
+	return sn_timer_advance(&heap->thread, &timer->timer, when);
+}
+
+bool probe_timer_stop(struct probe_timer *timer)
+{
+	return sn_timer_stop(&timer->timer);
+}
+
+uint32_t probe_timers_run(struct probe_heap *heap, int64_t now)
+{
+	return sn_timers_run(&heap->thread, &heap->processor.timers, now);
+}
+
+int64_t probe_timers_earliest(struct probe_heap *heap)
+{
+	return sn_timers_earliest(&heap->processor.timers);
+}
+
+_Static_assert((int)PROBE_STACK_CLASSES == SN_STACK_CLASSES, "internals.h is out of date");
+_Static_assert((int)PROBE_STACK_CACHE_SIZE == SN_STACK_CACHE_SIZE, "internals.h is out of date");
+
+struct probe_caches {
+	struct sn_stack_cache caches[SN_STACK_CLASSES];
+};
+
+static struct probe_stack to_probe(struct sn_stack stack)
+{
+	return (struct probe_stack){stack.low, stack.high, stack.slab};
+}
+
+void probe_stacks_init(void)
+{
+	sn_stacks_init();
+}
+
+void probe_stacks_destroy(void)
+{
+	sn_stacks_destroy();
+}
+
+bool probe_stack_guard_is_madvise(void)
+{
+	return sn_stack_guard_kind() == SN_STACK_GUARD_MADVISE;
+}
+
+int probe_stack_class(size_t size)
+{
+	return sn_stack_class(size);
+}
+
+size_t probe_stack_class_size(int number)
+{
+	return sn_stack_class_size(number);
+}
+
+size_t probe_stack_guard_size(void)
+{
+	return SN_STACK_GUARD_SIZE;
+}
+
+size_t probe_stack_max_size(void)
+{
+	return SN_STACK_MAX_SIZE;
+}
+
+size_t probe_stack_default_size(void)
+{
+	return SN_STACK_DEFAULT_SIZE;
+}
+
+struct probe_caches *probe_caches_new(void)
+{
+	return zeroed(16, sizeof(struct probe_caches));
+}
+
+void probe_caches_free(struct probe_caches *caches)
+{
+	free(caches);
+}
+
+uint32_t probe_caches_count(const struct probe_caches *caches, int number)
+{
+	return caches->caches[number].count;
+}
+
+int probe_stack_alloc(struct probe_stack *stack, int number, struct probe_caches *caches,
+		      const char **why)
+{
+	struct sn_stack s;
+	int err = sn_stack_alloc(&s, number, caches ? caches->caches : NULL, why);
+
+	if (err == 0)
+		*stack = to_probe(s);
+	return err;
+}
+
+void probe_stack_free(struct probe_stack stack, struct probe_caches *caches)
+{
+	sn_stack_free((struct sn_stack){stack.low, stack.high, stack.slab},
+		      caches ? caches->caches : NULL);
+}
+
+void probe_stack_flush(struct probe_caches *caches)
+{
+	sn_stack_flush(caches->caches);
+}
+
+uint64_t probe_stacks_mapped(void)
+{
+	return sn_stacks_mapped();
+}
+
+bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard)
+{
+	struct sn_stack s;
+
+	if (!sn_stack_find(address, &s, in_guard))
+		return false;
+	*stack = to_probe(s);
+	return true;
+}
+
+static void count_one(struct sn_stack stack, void *arg)
+{
+	(void)stack;
+	++*(int *)arg;
+}
+
+int probe_stack_count_each(void)
+{
+	int n = 0;
+
+	sn_stack_each(count_one, &n);
+	return n;
+}
+
+void probe_netpoll_kick(void)
+{
+	sn_netpoll_kick();
+}
+
+bool probe_fd_waiting(const void *conn, int side)
+{
+	struct sn_fd *d = (struct sn_fd *)(uintptr_t)conn;
+	uintptr_t state = atomic_load(&d->sides[side].state);
+
+	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
+}
+
+int probe_address_split(const char *text, char *host, size_t host_size, char *service,
+			size_t service_size)
+{
+	struct sn_host_port parts;
+	int err = sn_address_split(&parts, text);
+
+	if (err == 0) {
+		snprintf(host, host_size, "%s", parts.host);
+		snprintf(service, service_size, "%s", parts.service);
+	}
+	return err;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parts of the library's inside for the tests in C++, which cannot read headers with C11 atomics.
+ * Handles are made and freed here; otherwise each function is the one in src/ of the same name.
+ */
+#ifndef SENNIT_TESTS_SUPPORT_INTERNALS_H
+#define SENNIT_TESTS_SUPPORT_INTERNALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* wait/lock.h */
+struct probe_lock;
+struct probe_lock *probe_lock_new(void);
+void probe_lock_free(struct probe_lock *lock);
+void probe_lock_take(struct probe_lock *lock);
+void probe_lock_release(struct probe_lock *lock);
+
+/* wait/futex.h */
+struct probe_parker;
+struct probe_parker *probe_parker_new(void);
+void probe_parker_free(struct probe_parker *parker);
+int probe_parker_wait(struct probe_parker *parker, int64_t deadline);
+void probe_parker_release(struct probe_parker *parker);
+/* sn_futex_wait() on a word that has the value: returns what it returns. */
+int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline);
+
+/* wait/backoff.h: pauses until told to park; how many pauses that were. */
+uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
+int probe_usable_cpus(void);
+
+/* sched/timer.h: a heap without a runtime around it. */
+struct probe_heap;
+struct probe_timer;
+/* Told of each timer that fires, with the heap's lock held; what it returns is *again. */
+typedef int64_t probe_fired(void *arg, struct probe_timer *timer, int64_t now);
+struct probe_heap *probe_heap_new(void);
+void probe_heap_free(struct probe_heap *heap);
+struct probe_timer *probe_timer_new(probe_fired *fired, void *arg);
+void probe_timer_free(struct probe_timer *timer);
+int64_t probe_timer_when(const struct probe_timer *timer);
+int probe_timer_start(struct probe_heap *heap, struct probe_timer *timer, int64_t when);
+int probe_timer_advance(struct probe_heap *heap, struct probe_timer *timer, int64_t when);
+bool probe_timer_stop(struct probe_timer *timer);
+uint32_t probe_timers_run(struct probe_heap *heap, int64_t now);
+int64_t probe_timers_earliest(struct probe_heap *heap);
+
+/* sched/stack.h */
+struct probe_stack {
+	char *low, *high;
+	void *slab;
+};
+struct probe_caches;
+enum { PROBE_STACK_CLASSES = 17, PROBE_STACK_CACHE_SIZE = 32 };
+void probe_stacks_init(void);
+void probe_stacks_destroy(void);
+bool probe_stack_guard_is_madvise(void);
+int probe_stack_class(size_t size);
+size_t probe_stack_class_size(int number);
+size_t probe_stack_guard_size(void);
+size_t probe_stack_max_size(void);
+size_t probe_stack_default_size(void);
+struct probe_caches *probe_caches_new(void);
+void probe_caches_free(struct probe_caches *caches);
+uint32_t probe_caches_count(const struct probe_caches *caches, int number);
+int probe_stack_alloc(struct probe_stack *stack, int number, struct probe_caches *caches,
+		      const char **why);
+void probe_stack_free(struct probe_stack stack, struct probe_caches *caches);
+void probe_stack_flush(struct probe_caches *caches);
+uint64_t probe_stacks_mapped(void);
+bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
+int probe_stack_count_each(void);
+
+/* sched/netpoll.h */
+void probe_netpoll_kick(void);
+/* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
+bool probe_fd_waiting(const void *conn, int side);
+
+/* net/address.h: 0 with the parts, or a negative errno. */
+int probe_address_split(const char *text, char *host, size_t host_size, char *service,
+			size_t service_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//
+// What the tests of the net layer share: listeners and connected pairs that close themselves, and
+// looking at a connection from outside.
+#ifndef SENNIT_TESTS_SUPPORT_NET_H
+#define SENNIT_TESTS_SUPPORT_NET_H
+
+#include <csignal>
+#include <string>
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace test
+{
+
+class Listener
+{
+public:
+	explicit Listener(const char *address = "127.0.0.1:0")
+	{
+		EXPECT_EQ(0, sn_tcp_listen(&listener_, address)) << address;
+		if (!listener_)
+			abort(); // nothing else in the test would make sense
+	}
+	~Listener() { close(); }
+	Listener(const Listener &) = delete;
+	Listener &operator=(const Listener &) = delete;
+
+	sn_tcp_listener *get() const { return listener_; }
+	std::string address() const
+	{
+		char text[SN_ADDRESS_MAX];
+
+		EXPECT_GT(sn_tcp_listener_address(listener_, text, sizeof text), 0);
+		return text;
+	}
+	sn_tcp *accept()
+	{
+		sn_tcp *conn = nullptr;
+
+		EXPECT_EQ(0, sn_tcp_accept(listener_, &conn));
+		return conn;
+	}
+	void close()
+	{
+		if (listener_) {
+			EXPECT_EQ(0, sn_tcp_listener_close(listener_));
+		}
+		listener_ = nullptr;
+	}
+
+private:
+	sn_tcp_listener *listener_ = nullptr;
+};
+
+inline sn_tcp *connect(const std::string &address)
+{
+	sn_tcp *conn = nullptr;
+
+	EXPECT_EQ(0, sn_tcp_connect(&conn, address.c_str(), sn_now() + patience)) << address;
+	return conn;
+}
+
+// Both ends of a connection.
+class Pair
+{
+public:
+	explicit Pair(Listener &door) : client(connect(door.address())), server(door.accept()) {}
+	~Pair()
+	{
+		if (client)
+			sn_tcp_close(client);
+		if (server)
+			sn_tcp_close(server);
+	}
+	Pair(const Pair &) = delete;
+	Pair &operator=(const Pair &) = delete;
+
+	sn_tcp *release_client() { return std::exchange(client, nullptr); }
+	sn_tcp *release_server() { return std::exchange(server, nullptr); }
+	void close_client() { EXPECT_EQ(0, sn_tcp_close(release_client())); }
+	void close_server() { EXPECT_EQ(0, sn_tcp_close(release_server())); }
+
+	sn_tcp *client, *server;
+};
+
+inline std::string random_bytes(Random &random, size_t size)
+{
+	std::string bytes(size, 0);
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		if (i % 8 == 0)
+			word = random.next();
+		bytes[i] = char(word >> i % 8 * 8);
+	}
+	return bytes;
+}
+
+inline std::string read_to_end(sn_tcp *conn)
+{
+	std::string all;
+	char buf[16384];
+	ssize_t n;
+
+	while ((n = sn_tcp_read(conn, buf, sizeof buf)) > 0)
+		all.append(buf, size_t(n));
+	EXPECT_EQ(0, n);
+	return all;
+}
+
+// Bytes that a connection was given to write and that the peer has not acknowledged.
+inline int unsent(sn_tcp *conn)
+{
+	int n = -1;
+
+	ioctl(sn_tcp_fd(conn), SIOCOUTQ, &n);
+	return n;
+}
+
+// Bytes that a connection could read at once.
+inline int unread(sn_tcp *conn)
+{
+	int n = -1;
+
+	ioctl(sn_tcp_fd(conn), FIONREAD, &n);
+	return n;
+}
+
+// Waits until a task waits to read (or accept), or to write, on a connection or listener.
+inline bool someone_reads(const void *conn)
+{
+	return eventually([conn] { return probe_fd_waiting(conn, 0); });
+}
+inline bool someone_writes(const void *conn)
+{
+	return eventually([conn] { return probe_fd_waiting(conn, 1); });
+}
+
+} // namespace test
+
+#endif

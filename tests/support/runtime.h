@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+//
+// What the tests of the runtime share: running a body as the first task, with each of several
+// numbers of processors; tasks made of lambdas; seeds that are printed; waiting for a condition with
+// a deadline instead of sleeping in hope; and checks for child processes.
+#ifndef SENNIT_TESTS_SUPPORT_RUNTIME_H
+#define SENNIT_TESTS_SUPPORT_RUNTIME_H
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <sennit/sennit.h>
+
+#if defined(__SANITIZE_THREAD__)
+#	define TEST_TSAN 1
+#elif defined(__has_feature)
+#	if __has_feature(thread_sanitizer)
+#		define TEST_TSAN 1
+#	endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#	define TEST_ASAN 1
+#elif defined(__has_feature)
+#	if __has_feature(address_sanitizer)
+#		define TEST_ASAN 1
+#	endif
+#endif
+#ifndef TEST_TSAN
+#	define TEST_TSAN 0
+#endif
+#ifndef TEST_ASAN
+#	define TEST_ASAN 0
+#endif
+
+namespace test
+{
+
+constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
+
+// How long a condition may take that should come true at once: long enough for a loaded machine
+// under a sanitizer, short enough to end before the test's timeout.
+constexpr int64_t patience = 30 * second;
+
+// A number of repetitions, divided by what one costs more than in a release build: 10 under TSan,
+// 5 under ASan, 2 with 32 bits (address space and the cost of 64-bit atomics).
+constexpr int scaled(int n)
+{
+	int divisor = TEST_TSAN ? 10 : TEST_ASAN ? 5 : sizeof(void *) == 4 ? 2 : 1;
+
+	return n / divisor > 0 ? n / divisor : 1;
+}
+
+// A source of random numbers whose seed is printed, so that a failure can be repeated with
+// SENNIT_TEST_SEED=<seed>.
+class Random
+{
+public:
+	Random() : Random(choose()) {}
+	explicit Random(uint64_t seed) : seed_(seed), engine_(seed) {}
+
+	uint64_t seed() const { return seed_; }
+	// From 0 to n - 1.
+	uint64_t below(uint64_t n) { return engine_() % n; }
+	uint64_t next() { return engine_(); }
+
+private:
+	static uint64_t choose()
+	{
+		const char *wish = getenv("SENNIT_TEST_SEED");
+		uint64_t seed = wish ? strtoull(wish, nullptr, 10) : std::random_device{}();
+
+		printf("seed %llu (repeat with SENNIT_TEST_SEED)\n", (unsigned long long)seed);
+		fflush(stdout);
+		return seed;
+	}
+
+	uint64_t seed_;
+	std::mt19937_64 engine_;
+};
+
+// Sets an environment variable for the time of its life.
+class Environment
+{
+public:
+	Environment(const char *name, const std::string &value) : name_(name)
+	{
+		const char *former = getenv(name);
+
+		had_ = former != nullptr;
+		former_ = had_ ? former : "";
+		setenv(name, value.c_str(), 1);
+	}
+	~Environment()
+	{
+		if (had_)
+			setenv(name_, former_.c_str(), 1);
+		else
+			unsetenv(name_);
+	}
+	Environment(const Environment &) = delete;
+	Environment &operator=(const Environment &) = delete;
+
+private:
+	const char *name_;
+	std::string former_;
+	bool had_;
+};
+
+// A joinable task that runs a callable returning int or void.
+class Task
+{
+public:
+	Task() = default;
+	template <class F>
+	explicit Task(F body, const sn_task_attr *attr = nullptr)
+	{
+		auto *closure = new Closure{wrap(std::move(body))};
+
+		error_ = sn_spawn(&task_, main, closure, attr);
+		if (error_ < 0)
+			delete closure;
+		EXPECT_EQ(0, error_) << "sn_spawn";
+	}
+	Task(Task &&other) noexcept
+	    : task_(std::exchange(other.task_, nullptr)), error_(other.error_)
+	{
+	}
+	Task &operator=(Task &&other) noexcept
+	{
+		std::swap(task_, other.task_);
+		std::swap(error_, other.error_);
+		return *this;
+	}
+	Task(const Task &) = delete;
+	Task &operator=(const Task &) = delete;
+	~Task() { EXPECT_EQ(nullptr, task_) << "a task was neither joined nor detached"; }
+
+	int error() const { return error_; }
+	sn_task *get() const { return task_; }
+
+	int join()
+	{
+		int result = 0;
+
+		if (!task_)
+			return error_;
+		int err = sn_join(task_, &result);
+		EXPECT_EQ(0, err) << "sn_join";
+		if (err == 0)
+			task_ = nullptr;
+		return result;
+	}
+	// The handle was used up by somebody else.
+	sn_task *release() { return std::exchange(task_, nullptr); }
+	void detach()
+	{
+		if (task_) {
+			EXPECT_EQ(0, sn_detach(task_));
+			task_ = nullptr;
+		}
+	}
+
+private:
+	using Closure = std::function<int()>;
+
+	template <class F>
+	static Closure wrap(F body)
+	{
+		if constexpr (std::is_void_v<std::invoke_result_t<F &>>)
+			return [body = std::move(body)]() mutable {
+				body();
+				return 0;
+			};
+		else
+			return body;
+	}
+	static int main(void *arg)
+	{
+		auto *closure = static_cast<Closure *>(arg);
+		int result = (*closure)();
+
+		delete closure;
+		return result;
+	}
+
+	sn_task *task_ = nullptr;
+	int error_ = 0;
+};
+
+// Runs the body as the first task on a number of processors. Tells the number when it failed.
+inline void run(int processors, const std::function<void()> &body)
+{
+	Environment procs("SENNIT_PROCS", std::to_string(processors));
+	const bool failed_before = testing::Test::HasFailure();
+	int result = sn_run(
+		[](void *arg) {
+			(*static_cast<const std::function<void()> *>(arg))();
+			return 4711;
+		},
+		const_cast<std::function<void()> *>(&body));
+
+	EXPECT_EQ(4711, result) << "sn_run";
+	if (!failed_before && testing::Test::HasFailure())
+		fprintf(stderr, "failed with SENNIT_PROCS=%d\n", processors);
+}
+
+// The same with one, with some and with more processors than this machine is likely to have.
+inline void run(std::initializer_list<int> each, const std::function<void()> &body)
+{
+	for (int processors : each) {
+		run(processors, body);
+		if (testing::Test::HasFatalFailure())
+			return;
+	}
+}
+inline void run(const std::function<void()> &body)
+{
+	run({1, 2, 4}, body);
+}
+
+// Waits in a task until the condition holds; false when it does not within the time.
+template <class F>
+bool eventually(F condition, int64_t within = patience)
+{
+	const int64_t end = sn_now() + within;
+
+	while (!condition()) {
+		if (sn_now() > end)
+			return false;
+		sn_sleep(200 * us);
+	}
+	return true;
+}
+
+// The same for a thread of the program's own.
+template <class F>
+bool eventually_in_thread(F condition, int64_t within = patience)
+{
+	const int64_t end = sn_now() + within;
+
+	while (!condition()) {
+		if (sn_now() > end)
+			return false;
+		usleep(200);
+	}
+	return true;
+}
+
+inline struct sn_stats stats()
+{
+	struct sn_stats s = {};
+
+	EXPECT_EQ(0, sn_stats(&s));
+	return s;
+}
+
+// Every task but the caller has ended.
+inline bool all_ended()
+{
+	return eventually([] { return stats().tasks_alive == 1; });
+}
+
+// A value in /proc/self/status, such as "VmRSS", in KiB.
+inline long process_status(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256];
+	long value = -1;
+	const std::string head = std::string(name) + ":";
+
+	while (file && fgets(line, sizeof line, file))
+		if (std::string(line).rfind(head, 0) == 0)
+			value = strtol(line + head.size(), nullptr, 10);
+	if (file)
+		fclose(file);
+	return value;
+}
+
+} // namespace test
+
+// For child processes, where a failure of GoogleTest's macros would go unseen: says what does not
+// hold and exits with 1.
+#define CHILD_CHECK(condition)                                                            \
+	do {                                                                              \
+		if (!(condition)) {                                                       \
+			fprintf(stderr, "%s:%d: %s does not hold (errno %d)\n", __FILE__, \
+				__LINE__, #condition, errno);                             \
+			_exit(1);                                                         \
+		}                                                                         \
+	} while (0)
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+//
+// The futex calls and the parker: a release before the wait is kept, several merge, timeouts are
+// told and not early, errno is kept.
+#include <atomic>
+#include <thread>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace
+{
+
+class Parker : public testing::Test
+{
+protected:
+	~Parker() override { probe_parker_free(parker); }
+	probe_parker *parker = probe_parker_new();
+};
+
+TEST_F(Parker, KeepsAReleaseThatComesFirst)
+{
+	probe_parker_release(parker);
+	EXPECT_EQ(0, probe_parker_wait(parker, 0));
+}
+
+TEST_F(Parker, MergesReleases)
+{
+	probe_parker_release(parker);
+	probe_parker_release(parker);
+	EXPECT_EQ(0, probe_parker_wait(parker, 0));
+	EXPECT_EQ(-ETIMEDOUT, probe_parker_wait(parker, sn_now() + 5 * test::ms));
+}
+
+TEST_F(Parker, KeepsAReleaseEvenPastTheDeadline)
+{
+	probe_parker_release(parker);
+	EXPECT_EQ(0, probe_parker_wait(parker, 1));
+}
+
+TEST_F(Parker, TimesOutAndNotEarly)
+{
+	const int64_t deadline = sn_now() + 20 * test::ms;
+
+	errno = 4242;
+	EXPECT_EQ(-ETIMEDOUT, probe_parker_wait(parker, deadline));
+	EXPECT_EQ(4242, errno);
+	EXPECT_GE(sn_now(), deadline);
+	EXPECT_EQ(-ETIMEDOUT, probe_parker_wait(parker, 1)) << "a deadline long past";
+	probe_parker_release(parker);
+	EXPECT_EQ(0, probe_parker_wait(parker, 0)) << "usable after a timeout";
+}
+
+// Two threads wake each other in turn: a lost release hangs.
+TEST_F(Parker, PingPong)
+{
+	const int rounds = test::scaled(20000);
+	probe_parker *other = probe_parker_new();
+	long plain = 0; // handed over with the parkers: what they order
+
+	std::thread peer([&] {
+		for (int i = 0; i < rounds; i++) {
+			probe_parker_wait(other, 0);
+			plain++;
+			probe_parker_release(parker);
+		}
+	});
+	for (int i = 0; i < rounds; i++) {
+		probe_parker_release(other);
+		ASSERT_EQ(0, probe_parker_wait(parker, 0));
+		plain++;
+	}
+	peer.join();
+	EXPECT_EQ(2L * rounds, plain);
+	probe_parker_free(other);
+}
+
+// A release that races with the timeout is either taken or kept, never lost.
+TEST_F(Parker, ReleaseRacingWithTheTimeoutIsNotLost)
+{
+	test::Random random;
+	const int rounds = test::scaled(3000);
+	std::atomic<int> turn{0};
+	std::thread peer([&] {
+		for (int i = 1; i <= rounds; i++) {
+			while (turn.load() < i)
+				std::this_thread::yield();
+			probe_parker_release(parker);
+		}
+	});
+
+	for (int i = 1; i <= rounds; i++) {
+		turn.store(i);
+		const int64_t soon = sn_now() + int64_t(random.below(60 * test::us));
+
+		if (probe_parker_wait(parker, soon) != 0) {
+			ASSERT_EQ(0, probe_parker_wait(parker, sn_now() + test::patience))
+				<< "round " << i << ", seed " << random.seed();
+		}
+	}
+	peer.join();
+}
+
+TEST(Futex, DoesNotWaitForAnotherValue)
+{
+	EXPECT_EQ(0, probe_futex_wait(1, 2, 0));
+}
+
+TEST(Futex, TimesOutAndKeepsErrno)
+{
+	const int64_t deadline = sn_now() + 10 * test::ms;
+
+	errno = 4242;
+	EXPECT_EQ(-ETIMEDOUT, probe_futex_wait(1, 1, deadline));
+	EXPECT_EQ(4242, errno);
+	EXPECT_GE(sn_now(), deadline);
+}
+
+} // namespace

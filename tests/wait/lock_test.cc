@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+//
+// The runtime's lock: mutual exclusion, and that nobody sleeps for ever when many contend.
+#include <thread>
+#include <vector>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace
+{
+
+struct Guarded {
+	probe_lock *lock = probe_lock_new();
+	int inside = 0;      // under the lock
+	uint64_t count = 0;  // under the lock
+	bool broken = false; // under the lock
+
+	Guarded() = default;
+	~Guarded() { probe_lock_free(lock); }
+	Guarded(const Guarded &) = delete;
+	Guarded &operator=(const Guarded &) = delete;
+};
+
+TEST(Lock, IsFreeAgainAfterRelease)
+{
+	Guarded g;
+
+	for (int i = 0; i < 3; i++) {
+		probe_lock_take(g.lock);
+		probe_lock_release(g.lock);
+	}
+}
+
+// More threads than CPUs, and holders that give their CPU away: every path is taken, spinning,
+// sleeping and the wake-up of a sleeper.
+TEST(Lock, ExcludesUnderContention)
+{
+	const int threads = 8, rounds = test::scaled(40000);
+	Guarded g;
+	std::vector<std::thread> all;
+
+	for (int t = 0; t < threads; t++)
+		all.emplace_back([&, t] {
+			for (int i = 0; i < rounds; i++) {
+				probe_lock_take(g.lock);
+				g.broken |= g.inside++ != 0;
+				if ((i + t) % 1024 == 0)
+					std::this_thread::yield();
+				g.count++;
+				g.inside--;
+				probe_lock_release(g.lock);
+			}
+		});
+	for (std::thread &thread : all)
+		thread.join();
+	EXPECT_FALSE(g.broken);
+	EXPECT_EQ(uint64_t(threads) * uint64_t(rounds), g.count);
+}
+
+// A holder that stays long: the others must sleep, not spin, and all be served in the end.
+TEST(Lock, WaitersSleep)
+{
+	Guarded g;
+	std::vector<std::thread> all;
+
+	probe_lock_take(g.lock);
+	for (int t = 0; t < 4; t++)
+		all.emplace_back([&] {
+			probe_lock_take(g.lock);
+			g.count++;
+			probe_lock_release(g.lock);
+		});
+	const clock_t before = clock();
+	usleep(300000);
+	const double cpu = double(clock() - before) / CLOCKS_PER_SEC;
+
+	EXPECT_EQ(0u, g.count);
+	// Four spinning threads would use all of the CPUs for 0.3 s.
+	EXPECT_LT(cpu, 0.15);
+	probe_lock_release(g.lock);
+	for (std::thread &thread : all)
+		thread.join();
+	EXPECT_EQ(4u, g.count);
+}
+
+} // namespace
