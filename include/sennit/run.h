@@ -57,6 +57,7 @@ struct sn_stats {
 	uint64_t steals;            /* successful steals of a half queue */
 	uint64_t polls;             /* epoll_wait calls */
 	uint64_t threads;           /* OS threads now, the caller of sn_run() included */
+	uint64_t threads_blocking;  /* of those, within a blocking bracket now */
 	uint64_t revocations;       /* processors taken from threads that blocked or hogged */
 	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */
 	uint64_t processors;

@@ -4,9 +4,13 @@
  *
  * A task is a function running on a stack of its own, switched in user space. Tasks are cheap: an
  * idle one occupies one page of memory, so a million fit. Code in a task is plain blocking code; it
- * gives up its processor in the sennit calls marked "may park". errno and C++ exception
- * state belong to the task; other thread-locals belong to the thread, which may change across a
- * call that may park.
+ * gives up its processor in the sennit calls marked "may park". errno and C++ exception state
+ * belong to the task; other thread-locals belong to the thread, which may change across a call that
+ * may park.
+ *
+ * Compilers take the address of errno, as of any thread-local, for constant within a function. So
+ * read errno right after the call that set it, and thread-locals anew through a function that is not
+ * inlined; what was set before a call that may park must be in a variable to be read after it.
  */
 #ifndef SENNIT_TASK_H
 #define SENNIT_TASK_H
@@ -55,7 +59,7 @@ SN_API int sn_join(sn_task *task, int *result);
 
 /*
  * Releases the handle without waiting; the task frees itself when it ends. Any thread; does not
- * park. Returns 0, or -EBUSY when a task is joining it.
+ * park. Returns 0; -EBUSY when a task is joining it; -ESRCH when no runtime runs.
  */
 SN_API int sn_detach(sn_task *task);
 

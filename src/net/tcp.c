@@ -116,16 +116,41 @@ static bool out_of_resources(int err)
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
 }
 
-/* An accepted descriptor, waiting as long as it takes. */
-static int accept_one(struct sn_fd *d)
+static int adopt(struct sn_fd **out, int fd)
+{
+	int err = sn_fd_open(out, fd, true);
+
+	/* Small messages must not wait for the acknowledgement of the one before. */
+	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (err < 0)
+		sn_sys_close(fd);
+	return err;
+}
+
+/*
+ * Takes one connection without waiting. When there is no memory to wait on it with, in the process or in the kernel (which
+ * limits the descriptors in an epoll set), it is closed: it cannot be put back.
+ */
+static int accept_now(struct sn_fd *listener, struct sn_fd **out)
+{
+	int fd = sn_sys_accept(listener->fd), err;
+
+	if (fd < 0)
+		return fd;
+	err = adopt(out, fd);
+	return err == -ENOSPC ? -ENOBUFS : err;
+}
+
+/* Waits as long as it takes. */
+static int accept_one(struct sn_fd *d, struct sn_fd **out)
 {
 	int64_t pause = FIRST_PAUSE_NS;
 	int n = sn_fd_check_deadline(d, SN_SIDE_READ);
 
-	while (n >= 0) {
-		n = sn_sys_accept(d->fd);
-		if (n >= 0)
-			return n;
+	while (n == 0) {
+		n = accept_now(d, out);
+		if (n == 0)
+			return 0;
 		if (n == -EAGAIN) {
 			n = sn_fd_wait(d, SN_SIDE_READ);
 		} else if (out_of_resources(n)) {
@@ -139,29 +164,16 @@ static int accept_one(struct sn_fd *d)
 	return n;
 }
 
-static int adopt(struct sn_fd **out, int fd)
-{
-	int err = sn_fd_open(out, fd, true);
-
-	/* Small messages must not wait for the acknowledgement of the one before. */
-	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	if (err < 0)
-		sn_sys_close(fd);
-	return err;
-}
-
 static int do_accept(struct sn_fd *listener, struct sn_fd **out)
 {
 	int n = sn_fd_begin(listener, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
-	n = accept_one(listener);
+	n = accept_one(listener, out);
 	sn_fd_end(listener, SN_SIDE_READ);
-	if (n < 0)
-		return n;
-	n = adopt(out, n);
-	sn_fair_chance(sn_thread_self());
+	if (n == 0)
+		sn_fair_chance(sn_thread_self());
 	return n;
 }
 

@@ -469,7 +469,8 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 		} ts = {timeout / 1000000000, timeout % 1000000000};
 		long n = syscall(SYS_epoll_pwait2, epoll_fd, events, MOST_EVENTS, &ts, NULL, 0);
 
-		if (n >= 0 || errno != ENOSYS)
+		/* Old seccomp profiles refuse with EPERM what they do not know. */
+		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 			return (int)n;
 		atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
 	}

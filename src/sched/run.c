@@ -49,8 +49,33 @@ struct first_task {
 
 static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
 static struct sn_stats last_stats;
-static bool has_run;
-static _Atomic bool taken; /* from the beginning to the end of a run */
+static bool has_run, stats_live; /* under stats_lock */
+static _Atomic bool taken;       /* from the beginning to the end of a run */
+
+int sn_foreign_enter(void)
+{
+	atomic_fetch_add(&sn_runtime.foreign, 1);
+	if (atomic_load(&sn_runtime.running))
+		return 0;
+	sn_foreign_leave();
+	return -ESRCH;
+}
+
+void sn_foreign_leave(void)
+{
+	if (atomic_fetch_sub(&sn_runtime.foreign, 1) == 1 && !atomic_load(&sn_runtime.running))
+		sn_futex_wake(&sn_runtime.foreign, 1);
+}
+
+/* No more foreign callers from now on. */
+static void foreign_end(void)
+{
+	uint32_t inside;
+
+	atomic_store(&sn_runtime.running, false);
+	while ((inside = atomic_load(&sn_runtime.foreign)) > 0)
+		sn_futex_wait(&sn_runtime.foreign, inside, 0);
+}
 
 static int first_main(void *arg)
 {
@@ -149,6 +174,17 @@ static int create_first_task(struct sn_thread *self, struct first_task *first)
 	return 0;
 }
 
+static uint64_t count_blocking(void)
+{
+	uint64_t n = 0;
+
+	sn_lock(&sn_runtime.lock);
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
+		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED);
+	sn_unlock(&sn_runtime.lock);
+	return n;
+}
+
 static void collect_stats(struct sn_stats *stats)
 {
 	memset(stats, 0, sizeof *stats);
@@ -170,6 +206,7 @@ static void collect_stats(struct sn_stats *stats)
 	stats->tasks_alive += stats->tasks_spawned;
 	stats->polls = atomic_load(&sn_runtime.polls);
 	stats->threads = atomic_load(&sn_runtime.nthreads);
+	stats->threads_blocking = count_blocking();
 	stats->revocations = atomic_load(&sn_runtime.revocations);
 	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
 	stats->processors = atomic_load(&sn_runtime.nprocessors);
@@ -184,7 +221,7 @@ int sn_stats(struct sn_stats *stats)
 	sn_lock(&stats_lock);
 	if (!has_run)
 		err = -ENODEV;
-	else if (atomic_load(&sn_runtime.running))
+	else if (stats_live)
 		collect_stats(stats);
 	else
 		*stats = last_stats;
@@ -252,12 +289,14 @@ static int runtime_init(struct sn_thread *self, int fixed)
 
 static void runtime_destroy(struct sn_thread *self)
 {
-	int orphans = threads_join(self);
+	int orphans;
 
+	foreign_end();
+	orphans = threads_join(self);
 	sn_lock(&stats_lock);
 	collect_stats(&last_stats);
 	last_stats.threads = 0;
-	atomic_store(&sn_runtime.running, false);
+	stats_live = false;
 	sn_unlock(&stats_lock);
 	sn_signal_destroy();
 	sn_netpoll_destroy();
@@ -287,23 +326,24 @@ int sn_run(sn_fn *fn, void *arg)
 	}
 	sn_thread_attach(&self);
 	sn_fault_install();
-	sn_lock(&stats_lock);
-	has_run = true;
-	atomic_store(&sn_runtime.running, true);
-	sn_unlock(&stats_lock);
-
 	err = create_first_task(&self, &first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);
+	sn_lock(&stats_lock);
+	has_run = stats_live = true;
+	sn_unlock(&stats_lock);
 	if (err == 0) {
+		atomic_store(&sn_runtime.running, true);
 		sn_schedule(&self);
 		sn_sysmon_stop();
-		err = first.result;
 	}
 
 	runtime_destroy(&self);
 	sn_fault_uninstall();
 	sn_thread_detach(&self);
+	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
+	if (err == 0)
+		err = first.result;
 	atomic_store(&taken, false);
 	return err;
 }

@@ -29,6 +29,7 @@ struct sn_runtime {
 	uint32_t idle_thread_count;
 	struct sn_thread *all_threads;  /* that live, or are about to */
 	struct sn_thread *dead_threads; /* that are to be joined */
+	int64_t no_thread_before;       /* the system has refused one */
 	bool thread_limit_told;
 	bool monitor_sleeps;
 
@@ -51,6 +52,11 @@ struct sn_runtime {
 	_Atomic uint32_t polling;
 	_Atomic int64_t poll_until;
 
+	/*
+	 * Threads of the program's own that are inside a call. They count themselves and then look at running;
+	 * the end clears running and then waits for the count (both sequentially consistent).
+	 */
+	_Atomic uint32_t foreign;
 	_Atomic bool running;
 	_Atomic bool stopping;
 	_Atomic uint64_t revocations;
@@ -67,6 +73,10 @@ static inline bool sn_thread_must_end(struct sn_thread *self)
 {
 	return atomic_load(&sn_runtime.stopping) || atomic_load(&self->orphan);
 }
+
+/* Brackets what a thread of the program's own does with the runtime: 0, or -ESRCH when none runs. */
+int sn_foreign_enter(void);
+void sn_foreign_leave(void);
 
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);

@@ -182,6 +182,8 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 {
 	struct sn_task *task = self->task;
 
+	if (SENNIT_DEBUG)
+		sn_check_park(self);
 	set_status(task, SN_TASK_PARKED);
 	task->wake_reason = 0;
 	leave_task(self, commit, arg, false);
@@ -211,6 +213,8 @@ void sn_reschedule(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
 
+	if (SENNIT_DEBUG)
+		sn_check_park(self);
 	/* With nothing else to run it is not worth a switch, but the network and the timers get
 	 * their turn. */
 	if (!anything_to_run(p) && (int32_t)(sn_tick(p) - p->next_fair) < 0)
@@ -339,10 +343,31 @@ static void idle_thread_remove(struct sn_thread *thread)
 	thread->is_idle = false;
 }
 
-/* Gives the processor to a sleeping thread, or to a new one. */
+/* Takes the first task out of the global queue that is bound to a thread. The lock is held. */
+static struct sn_task *take_bound(void)
+{
+	struct sn_queue rest = {0};
+	struct sn_task *task, *found = NULL;
+
+	while ((task = sn_queue_get(&sn_runtime.global)) != NULL)
+		if (!found && task->bound)
+			found = task;
+		else
+			sn_queue_put(&rest, task);
+	sn_runtime.global = rest;
+	if (found)
+		atomic_fetch_sub(&sn_runtime.global_size, 1);
+	return found;
+}
+
+/*
+ * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
+ * takes out of its sleep meanwhile is not freed before this thread has ended too (run.c).
+ */
 static void start_processor(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
+	struct sn_task *waiter;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_runtime.idle_threads;
@@ -357,13 +382,23 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	}
 	if (sn_thread_start(p, spinning) == 0)
 		return;
-	/* No more threads: the processor waits for one; the poller, if there is one, is one. */
+	/*
+	 * No more threads. One that waits with its task for a processor can have it; otherwise the
+	 * processor waits for a thread, of which the poller, if there is one, is the next.
+	 */
 	sn_lock(&sn_runtime.lock);
-	idle_put(p);
-	sn_unlock(&sn_runtime.lock);
+	waiter = take_bound();
+	if (waiter) {
+		waiter->bound->handed = p;
+		sn_parker_release(&waiter->bound->parker);
+	} else {
+		idle_put(p);
+	}
 	if (spinning)
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
-	sn_netpoll_kick();
+	sn_unlock(&sn_runtime.lock);
+	if (!waiter)
+		sn_netpoll_kick();
 }
 
 static bool work_exists(void)
@@ -376,29 +411,47 @@ static bool work_exists(void)
 	return false;
 }
 
+static int64_t earliest_timer(void)
+{
+	int64_t earliest = SN_TIMER_NEVER;
+
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		int64_t when = sn_timers_earliest(&sn_runtime.processors[i].timers);
+
+		if (when < earliest)
+			earliest = when;
+	}
+	return earliest;
+}
+
+/* Descriptors or timers are waited for, and no thread sleeps in the poller. */
+static bool nobody_would_notice(void)
+{
+	return atomic_load(&sn_runtime.polling) == 0 &&
+	       (sn_netpoll_used() || earliest_timer() != SN_TIMER_NEVER);
+}
+
 /*
  * Wakes one thread with an idle processor to look for work, unless one is looking already.
  *
- * While this counts in spinning without having found a processor, a processor may become idle and
- * other wakers may leave its waking to us: so whoever takes itself out of spinning looks again,
- * here as in stop_spinning(). The decrement is sequentially consistent, as are the loads after it:
- * a waker that saw it not yet done queued its task before, in the order of submitted()'s fence.
+ * While this counts in spinning, other wakers leave the waking to it. So when it finds no processor
+ * it takes itself out again under the lock: a processor that becomes idle does so under the same
+ * lock, hence after that, and a waker that sees it idle sees the count without us.
  */
 static void wake_one(void)
 {
-	do {
-		uint32_t none = 0;
-		struct sn_processor *p;
+	uint32_t none = 0;
+	struct sn_processor *p;
 
-		if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
-			return;
-		p = idle_get_locking();
-		if (p) {
-			start_processor(p, true);
-			return;
-		}
+	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
+		return;
+	sn_lock(&sn_runtime.lock);
+	p = idle_get();
+	if (!p)
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
-	} while (atomic_load(&sn_runtime.idle_count) > 0 && work_exists());
+	sn_unlock(&sn_runtime.lock);
+	if (p)
+		start_processor(p, true);
 }
 
 /* A task was queued: the waker's half of the handshake above. */
@@ -420,7 +473,8 @@ static void start_spinning(struct sn_thread *self)
 
 /*
  * The thread has found something. Wakers saw it looking and woke nobody, so if it was the last to
- * look, and there is more, it wakes the next itself.
+ * look, and there is more, it wakes the next itself: more is also the role of the poller, which
+ * this thread may just have left, while processors are idle.
  */
 static void stop_spinning(struct sn_thread *self)
 {
@@ -428,7 +482,7 @@ static void stop_spinning(struct sn_thread *self)
 		return;
 	self->spinning = false;
 	if (atomic_fetch_sub(&sn_runtime.spinning, 1) == 1 &&
-	    atomic_load(&sn_runtime.idle_count) > 0 && work_exists())
+	    atomic_load(&sn_runtime.idle_count) > 0 && (work_exists() || nobody_would_notice()))
 		wake_one();
 }
 
@@ -644,19 +698,6 @@ static struct sn_task *look_for_work(struct sn_thread *self)
 	return steal(self, p, true);
 }
 
-static int64_t earliest_timer(void)
-{
-	int64_t earliest = SN_TIMER_NEVER;
-
-	for (int i = 0; i < sn_runtime.capacity; i++) {
-		int64_t when = sn_timers_earliest(&sn_runtime.processors[i].timers);
-
-		if (when < earliest)
-			earliest = when;
-	}
-	return earliest;
-}
-
 void sn_poller_expect(int64_t when)
 {
 	if (when < atomic_load(&sn_runtime.poll_until))
@@ -681,9 +722,9 @@ static bool sleep_in_poller(struct sn_thread *self)
 	until = earliest_timer();
 	atomic_store(&sn_runtime.poll_until, until);
 	if (until != SN_TIMER_NEVER) {
-		timeout = until - sn_now();
-		if (timeout < 0)
-			timeout = 0;
+		int64_t now = sn_now();
+
+		timeout = until <= now ? 0 : until - now;
 	}
 	if (atomic_load(&sn_runtime.stopping))
 		timeout = 0;
@@ -918,6 +959,7 @@ void sn_processor_regain(struct sn_thread *self)
 
 	if (p) {
 		assign(self, p);
+		p->io_budget = IO_BUDGET;
 		return;
 	}
 	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
@@ -932,6 +974,7 @@ void sn_processor_regain(struct sn_thread *self)
 	if (!self->pinned)
 		task->bound = NULL;
 	set_status(task, SN_TASK_RUNNING);
+	self->processor->io_budget = IO_BUDGET;
 }
 
 void sn_runtime_stop(void)

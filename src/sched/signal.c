@@ -8,6 +8,7 @@
 #include "sched/signal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,8 +25,12 @@
 static struct sn_lock lock; /* guards everything but what the handler touches */
 static struct sigaction former[MOST_SIGNALS + 1];
 static bool caught[MOST_SIGNALS + 1];
-static struct sn_fd *event; /* set once, before the first handler is installed */
+static struct sn_fd *event; /* of the present run: a copy of event_fd */
 
+/*
+ * Set once in the process and never closed: a handler that is late must not write into a descriptor that
+ * has become somebody else's.
+ */
 static _Atomic int event_fd = -1;
 static _Atomic uint32_t pending[2]; /* signal n is bit (n - 1) % 32 of word (n - 1) / 32 */
 
@@ -62,14 +67,18 @@ static int open_event(void)
 
 	if (event)
 		return 0;
-	fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (atomic_load(&event_fd) < 0) {
+		fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		atomic_store(&event_fd, fd);
+	}
+	fd = fcntl(atomic_load(&event_fd), F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	err = sn_fd_open(&event, fd, true);
 	if (err < 0)
 		close(fd);
-	else
-		atomic_store(&event_fd, fd);
 	return err;
 }
 
@@ -150,9 +159,7 @@ void sn_signal_destroy(void)
 			sigaction(signum, &former[signum], NULL);
 			caught[signum] = false;
 		}
-	/* The netpoller closes the eventfd. A handler that still runs on another thread writes to
-	 * no descriptor. */
-	atomic_store(&event_fd, -1);
+	/* The netpoller closes the copy. */
 	event = NULL;
 	atomic_store(&pending[0], 0);
 	atomic_store(&pending[1], 0);

@@ -129,6 +129,16 @@ size_t sn_stack_class_size(int class)
 	return SN_STACK_MIN_SIZE << class;
 }
 
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t round_up(size_t n, size_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
 static struct sn_slab *slab_create(int class, const char **why)
 {
 	struct sn_slab *slab = calloc(1, sizeof *slab);
@@ -139,7 +149,8 @@ static struct sn_slab *slab_create(int class, const char **why)
 		return NULL;
 	}
 	slab->class = class;
-	slab->slot_size = SN_STACK_GUARD_SIZE + sn_stack_class_size(class);
+	/* The kernel may have larger pages than the smallest classes. */
+	slab->slot_size = round_up(SN_STACK_GUARD_SIZE + sn_stack_class_size(class), page_size());
 	slots = SLAB_SIZE_LIMIT / slab->slot_size;
 	slab->slots = slots < 1 ? 1 : slots > SLOTS_PER_SLAB ? SLOTS_PER_SLAB : (int)slots;
 	slab->base = mmap(NULL, slab->slot_size * (size_t)slab->slots, PROT_READ | PROT_WRITE,

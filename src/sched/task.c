@@ -3,12 +3,16 @@
  * The life of a task, and the public calls about it.
  *
  * The end. A task that has ended still stands on its stack until it has switched away, so its stack
- * is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes whom,
- * is settled in one word, task->join, that each side changes once:
+ * is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes
+ * whom, is settled in one word, task->join:
  *
- *	running   -> ended       the task ended; the joiner or sn_detach() frees it
- *	running   -> detached    the task frees itself when it ends
- *	running   -> a task      that one waits; the ending task wakes it, it frees
+ *	RUNNING  -> ENDED      the task ended; whoever claims it later frees it
+ *	RUNNING  -> DETACHED   the task frees itself when it ends
+ *	RUNNING  -> a task     that one waits; the ending task wakes it and leaves its address: it has
+ *	                       the claim, and frees
+ *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
+ *
+ * So exactly one call frees a task, and every other one that comes while that one waits gets -EBUSY.
  */
 #include "sched/task.h"
 
@@ -51,18 +55,20 @@ static void task_free(struct sn_thread *self, struct sn_task *task)
 
 static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 {
-	uintptr_t former;
+	uintptr_t state = JOIN_RUNNING;
 
 	(void)arg;
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
 	atomic_store_explicit(&task->status, SN_TASK_ENDED, memory_order_relaxed);
 	/* Release: the result. Acquire: what the joiner wrote before it parked. */
-	former = atomic_exchange_explicit(&task->join, JOIN_ENDED, memory_order_acq_rel);
-	if (former == JOIN_DETACHED)
+	if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
+						    memory_order_acq_rel, memory_order_acquire))
+		return true;
+	if (state == JOIN_DETACHED)
 		task_free(self, task);
-	else if (former != JOIN_RUNNING)
-		sn_ready(self, (struct sn_task *)former, SN_READY_LAST);
+	else
+		sn_ready(self, (struct sn_task *)state, SN_READY_LAST);
 	return true;
 }
 
@@ -153,18 +159,25 @@ static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, voi
 	return 0;
 }
 
+/* On a thread of the program's own. */
+static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+{
+	int err = sn_foreign_enter();
+
+	if (err < 0)
+		return err;
+	err = spawn(NULL, task, fn, arg, attr);
+	sn_foreign_leave();
+	return err;
+}
+
 int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
 {
 	struct sn_thread *self = sn_runtime_enter();
 	int err;
 
-	if (!self) {
-		/* A thread of the program's own. sn_run() must not have returned meanwhile, see
-		 * run.h. */
-		if (!atomic_load(&sn_runtime.running))
-			return -ESRCH;
-		return spawn(NULL, task, fn, arg, attr);
-	}
+	if (!self)
+		return foreign_spawn(task, fn, arg, attr);
 	err = spawn(self, task, fn, arg, attr);
 	sn_runtime_leave();
 	return err;
@@ -175,16 +188,23 @@ int sn_go(sn_fn *fn, void *arg)
 	return sn_spawn(NULL, fn, arg, NULL);
 }
 
+/* Claims a task that has ended, or becomes the one who waits for it. False: -EBUSY. */
+static bool claim(struct sn_task *task, uintptr_t from, uintptr_t to)
+{
+	return atomic_compare_exchange_strong_explicit(&task->join, &from, to, memory_order_acq_rel,
+						       memory_order_acquire);
+}
+
+/* The last time that a joiner who does not get the claim touches the task. */
 static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
 {
 	struct sn_task *task = arg;
-	uintptr_t state = JOIN_RUNNING;
 
 	(void)self;
-	if (atomic_compare_exchange_strong_explicit(&task->join, &state, (uintptr_t)joiner,
-						    memory_order_acq_rel, memory_order_acquire))
+	if (claim(task, JOIN_RUNNING, (uintptr_t)joiner))
 		return true;
-	/* Ended meanwhile, or another joiner came first: the joiner looks for itself. */
+	if (!claim(task, JOIN_ENDED, (uintptr_t)joiner))
+		joiner->wake_reason = -EBUSY;
 	return false;
 }
 
@@ -193,19 +213,19 @@ static int join(struct sn_thread *self, struct sn_task *task, int *result)
 {
 	struct sn_task *me = self->task;
 	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
+	int err = 0;
 
 	if (task == me)
 		return -EDEADLK;
-	if (state == JOIN_RUNNING) {
-		sn_park(self, commit_join, task);
-		self = sn_thread_self();
-		state = atomic_load_explicit(&task->join, memory_order_acquire);
-	}
-	if (state != JOIN_ENDED)
-		return -EBUSY;
+	if (state == JOIN_RUNNING)
+		err = sn_park(self, commit_join, task);
+	else if (!claim(task, JOIN_ENDED, (uintptr_t)me))
+		err = -EBUSY;
+	if (err < 0)
+		return err;
 	if (result)
 		*result = task->result;
-	task_free(self, task);
+	task_free(sn_thread_self(), task);
 	return 0;
 }
 
@@ -221,21 +241,31 @@ int sn_join(sn_task *task, int *result)
 	return err;
 }
 
+static int detach(struct sn_thread *self, struct sn_task *task)
+{
+	if (claim(task, JOIN_RUNNING, JOIN_DETACHED))
+		return 0;
+	if (!claim(task, JOIN_ENDED, JOIN_DETACHED))
+		return -EBUSY;
+	task_free(self, task);
+	return 0;
+}
+
 int sn_detach(sn_task *task)
 {
 	struct sn_thread *self = sn_runtime_enter();
-	uintptr_t state = JOIN_RUNNING;
-	int err = 0;
+	int err;
 
-	if (!atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_DETACHED,
-						     memory_order_acq_rel, memory_order_acquire)) {
-		if (state == JOIN_ENDED)
-			task_free(self, task);
-		else
-			err = -EBUSY;
-	}
-	if (self)
+	if (self) {
+		err = detach(self, task);
 		sn_runtime_leave();
+		return err;
+	}
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	err = detach(NULL, task);
+	sn_foreign_leave();
 	return err;
 }
 

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sennit/clock.h>
+
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/schedule.h"
@@ -21,6 +23,9 @@
  * static TLS.
  */
 #define THREAD_STACK_SIZE ((size_t)256 << 10)
+
+/* After the system has refused a thread: until then work waits, instead of asking at each wake-up. */
+#define RETRY_NS 20000000
 
 /* Stack for the report of a stack overflow: unwinding takes some KiB, and handlers of the program
  * run there too. */
@@ -38,14 +43,20 @@ sn_noinline struct sn__lease *sn__current_slow(void)
 	return lease;
 }
 
-void sn_check_entry(struct sn_thread *self)
+void sn_check_entry(struct sn_thread *self, const char *call)
 {
 	if (self->lease.inside & 1)
-		sn_fatal("task %llu calls sennit from within sennit (a callback that must not)",
+		sn_fatal("%s() called in task %llu from within sennit, by a callback", call,
 			 (unsigned long long)sn_task_id(self->task));
+	self->call = call;
+}
+
+void sn_check_park(struct sn_thread *self)
+{
 	if (self->lease.blocking)
-		sn_fatal("task %llu calls sennit within its blocking bracket \"%s\"",
+		sn_fatal("%s() called in task %llu within its blocking bracket%s%s", self->call,
 			 (unsigned long long)sn_task_id(self->task),
+			 self->lease.blocking_name ? " " : "",
 			 self->lease.blocking_name ? self->lease.blocking_name : "");
 }
 
@@ -131,11 +142,17 @@ void sn_thread_unlink(struct sn_thread *thread)
 
 void sn_threads_reap(void)
 {
-	struct sn_thread *thread, *next;
+	struct sn_thread *thread = NULL, *next;
 
 	sn_lock(&sn_runtime.lock);
-	thread = sn_runtime.dead_threads;
-	sn_runtime.dead_threads = NULL;
+	/*
+	 * A thread that retired had left the list of idle ones, so nobody was about to wake it. One
+	 * that ends with the runtime may still be woken by another: it is freed when all have ended.
+	 */
+	if (!atomic_load(&sn_runtime.stopping) || atomic_load(&sn_runtime.nthreads) <= 1) {
+		thread = sn_runtime.dead_threads;
+		sn_runtime.dead_threads = NULL;
+	}
 	sn_unlock(&sn_runtime.lock);
 	for (; thread; thread = next) {
 		next = thread->next_all;
@@ -166,6 +183,8 @@ static int thread_admit(struct sn_thread *thread)
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		err = -ESRCH;
+	} else if (sn_runtime.no_thread_before && sn_now() < sn_runtime.no_thread_before) {
+		err = -EAGAIN;
 	} else if (atomic_load(&sn_runtime.nthreads) >= (uint32_t)sn_runtime.max_threads) {
 		err = -EAGAIN;
 		atomic_fetch_add(&sn_runtime.thread_limit_hits, 1);
@@ -193,6 +212,7 @@ static int thread_failed(struct sn_thread *thread, int err)
 	sn_lock(&sn_runtime.lock);
 	sn_thread_unlink(thread);
 	atomic_fetch_add(&sn_runtime.thread_limit_hits, 1);
+	sn_runtime.no_thread_before = sn_now() + RETRY_NS;
 	if (!sn_runtime.thread_limit_told) {
 		sn_runtime.thread_limit_told = true;
 		sn_log("cannot start another thread (%s): work waits for one of %u", strerror(err),

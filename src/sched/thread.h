@@ -64,6 +64,7 @@ struct sn_thread {
 	bool joinable;            /* one of ours: not the thread that called sn_run() */
 	_Atomic bool stall_asked; /* the monitor wants a backtrace */
 	_Atomic bool orphan;      /* its runtime has ended without it: see run.c */
+	const char *call;         /* debug builds: the public call that it is in */
 	pthread_t pthread;        /* of a joinable thread: written by its creator */
 	void *signal_stack;
 	struct {
@@ -73,9 +74,12 @@ struct sn_thread {
 	} former_signal_stack;
 };
 
-/* Debug builds: a call from within a call, or from within a bracket, ends the program and names it.
+/*
+ * Debug builds: a call from within a call, and parking within a blocking bracket, end the program with the
+ * call's name.
  */
-void sn_check_entry(struct sn_thread *self);
+void sn_check_park(struct sn_thread *self);
+void sn_check_entry(struct sn_thread *self, const char *call);
 
 _Static_assert(offsetof(struct sn_thread, lease) == 0, "sn_thread_self() converts the address");
 
@@ -89,14 +93,16 @@ static inline struct sn_thread *sn_thread_self(void)
  * Begins a public call. NULL when the caller is not a task; then nothing is entered. Why the plain
  * store and load are enough is argued in lease.h.
  */
-static inline struct sn_thread *sn_runtime_enter(void)
+#define sn_runtime_enter() sn_runtime_enter_for(__func__)
+static inline struct sn_thread *sn_runtime_enter_for(const char *call)
 {
 	struct sn_thread *self = sn_thread_self();
 
+	(void)call;
 	if (sn_unlikely(!self || !self->task))
 		return NULL;
 	if (SENNIT_DEBUG)
-		sn_check_entry(self);
+		sn_check_entry(self, call);
 	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELAXED);
 	sn_compiler_barrier();
 	if (sn_unlikely(__atomic_load_n(&self->lease.word, __ATOMIC_RELAXED) != SN_LEASE_HELD))

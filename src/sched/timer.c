@@ -159,14 +159,16 @@ bool sn_timer_stop(struct sn_timer *timer)
 
 uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now)
 {
+	struct sn_queue ready = {0};
+	struct sn_task *task;
 	uint32_t fired = 0;
 
 	sn_lock(&timers->lock);
 	while (timers->count && timers->entries[0].when <= now) {
 		struct sn_timer *timer = timers->entries[0].timer;
 		int64_t again = 0;
-		struct sn_task *task = timer->fire(timer, now, &again);
 
+		task = timer->fire(timer, now, &again);
 		remove_at(timers, 0);
 		fired++;
 		if (again)
@@ -174,9 +176,12 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 		else
 			atomic_store_explicit(&timer->heap, NULL, memory_order_release);
 		if (task)
-			sn_ready(self, task, SN_READY_LAST);
+			sn_queue_put(&ready, task);
 	}
 	publish_earliest(timers);
 	sn_unlock(&timers->lock);
+	/* Without the lock: this may start a thread. */
+	while ((task = sn_queue_get(&ready)) != NULL)
+		sn_ready(self, task, SN_READY_LAST);
 	return fired;
 }
