@@ -142,8 +142,8 @@ TEST_F(Timers, StayInTheHeapWhereTheyWereStarted)
 }
 
 /*
- * Half a million random operations (scaled), with the same done to a std::multimap: each run must fire
- * exactly what the model has due, in the order of time.
+ * Half a million random operations (scaled), with the same done to a std::multimap: each run must
+ * fire exactly what the model has due, in the order of time.
  */
 TEST(TimerModel, AgreesWithAMultimap)
 {

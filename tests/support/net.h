@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "support/internals.h"
 #include "support/runtime.h"
@@ -130,6 +131,15 @@ inline int unread(sn_tcp *conn)
 
 	ioctl(sn_tcp_fd(conn), FIONREAD, &n);
 	return n;
+}
+
+// Writes, past the runtime, until the kernel takes no more.
+inline void fill(sn_tcp *conn)
+{
+	static const std::string chunk(1 << 18, 'f');
+
+	while (send(sn_tcp_fd(conn), chunk.data(), chunk.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		continue;
 }
 
 // Waits until a task waits to read (or accept), or to write, on a connection or listener.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What the tests of the runtime share: running a body as the first task, with each of several
-// numbers of processors; tasks made of lambdas; seeds that are printed; waiting for a condition with
-// a deadline instead of sleeping in hope; and checks for child processes.
+// numbers of processors; tasks made of lambdas; seeds that are printed; waiting for a condition
+// with a deadline instead of sleeping in hope; and checks for child processes.
 #ifndef SENNIT_TESTS_SUPPORT_RUNTIME_H
 #define SENNIT_TESTS_SUPPORT_RUNTIME_H
 

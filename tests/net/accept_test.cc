@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+//
+// Accepting when there are no descriptors: it pauses, says so in the counter, costs next to
+// nothing, leaves running sessions alone, and goes on by itself when there are some again.
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// Takes every descriptor that the process could still open, until given back.
+class NoDescriptors
+{
+public:
+	NoDescriptors()
+	{
+		EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &former_));
+		struct rlimit few = former_;
+		few.rlim_cur = std::min<rlim_t>(former_.rlim_cur, 400);
+		EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
+		for (int fd; (fd = dup(STDERR_FILENO)) >= 0;)
+			taken_.push_back(fd);
+		EXPECT_EQ(EMFILE, errno);
+		EXPECT_FALSE(taken_.empty());
+	}
+	~NoDescriptors() { give_back(); }
+	NoDescriptors(const NoDescriptors &) = delete;
+	NoDescriptors &operator=(const NoDescriptors &) = delete;
+
+	void give_back(size_t n = SIZE_MAX)
+	{
+		for (; n > 0 && !taken_.empty(); n--) {
+			close(taken_.back());
+			taken_.pop_back();
+		}
+		if (taken_.empty()) {
+			EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &former_));
+		}
+	}
+
+private:
+	struct rlimit former_;
+	std::vector<int> taken_;
+};
+
+// Clients whose sockets were made in time, and which only need to connect.
+class Clients
+{
+public:
+	Clients(Listener &door, int n)
+	{
+		socklen_t size = sizeof address_;
+
+		EXPECT_EQ(0, getsockname(sn_tcp_listener_fd(door.get()),
+					 reinterpret_cast<sockaddr *>(&address_), &size));
+		for (int i = 0; i < n; i++)
+			fds_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	}
+	~Clients()
+	{
+		for (int fd : fds_)
+			close(fd);
+	}
+	Clients(const Clients &) = delete;
+	Clients &operator=(const Clients &) = delete;
+
+	// The backlog takes it without anybody accepting.
+	void connect(int i)
+	{
+		EXPECT_EQ(0, ::connect(fds_[size_t(i)], reinterpret_cast<sockaddr *>(&address_),
+				       sizeof address_));
+	}
+
+private:
+	struct sockaddr_in address_ = {};
+	std::vector<int> fds_;
+};
+
+uint64_t pauses()
+{
+	return test::stats().accept_pauses;
+}
+
+double cpu_seconds()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return double(t.tv_sec) + double(t.tv_nsec) / 1e9;
+}
+
+TEST(AcceptPause, ResumesByItselfAndCostsLittle)
+{
+	test::run([] {
+		const int n = 10;
+		Listener door;
+		Pair session(door);
+		Clients clients(door, n);
+		NoDescriptors none;
+		std::atomic<int> accepted{0};
+		std::atomic<bool> failed{false};
+		Task echo([&] {
+			char c;
+
+			while (sn_tcp_read(session.server, &c, 1) == 1)
+				sn_tcp_write(session.server, &c, 1);
+		});
+		Task accepter([&] {
+			std::vector<sn_tcp *> conns;
+
+			while (accepted.load() < n) {
+				sn_tcp *conn = nullptr;
+
+				if (sn_tcp_accept(door.get(), &conn) != 0) {
+					failed = true;
+					break;
+				}
+				conns.push_back(conn);
+				accepted++;
+			}
+			for (sn_tcp *conn : conns)
+				sn_tcp_close(conn);
+		});
+
+		EXPECT_EQ(0u, pauses());
+		for (int i = 0; i < n - 1; i++)
+			clients.connect(i);
+		EXPECT_TRUE(test::eventually([] { return pauses() > 0; }));
+		const double before = cpu_seconds();
+		const uint64_t pauses_before = pauses();
+		const int64_t end = sn_now() + test::second;
+		int echoed = 0;
+		while (sn_now() < end) {
+			char c = 'e';
+
+			// The running session is untouched.
+			ASSERT_EQ(1, sn_tcp_write(session.client, &c, 1));
+			ASSERT_EQ(1, sn_tcp_read(session.client, &c, 1));
+			echoed++;
+			sn_sleep(10 * test::ms);
+		}
+		EXPECT_LT(cpu_seconds() - before, 0.5) << "of one second";
+		EXPECT_LT(pauses() - pauses_before, 30u);
+		EXPECT_GT(echoed, 0);
+		EXPECT_EQ(0, accepted.load());
+		EXPECT_FALSE(failed.load());
+
+		// One descriptor: one connection; and the pause goes on for the others.
+		none.give_back(1);
+		EXPECT_TRUE(test::eventually([&] { return accepted.load() == 1; }));
+		clients.connect(n - 1); // an edge during the pause
+		none.give_back();
+		EXPECT_TRUE(test::eventually([&] { return accepted.load() == n; }));
+		EXPECT_FALSE(failed.load());
+		accepter.join();
+		sn_tcp_shutdown(session.client, SN_SHUT_WRITE);
+		echo.join();
+	});
+}
+
+// An accepter in its pause, for want of descriptors.
+class Paused
+{
+public:
+	Paused() : clients(door, 1), accepter_([listener = door.get()] {
+		sn_tcp *conn = nullptr;
+
+		return sn_tcp_accept(listener, &conn);
+	})
+	{
+		clients.connect(0);
+		EXPECT_TRUE(test::eventually([] { return pauses() > 3; }));
+	}
+	int join() { return accepter_.join(); }
+
+	Listener door;
+	Clients clients;
+
+private:
+	NoDescriptors none_;
+	Task accepter_;
+};
+
+TEST(AcceptPause, EndsWhenTheListenerIsClosed)
+{
+	test::run([] {
+		Paused paused;
+		const int64_t before = sn_now();
+
+		paused.door.close();
+		EXPECT_EQ(-EBADF, paused.join());
+		EXPECT_LT(sn_now() - before, 10 * test::second);
+	});
+}
+
+TEST(AcceptPause, KeepsTheDeadline)
+{
+	test::run([] {
+		Paused paused;
+		const int64_t deadline = sn_now() + 20 * test::ms;
+
+		EXPECT_EQ(0, sn_tcp_listener_set_deadline(paused.door.get(), deadline));
+		EXPECT_EQ(-ETIMEDOUT, paused.join());
+		EXPECT_GE(sn_now(), deadline);
+	});
+}
+
+TEST(NoDescriptors, ListenAndConnectFail)
+{
+	test::run(2, [] {
+		Listener door;
+		const std::string address = door.address();
+		NoDescriptors none;
+		sn_tcp_listener *listener = nullptr;
+		sn_tcp *conn = nullptr;
+
+		EXPECT_EQ(-EMFILE, sn_tcp_listen(&listener, "127.0.0.1:0"));
+		EXPECT_EQ(-EMFILE, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
+		EXPECT_EQ(nullptr, listener);
+		EXPECT_EQ(nullptr, conn);
+		none.give_back();
+		Pair pair(door);
+	});
+}
+
+// Reset while they wait in the backlog: not the listener's failure, the next is taken.
+TEST(Accept, SkipsConnectionsThatAreGone)
+{
+	test::run([] {
+		Listener door;
+
+		for (int i = 0; i < 5; i++)
+			sn_tcp_abort(test::connect(door.address()));
+		sn_tcp *last = test::connect(door.address());
+		EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
+		// Linux hands out the reset ones too; the first that can be read from is the last.
+		for (int i = 0; i < 6; i++) {
+			sn_tcp *conn = door.accept();
+			char c = 0;
+			const ssize_t n = sn_tcp_read(conn, &c, 1);
+
+			sn_tcp_close(conn);
+			if (n == 1) {
+				EXPECT_EQ('l', c);
+				break;
+			}
+			EXPECT_EQ(-ECONNRESET, n);
+			ASSERT_LT(i, 5);
+		}
+		sn_tcp_close(last);
+	});
+}
+
+} // namespace

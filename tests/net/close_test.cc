@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+//
+// Closing, aborting and cancelling under tasks that wait; waiting for the end of a connection; and a
+// storm of short connections in which nobody may get another's bytes.
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+struct Ending {
+	const char *name;
+	int (*end)(sn_tcp *conn);
+	int error; // of the calls that it wakes
+};
+
+const Ending endings[] = {
+	{"Close", sn_tcp_close, -EBADF},
+	{"Abort", sn_tcp_abort, -EBADF},
+	{"Cancel", sn_tcp_cancel, -ECANCELED},
+};
+
+class End : public testing::TestWithParam<Ending>
+{
+};
+
+TEST_P(End, WakesAReaderAndAWriter)
+{
+	test::run([] {
+		Listener door;
+
+		for (int i = 0; i < test::scaled(50); i++) {
+			Pair pair(door);
+			sn_tcp *conn = pair.client;
+
+			test::fill(conn);
+			Task reader([conn] {
+				char c;
+
+				return int(sn_tcp_read(conn, &c, 1));
+			});
+			Task writer([conn] {
+				const std::string much(size_t(16) << 20, 'x');
+
+				return int(sn_tcp_write_all(conn, much.data(), much.size()));
+			});
+			ASSERT_TRUE(test::someone_reads(conn) && test::someone_writes(conn));
+			if (GetParam().end != sn_tcp_cancel)
+				pair.release_client();
+			EXPECT_EQ(0, GetParam().end(conn));
+			EXPECT_EQ(GetParam().error, reader.join());
+			EXPECT_EQ(GetParam().error, writer.join());
+		}
+	});
+}
+
+TEST_P(End, WakesWhoWaitsForTheEnd)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		sn_tcp *conn = pair.client;
+		Task waiter([conn] { return sn_tcp_wait_closed(conn); });
+
+		ASSERT_TRUE(test::someone_reads(conn));
+		if (GetParam().end != sn_tcp_cancel)
+			pair.release_client();
+		EXPECT_EQ(0, GetParam().end(conn));
+		EXPECT_EQ(GetParam().error, waiter.join());
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, End, testing::ValuesIn(endings),
+			 [](const auto &instance) { return instance.param.name; });
+
+TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		struct sn_copy_result result;
+		char c, text[SN_ADDRESS_MAX];
+
+		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
+		EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "twice is as good as once";
+		EXPECT_EQ(-ECANCELED, sn_tcp_read(pair.client, &c, 1));
+		EXPECT_EQ(-ECANCELED, sn_tcp_write(pair.client, &c, 1));
+		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1));
+		EXPECT_EQ(-ECANCELED, sn_tcp_wait_closed(pair.client));
+		EXPECT_EQ(-ECANCELED,
+			  sn_copy(pair.server, pair.client, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(SN_COPY_READ, result.failed);
+		EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
+		// The peer has noticed nothing so far.
+		sn_tcp_set_read_deadline(pair.server, sn_now() + 5 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
+		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
+		pair.close_client();
+		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "now it has";
+	});
+}
+
+TEST(ListenerClose, WakesAnAccepter)
+{
+	test::run([] {
+		for (int i = 0; i < test::scaled(50); i++) {
+			Listener door;
+			sn_tcp_listener *listener = door.get();
+			Task accepter([listener] {
+				sn_tcp *conn = nullptr;
+				const int err = sn_tcp_accept(listener, &conn);
+
+				EXPECT_EQ(nullptr, conn);
+				return err;
+			});
+
+			ASSERT_TRUE(test::someone_reads(listener));
+			door.close();
+			EXPECT_EQ(-EBADF, accepter.join());
+		}
+	});
+}
+
+TEST(ListenerClose, FreesThePort)
+{
+	test::run([] {
+		std::string address = "127.0.0.1:0";
+
+		for (int i = 0; i < 20; i++) {
+			Listener door(address.c_str());
+
+			address = door.address();
+			Task accepter([listener = door.get()] {
+				sn_tcp *conn;
+
+				return sn_tcp_accept(listener, &conn);
+			});
+			ASSERT_TRUE(test::someone_reads(door.get()));
+			door.close();
+			EXPECT_EQ(-EBADF, accepter.join());
+		}
+	});
+}
+
+TEST(WaitClosed, EndsInGoodOrder)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		Task waiter([&] { return sn_tcp_wait_closed(pair.client); });
+
+		ASSERT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1)); // bytes do not end it
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+		sn_sleep(2 * test::ms); // nor does one half
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+		EXPECT_EQ(0, waiter.join());
+		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "the end stays the end";
+		char c;
+		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "it has read nothing";
+	});
+}
+
+TEST(WaitClosed, TellsOfAReset)
+{
+	test::run([] {
+		Listener door;
+
+		for (bool waits : {true, false}) {
+			Pair pair(door);
+			Task waiter([&] {
+				while (!waits && pair.server)
+					sn_sleep(100 * test::us);
+				return sn_tcp_wait_closed(pair.client);
+			});
+
+			if (waits) {
+				ASSERT_TRUE(test::someone_reads(pair.client));
+			}
+			EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+			EXPECT_EQ(-ECONNRESET, waiter.join());
+		}
+	});
+}
+
+// The case that it was made for: the peer's stream has been read to its end, then it resets.
+TEST(WaitClosed, TellsOfAResetAfterAHalfClose)
+{
+	test::run([] {
+		Listener door;
+
+		for (bool waits : {true, false}) {
+			Pair pair(door);
+
+			EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+			EXPECT_EQ("", test::read_to_end(pair.client));
+			std::atomic<bool> aborted{false};
+			Task waiter([&] {
+				while (!waits && !aborted.load())
+					sn_sleep(100 * test::us);
+				return sn_tcp_wait_closed(pair.client);
+			});
+			if (waits) {
+				ASSERT_TRUE(test::someone_reads(pair.client));
+			}
+			EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+			aborted = true;
+			EXPECT_EQ(-ECONNRESET, waiter.join()) << "waiting before: " << waits;
+		}
+	});
+}
+
+TEST(WaitClosed, TimesOutAndCanBeRepeated)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+
+		for (int i = 0; i < 3; i++) {
+			const int64_t deadline = sn_now() + 3 * test::ms;
+
+			sn_tcp_set_read_deadline(pair.client, deadline);
+			EXPECT_EQ(-ETIMEDOUT, sn_tcp_wait_closed(pair.client));
+			EXPECT_GE(sn_now(), deadline);
+		}
+		sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE);
+		sn_tcp_shutdown(pair.client, SN_SHUT_WRITE);
+		sn_tcp_shutdown(pair.server, SN_SHUT_WRITE);
+		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client));
+	});
+}
+
+/*
+ * Thousands of connections that live for one message at most and are closed under a reader, so that
+ * descriptor numbers and the runtime's own blocks are reused at once, while others still wait. Each
+ * connection carries a tag of its own in both directions; whoever reads anything else has been given
+ * another's bytes. The tags of a worker's former connections come closest.
+ */
+TEST(Storm, NobodyGetsAnothersBytes)
+{
+	test::Random seeds;
+
+	test::run({1, 2, 4, 8}, [&] {
+		const int workers = 12, rounds = test::scaled(300);
+		Listener door;
+		std::atomic<uint64_t> wrong{0}, sessions{0}, woken{0}, answered{0};
+		Task server([&] {
+			for (;;) {
+				sn_tcp *conn = nullptr;
+				const int err = sn_tcp_accept(door.get(), &conn);
+
+				if (err < 0)
+					return err;
+				sessions++;
+				Task session([conn, &wrong] {
+					uint64_t tag = 0, again = 0;
+					ssize_t n = sn_tcp_read(conn, &tag, sizeof tag);
+
+					// Odd tags are answered, even ones are left waiting.
+					if (n == ssize_t(sizeof tag) && tag % 2)
+						n = sn_tcp_write(conn, &tag, sizeof tag);
+					if (n == ssize_t(sizeof tag))
+						n = sn_tcp_read(conn, &again, sizeof again);
+					wrong += n > 0; // the client sends its tag only once
+					sn_tcp_close(conn);
+				});
+				session.detach();
+			}
+		});
+		std::vector<Task> all;
+		for (int w = 0; w < workers; w++)
+			all.emplace_back([&, w, seed = seeds.next()] {
+				test::Random random(seed);
+
+				for (int i = 0; i < rounds; i++) {
+					const uint64_t tag = uint64_t(w + 1) << 48 |
+							     uint64_t(i + 1) << 16 |
+							     random.below(65536);
+					sn_tcp *conn = test::connect(door.address());
+
+					if (!conn)
+						return;
+					std::atomic<bool> read{false};
+					Task reader([&, conn] {
+						uint64_t got = 0;
+						const ssize_t n =
+							sn_tcp_read(conn, &got, sizeof got);
+
+						if (n == ssize_t(sizeof got)) {
+							answered++;
+							wrong += got != tag;
+						} else if (n == -EBADF) {
+							woken++;
+						} else {
+							ADD_FAILURE() << "read: " << n;
+						}
+						read = true;
+					});
+					EXPECT_EQ(ssize_t(sizeof tag),
+						  sn_tcp_write(conn, &tag, sizeof tag));
+					// From now on no new call begins: it may be closed.
+					while (!read.load() && !probe_fd_waiting(conn, 0))
+						sn_yield();
+					if (random.below(2))
+						sn_yield();
+					EXPECT_EQ(0, random.below(2) ? sn_tcp_close(conn)
+								     : sn_tcp_abort(conn));
+					if (random.below(2)) {
+						// The next connection, beside the old reader.
+						sn_tcp *next = test::connect(door.address());
+
+						sn_tcp_close(next);
+					}
+					reader.join();
+				}
+			});
+		for (Task &task : all)
+			task.join();
+		// The backlog still holds some, closed and reset ones too.
+		EXPECT_TRUE(test::eventually(
+			[&] { return sessions.load() >= uint64_t(workers * rounds); }));
+		door.close();
+		EXPECT_EQ(-EBADF, server.join());
+		EXPECT_TRUE(test::all_ended());
+		EXPECT_EQ(0u, wrong.load()) << "seed " << seeds.seed();
+		EXPECT_EQ(uint64_t(workers * rounds), answered.load() + woken.load());
+		EXPECT_GT(woken.load(), 0u);
+	});
+}
+
+} // namespace

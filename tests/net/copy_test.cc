@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+//
+// sn_copy(): every byte in order whatever the chunks and pauses, limits, what fails on which side
+// and what the result then says, deadlines that progress pushes forward, and that idle copies hold
+// no buffers.
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include <malloc.h>
+
+#if defined(__has_feature)
+#	if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#		include <sanitizer/allocator_interface.h>
+#		define SANITIZER_HEAP 1
+#	endif
+#endif
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// source.client -> source.server, copied to sink.client -> sink.server.
+struct Route {
+	Listener door;
+	Pair source{door}, sink{door};
+	struct sn_copy_result result = {77, 77, SN_COPY_WRITE}; // must be zeroed by the copy
+
+	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
+	{
+		return sn_copy(sink.client, source.server, n, progress, arg, &result);
+	}
+};
+
+TEST(Copy, IsExactForRandomChunksAndPauses)
+{
+	test::Random seeds;
+
+	test::run([&] {
+		std::vector<Task> tasks;
+
+		for (int t = 0; t < 8; t++)
+			tasks.emplace_back([&, seed = seeds.next()] {
+				test::Random random(seed);
+				Route route;
+				const std::string sent = test::random_bytes(
+					random, random.below(uint64_t(test::scaled(2000000))) + 1);
+				Task writer([&, writer_seed = random.next()] {
+					test::Random mine(writer_seed);
+
+					for (size_t done = 0; done < sent.size();) {
+						const size_t n = std::min(
+							sent.size() - done,
+							size_t(1 + mine.below(mine.below(4) ? 100000
+											    : 10)));
+
+						ASSERT_EQ(ssize_t(n),
+							  sn_tcp_write_all(route.source.client,
+									   sent.data() + done, n));
+						done += n;
+						if (mine.below(4) == 0)
+							sn_sleep(int64_t(mine.below(500)) *
+								 test::us);
+					}
+					sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+				});
+				Task reader([&, reader_seed = random.next()] {
+					test::Random mine(reader_seed);
+					std::string got, buf(100000, 0);
+
+					while (got.size() < sent.size()) {
+						const ssize_t n =
+							sn_tcp_read(route.sink.server, buf.data(),
+								    1 + mine.below(buf.size()));
+
+						ASSERT_GT(n, 0);
+						got.append(buf, 0, size_t(n));
+						if (mine.below(8) == 0)
+							sn_sleep(int64_t(mine.below(500)) *
+								 test::us);
+					}
+					EXPECT_TRUE(got == sent) << "seed " << seeds.seed();
+				});
+
+				EXPECT_EQ(0, route.copy());
+				EXPECT_EQ(SN_COPY_NONE, route.result.failed);
+				EXPECT_EQ(sent.size(), route.result.bytes_read);
+				EXPECT_EQ(sent.size(), route.result.bytes_written);
+				writer.join();
+				reader.join();
+				// Neither connection was shut down or closed.
+				char c;
+				EXPECT_EQ(1, sn_tcp_write(route.sink.client, "x", 1));
+				EXPECT_EQ(1, sn_tcp_read(route.sink.server, &c, 1));
+				EXPECT_EQ(1, sn_tcp_write(route.source.server, "x", 1));
+				EXPECT_EQ(1, sn_tcp_read(route.source.client, &c, 1));
+			});
+		for (Task &task : tasks)
+			task.join();
+	});
+}
+
+TEST(Copy, OfAnEmptyStream)
+{
+	test::run([] {
+		Route route;
+
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, route.copy());
+		EXPECT_EQ(SN_COPY_NONE, route.result.failed);
+		EXPECT_EQ(0u, route.result.bytes_read);
+		EXPECT_EQ(0u, route.result.bytes_written);
+	});
+}
+
+TEST(Copy, OfNothingReadsNothing)
+{
+	test::run([] {
+		Route route;
+
+		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
+		EXPECT_EQ(0, route.copy(0));
+		EXPECT_EQ(0u, route.result.bytes_read);
+		char c;
+		EXPECT_EQ(1, sn_tcp_read(route.source.server, &c, 1));
+		EXPECT_EQ(0, sn_copy(route.sink.client, route.source.server, 0, nullptr, nullptr,
+				     nullptr))
+			<< "the result is optional";
+	});
+}
+
+TEST(Copy, StopsAtTheLimit)
+{
+	test::Random random;
+
+	test::run([&] {
+		const std::string sent = test::random_bytes(random, 300000);
+
+		for (int64_t limit : {int64_t(1), int64_t(65536), int64_t(65537), int64_t(200001)}) {
+			Route route;
+			Task writer([&] {
+				EXPECT_EQ(ssize_t(sent.size()),
+					  sn_tcp_write_all(route.source.client, sent.data(),
+							   sent.size()));
+				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			});
+			std::string got;
+			Task reader([&] { got = test::read_to_end(route.sink.server); });
+
+			EXPECT_EQ(0, route.copy(limit));
+			EXPECT_EQ(uint64_t(limit), route.result.bytes_read);
+			EXPECT_EQ(uint64_t(limit), route.result.bytes_written);
+			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+			reader.join();
+			EXPECT_TRUE(got == sent.substr(0, size_t(limit)));
+			// What comes after the limit is still there to read.
+			EXPECT_TRUE(test::read_to_end(route.source.server) ==
+				    sent.substr(size_t(limit)));
+			writer.join();
+		}
+		// A limit beyond the end of the stream.
+		Route route;
+		EXPECT_EQ(3, sn_tcp_write(route.source.client, "abc", 3));
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, route.copy(1000));
+		EXPECT_EQ(3u, route.result.bytes_written);
+	});
+}
+
+TEST(CopyFailure, OfReading)
+{
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+
+		EXPECT_EQ(5, sn_tcp_write(route.source.client, "hello", 5));
+		char buf[8];
+		EXPECT_EQ(5, sn_tcp_read(route.sink.server, buf, sizeof buf));
+		EXPECT_EQ(0, sn_tcp_abort(route.source.release_client()));
+		EXPECT_EQ(-ECONNRESET, copy.join());
+		EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		EXPECT_EQ(5u, route.result.bytes_read);
+		EXPECT_EQ(5u, route.result.bytes_written);
+	});
+}
+
+TEST(CopyFailure, OfWriting)
+{
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+		Task writer([&] {
+			const std::string chunk(100000, 'x');
+
+			while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+
+		// In the middle of the stream, once the copy waits for room.
+		EXPECT_TRUE(test::someone_writes(route.sink.client));
+		EXPECT_EQ(0, sn_tcp_abort(route.sink.release_server()));
+		const int err = copy.join();
+		EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
+		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+		EXPECT_GT(route.result.bytes_written, 0u);
+		EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
+		sn_tcp_cancel(route.source.client);
+		writer.join();
+	});
+}
+
+TEST(CopyFailure, OfWritingToAShutHalf)
+{
+	test::run([] {
+		Route route;
+
+		sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+		EXPECT_EQ(3, sn_tcp_write(route.source.client, "abc", 3));
+		EXPECT_EQ(-EPIPE, route.copy());
+		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+		EXPECT_EQ(3u, route.result.bytes_read);
+		EXPECT_EQ(0u, route.result.bytes_written);
+	});
+}
+
+TEST(CopyFailure, OfCancelledAndClosedSides)
+{
+	test::run([] {
+		{
+			Route route;
+			Task copy([&] { return route.copy(); });
+
+			ASSERT_TRUE(test::someone_reads(route.source.server));
+			sn_tcp_cancel(route.source.server);
+			EXPECT_EQ(-ECANCELED, copy.join());
+			EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		}
+		{
+			Route route;
+			Task copy([&] { return route.copy(); });
+
+			ASSERT_TRUE(test::someone_reads(route.source.server));
+			sn_tcp_cancel(route.sink.client);
+			EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
+			EXPECT_EQ(-ECANCELED, copy.join());
+			EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+		}
+		{
+			Route route;
+			Task copy([&] { return route.copy(); });
+			struct sn_copy_result second;
+
+			ASSERT_TRUE(test::someone_reads(route.source.server));
+			EXPECT_EQ(-EBUSY, sn_copy(route.sink.client, route.source.server, -1,
+						  nullptr, nullptr, &second));
+			EXPECT_EQ(SN_COPY_READ, second.failed);
+			sn_tcp_close(route.source.release_server());
+			EXPECT_EQ(-EBADF, copy.join());
+			EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		}
+	});
+}
+
+TEST(CopyDeadline, OfReadingAndOfWriting)
+{
+	test::run([] {
+		Route route;
+
+		sn_tcp_set_read_deadline(route.source.server, sn_now() + 5 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, route.copy());
+		EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		// One that has passed ends it at once, also when there is something to copy.
+		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
+		EXPECT_TRUE(
+			test::eventually([&] { return test::unread(route.source.server) == 1; }));
+		EXPECT_EQ(-ETIMEDOUT, route.copy());
+		EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		EXPECT_EQ(0u, route.result.bytes_read);
+		// It can be repeated, and nothing was lost.
+		sn_tcp_set_read_deadline(route.source.server, SN_NO_DEADLINE);
+		EXPECT_EQ(0, route.copy(1));
+
+		test::fill(route.sink.client);
+		sn_tcp_set_write_deadline(route.sink.client, sn_now() + 5 * test::ms);
+		Task writer([&] {
+			const std::string chunk(100000, 'x');
+
+			while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+		EXPECT_EQ(-ETIMEDOUT, route.copy());
+		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+		sn_tcp_cancel(route.source.client);
+		writer.join();
+	});
+}
+
+struct Progress {
+	Route *route;
+	uint64_t bytes = 0;
+	int calls = 0;
+};
+
+// The first deadline passes in the middle of the stream; each chunk pushes it forward.
+TEST(CopyDeadline, IsPushedForwardByProgress)
+{
+	test::run([] {
+		Route route;
+		Progress progress{&route};
+		const int64_t first = sn_now() + 100 * test::ms;
+		sn_task *me = sn_self();
+		static sn_task *caller;
+		auto push = [](void *arg, size_t bytes) {
+			Progress *p = static_cast<Progress *>(arg);
+
+			caller = sn_self();
+			p->bytes += bytes;
+			p->calls++;
+			sn_tcp_set_read_deadline(p->route->source.server, sn_now() + test::patience);
+		};
+		Task writer([&] {
+			EXPECT_EQ(5, sn_tcp_write(route.source.client, "hello", 5));
+			sn_sleep_until(first + 10 * test::ms);
+			EXPECT_EQ(6, sn_tcp_write(route.source.client, " world", 6));
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		});
+
+		sn_tcp_set_read_deadline(route.source.server, first);
+		EXPECT_EQ(0, route.copy(-1, push, &progress));
+		EXPECT_EQ(11u, progress.bytes);
+		EXPECT_GE(progress.calls, 2);
+		EXPECT_EQ(me, caller) << "called in the copying task";
+		writer.join();
+	});
+}
+
+size_t heap_in_use()
+{
+#if defined(SANITIZER_HEAP)
+	return __sanitizer_get_current_allocated_bytes();
+#else
+	const struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+#endif
+}
+
+// 200 copies that have copied something and wait for more: 13 MB if each held its buffer, at most
+// 4 MiB that the pool keeps.
+TEST(CopyIdle, HoldsNoBuffer)
+{
+	test::run([] {
+		const int n = 200;
+		Listener door;
+		std::vector<std::unique_ptr<Pair>> pairs;
+		std::vector<Task> copies;
+
+		for (int i = 0; i < 2 * n; i++)
+			pairs.push_back(std::make_unique<Pair>(door));
+		const size_t before = heap_in_use();
+		for (int i = 0; i < n; i++)
+			copies.emplace_back([&, i] {
+				return sn_copy(pairs[size_t(2 * i)]->client,
+					       pairs[size_t(2 * i + 1)]->server, -1, nullptr, nullptr,
+					       nullptr);
+			});
+		for (int i = 0; i < n; i++) {
+			const std::string text = std::to_string(i);
+			char buf[16] = {};
+
+			EXPECT_EQ(ssize_t(text.size()),
+				  sn_tcp_write(pairs[size_t(2 * i + 1)]->client, text.data(),
+					       text.size()));
+			EXPECT_EQ(ssize_t(text.size()),
+				  sn_tcp_read(pairs[size_t(2 * i)]->server, buf, sizeof buf));
+			EXPECT_EQ(text, buf);
+		}
+		for (int i = 0; i < n; i++)
+			EXPECT_TRUE(test::someone_reads(pairs[size_t(2 * i + 1)]->server));
+		const size_t after = heap_in_use();
+		EXPECT_LT(after, before + (size_t(6) << 20)) << before << " before";
+		for (int i = 0; i < n; i++)
+			sn_tcp_shutdown(pairs[size_t(2 * i + 1)]->client, SN_SHUT_WRITE);
+		for (Task &copy : copies)
+			EXPECT_EQ(0, copy.join());
+	});
+}
+
+TEST(CopyOutside, IsRefused)
+{
+	EXPECT_EQ(-EPERM, sn_copy(nullptr, nullptr, -1, nullptr, nullptr, nullptr));
+}
+
+} // namespace

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+//
+// Deadlines of reading, writing, accepting and connecting: in the past, while waiting, moved,
+// removed; and that what timed out can be repeated.
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+/*
+ * The four calls that wait, behind one face, so that each property is checked for each of them.
+ */
+struct Waiter {
+	const char *name;
+	bool writes;
+	// Something to wait on which does not come true by itself.
+	int (*wait)(Listener &door, Pair &pair);
+	int (*set_deadline)(Listener &door, Pair &pair, int64_t deadline);
+	// Makes the waiting call succeed.
+	void (*satisfy)(Listener &door, Pair &pair);
+	const void *(*what)(Listener &door, Pair &pair);
+};
+
+int set_read(Listener &, Pair &pair, int64_t deadline)
+{
+	return sn_tcp_set_read_deadline(pair.client, deadline);
+}
+
+const void *client(Listener &, Pair &pair)
+{
+	return pair.client;
+}
+
+std::atomic<bool> room_was_made;
+
+const Waiter waiters[] = {
+	{"Read", false,
+	 [](Listener &, Pair &pair) {
+		 char c;
+
+		 return int(sn_tcp_read(pair.client, &c, 1));
+	 },
+	 set_read, [](Listener &, Pair &pair) { EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1)); },
+	 client},
+	{"WaitClosed", false, [](Listener &, Pair &pair) { return sn_tcp_wait_closed(pair.client); },
+	 set_read,
+	 [](Listener &, Pair &pair) {
+		 EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+		 EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+	 },
+	 client},
+	{"Write", true,
+	 [](Listener &, Pair &pair) {
+		 ssize_t n;
+
+		 // The kernel may make room while it moves bytes to the peer: then once more.
+		 room_was_made = false;
+		 do {
+			 test::fill(pair.client);
+			 n = sn_tcp_write(pair.client, "x", 1);
+		 } while (n > 0 && !room_was_made.load());
+		 return int(n);
+	 },
+	 [](Listener &, Pair &pair, int64_t deadline) {
+		 return sn_tcp_set_write_deadline(pair.client, deadline);
+	 },
+	 [](Listener &, Pair &pair) {
+		 std::string buf(1 << 20, 0);
+
+		 room_was_made = true;
+		 // Drains until nothing more is on its way: then the writer has room.
+		 while (sn_tcp_read(pair.server, buf.data(), buf.size()) > 0)
+			 if (test::unread(pair.server) == 0 && test::unsent(pair.client) == 0)
+				 break;
+	 },
+	 client},
+	{"Accept", false,
+	 [](Listener &door, Pair &) {
+		 sn_tcp *conn = nullptr;
+		 const int err = sn_tcp_accept(door.get(), &conn);
+
+		 if (err == 0)
+			 sn_tcp_close(conn);
+		 return err;
+	 },
+	 [](Listener &door, Pair &, int64_t deadline) {
+		 return sn_tcp_listener_set_deadline(door.get(), deadline);
+	 },
+	 [](Listener &door, Pair &) { sn_tcp_close(test::connect(door.address())); },
+	 [](Listener &door, Pair &) -> const void * { return door.get(); }},
+};
+
+class Deadline : public testing::TestWithParam<Waiter>
+{
+protected:
+	void with(const std::function<void(Listener &, Pair &)> &body)
+	{
+		test::run([&] {
+			Listener door;
+			Pair pair(door);
+
+			body(door, pair);
+		});
+	}
+	static bool waits(Listener &door, Pair &pair)
+	{
+		const void *what = GetParam().what(door, pair);
+
+		return GetParam().writes ? test::someone_writes(what) : test::someone_reads(what);
+	}
+};
+
+TEST_P(Deadline, InThePastFailsAtOnce)
+{
+	with([](Listener &door, Pair &pair) {
+		for (int64_t past : {int64_t(1), sn_now() - 1, sn_now()}) {
+			EXPECT_EQ(0, GetParam().set_deadline(door, pair, past));
+			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+		}
+	});
+}
+
+TEST_P(Deadline, IsKeptAndNotEarly)
+{
+	with([](Listener &door, Pair &pair) {
+		const int64_t deadline = sn_now() + 10 * test::ms;
+
+		EXPECT_EQ(0, GetParam().set_deadline(door, pair, deadline));
+		EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+		EXPECT_GE(sn_now(), deadline);
+		EXPECT_LT(sn_now(), deadline + test::patience);
+	});
+}
+
+TEST_P(Deadline, CanBeRepeatedAfterATimeout)
+{
+	with([](Listener &door, Pair &pair) {
+		for (int i = 0; i < 5; i++) {
+			GetParam().set_deadline(door, pair, sn_now() + test::ms);
+			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+		}
+		GetParam().set_deadline(door, pair, sn_now() + test::patience);
+		Task waiter([&] { return GetParam().wait(door, pair); });
+		EXPECT_TRUE(waits(door, pair));
+		GetParam().satisfy(door, pair);
+		EXPECT_GE(waiter.join(), 0) << "the connection is as it was";
+	});
+}
+
+TEST_P(Deadline, AppliesToAWaitThatHasBegun)
+{
+	with([](Listener &door, Pair &pair) {
+		// First none, then a long one, then a shorter.
+		Task waiter([&] { return GetParam().wait(door, pair); });
+		EXPECT_TRUE(waits(door, pair));
+		GetParam().set_deadline(door, pair, sn_now() + 3600 * test::second);
+		sn_sleep(test::ms);
+		const int64_t deadline = sn_now() + 5 * test::ms;
+		GetParam().set_deadline(door, pair, deadline);
+		EXPECT_EQ(-ETIMEDOUT, waiter.join());
+		EXPECT_GE(sn_now(), deadline);
+	});
+}
+
+TEST_P(Deadline, SetInThePastWakesAWait)
+{
+	with([](Listener &door, Pair &pair) {
+		Task waiter([&] { return GetParam().wait(door, pair); });
+
+		EXPECT_TRUE(waits(door, pair));
+		GetParam().set_deadline(door, pair, 1);
+		EXPECT_EQ(-ETIMEDOUT, waiter.join());
+	});
+}
+
+TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
+{
+	with([](Listener &door, Pair &pair) {
+		// The gap to the first deadline is wide, so that it is moved in time also on a machine
+		// under load; past it the wait must go on.
+		const int64_t first = sn_now() + 150 * test::ms;
+
+		GetParam().set_deadline(door, pair, first);
+		std::atomic<bool> done{false};
+		Task waiter([&] {
+			const int result = GetParam().wait(door, pair);
+
+			done = true;
+			return result;
+		});
+		EXPECT_TRUE(waits(door, pair));
+		GetParam().set_deadline(door, pair, first + test::patience);
+		const bool in_time = sn_now() < first;
+		sn_sleep_until(first + 5 * test::ms);
+		EXPECT_FALSE(in_time && done.load()) << "the deadline was later by then";
+		GetParam().set_deadline(door, pair, SN_NO_DEADLINE);
+		sn_sleep(2 * test::ms);
+		EXPECT_FALSE(in_time && done.load());
+		GetParam().satisfy(door, pair);
+		if (in_time) {
+			EXPECT_GE(waiter.join(), 0);
+		} else {
+			printf("too loaded to move the deadline in time\n");
+			waiter.join();
+		}
+		EXPECT_TRUE(in_time);
+	});
+}
+
+// Deadlines that are pushed forward all the time, as by an idle timeout, while calls come and go.
+TEST_P(Deadline, PushedForwardManyTimes)
+{
+	with([](Listener &door, Pair &pair) {
+		if (std::string(GetParam().name) == "WaitClosed")
+			GetParam().set_deadline(door, pair, 1); // ends once only: just the pushing
+		for (int i = 0; i < test::scaled(100); i++) {
+			GetParam().set_deadline(door, pair, sn_now() + test::patience + i);
+			if (std::string(GetParam().name) == "WaitClosed")
+				continue;
+			Task waiter([&] { return GetParam().wait(door, pair); });
+			EXPECT_TRUE(waits(door, pair));
+			GetParam().satisfy(door, pair);
+			ASSERT_GE(waiter.join(), 0);
+		}
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
+			 [](const auto &instance) { return instance.param.name; });
+
+TEST(DeadlineSides, AreApart)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		char c;
+
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+		EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
+		EXPECT_EQ(0, sn_tcp_set_write_deadline(pair.server, 1));
+		EXPECT_EQ(1, sn_tcp_read(pair.server, &c, 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write(pair.server, "x", 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write_all(pair.server, "x", 1));
+	});
+}
+
+// "Fails at once" also when there is something to read: the caller's time is over.
+TEST(DeadlineSides, InThePastBeatsWhatThereIs)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		char c;
+
+		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+		EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE));
+		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "nothing was lost";
+	});
+}
+
+// A server that never takes its connections and whose backlog is full: the next one waits for ever.
+class FullServer
+{
+public:
+	FullServer()
+	{
+		struct sockaddr_in in = {};
+		socklen_t size = sizeof in;
+
+		in.sin_family = AF_INET;
+		in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		EXPECT_EQ(0, bind(listener_, reinterpret_cast<sockaddr *>(&in), sizeof in));
+		EXPECT_EQ(0, listen(listener_, 0));
+		EXPECT_EQ(0, getsockname(listener_, reinterpret_cast<sockaddr *>(&in), &size));
+		address_ = "127.0.0.1:" + std::to_string(ntohs(in.sin_port));
+		// As many as the backlog takes, and one more that stays under way.
+		for (int i = 0; i < 3; i++) {
+			const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+			(void)!connect(fd, reinterpret_cast<sockaddr *>(&in), sizeof in);
+			clients_.push_back(fd);
+		}
+	}
+	~FullServer()
+	{
+		for (int fd : clients_)
+			close(fd);
+		close(listener_);
+	}
+	FullServer(const FullServer &) = delete;
+	FullServer &operator=(const FullServer &) = delete;
+	const std::string &address() const { return address_; }
+
+private:
+	int listener_;
+	std::vector<int> clients_;
+	std::string address_;
+};
+
+TEST(DeadlineConnect, IsKeptAndNotEarly)
+{
+	test::run([] {
+		FullServer server;
+		sn_tcp *conn = nullptr;
+
+		for (int i = 0; i < 2; i++) {
+			const int64_t deadline = sn_now() + 20 * test::ms;
+
+			EXPECT_EQ(-ETIMEDOUT,
+				  sn_tcp_connect(&conn, server.address().c_str(), deadline));
+			EXPECT_GE(sn_now(), deadline);
+			EXPECT_EQ(nullptr, conn);
+		}
+	});
+}
+
+TEST(DeadlineConnect, InThePastFailsAtOnce)
+{
+	test::run([] {
+		Listener door;
+		sn_tcp *conn = nullptr;
+
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, door.address().c_str(), 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, door.address().c_str(), sn_now()));
+		EXPECT_EQ(nullptr, conn);
+	});
+}
+
+// The deadline was for connecting; it must not end reads and writes later.
+TEST(DeadlineConnect, DoesNotStay)
+{
+	test::run([] {
+		Listener door;
+		sn_tcp *conn = nullptr;
+		const int64_t deadline = sn_now() + 200 * test::ms;
+		char c;
+
+		ASSERT_EQ(0, sn_tcp_connect(&conn, door.address().c_str(), deadline));
+		sn_tcp *peer = door.accept();
+		sn_sleep_until(deadline + test::ms);
+		EXPECT_EQ(1, sn_tcp_write(conn, "x", 1));
+		EXPECT_EQ(1, sn_tcp_read(peer, &c, 1));
+		EXPECT_EQ(1, sn_tcp_write(peer, "y", 1));
+		EXPECT_EQ(1, sn_tcp_read(conn, &c, 1));
+		sn_tcp_close(conn);
+		sn_tcp_close(peer);
+	});
+}
+
+} // namespace

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+//
+// Stacks: size classes, guards of both kinds that refuse access, finding what lies at an address,
+// reuse, giving pages back, and running out: of address space, and of mappings for guards.
+#include <algorithm>
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace
+{
+
+using test::Task;
+
+const size_t page = size_t(sysconf(_SC_PAGESIZE));
+
+TEST(StackClass, IsTheSmallestThatFits)
+{
+	EXPECT_EQ(0, probe_stack_class(1));
+	for (int c = 0; probe_stack_class_size(c) <= probe_stack_max_size(); c++) {
+		const size_t size = probe_stack_class_size(c);
+
+		ASSERT_LT(c, PROBE_STACK_CLASSES);
+		EXPECT_EQ(c, probe_stack_class(size));
+		if (c > 0) {
+			EXPECT_EQ(2 * probe_stack_class_size(c - 1), size);
+			EXPECT_EQ(c, probe_stack_class(probe_stack_class_size(c - 1) + 1));
+		}
+	}
+	EXPECT_GE(probe_stack_class(probe_stack_max_size()), 0);
+	EXPECT_EQ(-1, probe_stack_class(probe_stack_max_size() + 1));
+	EXPECT_EQ(-1, probe_stack_class(SIZE_MAX));
+}
+
+sigjmp_buf fault_jump;
+
+// Whether the program itself faults there, reading or writing.
+bool faults(char *at, bool write)
+{
+	struct sigaction action = {}, former;
+	volatile bool faulted = true;
+
+	action.sa_handler = [](int) { siglongjmp(fault_jump, 1); };
+	action.sa_flags = SA_NODEFER;
+	sigaction(SIGSEGV, &action, &former);
+	if (sigsetjmp(fault_jump, 1) == 0) {
+		if (write)
+			*const_cast<volatile char *>(at) = 1;
+		else
+			(void)*const_cast<volatile char *>(at);
+		faulted = false;
+	}
+	sigaction(SIGSEGV, &former, nullptr);
+	return faulted;
+}
+
+// Whether the kernel refuses to read there for us.
+bool kernel_refuses(const char *at)
+{
+	const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int pipe_fds[2];
+
+	CHILD_CHECK(null >= 0 && pipe(pipe_fds) == 0);
+	const bool refused = write(pipe_fds[1], at, 1) < 0 && errno == EFAULT;
+	close(null);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	return refused;
+}
+
+size_t resident_pages(const char *low, const char *high)
+{
+	std::vector<unsigned char> pages(size_t(high - low) / page);
+	size_t n = 0;
+
+	CHILD_CHECK(mincore(const_cast<char *>(low), size_t(high - low), pages.data()) == 0);
+	for (unsigned char p : pages)
+		n += p & 1;
+	return n;
+}
+
+void check_guard(const probe_stack &stack)
+{
+	const size_t guard = probe_stack_guard_size();
+
+	for (char *at : {stack.low - 1, stack.low - guard, stack.low - guard / 2}) {
+		CHILD_CHECK(faults(at, false));
+		CHILD_CHECK(faults(at, true));
+		CHILD_CHECK(kernel_refuses(at));
+	}
+	for (char *at : {stack.low, stack.high - 1}) {
+		CHILD_CHECK(!faults(at, true));
+		CHILD_CHECK(!kernel_refuses(at));
+	}
+}
+
+/* In a child process, because how guards are made is chosen once in a process. */
+void guards(const char *wish)
+{
+	setenv("SENNIT_STACK_GUARD", wish, 1);
+	probe_stacks_init();
+	if (strcmp(wish, "mprotect") == 0)
+		CHILD_CHECK(!probe_stack_guard_is_madvise());
+	fprintf(stderr, "guards by %s\n", probe_stack_guard_is_madvise() ? "madvise" : "mprotect");
+
+	const char *why = nullptr;
+	std::vector<probe_stack> stacks;
+	for (int c : {0, 1, 3, 6})
+		for (int i = 0; i < 70; i++) { // more than a slab's slots
+			probe_stack stack;
+
+			CHILD_CHECK(probe_stack_alloc(&stack, c, nullptr, &why) == 0);
+			CHILD_CHECK(size_t(stack.high - stack.low) == probe_stack_class_size(c));
+			CHILD_CHECK(uintptr_t(stack.low) % page == 0);
+			if (i % 10 == 0)
+				check_guard(stack);
+			stacks.push_back(stack);
+		}
+	// None overlaps another, or its guard.
+	std::sort(stacks.begin(), stacks.end(),
+		  [](const probe_stack &a, const probe_stack &b) { return a.low < b.low; });
+	for (size_t i = 1; i < stacks.size(); i++)
+		CHILD_CHECK(stacks[i - 1].high + probe_stack_guard_size() <= stacks[i].low);
+	// Used up, given back and used again, they still have their guards.
+	for (int round = 0; round < 2; round++) {
+		for (probe_stack &stack : stacks) {
+			memset(stack.low, 0xaa, page);
+			memset(stack.high - page, 0xaa, page);
+			probe_stack_free(stack, nullptr);
+		}
+		for (probe_stack &stack : stacks) {
+			const int c = probe_stack_class(size_t(stack.high - stack.low));
+
+			CHILD_CHECK(probe_stack_alloc(&stack, c, nullptr, &why) == 0);
+		}
+		for (size_t i = 0; i < stacks.size(); i += 13)
+			check_guard(stacks[i]);
+	}
+	for (probe_stack &stack : stacks)
+		probe_stack_free(stack, nullptr);
+	probe_stacks_destroy();
+	_exit(0);
+}
+
+TEST(StackGuard, RefusesAccess)
+{
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
+	EXPECT_EXIT(guards(""), testing::ExitedWithCode(0), "guards by");
+}
+
+TEST(StackGuard, RefusesAccessAlsoByMprotect)
+{
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
+	EXPECT_EXIT(guards("mprotect"), testing::ExitedWithCode(0), "guards by mprotect");
+}
+
+class Stacks : public testing::Test
+{
+protected:
+	Stacks() { probe_stacks_init(); }
+	~Stacks() override
+	{
+		probe_stack_flush(caches);
+		probe_caches_free(caches);
+		probe_stacks_destroy();
+	}
+	probe_stack alloc(int number, probe_caches *from = nullptr)
+	{
+		probe_stack stack = {};
+		const char *why = "";
+
+		EXPECT_EQ(0, probe_stack_alloc(&stack, number, from, &why)) << why;
+		return stack;
+	}
+	probe_caches *caches = probe_caches_new();
+};
+
+TEST_F(Stacks, AreFoundByAddress)
+{
+	probe_stack found;
+	bool in_guard;
+	int local = 0;
+
+	EXPECT_FALSE(probe_stack_find(&local, &found, &in_guard));
+	EXPECT_FALSE(probe_stack_find(nullptr, &found, &in_guard));
+	std::vector<probe_stack> stacks;
+	for (int c : {0, 2, 5, 8})
+		for (int i = 0; i < 3; i++)
+			stacks.push_back(alloc(c));
+	for (const probe_stack &stack : stacks) {
+		for (char *at : {stack.low, stack.high - 1, stack.low + page}) {
+			ASSERT_TRUE(probe_stack_find(at, &found, &in_guard));
+			EXPECT_FALSE(in_guard);
+			EXPECT_EQ(stack.low, found.low);
+			EXPECT_EQ(stack.high, found.high);
+		}
+		for (char *at : {stack.low - 1, stack.low - probe_stack_guard_size()}) {
+			ASSERT_TRUE(probe_stack_find(at, &found, &in_guard));
+			EXPECT_TRUE(in_guard);
+			EXPECT_EQ(stack.low, found.low);
+		}
+	}
+	EXPECT_FALSE(probe_stack_find(&local, &found, &in_guard));
+	EXPECT_EQ(int(stacks.size()), probe_stack_count_each());
+	EXPECT_EQ(stacks.size(), probe_stacks_mapped());
+	for (const probe_stack &stack : stacks)
+		probe_stack_free(stack, nullptr);
+}
+
+TEST_F(Stacks, CachedOnesComeBackWarmAndLastFirst)
+{
+	probe_stack a = alloc(1, caches), b = alloc(1, caches);
+
+	memset(a.high - page, 0x11, page);
+	memset(b.high - page, 0x22, page);
+	probe_stack_free(a, caches);
+	probe_stack_free(b, caches);
+	EXPECT_EQ(2u, probe_caches_count(caches, 1));
+	EXPECT_EQ(b.low, alloc(1, caches).low);
+	EXPECT_EQ(0x22, b.high[-1]);
+	EXPECT_EQ(a.low, alloc(1, caches).low);
+	EXPECT_EQ(0x11, a.high[-1]);
+	EXPECT_EQ(0u, probe_caches_count(caches, 1));
+	probe_stack_free(a, caches);
+	probe_stack_free(b, caches);
+	EXPECT_EQ(2u, probe_stacks_mapped());
+}
+
+TEST_F(Stacks, TheCacheIsBounded)
+{
+	std::vector<probe_stack> stacks;
+	std::set<char *> lows;
+
+	for (int i = 0; i < 100; i++)
+		stacks.push_back(alloc(1, caches));
+	for (const probe_stack &stack : stacks) {
+		EXPECT_TRUE(lows.insert(stack.low).second);
+		probe_stack_free(stack, caches);
+		EXPECT_LE(probe_caches_count(caches, 1), uint32_t(PROBE_STACK_CACHE_SIZE));
+	}
+	// All of them are used again before a new one is.
+	for (int i = 0; i < 100; i++) {
+		stacks[size_t(i)] = alloc(1, caches);
+		EXPECT_EQ(1u, lows.erase(stacks[size_t(i)].low));
+	}
+	EXPECT_EQ(100u, probe_stacks_mapped());
+	for (const probe_stack &stack : stacks)
+		probe_stack_free(stack, caches);
+}
+
+TEST_F(Stacks, GiveTheirPagesBack)
+{
+	std::vector<probe_stack> stacks;
+	const int number = probe_stack_class(256 << 10);
+
+	for (int i = 0; i < 40; i++) {
+		stacks.push_back(alloc(number));
+		EXPECT_LE(resident_pages(stacks.back().low, stacks.back().high), 1u)
+			<< "committed at the first touch, not before";
+		memset(stacks.back().low, 1, size_t(stacks.back().high - stacks.back().low));
+	}
+	for (const probe_stack &stack : stacks) {
+		EXPECT_EQ(size_t(stack.high - stack.low) / page,
+			  resident_pages(stack.low, stack.high));
+		probe_stack_free(stack, nullptr);
+		EXPECT_EQ(0u, resident_pages(stack.low, stack.high));
+	}
+	// Flushing a cache does the same.
+	probe_stack stack = alloc(number, caches);
+	memset(stack.low, 1, size_t(stack.high - stack.low));
+	probe_stack_free(stack, caches);
+	EXPECT_GT(resident_pages(stack.low, stack.high), 0u);
+	probe_stack_flush(caches);
+	EXPECT_EQ(0u, resident_pages(stack.low, stack.high));
+}
+
+TEST_F(Stacks, AThinUseTouchesOnePage)
+{
+	probe_stack stack = alloc(probe_stack_class(probe_stack_default_size()));
+
+	stack.high[-1] = 1;
+	EXPECT_EQ(1u, resident_pages(stack.low, stack.high)) << "no huge pages";
+	probe_stack_free(stack, nullptr);
+}
+
+// The fallback has a budget of mappings; past it there are no unguarded stacks but none.
+void mprotect_budget()
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	long most = 65530;
+
+	if (file) {
+		CHILD_CHECK(fscanf(file, "%ld", &most) == 1);
+		fclose(file);
+	}
+	setenv("SENNIT_STACK_GUARD", "mprotect", 1);
+	probe_stacks_init();
+	std::vector<probe_stack> stacks;
+	const char *why = "";
+	probe_stack stack;
+	int err;
+
+	while ((err = probe_stack_alloc(&stack, 0, nullptr, &why)) == 0)
+		stacks.push_back(stack);
+	CHILD_CHECK(err == -ENOMEM);
+	fprintf(stderr, "%zu stacks, then out of %s\n", stacks.size(), why);
+	if (strcmp(why, "address space") == 0) { // where max_map_count was raised a lot
+		CHILD_CHECK(sizeof(void *) == 4 || most > 1000000);
+	} else {
+		CHILD_CHECK(strstr(why, "vm.max_map_count"));
+		CHILD_CHECK(stacks.size() >= size_t(most) / 5 && stacks.size() <= size_t(most) / 2);
+	}
+	// Half of the mappings are left to the program.
+	void *other = mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHILD_CHECK(other != MAP_FAILED || strcmp(why, "address space") == 0);
+	// The last one has its guard, and one that is given back can be had again.
+	check_guard(stacks.back());
+	probe_stack_free(stacks.front(), nullptr);
+	CHILD_CHECK(probe_stack_alloc(&stack, 0, nullptr, &why) == 0);
+	CHILD_CHECK(stack.low == stacks.front().low);
+	CHILD_CHECK(probe_stack_alloc(&stack, 0, nullptr, &why) == -ENOMEM);
+	_exit(0);
+}
+
+TEST(StackShortage, OfMappingsForGuards)
+{
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
+	EXPECT_EXIT(mprotect_budget(), testing::ExitedWithCode(0), "then out of");
+}
+
+/*
+ * In a child: spawns tasks with large stacks under a limited address space until there are no more;
+ * those that run go on, and once they have ended there is room again.
+ */
+void spawn_without_address_space()
+{
+	setenv("SENNIT_PROCS", "2", 1);
+	const int result = sn_run(
+		[](void *) {
+			const bool small = sizeof(void *) == 4;
+			const size_t size = size_t(small ? 16 : 64) << 20;
+			static std::atomic<bool> end;
+			static std::atomic<int> yields;
+			struct sn_task_attr attr = {};
+			std::vector<sn_task *> tasks;
+			sn_task *task = nullptr;
+			int err = 0;
+			auto body = [](void *) {
+				while (!end.load()) {
+					yields++;
+					sn_sleep(100 * test::us);
+				}
+				return 5;
+			};
+
+			attr.stack_size = size;
+			CHILD_CHECK(sn_spawn(&task, body, nullptr, &attr) == 0);
+			tasks.push_back(task);
+			struct rlimit limit;
+			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + 6 * size;
+			limit.rlim_max = RLIM_INFINITY;
+			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+			sn_task *untouched = nullptr;
+			while (tasks.size() < 20 &&
+			       (err = sn_spawn(&untouched, body, nullptr, &attr)) == 0)
+				tasks.push_back(std::exchange(untouched, nullptr));
+			CHILD_CHECK(err == -ENOMEM);
+			CHILD_CHECK(untouched == nullptr);
+			CHILD_CHECK(tasks.size() > 1);
+			CHILD_CHECK(sn_spawn(&untouched, body, nullptr, &attr) == -ENOMEM);
+			struct sn_stats s;
+			CHILD_CHECK(sn_stats(&s) == 0 && s.tasks_alive == tasks.size() + 1);
+			// Those that run are untouched.
+			const int before = yields.load();
+			CHILD_CHECK(test::eventually(
+				[&] { return yields.load() > before + 10 * int(tasks.size()); }));
+			end = true;
+			for (sn_task *each : tasks) {
+				int value = 0;
+
+				CHILD_CHECK(sn_join(each, &value) == 0 && value == 5);
+			}
+			CHILD_CHECK(sn_spawn(&task, body, nullptr, &attr) == 0);
+			CHILD_CHECK(sn_join(task, nullptr) == 0);
+			return 23;
+		},
+		nullptr);
+	CHILD_CHECK(result == 23);
+	_exit(0);
+}
+
+TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
+{
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
+	EXPECT_EXIT(spawn_without_address_space(), testing::ExitedWithCode(0),
+		    "^sennit: no stack for a new task: out of address space[^\n]*\n$")
+		<< "one line, however often";
+}
+
+// The runtime's own use: stacks of tasks that have ended are used again.
+TEST(StackReuse, ByTasks)
+{
+	test::run([] {
+		for (int i = 0; i < test::scaled(5000); i++) {
+			Task task([] {});
+
+			task.join();
+		}
+		EXPECT_LT(test::stats().stacks_mapped, 100u);
+	});
+}
+
+} // namespace
