@@ -177,11 +177,12 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 class Paused
 {
 public:
-	Paused() : clients(door, 1), accepter_([listener = door.get()] {
-		sn_tcp *conn = nullptr;
+	Paused()
+	    : clients(door, 1), accepter_([listener = door.get()] {
+		      sn_tcp *conn = nullptr;
 
-		return sn_tcp_accept(listener, &conn);
-	})
+		      return sn_tcp_accept(listener, &conn);
+	      })
 	{
 		clients.connect(0);
 		EXPECT_TRUE(test::eventually([] { return pauses() > 3; }));

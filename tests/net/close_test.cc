@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Closing, aborting and cancelling under tasks that wait; waiting for the end of a connection; and a
-// storm of short connections in which nobody may get another's bytes.
+// Closing, aborting and cancelling under tasks that wait; waiting for the end of a connection; and
+// a storm of short connections in which nobody may get another's bytes.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -243,8 +243,8 @@ TEST(WaitClosed, TimesOutAndCanBeRepeated)
 /*
  * Thousands of connections that live for one message at most and are closed under a reader, so that
  * descriptor numbers and the runtime's own blocks are reused at once, while others still wait. Each
- * connection carries a tag of its own in both directions; whoever reads anything else has been given
- * another's bytes. The tags of a worker's former connections come closest.
+ * connection carries a tag of its own in both directions; whoever reads anything else has been
+ * given another's bytes. The tags of a worker's former connections come closest.
  */
 TEST(Storm, NobodyGetsAnothersBytes)
 {
@@ -329,6 +329,8 @@ TEST(Storm, NobodyGetsAnothersBytes)
 		// The backlog still holds some, closed and reset ones too.
 		EXPECT_TRUE(test::eventually(
 			[&] { return sessions.load() >= uint64_t(workers * rounds); }));
+		// No new call may begin after the close, so the server must be in one.
+		EXPECT_TRUE(test::someone_reads(door.get()));
 		door.close();
 		EXPECT_EQ(-EBADF, server.join());
 		EXPECT_TRUE(test::all_ended());

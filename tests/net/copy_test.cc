@@ -141,7 +141,8 @@ TEST(Copy, StopsAtTheLimit)
 	test::run([&] {
 		const std::string sent = test::random_bytes(random, 300000);
 
-		for (int64_t limit : {int64_t(1), int64_t(65536), int64_t(65537), int64_t(200001)}) {
+		for (int64_t limit :
+		     {int64_t(1), int64_t(65536), int64_t(65537), int64_t(200001)}) {
 			Route route;
 			Task writer([&] {
 				EXPECT_EQ(ssize_t(sent.size()),
@@ -321,7 +322,8 @@ TEST(CopyDeadline, IsPushedForwardByProgress)
 			caller = sn_self();
 			p->bytes += bytes;
 			p->calls++;
-			sn_tcp_set_read_deadline(p->route->source.server, sn_now() + test::patience);
+			sn_tcp_set_read_deadline(p->route->source.server,
+						 sn_now() + test::patience);
 		};
 		Task writer([&] {
 			EXPECT_EQ(5, sn_tcp_write(route.source.client, "hello", 5));
@@ -366,8 +368,8 @@ TEST(CopyIdle, HoldsNoBuffer)
 		for (int i = 0; i < n; i++)
 			copies.emplace_back([&, i] {
 				return sn_copy(pairs[size_t(2 * i)]->client,
-					       pairs[size_t(2 * i + 1)]->server, -1, nullptr, nullptr,
-					       nullptr);
+					       pairs[size_t(2 * i + 1)]->server, -1, nullptr,
+					       nullptr, nullptr);
 			});
 		for (int i = 0; i < n; i++) {
 			const std::string text = std::to_string(i);

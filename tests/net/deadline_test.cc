@@ -55,8 +55,8 @@ const Waiter waiters[] = {
 	 },
 	 set_read, [](Listener &, Pair &pair) { EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1)); },
 	 client},
-	{"WaitClosed", false, [](Listener &, Pair &pair) { return sn_tcp_wait_closed(pair.client); },
-	 set_read,
+	{"WaitClosed", false,
+	 [](Listener &, Pair &pair) { return sn_tcp_wait_closed(pair.client); }, set_read,
 	 [](Listener &, Pair &pair) {
 		 EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		 EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
@@ -189,8 +189,8 @@ TEST_P(Deadline, SetInThePastWakesAWait)
 TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
 {
 	with([](Listener &door, Pair &pair) {
-		// The gap to the first deadline is wide, so that it is moved in time also on a machine
-		// under load; past it the wait must go on.
+		// The gap to the first deadline is wide, so that it is moved in time also on a
+		// machine under load; past it the wait must go on.
 		const int64_t first = sn_now() + 150 * test::ms;
 
 		GetParam().set_deadline(door, pair, first);
@@ -293,7 +293,8 @@ public:
 		address_ = "127.0.0.1:" + std::to_string(ntohs(in.sin_port));
 		// As many as the backlog takes, and one more that stays under way.
 		for (int i = 0; i < 3; i++) {
-			const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+			const int fd =
+				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 			(void)!connect(fd, reinterpret_cast<sockaddr *>(&in), sizeof in);
 			clients_.push_back(fd);

@@ -200,6 +200,9 @@ void stress(int processors)
 		foreign.join();
 		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }))
 			<< test::stats().tasks_alive << " tasks are left";
+		// No new call may begin after the close, so the server must be in one.
+		EXPECT_TRUE(test::someone_reads(door.get()));
+		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }));
 		door.close();
 		server.join();
 		const struct sn_stats s = test::stats();
