@@ -53,9 +53,10 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	for (int i = 0; i < 22; i++)
 		sp[i] = 0;
 	/* sp[0] is x29: 0 ends the chain of frame pointers. */
-	sp[1] = sn_arch_sign_return((uintptr_t)sn_arch_task_start, (uintptr_t)top); /* x30 */
-	sp[2] = (uintptr_t)entry;                                                   /* x19 */
-	sp[3] = (uintptr_t)arg;                                                     /* x20 */
+	/* x30: after sn_arch_task_start's nop. */
+	sp[1] = sn_arch_sign_return((uintptr_t)sn_arch_task_start + 4, (uintptr_t)top);
+	sp[2] = (uintptr_t)entry; /* x19 */
+	sp[3] = (uintptr_t)arg;   /* x20 */
 	sp[20] = fpcr;
 	return sp;
 }

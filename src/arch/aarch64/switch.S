@@ -143,10 +143,10 @@ sn_arch_switch:
 	.hidden	sn_arch_task_start
 	.type	sn_arch_task_start, %function
 	.p2align 4
+sn_arch_task_start:
 	.cfi_startproc
 	.cfi_undefined x30
-	nop	/* unwinders look up the return address minus one */
-sn_arch_task_start:
+	nop	/* begins after this: unwinders look up the return address minus one */
 	mov	x0, x20
 	blr	x19
 	udf	#0

@@ -49,7 +49,12 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	sp[integers] = (uintptr_t)entry;   /* r4 */
 	sp[integers + 1] = (uintptr_t)arg; /* r5 */
 	/* r7 and r11, whichever is the frame pointer, are 0: the end of its chain. */
-	sp[integers + 8] = (uintptr_t)sn_arch_task_start; /* lr */
+	/* lr: after sn_arch_task_start's nop. Thumb's is of two bytes. */
+#if defined(__thumb2__)
+	sp[integers + 8] = (uintptr_t)sn_arch_task_start + 2;
+#else
+	sp[integers + 8] = (uintptr_t)sn_arch_task_start + 4;
+#endif
 	return sp;
 }
 

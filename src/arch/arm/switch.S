@@ -108,12 +108,12 @@ sn_arch_switch:
 	.hidden	sn_arch_task_start
 	.type	sn_arch_task_start, %function
 	.p2align 4
+sn_arch_task_start:
 	.fnstart
 	.cantunwind
 	.cfi_startproc
 	.cfi_undefined lr
-	nop	/* unwinders look up the return address minus one, or two */
-sn_arch_task_start:
+	nop	/* begins after this: unwinders look up the return address minus one, or two */
 	mov	r0, r5
 	blx	r4
 	udf	#0

@@ -26,11 +26,11 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	*--sp = 0;
 	*--sp = 0;
 	*--sp = 0;
-	*--sp = (uintptr_t)sn_arch_task_start;
-	*--sp = 0;                /* ebp */
-	*--sp = (uintptr_t)entry; /* ebx */
-	*--sp = (uintptr_t)arg;   /* esi */
-	*--sp = 0;                /* edi */
+	*--sp = (uintptr_t)sn_arch_task_start + 1; /* after its nop */
+	*--sp = 0;                                 /* ebp */
+	*--sp = (uintptr_t)entry;                  /* ebx */
+	*--sp = (uintptr_t)arg;                    /* esi */
+	*--sp = 0;                                 /* edi */
 	*--sp = x87;
 	*--sp = mxcsr;
 	return sp;

@@ -70,10 +70,10 @@ sn_arch_switch:
 	.hidden	sn_arch_task_start
 	.type	sn_arch_task_start, @function
 	.p2align 4
-	nop	/* unwinders look up the return address minus one */
 sn_arch_task_start:
 	.cfi_startproc
 	.cfi_undefined eip
+	nop	/* begins after this: unwinders look up the return address minus one */
 	subl	$12, %esp
 	.cfi_adjust_cfa_offset 12
 	pushl	%esi

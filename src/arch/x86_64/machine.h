@@ -27,13 +27,13 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 
 	*--sp = 0; /* two words, so that the call in sn_arch_task_start is aligned to 16 */
 	*--sp = 0;
-	*--sp = (uintptr_t)sn_arch_task_start;
-	*--sp = 0;                /* rbp: ends the chain of frame pointers */
-	*--sp = (uintptr_t)entry; /* rbx */
-	*--sp = (uintptr_t)arg;   /* r12 */
-	*--sp = 0;                /* r13 */
-	*--sp = 0;                /* r14 */
-	*--sp = 0;                /* r15 */
+	*--sp = (uintptr_t)sn_arch_task_start + 1; /* after its nop */
+	*--sp = 0;                                 /* rbp: ends the chain of frame pointers */
+	*--sp = (uintptr_t)entry;                  /* rbx */
+	*--sp = (uintptr_t)arg;                    /* r12 */
+	*--sp = 0;                                 /* r13 */
+	*--sp = 0;                                 /* r14 */
+	*--sp = 0;                                 /* r15 */
 	*--sp = (uintptr_t)x87 << 32 | mxcsr;
 	return sp;
 }

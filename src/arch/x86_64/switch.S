@@ -99,10 +99,10 @@ sn_arch_switch:
 	.hidden	sn_arch_task_start
 	.type	sn_arch_task_start, @function
 	.p2align 4
-	nop	/* unwinders look up the return address minus one */
 sn_arch_task_start:
 	.cfi_startproc
 	.cfi_undefined rip
+	nop	/* begins after this: unwinders look up the return address minus one */
 	movq	%r12, %rdi
 	callq	*%rbx
 	ud2
