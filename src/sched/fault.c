@@ -113,14 +113,15 @@ static _Unwind_Reason_Code trace_frame(struct _Unwind_Context *context, void *ar
 	return _URC_NO_REASON;
 }
 
-static void put_backtrace(uintptr_t fault_pc)
+/* Returns how many frames there were. */
+static uint64_t put_backtrace(uintptr_t fault_pc)
 {
 	struct trace trace = {.fault_pc = fault_pc};
 	uint64_t from;
 
 	_Unwind_Backtrace(trace_frame, &trace);
 	if (trace.count <= FIRST_FRAMES)
-		return;
+		return trace.count;
 	from = trace.count - LAST_FRAMES < FIRST_FRAMES ? FIRST_FRAMES : trace.count - LAST_FRAMES;
 	if (from > FIRST_FRAMES) {
 		put("  ... ");
@@ -129,6 +130,7 @@ static void put_backtrace(uintptr_t fault_pc)
 	}
 	for (uint64_t i = from; i < trace.count; i++)
 		put_frame(i, trace.last[i % LAST_FRAMES], true);
+	return trace.count;
 }
 
 static uintptr_t fault_pc(const ucontext_t *context)
@@ -185,7 +187,14 @@ static void report(const struct sn_stack *stack, const void *address, const ucon
 		}
 		put(": a wild pointer\n");
 	}
-	put_backtrace(fault_pc(context));
+	if (put_backtrace(fault_pc(context)) > 0)
+		return;
+	put_frame(0, fault_pc(context), false);
+#if defined(__arm__)
+	/* The EHABI's tables say nothing of a function's prologue, which is where stacks overflow.
+	 * There the caller is still in lr. */
+	put_frame(1, (uintptr_t)context->uc_mcontext.arm_lr & ~(uintptr_t)1, true);
+#endif
 }
 
 static void handle_fault(int signum, siginfo_t *info, void *context)
