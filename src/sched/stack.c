@@ -115,10 +115,15 @@ enum sn_stack_guard sn_stack_guard_kind(void)
 
 int sn_stack_class(size_t size)
 {
+	/* Pages may be larger than the smallest class (64 KiB on some aarch64 kernels), and both a
+	 * guard and a stack are whole pages. */
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int class = 0;
 
 	if (size > SN_STACK_MAX_SIZE)
 		return -1;
+	if (size < page)
+		size = page;
 	while (sn_stack_class_size(class) < size)
 		class ++;
 	return class;
