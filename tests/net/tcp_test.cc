@@ -539,7 +539,6 @@ TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
 	test::run({1, 2}, [] {
 		Listener door;
 		Pair pair(door);
-		std::atomic<bool> done{false};
 		Task flood([&] {
 			const std::string chunk(65536, 'x');
 

@@ -174,6 +174,27 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 	});
 }
 
+// A deadline set from within is kept, though there is no processor whose timer it could be.
+TEST(Blocking, DeadlinesSetWithinAreKept)
+{
+	test::run([] {
+		test::Listener door;
+		test::Pair pair(door);
+		Task reader([&] {
+			char c;
+
+			return int(sn_tcp_read(pair.client, &c, 1));
+		});
+
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, blocking([&] {
+				  return sn_tcp_set_read_deadline(pair.client,
+								  sn_now() + 2 * test::ms);
+			  }));
+		EXPECT_EQ(-ETIMEDOUT, reader.join());
+	});
+}
+
 // All processors in blocking calls, and the threads that come for them: timers and the network are
 // served all the same.
 TEST(Blocking, TimersAndNetworkAreServedMeanwhile)

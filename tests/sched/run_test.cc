@@ -357,7 +357,7 @@ TEST(ForeignThreads, SpawnDetachAndLook)
 
 		ran = 0;
 		for (int t = 0; t < 3; t++)
-			threads.emplace_back([&, each] {
+			threads.emplace_back([&] {
 				ready++;
 				for (int i = 0; i < each; i++) {
 					sn_fn *body = [](void *) {
@@ -396,7 +396,7 @@ TEST(ForeignThreads, WakeASleepingRuntime)
 		const int n = test::scaled(500);
 
 		ran = 0;
-		std::thread outside([&, n] {
+		std::thread outside([&] {
 			test::Random random;
 
 			for (int i = 0; i < n; i++) {

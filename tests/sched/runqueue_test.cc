@@ -167,8 +167,9 @@ TEST(RunQueueStress, LosesAndDoublesNothing)
 			wrong++;
 		count++;
 	};
+	for (small_queue *&ring : rings)
+		ring = small_queue_new();
 	for (int t = 0; t < thieves; t++) {
-		rings[t] = small_queue_new();
 		threads.emplace_back([&, ring = rings[t], t, seed = random.next()] {
 			test::Random mine(seed);
 

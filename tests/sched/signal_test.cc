@@ -63,7 +63,7 @@ TEST(Signal, ManyAreNotLost)
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
 		const int n = test::scaled(500);
 		std::atomic<int> seen{0};
-		std::thread sender([&, n] {
+		std::thread sender([&] {
 			for (int i = 0; i < n; i++) {
 				kill(getpid(), SIGUSR1);
 				ASSERT_TRUE(test::eventually_in_thread(
