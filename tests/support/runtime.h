@@ -42,6 +42,9 @@
 #ifndef TEST_ASAN
 #	define TEST_ASAN 0
 #endif
+#ifndef TEST_EMULATED // programs cannot exec themselves then
+#	define TEST_EMULATED 0
+#endif
 
 namespace test
 {
@@ -53,10 +56,10 @@ constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 constexpr int64_t patience = 30 * second;
 
 // A number of repetitions, divided by what one costs more than in a release build: 10 under TSan,
-// 5 under ASan, 2 with 32 bits (address space and the cost of 64-bit atomics).
+// 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
 constexpr int scaled(int n)
 {
-	int divisor = TEST_TSAN ? 10 : TEST_ASAN ? 5 : sizeof(void *) == 4 ? 2 : 1;
+	int divisor = TEST_TSAN ? 10 : TEST_ASAN || TEST_EMULATED ? 5 : sizeof(void *) == 4 ? 2 : 1;
 
 	return n / divisor > 0 ? n / divisor : 1;
 }
