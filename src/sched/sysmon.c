@@ -129,9 +129,15 @@ static bool something_waits(struct sn_processor *p, int64_t now)
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
-	/* Nobody is left who would notice. */
-	return atomic_load(&sn_runtime.idle_count) == 0 &&
-	       (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER);
+	if (atomic_load(&sn_runtime.idle_count) > 0)
+		return false;
+	/* Nobody is left who would notice, or help the others. */
+	if (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER)
+		return true;
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
 }
 
 static void report_stall(struct look *look, struct sn_thread *thread, int64_t stayed)
