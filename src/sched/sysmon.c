@@ -59,6 +59,14 @@
  * HOG_NS is met within a tenth. */
 #define PERIOD_WAITING_NS 1000000
 
+/*
+ * A thread that is seen outside for the first time, while something waits, is looked at again after
+ * the shortest period, so many times, however long the period has grown: otherwise blocking calls
+ * shorter than the period would never be seen twice, and never be revoked. At the longest period
+ * that is two looks more in 10 ms.
+ */
+#define QUICK_LOOKS 2
+
 /* With every processor idle for so many of the longest periods it sleeps until one is not: 0.1 s.
  */
 #define DEEP_SLEEP_LOOKS 10
@@ -148,8 +156,14 @@ static void report_stall(struct look *look, struct sn_thread *thread, int64_t st
 	sn_fault_report_stall(thread, stayed);
 }
 
-/* True when it revoked. */
-static bool look_at(struct sn_processor *p, struct look *look, int64_t now, bool *waiting)
+/* What a round of looks found. */
+struct findings {
+	bool revoked;
+	bool waiting; /* something waits for a thread that stays outside */
+	bool unsure;  /* another look soon would tell more */
+};
+
+static void look_at(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
 	uint32_t inside, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
@@ -158,7 +172,7 @@ static bool look_at(struct sn_processor *p, struct look *look, int64_t now, bool
 
 	if (!thread) {
 		look->thread = NULL;
-		return false;
+		return;
 	}
 	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
 	inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
@@ -168,24 +182,28 @@ static bool look_at(struct sn_processor *p, struct look *look, int64_t now, bool
 				      .tick = tick,
 				      .since = now,
 				      .cpu_time = -1};
-		return false;
+		found->unsure |= !(inside & 1) && something_waits(p, now);
+		return;
 	}
 	if (inside & 1)
-		return false;
+		return;
 	stayed = now - look->since;
 	report_stall(look, thread, stayed);
 	if (!something_waits(p, now))
-		return false;
-	*waiting = true;
-	if (stayed < BLOCKED_NS)
-		return false;
+		return;
+	found->waiting = true;
+	if (stayed < BLOCKED_NS) {
+		found->unsure = true;
+		return;
+	}
+	found->unsure |= look->cpu_time < 0;
 	due = stayed >= HOG_NS || __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) ||
 	      asleep(look, thread);
 	if (!due || !revoking || !sn_lease_revoke(thread, p))
-		return false;
+		return;
 	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
 	sn_processor_give(p);
-	return true;
+	found->revoked = true;
 }
 
 /* All processors are busy, and none of them has had time for the network. */
@@ -255,31 +273,35 @@ void sn_sysmon_wake(void)
 static void *monitor_main(void *arg)
 {
 	int64_t period = PERIOD_MIN_NS;
-	int quiet = 0, idle_looks = 0;
+	int quiet = 0, idle_looks = 0, quick_looks = 0;
 
 	(void)arg;
 	prctl(PR_SET_NAME, "sennit-monitor");
 	/* The default slack of 50 us would more than double the shortest period. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!atomic_load(&sn_runtime.stopping)) {
-		bool waiting = false, active = false;
+		struct findings found = {0};
 		int64_t now;
 
-		sleep_for(period);
+		sleep_for(quick_looks ? PERIOD_MIN_NS : period);
 		now = sn_now();
 		for (int i = 0; i < sn_runtime.capacity; i++)
-			if (look_at(&sn_runtime.processors[i], &looks[i], now, &waiting))
-				active = true;
+			look_at(&sn_runtime.processors[i], &looks[i], now, &found);
+		if (found.unsure && !found.revoked && quick_looks < QUICK_LOOKS) {
+			quick_looks++;
+			continue;
+		}
+		quick_looks = 0;
 		poll_if_nobody_does(now);
 		recount_processors(now);
 		sn_threads_reap();
 
-		if (active) {
+		if (found.revoked) {
 			quiet = 0;
 			period = PERIOD_MIN_NS;
 		} else if (++quiet > QUIET_LOOKS) {
 			period = period * 2 > PERIOD_MAX_NS ? PERIOD_MAX_NS : period * 2;
-			if (waiting && period > PERIOD_WAITING_NS)
+			if (found.waiting && period > PERIOD_WAITING_NS)
 				period = PERIOD_WAITING_NS;
 		}
 		if (atomic_load(&sn_runtime.idle_count) < atomic_load(&sn_runtime.nprocessors)) {
