@@ -26,8 +26,8 @@ SN_BEGIN
 typedef int sn_fn(void *arg);
 
 /*
- * Starts the runtime, runs fn(arg) as its first task on the calling thread's behalf, and returns
- * what it returns, once it has returned.
+ * Starts the runtime, runs fn(arg) as its first task on a thread of the runtime's, and returns what
+ * it returns, once it has returned.
  *
  * Tasks that are alive at that moment are abandoned where they are, as goroutines are when main
  * returns: they never run again and their stacks are freed, so a program that cares joins them.
@@ -56,7 +56,7 @@ struct sn_stats {
 	uint64_t switches;          /* context switches */
 	uint64_t steals;            /* successful steals of a half queue */
 	uint64_t polls;             /* epoll_wait calls */
-	uint64_t threads;           /* OS threads now, the caller of sn_run() included */
+	uint64_t threads;           /* OS threads that run tasks, now */
 	uint64_t threads_blocking;  /* of those, within a blocking bracket now */
 	uint64_t revocations;       /* processors taken from threads that blocked or hogged */
 	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */

@@ -30,6 +30,7 @@
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
+#include "wait/futex.h"
 
 /*
  * How long sn_run() waits at its end for tasks that are in foreign code: long enough for what ends
@@ -45,6 +46,7 @@ struct first_task {
 	sn_fn *fn;
 	void *arg;
 	int result;
+	_Atomic uint32_t done; /* sn_run() sleeps on it */
 };
 
 static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
@@ -82,8 +84,11 @@ static int first_main(void *arg)
 	struct first_task *first = arg;
 
 	first->result = first->fn(first->arg);
-	if (sn_thread_self())
+	if (sn_thread_self()) {
 		sn_runtime_stop();
+		atomic_store(&first->done, 1);
+		sn_futex_wake(&first->done, 1);
+	}
 	return first->result; /* of interest only in a child of fork(), see task.c */
 }
 
@@ -118,15 +123,14 @@ static void processors_destroy(void)
 }
 
 /* Threads that will not come back soon are detached and forgotten: how many. The lock is held. */
-static int disown_threads(struct sn_thread *self)
+static int disown_threads(void)
 {
 	struct sn_thread *next;
 	int orphans = 0;
 
 	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = next) {
 		next = thread->next_all;
-		if (thread == self ||
-		    (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE) & 1))
+		if (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE) & 1)
 			continue;
 		sn_thread_unlink(thread);
 		atomic_store(&thread->orphan, true);
@@ -136,18 +140,18 @@ static int disown_threads(struct sn_thread *self)
 	return orphans;
 }
 
-/* Waits for the other threads to end. Returns how many did not. */
-static int threads_join(struct sn_thread *self)
+/* Waits for the threads to end. Returns how many did not. */
+static int threads_join(void)
 {
 	int64_t give_up = sn_now() + ORPHAN_NS;
 	uint32_t threads;
 	int orphans = 0;
 
-	while ((threads = atomic_load(&sn_runtime.nthreads)) > 1) {
+	while ((threads = atomic_load(&sn_runtime.nthreads)) > 0) {
 		/* sn_thread_unlink() wakes us. */
 		if (sn_futex_wait(&sn_runtime.nthreads, threads, give_up) == -ETIMEDOUT) {
 			sn_lock(&sn_runtime.lock);
-			orphans += disown_threads(self);
+			orphans += disown_threads();
 			sn_unlock(&sn_runtime.lock);
 			give_up = sn_now() + ORPHAN_NS;
 		}
@@ -156,7 +160,7 @@ static int threads_join(struct sn_thread *self)
 	return orphans;
 }
 
-static int create_first_task(struct sn_thread *self, struct first_task *first)
+static int create_first_task(struct sn_processor *p, struct first_task *first)
 {
 	struct sn_stack stack;
 	struct sn_task *task;
@@ -168,9 +172,9 @@ static int create_first_task(struct sn_thread *self, struct first_task *first)
 		return err;
 	}
 	task = sn_task_create(stack, first_main, first, "main");
-	sn_count(&self->processor->stats.spawned, 1);
+	sn_count(&p->stats.spawned, 1);
 	atomic_store_explicit(&task->status, SN_TASK_RUNNABLE, memory_order_relaxed);
-	sn_runqueue_set_next(&self->processor->queue, task);
+	sn_runqueue_set_next(&p->queue, task);
 	return 0;
 }
 
@@ -241,7 +245,7 @@ void sn_run_fork(enum sn_fork_phase phase)
 }
 
 /* Clears what the last run has left. */
-static int runtime_init(struct sn_thread *self, int fixed)
+static int runtime_init(int fixed)
 {
 	int n = fixed ? fixed : sn_processors_allowed();
 	long configured = sysconf(_SC_NPROCESSORS_CONF);
@@ -267,8 +271,6 @@ static int runtime_init(struct sn_thread *self, int fixed)
 	sn_stacks_init();
 	sn_fork_init();
 	sn_lease_init();
-	self->lease.inside = 1;
-	self->lease.word = sn_lease_held();
 	err = processors_create(n, capacity);
 	if (err == 0)
 		err = sn_netpoll_init();
@@ -276,23 +278,21 @@ static int runtime_init(struct sn_thread *self, int fixed)
 		processors_destroy();
 		return err;
 	}
-	self->processor = &sn_runtime.processors[0];
+	/* The first is not idle: the first thread starts with it. */
 	for (int i = n - 1; i > 0; i--) {
 		sn_runtime.processors[i].next_idle = sn_runtime.idle_processors;
 		sn_runtime.idle_processors = &sn_runtime.processors[i];
 	}
 	atomic_store(&sn_runtime.idle_count, (uint32_t)n - 1);
-	sn_runtime.all_threads = self;
-	atomic_store(&sn_runtime.nthreads, 1);
 	return 0;
 }
 
-static void runtime_destroy(struct sn_thread *self)
+static void runtime_destroy(void)
 {
 	int orphans;
 
 	foreign_end();
-	orphans = threads_join(self);
+	orphans = threads_join();
 	sn_lock(&stats_lock);
 	collect_stats(&last_stats);
 	last_stats.threads = 0;
@@ -309,7 +309,6 @@ static void runtime_destroy(struct sn_thread *self)
 
 int sn_run(sn_fn *fn, void *arg)
 {
-	struct sn_thread self = {0};
 	struct first_task first = {.fn = fn, .arg = arg};
 	/* 0: as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
@@ -319,14 +318,13 @@ int sn_run(sn_fn *fn, void *arg)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
-	err = runtime_init(&self, (int)fixed);
+	err = runtime_init((int)fixed);
 	if (err < 0) {
 		atomic_store(&taken, false);
 		return err;
 	}
-	sn_thread_attach(&self);
 	sn_fault_install();
-	err = create_first_task(&self, &first);
+	err = create_first_task(&sn_runtime.processors[0], &first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);
 	sn_lock(&stats_lock);
@@ -334,13 +332,21 @@ int sn_run(sn_fn *fn, void *arg)
 	sn_unlock(&stats_lock);
 	if (err == 0) {
 		atomic_store(&sn_runtime.running, true);
-		sn_schedule(&self);
+		/*
+		 * The calling thread itself runs no task: it must return when the first one does,
+		 * and a thread whose task is in foreign code for ever can only be left behind.
+		 */
+		err = sn_thread_start(&sn_runtime.processors[0], false);
+		if (err < 0)
+			sn_runtime_stop();
+		else
+			while (!atomic_load(&first.done))
+				sn_futex_wait(&first.done, 0, 0);
 		sn_sysmon_stop();
 	}
 
-	runtime_destroy(&self);
+	runtime_destroy();
 	sn_fault_uninstall();
-	sn_thread_detach(&self);
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
 	if (err == 0)
 		err = first.result;

@@ -769,8 +769,7 @@ static bool retire(struct sn_thread *self)
 	bool retires;
 
 	sn_lock(&sn_runtime.lock);
-	retires = self->is_idle && self->joinable &&
-		  sn_runtime.idle_thread_count > active_processors();
+	retires = self->is_idle && sn_runtime.idle_thread_count > active_processors();
 	if (retires)
 		idle_thread_remove(self);
 	sn_unlock(&sn_runtime.lock);

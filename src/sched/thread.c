@@ -68,8 +68,6 @@ void sn_thread_attach(struct sn_thread *self)
 	stack_t stack = {.ss_size = SIGNAL_STACK_SIZE}, former;
 	pthread_attr_t attr;
 
-	if (!self->joinable)
-		self->pthread = pthread_self(); /* of the others the creator knows it */
 	self->errno_location = &errno;
 	self->cxx = __cxa_get_globals ? __cxa_get_globals() : NULL;
 	self->random = (uint32_t)(uintptr_t)self >> 4 | 1;
@@ -235,7 +233,6 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	thread->lease.word = sn_lease_held();
 	thread->processor = processor;
 	thread->spinning = spinning;
-	thread->joinable = true;
 	err = thread_admit(thread);
 	if (err < 0) {
 		free(thread);

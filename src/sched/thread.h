@@ -61,11 +61,10 @@ struct sn_thread {
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	bool joinable;            /* one of ours: not the thread that called sn_run() */
 	_Atomic bool stall_asked; /* the monitor wants a backtrace */
 	_Atomic bool orphan;      /* its runtime has ended without it: see run.c */
 	const char *call;         /* debug builds: the public call that it is in */
-	pthread_t pthread;        /* of a joinable thread: written by its creator */
+	pthread_t pthread;        /* written by its creator */
 	void *signal_stack;
 	struct {
 		void *sp;
