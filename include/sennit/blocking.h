@@ -124,6 +124,7 @@ SN_API int sn_blocking(sn_fn *fn, void *arg);
  * Keeps the calling task on its present thread until as many sn_unpin() as sn_pin() were called, or
  * it ends. Meanwhile that thread runs no other task, and each park costs two switches of the OS.
  * For libraries that keep state in thread-locals across calls. Returns 0, or -EPERM outside a task;
+ * sn_pin() also -EAGAIN when all but one of the threads that SENNIT_MAX_THREADS allows are pinned;
  * sn_unpin() also -EINVAL when the task is not pinned. Do not park.
  */
 SN_API int sn_pin(void);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "sched/runtime.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 
@@ -16,18 +17,33 @@ int sn_blocking(sn_fn *fn, void *arg)
 	return result;
 }
 
+/* One thread must be left that runs everything else, and serves the poller and the timers. */
+static sn_noinline int pin(struct sn_thread *self)
+{
+	if (atomic_fetch_add(&sn_runtime.pinned_threads, 1) + 1 >=
+	    (uint32_t)sn_runtime.max_threads) {
+		atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
+		return -EAGAIN;
+	}
+	self->pins = 1;
+	self->pinned = self->task;
+	self->task->bound = self;
+	return 0;
+}
+
 int sn_pin(void)
 {
 	struct sn_thread *self = sn_runtime_enter();
+	int err = 0;
 
 	if (!self)
 		return -EPERM;
-	if (self->pins++ == 0) {
-		self->pinned = self->task;
-		self->task->bound = self;
-	}
+	if (self->pins > 0)
+		self->pins++;
+	else
+		err = pin(self);
 	sn_runtime_leave();
-	return 0;
+	return err;
 }
 
 int sn_unpin(void)
@@ -39,10 +55,21 @@ int sn_unpin(void)
 		return -EPERM;
 	if (self->pins == 0) {
 		err = -EINVAL;
-	} else if (--self->pins == 0) {
-		self->pinned = NULL;
+	} else if (self->pins > 1) {
+		self->pins--;
+	} else {
 		self->task->bound = NULL;
+		sn_thread_unpin(self);
 	}
 	sn_runtime_leave();
 	return err;
+}
+
+sn_noinline void sn_thread_unpin(struct sn_thread *self)
+{
+	if (!self->pinned)
+		return;
+	self->pinned = NULL;
+	self->pins = 0;
+	atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
 }

@@ -42,6 +42,7 @@ struct sn_runtime {
 	_Atomic uint32_t nprocessors; /* those in use, not retired */
 	_Atomic uint32_t surplus;     /* how many of them are to retire */
 	_Atomic uint32_t nthreads;
+	_Atomic uint32_t pinned_threads; /* each counted by itself */
 	_Atomic uint32_t thread_limit_hits;
 
 	/* Threads that look for work, or are on their way to. schedule.c has the protocol. */

@@ -81,8 +81,7 @@ static struct sn_thread *enter_to_end(struct sn_task *task)
 	 * thread. */
 	if (!self)
 		exit(task->result);
-	self->pinned = NULL;
-	self->pins = 0;
+	sn_thread_unpin(self);
 	return self;
 }
 

@@ -118,6 +118,9 @@ static inline void sn_runtime_leave(void)
 	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELEASE);
 }
 
+/* The thread may run any task again. blocking.c. */
+void sn_thread_unpin(struct sn_thread *self);
+
 /* Gives the calling thread a block of its own, or takes it away again. thread.c. */
 void sn_thread_attach(struct sn_thread *self);
 void sn_thread_detach(struct sn_thread *self);
