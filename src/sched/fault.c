@@ -224,14 +224,40 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 
 /* ---- stalls ---- */
 
-/* The frames of the handler and of the signal's trampoline are left out, as above. */
+/* On the thread that stalls: nobody else may look at its task. */
+static void put_stall(struct sn_thread *self, int64_t stayed, uintptr_t pc)
+{
+	struct sn__lease *lease = &self->lease;
+
+	put("sennit: stall: ");
+	if (lease->inside != atomic_load_explicit(&self->stall_inside, memory_order_relaxed) ||
+	    !self->task) {
+		put("one of ");
+		put_number((uint64_t)stayed / 1000000, 10);
+		put(" ms was over when its thread got the signal\n");
+		return;
+	}
+	put_task(self->task);
+	put(" has kept its processor for ");
+	put_number((uint64_t)stayed / 1000000, 10);
+	put(" ms");
+	if (lease->blocking) {
+		put(", blocking in ");
+		put(lease->blocking_name ? lease->blocking_name : "a bracket");
+	}
+	put("\n");
+	/* The frames of the handler and of the signal's trampoline are left out, as above. */
+	put_backtrace(pc);
+}
+
 static void handle_stall(int signum, siginfo_t *info, void *context)
 {
 	struct sn_thread *self = sn_thread_self();
+	int64_t stayed = self ? atomic_exchange(&self->stall_asked, 0) : 0;
 	int saved = errno;
 
-	if (self && atomic_exchange(&self->stall_asked, false))
-		put_backtrace(fault_pc(context));
+	if (stayed)
+		put_stall(self, stayed, fault_pc(context));
 	else if (former_stall.sa_flags & SA_SIGINFO)
 		former_stall.sa_sigaction(signum, info, context);
 	else if (former_stall.sa_handler != SIG_DFL && former_stall.sa_handler != SIG_IGN)
@@ -256,25 +282,10 @@ int sn_fault_catch_stalls(void)
 	return 0;
 }
 
-/*
- * The task may end while we read its name: its stack stays mapped, so the worst is a name of
- * nobody.
- */
-void sn_fault_report_stall(struct sn_thread *thread, int64_t stayed)
+void sn_fault_report_stall(struct sn_thread *thread, uint32_t inside, int64_t stayed)
 {
-	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
-	const char *bracket = __atomic_load_n(&thread->lease.blocking_name, __ATOMIC_RELAXED);
-	bool blocking = __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED);
-
-	if (!task)
-		return;
-	sn_log("stall: task %llu \"%s\" has kept its processor for %lld ms%s%s",
-	       (unsigned long long)sn_task_id(task), sn_task_name(task),
-	       (long long)(stayed / 1000000), blocking ? ", blocking in " : "",
-	       !blocking ? ""
-	       : bracket ? bracket
-			 : "a bracket");
-	atomic_store(&thread->stall_asked, true);
+	atomic_store_explicit(&thread->stall_inside, inside, memory_order_relaxed);
+	atomic_store(&thread->stall_asked, stayed);
 	pthread_kill(thread->pthread, stall_signal);
 }
 

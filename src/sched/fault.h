@@ -22,7 +22,10 @@ struct sn_thread;
  */
 int sn_fault_catch_stalls(void);
 
-/* The monitor: names the task that the thread runs, and makes the thread print its backtrace. */
-void sn_fault_report_stall(struct sn_thread *thread, int64_t stayed);
+/*
+ * The monitor: makes the thread, which has been outside since its inside had that value, name its
+ * task and print its backtrace. It does so itself, in the signal's handler: its task is its own.
+ */
+void sn_fault_report_stall(struct sn_thread *thread, uint32_t inside, int64_t stayed);
 
 #endif

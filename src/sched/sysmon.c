@@ -153,7 +153,7 @@ static void report_stall(struct look *look, struct sn_thread *thread, int64_t st
 	if (!stall_ns || look->told || stayed < stall_ns)
 		return;
 	look->told = true;
-	sn_fault_report_stall(thread, stayed);
+	sn_fault_report_stall(thread, look->inside, stayed);
 }
 
 /* What a round of looks found. */

@@ -61,10 +61,11 @@ struct sn_thread {
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	_Atomic bool stall_asked; /* the monitor wants a backtrace */
-	_Atomic bool orphan;      /* its runtime has ended without it: see run.c */
-	const char *call;         /* debug builds: the public call that it is in */
-	pthread_t pthread;        /* written by its creator */
+	_Atomic int64_t stall_asked;   /* the monitor wants a backtrace, after so many ns */
+	_Atomic uint32_t stall_inside; /* in this stay outside */
+	_Atomic bool orphan;           /* its runtime has ended without it: see run.c */
+	const char *call;              /* debug builds: the public call that it is in */
+	pthread_t pthread;             /* written by its creator */
 	void *signal_stack;
 	struct {
 		void *sp;
