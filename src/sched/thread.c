@@ -115,14 +115,19 @@ void sn_thread_detach(struct sn_thread *self)
  */
 static void thread_dismiss(struct sn_thread *self)
 {
+	bool orphan;
+
 	sn_lock(&sn_runtime.lock);
+	orphan = atomic_load(&self->orphan);
 	/* An orphan belongs to a runtime that is gone; its block is all that is left of it. */
-	if (!atomic_load(&self->orphan)) {
+	if (!orphan) {
 		sn_thread_unlink(self);
 		self->next_all = sn_runtime.dead_threads;
 		sn_runtime.dead_threads = self;
 	}
 	sn_unlock(&sn_runtime.lock);
+	if (orphan)
+		free(self);
 }
 
 void sn_thread_unlink(struct sn_thread *thread)
