@@ -86,18 +86,27 @@ TEST(Sleep, ForEverIsNotThePast)
 		static std::atomic<int> awake;
 
 		awake = 0;
-		for (int64_t ns : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2}) {
-			Task sleeper([ns] {
-				sn_sleep(ns);
-				awake++;
-			});
-			sleeper.detach(); // abandoned when the first task returns
-		}
-		Task until([] {
-			sn_sleep_until(INT64_MAX);
-			awake++;
-		});
-		until.detach();
+		// They are abandoned when the first task returns, so they must own no memory.
+		sn_fn *const forever[] = {
+			[](void *) {
+				sn_sleep(INT64_MAX);
+				return int(awake++);
+			},
+			[](void *) {
+				sn_sleep(INT64_MAX - 1);
+				return int(awake++);
+			},
+			[](void *) {
+				sn_sleep(INT64_MAX / 2);
+				return int(awake++);
+			},
+			[](void *) {
+				sn_sleep_until(INT64_MAX);
+				return int(awake++);
+			},
+		};
+		for (sn_fn *body : forever)
+			ASSERT_EQ(0, sn_go(body, nullptr));
 		const int64_t end = sn_now() + 50 * test::ms;
 		while (sn_now() < end)
 			sn_sleep(test::ms);
@@ -110,8 +119,7 @@ TEST(Sleep, ForEverIsNotThePast)
 TEST(Sleep, AShorterOneEndsFirst)
 {
 	test::run([] {
-		Task longer([] { sn_sleep(3600 * test::second); });
-		longer.detach();
+		ASSERT_EQ(0, sn_go([](void *) { return sn_sleep(3600 * test::second); }, nullptr));
 		sn_sleep(5 * test::ms);
 		const int64_t before = sn_now();
 
