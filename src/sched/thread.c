@@ -152,7 +152,7 @@ void sn_threads_reap(void)
 	 * A thread that retired had left the list of idle ones, so nobody was about to wake it. One
 	 * that ends with the runtime may still be woken by another: it is freed when all have ended.
 	 */
-	if (!atomic_load(&sn_runtime.stopping) || atomic_load(&sn_runtime.nthreads) <= 1) {
+	if (!atomic_load(&sn_runtime.stopping) || atomic_load(&sn_runtime.nthreads) == 0) {
 		thread = sn_runtime.dead_threads;
 		sn_runtime.dead_threads = NULL;
 	}
