@@ -55,6 +55,9 @@
 /* Looks without a revocation before the period grows: 1 ms at the shortest. */
 #define QUIET_LOOKS 50
 
+/* The same after a deep sleep: who wakes for a moment ten times a second should not pay for each. */
+#define WOKEN_LOOKS 5
+
 /* While something waits and a thread stays outside, the period does not grow beyond this, so that
  * HOG_NS is met within a tenth. */
 #define PERIOD_WAITING_NS 1000000
@@ -308,7 +311,8 @@ static void *monitor_main(void *arg)
 			idle_looks = 0;
 		} else if (period == PERIOD_MAX_NS && ++idle_looks >= DEEP_SLEEP_LOOKS) {
 			sleep_deeply();
-			idle_looks = quiet = 0;
+			idle_looks = 0;
+			quiet = QUIET_LOOKS - WOKEN_LOOKS;
 			period = PERIOD_MIN_NS;
 		}
 	}
