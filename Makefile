@@ -21,6 +21,10 @@ help:
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
+	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
+	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
+	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
 
@@ -57,6 +61,24 @@ test-arm:
 test-aarch64:
 	@scripts/setup arm
 	@scripts/test aarch64
+
+demo-blocking:
+	@scripts/setup demo
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+	@scripts/demo-blocking
+
+bench-blocking: build
+	@scripts/setup test
+	@bench/blocking/syscall.py build/release
+
+bench-blocking-server: build
+	@scripts/setup test
+	@bench/blocking/server.py build/release
+
+test-revocations: build
+	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \
+		build/release/tests/sched/sched-lease-test --gtest_filter='*SurviveRevokedBrackets'
 
 format:
 	@scripts/format

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The demo of blocking calls, without PostgreSQL: with leases the heartbeat goes on, without it stops.
+# The bounds are the demo's (--check), wide enough for a busy machine.
+set -eu
+
+demo=$SENNIT_BUILD_DIR/bench/blocking/bench-blocking-demo
+if [ -n "$SENNIT_SANITIZE" ] || [ ! -x "$demo" ]; then
+	echo 'the demo is not built, or with a sanitizer that the C library is not instrumented for'
+	exit 77
+fi
+"$demo" --check blocking 2
+"$demo" --check hogs 2
