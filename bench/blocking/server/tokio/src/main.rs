@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+//! The server of server.c, with tokio. The argument says where the call that blocks is made: "inline"
+//! in the task, as code does that does not know, or by "spawn_blocking", as it should be.
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const NAP: Duration = Duration::from_millis(5);
+
+async fn session(mut peer: TcpStream, inline: bool) -> std::io::Result<()> {
+    let mut buf = [0u8; 1];
+    peer.set_nodelay(true)?;
+    while peer.read(&mut buf).await? == 1 {
+        if buf[0] == b's' {
+            if inline {
+                std::thread::sleep(NAP);
+            } else {
+                tokio::task::spawn_blocking(|| std::thread::sleep(NAP)).await?;
+            }
+        }
+        peer.write_all(&buf).await?;
+    }
+    Ok(())
+}
+
+fn main() -> std::io::Result<()> {
+    let inline = match std::env::args().nth(1).as_deref() {
+        Some("inline") => true,
+        Some("spawn_blocking") => false,
+        _ => panic!("usage: blocking-server inline|spawn_blocking"),
+    };
+    // As many workers as the others are given processors.
+    let workers = std::env::var("TOKIO_WORKERS").map_or(2, |n| n.parse().expect("a number"));
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_io()
+        .build()?
+        .block_on(async {
+            let door = TcpListener::bind("127.0.0.1:0").await?;
+            println!("{}", door.local_addr()?.port());
+            loop {
+                let (peer, _) = door.accept().await?;
+                tokio::spawn(session(peer, inline));
+            }
+        })
+}
