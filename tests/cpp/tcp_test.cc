@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections through the C++ face. */
+#include <sennit/sennit.hpp>
+
+#include <csignal>
+#include <gtest/gtest.h>
+#include <string>
+#include <utility>
+
+using namespace std::chrono_literals;
+
+namespace
+{
+
+struct pair {
+	sn::tcp near;
+	sn::tcp far;
+};
+
+/* Two ends of one connection. In a task. */
+pair connected()
+{
+	auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+	auto near = sn::tcp::connect(door.address().value()).value();
+	auto far = door.accept().value();
+	return {std::move(near), std::move(far)};
+}
+
+std::string read_all(sn::tcp &from)
+{
+	std::string text;
+	char chunk[100];
+	while (const std::size_t n = from.read(chunk, sizeof chunk).value())
+		text.append(chunk, n);
+	return text;
+}
+
+TEST(Tcp, Echo)
+{
+	sn::run([] {
+		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = door.address().value();
+		auto server = sn::spawn([&door] {
+			for (int i = 0; i < 3; i++)
+				sn::go([peer = door.accept().value()]() mutable {
+					char chunk[64];
+					while (const auto n =
+						       peer.read(chunk, sizeof chunk).value_or(0))
+						peer.write_all(chunk, n).value();
+				});
+		});
+		for (int i = 0; i < 3; i++) {
+			auto client = sn::tcp::connect(address, sn::after(10s)).value();
+			client.write_all("hello " + std::to_string(i)).value();
+			client.shutdown_write().value();
+			EXPECT_EQ(read_all(client), "hello " + std::to_string(i));
+		}
+		server.join();
+	});
+}
+
+TEST(Tcp, AddressesOfBothEnds)
+{
+	sn::run([] {
+		auto [near, far] = connected();
+		EXPECT_EQ(near.local_address().value(), far.peer_address().value());
+		EXPECT_EQ(near.peer_address().value(), far.local_address().value());
+		EXPECT_TRUE(near.peer_address().value().starts_with("127.0.0.1:"));
+	});
+}
+
+TEST(Tcp, ErrorsAreResults)
+{
+	sn::run([] {
+		EXPECT_EQ(sn::tcp::connect("no port").error(), std::errc::invalid_argument);
+		EXPECT_EQ(sn::tcp_listener::listen("127.0.0.1:no-such-service").error(),
+			  std::errc::no_such_file_or_directory);
+
+		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = door.address().value();
+		EXPECT_EQ(sn::tcp_listener::listen(address).error(), std::errc::address_in_use);
+		door.set_deadline(sn::after(1ms));
+		EXPECT_EQ(door.accept().error(), std::errc::timed_out);
+		door.close();
+		EXPECT_FALSE(door);
+		EXPECT_EQ(sn::tcp::connect(address).error(), std::errc::connection_refused);
+	});
+}
+
+TEST(Tcp, DeadlinesCanBeMoved)
+{
+	sn::run([] {
+		auto [near, far] = connected();
+		char byte;
+		near.set_read_deadline(sn::after(2ms));
+		EXPECT_EQ(near.read(&byte, 1).error(), std::errc::timed_out);
+		near.set_read_deadline(sn::no_deadline);
+		far.write_all("x").value();
+		EXPECT_EQ(near.read(&byte, 1).value(), 1U);
+	});
+}
+
+TEST(Tcp, CancelWakesTheReaderAndTheObjectStaysTheOwners)
+{
+	sn::run([] {
+		auto [near, far] = connected();
+		sn::tcp &reads = near;
+		auto reader = sn::spawn([&reads] {
+			char byte;
+			return reads.read(&byte, 1).error();
+		});
+		sn::sleep(2ms);
+		near.cancel();
+		EXPECT_EQ(reader.join(), std::errc::operation_canceled);
+		EXPECT_EQ(near.write_all("x").error(), std::errc::operation_canceled);
+		near.close();
+		EXPECT_EQ(read_all(far), "");
+	});
+}
+
+TEST(Tcp, AbortResetsAndCloseDoesNot)
+{
+	sn::run([] {
+		char byte;
+		auto [near, far] = connected();
+		near.abort();
+		near.abort();
+		EXPECT_FALSE(near);
+		EXPECT_EQ(far.read(&byte, 1).error(), std::errc::connection_reset);
+
+		auto [other_near, other_far] = connected();
+		other_near = sn::tcp();
+		EXPECT_EQ(other_far.read(&byte, 1).value(), 0U);
+	});
+}
+
+TEST(Tcp, WaitClosedEndsWithTheSecondHalf)
+{
+	sn::run([] {
+		auto [near, far] = connected();
+		near.shutdown_write().value();
+		EXPECT_EQ(read_all(far), "");
+		sn::tcp &ends = far;
+		auto end = sn::spawn([&ends] { ends.shutdown_write().value(); });
+		EXPECT_TRUE(near.wait_closed());
+		end.join();
+	});
+}
+
+TEST(Copy, CopiesToTheEndAndTellsProgress)
+{
+	sn::run([] {
+		auto [in, src] = connected();
+		auto [dst, out] = connected();
+		const std::string text(300'000, 't');
+		sn::tcp &writes = in;
+		auto writer = sn::spawn([&writes, &text] {
+			writes.write_all(text).value();
+			writes.shutdown_write().value();
+		});
+		sn::tcp &reads = out;
+		auto reader = sn::spawn([&reads] { return read_all(reads); });
+
+		std::size_t told = 0;
+		const auto done = sn::copy(dst, src, [&told](std::size_t n) { told += n; });
+		EXPECT_TRUE(done);
+		EXPECT_EQ(done.bytes_read, text.size());
+		EXPECT_EQ(done.bytes_written, text.size());
+		EXPECT_EQ(told, text.size());
+		dst.shutdown_write().value();
+		EXPECT_EQ(reader.join(), text);
+		writer.join();
+	});
+}
+
+TEST(Copy, TellsWhichSideFailed)
+{
+	sn::run([] {
+		auto [in, src] = connected();
+		auto [dst, out] = connected();
+		in.abort();
+		const auto done = sn::copy(dst, src);
+		EXPECT_FALSE(done);
+		EXPECT_EQ(done.error, std::errc::connection_reset);
+		EXPECT_EQ(done.failed, SN_COPY_READ);
+	});
+}
+
+TEST(Signals, AreWaitedForInATask)
+{
+	sn::run([] {
+		sn::catch_signal(SIGUSR2).value();
+		EXPECT_EQ(sn::wait_signal(sn::after(1ms)).error(), std::errc::timed_out);
+		std::raise(SIGUSR2);
+		EXPECT_EQ(sn::wait_signal().value(), SIGUSR2);
+		EXPECT_EQ(sn::catch_signal(SIGSEGV).error(), std::errc::invalid_argument);
+	});
+}
+
+} // namespace
