@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "address.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <charconv>
+
+namespace relay
+{
+namespace
+{
+
+/* The locale has no say in what an address is, so no isalnum(). */
+bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_ipv6(std::string_view text)
+{
+	/* A scope ("fe80::1%eth0") is the system's to check, when it resolves the address. */
+	const auto percent = text.find('%');
+	if (percent != text.npos && percent + 1 == text.size())
+		return false;
+	in6_addr unused;
+	return inet_pton(AF_INET6, std::string(text.substr(0, percent)).c_str(), &unused) == 1;
+}
+
+bool is_ipv4(std::string_view text)
+{
+	in_addr unused;
+	return inet_pton(AF_INET, std::string(text).c_str(), &unused) == 1;
+}
+
+bool is_name(std::string_view text)
+{
+	return text.size() <= 253 && std::ranges::all_of(text, [](char c) {
+		       return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
+	       });
+}
+
+std::optional<std::string> port_problem(std::string_view port, address_use use)
+{
+	if (std::ranges::all_of(port, is_digit)) {
+		const unsigned lowest = use == address_use::listen ? 0 : 1;
+		unsigned number = 0;
+		const auto [rest, err] =
+			std::from_chars(port.data(), port.data() + port.size(), number);
+		static_cast<void>(rest);
+		if (err == std::errc{} && number >= lowest && number <= 65535)
+			return std::nullopt;
+		return "the port is out of range; expected " + std::to_string(lowest) + " to 65535";
+	}
+	if (port.size() <= 32 && std::ranges::any_of(port, is_letter) &&
+	    std::ranges::all_of(port,
+				[](char c) { return is_letter(c) || is_digit(c) || c == '-'; }))
+		return std::nullopt;
+	return "the port is malformed; expected a number or the name of a service, such as http";
+}
+
+std::optional<std::string> host_problem(std::string_view host)
+{
+	/* Digits and dots alone are meant to be an IPv4 address, never a name. */
+	if (std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; })) {
+		if (is_ipv4(host))
+			return std::nullopt;
+		return "malformed IPv4 address; expected four numbers from 0 to 255, such as "
+		       "127.0.0.1";
+	}
+	if (is_name(host))
+		return std::nullopt;
+	return "malformed host name; expected letters, digits, dots and hyphens";
+}
+
+} // namespace
+
+std::optional<std::string> address_problem(std::string_view address, address_use use)
+{
+	const std::string form =
+		use == address_use::listen
+			? "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080"
+			: "expected HOST:PORT, such as 10.0.0.7:80, [::1]:80 or backend:http";
+
+	if (address.starts_with('[')) {
+		const auto end = address.find(']');
+		if (end == address.npos || end + 2 >= address.size() || address[end + 1] != ':')
+			return form;
+		if (!is_ipv6(address.substr(1, end - 1)))
+			return "malformed IPv6 address; " + form;
+		return port_problem(address.substr(end + 2), use);
+	}
+
+	const auto colon = address.find(':');
+	if (colon == address.npos || colon + 1 == address.size())
+		return form;
+	if (address.find(':', colon + 1) != address.npos)
+		return "too many colons, and an IPv6 address needs brackets; " + form;
+	if (colon == 0)
+		return use == address_use::listen ? port_problem(address.substr(1), use) : form;
+	if (const auto problem = host_problem(address.substr(0, colon)))
+		return problem;
+	return port_problem(address.substr(colon + 1), use);
+}
+
+} // namespace relay

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "counters.hpp"
+
+#include <sennit/run.h>
+
+namespace relay
+{
+
+std::string to_line(const counters &now)
+{
+	struct sn_stats runtime = {};
+	std::string line;
+	const auto add = [&line](const char *name, std::uint64_t value) {
+		if (!line.empty())
+			line += ' ';
+		line += name;
+		line += '=';
+		line += std::to_string(value);
+	};
+
+	/* Before the first sn_run() there are none: zero is right. */
+	static_cast<void>(sn_stats(&runtime));
+	add("accepted", now.accepted.get());
+	add("active", now.active.get());
+	add("connect_failed", now.connect_failed.get());
+	add("bytes_to_backend", now.bytes_to_backend.get());
+	add("bytes_to_client", now.bytes_to_client.get());
+	add("resets", now.resets.get());
+	add("idle_timeouts", now.idle_timeouts.get());
+	add("cut", now.cut.get());
+	add("no_memory", now.no_memory.get());
+	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());
+	return line;
+}
+
+} // namespace relay

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the relay counts, and the line that tells it.
+ *
+ * Any task counts, without a lock. Relaxed atomics are enough: an increment is never lost, which is
+ * all that is asked of a count; nobody concludes from one counter that something else in memory
+ * has happened (shutting down waits for the sessions themselves, see sessions.hpp). A line is read
+ * while others count, so its numbers may be a moment apart.
+ *
+ * The bytes, which change with every chunk, have cache lines of their own for each direction; the
+ * others change a few times in the life of a connection.
+ */
+#ifndef RELAY_COUNTERS_HPP
+#define RELAY_COUNTERS_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace relay
+{
+
+class counter
+{
+public:
+	void add(std::uint64_t n = 1) noexcept { value_.fetch_add(n, std::memory_order_relaxed); }
+	void subtract(std::uint64_t n = 1) noexcept
+	{
+		value_.fetch_sub(n, std::memory_order_relaxed);
+	}
+	std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+private:
+	std::atomic<std::uint64_t> value_{0};
+};
+
+struct counters {
+	counter accepted;       /* connections from clients */
+	counter active;         /* of those, open now */
+	counter connect_failed; /* backend refused, unresolvable, silent too long, ... */
+	counter no_memory;      /* connections closed because there was no memory to serve them */
+	counter resets;         /* ended by a reset, which was passed on to the other side */
+	counter idle_timeouts;  /* ended because no byte moved for the idle timeout */
+	counter cut;            /* ended by shutting down */
+	counter accept_holds;   /* times that a door waited for room, see descriptors.hpp */
+	alignas(64) counter bytes_to_backend;
+	alignas(64) counter bytes_to_client;
+};
+
+/* "accepted=12 active=3 ...": names and meanings are in docs/relay.md. */
+std::string to_line(const counters &now);
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "descriptors.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <dirent.h>
+#include <sys/resource.h>
+
+namespace relay
+{
+namespace
+{
+
+/* For name lookups, which open files and sockets for a short time, and for what we don't know. */
+constexpr std::size_t spare = 16;
+
+/* Without /proc, a number that is sure to be enough. */
+constexpr std::size_t open_at_start = 32;
+
+std::size_t open_descriptors() noexcept
+{
+	DIR *const folder = opendir("/proc/self/fd");
+	if (!folder)
+		return open_at_start;
+	std::size_t entries = 0;
+	while (readdir(folder))
+		entries++;
+	closedir(folder);
+	/* Neither ".", ".." nor the folder itself. */
+	return entries - std::min<std::size_t>(entries, 3);
+}
+
+} // namespace
+
+void raise_descriptor_limit() noexcept
+{
+	rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+	}
+}
+
+std::size_t connections_that_fit(std::size_t doors) noexcept
+{
+	rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		limit.rlim_cur = 1024;
+	const auto most = std::min<rlim_t>(limit.rlim_cur, SIZE_MAX / 2);
+	const std::size_t taken = open_descriptors() + doors + spare;
+	return most < taken + 2 ? 1 : (static_cast<std::size_t>(most) - taken) / 2;
+}
+
+} // namespace relay

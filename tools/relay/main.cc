@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sennit-relay: accepts TCP connections and passes their bytes on to a backend. docs/relay.md is
+ * its manual; the session (session.hpp) is the heart of it.
+ */
+#include "descriptors.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "server.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <variant>
+
+int main(int argc, char **argv)
+try {
+	const auto parsed = relay::parse_options(argc, argv);
+	if (const auto *finished = std::get_if<relay::finished>(&parsed)) {
+		if (finished->status == EXIT_SUCCESS)
+			std::fputs(finished->text.c_str(), stdout);
+		else
+			relay::report(finished->text);
+		return finished->status;
+	}
+
+	/* Whoever reads our stdout or stderr may go away; the connections need not. */
+	std::signal(SIGPIPE, SIG_IGN);
+	relay::raise_descriptor_limit();
+
+	relay::shared all{.settings = std::get<relay::options>(parsed)};
+	return sn::run([&all] { return relay::serve(all); });
+} catch (const std::exception &error) {
+	relay::report(std::string("cannot run: ") + error.what());
+	return EXIT_FAILURE;
+}

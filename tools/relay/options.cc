@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.hpp"
+
+#include "address.hpp"
+#include "duration.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* By hand: laid out for a terminal of 80 columns. options_test checks the defaults that it tells.
+ */
+constexpr const char *help =
+	R"(Usage: sennit-relay [OPTION]... LISTEN BACKEND [LISTEN BACKEND]...
+
+Accepts TCP connections at each LISTEN address, and passes their bytes on to
+its BACKEND and back. Half-closed connections and resets are passed on too.
+
+Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which is
+every address of this machine; its port 0 is any free one, told on stdout.
+
+Options:
+  --connect-timeout DURATION  give up on a backend that does not answer for so
+                              long; 0: when the system does (default 5s)
+  --idle-timeout DURATION     close a connection when no byte has moved in
+                              either direction for so long; 0: never
+                              (default 10m)
+  --drain DURATION            the time that open connections have to finish
+                              after SIGTERM; 0: none (default 10s)
+  --stats-interval DURATION   print the counters on stderr every so often;
+                              0: only on SIGUSR1 (default 0)
+  --version                   print the version
+  -h, --help                  print this
+
+A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone is
+seconds.
+
+Signals:
+  SIGTERM, SIGINT  accept no more, let open connections finish, exit; another
+                   one cuts what is still open
+  SIGUSR1          print the counters on stderr
+
+Exit status: 0 after SIGTERM or SIGINT, 2 when the command line is wrong, 1
+when the relay cannot run.
+
+Example: port 8080 of this machine is served by backend:80, and port 8443 of
+its IPv6 loopback by 10.0.0.7:443; what is silent for a minute is closed.
+
+  sennit-relay --idle-timeout 1m :8080 backend:80 [::1]:8443 10.0.0.7:443
+)";
+
+/* The message of a usage error, for finished. */
+struct usage_error {
+	std::string text;
+};
+
+std::chrono::nanoseconds read_duration(const char *option, const std::string &text)
+{
+	if (const auto duration = parse_duration(text))
+		return *duration;
+	throw usage_error{std::string(option) + ": \"" + text +
+			  "\" is not a duration; expected 0 to a year, such as 500ms, 10s, 2m or "
+			  "1h"};
+}
+
+std::vector<route> pair_up(const std::vector<std::string> &addresses)
+{
+	if (addresses.empty())
+		throw usage_error{"no addresses; expected pairs of LISTEN and BACKEND, such as "
+				  "127.0.0.1:8080 backend:80 (--help tells more)"};
+	/* Before counting: a word that is no address at all is the likelier mistake. */
+	for (std::size_t i = 0; i < addresses.size(); i++) {
+		const auto use = i % 2 == 0 ? address_use::listen : address_use::connect;
+		if (const auto problem = address_problem(addresses[i], use))
+			throw usage_error{
+				std::string(use == address_use::listen ? "listen" : "backend") +
+				" address \"" + addresses[i] + "\": " + *problem};
+	}
+	if (addresses.size() % 2 != 0)
+		throw usage_error{"listen address \"" + addresses.back() +
+				  "\" has no backend; expected pairs of LISTEN and BACKEND"};
+
+	std::vector<route> routes;
+	for (std::size_t i = 0; i < addresses.size(); i += 2)
+		routes.push_back({addresses[i], addresses[i + 1]});
+	return routes;
+}
+
+/* What CLI11 found wrong, in one line that names the thing. */
+std::string explain(const CLI::App &app, const CLI::ParseError &error)
+{
+	if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
+		const auto extras = app.remaining();
+		return "unknown option \"" + (extras.empty() ? error.what() : extras.front()) +
+		       "\"; expected one that --help lists";
+	}
+	return std::string(error.what()) + " (--help tells what is expected)";
+}
+
+} // namespace
+
+std::variant<options, finished> parse_options(int argc, const char *const *argv)
+try {
+	options parsed;
+	std::vector<std::string> addresses;
+	/* Read after parsing, as the messages are ours. */
+	struct {
+		const char *name;
+		std::chrono::nanoseconds *into;
+		std::string text{};
+	} durations[] = {
+		{"--connect-timeout", &parsed.connect_timeout},
+		{"--idle-timeout", &parsed.idle_timeout},
+		{"--drain", &parsed.drain},
+		{"--stats-interval", &parsed.stats_interval},
+	};
+
+	CLI::App app;
+	app.set_help_flag("-h,--help");
+	app.set_version_flag("--version", std::string("sennit-relay ") + sn_version());
+	app.add_option("addresses", addresses);
+	for (auto &each : durations)
+		app.add_option(each.name, each.text)->type_name("DURATION");
+
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::CallForHelp &) {
+		return finished{0, help};
+	} catch (const CLI::CallForVersion &asked) {
+		return finished{0, std::string(asked.what()) + "\n"};
+	} catch (const CLI::ParseError &error) {
+		throw usage_error{explain(app, error)};
+	}
+
+	for (const auto &each : durations)
+		if (app.count(each.name) > 0)
+			*each.into = read_duration(each.name, each.text);
+	parsed.routes = pair_up(addresses);
+	return parsed;
+} catch (usage_error &error) {
+	return finished{exit_usage, std::move(error.text)};
+}
+
+} // namespace relay

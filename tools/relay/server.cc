@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "server.hpp"
+
+#include "descriptors.hpp"
+#include "door.hpp"
+#include "report.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+using doors = std::vector<std::unique_ptr<door>>;
+
+void report_counters(const shared &all)
+{
+	report(to_line(all.counters));
+}
+
+/* All or none: what was opened before a failure is closed again by the caller's destructor. */
+bool open_doors(shared &all, doors &opened)
+{
+	for (const route &via : all.settings.routes) {
+		std::string why;
+		auto next = door::open(all, via, why);
+		if (!next) {
+			report(why);
+			return false;
+		}
+		opened.push_back(std::move(next));
+	}
+	return true;
+}
+
+/* On stdout, for those who asked for port 0. A closed stdout is no reason not to serve. */
+void announce(const doors &opened)
+{
+	for (const auto &each : opened)
+		std::printf("listening on %s\n", each->address().c_str());
+	std::fflush(stdout);
+}
+
+bool asks_to_stop(int signum)
+{
+	return signum == SIGTERM || signum == SIGINT;
+}
+
+/* Until the first signal that asks to stop. */
+void serve_until_told(shared &all)
+{
+	const auto interval = all.settings.stats_interval;
+	const auto next_line = [interval] {
+		return interval == 0ns ? sn::no_deadline : sn::after(interval);
+	};
+
+	for (auto next = next_line();;) {
+		const auto signum = sn::wait_signal(next);
+		if (signum && asks_to_stop(*signum))
+			return;
+		report_counters(all);
+		if (!signum)
+			next = next_line();
+	}
+}
+
+/* Until the sessions have ended, the time is over or another signal asks to stop. */
+void drain(shared &all)
+{
+	const auto until = sn::after(all.settings.drain);
+	/* Looking every so often is simple, and it is not for long. */
+	while (all.sessions.alive() > 0 && sn::now() < until) {
+		const auto signum = sn::wait_signal(std::min(until, sn::after(20ms)));
+		if (signum && asks_to_stop(*signum))
+			return;
+		if (signum)
+			report_counters(all);
+	}
+}
+
+void cut(shared &all)
+{
+	if (all.sessions.alive() == 0)
+		return;
+	report("cutting " + std::to_string(all.sessions.alive()) + " open connections");
+	all.sessions.cut_all();
+	for (const auto until = sn::after(1s); all.sessions.alive() > 0 && sn::now() < until;)
+		sn::sleep(2ms);
+	if (all.sessions.alive() == 0)
+		return;
+	/*
+	 * Sessions that are still connecting cannot be interrupted, and one in the name service can
+	 * keep the runtime from ending for long. Nothing of theirs needs more than the kernel does
+	 * for every process that ends.
+	 */
+	std::fflush(nullptr);
+	std::_Exit(EXIT_SUCCESS);
+}
+
+} // namespace
+
+int serve(shared &all)
+{
+	/* First of all: a signal during what follows must end the relay in order. */
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1})
+		sn::catch_signal(signum).value();
+
+	doors opened;
+	if (!open_doors(all, opened))
+		return EXIT_FAILURE;
+	all.sessions.set_most(connections_that_fit(opened.size()));
+	announce(opened);
+	for (const auto &each : opened)
+		each->start();
+
+	serve_until_told(all);
+
+	for (const auto &each : opened)
+		each->stop();
+	for (const auto &each : opened)
+		each->close();
+	drain(all);
+	cut(all);
+	return EXIT_SUCCESS;
+}
+
+} // namespace relay

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session: a client's connection, its backend's, and the two tasks that copy between them.
+ *
+ * How it ends:
+ *  - In good order. A direction that reads to the end of its stream ends the other side's stream
+ *    (half-close); when both have, both connections are closed.
+ *  - With a reset of either side, or any failure that loses bytes: both are reset, so that nobody
+ *    takes a broken stream for a complete one. A direction that has finished keeps watching the
+ *    side that it read from, so that a reset after a half-close is passed on too.
+ *  - When no byte moved for the idle timeout: both are closed.
+ *  - When it is cut: both are reset.
+ * The first of the last three that happens decides, and cancels both connections, which brings both
+ * tasks back. Only when both are back are the connections closed.
+ *
+ * The backend's name is looked up for every session, so that a change in it is followed.
+ */
+#ifndef RELAY_SESSION_HPP
+#define RELAY_SESSION_HPP
+
+#include "counters.hpp"
+#include "idle.hpp"
+#include "options.hpp"
+#include "sessions.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+
+namespace relay
+{
+
+/* What all sessions of the process share. Outlives them. */
+struct shared {
+	const options &settings;
+	relay::counters counters{};
+	relay::sessions sessions{};
+};
+
+class session final : private sessions::entry
+{
+public:
+	/* Can be cut from here on. Takes over what was reserved for it in all.sessions. */
+	session(shared &all, const route &via, sn::tcp client) noexcept;
+	session(const session &) = delete;
+	session &operator=(const session &) = delete;
+
+	/* Closes or resets, as the session has ended. */
+	~session();
+
+	/* Connects, copies until the session is over. Once; in a task. */
+	void run();
+
+private:
+	enum class cause {
+		none, /* good order */
+		failure,
+		idle,
+		cut,
+	};
+
+	sn::result<sn::tcp> connect();
+	void relay_both();
+	void relay_one(sn::tcp &from, sn::tcp &to, counter &bytes);
+	void fail(const std::error_code &error) noexcept;
+	void end(cause why) noexcept;
+	void cut() noexcept override;
+
+	shared &all_;
+	const route &via_;
+	sn::tcp client_;
+	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
+	idle_watch idle_;
+	std::atomic<cause> cause_{cause::none};
+	std::atomic<bool> lost_bytes_{false};
+};
+
+} // namespace relay
+
+#endif

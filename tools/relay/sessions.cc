@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "sessions.hpp"
+
+namespace relay
+{
+
+bool sessions::reserve() noexcept
+{
+	/* Acquire, to gone()'s release: the descriptors of the one that made room are closed. */
+	std::size_t alive = alive_.load(std::memory_order_relaxed);
+	do {
+		if (alive >= most_)
+			return false;
+	} while (!alive_.compare_exchange_weak(alive, alive + 1, std::memory_order_acquire,
+					       std::memory_order_relaxed));
+	return true;
+}
+
+void sessions::add(entry &session) noexcept
+{
+	const std::lock_guard lock(lock_);
+	session.next_ = first_;
+	if (first_)
+		first_->previous_ = &session;
+	first_ = &session;
+}
+
+void sessions::leave(entry &session) noexcept
+{
+	const std::lock_guard lock(lock_);
+	if (session.next_)
+		session.next_->previous_ = session.previous_;
+	if (session.previous_)
+		session.previous_->next_ = session.next_;
+	else
+		first_ = session.next_;
+}
+
+void sessions::cut_all() noexcept
+{
+	const std::lock_guard lock(lock_);
+	for (entry *session = first_; session; session = session->next_)
+		session->cut();
+}
+
+} // namespace relay

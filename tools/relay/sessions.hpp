@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sessions that are alive: how many may be, and, so that shutting down can wait for them and
+ * cut them, which.
+ *
+ * Any task may call. It must outlive the runtime's run: the last thing that a session touches is
+ * the count here.
+ */
+#ifndef RELAY_SESSIONS_HPP
+#define RELAY_SESSIONS_HPP
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+namespace relay
+{
+
+class sessions
+{
+public:
+	/* What can be cut. cut() is called once at most, under the lock of the list. */
+	class entry
+	{
+	public:
+		virtual void cut() noexcept = 0;
+
+	protected:
+		virtual ~entry() = default;
+
+	private:
+		friend class sessions;
+		entry *previous_ = nullptr;
+		entry *next_ = nullptr;
+	};
+
+	sessions() = default;
+	sessions(const sessions &) = delete;
+	sessions &operator=(const sessions &) = delete;
+
+	/* How many may be alive at once. Before anything else. */
+	void set_most(std::size_t most) noexcept { most_ = most; }
+
+	/*
+	 * Makes room for one more, which counts as alive from now on; gone() gives it back. False
+	 * when there are as many as there may be.
+	 */
+	bool reserve() noexcept;
+
+	/* From now on it may be cut. After reserve(). */
+	void add(entry &session) noexcept;
+
+	/* From now on it is not cut any more; when that returns, no cut() is running either. */
+	void leave(entry &session) noexcept;
+
+	/* It has closed what it had. Its last call. */
+	void gone() noexcept { alive_.fetch_sub(1, std::memory_order_release); }
+
+	/* Acquire, to gone()'s release: at zero, all that sessions did has happened. */
+	std::size_t alive() const noexcept { return alive_.load(std::memory_order_acquire); }
+
+	/* Cuts every session that is there. No new ones may come. */
+	void cut_all() noexcept;
+
+	/* The lock under which entries are cut, for what an entry must not do meanwhile. */
+	std::mutex &lock() noexcept { return lock_; }
+
+private:
+	std::mutex lock_;
+	entry *first_ = nullptr;
+	std::size_t most_ = 1;
+	std::atomic<std::size_t> alive_{0};
+};
+
+} // namespace relay
+
+#endif
