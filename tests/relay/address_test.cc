@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "address.hpp"
+
+#include <gtest/gtest.h>
+
+using relay::address_problem;
+using relay::address_use;
+
+TEST(Address, WellFormedForBoth)
+{
+	for (const char *text :
+	     {"127.0.0.1:80", "0.0.0.0:65535", "[::1]:80", "[::]:1", "[fe80::1%eth0]:80",
+	      "[::ffff:10.0.0.1]:80", "localhost:80", "a-b.c_d.example.:443", "backend:http",
+	      "3com.example:80", "backend:x11-1"})
+		for (const auto use : {address_use::listen, address_use::connect})
+			EXPECT_EQ(address_problem(text, use), std::nullopt) << text;
+}
+
+TEST(Address, AnyHostAndAnyPortAreForListening)
+{
+	for (const char *text : {":80", ":0", "127.0.0.1:0", "[::]:0", ":http"}) {
+		EXPECT_EQ(address_problem(text, address_use::listen), std::nullopt) << text;
+		EXPECT_NE(address_problem(text, address_use::connect), std::nullopt) << text;
+	}
+}
+
+TEST(Address, Malformed)
+{
+	const std::string long_name(254, 'a');
+	for (const std::string &text : {std::string(),
+					std::string(":"),
+					std::string("80"),
+					std::string("host"),
+					std::string("host:"),
+					std::string("host:-1"),
+					std::string("host:65536"),
+					std::string("host:80a!"),
+					std::string("host: 80"),
+					std::string("ho st:80"),
+					std::string("host/x:80"),
+					std::string("1.2.3:80"),
+					std::string("1.2.3.256:80"),
+					std::string("1.2.3.4.5:80"),
+					std::string("::1:80"),
+					std::string("::1"),
+					std::string("[::1]"),
+					std::string("[::1]:"),
+					std::string("[::1]80"),
+					std::string("[]:80"),
+					std::string("[::1:80"),
+					std::string("[localhost]:80"),
+					std::string("[127.0.0.1]:80"),
+					std::string("[::1%]:80"),
+					std::string("h:1:2"),
+					std::string("h\0x:80", 6),
+					std::string("h\n:80"),
+					long_name + ":80"})
+		for (const auto use : {address_use::listen, address_use::connect})
+			EXPECT_NE(address_problem(text, use), std::nullopt) << text;
+}
+
+TEST(Address, TheProblemTellsWhatIsExpected)
+{
+	for (const char *text : {"", "host", "host:99999", "1.2.3.999:80", "::1:80", "h:8!"})
+		for (const auto use : {address_use::listen, address_use::connect})
+			EXPECT_NE(address_problem(text, use).value_or("").find("expected"),
+				  std::string::npos)
+				<< text;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.hpp"
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace
+{
+
+auto parse(std::vector<const char *> arguments)
+{
+	arguments.insert(arguments.begin(), "sennit-relay");
+	return relay::parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+relay::options parse_well(std::vector<const char *> arguments)
+{
+	auto parsed = parse(std::move(arguments));
+	if (const auto *finished = std::get_if<relay::finished>(&parsed))
+		ADD_FAILURE() << finished->text;
+	auto *options = std::get_if<relay::options>(&parsed);
+	return options ? *options : relay::options{};
+}
+
+TEST(Options, PairsOfAddressesAreRoutes)
+{
+	const auto one = parse_well({":80", "backend:80"});
+	ASSERT_EQ(one.routes.size(), 1U);
+	EXPECT_EQ(one.routes[0].listen, ":80");
+	EXPECT_EQ(one.routes[0].backend, "backend:80");
+
+	const auto two = parse_well({"[::1]:1", "a:1", "--drain", "1", "127.0.0.1:2", "b:2"});
+	ASSERT_EQ(two.routes.size(), 2U);
+	EXPECT_EQ(two.routes[1].listen, "127.0.0.1:2");
+	EXPECT_EQ(two.routes[1].backend, "b:2");
+}
+
+TEST(Options, DefaultsAreWhatTheHelpTells)
+{
+	const auto options = parse_well({":80", "backend:80"});
+	const auto help = std::get<relay::finished>(parse({"--help"})).text;
+	EXPECT_EQ(options.connect_timeout, 5s);
+	EXPECT_NE(help.find("does (default 5s)"), std::string::npos);
+	EXPECT_EQ(options.idle_timeout, 10min);
+	EXPECT_NE(help.find("(default 10m)"), std::string::npos);
+	EXPECT_EQ(options.drain, 10s);
+	EXPECT_NE(help.find("none (default 10s)"), std::string::npos);
+	EXPECT_EQ(options.stats_interval, 0s);
+	EXPECT_NE(help.find("SIGUSR1 (default 0)"), std::string::npos);
+}
+
+TEST(Options, DurationsAreRead)
+{
+	const auto options =
+		parse_well({"--connect-timeout", "500ms", "--idle-timeout=0", "--drain", "2m",
+			    "--stats-interval", "10", ":80", "backend:80"});
+	EXPECT_EQ(options.connect_timeout, 500ms);
+	EXPECT_EQ(options.idle_timeout, 0s);
+	EXPECT_EQ(options.drain, 2min);
+	EXPECT_EQ(options.stats_interval, 10s);
+}
+
+TEST(Options, AnEmptyDurationIsNotTheDefault)
+{
+	const auto parsed = parse({"--drain=", ":80", "backend:80"});
+	EXPECT_EQ(std::get<relay::finished>(parsed).status, relay::exit_usage);
+}
+
+} // namespace

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+The relay between programs that people use: nginx behind it; curl, wrk and iperf3 before it.
+
+Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
+build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, and 30 is what the relay promises),
+SENNIT_TRAFFIC_MIB (the file that curl gets; 100).
+
+Exit status 77: one of the programs is not installed.
+"""
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.environ["SENNIT_BUILD_DIR"]
+LAUNCHER = shlex.split(os.environ.get("SENNIT_LAUNCHER", ""))
+SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
+MIB = int(os.environ.get("SENNIT_TRAFFIC_MIB", "100"))
+CONNECTIONS = 1000
+PATIENCE = 40.0
+
+NGINX_CONF = """
+worker_processes 1;
+worker_rlimit_nofile 4096;
+daemon off;
+user {user};
+pid {root}/nginx.pid;
+error_log {root}/error.log;
+events {{ worker_connections 2048; }}
+http {{
+	access_log off;
+	client_body_temp_path {root}/client_body;
+	proxy_temp_path {root}/proxy;
+	fastcgi_temp_path {root}/fastcgi;
+	uwsgi_temp_path {root}/uwsgi;
+	scgi_temp_path {root}/scgi;
+	server {{
+		listen 127.0.0.1:{port} backlog=4096;
+		root {root}/www;
+	}}
+}}
+"""
+
+
+def find_program(name):
+    # nginx is where only root's PATH looks.
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:/sbin"
+    return shutil.which(name, path=path)
+
+
+def eventually(holds, what):
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > until:
+            raise AssertionError("waited too long for " + what)
+        time.sleep(0.01)
+
+
+def accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+        return True
+    except ConnectionRefusedError:
+        return False
+
+
+def start_on_free_port(command_for):
+    """For servers that cannot be told to take any port. Returns the process and the port."""
+    for _ in range(10):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        server = subprocess.Popen(
+            command_for(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        # Somebody else may have taken the port in between: then it ends.
+        eventually(
+            lambda: server.poll() is not None or accepts(port), "a server to start"
+        )
+        time.sleep(0.05)
+        if server.poll() is None:
+            return server, port
+    raise AssertionError("the server does not start: " + " ".join(command_for(0)))
+
+
+def stop(process):
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Relay:
+    """The relay in front of a local port."""
+
+    def __init__(self, backend_port):
+        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(
+            LAUNCHER
+            + [
+                BUILD + "/tools/relay/sennit-relay",
+                "127.0.0.1:0",
+                f"127.0.0.1:{backend_port}",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on "):
+            stop(self.process)
+            raise AssertionError("the relay did not start: " + self.said())
+        self.address = line.split()[-1]
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def counters(self):
+        lines = self.said().count("\n")
+        self.process.send_signal(signal.SIGUSR1)
+        eventually(lambda: self.said().count("\n") > lines, "the relay's counters")
+        last = self.said().splitlines()[-1].split(": ", 1)[1]
+        return {name: int(value) for name, value in (w.split("=") for w in last.split())}
+
+    def finish(self):
+        """Ends it in order; what it said is in the message when it did not."""
+        eventually(lambda: self.counters()["active"] == 0, "connections to end")
+        self.process.terminate()
+        status = self.process.wait(PATIENCE)
+        if status != 0:
+            raise AssertionError(f"the relay exited with {status}: {self.said()}")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+class Traffic(unittest.TestCase):
+    def relay(self, backend_port):
+        relay = Relay(backend_port)
+        self.addCleanup(relay.close)
+        return relay
+
+
+class BehindItNginx(Traffic):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="traffic-", dir=BUILD)
+        cls.addClassCleanup(shutil.rmtree, cls.root, True)
+        os.mkdir(cls.root + "/www")
+        with open(cls.root + "/www/small", "wb") as small:
+            small.write(b"s" * 1024)
+        cls.sha256 = hashlib.sha256()
+        with open(cls.root + "/www/large", "wb") as large:
+            for _ in range(MIB):
+                piece = os.urandom(1 << 20)
+                large.write(piece)
+                cls.sha256.update(piece)
+
+        def command(port):
+            with open(cls.root + "/nginx.conf", "w") as conf:
+                user = "root" if os.getuid() == 0 else "nobody"
+                conf.write(NGINX_CONF.format(root=cls.root, port=port, user=user))
+            # -g: where it logs before it has read its configuration.
+            return [
+                find_program("nginx"),
+                "-p",
+                cls.root,
+                "-c",
+                cls.root + "/nginx.conf",
+                "-e",
+                cls.root + "/error.log",
+            ]
+
+        cls.nginx, cls.port = start_on_free_port(command)
+        cls.addClassCleanup(stop, cls.nginx)
+
+    def test_curl_gets_a_large_file_byte_for_byte(self):
+        relay = self.relay(self.port)
+        got = hashlib.sha256()
+        with subprocess.Popen(
+            [find_program("curl"), "-sSf", f"http://{relay.address}/large"],
+            stdout=subprocess.PIPE,
+        ) as curl:
+            while piece := curl.stdout.read(1 << 20):
+                got.update(piece)
+        self.assertEqual(curl.returncode, 0)
+        self.assertEqual(got.hexdigest(), self.sha256.hexdigest())
+        self.assertGreater(relay.counters()["bytes_to_client"], MIB << 20)
+        relay.finish()
+
+    def test_wrk_with_a_thousand_connections_sees_no_error(self):
+        relay = self.relay(self.port)
+        wrk = subprocess.run(
+            [
+                find_program("wrk"),
+                "-t2",
+                f"-c{CONNECTIONS}",
+                f"-d{SECONDS}s",
+                # Its default counts an answer that took two seconds as an error, which a busy
+                # machine can make of anything.
+                "--timeout",
+                "15s",
+                f"http://{relay.address}/small",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        print(wrk.stdout)
+        self.assertEqual(wrk.returncode, 0)
+        self.assertNotIn("Socket errors", wrk.stdout)
+        self.assertNotIn("Non-2xx", wrk.stdout)
+        answered = re.search(r"(\d+) requests in", wrk.stdout)
+        self.assertIsNotNone(answered)
+        self.assertGreater(int(answered.group(1)), CONNECTIONS)
+        counts = relay.counters()
+        self.assertGreaterEqual(counts["accepted"], CONNECTIONS)
+        for name in "connect_failed", "idle_timeouts", "no_memory", "accept_pauses":
+            self.assertEqual(counts[name], 0, name)
+        relay.finish()
+
+
+class BehindItIperf3(Traffic):
+    @classmethod
+    def setUpClass(cls):
+        cls.server, cls.port = start_on_free_port(
+            lambda port: [find_program("iperf3"), "-s", "-B", "127.0.0.1", "-p", str(port)]
+        )
+        cls.addClassCleanup(stop, cls.server)
+
+    def run_iperf3(self, *options):
+        relay = self.relay(self.port)
+        client = subprocess.run(
+            [
+                find_program("iperf3"),
+                "-c",
+                "127.0.0.1",
+                "-p",
+                str(relay.port),
+                "-t2",
+                "--json",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        report = json.loads(client.stdout)
+        self.assertNotIn("error", report)
+        self.assertEqual(client.returncode, 0)
+        received = report["end"]["sum_received"]["bytes"]
+        print(f"iperf3 {' '.join(options)}: {received / (1 << 20):.0f} MiB")
+        self.assertGreater(received, 1 << 20)
+        counts = relay.counters()
+        relay.finish()
+        return received, counts
+
+    def test_upload(self):
+        received, counts = self.run_iperf3()
+        self.assertGreaterEqual(counts["bytes_to_backend"], received)
+
+    def test_download(self):
+        received, counts = self.run_iperf3("-R")
+        self.assertGreaterEqual(counts["bytes_to_client"], received)
+
+    def test_both_at_once_on_several_streams(self):
+        self.run_iperf3("--bidir", "-P4")
+
+
+if __name__ == "__main__":
+    missing = [p for p in ("nginx", "curl", "wrk", "iperf3") if not find_program(p)]
+    if missing:
+        print("not installed, scripts/setup test does it:", *missing)
+        sys.exit(77)
+    # wrk and nginx need a descriptor for each connection, and the default is barely that.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    unittest.main(verbosity=2)

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The relay with few descriptors: accepting pauses and goes on by itself, what runs is not touched,
+ * and waiting costs no processor time.
+ */
+#include "harness.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+bool is_readable(const peer &at)
+{
+	pollfd entry{at.fd(), POLLIN, 0};
+	return poll(&entry, 1, 0) > 0;
+}
+
+/* Room for a few connections, with an even and an odd number of descriptors. */
+class Shortage : public testing::TestWithParam<unsigned>
+{
+};
+
+/* The lowest descriptor number that is free in the process: the next that it gets. */
+rlim_t lowest_free(pid_t pid)
+{
+	for (rlim_t fd = 0;; fd++) {
+		const std::string link =
+			"/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+		char target[64];
+		if (readlink(link.c_str(), target, sizeof target) < 0)
+			return fd;
+	}
+}
+
+/* Sets the soft limit of a running process. What it has open stays open. */
+void limit_descriptors(pid_t pid, rlim_t most)
+{
+	rlimit limit{};
+	ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, nullptr, &limit), 0);
+	limit.rlim_cur = std::min(most, limit.rlim_max);
+	ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, nullptr), 0);
+}
+
+/*
+ * The limit sinks while the relay runs, which it has not reckoned with: first so far that accepting
+ * fails, then so that a client still gets in but its backend does not.
+ */
+TEST(SuddenShortage, IsWaitedOut)
+{
+	listener backends;
+	relay_process relay({"--connect-timeout", "1h", "127.0.0.1:0", backends.address()});
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto backend = backends.accept();
+
+	for (const rlim_t room : {0, 1}) {
+		const auto pauses_before = relay.counter("accept_pauses");
+		ASSERT_NO_FATAL_FAILURE(
+			limit_descriptors(relay.pid(), lowest_free(relay.pid()) + room));
+		auto late_client = peer::connect(address);
+		if (room == 0) {
+			ASSERT_TRUE(eventually(
+				[&] { return relay.counter("accept_pauses") > pauses_before; }));
+		} else {
+			ASSERT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
+		}
+
+		const auto before = relay.cpu_time();
+		std::this_thread::sleep_for(1s);
+		EXPECT_LT(relay.cpu_time() - before, 250ms);
+		client.send("up");
+		EXPECT_EQ(backend.receive(2), "up");
+		backend.send("down");
+		EXPECT_EQ(client.receive(4), "down");
+
+		ASSERT_NO_FATAL_FAILURE(limit_descriptors(relay.pid(), RLIM_INFINITY));
+		auto late_backend = backends.accept();
+		late_backend.send("welcome");
+		EXPECT_EQ(late_client.receive(7), "welcome");
+		late_client.close();
+		EXPECT_EQ(late_backend.receive_end(), ending::fin);
+		late_backend.close();
+		ASSERT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	}
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	EXPECT_EQ(relay.counter("resets"), 0U);
+	client.close();
+	backend.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST_P(Shortage, AcceptingPausesAndGoesOn)
+{
+	constexpr std::size_t clients_count = 40;
+	listener backends;
+	relay_process relay({"--connect-timeout", "1h", "127.0.0.1:0", backends.address()},
+			    GetParam());
+	const std::string address = relay.address();
+
+	/* All connect: the system accepts for the relay, as far as its queue is long. */
+	std::deque<peer> waiting;
+	for (std::size_t i = 0; i < clients_count; i++) {
+		waiting.push_back(peer::connect(address));
+		waiting.back().send("hello");
+	}
+
+	/* Some are served, in any order, and then it pauses. */
+	struct ends {
+		peer client;
+		peer backend;
+	};
+	std::deque<ends> served;
+	const auto serve_one = [&] {
+		ends both;
+		both.backend = backends.accept();
+		ASSERT_EQ(both.backend.receive(5), "hello");
+		both.backend.send("welcome");
+		ASSERT_TRUE(eventually([&] {
+			for (auto it = waiting.begin(); it != waiting.end(); ++it) {
+				if (!is_readable(*it))
+					continue;
+				both.client = std::move(*it);
+				waiting.erase(it);
+				return true;
+			}
+			return false;
+		}));
+		ASSERT_EQ(both.client.receive(7), "welcome");
+		served.push_back(std::move(both));
+	};
+	const auto backend_waits = [&] {
+		pollfd entry{backends.fd(), POLLIN, 0};
+		return poll(&entry, 1, 0) > 0;
+	};
+	const auto pauses = [&] {
+		const auto counts = relay.counters();
+		return counts.at("accept_pauses") > 0 && counts.at("active") == served.size();
+	};
+	for (;;) {
+		ASSERT_TRUE(eventually([&] { return backend_waits() || pauses(); }));
+		if (!backend_waits())
+			break;
+		ASSERT_NO_FATAL_FAILURE(serve_one());
+	}
+	ASSERT_GT(served.size(), 1U);
+	ASSERT_LT(served.size(), clients_count);
+
+	/* While it pauses: the sessions run, and hardly any processor time is used. */
+	const auto before = relay.cpu_time();
+	std::this_thread::sleep_for(1s);
+	EXPECT_LT(relay.cpu_time() - before, 250ms);
+	for (auto &both : served) {
+		both.client.send("up");
+		EXPECT_EQ(both.backend.receive(2), "up");
+		both.backend.send("down");
+		EXPECT_EQ(both.client.receive(4), "down");
+	}
+	EXPECT_FALSE(backend_waits());
+
+	/* Each that ends makes room for another, until all have been served. */
+	while (!served.empty()) {
+		served.front().client.close();
+		EXPECT_EQ(served.front().backend.receive_end(), ending::fin);
+		served.pop_front();
+		if (!waiting.empty()) {
+			ASSERT_NO_FATAL_FAILURE(serve_one());
+		}
+	}
+	EXPECT_TRUE(waiting.empty());
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	const auto counts = relay.counters();
+	EXPECT_EQ(counts.at("accepted"), clients_count);
+	EXPECT_EQ(counts.at("connect_failed"), 0U);
+	EXPECT_EQ(counts.at("resets"), 0U);
+	EXPECT_GT(counts.at("accept_pauses"), 0U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST_P(Shortage, StopsInOrderWhileItPauses)
+{
+	listener backends;
+	relay_process relay({"--drain", "300ms", "127.0.0.1:0", backends.address()}, GetParam());
+	const std::string address = relay.address();
+	std::vector<peer> clients;
+	while (clients.size() < 40)
+		clients.push_back(peer::connect(address));
+	ASSERT_TRUE(eventually([&] { return relay.counter("accept_pauses") > 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Descriptors, Shortage, testing::Values(40U, 41U),
+			 testing::PrintToStringParamName());
+
+} // namespace

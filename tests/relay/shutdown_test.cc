@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signals: ending the relay, in order or at once, and having it tell its counters.
+ */
+#include "harness.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <regex>
+#include <system_error>
+
+using namespace harness;
+
+namespace
+{
+
+/*
+ * Until the relay has stopped accepting: who connects then is refused. Who was still let in leaves
+ * with a reset, so that no session stays.
+ */
+bool refuses(const std::string &address)
+{
+	return eventually([&] {
+		try {
+			peer::connect(address).reset();
+			return false;
+		} catch (const std::system_error &error) {
+			return error.code() == std::errc::connection_refused;
+		}
+	});
+}
+
+TEST(Shutdown, WithoutConnectionsIsImmediate)
+{
+	listener backend;
+	for (const int signum : {SIGTERM, SIGINT}) {
+		relay_process relay({"--drain", "1h", "127.0.0.1:0", backend.address()});
+		relay.address();
+		relay.signal(signum);
+		const ended end = relay.wait();
+		EXPECT_EQ(end.status, 0);
+		EXPECT_EQ(end.errors, "");
+	}
+}
+
+TEST(Shutdown, LetsOpenConnectionsFinish)
+{
+	listener backends;
+	relay_process relay({"--drain", "1h", "127.0.0.1:0", backends.address()});
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto backend = backends.accept();
+	client.send("before");
+	EXPECT_EQ(backend.receive(6), "before");
+
+	relay.signal(SIGTERM);
+	EXPECT_TRUE(refuses(address));
+	client.send("after");
+	EXPECT_EQ(backend.receive(5), "after");
+	backend.send("answer");
+	EXPECT_EQ(client.receive(6), "answer");
+	/* It still tells its counters. */
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+
+	client.close();
+	EXPECT_EQ(backend.receive_end(), ending::fin);
+	backend.close();
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 0) << end.errors;
+	EXPECT_EQ(end.errors.find("cutting"), std::string::npos) << end.errors;
+}
+
+TEST(Shutdown, CutsWhatHasNotFinishedInTime)
+{
+	listener backends;
+	relay_process relay({"--drain", "300ms", "127.0.0.1:0", backends.address()});
+	auto client = peer::connect(relay.address());
+	auto backend = backends.accept();
+	const auto start = std::chrono::steady_clock::now();
+	relay.signal(SIGTERM);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	EXPECT_EQ(backend.receive_end(), ending::reset);
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 250ms);
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 0) << end.errors;
+	EXPECT_NE(end.errors.find("cutting 1 open connection"), std::string::npos) << end.errors;
+}
+
+TEST(Shutdown, TheSecondSignalCutsAtOnce)
+{
+	listener backends;
+	relay_process relay({"--drain", "1h", "127.0.0.1:0", backends.address()});
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto backend = backends.accept();
+	relay.signal(SIGTERM);
+	EXPECT_TRUE(refuses(address));
+	relay.signal(SIGTERM);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	EXPECT_EQ(backend.receive_end(), ending::reset);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+TEST(Shutdown, NoDrainCutsAtOnce)
+{
+	listener backends;
+	relay_process relay({"--drain", "0", "127.0.0.1:0", backends.address()});
+	auto client = peer::connect(relay.address());
+	auto backend = backends.accept();
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	EXPECT_EQ(backend.receive_end(), ending::reset);
+}
+
+TEST(Shutdown, CutsStuckAndHalfClosedConnections)
+{
+	listener backends;
+	relay_process relay({"--drain", "0", "127.0.0.1:0", backends.address()});
+	auto stuck_client = peer::connect(relay.address());
+	auto stuck_backend = backends.accept();
+	stuck_client.send_until_stuck();
+	auto half_client = peer::connect(relay.address());
+	auto half_backend = backends.accept();
+	half_client.shutdown_write();
+	EXPECT_EQ(half_backend.receive_end(), ending::fin);
+
+	const ended end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_NE(end.errors.find("cutting 2 open connections"), std::string::npos) << end.errors;
+	EXPECT_NO_THROW(stuck_client.await_reset());
+	EXPECT_EQ(stuck_backend.receive_rest().second, ending::reset);
+	EXPECT_EQ(half_client.receive_end(), ending::reset);
+	EXPECT_NO_THROW(half_backend.await_reset());
+}
+
+TEST(Shutdown, DoesNotWaitForABackendThatDoesNotAnswer)
+{
+	const silent_backend silent;
+	relay_process relay(
+		{"--drain", "0", "--connect-timeout", "0", "127.0.0.1:0", silent.address()});
+	auto client = peer::connect(relay.address());
+	ASSERT_TRUE(eventually([&] { return relay.counter("accepted") == 1; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Counters, AreOneLineOnSigusr1)
+{
+	listener backends;
+	relay_process relay({"127.0.0.1:0", backends.address()});
+	auto client = peer::connect(relay.address());
+	auto backend = backends.accept();
+	client.send("12345");
+	EXPECT_EQ(backend.receive(5), "12345");
+	backend.send("123");
+	EXPECT_EQ(client.receive(3), "123");
+
+	ASSERT_TRUE(eventually([&] { return relay.counter("bytes_to_client") == 3; }));
+	const auto counts = relay.counters();
+	EXPECT_EQ(counts.at("accepted"), 1U);
+	EXPECT_EQ(counts.at("active"), 1U);
+	EXPECT_EQ(counts.at("connect_failed"), 0U);
+	EXPECT_EQ(counts.at("bytes_to_backend"), 5U);
+	EXPECT_EQ(counts.at("resets"), 0U);
+	EXPECT_EQ(counts.at("idle_timeouts"), 0U);
+	EXPECT_EQ(counts.at("cut"), 0U);
+	EXPECT_EQ(counts.at("accept_pauses"), 0U);
+
+	client.close();
+	EXPECT_EQ(backend.receive_end(), ending::fin);
+	backend.close();
+	const ended end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_TRUE(
+		std::regex_match(end.errors, std::regex("(sennit-relay: ([a-z_]+=[0-9]+ ?)+\n)+")))
+		<< end.errors;
+}
+
+TEST(Counters, ArePrintedAtEachInterval)
+{
+	listener backends;
+	relay_process relay({"--stats-interval", "50ms", "127.0.0.1:0", backends.address()});
+	relay.address();
+	EXPECT_TRUE(eventually([&] {
+		const std::string text = relay.errors();
+		return std::count(text.begin(), text.end(), '\n') >= 3;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Whoever reads stdout and stderr has gone, or has not but is asleep. */
+class Readers : public testing::TestWithParam<bool>
+{
+};
+
+TEST_P(Readers, DoNotKeepTheRelayFromItsWork)
+{
+	listener backends;
+	relay_process relay({"--stats-interval", "1ms", "127.0.0.1:0", backends.address()});
+	const std::string address = relay.address();
+	relay.stop_reading(GetParam());
+	/* Long enough to fill a pipe of 64 KiB with lines. */
+	for (int i = 0; i < 100; i++) {
+		auto client = peer::connect(address);
+		auto backend = backends.accept();
+		client.send("x");
+		EXPECT_EQ(backend.receive(1), "x");
+		std::this_thread::sleep_for(10ms);
+	}
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Closed, Readers, testing::Bool());
+
+} // namespace
