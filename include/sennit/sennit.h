@@ -11,5 +11,6 @@
 #include <sennit/signal.h>
 #include <sennit/task.h>
 #include <sennit/tcp.h>
+#include <sennit/vdso.h>
 
 #endif

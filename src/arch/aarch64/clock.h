@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SENNIT_ARCH_AARCH64_CLOCK_H
+#define SENNIT_ARCH_AARCH64_CLOCK_H
+
+#include <stddef.h>
+
+#define SN_VDSO_VERSION "LINUX_2.6.39"
+#define SN_VDSO_PREFIX "__kernel_"
+
+#define SN_WALLTIME_BY_COUNTER 0
+
+#define SN_COUNTER_CLOCKSOURCE "arch_sys_counter"
+#define SN_COUNTER_SHIFT 24 /* from 4 MHz on; machines have 19.2 MHz to 1 GHz */
+
+static inline long sn_sys6(long number, long a, long b, long c, long d, long e, long f)
+{
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+}
+
+static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
+{
+	return sn_sys6(number, a, b, c, d, e, 0);
+}
+
+static inline long sn_sys_map(size_t size, int protection, int flags)
+{
+	return sn_sys6(__NR_mmap, 0, (long)size, protection, flags, -1, 0);
+}
+
+/*
+ * isb keeps the counter from being read before what precedes it has been decided, but not before an
+ * earlier load has its value: dmb ishld does that half.
+ */
+static inline uint64_t sn_counter(void)
+{
+	uint64_t value;
+
+	__asm__ volatile("dmb ishld\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(value)::"memory");
+	return value;
+}
+
+/*
+ * The architecture promises that it is constant and does not stop. Where a chip breaks the promise
+ * the kernel works around it with another clock source name or without the vDSO, both of which the
+ * caller checks.
+ */
+static inline int sn_counter_usable(void)
+{
+	return 1;
+}
+
+#endif

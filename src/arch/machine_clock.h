@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the vdso and clock layers need of an architecture. Each <arch>/clock.h has
+ *
+ *   SN_VDSO_VERSION, SN_VDSO_PREFIX  how the kernel names what its vDSO exports
+ *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. Not
+ *                                    libc's syscall(), as these layers work without a libc, and
+ *                                    must not touch errno
+ *   sn_sys_map()                     anonymous private memory, by mmap's protection and flags
+ *   sn_counter()                     the free-running counter, read after everything before it in
+ *                                    program order is done, loads included: so a value that came
+ *                                    from another thread was read off the counter earlier
+ *   SN_COUNTER_CLOCKSOURCE           the kernel's name for it
+ *   SN_COUNTER_SHIFT                 nanoseconds per step of it, times 2^this, fit into 32 bits
+ *   sn_counter_usable()              may user code read it, and does it run evenly?
+ *   SN_WALLTIME_BY_COUNTER           sn_walltime() is worth reading off the counter
+ */
+#ifndef SENNIT_ARCH_MACHINE_CLOCK_H
+#define SENNIT_ARCH_MACHINE_CLOCK_H
+
+#include <asm/unistd.h>
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__LP64__)
+#	include "arch/x86_64/clock.h"
+#elif defined(__i386__)
+#	include "arch/i386/clock.h"
+#elif defined(__aarch64__) && defined(__LP64__)
+#	include "arch/aarch64/clock.h"
+#elif defined(__arm__)
+#	include "arch/arm/clock.h"
+#else
+#	error "sennit's clocks do not know this architecture"
+#endif
+
+static inline long sn_sys1(long number, long a)
+{
+	return sn_sys5(number, a, 0, 0, 0, 0);
+}
+
+static inline long sn_sys2(long number, long a, long b)
+{
+	return sn_sys5(number, a, b, 0, 0, 0);
+}
+
+static inline long sn_sys3(long number, long a, long b, long c)
+{
+	return sn_sys5(number, a, b, c, 0, 0);
+}
+
+static inline long sn_sys4(long number, long a, long b, long c, long d)
+{
+	return sn_sys5(number, a, b, c, d, 0);
+}
+
+#endif

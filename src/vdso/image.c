@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reader of vDSO images.
+ *
+ * Contract: whatever the bytes of the image say, nothing outside [image, image + size) is read, and
+ * every call ends after a number of steps bounded by the size. One rule gives the first half: all
+ * reads go through get(), for which the image is followed by zeros without end. Zero happens to
+ * mean "nothing here" in nearly every ELF table (DT_NULL, the empty bucket, the end of a string, of
+ * a chain and of the definitions), so a truncated image reads as one that lacks the symbol; where
+ * zero would not end a loop, the loop counts.
+ *
+ * No libc, no heap, no state: usable from a signal handler and before any constructor has run.
+ *
+ * Rejected: structures of <elf.h> laid over the image. They need one parser per ELF class, and a
+ * pointer into the image invites a read that nobody checked. Fields are read by offset instead,
+ * which also reads an image of another word size or at an odd address. It costs about a microsecond
+ * once per process.
+ */
+#include <sennit/vdso.h>
+
+#include <elf.h>
+#include <errno.h>
+
+/* `width` bytes at the offset, little-endian; what is outside the image is zero. */
+static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
+{
+	uint64_t value = 0;
+
+	if (offset > v->size || v->size - offset < width)
+		return 0;
+	for (unsigned i = 0; i < width; i++)
+		value |= (uint64_t)v->image[offset + i] << 8 * i;
+	return value;
+}
+
+/* A field that is as wide as an address of the image's class, with its offset in either class. */
+static uint64_t get_word(const struct sn_vdso *v, uint64_t base, unsigned narrow, unsigned wide)
+{
+	return v->wide ? get(v, base + wide, 8) : get(v, base + narrow, 4);
+}
+
+#define FIELD(v, base, type, field)                                 \
+	((v)->wide ? get(v, (base) + offsetof(Elf64_##type, field), \
+			 sizeof(((Elf64_##type *)0)->field))        \
+		   : get(v, (base) + offsetof(Elf32_##type, field), \
+			 sizeof(((Elf32_##type *)0)->field)))
+
+/* Is the string at this offset of the image the given one? */
+static int same(const struct sn_vdso *v, uint64_t offset, const char *string)
+{
+	/* Past the end get() says 0, which ends the loop at or before the string's own end. */
+	for (;; offset++, string++) {
+		if (offset >= v->size || get(v, offset, 1) != (unsigned char)*string)
+			return 0;
+		if (*string == '\0')
+			return 1;
+	}
+}
+
+/* The offset of an address in the image; one that lies outside gives 0, which is "no table". */
+static uint64_t offset_of(const struct sn_vdso *v, uint64_t address)
+{
+	uint64_t offset = address + v->shift;
+
+	if (!v->wide)
+		offset = (uint32_t)offset;
+	return offset < v->size ? offset : 0;
+}
+
+int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
+{
+	uint64_t headers, stride, count, dynamic = 0, dynamic_end = 0;
+	int loaded = 0;
+
+	v->image = image;
+	v->size = size;
+	v->strings = v->symbols = v->gnu_hash = v->hash = v->versions = v->definitions = 0;
+	v->shift = 0;
+	v->wide = 0;
+	if (get(v, 0, 4) != 0x464c457f /* \177ELF */ || get(v, EI_DATA, 1) != ELFDATA2LSB)
+		return -ENOEXEC;
+	if (get(v, EI_CLASS, 1) == ELFCLASS64)
+		v->wide = 1;
+	else if (get(v, EI_CLASS, 1) != ELFCLASS32)
+		return -ENOEXEC;
+
+	headers = FIELD(v, 0, Ehdr, e_phoff);
+	stride = FIELD(v, 0, Ehdr, e_phentsize);
+	count = FIELD(v, 0, Ehdr, e_phnum); /* 16 bits wide, so it bounds the loop */
+	if (headers >= size || stride < (v->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
+		return -ENOEXEC;
+	for (uint64_t i = 0, at = headers; i < count; i++, at += stride) {
+		uint64_t type = FIELD(v, at, Phdr, p_type);
+		uint64_t offset = FIELD(v, at, Phdr, p_offset);
+
+		if (type == PT_LOAD && !loaded) {
+			/*
+			 * The first one decides where addresses begin. The kernels of old linked
+			 * the image for a fixed address and mapped it elsewhere.
+			 */
+			v->shift = offset - FIELD(v, at, Phdr, p_vaddr);
+			loaded = 1;
+		} else if (type == PT_DYNAMIC) {
+			uint64_t length = FIELD(v, at, Phdr, p_filesz);
+
+			dynamic = offset;
+			dynamic_end =
+				offset < size && length < size - offset ? offset + length : size;
+		}
+	}
+	if (!loaded || !dynamic)
+		return -ENOEXEC;
+
+	stride = v->wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+	for (uint64_t at = dynamic; at < dynamic_end; at += stride) {
+		uint64_t tag = get_word(v, at, 0, 0);
+		uint64_t offset = offset_of(v, get_word(v, at, 4, 8));
+
+		if (tag == DT_NULL)
+			break;
+		if (tag == DT_STRTAB)
+			v->strings = offset;
+		else if (tag == DT_SYMTAB)
+			v->symbols = offset;
+		else if (tag == DT_GNU_HASH)
+			v->gnu_hash = offset;
+		else if (tag == DT_HASH)
+			v->hash = offset;
+		else if (tag == DT_VERSYM)
+			v->versions = offset;
+		else if (tag == DT_VERDEF)
+			v->definitions = offset;
+	}
+	if (!v->strings || !v->symbols || (!v->gnu_hash && !v->hash))
+		return -ENOEXEC;
+	return 0;
+}
+
+/* Does the symbol with this index have the version? */
+static int has_version(const struct sn_vdso *v, uint64_t index, const char *version)
+{
+	uint64_t wanted, at = v->definitions, next;
+
+	if (!version || !v->versions || !v->definitions)
+		return 1;
+	/* The top bit says that it is not the default version, which matters to linkers only. */
+	wanted = get(v, v->versions + 2 * index, 2) & 0x7fff;
+	/* Records do not overlap, so there are at most a twentieth as many as the image has bytes.
+	 */
+	for (; at < v->size; at += next) {
+		/* The record's layout does not depend on the class. */
+		if ((get(v, at + offsetof(Elf64_Verdef, vd_ndx), 2) & 0x7fff) == wanted) {
+			uint64_t aux = at + get(v, at + offsetof(Elf64_Verdef, vd_aux), 4);
+
+			return same(v,
+				    v->strings + get(v, aux + offsetof(Elf64_Verdaux, vda_name), 4),
+				    version);
+		}
+		next = get(v, at + offsetof(Elf64_Verdef, vd_next), 4);
+		if (next < sizeof(Elf64_Verdef))
+			break;
+	}
+	return 0;
+}
+
+/* The address of the symbol with this index if it is the wanted one, else NULL. */
+static void *match(const struct sn_vdso *v, uint64_t index, const char *version, const char *name)
+{
+	uint64_t at = v->symbols + index * (v->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym));
+	uint64_t info = FIELD(v, at, Sym, st_info), place;
+
+	if (FIELD(v, at, Sym, st_shndx) == SHN_UNDEF)
+		return NULL;
+	if (ELF64_ST_TYPE(info) != STT_FUNC && ELF64_ST_TYPE(info) != STT_NOTYPE)
+		return NULL;
+	if (ELF64_ST_BIND(info) != STB_GLOBAL && ELF64_ST_BIND(info) != STB_WEAK)
+		return NULL;
+	if (!same(v, v->strings + FIELD(v, at, Sym, st_name), name) ||
+	    !has_version(v, index, version))
+		return NULL;
+	place = offset_of(v, FIELD(v, at, Sym, st_value));
+	return place ? (void *)(uintptr_t)(v->image + place) : NULL;
+}
+
+/*
+ * The table: four words (buckets, first symbol that is hashed, words of the Bloom filter, its
+ * shift), the filter, the buckets, and one hash a symbol, whose lowest bit marks the last of its
+ * bucket. The filter only saves time, of which a lookup takes little, so it is not looked at.
+ */
+static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, const char *name)
+{
+	uint64_t buckets = get(v, v->gnu_hash, 4), first = get(v, v->gnu_hash + 4, 4);
+	uint64_t filter = get(v, v->gnu_hash + 8, 4) * (v->wide ? 8 : 4);
+	uint64_t bucket_table = v->gnu_hash + 16 + filter, hashes, index;
+	uint32_t hash = 5381;
+
+	if (!buckets)
+		return NULL;
+	for (const char *c = name; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	hashes = bucket_table + 4 * buckets;
+	index = get(v, bucket_table + 4 * (hash % buckets), 4);
+	if (index < first)
+		return NULL; /* 0 is the empty bucket, and first is never 0 in a sound image */
+
+	/* Past the end zeros would go on for ever; the image's size is what stops it. */
+	for (; hashes + 4 * (index - first) < v->size; index++) {
+		uint32_t found = (uint32_t)get(v, hashes + 4 * (index - first), 4);
+		void *place;
+
+		if ((found | 1) == (hash | 1) && (place = match(v, index, version, name)))
+			return place;
+		if (found & 1)
+			break;
+	}
+	return NULL;
+}
+
+/* The table: two words (buckets, symbols), the buckets, and for each symbol the next in its chain.
+ */
+static void *find_by_hash(const struct sn_vdso *v, const char *version, const char *name)
+{
+	uint64_t buckets = get(v, v->hash, 4), symbols = get(v, v->hash + 4, 4);
+	uint64_t chains = v->hash + 8 + 4 * buckets, index;
+	uint32_t hash = 0;
+
+	if (!buckets)
+		return NULL;
+	for (const char *c = name; *c; c++) {
+		hash = (hash << 4) + (unsigned char)*c;
+		hash ^= hash >> 24 & 0xf0;
+		hash &= 0x0fffffff;
+	}
+	if (symbols > v->size / 4)
+		symbols = v->size / 4;
+	index = get(v, v->hash + 8 + 4 * (hash % buckets), 4);
+	/* A chain that bites its tail ends after as many steps as there can be symbols. */
+	for (uint64_t steps = 0; index && steps < symbols; steps++) {
+		void *place = match(v, index, version, name);
+
+		if (place)
+			return place;
+		index = get(v, chains + 4 * index, 4);
+	}
+	return NULL;
+}
+
+void *sn_vdso_find(const struct sn_vdso *v, const char *version, const char *name)
+{
+	void *place = v->gnu_hash ? find_by_gnu_hash(v, version, name) : NULL;
+
+	/* arm64 kernels since 6.11 have the first table only, old kernels the second only. */
+	if (!place && v->hash)
+		place = find_by_hash(v, version, name);
+	return place;
+}
