@@ -1,27 +1,435 @@
 /* SPDX-License-Identifier: MIT */
-#include <sennit/clock.h>
+/*
+ * The calls that the vDSO serves, and the system calls that stand in for it.
+ *
+ * Each call goes through one function pointer of `way`. It begins as a function that resolves all
+ * of them and calls itself again; so no call asks whether it is the first, and each costs one
+ * indirect call on top of the kernel's function. A constructor resolves before main() wherever
+ * there is a libc to run it, so that a program which locks itself into a sandbox later finds
+ * everything done; constructors that run earlier, and programs without libc, resolve by calling.
+ *
+ * Memory ordering: each pointer is published and read relaxed. What it points to is code, or data
+ * that was there from the start, so there is nothing else to be ordered behind it, on ARM neither.
+ * Two threads, or a signal handler and what it interrupted, may both resolve: they store the same
+ * values. Where a function needs a second pointer (the 32-bit ones below), that one is useful from
+ * its initial value on, so a thread that sees the first without the second only makes a system
+ * call.
+ *
+ * Rejected: IFUNC. It resolves before relocation is finished, differs between static and dynamic
+ * programs, and musl has none. Rejected: a seqlock reader on the kernel's vvar page, which would
+ * save a call: its layout is nobody's interface and has changed in most releases.
+ */
+#include "clock/clock.h"
 
-#include <time.h>
+#include <errno.h>
 
-static int64_t read_clock(clockid_t id)
+#if __SIZEOF_LONG__ == 4
+#	define NARROW 1
+#else
+#	define NARROW 0
+#endif
+
+/* With 32-bit longs the kernel has two of each: old ones, and newer ones with 64-bit time. */
+struct narrow_time {
+	int32_t sec, fraction;
+};
+
+typedef int time_function(int id, struct sn_timespec *time);
+typedef int narrow_function(int id, struct narrow_time *time);
+typedef long seconds_function(long *seconds);
+typedef int day_function(struct sn_timeval *time, struct sn_timezone *zone);
+typedef int narrow_day_function(struct narrow_time *time, struct sn_timezone *zone);
+typedef long cpu_function(unsigned int *cpu, unsigned int *node, void *unused);
+
+static time_function first_gettime, first_getres;
+static seconds_function first_seconds;
+static day_function first_day;
+static cpu_function first_cpu;
+static ssize_t first_random(void *, size_t, unsigned int, void *, size_t);
+
+/* Written by resolve() only. */
+static struct {
+	_Atomic(time_function *) gettime, getres;
+	_Atomic(seconds_function *) seconds;
+	_Atomic(day_function *) day;
+	_Atomic(cpu_function *) cpu;
+	_Atomic(sn_getrandom_function *) random;
+	_Atomic unsigned char source[SN_CLOCK_CALLS];
+} way = {
+	first_gettime, first_getres, first_seconds, first_day, first_cpu, first_random, {0},
+};
+
+#define WAY(which) atomic_load_explicit(&way.which, memory_order_relaxed)
+
+/* --- system calls ------------------------------------------------------------------------------
+ */
+
+#if NARROW
+static int widen(int error, const struct narrow_time *from, struct sn_timespec *to)
 {
-	struct timespec ts;
+	if (error == 0 && to) {
+		to->tv_sec = from->sec;
+		to->tv_nsec = from->fraction;
+	}
+	return error;
+}
 
-	clock_gettime(id, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+/*
+ * Kernels before 5.1 lack the calls with 64-bit time, and sandboxes that were written before then
+ * refuse them with EPERM.
+ */
+static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *time)
+{
+	struct narrow_time narrow;
+	long error = sn_sys2(call64, id, (long)time);
+
+	if (error != -ENOSYS && error != -EPERM)
+		return (int)error;
+	return widen((int)sn_sys2(call32, id, time ? (long)&narrow : 0), &narrow, time);
+}
+
+static int gettime_by_syscall(int id, struct sn_timespec *time)
+{
+	return call_64_or_32(__NR_clock_gettime64, __NR_clock_gettime, id, time);
+}
+
+static int getres_by_syscall(int id, struct sn_timespec *time)
+{
+	return call_64_or_32(__NR_clock_getres_time64, __NR_clock_getres, id, time);
+}
+
+static int narrow_gettime_by_syscall(int id, struct narrow_time *time)
+{
+	return (int)sn_sys2(__NR_clock_gettime, id, (long)time);
+}
+
+static int narrow_getres_by_syscall(int id, struct narrow_time *time)
+{
+	return (int)sn_sys2(__NR_clock_getres, id, (long)time);
+}
+
+static int narrow_day_by_syscall(struct narrow_time *time, struct sn_timezone *zone)
+{
+	return (int)sn_sys2(__NR_gettimeofday, (long)time, (long)zone);
+}
+#else
+static int gettime_by_syscall(int id, struct sn_timespec *time)
+{
+	return (int)sn_sys2(__NR_clock_gettime, id, (long)time);
+}
+
+static int getres_by_syscall(int id, struct sn_timespec *time)
+{
+	return (int)sn_sys2(__NR_clock_getres, id, (long)time);
+}
+
+static int day_by_syscall(struct sn_timeval *time, struct sn_timezone *zone)
+{
+	return (int)sn_sys2(__NR_gettimeofday, (long)time, (long)zone);
+}
+#endif
+
+#ifdef __NR_time
+/* A third cheaper than clock_gettime: the kernel copies no structure (`make bench-clock`). */
+static long seconds_by_syscall(long *unused)
+{
+	(void)unused;
+	return sn_sys1(__NR_time, 0);
+}
+#endif
+
+/* The coarse clock changes at the tick, as the kernel's own function for seconds does. */
+static long seconds_by_gettime(long *unused)
+{
+	struct sn_timespec time;
+	int error = WAY(gettime)(SN_ID_REALTIME_COARSE, &time);
+
+	(void)unused;
+	return error ? error : (long)time.tv_sec;
+}
+
+static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
+{
+	(void)unused;
+	return sn_sys3(__NR_getcpu, (long)cpu, (long)node, 0);
+}
+
+/* --- 32-bit functions of the vDSO --------------------------------------------------------------
+ */
+
+#if NARROW
+static struct {
+	_Atomic(narrow_function *) gettime, getres;
+	_Atomic(narrow_day_function *) day;
+} narrow_way = {narrow_gettime_by_syscall, narrow_getres_by_syscall, narrow_day_by_syscall};
+
+#	define NARROW_WAY(which) atomic_load_explicit(&narrow_way.which, memory_order_relaxed)
+
+/* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Right until 2038, as they are.
+ */
+static int gettime_narrow(int id, struct sn_timespec *time)
+{
+	struct narrow_time narrow;
+
+	return widen(NARROW_WAY(gettime)(id, &narrow), &narrow, time);
+}
+
+/* No resolution reaches 2^31 seconds. */
+static int getres_narrow(int id, struct sn_timespec *time)
+{
+	struct narrow_time narrow;
+
+	return widen(NARROW_WAY(getres)(id, time ? &narrow : NULL), &narrow, time);
+}
+
+/* gettimeofday has no 64-bit form in any 32-bit kernel. */
+static int day_by_gettime(struct sn_timeval *time, struct sn_timezone *zone)
+{
+	struct sn_timespec now;
+	int error;
+
+	if (time) {
+		error = WAY(gettime)(SN_ID_REALTIME, &now);
+		if (error)
+			return error;
+		time->tv_sec = now.tv_sec;
+		time->tv_usec = (uint32_t)now.tv_nsec / 1000;
+	}
+	return zone ? NARROW_WAY(day)(NULL, zone) : 0;
+}
+#endif
+
+/* --- resolving ---------------------------------------------------------------------------------
+ */
+
+static void set_source(enum sn_clock_call call, int by_vdso)
+{
+	atomic_store_explicit(&way.source[call],
+			      by_vdso ? SN_CLOCK_SOURCE_VDSO : SN_CLOCK_SOURCE_SYSCALL,
+			      memory_order_relaxed);
+}
+
+#define SET(target, value) atomic_store_explicit(&(target), value, memory_order_relaxed)
+#define FIND(name) (present ? sn_vdso_find(&vdso, SN_VDSO_VERSION, SN_VDSO_PREFIX name) : NULL)
+
+static void resolve(void)
+{
+	struct sn_vdso vdso;
+	int present = sn_vdso_self(&vdso) == 0;
+	void *gettime = FIND("clock_gettime"), *getres = FIND("clock_getres");
+	void *day = FIND("gettimeofday"), *seconds = FIND("time"), *cpu = FIND("getcpu");
+	void *random = FIND("getrandom");
+
+#if NARROW
+	/*
+	 * arm kernels before 5.8 take the 32-bit function out of the image when the timer is broken
+	 * and forget the 64-bit one, which then tells a wrong time.
+	 */
+	void *gettime64 = gettime ? FIND("clock_gettime64") : NULL;
+
+	if (gettime)
+		SET(narrow_way.gettime, (narrow_function *)gettime);
+	if (getres)
+		SET(narrow_way.getres, (narrow_function *)getres);
+	if (day)
+		SET(narrow_way.day, (narrow_day_function *)day);
+	SET(way.gettime, gettime64 ? (time_function *)gettime64
+			 : gettime ? gettime_narrow
+				   : gettime_by_syscall);
+	SET(way.getres, getres ? getres_narrow : getres_by_syscall);
+	SET(way.day, day_by_gettime);
+	day = gettime;
+#else
+	SET(way.gettime, gettime ? (time_function *)gettime : gettime_by_syscall);
+	SET(way.getres, getres ? (time_function *)getres : getres_by_syscall);
+	SET(way.day, day ? (day_function *)day : day_by_syscall);
+#endif
+	SET(way.seconds, seconds ? (seconds_function *)seconds : seconds_by_gettime);
+#ifdef __NR_time
+	if (!seconds && !gettime)
+		SET(way.seconds, seconds_by_syscall);
+#endif
+	SET(way.cpu, cpu ? (cpu_function *)cpu : cpu_by_syscall);
+	SET(way.random, (sn_getrandom_function *)random);
+
+	set_source(SN_CLOCK_CALL_NOW, gettime != NULL);
+	set_source(SN_CLOCK_CALL_WALLTIME, gettime != NULL);
+	set_source(SN_CLOCK_CALL_TIME, seconds || gettime);
+	set_source(SN_CLOCK_CALL_TIME_EXACT, gettime != NULL);
+	set_source(SN_CLOCK_CALL_GETTIME, gettime != NULL);
+	set_source(SN_CLOCK_CALL_GETRES, getres != NULL);
+	set_source(SN_CLOCK_CALL_GETTIMEOFDAY, day != NULL);
+	set_source(SN_CLOCK_CALL_GETCPU, cpu != NULL);
+	set_source(SN_CLOCK_CALL_GETRANDOM, random != NULL);
+}
+
+static int first_gettime(int id, struct sn_timespec *time)
+{
+	resolve();
+	return WAY(gettime)(id, time);
+}
+
+static int first_getres(int id, struct sn_timespec *time)
+{
+	resolve();
+	return WAY(getres)(id, time);
+}
+
+static long first_seconds(long *seconds)
+{
+	resolve();
+	return WAY(seconds)(seconds);
+}
+
+static int first_day(struct sn_timeval *time, struct sn_timezone *zone)
+{
+	resolve();
+	return WAY(day)(time, zone);
+}
+
+static long first_cpu(unsigned int *cpu, unsigned int *node, void *unused)
+{
+	resolve();
+	return WAY(cpu)(cpu, node, unused);
+}
+
+/* Never called: it marks "not resolved yet", where NULL means that there is none. */
+static ssize_t first_random(void *bytes, size_t size, unsigned int flags, void *state,
+			    size_t state_size)
+{
+	(void)bytes, (void)size, (void)flags, (void)state, (void)state_size;
+	return -ENOSYS;
+}
+
+sn_getrandom_function *sn_clock_getrandom_function(void)
+{
+	if (sn_unlikely(WAY(random) == first_random))
+		resolve();
+	return WAY(random);
+}
+
+static int source_of(enum sn_clock_call call)
+{
+	if (!WAY(source[call]))
+		resolve();
+	return WAY(source[call]);
+}
+
+int sn_clock_by_vdso(void)
+{
+	return source_of(SN_CLOCK_CALL_GETTIME) == SN_CLOCK_SOURCE_VDSO;
+}
+
+#ifndef SENNIT_NO_LIBC
+/* Early among constructors: 101 is the first that is not the implementation's own. */
+__attribute__((constructor(101))) static void prepare(void)
+{
+	resolve();
+	sn_ticks_prepare();
+}
+#endif
+
+/* --- the calls ---------------------------------------------------------------------------------
+ */
+
+int sn_clock_gettime(int id, struct sn_timespec *time)
+{
+	return WAY(gettime)(id, time);
+}
+
+/*
+ * The vDSO of Linux 6.18 tells a resolution for auxiliary clocks (ids 16 to 23) that do not exist,
+ * where the system call says EINVAL. It is right for the ids that every kernel has.
+ */
+int sn_clock_getres(int id, struct sn_timespec *resolution)
+{
+	if (sn_unlikely((unsigned int)id > SN_ID_TAI))
+		return getres_by_syscall(id, resolution);
+	return WAY(getres)(id, resolution);
+}
+
+/* The id is a constant wherever this is inlined. */
+static inline int64_t read_clock(int id)
+{
+	struct sn_timespec time;
+	int error = WAY(gettime)(id, &time);
+
+	return sn_unlikely(error) ? error : sn_to_ns(&time);
 }
 
 int64_t sn_now(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return read_clock(SN_ID_MONOTONIC);
 }
 
+int64_t sn_walltime_by_kernel(void)
+{
+	return read_clock(SN_ID_REALTIME);
+}
+
+#if !SN_WALLTIME_BY_COUNTER
 int64_t sn_walltime(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	return read_clock(SN_ID_REALTIME);
 }
+#endif
 
 int64_t sn_time(void)
 {
-	return time(NULL);
+#if NARROW
+	/*
+	 * The low half of 64-bit seconds, unsigned, as the clock cannot be set to before 1970; but
+	 * the last 4095 values, in February 2106, are errors.
+	 */
+	uint32_t seconds = (uint32_t)WAY(seconds)(NULL);
+
+	return sn_unlikely(seconds > UINT32_MAX - 4095) ? (int32_t)seconds : (int64_t)seconds;
+#else
+	return WAY(seconds)(NULL);
+#endif
+}
+
+int64_t sn_time_exact(void)
+{
+	struct sn_timespec time;
+	int error = WAY(gettime)(SN_ID_REALTIME, &time);
+
+	return sn_unlikely(error) ? error : time.tv_sec;
+}
+
+int sn_gettimeofday(struct sn_timeval *time, struct sn_timezone *zone)
+{
+	return WAY(day)(time, zone);
+}
+
+int sn_getcpu(unsigned int *cpu, unsigned int *node)
+{
+	return (int)WAY(cpu)(cpu, node, NULL);
+}
+
+int sn_clock_source(enum sn_clock_call call)
+{
+	if ((unsigned int)call >= SN_CLOCK_CALLS)
+		return -EINVAL;
+	if (call == SN_CLOCK_CALL_TICKS || call == SN_CLOCK_CALL_TICKS_NOW)
+		return sn_ticks_source();
+	if (SN_WALLTIME_BY_COUNTER && call == SN_CLOCK_CALL_WALLTIME &&
+	    sn_ticks_source() == SN_CLOCK_SOURCE_COUNTER)
+		return SN_CLOCK_SOURCE_COUNTER;
+	if (call == SN_CLOCK_CALL_GETRANDOM)
+		return sn_getrandom_source();
+	return source_of(call);
+}
+
+const char *sn_clock_source_name(int source)
+{
+	switch (source) {
+	case SN_CLOCK_SOURCE_SYSCALL:
+		return "system call";
+	case SN_CLOCK_SOURCE_VDSO:
+		return "vDSO";
+	case SN_CLOCK_SOURCE_COUNTER:
+		return "counter";
+	}
+	return "unknown";
 }

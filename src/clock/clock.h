@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of this layer share.
+ */
+#ifndef SENNIT_CLOCK_CLOCK_H
+#define SENNIT_CLOCK_CLOCK_H
+
+#include <stdatomic.h>
+
+#include <sennit/clock.h>
+#include <sennit/vdso.h>
+
+#include "arch/compiler.h"
+#include "arch/machine_clock.h"
+
+/* Ids, by the kernel's numbers; <time.h> is libc's. */
+#define SN_ID_REALTIME 0
+#define SN_ID_MONOTONIC 1
+#define SN_ID_REALTIME_COARSE 5
+#define SN_ID_MONOTONIC_COARSE 6
+#define SN_ID_TAI 11
+
+static inline int64_t sn_to_ns(const struct sn_timespec *ts)
+{
+	return ts->tv_sec * 1000000000 + ts->tv_nsec;
+}
+
+/* The kernel's wall clock, whatever sn_walltime() uses. */
+int64_t sn_walltime_by_kernel(void);
+
+/* The resolved vDSO functions, NULL where there is none. */
+typedef ssize_t sn_getrandom_function(void *bytes, size_t size, unsigned int flags, void *state,
+				      size_t state_size);
+sn_getrandom_function *sn_clock_getrandom_function(void);
+
+/* Does the vDSO serve clock_gettime? */
+int sn_clock_by_vdso(void);
+
+int sn_ticks_source(void);
+int sn_getrandom_source(void);
+
+/* Decides whether the counter can be trusted and takes the first measurement. Any number of times.
+ */
+void sn_ticks_prepare(void);
+
+#endif

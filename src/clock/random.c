@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random bytes by the vDSO (Linux 6.11), which makes them from a state in our memory that it seeds
+ * from the kernel and erases as it goes.
+ *
+ * The vDSO asks for one state per thread, in memory mapped the way it says: so that fork() and
+ * memory pressure zero it, which it notices. A state is used by one caller at a time; it need not
+ * be the same thread's each time. So there is one page of states for the whole process, each with
+ * a flag that the user of the state holds. Flags are looked for from a place that depends on the
+ * caller's stack, so threads and tasks rarely meet. A signal handler that interrupts the holder of
+ * one finds its flag set and takes another. Who finds FEW_TRIES taken makes the system call
+ * instead; there is no waiting.
+ *
+ * A flag that another thread holds at fork() stays set in the child, for there nobody will clear
+ * it: the child has one state less. The states themselves cannot repeat the parent's bytes. The
+ * flags therefore lie in ordinary memory, not beside the states: wiped flags would let the handler
+ * of a signal that interrupted the call, and forks, in the child take the state that its own
+ * interrupted call goes on with.
+ *
+ * Rejected: a state per thread in thread-local memory, as libc does. It needs a hook at thread exit
+ * to get the state back, thread-locals in a library without libc, and care with tasks that move.
+ */
+#include "clock/clock.h"
+
+#include <errno.h>
+#include <linux/mman.h>
+
+#define PAGE_BYTES 4096
+#define MOST_STATES 16
+#define FEW_TRIES 3
+
+/* What the vDSO tells about the memory that it wants; the kernel's layout. */
+struct parameters {
+	uint32_t size, protection, flags, reserved[13];
+};
+
+/* Written once each, by prepare(); `states` last, with release. */
+static _Atomic uint32_t state_size, stride, count;
+static _Atomic(char *) states;    /* NULL: not mapped yet */
+static _Atomic uint32_t hopeless; /* 1: mapping failed, so it is not tried at each call */
+
+/* A flag has a cache line, as its state is one core's for as long as nobody else takes it. */
+static struct {
+	_Alignas(SN_CACHE_LINE) _Atomic uint32_t taken;
+} flag[MOST_STATES];
+
+static ssize_t by_syscall(void *bytes, size_t size, unsigned int flags)
+{
+	return sn_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
+}
+
+static char *prepare(sn_getrandom_function *function)
+{
+	struct parameters wanted;
+	char *expected = NULL;
+	uint32_t room;
+	long memory;
+
+	/* The documented way to ask: everything zero, and the size of the state all ones. */
+	if (function(NULL, 0, 0, &wanted, ~(size_t)0) != 0 || !wanted.size ||
+	    wanted.size > PAGE_BYTES)
+		goto no;
+	/* No state may cross a page. Those of a larger page's other parts are not used. */
+	room = (wanted.size + 63) / 64 * 64;
+	if (room > PAGE_BYTES)
+		room = PAGE_BYTES;
+	memory = sn_sys_map(PAGE_BYTES, (int)wanted.protection, (int)wanted.flags);
+	if (memory < 0 && memory >= -4095)
+		goto no;
+
+	/* Racing threads store the same values. */
+	atomic_store_explicit(&state_size, wanted.size, memory_order_relaxed);
+	atomic_store_explicit(&stride, room, memory_order_relaxed);
+	atomic_store_explicit(&count,
+			      PAGE_BYTES / room < MOST_STATES ? PAGE_BYTES / room : MOST_STATES,
+			      memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&states, &expected, (char *)memory,
+						     memory_order_acq_rel, memory_order_acquire)) {
+		sn_sys2(__NR_munmap, memory, PAGE_BYTES);
+		return expected;
+	}
+	return (char *)memory;
+no:
+	atomic_store_explicit(&hopeless, 1, memory_order_relaxed);
+	return NULL;
+}
+
+/* The page of states, or NULL: then there is only the system call. */
+static char *get_states(sn_getrandom_function *function)
+{
+	char *page = atomic_load_explicit(&states, memory_order_acquire);
+
+	if (sn_unlikely(!page) && function &&
+	    !atomic_load_explicit(&hopeless, memory_order_relaxed))
+		page = prepare(function);
+	return page;
+}
+
+ssize_t sn_getrandom(void *bytes, size_t size, unsigned int flags)
+{
+	sn_getrandom_function *function = sn_clock_getrandom_function();
+	char *page = get_states(function);
+	uint32_t n, at;
+
+	if (sn_unlikely(!page))
+		return by_syscall(bytes, size, flags);
+	n = atomic_load_explicit(&count, memory_order_relaxed);
+	/* Stacks are pages apart; the multiplier spreads their numbers over the top bits. */
+	at = (uint32_t)((uintptr_t)&n >> 12) * 2654435769u >> 16;
+	for (int i = 0; i < FEW_TRIES; i++) {
+		uint32_t which = (at + (uint32_t)i) % n;
+		ssize_t result;
+
+		/* Acquire and release: the next user of the state sees what this one wrote. */
+		if (atomic_exchange_explicit(&flag[which].taken, 1, memory_order_acquire))
+			continue;
+		result =
+			function(bytes, size, flags,
+				 page + which * atomic_load_explicit(&stride, memory_order_relaxed),
+				 atomic_load_explicit(&state_size, memory_order_relaxed));
+		atomic_store_explicit(&flag[which].taken, 0, memory_order_release);
+		return result;
+	}
+	return by_syscall(bytes, size, flags);
+}
+
+int sn_getrandom_source(void)
+{
+	return get_states(sn_clock_getrandom_function()) ? SN_CLOCK_SOURCE_VDSO
+							 : SN_CLOCK_SOURCE_SYSCALL;
+}
