@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# In a time namespace, whose monotonic clock is a day ahead or (nearly) at zero, the clocks tell the
+# namespace's time. The second is the case in which a child must not go on with its parent's time.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/../house/lib.sh"
+
+# shellcheck disable=SC2206 # the launcher has words
+launcher=(${SENNIT_LAUNCHER:-})
+program=$SENNIT_BUILD_DIR/tests/clock/behaviour
+
+enter=(unshare --time)
+"${enter[@]}" true 2>/dev/null || enter=(unshare --user --map-root-user --time)
+"${enter[@]}" true 2>/dev/null || skip "this kernel or sandbox lets nobody make time namespaces"
+
+uptime=$(cut -d. -f1 /proc/uptime)
+for offset in 86400 $((10 - uptime)); do
+	echo "offset $offset s"
+	"${enter[@]}" --monotonic "$offset" --boottime "$offset" \
+		"${launcher[@]}" "$program" --expect=vdso
+done
+
+# The program does see the other time.
+"${enter[@]}" --monotonic 86400 --fork cat /proc/uptime >/dev/null

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Without AT_SYSINFO_EHDR in the auxiliary vector the clocks make system calls and tell the same time.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/../house/lib.sh"
+
+# shellcheck disable=SC2206 # the launcher has words
+launcher=(${SENNIT_LAUNCHER:-})
+"${launcher[@]}" "$SENNIT_BUILD_DIR/tests/clock/without-vdso" \
+	"$SENNIT_BUILD_DIR/tests/clock/behaviour" --expect=syscall
