@@ -139,7 +139,7 @@ static _Atomic(struct ticks *) ticks = &nothing;
 /* Written once, by sn_ticks_prepare(): 0 undecided, else an enum sn_clock_source. */
 static _Atomic uint32_t decided;
 
-static uint64_t get_cell(cell *cells, size_t offset)
+static inline uint64_t get_cell(cell *cells, size_t offset)
 {
 	return atomic_load_explicit(&cells[offset / sizeof(cell)], memory_order_acquire);
 }
@@ -161,9 +161,6 @@ static inline uint32_t get32(cell *cells, size_t offset)
 	return (uint32_t)get_cell(cells, offset);
 #endif
 }
-
-#define GET64(slot, field) get64((slot)->cells, offsetof(struct piece, field))
-#define GET32(slot, field) get32((slot)->cells, offsetof(struct piece, field))
 
 union image {
 	struct piece piece;
@@ -580,28 +577,38 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 }
 
 /*
- * All but one in some hundred thousand reads end here. The order of the loads and of the counter
- * does not matter: a piece that holds for the counter's value gives the right time for it, whether
- * or not there is a newer one.
+ * All but one in some hundred thousand reads end here. Where the counter is not trusted it must not
+ * even be read: that may be forbidden, or an instruction which the processor does not have. Beyond
+ * that the order of the loads and of the counter does not matter: a piece that holds for the
+ * counter's value gives the right time for it, whether or not there is a newer one.
+ *
+ * Sets *result and says 1, or says 0: then it takes read_slowly(). A constant `with_wall` adds the
+ * piece's distance from the wall clock.
  */
-#define READ(result, addition, otherwise)                                                     \
-	do {                                                                                  \
-		struct ticks *t_ = atomic_load_explicit(&ticks, memory_order_acquire);        \
-		uint64_t counter_ = sn_counter();                                             \
-		uint32_t current_ = atomic_load_explicit(&t_->current, memory_order_acquire); \
-		cell *cells_ = t_->slots[current_ % SLOTS].cells;                             \
-		uint64_t steps_ = counter_ - get64(cells_, offsetof(struct piece, start));    \
-		uint32_t window_ = get32(cells_, offsetof(struct piece, window));             \
-		uint32_t slope_ = get32(cells_, offsetof(struct piece, slope));               \
-		uint64_t ns_ = get64(cells_, offsetof(struct piece, start_ns)) + (addition);  \
-                                                                                              \
-		if (sn_likely(steps_ < window_ &&                                             \
-			      atomic_load_explicit(&t_->current, memory_order_relaxed) ==     \
-				      current_))                                              \
-			result = (int64_t)along(ns_, (uint32_t)steps_, slope_);               \
-		else                                                                          \
-			result = otherwise;                                                   \
-	} while (0)
+static inline __attribute__((always_inline)) int read_fast(int64_t *result, int with_wall)
+{
+	struct ticks *t = atomic_load_explicit(&ticks, memory_order_acquire);
+	uint64_t counter, steps, ns;
+	uint32_t current, window, slope;
+	cell *cells;
+
+	if (sn_unlikely(t == &nothing))
+		return 0;
+	counter = sn_counter();
+	current = atomic_load_explicit(&t->current, memory_order_acquire);
+	cells = t->slots[current % SLOTS].cells;
+	steps = counter - get64(cells, offsetof(struct piece, start));
+	window = get32(cells, offsetof(struct piece, window));
+	slope = get32(cells, offsetof(struct piece, slope));
+	ns = get64(cells, offsetof(struct piece, start_ns));
+	if (with_wall)
+		ns += get64(cells, offsetof(struct piece, wall));
+	if (sn_unlikely(steps >= window ||
+			atomic_load_explicit(&t->current, memory_order_relaxed) != current))
+		return 0;
+	*result = (int64_t)along(ns, (uint32_t)steps, slope);
+	return 1;
+}
 
 static sn_noinline int64_t ticks_slowly(void)
 {
@@ -612,10 +619,9 @@ static sn_noinline int64_t ticks_slowly(void)
 
 int64_t sn_ticks_now(void)
 {
-	int64_t result;
+	int64_t now;
 
-	READ(result, 0, ticks_slowly());
-	return result;
+	return sn_likely(read_fast(&now, 0)) ? now : ticks_slowly();
 }
 
 #if SN_WALLTIME_BY_COUNTER
@@ -629,10 +635,9 @@ static sn_noinline int64_t walltime_slowly(void)
 
 int64_t sn_walltime(void)
 {
-	int64_t result;
+	int64_t now;
 
-	READ(result, get64(cells_, offsetof(struct piece, wall)), walltime_slowly());
-	return result;
+	return sn_likely(read_fast(&now, 1)) ? now : walltime_slowly();
 }
 #endif
 

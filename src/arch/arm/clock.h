@@ -12,7 +12,10 @@
 #define SN_COUNTER_CLOCKSOURCE "arch_sys_counter"
 #define SN_COUNTER_SHIFT 24 /* as on aarch64 */
 
-/* r7 has the number, and is Thumb's frame pointer, which no operand may name: so it is lent. */
+/*
+ * r7 has the number, and is Thumb's frame pointer, which no operand may name: so it is lent. Its
+ * keeper has a fixed name, as the compiler might otherwise choose r7 itself.
+ */
 static inline long sn_sys6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r0 __asm__("r0") = a;
@@ -21,7 +24,7 @@ static inline long sn_sys6(long number, long a, long b, long c, long d, long e, 
 	register long r3 __asm__("r3") = d;
 	register long r4 __asm__("r4") = e;
 	register long r5 __asm__("r5") = f;
-	long frame;
+	register long frame __asm__("r8");
 
 	__asm__ volatile("mov %[frame], r7\n\t"
 			 "mov r7, %[number]\n\t"

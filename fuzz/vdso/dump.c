@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dump: prints this process's vDSO image in hexadecimal. The files of fuzz/vdso/seeds were made of
+ * it, by `xxd -r -p`, on the machine itself (x86_64, i386) and under scripts/test-arm's kernels.
+ */
+#include <stdio.h>
+
+#include <sennit/vdso.h>
+
+int main(void)
+{
+	struct sn_vdso vdso;
+
+	if (sn_vdso_self(&vdso) < 0) {
+		fprintf(stderr, "dump: this process has no vDSO\n");
+		return 1;
+	}
+	for (size_t i = 0; i < vdso.size; i++)
+		printf(i % 32 == 31 ? "%02x\n" : "%02x", vdso.image[i]);
+	printf("\n");
+	return 0;
+}
