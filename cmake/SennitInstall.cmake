@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 #
-# What `cmake --install` puts where: both libraries, the headers, the CMake package, sennit.pc and
+# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the CMake package, sennit.pc and
 # the relay.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS sennit-static sennit-shared EXPORT sennit
+install(TARGETS sennit-static sennit-shared sennit-clock-static sennit-clock-shared EXPORT sennit
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
