@@ -13,7 +13,8 @@
 static inline long sn_sys5(long number, long a, long b, long c, long d, long e);
 
 #define SN_COUNTER_CLOCKSOURCE "tsc"
-#define SN_COUNTER_SHIFT 31 /* counters slower than 500 MHz are not trusted; there are none */
+/* The whole upper half of a product, which is free on i386. Counters below 1 GHz are not trusted. */
+#define SN_COUNTER_SHIFT 32
 
 /*
  * rdtsc alone may run ahead of earlier loads, so that a thread which was handed a time could read

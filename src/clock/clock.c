@@ -61,6 +61,10 @@ static struct {
 
 #define WAY(which) atomic_load_explicit(&way.which, memory_order_relaxed)
 
+#ifdef SN_VDSO_ENTRY
+_Atomic(void *) sn_clock_entry;
+#endif
+
 /* --- system calls ------------------------------------------------------------------------------
  */
 
@@ -81,11 +85,11 @@ static int widen(int error, const struct narrow_time *from, struct sn_timespec *
 static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *time)
 {
 	struct narrow_time narrow;
-	long error = sn_sys2(call64, id, (long)time);
+	long error = sn_clock_sys3(call64, id, (long)time, 0);
 
 	if (error != -ENOSYS && error != -EPERM)
 		return (int)error;
-	return widen((int)sn_sys2(call32, id, time ? (long)&narrow : 0), &narrow, time);
+	return widen((int)sn_clock_sys3(call32, id, time ? (long)&narrow : 0, 0), &narrow, time);
 }
 
 static int gettime_by_syscall(int id, struct sn_timespec *time)
@@ -100,32 +104,32 @@ static int getres_by_syscall(int id, struct sn_timespec *time)
 
 static int narrow_gettime_by_syscall(int id, struct narrow_time *time)
 {
-	return (int)sn_sys2(__NR_clock_gettime, id, (long)time);
+	return (int)sn_clock_sys3(__NR_clock_gettime, id, (long)time, 0);
 }
 
 static int narrow_getres_by_syscall(int id, struct narrow_time *time)
 {
-	return (int)sn_sys2(__NR_clock_getres, id, (long)time);
+	return (int)sn_clock_sys3(__NR_clock_getres, id, (long)time, 0);
 }
 
 static int narrow_day_by_syscall(struct narrow_time *time, struct sn_timezone *zone)
 {
-	return (int)sn_sys2(__NR_gettimeofday, (long)time, (long)zone);
+	return (int)sn_clock_sys3(__NR_gettimeofday, (long)time, (long)zone, 0);
 }
 #else
 static int gettime_by_syscall(int id, struct sn_timespec *time)
 {
-	return (int)sn_sys2(__NR_clock_gettime, id, (long)time);
+	return (int)sn_clock_sys3(__NR_clock_gettime, id, (long)time, 0);
 }
 
 static int getres_by_syscall(int id, struct sn_timespec *time)
 {
-	return (int)sn_sys2(__NR_clock_getres, id, (long)time);
+	return (int)sn_clock_sys3(__NR_clock_getres, id, (long)time, 0);
 }
 
 static int day_by_syscall(struct sn_timeval *time, struct sn_timezone *zone)
 {
-	return (int)sn_sys2(__NR_gettimeofday, (long)time, (long)zone);
+	return (int)sn_clock_sys3(__NR_gettimeofday, (long)time, (long)zone, 0);
 }
 #endif
 
@@ -134,7 +138,7 @@ static int day_by_syscall(struct sn_timeval *time, struct sn_timezone *zone)
 static long seconds_by_syscall(long *unused)
 {
 	(void)unused;
-	return sn_sys1(__NR_time, 0);
+	return sn_clock_sys3(__NR_time, 0, 0, 0);
 }
 #endif
 
@@ -151,7 +155,7 @@ static long seconds_by_gettime(long *unused)
 static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
 {
 	(void)unused;
-	return sn_sys3(__NR_getcpu, (long)cpu, (long)node, 0);
+	return sn_clock_sys3(__NR_getcpu, (long)cpu, (long)node, 0);
 }
 
 /* --- 32-bit functions of the vDSO --------------------------------------------------------------
@@ -220,6 +224,9 @@ static void resolve(void)
 	void *day = FIND("gettimeofday"), *seconds = FIND("time"), *cpu = FIND("getcpu");
 	void *random = FIND("getrandom");
 
+#ifdef SN_VDSO_ENTRY
+	SET(sn_clock_entry, present ? sn_vdso_find(&vdso, "LINUX_2.5", SN_VDSO_ENTRY) : NULL);
+#endif
 #if NARROW
 	/*
 	 * arm kernels before 5.8 take the 32-bit function out of the image when the timer is broken

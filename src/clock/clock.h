@@ -33,6 +33,23 @@ typedef ssize_t sn_getrandom_function(void *bytes, size_t size, unsigned int fla
 				      size_t state_size);
 sn_getrandom_function *sn_clock_getrandom_function(void);
 
+/* A system call by the fastest way in that there is. */
+#ifdef SN_VDSO_ENTRY
+extern _Atomic(void *) sn_clock_entry; /* NULL: none, or not resolved yet */
+
+static inline long sn_clock_sys3(long number, long a, long b, long c)
+{
+	void *entry = atomic_load_explicit(&sn_clock_entry, memory_order_relaxed);
+
+	return entry ? sn_sys3_by(entry, number, a, b, c) : sn_sys3(number, a, b, c);
+}
+#else
+static inline long sn_clock_sys3(long number, long a, long b, long c)
+{
+	return sn_sys3(number, a, b, c);
+}
+#endif
+
 /* Does the vDSO serve clock_gettime? */
 int sn_clock_by_vdso(void);
 

@@ -46,7 +46,7 @@ static struct {
 
 static ssize_t by_syscall(void *bytes, size_t size, unsigned int flags)
 {
-	return sn_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
+	return sn_clock_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
 }
 
 static char *prepare(sn_getrandom_function *function)

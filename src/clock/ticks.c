@@ -100,6 +100,7 @@ struct piece {
 	uint64_t before, before_ns;   /* and so does its predecessor's, which ends at start */
 	uint64_t sample, sample_ns;   /* the measurement: counter value and kernel's time */
 	uint64_t wall;                /* to be added for CLOCK_REALTIME */
+	uint64_t start_wall;          /* the sum of start_ns and wall, set by publish() */
 	uint32_t slope, before_slope; /* ns per step, times 2^SN_COUNTER_SHIFT */
 	uint32_t window, length;      /* steps */
 	uint32_t state, strikes;
@@ -207,6 +208,7 @@ static void publish(struct ticks *t, uint32_t current, const struct piece *piece
 		&t->claimed, &claimed, claimed | bit, memory_order_acquire, memory_order_relaxed));
 
 	image.piece = *piece;
+	image.piece.start_wall = piece->start_ns + piece->wall;
 	for (size_t i = 0; i < CELLS; i++)
 		atomic_store_explicit(&t->slots[slot].cells[i], image.cells[i],
 				      memory_order_release);
@@ -582,27 +584,26 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
  * that the order of the loads and of the counter does not matter: a piece that holds for the
  * counter's value gives the right time for it, whether or not there is a newer one.
  *
- * Sets *result and says 1, or says 0: then it takes read_slowly(). A constant `with_wall` adds the
- * piece's distance from the wall clock.
+ * Sets *result and says 1, or says 0: then it takes read_slowly(). A constant `with_wall` asks for
+ * CLOCK_REALTIME.
  */
 static inline __attribute__((always_inline)) int read_fast(int64_t *result, int with_wall)
 {
 	struct ticks *t = atomic_load_explicit(&ticks, memory_order_acquire);
-	uint64_t counter, steps, ns;
+	uint64_t steps, ns;
 	uint32_t current, window, slope;
 	cell *cells;
 
 	if (sn_unlikely(t == &nothing))
 		return 0;
-	counter = sn_counter();
+	steps = sn_counter();
 	current = atomic_load_explicit(&t->current, memory_order_acquire);
 	cells = t->slots[current % SLOTS].cells;
-	steps = counter - get64(cells, offsetof(struct piece, start));
+	steps -= get64(cells, offsetof(struct piece, start));
 	window = get32(cells, offsetof(struct piece, window));
 	slope = get32(cells, offsetof(struct piece, slope));
-	ns = get64(cells, offsetof(struct piece, start_ns));
-	if (with_wall)
-		ns += get64(cells, offsetof(struct piece, wall));
+	ns = get64(cells, with_wall ? offsetof(struct piece, start_wall)
+				    : offsetof(struct piece, start_ns));
 	if (sn_unlikely(steps >= window ||
 			atomic_load_explicit(&t->current, memory_order_relaxed) != current))
 		return 0;

@@ -679,7 +679,8 @@ static void stack_use_is_bounded(void)
 
 static struct sn_vdso image;
 static int has_image;
-static volatile sig_atomic_t signals, signals_inside, signal_wrong, stop_signals;
+static volatile sig_atomic_t signals, signals_inside, signal_wrong;
+static _Atomic int stop_signals;
 static volatile int64_t last_in_handler;
 
 static uintptr_t program_counter(const ucontext_t *context)
