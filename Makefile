@@ -10,7 +10,7 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm format check-format install clean
+	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean
 .NOTPARALLEL:
 
 help:
@@ -18,6 +18,9 @@ help:
 	@echo 'make test                 every test, every preset ($(PRESETS))'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
+	@echo 'make test-clock           the clocks for long: 10^9 reads, and 10 minutes against the kernel'
+	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386'
+	@echo 'make fuzz                 fuzz the vDSO reader for SECONDS=60 for each word size'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
@@ -57,6 +60,23 @@ $(ARM_PRESETS:%=build-%): build-%:
 test-arm:
 	@scripts/setup arm
 	@scripts/test $(ARM_PRESETS)
+
+# The short forms of both are in every preset's clock/behaviour.
+test-clock: build
+	build/release/tests/clock/behaviour --never-back=1000000000
+	build/release/tests/clock/behaviour --follow=600
+
+bench-clock:
+	@scripts/setup test
+	@for preset in release i386; do \
+		cmake --preset $$preset >/dev/null && \
+		cmake --build --preset $$preset -j $(JOBS) --target bench-clock && \
+		build/$$preset/bench/bench-clock || exit 1; \
+	done
+
+fuzz:
+	@scripts/setup test
+	@scripts/fuzz $(SECONDS)
 
 test-aarch64:
 	@scripts/setup arm
