@@ -16,6 +16,7 @@
 
 int main(int argc, char **argv)
 {
+	static char program[] = "/test";
 	struct utsname system;
 	int status = -1;
 	pid_t child;
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
-		argv[0] = "/test";
+		argv[0] = program;
 		execv(argv[0], argv);
 		perror("init: /test");
 		_exit(127);
