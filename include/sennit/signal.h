@@ -19,7 +19,8 @@ SN_API int sn_signal_catch(int signum);
 /*
  * Waits for a caught signal and returns its number. Each delivery wakes one waiter; deliveries of
  * one signal that nobody was waiting for merge into one. Errors: -ETIMEDOUT past the deadline,
- * -EBUSY when another task is waiting, -EPERM outside a task. May park.
+ * -EBUSY when another task is waiting, -EINVAL when no signal was ever caught in this run, -EPERM
+ * outside a task. May park.
  */
 SN_API int sn_signal_wait(int64_t deadline);
 
