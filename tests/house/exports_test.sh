@@ -10,7 +10,8 @@ library=$SENNIT_BUILD_DIR/src/libsennit.so
 nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$scratch/exported"
 cat "$SENNIT_SOURCE_DIR"/include/sennit/*.h | tr '\n' ' ' |
 	grep -oE 'SN_API [^;(]*\(' | sed -nE 's/^.*[^a-z0-9_](sn_[a-z0-9_]+)\($/\1/p' |
-	sort -u >"$scratch/declared"
+	cat - <(grep -hoE '^extern SN_API [^;]*\bsn_[a-z0-9_]+' "$SENNIT_SOURCE_DIR"/include/sennit/*.h |
+		grep -oE 'sn_[a-z0-9_]+$') | sort -u >"$scratch/declared"
 
 grep -q '^sn_version$' "$scratch/declared" || fail "found no declarations in the headers"
 if ! diff -u "$scratch/declared" "$scratch/exported" >"$scratch/diff"; then
