@@ -46,7 +46,13 @@ struct first_task {
 	sn_fn *fn;
 	void *arg;
 	int result;
-	_Atomic uint32_t done; /* sn_run() sleeps on it */
+	/*
+	 * sn_run() sleeps on these. Not on a futex of our own: the program's signals usually come to
+	 * its thread, and the thread sanitizer delivers them only in the C library's blocking calls.
+	 */
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool done;
 };
 
 static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
@@ -86,8 +92,10 @@ static int first_main(void *arg)
 	first->result = first->fn(first->arg);
 	if (sn_thread_self()) {
 		sn_runtime_stop();
-		atomic_store(&first->done, 1);
-		sn_futex_wake(&first->done, 1);
+		pthread_mutex_lock(&first->lock);
+		first->done = true;
+		pthread_cond_signal(&first->ended);
+		pthread_mutex_unlock(&first->lock);
 	}
 	return first->result; /* of interest only in a child of fork(), see task.c */
 }
@@ -307,9 +315,20 @@ static void runtime_destroy(void)
 		sn_stacks_destroy();
 }
 
+static void await_end(struct first_task *first)
+{
+	pthread_mutex_lock(&first->lock);
+	while (!first->done)
+		pthread_cond_wait(&first->ended, &first->lock);
+	pthread_mutex_unlock(&first->lock);
+}
+
 int sn_run(sn_fn *fn, void *arg)
 {
-	struct first_task first = {.fn = fn, .arg = arg};
+	struct first_task first = {.fn = fn,
+				   .arg = arg,
+				   .lock = PTHREAD_MUTEX_INITIALIZER,
+				   .ended = PTHREAD_COND_INITIALIZER};
 	/* 0: as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
 	int err;
@@ -340,8 +359,7 @@ int sn_run(sn_fn *fn, void *arg)
 		if (err < 0)
 			sn_runtime_stop();
 		else
-			while (!atomic_load(&first.done))
-				sn_futex_wait(&first.done, 0, 0);
+			await_end(&first);
 		sn_sysmon_stop();
 	}
 

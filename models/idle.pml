@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waking and going idle: the essay at the top of src/sched/schedule.c.
+ *
+ * What is modelled, by the names of the C code:
+ *   thread()    sn_ready() with submitted(), wake_one(), start_processor(), look_for_work(),
+ *               start_spinning(), stop_spinning(), become_idle(), sleep_in_poller(),
+ *               sleep_in_parker()
+ *   monitor()   sn_processor_give(), after a revocation
+ *   network()   events, which only the poller sees
+ *   cpu()       the store buffers. The one plain store that the handshake leans on is that of the
+ *               run queue's tail: it waits in pending until it drains. All others are
+ *               read-modify-writes, or made under the lock.
+ *
+ * Abstracted:
+ *   - Queues are counters: one a processor, and the global one, q[GLOBAL]. work_exists() reads them
+ *     all in one step; sn_runqueue_empty() says why a task that moves is not missed.
+ *   - What the lock guards is one step.
+ *   - A thread to start is one that is about to come into the list of idle threads: born holds its
+ *     processor until then. There is always one, except with CAP.
+ *   - A processor is handed over in one step; pin.pml and parker.pml have the mailbox.
+ *   - Something is always waited for in the poller: nobody_would_notice() is polling == 0.
+ *   - Tasks make others runnable, end, or stay outside for ever. There are few of them, and few
+ *     events, so that everything comes to rest; then only processors that nobody uses, and threads
+ *     outside, are left, and it is looked at (the check at the end). The monitor would, in time,
+ *     revoke processors from such threads, which must not be what makes the protocol right.
+ *   - The moment when a new deadline or a kick comes: poll.pml.
+ *
+ * Safety, at rest: no task is queued while a processor is idle; no processor is idle while nobody is
+ * in the poller; spinning is 0. Always: spinning does not underflow, one poller at most.
+ * With CAP no thread can be started; then no task is queued, at rest, while there are both an idle
+ * processor and a sleeping thread.
+ *
+ * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS.
+ * Mutants, each of which must be caught:
+ *   NO_WAKER_FENCE      submitted() without its fence
+ *   LOOK_FIRST          become_idle() looks for work before it releases the processor
+ *   SPINNING_LATE       become_idle() stops counting as spinning after it has looked
+ *   ROLE_LATE           the poller gives the role up after it has looked for a processor
+ *   NO_LAST             the last to look, which has found something, wakes nobody
+ *   LEAVE_UNPOLLED      the last to look does not care whether anybody polls
+ *   UNCOUNT_LATE        wake_one() finds no processor, and lets the lock go before it ceases to count
+ *                       as spinning
+ *   GIVE_UNPOLLED       sn_processor_give() does not care whether anybody polls
+ *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not look, under the lock,
+ *                       whether a processor was put back for want of a thread meanwhile
+ */
+#ifndef PROCESSORS
+#	define PROCESSORS 2
+#endif
+#ifndef REVOCATIONS
+#	define REVOCATIONS 1
+#endif
+#ifndef TASKS
+#	define TASKS 2 /* to come, beside those that run at first */
+#endif
+#ifndef EVENTS
+#	define EVENTS 1
+#endif
+/* One more than processors: the poller is in no list. And one for each that a revocation has left
+ * without a processor. */
+#define THREADS (PROCESSORS + 1 + REVOCATIONS)
+#define GLOBAL PROCESSORS
+#define NONE 255
+
+byte q[PROCESSORS + 1];
+bool idle[PROCESSORS];
+byte idle_count;
+byte spinning;
+bool polling;
+byte list;                 /* threads in the list of idle ones, one bit each */
+byte processor[THREADS] = NONE;
+bool counted[THREADS];     /* struct sn_thread's spinning */
+bool parker[THREADS];
+bool outside[THREADS];     /* for ever */
+byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
+byte pending[THREADS];     /* tasks put into the thread's own queue, still in its store buffer */
+byte events;
+bool kicked;                /* the eventfd of the poller */
+byte to_come = TASKS;
+
+#if PROCESSORS == 2
+#	define WORK_EXISTS (q[0] + q[1] + q[2] > 0)
+#else
+#	define WORK_EXISTS (q[0] + q[1] + q[2] + q[3] > 0)
+#endif
+
+proctype cpu(byte t)
+{
+end:	do
+	:: d_step { pending[t] > 0 -> q[processor[t]] = q[processor[t]] + pending[t]; pending[t] = 0 }
+	od
+}
+
+inline drain(t)
+{
+	if
+	:: pending[t] > 0 -> q[processor[t]] = q[processor[t]] + pending[t]; pending[t] = 0
+	:: else
+	fi
+}
+
+/* ---- processors and threads; all inside d_step ---- */
+
+inline idle_put(p)
+{
+	assert(!idle[p]);
+	idle[p] = 1;
+	idle_count++
+}
+
+/* To p, NONE when there is none. */
+inline idle_get(p)
+{
+	p = 0;
+	do
+	:: p < PROCESSORS && !idle[p] -> p++
+	:: else -> break
+	od;
+	if
+	:: p == PROCESSORS -> p = NONE
+	:: else -> idle[p] = 0; idle_count--
+	fi
+}
+
+inline hand(u, p, s)
+{
+	list = list & ~(1 << u);
+	processor[u] = p;
+	counted[u] = s;
+	parker[u] = 1
+}
+
+inline uncount()
+{
+	assert(spinning > 0);
+	spinning--
+}
+
+inline start_processor(p, s)
+{
+	if
+	:: list & 1 -> hand(0, p, s)
+	:: else ->
+		if
+		:: list & 2 -> hand(1, p, s)
+		:: else ->
+			if
+			:: list & 4 -> hand(2, p, s)
+			:: else ->
+				if
+				:: list & 8 -> hand(3, p, s)
+#ifdef CAP
+				:: else ->
+					idle_put(p);
+					if
+					:: s -> uncount()
+					:: else
+					fi;
+					kicked = 1
+#else
+				:: else -> born[p] = 1 + s
+#endif
+				fi
+			fi
+		fi
+	fi
+}
+
+/* p is a variable of the caller's. */
+inline wake_one(p)
+{
+	if
+	:: d_step { spinning == 0 -> spinning = 1 };
+		d_step {
+			idle_get(p);
+#ifndef UNCOUNT_LATE
+			if
+			:: p == NONE -> uncount()
+			:: else
+			fi
+#endif
+		}
+		if
+		:: p != NONE -> d_step { start_processor(p, 1); p = 0 }
+		:: else ->
+			p = 0;
+#ifdef UNCOUNT_LATE
+			d_step { uncount() }
+#endif
+		fi
+	:: spinning > 0
+	fi
+}
+
+inline submitted(t, p)
+{
+#ifndef NO_WAKER_FENCE
+	d_step { drain(t) };
+#endif
+	if
+	:: idle_count > 0 ->
+		if
+		:: spinning == 0 -> wake_one(p)
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline start_spinning(t)
+{
+	if
+	:: !counted[t] -> counted[t] = 1; spinning++
+	:: else
+	fi
+}
+
+proctype thread(byte t; bool runs)
+{
+	byte p, v;
+	bool found, last;
+
+	if
+	:: runs -> goto running
+	:: else -> goto end_parker
+	fi;
+
+running: /* a task */
+	do
+	:: d_step { to_come > 0 -> to_come--; pending[t]++ };
+		submitted(t, p)
+	:: d_step { outside[t] = 1; drain(t) } -> goto gone
+	:: break
+	od;
+
+look_for_work:
+	atomic {
+		drain(t);
+		found = 0;
+		if
+		:: q[processor[t]] > 0 -> q[processor[t]]--; found = 1
+		:: else ->
+			if
+			:: q[GLOBAL] > 0 -> q[GLOBAL]--; found = 1
+			:: else
+			fi
+		fi
+	}
+	if
+	:: found -> found = 0; goto stop_spinning
+	:: !found && !counted[t] -> goto become_idle /* there are enough that look */
+	:: !found -> d_step { start_spinning(t) }
+	fi;
+	/* steal(): one of those that have something; the queue may be empty by then */
+	d_step {
+		v = 0;
+		do
+		:: v <= PROCESSORS && q[v] == 0 -> v++
+		:: else -> break
+		od;
+		if
+		:: v <= PROCESSORS -> q[v]--; found = 1
+		:: else
+		fi;
+		v = 0
+	}
+	if
+	:: found -> found = 0
+	:: else -> goto become_idle
+	fi;
+
+stop_spinning:
+	if
+	:: !counted[t] -> goto running
+	:: else
+	fi;
+	d_step { counted[t] = 0; uncount(); last = (spinning == 0) }
+#ifndef NO_LAST
+	if
+	:: last ->
+		last = 0;
+		if
+		:: idle_count > 0 ->
+			if
+#	ifdef LEAVE_UNPOLLED
+			:: WORK_EXISTS -> wake_one(p)
+#	else
+			:: WORK_EXISTS || !polling -> wake_one(p)
+#	endif
+			:: else
+			fi
+		:: else
+		fi
+	:: else
+	fi;
+#else
+	last = 0;
+#endif
+	goto running;
+
+become_idle:
+#ifdef LOOK_FIRST
+	found = WORK_EXISTS;
+#endif
+	if
+	:: d_step { q[GLOBAL] == 0 -> idle_put(processor[t]); processor[t] = NONE }
+	:: q[GLOBAL] > 0 -> goto look_for_work
+	fi;
+#ifndef SPINNING_LATE
+	d_step {
+		if
+		:: counted[t] -> counted[t] = 0; uncount()
+		:: else
+		fi
+	}
+#endif
+#ifndef LOOK_FIRST
+	found = WORK_EXISTS;
+#endif
+#ifdef SPINNING_LATE
+	d_step {
+		if
+		:: counted[t] -> counted[t] = 0; uncount()
+		:: else
+		fi
+	}
+#endif
+	if
+	:: found ->
+		found = 0;
+		d_step {
+			idle_get(p);
+			if
+			:: p != NONE -> processor[t] = p; start_spinning(t)
+			:: else
+			fi;
+			p = 0
+		}
+		if
+		:: processor[t] != NONE -> goto look_for_work
+		:: else
+		fi
+	:: else
+	fi;
+
+	/* sleep_in_poller() */
+	if
+	:: d_step { !polling -> polling = 1 }
+	:: polling -> goto sleep_in_parker
+	fi;
+end_poller:
+	if
+	:: d_step { events > 0 -> events--; v = 1 } /* a task is ready */
+	:: d_step { events > 0 -> events--; v = 0 } /* or the event was of another kind */
+	:: d_step { kicked -> kicked = 0; v = 0 }
+	fi;
+#ifndef ROLE_LATE
+	polling = 0;
+#endif
+	d_step { idle_get(p); processor[t] = p; p = 0 }
+#ifdef ROLE_LATE
+	polling = 0;
+#endif
+	if
+	:: processor[t] != NONE ->
+		d_step { start_spinning(t) }
+		if
+		:: v > 0 ->
+			d_step { v = 0; pending[t]++ }
+			submitted(t, p)
+		:: else
+		fi;
+		goto look_for_work
+	:: else ->
+		if
+		:: v > 0 ->
+			d_step { v = 0; q[GLOBAL]++ }
+			submitted(t, p)
+		:: else
+		fi
+	fi;
+
+sleep_in_parker:
+	atomic {
+		/* As a thread that starts: the processor is waiting already. */
+		v = 0;
+		do
+		:: v < PROCESSORS && born[v] == 0 -> v++
+		:: else -> break
+		od;
+		if
+		:: v < PROCESSORS -> hand(t, v, born[v] - 1); born[v] = 0
+#if defined(CAP) && !defined(SLEEP_BLIND)
+		:: v == PROCESSORS && idle_count > 0 && (WORK_EXISTS || !polling) ->
+			idle_get(p);
+			processor[t] = p;
+			start_spinning(t);
+			p = 0;
+			v = 0;
+			goto look_for_work
+#endif
+		:: else -> list = list | (1 << t)
+		fi;
+		v = 0
+	}
+end_parker:
+	atomic { parker[t] -> parker[t] = 0 }
+	goto look_for_work;
+
+gone:	skip
+}
+
+proctype network()
+{
+	byte n;
+
+end:	do
+	:: n < EVENTS -> d_step { events++; n++ }
+	od
+}
+
+#if REVOCATIONS > 0
+proctype monitor()
+{
+	byte t, p;
+
+	/* sn_lease_revoke() from a thread that is outside */
+end:	if
+	:: d_step { outside[0] -> p = processor[0]; processor[0] = NONE }
+	:: d_step { outside[1] -> p = processor[1]; processor[1] = NONE }
+	fi;
+	/* sn_processor_give() */
+	if
+	:: q[p] > 0 || q[GLOBAL] > 0 -> d_step { start_processor(p, 0) }
+	:: else ->
+		d_step { idle_put(p) }
+#	ifdef GIVE_UNPOLLED
+		if
+		:: WORK_EXISTS -> wake_one(p)
+#	else
+		if
+		:: WORK_EXISTS || !polling -> wake_one(p)
+#	endif
+		:: else
+		fi
+	fi
+}
+#endif
+
+init
+{
+	byte i;
+
+	atomic {
+		do
+		:: i < THREADS ->
+			if
+			:: i < PROCESSORS -> processor[i] = i
+			:: else -> list = list | (1 << i)
+			fi;
+			run thread(i, i < PROCESSORS);
+			run cpu(i);
+			i++
+		:: else -> break
+		od;
+		i = 0;
+		run network();
+#if REVOCATIONS > 0
+		run monitor()
+#endif
+	}
+	/* At rest. */
+	timeout;
+#ifdef CAP
+	assert(idle_count == 0 || !WORK_EXISTS || (list == 0 && !polling));
+#else
+	assert(idle_count == 0 || !WORK_EXISTS);
+	assert(idle_count == 0 || polling);
+#endif
+	assert(spinning == 0)
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lease protocol: src/sched/lease.h, and who gets the processor next.
+ *
+ * What is modelled, by the names of the C code:
+ *   thread()   sn_runtime_enter(), sn_runtime_leave() (blocking.h's brackets are the same two),
+ *              sn__lease_lost(), await_decision(), sn_processor_regain(), await_processor(), and
+ *              of the scheduler's loop what hands processors on: become_idle(), hand_over()
+ *   monitor()  sn_lease_revoke(), full_barrier_everywhere(), decide(), sn_processor_give()
+ *   ender()    sn_runtime_stop(), sn_lease_end()
+ *   cpu()      the store buffers: each thread's plain stores wait in one until they drain, at any
+ *              time; only a barrier, an atomic read-modify-write and a membarrier must drain it.
+ *              TSO (x86) drains them in order. PSO (-DPSO, for ARM) drains stores to different
+ *              addresses in any order, but a store-release after all stores before it.
+ * The states of the lease word are enum sn_lease.
+ *
+ * Abstracted:
+ *   - What a thread does to its processor is a store without a value. Whoever touches it next must
+ *     not find the store of another thread still in a buffer: he would not see it.
+ *   - All runnable tasks are in one queue, first in, first out: 0 is any task, u + 1 one that is
+ *     bound to thread u. What the runtime's lock guards is one step; how threads and wakers miss
+ *     each other around it is idle.pml's.
+ *   - No thread is ever started: one that is needed and not there means SENNIT_MAX_THREADS.
+ *   - Time: the monitor may revoke at any moment while something waits, whatever the thread does.
+ *     For liveness a task makes one call without parking, and parks in the next, or stays outside
+ *     for ever: that an endless row of short calls is not always met inside is left to chance.
+ *   - Loads are not reordered. The thread's load of word and its use of the processor need no order:
+ *     word leaves REVOKED only by the thread's own hand, so that a processor whose thread reads HELD
+ *     was touched by nobody else. The monitor's load of inside comes after a barrier of its own.
+ *   - Futexes do not wake spuriously: both waits loop.
+ *
+ * Safety (assertions): a thread inside has a processor, and nobody else has it; what it finds there
+ * is what the last one left; no processor and no task is lost (conserved()); a revoked thread has no
+ * processor; no deadlock.
+ * Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it, although other
+ * tasks stay outside for ever (served); one that sleeps on AWAITED is woken (woken); at the end of
+ * the runtime no thread stays asleep (-DENDS).
+ *
+ * Variants: PSO; FENCED (no membarrier, fences on both sides); ENDS (the runtime ends at any time);
+ * THREADS, TASKS.
+ * Mutants, each of which must be caught:
+ *   NO_MEMBARRIER     the monitor does not wait for the other CPUs
+ *   EARLY_LOAD        no compiler barrier: the thread loads word before it stores inside
+ *   EARLY_LOOK        the monitor reads inside before the barrier
+ *   NO_FENCE          with FENCED: the slow path without its fence
+ *   PLAIN_LEAVE       with PSO: inside becomes even by a plain store
+ *   NO_WAKE           decide() wakes nobody
+ *   END_NO_WAKE       with ENDS: sn_lease_end() wakes nobody
+ *   NO_RECHECK        with ENDS: the thread does not look at stopping after it has stored HELD
+ *   IDLE_AT_CAP       start_processor() without a thread to start looks for no waiting one
+ */
+#ifndef THREADS
+#	define THREADS 2
+#endif
+#ifndef TASKS
+#	define TASKS 3
+#endif
+#define PROCESSORS 2
+#ifndef DEPTH
+#	define DEPTH 3 /* of a store buffer: inside odd, data, inside even */
+#endif
+
+#define HELD 0
+#define REVOKING 1
+#define AWAITED 2
+#define REVOKED 3
+#define FENCED_WORD 4
+#ifdef FENCED
+#	define LEASE_HELD FENCED_WORD
+#else
+#	define LEASE_HELD HELD
+#endif
+
+/* struct sn__lease and struct sn_thread. processor: 0 none, p + 1. */
+bool inside[THREADS];    /* odd */
+byte word[THREADS] = LEASE_HELD;
+byte processor[THREADS];
+bool sleeps[THREADS];    /* in futex_wait on word */
+bool parker[THREADS];    /* released */
+bool is_idle[THREADS];   /* in the list of idle threads */
+
+/* struct sn_runtime */
+bool idle[PROCESSORS];
+bool stopping;
+chan queue = [TASKS] of { byte };
+
+/* Not in the machine: who has what. */
+#define NOBODY 254
+#define MONITOR 255
+byte owner[PROCESSORS] = NOBODY;
+bool has_task[THREADS];
+bool waits[THREADS];    /* its task stands in the queue, bound to it */
+#ifdef ENDS
+bool told[THREADS];     /* the end of the runtime has marked its word */
+#endif
+
+/* ---- memory ---- */
+
+#define INSIDE 0
+#define DATA(p) ((p) + 1)
+byte buffered[THREADS];
+byte buffer_at[THREADS * DEPTH];
+bool buffer_value[THREADS * DEPTH];
+#ifdef PSO
+bool buffer_release[THREADS * DEPTH];
+#endif
+hidden byte s, from;
+
+/* Entry i of t's buffer reaches memory. */
+inline drain_entry(t, i)
+{
+	if
+	:: buffer_at[(t) * DEPTH + i] == INSIDE -> inside[t] = buffer_value[(t) * DEPTH + i]
+	:: else
+	fi;
+	s = i;
+	do
+	:: s + 1 < buffered[t] ->
+		buffer_at[(t) * DEPTH + s] = buffer_at[(t) * DEPTH + s + 1];
+		buffer_value[(t) * DEPTH + s] = buffer_value[(t) * DEPTH + s + 1];
+#ifdef PSO
+		buffer_release[(t) * DEPTH + s] = buffer_release[(t) * DEPTH + s + 1];
+#endif
+		s++
+	:: else -> break
+	od;
+	buffered[t]--;
+	buffer_at[(t) * DEPTH + buffered[t]] = 0;
+	buffer_value[(t) * DEPTH + buffered[t]] = 0;
+#ifdef PSO
+	buffer_release[(t) * DEPTH + buffered[t]] = 0;
+#endif
+	s = 0
+}
+
+inline drain(t)
+{
+	do
+	:: buffered[t] > 0 -> drain_entry(t, 0)
+	:: else -> break
+	od
+}
+
+/* Inside atomic. Blocks while the buffer is full. */
+inline store(t, at, value, release)
+{
+	buffered[t] < DEPTH;
+	buffer_at[(t) * DEPTH + buffered[t]] = at;
+	buffer_value[(t) * DEPTH + buffered[t]] = value;
+#ifdef PSO
+	buffer_release[(t) * DEPTH + buffered[t]] = release;
+#endif
+	buffered[t]++
+}
+
+#ifdef PSO
+/* Whether an entry may overtake those before it: none for the same address, and it is no release. */
+#	define CAN_DRAIN(t, i) (buffered[t] > i && (i == 0 || \
+		(!buffer_release[(t) * DEPTH + i] && \
+		 buffer_at[(t) * DEPTH + i] != buffer_at[(t) * DEPTH] && \
+		 (i == 1 || buffer_at[(t) * DEPTH + i] != buffer_at[(t) * DEPTH + 1]))))
+#endif
+
+proctype cpu(byte t)
+{
+end:	do
+	:: d_step { buffered[t] > 0 -> drain_entry(t, 0) }
+#ifdef PSO
+	:: d_step { CAN_DRAIN(t, 1) -> drain_entry(t, 1) }
+#	if DEPTH > 2
+	:: d_step { CAN_DRAIN(t, 2) -> drain_entry(t, 2) }
+#	endif
+#endif
+	od
+}
+
+/* ---- what must always hold ---- */
+
+hidden byte n, u;
+
+/* Each task once in the queue, bound or not, or on a thread. */
+#define HAS(i) (has_task[i] && !waits[i])
+#if THREADS == 3
+#	define ON_THREADS (HAS(0) + HAS(1) + HAS(2))
+#else
+#	define ON_THREADS (HAS(0) + HAS(1))
+#endif
+#define IDLE_ONLY(p) (idle[p] == (owner[p] == NOBODY))
+
+inline conserved()
+{
+	assert(stopping || len(queue) + ON_THREADS == TASKS);
+	assert(stopping || (IDLE_ONLY(0) && IDLE_ONLY(1)))
+}
+
+/* Whoever had the processor of thread t has left it with all his stores to it in memory. */
+inline buffer_is_clear(other, t)
+{
+	u = 0;
+	do
+	:: u < buffered[other] ->
+		assert(other == t || buffer_at[other * DEPTH + u] != DATA(processor[t] - 1));
+		u++
+	:: else -> break
+	od;
+	u = 0
+}
+
+/* Inside, a thread reads and writes its processor as it likes. Inside atomic, with room in the buffer. */
+inline touch(t)
+{
+	assert(processor[t] != 0 && owner[processor[t] - 1] == t);
+	assert(stopping || word[t] != REVOKED);
+	buffer_is_clear(0, t);
+	buffer_is_clear(1, t);
+#if THREADS == 3
+	buffer_is_clear(2, t);
+#endif
+	store(t, DATA(processor[t] - 1), 0, 0)
+}
+
+/* ---- processors change hands: all inside atomic, under the runtime's lock ---- */
+
+inline assign(t, p)
+{
+	assert(processor[t] == 0 && owner[p] != t);
+	idle[p] = 0;
+	owner[p] = t;
+	processor[t] = (p) + 1
+}
+
+/* The processor of nobody goes to a thread that can use it. */
+inline start_processor(p)
+{
+	if
+	:: is_idle[0] -> is_idle[0] = 0; assign(0, p); parker[0] = 1
+	:: else ->
+		if
+		:: is_idle[1] -> is_idle[1] = 0; assign(1, p); parker[1] = 1
+#if THREADS == 3
+		:: !is_idle[1] && is_idle[2] -> is_idle[2] = 0; assign(2, p); parker[2] = 1
+#endif
+		:: else ->
+			/* At the limit: a thread that waits with its task is one, too. */
+			if
+#ifndef IDLE_AT_CAP
+			:: queue??[1] -> queue??1; waits[0] = 0; assign(0, p); parker[0] = 1
+			:: !queue??[1] && queue??[2] ->
+				queue??2; waits[1] = 0; assign(1, p); parker[1] = 1
+#	if THREADS == 3
+			:: !queue??[1] && !queue??[2] && queue??[3] ->
+				queue??3; waits[2] = 0; assign(2, p); parker[2] = 1
+#	endif
+#endif
+			:: else -> owner[p] = NOBODY; idle[p] = 1
+			fi
+		fi
+	fi
+}
+
+/* A task was queued. */
+inline submitted()
+{
+	if
+	:: idle[0] -> start_processor(0)
+	:: !idle[0] && idle[1] -> start_processor(1)
+	:: else
+	fi
+}
+
+inline sn_processor_give(p)
+{
+	if
+	:: len(queue) > 0 -> start_processor(p)
+	:: else -> owner[p] = NOBODY; idle[p] = 1
+	fi
+}
+
+/* ---- the threads ---- */
+
+proctype thread(byte t)
+{
+	byte w;
+	bool called; /* the last call did not park */
+
+	goto park;
+
+schedule: /* the loop of sn_schedule(): inside, with a processor */
+	atomic {
+		if
+		:: stopping -> goto ended
+		:: else
+		fi;
+		drain(t); /* the lock */
+		touch(t);
+		drain(t); /* and again */
+		if
+		:: queue?[0] ->
+			queue?0;
+			has_task[t] = 1;
+			conserved();
+			goto leave
+		:: nempty(queue) && !queue?[0] -> /* hand_over() */
+			queue?w;
+			w = w - 1;
+			assert(waits[w] && has_task[w]);
+			waits[w] = 0;
+			owner[processor[t] - 1] = NOBODY;
+			n = processor[t] - 1;
+			processor[t] = 0;
+			assign(w, n);
+			parker[w] = 1;
+			is_idle[t] = 1;
+			n = 0;
+			w = 0;
+			conserved()
+		:: empty(queue) -> /* become_idle() */
+			owner[processor[t] - 1] = NOBODY;
+			idle[processor[t] - 1] = 1;
+			processor[t] = 0;
+			is_idle[t] = 1;
+			conserved()
+		fi
+	}
+park:	/* sleep_in_parker(): until somebody hands over a processor */
+	atomic {
+		parker[t] -> parker[t] = 0;
+		if
+		:: stopping -> goto ended
+		:: !stopping && processor[t] == 0 -> goto park
+		:: else -> goto schedule
+		fi
+	}
+
+leave:	atomic {
+#ifdef PLAIN_LEAVE
+		store(t, INSIDE, 0, 0)
+#else
+		store(t, INSIDE, 0, 1)
+#endif
+	}
+
+outside: /* user code, which may block or compute for ever */
+	if
+	:: goto outside
+	:: goto enter
+	fi;
+
+enter:
+#ifdef ENDS
+	assert(!told[t] || word[t] == REVOKED);
+#endif
+#ifdef EARLY_LOAD
+	w = word[t];
+	atomic { store(t, INSIDE, 1, 0) }
+#else
+	atomic { store(t, INSIDE, 1, 0) }
+	w = word[t];
+#endif
+	if
+	:: w == HELD -> w = 0; goto entered
+	:: else -> w = 0
+	fi;
+
+	/* sn__lease_lost() */
+#ifndef NO_FENCE
+	d_step { drain(t) }
+#endif
+await_decision:
+	if
+	:: word[t] != REVOKING && word[t] != AWAITED
+	:: d_step { word[t] == REVOKING -> drain(t); word[t] = AWAITED } /* patience is over */
+	fi;
+	if
+	:: atomic { word[t] == AWAITED -> sleeps[t] = 1 }; !sleeps[t]; goto await_decision
+	:: word[t] == REVOKING -> goto await_decision /* a next one */
+	:: word[t] == LEASE_HELD -> goto entered
+	:: word[t] == REVOKED
+	fi;
+	if
+	:: stopping -> goto abandon
+	:: else
+	fi;
+
+	/* sn_processor_regain() */
+	d_step {
+		drain(t);
+		if
+		:: idle[0] -> assign(t, 0)
+		:: !idle[0] && idle[1] -> assign(t, 1)
+		:: else
+		fi;
+		conserved()
+	}
+	if
+	:: processor[t] != 0 -> goto regained
+	:: else
+	fi;
+	atomic {
+		queue!t + 1;
+		waits[t] = 1;
+		submitted();
+		conserved()
+	}
+await_processor:
+	atomic {
+		parker[t] -> parker[t] = 0;
+		if
+		:: processor[t] != 0 -> goto regained
+		:: processor[t] == 0 && stopping -> goto abandon
+		:: else -> goto await_processor
+		fi
+	}
+regained:
+	atomic { drain(t); word[t] = LEASE_HELD }
+#ifndef NO_RECHECK
+	if
+	:: stopping -> goto abandon
+	:: else
+	fi;
+#endif
+
+entered: /* runtime code on behalf of the task */
+	atomic { buffered[t] < DEPTH -> touch(t) }
+	if
+#ifdef LIVE
+	:: !called -> called = 1; goto leave
+#else
+	:: goto leave
+#endif
+	:: called = 0
+	fi;
+	atomic { /* it parks, and is runnable at once: the queue is never empty for long */
+		drain(t);
+		assert(processor[t] != 0 && owner[processor[t] - 1] == t);
+		has_task[t] = 0;
+		queue!0;
+		submitted();
+		conserved();
+		goto schedule
+	}
+
+abandon:
+	has_task[t] = 0;
+ended:	skip
+}
+
+/* ---- the monitor ---- */
+
+inline decide(t, decision)
+{
+	if
+	:: d_step { word[t] == REVOKING -> word[t] = decision }
+	:: word[t] != REVOKING ->
+		if
+		:: d_step { word[t] == AWAITED -> word[t] = decision };
+#ifndef NO_WAKE
+			sleeps[t] = 0
+#endif
+		:: word[t] != AWAITED /* the end of the runtime was here */
+		fi
+	fi
+}
+
+proctype monitor()
+{
+	byte p, t;
+	bool odd;
+
+look:	if
+	:: stopping -> goto ended
+	:: else
+	fi;
+	d_step {
+		p = 1 - p;
+		t = owner[p];
+		if
+		:: len(queue) == 0 -> t = NOBODY
+		:: else
+		fi
+	}
+	if
+	:: t >= THREADS -> t = 0; goto look
+	:: else
+	fi;
+	/* sn_lease_revoke() */
+	if
+	:: d_step { word[t] == LEASE_HELD -> word[t] = REVOKING }
+	:: word[t] != LEASE_HELD -> t = 0; goto look
+	fi;
+#ifdef EARLY_LOOK
+	odd = inside[t];
+#endif
+#if !defined(NO_MEMBARRIER) && !defined(FENCED)
+	d_step {
+		drain(0);
+		drain(1);
+#	if THREADS == 3
+		drain(2)
+#	endif
+	}
+#endif
+#ifndef EARLY_LOOK
+	odd = inside[t];
+#endif
+	if
+	:: odd || processor[t] != p + 1 -> odd = 0; decide(t, LEASE_HELD); t = 0; goto look
+	:: else
+	fi;
+	d_step {
+		assert(owner[p] == t);
+		processor[t] = 0;
+		owner[p] = MONITOR
+	}
+	decide(t, REVOKED);
+	t = 0;
+	atomic {
+		sn_processor_give(p);
+		conserved()
+	}
+	goto look;
+ended:	skip
+}
+
+#ifdef ENDS
+proctype ender()
+{
+	byte t;
+
+	stopping = 1;
+	do
+	:: t < THREADS ->
+		if
+		:: d_step { word[t] == AWAITED -> word[t] = REVOKED; told[t] = 1 };
+#	ifndef END_NO_WAKE
+			sleeps[t] = 0
+#	endif
+		:: d_step { word[t] != AWAITED -> word[t] = REVOKED; told[t] = 1 }
+		fi;
+		parker[t] = 1;
+		t++
+	:: else -> break
+	od
+}
+#endif
+
+init
+{
+	byte i;
+
+	atomic {
+		do
+		:: i < TASKS -> queue!0; i++
+		:: else -> break
+		od;
+		i = 0;
+		do
+		:: i < THREADS ->
+			inside[i] = 1;
+			if
+			:: i < PROCESSORS -> assign(i, i); parker[i] = 1
+			:: else -> is_idle[i] = 1
+			fi;
+			run thread(i);
+			run cpu(i);
+			i++
+		:: else -> break
+		od;
+		i = 0;
+		run monitor();
+#ifdef ENDS
+		run ender()
+#endif
+	}
+}
+
+#ifdef LIVE
+ltl served { [] (waits[0] -> <> !waits[0]) && [] (waits[1] -> <> !waits[1]) }
+ltl woken { [] (sleeps[0] -> <> !sleeps[0]) && [] (sleeps[1] -> <> !sleeps[1]) }
+/* A thread sleeps in its parker at the end only if nobody tells it, and is then in "park". */
+#endif

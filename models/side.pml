@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One side of a descriptor: src/sched/netpoll.c.
+ *
+ * What is modelled, by the names of the C code:
+ *   task()           an operation: the attempt, and after EAGAIN sn_fd_wait()
+ *   commit()         commit_wait(), which may still run when its task has been woken on another
+ *                    thread and waits again: so there are two of them
+ *   poller()         side_ready(), for each edge
+ *   end_with()       sn_fd_end_with(), once to cancel and once to close
+ *   set_deadline()   sn_fd_set_deadline()
+ *   timers()         deadline_fire(), called by sn_timers_run() with the heap's lock held
+ * The states of the side are NONE, READY and WAITING (the address of the task).
+ *
+ * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or one
+ * of these, and so is the time of the timer. Every access to the words is sequentially consistent in
+ * the code, so there are no store buffers. The descriptor is not destroyed: its structure never is.
+ * sn_fd_pause() is a deadline of another name.
+ *
+ * Safety (assertions): a task is made runnable only when it is parked, and once a park. At rest: a
+ * task that is still parked has nothing to read, is neither cancelled nor closed, and its deadline is
+ * not past.
+ *
+ * Mutants, each of which must be caught:
+ *   NO_RECHECK       commit_wait() does not look at control after it has announced the task
+ *   DEADLINE_FIRST   commit_wait() reads the deadline before it announces the task
+ *   SET_LATE         sn_fd_set_deadline() looks for a waiting task before it stores the deadline
+ *   COMMIT_INSISTS   commit_wait() wakes its task although somebody else has taken it off the side
+ *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
+ *   EDGE_DROPPED     an edge that finds nobody leaves no READY
+ *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
+ */
+#define NONE 0
+#define READY 1
+#define WAITING 2
+#define SOON 1
+#define FAR 2
+
+#ifndef EDGES
+#	define EDGES 2
+#endif
+#ifndef SETTINGS
+#	define SETTINGS 2
+#endif
+
+byte state = NONE;
+bool closed, cancelled;  /* control */
+byte deadline;
+byte timer;              /* when it fires; 0: in no heap */
+bool heap_locked;
+bool soon_is_past;
+
+bool data;               /* in the kernel */
+chan edge = [EDGES] of { bit };
+bool parked, runnable;
+chan committing = [0] of { bit };
+
+#define PAST(d) ((d) == SOON && soon_is_past)
+
+inline sn_ready()
+{
+	assert(parked && !runnable);
+	runnable = 1
+}
+
+/* took is a variable of the caller's. */
+inline side_unblock()
+{
+#ifdef PLAIN_UNBLOCK
+	took = (state == WAITING);
+	if
+	:: took -> state = NONE
+	:: else
+	fi
+#else
+	d_step {
+		took = (state == WAITING);
+		if
+		:: took -> state = NONE
+		:: else
+		fi
+	}
+#endif
+}
+
+/* sn_timer_advance() */
+inline arm(when)
+{
+	d_step {
+		!heap_locked ->
+		if
+		:: timer == 0 || when < timer -> timer = when
+		:: else
+		fi
+	}
+}
+
+proctype task()
+{
+	do
+	:: d_step { data -> data = 0 } /* the operation has succeeded; perhaps it wants more */
+	:: !data ->
+		/* sn_fd_wait() */
+		if
+		:: closed || cancelled -> break
+		:: else
+		fi;
+		if
+		:: PAST(deadline) -> break
+		:: else
+		fi;
+		if
+		:: d_step { state == READY -> state = NONE }
+		:: d_step { state != READY -> parked = 1 };
+			committing!1;
+end_parked:		d_step { runnable -> runnable = 0; parked = 0 };
+			if
+			:: closed || cancelled -> break
+			:: else
+			fi;
+			if
+			:: d_step { state == READY -> state = NONE }
+			:: state != READY
+			fi
+		fi
+	od
+}
+
+proctype commit()
+{
+	byte when;
+	bool took;
+
+end:	do
+	:: committing?1 ->
+#ifdef DEADLINE_FIRST
+		when = deadline;
+#endif
+		if
+		:: d_step { state == NONE -> state = WAITING };
+#ifndef DEADLINE_FIRST
+			when = deadline;
+#endif
+			if
+			:: when != 0 -> arm(when)
+			:: else
+			fi;
+			when = 0;
+#ifndef NO_RECHECK
+			if
+			:: closed || cancelled ->
+				side_unblock();
+#	ifdef COMMIT_INSISTS
+				sn_ready();
+#	else
+				if
+				:: took -> took = 0; sn_ready()
+				:: else
+				fi
+#	endif
+			:: else
+			fi
+#endif
+		:: state != NONE -> when = 0; sn_ready()
+		fi
+	od
+}
+
+proctype kernel()
+{
+	byte n;
+
+end:	do
+	:: n < EDGES -> n++; d_step { data = 1; edge!1 }
+	od
+}
+
+proctype poller()
+{
+	bool took;
+
+end:	do
+	:: edge?1 ->
+		d_step {
+			took = (state == WAITING);
+#ifdef EDGE_DROPPED
+			if
+			:: took -> state = READY
+			:: else
+			fi
+#else
+			state = READY
+#endif
+		}
+		if
+		:: took -> took = 0; sn_ready()
+		:: else
+		fi
+	od
+}
+
+proctype end_with(bool close)
+{
+	bool took;
+
+	if
+	:: d_step { close -> closed = 1 }
+	:: d_step { !close && !closed -> cancelled = 1 }
+	:: !close && closed -> goto out
+	:: goto out
+	fi;
+	side_unblock();
+	if
+	:: took -> took = 0; sn_ready()
+	:: else
+	fi;
+out:	skip
+}
+
+proctype set_deadline()
+{
+	byte n, when;
+	bool waiting;
+
+	do
+	:: n < SETTINGS ->
+		n++;
+		if
+		:: when = 0
+		:: when = SOON
+		:: when = FAR
+		fi;
+#ifdef SET_LATE
+		waiting = (state == WAITING);
+		deadline = when;
+#else
+		deadline = when;
+		waiting = (state == WAITING);
+#endif
+		if
+		:: waiting && when != 0 -> arm(when)
+		:: else
+		fi;
+		waiting = 0
+	:: break
+	od
+}
+
+proctype timers()
+{
+	byte when;
+	bool took;
+
+end:	do
+	:: d_step { !soon_is_past -> soon_is_past = 1 }
+	:: d_step { PAST(timer) -> heap_locked = 1 };
+		/* deadline_fire() */
+		when = deadline;
+		if
+		:: when == 0
+		:: when != 0 && !PAST(when) /* again at when */
+		:: PAST(when) -> when = 0; side_unblock()
+		fi;
+#ifdef FIRE_UNLOCKED
+		heap_locked = 0;
+		timer = when;
+#else
+		d_step { timer = when; heap_locked = 0 };
+#endif
+		when = 0;
+		if
+		:: took -> took = 0; sn_ready()
+		:: else
+		fi
+	od
+}
+
+init
+{
+	atomic {
+		run task();
+		run commit();
+		run commit();
+		run kernel();
+		run poller();
+		run end_with(0);
+		run end_with(1);
+		run set_deadline();
+		run timers()
+	}
+	timeout;
+	assert(!parked || (!data && !closed && !cancelled && !PAST(deadline)))
+}

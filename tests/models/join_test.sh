@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/join.pml: a task's stack is freed once, and not under its feet.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DTWO'
+reached
+
+caught '-DEND_BEFORE_SWITCH'
+caught '-DSTORE_END'
+caught '-DFREE_TWICE'
+caught '-DCOMMIT_STORES'
+caught '-DTWO -DLOOK_AGAIN'

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/lease.pml: a processor is taken from a thread at any moment, and nothing is lost.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DPSO'
+holds '-DFENCED'
+holds '-DPSO -DFENCED -DDEPTH=2'
+holds '-DENDS -DTASKS=2 -DDEPTH=2'
+holds '-DTHREADS=3 -DTASKS=2 -DDEPTH=2'
+holds '-DLIVE' served
+holds '-DLIVE' woken
+if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
+	holds '-DLIVE -DFENCED -DPSO' served
+	holds '-DLIVE -DFENCED -DPSO' woken
+	holds '-DENDS -DPSO'
+	holds '-DENDS -DFENCED'
+	holds '-DTHREADS=3 -DDEPTH=2'
+	holds '-DTHREADS=3 -DDEPTH=2 -DPSO'
+	holds '-DTHREADS=3 -DTASKS=2 -DLIVE -DDEPTH=2' served
+fi
+# Not "reached": pan merges what follows in an atomic sequence, and calls it unreached.
+
+caught '-DNO_MEMBARRIER'
+caught '-DPSO -DNO_MEMBARRIER'
+caught '-DEARLY_LOAD'
+caught '-DEARLY_LOOK'
+caught '-DFENCED -DNO_FENCE'
+caught '-DPSO -DPLAIN_LEAVE'
+caught '-DENDS -DTASKS=2 -DNO_RECHECK'
+caught '-DENDS -DTASKS=2 -DEND_NO_WAKE'
+caught '-DLIVE -DNO_WAKE' woken
+caught '-DLIVE -DIDLE_AT_CAP' served

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+#
+# How a model is checked; the tests beside this source it. A model, models/<name>.pml, opens with what
+# it models. For each of its variants (preprocessor flags)
+#
+#   holds FLAGS [CLAIM]    spin must search all of it and find no error; with CLAIM, the name of a
+#                          formula in the model, it checks that under weak fairness, otherwise
+#                          assertions and deadlocks
+#   caught FLAGS [CLAIM]   a mutant: spin must find an error. A model that cannot fail where the code
+#                          could is worth nothing.
+#   reached                at last: each statement was executed in one of the variants that hold
+#
+# They say how many states there were, and how long it took. Variants too large for every day run with
+# SENNIT_LONG_MODELS=1.
+# shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR/../house
+source "$(dirname "${BASH_SOURCE[0]}")/../house/lib.sh"
+
+for tool in spin gcc; do
+	command -v "$tool" >/dev/null || fail "no $tool here; scripts/setup test installs it"
+done
+
+model=$(basename "$0" _test.sh)
+# The longest path that a search may follow, and the memory it may take, in MiB: past either it is not
+# complete, which is an error here.
+depth=${SENNIT_LONG_MODELS:+5000000}
+depth=${depth:-600000}
+memory=${SENNIT_LONG_MODELS:+6000}
+memory=${memory:-1500}
+touch "$scratch/executed" "$scratch/unreached"
+
+# search FLAGS CLAIM: writes pan's report to $scratch/report.
+search() {
+	local -a flags pan_flags=(-m"$depth") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
+	read -r -a flags <<<"$1"
+	if [ -n "$2" ]; then
+		pan_flags+=(-a -f -N "$2")
+		defines+=(-DNFAIR=3)
+	else
+		defines+=(-DSAFETY)
+	fi
+	rm -rf "$scratch/pan" && mkdir "$scratch/pan" && cd "$scratch/pan"
+	cp "$SENNIT_SOURCE_DIR/models/$model.pml" model.pml
+	spin -a "${flags[@]}" model.pml >spin.log 2>&1 || { cat spin.log >&2; fail "$1: spin refuses it"; }
+	gcc -O2 -w "${defines[@]}" -o pan pan.c || fail "$1: the verifier does not compile"
+	./pan "${pan_flags[@]}" >"$scratch/report" 2>&1 || true
+}
+
+number_of_states() {
+	sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' "$scratch/report"
+}
+
+show_and_fail() {
+	head -n 20 "$scratch/report" >&2
+	if compgen -G '*.trail' >/dev/null; then
+		spin -t -p -g model.pml 2>&1 | tail -n 60 >&2
+	fi
+	fail "$model $*"
+}
+
+holds() {
+	local start=$EPOCHREALTIME
+	search "$1" "${2:-}"
+	grep -q 'errors: 0$' "$scratch/report" || show_and_fail "$1 ${2:-}: does not hold"
+	# "Warning: Search not completed", "max search depth too small", "reached -DMEMLIM bound"
+	if grep -qiE 'not completed|too small|memlim|out of memory' "$scratch/report"; then
+		show_and_fail "$1 ${2:-}: the search was not complete"
+	fi
+	if [ -z "${2:-}" ]; then
+		# A line of an inline is in several places, and reached when it is in one of them.
+		./pan -d | sed -n 's/.*model\.pml:\([0-9]*\) => .*/\1/p' | sort >lines
+		sed -n '/"-end-"/!s/.*model\.pml:\([0-9]*\), state .*/\1/p' "$scratch/report" | sort >not
+		cat not >>"$scratch/unreached"
+		# One instance of each line that is left when the unreached ones are taken away.
+		comm -23 lines not >>"$scratch/executed"
+	fi
+	tell 'holds' "$start" "$@"
+}
+
+caught() {
+	local start=$EPOCHREALTIME
+	search "$1" "${2:-}"
+	# An index out of range, for one, would be an error of the model's own.
+	grep -qE '^pan:1: (assertion violated [( !]|assertion violated [a-z]|invalid end state|acceptance cycle)' \
+		"$scratch/report" || show_and_fail "$1 ${2:-}: was not caught"
+	tell 'caught' "$start" "$@"
+}
+
+tell() {
+	printf '%-10s %-7s %9d states %6.1f s  %s\n' "$model" "$1" "$(number_of_states)" \
+		"$(((${EPOCHREALTIME/.} - ${2/.}) / 100000))e-1" "${*:3}"
+}
+
+# Formulas do not count: their runs leave out what cannot change their truth.
+reached() {
+	local line bad=0
+	while IFS= read -r line; do
+		printf '%s:%s: never executed: %s\n' "models/$model.pml" "$line" \
+			"$(sed -n "${line}p" "$SENNIT_SOURCE_DIR/models/$model.pml")" >&2
+		bad=1
+	done < <(comm -23 <(sort -u "$scratch/unreached") <(sort -u "$scratch/executed") | sort -n)
+	[ $bad = 0 ] || fail "$model has statements that are never executed"
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/side.pml: who waits for a descriptor is woken, once.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds '-DEDGES=1 -DSETTINGS=1'
+holds '-DEDGES=2 -DSETTINGS=0'
+holds '-DEDGES=0 -DSETTINGS=2'
+if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
+	holds '-DEDGES=2 -DSETTINGS=1'
+	holds '-DEDGES=1 -DSETTINGS=2'
+fi
+reached
+
+caught '-DNO_RECHECK'
+caught '-DDEADLINE_FIRST'
+caught '-DSET_LATE'
+caught '-DCOMMIT_INSISTS'
+caught '-DPLAIN_UNBLOCK'
+caught '-DEDGE_DROPPED'
+caught '-DFIRE_UNLOCKED'
