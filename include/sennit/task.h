@@ -58,6 +58,13 @@ SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_a
 SN_API int sn_join(sn_task *task, int *result);
 
 /*
+ * As sn_join(), but no longer than until the deadline: then -ETIMEDOUT, and the handle stays valid.
+ * A task that has ended is joined also past the deadline. Also -ECANCELED, or another reason, when the
+ * calling task's scope is cancelled (scope.h). May park.
+ */
+SN_API SN_CHECK_RESULT int sn_join_until(sn_task *task, int *result, int64_t deadline);
+
+/*
  * Releases the handle without waiting; the task frees itself when it ends. Any thread; does not
  * park. Returns 0; -EBUSY when a task is joining it; -ESRCH when no runtime runs.
  */

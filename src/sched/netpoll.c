@@ -12,6 +12,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/cancel.h"
 #include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
@@ -117,7 +118,7 @@ static bool add_chunk(void)
 	return true;
 }
 
-static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, int64_t *again);
+static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired);
 
 int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 {
@@ -209,10 +210,13 @@ static int control_error(uint32_t control)
 int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 {
 	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	int reason = sn_cancel_reason(sn_thread_self()->task);
 
 	do {
 		int err = control_error(control);
 
+		if (err == 0)
+			err = reason;
 		if (err < 0)
 			return err;
 		if (control & side_flag(side))
@@ -317,7 +321,7 @@ static int64_t wake_time(struct sn_side *side)
 	return pause && (!deadline || pause < deadline) ? pause : deadline;
 }
 
-static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, int64_t *again)
+static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
 {
 	struct sn_side *side = sn_container_of(timer, struct sn_side, timer);
 	int64_t when = wake_time(side);
@@ -325,7 +329,7 @@ static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, int64_
 	if (when == 0)
 		return NULL;
 	if (when > now) {
-		*again = when;
+		fired->again = when;
 		return NULL;
 	}
 	return side_unblock(side); /* the task sees for itself that it is too late */
@@ -368,18 +372,54 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 struct wait {
 	struct sn_fd *d;
 	struct sn_side *side;
+	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
 };
+
+bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason)
+{
+	uintptr_t state = (uintptr_t)task;
+
+	if (!atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
+		return false;
+	task->wake_reason = reason;
+	return true;
+}
+
+/* none -> task; 0, a reason not to wait, or 1 when an edge came first. */
+static int announce(struct sn_side *side, struct sn_task *task)
+{
+	uintptr_t state = SN_SIDE_NONE;
+
+	return atomic_compare_exchange_strong(&side->state, &state, (uintptr_t)task) ? 0 : 1;
+}
+
+/* As cancel.h has it: under the lock we look whether we are cancelled, and can be found. */
+static int announce_cancellable(const struct wait *wait, struct sn_task *task)
+{
+	int reason;
+
+	sn_lock(wait->cancel_lock);
+	reason = sn_cancel_reason(task);
+	if (reason == 0) {
+		task->in_side = wait->side;
+		reason = announce(wait->side, task);
+	}
+	sn_unlock(wait->cancel_lock);
+	return reason;
+}
 
 static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 {
 	const struct wait wait =
 		*(struct wait *)arg; /* arg's stack may run as soon as we publish */
-	uintptr_t state = SN_SIDE_NONE;
+	int err = wait.cancel_lock ? announce_cancellable(&wait, task) : announce(wait.side, task);
+	uintptr_t state;
 	int64_t when;
-	int err = 0;
 
-	if (!atomic_compare_exchange_strong(&wait.side->state, &state, (uintptr_t)task))
-		return false; /* an edge came first */
+	if (err != 0) {
+		task->wake_reason = err < 0 ? err : 0;
+		return false;
+	}
 	when = wake_time(wait.side);
 	if (when)
 		err = arm(self, wait.d, wait.side, when);
@@ -393,9 +433,24 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 	return false;
 }
 
+/* Parks until the side is woken. 0, or what prevented or ended it. */
+static int park_in(struct sn_fd *d, struct sn_side *side)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct sn_task *task = self->task;
+	bool cancellable = sn_cancel_possible(task);
+	struct wait wait = {
+		.d = d, .side = side, .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
+	int err = sn_park(self, commit_wait, &wait);
+
+	if (cancellable)
+		sn_cancel_retract(task);
+	return err;
+}
+
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 {
-	struct wait wait = {.d = d, .side = &d->sides[index]};
+	struct sn_side *side = &d->sides[index];
 	uintptr_t state = SN_SIDE_READY;
 	int err;
 
@@ -404,30 +459,29 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 		err = sn_fd_check_deadline(d, index);
 	if (err < 0)
 		return err;
-	if (atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
-	err = sn_park(sn_thread_self(), commit_wait, &wait);
+	err = park_in(d, side);
 	if (err < 0)
 		return err;
 	err = control_error(atomic_load(&d->control));
 	if (err < 0)
 		return err;
 	state = SN_SIDE_READY;
-	if (atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
 	return sn_fd_check_deadline(d, index);
 }
 
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
 {
-	struct wait wait = {.d = d, .side = &d->sides[index]};
+	struct sn_side *side = &d->sides[index];
 	int err;
 
-	atomic_store(&wait.side->pause, until);
-	atomic_store(&wait.side->state,
-		     SN_SIDE_NONE); /* what edges have told is known to be no use */
-	err = sn_park(sn_thread_self(), commit_wait, &wait);
-	atomic_store(&wait.side->pause, 0);
+	atomic_store(&side->pause, until);
+	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
+	err = park_in(d, side);
+	atomic_store(&side->pause, 0);
 	if (err == 0)
 		err = control_error(atomic_load(&d->control));
 	return err < 0 ? err : sn_fd_check_deadline(d, index);

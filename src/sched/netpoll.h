@@ -17,6 +17,9 @@
  * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
  * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
  *
+ * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
+ * cancel.h, under which the task of a scope also puts itself there.
+ *
  * Life. The control word counts users and carries the flags; the descriptor is closed, and its
  * number given back to the system, by whoever leaves last. The structures themselves are never
  * freed, only reused, and tagged with a generation that goes into the epoll event: an event for an
@@ -92,7 +95,8 @@ bool sn_netpoll_used(void);
 int sn_fd_open(struct sn_fd **out, int fd, bool register_now);
 int sn_fd_register(struct sn_fd *d);
 
-/* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED or -EBUSY. */
+/* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED, -EBUSY, or why the task's scope was
+ * cancelled. */
 int sn_fd_begin(struct sn_fd *d, enum sn_side_index side);
 void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
 
@@ -111,6 +115,12 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
  * than that the descriptor is not ready. 0, or as sn_fd_wait(). Parks.
  */
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
+
+/*
+ * Takes the task off the side that it waits on, so that its wait returns the reason: true when it was
+ * there, and then the caller must make it runnable. Under the task's lock of cancel.h.
+ */
+bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason);
 
 /* 0 when the side's deadline is ahead or there is none, else -ETIMEDOUT. */
 int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side);

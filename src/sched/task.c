@@ -13,6 +13,17 @@
  *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
  *
  * So exactly one call frees a task, and every other one that comes while that one waits gets -EBUSY.
+ *
+ * A join that may be given up, past its deadline or because the joining task is cancelled, waits by a
+ * struct sn_waiter (waiter.h), of which it leaves the address with the bit JOIN_WAITER:
+ *
+ *	RUNNING  -> a waiter   that one waits
+ *	a waiter -> RUNNING    it has given up; its waiter is about to go away
+ *	a waiter -> ENDED      the task ended, and found that the waiter is about to give up
+ *
+ * These last two, and the ending task's claim of the waiter, are done under the lock that belongs to
+ * the task in cancel.h, so that the waiter is there as long as the ending task looks at it. When the
+ * ending task gets the waiter's claim its address stays, and says that the joiner frees the task.
  */
 #include "sched/task.h"
 
@@ -23,18 +34,20 @@
 
 #include <sennit/clock.h>
 
+#include "sched/cancel.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
-#include "sched/timer.h"
+#include "sched/waiter.h"
 
 enum join_state {
 	JOIN_RUNNING = 0,
 	JOIN_ENDED = 1,
 	JOIN_DETACHED = 2,
-	/* above: a struct sn_task's address */
+	/* above: a struct sn_task's address, or with JOIN_WAITER that of a struct sn_waiter */
+	JOIN_WAITER = 1,
 };
 
 uint64_t sn_task_next_id(void)
@@ -53,6 +66,44 @@ static void task_free(struct sn_thread *self, struct sn_task *task)
 	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
 }
 
+/*
+ * Somebody joins, or has just given that up. Under the lock, because one who gives up takes it before
+ * his waiter goes away.
+ */
+static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+	struct sn_task *woken = NULL;
+	uintptr_t state;
+
+	sn_lock(lock);
+	/* Only what is read under the lock names a waiter that is still there. */
+	state = atomic_load_explicit(&task->join, memory_order_acquire);
+	for (;;) {
+		struct sn_waiter *waiter = (struct sn_waiter *)(state & ~(uintptr_t)JOIN_WAITER);
+		bool waits = state > JOIN_DETACHED && (state & JOIN_WAITER);
+
+		if (state == JOIN_DETACHED || (state > JOIN_DETACHED && !waits))
+			break; /* it stays so */
+		if (waits && sn_waiter_claim(waiter)) {
+			woken = sn_waiter_finish(waiter, 0);
+			break;
+		}
+		if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
+							    memory_order_acq_rel,
+							    memory_order_acquire))
+			break;
+	}
+	sn_unlock(lock);
+	/* Whoever frees the task may have done so by now, but in these two cases. */
+	if (state == JOIN_DETACHED)
+		task_free(self, task);
+	else if (state > JOIN_DETACHED && !(state & JOIN_WAITER))
+		woken = (struct sn_task *)state;
+	if (woken)
+		sn_ready(self, woken, SN_READY_LAST);
+}
+
 static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 {
 	uintptr_t state = JOIN_RUNNING;
@@ -68,7 +119,7 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	if (state == JOIN_DETACHED)
 		task_free(self, task);
 	else
-		sn_ready(self, (struct sn_task *)state, SN_READY_LAST);
+		end_joined(self, task);
 	return true;
 }
 
@@ -207,19 +258,42 @@ static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *ar
 	return false;
 }
 
+/* With a deadline, or in a scope: see the top. */
+static int join_patiently(struct sn_thread *self, struct sn_task *task, int64_t deadline)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+	struct sn_waiter waiter;
+	int err;
+
+	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
+	if (!claim(task, JOIN_RUNNING, (uintptr_t)&waiter | JOIN_WAITER))
+		return claim(task, JOIN_ENDED, (uintptr_t)self->task) ? 0 : -EBUSY;
+	err = sn_waiter_park(&waiter, NULL);
+	if (err < 0) {
+		sn_lock(lock);
+		claim(task, (uintptr_t)&waiter | JOIN_WAITER, JOIN_RUNNING);
+		sn_unlock(lock);
+	}
+	return err;
+}
+
 /* Inside the runtime. */
-static int join(struct sn_thread *self, struct sn_task *task, int *result)
+static int join(struct sn_thread *self, struct sn_task *task, int *result, int64_t deadline)
 {
 	struct sn_task *me = self->task;
 	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
-	int err = 0;
+	int err = sn_cancel_reason(me);
 
 	if (task == me)
 		return -EDEADLK;
-	if (state == JOIN_RUNNING)
-		err = sn_park(self, commit_join, task);
-	else if (!claim(task, JOIN_ENDED, (uintptr_t)me))
+	if (state == JOIN_ENDED)
+		err = claim(task, JOIN_ENDED, (uintptr_t)me) ? 0 : -EBUSY;
+	else if (state != JOIN_RUNNING)
 		err = -EBUSY;
+	else if (err == 0 && (deadline || sn_cancel_possible(me)))
+		err = join_patiently(self, task, deadline);
+	else if (err == 0)
+		err = sn_park(self, commit_join, task);
 	if (err < 0)
 		return err;
 	if (result)
@@ -228,16 +302,21 @@ static int join(struct sn_thread *self, struct sn_task *task, int *result)
 	return 0;
 }
 
-int sn_join(sn_task *task, int *result)
+int sn_join_until(sn_task *task, int *result, int64_t deadline)
 {
 	struct sn_thread *self = sn_runtime_enter();
 	int err;
 
 	if (!self)
 		return -EPERM;
-	err = join(self, task, result);
+	err = join(self, task, result, deadline);
 	sn_runtime_leave();
 	return err;
+}
+
+int sn_join(sn_task *task, int *result)
+{
+	return sn_join_until(task, result, SN_NO_DEADLINE);
 }
 
 static int detach(struct sn_thread *self, struct sn_task *task)
@@ -279,43 +358,24 @@ int sn_yield(void)
 	return 0;
 }
 
-struct sleeper {
-	struct sn_timer timer;
-	struct sn_task *task;
-	int64_t deadline;
-};
-
-static struct sn_task *sleeper_fire(struct sn_timer *timer, int64_t now, int64_t *again)
-{
-	(void)now, (void)again;
-	return sn_container_of(timer, struct sleeper, timer)->task;
-}
-
-/* Once the timer runs the sleeper may wake, and with it arg disappear. */
-static bool commit_sleep(struct sn_thread *self, struct sn_task *task, void *arg)
-{
-	struct sleeper *sleeper = arg;
-	int err = sn_timer_start(self, &sleeper->timer, sleeper->deadline);
-
-	if (err < 0)
-		task->wake_reason = err;
-	return err == 0;
-}
-
 int sn_sleep_until(int64_t deadline)
 {
 	struct sn_thread *self = sn_runtime_enter();
-	int err = 0;
+	int err;
 
 	if (!self)
 		return -EPERM;
-	if (deadline <= sn_now()) {
+	err = sn_cancel_reason(self->task);
+	if (err == 0 && deadline <= sn_now()) {
 		sn_reschedule(self);
-	} else {
-		struct sleeper sleeper = {
-			.timer.fire = sleeper_fire, .task = self->task, .deadline = deadline};
+	} else if (err == 0) {
+		struct sn_waiter waiter;
 
-		err = sn_park(self, commit_sleep, &sleeper);
+		sn_waiter_init(&waiter, self, deadline, 0);
+		err = sn_waiter_park(&waiter, NULL);
+		/* Not the deadline of the scope. */
+		if (err == -ETIMEDOUT && sn_now() >= deadline)
+			err = 0;
 	}
 	sn_runtime_leave();
 	return err;

@@ -10,6 +10,7 @@
  *   bound         the thread that waits with this task on it, before it queues the task
  *   join, result  the protocol in task.c
  *   wake_reason   who makes the task runnable, before doing so
+ *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   the rest      sn_spawn(), before the task is published
  */
 #ifndef SENNIT_SCHED_TASK_H
@@ -25,7 +26,10 @@
 #include "sched/context.h"
 #include "sched/stack.h"
 
+struct sn_cancel;
+struct sn_side;
 struct sn_thread;
+struct sn_waiter;
 
 /* Where a task stands, for reports. No decision is made on it. */
 enum sn_task_status {
@@ -46,8 +50,13 @@ struct sn_task {
 	 * processor. */
 	struct sn_thread *bound;
 
-	_Atomic uintptr_t join; /* task.c: enum join_state, or the joining task's address */
+	_Atomic uintptr_t join; /* task.c: enum join_state, or the address of who joins */
 	int result;
+
+	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
+	uint32_t cancel_masks;    /* while not 0, cancel is not heeded */
+	struct sn_waiter *in_waiter;
+	struct sn_side *in_side;
 
 	sn_fn *fn;
 	void *arg;

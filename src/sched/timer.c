@@ -160,28 +160,41 @@ bool sn_timer_stop(struct sn_timer *timer)
 uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now)
 {
 	struct sn_queue ready = {0};
+	struct sn_deferred *later = NULL, **last = &later;
 	struct sn_task *task;
-	uint32_t fired = 0;
+	uint32_t count = 0;
 
 	sn_lock(&timers->lock);
 	while (timers->count && timers->entries[0].when <= now) {
 		struct sn_timer *timer = timers->entries[0].timer;
-		int64_t again = 0;
+		struct sn_fired fired = {0};
 
-		task = timer->fire(timer, now, &again);
+		task = timer->fire(timer, now, &fired);
 		remove_at(timers, 0);
-		fired++;
-		if (again)
-			insert(timers, timer, again); /* there is room: one was just removed */
+		count++;
+		if (fired.again)
+			insert(timers, timer,
+			       fired.again); /* there is room: one was just removed */
 		else
 			atomic_store_explicit(&timer->heap, NULL, memory_order_release);
 		if (task)
 			sn_queue_put(&ready, task);
+		if (fired.later) {
+			*last = fired.later;
+			last = &fired.later->next;
+			*last = NULL;
+		}
 	}
 	publish_earliest(timers);
 	sn_unlock(&timers->lock);
 	/* Without the lock: this may start a thread. */
 	while ((task = sn_queue_get(&ready)) != NULL)
 		sn_ready(self, task, SN_READY_LAST);
-	return fired;
+	while (later) {
+		struct sn_deferred *deferred = later;
+
+		later = later->next;
+		deferred->run(self, deferred);
+	}
+	return count;
 }

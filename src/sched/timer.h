@@ -24,8 +24,23 @@ struct sn_task;
 struct sn_thread;
 struct sn_timer;
 
-/* May set *again to a later time at which the timer is to fire once more. */
-typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, int64_t *again);
+/*
+ * What is to be done when the heap's lock has been released: more than making one task runnable. It
+ * must not park. Its memory must last until run is called, so whoever stops the timer has to know
+ * that it had been fired.
+ */
+struct sn_deferred {
+	struct sn_deferred *next;
+	void (*run)(struct sn_thread *self, struct sn_deferred *deferred);
+};
+
+/* What fire may ask for besides the task that it returns. */
+struct sn_fired {
+	int64_t again;             /* not 0: a later time at which it is to fire once more */
+	struct sn_deferred *later; /* not NULL: to be run without the lock */
+};
+
+typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired);
 
 #define SN_TIMER_NEVER INT64_MAX
 

@@ -106,11 +106,11 @@ struct probe_timer {
 	void *arg;
 };
 
-static struct sn_task *fire(struct sn_timer *timer, int64_t now, int64_t *again)
+static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
 {
 	struct probe_timer *probe = sn_container_of(timer, struct probe_timer, timer);
 
-	*again = probe->fired(probe->arg, probe, now);
+	fired->again = probe->fired(probe->arg, probe, now);
 	return NULL;
 }
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/cancel.h"
+
+#include "sched/netpoll.h"
+#include "sched/schedule.h"
+#include "sched/waiter.h"
+
+/* Enough that tasks of a large machine seldom meet; at two cache lines each 8 KiB. */
+#define LOCKS 64
+
+static struct {
+	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
+} locks[LOCKS];
+
+struct sn_lock *sn_cancel_lock_of(const struct sn_task *task)
+{
+	/* Tasks lie at the tops of stacks, so the low bits are the same for all of a size. */
+	uint32_t hash = (uint32_t)((uintptr_t)task >> 12) * 2654435761u;
+
+	return &locks[hash >> 26].lock;
+}
+_Static_assert(LOCKS == 1 << (32 - 26), "the hash has as many values as there are locks");
+
+int sn_cancel_publish(struct sn_task *task, struct sn_waiter *waiter)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+	int reason;
+
+	sn_lock(lock);
+	reason = sn_cancel_reason(task);
+	if (reason == 0)
+		task->in_waiter = waiter;
+	sn_unlock(lock);
+	return reason;
+}
+
+void sn_cancel_retract(struct sn_task *task)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+
+	sn_lock(lock);
+	task->in_waiter = NULL;
+	task->in_side = NULL;
+	sn_unlock(lock);
+}
+
+void sn_cancel_visit(struct sn_thread *self, struct sn_task *task, int reason)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+	struct sn_task *woken = NULL;
+
+	sn_lock(lock);
+	if (task->in_waiter)
+		woken = sn_waiter_end(task->in_waiter, reason);
+	else if (task->in_side && sn_side_cancel(task->in_side, task, reason))
+		woken = task;
+	sn_unlock(lock);
+	/* Without the lock, because this may start a thread. Whoever was taken out of its wait here
+	 * stays until it is made runnable. */
+	if (woken)
+		sn_ready(self, woken, SN_READY_LAST);
+}
+
+void sn_cancel_fork(enum sn_fork_phase phase)
+{
+	for (int i = 0; i < LOCKS; i++)
+		sn_fork_lock(&locks[i].lock, phase);
+}
