@@ -776,18 +776,33 @@ static bool retire(struct sn_thread *self)
 	return retires;
 }
 
-/* Sleeps until somebody hands over a processor. False when the thread is to end. */
+/*
+ * Sleeps until somebody hands over a processor. False when the thread is to end.
+ *
+ * At the limit of threads a processor may have been put with the idle ones, though there was work for
+ * it, because no thread was in the list yet (start_processor()): under the same lock we look for that
+ * before we sleep, so one of the two sees the other.
+ */
 static bool sleep_in_parker(struct sn_thread *self)
 {
 	int64_t deadline = sn_now() + IDLE_THREAD_NS;
+	struct sn_processor *p = NULL;
 
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		sn_unlock(&sn_runtime.lock);
 		return false;
 	}
-	idle_thread_put(self);
+	if (sn_runtime.idle_processors && (work_exists() || nobody_would_notice()))
+		p = idle_get();
+	else
+		idle_thread_put(self);
 	sn_unlock(&sn_runtime.lock);
+	if (p) {
+		assign(self, p);
+		start_spinning(self);
+		return true;
+	}
 	if (await_processor(self, deadline) == -ETIMEDOUT) {
 		if (retire(self))
 			return false;
