@@ -8,6 +8,7 @@
 #include <sennit/clock.h>
 #include <sennit/copy.h>
 #include <sennit/run.h>
+#include <sennit/scope.h>
 #include <sennit/signal.h>
 #include <sennit/task.h>
 #include <sennit/tcp.h>

@@ -28,7 +28,19 @@ struct sn_task_attr {
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; default 128 KiB, 64
 			      KiB on 32-bit machines; at most 1 GiB, 64 MiB on 32-bit machines */
 	uint32_t flags;    /* none defined yet: 0 */
+
+	/*
+	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with it
+	 * on its own stack, aligned to 64. They are copied from arg, by arg_move (unless NULL, for memcpy(); called
+	 * by the spawning call, not when that fails), and fn gets the address of the copy, valid until it returns. So arg
+	 * may be a local variable of the caller, and nothing has to be allocated.
+	 */
+	size_t arg_size;
+	void (*arg_move)(void *to, void *from);
 };
+
+/* Largest arg_size: a quarter of a page, so that an idle task still occupies one. */
+#define SN_TASK_ARG_MAX 1024
 
 /* Longest task name, without the terminating zero. */
 #define SN_TASK_NAME_MAX 31
@@ -44,7 +56,7 @@ SN_API int sn_go(sn_fn *fn, void *arg);
 /*
  * As sn_go(), with attributes (NULL: the defaults) and, where task is not NULL, a handle in *task.
  * Whoever gets a handle owns it and must pass it to sn_join() or sn_detach() once. Without one the
- * task is detached. More errors: -EINVAL for a stack size above the limit or an unknown flag. *task
+ * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, or an unknown flag. *task
  * is written only on success.
  */
 SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);

@@ -2,7 +2,6 @@
 #include "sched/cancel.h"
 
 #include "sched/netpoll.h"
-#include "sched/schedule.h"
 #include "sched/waiter.h"
 
 /* Enough that tasks of a large machine seldom meet; at two cache lines each 8 KiB. */
@@ -44,21 +43,20 @@ void sn_cancel_retract(struct sn_task *task)
 	sn_unlock(lock);
 }
 
-void sn_cancel_visit(struct sn_thread *self, struct sn_task *task, int reason)
+struct sn_task *sn_cancel_take(struct sn_task *task)
 {
 	struct sn_lock *lock = sn_cancel_lock_of(task);
-	struct sn_task *woken = NULL;
+	struct sn_task *taken = NULL;
+	int reason;
 
 	sn_lock(lock);
-	if (task->in_waiter)
-		woken = sn_waiter_end(task->in_waiter, reason);
-	else if (task->in_side && sn_side_cancel(task->in_side, task, reason))
-		woken = task;
+	if (task->in_waiter && (reason = sn_cancel_reason(task)) != 0)
+		taken = sn_waiter_end(task->in_waiter, reason);
+	else if (task->in_side && (reason = sn_cancel_reason(task)) != 0 &&
+		 sn_side_cancel(task->in_side, task, reason))
+		taken = task;
 	sn_unlock(lock);
-	/* Without the lock, because this may start a thread. Whoever was taken out of its wait here
-	 * stays until it is made runnable. */
-	if (woken)
-		sn_ready(self, woken, SN_READY_LAST);
+	return taken;
 }
 
 void sn_cancel_fork(enum sn_fork_phase phase)

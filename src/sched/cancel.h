@@ -2,9 +2,9 @@
 /*
  * Cancelling what a task waits for.
  *
- * A task that runs in a scope has task->cancel, through which the scope says whether, and why, the
+ * A task that works in a scope has task->cancel, through which the scope says whether, and why, the
  * task's waits are to end. Whoever cancels first sets the reason and then visits the tasks
- * (sn_cancel_visit()). A task that is about to wait publishes what it waits in and looks at the
+ * (sn_cancel_take()). A task that is about to wait publishes what it waits in and looks at the
  * reason, both while it holds the lock that belongs to it; the visitor holds the same lock while it
  * looks for something published. So whichever comes first, the other sees it: a wait that begins
  * after the reason is set fails at once, one that began before is found and ended.
@@ -16,7 +16,8 @@
  *
  * Who may write what:
  *   reason                       who cancels, once, from 0 to a negative errno
- *   task->cancel, cancel_masks   the task itself; sn_spawn()'s caller before it is published
+ *   task->cancel, cancel_masks   the task itself, while nothing is published (so who finds something
+ *                                may read them); its creator before it is runnable
  *   task->in_waiter, in_side     the task itself, under its lock here
  *
  * Rejected: a sequentially consistent fence on both sides instead of the lock. It tells the canceller
@@ -33,7 +34,6 @@
 #include "wait/lock.h"
 
 struct sn_side;
-struct sn_thread;
 struct sn_waiter;
 
 struct sn_cancel {
@@ -64,10 +64,12 @@ int sn_cancel_publish(struct sn_task *task, struct sn_waiter *waiter);
 void sn_cancel_retract(struct sn_task *task);
 
 /*
- * The task's waits are to end, for a reason that has been set. The caller keeps the task from being
- * freed. self: as for sn_ready().
+ * Ends the wait that the task has published, if its own task->cancel has a reason by now: the task may
+ * work in another scope than the one that is being cancelled. Returns the task when it has to be made
+ * runnable, else NULL. The caller keeps it from being freed; once taken, it stays until it is made
+ * runnable.
  */
-void sn_cancel_visit(struct sn_thread *self, struct sn_task *task, int reason);
+struct sn_task *sn_cancel_take(struct sn_task *task);
 
 void sn_cancel_fork(enum sn_fork_phase phase);
 

@@ -179,7 +179,7 @@ static int create_first_task(struct sn_processor *p, struct first_task *first)
 		sn_log("no stack for the first task: out of %s", why);
 		return err;
 	}
-	task = sn_task_create(stack, first_main, first, "main");
+	task = sn_task_create(stack, first_main, first, &(struct sn_task_attr){.name = "main"});
 	sn_count(&p->stats.spawned, 1);
 	atomic_store_explicit(&task->status, SN_TASK_RUNNABLE, memory_order_relaxed);
 	sn_runqueue_set_next(&p->queue, task);

@@ -139,15 +139,22 @@ static struct sn_thread *enter_to_end(struct sn_task *task)
 static void task_main(void *arg)
 {
 	struct sn_task *task = arg;
+	struct sn_thread *self;
 
 	sn_sanitizer_entered(&task->context);
 	sn_task_entered();
 	sn_runtime_leave();
 	task->result = task->fn(task->arg);
-	sn_exit_task(enter_to_end(task), commit_end);
+	self = enter_to_end(task);
+	if (task->on_end) {
+		task->on_end(task);
+		self = sn_thread_self();
+	}
+	sn_exit_task(self, commit_end);
 }
 
-struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name)
+struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
+			       const struct sn_task_attr *attr)
 {
 	/* On a cache line of its own, so that the deepest frames do not share one with the block.
 	 */
@@ -155,38 +162,43 @@ struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, cons
 	struct sn_task *task = (struct sn_task *)at;
 
 	memset(task, 0, sizeof *task);
+	/* What the task takes with it lies between its block and its first frame. */
+	at = (at - attr->arg_size) & ~(uintptr_t)63;
 	task->stack = stack;
 	task->context.stack_low = stack.low;
-	task->context.stack_size = (size_t)((char *)task - stack.low);
+	task->context.stack_size = (size_t)((char *)at - stack.low);
 	task->fn = fn;
-	task->arg = arg;
+	task->arg = attr->arg_size ? (void *)at : arg;
+	if (attr->arg_move)
+		attr->arg_move((void *)at, arg);
+	else if (attr->arg_size)
+		memcpy((void *)at, arg, attr->arg_size);
 	task->id = sn_task_next_id();
-	if (name)
-		snprintf(task->name, sizeof task->name, "%s", name);
-	sn_sanitizer_create(&task->context, name);
-	task->context.sp = sn_arch_prepare(task, task_main, task);
+	if (attr->name)
+		snprintf(task->name, sizeof task->name, "%s", attr->name);
+	sn_sanitizer_create(&task->context, attr->name);
+	task->context.sp = sn_arch_prepare((void *)at, task_main, task);
 	return task;
 }
 
-static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
-		 const struct sn_task_attr *attr)
+struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
+			    const struct sn_task_attr *attr, int *err)
 {
 	static const struct sn_task_attr defaults;
 	struct sn_processor *p = self ? self->processor : NULL;
 	struct sn_stack stack;
 	struct sn_task *task;
 	const char *why = NULL;
-	size_t size;
-	int class, err;
+	int class;
 
 	if (!attr)
 		attr = &defaults;
-	size = attr->stack_size ? attr->stack_size : SN_STACK_DEFAULT_SIZE;
-	class = sn_stack_class(size);
-	if (class < 0 || attr->flags)
-		return -EINVAL;
-	err = sn_stack_alloc(&stack, class, p ? p->stacks : NULL, &why);
-	if (err < 0) {
+	class = sn_stack_class(attr->stack_size ? attr->stack_size : SN_STACK_DEFAULT_SIZE);
+	*err = -EINVAL;
+	if (class < 0 || attr->flags || attr->arg_size > SN_TASK_ARG_MAX)
+		return NULL;
+	*err = sn_stack_alloc(&stack, class, p ? p->stacks : NULL, &why);
+	if (*err < 0) {
 		static _Atomic bool told;
 
 		/* Once: a program that retries would otherwise fill its log with it. */
@@ -194,18 +206,40 @@ static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, voi
 			sn_log("no stack for a new task: out of %s; %llu stacks are in use or "
 			       "cached",
 			       why, (unsigned long long)sn_stacks_mapped());
-		return err;
+		return NULL;
 	}
-	task = sn_task_create(stack, fn, arg, attr->name);
-	if (!handle)
-		atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
-	else
-		*handle = task;
-	if (p)
-		sn_count(&p->stats.spawned, 1);
+	task = sn_task_create(stack, fn, arg, attr);
+	atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
+	return task;
+}
+
+void sn_task_launch(struct sn_thread *self, struct sn_task *task)
+{
+	if (self && self->processor)
+		sn_count(&self->processor->stats.spawned, 1);
 	else
 		atomic_fetch_add_explicit(&sn_runtime.foreign_spawned, 1, memory_order_relaxed);
 	sn_ready(self, task, SN_READY_LAST);
+}
+
+void sn_task_discard(struct sn_thread *self, struct sn_task *task)
+{
+	task_free(self, task);
+}
+
+static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
+		 const struct sn_task_attr *attr)
+{
+	int err;
+	struct sn_task *task = sn_task_new(self, fn, arg, attr, &err);
+
+	if (!task)
+		return err;
+	if (handle) {
+		atomic_store_explicit(&task->join, JOIN_RUNNING, memory_order_relaxed);
+		*handle = task;
+	}
+	sn_task_launch(self, task);
 	return 0;
 }
 

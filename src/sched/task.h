@@ -11,6 +11,7 @@
  *   join, result  the protocol in task.c
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
+ *   home, in_scope, on_end    sync/scope.c
  *   the rest      sn_spawn(), before the task is published
  */
 #ifndef SENNIT_SCHED_TASK_H
@@ -25,6 +26,11 @@
 
 #include "sched/context.h"
 #include "sched/stack.h"
+
+/* A place in a list, or the list itself. */
+struct sn_link {
+	struct sn_link *next, *prev;
+};
 
 struct sn_cancel;
 struct sn_side;
@@ -57,6 +63,10 @@ struct sn_task {
 	uint32_t cancel_masks;    /* while not 0, cancel is not heeded */
 	struct sn_waiter *in_waiter;
 	struct sn_side *in_side;
+	struct sn_cancel *home;  /* what it was started in; NULL: nothing */
+	struct sn_link in_scope; /* among the tasks of that */
+	/* Called in the task, inside the runtime, when its function has returned. May park. */
+	void (*on_end)(struct sn_task *task);
 
 	sn_fn *fn;
 	void *arg;
@@ -66,7 +76,18 @@ struct sn_task {
 };
 
 /* Makes the task's frame and control block on a fresh stack. Does not publish it. */
-struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg, const char *name);
+struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
+			       const struct sn_task_attr *attr);
+
+/*
+ * Spawning in steps, for who has something to do with the task before it may run: a new detached task,
+ * NULL with *err when there cannot be one; then either makes it runnable or throws it away. self: NULL
+ * on a thread of the program's own, between sn_foreign_enter() and sn_foreign_leave().
+ */
+struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
+			    const struct sn_task_attr *attr, int *err);
+void sn_task_launch(struct sn_thread *self, struct sn_task *task);
+void sn_task_discard(struct sn_thread *self, struct sn_task *task);
 
 /* Allocates an id. Any thread. */
 uint64_t sn_task_next_id(void);

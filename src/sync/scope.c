@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scopes.
+ *
+ * Life. active counts what may still touch the scope: its opener (until it closes), each of its
+ * tasks, a deadline that has fired, and whoever cancels it. Who takes the count to zero wakes the
+ * opener, which waits for that in sn_scope_close() and frees the scope. So a scope needs no owner but
+ * its opener, and nobody holds a reference to a scope that is gone.
+ *
+ * Cancelling. error is the first reason, set once. Whoever set it goes through the tasks and the
+ * scopes inside, under the lock, and ends their waits (cancel.h). A task is added, and a scope opened
+ * inside, under the same lock: each either is found there, or sees the reason (a task before it waits,
+ * a scope when it is opened). As only the one who set the reason goes through the lists, there is at most one at a time.
+ * He leaves the lock every so many tasks, with a marker in the list, as tasks that begin or end wait
+ * for it.
+ *
+ * The scopes inside are put on a list of work, with a count of their own held, instead of being
+ * visited recursively: they may be nested deeper than a stack is large. The list goes through
+ * work_next, which only whoever cancels the scope around writes, once.
+ *
+ * Locks nest from the outer scope to the inner, and then the lock of a task in cancel.h.
+ *
+ * Who may write what:
+ *   cancel.reason, error   who cancels first, once each
+ *   active                 anyone who holds a count
+ *   tasks, inner           under the lock
+ *   values                 the opener; a node is never changed, so others may read them at any time
+ *   closer                 the opener, before it gives up its count
+ *   the rest               the opener, in sn_scope_open()
+ *
+ * Rejected: a count of references and no join (Go's contexts): tasks outlive what they borrow. A
+ * lock for the whole tree: every start and end of a task in the program would meet in it.
+ */
+#include <sennit/scope.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <sennit/clock.h>
+
+#include "sched/cancel.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/timer.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* Tasks visited without leaving the lock: at some 100 ns each, about 6 us. */
+#define VISITS 64
+
+struct value {
+	struct value *next;
+	const void *key;
+	void *value;
+};
+
+struct sn_scope {
+	struct sn_cancel cancel; /* first: what a task works in is task->cancel */
+	_Atomic int error;       /* what close returns */
+	_Atomic uint32_t active;
+	struct sn_waiter *closer;
+	struct sn_task *opener;
+	uint32_t masks;         /* the opener's, of outside */
+	struct sn_scope *outer; /* what the opener worked in; NULL: nothing */
+	bool linked;            /* in outer's list: is cancelled with it */
+	struct sn_timer timer;  /* the deadline */
+	struct sn_deferred expired;
+
+	struct sn_lock lock;
+	struct sn_link tasks;
+	struct sn_link inner;       /* scopes opened in this one */
+	struct sn_link among_inner; /* this one, in outer's list */
+	struct value *_Atomic values;
+	struct sn_scope *work_next;
+};
+
+/* ---- lists ---- */
+
+static void list_init(struct sn_link *list)
+{
+	list->next = list->prev = list;
+}
+
+static void list_add(struct sn_link *list, struct sn_link *link)
+{
+	link->prev = list->prev;
+	link->next = list;
+	list->prev->next = link;
+	list->prev = link;
+}
+
+static void list_remove(struct sn_link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+static void list_move_after(struct sn_link *link, struct sn_link *where)
+{
+	list_remove(link);
+	link->prev = where;
+	link->next = where->next;
+	where->next->prev = link;
+	where->next = link;
+}
+
+/* ---- counting ---- */
+
+static struct sn_scope *scope_of(struct sn_task *task)
+{
+	return (struct sn_scope *)task->cancel;
+}
+
+static void hold(struct sn_scope *scope)
+{
+	atomic_fetch_add_explicit(&scope->active, 1, memory_order_relaxed);
+}
+
+/* The scope may be gone afterwards. self: as for sn_waiter_wake(). */
+static void let_go(struct sn_thread *self, struct sn_scope *scope)
+{
+	/* Acquire: closer. Release: what was done with the scope comes before it is freed. */
+	if (atomic_fetch_sub_explicit(&scope->active, 1, memory_order_acq_rel) != 1)
+		return;
+	sn_waiter_claim(scope->closer);
+	sn_waiter_wake(self, scope->closer, 0, SN_READY_LAST);
+}
+
+/* ---- cancelling ---- */
+
+static void make_runnable(struct sn_thread *self, struct sn_queue *taken)
+{
+	struct sn_task *task;
+
+	while ((task = sn_queue_get(taken)) != NULL)
+		sn_ready(self, task, SN_READY_LAST);
+}
+
+static void take(struct sn_task *task, struct sn_queue *taken)
+{
+	if (sn_cancel_take(task))
+		sn_queue_put(taken, task);
+}
+
+/* Under the lock, which it leaves from time to time; not with tasks taken, as waking may take long. */
+static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken)
+{
+	struct sn_link marker;
+	int visits = 0;
+
+	list_add(&scope->tasks, &marker);
+	list_move_after(&marker, &scope->tasks);
+	while (marker.next != &scope->tasks) {
+		struct sn_task *task = sn_container_of(marker.next, struct sn_task, in_scope);
+
+		list_move_after(&marker, &task->in_scope);
+		take(task, taken);
+		if (++visits % VISITS == 0) {
+			sn_unlock(&scope->lock);
+			make_runnable(self, taken);
+			sn_lock(&scope->lock);
+		}
+	}
+	list_remove(&marker);
+}
+
+/* Whoever has set the error. Appends the scopes inside to the work. */
+static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work)
+{
+	struct sn_queue taken = {0};
+
+	sn_lock(&scope->lock);
+	visit_tasks(self, scope, &taken);
+	take(scope->opener, &taken);
+	for (struct sn_link *link = scope->inner.next; link != &scope->inner; link = link->next) {
+		struct sn_scope *inner = sn_container_of(link, struct sn_scope, among_inner);
+
+		hold(inner);
+		inner->work_next = *work;
+		*work = inner;
+	}
+	sn_unlock(&scope->lock);
+	make_runnable(self, &taken);
+}
+
+/*
+ * error: what close is to return. reason: what the waits return. The caller holds a count. self: NULL
+ * on a thread of the program's own, which is inside by sn_foreign_enter().
+ */
+static void cancel(struct sn_thread *self, struct sn_scope *scope, int error, int reason)
+{
+	struct sn_scope *work = NULL, *next = scope;
+	bool first = true;
+
+	hold(scope);
+	do {
+		int none = 0;
+
+		if (atomic_compare_exchange_strong(&next->error, &none, error)) {
+			atomic_store_explicit(&next->cancel.reason, reason, memory_order_release);
+			visit(self, next, &work);
+		}
+		let_go(self, next);
+		if (first)
+			error = reason;
+		first = false;
+		next = work;
+		if (work)
+			work = work->work_next;
+	} while (next);
+}
+
+static void expire(struct sn_thread *self, struct sn_deferred *deferred)
+{
+	struct sn_scope *scope = sn_container_of(deferred, struct sn_scope, expired);
+
+	cancel(self, scope, -ETIMEDOUT, -ETIMEDOUT);
+	let_go(self, scope);
+}
+
+static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
+{
+	struct sn_scope *scope = sn_container_of(timer, struct sn_scope, timer);
+
+	(void)now;
+	hold(scope);
+	fired->later = &scope->expired;
+	return NULL;
+}
+
+int sn_scope_cancel(sn_scope *scope)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (self) {
+		cancel(self, scope, -ECANCELED, -ECANCELED);
+		sn_runtime_leave();
+		return 0;
+	}
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	cancel(NULL, scope, -ECANCELED, -ECANCELED);
+	sn_foreign_leave();
+	return 0;
+}
+
+/* ---- opening and closing ---- */
+
+/* 0, or why the scope around is cancelled. */
+static int link_to_outer(struct sn_scope *scope)
+{
+	struct sn_scope *outer = scope->outer;
+	int reason;
+
+	sn_lock(&outer->lock);
+	reason = atomic_load(&outer->cancel.reason);
+	if (reason == 0)
+		list_add(&outer->inner, &scope->among_inner);
+	sn_unlock(&outer->lock);
+	return reason;
+}
+
+static void unlink_from_outer(struct sn_scope *scope)
+{
+	sn_lock(&scope->outer->lock);
+	list_remove(&scope->among_inner);
+	sn_unlock(&scope->outer->lock);
+}
+
+static void work_in(struct sn_task *task, struct sn_scope *scope, uint32_t masks)
+{
+	task->cancel = scope ? &scope->cancel : NULL;
+	task->cancel_masks = masks;
+}
+
+static void free_scope(struct sn_scope *scope)
+{
+	struct value *value = atomic_load_explicit(&scope->values, memory_order_relaxed);
+
+	while (value) {
+		struct value *next = value->next;
+
+		free(value);
+		value = next;
+	}
+	free(scope);
+}
+
+/* In its opener, which works in it. Parks. */
+static int scope_close(struct sn_thread *self, struct sn_scope *scope)
+{
+	struct sn_task *me = self->task;
+	struct sn_waiter waiter;
+	int error;
+
+	sn_timer_stop(&scope->timer);
+	if (scope->linked)
+		unlink_from_outer(scope);
+	sn_waiter_init(&waiter, self, SN_NO_DEADLINE, SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
+	scope->closer = &waiter;
+	if (atomic_fetch_sub_explicit(&scope->active, 1, memory_order_acq_rel) != 1)
+		sn_waiter_park(&waiter, NULL);
+	work_in(me, scope->outer, scope->masks);
+	error = atomic_load_explicit(&scope->error, memory_order_relaxed);
+	free_scope(scope);
+	return error;
+}
+
+/* The task's function has returned. */
+static void scope_task_ended(struct sn_task *task)
+{
+	struct sn_scope *home = (struct sn_scope *)task->home, *open;
+	struct sn_thread *self;
+
+	while ((open = scope_of(task)) != home) {
+		if (SENNIT_DEBUG)
+			sn_fatal("task %llu \"%s\" has ended without sn_scope_close()",
+				 (unsigned long long)task->id, sn_task_name(task));
+		scope_close(sn_thread_self(), open);
+	}
+	if (!home)
+		return;
+	self = sn_thread_self();
+	if (task->result < 0)
+		cancel(self, home, task->result, -ECANCELED);
+	sn_lock(&home->lock);
+	list_remove(&task->in_scope);
+	sn_unlock(&home->lock);
+	task->cancel = NULL;
+	let_go(self, home);
+}
+
+static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t deadline)
+{
+	struct sn_task *me = self->task;
+	struct sn_scope *scope = calloc(1, sizeof *scope);
+	int err = 0;
+
+	if (!scope)
+		return -ENOMEM;
+	atomic_store_explicit(&scope->active, 1, memory_order_relaxed);
+	scope->opener = me;
+	scope->masks = me->cancel_masks;
+	scope->outer = scope_of(me);
+	scope->linked = scope->outer && !scope->masks;
+	list_init(&scope->tasks);
+	list_init(&scope->inner);
+	if (scope->linked)
+		err = link_to_outer(scope);
+	if (err < 0) {
+		free(scope);
+		return err;
+	}
+	work_in(me, scope, 0);
+	me->on_end = scope_task_ended;
+	if (deadline) {
+		scope->timer.fire = deadline_fire;
+		scope->expired.run = expire;
+		err = sn_timer_start(self, &scope->timer, deadline);
+	}
+	if (err < 0) {
+		scope_close(self, scope);
+		return err;
+	}
+	*out = scope;
+	return 0;
+}
+
+int sn_scope_open(sn_scope **scope, int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -EPERM;
+	err = scope_open(self, scope, deadline);
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_scope_close(sn_scope *scope)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err = -EINVAL;
+
+	if (!self)
+		return -EPERM;
+	if (scope && scope_of(self->task) == scope && scope->opener == self->task)
+		err = scope_close(self, scope);
+	else if (SENNIT_DEBUG)
+		sn_fatal("sn_scope_close(): not the scope that this task has opened last");
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- tasks ---- */
+
+static int scope_spawn(struct sn_thread *self, struct sn_scope *scope, sn_fn *fn, void *arg,
+		       const struct sn_task_attr *attr)
+{
+	int err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
+	struct sn_task *task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, &err);
+
+	if (!task)
+		return err;
+	task->cancel = task->home = &scope->cancel;
+	task->on_end = scope_task_ended;
+	hold(scope);
+	sn_lock(&scope->lock);
+	list_add(&scope->tasks, &task->in_scope);
+	sn_unlock(&scope->lock);
+	/* Cancelled meanwhile: the task is started all the same, and finds out for itself. So an
+	 * argument that was moved into it is not lost. */
+	sn_task_launch(self, task);
+	return 0;
+}
+
+int sn_scope_spawn(sn_scope *scope, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (self) {
+		err = scope_spawn(self, scope, fn, arg, attr);
+		sn_runtime_leave();
+		return err;
+	}
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	err = scope_spawn(NULL, scope, fn, arg, attr);
+	sn_foreign_leave();
+	return err;
+}
+
+int sn_scope_go(sn_scope *scope, sn_fn *fn, void *arg)
+{
+	return sn_scope_spawn(scope, fn, arg, NULL);
+}
+
+/* ---- what a task can ask ---- */
+
+static struct sn_task *running_task(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	return self ? self->task : NULL;
+}
+
+sn_scope *sn_scope_current(void)
+{
+	struct sn_task *me = running_task();
+
+	return me ? scope_of(me) : NULL;
+}
+
+int sn_cancelled(void)
+{
+	struct sn_task *me = running_task();
+
+	return me ? sn_cancel_reason(me) : 0;
+}
+
+int sn_cancel_mask(void)
+{
+	struct sn_task *me = running_task();
+
+	if (!me)
+		return -EPERM;
+	me->cancel_masks++;
+	return 0;
+}
+
+int sn_cancel_unmask(void)
+{
+	struct sn_task *me = running_task();
+
+	if (!me)
+		return -EPERM;
+	if (me->cancel_masks == 0)
+		return -EINVAL;
+	me->cancel_masks--;
+	return 0;
+}
+
+int sn_scope_set_value(sn_scope *scope, const void *key, void *value)
+{
+	struct value *node;
+
+	if (!scope || scope->opener != running_task())
+		return -EPERM;
+	node = malloc(sizeof *node);
+	if (!node)
+		return -ENOMEM;
+	*node = (struct value){atomic_load_explicit(&scope->values, memory_order_relaxed), key, value};
+	atomic_store_explicit(&scope->values, node, memory_order_release);
+	return 0;
+}
+
+void *sn_scope_value(const void *key)
+{
+	for (struct sn_scope *scope = sn_scope_current(); scope; scope = scope->outer) {
+		struct value *value = atomic_load_explicit(&scope->values, memory_order_acquire);
+
+		for (; value; value = value->next)
+			if (value->key == key)
+				return value->value;
+	}
+	return NULL;
+}
