@@ -16,15 +16,15 @@
  *		sn_scope_go(scope, fetch, &jobs[i]);
  *	return sn_scope_close(scope);
  *
- * Cancellation. A scope is cancelled by sn_scope_cancel() (-ECANCELED), by its deadline (-ETIMEDOUT),
- * when one of its tasks returns a negative value (that value; what the others meet is -ECANCELED), or
- * with the scope around it, for the same reason. The first of them counts. From then on, for every task that works
- * in the scope or in one inside of it, each call of the library that would wait, or waits already,
- * fails with the reason: sleeping, joining, channels, locks, the network. Calls that move data fail
- * also when they would not have to wait, so that a busy task notices. A call that fails so has done
- * nothing: what it would have sent is not sent, what it would have received is still there. Code that
- * computes for long asks sn_cancelled(). Foreign code is not interrupted; ask after a bracket
- * (blocking.h). Nothing is ended by force.
+ * Cancellation. A scope is cancelled by sn_scope_cancel() (-ECANCELED), by its deadline
+ * (-ETIMEDOUT), when one of its tasks returns a negative value (that value; what the others meet is
+ * -ECANCELED), or with the scope around it, for the same reason. The first of them counts. From
+ * then on, for every task that works in the scope or in one inside of it, each call of the library
+ * that would wait, or waits already, fails with the reason: sleeping, joining, channels, locks, the
+ * network. Calls that move data fail also when they would not have to wait, so that a busy task
+ * notices. A call that fails so has done nothing: what it would have sent is not sent, what it
+ * would have received is still there. Code that computes for long asks sn_cancelled(). Foreign code
+ * is not interrupted; ask after a bracket (blocking.h). Nothing is ended by force.
  *
  * Clean-up in a cancelled scope that has to wait, such as a last message, goes between
  * sn_cancel_mask() and sn_cancel_unmask().
@@ -45,18 +45,20 @@ typedef struct sn_scope sn_scope;
 
 /*
  * Opens a scope in the one that the calling task works in, and makes it the one that the task works
- * in. deadline: when it is cancelled with -ETIMEDOUT, on sn_now()'s clock; SN_NO_DEADLINE for never.
- * The caller must close it, before those that it opened earlier. Does not park.
- * Returns 0; -ENOMEM; why, when the task's present scope is cancelled; -EPERM outside a task.
+ * in. deadline: when it is cancelled with -ETIMEDOUT, on sn_now()'s clock; SN_NO_DEADLINE for
+ * never. The caller must close it, before those that it opened earlier. Does not park. Returns 0;
+ * -ENOMEM; why, when the task's present scope is cancelled; -EPERM outside a task.
  *
- * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around it.
+ * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around
+ * it.
  */
 SN_API SN_CHECK_RESULT int sn_scope_open(sn_scope **scope, int64_t deadline);
 
 /*
  * Starts fn(arg) as a task in the scope. When it returns a negative value the scope is cancelled.
- * Any task that knows the scope to be open, usually its opener or its own tasks; any thread likewise.
- * Does not park. Returns 0; the reason when the scope is cancelled; -ENOMEM, -ESRCH as sn_go().
+ * Any task that knows the scope to be open, usually its opener or its own tasks; any thread
+ * likewise. Does not park. Returns 0; the reason when the scope is cancelled; -ENOMEM, -ESRCH as
+ * sn_go().
  */
 SN_API int sn_scope_go(sn_scope *scope, sn_fn *fn, void *arg);
 
@@ -65,18 +67,17 @@ SN_API int sn_scope_spawn(sn_scope *scope, sn_fn *fn, void *arg, const struct sn
 
 /*
  * Cancels the scope and all in it, with -ECANCELED; of no effect when it is cancelled already. Does
- * not wait until the tasks have ended: that does sn_scope_close(). Whoever knows the scope to be open;
- * any thread. Does not park. Returns 0, or -ESRCH when no runtime runs.
+ * not wait until the tasks have ended: that does sn_scope_close(). Whoever knows the scope to be
+ * open; any thread. Does not park. Returns 0, or -ESRCH when no runtime runs.
  */
 SN_API int sn_scope_cancel(sn_scope *scope);
 
 /*
- * Waits until every task of the scope has ended, frees it, and makes the scope around it the one that
- * the calling task works in. Cancellation does not end this wait, as it ends what is waited for. May
- * park.
- * Returns 0, or why the scope was cancelled: the first negative value that one of its tasks returned,
- * -ECANCELED or -ETIMEDOUT. When it is not the scope that the calling task opened last and has not
- * closed yet: -EINVAL, and debug builds abort. -EPERM outside a task.
+ * Waits until every task of the scope has ended, frees it, and makes the scope around it the one
+ * that the calling task works in. Cancellation does not end this wait, as it ends what is waited
+ * for. May park. Returns 0, or why the scope was cancelled: the first negative value that one of
+ * its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the scope that the calling task
+ * opened last and has not closed yet: -EINVAL, and debug builds abort. -EPERM outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 
@@ -90,16 +91,17 @@ SN_API sn_scope *sn_scope_current(void);
 SN_API int sn_cancelled(void);
 
 /*
- * Between these the calling task's waits are not cancelled, sn_cancelled() is 0. They nest. Return 0;
- * -EPERM outside a task; -EINVAL for an unmask without a mask. Do not park.
+ * Between these the calling task's waits are not cancelled, sn_cancelled() is 0. They nest. Return
+ * 0; -EPERM outside a task; -EINVAL for an unmask without a mask. Do not park.
  */
 SN_API int sn_cancel_mask(void);
 SN_API int sn_cancel_unmask(void);
 
 /*
- * Gives the scope a value for the key, in place of the one from a scope around it. A key is any address; that of a static
- * variable of your own cannot clash. The value is the caller's, and must outlive the scope. Only the
- * task that has opened the scope. Does not park. Returns 0; -ENOMEM; -EPERM from any other task.
+ * Gives the scope a value for the key, in place of the one from a scope around it. A key is any
+ * address; that of a static variable of your own cannot clash. The value is the caller's, and must
+ * outlive the scope. Only the task that has opened the scope. Does not park. Returns 0; -ENOMEM;
+ * -EPERM from any other task.
  */
 SN_API int sn_scope_set_value(sn_scope *scope, const void *key, void *value);
 

@@ -20,8 +20,10 @@
  *    only a task may make, made outside of one (EPERM): that is a mistake in the program.
  *  - Exceptions may be thrown and caught in tasks freely, also around calls that park; the
  *    exception that is being handled belongs to the task. One that leaves a task's function is
- *    rethrown by run() and task::join(); from a detached task (go()) nobody could catch it, so the
- *    task is named on stderr and std::terminate() called.
+ *    rethrown by run(), task::join() and scope::join(); from a detached task (go()) nobody could
+ *    catch it, so the task is named on stderr and std::terminate() called.
+ *  - Cancellation. In a scope that is cancelled the calls that return results fail with its reason
+ *    (std::errc::operation_canceled, timed_out); those that return nothing, such as sleep(), throw it.
  *  - Time. Durations are any std::chrono durations, saturated to the nanoseconds that the runtime
  *    counts in. Points in time are on sn::clock; sn::no_deadline means "never".
  *  - Tasks that are alive when run() returns are abandoned, as in C: the destructors of what lies
@@ -32,6 +34,7 @@
 
 #include <sennit/sennit.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <concepts>
@@ -41,6 +44,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -282,14 +286,75 @@ struct task_attr {
 namespace detail
 {
 
-/* Starts a task; throws what sn_spawn() reports. */
-inline void start(sn_task **handle, sn_fn *fn, void *arg, const task_attr &attr, const char *call)
+inline sn_task_attr to_c(const task_attr &attr)
 {
 	sn_task_attr c_attr{};
 	c_attr.name = attr.name;
 	c_attr.stack_size = attr.stack_size;
+	return c_attr;
+}
+
+/* Starts a task; throws what sn_spawn() reports. */
+inline void start(sn_task **handle, sn_fn *fn, void *arg, const task_attr &attr, const char *call)
+{
+	const sn_task_attr c_attr = to_c(attr);
 	throw_if_error(sn_spawn(handle, fn, arg, &c_attr), call);
 }
+
+/* Whether a callable can be moved onto the stack of its task; otherwise it is put on the heap. */
+template <class C>
+inline constexpr bool travels = sizeof(C) <= SN_TASK_ARG_MAX &&
+				alignof(C) <= 64 && std::is_nothrow_move_constructible_v<C>;
+
+/*
+ * Starts a task by spawn(fn, arg, attr) that calls body(callable) and then destroys the callable,
+ * which was moved into it. Body: a type with a static int call(C &) noexcept. Returns what spawn
+ * does.
+ */
+template <class Body, class C, class Spawn>
+int start_with(C callable, const task_attr &attr, Spawn spawn)
+{
+	sn_task_attr c_attr = to_c(attr);
+	if constexpr (travels<C>) {
+		c_attr.arg_size = sizeof(C);
+		c_attr.arg_move = [](void *to, void *from) {
+			::new (to) C(std::move(*static_cast<C *>(from)));
+		};
+		return spawn(
+			[](void *arg) {
+				auto *own = static_cast<C *>(arg);
+				const int result = Body::call(*own);
+				own->~C();
+				return result;
+			},
+			&callable, &c_attr);
+	} else {
+		auto box = std::make_unique<C>(std::move(callable));
+		const int err = spawn(
+			[](void *arg) {
+				std::unique_ptr<C> own(static_cast<C *>(arg));
+				return Body::call(*own);
+			},
+			box.get(), &c_attr);
+		if (err >= 0)
+			static_cast<void>(box.release()); /* the task's */
+		return err;
+	}
+}
+
+/* For a detached task. */
+struct detached_body {
+	template <class C>
+	static int call(C &callable) noexcept
+	{
+		try {
+			std::invoke(callable);
+		} catch (...) {
+			exception_left_task();
+		}
+		return 0;
+	}
+};
 
 } // namespace detail
 
@@ -335,22 +400,11 @@ template <class F>
 requires std::invocable < std::decay_t<F>
 & > void go(F &&f, const task_attr &attr = {})
 {
-	using callable = std::decay_t<F>;
-	auto box = std::make_unique<callable>(std::forward<F>(f));
-	detail::start(
-		nullptr,
-		[](void *arg) {
-			std::unique_ptr<callable> owned(static_cast<callable *>(arg));
-			try {
-				std::invoke(*owned);
-			} catch (...) {
-				detail::exception_left_task();
-			}
-			return 0;
-		},
-		box.get(), attr, "sn::go");
-	/* The task has it now; it may even have ended. */
-	static_cast<void>(box.release());
+	const int err = detail::start_with<detail::detached_body, std::decay_t<F>>(
+		std::forward<F>(f), attr, [](sn_fn *fn, void *arg, const sn_task_attr *c_attr) {
+			return sn_spawn(nullptr, fn, arg, c_attr);
+		});
+	detail::throw_if_error(err, "sn::go");
 }
 
 /*
@@ -379,20 +433,43 @@ public:
 	}
 	~task() { finish(); }
 
-	bool joinable() const noexcept { return handle_ != nullptr; }
+	bool joinable() const noexcept { return state_ != nullptr; }
 
 	/*
-	 * Waits until the task has ended and returns its value, or rethrows the exception that
-	 * left it. Throws std::system_error when there is nothing to join (invalid_argument), or
-	 * when a task joins itself. May park.
+	 * Waits until the task has ended and returns its value, or rethrows the exception that left
+	 * it. Throws std::system_error when there is nothing to join (invalid_argument), when a
+	 * task joins itself, or when the calling task's scope is cancelled: then it can still be
+	 * joined. May park.
 	 */
 	T join()
 	{
-		detail::throw_if_error(handle_ ? sn_join(handle_, nullptr) : -EINVAL,
-				       "sn::task::join");
+		if (handle_ || !state_)
+			detail::throw_if_error(handle_ ? sn_join(handle_, nullptr) : -EINVAL,
+					       "sn::task::join");
 		handle_ = nullptr;
 		const auto ended = std::move(state_);
 		return std::move(ended->outcome).get();
+	}
+
+	/*
+	 * Waits for the end, at most until a time, without taking the value: true when the task has
+	 * ended, false when the time has come first. join() then does not wait. May park.
+	 */
+	bool wait_until(deadline until)
+	{
+		if (!handle_)
+			return state_ != nullptr;
+		const int err = sn_join_until(handle_, nullptr, detail::to_ns(until));
+		if (err == -ETIMEDOUT && until <= clock::now())
+			return false;
+		detail::throw_if_error(err, "sn::task::wait_until");
+		handle_ = nullptr;
+		return true;
+	}
+	template <class Rep, class Period>
+	bool wait_for(std::chrono::duration<Rep, Period> d)
+	{
+		return wait_until(after(d));
 	}
 
 private:
@@ -419,8 +496,12 @@ private:
 
 	void finish() noexcept
 	{
-		if (handle_ && sn_join(std::exchange(handle_, nullptr), nullptr) < 0)
-			std::terminate();
+		if (handle_) {
+			sn_cancel_mask();
+			if (sn_join(std::exchange(handle_, nullptr), nullptr) < 0)
+				std::terminate();
+			sn_cancel_unmask();
+		}
 		state_.reset();
 	}
 
@@ -477,6 +558,162 @@ auto blocking(F &&f) -> std::invoke_result_t<F &>
 		&call));
 	return std::move(call.outcome).get();
 }
+
+/* ---- scopes ------------------------------------------------------------------------------ */
+
+/*
+ * Structured concurrency, as scope.h: the tasks started in a scope have ended when join() returns,
+ * or the destructor. The task that makes a scope works in it until then; scopes are left in the
+ * reverse order of their making, as their destructors see to. Not to be moved: tasks know it by its
+ * address.
+ *
+ *	sn::scope all(sn::after(5s));
+ *	for (auto &job : jobs)
+ *		all.go([&] { job.fetch(); });
+ *	all.join().value();
+ */
+class scope
+{
+public:
+	/* Throws std::system_error: the reason, when the scope around is cancelled; not_enough_memory. */
+	explicit scope(deadline until = no_deadline)
+	{
+		detail::throw_if_error(sn_scope_open(&scope_, detail::to_ns(until)), "sn::scope");
+	}
+	scope(const scope &) = delete;
+	scope &operator=(const scope &) = delete;
+
+	/* Cancels and waits, when it was not joined: the way out of an exception. */
+	~scope()
+	{
+		if (scope_) {
+			cancel();
+			sn_scope_close(scope_);
+		}
+	}
+
+	/*
+	 * Starts f, which may be move-only, as a task of the scope. f returns nothing, a sn::result
+	 * of whatever, or an int as C tasks do; an error or a negative int cancels the scope and is
+	 * what join() returns, an exception cancels it and is what join() throws: of several, the
+	 * first. Throws std::system_error with the reason when the scope is cancelled, and as
+	 * sn::go() does. Any task or thread that knows the scope to be there.
+	 */
+	template <class F>
+	requires std::invocable < std::decay_t<F>
+	& > void go(F &&f, const task_attr &attr = {})
+	{
+		using body = scoped<std::decay_t<F>>;
+		const int err = detail::start_with<call_scoped, body>(
+			body{this, std::forward<F>(f)}, attr,
+			[this](sn_fn *fn, void *arg, const sn_task_attr *c_attr) {
+				return sn_scope_spawn(scope_, fn, arg, c_attr);
+			});
+		detail::throw_if_error(err, "sn::scope::go");
+	}
+
+	/* Any task or thread that knows the scope to be there. */
+	void cancel() noexcept { sn_scope_cancel(scope_); }
+
+	/* Waits for the tasks, and ends the scope; as sn_scope_close(). May park. */
+	result<void> join()
+	{
+		/* Until then its tasks may cancel it. */
+		const int err = scope_ ? sn_scope_close(scope_) : -EINVAL;
+		scope_ = nullptr;
+		if (err == thrown && exception_)
+			std::rethrow_exception(std::exchange(exception_, nullptr));
+		return detail::nothing_or_error(err);
+	}
+
+	/* For the calls of scope.h; NULL after join(). */
+	sn_scope *get() const noexcept { return scope_; }
+
+private:
+	/* What a task that has thrown returns to C: an error that no call of sennit has. */
+	static constexpr int thrown = -ENOTRECOVERABLE;
+
+	template <class F>
+	struct scoped {
+		scope *self;
+		F f;
+	};
+
+	struct call_scoped {
+		template <class B>
+		static int call(B &body) noexcept
+		{
+			try {
+				using R = std::invoke_result_t<decltype(body.f) &>;
+				if constexpr (std::is_void_v<R>) {
+					std::invoke(body.f);
+					return 0;
+				} else if constexpr (std::is_convertible_v<R, int>) {
+					return std::invoke(body.f);
+				} else {
+					return -std::invoke(body.f).error().value();
+				}
+			} catch (...) {
+				body.self->keep(std::current_exception());
+				return thrown;
+			}
+		}
+	};
+
+	/* The first one wins; it is read when all tasks have ended. */
+	void keep(std::exception_ptr exception) noexcept
+	{
+		if (!kept_.test_and_set(std::memory_order_relaxed))
+			exception_ = std::move(exception);
+	}
+
+	sn_scope *scope_ = nullptr;
+	std::atomic_flag kept_ = ATOMIC_FLAG_INIT;
+	std::exception_ptr exception_;
+};
+
+/* No error, or why the scope that the calling task works in is cancelled. */
+inline std::error_code cancelled() noexcept
+{
+	return {-sn_cancelled(), std::generic_category()};
+}
+
+/* While there is one, the waits of the task that made it are not cancelled. */
+class cancel_shield
+{
+public:
+	cancel_shield() { detail::throw_if_error(sn_cancel_mask(), "sn::cancel_shield"); }
+	cancel_shield(const cancel_shield &) = delete;
+	cancel_shield &operator=(const cancel_shield &) = delete;
+	~cancel_shield() { sn_cancel_unmask(); }
+};
+
+/*
+ * A T that the tasks of a scope see without its being passed to them: one static variable for each
+ * purpose.
+ *
+ *	static sn::scope_value<request_id> current_request;
+ */
+template <class T>
+class scope_value
+{
+public:
+	constexpr scope_value() = default;
+	scope_value(const scope_value &) = delete;
+	scope_value &operator=(const scope_value &) = delete;
+
+	/* The value must outlive the scope. Only the task that made the scope. */
+	void set(scope &in, T &value)
+	{
+		detail::throw_if_error(sn_scope_set_value(in.get(), this, std::addressof(value)),
+				       "sn::scope_value::set");
+	}
+	/* That of the innermost scope that has one; nullptr when none has. */
+	T *get() const noexcept { return static_cast<T *>(sn_scope_value(this)); }
+
+private:
+	char distinct_ = 0; /* constants could share an address otherwise */
+};
 
 /* ---- signals ----------------------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
  * may park.
  *
  * Compilers take the address of errno, as of any thread-local, for constant within a function. So
- * read errno right after the call that set it, and thread-locals anew through a function that is not
- * inlined; what was set before a call that may park must be in a variable to be read after it.
+ * read errno right after the call that set it, and thread-locals anew through a function that is
+ * not inlined; what was set before a call that may park must be in a variable to be read after it.
  */
 #ifndef SENNIT_TASK_H
 #define SENNIT_TASK_H
@@ -30,10 +30,11 @@ struct sn_task_attr {
 	uint32_t flags;    /* none defined yet: 0 */
 
 	/*
-	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with it
-	 * on its own stack, aligned to 64. They are copied from arg, by arg_move (unless NULL, for memcpy(); called
-	 * by the spawning call, not when that fails), and fn gets the address of the copy, valid until it returns. So arg
-	 * may be a local variable of the caller, and nothing has to be allocated.
+	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with
+	 * it on its own stack, aligned to 64. They are copied from arg, by arg_move (unless NULL,
+	 * for memcpy(); called by the spawning call, not when that fails), and fn gets the address
+	 * of the copy, valid until it returns. So arg may be a local variable of the caller, and
+	 * nothing has to be allocated.
 	 */
 	size_t arg_size;
 	void (*arg_move)(void *to, void *from);
@@ -56,8 +57,8 @@ SN_API int sn_go(sn_fn *fn, void *arg);
 /*
  * As sn_go(), with attributes (NULL: the defaults) and, where task is not NULL, a handle in *task.
  * Whoever gets a handle owns it and must pass it to sn_join() or sn_detach() once. Without one the
- * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, or an unknown flag. *task
- * is written only on success.
+ * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, or an
+ * unknown flag. *task is written only on success.
  */
 SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
 
@@ -71,8 +72,8 @@ SN_API int sn_join(sn_task *task, int *result);
 
 /*
  * As sn_join(), but no longer than until the deadline: then -ETIMEDOUT, and the handle stays valid.
- * A task that has ended is joined also past the deadline. Also -ECANCELED, or another reason, when the
- * calling task's scope is cancelled (scope.h). May park.
+ * A task that has ended is joined also past the deadline. Also -ECANCELED, or another reason, when
+ * the calling task's scope is cancelled (scope.h). May park.
  */
 SN_API SN_CHECK_RESULT int sn_join_until(sn_task *task, int *result, int64_t deadline);
 

@@ -9,10 +9,10 @@
  * looks for something published. So whichever comes first, the other sees it: a wait that begins
  * after the reason is set fails at once, one that began before is found and ended.
  *
- * The locks lie in a table, chosen by the task's address, because one in the task or the scope would
- * have to outlive the task that it has just let go: a wait that is published may end, and with it
- * the task and the scope, before its publisher has unlocked. Tasks without a scope never come here:
- * they pay for a load and a branch.
+ * The locks lie in a table, chosen by the task's address, because one in the task or the scope
+ * would have to outlive the task that it has just let go: a wait that is published may end, and
+ * with it the task and the scope, before its publisher has unlocked. Tasks without a scope never
+ * come here: they pay for a load and a branch.
  *
  * Who may write what:
  *   reason                       who cancels, once, from 0 to a negative errno
@@ -20,8 +20,9 @@
  *                                may read them); its creator before it is runnable
  *   task->in_waiter, in_side     the task itself, under its lock here
  *
- * Rejected: a sequentially consistent fence on both sides instead of the lock. It tells the canceller
- * that there is a wait, but not that the memory of the wait is still there when it touches it.
+ * Rejected: a sequentially consistent fence on both sides instead of the lock. It tells the
+ * canceller that there is a wait, but not that the memory of the wait is still there when it
+ * touches it.
  */
 #ifndef SENNIT_SCHED_CANCEL_H
 #define SENNIT_SCHED_CANCEL_H
@@ -64,10 +65,10 @@ int sn_cancel_publish(struct sn_task *task, struct sn_waiter *waiter);
 void sn_cancel_retract(struct sn_task *task);
 
 /*
- * Ends the wait that the task has published, if its own task->cancel has a reason by now: the task may
- * work in another scope than the one that is being cancelled. Returns the task when it has to be made
- * runnable, else NULL. The caller keeps it from being freed; once taken, it stays until it is made
- * runnable.
+ * Ends the wait that the task has published, if its own task->cancel has a reason by now: the task
+ * may work in another scope than the one that is being cancelled. Returns the task when it has to
+ * be made runnable, else NULL. The caller keeps it from being freed; once taken, it stays until it
+ * is made runnable.
  */
 struct sn_task *sn_cancel_take(struct sn_task *task);
 

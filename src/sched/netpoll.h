@@ -117,8 +117,8 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
- * Takes the task off the side that it waits on, so that its wait returns the reason: true when it was
- * there, and then the caller must make it runnable. Under the task's lock of cancel.h.
+ * Takes the task off the side that it waits on, so that its wait returns the reason: true when it
+ * was there, and then the caller must make it runnable. Under the task's lock of cancel.h.
  */
 bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason);
 

@@ -4,8 +4,8 @@
  *
  * A task that parks picks its successor itself when one is at hand on its processor, and switches
  * straight to it; everything slower happens in the scheduler's loop on the thread's own stack
- * (sn_schedule()). What has to be done with the task that was left, once its registers are saved, is
- * done by whoever runs next (after_switch()), because only then may another thread resume it.
+ * (sn_schedule()). What has to be done with the task that was left, once its registers are saved,
+ * is done by whoever runs next (after_switch()), because only then may another thread resume it.
  *
  * No work is forgotten. Whoever makes a task runnable puts it into a queue first and then looks
  * whether to wake a processor; a thread that finds nothing announces itself idle first and then
@@ -24,8 +24,8 @@
  * raises threads one after the other, and a trickle of them raises one.
  *
  * One idle thread at a time sleeps in epoll ("polling" is 1), until the earliest timer of any
- * processor; the other idle threads sleep in their parkers. It gives the role up before it looks for
- * a processor:
+ * processor; the other idle threads sleep in their parkers. It gives the role up before it looks
+ * for a processor:
  *
  *	poller: polling = 0; take an idle processor, else park
  *	idler:  release processor (idle); polling == 0? then take the role
@@ -779,9 +779,9 @@ static bool retire(struct sn_thread *self)
 /*
  * Sleeps until somebody hands over a processor. False when the thread is to end.
  *
- * At the limit of threads a processor may have been put with the idle ones, though there was work for
- * it, because no thread was in the list yet (start_processor()): under the same lock we look for that
- * before we sleep, so one of the two sees the other.
+ * At the limit of threads a processor may have been put with the idle ones, though there was work
+ * for it, because no thread was in the list yet (start_processor()): under the same lock we look
+ * for that before we sleep, so one of the two sees the other.
  */
 static bool sleep_in_parker(struct sn_thread *self)
 {

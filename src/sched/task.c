@@ -12,18 +12,20 @@
  *	                       the claim, and frees
  *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
  *
- * So exactly one call frees a task, and every other one that comes while that one waits gets -EBUSY.
+ * So exactly one call frees a task, and every other one that comes while that one waits gets
+ * -EBUSY.
  *
- * A join that may be given up, past its deadline or because the joining task is cancelled, waits by a
- * struct sn_waiter (waiter.h), of which it leaves the address with the bit JOIN_WAITER:
+ * A join that may be given up, past its deadline or because the joining task is cancelled, waits by
+ * a struct sn_waiter (waiter.h), of which it leaves the address with the bit JOIN_WAITER:
  *
  *	RUNNING  -> a waiter   that one waits
  *	a waiter -> RUNNING    it has given up; its waiter is about to go away
  *	a waiter -> ENDED      the task ended, and found that the waiter is about to give up
  *
- * These last two, and the ending task's claim of the waiter, are done under the lock that belongs to
- * the task in cancel.h, so that the waiter is there as long as the ending task looks at it. When the
- * ending task gets the waiter's claim its address stays, and says that the joiner frees the task.
+ * These last two, and the ending task's claim of the waiter, are done under the lock that belongs
+ * to the task in cancel.h, so that the waiter is there as long as the ending task looks at it. When
+ * the ending task gets the waiter's claim its address stays, and says that the joiner frees the
+ * task.
  */
 #include "sched/task.h"
 
@@ -67,8 +69,8 @@ static void task_free(struct sn_thread *self, struct sn_task *task)
 }
 
 /*
- * Somebody joins, or has just given that up. Under the lock, because one who gives up takes it before
- * his waiter goes away.
+ * Somebody joins, or has just given that up. Under the lock, because one who gives up takes it
+ * before his waiter goes away.
  */
 static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 {

@@ -4,9 +4,9 @@
  * It lies on the stack of whoever waits. Everything in the sync layer waits through it.
  *
  * A wait can be ended by what it waits for, by its deadline, or by the cancellation of the task's
- * scope. Exactly one of them gets the right to (sn_waiter_claim()), does what belongs to its success,
- * and then wakes the waiter with the result (sn_waiter_wake()). The others find the claim taken and
- * leave the waiter alone.
+ * scope. Exactly one of them gets the right to (sn_waiter_claim()), does what belongs to its
+ * success, and then wakes the waiter with the result (sn_waiter_wake()). The others find the claim
+ * taken and leave the waiter alone.
  *
  * The state is three bits, each set once, by an atomic or:
  *
@@ -14,9 +14,10 @@
  *   DONE     result is written; set by wake
  *   PARKED   the task's registers are saved; set by the commit of its park
  *
- * Of DONE and PARKED the later one makes the task runnable: when wake finds PARKED it does, when the
- * commit finds DONE the task does not stay parked. So a waiter can be ended before it has parked,
- * which is what lets it be put into several queues, and its timer be started, one after the other.
+ * Of DONE and PARKED the later one makes the task runnable: when wake finds PARKED it does, when
+ * the commit finds DONE the task does not stay parked. So a waiter can be ended before it has
+ * parked, which is what lets it be put into several queues, and its timer be started, one after the
+ * other.
  *
  * Memory. Whoever may claim must know that the waiter is there: queues that hold it are locked, and
  * who waits takes itself out of them, under their locks, before it returns; the timer is stopped,
@@ -24,8 +25,9 @@
  *
  * Exclusive waiters. One without a deadline, in one queue, of a task that cannot be cancelled, is
  * ended only by who finds it in that queue, under its lock. The lock is then held until the commit
- * of the park (unlock in sn_waiter_park()), so no bit is needed at all: claim is true, and wake makes
- * the task runnable. This is the fast path of channels and locks; sn_waiter_init() decides it.
+ * of the park (unlock in sn_waiter_park()), so no bit is needed at all: claim is true, and wake
+ * makes the task runnable. This is the fast path of channels and locks; sn_waiter_init() decides
+ * it.
  *
  * Who may write what:
  *   result           who has claimed
@@ -109,16 +111,17 @@ static inline bool sn_waiter_claimed(struct sn_waiter *waiter)
 }
 
 /*
- * The claimer ends the wait. self: the calling thread's block, NULL on a thread of the program's own.
- * An exclusive waiter is woken after its queue's lock has been released, or before: it cannot run
- * until its commit, which this lock orders, is over.
+ * The claimer ends the wait. self: the calling thread's block, NULL on a thread of the program's
+ * own. An exclusive waiter is woken after its queue's lock has been released, or before: it cannot
+ * run until its commit, which this lock orders, is over.
  */
 void sn_waiter_wake(struct sn_thread *self, struct sn_waiter *waiter, int result,
 		    enum sn_ready_place place);
 
 /*
- * The same for where a lock that is held forbids to make tasks runnable: returns the task with which
- * that is to be done, or NULL when it is not parked. Not for exclusive waiters, or plain threads'.
+ * The same for where a lock that is held forbids to make tasks runnable: returns the task with
+ * which that is to be done, or NULL when it is not parked. Not for exclusive waiters, or plain
+ * threads'.
  */
 struct sn_task *sn_waiter_finish(struct sn_waiter *waiter, int result);
 
@@ -126,10 +129,10 @@ struct sn_task *sn_waiter_finish(struct sn_waiter *waiter, int result);
 struct sn_task *sn_waiter_end(struct sn_waiter *waiter, int result);
 
 /*
- * Waits until somebody has ended the waiter; returns the result: what the waker gave, -ETIMEDOUT, why
- * the task's scope was cancelled, or -ENOMEM when there was no memory for a timer. unlock: the lock
- * of the queue that the waiter is in, held, which is released when it is safe (NULL: none). After an
- * error the caller must take the waiter out of its queues.
+ * Waits until somebody has ended the waiter; returns the result: what the waker gave, -ETIMEDOUT,
+ * why the task's scope was cancelled, or -ENOMEM when there was no memory for a timer. unlock: the
+ * lock of the queue that the waiter is in, held, which is released when it is safe (NULL: none).
+ * After an error the caller must take the waiter out of its queues.
  *
  * Parks: self is stale afterwards. For a thread of the program's own it sleeps in a futex.
  */

@@ -4,15 +4,15 @@
  *
  * Life. active counts what may still touch the scope: its opener (until it closes), each of its
  * tasks, a deadline that has fired, and whoever cancels it. Who takes the count to zero wakes the
- * opener, which waits for that in sn_scope_close() and frees the scope. So a scope needs no owner but
- * its opener, and nobody holds a reference to a scope that is gone.
+ * opener, which waits for that in sn_scope_close() and frees the scope. So a scope needs no owner
+ * but its opener, and nobody holds a reference to a scope that is gone.
  *
  * Cancelling. error is the first reason, set once. Whoever set it goes through the tasks and the
- * scopes inside, under the lock, and ends their waits (cancel.h). A task is added, and a scope opened
- * inside, under the same lock: each either is found there, or sees the reason (a task before it waits,
- * a scope when it is opened). As only the one who set the reason goes through the lists, there is at most one at a time.
- * He leaves the lock every so many tasks, with a marker in the list, as tasks that begin or end wait
- * for it.
+ * scopes inside, under the lock, and ends their waits (cancel.h). A task is added, and a scope
+ * opened inside, under the same lock: each either is found there, or sees the reason (a task before
+ * it waits, a scope when it is opened). As only the one who set the reason goes through the lists,
+ * there is at most one at a time. He leaves the lock every so many tasks, with a marker in the
+ * list, as tasks that begin or end wait for it.
  *
  * The scopes inside are put on a list of work, with a count of their own held, instead of being
  * visited recursively: they may be nested deeper than a stack is large. The list goes through
@@ -188,8 +188,8 @@ static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scop
 }
 
 /*
- * error: what close is to return. reason: what the waits return. The caller holds a count. self: NULL
- * on a thread of the program's own, which is inside by sn_foreign_enter().
+ * error: what close is to return. reason: what the waits return. The caller holds a count. self:
+ * NULL on a thread of the program's own, which is inside by sn_foreign_enter().
  */
 static void cancel(struct sn_thread *self, struct sn_scope *scope, int error, int reason)
 {
@@ -498,7 +498,8 @@ int sn_scope_set_value(sn_scope *scope, const void *key, void *value)
 	node = malloc(sizeof *node);
 	if (!node)
 		return -ENOMEM;
-	*node = (struct value){atomic_load_explicit(&scope->values, memory_order_relaxed), key, value};
+	*node = (struct value){atomic_load_explicit(&scope->values, memory_order_relaxed), key,
+			       value};
 	atomic_store_explicit(&scope->values, node, memory_order_release);
 	return 0;
 }

@@ -420,7 +420,8 @@ TEST(ScopeWaits, OnTheNetwork)
 		sn_sleep(5 * ms);
 		scope.cancel();
 		EXPECT_EQ(-ECANCELED, scope.close());
-		EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}), errors);
+		EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}),
+			  errors);
 
 		// The connection is as it was: nothing was read, or lost.
 		pair.close_server();
@@ -728,14 +729,15 @@ TEST(Argument, IsCopiedIntoTheTask)
 
 			arg.number = i;
 			attr.arg_size = sizeof arg;
-			ASSERT_EQ(0, sn_spawn(
-					     &task,
-					     [](void *own) {
-						     EXPECT_EQ(0u, (uintptr_t)own % 64);
-						     sn_yield();
-						     return static_cast<decltype(arg) *>(own)->number;
-					     },
-					     &arg, &attr));
+			ASSERT_EQ(0,
+				  sn_spawn(
+					  &task,
+					  [](void *own) {
+						  EXPECT_EQ(0u, (uintptr_t)own % 64);
+						  sn_yield();
+						  return static_cast<decltype(arg) *>(own)->number;
+					  },
+					  &arg, &attr));
 			tasks.push_back(task);
 			arg.number = -1;
 		}
@@ -846,7 +848,8 @@ int grow(Forest &forest, uint64_t seed, int depth)
 	const int closed = scope.close();
 
 	EXPECT_EQ(0, children.load());
-	EXPECT_TRUE(closed == 0 || closed == -ECANCELED || closed == -ETIMEDOUT || closed == -EPROTO)
+	EXPECT_TRUE(closed == 0 || closed == -ECANCELED || closed == -ETIMEDOUT ||
+		    closed == -EPROTO)
 		<< closed;
 	return fails ? -EPROTO : 0;
 }
