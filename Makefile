@@ -23,6 +23,8 @@ help:
 	@echo 'make fuzz                 fuzz the vDSO reader for SECONDS=60 for each word size'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
+	@echo 'make docs                 the reference of the public interface, in build/docs'
+	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
@@ -91,6 +93,15 @@ demo-blocking:
 bench-blocking: build
 	@scripts/setup test
 	@bench/blocking/syscall.py build/release
+
+# ROUNDS=5; ROWS= some of the rows only.
+bench-tasks: build
+	@scripts/setup bench
+	@bench/tasks/tasks.py --rounds $(or $(ROUNDS),5) build/release $(ROWS)
+
+docs:
+	@scripts/setup test
+	@scripts/docs
 
 bench-blocking-server: build
 	@scripts/setup test

@@ -73,9 +73,9 @@ def main():
             continue
         at += 1
         # A declaration that is over, and the next one, which the same comment is about.
-        out.append(re.sub(r"(\S.*[;,])\s*/\* (.*) \*/$", r"\1 /**< \2 */", line))
-        if pending and line.endswith(";") and at < len(lines) and re.match(
-            r"^\s*(SN_API|#define|inline|static inline)\b", lines[at]
+        out.append(re.sub(r"(\S.*[;,])\s*/\* (.*)$", r"\1 /**< \2", line))
+        if pending and (line.endswith(";") or line.startswith("#define")) and at < len(lines) and re.match(
+            r"^\s*(SN_API|#define|typedef|inline|static inline|extern)\b", lines[at]
         ):
             out += pending
         elif not line.strip():

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* What surrounds the declarations of a header, for C++. */
 #ifdef __cplusplus
 #	define SN_BEGIN extern "C" {
 #	define SN_END }
@@ -28,13 +29,17 @@
 #	define SN_END
 #endif
 
+/* What the shared library exports. */
 #define SN_API __attribute__((visibility("default")))
+/* A result that must not be ignored: compilers warn. */
 #define SN_CHECK_RESULT __attribute__((warn_unused_result))
 
+/* The version of these headers. */
 #define SN_VERSION_MAJOR 0
 #define SN_VERSION_MINOR 1
 #define SN_VERSION_PATCH 0
 
+/* In place of a deadline: never. */
 #define SN_NO_DEADLINE ((int64_t)0)
 
 SN_BEGIN

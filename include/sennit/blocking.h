@@ -86,6 +86,7 @@ static inline void sn_enter_blocking_as(const char *what)
 	__atomic_store_n(&lease->blocking, 1, __ATOMIC_RELAXED);
 }
 
+/* The same without a name. */
 static inline void sn_enter_blocking(void)
 {
 	sn_enter_blocking_as(NULL);

@@ -19,19 +19,20 @@ SN_BEGIN
 
 /* A point in time or a span, as the kernel lays it out for 64-bit time, on every architecture. */
 struct sn_timespec {
-	int64_t tv_sec;
+	int64_t tv_sec;  /* seconds */
 	int64_t tv_nsec; /* 0 to 999999999 */
 };
 
+/* The same in microseconds, for sn_gettimeofday(). */
 struct sn_timeval {
-	int64_t tv_sec;
+	int64_t tv_sec;  /* seconds */
 	int64_t tv_usec; /* 0 to 999999 */
 };
 
 /* The kernel's idea of the time zone: 0, 0 on nearly every system. */
 struct sn_timezone {
-	int tz_minuteswest;
-	int tz_dsttime;
+	int tz_minuteswest; /* of Greenwich */
+	int tz_dsttime;     /* a kind of daylight saving time that is not used any more */
 };
 
 /*
@@ -120,6 +121,7 @@ enum sn_clock_call {
 	SN_CLOCK_CALLS /* how many there are */
 };
 
+/* The ways that a call may take. */
 enum sn_clock_source {
 	SN_CLOCK_SOURCE_SYSCALL = 1, /* a system call */
 	SN_CLOCK_SOURCE_VDSO,        /* the kernel's function in the vDSO */

@@ -51,8 +51,8 @@ SN_API int sn_run(sn_fn *fn, void *arg);
 
 /* Counters since the start of the running (or, afterwards, of the last) runtime. */
 struct sn_stats {
-	uint64_t tasks_spawned;
-	uint64_t tasks_alive;
+	uint64_t tasks_spawned;     /* ever */
+	uint64_t tasks_alive;       /* that have not ended */
 	uint64_t switches;          /* context switches */
 	uint64_t steals;            /* successful steals of a half queue */
 	uint64_t polls;             /* epoll_wait calls */
@@ -60,8 +60,8 @@ struct sn_stats {
 	uint64_t threads_blocking;  /* of those, within a blocking bracket now */
 	uint64_t revocations;       /* processors taken from threads that blocked or hogged */
 	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */
-	uint64_t processors;
-	uint64_t stacks_mapped; /* stacks in use or cached */
+	uint64_t processors;        /* in use now */
+	uint64_t stacks_mapped;     /* stacks in use or cached */
 	uint64_t accept_pauses; /* times that accepting paused for want of descriptors or memory */
 };
 

@@ -41,6 +41,7 @@
 
 SN_BEGIN
 
+/* A scope that is open. */
 typedef struct sn_scope sn_scope;
 
 /*

@@ -20,6 +20,7 @@
 
 SN_BEGIN
 
+/* A task: what sn_self() tells, and the handle to join it by. */
 typedef struct sn_task sn_task;
 
 /* Zero-initialise, then set what should differ from the default. */
@@ -31,12 +32,13 @@ struct sn_task_attr {
 
 	/*
 	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with
-	 * it on its own stack, aligned to 64. They are copied from arg, by arg_move (unless NULL,
-	 * for memcpy(); called by the spawning call, not when that fails), and fn gets the address
-	 * of the copy, valid until it returns. So arg may be a local variable of the caller, and
+	 * it on its own stack, aligned to 64. They are copied from arg, and fn gets the address of
+	 * the copy, valid until it returns. So arg may be a local variable of the caller, and
 	 * nothing has to be allocated.
 	 */
 	size_t arg_size;
+
+	/* Copies the argument, instead of memcpy(). Called by the spawning call, unless it fails. */
 	void (*arg_move)(void *to, void *from);
 };
 

@@ -26,6 +26,7 @@
 
 SN_BEGIN
 
+/* A connection, and a listener. */
 typedef struct sn_tcp sn_tcp;
 typedef struct sn_tcp_listener sn_tcp_listener;
 
@@ -94,6 +95,7 @@ SN_API ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size);
  */
 SN_API ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size);
 
+/* Which half sn_tcp_shutdown() ends. */
 #define SN_SHUT_READ 0
 #define SN_SHUT_WRITE 1
 

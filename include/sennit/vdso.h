@@ -19,10 +19,16 @@ SN_BEGIN
  * It refers to the image, which must outlive it.
  */
 struct sn_vdso {
-	const unsigned char *image;
-	size_t size;
+	const unsigned char *image; /* its first byte */
+	size_t size;                /* in bytes */
 	/* Offsets into the image, 0 where the image lacks the table. */
-	uint64_t strings, symbols, gnu_hash, hash, versions, definitions;
+	uint64_t strings;     /* DT_STRTAB */
+	uint64_t symbols;     /* DT_SYMTAB */
+	uint64_t gnu_hash;    /* DT_GNU_HASH */
+	uint64_t hash;        /* DT_HASH */
+	uint64_t versions;    /* DT_VERSYM */
+	uint64_t definitions; /* DT_VERDEF */
+
 	uint64_t shift; /* added to an address in the image, gives the offset; wraps */
 	int wide;       /* 64-bit ELF */
 };

@@ -156,8 +156,9 @@ void leaf(up_channel &up, long from, long size)
 	}
 	up_channel mine(16);
 	for (long i = 0; i < 10; i++)
-		go([&mine, from, size, i] { leaf(mine, from + i * (size / 10), size / 10); })
-			.detach();
+		go([&mine, from, size, i] {
+			leaf(mine, from + i * (size / 10), size / 10);
+		}).detach();
 	long sum = 0;
 	for (int i = 0; i < 10; i++)
 		sum += mine.value_pop();
@@ -229,10 +230,16 @@ double idle_bytes()
 int main(int, char **argv)
 {
 	const std::map<std::string, std::function<double()>> rows = {
-		{"spawn-all", spawn_all}, {"spawn-join", spawn_join}, {"yield", yield},
-		{"ping-pong", ping_pong}, {"buffered-1", [] { return buffered(1); }},
-		{"buffered-4", [] { return buffered(4); }}, {"mutex-8", mutex},
-		{"skynet", skynet}, {"sleeps", sleeps}, {"idle-task", idle_bytes}};
+		{"spawn-all", spawn_all},
+		{"spawn-join", spawn_join},
+		{"yield", yield},
+		{"ping-pong", ping_pong},
+		{"buffered-1", [] { return buffered(1); }},
+		{"buffered-4", [] { return buffered(4); }},
+		{"mutex-8", mutex},
+		{"skynet", skynet},
+		{"sleeps", sleeps},
+		{"idle-task", idle_bytes}};
 	const unsigned threads = unsigned(atoi(argv[2]));
 	for (const char *crowded : {"spawn-all", "skynet", "sleeps", "idle-task"})
 		if (crowded == std::string(argv[1]))
@@ -244,7 +251,8 @@ int main(int, char **argv)
 	if (threads > 1) {
 		for (unsigned i = 1; i < threads; i++)
 			others.emplace_back([threads] {
-				bf::use_scheduling_algorithm<bf::algo::work_stealing>(threads, true);
+				bf::use_scheduling_algorithm<bf::algo::work_stealing>(threads,
+										      true);
 				bf::mutex lock;
 				bf::condition_variable never;
 				std::unique_lock<bf::mutex> held(lock);
