@@ -11,6 +11,8 @@
  *  - "May park" says that the call can put the calling task to sleep and let others run; after a
  *    park the task may go on on another thread of the runtime. A call that may park returns -EPERM
  *    when the caller is not a task, and does nothing.
+ *  - What tasks wait in (a scope, a channel, a lock) when sn_run() returns, and abandons them, must
+ *    not be used any more.
  *  - "Any thread" says that threads which the runtime does not know may call it too.
  */
 #ifndef SENNIT_BASE_H

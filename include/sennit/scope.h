@@ -23,14 +23,18 @@
  * that would wait, or waits already, fails with the reason: sleeping, joining, channels, locks, the
  * network. Calls that move data fail also when they would not have to wait, so that a busy task
  * notices. A call that fails so has done nothing: what it would have sent is not sent, what it
- * would have received is still there. Code that computes for long asks sn_cancelled(). Foreign code
- * is not interrupted; ask after a bracket (blocking.h). Nothing is ended by force.
+ * would have received is still there; but what moves many bytes, such as sn_tcp_write_all() and
+ * sn_copy(), has then moved some. Code that computes for long asks sn_cancelled(). Foreign code is
+ * not interrupted; ask after a bracket (blocking.h). Nothing is ended by force. A loop that retries
+ * after -ETIMEDOUT asks sn_cancelled() too, lest the scope's deadline keep it going.
  *
  * Clean-up in a cancelled scope that has to wait, such as a last message, goes between
  * sn_cancel_mask() and sn_cancel_unmask().
  *
  * Values that belong to a scope (sn_scope_set_value()) are seen by all tasks that work in it or in
  * scopes inside of it, without being passed through every call.
+ *
+ * A scope that is open when sn_run() returns has ended with it, and must not be used any more.
  */
 #ifndef SENNIT_SCOPE_H
 #define SENNIT_SCOPE_H
@@ -47,8 +51,8 @@ typedef struct sn_scope sn_scope;
 /*
  * Opens a scope in the one that the calling task works in, and makes it the one that the task works
  * in. deadline: when it is cancelled with -ETIMEDOUT, on sn_now()'s clock; SN_NO_DEADLINE for
- * never. The caller must close it, before those that it opened earlier. Does not park. Returns 0;
- * -ENOMEM; why, when the task's present scope is cancelled; -EPERM outside a task.
+ * never. The caller must close it, before those that it opened earlier. Parks only when it fails.
+ * Returns 0; -ENOMEM; why, when the task's present scope is cancelled; -EPERM outside a task.
  *
  * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around
  * it.

@@ -321,7 +321,7 @@ int start_with(C callable, const task_attr &attr, Spawn spawn)
 			::new (to) C(std::move(*static_cast<C *>(from)));
 		};
 		return spawn(
-			[](void *arg) {
+			[](void *arg) noexcept {
 				auto *own = static_cast<C *>(arg);
 				const int result = Body::call(*own);
 				own->~C();
@@ -331,7 +331,7 @@ int start_with(C callable, const task_attr &attr, Spawn spawn)
 	} else {
 		auto box = std::make_unique<C>(std::move(callable));
 		const int err = spawn(
-			[](void *arg) {
+			[](void *arg) noexcept {
 				std::unique_ptr<C> own(static_cast<C *>(arg));
 				return Body::call(*own);
 			},
@@ -460,7 +460,7 @@ public:
 		if (!handle_)
 			return state_ != nullptr;
 		const int err = sn_join_until(handle_, nullptr, detail::to_ns(until));
-		if (err == -ETIMEDOUT && until <= clock::now())
+		if (err == -ETIMEDOUT && until != no_deadline && until <= clock::now())
 			return false;
 		detail::throw_if_error(err, "sn::task::wait_until");
 		handle_ = nullptr;
@@ -583,13 +583,18 @@ public:
 	scope(const scope &) = delete;
 	scope &operator=(const scope &) = delete;
 
-	/* Cancels and waits, when it was not joined: the way out of an exception. */
+	/*
+	 * Cancels and waits, when it was not joined: the way out of an exception. Scopes that go in
+	 * another order, or in another task, end the program: their tasks would lose what they use.
+	 */
 	~scope()
 	{
-		if (scope_) {
-			cancel();
-			sn_scope_close(scope_);
-		}
+		if (!scope_ || !sn_self()) /* in a child of fork() */
+			return;
+		if (sn_scope_current() != scope_)
+			std::terminate();
+		cancel();
+		sn_scope_close(scope_);
 	}
 
 	/*
@@ -607,19 +612,28 @@ public:
 		const int err = detail::start_with<call_scoped, body>(
 			body{this, std::forward<F>(f)}, attr,
 			[this](sn_fn *fn, void *arg, const sn_task_attr *c_attr) {
-				return sn_scope_spawn(scope_, fn, arg, c_attr);
+				return scope_ ? sn_scope_spawn(scope_, fn, arg, c_attr) : -EINVAL;
 			});
 		detail::throw_if_error(err, "sn::scope::go");
 	}
 
 	/* Any task or thread that knows the scope to be there. */
-	void cancel() noexcept { sn_scope_cancel(scope_); }
+	void cancel() noexcept
+	{
+		if (scope_)
+			sn_scope_cancel(scope_);
+	}
 
-	/* Waits for the tasks, and ends the scope; as sn_scope_close(). May park. */
+	/*
+	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it was
+	 * joined before, or is not the one that the calling task has made last. May park.
+	 */
 	result<void> join()
 	{
-		/* Until then its tasks may cancel it. */
-		const int err = scope_ ? sn_scope_close(scope_) : -EINVAL;
+		if (!scope_ || sn_scope_current() != scope_)
+			return failure{EINVAL};
+		/* Until it has ended its tasks may cancel it. */
+		const int err = sn_scope_close(scope_);
 		scope_ = nullptr;
 		if (err == thrown && exception_)
 			std::rethrow_exception(std::exchange(exception_, nullptr));
@@ -630,8 +644,8 @@ public:
 	sn_scope *get() const noexcept { return scope_; }
 
 private:
-	/* What a task that has thrown returns to C: an error that no call of sennit has. */
-	static constexpr int thrown = -ENOTRECOVERABLE;
+	/* What a task that has thrown returns to C: no errno value. */
+	static constexpr int thrown = INT32_MIN;
 
 	template <class F>
 	struct scoped {

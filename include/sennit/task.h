@@ -38,7 +38,10 @@ struct sn_task_attr {
 	 */
 	size_t arg_size;
 
-	/* Copies the argument, instead of memcpy(). Called by the spawning call, unless it fails. */
+	/*
+	 * Copies the argument, instead of memcpy(). Called by the spawning call, unless it fails; it
+	 * must not call the library.
+	 */
 	void (*arg_move)(void *to, void *from);
 };
 
@@ -66,7 +69,8 @@ SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_a
 
 /*
  * Waits until the task has ended, stores its return value in *result (unless NULL) and releases the
- * handle. May park.
+ * handle. May park. What the task borrows must stay until a join has succeeded: in a scope (scope.h)
+ * it also fails with the reason when that is cancelled before the task has ended.
  * Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it already;
  * -EPERM outside a task. The handle stays valid on error.
  */
@@ -92,8 +96,8 @@ SN_API int sn_detach(sn_task *task);
 SN_API int sn_yield(void);
 
 /*
- * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0, or -EPERM
- * outside a task.
+ * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0; why, when the
+ * calling task's scope is cancelled (scope.h); -ENOMEM; -EPERM outside a task.
  */
 SN_API int sn_sleep(int64_t ns);
 

@@ -18,6 +18,7 @@
 
 #include "net/address.h"
 #include "net/sys.h"
+#include "sched/cancel.h"
 #include "sched/netpoll.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
@@ -83,7 +84,10 @@ static int bind_first(const struct addrinfo *list, bool any_family)
 static int do_listen(struct sn_fd **out, const char *address)
 {
 	struct addrinfo *list;
-	int err = sn_address_resolve(&list, address, true), fd;
+	int err = sn_cancel_reason(sn_thread_self()->task), fd;
+
+	if (err == 0)
+		err = sn_address_resolve(&list, address, true);
 
 	if (err < 0)
 		return err;
@@ -233,23 +237,38 @@ static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t 
 	return err;
 }
 
+/* Why the calling task is to stop, or 0. */
+static int cancelled(void)
+{
+	return sn_cancel_reason(sn_thread_self()->task);
+}
+
 static int do_connect(struct sn_fd **out, const char *address, int64_t deadline)
 {
 	struct addrinfo *list;
-	int err = sn_address_resolve(&list, address, false);
+	int err = cancelled();
 
+	if (err == 0)
+		err = sn_address_resolve(&list, address, false);
 	if (err < 0)
 		return err;
 	err = -EHOSTUNREACH;
 	for (const struct addrinfo *info = list; info; info = info->ai_next) {
-		if (deadline && sn_now() >= deadline) {
-			err = -ETIMEDOUT;
+		int reason = cancelled();
+
+		if (reason == 0 && deadline && sn_now() >= deadline)
+			reason = -ETIMEDOUT;
+		if (reason < 0) {
+			err = reason;
 			break;
 		}
 		err = connect_one(out, info, deadline);
 		if (err == 0)
 			break;
 	}
+	/* Also what ended the last attempt. */
+	if (err < 0 && cancelled() < 0)
+		err = cancelled();
 	freeaddrinfo(list);
 	return err;
 }

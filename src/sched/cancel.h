@@ -38,7 +38,7 @@ struct sn_side;
 struct sn_waiter;
 
 struct sn_cancel {
-	_Atomic int reason; /* 0: not cancelled; -ECANCELED, -ETIMEDOUT, or a task's own error */
+	_Atomic int reason; /* 0: not cancelled; -ECANCELED or -ETIMEDOUT */
 };
 
 /* 0, or why what the task does is to end. Only the task itself asks. */

@@ -31,6 +31,7 @@ struct sn_runtime {
 	struct sn_thread *dead_threads; /* that are to be joined */
 	int64_t no_thread_before;       /* the system has refused one */
 	bool thread_limit_told;
+	bool threadless; /* a processor was put with the idle ones for want of a thread */
 	bool monitor_sleeps;
 
 	/* Held while a thread is created, so that its handle is known before it can end. */

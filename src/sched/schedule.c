@@ -360,6 +360,14 @@ static struct sn_task *take_bound(void)
 	return found;
 }
 
+/* To one that was just taken out of the list of idle threads. */
+static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bool spinning)
+{
+	thread->spinning = spinning;
+	thread->handed = p;
+	sn_parker_release(&thread->parker);
+}
+
 /*
  * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
  * takes out of its sleep meanwhile is not freed before this thread has ended too (run.c).
@@ -375,9 +383,7 @@ static void start_processor(struct sn_processor *p, bool spinning)
 		idle_thread_remove(thread);
 	sn_unlock(&sn_runtime.lock);
 	if (thread) {
-		thread->spinning = spinning;
-		thread->handed = p;
-		sn_parker_release(&thread->parker);
+		hand_to_sleeper(thread, p, spinning);
 		return;
 	}
 	if (sn_thread_start(p, spinning) == 0)
@@ -387,11 +393,20 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	 * processor waits for a thread, of which the poller, if there is one, is the next.
 	 */
 	sn_lock(&sn_runtime.lock);
+	/* One may have come to the list meanwhile; who comes later finds the processor. */
+	if (sn_runtime.idle_threads) {
+		thread = sn_runtime.idle_threads;
+		idle_thread_remove(thread);
+		sn_unlock(&sn_runtime.lock);
+		hand_to_sleeper(thread, p, spinning);
+		return;
+	}
 	waiter = take_bound();
 	if (waiter) {
 		waiter->bound->handed = p;
 		sn_parker_release(&waiter->bound->parker);
 	} else {
+		sn_runtime.threadless = true;
 		idle_put(p);
 	}
 	if (spinning)
@@ -779,9 +794,9 @@ static bool retire(struct sn_thread *self)
 /*
  * Sleeps until somebody hands over a processor. False when the thread is to end.
  *
- * At the limit of threads a processor may have been put with the idle ones, though there was work
- * for it, because no thread was in the list yet (start_processor()): under the same lock we look
- * for that before we sleep, so one of the two sees the other.
+ * At the limit of threads a processor may have been put with the idle ones, though there was work for
+ * it, because no thread was in the list (start_processor()). Both are done under the same lock:
+ * either that finds us in the list, or we find the processor.
  */
 static bool sleep_in_parker(struct sn_thread *self)
 {
@@ -793,9 +808,12 @@ static bool sleep_in_parker(struct sn_thread *self)
 		sn_unlock(&sn_runtime.lock);
 		return false;
 	}
-	if (sn_runtime.idle_processors && (work_exists() || nobody_would_notice()))
-		p = idle_get();
-	else
+	if (sn_runtime.threadless) {
+		if (work_exists() || nobody_would_notice())
+			p = idle_get();
+		sn_runtime.threadless = p && sn_runtime.idle_processors;
+	}
+	if (!p)
 		idle_thread_put(self);
 	sn_unlock(&sn_runtime.lock);
 	if (p) {

@@ -134,7 +134,6 @@ static struct sn_thread *enter_to_end(struct sn_task *task)
 	 * thread. */
 	if (!self)
 		exit(task->result);
-	sn_thread_unpin(self);
 	return self;
 }
 
@@ -152,6 +151,8 @@ static void task_main(void *arg)
 		task->on_end(task);
 		self = sn_thread_self();
 	}
+	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
+	sn_thread_unpin(self);
 	sn_exit_task(self, commit_end);
 }
 
@@ -164,21 +165,24 @@ struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
 	struct sn_task *task = (struct sn_task *)at;
 
 	memset(task, 0, sizeof *task);
-	/* What the task takes with it lies between its block and its first frame. */
-	at = (at - attr->arg_size) & ~(uintptr_t)63;
 	task->stack = stack;
 	task->context.stack_low = stack.low;
-	task->context.stack_size = (size_t)((char *)at - stack.low);
+	task->context.stack_size = (size_t)((char *)task - stack.low);
 	task->fn = fn;
-	task->arg = attr->arg_size ? (void *)at : arg;
-	if (attr->arg_move)
-		attr->arg_move((void *)at, arg);
-	else if (attr->arg_size)
-		memcpy((void *)at, arg, attr->arg_size);
+	task->arg = arg;
 	task->id = sn_task_next_id();
 	if (attr->name)
 		snprintf(task->name, sizeof task->name, "%s", attr->name);
 	sn_sanitizer_create(&task->context, attr->name);
+	if (attr->arg_size) {
+		/* What the task takes with it lies between its block and its first frame. */
+		at = (at - attr->arg_size) & ~(uintptr_t)63;
+		task->arg = (void *)at;
+		if (attr->arg_move)
+			attr->arg_move((void *)at, arg);
+		else
+			memcpy((void *)at, arg, attr->arg_size);
+	}
 	task->context.sp = sn_arch_prepare((void *)at, task_main, task);
 	return task;
 }

@@ -23,6 +23,10 @@
  * who waits takes itself out of them, under their locks, before it returns; the timer is stopped,
  * the cancellation retracted, likewise. After wake the waiter is not touched.
  *
+ * When the runtime ends, the tasks that still wait are abandoned and their stacks go, while queues
+ * may still hold their waiters. So a queue that tasks waited in must not be used after its run; the
+ * public headers say so.
+ *
  * Exclusive waiters. One without a deadline, in one queue, of a task that cannot be cancelled, is
  * ended only by who finds it in that queue, under its lock. The lock is then held until the commit
  * of the park (unlock in sn_waiter_park()), so no bit is needed at all: claim is true, and wake
@@ -81,7 +85,8 @@ static inline void sn_waiter_init(struct sn_waiter *waiter, struct sn_thread *se
 	waiter->exclusive =
 		self && deadline == 0 && !waiter->cancellable && !(flags & SN_WAITER_SHARED);
 	waiter->result = 0;
-	waiter->deadline = deadline;
+	waiter->deadline =
+		deadline < 0 ? 1 : deadline; /* the past; the kernel refuses negative times */
 	if (sn_unlikely(!waiter->exclusive)) {
 		atomic_store_explicit(&waiter->state, 0, memory_order_relaxed);
 		atomic_store_explicit(&waiter->timer.heap, NULL, memory_order_relaxed);
@@ -90,8 +95,7 @@ static inline void sn_waiter_init(struct sn_waiter *waiter, struct sn_thread *se
 }
 
 /*
- * True for exactly one caller, who must then call sn_waiter_wake(). Acquire and release: whoever
- * claims sees what others did before they failed to, and the waiter.
+ * True for exactly one caller, who must then call sn_waiter_wake(). Acquire: it sees the waiter.
  */
 static inline bool sn_waiter_claim(struct sn_waiter *waiter)
 {

@@ -2,9 +2,11 @@
 /*
  * Scopes.
  *
- * Life. active counts what may still touch the scope: its opener (until it closes), each of its
- * tasks, a deadline that has fired, and whoever cancels it. Who takes the count to zero wakes the
- * opener, which waits for that in sn_scope_close() and frees the scope. So a scope needs no owner
+ * Life. running counts the tasks; active counts who cancels, which includes a deadline that has
+ * fired; the opener has one of each. Closing gives up the first and waits until the last task has
+ * ended: until then the deadline and the scope around can cancel what it waits for. Only then it
+ * takes the scope out of their reach, gives up the second, and waits for those who came late. Who
+ * takes a count to zero wakes the opener, which frees the scope at last. So a scope needs no owner
  * but its opener, and nobody holds a reference to a scope that is gone.
  *
  * Cancelling. error is the first reason, set once. Whoever set it goes through the tasks and the
@@ -22,10 +24,10 @@
  *
  * Who may write what:
  *   cancel.reason, error   who cancels first, once each
- *   active                 anyone who holds a count
+ *   running, active        anyone who holds one
  *   tasks, inner           under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
- *   closer                 the opener, before it gives up its count
+ *   closer                 the opener, before it gives up a count
  *   the rest               the opener, in sn_scope_open()
  *
  * Rejected: a count of references and no join (Go's contexts): tasks outlive what they borrow. A
@@ -61,7 +63,7 @@ struct value {
 struct sn_scope {
 	struct sn_cancel cancel; /* first: what a task works in is task->cancel */
 	_Atomic int error;       /* what close returns */
-	_Atomic uint32_t active;
+	_Atomic uint32_t running, active;
 	struct sn_waiter *closer;
 	struct sn_task *opener;
 	uint32_t masks;         /* the opener's, of outside */
@@ -121,13 +123,30 @@ static void hold(struct sn_scope *scope)
 }
 
 /* The scope may be gone afterwards. self: as for sn_waiter_wake(). */
-static void let_go(struct sn_thread *self, struct sn_scope *scope)
+static void give_up(struct sn_thread *self, struct sn_scope *scope, _Atomic uint32_t *count)
 {
 	/* Acquire: closer. Release: what was done with the scope comes before it is freed. */
-	if (atomic_fetch_sub_explicit(&scope->active, 1, memory_order_acq_rel) != 1)
+	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
 		return;
 	sn_waiter_claim(scope->closer);
 	sn_waiter_wake(self, scope->closer, 0, SN_READY_LAST);
+}
+
+static void let_go(struct sn_thread *self, struct sn_scope *scope)
+{
+	give_up(self, scope, &scope->active);
+}
+
+/* The opener gives up its own, and waits until it was the last. Parks. */
+static void await_last(struct sn_scope *scope, _Atomic uint32_t *count)
+{
+	struct sn_waiter waiter;
+
+	sn_waiter_init(&waiter, sn_thread_self(), SN_NO_DEADLINE,
+		       SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
+	scope->closer = &waiter;
+	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
+		sn_waiter_park(&waiter, NULL);
 }
 
 /* ---- cancelling ---- */
@@ -293,20 +312,18 @@ static void free_scope(struct sn_scope *scope)
 }
 
 /* In its opener, which works in it. Parks. */
-static int scope_close(struct sn_thread *self, struct sn_scope *scope)
+static int scope_close(struct sn_scope *scope)
 {
-	struct sn_task *me = self->task;
-	struct sn_waiter waiter;
+	struct sn_task *me = scope->opener;
 	int error;
 
+	await_last(scope, &scope->running);
 	sn_timer_stop(&scope->timer);
 	if (scope->linked)
 		unlink_from_outer(scope);
-	sn_waiter_init(&waiter, self, SN_NO_DEADLINE, SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
-	scope->closer = &waiter;
-	if (atomic_fetch_sub_explicit(&scope->active, 1, memory_order_acq_rel) != 1)
-		sn_waiter_park(&waiter, NULL);
-	work_in(me, scope->outer, scope->masks);
+	await_last(scope, &scope->active);
+	/* What was masked in the scope and not unmasked stays so. */
+	work_in(me, scope->outer, scope->masks + me->cancel_masks);
 	error = atomic_load_explicit(&scope->error, memory_order_relaxed);
 	free_scope(scope);
 	return error;
@@ -322,7 +339,7 @@ static void scope_task_ended(struct sn_task *task)
 		if (SENNIT_DEBUG)
 			sn_fatal("task %llu \"%s\" has ended without sn_scope_close()",
 				 (unsigned long long)task->id, sn_task_name(task));
-		scope_close(sn_thread_self(), open);
+		scope_close(open);
 	}
 	if (!home)
 		return;
@@ -333,7 +350,7 @@ static void scope_task_ended(struct sn_task *task)
 	list_remove(&task->in_scope);
 	sn_unlock(&home->lock);
 	task->cancel = NULL;
-	let_go(self, home);
+	give_up(self, home, &home->running);
 }
 
 static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t deadline)
@@ -344,6 +361,7 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 
 	if (!scope)
 		return -ENOMEM;
+	atomic_store_explicit(&scope->running, 1, memory_order_relaxed);
 	atomic_store_explicit(&scope->active, 1, memory_order_relaxed);
 	scope->opener = me;
 	scope->masks = me->cancel_masks;
@@ -365,7 +383,7 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 		err = sn_timer_start(self, &scope->timer, deadline);
 	}
 	if (err < 0) {
-		scope_close(self, scope);
+		scope_close(scope);
 		return err;
 	}
 	*out = scope;
@@ -392,7 +410,7 @@ int sn_scope_close(sn_scope *scope)
 	if (!self)
 		return -EPERM;
 	if (scope && scope_of(self->task) == scope && scope->opener == self->task)
-		err = scope_close(self, scope);
+		err = scope_close(scope);
 	else if (SENNIT_DEBUG)
 		sn_fatal("sn_scope_close(): not the scope that this task has opened last");
 	sn_runtime_leave();
@@ -411,7 +429,7 @@ static int scope_spawn(struct sn_thread *self, struct sn_scope *scope, sn_fn *fn
 		return err;
 	task->cancel = task->home = &scope->cancel;
 	task->on_end = scope_task_ended;
-	hold(scope);
+	atomic_fetch_add_explicit(&scope->running, 1, memory_order_relaxed);
 	sn_lock(&scope->lock);
 	list_add(&scope->tasks, &task->in_scope);
 	sn_unlock(&scope->lock);

@@ -160,6 +160,47 @@ TEST(Scope, RefusesTasksOnceCancelled)
 	});
 }
 
+TEST(Scope, IsOverOnceJoined)
+{
+	sn::run([] {
+		sn::scope scope;
+		EXPECT_TRUE(scope.join());
+		scope.cancel();
+		EXPECT_THROW(scope.go([] {}), std::system_error);
+		EXPECT_EQ(scope.get(), nullptr);
+	});
+}
+
+TEST(Scope, JoinsInTheOrderOfTheirMaking)
+{
+	sn::run([] {
+		sn::scope outer, inner;
+		EXPECT_EQ(outer.join().error(), std::errc::invalid_argument);
+		EXPECT_TRUE(inner.join());
+		EXPECT_TRUE(outer.join());
+	});
+}
+
+TEST(Scope, AForeignErrorIsNotTakenForAnException)
+{
+	sn::run([] {
+		sn::scope scope;
+		scope.go([] { return -ENOTRECOVERABLE; });
+		scope.go([] { sn::sleep(1h); });
+		EXPECT_EQ(scope.join().error().value(), ENOTRECOVERABLE);
+	});
+}
+
+TEST(Task, WaitingInAScopeThatTimesOutThrows)
+{
+	sn::run([] {
+		auto slow = sn::spawn([] { sn::sleep(20ms); });
+		sn::scope scope(sn::after(1ms));
+		EXPECT_THROW(slow.wait_until(sn::no_deadline), std::system_error);
+		static_cast<void>(scope.join());
+	});
+}
+
 TEST(Scope, ShieldsCleanUp)
 {
 	sn::run([] {

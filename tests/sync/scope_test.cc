@@ -247,6 +247,35 @@ TEST(ScopeDeadline, EndsWaits)
 	});
 }
 
+// The usual shape: started, and closed at once.
+TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
+{
+	test::run([] {
+		Scope scope(sn_now() + 5 * ms);
+
+		scope.go([] { return sn_sleep(forever); });
+		EXPECT_EQ(-ETIMEDOUT, scope.close());
+	});
+}
+
+TEST(ScopeTree, OuterReachesWhatClosingWaitsFor)
+{
+	test::run([] {
+		Scope outer(sn_now() + 5 * ms);
+
+		for (int i = 0; i < 10; i++)
+			outer.go([] {
+				Scope inner;
+
+				for (int j = 0; j < 3; j++)
+					inner.go([] { return sn_sleep(forever); });
+				EXPECT_EQ(-ETIMEDOUT, inner.close());
+				return 0;
+			});
+		EXPECT_EQ(-ETIMEDOUT, outer.close());
+	});
+}
+
 TEST(ScopeDeadline, InThePastComesAtOnce)
 {
 	test::run([] {
@@ -534,6 +563,44 @@ TEST(ScopeWaits, OfAMaskedScopeGoOn)
 	});
 }
 
+TEST(ScopeWaits, MaskedInsideStaysMaskedOutside)
+{
+	test::run(1, [] {
+		Scope scope;
+
+		scope.cancel();
+		sn_cancel_mask();
+		{
+			Scope inside;
+
+			sn_cancel_mask();
+			EXPECT_EQ(0, inside.close());
+		}
+		EXPECT_EQ(0, sn_cancel_unmask());
+		EXPECT_EQ(0, sn_cancelled());
+		EXPECT_EQ(0, sn_cancel_unmask());
+		EXPECT_EQ(-ECANCELED, sn_cancelled());
+		EXPECT_EQ(-ECANCELED, scope.close());
+	});
+}
+
+TEST(ScopeWaits, Connecting)
+{
+	test::run([] {
+		Listener door;
+		sn_tcp *conn = nullptr;
+		Scope scope;
+
+		scope.cancel();
+		EXPECT_EQ(-ECANCELED,
+			  sn_tcp_connect(&conn, door.address().c_str(), SN_NO_DEADLINE));
+		EXPECT_EQ(nullptr, conn);
+		sn_tcp_listener *other = nullptr;
+		EXPECT_EQ(-ECANCELED, sn_tcp_listen(&other, "127.0.0.1:0"));
+		EXPECT_EQ(-ECANCELED, scope.close());
+	});
+}
+
 // ---- values ----
 
 TEST(ScopeValues, AreInherited)
@@ -628,6 +695,30 @@ TEST(ScopeMisuse, LeftOpenIsClosedAtTheTasksEnd)
 
 		careless.join();
 		EXPECT_EQ(1, ended);
+	});
+}
+
+TEST(ScopeMisuse, LeftOpenByAPinnedTask)
+{
+	test::run([] {
+		for (int i = 0; i < test::scaled(100); i++) {
+			Task careless([] {
+				sn_scope *scope = nullptr;
+
+				EXPECT_EQ(0, sn_pin());
+				EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+				sn_scope_go(
+					scope, [](void *) { return sn_sleep(100 * test::us); },
+					nullptr);
+				return 6;
+			});
+			int result = 0;
+
+			ASSERT_EQ(0, sn_join_until(careless.get(), &result,
+						   sn_now() + test::patience));
+			careless.release();
+			EXPECT_EQ(6, result);
+		}
 	});
 }
 #else
@@ -884,6 +975,46 @@ TEST(ScopeStress, RandomTrees)
 			stop = true;
 			acceptor.join();
 		}
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+// Openers close at once, leaves sleep for an hour, and something somewhere ends it: the deadline of the
+// root, a task that fails, or a scope that is cancelled.
+int grow_sleepers(uint64_t seed, int depth)
+{
+	test::Random random(seed);
+	sn_scope *open = nullptr;
+	const int err = sn_scope_open(&open, depth == 0 ? sn_now() + 2 * ms : SN_NO_DEADLINE);
+
+	if (err < 0)
+		return 0;
+	Scope scope(open);
+	const uint64_t children = 1 + random.below(3);
+
+	for (uint64_t i = 0; i < children; i++) {
+		const uint64_t next = random.next(), kind = random.below(40);
+
+		scope.go([=, &scope] {
+			if (kind == 0)
+				return -EPROTO;
+			if (kind == 1)
+				scope.cancel();
+			return depth < 4 && kind % 2 ? grow_sleepers(next, depth + 1)
+						     : sn_sleep(forever);
+		});
+	}
+	return scope.close();
+}
+
+TEST(ScopeStress, SleepersAreAlwaysReached)
+{
+	test::Environment race("SENNIT_RACE", "1");
+	test::Random random;
+
+	test::run([&] {
+		for (int round = 0; round < test::scaled(100); round++)
+			EXPECT_LT(grow_sleepers(random.next(), 0), 0);
 		EXPECT_TRUE(test::all_ended());
 	});
 }
