@@ -7,9 +7,10 @@
  *                                    libc's syscall(), as these layers work without a libc, and
  *                                    must not touch errno
  *   sn_sys_map()                     anonymous private memory, by mmap's protection and flags
- *   sn_counter()                     the free-running counter, read after everything before it in
- *                                    program order is done, loads included: so a value that came
- *                                    from another thread was read off the counter earlier
+ *   sn_counter_halves()              the free-running counter's lower half; it stores the upper.
+ *                                    Read after everything before it in program order is done,
+ *                                    loads included: so a value that came from another thread was
+ *                                    read off the counter earlier
  *   SN_COUNTER_CLOCKSOURCE           the kernel's name for it
  *   SN_COUNTER_SHIFT                 nanoseconds per step of it, times 2^this, fit into 32 bits
  *   sn_counter_usable()              may user code read it, and does it run evenly?
@@ -32,6 +33,14 @@
 #else
 #	error "sennit's clocks do not know this architecture"
 #endif
+
+/* The counter in one piece, which costs what joining the halves does. */
+static inline uint64_t sn_counter(void)
+{
+	unsigned long high, low = sn_counter_halves(&high);
+
+	return (uint64_t)high << 32 | low;
+}
 
 static inline long sn_sys1(long number, long a)
 {

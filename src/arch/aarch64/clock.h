@@ -43,12 +43,13 @@ static inline long sn_sys_map(size_t size, int protection, int flags)
  * isb keeps the counter from being read before what precedes it has been decided, but not before an
  * earlier load has its value: dmb ishld does that half.
  */
-static inline uint64_t sn_counter(void)
+static inline unsigned long sn_counter_halves(unsigned long *high)
 {
 	uint64_t value;
 
 	__asm__ volatile("dmb ishld\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(value)::"memory");
-	return value;
+	*high = value >> 32;
+	return (uint32_t)value;
 }
 
 /*

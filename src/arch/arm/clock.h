@@ -48,13 +48,13 @@ static inline long sn_sys_map(size_t size, int protection, int flags)
 
 #if __ARM_ARCH >= 7
 /* As on aarch64; the register is there when the kernel's vDSO is, which the caller checks. */
-static inline uint64_t sn_counter(void)
+static inline unsigned long sn_counter_halves(unsigned long *high)
 {
-	uint32_t low, high;
+	unsigned long low;
 
 	__asm__ volatile("dmb ish\n\tisb\n\tmrrc p15, 1, %0, %1, c14"
-			 : "=r"(low), "=r"(high)::"memory");
-	return (uint64_t)high << 32 | low;
+			 : "=r"(low), "=r"(*high)::"memory");
+	return low;
 }
 
 static inline int sn_counter_usable(void)
@@ -63,9 +63,9 @@ static inline int sn_counter_usable(void)
 }
 #else
 /* The generic timer came with the seventh version of the architecture. */
-static inline uint64_t sn_counter(void)
+static inline unsigned long sn_counter_halves(unsigned long *high)
 {
-	return 0;
+	return *high = 0;
 }
 
 static inline int sn_counter_usable(void)
