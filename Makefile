@@ -19,7 +19,7 @@ help:
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make test-clock           the clocks for long: 10^9 reads, and 10 minutes against the kernel'
-	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386'
+	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
 	@echo 'make fuzz                 fuzz the vDSO reader for SECONDS=60 for each word size'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
@@ -75,6 +75,7 @@ bench-clock:
 		cmake --build --preset $$preset -j $(JOBS) --target bench-clock && \
 		build/$$preset/bench/bench-clock || exit 1; \
 	done
+	@bench/clock/peers.py build/release
 
 fuzz:
 	@scripts/setup test

@@ -7,8 +7,13 @@
 // The table is the one of bionic's change to time() (every clock id, gettimeofday, time), and
 // beside it what only sennit has. The rows are measured in turns, ROUNDS times, and each cell is
 // its smallest mean, so that a noisy neighbour must disturb every round to be seen. The timer is
-// Google Benchmark for x86_64, of which Debian has no library for i386 that lies beside the other;
-// there, and with --plain anywhere, a loop of the same kind takes its place.
+// Google Benchmark for x86_64. For i386 Debian has the library only as a package of a foreign
+// architecture, which would have to be enabled on the whole machine, and its source package has the
+// whole of the library to be built for this one table; there, and with --plain anywhere, a loop of
+// the same kind takes its place.
+//
+// --counter measures sennit's monotonic clocks, libc's and the counter alone, by that loop, and prints
+// them for peers.py, which runs it beside clocks of Rust and Go.
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -92,6 +97,13 @@ const struct {
 	{CLOCK_TAI, "TAI"},
 };
 
+// The bare counter read that the tick clock is compared with: ordered, as a clock that threads compare
+// needs it, one number of 64 bits, and behind one call, as the clock is.
+[[gnu::noinline]] uint64_t counter()
+{
+	return sn_counter();
+}
+
 void make_cells()
 {
 	using Gettime = int (*)(int, void *);
@@ -170,11 +182,12 @@ void make_cells()
 	CELL("16 random bytes", "libc", keep(getrandom(out, 16, 0)));
 	CELL("16 random bytes", "syscall", keep(syscall(SYS_getrandom, out, 16, 0)));
 
-	CELL("counter", "sn_ticks", keep(sn_ticks()));
 	CELL("counter", "sn_ticks_now", keep(sn_ticks_now()));
+	CELL("counter", "sn_ticks", keep(sn_ticks()));
+	CELL("counter", "bare counter, called", keep(counter()));
+	CELL("counter", "bare counter, inline", keep(sn_counter()));
 #if defined(__x86_64__) || defined(__i386__)
-	CELL("counter", "lfence+rdtsc", keep(static_cast<uint32_t>(sn_counter())));
-	CELL("counter", "rdtsc", keep(static_cast<uint32_t>(__builtin_ia32_rdtsc())));
+	CELL("counter", "rdtsc, unordered", keep(__builtin_ia32_rdtsc()));
 #endif
 }
 
@@ -225,10 +238,11 @@ void print_table()
 		}
 		std::printf("\n");
 	}
-	std::printf("\n");
+	std::printf("\nthe counter, and how many times sn_ticks_now's each is\n");
 	for (const Cell &cell : cells)
 		if (cell.row == "counter")
-			std::printf("%-20s%9.1f\n", cell.column.c_str(), cell.ns);
+			std::printf("%-22s%7.1f%29.2fx\n", cell.column.c_str(), cell.ns,
+				    cell.ns / find("counter", "sn_ticks_now")->ns);
 	for (int call = 0; call < SN_CLOCK_CALLS; call++)
 		if (call == SN_CLOCK_CALL_WALLTIME || call == SN_CLOCK_CALL_TICKS_NOW)
 			std::printf("%s takes the %s\n",
@@ -302,6 +316,22 @@ int main(int argc, char **argv)
 	// So that the counter's clock is past its first 20 ms.
 	for (int64_t begin = sn_now(); sn_now() - begin < 50000000;)
 		keep(sn_ticks_now());
+	if (argc > 1 && std::strcmp(argv[1], "--counter") == 0) {
+		std::erase_if(cells, [](const Cell &cell) {
+			return cell.row != "counter" &&
+			       (cell.row != "sn_now" || cell.column == "syscall");
+		});
+		measure_plainly();
+		for (const Cell &cell : cells)
+			if (cell.row == "counter")
+				std::printf("%s\t%.2f\n", cell.column.c_str(), cell.ns);
+			else if (cell.column == "sennit")
+				std::printf("sn_now\t%.2f\n", cell.ns);
+			else
+				std::printf("%s clock_gettime\t%.2f\n", cell.column.c_str(),
+					    cell.ns);
+		return 0;
+	}
 #ifdef SENNIT_GOOGLE_BENCHMARK
 	if (argc < 2 || std::strcmp(argv[1], "--plain") != 0)
 		measure_with_google(argc, argv);
