@@ -13,8 +13,10 @@
  * so that the order of the steps is what counts.
  *
  * A handle is released once: by sn_join() or sn_detach(), one of them. The header answers a call that
- * meets another with -EBUSY, which a program can only rely on while the task lives: with TWO, two
- * owners call at the same time, and the task does not end before both calls have come to the word.
+ * meets another with -EBUSY. That holds while the handle is valid, which a second caller can only know
+ * while the task lives: with TWO, two owners call at the same time, and the task does not end before
+ * both are done with the word (settled). With CLAIMS it may end before that, and who has the claim does
+ * not free the stack before both are done: who gets the claim is then all that is looked at.
  *
  * Safety (assertions): the stack is freed once, not while the task still stands on it, and nobody
  * looks at the word after that; a joiner that succeeds sees the result; who is woken is parked, and
@@ -22,11 +24,11 @@
  *
  * Mutants, each of which must be caught:
  *   END_BEFORE_SWITCH   the word says ENDED before the task has left its stack
- *   STORE_END           commit_end() loads and stores instead of exchanging
+ *   STORE_END           commit_end() loads and stores instead of comparing and swapping
  *   FREE_TWICE          commit_end() frees the stack for a joiner, too
  *   COMMIT_STORES       commit_join() stores its address without comparing
- *   LOOK_AGAIN          with TWO: commit_join() has met another joiner and only makes its own
- *                       runnable, which then looks for itself, and may find ENDED or a freed stack
+ *   MARK_ENDED          with CLAIMS: commit_end() says ENDED although a joiner has the claim
+ *   LOOK_ONLY           with CLAIMS: a join that need not wait looks at the word, and claims nothing
  */
 #define RUNNING 0
 #define ENDED 1
@@ -37,9 +39,9 @@ byte word = RUNNING; /* task->join */
 bool on_stack = 1;   /* the task stands on its stack */
 bool result;
 bool freed;
-bool parked[2], runnable[2], busy[2];
+bool parked[2], runnable[2];
 byte succeeded;      /* calls that released the handle */
-byte settled;        /* calls that have come to the word */
+byte settled;        /* calls that are done with the word */
 
 inline task_free()
 {
@@ -49,6 +51,17 @@ inline task_free()
 
 #define USED assert(!freed) /* the word lies on the task's stack */
 
+/* A compare-and-swap of the word; state becomes what it was. */
+inline claim(state, from, to)
+{
+	USED;
+	state = word;
+	if
+	:: state == from -> word = to
+	:: else
+	fi
+}
+
 inline sn_ready(i)
 {
 	assert(parked[i] && !runnable[i]);
@@ -57,7 +70,7 @@ inline sn_ready(i)
 
 proctype ending()
 {
-	byte former;
+	byte state;
 
 #ifdef TWO
 	settled == 2;
@@ -68,16 +81,23 @@ proctype ending()
 #endif
 	/* commit_end() */
 #ifdef STORE_END
-	d_step { USED; former = word };
+	d_step { USED; state = word };
 	d_step { USED; word = ENDED };
 #else
-	d_step { USED; former = word; word = ENDED };
+	d_step { claim(state, RUNNING, ENDED) };
 #endif
 	if
-	:: former == RUNNING
-	:: former == DETACHED -> task_free()
-	:: former >= JOINER(0) ->
-		sn_ready(former - JOINER(0));
+	:: state == RUNNING
+	:: state == DETACHED ->
+#ifdef CLAIMS
+		settled == 2;
+#endif
+		task_free()
+	:: state >= JOINER(0) ->
+#ifdef MARK_ENDED
+		d_step { USED; word = ENDED };
+#endif
+		sn_ready(state - JOINER(0));
 #ifdef FREE_TWICE
 		task_free()
 #endif
@@ -90,51 +110,43 @@ proctype ending()
 proctype joiner(byte i)
 {
 	byte state;
+	bool busy;
 
 	d_step { USED; state = word }
 	if
 	:: state == RUNNING ->
 		/* sn_park(): the switch, then commit_join() */
 		parked[i] = 1;
-		d_step {
-			USED;
-			settled++;
-			state = word;
 #ifdef COMMIT_STORES
-			word = JOINER(i)
+		d_step { USED; state = word; word = JOINER(i); settled = settled + (state == RUNNING) }
 #else
-			if
-			:: state == RUNNING -> word = JOINER(i)
-			:: else
-			fi
+		d_step { claim(state, RUNNING, JOINER(i)); settled = settled + (state == RUNNING) }
 #endif
-		}
-#ifndef COMMIT_STORES
 		if
 		:: state == RUNNING
-		:: state == ENDED -> sn_ready(i)
-		:: state == DETACHED || state >= JOINER(0) ->
-#	ifndef LOOK_AGAIN
-			busy[i] = 1; /* wake_reason: -EBUSY */
-#	endif
+		:: else ->
+			d_step { claim(state, ENDED, JOINER(i)); settled++ }
+			busy = (state != ENDED); /* wake_reason: -EBUSY */
 			sn_ready(i)
 		fi;
+		d_step { runnable[i] -> runnable[i] = 0; parked[i] = 0 }
+	:: else ->
+#ifdef LOOK_ONLY
+		d_step { USED; state = word; settled++ };
+#else
+		d_step { claim(state, ENDED, JOINER(i)); settled++ };
 #endif
-		d_step { runnable[i] -> runnable[i] = 0; parked[i] = 0 };
-		if
-		:: busy[i] -> state = RUNNING; goto out
-		:: else
-		fi;
-		d_step { USED; state = word }
-	:: else -> settled++
+		busy = (state != ENDED)
 	fi;
 	if
-	:: state == ENDED ->
+	:: !busy ->
+#ifdef CLAIMS
+		settled == 2;
+#endif
 		assert(result);
 		d_step { task_free(); succeeded++ }
-	:: else /* -EBUSY */
-	fi;
-out:	skip
+	:: else
+	fi
 }
 
 proctype detacher()
@@ -142,17 +154,24 @@ proctype detacher()
 	byte state;
 
 	d_step {
-		USED;
-		settled++;
-		state = word;
+		claim(state, RUNNING, DETACHED);
 		if
-		:: state == RUNNING -> word = DETACHED; succeeded++
+		:: state == RUNNING -> succeeded++; settled++
 		:: else
 		fi
 	}
 	if
-	:: state == ENDED -> d_step { task_free(); succeeded++ }
-	:: else /* 0 or -EBUSY */
+	:: state != RUNNING ->
+		d_step { claim(state, ENDED, DETACHED); settled++ }
+		if
+		:: state == ENDED ->
+#ifdef CLAIMS
+			settled == 2;
+#endif
+			d_step { task_free(); succeeded++ }
+		:: else /* -EBUSY */
+		fi
+	:: else
 	fi
 }
 
@@ -160,7 +179,7 @@ init
 {
 	atomic {
 		run ending();
-#ifdef TWO
+#if defined(TWO) || defined(CLAIMS)
 		run joiner(0);
 		if
 		:: run joiner(1)

@@ -7,10 +7,12 @@ source "$(dirname "$0")/lib.sh"
 
 holds ''
 holds '-DTWO'
+holds '-DCLAIMS'
 reached
 
 caught '-DEND_BEFORE_SWITCH'
 caught '-DSTORE_END'
 caught '-DFREE_TWICE'
 caught '-DCOMMIT_STORES'
-caught '-DTWO -DLOOK_AGAIN'
+caught '-DCLAIMS -DMARK_ENDED'
+caught '-DCLAIMS -DLOOK_ONLY'
