@@ -75,6 +75,7 @@
 bool inside[THREADS];    /* odd */
 byte word[THREADS] = LEASE_HELD;
 byte processor[THREADS];
+byte handed[THREADS];    /* as processor: found when the parker is released */
 bool sleeps[THREADS];    /* in futex_wait on word */
 bool parker[THREADS];    /* released */
 bool is_idle[THREADS];   /* in the list of idle threads */
@@ -85,7 +86,8 @@ bool stopping;
 chan queue = [TASKS] of { byte };
 
 /* Not in the machine: who has what. */
-#define NOBODY 254
+#define NOBODY 253
+#define IN_HAND 254
 #define MONITOR 255
 byte owner[PROCESSORS] = NOBODY;
 bool has_task[THREADS];
@@ -176,7 +178,7 @@ end:	do
 
 /* ---- what must always hold ---- */
 
-hidden byte n, u;
+hidden byte u;
 
 /* Each task once in the queue, bound or not, or on a thread. */
 #define HAS(i) (has_task[i] && !waits[i])
@@ -229,27 +231,46 @@ inline assign(t, p)
 	processor[t] = (p) + 1
 }
 
+/* To a thread in its parker, or on its way there. */
+inline hand(t, p)
+{
+	assert(handed[t] == 0);
+	idle[p] = 0;
+	owner[p] = IN_HAND;
+	handed[t] = (p) + 1;
+	parker[t] = 1
+}
+
+/* await_processor() has found something in the mailbox. */
+inline take_handed(t)
+{
+	assert(owner[handed[t] - 1] == IN_HAND && processor[t] == 0);
+	owner[handed[t] - 1] = t;
+	processor[t] = handed[t];
+	handed[t] = 0
+}
+
 /* The processor of nobody goes to a thread that can use it. */
 inline start_processor(p)
 {
 	if
-	:: is_idle[0] -> is_idle[0] = 0; assign(0, p); parker[0] = 1
+	:: is_idle[0] -> is_idle[0] = 0; hand(0, p)
 	:: else ->
 		if
-		:: is_idle[1] -> is_idle[1] = 0; assign(1, p); parker[1] = 1
+		:: is_idle[1] -> is_idle[1] = 0; hand(1, p)
 #if THREADS == 3
-		:: !is_idle[1] && is_idle[2] -> is_idle[2] = 0; assign(2, p); parker[2] = 1
+		:: !is_idle[1] && is_idle[2] -> is_idle[2] = 0; hand(2, p)
 #endif
 		:: else ->
 			/* At the limit: a thread that waits with its task is one, too. */
 			if
 #ifndef IDLE_AT_CAP
-			:: queue??[1] -> queue??1; waits[0] = 0; assign(0, p); parker[0] = 1
+			:: queue??[1] -> queue??1; waits[0] = 0; hand(0, p)
 			:: !queue??[1] && queue??[2] ->
-				queue??2; waits[1] = 0; assign(1, p); parker[1] = 1
+				queue??2; waits[1] = 0; hand(1, p)
 #	if THREADS == 3
 			:: !queue??[1] && !queue??[2] && queue??[3] ->
-				queue??3; waits[2] = 0; assign(2, p); parker[2] = 1
+				queue??3; waits[2] = 0; hand(2, p)
 #	endif
 #endif
 			:: else -> owner[p] = NOBODY; idle[p] = 1
@@ -305,13 +326,9 @@ schedule: /* the loop of sn_schedule(): inside, with a processor */
 			w = w - 1;
 			assert(waits[w] && has_task[w]);
 			waits[w] = 0;
-			owner[processor[t] - 1] = NOBODY;
-			n = processor[t] - 1;
+			hand(w, processor[t] - 1);
 			processor[t] = 0;
-			assign(w, n);
-			parker[w] = 1;
 			is_idle[t] = 1;
-			n = 0;
 			w = 0;
 			conserved()
 		:: empty(queue) -> /* become_idle() */
@@ -327,8 +344,8 @@ park:	/* sleep_in_parker(): until somebody hands over a processor */
 		parker[t] -> parker[t] = 0;
 		if
 		:: stopping -> goto ended
-		:: !stopping && processor[t] == 0 -> goto park
-		:: else -> goto schedule
+		:: !stopping && handed[t] == 0 -> goto park
+		:: else -> take_handed(t); goto schedule
 		fi
 	}
 
@@ -406,8 +423,8 @@ await_processor:
 	atomic {
 		parker[t] -> parker[t] = 0;
 		if
-		:: processor[t] != 0 -> goto regained
-		:: processor[t] == 0 && stopping -> goto abandon
+		:: handed[t] != 0 -> take_handed(t); goto regained
+		:: handed[t] == 0 && stopping -> goto abandon
 		:: else -> goto await_processor
 		fi
 	}
@@ -558,7 +575,7 @@ init
 		:: i < THREADS ->
 			inside[i] = 1;
 			if
-			:: i < PROCESSORS -> assign(i, i); parker[i] = 1
+			:: i < PROCESSORS -> hand(i, i)
 			:: else -> is_idle[i] = 1
 			fi;
 			run thread(i);
