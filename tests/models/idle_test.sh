@@ -9,10 +9,13 @@ holds '-DREVOCATIONS=0'
 holds '-DTASKS=1 -DEVENTS=0'
 holds '-DTASKS=0'
 holds '-DPROCESSORS=3 -DREVOCATIONS=0 -DTASKS=1 -DEVENTS=0'
+holds '-DREVOCATIONS=0 -DTASKS=1 -DCAP'
+holds '-DTASKS=1 -DEVENTS=0 -DCAP'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DTASKS=1'
+	holds '-DREVOCATIONS=0 -DCAP'
 fi
-# Not "reached": pan merges what follows in an atomic sequence, and calls it unreached.
+reached
 
 caught '-DREVOCATIONS=0 -DNO_WAKER_FENCE'
 caught '-DLOOK_FIRST'
@@ -21,6 +24,5 @@ caught '-DROLE_LATE'
 caught '-DNO_LAST'
 caught '-DLEAVE_UNPOLLED'
 caught '-DGIVE_UNPOLLED'
-if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
-	caught '-DPROCESSORS=3 -DREVOCATIONS=0 -DNO_RETRY'
-fi
+caught '-DPROCESSORS=3 -DREVOCATIONS=0 -DUNCOUNT_LATE'
+caught '-DREVOCATIONS=0 -DCAP -DSLEEP_BLIND'
