@@ -6,9 +6,9 @@
 source "$(dirname "$0")/lib.sh"
 
 holds '-DEDGES=1 -DSETTINGS=1'
-holds '-DEDGES=2 -DSETTINGS=0'
 holds '-DEDGES=0 -DSETTINGS=2'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
+	holds '-DEDGES=2 -DSETTINGS=0'
 	holds '-DEDGES=2 -DSETTINGS=1'
 	holds '-DEDGES=1 -DSETTINGS=2'
 fi
