@@ -8,7 +8,7 @@
 #                          assertions and deadlocks
 #   caught FLAGS [CLAIM]   a mutant: spin must find an error. A model that cannot fail where the code
 #                          could is worth nothing.
-#   reached                at last: each statement was executed in one of the variants that hold
+#   reached                at last: each line was executed in one of the variants that hold
 #
 # They say how many states there were, and how long it took. Variants too large for every day run with
 # SENNIT_LONG_MODELS=1.
