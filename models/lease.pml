@@ -43,7 +43,7 @@
  *   EARLY_LOAD        no compiler barrier: the thread loads word before it stores inside
  *   EARLY_LOOK        the monitor reads inside before the barrier
  *   NO_FENCE          with FENCED: the slow path without its fence
- *   PLAIN_LEAVE       with PSO: inside becomes even by a plain store
+ *   PLAIN_LEAVE       with PSO: inside is cleared by a plain store
  *   NO_WAKE           decide() wakes nobody
  *   END_NO_WAKE       with ENDS: sn_lease_end() wakes nobody
  *   NO_RECHECK        with ENDS: the thread does not look at stopping after it has stored HELD
@@ -57,7 +57,7 @@
 #endif
 #define PROCESSORS 2
 #ifndef DEPTH
-#	define DEPTH 3 /* of a store buffer: inside odd, data, inside even */
+#	define DEPTH 3 /* of a store buffer: inside, data, no longer inside */
 #endif
 
 #define HELD 0
@@ -72,7 +72,7 @@
 #endif
 
 /* struct sn__lease and struct sn_thread. processor: 0 none, p + 1. */
-bool inside[THREADS];    /* odd */
+bool inside[THREADS];
 byte word[THREADS] = LEASE_HELD;
 byte processor[THREADS];
 byte handed[THREADS];    /* as processor: found when the parker is released */
@@ -482,7 +482,7 @@ inline decide(t, decision)
 proctype monitor()
 {
 	byte p, t;
-	bool odd;
+	bool within;
 
 look:	if
 	:: stopping -> goto ended
@@ -506,7 +506,7 @@ look:	if
 	:: word[t] != LEASE_HELD -> t = 0; goto look
 	fi;
 #ifdef EARLY_LOOK
-	odd = inside[t];
+	within = inside[t];
 #endif
 #if !defined(NO_MEMBARRIER) && !defined(FENCED)
 	d_step {
@@ -518,10 +518,10 @@ look:	if
 	}
 #endif
 #ifndef EARLY_LOOK
-	odd = inside[t];
+	within = inside[t];
 #endif
 	if
-	:: odd || processor[t] != p + 1 -> odd = 0; decide(t, LEASE_HELD); t = 0; goto look
+	:: within || processor[t] != p + 1 -> within = 0; decide(t, LEASE_HELD); t = 0; goto look
 	:: else
 	fi;
 	d_step {

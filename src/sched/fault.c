@@ -230,7 +230,8 @@ static void put_stall(struct sn_thread *self, int64_t stayed, uintptr_t pc)
 	struct sn__lease *lease = &self->lease;
 
 	put("sennit: stall: ");
-	if (lease->inside != atomic_load_explicit(&self->stall_inside, memory_order_relaxed) ||
+	if (lease->inside ||
+	    lease->stays != atomic_load_explicit(&self->stall_stay, memory_order_relaxed) ||
 	    !self->task) {
 		put("one of ");
 		put_number((uint64_t)stayed / 1000000, 10);
@@ -243,7 +244,7 @@ static void put_stall(struct sn_thread *self, int64_t stayed, uintptr_t pc)
 	put(" ms");
 	if (lease->blocking) {
 		put(", blocking in ");
-		put(lease->blocking_name ? lease->blocking_name : "a bracket");
+		put(*lease->blocking ? lease->blocking : "a bracket");
 	}
 	put("\n");
 	/* The frames of the handler and of the signal's trampoline are left out, as above. */
@@ -282,9 +283,9 @@ int sn_fault_catch_stalls(void)
 	return 0;
 }
 
-void sn_fault_report_stall(struct sn_thread *thread, uint32_t inside, int64_t stayed)
+void sn_fault_report_stall(struct sn_thread *thread, uint32_t stay, int64_t stayed)
 {
-	atomic_store_explicit(&thread->stall_inside, inside, memory_order_relaxed);
+	atomic_store_explicit(&thread->stall_stay, stay, memory_order_relaxed);
 	atomic_store(&thread->stall_asked, stayed);
 	pthread_kill(thread->pthread, stall_signal);
 }

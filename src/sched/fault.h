@@ -23,9 +23,9 @@ struct sn_thread;
 int sn_fault_catch_stalls(void);
 
 /*
- * The monitor: makes the thread, which has been outside since its inside had that value, name its
+ * The monitor: makes the thread, which has been outside since its stays had that value, name its
  * task and print its backtrace. It does so itself, in the signal's handler: its task is its own.
  */
-void sn_fault_report_stall(struct sn_thread *thread, uint32_t inside, int64_t stayed);
+void sn_fault_report_stall(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 
 #endif

@@ -79,8 +79,7 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	 * all. From here on a thread that is outside waits in sn__lease_lost() before it does
 	 * anything.
 	 */
-	if ((__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) & 1) ||
-	    thread->processor != processor) {
+	if (__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) || thread->processor != processor) {
 		decide(lease, sn_lease_held());
 		return false;
 	}
@@ -140,7 +139,7 @@ void sn__bracket_check(struct sn__lease *lease, int entering)
 {
 	const char *call = entering ? "sn_enter_blocking()" : "sn_exit_blocking()";
 
-	if (__atomic_load_n(&lease->inside, __ATOMIC_RELAXED) & 1)
+	if (__atomic_load_n(&lease->inside, __ATOMIC_RELAXED))
 		sn_fatal("%s within the runtime", call);
 	if (entering && __atomic_load_n(&lease->blocking, __ATOMIC_RELAXED))
 		sn_fatal("%s twice: the bracket is open already", call);

@@ -10,11 +10,13 @@
  * from the code that is running: no annotation, no signal, no safe point.
  *
  * The words, in struct sn__lease (blocking.h), which every thread has:
- *   inside    odd inside, even outside, plus one at each crossing. Written by the thread alone.
- *             That it counts lets the monitor see whether two looks saw the same stay outside.
+ *   inside    1 inside, 0 outside. Written by the thread alone.
+ *   stays     how often the thread has gone outside: lets the monitor see whether two looks saw the
+ *             same stay there. A hint, written by the thread alone. Not a part of inside, which then
+ *             would have to be loaded before it is stored: a chain through memory of 2 ns a bracket.
  *   word      enum sn_lease. The thread writes it only when it is SN_LEASE_REVOKED; then the
  *             monitor does not.
- *   blocking  1 within a bracket: a hint.
+ *   blocking  the call's name within a bracket, "" if it has none; NULL outside: a hint.
  *
  *   HELD     -> REVOKING   the monitor begins               (compare-and-swap)
  *   REVOKING -> HELD       the thread is inside: not now    (compare-and-swap)
@@ -26,9 +28,9 @@
  * Where membarrier is missing HELD is called FENCED, and every entry takes the slow path.
  *
  * Coming inside:				Revoking:
- *	inside = odd;					compare-and-swap word HELD -> REVOKING;
+ *	inside = 1;					compare-and-swap word HELD -> REVOKING;
  *	compiler barrier;				membarrier();
- *	if (word != HELD) slow path;			if (inside is even) word = REVOKED;
+ *	if (word != HELD) slow path;			if (!inside) word = REVOKED;
  *							else word = HELD;
  *
  * This is Dekker's handshake: each side writes its own word and then reads the other's, and it must

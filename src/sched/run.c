@@ -138,7 +138,7 @@ static int disown_threads(void)
 
 	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = next) {
 		next = thread->next_all;
-		if (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE) & 1)
+		if (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE))
 			continue;
 		sn_thread_unlink(thread);
 		atomic_store(&thread->orphan, true);
@@ -192,7 +192,7 @@ static uint64_t count_blocking(void)
 
 	sn_lock(&sn_runtime.lock);
 	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
-		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED);
+		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) != NULL;
 	sn_unlock(&sn_runtime.lock);
 	return n;
 }

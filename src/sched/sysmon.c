@@ -3,8 +3,8 @@
  * The monitor.
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
- * often otherwise. What it sees of a processor is who has it, how often that thread has crossed the
- * runtime's border, and how many scheduling decisions were made; if none of the three has changed
+ * often otherwise. What it sees of a processor is who has it, how often that thread has gone
+ * outside, and how many scheduling decisions were made; if none of the three has changed
  * since an earlier look, the thread has been in one stretch of user code since then. The processor
  * is revoked from it
  *   - after BLOCKED_NS, when the thread sleeps: it is in a bracket, or the kernel says so; and when
@@ -82,7 +82,7 @@
 
 struct look {
 	struct sn_thread *thread;
-	uint32_t inside, tick;
+	uint32_t inside, stays, tick;
 	int64_t since;    /* when this state was first seen */
 	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
 	bool told;        /* reported as stalled */
@@ -156,7 +156,7 @@ static void report_stall(struct look *look, struct sn_thread *thread, int64_t st
 	if (!stall_ns || look->told || stayed < stall_ns)
 		return;
 	look->told = true;
-	sn_fault_report_stall(thread, look->inside, stayed);
+	sn_fault_report_stall(thread, look->stays, stayed);
 }
 
 /* What a round of looks found. */
@@ -169,7 +169,7 @@ struct findings {
 static void look_at(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
-	uint32_t inside, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
+	uint32_t inside, stays, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
 	int64_t stayed;
 	bool due;
 
@@ -179,16 +179,19 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	}
 	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
 	inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
-	if (look->thread != thread || look->inside != inside || look->tick != tick) {
+	stays = __atomic_load_n(&thread->lease.stays, __ATOMIC_RELAXED);
+	if (look->thread != thread || look->inside != inside || look->stays != stays ||
+	    look->tick != tick) {
 		*look = (struct look){.thread = thread,
 				      .inside = inside,
+				      .stays = stays,
 				      .tick = tick,
 				      .since = now,
 				      .cpu_time = -1};
-		found->unsure |= !(inside & 1) && something_waits(p, now);
+		found->unsure |= !inside && something_waits(p, now);
 		return;
 	}
-	if (inside & 1)
+	if (inside)
 		return;
 	stayed = now - look->since;
 	report_stall(look, thread, stayed);

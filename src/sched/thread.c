@@ -45,7 +45,7 @@ sn_noinline struct sn__lease *sn__current_slow(void)
 
 void sn_check_entry(struct sn_thread *self, const char *call)
 {
-	if (self->lease.inside & 1)
+	if (self->lease.inside)
 		sn_fatal("%s() called in task %llu from within sennit, by a callback", call,
 			 (unsigned long long)sn_task_id(self->task));
 	self->call = call;
@@ -56,8 +56,7 @@ void sn_check_park(struct sn_thread *self)
 	if (self->lease.blocking)
 		sn_fatal("%s() called in task %llu within its blocking bracket%s%s", self->call,
 			 (unsigned long long)sn_task_id(self->task),
-			 self->lease.blocking_name ? " " : "",
-			 self->lease.blocking_name ? self->lease.blocking_name : "");
+			 *self->lease.blocking ? " " : "", self->lease.blocking);
 }
 
 /* Of the C++ runtime, where there is one: pure C programs do without. */
@@ -228,12 +227,13 @@ static int thread_failed(struct sn_thread *thread, int err)
 
 int sn_thread_start(struct sn_processor *processor, bool spinning)
 {
-	struct sn_thread *thread = calloc(1, sizeof *thread);
+	struct sn_thread *thread = aligned_alloc(_Alignof(struct sn_thread), sizeof *thread);
 	pthread_attr_t attr;
 	int err;
 
 	if (!thread)
 		return -ENOMEM;
+	memset(thread, 0, sizeof *thread);
 	thread->lease.inside = 1;
 	thread->lease.word = sn_lease_held();
 	thread->processor = processor;

@@ -37,8 +37,13 @@ struct sn_thread;
 typedef bool sn_commit(struct sn_thread *self, struct sn_task *task, void *arg);
 
 struct sn_thread {
-	struct sn__lease lease; /* first, so that the accessor in blocking.h serves both */
-	struct sn_task *task;   /* what it runs; NULL in the scheduler's own loop */
+	/*
+	 * First, so that the accessor in blocking.h serves both. On a line of its own from here on: a
+	 * bracket is three stores to it, and what somebody else had at the end of the line before, or
+	 * of the pair that is fetched together, would be waited for.
+	 */
+	_Alignas(SN_CACHE_LINE) struct sn__lease lease;
+	struct sn_task *task; /* what it runs; NULL in the scheduler's own loop */
 	struct sn_processor *processor;
 	struct sn_processor *handed; /* found when the parker is released */
 	bool spinning;               /* counted in the runtime's spinning */
@@ -61,11 +66,11 @@ struct sn_thread {
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	_Atomic int64_t stall_asked;   /* the monitor wants a backtrace, after so many ns */
-	_Atomic uint32_t stall_inside; /* in this stay outside */
-	_Atomic bool orphan;           /* its runtime has ended without it: see run.c */
-	const char *call;              /* debug builds: the public call that it is in */
-	pthread_t pthread;             /* written by its creator */
+	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
+	_Atomic uint32_t stall_stay; /* in this stay outside */
+	_Atomic bool orphan;         /* its runtime has ended without it: see run.c */
+	const char *call;            /* debug builds: the public call that it is in */
+	pthread_t pthread;           /* written by its creator */
 	void *signal_stack;
 	struct {
 		void *sp;
@@ -103,7 +108,7 @@ static inline struct sn_thread *sn_runtime_enter_for(const char *call)
 		return NULL;
 	if (SENNIT_DEBUG)
 		sn_check_entry(self, call);
-	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&self->lease.inside, 1, __ATOMIC_RELAXED);
 	sn_compiler_barrier();
 	if (sn_unlikely(__atomic_load_n(&self->lease.word, __ATOMIC_RELAXED) != SN_LEASE_HELD))
 		sn__lease_lost(&self->lease);
@@ -115,8 +120,9 @@ static inline void sn_runtime_leave(void)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	SN_ASSERT(self->lease.inside & 1);
-	__atomic_store_n(&self->lease.inside, self->lease.inside + 1, __ATOMIC_RELEASE);
+	SN_ASSERT(self->lease.inside);
+	__atomic_store_n(&self->lease.stays, self->lease.stays + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&self->lease.inside, 0, __ATOMIC_RELEASE);
 }
 
 /* The thread may run any task again. blocking.c. */

@@ -33,8 +33,8 @@ void many(int n)
 }
 """
 # Function: stores to memory that its fast path makes at least (not those to the stack).
-STORES = {"enter": 2, "leave": 3, "many": 5}
-LIBRARY_STORES = {"sn_pin": 3, "sn_unpin": 3}  # pinned already, and twice
+STORES = {"enter": 1, "leave": 4, "many": 5}
+LIBRARY_STORES = {"sn_pin": 4, "sn_unpin": 4}  # pinned already, and twice
 LIBRARY_CALLS = {"pin", "sn_thread_unpin"}
 
 SLOW_PATH = {"sn__lease_lost"}
