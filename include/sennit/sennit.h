@@ -5,6 +5,7 @@
 
 #include <sennit/base.h>
 #include <sennit/blocking.h>
+#include <sennit/channel.h>
 #include <sennit/clock.h>
 #include <sennit/copy.h>
 #include <sennit/run.h>

@@ -11,6 +11,7 @@
 #include "sched/stack.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
+#include "sync/channel.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 #include "wait/lock.h"
@@ -303,6 +304,17 @@ bool probe_fd_waiting(const void *conn, int side)
 	uintptr_t state = atomic_load(&d->sides[side].state);
 
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
+}
+
+size_t probe_chan_waiting(struct sn_chan *chan, int op)
+{
+	size_t n = 0;
+
+	sn_lock(&chan->lock);
+	for (struct sn_chan_node *node = sn_chan_queue_of(chan, op)->first; node; node = node->next)
+		n++;
+	sn_unlock(&chan->lock);
+	return n;
 }
 
 int probe_address_split(const char *text, char *host, size_t host_size, char *service,

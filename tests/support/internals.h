@@ -81,6 +81,10 @@ void probe_netpoll_kick(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
 
+/* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */
+struct sn_chan;
+size_t probe_chan_waiting(struct sn_chan *chan, int op);
+
 /* net/address.h: 0 with the parts, or a negative errno. */
 int probe_address_split(const char *text, char *host, size_t host_size, char *service,
 			size_t service_size);

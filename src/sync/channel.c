@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Channels.
+ *
+ * A channel is a lock, a ring of elements, and two queues of those who wait, receivers and senders.
+ * Every operation is made of an attempt under the lock (channel.h), and, when that finds nothing, of
+ * putting a node into a queue under the same lock and parking. So what one side does, the other side
+ * sees in its attempt, or its node is met: no wake-up is lost.
+ *
+ * Invariants, of nodes whose wait has not been ended by a deadline or a cancellation:
+ *   - Receivers wait only when the buffer is empty, senders only when it is full (an unbuffered one is
+ *     always both); never both of them, save those of one select.
+ *   - Nobody waits in a closed channel.
+ *
+ * Who meets a node takes it out of the queue and claims its waiter (sched/waiter.h). Having the claim
+ * he copies the element from or to the other's memory, most often its stack, writes the node's
+ * status, releases the lock, and only then wakes: so whoever is woken may free the channel. Without
+ * the claim the node's wait has been ended by something else, and its owner, who looks at the
+ * status under the lock, sees that no element was touched. So a deadline or a cancellation that
+ * races with success is one or the other, and the element is in one place.
+ *
+ * A task that waits without a deadline or a scope is exclusive in the sense of waiter.h: the lock is
+ * its protection until its park is committed, and the whole hand-over costs this lock and what the
+ * run queue takes.
+ *
+ * Who waits comes away from the queue before the call returns: taken out by who ended the wait, or
+ * by itself.
+ *
+ * Rejected: a lock-free ring for the buffer. It saves a lock's pair of atomic instructions only for
+ * one producer and one consumer; with select, close and a deadline on either end every operation
+ * would need the sequence of a slot and then the queues' lock as well. Waking the other side with
+ * the lock held: it may have to start a thread.
+ */
+#include "sync/channel.h"
+
+#include <stdlib.h>
+
+int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
+		     const struct sn_elem_ops *ops)
+{
+	struct sn_chan *made;
+	size_t size, bytes;
+
+	if (!chan || capacity < 0 || __builtin_mul_overflow(elem_size, (size_t)capacity, &size) ||
+	    __builtin_add_overflow(size, sizeof *made + SN_CACHE_LINE, &bytes) ||
+	    bytes > PTRDIFF_MAX)
+		return -EINVAL;
+	bytes = (bytes - 1) / SN_CACHE_LINE * SN_CACHE_LINE;
+	/* Lines of its own: two channels in one would be contended for together. */
+	made = aligned_alloc(SN_CACHE_LINE, bytes);
+	if (!made)
+		return -ENOMEM;
+	memset(made, 0, sizeof *made);
+	made->elem_size = elem_size;
+	made->capacity = (size_t)capacity;
+	made->size = size;
+	made->ops = ops;
+	made->plain = !ops || (!ops->move && !ops->destroy);
+	sn_relaxed_store(made->references, 1);
+	*chan = made;
+	return 0;
+}
+
+int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity)
+{
+	return sn_chan_new_with(chan, elem_size, capacity, NULL);
+}
+
+sn_chan *sn_chan_ref(sn_chan *chan)
+{
+	/* Relaxed: who has a reference to copy keeps the count above 0. */
+	if (chan)
+		atomic_fetch_add_explicit(&chan->references, 1, memory_order_relaxed);
+	return chan;
+}
+
+void sn_chan_free(sn_chan *chan)
+{
+	/* Release what was done with this reference, acquire what was done with the others. */
+	if (!chan || atomic_fetch_sub_explicit(&chan->references, 1, memory_order_acq_rel) != 1)
+		return;
+	if (!chan->plain && chan->ops->destroy) {
+		for (size_t n = sn_relaxed_load(chan->count); n > 0; n--) {
+			chan->ops->destroy(chan->buffer + chan->head);
+			chan->head = sn_chan_advance(chan, chan->head);
+		}
+	}
+	free(chan);
+}
+
+/* Ends the waits in the queue; the nodes go to the list, by their next. The lock is held. */
+static struct sn_chan_node **end_all(struct sn_chan_queue *queue, struct sn_chan_node **list)
+{
+	struct sn_chan_node *node;
+
+	while ((node = sn_chan_dequeue(queue)) != NULL) {
+		node->status = -EPIPE;
+		node->next = NULL;
+		*list = node;
+		list = &node->next;
+	}
+	return list;
+}
+
+static int close_channel(struct sn_thread *self, struct sn_chan *chan)
+{
+	struct sn_chan_node *ended = NULL, *next;
+
+	sn_lock(&chan->lock);
+	if (sn_relaxed_load(chan->closed)) {
+		sn_unlock(&chan->lock);
+		return -EALREADY;
+	}
+	sn_relaxed_store(chan->closed, true);
+	end_all(&chan->senders, end_all(&chan->receivers, &ended));
+	sn_unlock(&chan->lock);
+	for (; ended; ended = next) {
+		next = ended->next; /* afterwards it is gone */
+		sn_waiter_wake(self, ended->waiter, ended->wake, SN_READY_LAST);
+	}
+	return 0;
+}
+
+int sn_chan_close(sn_chan *chan)
+{
+	struct sn_thread *self;
+	int err;
+
+	if (!chan)
+		return -EINVAL;
+	sn_sync_enter(&self); /* why the scope was cancelled does not matter here */
+	err = close_channel(self, chan);
+	sn_sync_leave(self);
+	return err;
+}
+
+/* The attempt has failed. The lock is held, and released here. */
+static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op, void *elem,
+			    int64_t deadline)
+{
+	struct sn_waiter waiter;
+	struct sn_chan_node node = {.waiter = &waiter, .elem = elem};
+	int err = sn_chan_may_wait(deadline);
+
+	if (err < 0) {
+		sn_unlock(&chan->lock);
+		return err;
+	}
+	sn_waiter_init(&waiter, self, deadline, 0);
+	sn_chan_enqueue(sn_chan_queue_of(chan, op), &node);
+	err = sn_waiter_park(&waiter, &chan->lock);
+	if (sn_likely(node.status != SN_NODE_PENDING))
+		return node.status;
+	/* Who finds the node now, and does not get the claim, is done with it under the lock. */
+	sn_lock(&chan->lock);
+	if (node.queued)
+		sn_chan_unlink(sn_chan_queue_of(chan, op), &node);
+	sn_unlock(&chan->lock);
+	return err;
+}
+
+static inline int operate(struct sn_chan *chan, int op, void *elem, int64_t deadline)
+{
+	struct sn_chan_node *met;
+	struct sn_thread *self;
+	int err;
+
+	if (sn_unlikely(!chan || !sn_chan_elem_valid(chan, op, elem)))
+		return -EINVAL;
+	err = sn_sync_enter(&self);
+	if (sn_likely(err == 0)) {
+		sn_lock(&chan->lock);
+		err = sn_chan_attempt(chan, op, elem, &met);
+		if (err == -EAGAIN) {
+			err = wait(self, chan, op, elem, deadline);
+		} else {
+			sn_unlock(&chan->lock);
+			sn_chan_wake_met(self, met);
+			if (sn_likely(self != NULL) && deadline != SN_TRY)
+				sn_fair_chance(self);
+		}
+	}
+	sn_sync_leave(self);
+	return err;
+}
+
+static inline int try(struct sn_chan *chan, int op, void *elem)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	if (sn_unlikely(!chan || !sn_chan_elem_valid(chan, op, elem)))
+		return -EINVAL;
+	if (!sn_chan_hopeless(chan, op))
+		return operate(chan, op, elem, SN_TRY);
+	if (self && self->task && sn_cancel_reason(self->task) < 0)
+		return sn_cancel_reason(self->task);
+	return -EAGAIN;
+}
+
+/* The element is only read: what is sent and what is received share their code. */
+static inline void *readable(const void *elem)
+{
+	return (void *)(uintptr_t)elem;
+}
+
+int sn_chan_send(sn_chan *chan, const void *elem)
+{
+	return operate(chan, SN_CASE_SEND, readable(elem), SN_NO_DEADLINE);
+}
+
+int sn_chan_send_until(sn_chan *chan, const void *elem, int64_t deadline)
+{
+	if (deadline == SN_TRY)
+		return sn_chan_try_send(chan, elem);
+	return operate(chan, SN_CASE_SEND, readable(elem), deadline);
+}
+
+int sn_chan_try_send(sn_chan *chan, const void *elem)
+{
+	return try(chan, SN_CASE_SEND, readable(elem));
+}
+
+int sn_chan_recv(sn_chan *chan, void *elem)
+{
+	return operate(chan, SN_CASE_RECV, elem, SN_NO_DEADLINE);
+}
+
+int sn_chan_recv_until(sn_chan *chan, void *elem, int64_t deadline)
+{
+	if (deadline == SN_TRY)
+		return sn_chan_try_recv(chan, elem);
+	return operate(chan, SN_CASE_RECV, elem, deadline);
+}
+
+int sn_chan_try_recv(sn_chan *chan, void *elem)
+{
+	return try(chan, SN_CASE_RECV, elem);
+}
+
+size_t sn_chan_len(const sn_chan *chan)
+{
+	return chan ? sn_relaxed_load(chan->count) : 0;
+}
+
+size_t sn_chan_cap(const sn_chan *chan)
+{
+	return chan ? chan->capacity : 0;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What channel.c and select.c share: a channel, and the two steps of which every send and receive is
+ * made, the attempt and the wait. The protocol is argued in channel.c.
+ *
+ * Who may write what: all of a channel under its lock, and until it is published who makes it.
+ * first, count and closed are also read without it, to see that there is nothing to be had, so they
+ * are atomic; their stores need no order, see sn_chan_hopeless().
+ */
+#ifndef SENNIT_SYNC_CHANNEL_H
+#define SENNIT_SYNC_CHANNEL_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sennit/channel.h>
+#include <sennit/clock.h>
+
+#include "arch/compiler.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* The status of a node whose wait nothing in the channel has ended. */
+#define SN_NODE_PENDING 1
+
+/*
+ * A place in a channel's queue. Lies on the stack of who waits, like the waiter; a select has one a
+ * case, all with the same waiter. Under the channel's lock, except that who waits writes it before it
+ * is queued, and status is written by who has claimed the waiter.
+ */
+struct sn_chan_node {
+	struct sn_chan_node *next, *prev;
+	struct sn_waiter *waiter;
+	void *elem;  /* where the element comes from or goes to */
+	int wake;    /* what the waiter is woken with: the index of the case */
+	int status;  /* 0, -EPIPE or SN_NODE_PENDING */
+	bool queued; /* in the queue */
+};
+
+struct sn_chan_queue {
+	struct sn_chan_node *_Atomic first;
+	struct sn_chan_node *last;
+};
+
+struct sn_chan {
+	struct sn_lock lock;
+	_Atomic bool closed;
+	bool plain; /* elements are moved by copying, and need no destroying */
+	_Atomic size_t count;
+	size_t capacity;
+	size_t head; /* offset of the oldest element in the buffer */
+	size_t tail; /* offset of where the next goes */
+	size_t elem_size;
+	size_t size; /* of the buffer */
+	struct sn_chan_queue receivers, senders;
+	_Atomic uint32_t references;
+	const struct sn_elem_ops *ops;
+	_Alignas(16) char buffer[];
+};
+
+#define sn_relaxed_load(object) atomic_load_explicit(&(object), memory_order_relaxed)
+#define sn_relaxed_store(object, value) \
+	atomic_store_explicit(&(object), (value), memory_order_relaxed)
+
+static inline void sn_chan_enqueue(struct sn_chan_queue *queue, struct sn_chan_node *node)
+{
+	struct sn_chan_node *last = queue->last;
+
+	node->next = NULL;
+	node->prev = last;
+	node->status = SN_NODE_PENDING;
+	node->queued = true;
+	queue->last = node;
+	if (last)
+		last->next = node;
+	else
+		sn_relaxed_store(queue->first, node);
+}
+
+static inline void sn_chan_unlink(struct sn_chan_queue *queue, struct sn_chan_node *node)
+{
+	if (node->next)
+		node->next->prev = node->prev;
+	else
+		queue->last = node->prev;
+	if (node->prev)
+		node->prev->next = node->next;
+	else
+		sn_relaxed_store(queue->first, node->next);
+	node->queued = false;
+}
+
+/*
+ * Takes the first out of the queue whose wait is the caller's to end; NULL when there is none. Those
+ * whose wait has been ended by something else are dropped on the way: they find out by themselves.
+ */
+static inline struct sn_chan_node *sn_chan_dequeue(struct sn_chan_queue *queue)
+{
+	struct sn_chan_node *node;
+
+	while ((node = sn_relaxed_load(queue->first)) != NULL) {
+		sn_chan_unlink(queue, node);
+		if (sn_likely(sn_waiter_claim(node->waiter)))
+			break;
+	}
+	return node;
+}
+
+static sn_noinline void sn_chan_copy_specially(struct sn_chan *chan, void *to, void *from)
+{
+	if (chan->ops && chan->ops->move)
+		chan->ops->move(to, from);
+	else if (to)
+		memcpy(to, from, chan->elem_size);
+}
+
+/* to: NULL only where the element is plain, or has no size. */
+static inline void sn_chan_copy(struct sn_chan *chan, void *to, void *from)
+{
+	/* The common sizes without a call. */
+	if (sn_likely(chan->plain && to)) {
+		switch (chan->elem_size) {
+		case 4:
+			memcpy(to, from, 4);
+			return;
+		case 8:
+			memcpy(to, from, 8);
+			return;
+		case 16:
+			memcpy(to, from, 16);
+			return;
+		}
+	}
+	if (chan->elem_size > 0)
+		sn_chan_copy_specially(chan, to, from);
+}
+
+static inline size_t sn_chan_advance(const struct sn_chan *chan, size_t offset)
+{
+	offset += chan->elem_size;
+	return offset == chan->size ? 0 : offset;
+}
+
+/*
+ * The attempts. The lock is held; -EAGAIN: there is nothing to be had. After 0 *met is who was met on
+ * the other side, claimed, to be woken when the lock has been released; NULL if the buffer did.
+ */
+static inline int sn_chan_send_locked(struct sn_chan *chan, void *elem, struct sn_chan_node **met)
+{
+	size_t count = sn_relaxed_load(chan->count);
+	struct sn_chan_node *node;
+
+	*met = NULL;
+	if (sn_unlikely(sn_relaxed_load(chan->closed)))
+		return -EPIPE;
+	if ((node = sn_chan_dequeue(&chan->receivers)) != NULL) {
+		sn_chan_copy(chan, node->elem, elem);
+		node->status = 0;
+		*met = node;
+		return 0;
+	}
+	if (count == chan->capacity)
+		return -EAGAIN;
+	sn_chan_copy(chan, chan->buffer + chan->tail, elem);
+	chan->tail = sn_chan_advance(chan, chan->tail);
+	sn_relaxed_store(chan->count, count + 1);
+	return 0;
+}
+
+static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct sn_chan_node **met)
+{
+	size_t count = sn_relaxed_load(chan->count);
+	struct sn_chan_node *node;
+
+	*met = NULL;
+	if (count > 0) {
+		char *slot = chan->buffer + chan->head;
+
+		sn_chan_copy(chan, elem, slot);
+		if (sn_unlikely(!chan->plain) && chan->ops->destroy)
+			chan->ops->destroy(slot);
+		chan->head = sn_chan_advance(chan, chan->head);
+		/* Senders wait only when it is full: the slot is the one behind the last. */
+		node = sn_chan_dequeue(&chan->senders);
+		if (!node) {
+			sn_relaxed_store(chan->count, count - 1);
+			return 0;
+		}
+		sn_chan_copy(chan, slot, node->elem);
+		chan->tail = sn_chan_advance(chan, chan->tail);
+	} else {
+		if (sn_unlikely(sn_relaxed_load(chan->closed)))
+			return -EPIPE;
+		node = sn_chan_dequeue(&chan->senders);
+		if (!node)
+			return -EAGAIN;
+		sn_chan_copy(chan, elem, node->elem);
+	}
+	node->status = 0;
+	*met = node;
+	return 0;
+}
+
+/*
+ * Whether there was a moment during the call at which an attempt would have got -EAGAIN: what the try
+ * forms answer without touching the lock. closed is looked at last, and stays once it is set; so when
+ * it is not set, the channel was open when the other two were looked at, and each of them alone
+ * decides: who has a buffer with room (or something in it) has nobody waiting on the other side.
+ * Acquire keeps the loads in this order. What happened before the call is seen, as it is by any load.
+ */
+static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
+{
+	if (op == SN_CASE_SEND) {
+		if (atomic_load_explicit(&chan->count, memory_order_acquire) < chan->capacity ||
+		    atomic_load_explicit(&chan->receivers.first, memory_order_acquire))
+			return false;
+	} else {
+		if (atomic_load_explicit(&chan->count, memory_order_acquire) > 0 ||
+		    atomic_load_explicit(&chan->senders.first, memory_order_acquire))
+			return false;
+	}
+	return !atomic_load_explicit(&chan->closed, memory_order_relaxed);
+}
+
+static inline struct sn_chan_queue *sn_chan_queue_of(struct sn_chan *chan, int op)
+{
+	return op == SN_CASE_SEND ? &chan->senders : &chan->receivers;
+}
+
+/* The lock is held. */
+static inline int sn_chan_attempt(struct sn_chan *chan, int op, void *elem,
+				  struct sn_chan_node **met)
+{
+	return op == SN_CASE_SEND ? sn_chan_send_locked(chan, elem, met)
+				  : sn_chan_recv_locked(chan, elem, met);
+}
+
+/* Without the lock: who was met goes on next. It may free the channel. */
+static inline void sn_chan_wake_met(struct sn_thread *self, struct sn_chan_node *met)
+{
+	if (met)
+		sn_waiter_wake(self, met->waiter, met->wake, SN_READY_NEXT);
+}
+
+/* Whether elem will do. */
+static inline bool sn_chan_elem_valid(const struct sn_chan *chan, int op, const void *elem)
+{
+	return elem || chan->elem_size == 0 || (op == SN_CASE_RECV && chan->plain);
+}
+
+/* 0, or why a call must not wait. */
+static inline int sn_chan_may_wait(int64_t deadline)
+{
+	if (sn_likely(deadline == SN_NO_DEADLINE))
+		return 0;
+	if (deadline == SN_TRY)
+		return -EAGAIN;
+	return deadline <= sn_now() ? -ETIMEDOUT : 0;
+}
+
+/* The entry and the end of a public call, for tasks and plain threads; self is NULL for these. */
+static inline int sn_sync_enter(struct sn_thread **self)
+{
+	*self = sn_runtime_enter();
+	return sn_likely(*self != NULL) ? sn_cancel_reason((*self)->task) : 0;
+}
+
+static inline void sn_sync_leave(bool task)
+{
+	if (sn_likely(task))
+		sn_runtime_leave();
+}
+
+#endif

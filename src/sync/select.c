@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Select: one waiter in the queues of several channels.
+ *
+ * First it looks, without a lock, which cases may be ready, takes one of these at random, and attempts
+ * it under its channel's lock alone; as nobody can end a wait that has not begun, that is an
+ * ordinary send or receive. Only when nothing is ready, and it may wait, it takes the locks of all its
+ * channels, in the order of their addresses, attempts again, puts a node into each queue and
+ * releases them. It enters all queues in one step, as it were, so:
+ *
+ *   - No wake-up is lost: under each channel's lock, the attempt and the entering are one step.
+ *   - Of two selects that could serve each other, through one channel or several, one is first to
+ *     have the lock of a channel that they share, and has entered it when the other attempts: that
+ *     one claims it, being claimable by nobody itself. No wait needs two claims at once.
+ *   - There is no deadlock: who holds a lock waits only for those of higher addresses; all others who
+ *     take a channel's lock hold no other and take none.
+ *   - No element is lost or twice there: an element moves only with the waiter's claim, which exactly
+ *     one has, and the nodes that it did not come through are without effect. A select does not
+ *     serve itself, since it attempts before it enters.
+ *
+ * Having been woken, it takes its other nodes out of their queues, one lock at a time; until then
+ * they are found to be claimed, and dropped, by those who meet them.
+ *
+ * Rejected: entering one queue after the other with one lock at a time. As soon as it is in the first
+ * it can be claimed, so to serve a partner that it finds in a later one it needs two claims, its own
+ * and the partner's. When the second fails the first must be given back; but meanwhile others have
+ * dropped its nodes for claimed. So it starts again, and two selects that find each other can start
+ * again for ever. And it saves no lock.
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "sync/channel.h"
+
+/* So many cases need no memory but the stack's. */
+#define FEW 16
+
+struct place {
+	struct sn_chan_node node;
+	struct sn_case *in_order; /* the cases, sorted; of no concern to the node */
+};
+
+static uint32_t random_below(struct sn_thread *self, uint32_t n)
+{
+	static _Thread_local uint32_t of_plain_thread;
+	uint32_t *state = self ? &self->random : &of_plain_thread;
+
+	if (*state == 0)
+		*state = (uint32_t)(uintptr_t)state | 1;
+	/* xorshift; scaled, as the low bits are the worse ones. */
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return (uint32_t)((uint64_t)*state * n >> 32);
+}
+
+/* One of the cases that may be ready, each with the same probability; NULL when there is none. */
+static struct sn_case *choose(struct sn_thread *self, struct sn_case *cases, size_t n)
+{
+	struct sn_case *chosen = NULL;
+	uint32_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!cases[i].chan || sn_chan_hopeless(cases[i].chan, cases[i].op))
+			continue;
+		/* The k-th takes the place with the probability 1/k. */
+		if (++found == 1 || random_below(self, found) == 0)
+			chosen = &cases[i];
+	}
+	return chosen;
+}
+
+/* By address; those without a channel are left out. Shellsort. How many there are. */
+static size_t sort(struct place *places, struct sn_case *cases, size_t n)
+{
+	size_t count = 0, gap = 1;
+
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].chan)
+			places[count++].in_order = &cases[i];
+	while (gap < count / 3)
+		gap = 3 * gap + 1;
+	for (; gap > 0; gap /= 3) {
+		for (size_t i = gap; i < count; i++) {
+			struct sn_case *moving = places[i].in_order;
+			size_t to = i;
+
+			for (; to >= gap &&
+			       (uintptr_t)places[to - gap].in_order->chan > (uintptr_t)moving->chan;
+			     to -= gap)
+				places[to].in_order = places[to - gap].in_order;
+			places[to].in_order = moving;
+		}
+	}
+	return count;
+}
+
+static void lock_all(struct place *places, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || places[i].in_order->chan != places[i - 1].in_order->chan)
+			sn_lock(&places[i].in_order->chan->lock);
+}
+
+static void unlock_all(struct place *places, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (i + 1 == count || places[i].in_order->chan != places[i + 1].in_order->chan)
+			sn_unlock(&places[i].in_order->chan->lock);
+}
+
+static void leave_queue(struct sn_case *from, struct sn_chan_node *node)
+{
+	sn_lock(&from->chan->lock);
+	if (node->queued)
+		sn_chan_unlink(sn_chan_queue_of(from->chan, from->op), node);
+	sn_unlock(&from->chan->lock);
+}
+
+/* Nothing is ready. places is for as many as there are cases. */
+static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline,
+		struct place *places)
+{
+	size_t count = sort(places, cases, n);
+	struct sn_waiter waiter;
+	struct sn_chan_node *met;
+	struct sn_case *chosen;
+	int ended_by = -1, err;
+
+	lock_all(places, count);
+	/* An attempt that fails has dropped the nodes that made the case look ready. */
+	while ((chosen = choose(self, cases, n)) != NULL) {
+		err = sn_chan_attempt(chosen->chan, chosen->op, chosen->elem, &met);
+		if (err == -EAGAIN)
+			continue;
+		unlock_all(places, count);
+		chosen->result = err;
+		sn_chan_wake_met(self, met);
+		return (int)(chosen - cases);
+	}
+	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
+	for (size_t i = 0; i < count; i++) {
+		struct sn_case *in = places[i].in_order;
+		struct sn_chan_node *node = &places[i].node;
+
+		node->waiter = &waiter;
+		node->elem = in->elem;
+		node->wake = (int)(in - cases);
+		sn_chan_enqueue(sn_chan_queue_of(in->chan, in->op), node);
+	}
+	unlock_all(places, count);
+	err = sn_waiter_park(&waiter, NULL);
+	for (size_t i = 0; i < count; i++) {
+		struct sn_case *in = places[i].in_order;
+
+		if (places[i].node.status == SN_NODE_PENDING) {
+			leave_queue(in, &places[i].node);
+		} else {
+			/* Its channel's lock is not needed: who took the node out is done. */
+			in->result = places[i].node.status;
+			ended_by = places[i].node.wake;
+		}
+	}
+	return ended_by >= 0 ? ended_by : err;
+}
+
+static sn_noinline int wait_with_places(struct sn_thread *self, struct sn_case *cases, size_t n,
+					int64_t deadline)
+{
+	struct place few[FEW], *places = few;
+	int index;
+
+	if (n > FEW) {
+		places = calloc(n, sizeof *places);
+		if (!places)
+			return -ENOMEM;
+	}
+	index = wait(self, cases, n, deadline, places);
+	if (places != few)
+		free(places);
+	return index;
+}
+
+static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline)
+{
+	struct sn_chan_node *met;
+	struct sn_case *chosen;
+	int err;
+
+	/* A case that looked ready and was not: somebody else has got on, or will not look so again. */
+	while ((chosen = choose(self, cases, n)) != NULL) {
+		sn_lock(&chosen->chan->lock);
+		err = sn_chan_attempt(chosen->chan, chosen->op, chosen->elem, &met);
+		sn_unlock(&chosen->chan->lock);
+		if (err == -EAGAIN)
+			continue;
+		chosen->result = err;
+		sn_chan_wake_met(self, met);
+		if (sn_likely(self != NULL) && deadline != SN_TRY)
+			sn_fair_chance(self);
+		return (int)(chosen - cases);
+	}
+	err = sn_chan_may_wait(deadline);
+	return err < 0 ? err : wait_with_places(self, cases, n, deadline);
+}
+
+int sn_select(struct sn_case *cases, size_t n, int64_t deadline)
+{
+	struct sn_thread *self;
+	int index;
+
+	if ((!cases && n > 0) || n > INT_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (cases[i].op != SN_CASE_RECV && cases[i].op != SN_CASE_SEND)
+			return -EINVAL;
+		if (cases[i].chan && !sn_chan_elem_valid(cases[i].chan, cases[i].op, cases[i].elem))
+			return -EINVAL;
+	}
+	index = sn_sync_enter(&self);
+	if (sn_likely(index == 0))
+		index = select_inside(self, cases, n, deadline);
+	sn_sync_leave(self);
+	return index;
+}
