@@ -416,30 +416,30 @@ TEST(Channel, CancellationEndsWaits)
 
 		ASSERT_EQ(0, full.send(1));
 		EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
-				  std::pair<Chan<int> *, Chan<int> *> channels{&full, &empty};
-				  auto send = [](void *arg) {
-					  int value = 1;
-					  int err = sn_chan_send(static_cast<Chan<int> *>(arg)->get(),
-								 &value);
+			std::pair<Chan<int> *, Chan<int> *> channels{&full, &empty};
+			auto send = [](void *arg) {
+				int value = 1;
+				int err =
+					sn_chan_send(static_cast<Chan<int> *>(arg)->get(), &value);
 
-					  EXPECT_EQ(-ECANCELED, err);
-					  return 0;
-				  };
-				  auto recv = [](void *arg) {
-					  int value = 1;
-					  int err = sn_chan_recv(static_cast<Chan<int> *>(arg)->get(),
-								 &value);
+				EXPECT_EQ(-ECANCELED, err);
+				return 0;
+			};
+			auto recv = [](void *arg) {
+				int value = 1;
+				int err =
+					sn_chan_recv(static_cast<Chan<int> *>(arg)->get(), &value);
 
-					  EXPECT_EQ(-ECANCELED, err);
-					  return 0;
-				  };
+				EXPECT_EQ(-ECANCELED, err);
+				return 0;
+			};
 
-				  EXPECT_EQ(0, sn_scope_go(scope, send, channels.first));
-				  EXPECT_EQ(0, sn_scope_go(scope, recv, channels.second));
-				  EXPECT_TRUE(full.await_senders(1));
-				  EXPECT_TRUE(empty.await_receivers(1));
-				  EXPECT_EQ(0, sn_scope_cancel(scope));
-			  }));
+			EXPECT_EQ(0, sn_scope_go(scope, send, channels.first));
+			EXPECT_EQ(0, sn_scope_go(scope, recv, channels.second));
+			EXPECT_TRUE(full.await_senders(1));
+			EXPECT_TRUE(empty.await_receivers(1));
+			EXPECT_EQ(0, sn_scope_cancel(scope));
+		}));
 		EXPECT_EQ(0u, full.senders());
 		EXPECT_EQ(0u, empty.receivers());
 		EXPECT_EQ(1u, full.size());
@@ -454,18 +454,18 @@ TEST(Channel, ACancelledTaskGetsNothing)
 
 		ASSERT_EQ(0, chan.send(1));
 		EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
-				  sn_scope_cancel(scope);
-				  EXPECT_EQ(-ECANCELED, chan.send(2));
-				  EXPECT_EQ(-ECANCELED, chan.try_send(2));
-				  EXPECT_EQ(-ECANCELED, chan.recv(&value));
-				  EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
-				  EXPECT_EQ(0, sn_cancel_mask());
-				  EXPECT_EQ(0, chan.recv(&value));
-				  EXPECT_EQ(-EAGAIN, chan.try_recv(&value));
-				  EXPECT_EQ(0, sn_cancel_unmask());
-				  EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
-				  EXPECT_EQ(0, chan.close()) << "cleaning up always works";
-			  }));
+			sn_scope_cancel(scope);
+			EXPECT_EQ(-ECANCELED, chan.send(2));
+			EXPECT_EQ(-ECANCELED, chan.try_send(2));
+			EXPECT_EQ(-ECANCELED, chan.recv(&value));
+			EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
+			EXPECT_EQ(0, sn_cancel_mask());
+			EXPECT_EQ(0, chan.recv(&value));
+			EXPECT_EQ(-EAGAIN, chan.try_recv(&value));
+			EXPECT_EQ(0, sn_cancel_unmask());
+			EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
+			EXPECT_EQ(0, chan.close()) << "cleaning up always works";
+		}));
 		EXPECT_EQ(1, value);
 		EXPECT_EQ(-ETIMEDOUT, in_scope(
 					      [&](sn_scope *) {
@@ -654,8 +654,8 @@ TEST(Channel, HandOffsAreNotLost)
 
 	test::run({1, 2, 4}, [&] {
 		constexpr int tasks = 100, tokens = 30;
-		const int rounds = all ? 10000000 / 3 / tokens / tasks
-				       : test::scaled(300000) / tokens / tasks;
+		const int rounds =
+			all ? 10000000 / 3 / tokens / tasks : test::scaled(300000) / tokens / tasks;
 		std::vector<std::unique_ptr<Chan<int>>> ring;
 		std::vector<Task> members;
 		Chan<int> done(tokens);
@@ -724,8 +724,9 @@ TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 					int value, err;
 
 					while ((err = chan.recv(&value,
-								sn_now() + int64_t(random.below(20)) *
-										   us)) != -EPIPE) {
+								sn_now() +
+									int64_t(random.below(20)) *
+										us)) != -EPIPE) {
 						if (err == 0)
 							received += value;
 						else if (err != -ETIMEDOUT)
