@@ -59,17 +59,21 @@ SN_API int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
  * also called without it, by sn_chan_free().
  */
 struct sn_elem_ops {
-	/* Makes in the raw memory `to` what *from was; *from is left to be destroyed. NULL: copies. */
+	/*
+	 * Makes in the raw memory `to` what *from was. *from stays an element, which is destroyed
+	 * then: in the buffer by destroy, elsewhere by the sender. NULL: the bytes are copied, and
+	 * what they were copied from is no element any more.
+	 */
 	void (*move)(void *to, void *from);
-	/* Ends the life of an element: one that was moved out of the buffer, or that stayed in it when
-	 * the channel was freed. NULL: nothing to do. */
+	/* Ends the life of an element, such as one that is left in a channel that is freed. NULL:
+	 * nothing to do. */
 	void (*destroy)(void *elem);
 };
 
 /*
- * As sn_chan_new(); *ops must last as long as the channel (NULL: bytewise). Receivers pass raw memory,
- * in which they find a living element after success; the memory of a sender stays an element that
- * the sender destroys, moved out of after success. Elements cannot be received into NULL.
+ * As sn_chan_new(); *ops must last as long as the channel (NULL: bytewise). Receivers pass raw
+ * memory, in which they find an element after success; when a send fails the element stays the
+ * sender's as it was. Elements cannot be received into NULL.
  */
 SN_API int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 			    const struct sn_elem_ops *ops);

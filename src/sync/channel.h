@@ -180,7 +180,7 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 		char *slot = chan->buffer + chan->head;
 
 		sn_chan_copy(chan, elem, slot);
-		if (sn_unlikely(!chan->plain) && chan->ops->destroy)
+		if (sn_unlikely(!chan->plain) && chan->ops->move && chan->ops->destroy)
 			chan->ops->destroy(slot);
 		chan->head = sn_chan_advance(chan, chan->head);
 		/* Senders wait only when it is full: the slot is the one behind the last. */

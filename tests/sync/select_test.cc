@@ -118,8 +118,9 @@ TEST(Select, IsWokenByAnyOfItsCases)
 					   out[0].send_case(&values[0]),
 					   out[1].send_case(&values[1]), closing.recv_case(&got)};
 			Task selecting([&] {
-				EXPECT_EQ(winner, sn_select(cases, 5, winner % 2 ? sn_now() + forever
-										 : SN_NO_DEADLINE));
+				EXPECT_EQ(winner, sn_select(cases, 5,
+							    winner % 2 ? sn_now() + forever
+								       : SN_NO_DEADLINE));
 			});
 
 			ASSERT_TRUE(closing.await_receivers(1));
@@ -169,14 +170,14 @@ TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
 		EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, until));
 		EXPECT_GE(sn_now(), until);
 		EXPECT_EQ(0u, a.receivers() + b.senders());
-		EXPECT_EQ(-ETIMEDOUT, in_scope(
-					      [&](sn_scope *) {
-						      EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3,
-										      SN_NO_DEADLINE));
-						      EXPECT_EQ(-ETIMEDOUT,
-								sn_select(cases, 3, SN_TRY));
-					      },
-					      sn_now() + 2 * ms));
+		EXPECT_EQ(-ETIMEDOUT,
+			  in_scope(
+				  [&](sn_scope *) {
+					  EXPECT_EQ(-ETIMEDOUT,
+						    sn_select(cases, 3, SN_NO_DEADLINE));
+					  EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, SN_TRY));
+				  },
+				  sn_now() + 2 * ms));
 		EXPECT_EQ(0u, a.receivers() + b.senders());
 		EXPECT_EQ(-EAGAIN, a.try_send(1)) << "nobody is there any more";
 		EXPECT_EQ(-1, value);
@@ -268,7 +269,8 @@ TEST(Select, DoesNotServeItself)
 						if (i >= test::scaled(1000))
 							sn_yield();
 						const int index = sn_select(
-							cases, 2, left > 1 ? sn_now() + 100 * us : SN_TRY);
+							cases, 2,
+							left > 1 ? sn_now() + 100 * us : SN_TRY);
 
 						if (index == 1 - sends && capacity == 0) {
 							EXPECT_EQ(1 - me, in) << "its own";
@@ -315,8 +317,7 @@ TEST(Select, LetsNoReadyCaseStarve)
 			int value = 1;
 			sn_case cases[] = {chan.send_case(&value), done.recv_case(nullptr)};
 
-			while (sn_select(cases, 2, SN_NO_DEADLINE) == 0) {
-			}
+			while (sn_select(cases, 2, SN_NO_DEADLINE) == 0) {}
 		};
 		Task producers[] = {Task([&] { producer(fast); }), Task([&] { producer(slow); })};
 		int value;
@@ -449,7 +450,8 @@ void attack(uint64_t seed, bool with_threads)
 			for (size_t i = 0; i < n; i++) {
 				Chan<uint64_t> &c = *chan[random.below(channels)];
 
-				cases[i] = random.below(2) ? c.recv_case(&in[i]) : c.send_case(&out);
+				cases[i] =
+					random.below(2) ? c.recv_case(&in[i]) : c.send_case(&out);
 				if (random.below(20) == 0)
 					cases[i].chan = nullptr;
 			}
