@@ -81,7 +81,8 @@ TEST(CppChannel, PassesValuesOn)
 		auto sender = sn::spawn([numbers, texts] {
 			for (int i = 0; i < 3; i++) {
 				numbers.send(i).value();
-				texts.send("number " + std::to_string(i) + " of a long text").value();
+				texts.send("number " + std::to_string(i) + " of a long text")
+					.value();
 			}
 		});
 		for (int i = 0; i < 3; i++)
@@ -173,9 +174,8 @@ void destroys_all()
 
 		/* A send that is given up, or closed. */
 		EXPECT_FALSE(meeting.send(E(7), sn::after(1ms)));
-		auto closed = sn::spawn([meeting] {
-			return meeting.send(E(8)).error() == std::errc::broken_pipe;
-		});
+		auto closed = sn::spawn(
+			[meeting] { return meeting.send(E(8)).error() == std::errc::broken_pipe; });
 		waits_in(meeting);
 		meeting.close();
 		EXPECT_TRUE(closed.join());
@@ -397,8 +397,8 @@ void what_is_not_sent_is_destroyed()
 	living = 0;
 	sn::run([] {
 		sn::channel<E> full, open(1);
-		sn::select(full.on_send(E(1), [] { ADD_FAILURE(); }), open.on_send(E(2), [] {}))
-			.value();
+		sn::select(full.on_send(E(1), [] { ADD_FAILURE(); }), open.on_send(E(2), [] {
+		})).value();
 		EXPECT_EQ(living, 1);
 		/* Received, but of no interest. */
 		sn::select(open.on_recv([] {})).value();

@@ -53,8 +53,11 @@ TEST(Channel, BadInputIsAnError)
 
 TEST(Channel, MoreMemoryThanThereIsIsAnError)
 {
-#if !defined(__SANITIZE_ADDRESS__) && !TEST_ASAN && !TEST_TSAN
+#if !TEST_ASAN && !TEST_TSAN // they end the program instead
 	sn_chan *chan = nullptr;
+
+	if (sizeof(void *) == 4) // where it may be had
+		return;
 
 	EXPECT_EQ(-ENOMEM, sn_chan_new(&chan, 1, SSIZE_MAX - 4096));
 	EXPECT_EQ(nullptr, chan);
