@@ -11,6 +11,7 @@
 #include <sennit/run.h>
 #include <sennit/scope.h>
 #include <sennit/signal.h>
+#include <sennit/stream.h>
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 #include <sennit/vdso.h>

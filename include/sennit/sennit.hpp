@@ -1366,13 +1366,103 @@ private:
 	std::unique_ptr<sn_tcp_listener, detail::listener_closer> listener_;
 };
 
+/* ---- streams ----------------------------------------------------------------------------- */
+
+namespace detail
+{
+
+struct stream_closer {
+	void operator()(sn_stream *stream) const noexcept { sn_stream_close(stream); }
+};
+
+} // namespace detail
+
+/* Any descriptor that carries bytes: sn_stream. Closed by the destructor. */
+class stream
+{
+public:
+	stream() = default;
+
+	/* Takes over a stream of the C interface. */
+	explicit stream(sn_stream *owned) noexcept : stream_(owned) {}
+
+	/* Takes over a descriptor; on failure it stays the caller's. */
+	static result<stream> adopt(int fd)
+	{
+		sn_stream *adopted = nullptr;
+		const int err = sn_stream_adopt(&adopted, fd);
+		if (err < 0)
+			return failure{-err};
+		return stream(adopted);
+	}
+
+	/* At least one byte; 0 is the end of the stream. May park. */
+	result<std::size_t> read(void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_stream_read(stream_.get(), buf, size));
+	}
+
+	/* Some of the bytes, at least one. May park. */
+	result<std::size_t> write(const void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_stream_write(stream_.get(), buf, size));
+	}
+
+	/* All of the bytes. May park. */
+	result<void> write_all(std::string_view bytes)
+	{
+		return detail::nothing_or_error(
+			sn_stream_write_all(stream_.get(), bytes.data(), bytes.size()));
+	}
+
+	result<void> shutdown_write()
+	{
+		return detail::nothing_or_error(sn_stream_shutdown(stream_.get(), SN_SHUT_WRITE));
+	}
+
+	void set_read_deadline(deadline until) noexcept
+	{
+		sn_stream_set_read_deadline(stream_.get(), detail::to_ns(until));
+	}
+
+	void set_write_deadline(deadline until) noexcept
+	{
+		sn_stream_set_write_deadline(stream_.get(), detail::to_ns(until));
+	}
+
+	void cancel() noexcept { sn_stream_cancel(stream_.get()); }
+	void close() noexcept { stream_.reset(); }
+
+	sn_stream *get() const noexcept { return stream_.get(); }
+	explicit operator bool() const noexcept { return stream_ != nullptr; }
+
+private:
+	std::unique_ptr<sn_stream, detail::stream_closer> stream_;
+};
+
+namespace detail
+{
+
+inline sn_stream *as_stream(const stream &each) noexcept
+{
+	return each.get();
+}
+
+inline sn_stream *as_stream(const tcp &each) noexcept
+{
+	return sn_tcp_stream(each.get());
+}
+
+} // namespace detail
+
+/* A stream or a connection. */
+template <class T>
+concept byte_stream = requires(const T &each) { detail::as_stream(each); };
+
 /* ---- copying ----------------------------------------------------------------------------- */
 
-/* What copy() did; as struct sn_copy_result, with the error that ended it, if one did. */
-struct copied {
-	std::uint64_t bytes_read = 0;
-	std::uint64_t bytes_written = 0;
-	sn_copy_side failed = SN_COPY_NONE;
+/* What copy() did; struct sn_copy_result, with the error that ended it, if one did. */
+struct copied : sn_copy_result {
 	std::error_code error;
 
 	/* Whether the end of the stream was reached. */
@@ -1383,29 +1473,82 @@ struct copied {
  * Copies from src to dst until the end of the stream. progress(std::size_t) is called after each
  * chunk that was delivered; it must not park and must not throw. May park.
  */
-template <class Progress>
-requires std::invocable<Progress &, std::size_t> copied copy(tcp &dst, tcp &src,
+template <byte_stream Dst, byte_stream Src, class Progress>
+requires std::invocable<Progress &, std::size_t> copied copy(Dst &dst, Src &src,
 							     Progress &&progress)
 {
-	sn_copy_result c_result{};
+	copied done{};
 	const int err = sn_copy(
-		dst.get(), src.get(), -1,
+		detail::as_stream(dst), detail::as_stream(src), -1,
 		[](void *arg, std::size_t bytes) noexcept {
 			(*static_cast<std::remove_reference_t<Progress> *>(arg))(bytes);
 		},
-		const_cast<void *>(static_cast<const void *>(std::addressof(progress))), &c_result);
+		const_cast<void *>(static_cast<const void *>(std::addressof(progress))), &done);
 
-	copied done;
-	done.bytes_read = c_result.bytes_read;
-	done.bytes_written = c_result.bytes_written;
-	done.failed = c_result.failed;
 	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
 	return done;
 }
 
-inline copied copy(tcp &dst, tcp &src)
+template <byte_stream Dst, byte_stream Src>
+copied copy(Dst &dst, Src &src)
 {
-	return copy(dst, src, [](std::size_t) noexcept {});
+	copied done{};
+	const int err = sn_copy(detail::as_stream(dst), detail::as_stream(src), -1, nullptr,
+				nullptr, &done);
+
+	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
+	return done;
+}
+
+/* Limits of relay(); zero is none. */
+struct relay_limits {
+	std::chrono::nanoseconds idle{0};
+	std::chrono::nanoseconds half_close{0};
+};
+
+/* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
+struct relayed {
+	sn_copy_result a_to_b{}, b_to_a{};
+	sn_relay_end end = SN_RELAY_FINISHED;
+	bool lost_bytes = false;
+	std::error_code error;
+
+	/* Whether both streams ended in good order. */
+	explicit operator bool() const noexcept { return !error; }
+};
+
+/*
+ * Passes bytes on in both directions: sn_relay(). progress(sn_relay_direction, std::size_t) is
+ * called after each chunk that was delivered, from either of two tasks; it must not park and must
+ * not throw. May park.
+ */
+template <byte_stream A, byte_stream B, class Progress>
+requires std::invocable<Progress &, sn_relay_direction, std::size_t> relayed
+relay(A &a, B &b, const relay_limits &limits, Progress &&progress)
+{
+	sn_relay_options options{};
+	sn_relay_result c_result{};
+	relayed done;
+
+	options.idle_timeout = limits.idle.count();
+	options.half_close_timeout = limits.half_close.count();
+	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
+		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
+	};
+	options.arg = const_cast<void *>(static_cast<const void *>(std::addressof(progress)));
+	const int err = sn_relay(detail::as_stream(a), detail::as_stream(b), &options, &c_result);
+	done.a_to_b = c_result.directions[SN_RELAY_A_TO_B];
+	done.b_to_a = c_result.directions[SN_RELAY_B_TO_A];
+	done.end = c_result.end;
+	done.lost_bytes = c_result.lost != 0;
+	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
+	return done;
+}
+
+template <byte_stream A, byte_stream B>
+relayed relay(A &a, B &b, const relay_limits &limits = {})
+{
+	return relay(a, b, limits, [](sn_relay_direction, std::size_t) noexcept {});
 }
 
 } // namespace sennit

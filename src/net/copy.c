@@ -1,106 +1,108 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying between connections, in userspace.
+ * Copying: which way the bytes go.
  *
- * A buffer is borrowed when there is something to read, and returned as soon as there is not, so
- * that memory goes with the connections that are busy, not with those that are open: ten thousand
- * idle ones hold none.
+ * A flow begins in userspace, where a small one is cheapest. It is spliced after FULL_READS reads in
+ * a row that filled the buffer: there is more than one call can take, so the copy is what limits
+ * it. It returns to userspace after SHORT_SPELLS spells that moved less than SHORT each, and then has
+ * to fill the buffer twice as often as before to be spliced again, up to MOST_FULL_READS: some flows
+ * fill the buffer with pieces so small that splice, which handles each by itself, is slower.
+ *
+ * Where src or dst is a pipe, splice needs no pipe of ours; where src is a file, sendfile and
+ * copy_file_range need none and are tried at once. Whatever the kernel refuses (EINVAL) goes through
+ * userspace to the end.
  */
-#include <sennit/copy.h>
-
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
+#include "net/buffer.h"
+#include "net/copy.h"
+#include "net/pipe_pool.h"
 #include "net/sys.h"
-#include "net/tcp.h"
-#include "sched/fork.h"
-#include "sched/netpoll.h"
+#include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* One system call's worth: beyond 64 KiB a loopback copy gains little, and the L2 cache loses. */
-#define BUFFER_SIZE ((size_t)64 << 10)
+#define FULL_READS 3
+#define MOST_FULL_READS 256
+#define SHORT_SPELLS 2
+#define SHORT ((uint64_t)64 << 10)
 
-/* Free buffers that are kept: 4 MiB at most. */
-#define MOST_FREE 64
+/* ---- what the spells share ---- */
 
-static struct sn_lock lock;
-static struct buffer {
-	struct buffer *next;
-} * free_buffers;
-static int nfree;
-
-void sn_buffers_fork(enum sn_fork_phase phase)
+int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err)
 {
-	sn_fork_lock(&lock, phase);
-}
-
-static void *borrow_buffer(void)
-{
-	struct buffer *buffer;
-
-	sn_lock(&lock);
-	buffer = free_buffers;
-	if (buffer) {
-		free_buffers = buffer->next;
-		nfree--;
-	}
-	sn_unlock(&lock);
-	return buffer ? buffer : malloc(BUFFER_SIZE);
-}
-
-static void return_buffer(void *memory)
-{
-	struct buffer *buffer = memory;
-	bool keep;
-
-	sn_lock(&lock);
-	keep = nfree < MOST_FREE;
-	if (keep) {
-		buffer->next = free_buffers;
-		free_buffers = buffer;
-		nfree++;
-	}
-	sn_unlock(&lock);
-	if (!keep)
-		free(buffer);
-}
-
-struct copy {
-	struct sn_fd *dst, *src;
-	int64_t left; /* negative: until the end */
-	sn_copy_progress *progress;
-	void *arg;
-	struct sn_copy_result *result;
-};
-
-static int failed(struct copy *copy, enum sn_copy_side side, ssize_t err)
-{
-	copy->result->failed = side;
+	job->result->failed = side;
 	return (int)err;
 }
 
-/* The caller's code, so outside of the runtime: it may use calls that do not park. */
-static void report_progress(struct copy *copy, size_t n)
+void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path)
 {
+	job->result->bytes_written += n;
+	*path += n;
+	if (job->delivered)
+		job->delivered(job, n);
+	if (!job->progress)
+		return;
+	/* The caller's code, so outside of the runtime: it may use calls that do not park. */
 	sn_runtime_leave();
-	copy->progress(copy->arg, n);
+	job->progress(job->arg, n);
 	sn_runtime_enter();
 }
 
-static int deliver(struct copy *copy, const char *data, size_t size)
+size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
+{
+	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
+}
+
+void sn_guard_begin(struct sn_write_guard *guard)
+{
+	if (guard)
+		atomic_store_explicit(
+			&guard->begun,
+			atomic_load_explicit(&guard->begun, memory_order_relaxed) + 1,
+			memory_order_relaxed);
+}
+
+void sn_guard_end(struct sn_write_guard *guard, ssize_t n)
+{
+	if (!guard)
+		return;
+	if (n < 0 && n != -EAGAIN)
+		atomic_store_explicit(&guard->failed, true, memory_order_relaxed);
+	atomic_store_explicit(&guard->ended,
+			      atomic_load_explicit(&guard->begun, memory_order_relaxed),
+			      memory_order_release);
+}
+
+/* ---- userspace ---- */
+
+static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size)
+{
+	struct sn_fd *dst = job->dst;
+	ssize_t n = sn_attempt_begin(dst, SN_SIDE_WRITE);
+
+	if (n < 0)
+		return n;
+	do {
+		sn_guard_begin(job->guard);
+		n = sn_attempt_write(dst, data, size);
+		sn_guard_end(job->guard, n);
+	} while (n == -EAGAIN && dst->registered && (n = sn_fd_wait(dst, SN_SIDE_WRITE)) == 0);
+	sn_fd_end(dst, SN_SIDE_WRITE);
+	return n;
+}
+
+int sn_copy_deliver(struct sn_copy_job *job, const char *data, size_t size)
 {
 	size_t done = 0;
 
 	while (done < size) {
-		ssize_t n = sn_conn_write(copy->dst, data + done, size - done);
+		ssize_t n = write_some(job, data + done, size - done);
 
 		if (n < 0)
-			return failed(copy, SN_COPY_WRITE, n);
+			return sn_copy_fail(job, SN_COPY_WRITE, n);
 		done += (size_t)n;
-		copy->result->bytes_written += (uint64_t)n;
-		if (copy->progress)
-			report_progress(copy, (size_t)n);
+		sn_copy_delivered(job, (size_t)n, &job->result->bytes_userspace);
+		sn_fair_chance(sn_thread_self());
 	}
 	return 0;
 }
@@ -108,78 +110,165 @@ static int deliver(struct copy *copy, const char *data, size_t size)
 /* Reads without waiting: -EAGAIN when there is nothing. */
 static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
 {
-	ssize_t n = sn_fd_begin(src, SN_SIDE_READ);
+	ssize_t n = sn_attempt_begin(src, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
-	n = sn_fd_check_deadline(src, SN_SIDE_READ);
-	if (n == 0)
-		n = sn_sys_recv(src->fd, buf, size);
+	n = sn_attempt_read(src, buf, size);
 	sn_fd_end(src, SN_SIDE_READ);
 	return n;
 }
 
-/* Moves what is there. 1: the end of the stream, 0: nothing more for now, or an error. */
-static int move_available(struct copy *copy, char *buffer)
+struct policy {
+	bool splicing;
+	uint32_t full;   /* reads in a row that filled the buffer */
+	uint32_t wanted; /* how many of those it takes */
+	uint32_t shorts; /* spells in a row that were short */
+};
+
+static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *buffer)
 {
 	for (;;) {
-		size_t size = BUFFER_SIZE;
+		size_t size = sn_copy_limit(job, SN_BUFFER_SIZE);
 		ssize_t n;
+		int err;
 
-		if (copy->left >= 0 && (uint64_t)copy->left < size)
-			size = (size_t)copy->left;
 		if (size == 0)
-			return 1;
-		n = read_now(copy->src, buffer, size);
-		if (n == -EAGAIN)
-			return 0;
+			return SN_SPELL_END;
+		n = read_now(job->src, buffer, size);
+		if (n == -EAGAIN && job->src->registered)
+			return SN_SPELL_DRAINED;
 		if (n < 0)
-			return failed(copy, SN_COPY_READ, n);
+			return sn_copy_fail(job, SN_COPY_READ, n);
 		if (n == 0)
-			return 1;
-		copy->result->bytes_read += (uint64_t)n;
-		if (copy->left >= 0)
-			copy->left -= n;
-		n = deliver(copy, buffer, (size_t)n);
-		if (n < 0)
-			return (int)n;
+			return SN_SPELL_END;
+		sn_copy_taken(job, (size_t)n);
+		err = sn_copy_deliver(job, buffer, (size_t)n);
+		if (err < 0)
+			return err;
+		if ((size_t)n < SN_BUFFER_SIZE)
+			policy->full = 0;
+		else if (++policy->full >= policy->wanted && job->may_splice)
+			return SN_SPELL_SWITCH;
 	}
 }
 
-static int copy_all(struct copy *copy)
+static void start_splicing(struct sn_copy_job *job, struct policy *policy)
 {
-	for (;;) {
-		char *buffer = borrow_buffer();
-		int n;
+	policy->splicing = true;
+	policy->shorts = 0;
+	/* Asked here, so that small copies do not pay for it. */
+	job->hold_sigpipe = !sn_sys_sigpipe_ignored();
+}
 
-		if (!buffer)
-			return failed(copy, SN_COPY_READ, -ENOMEM);
-		n = move_available(copy, buffer);
-		return_buffer(buffer);
-		if (n != 0)
-			return n < 0 ? n : 0;
-		n = sn_conn_wait_readable(copy->src);
-		if (n < 0)
-			return failed(copy, SN_COPY_READ, n);
+static int spell_by_hand(struct sn_copy_job *job, struct policy *policy)
+{
+	char *buffer = sn_buffer_borrow();
+	int end;
+
+	if (!buffer)
+		return sn_copy_fail(job, SN_COPY_READ, -ENOMEM);
+	end = move_by_hand(job, policy, buffer);
+	sn_buffer_return(buffer);
+	if (end == SN_SPELL_SWITCH)
+		start_splicing(job, policy);
+	return end;
+}
+
+/* ---- the kernel ---- */
+
+static void stop_splicing(struct policy *policy)
+{
+	policy->splicing = false;
+	policy->full = 0;
+	if (policy->wanted < MOST_FULL_READS)
+		policy->wanted *= 2;
+}
+
+static bool needs_no_pipe(const struct sn_copy_job *job)
+{
+	return job->src->kind == SN_KIND_PIPE || job->dst->kind == SN_KIND_PIPE;
+}
+
+static int spell_in_kernel(struct sn_copy_job *job, struct policy *policy)
+{
+	uint64_t moved;
+	int end;
+
+	if (needs_no_pipe(job)) {
+		end = sn_direct_spell(job);
+	} else {
+		end = sn_splice_spell(job, &moved);
+		policy->shorts = moved < SHORT ? policy->shorts + 1 : 0;
+	}
+	if (end == SN_SPELL_SWITCH || policy->shorts >= SHORT_SPELLS)
+		stop_splicing(policy);
+	return end;
+}
+
+/* Kinds that splice knows, and a program that has not forbidden it. */
+static bool suitable(const struct sn_copy_job *job)
+{
+	return job->src->kind != SN_KIND_OTHER && job->dst->kind != SN_KIND_OTHER &&
+	       (needs_no_pipe(job) || sn_pipes_wanted());
+}
+
+/* ---- the job ---- */
+
+static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index side)
+{
+	int err = sn_conn_wait(d, side);
+
+	return err < 0 ? sn_copy_fail(job, side == SN_SIDE_READ ? SN_COPY_READ : SN_COPY_WRITE, err)
+		       : 0;
+}
+
+static int next_spell(struct sn_copy_job *job, struct policy *policy)
+{
+	if (!policy->splicing || !job->may_splice)
+		return spell_by_hand(job, policy);
+	if (job->src->kind == SN_KIND_FILE)
+		return sn_file_spell(job);
+	return spell_in_kernel(job, policy);
+}
+
+int sn_copy_run(struct sn_copy_job *job)
+{
+	struct policy policy = {.wanted = FULL_READS};
+
+	job->may_splice = suitable(job);
+	if (job->src->kind == SN_KIND_FILE)
+		start_splicing(job, &policy);
+	for (;;) {
+		int end = next_spell(job, &policy), err = 0;
+
+		if (end <= 0)
+			return end;
+		if (end == SN_SPELL_DRAINED)
+			err = wait_for(job, job->src, SN_SIDE_READ);
+		else if (end == SN_SPELL_FULL)
+			err = wait_for(job, job->dst, SN_SIDE_WRITE);
+		if (err < 0)
+			return err;
 	}
 }
 
-int sn_copy(sn_tcp *dst, sn_tcp *src, int64_t n, sn_copy_progress *progress, void *arg,
+int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progress, void *arg,
 	    struct sn_copy_result *result)
 {
 	struct sn_copy_result unwanted;
-	struct copy copy = {.dst = (struct sn_fd *)dst,
-			    .src = (struct sn_fd *)src,
-			    .left = n,
-			    .progress = progress,
-			    .arg = arg,
-			    .result = result ? result : &unwanted};
+	struct sn_copy_job job = {.dst = (struct sn_fd *)dst,
+				  .src = (struct sn_fd *)src,
+				  .left = n,
+				  .progress = progress,
+				  .arg = arg,
+				  .result = result ? result : &unwanted};
 	int err;
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	*copy.result = (struct sn_copy_result){0};
-	err = copy_all(&copy);
+	*job.result = (struct sn_copy_result){0};
+	err = sn_copy_run(&job);
 	sn_runtime_leave();
 	return err;
 }

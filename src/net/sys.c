@@ -2,7 +2,11 @@
 #include "net/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/sendfile.h>
+#include <time.h>
 #include <unistd.h>
 
 static int result(int n)
@@ -85,6 +89,191 @@ ssize_t sn_sys_send(int fd, const void *buf, size_t size)
 		n = send(fd, buf, size, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
+}
+
+/*
+ * splice() and sendfile() to a socket, and write() to a pipe, have no MSG_NOSIGNAL. So the thread
+ * blocks SIGPIPE around the call, and takes the one that the call has raised: it is directed at the
+ * thread, so it is pending here and nowhere else. A program that blocks it itself may have one
+ * pending already, which is to stay.
+ */
+enum sigpipe {
+	SIGPIPE_FREE,    /* not blocked before */
+	SIGPIPE_BLOCKED, /* by the program */
+	SIGPIPE_PENDING, /* and there is one */
+};
+
+static void sigpipe_only(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGPIPE);
+}
+
+static enum sigpipe hold_sigpipe(void)
+{
+	sigset_t set, old;
+
+	sigpipe_only(&set);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	if (!sigismember(&old, SIGPIPE))
+		return SIGPIPE_FREE;
+	sigpending(&old);
+	return sigismember(&old, SIGPIPE) ? SIGPIPE_PENDING : SIGPIPE_BLOCKED;
+}
+
+static void release_sigpipe(enum sigpipe former, bool raised)
+{
+	static const struct timespec now;
+	sigset_t set;
+
+	sigpipe_only(&set);
+	if (raised && former != SIGPIPE_PENDING)
+		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
+			continue;
+	if (former == SIGPIPE_FREE)
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool sn_sys_sigpipe_ignored(void)
+{
+	struct sigaction action;
+
+	return sigaction(SIGPIPE, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
+	       action.sa_handler == SIG_IGN;
+}
+
+ssize_t sn_sys_read(int fd, void *buf, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = read(fd, buf, size);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t sn_sys_write(int fd, const void *buf, size_t size)
+{
+	enum sigpipe former = hold_sigpipe();
+	ssize_t n;
+
+	do {
+		n = write(fd, buf, size);
+	} while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
+	release_sigpipe(former, n == -EPIPE);
+	return n;
+}
+
+ssize_t sn_sys_peek(int fd)
+{
+	char byte;
+	ssize_t n;
+
+	do {
+		n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+/*
+ * No SPLICE_F_MORE: it corks the socket, and a stream that pauses would keep its last segment for
+ * 200 ms.
+ */
+static ssize_t splice_once(int in, int out, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = splice(in, NULL, out, NULL, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t sn_sys_splice(int in, int out, size_t size, bool hold)
+{
+	enum sigpipe former;
+	ssize_t n;
+
+	if (!hold)
+		return splice_once(in, out, size);
+	former = hold_sigpipe();
+	n = splice_once(in, out, size);
+	release_sigpipe(former, n == -EPIPE);
+	return n;
+}
+
+static ssize_t sendfile_once(int out, int in, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = sendfile(out, in, NULL, size);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold)
+{
+	enum sigpipe former;
+	ssize_t n;
+
+	if (!hold)
+		return sendfile_once(out, in, size);
+	former = hold_sigpipe();
+	n = sendfile_once(out, in, size);
+	release_sigpipe(former, n == -EPIPE);
+	return n;
+}
+
+ssize_t sn_sys_copy_file_range(int in, int out, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = copy_file_range(in, NULL, out, NULL, size, 0);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+bool sn_sys_poll(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	int n;
+
+	do {
+		n = poll(&p, 1, 0);
+	} while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+int sn_sys_set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	return flags & O_NONBLOCK ? 0 : result(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+}
+
+bool sn_sys_is_stream(int fd)
+{
+	int type = 0;
+	socklen_t length = sizeof type;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM;
+}
+
+int sn_sys_pipe(int ends[2])
+{
+	return result(pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+}
+
+int sn_sys_pipe_resize(int fd, int size)
+{
+	if (size > 0)
+		fcntl(fd, F_SETPIPE_SZ, size);
+	return result(fcntl(fd, F_GETPIPE_SZ));
 }
 
 int sn_sys_shutdown(int fd, int how)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls on sockets that return a negative errno.
+ * System calls on sockets, pipes and files that return a negative errno.
  *
  * Not inline, and on purpose: errno's address belongs to the thread, compilers take it for constant
  * within a function, and the functions that use these change threads. Calls that are interrupted by
@@ -9,6 +9,7 @@
 #ifndef SENNIT_NET_SYS_H
 #define SENNIT_NET_SYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -25,6 +26,26 @@ sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t
 sn_noinline int sn_sys_connect_result(int fd);
 sn_noinline ssize_t sn_sys_recv(int fd, void *buf, size_t size);
 sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size);
+sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
+/* Does not raise SIGPIPE either, at the price of two more system calls. */
+sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);
+/* As sn_sys_recv() of one byte that stays where it is. */
+sn_noinline ssize_t sn_sys_peek(int fd);
+/* Neither waits for a pipe; whether for a socket or file is up to that descriptor's own flag. */
+sn_noinline ssize_t sn_sys_splice(int in, int out, size_t size, bool hold_sigpipe);
+sn_noinline ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold_sigpipe);
+sn_noinline ssize_t sn_sys_copy_file_range(int in, int out, size_t size);
+/* Whether poll(2) finds any of the events, or an error or hang-up. */
+sn_noinline bool sn_sys_poll(int fd, short events);
+/* Whether the program ignores SIGPIPE, so that nobody needs to hold it. */
+sn_noinline bool sn_sys_sigpipe_ignored(void);
+sn_noinline int sn_sys_set_nonblocking(int fd);
+/* Whether a socket is a stream's. */
+sn_noinline bool sn_sys_is_stream(int fd);
+/* A non-blocking, close-on-exec pipe: [0] is read, [1] written. */
+sn_noinline int sn_sys_pipe(int ends[2]);
+/* The capacity in bytes that the pipe has after being asked to change it (0: not asked). */
+sn_noinline int sn_sys_pipe_resize(int fd, int size);
 sn_noinline int sn_sys_shutdown(int fd, int how);
 /* 1 while the connection lives, 0 when both halves were shut, or why it failed. */
 sn_noinline int sn_sys_alive(int fd);

@@ -7,8 +7,6 @@
  * the runtime, call the static function that does the work and leave; the static ones may change
  * threads, so they keep no self.
  */
-#include "net/tcp.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,6 +15,8 @@
 #include <sennit/tcp.h>
 
 #include "net/address.h"
+#include "net/pipe_pool.h"
+#include "net/stream.h"
 #include "net/sys.h"
 #include "sched/cancel.h"
 #include "sched/netpoll.h"
@@ -160,6 +160,7 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out)
 		} else if (out_of_resources(n)) {
 			atomic_fetch_add_explicit(&sn_runtime.accept_pauses, 1,
 						  memory_order_relaxed);
+			sn_pipes_trim();
 			n = sn_fd_pause(d, SN_SIDE_READ, sn_now() + pause);
 			if (pause < LAST_PAUSE_NS)
 				pause *= 2;
@@ -289,55 +290,6 @@ int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline)
 
 /* ---- reading and writing ---- */
 
-ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
-{
-	ssize_t n = sn_fd_begin(d, SN_SIDE_READ);
-
-	if (n < 0)
-		return n;
-	n = sn_fd_check_deadline(d, SN_SIDE_READ);
-	while (n == 0) {
-		n = sn_sys_recv(d->fd, buf, size);
-		if (n != -EAGAIN)
-			break;
-		n = sn_fd_wait(d, SN_SIDE_READ);
-	}
-	sn_fd_end(d, SN_SIDE_READ);
-	if (n > 0)
-		sn_fair_chance(sn_thread_self());
-	return n;
-}
-
-ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
-{
-	ssize_t n = sn_fd_begin(d, SN_SIDE_WRITE);
-
-	if (n < 0)
-		return n;
-	n = sn_fd_check_deadline(d, SN_SIDE_WRITE);
-	while (n == 0) {
-		n = sn_sys_send(d->fd, buf, size);
-		if (n != -EAGAIN)
-			break;
-		n = sn_fd_wait(d, SN_SIDE_WRITE);
-	}
-	sn_fd_end(d, SN_SIDE_WRITE);
-	if (n > 0)
-		sn_fair_chance(sn_thread_self());
-	return n;
-}
-
-int sn_conn_wait_readable(struct sn_fd *d)
-{
-	int n = sn_fd_begin(d, SN_SIDE_READ);
-
-	if (n < 0)
-		return n;
-	n = sn_fd_wait(d, SN_SIDE_READ);
-	sn_fd_end(d, SN_SIDE_READ);
-	return n;
-}
-
 ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
 {
 	ssize_t n;
@@ -377,27 +329,13 @@ ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
 	return n < 0 ? n : (ssize_t)size;
 }
 
-static int wait_closed(struct sn_fd *d)
-{
-	int n = sn_fd_begin(d, SN_SIDE_READ), alive;
-
-	if (n < 0)
-		return n;
-	/* Whatever ends the connection is an edge for epoll, which comes after the state has
-	 * changed. */
-	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
-		n = sn_fd_wait(d, SN_SIDE_READ);
-	sn_fd_end(d, SN_SIDE_READ);
-	return alive <= 0 ? alive : n;
-}
-
 int sn_tcp_wait_closed(sn_tcp *conn)
 {
 	int err;
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	err = wait_closed(conn_fd(conn));
+	err = sn_conn_wait_closed(conn_fd(conn));
 	sn_runtime_leave();
 	return err;
 }
@@ -406,80 +344,42 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 
 int sn_tcp_shutdown(sn_tcp *conn, int half)
 {
-	struct sn_fd *d = conn_fd(conn);
-	int err = sn_fd_use(d);
-
-	if (err < 0)
-		return err;
-	if (half == SN_SHUT_READ)
-		err = sn_sys_shutdown(d->fd, SHUT_RD);
-	else if (half == SN_SHUT_WRITE)
-		err = sn_sys_shutdown(d->fd, SHUT_WR);
-	else
-		err = -EINVAL;
-	sn_fd_unuse(d);
-	return err;
-}
-
-static int end_with(struct sn_fd *d, uint32_t flags)
-{
-	struct sn_thread *self = sn_runtime_enter();
-	int err = sn_fd_end_with(self, d, flags);
-
-	if (self)
-		sn_runtime_leave();
-	return err;
+	return sn_conn_shutdown(conn_fd(conn), half);
 }
 
 int sn_tcp_close(sn_tcp *conn)
 {
-	return end_with(conn_fd(conn), SN_FD_CLOSED);
+	return sn_conn_end_with(conn_fd(conn), SN_FD_CLOSED);
 }
 
 int sn_tcp_abort(sn_tcp *conn)
 {
-	return end_with(conn_fd(conn), SN_FD_CLOSED | SN_FD_ABORT);
+	return sn_conn_end_with(conn_fd(conn), SN_FD_CLOSED | SN_FD_ABORT);
 }
 
 int sn_tcp_cancel(sn_tcp *conn)
 {
-	return end_with(conn_fd(conn), SN_FD_CANCELED);
+	return sn_conn_end_with(conn_fd(conn), SN_FD_CANCELED);
 }
 
 int sn_tcp_listener_close(sn_tcp_listener *listener)
 {
-	return end_with(listener_fd(listener), SN_FD_CLOSED);
-}
-
-static int set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline)
-{
-	struct sn_thread *self = sn_runtime_enter();
-	int err;
-
-	if (!self)
-		return -EPERM;
-	err = sn_fd_use(d);
-	if (err == 0) {
-		err = sn_fd_set_deadline(self, d, side, deadline);
-		sn_fd_unuse(d);
-	}
-	sn_runtime_leave();
-	return err;
+	return sn_conn_end_with(listener_fd(listener), SN_FD_CLOSED);
 }
 
 int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline)
 {
-	return set_deadline(listener_fd(listener), SN_SIDE_READ, deadline);
+	return sn_conn_set_deadline(listener_fd(listener), SN_SIDE_READ, deadline);
 }
 
 int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
 {
-	return set_deadline(conn_fd(conn), SN_SIDE_READ, deadline);
+	return sn_conn_set_deadline(conn_fd(conn), SN_SIDE_READ, deadline);
 }
 
 int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
 {
-	return set_deadline(conn_fd(conn), SN_SIDE_WRITE, deadline);
+	return sn_conn_set_deadline(conn_fd(conn), SN_SIDE_WRITE, deadline);
 }
 
 static int print_name(struct sn_fd *d, int peer, char *buf, size_t size)

@@ -134,6 +134,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	if (!d)
 		return -ENOMEM;
 	d->fd = fd;
+	d->kind = 0;
 	d->open = true;
 	d->registered = false;
 	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()

@@ -65,6 +65,7 @@ struct sn_fd {
 	_Atomic uint32_t generation;
 	uint32_t index;
 	int fd;
+	uint8_t kind;    /* what it is to the net layer: its enum sn_kind, 0 at first */
 	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	struct sn_side sides[2];

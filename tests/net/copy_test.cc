@@ -29,11 +29,13 @@ using test::Task;
 struct Route {
 	Listener door;
 	Pair source{door}, sink{door};
-	struct sn_copy_result result = {77, 77, SN_COPY_WRITE}; // must be zeroed by the copy
+	// Must be zeroed by the copy.
+	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
 
 	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
 	{
-		return sn_copy(sink.client, source.server, n, progress, arg, &result);
+		return sn_copy(sn_tcp_stream(sink.client),
+			       sn_tcp_stream(source.server), n, progress, arg, &result);
 	}
 };
 
@@ -128,7 +130,7 @@ TEST(Copy, OfNothingReadsNothing)
 		EXPECT_EQ(0u, route.result.bytes_read);
 		char c;
 		EXPECT_EQ(1, sn_tcp_read(route.source.server, &c, 1));
-		EXPECT_EQ(0, sn_copy(route.sink.client, route.source.server, 0, nullptr, nullptr,
+		EXPECT_EQ(0, sn_copy(sn_tcp_stream(route.sink.client), sn_tcp_stream(route.source.server), 0, nullptr, nullptr,
 				     nullptr))
 			<< "the result is optional";
 	});
@@ -257,7 +259,7 @@ TEST(CopyFailure, OfCancelledAndClosedSides)
 			struct sn_copy_result second;
 
 			ASSERT_TRUE(test::someone_reads(route.source.server));
-			EXPECT_EQ(-EBUSY, sn_copy(route.sink.client, route.source.server, -1,
+			EXPECT_EQ(-EBUSY, sn_copy(sn_tcp_stream(route.sink.client), sn_tcp_stream(route.source.server), -1,
 						  nullptr, nullptr, &second));
 			EXPECT_EQ(SN_COPY_READ, second.failed);
 			sn_tcp_close(route.source.release_server());
@@ -367,8 +369,8 @@ TEST(CopyIdle, HoldsNoBuffer)
 		const size_t before = heap_in_use();
 		for (int i = 0; i < n; i++)
 			copies.emplace_back([&, i] {
-				return sn_copy(pairs[size_t(2 * i)]->client,
-					       pairs[size_t(2 * i + 1)]->server, -1, nullptr,
+				return sn_copy(sn_tcp_stream(pairs[size_t(2 * i)]->client),
+					       sn_tcp_stream(pairs[size_t(2 * i + 1)]->server), -1, nullptr,
 					       nullptr, nullptr);
 			});
 		for (int i = 0; i < n; i++) {

@@ -20,7 +20,7 @@ bool is_shortage(const std::error_code &error)
 } // namespace
 
 session::session(shared &all, const route &via, sn::tcp client) noexcept
-    : all_(all), via_(via), client_(std::move(client)), idle_(all.settings.idle_timeout)
+    : all_(all), via_(via), client_(std::move(client))
 {
 	all_.counters.active.add();
 	all_.sessions.add(*this);
@@ -83,49 +83,35 @@ sn::result<sn::tcp> session::connect()
 
 void session::relay_both()
 {
-	idle_.start(client_, backend_);
+	const sn::relay_limits limits{.idle = all_.settings.idle_timeout};
+	const auto done = sn::relay(
+		client_, backend_, limits,
+		[this](sn_relay_direction way, std::size_t n) noexcept {
+			auto &counters = all_.counters;
+			(way == SN_RELAY_A_TO_B ? counters.bytes_to_backend
+						: counters.bytes_to_client)
+				.add(n);
+		});
 
-	sn::task<void> back;
-	try {
-		back = sn::spawn(
-			[this] { relay_one(backend_, client_, all_.counters.bytes_to_client); },
-			{.name = "to client"});
-	} catch (const std::exception &) {
-		all_.counters.no_memory.add();
+	lost_bytes_ = done.lost_bytes;
+	switch (done.end) {
+	case SN_RELAY_FINISHED:
+	case SN_RELAY_CANCELED: /* by end(), so the cause is known */
+		break;
+	case SN_RELAY_FAILED:
+		if (done.error == std::errc::not_enough_memory)
+			all_.counters.no_memory.add();
 		end(cause::failure);
-		return;
+		break;
+	case SN_RELAY_IDLE:
+	case SN_RELAY_HALF_CLOSE:
+		end(cause::idle);
+		break;
 	}
-	relay_one(client_, backend_, all_.counters.bytes_to_backend);
-	back.join();
-}
-
-void session::relay_one(sn::tcp &from, sn::tcp &to, counter &bytes)
-{
-	const auto done = sn::copy(to, from, [this, &bytes](std::size_t n) {
-		bytes.add(n);
-		idle_.touch();
-	});
-	if (!done) {
-		if (done.bytes_read != done.bytes_written)
-			lost_bytes_.store(true, std::memory_order_relaxed);
-		return fail(done.error);
-	}
-	if (const auto ended = to.shutdown_write(); !ended)
-		return fail(ended.error());
-	if (const auto closed = from.wait_closed(); !closed)
-		return fail(closed.error());
-}
-
-void session::fail(const std::error_code &error) noexcept
-{
-	if (error == std::errc::operation_canceled)
-		return; /* by end(), so the cause is known */
-	end(error == std::errc::timed_out && idle_.has_passed() ? cause::idle : cause::failure);
 }
 
 /*
- * The first cause wins, and wakes both tasks. Relaxed: the cause is read for good only after the
- * tasks have been joined.
+ * The first cause wins, and ends the relaying. Relaxed: the cause is read for good only after that.
  */
 void session::end(cause why) noexcept
 {

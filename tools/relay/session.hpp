@@ -19,7 +19,6 @@
 #define RELAY_SESSION_HPP
 
 #include "counters.hpp"
-#include "idle.hpp"
 #include "options.hpp"
 #include "sessions.hpp"
 
@@ -61,8 +60,6 @@ private:
 
 	sn::result<sn::tcp> connect();
 	void relay_both();
-	void relay_one(sn::tcp &from, sn::tcp &to, counter &bytes);
-	void fail(const std::error_code &error) noexcept;
 	void end(cause why) noexcept;
 	void cut() noexcept override;
 
@@ -70,9 +67,8 @@ private:
 	const route &via_;
 	sn::tcp client_;
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
-	idle_watch idle_;
 	std::atomic<cause> cause_{cause::none};
-	std::atomic<bool> lost_bytes_{false};
+	bool lost_bytes_ = false;
 };
 
 } // namespace relay

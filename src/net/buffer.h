@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buffers for copying in userspace, kept in one pool. A copy borrows one when there is something to
+ * read and returns it as soon as there is not, so that memory goes with the copies that are busy,
+ * not with those that are open: ten thousand idle ones hold none.
+ */
+#ifndef SENNIT_NET_BUFFER_H
+#define SENNIT_NET_BUFFER_H
+
+#include <stddef.h>
+
+/* One system call's worth: beyond 64 KiB a loopback copy gains little, and the L2 cache loses. */
+#define SN_BUFFER_SIZE ((size_t)64 << 10)
+
+/* NULL without memory. Any thread. */
+void *sn_buffer_borrow(void);
+void sn_buffer_return(void *buffer);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inside of copying: a job, and the ways to move its bytes.
+ *
+ * Bytes move in *spells*: a spell borrows what it needs (a buffer, a pipe), moves what is there, and
+ * gives that back before anybody waits for more to read. copy.c decides which kind of spell is next.
+ *
+ * A job belongs to the one task that runs it. All of this is within the runtime; spells may park
+ * while they wait for room to write.
+ */
+#ifndef SENNIT_NET_COPY_H
+#define SENNIT_NET_COPY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/copy.h>
+
+#include "net/stream.h"
+
+/*
+ * What was written to one connection, for whoever reads from it in the other direction of a relay.
+ *
+ * The kernel tells of a reset once: a call, reading or writing, takes the error off the socket, and
+ * the next read finds the end of the stream. So a reader that finds an end must know whether a
+ * writer was told of a reset before it. The writer counts in begun before each call and, after it,
+ * records a failure and then counts in ended. The reader's call took the socket's lock after the
+ * writer's had released it, if it was the writer that took the error; so the reader sees begun
+ * counted, waits the moment until ended has the same value, and then sees failed.
+ */
+struct sn_write_guard {
+	_Atomic uint32_t begun, ended; /* written by the one task that writes */
+	_Atomic bool failed;
+};
+
+struct sn_copy_job {
+	struct sn_fd *dst, *src;
+	int64_t left; /* negative: until the end */
+	struct sn_copy_result *result;
+	/* NULL: none. delivered() is within the runtime; must not park. */
+	void (*delivered)(struct sn_copy_job *job, size_t n);
+	sn_copy_progress *progress;
+	void *arg;
+	struct sn_write_guard *guard; /* of dst; NULL outside of relays */
+	bool may_splice;              /* until the kernel says that it cannot */
+	bool hold_sigpipe;            /* not ignored by the program; known before the first splice */
+};
+
+/* How a spell ended. Negative: an error, and result->failed says whose. */
+enum sn_spell {
+	SN_SPELL_END = 0, /* of the stream, or what was asked for is copied */
+	SN_SPELL_DRAINED, /* src has no more for now, and its next bytes will be an edge */
+	SN_SPELL_SWITCH,  /* there is, or may be, more, which should go the other way */
+	SN_SPELL_FULL,    /* direct splices only: dst has no room, which will be an edge */
+};
+
+/* Runs the job: sn_copy(). */
+int sn_copy_run(struct sn_copy_job *job);
+
+/* ---- for spells ---- */
+
+int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err);
+
+/* Accounts for n bytes that dst has taken; tells who wants to know. */
+void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path);
+
+/* most, or what is left of the limit. */
+size_t sn_copy_limit(const struct sn_copy_job *job, size_t most);
+
+/* Accounts for n bytes that were read. */
+static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
+{
+	job->result->bytes_read += n;
+	if (job->left >= 0)
+		job->left -= (int64_t)n;
+}
+
+/* Around each call that writes to dst; n is what it returned. */
+void sn_guard_begin(struct sn_write_guard *guard);
+void sn_guard_end(struct sn_write_guard *guard, ssize_t n);
+
+/* Writes all of a buffer to dst. 0 or an error. */
+int sn_copy_deliver(struct sn_copy_job *job, const char *data, size_t size);
+
+/* Moves what is there through the pipe. *moved: how much. splice.c. */
+int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved);
+
+/* The same when src or dst is a pipe itself. splice.c. */
+int sn_direct_spell(struct sn_copy_job *job);
+
+/* From a file to anything, as far as the kernel can. file_copy.c. */
+int sn_file_spell(struct sn_copy_job *job);
+
+#endif

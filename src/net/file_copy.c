@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a file: copy_file_range(2) to another file, sendfile(2) to what can wait.
+ *
+ * Contract. A spell copies until the end of the file or the limit, or says SN_SPELL_SWITCH when the
+ * kernel cannot, or says the end where userspace should look once more: files of /proc and the like
+ * claim to be empty to copy_file_range. Nothing is read that is not written: the file's position is
+ * moved by what was written. A read from a disk blocks the thread, so each call is in a bracket.
+ */
+#include <errno.h>
+
+#include "net/copy.h"
+#include "net/sys.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* Between two looks at the deadlines and at whether we are cancelled: some milliseconds. */
+#define MOST_AT_ONCE ((size_t)4 << 20)
+
+static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
+{
+	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+
+	*refused = SN_COPY_READ;
+	if (n < 0)
+		return n;
+	n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
+	if (n == 0) {
+		*refused = SN_COPY_NONE;
+		sn_guard_begin(job->guard);
+		sn_block_enter(job->src, "sendfile");
+		n = job->dst->kind == SN_KIND_FILE
+			    ? sn_sys_copy_file_range(job->src->fd, job->dst->fd, size)
+			    : sn_sys_sendfile(job->dst->fd, job->src->fd, size, job->hold_sigpipe);
+		sn_block_leave(job->src);
+		sn_guard_end(job->guard, n);
+		sn_fd_end(job->dst, SN_SIDE_WRITE);
+	} else {
+		*refused = SN_COPY_WRITE;
+	}
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return n;
+}
+
+/* EBADF is what a destination that is open for appending gets from copy_file_range. */
+static bool cannot(ssize_t n)
+{
+	return n == -EINVAL || n == -EXDEV || n == -ENOSYS || n == -EOPNOTSUPP || n == -EBADF ||
+	       n == -EPERM || n == -ETXTBSY || n == -EOVERFLOW;
+}
+
+int sn_file_spell(struct sn_copy_job *job)
+{
+	for (;;) {
+		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
+		enum sn_copy_side refused;
+		ssize_t n;
+
+		if (size == 0)
+			return SN_SPELL_END;
+		n = once(job, size, &refused);
+		if (n < 0 && refused != SN_COPY_NONE)
+			return sn_copy_fail(job, refused, n);
+		if (n == 0 || cannot(n)) {
+			job->may_splice = false;
+			return SN_SPELL_SWITCH;
+		}
+		if (n == -EAGAIN && job->dst->registered)
+			return SN_SPELL_FULL;
+		if (n < 0)
+			return sn_copy_fail(job, n == -EIO ? SN_COPY_READ : SN_COPY_WRITE, n);
+		sn_copy_taken(job, (size_t)n);
+		sn_copy_delivered(job, (size_t)n, &job->result->bytes_file);
+		sn_fair_chance(sn_thread_self());
+	}
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/pipe_pool.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+#include <sennit/copy.h>
+
+#include "net/sys.h"
+#include "sched/fork.h"
+#include "wait/lock.h"
+
+/*
+ * Most pipes unless SENNIT_PIPES says otherwise. They are borrowed while bytes are in flight, so
+ * as many are needed as copies move at the same moment: a few per processor, and one for each
+ * receiver that is slower than its sender.
+ */
+#define MOST_PIPES 64
+
+/* Free pipes that are kept, two descriptors each. */
+#define MOST_FREE 16
+
+/* What a pipe is asked to hold; splice.c has the measurement. */
+#define WANTED_SIZE ((size_t)1 << 20)
+
+/* Smaller ones are no use unless they were asked for: at 8 KiB splicing costs twice what copying
+ * does, at 64 KiB it is cheaper. */
+#define SMALLEST ((size_t)64 << 10)
+
+/* After the system has refused one, or given a small one. */
+#define PAUSE_NS 1000000000
+
+static struct sn_lock lock; /* guards all that is not atomic */
+static bool configured;
+static size_t wanted_size, smallest;
+static _Atomic uint64_t limit;
+static struct sn_pipe *free_pipes, *all_pipes;
+static uint32_t nfree, nmaking;
+static int64_t none_before; /* sn_now() until which none is made */
+
+static _Atomic uint64_t npipes, nborrowed, nbytes, nmade, nmissed;
+
+/* ---- what there may be ---- */
+
+/* The number in a file of /proc, or fallback. */
+static uint64_t read_limit(const char *path, uint64_t fallback)
+{
+	char text[32];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? sn_sys_read(fd, text, sizeof text - 1) : -1;
+
+	if (fd >= 0)
+		sn_sys_close(fd);
+	if (n <= 0)
+		return fallback;
+	text[n] = 0;
+	return strtoull(text, NULL, 10);
+}
+
+/* Bytes that the user's pipes may hold, 0: without limit. */
+static uint64_t quota(void)
+{
+	uint64_t soft = read_limit("/proc/sys/fs/pipe-user-pages-soft", 16384);
+	uint64_t hard = read_limit("/proc/sys/fs/pipe-user-pages-hard", 0);
+	uint64_t pages = soft && (!hard || soft < hard) ? soft : hard;
+
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The environment's number; fallback when it says none, or none that can be. */
+static uint64_t from_environment(const char *name, uint64_t most, uint64_t fallback)
+{
+	const char *text = getenv(name);
+	char *end;
+	unsigned long long value;
+
+	if (!text || !*text)
+		return fallback;
+	value = strtoull(text, &end, 10);
+	if (*end || *text == '-' || value > most) {
+		fprintf(stderr, "sennit: %s=%s: expected a number up to %llu; taking %llu\n", name,
+			text, (unsigned long long)most, (unsigned long long)fallback);
+		return fallback;
+	}
+	return value;
+}
+
+static void configure(void)
+{
+	uint64_t half = quota() / 2, most = MOST_PIPES, asked;
+
+	wanted_size = WANTED_SIZE;
+	smallest = SMALLEST;
+	asked = from_environment("SENNIT_PIPE_SIZE", INT_MAX, 0);
+	if (asked) {
+		wanted_size = (size_t)asked;
+		if (smallest > wanted_size)
+			smallest = wanted_size;
+	} else {
+		/* Rather more than larger ones. */
+		while (half && half / wanted_size < MOST_PIPES / 2 && wanted_size > SMALLEST)
+			wanted_size /= 2;
+	}
+	if (half && half / wanted_size < most)
+		most = half / wanted_size;
+	atomic_store(&limit, from_environment("SENNIT_PIPES", 1 << 20, most));
+	none_before = 0;
+	configured = true;
+}
+
+static void configure_once(void)
+{
+	sn_lock(&lock);
+	if (!configured)
+		configure();
+	sn_unlock(&lock);
+}
+
+bool sn_pipes_wanted(void)
+{
+	configure_once();
+	return atomic_load_explicit(&limit, memory_order_relaxed) > 0;
+}
+
+/* ---- making and closing ---- */
+
+static struct sn_pipe *make(size_t size)
+{
+	struct sn_pipe *pipe = malloc(sizeof *pipe);
+	int ends[2], granted;
+
+	if (!pipe)
+		return NULL;
+	if (sn_sys_pipe(ends) < 0) {
+		free(pipe);
+		return NULL;
+	}
+	granted = sn_sys_pipe_resize(ends[1], (int)size);
+	pipe->read_end = ends[0];
+	pipe->write_end = ends[1];
+	pipe->size = granted > 0 ? (size_t)granted : 0;
+	return pipe;
+}
+
+static void close_ends(struct sn_pipe *pipe)
+{
+	sn_sys_close(pipe->read_end);
+	sn_sys_close(pipe->write_end);
+}
+
+/* The lock is held. */
+static void add(struct sn_pipe *pipe)
+{
+	pipe->prev = NULL;
+	pipe->next = all_pipes;
+	if (all_pipes)
+		all_pipes->prev = pipe;
+	all_pipes = pipe;
+	atomic_fetch_add_explicit(&npipes, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&nmade, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&nbytes, pipe->size, memory_order_relaxed);
+}
+
+/* The lock is held. The pipe is the caller's afterwards, to be closed without the lock. */
+static void take_out(struct sn_pipe *pipe)
+{
+	if (pipe->prev)
+		pipe->prev->next = pipe->next;
+	else
+		all_pipes = pipe->next;
+	if (pipe->next)
+		pipe->next->prev = pipe->prev;
+	atomic_fetch_sub_explicit(&npipes, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&nbytes, pipe->size, memory_order_relaxed);
+}
+
+/* One that there was room for when it was begun. Those that are being made count against the limit.
+ */
+static struct sn_pipe *make_reserved(void)
+{
+	struct sn_pipe *pipe = make(wanted_size);
+	bool small = pipe && pipe->size < smallest;
+
+	sn_lock(&lock);
+	nmaking--;
+	if (pipe && !small)
+		add(pipe);
+	else
+		none_before = sn_now() + PAUSE_NS;
+	sn_unlock(&lock);
+	if (!small)
+		return pipe;
+	close_ends(pipe);
+	free(pipe);
+	return NULL;
+}
+
+/* ---- borrowing ---- */
+
+struct sn_pipe *sn_pipe_borrow(void)
+{
+	struct sn_pipe *pipe;
+	bool may_make = false;
+
+	sn_lock(&lock);
+	if (!configured)
+		configure();
+	pipe = free_pipes;
+	if (pipe) {
+		free_pipes = pipe->next_free;
+		nfree--;
+	} else if (atomic_load_explicit(&npipes, memory_order_relaxed) + nmaking <
+			   atomic_load_explicit(&limit, memory_order_relaxed) &&
+		   (none_before == 0 || sn_now() >= none_before)) {
+		may_make = true;
+		nmaking++;
+	}
+	sn_unlock(&lock);
+	if (may_make)
+		pipe = make_reserved();
+	atomic_fetch_add_explicit(pipe ? &nborrowed : &nmissed, 1, memory_order_relaxed);
+	return pipe;
+}
+
+void sn_pipe_return(struct sn_pipe *pipe, bool empty)
+{
+	bool keep;
+
+	atomic_fetch_sub_explicit(&nborrowed, 1, memory_order_relaxed);
+	sn_lock(&lock);
+	keep = empty && nfree < MOST_FREE;
+	if (keep) {
+		pipe->next_free = free_pipes;
+		free_pipes = pipe;
+		nfree++;
+	} else {
+		take_out(pipe);
+	}
+	sn_unlock(&lock);
+	if (!keep) {
+		close_ends(pipe);
+		free(pipe);
+	}
+}
+
+void sn_pipes_trim(void)
+{
+	struct sn_pipe *pipe, *next;
+
+	sn_lock(&lock);
+	pipe = free_pipes;
+	free_pipes = NULL;
+	nfree = 0;
+	for (next = pipe; next; next = next->next_free)
+		take_out(next);
+	sn_unlock(&lock);
+	for (; pipe; pipe = next) {
+		next = pipe->next_free;
+		close_ends(pipe);
+		free(pipe);
+	}
+}
+
+void sn_pipes_reset(void)
+{
+	sn_pipes_trim();
+	sn_lock(&lock);
+	configured = false;
+	sn_unlock(&lock);
+}
+
+/*
+ * The child has the same pipes open: what either put into one, the other might take out. Those that
+ * are borrowed belong to tasks that do not exist in the child.
+ */
+void sn_pipes_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	for (struct sn_pipe *pipe = all_pipes; pipe; pipe = pipe->next)
+		close_ends(pipe);
+	for (struct sn_pipe *pipe = free_pipes, *next; pipe; pipe = next) {
+		next = pipe->next_free;
+		free(pipe);
+	}
+	all_pipes = free_pipes = NULL;
+	nfree = nmaking = 0;
+	atomic_store(&npipes, 0);
+	atomic_store(&nborrowed, 0);
+	atomic_store(&nbytes, 0);
+}
+
+int sn_copy_stats(struct sn_copy_stats *stats)
+{
+	configure_once();
+	*stats = (struct sn_copy_stats){
+		.pipes = atomic_load_explicit(&npipes, memory_order_relaxed),
+		.pipes_borrowed = atomic_load_explicit(&nborrowed, memory_order_relaxed),
+		.pipes_limit = atomic_load_explicit(&limit, memory_order_relaxed),
+		.pipe_bytes = atomic_load_explicit(&nbytes, memory_order_relaxed),
+		.pipes_made = atomic_load_explicit(&nmade, memory_order_relaxed),
+		.pipes_missed = atomic_load_explicit(&nmissed, memory_order_relaxed),
+	};
+	return 0;
+}

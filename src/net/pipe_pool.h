@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pool of pipes that splice needs.
+ *
+ * Contract. A pipe is somebody's only between borrowing and returning, which copies do when there
+ * are bytes to move and when there are none left; so the pool serves many more copies than it has
+ * pipes. It never waits and never fails loudly: when there is no pipe to be had, a copy goes through
+ * userspace, which is correct, and counted.
+ *
+ * What is scarce. The pages that a user's pipes may hold together (fs.pipe-user-pages-soft, 64 MiB
+ * by default) are shared with all other programs of that user, so the pool keeps to half of them.
+ * Past the quota the kernel refuses to resize a pipe and makes new ones of two pages or one, which
+ * splice 8 KiB at a time: worse than copying (SMALLEST in pipe_pool.c). So the size that was
+ * granted is asked for, a pipe that is too small is closed again, and for a while none is made.
+ * Descriptors are scarce too: few free pipes are kept, and accepting gives them all back when the
+ * process has run out.
+ *
+ * Lock order: the pool's lock is a leaf. Any thread.
+ */
+#ifndef SENNIT_NET_PIPE_POOL_H
+#define SENNIT_NET_PIPE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sn_pipe {
+	int read_end, write_end;
+	size_t size;                 /* granted; of no more pages than this */
+	struct sn_pipe *next_free;   /* the pool's */
+	struct sn_pipe *next, *prev; /* of all that exist; the pool's */
+};
+
+/* An empty pipe, or NULL. */
+struct sn_pipe *sn_pipe_borrow(void);
+
+/* One that is not empty is closed: nobody may be given what is in it. */
+void sn_pipe_return(struct sn_pipe *pipe, bool empty);
+
+/* Whether there may be pipes at all: false with SENNIT_PIPES=0. */
+bool sn_pipes_wanted(void);
+
+/* Closes the pipes that nobody has. */
+void sn_pipes_trim(void);
+
+/* For tests: that, and the environment and the quota are read again. */
+void sn_pipes_reset(void);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Relaying: two copies in opposite directions that share one fate.
+ *
+ * Contract. sn_relay() returns when both directions are through, whichever way; then nobody uses
+ * the streams any more. What happens first decides how the relay ends: it is recorded by one
+ * compare-and-swap of end, and whoever wins cancels both streams, which brings the other direction
+ * back from wherever it waits.
+ *
+ * The end of a stream is passed on only when it is one. A reset takes the form of an error once, and
+ * of an end of stream after that, so the direction that reads a stream's end asks the other one,
+ * which writes to the same connection, whether it was told of a reset (struct sn_write_guard). A
+ * direction that is through keeps watching the connection that it read from, so that a reset after
+ * the half-close is noticed too.
+ *
+ * Time. The limit without a byte is the deadline of all four halves, so that a pair whose peers both
+ * have stopped reading ends as well. Moving four deadlines with every chunk would be dear: they are
+ * set an eighth of the limit later than needed, and moved only when they have aged by an eighth; in
+ * between a chunk costs reading the clock and one comparison.
+ *
+ * Fields. The caller's task and its second one share struct relay, which lives on the caller's
+ * stack: the caller always waits for the second task to end. pushed and limit are written under
+ * lock, end once, error by who wrote end, and read by the caller when both are through.
+ */
+#include <errno.h>
+
+#include <sennit/clock.h>
+#include <sennit/copy.h>
+#include <sennit/task.h>
+
+#include "net/copy.h"
+#include "sched/netpoll.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+#include "wait/backoff.h"
+#include "wait/lock.h"
+
+struct relay {
+	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */
+	struct sn_write_guard guards[2]; /* of fds[0], fds[1] */
+	const struct sn_relay_options *options;
+	struct sn_relay_result *result;
+	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
+	int error;
+	_Atomic bool half_closed;
+	_Atomic bool through; /* the second task is */
+	struct sn_lock lock;  /* of pushing: a late one must not move the deadlines back */
+	_Atomic int64_t pushed; /* the time that the deadlines count from */
+	_Atomic int64_t limit;  /* 0: none */
+};
+
+struct direction {
+	struct sn_copy_job job; /* first */
+	struct relay *relay;
+	enum sn_relay_direction number;
+};
+
+/* ---- time ---- */
+
+static void set_deadlines(struct relay *relay, int64_t deadline)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	/* One that cannot be armed for want of memory is noticed by the wait, which fails. */
+	for (int i = 0; i < 2; i++) {
+		sn_fd_set_deadline(self, relay->fds[i], SN_SIDE_READ, deadline);
+		sn_fd_set_deadline(self, relay->fds[i], SN_SIDE_WRITE, deadline);
+	}
+}
+
+/* The lock is held. */
+static void push(struct relay *relay, int64_t now)
+{
+	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
+
+	/*
+	 * Published first: who fails at the new deadline finds it passed. Who failed at the old one
+	 * a moment ago may find it not passed, and takes the failure for the kernel's; by then a
+	 * byte was delivered after the limit, so either answer is true.
+	 */
+	atomic_store_explicit(&relay->pushed, now, memory_order_relaxed);
+	set_deadlines(relay, now + limit + limit / 8);
+}
+
+static void touch(struct relay *relay)
+{
+	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed), now;
+
+	if (limit == 0)
+		return;
+	now = sn_now();
+	/* Relaxed: looked at again under the lock. */
+	if (now - atomic_load_explicit(&relay->pushed, memory_order_relaxed) <= limit / 8)
+		return;
+	sn_lock(&relay->lock);
+	limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
+	if (now - atomic_load_explicit(&relay->pushed, memory_order_relaxed) > limit / 8)
+		push(relay, now);
+	sn_unlock(&relay->lock);
+}
+
+/* From now on another limit, 0 being as before. */
+static void change_limit(struct relay *relay, int64_t limit)
+{
+	if (limit <= 0)
+		return;
+	sn_lock(&relay->lock);
+	atomic_store_explicit(&relay->limit, limit, memory_order_relaxed);
+	push(relay, sn_now());
+	sn_unlock(&relay->lock);
+}
+
+static bool time_is_up(const struct relay *relay)
+{
+	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
+	int64_t pushed = atomic_load_explicit(&relay->pushed, memory_order_relaxed);
+
+	return limit && sn_now() >= pushed + limit + limit / 8;
+}
+
+/* ---- the end ---- */
+
+static void end(struct relay *relay, enum sn_relay_end how, int err)
+{
+	int finished = SN_RELAY_FINISHED;
+
+	if (!atomic_compare_exchange_strong(&relay->end, &finished, how))
+		return;
+	relay->error = err;
+	for (int i = 0; i < 2; i++)
+		sn_fd_end_with(sn_thread_self(), relay->fds[i], SN_FD_CANCELED);
+}
+
+/* A connection can also fail with ETIMEDOUT because the kernel gave up on the peer. */
+static enum sn_relay_end meaning(const struct relay *relay, int err)
+{
+	if (err == -ECANCELED || err == -EBADF)
+		return SN_RELAY_CANCELED;
+	if (err != -ETIMEDOUT || !time_is_up(relay))
+		return SN_RELAY_FAILED;
+	return atomic_load(&relay->half_closed) && relay->options->half_close_timeout
+		       ? SN_RELAY_HALF_CLOSE
+		       : SN_RELAY_IDLE;
+}
+
+/* ---- a direction ---- */
+
+static void delivered(struct sn_copy_job *job, size_t n)
+{
+	struct direction *d = sn_container_of(job, struct direction, job);
+	const struct sn_relay_options *options = d->relay->options;
+
+	touch(d->relay);
+	if (!options->progress)
+		return;
+	sn_runtime_leave();
+	options->progress(options->arg, d->number, n);
+	sn_runtime_enter();
+}
+
+/* Long enough for a system call on another CPU; then other tasks may run. */
+#define SPIN_NS 10000
+#define YIELD_NS 50000
+
+/* Whether the end of the stream that was read is none. Waits for a system call of another thread,
+ * which does not block. */
+static bool was_reset(struct sn_write_guard *writes)
+{
+	uint32_t begun = atomic_load_explicit(&writes->begun, memory_order_acquire);
+	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, YIELD_NS);
+
+	while ((int32_t)(atomic_load_explicit(&writes->ended, memory_order_acquire) - begun) < 0)
+		if (!sn_backoff_pause(&backoff))
+			sn_reschedule(sn_thread_self());
+	return atomic_load_explicit(&writes->failed, memory_order_relaxed);
+}
+
+static int pass_end_on(struct direction *d)
+{
+	struct relay *relay = d->relay;
+	int err;
+
+	if (was_reset(&relay->guards[d->number]))
+		return -ECONNRESET;
+	err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
+	if (err < 0) /* ENOTCONN: reset meanwhile */
+		return err == -ENOTCONN ? -ECONNRESET : err;
+	if (!atomic_exchange(&relay->half_closed, true))
+		change_limit(relay, relay->options->half_close_timeout);
+	return sn_conn_wait_closed(d->job.src);
+}
+
+static void run_direction(struct direction *d)
+{
+	int err = sn_copy_run(&d->job);
+
+	if (err == 0)
+		err = pass_end_on(d);
+	if (err < 0)
+		end(d->relay, meaning(d->relay, err), err);
+}
+
+static void prepare(struct direction *d, struct relay *relay, enum sn_relay_direction number)
+{
+	*d = (struct direction){.job = {.src = relay->fds[number],
+					.dst = relay->fds[1 - number],
+					.left = -1,
+					.result = &relay->result->directions[number],
+					.delivered = delivered,
+					.guard = &relay->guards[1 - number]},
+				.relay = relay,
+				.number = number};
+}
+
+static int second_task(void *arg)
+{
+	struct direction *d = arg;
+
+	sn_runtime_enter();
+	run_direction(d);
+	sn_runtime_leave();
+	atomic_store(&d->relay->through, true);
+	return 0;
+}
+
+/* ---- the pair ---- */
+
+/* The task's own scope may have been cancelled, and then joining is refused; the streams are
+ * cancelled by then, so it does not take long. */
+static void wait_for_second(struct relay *relay, sn_task *task)
+{
+	while (sn_join(task, NULL) < 0) {
+		if (atomic_load(&relay->through)) {
+			sn_detach(task);
+			return;
+		}
+		sn_yield();
+	}
+}
+
+static void both_directions(struct relay *relay)
+{
+	static const struct sn_task_attr attributes = {.name = "relay"};
+	struct direction there, back;
+	sn_task *task;
+	int err;
+
+	prepare(&there, relay, SN_RELAY_A_TO_B);
+	prepare(&back, relay, SN_RELAY_B_TO_A);
+	sn_runtime_enter();
+	change_limit(relay, relay->options->idle_timeout);
+	sn_runtime_leave();
+	err = sn_spawn(&task, second_task, &back, &attributes);
+	sn_runtime_enter();
+	if (err < 0)
+		end(relay, SN_RELAY_FAILED, err);
+	else
+		run_direction(&there);
+	sn_runtime_leave();
+	if (err == 0)
+		wait_for_second(relay, task);
+}
+
+static bool lost(const struct sn_relay_result *result)
+{
+	for (int i = 0; i < 2; i++)
+		if (result->directions[i].bytes_read != result->directions[i].bytes_written)
+			return true;
+	return false;
+}
+
+int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
+	     struct sn_relay_result *result)
+{
+	static const struct sn_relay_options none;
+	struct sn_relay_result unwanted;
+	struct relay relay = {.fds = {(struct sn_fd *)a, (struct sn_fd *)b},
+			      .options = options ? options : &none,
+			      .result = result ? result : &unwanted,
+			      .pushed = INT64_MIN / 2};
+
+	*relay.result = (struct sn_relay_result){0};
+	if (!sn_self())
+		return relay.result->error = -EPERM;
+	if (relay.fds[0]->kind != SN_KIND_SOCKET || relay.fds[1]->kind != SN_KIND_SOCKET)
+		return relay.result->error = -ENOTSOCK;
+	both_directions(&relay);
+	relay.result->end = (enum sn_relay_end)atomic_load(&relay.end);
+	relay.result->error = relay.error;
+	relay.result->lost = lost(relay.result);
+	return relay.error;
+}

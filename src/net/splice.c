@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving bytes in the kernel with splice(2).
+ *
+ * Contract. A spell moves what src has now to dst, and ends with the pipe empty, unless dst failed;
+ * then what was left in it is lost, and the result says so. No byte of src is read that the limit
+ * does not cover.
+ *
+ * The pipe is filled, then emptied, in turn: it is empty whenever src is read. That keeps three
+ * things unambiguous that have cost others a hang or a truncated stream:
+ *   - EAGAIN from src cannot mean "pipe full".
+ *   - At the end of the stream, or when src fails, nothing is left to deliver before it is told.
+ *   - Less than was asked for can mean that the pipe was full of small pieces (each takes a slot,
+ *     however small: 40 of them have filled a 64 KiB pipe with 1,600 bytes), so it never means that
+ *     src is empty.
+ * Filling and emptying at the same time would need two tasks and gains nothing: both calls run on
+ * the caller's processor.
+ *
+ * Nobody parks because splice said EAGAIN. It says so for ever while urgent data is next in the
+ * stream, which poll(2) calls readable, and then the edge has long passed. A socket is peeked at
+ * instead: when that finds nothing either, an edge is sure to come. In the usual spell the peek
+ * takes the place of the second splice, so it costs no system call of its own; and what is urgent
+ * goes through userspace, where recv(2) skips it as every reader of the stream would. Nor is splice
+ * believed when it says that the stream has ended: it says so too when urgent data is next and the
+ * peer has sent its FIN, whatever there is in between.
+ *
+ * Rejected: keeping the pipe with the connection (64 pipes of 1 MiB exhaust an unprivileged user's
+ * quota, and every idle connection would hold two descriptors); SPLICE_F_MORE (stalls by 200 ms);
+ * vmsplice and MSG_ZEROCOPY (the pages would have to be ours first).
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "net/buffer.h"
+#include "net/copy.h"
+#include "net/pipe_pool.h"
+#include "net/sys.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/*
+ * Bytes that one call may move. What bounds it in practice is the pipe's number of slots; a slot
+ * holds up to 32 KiB of a large segment, so a pipe can carry more than its nominal size.
+ */
+#define MOST_AT_ONCE ((size_t)1 << 20)
+
+/* A socket that gave so much is likely to have more by now: ask with splice, not with a peek. */
+#define LIKELY_MORE ((size_t)256 << 10)
+
+/* What src has without taking it: > 0 something, 0 the end, -EAGAIN nothing, or an error. */
+static ssize_t peek(struct sn_copy_job *job)
+{
+	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	/* Others than sockets have neither urgent data nor another way to ask. */
+	n = job->src->kind == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return n;
+}
+
+static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
+{
+	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	sn_block_enter(job->src, "splice");
+	n = sn_sys_splice(job->src->fd, pipe->write_end, size, false);
+	sn_block_leave(job->src);
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return n;
+}
+
+/* Something, at least a byte, waiting for room. */
+static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
+{
+	struct sn_fd *dst = job->dst;
+	ssize_t n = sn_attempt_begin(dst, SN_SIDE_WRITE);
+
+	if (n < 0)
+		return n;
+	do {
+		sn_guard_begin(job->guard);
+		sn_block_enter(dst, "splice");
+		n = sn_sys_splice(pipe->read_end, dst->fd, size, job->hold_sigpipe);
+		sn_block_leave(dst);
+		sn_guard_end(job->guard, n);
+	} while (n == -EAGAIN && dst->registered && (n = sn_fd_wait(dst, SN_SIDE_WRITE)) == 0);
+	sn_fd_end(dst, SN_SIDE_WRITE);
+	return n;
+}
+
+/* dst cannot be spliced to: what is in the pipe goes through userspace. */
+static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
+{
+	char *buffer = sn_buffer_borrow();
+	int err = 0;
+
+	if (!buffer)
+		return sn_copy_fail(job, SN_COPY_WRITE, -ENOMEM);
+	while (size > 0 && err == 0) {
+		ssize_t n = sn_sys_read(pipe->read_end, buffer,
+					size < SN_BUFFER_SIZE ? size : SN_BUFFER_SIZE);
+
+		if (n <= 0) {
+			err = sn_copy_fail(job, SN_COPY_WRITE, n < 0 ? n : -EIO);
+			break;
+		}
+		size -= (size_t)n;
+		err = sn_copy_deliver(job, buffer, (size_t)n);
+	}
+	sn_buffer_return(buffer);
+	return err;
+}
+
+static int empty(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = empty_some(job, pipe, size);
+
+		if (n == -EINVAL) {
+			job->may_splice = false;
+			return empty_by_hand(job, pipe, size);
+		}
+		if (n <= 0)
+			return sn_copy_fail(job, SN_COPY_WRITE, n < 0 ? n : -EIO);
+		size -= (size_t)n;
+		sn_copy_delivered(job, (size_t)n, &job->result->bytes_spliced);
+		sn_fair_chance(sn_thread_self());
+	}
+	return 0;
+}
+
+/* What reading has come to, n having been returned by splice or peek; the pipe is empty. */
+static int ended(struct sn_copy_job *job, ssize_t n)
+{
+	return n == 0 ? SN_SPELL_END : sn_copy_fail(job, SN_COPY_READ, n);
+}
+
+static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean)
+{
+	for (;;) {
+		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
+		ssize_t n;
+		int err;
+
+		if (size == 0)
+			return SN_SPELL_END;
+		n = fill(job, pipe, size);
+		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
+			n = peek(job);
+			if (n == -EAGAIN)
+				return SN_SPELL_DRAINED;
+			return n > 0 ? SN_SPELL_SWITCH : ended(job, n);
+		}
+		if (n == -EINVAL) {
+			job->may_splice = false;
+			return SN_SPELL_SWITCH;
+		}
+		if (n <= 0)
+			return ended(job, n);
+		sn_copy_taken(job, (size_t)n);
+		*moved += (uint64_t)n;
+		*clean = false;
+		err = empty(job, pipe, (size_t)n);
+		if (err < 0)
+			return err;
+		*clean = true;
+		if (!job->may_splice)
+			return SN_SPELL_SWITCH;
+		if ((size_t)n >= LIKELY_MORE)
+			continue;
+		n = peek(job);
+		if (n == -EAGAIN)
+			return SN_SPELL_DRAINED;
+		if (n <= 0)
+			return ended(job, n);
+	}
+}
+
+int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved)
+{
+	struct sn_pipe *pipe = sn_pipe_borrow();
+	bool clean = true;
+	int end;
+
+	*moved = 0;
+	if (!pipe)
+		return SN_SPELL_SWITCH;
+	end = spell(job, pipe, moved, &clean);
+	sn_pipe_return(pipe, clean);
+	return end;
+}
+
+/* ---- pipes of the caller's: no pipe of ours in between ---- */
+
+/*
+ * Either side may be the reason for EAGAIN: asked in the order in which the answer lets us wait. One
+ * that poll(2) calls not ready sends an edge when it becomes so, even if that is before we wait.
+ */
+static int why_not(struct sn_copy_job *job)
+{
+	if (job->dst->registered && !sn_sys_poll(job->dst->fd, POLLOUT))
+		return SN_SPELL_FULL;
+	if (job->src->registered && !sn_sys_poll(job->src->fd, POLLIN))
+		return SN_SPELL_DRAINED;
+	return SN_SPELL_SWITCH;
+}
+
+/* Whose error it is when one call reads and writes. */
+static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
+{
+	if (err == -EPIPE || err == -ENOSPC || err == -EFBIG || err == -EDQUOT)
+		return SN_COPY_WRITE;
+	return job->dst->kind == SN_KIND_SOCKET ? SN_COPY_WRITE : SN_COPY_READ;
+}
+
+static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
+{
+	/* At most one of them is not registered: files are copied from in file_copy.c. */
+	const struct sn_fd *blocking = job->dst->registered ? job->src : job->dst;
+	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+
+	*refused = SN_COPY_READ;
+	if (n < 0)
+		return n;
+	n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
+	if (n < 0) {
+		*refused = SN_COPY_WRITE;
+		sn_fd_end(job->src, SN_SIDE_READ);
+		return n;
+	}
+	*refused = SN_COPY_NONE;
+	sn_guard_begin(job->guard);
+	sn_block_enter(blocking, "splice");
+	n = sn_sys_splice(job->src->fd, job->dst->fd, size, job->hold_sigpipe);
+	sn_block_leave(blocking);
+	sn_guard_end(job->guard, n);
+	sn_fd_end(job->dst, SN_SIDE_WRITE);
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return n;
+}
+
+int sn_direct_spell(struct sn_copy_job *job)
+{
+	for (;;) {
+		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
+		enum sn_copy_side refused;
+		ssize_t n;
+
+		if (size == 0)
+			return SN_SPELL_END;
+		n = move_directly(job, size, &refused);
+		if (n == 0)
+			return SN_SPELL_END;
+		if (n < 0 && refused != SN_COPY_NONE)
+			return sn_copy_fail(job, refused, n);
+		if (n == -EAGAIN)
+			return why_not(job);
+		if (n == -EINVAL) {
+			job->may_splice = false;
+			return SN_SPELL_SWITCH;
+		}
+		if (n < 0)
+			return sn_copy_fail(job, blame(job, n), n);
+		sn_copy_taken(job, (size_t)n);
+		sn_copy_delivered(job, (size_t)n, &job->result->bytes_spliced);
+		sn_fair_chance(sn_thread_self());
+	}
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams: reading and writing whatever the descriptor is.
+ *
+ * Every operation tries first and waits only when the kernel says EAGAIN. What a descriptor is, is
+ * found out once, when it is adopted; connections are stream sockets and need not be asked. Public
+ * functions enter the runtime, call the function that does the work and leave; those may change
+ * threads, so they keep no self.
+ */
+#include "net/stream.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <sennit/blocking.h>
+#include <sennit/stream.h>
+
+#include "net/sys.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* ---- attempts ---- */
+
+void sn_block_enter(const struct sn_fd *d, const char *what)
+{
+	if (d->registered)
+		return;
+	sn_runtime_leave();
+	sn_enter_blocking_as(what);
+}
+
+void sn_block_leave(const struct sn_fd *d)
+{
+	if (d->registered)
+		return;
+	sn_exit_blocking();
+	sn_runtime_enter();
+}
+
+int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side)
+{
+	int err = sn_fd_begin(d, side);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_check_deadline(d, side);
+	if (err < 0)
+		sn_fd_end(d, side);
+	return err;
+}
+
+ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (d->kind == SN_KIND_SOCKET)
+		return sn_sys_recv(d->fd, buf, size);
+	sn_block_enter(d, "read");
+	n = sn_sys_read(d->fd, buf, size);
+	sn_block_leave(d);
+	return n;
+}
+
+ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (d->kind == SN_KIND_SOCKET)
+		return sn_sys_send(d->fd, buf, size);
+	sn_block_enter(d, "write");
+	n = sn_sys_write(d->fd, buf, size);
+	sn_block_leave(d);
+	return n;
+}
+
+/* ---- waiting ---- */
+
+/* Within an operation. */
+static int wait_for(struct sn_fd *d, enum sn_side_index side)
+{
+	return d->registered ? sn_fd_wait(d, side) : -EAGAIN;
+}
+
+int sn_conn_wait(struct sn_fd *d, enum sn_side_index side)
+{
+	int n = sn_fd_begin(d, side);
+
+	if (n < 0)
+		return n;
+	n = wait_for(d, side);
+	sn_fd_end(d, side);
+	return n;
+}
+
+ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
+{
+	ssize_t n = sn_attempt_begin(d, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	do {
+		n = sn_attempt_read(d, buf, size);
+	} while (n == -EAGAIN && (n = wait_for(d, SN_SIDE_READ)) == 0);
+	sn_fd_end(d, SN_SIDE_READ);
+	if (n > 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
+{
+	ssize_t n = sn_attempt_begin(d, SN_SIDE_WRITE);
+
+	if (n < 0)
+		return n;
+	do {
+		n = sn_attempt_write(d, buf, size);
+	} while (n == -EAGAIN && (n = wait_for(d, SN_SIDE_WRITE)) == 0);
+	sn_fd_end(d, SN_SIDE_WRITE);
+	if (n > 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+int sn_conn_wait_closed(struct sn_fd *d)
+{
+	int n = sn_fd_begin(d, SN_SIDE_READ), alive;
+
+	if (n < 0)
+		return n;
+	/* Whatever ends the connection is an edge for epoll, which comes after the state has
+	 * changed. */
+	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
+		n = sn_fd_wait(d, SN_SIDE_READ);
+	sn_fd_end(d, SN_SIDE_READ);
+	return alive <= 0 ? alive : n;
+}
+
+/* ---- nothing that parks ---- */
+
+int sn_conn_shutdown(struct sn_fd *d, int half)
+{
+	int err = sn_fd_use(d);
+
+	if (err < 0)
+		return err;
+	if (half == SN_SHUT_READ)
+		err = sn_sys_shutdown(d->fd, SHUT_RD);
+	else if (half == SN_SHUT_WRITE)
+		err = sn_sys_shutdown(d->fd, SHUT_WR);
+	else
+		err = -EINVAL;
+	sn_fd_unuse(d);
+	return err;
+}
+
+int sn_conn_end_with(struct sn_fd *d, uint32_t flags)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err = sn_fd_end_with(self, d, flags);
+
+	if (self)
+		sn_runtime_leave();
+	return err;
+}
+
+int sn_conn_set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -EPERM;
+	err = sn_fd_use(d);
+	if (err == 0) {
+		err = sn_fd_set_deadline(self, d, side, deadline);
+		sn_fd_unuse(d);
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- adopting ---- */
+
+/* What the descriptor is, or a negative errno. */
+static int kind_of(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	switch (st.st_mode & S_IFMT) {
+	case S_IFSOCK:
+		return sn_sys_is_stream(fd) ? SN_KIND_SOCKET : -EPROTOTYPE;
+	case S_IFIFO:
+		return SN_KIND_PIPE;
+	case S_IFREG:
+	case S_IFBLK:
+		return SN_KIND_FILE;
+	case S_IFDIR:
+		return -EISDIR;
+	default:
+		return SN_KIND_OTHER;
+	}
+}
+
+static int adopt(struct sn_fd **out, int fd)
+{
+	int kind = kind_of(fd), err;
+
+	if (kind < 0)
+		return kind;
+	err = sn_fd_open(out, fd, kind != SN_KIND_FILE);
+	if (err == -EPERM) /* epoll's word for what cannot be polled, such as /dev/zero */
+		err = sn_fd_open(out, fd, false);
+	if (err < 0)
+		return err;
+	(*out)->kind = (uint8_t)kind;
+	if ((*out)->registered)
+		sn_sys_set_nonblocking(fd); /* fails only for a descriptor that is none */
+	return 0;
+}
+
+int sn_stream_adopt(sn_stream **stream, int fd)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = adopt(&d, fd);
+	if (err == 0)
+		*stream = (sn_stream *)d;
+	sn_runtime_leave();
+	return err;
+}
+
+/* ---- the public face ---- */
+
+static struct sn_fd *stream_fd(sn_stream *stream)
+{
+	return (struct sn_fd *)stream;
+}
+
+sn_stream *sn_tcp_stream(sn_tcp *conn)
+{
+	return (sn_stream *)conn;
+}
+
+ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	n = size ? sn_conn_read(stream_fd(stream), buf, size) : 0;
+	sn_runtime_leave();
+	return n;
+}
+
+ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
+{
+	ssize_t n;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	n = size ? sn_conn_write(stream_fd(stream), buf, size) : 0;
+	sn_runtime_leave();
+	return n;
+}
+
+ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
+{
+	size_t done = 0;
+	ssize_t n = 0;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	while (done < size) {
+		n = sn_conn_write(stream_fd(stream), (const char *)buf + done, size - done);
+		if (n < 0)
+			break;
+		done += (size_t)n;
+	}
+	sn_runtime_leave();
+	return n < 0 ? n : (ssize_t)size;
+}
+
+int sn_stream_shutdown(sn_stream *stream, int half)
+{
+	return sn_conn_shutdown(stream_fd(stream), half);
+}
+
+int sn_stream_close(sn_stream *stream)
+{
+	return sn_conn_end_with(stream_fd(stream), SN_FD_CLOSED);
+}
+
+int sn_stream_abort(sn_stream *stream)
+{
+	return sn_conn_end_with(stream_fd(stream), SN_FD_CLOSED | SN_FD_ABORT);
+}
+
+int sn_stream_cancel(sn_stream *stream)
+{
+	return sn_conn_end_with(stream_fd(stream), SN_FD_CANCELED);
+}
+
+int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline)
+{
+	return sn_conn_set_deadline(stream_fd(stream), SN_SIDE_READ, deadline);
+}
+
+int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline)
+{
+	return sn_conn_set_deadline(stream_fd(stream), SN_SIDE_WRITE, deadline);
+}
+
+int sn_stream_fd(sn_stream *stream)
+{
+	return stream_fd(stream)->fd;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the rest of the net layer uses of streams. Within the runtime; those that wait may park.
+ *
+ * A descriptor that is registered with the netpoller is non-blocking: an attempt on it returns
+ * -EAGAIN when it would block. One that is not registered is a file, or a device that cannot be
+ * polled: an attempt blocks the thread, in a bracket, and the lease sees to it that other tasks go
+ * on. -EAGAIN from such a one is an error like any other, as there is nothing to wait for it with.
+ */
+#ifndef SENNIT_NET_STREAM_H
+#define SENNIT_NET_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "sched/netpoll.h"
+
+/* In struct sn_fd. 0 is what a connection is that nobody has asked about. */
+enum sn_kind {
+	SN_KIND_SOCKET = 0, /* of a stream */
+	SN_KIND_PIPE,
+	SN_KIND_FILE,  /* a regular file, or a block device: not registered */
+	SN_KIND_OTHER, /* terminals and other devices, registered or not */
+};
+
+/* As sn_tcp_read() and sn_tcp_write(), with a size that is not 0. */
+ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size);
+ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size);
+
+/* Waits for an edge: 0 or the error that sn_tcp_read() or sn_tcp_write() would return. */
+int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
+
+/*
+ * For those that make system calls of their own. sn_attempt_begin() begins an operation that does
+ * not wait: 0, or why it may not. Nothing may park before sn_fd_end().
+ */
+int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
+
+/* One attempt within an operation that has begun. */
+ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
+ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size);
+
+/* Brackets a system call that may block the thread, when the descriptor is not registered. */
+void sn_block_enter(const struct sn_fd *d, const char *what);
+void sn_block_leave(const struct sn_fd *d);
+
+/* Waits until the connection is over in both directions: sn_tcp_wait_closed(). */
+int sn_conn_wait_closed(struct sn_fd *d);
+
+/* sn_tcp_shutdown(). Does not park. */
+int sn_conn_shutdown(struct sn_fd *d, int half);
+
+/* Ends the use of the descriptor, from any thread: sn_fd_end_with(). */
+int sn_conn_end_with(struct sn_fd *d, uint32_t flags);
+int sn_conn_set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline);
+
+#endif
