@@ -167,14 +167,17 @@ SN_END
 
 #	define sn_untyped(chan) ((sn_chan *)((void)sizeof((**(chan))[0]), (void *)(chan)))
 
-/* The calls of the same names above, with results likewise. sn_send() takes the value itself. */
-#	define sn_make_chan(chan, capacity)                                                      \
-		__extension__({                                                                   \
-			sn_chan *sn__made = NULL;                                                 \
-			int sn__err = sn_chan_new(&sn__made, sizeof((***(chan))[0]), (capacity)); \
-			if (sn__err == 0)                                                         \
-				*(chan) = (__typeof__(*(chan)))(void *)sn__made;                  \
-			sn__err;                                                                  \
+/*
+ * The calls of similar names above, with results likewise. sn_make_chan() stores NULL when it fails;
+ * sn_send() takes the value itself.
+ */
+#	define sn_make_chan(chan, capacity)                                                \
+		__extension__({                                                             \
+			sn_chan *sn__made = NULL;                                           \
+			const int sn__err =                                                 \
+				sn_chan_new(&sn__made, sizeof((***(chan))[0]), (capacity)); \
+			*(chan) = (__typeof__(*(chan)))(void *)sn__made;                    \
+			sn__err;                                                            \
 		})
 #	define sn_free_chan(chan) sn_chan_free(sn_untyped(chan))
 #	define sn_close_chan(chan) sn_chan_close(sn_untyped(chan))

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pipeline with cancellation: reads lines, counts their words in several tasks, sums up. When a
+ * stage fails, or the time is over, all of them end.
+ *
+ *	printf 'one two\nthree\n' | example-pipeline [seconds, default 10]
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <sennit/sennit.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS 4
+
+struct line {
+	char text[256];
+};
+
+struct pipeline {
+	sn_chan_of(struct line) lines;
+	sn_chan_of(long) counts;
+	sn_chan_of(char) ended; /* a worker, that is */
+	long words;
+};
+
+/* Reading may block the thread: the other stages go on meanwhile. */
+static int read_lines(void *arg)
+{
+	struct pipeline *p = arg;
+	struct line line;
+	int err = 0;
+
+	while (err == 0 && fgets(line.text, sizeof line.text, stdin)) {
+		if (!strchr(line.text, '\n') && !feof(stdin))
+			return -E2BIG; /* ends the scope, and with it the other stages */
+		err = sn_send(p->lines, line);
+	}
+	sn_close_chan(p->lines); /* no more: the workers end when they have done the rest */
+	return err;
+}
+
+static int count_words(void *arg)
+{
+	struct pipeline *p = arg;
+	struct line line;
+
+	while (sn_recv(p->lines, &line) == 0) {
+		long words = 0;
+
+		for (char *c = line.text; *c; c++)
+			words += !isspace((unsigned char)*c) &&
+				 (c == line.text || isspace((unsigned char)c[-1]));
+		if (sn_send(p->counts, words) < 0)
+			break;
+	}
+	return sn_send(p->ended, 0);
+}
+
+static int sum_up(void *arg)
+{
+	struct pipeline *p = arg;
+	long words = 0;
+	char ended;
+	struct sn_case cases[] = {sn_case_recv(p->counts, &words), sn_case_recv(p->ended, &ended)};
+
+	for (int workers = WORKERS; workers > 0;) {
+		switch (sn_select(cases, 2, SN_NO_DEADLINE)) {
+		case 0:
+			p->words += words;
+			break;
+		case 1:
+			workers--;
+			break;
+		default:
+			return 0; /* cancelled */
+		}
+	}
+	return 0;
+}
+
+static int run(void *arg)
+{
+	struct pipeline p = {.words = 0};
+	sn_scope *all;
+	int err;
+
+	if (sn_make_chan(&p.lines, 16) < 0 || sn_make_chan(&p.counts, 16) < 0 ||
+	    sn_make_chan(&p.ended, 0) < 0 ||
+	    sn_scope_open(&all, sn_now() + (int64_t)(*(double *)arg * 1e9)) < 0)
+		return 1;
+	err = sn_scope_go(all, read_lines, &p);
+	for (int i = 0; err == 0 && i < WORKERS; i++)
+		err = sn_scope_go(all, count_words, &p);
+	if (err == 0)
+		err = sn_scope_go(all, sum_up, &p);
+	if (err < 0)
+		sn_scope_cancel(all);
+	err = sn_scope_close(all);
+	sn_free_chan(p.lines);
+	sn_free_chan(p.counts);
+	sn_free_chan(p.ended);
+	if (err < 0)
+		fprintf(stderr, "pipeline: %s\n", strerror(-err));
+	else
+		printf("%ld\n", p.words);
+	return err < 0;
+}
+
+int main(int argc, char **argv)
+{
+	double seconds = argc > 1 ? strtod(argv[1], NULL) : 10;
+
+	if (!(seconds > 0 && seconds < 1e9)) {
+		fprintf(stderr, "pipeline: how many seconds?\n");
+		return 2;
+	}
+	return sn_run(run, &seconds);
+}

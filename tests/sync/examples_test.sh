@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The examples that are built of channels do what they say.
+# shellcheck source-path=SCRIPTDIR/../house
+source "$(dirname "$0")/../house/lib.sh"
+
+examples=$SENNIT_BUILD_DIR/examples
+run() {
+	timeout 60 "${launcher[@]}" "$@"
+}
+
+for processors in 1 4; do
+	export SENNIT_PROCS=$processors
+	primes=$(run "$examples/example-prime-sieve" | tr '\n' ' ')
+	[ "$primes" = '2 3 5 7 11 13 17 19 23 29 ' ] || fail "prime-sieve says $primes"
+	last=$(run "$examples/example-prime-sieve" 200 | tail -n 1)
+	[ "$last" = 1223 ] || fail "prime-sieve says that the 200th prime is $last"
+
+	for lines in 0 1 1000; do
+		for ((i = 0; i < lines; i++)); do
+			printf ' a line  of five words\n'
+		done >"$scratch/lines"
+		words=$(run "$examples/example-pipeline" <"$scratch/lines")
+		[ "$words" = $((5 * lines)) ] || fail "pipeline says $words of $lines lines"
+	done
+
+	# A stage fails, and the others end.
+	{ printf 'a line\n%0300d\n' 1; } >"$scratch/lines"
+	if run "$examples/example-pipeline" <"$scratch/lines" 2>"$scratch/log"; then
+		fail "pipeline takes a line that is too long"
+	fi
+	grep -q 'Argument list too long' "$scratch/log" || fail "pipeline says: $(cat "$scratch/log")"
+
+	# The time is over: the reader is in a read that the end of its input ends, a second later.
+	if { printf 'a line\n'; sleep 1; } | run "$examples/example-pipeline" 0.05 2>"$scratch/log"; then
+		fail "pipeline does not heed its deadline"
+	fi
+	grep -q 'timed out' "$scratch/log" || fail "pipeline says: $(cat "$scratch/log")"
+done
