@@ -20,8 +20,7 @@ static int generate(void *arg)
 {
 	numbers out = arg;
 
-	for (int i = 2; sn_send(out, i) == 0; i++) {
-	}
+	for (int i = 2; sn_send(out, i) == 0; i++) {}
 	return 0;
 }
 

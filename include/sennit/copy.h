@@ -85,8 +85,8 @@ struct sn_relay_options {
 struct sn_relay_result {
 	struct sn_copy_result directions[2]; /* indexed by enum sn_relay_direction */
 	enum sn_relay_end end;
-	int error;   /* what sn_relay() returned */
-	int lost;    /* 1: bytes that were read could not be delivered */
+	int error; /* what sn_relay() returned */
+	int lost;  /* 1: bytes that were read could not be delivered */
 };
 
 /*
@@ -111,12 +111,12 @@ SN_API int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *o
 
 /* The pool of pipes and what the paths have carried since the program began. */
 struct sn_copy_stats {
-	uint64_t pipes;            /* that exist now, two descriptors each */
-	uint64_t pipes_borrowed;   /* of those, with bytes in flight now */
-	uint64_t pipes_limit;      /* most that there may be; what the quota allows */
-	uint64_t pipe_bytes;       /* capacity of all that exist now, as the system granted it */
-	uint64_t pipes_made;       /* ever */
-	uint64_t pipes_missed;     /* times that none was to be had, and bytes were copied instead */
+	uint64_t pipes;          /* that exist now, two descriptors each */
+	uint64_t pipes_borrowed; /* of those, with bytes in flight now */
+	uint64_t pipes_limit;    /* most that there may be; what the quota allows */
+	uint64_t pipe_bytes;     /* capacity of all that exist now, as the system granted it */
+	uint64_t pipes_made;     /* ever */
+	uint64_t pipes_missed;   /* times that none was to be had, and bytes were copied instead */
 };
 
 /* Fills *stats, from counters that may be a moment apart. Any thread. Returns 0. */

@@ -1457,7 +1457,10 @@ inline sn_stream *as_stream(const tcp &each) noexcept
 
 /* A stream or a connection. */
 template <class T>
-concept byte_stream = requires(const T &each) { detail::as_stream(each); };
+concept byte_stream = requires(const T &each)
+{
+	detail::as_stream(each);
+};
 
 /* ---- copying ----------------------------------------------------------------------------- */
 
@@ -1523,8 +1526,8 @@ struct relayed {
  * not throw. May park.
  */
 template <byte_stream A, byte_stream B, class Progress>
-requires std::invocable<Progress &, sn_relay_direction, std::size_t> relayed
-relay(A &a, B &b, const relay_limits &limits, Progress &&progress)
+requires std::invocable<Progress &, sn_relay_direction, std::size_t>
+	relayed relay(A &a, B &b, const relay_limits &limits, Progress &&progress)
 {
 	sn_relay_options options{};
 	sn_relay_result c_result{};

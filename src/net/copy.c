@@ -56,10 +56,9 @@ size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 void sn_guard_begin(struct sn_write_guard *guard)
 {
 	if (guard)
-		atomic_store_explicit(
-			&guard->begun,
-			atomic_load_explicit(&guard->begun, memory_order_relaxed) + 1,
-			memory_order_relaxed);
+		atomic_store_explicit(&guard->begun,
+				      atomic_load_explicit(&guard->begun, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
 }
 
 void sn_guard_end(struct sn_write_guard *guard, ssize_t n)

@@ -45,7 +45,7 @@ struct sn_copy_job {
 	void *arg;
 	struct sn_write_guard *guard; /* of dst; NULL outside of relays */
 	bool may_splice;              /* until the kernel says that it cannot */
-	bool hold_sigpipe;            /* not ignored by the program; known before the first splice */
+	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
 };
 
 /* How a spell ended. Negative: an error, and result->failed says whose. */

@@ -43,8 +43,8 @@ struct relay {
 	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
 	int error;
 	_Atomic bool half_closed;
-	_Atomic bool through; /* the second task is */
-	struct sn_lock lock;  /* of pushing: a late one must not move the deadlines back */
+	_Atomic bool through;   /* the second task is */
+	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
 	_Atomic int64_t pushed; /* the time that the deadlines count from */
 	_Atomic int64_t limit;  /* 0: none */
 };

@@ -97,7 +97,8 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1));
 		EXPECT_EQ(-ECANCELED, sn_tcp_wait_closed(pair.client));
 		EXPECT_EQ(-ECANCELED,
-			  sn_copy(sn_tcp_stream(pair.server), sn_tcp_stream(pair.client), -1, nullptr, nullptr, &result));
+			  sn_copy(sn_tcp_stream(pair.server), sn_tcp_stream(pair.client), -1,
+				  nullptr, nullptr, &result));
 		EXPECT_EQ(SN_COPY_READ, result.failed);
 		EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
 		// The peer has noticed nothing so far.

@@ -34,8 +34,8 @@ struct Route {
 
 	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
 	{
-		return sn_copy(sn_tcp_stream(sink.client),
-			       sn_tcp_stream(source.server), n, progress, arg, &result);
+		return sn_copy(sn_tcp_stream(sink.client), sn_tcp_stream(source.server), n,
+			       progress, arg, &result);
 	}
 };
 
@@ -130,8 +130,9 @@ TEST(Copy, OfNothingReadsNothing)
 		EXPECT_EQ(0u, route.result.bytes_read);
 		char c;
 		EXPECT_EQ(1, sn_tcp_read(route.source.server, &c, 1));
-		EXPECT_EQ(0, sn_copy(sn_tcp_stream(route.sink.client), sn_tcp_stream(route.source.server), 0, nullptr, nullptr,
-				     nullptr))
+		EXPECT_EQ(0,
+			  sn_copy(sn_tcp_stream(route.sink.client),
+				  sn_tcp_stream(route.source.server), 0, nullptr, nullptr, nullptr))
 			<< "the result is optional";
 	});
 }
@@ -259,8 +260,9 @@ TEST(CopyFailure, OfCancelledAndClosedSides)
 			struct sn_copy_result second;
 
 			ASSERT_TRUE(test::someone_reads(route.source.server));
-			EXPECT_EQ(-EBUSY, sn_copy(sn_tcp_stream(route.sink.client), sn_tcp_stream(route.source.server), -1,
-						  nullptr, nullptr, &second));
+			EXPECT_EQ(-EBUSY, sn_copy(sn_tcp_stream(route.sink.client),
+						  sn_tcp_stream(route.source.server), -1, nullptr,
+						  nullptr, &second));
 			EXPECT_EQ(SN_COPY_READ, second.failed);
 			sn_tcp_close(route.source.release_server());
 			EXPECT_EQ(-EBADF, copy.join());
@@ -370,8 +372,8 @@ TEST(CopyIdle, HoldsNoBuffer)
 		for (int i = 0; i < n; i++)
 			copies.emplace_back([&, i] {
 				return sn_copy(sn_tcp_stream(pairs[size_t(2 * i)]->client),
-					       sn_tcp_stream(pairs[size_t(2 * i + 1)]->server), -1, nullptr,
-					       nullptr, nullptr);
+					       sn_tcp_stream(pairs[size_t(2 * i + 1)]->server), -1,
+					       nullptr, nullptr, nullptr);
 			});
 		for (int i = 0; i < n; i++) {
 			const std::string text = std::to_string(i);

@@ -528,7 +528,8 @@ TEST(Outside, CallsAreRefused)
 			EXPECT_EQ(-EPERM, sn_tcp_write_all(pair.client, &byte, 1));
 			EXPECT_EQ(-EPERM, sn_tcp_wait_closed(pair.client));
 			EXPECT_EQ(-EPERM,
-				  sn_copy(sn_tcp_stream(pair.client), sn_tcp_stream(pair.server), -1, nullptr, nullptr, &result));
+				  sn_copy(sn_tcp_stream(pair.client), sn_tcp_stream(pair.server),
+					  -1, nullptr, nullptr, &result));
 		}).join();
 	});
 }

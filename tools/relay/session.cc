@@ -84,14 +84,13 @@ sn::result<sn::tcp> session::connect()
 void session::relay_both()
 {
 	const sn::relay_limits limits{.idle = all_.settings.idle_timeout};
-	const auto done = sn::relay(
-		client_, backend_, limits,
-		[this](sn_relay_direction way, std::size_t n) noexcept {
-			auto &counters = all_.counters;
-			(way == SN_RELAY_A_TO_B ? counters.bytes_to_backend
-						: counters.bytes_to_client)
-				.add(n);
-		});
+	const auto done = sn::relay(client_, backend_, limits,
+				    [this](sn_relay_direction way, std::size_t n) noexcept {
+					    auto &counters = all_.counters;
+					    (way == SN_RELAY_A_TO_B ? counters.bytes_to_backend
+								    : counters.bytes_to_client)
+						    .add(n);
+				    });
 
 	lost_bytes_ = done.lost_bytes;
 	switch (done.end) {
