@@ -44,6 +44,14 @@
 /* In place of a deadline: never. */
 #define SN_NO_DEADLINE ((int64_t)0)
 
+/*
+ * Those who wait for a lock or the like, in a list whose nodes lie on their stacks. Not for programs;
+ * it is here because locks are values that programs place where they like. Zero is empty.
+ */
+struct sn__waits {
+	void *first, *last;
+};
+
 SN_BEGIN
 
 /* The version of the library that is linked, as "major.minor.patch". Any thread; never fails. */

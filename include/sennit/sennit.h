@@ -3,17 +3,24 @@
 #ifndef SENNIT_SENNIT_H
 #define SENNIT_SENNIT_H
 
+#include <sennit/barrier.h>
 #include <sennit/base.h>
 #include <sennit/blocking.h>
 #include <sennit/channel.h>
 #include <sennit/clock.h>
+#include <sennit/cond.h>
 #include <sennit/copy.h>
+#include <sennit/mutex.h>
+#include <sennit/once.h>
 #include <sennit/run.h>
+#include <sennit/rwlock.h>
 #include <sennit/scope.h>
+#include <sennit/semaphore.h>
 #include <sennit/signal.h>
 #include <sennit/stream.h>
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 #include <sennit/vdso.h>
+#include <sennit/waitgroup.h>
 
 #endif

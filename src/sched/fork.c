@@ -27,6 +27,7 @@ static void all(enum sn_fork_phase phase)
 	sn_stacks_fork(phase);
 	sn_buffers_fork(phase);
 	sn_pipes_fork(phase);
+	sn_sync_fork(phase);
 	sn_cancel_fork(phase);
 }
 

@@ -12,6 +12,7 @@
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "sync/channel.h"
+#include "sync/waits.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 #include "wait/lock.h"
@@ -290,6 +291,18 @@ int probe_stack_count_each(void)
 	int n = 0;
 
 	sn_stack_each(count_one, &n);
+	return n;
+}
+
+unsigned probe_waiting(const void *address, const struct sn__waits *waits)
+{
+	struct sn_lock *lock = sn_waits_lock_of(address);
+	unsigned n = 0;
+
+	sn_lock(lock);
+	for (const struct sn_wait *wait = waits->first; wait; wait = wait->next)
+		n++;
+	sn_unlock(lock);
 	return n;
 }
 

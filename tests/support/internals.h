@@ -76,6 +76,10 @@ uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
 int probe_stack_count_each(void);
 
+/* sync/waits.h: how many wait, in the list that belongs to what lies at the address. */
+struct sn__waits;
+unsigned probe_waiting(const void *address, const struct sn__waits *waits);
+
 /* sched/netpoll.h */
 void probe_netpoll_kick(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting semaphores: so many permits, to be acquired one at a time; for tasks and for the
+ * program's own threads.
+ *
+ * A value, as a mutex is: with SN_SEMAPHORE_INIT(permits), or zeros for none. Its memory may be
+ * reused when nobody waits and nobody will use it, also right after the acquisition that a release
+ * has let through. A release gives its permits to those who wait, in the order in which they came;
+ * who comes later does not overtake.
+ */
+#ifndef SENNIT_SEMAPHORE_H
+#define SENNIT_SEMAPHORE_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/* The fields are not for programs; src/sync/semaphore.c says what they are. */
+typedef struct sn_semaphore {
+	uint32_t word;
+	struct sn__waits waits;
+} sn_semaphore;
+
+/* Most permits that there can be. */
+#define SN_SEMAPHORE_MAX 0x7fffffff
+
+/* permits: 0 to SN_SEMAPHORE_MAX. */
+#define SN_SEMAPHORE_INIT(permits)        \
+	{                                 \
+		(uint32_t)(permits) << 1, \
+		{                         \
+			0, 0              \
+		}                         \
+	}
+
+/*
+ * Take a permit: waiting for one, until a deadline, or not at all. Any thread; tasks may park but
+ * for the last form. Return 0; why the calling task's scope is cancelled, when it would have to
+ * wait; -ETIMEDOUT or -ENOMEM with a deadline; -EAGAIN from trying. After an error no permit was
+ * taken.
+ */
+SN_API SN_CHECK_RESULT int sn_semaphore_acquire(sn_semaphore *semaphore);
+SN_API SN_CHECK_RESULT int sn_semaphore_acquire_until(sn_semaphore *semaphore, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_semaphore_try_acquire(sn_semaphore *semaphore);
+
+/*
+ * Adds n permits. Any thread; does not park. Returns 0; -EINVAL when n is below 1; -EOVERFLOW when
+ * there would be more than SN_SEMAPHORE_MAX: then nothing was added.
+ */
+SN_API int sn_semaphore_release(sn_semaphore *semaphore, int n);
+
+SN_END
+
+#endif

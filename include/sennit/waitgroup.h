@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Wait groups: a count of what is still to be done, and waiting until it is zero. For tasks and for
+ * the program's own threads. Where the work is tasks of one's own, a scope (scope.h) is the better
+ * choice: it hands on errors and cancellation.
+ *
+ *	sn_waitgroup group = SN_WAITGROUP_INIT;
+ *
+ *	for (int i = 0; i < n; i++) {
+ *		sn_waitgroup_add(&group, 1);		before the task is started
+ *		sn_go(job, &group);			which ends with sn_waitgroup_done()
+ *	}
+ *	err = sn_waitgroup_wait(&group);
+ *
+ * A value, as a mutex is; it may lie on the stack of who waits: sn_waitgroup_done() does not touch
+ * it any more once the wait may return. It can be used again when all waits for the former zero
+ * have returned.
+ */
+#ifndef SENNIT_WAITGROUP_H
+#define SENNIT_WAITGROUP_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/* The fields are not for programs; src/sync/waitgroup.c says what they are. */
+typedef struct sn_waitgroup {
+	uint32_t word;
+	struct sn__waits waits;
+} sn_waitgroup;
+
+#define SN_WAITGROUP_INIT    \
+	{                    \
+		0,           \
+		{            \
+			0, 0 \
+		}            \
+	}
+
+/*
+ * Adds n, which may be negative, to the count. When that makes it zero, all waits end. Any thread;
+ * does not park. Returns 0; -EINVAL when the count would become negative (debug builds abort);
+ * -EOVERFLOW above 2^31 - 1; then it is unchanged. From zero it must not be raised at the same
+ * time as somebody begins to wait, who could miss it.
+ */
+SN_API int sn_waitgroup_add(sn_waitgroup *group, int n);
+
+/* Takes one from the count: sn_waitgroup_add(group, -1). */
+SN_API int sn_waitgroup_done(sn_waitgroup *group);
+
+/*
+ * Wait until the count is zero: for ever, until a deadline, or not at all. Any thread; tasks may
+ * park, but for the last form. Return 0; why the calling task's scope is cancelled, when it would
+ * have to wait; -ETIMEDOUT or -ENOMEM with a deadline; -EAGAIN from trying.
+ */
+SN_API SN_CHECK_RESULT int sn_waitgroup_wait(sn_waitgroup *group);
+SN_API SN_CHECK_RESULT int sn_waitgroup_wait_until(sn_waitgroup *group, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_waitgroup_try_wait(sn_waitgroup *group);
+
+SN_END
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Barriers. Everything is under the lock of the list, which has those who have come, arrived of
+ * them; the last to come takes all off and wakes them.
+ *
+ * It can find the wait of one being ended by a deadline or a cancellation that moment. Claims
+ * cannot be given back, so the round could not be called off for that one. Instead it counts: who
+ * finds himself taken off the list when he is about to give up has come, and returns 0. So all of
+ * a round agree on it.
+ */
+#include <sennit/barrier.h>
+
+#include <errno.h>
+
+#include "sync/waits.h"
+
+static int wait_inside(struct sn_thread *self, sn_barrier *barrier, int64_t deadline)
+{
+	struct sn_lock *lock = sn_waits_lock_of(barrier);
+	struct sn_wait_chain chain = {0};
+	struct sn_wait wait;
+	int result;
+
+	sn_lock(lock);
+	if (barrier->arrived + 1 >= barrier->parties) {
+		if (barrier->parties > 0)
+			barrier->arrived = 0;
+		result = barrier->parties > 0 ? SN_BARRIER_SERIAL : -EINVAL;
+		sn_waits_claim_several(&barrier->waits, SN_WAITS_ALL, &chain);
+		sn_unlock(lock);
+		sn_waits_wake(self, &chain, 0, SN_READY_LAST);
+		return result;
+	}
+	barrier->arrived++;
+	sn_waiter_init(&wait.waiter, self, deadline, 0);
+	sn_waits_put_last(&barrier->waits, &wait);
+	result = sn_wait_park(&wait, lock);
+	if (result < 0) {
+		if (wait.gave_up)
+			barrier->arrived--;
+		else
+			result = 0;
+		sn_unlock(lock);
+	}
+	return result;
+}
+
+static int wait_until(sn_barrier *barrier, int64_t deadline, const char *call)
+{
+	struct sn_thread *self = sn_runtime_enter_for(call);
+	int result = wait_inside(self, barrier, deadline);
+
+	sn_runtime_leave_if(sn_thread_again(self));
+	return result;
+}
+
+int sn_barrier_wait(sn_barrier *barrier)
+{
+	return wait_until(barrier, SN_NO_DEADLINE, __func__);
+}
+
+int sn_barrier_wait_until(sn_barrier *barrier, int64_t deadline)
+{
+	return wait_until(barrier, deadline, __func__);
+}

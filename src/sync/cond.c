@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Condition variables: a list of waits.
+ *
+ * Who waits puts itself into the list while it still holds the mutex. So whoever locks the mutex
+ * after that, changes what it guards, and signals, finds the wait in the list: also when it looks
+ * whether the list is empty without the list's lock, as the mutex has ordered the two. The wait
+ * may be ended before it has parked.
+ *
+ * A signal claims the wait that it ends; one that its deadline or a cancellation has claimed
+ * before it passes over. So a wait that returns an error has not taken a signal from another.
+ */
+#include <sennit/cond.h>
+
+#include <errno.h>
+
+#include "sched/cancel.h"
+#include "sync/mutex.h"
+#include "sync/waits.h"
+
+static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, int64_t deadline,
+		       const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(cond);
+	struct sn_wait wait;
+	int result = self ? sn_cancel_reason(self->task) : 0;
+
+	if (!sn_mutex_is_locked(mutex, call))
+		return -EPERM;
+	if (result < 0)
+		return result;
+	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
+	sn_lock(lock);
+	sn_waits_put_last(&cond->waits, &wait);
+	sn_unlock(lock);
+	SN_RACE_WINDOW();
+	sn_mutex_unlock_inside(self, mutex, call);
+	SN_RACE_WINDOW();
+	/* Signalled, the condition may be gone by now. */
+	result = sn_waiter_park(&wait.waiter, NULL);
+	if (result < 0) {
+		sn_lock(lock);
+		sn_waits_remove(&wait);
+		sn_unlock(lock);
+	}
+	/* Neither cancellable nor with a deadline it cannot fail. */
+	if (sn_mutex_lock_inside(sn_thread_again(self), mutex, SN_NO_DEADLINE,
+				 SN_WAITER_UNCANCELLABLE, call) < 0)
+		sn_fatal("%s() cannot lock its mutex again", call);
+	return result;
+}
+
+static int wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline, const char *call)
+{
+	struct sn_thread *self = sn_runtime_enter_for(call);
+	int result = wait_inside(self, cond, mutex, deadline, call);
+
+	sn_runtime_leave_if(self);
+	return result;
+}
+
+int sn_cond_wait(sn_cond *cond, sn_mutex *mutex)
+{
+	return wait_until(cond, mutex, SN_NO_DEADLINE, __func__);
+}
+
+int sn_cond_wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline)
+{
+	return wait_until(cond, mutex, deadline, __func__);
+}
+
+static int signal_several(sn_cond *cond, uint32_t most, const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(cond);
+	struct sn_wait_chain chain = {0};
+	struct sn_thread *self;
+	uint32_t n;
+
+	if (!__atomic_load_n(&cond->waits.first, __ATOMIC_RELAXED))
+		return 0;
+	self = sn_runtime_enter_for(call);
+	sn_lock(lock);
+	n = sn_waits_claim_several(&cond->waits, most, &chain);
+	sn_unlock(lock);
+	sn_waits_wake(self, &chain, 0, SN_READY_LAST);
+	sn_runtime_leave_if(self);
+	return (int)n;
+}
+
+int sn_cond_signal(sn_cond *cond)
+{
+	return signal_several(cond, 1, __func__);
+}
+
+int sn_cond_broadcast(sn_cond *cond)
+{
+	return signal_several(cond, SN_WAITS_ALL, __func__);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mutexes. The word's bits:
+ *
+ *   LOCKED    somebody holds it
+ *   WAITERS   the list is not empty
+ *   WOKEN     a waiter has been woken and is on its way to take it, or to wait again
+ *   STARVING  it is handed from its holder to the first waiter; set only together with LOCKED
+ *
+ * Who finds LOCKED clear may take it: one compare-and-swap when nobody waits. Otherwise it puts
+ * itself into the list and sets WAITERS, both under the list's lock, and only while LOCKED is set.
+ * Who unlocks and finds WAITERS takes the list's lock first and unlocks under it, by a store that
+ * is the last it does to the mutex:
+ *
+ *   - usually: LOCKED is cleared, WOKEN set, and the first waiter woken to try again. While WOKEN
+ *     is set nobody else is woken, so a holder that locks and unlocks many times, while the woken
+ *     one is on its way, pays for waking once. The woken one clears WOKEN as it takes the mutex,
+ *     or as it waits again, then in front of the others.
+ *   - STARVING: LOCKED stays, the first waiter is told that it is the holder now.
+ *
+ * So outside the list's lock, while WAITERS is set, LOCKED or WOKEN is: there is always somebody
+ * who will look at the list. That is the invariant that no waiter is forgotten by;
+ * models/mutex.pml has it checked. With LOCKED and WAITERS but not WOKEN, and the list's lock held
+ * by the holder, nobody else can change the word: who locks only looks at it, who would wait or
+ * stop waiting needs the lock. Hence the plain store.
+ *
+ * A waiter that has been woken, finds it taken again and has waited for STARVING_NS sets STARVING
+ * as it waits again. The one that was handed the mutex clears it when it has waited for less, or
+ * is the last. Handing over costs a switch for each time that the mutex is held, which is why it
+ * is the exception; but without it who waits can be overtaken for ever. Go found 1 ms to be right;
+ * so did we see no reason to differ: it is well above what a waiter waits under load that is fair
+ * anyway, and below what people notice.
+ *
+ * Spinning. Before its first wait a caller looks for SPIN_NS whether the mutex becomes free,
+ * provided that its holder can be running meanwhile: there are several processors. Longer than a
+ * short critical section, shorter than parking and being woken.
+ *
+ * owner is for reports of mistakes, and only written where they are made, in debug builds: by the
+ * holder. It is read by others, who may see any value but their own.
+ */
+#include "sync/mutex.h"
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/runtime.h"
+#include "sync/waits.h"
+#include "wait/backoff.h"
+
+#define LOCKED 1u
+#define WAITERS 2u
+#define WOKEN 4u
+#define STARVING 8u
+
+#define STARVING_NS 1000000
+#define SPIN_NS 1000
+
+/* What a waiter is woken with. */
+#define TRY_AGAIN 0
+#define HANDED 1
+
+/* The holder keeps a note of itself, in debug builds. */
+static inline void note_owner(sn_mutex *mutex, bool owned)
+{
+	if (SENNIT_DEBUG)
+		__atomic_store_n(&mutex->owner, owned ? sn_caller() : 0, __ATOMIC_RELAXED);
+}
+
+static void check_relock(sn_mutex *mutex, const char *call)
+{
+	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) == sn_caller())
+		sn_fatal("%s() of a mutex that the caller has locked already", call);
+}
+
+bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
+{
+	bool locked = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & LOCKED;
+
+	if (SENNIT_DEBUG && !locked)
+		sn_fatal("%s() of a mutex that is not locked", call);
+	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) != sn_caller())
+		sn_fatal("%s() of a mutex that another has locked", call);
+	return locked;
+}
+
+/* Acquire: what former holders did is seen. */
+static inline bool lock_free(sn_mutex *mutex)
+{
+	uint32_t unlocked = 0;
+
+	return __atomic_compare_exchange_n(&mutex->word, &unlocked, LOCKED, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* Release: the next holder sees what this one did. */
+static inline bool unlock_lonely(sn_mutex *mutex)
+{
+	uint32_t lonely = LOCKED;
+
+	return __atomic_compare_exchange_n(&mutex->word, &lonely, 0, false, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+/* Takes it if nobody holds it, others waiting or not. woken: WOKEN if it is the caller's. */
+static bool take(sn_mutex *mutex, uint32_t woken)
+{
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+
+	while (!(word & LOCKED))
+		if (__atomic_compare_exchange_n(&mutex->word, &word, (word | LOCKED) & ~woken, true,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* As take(), or announces a waiter. The list's lock is held. */
+static bool take_or_announce(sn_mutex *mutex, uint32_t woken, uint32_t starving)
+{
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED), wanted;
+
+	do {
+		wanted = word & LOCKED ? word | WAITERS | starving : word | LOCKED;
+	} while (!__atomic_compare_exchange_n(&mutex->word, &word, wanted & ~woken, true,
+					      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return !(word & LOCKED);
+}
+
+static bool spin(struct sn_thread *self, sn_mutex *mutex)
+{
+	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, 0);
+
+	if (self && atomic_load_explicit(&sn_runtime.nprocessors, memory_order_relaxed) == 1)
+		return false;
+	while (sn_backoff_pause(&backoff)) {
+		uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+
+		if (!(word & LOCKED) && take(mutex, 0))
+			return true;
+		if (word & STARVING)
+			return false;
+	}
+	return false;
+}
+
+/* The caller, who was handed it, leaves it as it should be for the next. */
+static void end_starvation(sn_mutex *mutex, bool starving)
+{
+	if (!starving || !(__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & WAITERS))
+		__atomic_fetch_and(&mutex->word, ~STARVING, __ATOMIC_RELAXED);
+}
+
+int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadline, uint32_t flags,
+			 const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(mutex);
+	uint32_t woken = 0, starving = 0;
+	struct sn_wait wait;
+	int64_t since;
+	int result;
+
+	check_relock(mutex, call);
+	if (take(mutex, 0) || spin(self, mutex)) {
+		note_owner(mutex, true);
+		return 0;
+	}
+	since = sn_now();
+	for (;;) {
+		sn_waiter_init(&wait.waiter, self, deadline, flags);
+		sn_lock(lock);
+		if (take_or_announce(mutex, woken, starving)) {
+			sn_unlock(lock);
+			break;
+		}
+		if (woken)
+			sn_waits_put_first(&mutex->waits, &wait);
+		else
+			sn_waits_put_last(&mutex->waits, &wait);
+		result = sn_wait_park(&wait, lock);
+		if (result < 0) {
+			if (wait.gave_up && !mutex->waits.first)
+				__atomic_fetch_and(&mutex->word, ~WAITERS, __ATOMIC_RELAXED);
+			sn_unlock(lock);
+			return result;
+		}
+		starving = sn_now() - since > STARVING_NS ? STARVING : 0;
+		if (result == HANDED) {
+			end_starvation(mutex, starving);
+			break;
+		}
+		SN_RACE_WINDOW();
+		if (take(mutex, WOKEN))
+			break;
+		woken = WOKEN;
+		self = sn_thread_again(self);
+	}
+	note_owner(mutex, true);
+	return 0;
+}
+
+/* There are waiters, and none of them is on its way. */
+static void unlock_for_waiter(struct sn_thread *self, sn_mutex *mutex)
+{
+	struct sn_lock *lock = sn_waits_lock_of(mutex);
+	struct sn_wait *next;
+	uint32_t word;
+	bool handed;
+
+	sn_lock(lock);
+	word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+	next = sn_waits_claim(&mutex->waits);
+	handed = next && (word & STARVING);
+	word = !next ? 0 : handed ? LOCKED | STARVING : WOKEN;
+	if (mutex->waits.first)
+		word |= WAITERS;
+	SN_RACE_WINDOW();
+	__atomic_store_n(&mutex->word, word, __ATOMIC_RELEASE);
+	/* From here on the mutex may be gone. */
+	sn_unlock(lock);
+	if (next)
+		sn_waiter_wake(self, &next->waiter, handed ? HANDED : TRY_AGAIN,
+			       handed ? SN_READY_NEXT : SN_READY_LAST);
+}
+
+/* Unlocks it, unless a waiter has to be woken for that. */
+static bool unlock_alone(sn_mutex *mutex)
+{
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED), wanted;
+
+	do {
+		if ((word & WAITERS) && !(word & WOKEN))
+			return false;
+		wanted = word & WOKEN;
+		if (wanted)
+			wanted |= word & WAITERS;
+	} while (!__atomic_compare_exchange_n(&mutex->word, &word, wanted, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
+int sn_mutex_unlock_inside(struct sn_thread *self, sn_mutex *mutex, const char *call)
+{
+	if (!sn_mutex_is_locked(mutex, call))
+		return -EPERM;
+	note_owner(mutex, false);
+	if (!unlock_alone(mutex))
+		unlock_for_waiter(self, mutex);
+	return 0;
+}
+
+static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, const char *call)
+{
+	struct sn_thread *self;
+	int result;
+
+	/* Free, with waiters. Without coming inside: to the monitor, who comes inside again and again is
+	 * nobody who keeps a processor for himself, and the waiter who is on its way may need this
+	 * one. */
+	if (take(mutex, 0)) {
+		note_owner(mutex, true);
+		return 0;
+	}
+	self = sn_runtime_enter_for(call);
+	result = sn_mutex_lock_inside(self, mutex, deadline, 0, call);
+	sn_runtime_leave_if(self);
+	return result;
+}
+
+static sn_noinline int unlock_slowly(sn_mutex *mutex, const char *call)
+{
+	struct sn_thread *self;
+
+	if (!sn_mutex_is_locked(mutex, call))
+		return -EPERM;
+	note_owner(mutex, false);
+	if (unlock_alone(mutex))
+		return 0;
+	self = sn_runtime_enter_for(call);
+	unlock_for_waiter(self, mutex);
+	sn_runtime_leave_if(self);
+	return 0;
+}
+
+int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline)
+{
+	if (sn_likely(lock_free(mutex))) {
+		note_owner(mutex, true);
+		return 0;
+	}
+	return lock_slowly(mutex, deadline, __func__);
+}
+
+int sn_mutex_lock(sn_mutex *mutex)
+{
+	if (sn_likely(lock_free(mutex))) {
+		note_owner(mutex, true);
+		return 0;
+	}
+	return lock_slowly(mutex, SN_NO_DEADLINE, __func__);
+}
+
+int sn_mutex_trylock(sn_mutex *mutex)
+{
+	if (!lock_free(mutex) && !take(mutex, 0))
+		return -EBUSY;
+	note_owner(mutex, true);
+	return 0;
+}
+
+int sn_mutex_unlock(sn_mutex *mutex)
+{
+	if (!SENNIT_DEBUG && sn_likely(unlock_lonely(mutex)))
+		return 0;
+	return unlock_slowly(mutex, __func__);
+}

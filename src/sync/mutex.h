@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The mutex, for calls that are inside the runtime already. */
+#ifndef SENNIT_SYNC_MUTEX_H
+#define SENNIT_SYNC_MUTEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sennit/mutex.h>
+
+struct sn_thread;
+
+/*
+ * Lock and unlock, as the public calls do; self: NULL on a thread of the program's own. call: its
+ * name, for reports; flags: for sn_waiter_init(). Locking may park: self is stale.
+ */
+int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadline, uint32_t flags,
+			 const char *call);
+int sn_mutex_unlock_inside(struct sn_thread *self, sn_mutex *mutex, const char *call);
+
+/* Whether it is locked; debug builds abort unless the caller has locked it. */
+bool sn_mutex_is_locked(sn_mutex *mutex, const char *call);
+
+#endif

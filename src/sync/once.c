@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Doing something once. The word is NEW, or RUNNING while somebody calls his function, or DONE for
+ * ever. All changes are made under the list's lock; only DONE is looked for without. When the
+ * function has failed and somebody waits, the first of those runs his next, and the word stays
+ * RUNNING.
+ *
+ * owner: who calls his function; written by itself. Others may read any value but their own.
+ */
+#include <sennit/once.h>
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "sync/waits.h"
+
+enum { NEW = 0, RUNNING = 1, DONE = 2 };
+
+/* What a wait is ended with. */
+#define RUN 1
+
+static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadline,
+		       const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(once);
+	struct sn_wait wait;
+	int result;
+
+	if (__atomic_load_n(&once->owner, __ATOMIC_RELAXED) == sn_caller()) {
+		if (SENNIT_DEBUG)
+			sn_fatal("%s() called by the function that it calls itself", call);
+		return -EDEADLK;
+	}
+	sn_lock(lock);
+	if (once->word != RUNNING) {
+		result = once->word == NEW ? RUN : 0;
+		if (result == RUN)
+			__atomic_store_n(&once->word, RUNNING, __ATOMIC_RELAXED);
+		sn_unlock(lock);
+		return result;
+	}
+	sn_waiter_init(&wait.waiter, self, deadline, 0);
+	sn_waits_put_last(&once->waits, &wait);
+	result = sn_wait_park(&wait, lock);
+	if (result < 0)
+		sn_unlock(lock);
+	return result;
+}
+
+static void finish(sn_once_flag *once, bool succeeded, const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(once);
+	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_wait_chain chain = {0};
+
+	__atomic_store_n(&once->owner, 0, __ATOMIC_RELAXED);
+	sn_lock(lock);
+	sn_waits_claim_several(&once->waits, succeeded ? SN_WAITS_ALL : 1, &chain);
+	if (succeeded)
+		__atomic_store_n(&once->word, DONE, __ATOMIC_RELEASE);
+	else if (!chain.first)
+		__atomic_store_n(&once->word, NEW, __ATOMIC_RELAXED);
+	sn_unlock(lock);
+	sn_waits_wake(self, &chain, succeeded ? 0 : RUN, SN_READY_LAST);
+	sn_runtime_leave_if(self);
+}
+
+static int run_or_wait(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadline, const char *call)
+{
+	struct sn_thread *self;
+	int result;
+
+	if (sn_once_done(once))
+		return 0;
+	self = sn_runtime_enter_for(call);
+	result = wait_inside(self, once, deadline, call);
+	sn_runtime_leave_if(self);
+	if (result != RUN)
+		return result;
+	__atomic_store_n(&once->owner, sn_caller(), __ATOMIC_RELAXED);
+	result = fn(arg);
+	finish(once, result >= 0, call);
+	return result < 0 ? result : 0;
+}
+
+int sn_once_until(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadline)
+{
+	return run_or_wait(once, fn, arg, deadline, __func__);
+}
+
+int sn_once(sn_once_flag *once, sn_fn *fn, void *arg)
+{
+	return run_or_wait(once, fn, arg, SN_NO_DEADLINE, __func__);
+}
+
+int sn_once_done(const sn_once_flag *once)
+{
+	/* Acquire: what the function did is seen. */
+	return __atomic_load_n(&once->word, __ATOMIC_ACQUIRE) == DONE;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "sync/waits.h"
+
+#include "sched/fork.h"
+#include "sched/task.h"
+
+/* As many as in cancel.c, for the same reason. */
+#define LOCKS 64
+
+static struct {
+	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
+} locks[LOCKS];
+
+struct sn_lock *sn_waits_lock_of(const volatile void *address)
+{
+	/* Neighbours in an array of locks shall differ: they are 16 bytes apart, or more. */
+	uint32_t hash = (uint32_t)((uintptr_t)address >> 4) * 2654435761u;
+
+	return &locks[hash >> 26].lock;
+}
+_Static_assert(LOCKS == 1 << (32 - 26), "the hash has as many values as there are locks");
+
+void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait)
+{
+	wait->list = list;
+	wait->prev = NULL;
+	wait->next = list->first;
+	if (wait->next)
+		wait->next->prev = wait;
+	else
+		list->last = wait;
+	list->first = wait;
+}
+
+void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait)
+{
+	wait->list = list;
+	wait->next = NULL;
+	wait->prev = list->last;
+	/* Atomic, here and below: sn_cond_signal() looks without the lock. */
+	if (wait->prev)
+		wait->prev->next = wait;
+	else
+		__atomic_store_n(&list->first, (void *)wait, __ATOMIC_RELAXED);
+	list->last = wait;
+}
+
+static void take_off(struct sn__waits *list, struct sn_wait *wait)
+{
+	if (wait->next)
+		wait->next->prev = wait->prev;
+	else
+		list->last = wait->prev;
+	if (wait->prev)
+		wait->prev->next = wait->next;
+	else
+		__atomic_store_n(&list->first, (void *)wait->next, __ATOMIC_RELAXED);
+	wait->list = NULL;
+}
+
+struct sn_wait *sn_waits_claim(struct sn__waits *list)
+{
+	struct sn_wait *wait;
+
+	while ((wait = list->first) != NULL) {
+		take_off(list, wait);
+		SN_RACE_WINDOW();
+		if (sn_waiter_claim(&wait->waiter))
+			return wait;
+	}
+	return NULL;
+}
+
+uint32_t sn_waits_claim_several(struct sn__waits *list, uint32_t n, struct sn_wait_chain *chain)
+{
+	struct sn_wait *wait;
+	uint32_t claimed = 0;
+
+	while (claimed < n && (wait = sn_waits_claim(list)) != NULL) {
+		wait->next = NULL;
+		if (chain->last)
+			chain->last->next = wait;
+		else
+			chain->first = wait;
+		chain->last = wait;
+		claimed++;
+	}
+	return claimed;
+}
+
+void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int result,
+		   enum sn_ready_place place)
+{
+	struct sn_wait *wait = chain->first;
+
+	while (wait) {
+		struct sn_wait *next = wait->next; /* it is gone when it has been woken */
+
+		sn_waiter_wake(self, &wait->waiter, result, place);
+		wait = next;
+	}
+}
+
+bool sn_waits_remove(struct sn_wait *wait)
+{
+	if (!wait->list)
+		return false;
+	take_off(wait->list, wait);
+	return true;
+}
+
+int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock)
+{
+	int result = sn_waiter_park(&wait->waiter, lock);
+
+	if (result < 0) {
+		sn_lock(lock);
+		wait->gave_up = sn_waits_remove(wait);
+	}
+	return result;
+}
+
+uintptr_t sn_caller(void)
+{
+	static __thread char here;
+	struct sn_thread *self = sn_thread_self();
+
+	return self && self->task ? (uintptr_t)self->task : (uintptr_t)&here;
+}
+
+void sn_sync_fork(enum sn_fork_phase phase)
+{
+	for (int i = 0; i < LOCKS; i++)
+		sn_fork_lock(&locks[i].lock, phase);
+}
