@@ -20,6 +20,7 @@
 #include <sennit/stream.h>
 #include <sennit/task.h>
 #include <sennit/tcp.h>
+#include <sennit/timer.h>
 #include <sennit/vdso.h>
 #include <sennit/waitgroup.h>
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "sched/processor.h"
+#include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
@@ -117,7 +118,8 @@ static struct sn_timers *lock_heap_of(struct sn_timer *timer)
 
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
 {
-	struct sn_timers *timers = &self->processor->timers;
+	struct sn_timers *timers =
+		self ? &self->processor->timers : &sn_runtime.processors[0].timers;
 	int err;
 
 	sn_lock(&timers->lock);

@@ -68,7 +68,9 @@ void sn_timers_destroy(struct sn_timers *timers);
 
 /*
  * Starts an inactive timer in the calling thread's processor's heap. Returns 0 or -ENOMEM. Only one
- * thread at a time may start or advance a given timer.
+ * thread at a time may start or advance a given timer. self: NULL on a thread of the program's own,
+ * between sn_foreign_enter() and sn_foreign_leave(); then it is the first processor's heap, where
+ * others find it also when that processor is not in use.
  */
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Alarms: a function that is run as a new task at a time.
+ *
+ * When the timer fires, under its heap's lock, nothing can be allocated. So the firing puts the
+ * alarm on the list of what is done without the lock (struct sn_deferred), and sets FIRED in its
+ * state until that has been done (start_task()): the task is made, FIRED cleared, and only then
+ * the task made runnable, as it may free the alarm. Starting and stopping wait for that moment,
+ * which is near: the thread that has fired the timer is on its way there. A periodic firing that
+ * finds FIRED set is left out.
+ *
+ * When there is no memory for the task, and the alarm is to fire once, start_task() sets the timer
+ * again, before it clears FIRED. So an alarm can become active again after its timer was found
+ * inactive; the state counts firings, to let who stops it see that it has fired since he looked.
+ *
+ * Who may write what:
+ *   timer             the heap; started by who has the guard, or while FIRED is set by start_task()
+ *   state             +FIRING|FIRED by the firing; AWAITED, while FIRED is set, by who stops; both
+ *                     are cleared by start_task()
+ *   period, fn, arg   who has the guard, while the timer is inactive and FIRED clear
+ */
+#include <sennit/timer.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <sennit/clock.h>
+
+#include "sched/task.h"
+#include "sched/timer.h"
+#include "sync/period.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
+
+/* When there was no memory: often enough not to be much later than need be. */
+#define RETRY_NS 10000000
+
+/* What is awaited takes about a microsecond, unless the thread is not running. */
+#define SPIN_NS 5000
+
+/* The bits of the state; the rest is a count, in units of FIRING. */
+#define FIRED 1u
+#define AWAITED 2u
+#define FIRING 4u
+
+struct alarm {
+	struct sn_timer timer;
+	struct sn_deferred deferred;
+	struct sn_lock guard; /* of those who start or stop */
+	_Atomic uint32_t state;
+	int64_t period;
+	sn_fn *fn;
+	void *arg;
+};
+_Static_assert(sizeof(struct alarm) <= sizeof(sn_alarm), "sn_alarm has room");
+_Static_assert(_Alignof(struct alarm) <= _Alignof(sn_alarm), "sn_alarm is aligned");
+
+static void start_task(struct sn_thread *self, struct sn_deferred *deferred)
+{
+	struct alarm *alarm = sn_container_of(deferred, struct alarm, deferred);
+	struct sn_task *task;
+	int err = 0;
+
+	task = sn_task_new(self, alarm->fn, alarm->arg, NULL, &err);
+	if (!task && alarm->period == 0 &&
+	    sn_timer_start(self, &alarm->timer, sn_now() + RETRY_NS) < 0)
+		sn_log("no memory to set an alarm again: it is lost");
+	SN_RACE_WINDOW();
+	if (atomic_fetch_and(&alarm->state, ~(FIRED | AWAITED)) & AWAITED)
+		sn_futex_wake(&alarm->state, 1); /* of the address only: the alarm may be gone */
+	if (task)
+		sn_task_launch(self, task);
+}
+
+static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
+{
+	struct alarm *alarm = sn_container_of(timer, struct alarm, timer);
+	uint32_t state = atomic_load(&alarm->state);
+	int64_t due;
+
+	if (alarm->period > 0)
+		fired->again = sn_period_next(timer->when, alarm->period, now, &due);
+	if (!(state & FIRED)) {
+		/* Nobody else changes it while FIRED is clear and the heap's lock held. */
+		atomic_store(&alarm->state, (state + FIRING) | FIRED);
+		alarm->deferred.run = start_task;
+		fired->later = &alarm->deferred;
+	}
+	return NULL;
+}
+
+/* Until what has fired has been started. Returns the state. */
+static uint32_t await_task(struct alarm *alarm)
+{
+	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, 0);
+	uint32_t state;
+
+	while ((state = atomic_load(&alarm->state)) & FIRED) {
+		if (sn_backoff_pause(&backoff))
+			continue;
+		if ((state & AWAITED) ||
+		    atomic_compare_exchange_strong(&alarm->state, &state, state | AWAITED))
+			sn_futex_wait(&alarm->state, state | AWAITED, 0);
+	}
+	return state;
+}
+
+/* With the guard. */
+static bool stop(struct alarm *alarm)
+{
+	bool prevented = false;
+	uint32_t state;
+
+	do {
+		state = await_task(alarm);
+		SN_RACE_WINDOW();
+		prevented |= sn_timer_stop(&alarm->timer);
+	} while (atomic_load(&alarm->state) != state);
+	return prevented;
+}
+
+int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, void *arg)
+{
+	struct alarm *alarm = (struct alarm *)opaque;
+	struct sn_thread *self;
+	bool prevented;
+	int err;
+
+	if (first <= 0 || period < 0 || !fn)
+		return -EINVAL;
+	err = sn_timers_enter(&self, __func__);
+	if (err < 0)
+		return err;
+	sn_lock(&alarm->guard);
+	prevented = stop(alarm);
+	alarm->timer.fire = fire;
+	alarm->period = period;
+	alarm->fn = fn;
+	alarm->arg = arg;
+	err = sn_timer_start(self, &alarm->timer, first);
+	sn_unlock(&alarm->guard);
+	sn_timers_leave(self);
+	return err < 0 ? err : prevented;
+}
+
+int sn_alarm_stop(sn_alarm *opaque)
+{
+	struct alarm *alarm = (struct alarm *)opaque;
+	struct sn_thread *self;
+	bool prevented;
+
+	if (sn_timers_enter(&self, __func__) < 0)
+		return 0;
+	sn_lock(&alarm->guard);
+	prevented = stop(alarm);
+	sn_unlock(&alarm->guard);
+	sn_timers_leave(self);
+	return prevented;
+}

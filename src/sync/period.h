@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* What alarms and tickers share: the sequence of their times, and coming inside. */
+#ifndef SENNIT_SYNC_PERIOD_H
+#define SENNIT_SYNC_PERIOD_H
+
+#include <stdint.h>
+
+#include "sched/runtime.h"
+#include "sched/thread.h"
+#include "sched/timer.h"
+
+/*
+ * The first time after now that lies a multiple of period after when, which is not after now.
+ * *ticks: how many of them are due, when included. A time that cannot be told is never reached.
+ */
+static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, int64_t *ticks)
+{
+	int64_t due = (now - when) / period + 1;
+
+	*ticks = due;
+	/* Only the first product can be too large: with more, period is at most now - when. */
+	return period > SN_TIMER_NEVER - 1 - when ? SN_TIMER_NEVER - 1 : when + due * period;
+}
+
+/* Begins and ends a call of any thread that deals with timers; *self: see sn_timer_start(). 0, or
+ * -ESRCH when no runtime runs. */
+static inline int sn_timers_enter(struct sn_thread **self, const char *call)
+{
+	*self = sn_runtime_enter_for(call);
+	return *self ? 0 : sn_foreign_enter();
+}
+
+static inline void sn_timers_leave(struct sn_thread *self)
+{
+	if (self)
+		sn_runtime_leave();
+	else
+		sn_foreign_leave();
+}
+
+#endif

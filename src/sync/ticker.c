@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tickers: timers that are waited for.
+ *
+ * A firing happens under its heap's lock, and takes the lock of the list of waits (waits.h) within
+ * it. It gives its tick, with those that nobody has fetched, to the first who waits, or else
+ * leaves them in ticks. Who starts or stops the ticker has the guard, and takes the other two
+ * locks one after the other: first the timer is stopped, then ticks cleared. As sn_timer_stop()
+ * waits for a firing that is under way, no tick of the time before comes after.
+ *
+ * Who may write what:
+ *   timer    the heap; started by who has the guard
+ *   period   who has the guard, while the timer is inactive
+ *   ticks    under the lock of the list
+ */
+#include <sennit/timer.h>
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "sched/cancel.h"
+#include "sync/period.h"
+#include "sync/waits.h"
+
+struct ticker {
+	struct sn_timer timer;
+	struct sn_lock guard; /* of those who start or stop */
+	int64_t period;
+	int64_t ticks;
+	struct sn__waits waits;
+};
+_Static_assert(sizeof(struct ticker) <= sizeof(sn_ticker), "sn_ticker has room");
+_Static_assert(_Alignof(struct ticker) <= _Alignof(sn_ticker), "sn_ticker is aligned");
+
+static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
+{
+	struct ticker *ticker = sn_container_of(timer, struct ticker, timer);
+	struct sn_lock *lock = sn_waits_lock_of(ticker);
+	struct sn_wait *wait;
+	int64_t due = 1;
+
+	if (ticker->period > 0)
+		fired->again = sn_period_next(timer->when, ticker->period, now, &due);
+	sn_lock(lock);
+	ticker->ticks += due;
+	wait = sn_waits_claim(&ticker->waits);
+	if (wait) {
+		wait->ticks = ticker->ticks;
+		ticker->ticks = 0;
+	}
+	sn_unlock(lock);
+	if (!wait)
+		return NULL;
+	if (wait->waiter.task)
+		return sn_waiter_finish(&wait->waiter, 0);
+	/* A thread of the program's own: no more than a futex to wake. */
+	sn_waiter_wake(NULL, &wait->waiter, 0, SN_READY_LAST);
+	return NULL;
+}
+
+/* With the guard. */
+static bool stop(struct ticker *ticker)
+{
+	struct sn_lock *lock = sn_waits_lock_of(ticker);
+	bool prevented = sn_timer_stop(&ticker->timer);
+
+	SN_RACE_WINDOW();
+	sn_lock(lock);
+	prevented |= ticker->ticks > 0;
+	ticker->ticks = 0;
+	sn_unlock(lock);
+	return prevented;
+}
+
+int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
+{
+	struct ticker *ticker = (struct ticker *)opaque;
+	struct sn_thread *self;
+	bool prevented;
+	int err;
+
+	if (first <= 0 || period < 0)
+		return -EINVAL;
+	err = sn_timers_enter(&self, __func__);
+	if (err < 0)
+		return err;
+	sn_lock(&ticker->guard);
+	prevented = stop(ticker);
+	ticker->timer.fire = fire;
+	ticker->period = period;
+	err = sn_timer_start(self, &ticker->timer, first);
+	sn_unlock(&ticker->guard);
+	sn_timers_leave(self);
+	return err < 0 ? err : prevented;
+}
+
+int sn_ticker_stop(sn_ticker *opaque)
+{
+	struct ticker *ticker = (struct ticker *)opaque;
+	struct sn_thread *self;
+	bool prevented;
+
+	if (sn_timers_enter(&self, __func__) < 0)
+		return 0;
+	sn_lock(&ticker->guard);
+	prevented = stop(ticker);
+	sn_unlock(&ticker->guard);
+	sn_timers_leave(self);
+	return prevented;
+}
+
+/* What is there, or -EAGAIN. The lock is held. */
+static int64_t fetch(struct ticker *ticker)
+{
+	int64_t ticks = ticker->ticks;
+
+	ticker->ticks = 0;
+	return ticks > 0 ? ticks : -EAGAIN;
+}
+
+static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_t deadline,
+			   bool waits)
+{
+	struct sn_lock *lock = sn_waits_lock_of(ticker);
+	int64_t ticks = self ? sn_cancel_reason(self->task) : 0;
+	struct sn_wait wait;
+	int err;
+
+	if (ticks < 0)
+		return ticks;
+	sn_lock(lock);
+	ticks = fetch(ticker);
+	if (ticks > 0 || !waits) {
+		sn_unlock(lock);
+		return ticks;
+	}
+	/* Shared: exclusive waiters cannot be ended under the lock of a heap. */
+	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
+	sn_waits_put_last(&ticker->waits, &wait);
+	err = sn_wait_park(&wait, lock);
+	if (err < 0) {
+		sn_unlock(lock);
+		return err;
+	}
+	return wait.ticks;
+}
+
+static int64_t wait_until(sn_ticker *ticker, int64_t deadline, bool waits, const char *call)
+{
+	struct sn_thread *self = sn_runtime_enter_for(call);
+	int64_t ticks = wait_inside(self, (struct ticker *)ticker, deadline, waits);
+
+	sn_runtime_leave_if(sn_thread_again(self));
+	return ticks;
+}
+
+int64_t sn_ticker_wait(sn_ticker *ticker)
+{
+	return wait_until(ticker, SN_NO_DEADLINE, true, __func__);
+}
+
+int64_t sn_ticker_wait_until(sn_ticker *ticker, int64_t deadline)
+{
+	return wait_until(ticker, deadline, true, __func__);
+}
+
+int64_t sn_ticker_try_wait(sn_ticker *ticker)
+{
+	return wait_until(ticker, SN_NO_DEADLINE, false, __func__);
+}

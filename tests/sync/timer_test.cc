@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: MIT
+//
+// Alarms and tickers: when they fire and how often, setting anew, stopping against firing, many of
+// them, from tasks and from plain threads.
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "support/locks.h"
+
+namespace
+{
+
+using test::ms;
+using test::second;
+using test::Task;
+
+constexpr int64_t forever = 3600 * second;
+
+struct Ring {
+	std::atomic<int> rung{0};
+	std::atomic<int64_t> first{0};
+
+	static int ring(void *arg)
+	{
+		auto *self = static_cast<Ring *>(arg);
+
+		if (self->rung++ == 0)
+			self->first = sn_now();
+		return 0;
+	}
+};
+
+TEST(Alarm, RingsOnceNotEarly)
+{
+	test::run([] {
+		sn_alarm alarm = SN_ALARM_INIT;
+		Ring ring;
+		const int64_t when = sn_now() + 3 * ms;
+
+		EXPECT_EQ(0, sn_alarm_start(&alarm, when, 0, Ring::ring, &ring));
+		ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
+		EXPECT_GE(ring.first.load(), when);
+		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "nothing left to prevent";
+		// One that is due already rings at once; it can be set again.
+		EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
+		ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
+	});
+}
+
+TEST(Alarm, RingsPeriodically)
+{
+	test::run([] {
+		sn_alarm alarm = SN_ALARM_INIT;
+		Ring ring;
+
+		EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + ms, ms, Ring::ring, &ring));
+		ASSERT_TRUE(test::eventually([&] { return ring.rung >= 10; }));
+		EXPECT_EQ(1, sn_alarm_stop(&alarm));
+		EXPECT_EQ(0, sn_alarm_stop(&alarm));
+		EXPECT_TRUE(test::all_ended()) << "what had rung";
+		const int rung = ring.rung;
+		sn_sleep(5 * ms);
+		EXPECT_EQ(rung, ring.rung);
+	});
+}
+
+TEST(Alarm, SettingAnewPreventsTheFormer)
+{
+	test::run([] {
+		sn_alarm alarm = SN_ALARM_INIT;
+		Ring former, later;
+
+		EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + forever, 0, Ring::ring, &former));
+		EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + forever, ms, Ring::ring, &former));
+		EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + ms, 0, Ring::ring, &later));
+		ASSERT_TRUE(test::eventually([&] { return later.rung == 1; }));
+		EXPECT_EQ(0, former.rung);
+	});
+}
+
+TEST(Alarm, BadArguments)
+{
+	sn_alarm alarm = SN_ALARM_INIT;
+	sn_ticker ticker = SN_TICKER_INIT;
+
+	EXPECT_EQ(-ESRCH, sn_alarm_start(&alarm, 1, 0, Ring::ring, nullptr)) << "no runtime";
+	EXPECT_EQ(-ESRCH, sn_ticker_start(&ticker, 1, 0));
+	EXPECT_EQ(0, sn_alarm_stop(&alarm));
+	EXPECT_EQ(0, sn_ticker_stop(&ticker));
+	EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+	test::run(1, [&] {
+		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, 0, 0, Ring::ring, nullptr));
+		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, -1, 0, Ring::ring, nullptr));
+		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, 1, -1, Ring::ring, nullptr));
+		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, 1, 0, nullptr, nullptr));
+		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 0, 0));
+		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 1, -1));
+		// Periods that no clock reaches are never reached, rather than past.
+		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, INT64_MAX));
+		EXPECT_EQ(1, sn_ticker_wait(&ticker));
+		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
+		EXPECT_EQ(1, sn_ticker_stop(&ticker));
+	});
+}
+
+// Stopping against firing: each alarm either was prevented, or rings, and never both or neither.
+TEST(Alarm, StoppedOrRungNeverBothNeverNeither)
+{
+	const int rounds = test::scaled(3000);
+	test::Random random;
+
+	test::run([&] {
+		int prevented = 0, rang = 0;
+
+		for (int i = 0; i < rounds; i++) {
+			auto alarm = std::make_unique<sn_alarm>();
+			Ring ring;
+
+			*alarm = SN_ALARM_INIT;
+			ASSERT_EQ(0, sn_alarm_start(alarm.get(), sn_now() + random.below(30000), 0,
+						    Ring::ring, &ring));
+			if (random.below(2))
+				sn_sleep((int64_t)random.below(30000));
+			const int64_t until = sn_now() + (int64_t)random.below(30000);
+			while (sn_now() < until)
+				continue;
+			const bool stopped =
+				random.below(2) ? sn_alarm_stop(alarm.get()) == 1 : [&] {
+					bool result = false;
+					std::thread([&] {
+						result = sn_alarm_stop(alarm.get()) == 1;
+					}).join();
+					return result;
+				}();
+			alarm.reset(); // the runtime does not touch it any more
+			if (stopped) {
+				EXPECT_EQ(0, ring.rung);
+				prevented++;
+			} else {
+				ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
+				rang++;
+			}
+			// The task of one that rang has ended with its last use of ring only when
+			// it is gone.
+			ASSERT_TRUE(test::all_ended());
+			EXPECT_EQ(stopped ? 0 : 1, ring.rung);
+		}
+		printf("%d prevented, %d rang\n", prevented, rang);
+	});
+}
+
+struct Own {
+	sn_alarm alarm;
+	std::atomic<int> *freed;
+
+	static int free_me(void *arg)
+	{
+		auto *self = static_cast<Own *>(arg);
+
+		(*self->freed)++;
+		delete self;
+		return 0;
+	}
+};
+
+TEST(Alarm, ItsFunctionMayFreeIt)
+{
+	const int n = test::scaled(10000);
+
+	test::run([&] {
+		std::atomic<int> freed{0};
+
+		for (int i = 0; i < n; i++) {
+			auto *own = new Own{SN_ALARM_INIT, &freed};
+
+			ASSERT_EQ(0, sn_alarm_start(&own->alarm, sn_now() + i % 1000, 0,
+						    Own::free_me, own));
+		}
+		EXPECT_TRUE(test::eventually([&] { return freed == n; }));
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+// Several tasks and threads set and stop the same one: it serves them one after the other.
+TEST(Alarm, ManyHandsOnOne)
+{
+	const int rounds = test::scaled(2000);
+	test::Random random;
+	const uint64_t seed = random.next();
+
+	test::run([&] {
+		sn_alarm alarm = SN_ALARM_INIT;
+		Ring ring;
+		std::vector<Task> tasks;
+		std::atomic<int> starts{0}, prevented{0};
+		auto hand = [&](int me) {
+			test::Random own(seed + me);
+
+			for (int i = 0; i < rounds; i++) {
+				int result;
+
+				if (own.below(3)) {
+					starts++;
+					result = sn_alarm_start(&alarm,
+								sn_now() + (int64_t)own.below(5000),
+								0, Ring::ring, &ring);
+				} else {
+					result = sn_alarm_stop(&alarm);
+				}
+				ASSERT_GE(result, 0);
+				prevented += result;
+			}
+		};
+
+		for (int t = 0; t < 4; t++)
+			tasks.emplace_back([&, t] { hand(t); });
+		std::thread thread([&] { hand(100); });
+		for (Task &task : tasks)
+			task.join();
+		thread.join();
+		prevented += sn_alarm_stop(&alarm);
+		EXPECT_TRUE(test::all_ended());
+		EXPECT_EQ(starts.load(), prevented.load() + ring.rung.load())
+			<< "each was prevented or rang";
+	});
+}
+
+TEST(Alarm, AHundredThousandAtOnce)
+{
+	const int n = test::scaled(100000);
+
+	test::run([&] {
+		std::vector<sn_alarm> alarms(n, SN_ALARM_INIT);
+		Ring ring;
+		int prevented = 0;
+
+		// Every second far away and stopped, the others soon.
+		for (int i = 0; i < n; i++)
+			ASSERT_EQ(0, sn_alarm_start(&alarms[i],
+						    sn_now() + (i % 2 ? forever : i % 1000 * 1000),
+						    0, Ring::ring, &ring));
+		for (int i = 1; i < n; i += 2)
+			prevented += sn_alarm_stop(&alarms[i]);
+		EXPECT_EQ(n / 2, prevented);
+		EXPECT_TRUE(test::eventually([&] { return ring.rung == n - n / 2; }));
+		for (sn_alarm &alarm : alarms)
+			EXPECT_EQ(0, sn_alarm_stop(&alarm));
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+TEST(Ticker, TicksOnceAndPeriodically)
+{
+	test::run([] {
+		sn_ticker ticker = SN_TICKER_INIT;
+		const int64_t first = sn_now() + 2 * ms;
+		int64_t ticks = 0;
+
+		EXPECT_EQ(0, sn_ticker_start(&ticker, first, 0));
+		EXPECT_EQ(1, sn_ticker_wait(&ticker));
+		EXPECT_GE(sn_now(), first);
+		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
+
+		const int64_t began = sn_now();
+		EXPECT_EQ(0, sn_ticker_start(&ticker, began + ms, ms));
+		while (ticks < 10) {
+			const int64_t n = sn_ticker_wait(&ticker);
+			ASSERT_GE(n, 1);
+			ticks += n;
+			EXPECT_GE(sn_now(), began + ticks * ms) << "no tick is early";
+		}
+		// Ticks that nobody waits for are counted.
+		sn_sleep(20 * ms);
+		EXPECT_GE(sn_ticker_wait(&ticker), 15);
+		EXPECT_EQ(1, sn_ticker_stop(&ticker));
+		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+	});
+}
+
+TEST(Ticker, StoppingForgetsTicks)
+{
+	test::run([] {
+		sn_ticker ticker = SN_TICKER_INIT;
+
+		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, 0));
+		sn_sleep(5 * ms);
+		EXPECT_EQ(1, sn_ticker_stop(&ticker)) << "it, or its tick, was there";
+		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+		EXPECT_EQ(0, sn_ticker_stop(&ticker));
+	});
+}
+
+TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
+{
+	test::run([] {
+		sn_ticker ticker = SN_TICKER_INIT;
+		sn_scope *scope = nullptr;
+		Task task([&] {
+			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			EXPECT_EQ(-ECANCELED, sn_ticker_wait(&ticker));
+			EXPECT_EQ(-ECANCELED, sn_ticker_try_wait(&ticker));
+			EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		});
+
+		sn_sleep(2 * ms); // so that it usually waits by now; it must hold before, too
+		ASSERT_TRUE(test::eventually([&] { return scope != nullptr; }));
+		sn_scope_cancel(scope);
+		task.join();
+		std::atomic<int> got{0};
+		auto wait = [&] {
+			EXPECT_EQ(1, sn_ticker_wait(&ticker));
+			got++;
+		};
+		Task waiter(wait);
+		std::thread thread(wait);
+		EXPECT_EQ(0, sn_ticker_stop(&ticker)) << "they go on waiting";
+		for (int i = 0; i < 2; i++) {
+			EXPECT_EQ(0, sn_ticker_start(&ticker, sn_now() + ms, 0));
+			ASSERT_TRUE(test::eventually([&] { return got == i + 1; }));
+		}
+		waiter.join();
+		thread.join();
+	});
+}
+
+// Ticks are neither lost nor doubled, whoever waits and however long.
+TEST(Ticker, AllTicksAreFetchedOnce)
+{
+	test::Random random;
+	const uint64_t seed = random.next();
+
+	test::run([&] {
+		sn_ticker ticker = SN_TICKER_INIT;
+		std::atomic<bool> stop{false};
+		std::atomic<int64_t> fetched{0};
+		std::vector<Task> tasks;
+		auto fetch = [&](int me) {
+			test::Random own(seed + me);
+
+			while (!stop) {
+				const int64_t n = sn_ticker_wait_until(
+					&ticker, sn_now() + 1 + (int64_t)own.below(50000));
+				if (n > 0)
+					fetched += n;
+				else
+					ASSERT_EQ(-ETIMEDOUT, n);
+			}
+		};
+		const int64_t began = sn_now();
+
+		ASSERT_EQ(0, sn_ticker_start(&ticker, began + 20000, 20000));
+		for (int t = 0; t < 3; t++)
+			tasks.emplace_back([&, t] { fetch(t); });
+		std::thread thread([&] { fetch(100); });
+		sn_sleep(50 * ms);
+		stop = true;
+		for (Task &task : tasks)
+			task.join();
+		thread.join();
+		const int64_t rest = sn_ticker_wait(&ticker);
+		const int64_t most = (sn_now() - began) / 20000;
+
+		ASSERT_GE(rest, 1);
+		EXPECT_LE(fetched + rest, most);
+		// What had ticked when the last wait began.
+		EXPECT_GE(fetched + rest, 50 * ms / 20000 - 1);
+		sn_ticker_stop(&ticker);
+	});
+}
+
+TEST(Deadline, IsNeverNoneAndNeverWraps)
+{
+	EXPECT_GE(sn_after(ms), sn_now());
+	const int64_t now = sn_after(0);
+	EXPECT_LE(now, sn_now());
+	EXPECT_EQ(INT64_MAX - 1, sn_after(INT64_MAX));
+	EXPECT_GT(sn_after(INT64_MIN), 0);
+}
+
+} // namespace
