@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Locks and timers through the C++ face, with the standard library's guards and durations. */
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace
+{
+
+sn::mutex constant_initialised; /* must not need a constructor that runs */
+
+TEST(Mutex, WorksWithTheStandardsGuards)
+{
+	sn::run([] {
+		sn::mutex a, b;
+		int counter = 0;
+		std::vector<sn::task<void>> tasks;
+
+		for (int t = 0; t < 4; t++)
+			tasks.push_back(sn::spawn([&, t] {
+				for (int i = 0; i < 500; i++) {
+					if (t % 2) {
+						const std::scoped_lock both(a, b);
+						counter++;
+					} else {
+						const std::scoped_lock both(b, a);
+						counter++;
+					}
+				}
+			}));
+		std::thread thread([&] {
+			for (int i = 0; i < 500; i++) {
+				const std::lock_guard first(a);
+				const std::unique_lock second(b);
+				counter++;
+			}
+		});
+		for (auto &task : tasks)
+			task.join();
+		thread.join();
+		EXPECT_EQ(counter, 2500);
+
+		std::unique_lock held(a);
+		EXPECT_FALSE(a.try_lock());
+		EXPECT_FALSE(a.try_lock_for(1ms));
+		EXPECT_FALSE(a.try_lock_until(std::chrono::steady_clock::now() + 1ms));
+		EXPECT_FALSE(a.try_lock_until(std::chrono::system_clock::now() - 1h));
+		EXPECT_FALSE(a.try_lock_until(sn::now() + 1ms));
+		held.unlock();
+		EXPECT_TRUE(a.try_lock_for(std::chrono::hours::max()));
+		a.unlock();
+		const std::unique_lock timed(constant_initialised, 1s);
+		EXPECT_TRUE(timed.owns_lock());
+	});
+}
+
+TEST(Mutex, ThrowsWhenTheScopeIsCancelled)
+{
+	sn::run([] {
+		sn::mutex lock;
+		sn_scope *scope = nullptr;
+
+		const std::lock_guard held(lock);
+		sn::spawn([&] {
+			EXPECT_EQ(sn_scope_open(&scope, SN_NO_DEADLINE), 0);
+			sn_scope_cancel(scope);
+			try {
+				const std::lock_guard never(lock);
+				ADD_FAILURE() << "it got the lock";
+			} catch (const std::system_error &error) {
+				EXPECT_EQ(error.code(), std::errc::operation_canceled);
+			}
+			EXPECT_EQ(sn_scope_close(scope), -ECANCELED);
+		}).join();
+	});
+}
+
+TEST(SharedMutex, WorksWithSharedLock)
+{
+	sn::run([] {
+		sn::shared_mutex lock;
+		{
+			const std::shared_lock one(lock), two(lock);
+			EXPECT_FALSE(lock.try_lock());
+			EXPECT_FALSE(lock.try_lock_for(1ms));
+			EXPECT_TRUE(lock.try_lock_shared_for(1ms));
+			lock.unlock_shared();
+		}
+		const std::unique_lock writer(lock);
+		EXPECT_FALSE(lock.try_lock_shared());
+		EXPECT_FALSE(lock.try_lock_shared_until(sn::now() + 1ms));
+	});
+}
+
+TEST(ConditionVariable, PassesItems)
+{
+	sn::run([] {
+		sn::mutex lock;
+		sn::condition_variable filled;
+		std::deque<int> queue;
+		int sum = 0;
+		auto consumer = sn::spawn([&] {
+			for (int i = 0; i < 200; i++) {
+				std::unique_lock held(lock);
+				filled.wait(held, [&] { return !queue.empty(); });
+				sum += queue.front();
+				queue.pop_front();
+			}
+		});
+		std::thread producer([&] {
+			for (int i = 0; i < 100; i++) {
+				const std::lock_guard held(lock);
+				queue.push_back(1);
+				filled.notify_one();
+			}
+		});
+
+		for (int i = 0; i < 100; i++) {
+			const std::lock_guard held(lock);
+			queue.push_back(2);
+			filled.notify_all();
+		}
+		consumer.join();
+		producer.join();
+		EXPECT_EQ(sum, 300);
+
+		std::unique_lock held(lock);
+		EXPECT_EQ(filled.wait_for(held, 1ms), std::cv_status::timeout);
+		EXPECT_FALSE(filled.wait_until(held, sn::now() + 1ms, [] { return false; }));
+		EXPECT_TRUE(filled.wait_for(held, 1ms, [] { return true; }));
+		EXPECT_TRUE(held.owns_lock());
+	});
+}
+
+TEST(Semaphore, CountsPermits)
+{
+	sn::run([] {
+		sn::semaphore permits(1);
+
+		permits.acquire();
+		EXPECT_FALSE(permits.try_acquire());
+		EXPECT_FALSE(permits.try_acquire_for(1ms));
+		auto releaser = sn::spawn([&] { permits.release(2); });
+		permits.acquire();
+		EXPECT_TRUE(permits.try_acquire_until(sn::now() + 1s));
+		releaser.join();
+		EXPECT_THROW(permits.release(0), std::system_error);
+	});
+}
+
+TEST(Once, AnExceptionLetsTheNextTry)
+{
+	sn::run([] {
+		sn::once_flag flag;
+		std::atomic<int> calls = 0, thrown = 0;
+		std::vector<sn::task<void>> tasks;
+		auto call = [&](int limit) {
+			sn::yield();
+			if (++calls < limit)
+				throw std::runtime_error("not yet");
+		};
+
+		for (int t = 0; t < 6; t++)
+			tasks.push_back(sn::spawn([&] {
+				try {
+					sn::call_once(flag, call, 3);
+				} catch (const std::runtime_error &) {
+					thrown++;
+				}
+			}));
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_EQ(calls, 3);
+		EXPECT_EQ(thrown, 2);
+	});
+}
+
+TEST(WaitGroup, WaitsAndBarrierMeets)
+{
+	sn::run([] {
+		sn::wait_group group;
+		sn::barrier barrier(3);
+		std::atomic<int> last = 0;
+
+		for (int i = 0; i < 3; i++) {
+			group.add();
+			sn::go([&] {
+				last += barrier.arrive_and_wait();
+				group.done();
+			});
+		}
+		EXPECT_TRUE(group.wait_for(std::chrono::minutes(1)));
+		group.wait();
+		EXPECT_TRUE(group.try_wait());
+		EXPECT_EQ(last, 1);
+	});
+}
+
+TEST(Alarm, RingsOrIsStopped)
+{
+	sn::run([] {
+		sn::semaphore rang;
+		std::atomic<int> calls = 0;
+		sn::alarm alarm([&] {
+			calls++;
+			rang.release();
+		});
+
+		EXPECT_FALSE(alarm.set_after(1h));
+		EXPECT_TRUE(alarm.set_after(1ms));
+		rang.acquire();
+		EXPECT_FALSE(alarm.stop());
+		EXPECT_FALSE(alarm.set_at(sn::now() + 1h));
+		EXPECT_TRUE(alarm.stop());
+		EXPECT_EQ(calls, 1);
+		{
+			bool ended = false;
+			sn::timer slow([&] {
+				rang.release();
+				sn::sleep(5ms);
+				ended = true;
+			});
+			slow.set_after(0ms);
+			rang.acquire();
+			slow.~alarm(); /* waits for its task */
+			EXPECT_TRUE(ended);
+			new (&slow) sn::timer([] {});
+		}
+	});
+}
+
+TEST(Ticker, Ticks)
+{
+	sn::run([] {
+		sn::ticker ticker(1ms);
+		std::int64_t ticks = 0;
+
+		while (ticks < 5)
+			ticks += ticker.wait();
+		EXPECT_TRUE(ticker.stop() || ticks > 5);
+		EXPECT_EQ(ticker.wait(sn::now() + 1ms), 0);
+		ticker.start(1ms);
+		EXPECT_EQ(ticker.wait(), 1);
+	});
+}
+
+} // namespace
