@@ -9,7 +9,8 @@
  * is revoked from it
  *   - after BLOCKED_NS, when the thread sleeps: it is in a bracket, or the kernel says so; and when
  *     anything waits for a processor;
- *   - after HOG_NS, when the thread computes and anything waits.
+ *   - after HOG_NS, when the thread computes and anything waits; after NEXT_HOG_NS, when it was
+ *     taken from another such thread a moment ago and a timer is due.
  * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
  * notice, because all processors are in such threads and none is idle with a thread in the poller.
  *
@@ -52,6 +53,14 @@
 #define BLOCKED_NS 20000
 #define HOG_NS 10000000
 
+/*
+ * Tasks that compute come in rows: who was woken by a timer behind two of them would wait for both.
+ * So the second within HOG_ROW_NS gets less, if a timer is due. Only then: where nobody but tasks
+ * that compute wait for each other, more of their threads beside each other help nobody.
+ */
+#define NEXT_HOG_NS 2500000
+#define HOG_ROW_NS 100000000
+
 /* Looks without a revocation before the period grows: 1 ms at the shortest. */
 #define QUIET_LOOKS 50
 
@@ -86,6 +95,7 @@ struct look {
 	int64_t since;    /* when this state was first seen */
 	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
 	bool told;        /* reported as stalled */
+	int64_t hogged;   /* when the processor was last taken from a thread that computed */
 };
 
 static pthread_t monitor;
@@ -151,6 +161,15 @@ static bool something_waits(struct sn_processor *p, int64_t now)
 	return false;
 }
 
+/* How long the thread may compute while something waits. */
+static int64_t hog_limit(struct sn_processor *p, const struct look *look, int64_t now)
+{
+	return look->hogged && now - look->hogged < HOG_ROW_NS &&
+			       sn_timers_earliest(&p->timers) <= now
+		       ? NEXT_HOG_NS
+		       : HOG_NS;
+}
+
 static void report_stall(struct look *look, struct sn_thread *thread, int64_t stayed)
 {
 	if (!stall_ns || look->told || stayed < stall_ns)
@@ -171,7 +190,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
 	uint32_t inside, stays, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
 	int64_t stayed;
-	bool due;
+	bool hog, due;
 
 	if (!thread) {
 		look->thread = NULL;
@@ -187,7 +206,8 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 				      .stays = stays,
 				      .tick = tick,
 				      .since = now,
-				      .cpu_time = -1};
+				      .cpu_time = -1,
+				      .hogged = look->hogged};
 		found->unsure |= !inside && something_waits(p, now);
 		return;
 	}
@@ -203,10 +223,13 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 		return;
 	}
 	found->unsure |= look->cpu_time < 0;
-	due = stayed >= HOG_NS || __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) ||
+	hog = stayed >= hog_limit(p, look, now);
+	due = hog || __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) ||
 	      asleep(look, thread);
 	if (!due || !revoking || !sn_lease_revoke(thread, p))
 		return;
+	if (hog)
+		look->hogged = now;
 	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
 	sn_processor_give(p);
 	found->revoked = true;
