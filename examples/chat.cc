@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A chat: what one says, all others hear. Each connection has a task that reads and one that writes;
+ * they know each other by channels only. Who reads too slowly is let go.
+ *
+ *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
+ */
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <list>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace
+{
+
+using lines = sn::channel<std::string>;
+
+struct joined {
+	unsigned who;
+	lines out;
+	std::shared_ptr<sn::tcp> conn;
+};
+struct left {
+	unsigned who;
+};
+struct said {
+	unsigned who;
+	std::string line;
+};
+using event = std::variant<joined, left, said>;
+
+/* Knows everybody, and alone does: no lock. */
+void hub(const sn::channel<event> &events)
+{
+	std::list<joined> here;
+	const auto tell = [&](unsigned but, const std::string &line) {
+		for (const joined &each : here)
+			if (each.who != but && !each.out.try_send(line))
+				each.conn->cancel(); /* its buffer is full */
+	};
+
+	for (event &each : events) {
+		if (auto *in = std::get_if<joined>(&each)) {
+			tell(in->who, "* " + std::to_string(in->who) + " is here\n");
+			here.push_back(std::move(*in));
+		} else if (auto *out = std::get_if<left>(&each)) {
+			here.remove_if([&](const joined &who) { return who.who == out->who; });
+			tell(out->who, "* " + std::to_string(out->who) + " has left\n");
+		} else {
+			auto &words = std::get<said>(each);
+			tell(words.who, std::to_string(words.who) + ": " + words.line);
+		}
+	}
+}
+
+void session(const std::shared_ptr<sn::tcp> &conn, unsigned who, const sn::channel<event> &events)
+{
+	lines out(100);
+	sn::scope both;
+	std::string pending;
+	char buf[1024];
+
+	both.go([conn, out] {
+		for (const std::string &line : out)
+			if (!conn->write_all(line))
+				break;
+		static_cast<void>(conn->shutdown_read()); /* ends the reader */
+	});
+	if (!events.send(joined{who, out, conn}))
+		return;
+	while (auto n = conn->read(buf, sizeof buf)) {
+		if (*n == 0 || pending.size() > 64 * 1024)
+			break;
+		pending.append(buf, *n);
+		for (std::size_t end; (end = pending.find('\n')) != std::string::npos;
+		     pending.erase(0, end + 1))
+			static_cast<void>(events.send(said{who, pending.substr(0, end + 1)}));
+	}
+	static_cast<void>(events.send(left{who}));
+	out.close(); /* the writer finishes what it has, and ends */
+	static_cast<void>(both.join());
+}
+
+int chat(const char *address)
+{
+	auto door = sn::tcp_listener::listen(address);
+	if (!door) {
+		std::fprintf(stderr, "%s: %s\n", address, door.error().message().c_str());
+		return 1;
+	}
+	std::printf("listening on %s\n", door->address().value().c_str());
+	std::fflush(stdout);
+
+	sn::channel<event> events(100);
+	sn::scope all;
+	unsigned last = 0;
+
+	all.go([events] { hub(events); });
+	for (;;) {
+		auto conn = std::make_shared<sn::tcp>(door->accept().value());
+		all.go([conn, events, who = ++last] { session(conn, who, events); });
+	}
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	return sn::run([&] { return chat(argc > 1 ? argv[1] : "127.0.0.1:7001"); });
+}
