@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/runtime.h"
+
 using namespace std::chrono_literals;
 
 namespace
@@ -125,7 +127,7 @@ TEST(Go, OutsideOfTheRuntimeThrowsAndDestroysTheCallable)
 
 TEST(GoDeathTest, AnExceptionThatNobodyCanCatchNamesTheTask)
 {
-	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(sn::run([] {
 			     sn::go([] { throw std::runtime_error("lost"); },
 				    {.name = "the culprit"});

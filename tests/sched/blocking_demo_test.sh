@@ -10,5 +10,7 @@ if [ -n "$SENNIT_SANITIZE" ] || [ ! -x "$demo" ]; then
 	echo 'the demo is not built, or with a sanitizer that the C library is not instrumented for'
 	exit 77
 fi
-"$demo" --check blocking 2
-"$demo" --check hogs 2
+# shellcheck disable=SC2086 # the launcher may be empty
+$SENNIT_LAUNCHER "$demo" --check blocking 2
+# shellcheck disable=SC2086
+$SENNIT_LAUNCHER "$demo" --check hogs 2

@@ -588,7 +588,7 @@ void in_task(void (*body)())
 
 TEST(BracketDeathTest, TwiceEntered)
 {
-	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(in_task([] {
 			     sn_enter_blocking();
 			     sn_enter_blocking();
@@ -598,14 +598,14 @@ TEST(BracketDeathTest, TwiceEntered)
 
 TEST(BracketDeathTest, LeftWithoutEntering)
 {
-	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(in_task([] { sn_exit_blocking(); }),
 		     "sn_exit_blocking\\(\\) without sn_enter_blocking\\(\\)");
 }
 
 TEST(BracketDeathTest, SennitCallWithin)
 {
-	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(in_task([] {
 			     sn_enter_blocking_as("reading the disk");
 			     sn_yield();

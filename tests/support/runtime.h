@@ -42,9 +42,13 @@
 #ifndef TEST_ASAN
 #	define TEST_ASAN 0
 #endif
-#ifndef TEST_EMULATED // programs cannot exec themselves then
+#ifndef TEST_EMULATED // programs cannot exec themselves then, unless the kernel knows the emulator
 #	define TEST_EMULATED 0
 #endif
+
+// How death tests start their child: by exec, which is right whatever threads the test has; where that
+// cannot be, by fork alone, before the test has any.
+#define TEST_DEATH_STYLE (TEST_EMULATED ? "fast" : "threadsafe")
 
 namespace test
 {
