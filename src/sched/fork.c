@@ -44,6 +44,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	all(SN_FORK_CHILD);
+	sn_lock_forget_sleepers();
 	sn__current = NULL;
 }
 

@@ -15,6 +15,7 @@
 #include "sched/thread.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
+#include "wait/lock.h"
 
 /* The kernel's <linux/membarrier.h>, which may be older than the kernel. */
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
@@ -35,6 +36,8 @@ void sn_lease_init(void)
 
 	use_membarrier = !SN_TSAN && !(wish && strcmp(wish, "0") == 0) &&
 			 syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+	if (use_membarrier)
+		sn_lock_registered();
 }
 
 uint32_t sn_lease_held(void)

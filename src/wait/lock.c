@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "wait/lock.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
@@ -10,20 +16,64 @@
  */
 #define SPIN_NS 5000
 
+/* How long a sleep may last when its membarrier has failed although others rely on it. */
+#define UNSURE_NS 1000000
+
+#define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
+
+struct sn_lock_table sn_lock_table;
+
+void sn_lock_registered(void)
+{
+	atomic_store_explicit(&sn_lock_table.asymmetric, true, memory_order_release);
+}
+
+void sn_lock_forget_sleepers(void)
+{
+	for (int i = 0; i < SN_LOCK_COUNTS; i++)
+		atomic_store(&sn_lock_table.sleepers[i], 0);
+}
+
+/*
+ * The membarrier is tried also before the registration is known here: it may be known to others. When
+ * it fails because there was none at that time, all who unlock without a fence do so after this
+ * thread has been counted. False when it should have worked: a child of fork() whose kernel has
+ * forgotten the registration.
+ */
+static bool barrier_everywhere(void)
+{
+	int saved = errno;
+	bool done;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	done = syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+	errno = saved;
+	return done || !atomic_load(&sn_lock_table.asymmetric);
+}
+
+static bool try_lock(struct sn_lock *lock)
+{
+	uint32_t unlocked = 0;
+
+	return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
 void sn_lock_slow(struct sn_lock *lock)
 {
 	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, 0);
-	uint32_t unlocked;
+	_Atomic uint32_t *sleepers = sn_lock_sleepers(lock);
+	bool sure;
 
-	while (sn_backoff_pause(&backoff)) {
-		unlocked = 0;
-		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-		    atomic_compare_exchange_strong_explicit(
-			    &lock->word, &unlocked, 1, memory_order_acquire, memory_order_relaxed))
+	while (sn_backoff_pause(&backoff))
+		if (try_lock(lock))
 			return;
-	}
-	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-		sn_futex_wait(&lock->word, 2, 0);
+	atomic_fetch_add(sleepers, 1);
+	sure = barrier_everywhere();
+	while (!try_lock(lock))
+		sn_futex_wait(&lock->word, 1, sure ? 0 : sn_now() + UNSURE_NS);
+	atomic_fetch_sub(sleepers, 1);
 }
 
 void sn_unlock_slow(struct sn_lock *lock)

@@ -34,7 +34,7 @@ TEST(Lock, IsFreeAgainAfterRelease)
 
 // More threads than CPUs, and holders that give their CPU away: every path is taken, spinning,
 // sleeping and the wake-up of a sleeper.
-TEST(Lock, ExcludesUnderContention)
+void contend()
 {
 	const int threads = 8, rounds = test::scaled(40000);
 	Guarded g;
@@ -56,6 +56,28 @@ TEST(Lock, ExcludesUnderContention)
 		thread.join();
 	EXPECT_FALSE(g.broken);
 	EXPECT_EQ(uint64_t(threads) * uint64_t(rounds), g.count);
+}
+
+TEST(Lock, ExcludesUnderContention)
+{
+	contend();
+}
+
+// Once a runtime has registered for membarriers, unlocking is a plain store.
+TEST(Lock, ExcludesUnderContentionAfterRegistration)
+{
+	test::run(1, [] {});
+	contend();
+}
+
+// The registration comes while threads are on their way to sleep.
+TEST(Lock, ExcludesUnderContentionDuringRegistration)
+{
+	std::thread other(contend);
+
+	test::run(1, [] {});
+	contend();
+	other.join();
 }
 
 // A holder that stays long: the others must sleep, not spin, and all be served in the end.
