@@ -433,7 +433,7 @@ void stress()
 					for (auto &chan : chans)
 						chan.close();
 			});
-			all.go([&, t] {
+			all.go([&] {
 				for (;;) {
 					bool closed = false;
 					const auto take = [&](sn::result<E> got) {
