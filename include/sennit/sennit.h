@@ -10,6 +10,7 @@
 #include <sennit/clock.h>
 #include <sennit/cond.h>
 #include <sennit/copy.h>
+#include <sennit/debug.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>
 #include <sennit/run.h>

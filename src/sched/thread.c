@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
+#include <sennit/debug.h>
 
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
@@ -51,8 +52,21 @@ void sn_check_entry(struct sn_thread *self, const char *call)
 	self->call = call;
 }
 
+/* What sn_debug_foreign_locks() was told of this thread. */
+static __thread int foreign_locks;
+
+void sn_debug_foreign_locks(int by)
+{
+	if (SENNIT_DEBUG)
+		foreign_locks += by;
+}
+
 void sn_check_park(struct sn_thread *self)
 {
+	if (foreign_locks > 0)
+		sn_fatal("%s() called in task %llu, which holds %d lock%s of its thread",
+			 self->call, (unsigned long long)sn_task_id(self->task), foreign_locks,
+			 foreign_locks == 1 ? "" : "s");
 	if (self->lease.blocking)
 		sn_fatal("%s() called in task %llu within its blocking bracket%s%s", self->call,
 			 (unsigned long long)sn_task_id(self->task),

@@ -359,6 +359,24 @@ TEST(MutexDeathTest, RelockingIsReported)
 	sn_mutex_unlock(&lock);
 }
 
+TEST(MutexDeathTest, ParkingWithALockOfTheThreadIsReported)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	auto parks = [](int locks) {
+		test::run(1, [=] {
+			for (int i = 0; i < 3; i++)
+				sn_debug_foreign_locks(1);
+			sn_debug_foreign_locks(locks - 3);
+			sn_sleep(1);
+			sn_debug_foreign_locks(-locks);
+		});
+	};
+
+	parks(0);
+	EXPECT_DEATH(parks(1), "sn_sleep.*\\(\\) called in task [0-9]+, which holds 1 lock of its");
+	EXPECT_DEATH(parks(2), "holds 2 locks of its");
+}
+
 TEST(MutexDeathTest, UnlockingByAnotherIsReported)
 {
 	GTEST_FLAG_SET(death_test_style, "threadsafe");
