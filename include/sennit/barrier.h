@@ -15,8 +15,9 @@ SN_BEGIN
 
 /* The fields are not for programs; src/sync/barrier.c says what they are. */
 typedef struct sn_barrier {
-	uint32_t parties, arrived;
-	struct sn__waits waits;
+	uint32_t parties;       /* not for programs: how many there are */
+	uint32_t arrived;       /* not for programs: how many have come */
+	struct sn__waits waits; /* not for programs: those */
 } sn_barrier;
 
 /* parties: at least 1. */

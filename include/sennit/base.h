@@ -49,7 +49,8 @@
  * it is here because locks are values that programs place where they like. Zero is empty.
  */
 struct sn__waits {
-	void *first, *last;
+	void *first; /* not for programs */
+	void *last;  /* not for programs */
 };
 
 SN_BEGIN

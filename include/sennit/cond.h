@@ -22,11 +22,12 @@
 
 SN_BEGIN
 
-/* Not for programs. */
+/* A condition variable. */
 typedef struct sn_cond {
-	struct sn__waits waits;
+	struct sn__waits waits; /* not for programs */
 } sn_cond;
 
+/* Nobody waits. */
 #define SN_COND_INIT         \
 	{                    \
 		{            \

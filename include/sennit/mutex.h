@@ -39,11 +39,11 @@
 
 SN_BEGIN
 
-/* The fields are not for programs; src/sync/mutex.c says what they are. */
+/* A mutex; src/sync/mutex.c says what the fields are. */
 typedef struct sn_mutex {
-	uint32_t word;
-	struct sn__waits waits;
-	uintptr_t owner;
+	uint32_t word;          /* not for programs */
+	struct sn__waits waits; /* not for programs */
+	uintptr_t owner;        /* not for programs */
 } sn_mutex;
 
 /* Not locked. */

@@ -11,13 +11,14 @@
 
 SN_BEGIN
 
-/* The fields are not for programs; src/sync/once.c says what they are. */
+/* What has been done, or not yet; src/sync/once.c says what the fields are. */
 typedef struct sn_once_flag {
-	uint32_t word;
-	struct sn__waits waits;
-	uintptr_t owner;
+	uint32_t word;          /* not for programs */
+	struct sn__waits waits; /* not for programs */
+	uintptr_t owner;        /* not for programs */
 } sn_once_flag;
 
+/* Not done yet. */
 #define SN_ONCE_INIT         \
 	{                    \
 		0, {0, 0}, 0 \

@@ -18,13 +18,15 @@
 
 SN_BEGIN
 
-/* The fields are not for programs; src/sync/rwlock.c says what they are. */
+/* A read-write lock; src/sync/rwlock.c says what the fields are. */
 typedef struct sn_rwlock {
-	uint32_t word;
-	struct sn__waits readers, writers;
-	uintptr_t owner;
+	uint32_t word;            /* not for programs */
+	struct sn__waits readers; /* not for programs */
+	struct sn__waits writers; /* not for programs */
+	uintptr_t owner;          /* not for programs */
 } sn_rwlock;
 
+/* Not locked. */
 #define SN_RWLOCK_INIT               \
 	{                            \
 		0, {0, 0}, {0, 0}, 0 \

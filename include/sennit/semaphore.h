@@ -15,10 +15,10 @@
 
 SN_BEGIN
 
-/* The fields are not for programs; src/sync/semaphore.c says what they are. */
+/* A semaphore; src/sync/semaphore.c says what the fields are. */
 typedef struct sn_semaphore {
-	uint32_t word;
-	struct sn__waits waits;
+	uint32_t word;          /* not for programs */
+	struct sn__waits waits; /* not for programs */
 } sn_semaphore;
 
 /* Most permits that there can be. */

@@ -1567,6 +1567,8 @@ public:
 private:
 	bool set(std::int64_t when)
 	{
+		/* Not by starting: a start that fails does not tell whether it has prevented one. */
+		const bool prevented = stop();
 		sn_waitgroup_add(&running_, 1);
 		const int result = sn_alarm_start(
 			&alarm_, when > 0 ? when : 1, 0,
@@ -1582,9 +1584,9 @@ private:
 			},
 			this);
 		if (result != 0)
-			sn_waitgroup_done(&running_); /* the former, or this one that was refused */
+			sn_waitgroup_done(&running_); /* another's, or this one that was refused */
 		detail::throw_if_error(result, "sn::alarm::set");
-		return result == 1;
+		return prevented || result == 1;
 	}
 
 	sn_alarm alarm_ = SN_ALARM_INIT;

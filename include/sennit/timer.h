@@ -33,11 +33,12 @@ static inline int64_t sn_after(int64_t ns)
 	return ns > INT64_MAX - 1 - now ? INT64_MAX - 1 : ns < 0 ? now : now + ns;
 }
 
-/* Not for programs. */
+/* An alarm. */
 typedef struct sn_alarm {
-	uint64_t opaque[12];
+	uint64_t opaque[12]; /* not for programs */
 } sn_alarm;
 
+/* Not set. */
 #define SN_ALARM_INIT     \
 	{                 \
 		{         \
@@ -69,11 +70,12 @@ SN_API int sn_alarm_start(sn_alarm *alarm, int64_t first, int64_t period, sn_fn 
  */
 SN_API int sn_alarm_stop(sn_alarm *alarm);
 
-/* Not for programs. */
+/* A ticker. */
 typedef struct sn_ticker {
-	uint64_t opaque[12];
+	uint64_t opaque[12]; /* not for programs */
 } sn_ticker;
 
+/* Not set. */
 #define SN_TICKER_INIT    \
 	{                 \
 		{         \
@@ -89,9 +91,10 @@ typedef struct sn_ticker {
 SN_API int sn_ticker_start(sn_ticker *ticker, int64_t first, int64_t period);
 
 /*
- * Stops the ticker: after it has returned no wait returns a tick. Who waits goes on waiting: it
- * may be set again. Returns 1 when it was active, or a tick was there that nobody had waited for;
- * else 0. Any thread; does not park. Before its memory is reused nobody may wait any more.
+ * Stops the ticker: a wait that begins after it has returned gets no tick of before. Who waits
+ * goes on waiting: it may be set again. Returns 1 when it was active, or a tick was there that
+ * nobody had waited for; else 0. Any thread; does not park. Before its memory is reused nobody may
+ * wait any more.
  */
 SN_API int sn_ticker_stop(sn_ticker *ticker);
 

@@ -23,12 +23,13 @@
 
 SN_BEGIN
 
-/* The fields are not for programs; src/sync/waitgroup.c says what they are. */
+/* A wait group; src/sync/waitgroup.c says what the fields are. */
 typedef struct sn_waitgroup {
-	uint32_t word;
-	struct sn__waits waits;
+	uint32_t word;          /* not for programs */
+	struct sn__waits waits; /* not for programs */
 } sn_waitgroup;
 
+/* Nothing to wait for. */
 #define SN_WAITGROUP_INIT    \
 	{                    \
 		0,           \
