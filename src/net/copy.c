@@ -24,7 +24,7 @@
 #define FULL_READS 3
 #define MOST_FULL_READS 256
 #define SHORT_SPELLS 2
-#define SHORT ((uint64_t)64 << 10)
+#define SHORT ((uint64_t)16 << 10)
 
 /* ---- what the spells share ---- */
 
@@ -198,6 +198,12 @@ static int spell_in_kernel(struct sn_copy_job *job, struct policy *policy)
 		end = sn_direct_spell(job);
 	} else {
 		end = sn_splice_spell(job, &moved);
+		if (end == SN_SPELL_NO_PIPE) {
+			/* No reason to think less of the flow: soon again. */
+			policy->splicing = false;
+			policy->full = 0;
+			return end;
+		}
 		policy->shorts = moved < SHORT ? policy->shorts + 1 : 0;
 	}
 	if (end == SN_SPELL_SWITCH || policy->shorts >= SHORT_SPELLS)

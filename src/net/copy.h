@@ -53,6 +53,7 @@ enum sn_spell {
 	SN_SPELL_END = 0, /* of the stream, or what was asked for is copied */
 	SN_SPELL_DRAINED, /* src has no more for now, and its next bytes will be an edge */
 	SN_SPELL_SWITCH,  /* there is, or may be, more, which should go the other way */
+	SN_SPELL_NO_PIPE, /* as SWITCH, and nothing was tried */
 	SN_SPELL_FULL,    /* direct splices only: dst has no room, which will be an edge */
 };
 

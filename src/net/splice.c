@@ -188,7 +188,7 @@ int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved)
 
 	*moved = 0;
 	if (!pipe)
-		return SN_SPELL_SWITCH;
+		return SN_SPELL_NO_PIPE;
 	end = spell(job, pipe, moved, &clean);
 	sn_pipe_return(pipe, clean);
 	return end;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/address.h"
+#include "net/pipe_pool.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/stack.h"
@@ -341,4 +342,9 @@ int probe_address_split(const char *text, char *host, size_t host_size, char *se
 		snprintf(service, service_size, "%s", parts.service);
 	}
 	return err;
+}
+
+void probe_pipes_reset(void)
+{
+	sn_pipes_reset();
 }

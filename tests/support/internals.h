@@ -89,6 +89,9 @@ bool probe_fd_waiting(const void *conn, int side);
 struct sn_chan;
 size_t probe_chan_waiting(struct sn_chan *chan, int op);
 
+/* net/pipe_pool.h */
+void probe_pipes_reset(void);
+
 /* net/address.h: 0 with the parts, or a negative errno. */
 int probe_address_split(const char *text, char *host, size_t host_size, char *service,
 			size_t service_size);

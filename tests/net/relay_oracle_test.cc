@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+//
+// An oracle for sn_relay() and sn_copy(): sessions of random streams, chunks, pauses, half-closes,
+// resets, cancellations, timeouts and slow readers on both sides. Of each session is checked:
+//
+//   - Every byte that a peer receives is the one that the other has sent at that place.
+//   - A peer is told of the end of the stream only when the other has ended it, and after all of it.
+//   - When a session ends in good order, both streams have arrived whole.
+//   - What the relay says it has delivered is what it says it has read, unless it says which is
+//     lost; and by whichever path it went, the sum is right.
+//
+// And of the whole: descriptors, pipes and tasks are as many as before.
+//
+//   SENNIT_TEST_SESSIONS   how many in all, instead of some seconds' worth
+//   SENNIT_TEST_SEED       to repeat
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// What all streams are cut from: a prime length, so that no multiple of a buffer looks alike.
+constexpr size_t period = 65521;
+
+// Up to period bytes from a place in the endless stream that begins at shift.
+const char *at(uint64_t shift, uint64_t offset)
+{
+	static const std::string *twice = [] {
+		test::Random random(1);
+		const std::string once = test::random_bytes(random, period);
+
+		return new std::string(once + once);
+	}();
+
+	return twice->data() + (shift + offset) % period;
+}
+
+enum class Ending {
+	shut,  // a FIN after the last byte, then reading goes on
+	reset, // in the middle
+};
+
+// What one peer does: drawn before it begins, so that a seed repeats it.
+struct Script {
+	uint64_t shift, size, chunk;
+	Ending ending;
+	int pause_every, read_pause_every;
+	size_t read_size;
+	int buffer; // bytes, 0: the system's
+	uint64_t seed;
+};
+
+uint64_t random_size(test::Random &random)
+{
+	switch (random.below(10)) {
+	case 0:
+		return 0;
+	case 1:
+		return 1 + random.below(2 << 20); // large enough to be spliced
+	case 2:
+	case 3:
+		return 1 + random.below(600000);
+	default:
+		return 1 + random.below(20000);
+	}
+}
+
+Script draw(test::Random &random)
+{
+	static const uint64_t chunks[] = {1, 100, 1000, 4096, 16384, 65521};
+	Script script = {};
+
+	script.shift = random.below(period);
+	script.size = random_size(random);
+	script.chunk = 1 + random.below(chunks[random.below(6)]);
+	if (script.size / script.chunk > 300)
+		script.chunk = 1 + script.size / 300;
+	script.ending = random.below(8) == 0 ? Ending::reset : Ending::shut;
+	script.pause_every = random.below(2) ? 0 : int(10 + random.below(50));
+	script.read_pause_every = random.below(2) ? 0 : int(10 + random.below(20));
+	script.read_size = 1 + random.below(random.below(3) ? 100000 : 3000);
+	if (script.read_size < 1000 && script.size > 100000)
+		script.read_size += 10000;
+	script.buffer = random.below(2) ? 0 : 1 << (14 + random.below(5));
+	script.seed = random.next();
+	return script;
+}
+
+struct Peer {
+	sn_tcp *conn;
+	Script script;
+	std::atomic<uint64_t> sent{0};      // at least so much was handed to the kernel
+	std::atomic<uint64_t> handing{0};   // at most so much
+	std::atomic<bool> shut{false};      // is about to end its stream
+	uint64_t received = 0;
+	bool gives_up = false; // in the middle
+	bool told_end = false, exact = true, before_end = false;
+};
+
+void pause_sometimes(test::Random &random, int every)
+{
+	if (every && random.below(uint64_t(every)) == 0)
+		sn_sleep(int64_t(random.below(300)) * test::us);
+}
+
+void write_script(Peer &me)
+{
+	test::Random random(me.script.seed);
+	const uint64_t size = me.script.ending == Ending::reset
+				      ? me.script.size ? random.below(me.script.size) : 0
+				      : me.script.size;
+
+	for (uint64_t done = 0; done < size;) {
+		const size_t n = size_t(std::min({me.script.chunk, size - done, uint64_t(period)}));
+
+		me.handing.store(done + n);
+		const ssize_t written = sn_tcp_write(me.conn, at(me.script.shift, done), n);
+		if (written < 0)
+			return;
+		done += uint64_t(written);
+		me.sent.store(done);
+		pause_sometimes(random, me.script.pause_every);
+	}
+	if (me.script.ending == Ending::shut) {
+		me.shut.store(true);
+		sn_tcp_shutdown(me.conn, SN_SHUT_WRITE);
+	} else {
+		sn_tcp_cancel(me.conn); // our reader leaves; the reset comes with the closing
+	}
+}
+
+// The kernel tells of a reset once: when our own writer was told, a read finds an end that is none.
+// Then the connection is closed already, which after an end it is not, unless we have ended our
+// stream too; but then nobody writes.
+bool is_an_end(const Peer &me)
+{
+	struct tcp_info info = {};
+	socklen_t length = sizeof info;
+
+	EXPECT_EQ(0, getsockopt(sn_tcp_fd(me.conn), IPPROTO_TCP, TCP_INFO, &info, &length));
+	return info.tcpi_state != TCP_CLOSE || me.shut.load();
+}
+
+void read_script(Peer &me, const Peer &other)
+{
+	test::Random random(me.script.seed + 1);
+	std::string buf(me.script.read_size, 0);
+
+	for (;;) {
+		const ssize_t n = sn_tcp_read(me.conn, buf.data(), buf.size());
+
+		if (n < 0)
+			return;
+		if (n == 0) {
+			me.told_end = is_an_end(me);
+			me.before_end = !other.shut.load() || other.sent.load() != me.received;
+			return;
+		}
+		for (size_t done = 0; done < size_t(n);) {
+			const size_t part = std::min(size_t(n) - done, period);
+
+			if (memcmp(buf.data() + done, at(other.script.shift, me.received + done),
+				   part) != 0)
+				me.exact = false;
+			done += part;
+		}
+		me.received += uint64_t(n);
+		if (me.received > other.handing.load())
+			me.exact = false;
+		pause_sometimes(random, me.script.read_pause_every);
+	}
+}
+
+void set_buffer(sn_tcp *conn, int size)
+{
+	if (size == 0)
+		return;
+	setsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	setsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+}
+
+struct Tally {
+	std::atomic<uint64_t> sessions{0}, finished{0}, failed{0}, timed_out{0}, canceled{0};
+	std::atomic<uint64_t> userspace{0}, spliced{0}, lost{0};
+};
+
+void check_copy(const struct sn_copy_result &copy, Tally &tally)
+{
+	EXPECT_EQ(copy.bytes_written,
+		  copy.bytes_userspace + copy.bytes_spliced + copy.bytes_file);
+	EXPECT_GE(copy.bytes_read, copy.bytes_written);
+	if (copy.failed != SN_COPY_WRITE) {
+		EXPECT_EQ(copy.bytes_read, copy.bytes_written)
+			<< "what was read before src failed is delivered";
+	}
+	tally.userspace += copy.bytes_userspace;
+	tally.spliced += copy.bytes_spliced;
+	tally.lost += copy.bytes_read - copy.bytes_written;
+}
+
+void session(Listener &door, uint64_t seed, Tally &tally)
+{
+	test::Random random(seed);
+	Pair a(door), b(door);
+	Peer left{a.client, draw(random)}, right{b.client, draw(random)};
+	struct sn_relay_options options = {};
+	struct sn_relay_result result;
+	const uint64_t fate = random.below(16);
+	const int64_t cut_after = int64_t(random.below(5000)) * test::us;
+	int relay_buffer = random.below(3) ? 0 : 1 << (14 + random.below(5));
+
+	// A timeout that some sessions meet and others do not.
+	if (fate == 0)
+		options.idle_timeout = int64_t(1 + random.below(20)) * test::ms;
+	else
+		options.idle_timeout = test::patience;
+	if (fate == 1)
+		options.half_close_timeout = int64_t(1 + random.below(20)) * test::ms;
+	set_buffer(left.conn, left.script.buffer);
+	set_buffer(right.conn, right.script.buffer);
+	set_buffer(a.server, relay_buffer);
+	set_buffer(b.server, relay_buffer);
+
+	Task relay([&] {
+		const int err = sn_relay(sn_tcp_stream(a.server), sn_tcp_stream(b.server), &options,
+					 &result);
+
+		if (err == 0) {
+			a.close_server();
+			b.close_server();
+		} else {
+			EXPECT_EQ(0, sn_tcp_abort(a.release_server()));
+			EXPECT_EQ(0, sn_tcp_abort(b.release_server()));
+		}
+		return err;
+	});
+	// A peer that resets its connection closes it when its two tasks are through.
+	auto play = [&](Pair &pair, Peer &me, const Peer &other) {
+		Task writer([&] { write_script(me); });
+		Task canceller;
+
+		if (me.gives_up)
+			canceller = Task([&] {
+				sn_sleep(cut_after);
+				sn_tcp_cancel(me.conn); // its tasks leave
+			});
+		read_script(me, other);
+		writer.join();
+		if (me.gives_up)
+			canceller.join();
+		if (me.script.ending == Ending::reset || me.gives_up)
+			sn_tcp_abort(pair.release_client());
+	};
+	left.gives_up = fate == 2;
+	Task players[] = {Task([&] { play(a, left, right); }), Task([&] { play(b, right, left); })};
+	for (Task &player : players)
+		player.join();
+	const int err = relay.join();
+
+	EXPECT_EQ(err, result.error);
+	EXPECT_EQ(err == 0, result.end == SN_RELAY_FINISHED);
+	for (const auto &copy : result.directions)
+		check_copy(copy, tally);
+	for (const Peer *peer : {&left, &right}) {
+		EXPECT_TRUE(peer->exact) << "seed " << seed;
+		EXPECT_FALSE(peer->told_end && peer->before_end)
+			<< "an end that was none, seed " << seed;
+	}
+	tally.sessions++;
+	switch (result.end) {
+	case SN_RELAY_FINISHED:
+		tally.finished++;
+		EXPECT_EQ(left.script.size, right.received) << "seed " << seed;
+		EXPECT_TRUE(right.told_end) << "seed " << seed;
+		if (!left.gives_up) { // with something delivered that it has not read
+			EXPECT_EQ(right.script.size, left.received) << "seed " << seed;
+			EXPECT_TRUE(left.told_end) << "seed " << seed;
+		}
+		EXPECT_EQ(0, result.lost);
+		break;
+	case SN_RELAY_FAILED:
+		tally.failed++;
+		EXPECT_TRUE(left.script.ending == Ending::reset ||
+				    right.script.ending == Ending::reset || fate == 2)
+			<< "nobody has reset anything, but " << err << ", seed " << seed;
+		break;
+	case SN_RELAY_IDLE:
+	case SN_RELAY_HALF_CLOSE:
+		tally.timed_out++;
+		EXPECT_LE(fate, 2u) << "seed " << seed;
+		break;
+	case SN_RELAY_CANCELED:
+		ADD_FAILURE() << "nobody has cancelled the relay's own, seed " << seed;
+		break;
+	}
+}
+
+int open_descriptors()
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+int wanted_sessions()
+{
+	const char *wish = getenv("SENNIT_TEST_SESSIONS");
+
+	return wish ? std::max(1, atoi(wish)) : test::scaled(800);
+}
+
+// crowd: how many sessions at a time. spliced: whether some bytes must have been.
+void run_sessions(int total, int crowd, bool spliced)
+{
+	test::Random seeds;
+	Tally tally;
+	const int descriptors = open_descriptors();
+
+	test::run({1, 4}, [&] {
+		std::atomic<int> left{total / 2};
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < crowd; i++)
+			tasks.emplace_back([&, seed = seeds.next()] {
+				test::Random mine(seed);
+				Listener own;
+
+				while (left-- > 0 && !testing::Test::HasFailure())
+					session(own, mine.next(), tally);
+			});
+		for (Task &task : tasks)
+			task.join();
+		struct sn_copy_stats pool;
+		EXPECT_EQ(0, sn_copy_stats(&pool));
+		EXPECT_EQ(0u, pool.pipes_borrowed);
+		EXPECT_LE(pool.pipes, pool.pipes_limit);
+		EXPECT_TRUE(test::all_ended());
+	});
+	probe_pipes_reset();
+	EXPECT_EQ(descriptors, open_descriptors());
+	printf("%llu sessions: %llu finished, %llu reset, %llu timed out; bytes: %llu copied, "
+	       "%llu spliced, %llu lost\n",
+	       (unsigned long long)tally.sessions, (unsigned long long)tally.finished,
+	       (unsigned long long)tally.failed, (unsigned long long)tally.timed_out,
+	       (unsigned long long)tally.userspace, (unsigned long long)tally.spliced,
+	       (unsigned long long)tally.lost);
+	if (testing::Test::HasFailure())
+		return;
+	EXPECT_GT(tally.finished, 0u);
+	EXPECT_EQ(spliced, tally.spliced > 0);
+}
+
+TEST(RelayOracle, Sessions)
+{
+	probe_pipes_reset();
+	run_sessions(wanted_sessions(), 16, true);
+}
+
+// Pipes of one page and of two, which small pieces fill at once.
+TEST(RelayOracle, WithSmallPipes)
+{
+	for (const char *size : {"4096", "8192"}) {
+		test::Environment small("SENNIT_PIPE_SIZE", size);
+
+		probe_pipes_reset();
+		run_sessions(wanted_sessions() / 4, 16, true);
+	}
+	probe_pipes_reset();
+}
+
+TEST(RelayOracle, WithOnePipeForAll)
+{
+	test::Environment one("SENNIT_PIPES", "1");
+
+	probe_pipes_reset();
+	run_sessions(wanted_sessions() / 4, 16, true);
+}
+
+TEST(RelayOracle, WithoutPipes)
+{
+	test::Environment none("SENNIT_PIPES", "0");
+
+	probe_pipes_reset();
+	run_sessions(wanted_sessions() / 4, 16, false);
+}
+
+// Just enough for the sessions, so that pipes are sometimes to be had and sometimes not.
+TEST(RelayOracle, WithFewDescriptors)
+{
+	const int crowd = 16;
+	struct rlimit former, few;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	few = former;
+	// Each session has a listener and four ends; accepting is paused rather than failed, so
+	// that connecting is what would fail. The last term is what there is for pipes.
+	few.rlim_cur = rlim_t(open_descriptors() + 10 + crowd * 5 + 6);
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
+	probe_pipes_reset();
+	run_sessions(wanted_sessions() / 4, crowd, true);
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+	probe_pipes_reset();
+}
+
+} // namespace

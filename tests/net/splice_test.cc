@@ -1,0 +1,926 @@
+// SPDX-License-Identifier: MIT
+//
+// sn_copy() in the kernel: that large flows go there and come back, one test for each trap that
+// splice(2) has laid for others, and every kind of descriptor on either side.
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+constexpr size_t MiB = size_t(1) << 20;
+
+struct sn_copy_stats pool()
+{
+	struct sn_copy_stats s;
+
+	EXPECT_EQ(0, sn_copy_stats(&s));
+	return s;
+}
+
+// Pipes of another number or size, for the time of its life.
+class Pipes
+{
+public:
+	Pipes(const char *most, const char *size)
+	    : most_("SENNIT_PIPES", most), size_("SENNIT_PIPE_SIZE", size)
+	{
+		probe_pipes_reset();
+	}
+
+private:
+	struct Reset {
+		~Reset() { probe_pipes_reset(); }
+	};
+
+	Reset reset_; // first: destroyed last, when the environment is restored
+	test::Environment most_, size_;
+};
+
+std::string pattern(size_t size, uint64_t seed = 1)
+{
+	test::Random random(seed);
+
+	return test::random_bytes(random, size);
+}
+
+// source.client -> source.server, copied to sink.client -> sink.server.
+struct Route {
+	Listener door;
+	Pair source{door}, sink{door};
+	struct sn_copy_result result = {};
+
+	// What is under way is bounded, and less than what promote() sends.
+	Route()
+	{
+		for (sn_tcp *conn : {source.client, source.server})
+			set_buffers(conn, 1 << 20);
+		for (sn_tcp *conn : {sink.client, sink.server})
+			set_buffers(conn, 1 << 16);
+	}
+	static void set_buffers(sn_tcp *conn, int size)
+	{
+		for (int option : {SO_SNDBUF, SO_RCVBUF})
+			EXPECT_EQ(0, setsockopt(sn_tcp_fd(conn), SOL_SOCKET, option, &size,
+						sizeof size));
+	}
+
+	int copy(int64_t n = -1)
+	{
+		return sn_copy(sn_tcp_stream(sink.client), sn_tcp_stream(source.server), n, nullptr,
+			       nullptr, &result);
+	}
+	void send(const std::string &bytes)
+	{
+		EXPECT_EQ(ssize_t(bytes.size()),
+			  sn_tcp_write_all(source.client, bytes.data(), bytes.size()));
+	}
+	std::string receive(size_t size)
+	{
+		std::string got(size, 0);
+		size_t done = 0;
+
+		while (done < size) {
+			const ssize_t n =
+				sn_tcp_read(sink.server, got.data() + done, size - done);
+
+			if (n <= 0) {
+				ADD_FAILURE() << "read: " << n << " after " << done;
+				break;
+			}
+			done += size_t(n);
+		}
+		got.resize(done);
+		return got;
+	}
+	// Sends so much that the copy, which runs, splices: it finds more than it can take, as it
+	// could not go on for a while.
+	void promote()
+	{
+		const std::string bytes = pattern(8 * MiB);
+		Task writer([&] { send(bytes); });
+
+		EXPECT_TRUE(test::someone_writes(source.client));
+		EXPECT_TRUE(receive(bytes.size()) == bytes);
+		writer.join();
+	}
+};
+
+void expect_exact(const struct sn_copy_result &result)
+{
+	EXPECT_EQ(result.bytes_read, result.bytes_written);
+	EXPECT_EQ(result.bytes_written,
+		  result.bytes_userspace + result.bytes_spliced + result.bytes_file);
+}
+
+// ---- the policy ----
+
+TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
+{
+	test::run([] {
+		probe_pipes_reset();
+		Route route;
+		Task copy([&] { return route.copy(); });
+
+		// Small: through userspace.
+		for (int i = 0; i < 100; i++) {
+			route.send("ping");
+			EXPECT_EQ("ping", route.receive(4));
+		}
+		EXPECT_EQ(0u, pool().pipes);
+		route.promote();
+		// Idle: no pipe is held.
+		EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
+		// Small again, and at last in userspace: at most two short spells are spliced.
+		for (int i = 0; i < 100; i++) {
+			route.send("pong");
+			EXPECT_EQ("pong", route.receive(4));
+		}
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		EXPECT_EQ(8 * MiB + 800, route.result.bytes_written);
+		EXPECT_GT(route.result.bytes_spliced, MiB);
+		EXPECT_GE(route.result.bytes_userspace, 400u + 392u);
+		expect_exact(route.result);
+	});
+}
+
+TEST(Splice, IsNotDoneWhenForbidden)
+{
+	Pipes none("0", "");
+
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+
+		route.promote();
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		EXPECT_EQ(8 * MiB, route.result.bytes_userspace);
+		EXPECT_EQ(0u, pool().pipes);
+	});
+}
+
+// Copies that stall with bytes in the only pipe; the others go through userspace meanwhile.
+TEST(Splice, WithoutAPipeCopiesInUserspace)
+{
+	Pipes one("1", "");
+
+	test::run([] {
+		Route stalled;
+		Task first([&] { return stalled.copy(); });
+		Task writer([&] {
+			const std::string bytes = pattern(8 * MiB);
+
+			stalled.send(bytes + bytes);
+		});
+		EXPECT_TRUE(test::eventually([&] {
+			return pool().pipes_borrowed == 1 &&
+			       probe_fd_waiting(stalled.sink.client, 1);
+		}));
+		const uint64_t missed = pool().pipes_missed;
+		Route route;
+		Task copy([&] { return route.copy(); });
+
+		route.promote();
+		EXPECT_GT(pool().pipes_missed, missed);
+		EXPECT_EQ(1u, pool().pipes);
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		EXPECT_EQ(0u, route.result.bytes_spliced);
+		expect_exact(route.result);
+		EXPECT_EQ(16 * MiB, stalled.receive(16 * MiB).size());
+		writer.join();
+		sn_tcp_shutdown(stalled.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, first.join());
+		expect_exact(stalled.result);
+		EXPECT_EQ(0u, pool().pipes_borrowed);
+	});
+}
+
+// ---- the traps ----
+
+// EAGAIN means "empty" or "full": each piece takes a slot of the pipe, which is full of almost
+// nothing; whoever waits for the socket then waits for ever.
+TEST(SpliceTrap, SmallPiecesFillThePipe)
+{
+	for (const char *size : {"4096", "8192", "65536"}) {
+		Pipes small("4", size);
+
+		test::run([] {
+			Route route;
+			Task copy([&] { return route.copy(); });
+
+			route.promote();
+			for (int round = 0; round < 20; round++) {
+				std::string sent;
+
+				for (int i = 0; i < 80; i++) {
+					const std::string piece = pattern(40, uint64_t(i));
+
+					route.send(piece);
+					sent += piece;
+				}
+				EXPECT_TRUE(route.receive(sent.size()) == sent);
+			}
+			route.promote();
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, copy.join());
+			EXPECT_GT(route.result.bytes_spliced, MiB);
+			expect_exact(route.result);
+		});
+	}
+}
+
+// SPLICE_F_NONBLOCK does not make a blocking socket non-blocking: with one processor a blocked
+// thread would hold up the task that is to send.
+TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
+{
+	test::run({1}, [] {
+		int in[2], out[2];
+		sn_stream *ends[4];
+		struct sn_copy_result result;
+		const std::string sent = pattern(4 * MiB);
+
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, in));
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, out));
+		for (int i = 0; i < 4; i++) {
+			ASSERT_EQ(0, sn_stream_adopt(&ends[i], i < 2 ? in[i] : out[i - 2]));
+			EXPECT_TRUE(fcntl(sn_stream_fd(ends[i]), F_GETFL) & O_NONBLOCK);
+		}
+		Task copy([&] { return sn_copy(ends[2], ends[1], -1, nullptr, nullptr, &result); });
+		Task writer([&] {
+			EXPECT_EQ(ssize_t(sent.size()),
+				  sn_stream_write_all(ends[0], sent.data(), sent.size()));
+			sn_sleep(20 * test::ms);
+			EXPECT_EQ(4, sn_stream_write_all(ends[0], "last", 4));
+			EXPECT_EQ(0, sn_stream_shutdown(ends[0], SN_SHUT_WRITE));
+		});
+		std::string got(sent.size() + 4, 0);
+		for (size_t done = 0; done < got.size();) {
+			const ssize_t n =
+				sn_stream_read(ends[3], got.data() + done, got.size() - done);
+
+			ASSERT_GT(n, 0);
+			done += size_t(n);
+		}
+		EXPECT_TRUE(got == sent + "last");
+		EXPECT_EQ(0, copy.join());
+		writer.join();
+		expect_exact(result);
+		for (sn_stream *end : ends)
+			EXPECT_EQ(0, sn_stream_close(end));
+	});
+}
+
+// splice(2) to a socket that is shut raises SIGPIPE, which would end this program.
+TEST(SpliceTrap, RaisesNoSigpipe)
+{
+	ASSERT_EQ(SIG_DFL, signal(SIGPIPE, SIG_DFL));
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+		Task writer([&] {
+			const std::string chunk(MiB, 'x');
+
+			while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+
+		EXPECT_TRUE(test::eventually([&] {
+			return pool().pipes_borrowed == 1 &&
+			       probe_fd_waiting(route.sink.client, 1);
+		}));
+		EXPECT_EQ(0, sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE));
+		EXPECT_EQ(-EPIPE, copy.join());
+		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+		EXPECT_GT(route.result.bytes_spliced, 0u);
+		// What was in the pipe is lost, and said to be.
+		EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
+		EXPECT_EQ(0u, pool().pipes_borrowed);
+		sn_tcp_cancel(route.source.client);
+		writer.join();
+		sigset_t pending;
+		EXPECT_EQ(0, sigpending(&pending));
+		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
+	});
+}
+
+// One that the program blocks and that is pending stays pending: it is not ours.
+TEST(SpliceTrap, LeavesAPendingSigpipe)
+{
+	test::run({1}, [] {
+		sigset_t set, pending;
+		int ends[2];
+		sn_stream *out;
+
+		sn_pin();
+		sigemptyset(&set);
+		sigaddset(&set, SIGPIPE);
+		ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, nullptr));
+		ASSERT_EQ(0, raise(SIGPIPE));
+		ASSERT_EQ(0, pipe(ends));
+		close(ends[0]);
+		ASSERT_EQ(0, sn_stream_adopt(&out, ends[1]));
+		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
+		EXPECT_EQ(0, sigpending(&pending));
+		EXPECT_TRUE(sigismember(&pending, SIGPIPE));
+		const struct timespec now = {};
+		EXPECT_EQ(SIGPIPE, sigtimedwait(&set, nullptr, &now));
+		// And with none pending, none is left behind.
+		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
+		EXPECT_EQ(0, sigpending(&pending));
+		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
+		ASSERT_EQ(0, pthread_sigmask(SIG_UNBLOCK, &set, nullptr));
+		EXPECT_EQ(0, sn_stream_close(out));
+		sn_unpin();
+	});
+}
+
+// With urgent data next, splice says EAGAIN for ever while poll says readable; and, once the FIN is
+// there, that the stream has ended.
+TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
+{
+	for (const bool fin_at_once : {false, true})
+		test::run([fin_at_once] {
+			Route route;
+			Task copy([&] { return route.copy(); });
+
+			route.promote();
+			route.send("before");
+			ASSERT_EQ(1, ::send(sn_tcp_fd(route.source.client), "!", 1, MSG_OOB));
+			route.send("after");
+			if (fin_at_once)
+				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			EXPECT_EQ("beforeafter", route.receive(11));
+			if (!fin_at_once)
+				route.promote();
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, copy.join());
+			expect_exact(route.result);
+		});
+}
+
+// Splicing nothing returns 0, which is no end of stream; and nothing beyond the limit is taken.
+TEST(SpliceTrap, LimitsAreExact)
+{
+	test::run([] {
+		const std::string sent = pattern(6 * MiB);
+
+		for (int64_t limit : {int64_t(4 * MiB), int64_t(4 * MiB + 1), int64_t(5 * MiB - 1)}) {
+			Route route;
+			Task writer([&] {
+				route.send(sent);
+				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			});
+			std::string got;
+			Task reader([&] { got = test::read_to_end(route.sink.server); });
+
+			EXPECT_EQ(0, route.copy(limit));
+			EXPECT_EQ(uint64_t(limit), route.result.bytes_written);
+			EXPECT_GT(route.result.bytes_spliced, 0u);
+			expect_exact(route.result);
+			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+			reader.join();
+			EXPECT_TRUE(got == sent.substr(0, size_t(limit)));
+			EXPECT_TRUE(test::read_to_end(route.source.server) ==
+				    sent.substr(size_t(limit)));
+			writer.join();
+		}
+	});
+}
+
+// The FIN arrives while the pipe is full and the receiver does not read; so does a reset, which
+// throws away what the kernel still had, but not what was read.
+TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
+{
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+		const std::string sent = pattern(16 * MiB);
+		Task writer([&] {
+			route.send(sent);
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		});
+
+		EXPECT_TRUE(test::eventually([&] {
+			return pool().pipes_borrowed == 1 &&
+			       probe_fd_waiting(route.sink.client, 1);
+		}));
+		Task closer([&] {
+			EXPECT_EQ(0, copy.join());
+			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+		});
+		EXPECT_TRUE(test::read_to_end(route.sink.server) == sent);
+		closer.join();
+		writer.join();
+		EXPECT_GT(route.result.bytes_spliced, MiB);
+		expect_exact(route.result);
+	});
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+		const std::string chunk = pattern(MiB);
+		Task writer([&] {
+			while (sn_tcp_write_all(route.source.client, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+
+		EXPECT_TRUE(test::eventually([&] {
+			return pool().pipes_borrowed == 1 &&
+			       probe_fd_waiting(route.sink.client, 1);
+		}));
+		sn_tcp_cancel(route.source.client);
+		writer.join();
+		sn_tcp_abort(route.source.release_client());
+		Task closer([&] {
+			EXPECT_EQ(-ECONNRESET, copy.join());
+			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+		});
+		const std::string got = test::read_to_end(route.sink.server);
+		closer.join();
+		EXPECT_EQ(SN_COPY_READ, route.result.failed);
+		expect_exact(route.result);
+		EXPECT_EQ(route.result.bytes_written, got.size());
+		for (size_t i = 0; i < got.size(); i += MiB)
+			ASSERT_EQ(0, memcmp(got.data() + i, chunk.data(),
+					    std::min(MiB, got.size() - i)));
+	});
+}
+
+// SPLICE_F_MORE would keep the last segment back for 200 ms. The best of several, as the machine
+// may be busy.
+TEST(SpliceTrap, TheLastPieceDoesNotWait)
+{
+	test::run([] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+		int64_t best = INT64_MAX;
+
+		for (int i = 0; i < 5; i++) {
+			const std::string bytes = pattern(MiB + 100 + size_t(i));
+			Task writer([&] { route.send(bytes); });
+
+			EXPECT_EQ(bytes.size() - 100, route.receive(bytes.size() - 100).size());
+			const int64_t began = sn_now();
+			route.receive(100);
+			best = std::min(best, sn_now() - began);
+			writer.join();
+		}
+		EXPECT_LT(best, 100 * test::ms);
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		EXPECT_GT(route.result.bytes_spliced, 0u);
+	});
+}
+
+int tcp_state(sn_tcp *conn)
+{
+	struct tcp_info info = {};
+	socklen_t length = sizeof info;
+
+	EXPECT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_INFO, &info, &length));
+	return info.tcpi_state;
+}
+
+// After one ECONNRESET the next read finds a clean end. Both peers write all the time, so either
+// direction of the relay may be the one that is told. Whether it has passed an end on is seen by
+// the connection to the other peer, before that is closed: a FIN would have changed its state. (The
+// other peer itself, as it writes too, is in the same trap.)
+TEST(SpliceTrap, AResetIsNeverAnEnd)
+{
+	test::run([] {
+		for (int i = 0; i < test::scaled(200); i++) {
+			Route route;
+			struct sn_relay_result result;
+			int state = -1;
+			Task relay([&] {
+				const int err = sn_relay(sn_tcp_stream(route.source.server),
+							 sn_tcp_stream(route.sink.client), nullptr,
+							 &result);
+
+				state = tcp_state(route.sink.client);
+				sn_tcp_abort(route.source.release_server());
+				sn_tcp_abort(route.sink.release_client());
+				return err;
+			});
+			auto write = [&](sn_tcp *conn) {
+				const std::string chunk(i % 2 ? 1000 : 100000, 'x');
+
+				while (sn_tcp_write(conn, chunk.data(), chunk.size()) > 0)
+					continue;
+			};
+			auto read = [&](sn_tcp *conn) {
+				std::string buf(200000, 0);
+
+				while (sn_tcp_read(conn, buf.data(), buf.size()) > 0)
+					continue;
+			};
+			Task writers[] = {Task([&] { write(route.source.client); }),
+					  Task([&] { write(route.sink.server); })};
+			Task readers[] = {Task([&] { read(route.source.client); }),
+					  Task([&] { read(route.sink.server); })};
+
+			sn_sleep(i % 7 * 300 * test::us);
+			// Ends our own reader and writer there, without a FIN; the reset comes with
+			// the closing.
+			sn_tcp_cancel(route.source.client);
+			writers[0].join();
+			readers[0].join();
+			sn_tcp_abort(route.source.release_client());
+			EXPECT_GT(0, relay.join());
+			EXPECT_EQ(SN_RELAY_FAILED, result.end);
+			writers[1].join();
+			readers[1].join();
+			EXPECT_EQ(TCP_ESTABLISHED, state) << "round " << i;
+		}
+	});
+}
+
+// ---- shortage ----
+
+
+TEST(SpliceShortage, OfDescriptors)
+{
+	probe_pipes_reset();
+	test::run([] {
+		struct rlimit former, none;
+		Route route;
+		Task copy([&] { return route.copy(); });
+		const uint64_t missed = pool().pipes_missed;
+
+		route.send("x"); // what the runtime opens for itself is open by now
+		route.receive(1);
+		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+		none = former;
+		none.rlim_cur = 3; // nothing new below what is open
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+		route.promote();
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+		EXPECT_GT(pool().pipes_missed, missed);
+		EXPECT_EQ(0u, pool().pipes);
+		// It recovers, though not at once.
+		EXPECT_TRUE(test::eventually([&] {
+			route.promote();
+			return pool().pipes > 0;
+		}));
+		route.promote();
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		expect_exact(route.result);
+		EXPECT_GT(route.result.bytes_spliced, 0u);
+		probe_pipes_reset();
+	});
+}
+
+// As an unprivileged user whose quota of pipe pages is used up by others: new pipes hold two pages
+// or one, which is worse than copying.
+TEST(SpliceShortage, OfTheQuota)
+{
+	const pid_t child = fork();
+
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		int ends[2];
+
+		probe_pipes_reset();
+		// A user who has no pipes yet; without the right to become one, our own will do.
+		if (geteuid() == 0)
+			CHILD_CHECK(setuid(4711) == 0);
+		for (int i = 0; i < 400; i++)
+			CHILD_CHECK(pipe(ends) == 0 &&
+				    (fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) >= 0 || errno == EPERM));
+		CHILD_CHECK(pipe(ends) == 0 && fcntl(ends[1], F_GETPIPE_SZ) <= 8192);
+		test::run([] {
+			Route route;
+			Task copy([&] { return route.copy(); });
+
+			route.promote();
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			CHILD_CHECK(copy.join() == 0);
+			CHILD_CHECK(route.result.bytes_userspace == 8 * MiB);
+			CHILD_CHECK(pool().pipes_missed > 0 && pool().pipes == 0);
+		});
+		_exit(testing::Test::HasFailure());
+	}
+	int status;
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+int pipes_in(const char *directory)
+{
+	DIR *dir = opendir(directory);
+	int n = 0;
+
+	while (struct dirent *entry = dir ? readdir(dir) : nullptr) {
+		char target[64] = {};
+
+		if (readlink((std::string(directory) + "/" + entry->d_name).c_str(), target,
+			     sizeof target - 1) > 0 &&
+		    strncmp(target, "pipe:", 5) == 0)
+			n++;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+// A child has the parent's pipes open, and must not put anything into them.
+TEST(SpliceFork, ChildHasNoPipesOfTheParent)
+{
+	probe_pipes_reset();
+	const int before = pipes_in("/proc/self/fd");
+	test::run([before] {
+		Route route;
+		Task copy([&] { return route.copy(); });
+
+		route.promote();
+		EXPECT_GT(pipes_in("/proc/self/fd"), before);
+		const pid_t child = fork();
+		if (child == 0) {
+			CHILD_CHECK(pipes_in("/proc/self/fd") == before);
+			CHILD_CHECK(pool().pipes == 0);
+			_exit(0);
+		}
+		int status;
+		EXPECT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_EQ(0, status);
+		route.promote();
+		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+	});
+	probe_pipes_reset();
+	EXPECT_EQ(before, pipes_in("/proc/self/fd"));
+}
+
+// ---- every pair of descriptors ----
+
+// A descriptor to copy to or from, and what to do at its other end.
+struct End {
+	sn_stream *stream = nullptr; // the copy's
+	sn_stream *other = nullptr;  // ours; none for files
+	int file = -1;
+
+	~End()
+	{
+		if (stream)
+			sn_stream_close(stream);
+		if (other)
+			sn_stream_close(other);
+		if (file >= 0)
+			close(file);
+	}
+	void finish() { sn_stream_close(std::exchange(other, nullptr)); }
+};
+
+enum class Kind { tcp, unix_socket, pipe, file };
+
+int scratch_file(int flags)
+{
+	char name[] = "/tmp/sennit-splice-XXXXXX";
+	const int fd = mkstemp(name);
+
+	EXPECT_GE(fd, 0);
+	const int again = open(name, O_RDWR | O_CLOEXEC | flags);
+	EXPECT_GE(again, 0);
+	unlink(name);
+	close(fd);
+	return again;
+}
+
+void adopt(sn_stream **stream, int fd)
+{
+	ASSERT_EQ(0, sn_stream_adopt(stream, fd));
+}
+
+// reading: the copy reads from it.
+void open_end(End &end, Kind kind, bool reading, int file_flags = 0)
+{
+	int fds[2];
+
+	switch (kind) {
+	case Kind::tcp: {
+		Listener door;
+		Pair pair(door);
+
+		end.stream = sn_tcp_stream(pair.release_client());
+		end.other = sn_tcp_stream(pair.release_server());
+		break;
+	}
+	case Kind::unix_socket:
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+		adopt(&end.stream, fds[0]);
+		adopt(&end.other, fds[1]);
+		break;
+	case Kind::pipe:
+		ASSERT_EQ(0, pipe(fds));
+		adopt(&end.stream, fds[reading ? 0 : 1]);
+		adopt(&end.other, fds[reading ? 1 : 0]);
+		break;
+	case Kind::file:
+		end.file = scratch_file(file_flags);
+		adopt(&end.stream, dup(end.file));
+		break;
+	}
+}
+
+std::string file_content(int fd)
+{
+	std::string all;
+	char buf[65536];
+	ssize_t n;
+
+	while ((n = pread(fd, buf, sizeof buf, off_t(all.size()))) > 0)
+		all.append(buf, size_t(n));
+	return all;
+}
+
+std::string read_stream(sn_stream *stream)
+{
+	std::string all;
+	char buf[65536];
+	ssize_t n;
+
+	while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
+		all.append(buf, size_t(n));
+	EXPECT_EQ(0, n);
+	return all;
+}
+
+void copy_between(Kind from, Kind to, int file_flags, struct sn_copy_result *result)
+{
+	const std::string sent = pattern(5 * MiB + 12345);
+	End src, dst;
+	Task writer, reader;
+	std::string got;
+
+	open_end(src, from, true);
+	open_end(dst, to, false, file_flags);
+	if (src.other) {
+		writer = Task([&] {
+			EXPECT_EQ(ssize_t(sent.size()),
+				  sn_stream_write_all(src.other, sent.data(), sent.size()));
+			src.finish();
+		});
+	} else {
+		ASSERT_EQ(ssize_t(sent.size()), pwrite(src.file, sent.data(), sent.size(), 0));
+	}
+	if (dst.other)
+		reader = Task([&] { got = read_stream(dst.other); });
+	EXPECT_EQ(0, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, result));
+	sn_stream_close(std::exchange(dst.stream, nullptr));
+	if (writer.get())
+		writer.join();
+	if (reader.get())
+		reader.join();
+	else
+		got = file_content(dst.file);
+	EXPECT_TRUE(got == sent) << "from " << int(from) << " to " << int(to);
+	EXPECT_EQ(sent.size(), result->bytes_written);
+	expect_exact(*result);
+}
+
+TEST(CopyBetween, EveryPairOfKinds)
+{
+	test::run({1, 4}, [] {
+		for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file})
+			for (Kind to : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
+				struct sn_copy_result result;
+
+				copy_between(from, to, 0, &result);
+				if (from == Kind::file) {
+					EXPECT_GT(result.bytes_file, 0u);
+				}
+			}
+	});
+}
+
+// What is spliced into a pipe must come out of it again when the kernel refuses the other half:
+// files that are open for appending do.
+TEST(CopyBetween, WhatTheKernelRefusesGoesThroughUserspace)
+{
+	test::run({1, 4}, [] {
+		for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
+			struct sn_copy_result result;
+
+			copy_between(from, Kind::file, O_APPEND, &result);
+			EXPECT_EQ(0u, result.bytes_spliced);
+			EXPECT_EQ(0u, result.bytes_file);
+		}
+	});
+}
+
+TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty)
+{
+	test::run({1, 4}, [] {
+		struct sn_copy_result result;
+		sn_stream *zero, *null, *proc;
+		End out;
+
+		adopt(&zero, open("/dev/zero", O_RDONLY | O_CLOEXEC));
+		adopt(&null, open("/dev/null", O_WRONLY | O_CLOEXEC));
+		EXPECT_EQ(0, sn_copy(null, zero, int64_t(3 * MiB), nullptr, nullptr, &result));
+		EXPECT_EQ(3 * MiB, result.bytes_written);
+		adopt(&proc, open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+		open_end(out, Kind::file, false);
+		EXPECT_EQ(0, sn_copy(out.stream, proc, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(0u, file_content(out.file).rfind("Name:", 0));
+		for (sn_stream *stream : {zero, null, proc})
+			sn_stream_close(stream);
+	});
+}
+
+// A pipe that nobody reads any more, and a file to a socket that is shut.
+TEST(CopyBetween, FailuresOfPipesAndFiles)
+{
+	test::run({1, 4}, [] {
+		struct sn_copy_result result;
+		{
+			End src, dst;
+
+			open_end(src, Kind::unix_socket, true);
+			open_end(dst, Kind::pipe, false);
+			dst.finish();
+			EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4));
+			EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+			EXPECT_EQ(SN_COPY_WRITE, result.failed);
+		}
+		{
+			End src, dst;
+
+			open_end(src, Kind::file, true);
+			open_end(dst, Kind::tcp, false);
+			ASSERT_EQ(4, pwrite(src.file, "abcd", 4, 0));
+			sn_stream_shutdown(dst.stream, SN_SHUT_WRITE);
+			EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+			EXPECT_EQ(SN_COPY_WRITE, result.failed);
+			EXPECT_EQ(0u, result.bytes_written);
+		}
+	});
+}
+
+// Deadlines and cancelling where a copy waits for either side of the caller's own pipes.
+TEST(CopyBetween, DeadlinesOfPipes)
+{
+	test::run({1, 4}, [] {
+		struct sn_copy_result result;
+		End src, dst;
+
+		open_end(src, Kind::pipe, true);
+		open_end(dst, Kind::pipe, false);
+		sn_stream_set_read_deadline(src.stream, sn_now() + 5 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(SN_COPY_READ, result.failed);
+		sn_stream_set_read_deadline(src.stream, SN_NO_DEADLINE);
+		Task writer([&] {
+			const std::string chunk(MiB, 'x');
+
+			while (sn_stream_write(src.other, chunk.data(), chunk.size()) > 0)
+				continue;
+		});
+		sn_stream_set_write_deadline(dst.stream, sn_now() + 20 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(SN_COPY_WRITE, result.failed);
+		sn_stream_cancel(src.other);
+		writer.join();
+	});
+}
+
+TEST(Stream, RefusesWhatIsNone)
+{
+	test::run({1}, [] {
+		sn_stream *stream;
+		const int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		const int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		EXPECT_EQ(-EBADF, sn_stream_adopt(&stream, -1));
+		EXPECT_EQ(-EPROTOTYPE, sn_stream_adopt(&stream, datagrams));
+		EXPECT_EQ(-EISDIR, sn_stream_adopt(&stream, directory));
+		EXPECT_EQ(0, close(datagrams)) << "stays the caller's";
+		EXPECT_EQ(0, close(directory));
+		End file;
+		open_end(file, Kind::file, false);
+		EXPECT_EQ(-ENOTSOCK, sn_stream_shutdown(file.stream, SN_SHUT_WRITE));
+		EXPECT_EQ(-ENOTSOCK, sn_relay(file.stream, file.stream, nullptr, nullptr));
+	});
+	sn_stream *stream;
+	EXPECT_EQ(-EPERM, sn_stream_adopt(&stream, 0));
+	EXPECT_EQ(-EPERM, sn_relay(nullptr, nullptr, nullptr, nullptr));
+}
+
+} // namespace
