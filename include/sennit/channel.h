@@ -40,6 +40,7 @@
 
 SN_BEGIN
 
+/* A channel. */
 typedef struct sn_chan sn_chan;
 
 /* A deadline that says: not at all. The result is then -EAGAIN. */
@@ -113,6 +114,7 @@ SN_API size_t sn_chan_cap(const sn_chan *chan);
 
 /* ---- select ---- */
 
+/* What a case of sn_select() does. */
 enum sn_case_op {
 	SN_CASE_RECV,
 	SN_CASE_SEND,

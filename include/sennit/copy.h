@@ -22,6 +22,7 @@
 
 SN_BEGIN
 
+/* Which side of a copy failed. */
 enum sn_copy_side {
 	SN_COPY_NONE = 0,  /* nothing failed */
 	SN_COPY_READ = 1,  /* reading from src failed */
@@ -30,9 +31,9 @@ enum sn_copy_side {
 
 /* Zeroed by sn_copy(), filled also on failure. bytes_written is the sum of the last three. */
 struct sn_copy_result {
-	uint64_t bytes_read;    /* taken from src */
-	uint64_t bytes_written; /* taken by dst; the difference is lost */
-	enum sn_copy_side failed;
+	uint64_t bytes_read;      /* taken from src */
+	uint64_t bytes_written;   /* taken by dst; the difference is lost */
+	enum sn_copy_side failed; /* which side, when the call failed */
 	uint64_t bytes_userspace; /* through a buffer */
 	uint64_t bytes_spliced;   /* through a pipe */
 	uint64_t bytes_file;      /* by sendfile or copy_file_range */
@@ -79,14 +80,15 @@ struct sn_relay_options {
 	/* After each delivered chunk, in the task that copies in this direction; must not park.
 	 * NULL: none. */
 	void (*progress)(void *arg, enum sn_relay_direction direction, size_t bytes);
-	void *arg;
+	void *arg; /* of progress */
 };
 
+/* Filled by sn_relay(), also on failure. */
 struct sn_relay_result {
 	struct sn_copy_result directions[2]; /* indexed by enum sn_relay_direction */
-	enum sn_relay_end end;
-	int error; /* what sn_relay() returned */
-	int lost;  /* 1: bytes that were read could not be delivered */
+	enum sn_relay_end end;               /* how it ended */
+	int error;                           /* what sn_relay() returned */
+	int lost;                            /* 1: bytes that were read could not be delivered */
 };
 
 /*

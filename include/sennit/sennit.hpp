@@ -110,6 +110,7 @@ private:
 	std::variant<T, int> either_;
 };
 
+/* Success, or the error that there is instead. */
 template <>
 class [[nodiscard]] result<void>
 {
@@ -216,10 +217,13 @@ struct clock {
 	static time_point now() noexcept { return time_point(duration(sn_now())); }
 };
 
+/* A point on that clock. */
 using deadline = clock::time_point;
 
+/* In place of a deadline: never. */
 inline constexpr deadline no_deadline{clock::duration(SN_NO_DEADLINE)};
 
+/* The present. */
 inline clock::time_point now() noexcept
 {
 	return clock::now();
@@ -532,6 +536,7 @@ requires std::invocable < std::decay_t<F>
 	return started;
 }
 
+/* With default attributes. */
 template <class F>
 requires std::invocable < std::decay_t<F>
 & > auto spawn(F &&f)
@@ -1594,6 +1599,7 @@ private:
 	std::function<void()> f_;
 };
 
+/* The other name that it is looked for by. */
 using timer = alarm;
 
 /* As sn_ticker; stops when destroyed, by when nobody may wait any more. */
@@ -1967,6 +1973,7 @@ requires std::invocable<Progress &, std::size_t> copied copy(Dst &dst, Src &src,
 	return done;
 }
 
+/* Without being told of progress. */
 template <byte_stream Dst, byte_stream Src>
 copied copy(Dst &dst, Src &src)
 {
@@ -2023,6 +2030,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	return done;
 }
 
+/* Without being told of progress. */
 template <byte_stream A, byte_stream B>
 relayed relay(A &a, B &b, const relay_limits &limits = {})
 {

@@ -18,6 +18,7 @@
 
 SN_BEGIN
 
+/* A stream of bytes: a socket, a pipe, a file. */
 typedef struct sn_stream sn_stream;
 
 /*

@@ -103,9 +103,9 @@ Script draw(test::Random &random)
 struct Peer {
 	sn_tcp *conn;
 	Script script;
-	std::atomic<uint64_t> sent{0};      // at least so much was handed to the kernel
-	std::atomic<uint64_t> handing{0};   // at most so much
-	std::atomic<bool> shut{false};      // is about to end its stream
+	std::atomic<uint64_t> sent{0};    // at least so much was handed to the kernel
+	std::atomic<uint64_t> handing{0}; // at most so much
+	std::atomic<bool> shut{false};    // is about to end its stream
 	uint64_t received = 0;
 	bool gives_up = false; // in the middle
 	bool told_end = false, exact = true, before_end = false;
@@ -200,8 +200,7 @@ struct Tally {
 
 void check_copy(const struct sn_copy_result &copy, Tally &tally)
 {
-	EXPECT_EQ(copy.bytes_written,
-		  copy.bytes_userspace + copy.bytes_spliced + copy.bytes_file);
+	EXPECT_EQ(copy.bytes_written, copy.bytes_userspace + copy.bytes_spliced + copy.bytes_file);
 	EXPECT_GE(copy.bytes_read, copy.bytes_written);
 	if (copy.failed != SN_COPY_WRITE) {
 		EXPECT_EQ(copy.bytes_read, copy.bytes_written)
@@ -295,7 +294,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	case SN_RELAY_FAILED:
 		tally.failed++;
 		EXPECT_TRUE(left.script.ending == Ending::reset ||
-				    right.script.ending == Ending::reset || fate == 2)
+			    right.script.ending == Ending::reset || fate == 2)
 			<< "nobody has reset anything, but " << err << ", seed " << seed;
 		break;
 	case SN_RELAY_IDLE:

@@ -95,8 +95,7 @@ struct Route {
 		size_t done = 0;
 
 		while (done < size) {
-			const ssize_t n =
-				sn_tcp_read(sink.server, got.data() + done, size - done);
+			const ssize_t n = sn_tcp_read(sink.server, got.data() + done, size - done);
 
 			if (n <= 0) {
 				ADD_FAILURE() << "read: " << n << " after " << done;
@@ -302,8 +301,7 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 		});
 
 		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 &&
-			       probe_fd_waiting(route.sink.client, 1);
+			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
 		}));
 		EXPECT_EQ(0, sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE));
 		EXPECT_EQ(-EPIPE, copy.join());
@@ -381,7 +379,8 @@ TEST(SpliceTrap, LimitsAreExact)
 	test::run([] {
 		const std::string sent = pattern(6 * MiB);
 
-		for (int64_t limit : {int64_t(4 * MiB), int64_t(4 * MiB + 1), int64_t(5 * MiB - 1)}) {
+		for (int64_t limit :
+		     {int64_t(4 * MiB), int64_t(4 * MiB + 1), int64_t(5 * MiB - 1)}) {
 			Route route;
 			Task writer([&] {
 				route.send(sent);
@@ -418,8 +417,7 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 		});
 
 		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 &&
-			       probe_fd_waiting(route.sink.client, 1);
+			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
 		}));
 		Task closer([&] {
 			EXPECT_EQ(0, copy.join());
@@ -436,13 +434,13 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 		Task copy([&] { return route.copy(); });
 		const std::string chunk = pattern(MiB);
 		Task writer([&] {
-			while (sn_tcp_write_all(route.source.client, chunk.data(), chunk.size()) > 0)
+			while (sn_tcp_write_all(route.source.client, chunk.data(), chunk.size()) >
+			       0)
 				continue;
 		});
 
 		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 &&
-			       probe_fd_waiting(route.sink.client, 1);
+			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
 		}));
 		sn_tcp_cancel(route.source.client);
 		writer.join();
@@ -552,7 +550,6 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 }
 
 // ---- shortage ----
-
 
 TEST(SpliceShortage, OfDescriptors)
 {
@@ -857,7 +854,8 @@ TEST(CopyBetween, FailuresOfPipesAndFiles)
 			open_end(dst, Kind::pipe, false);
 			dst.finish();
 			EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4));
-			EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+			EXPECT_EQ(-EPIPE,
+				  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
 			EXPECT_EQ(SN_COPY_WRITE, result.failed);
 		}
 		{
@@ -867,7 +865,8 @@ TEST(CopyBetween, FailuresOfPipesAndFiles)
 			open_end(dst, Kind::tcp, false);
 			ASSERT_EQ(4, pwrite(src.file, "abcd", 4, 0));
 			sn_stream_shutdown(dst.stream, SN_SHUT_WRITE);
-			EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+			EXPECT_EQ(-EPIPE,
+				  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
 			EXPECT_EQ(SN_COPY_WRITE, result.failed);
 			EXPECT_EQ(0u, result.bytes_written);
 		}
@@ -884,7 +883,8 @@ TEST(CopyBetween, DeadlinesOfPipes)
 		open_end(src, Kind::pipe, true);
 		open_end(dst, Kind::pipe, false);
 		sn_stream_set_read_deadline(src.stream, sn_now() + 5 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(-ETIMEDOUT,
+			  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
 		EXPECT_EQ(SN_COPY_READ, result.failed);
 		sn_stream_set_read_deadline(src.stream, SN_NO_DEADLINE);
 		Task writer([&] {
@@ -894,7 +894,8 @@ TEST(CopyBetween, DeadlinesOfPipes)
 				continue;
 		});
 		sn_stream_set_write_deadline(dst.stream, sn_now() + 20 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(-ETIMEDOUT,
+			  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
 		EXPECT_EQ(SN_COPY_WRITE, result.failed);
 		sn_stream_cancel(src.other);
 		writer.join();

@@ -31,44 +31,43 @@ static void tell(int by)
 	hook(by);
 }
 
-#define REAL(name, ...)                                                                     \
-	static int (*real)(__VA_ARGS__);                                                    \
-	if (!__atomic_load_n(&real, __ATOMIC_RELAXED))                                      \
-	__atomic_store_n(&real, (int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name),              \
-			 __ATOMIC_RELAXED)
+#define REAL(name, ...)                                \
+	static int (*real)(__VA_ARGS__);               \
+	if (!__atomic_load_n(&real, __ATOMIC_RELAXED)) \
+	__atomic_store_n(&real, (int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED)
 
 #define VISIBLE __attribute__((visibility("default")))
 
 /* Also EOWNERDEAD has locked it, but robust mutexes are rare enough to be left out. */
-#define LOCKS(name, type)                             \
-	VISIBLE int name(type *lock)                  \
-	{                                             \
-		REAL(name, type *);                   \
-		int err = real(lock);                 \
-                                                      \
-		if (err == 0)                         \
-			tell(1);                      \
-		return err;                           \
+#define LOCKS(name, type)             \
+	VISIBLE int name(type *lock)  \
+	{                             \
+		REAL(name, type *);   \
+		int err = real(lock); \
+                                      \
+		if (err == 0)         \
+			tell(1);      \
+		return err;           \
 	}
-#define LOCKS_UNTIL(name, type)                                            \
-	VISIBLE int name(type *lock, const struct timespec *until)         \
-	{                                                                  \
-		REAL(name, type *, const struct timespec *);               \
-		int err = real(lock, until);                               \
-                                                                           \
-		if (err == 0)                                              \
-			tell(1);                                           \
-		return err;                                                \
+#define LOCKS_UNTIL(name, type)                                    \
+	VISIBLE int name(type *lock, const struct timespec *until) \
+	{                                                          \
+		REAL(name, type *, const struct timespec *);       \
+		int err = real(lock, until);                       \
+                                                                   \
+		if (err == 0)                                      \
+			tell(1);                                   \
+		return err;                                        \
 	}
-#define UNLOCKS(name, type)                           \
-	VISIBLE int name(type *lock)                  \
-	{                                             \
-		REAL(name, type *);                   \
-		int err = real(lock);                 \
-                                                      \
-		if (err == 0)                         \
-			tell(-1);                     \
-		return err;                           \
+#define UNLOCKS(name, type)           \
+	VISIBLE int name(type *lock)  \
+	{                             \
+		REAL(name, type *);   \
+		int err = real(lock); \
+                                      \
+		if (err == 0)         \
+			tell(-1);     \
+		return err;           \
 	}
 
 LOCKS(pthread_mutex_lock, pthread_mutex_t)
