@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The concurrent prime sieve: a chain of tasks, each of which lets pass what its prime does not divide.
+ * The concurrent prime sieve: a chain of tasks, each of which lets pass what its prime does not
+ * divide.
  *
  *	example-prime-sieve [how many primes, default 10]
  */

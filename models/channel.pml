@@ -3,31 +3,32 @@
  * Waiting in channels: src/sched/waiter.h and .c, src/sync/channel.c and select.c.
  *
  * What is modelled, by the names of the C code:
- *   selecting()  sn_select() over two unbuffered channels: the attempts with one lock at a time, then
- *                with both; the queues; sn_waiter_park() with park_shared(); leave_queue(). One
- *                receives from 0 or sends to 1, and has a deadline and a scope; another does the
- *                opposite, so that they can serve each other through both.
+ *   selecting()  sn_select() over two unbuffered channels: the attempts with one lock at a time,
+ *                then with both; the queues; sn_waiter_park() with park_shared(); leave_queue().
+ *                One receives from 0 or sends to 1, and has a deadline and a scope; another does
+ *                the opposite, so that they can serve each other through both.
  *   sending()    sn_chan_send() to 0 of an exclusive waiter, with commit_exclusive()
  *   timers()     sn_timers_run() with deadline_fire()
  *   canceller()  a scope's reason and sn_cancel_take()
  *   closer()     with CLOSES, instead of the canceller: sn_chan_close() of 1
- * With FAR the deadline does not come, and nobody else is there; with FOREVER there is neither a deadline nor a scope.
- * A waiter's bits are CLAIMED, DONE and PARKED; a node is known by its owner and its channel.
+ * With FAR the deadline does not come, and nobody else is there; with FOREVER there is neither a
+ * deadline nor a scope. A waiter's bits are CLAIMED, DONE and PARKED; a node is known by its owner
+ * and its channel.
  *
- * Abstracted: memory order. Every access to the bits is a read-modify-write, all else of a channel is
- * under its lock, the rest is handed on by a run queue. The element of a sender is its number.
+ * Abstracted: memory order. Every access to the bits is a read-modify-write, all else of a channel
+ * is under its lock, the rest is handed on by a run queue. The element of a sender is its number.
  *
  * Safety (assertions): a waiter is not touched when its owner has returned; a task is made runnable
  * only when its registers are saved, and once; whoever returns has succeeded in one channel, or has
- * failed with a reason. At rest: no lock is held; what was sent was received, once; in no channel does
- * a sender wait beside a receiver, unless they are one; nobody waits in a closed channel, or past its
- * deadline.
+ * failed with a reason. At rest: no lock is held; what was sent was received, once; in no channel
+ * does a sender wait beside a receiver, unless they are one; nobody waits in a closed channel, or
+ * past its deadline.
  *
  * Mutants, each of which must be caught:
  *   NO_CLAIM        who finds a node ends its wait without the claim
  *   NODE_STAYS      a select returns without leaving its other queue
- *   ONE_BY_ONE      a select enters its queues with one lock at a time, so that it is claimed in the
- *                   first while it serves somebody in the second
+ *   ONE_BY_ONE      a select enters its queues with one lock at a time, so that it is claimed in
+ *                   the first while it serves somebody in the second
  *   ANY_ORDER       the selects take the locks in the orders of their cases
  *   NO_SECOND_LOOK  with FOREVER: a select does not attempt again with the locks
  *   COMMIT_STORES   commit_park() looks for DONE and then sets PARKED

@@ -3,14 +3,15 @@
  * The lock of the runtime: src/wait/lock.h and .c.
  *
  * What is modelled, by the names of the C code:
- *   thread()   sn_lock() with sn_lock_slow(), and sn_unlock() with sn_unlock_slow(), some times each
+ *   thread()   sn_lock() with sn_lock_slow(), and sn_unlock() with sn_unlock_slow(), some times
+ *              each
  *   lease()    sn_lock_registered(), at any time after the kernel has the registration
  * Plain stores wait in the thread's store buffer (one, to the word, is all that there is), until a
  * read-modify-write or a fence of its own, a membarrier of another's, a system call, or until it
  * drains of itself.
  *
- * Abstracted: the spinning before the sleep. The futex compares and sleeps in one step, and wakes for
- * its own reasons, too, but not at rest.
+ * Abstracted: the spinning before the sleep. The futex compares and sleeps in one step, and wakes
+ * for its own reasons, too, but not at rest.
  *
  * Safety (assertions): one holds the lock at a time. At rest: nobody sleeps, and all are done.
  *

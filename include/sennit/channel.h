@@ -2,20 +2,21 @@
 /*
  * Channels, and select over them: how tasks pass values, and ownership with them, to each other.
  *
- * A channel carries elements of one size. Unbuffered (capacity 0), a send and a receive meet, and the
- * element is copied from the one's memory straight into the other's; buffered, sends go ahead until
- * the buffer is full. Elements arrive in the order in which they were sent; who waits longest is
- * served first. A value is received once, by one.
+ * A channel carries elements of one size. Unbuffered (capacity 0), a send and a receive meet, and
+ * the element is copied from the one's memory straight into the other's; buffered, sends go ahead
+ * until the buffer is full. Elements arrive in the order in which they were sent; who waits longest
+ * is served first. A value is received once, by one.
  *
- * Tasks and plain threads may mix on a channel: any thread may make any of these calls. Where a task
- * parks, a plain thread sleeps; plain threads need no runtime for that.
+ * Tasks and plain threads may mix on a channel: any thread may make any of these calls. Where a
+ * task parks, a plain thread sleeps; plain threads need no runtime for that.
  *
  * The forms of waiting:
  *   sn_chan_send(), sn_chan_recv()       as long as it takes
  *   ..._until()                          until a deadline on sn_now()'s clock, then -ETIMEDOUT.
  *                                        SN_NO_DEADLINE, which is 0, is none; one that is past
- *                                        succeeds only if there is nothing to wait for; SN_TRY is as
- *   sn_chan_try_...()                    not at all: -EAGAIN. These never park.
+ *                                        succeeds only if there is nothing to wait for
+ *   sn_chan_try_...()                    not at all: -EAGAIN; as with the deadline SN_TRY. These
+ *                                        never park.
  *
  * The errors of sending and receiving; after an error nothing was sent or received, and the memory
  * passed in is unchanged:
@@ -49,8 +50,8 @@ typedef struct sn_chan sn_chan;
 /*
  * Makes a channel for elements of elem_size bytes (0: what is passed is only that something has
  * happened; elements may then be NULL), with a buffer for so many of them. The caller has the one
- * reference to it. Any thread; does not park.
- * Returns 0; -EINVAL when chan is NULL, or the capacity negative or beyond what memory can be; -ENOMEM.
+ * reference to it. Any thread; does not park. Returns 0; -EINVAL when chan is NULL, or the capacity
+ * negative or beyond what memory can be; -ENOMEM.
  */
 SN_API int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
 
@@ -89,9 +90,9 @@ SN_API sn_chan *sn_chan_ref(sn_chan *chan);
 SN_API void sn_chan_free(sn_chan *chan);
 
 /*
- * No more sends: those that wait, and all later ones, get -EPIPE. Receivers still get what is in the
- * buffer, then -EPIPE. Any thread; does not park; works in a cancelled scope.
- * Returns 0; -EALREADY when it is closed already; -EINVAL for NULL.
+ * No more sends: those that wait, and all later ones, get -EPIPE. Receivers still get what is in
+ * the buffer, then -EPIPE. Any thread; does not park; works in a cancelled scope. Returns 0;
+ * -EALREADY when it is closed already; -EINVAL for NULL.
  */
 SN_API int sn_chan_close(sn_chan *chan);
 
@@ -133,13 +134,13 @@ struct sn_case {
  * each as likely as the others. Returns its index. A closed channel's case can be done at once: its
  * result is then -EPIPE. The same channel may be in several cases.
  *
- * Waits until the deadline, then -ETIMEDOUT; with SN_TRY, or a deadline that is past, it does not wait:
- * Go's default. Without cases, or with none but NULL channels, it waits as long. Up to 16 cases need
- * no memory but the caller's stack, 160 bytes a case.
+ * Waits until the deadline, then -ETIMEDOUT; with SN_TRY, or a deadline that is past, it does not
+ * wait: Go's default. Without cases, or with none but NULL channels, it waits as long. Up to 16
+ * cases need no memory but a kilobyte of the caller's stack.
  *
- * Errors: -EAGAIN, -ETIMEDOUT, -ECANCELED and the like, -ENOMEM, as above; -EINVAL for an unknown op, a
- * NULL element where one is needed, or more than INT_MAX cases. Then none of the cases was done. May
- * park. Any thread.
+ * Errors: -EAGAIN, -ETIMEDOUT, -ECANCELED and the like, -ENOMEM, as above; -EINVAL for an unknown
+ * op, a NULL element where one is needed, or more than INT_MAX cases. Then none of the cases was
+ * done. May park. Any thread.
  */
 SN_API int sn_select(struct sn_case *cases, size_t n, int64_t deadline);
 
@@ -170,8 +171,8 @@ SN_END
 #	define sn_untyped(chan) ((sn_chan *)((void)sizeof((**(chan))[0]), (void *)(chan)))
 
 /*
- * The calls of similar names above, with results likewise. sn_make_chan() stores NULL when it fails;
- * sn_send() takes the value itself.
+ * The calls of similar names above, with results likewise. sn_make_chan() stores NULL when it
+ * fails; sn_send() takes the value itself.
  */
 #	define sn_make_chan(chan, capacity)                                                \
 		__extension__({                                                             \

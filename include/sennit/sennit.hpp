@@ -841,15 +841,15 @@ class send_case;
 
 /*
  * A channel of T, as channel.h: the handle of one, which all copies of the handle share; the last
- * one frees it, and destroys the elements in it. The handle itself is not to be changed while others
- * use it, as with std::shared_ptr; calls through it may be made at the same time by any task, or by
- * plain threads, and also through a const one.
+ * one frees it, and destroys the elements in it. The handle itself is not to be changed while
+ * others use it, as with std::shared_ptr; calls through it may be made at the same time by any
+ * task, or by plain threads, and also through a const one.
  *
- * T can be moved; it need not be copied or default constructed. Bytes are copied where that will do,
- * and a T whose move constructor is noexcept is moved from the sender's memory into the receiver's, or
- * into the buffer, without an allocation. It is then moved with the channel locked, possibly by
- * another task, so the constructor and the destructor may call nothing of sennit's. Any other T
- * travels on the heap.
+ * T can be moved; it need not be copied or default constructed. Bytes are copied where that will
+ * do, and a T whose move constructor is noexcept is moved from the sender's memory into the
+ * receiver's, or into the buffer, without an allocation. It is then moved with the channel locked,
+ * possibly by another task, so the constructor and the destructor may call nothing of sennit's. Any
+ * other T travels on the heap.
  *
  * Errors, beside those of channel.h: a call on a handle without a channel fails with
  * std::errc::invalid_argument.
@@ -935,7 +935,7 @@ public:
 	explicit operator bool() const noexcept { return chan_ != nullptr; }
 	friend bool operator==(const channel &, const channel &) = default;
 
-	/* For calls of the C interface; its elements are T, or T * where a T travels on the heap. */
+	/* For calls of the C interface; it has T, or T * where a T travels on the heap. */
 	sn_chan *get() const noexcept { return chan_; }
 
 	/* For select(): f gets a result<T>, or nothing, when something has been received. */
@@ -945,8 +945,8 @@ public:
 		return detail::recv_case<T, F>(chan_, std::move(f));
 	}
 
-	/* For select(): f gets a result<void>, or nothing, when the value has been sent. Otherwise the
-	 * value is destroyed with the case. */
+	/* For select(): f gets a result<void>, or nothing, when the value has been sent. Otherwise
+	 * the value is destroyed with the case. */
 	template <class F>
 	auto on_send(T value, F f) const
 	{
@@ -1123,8 +1123,8 @@ auto on_deadline(deadline until, F f)
  *
  * The function of a channel's case gets a result, which fails with std::errc::broken_pipe when the
  * channel is closed, unless it takes no argument. At most one otherwise() and one on_deadline().
- * Returns the index of the case that was done; or an error, when there was none: the scope's reason,
- * or not_enough_memory. What a function throws comes through. May park.
+ * Returns the index of the case that was done; or an error, when there was none: the scope's
+ * reason, or not_enough_memory. What a function throws comes through. May park.
  */
 template <class... Cases>
 result<std::size_t> select(Cases &&...cases)

@@ -3,25 +3,25 @@
  * Channels.
  *
  * A channel is a lock, a ring of elements, and two queues of those who wait, receivers and senders.
- * Every operation is made of an attempt under the lock (channel.h), and, when that finds nothing, of
- * putting a node into a queue under the same lock and parking. So what one side does, the other side
- * sees in its attempt, or its node is met: no wake-up is lost.
+ * Every operation is made of an attempt under the lock (channel.h), and, when that finds nothing,
+ * of putting a node into a queue under the same lock and parking. So what one side does, the other
+ * side sees in its attempt, or its node is met: no wake-up is lost.
  *
  * Invariants, of nodes whose wait has not been ended by a deadline or a cancellation:
- *   - Receivers wait only when the buffer is empty, senders only when it is full (an unbuffered one is
- *     always both); never both of them, save those of one select.
+ *   - Receivers wait only when the buffer is empty, senders only when it is full (an unbuffered one
+ *     is always both); never both of them, save those of one select.
  *   - Nobody waits in a closed channel.
  *
- * Who meets a node takes it out of the queue and claims its waiter (sched/waiter.h). Having the claim
- * he copies the element from or to the other's memory, most often its stack, writes the node's
- * status, releases the lock, and only then wakes: so whoever is woken may free the channel. Without
- * the claim the node's wait has been ended by something else, and its owner, who looks at the
- * status under the lock, sees that no element was touched. So a deadline or a cancellation that
+ * Who meets a node takes it out of the queue and claims its waiter (sched/waiter.h). Having the
+ * claim he copies the element from or to the other's memory, most often its stack, writes the
+ * node's status, releases the lock, and only then wakes: so whoever is woken may free the channel.
+ * Without the claim the node's wait has been ended by something else, and its owner, who looks at
+ * the status under the lock, sees that no element was touched. So a deadline or a cancellation that
  * races with success is one or the other, and the element is in one place.
  *
- * A task that waits without a deadline or a scope is exclusive in the sense of waiter.h: the lock is
- * its protection until its park is committed, and the whole hand-over costs this lock and what the
- * run queue takes.
+ * A task that waits without a deadline or a scope is exclusive in the sense of waiter.h: the lock
+ * is its protection until its park is committed, and the whole hand-over costs this lock and what
+ * the run queue takes.
  *
  * Who waits comes away from the queue before the call returns: taken out by who ended the wait, or
  * by itself.

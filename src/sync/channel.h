@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What channel.c and select.c share: a channel, and the two steps of which every send and receive is
- * made, the attempt and the wait. The protocol is argued in channel.c.
+ * What channel.c and select.c share: a channel, and the two steps of which every send and receive
+ * is made, the attempt and the wait. The protocol is argued in channel.c.
  *
  * Who may write what: all of a channel under its lock, and until it is published who makes it.
  * first, count and closed are also read without it, to see that there is nothing to be had, so they
@@ -28,8 +28,8 @@
 
 /*
  * A place in a channel's queue. Lies on the stack of who waits, like the waiter; a select has one a
- * case, all with the same waiter. Under the channel's lock, except that who waits writes it before it
- * is queued, and status is written by who has claimed the waiter.
+ * case, all with the same waiter. Under the channel's lock, except that who waits writes it before
+ * it is queued, and status is written by who has claimed the waiter.
  */
 struct sn_chan_node {
 	struct sn_chan_node *next, *prev;
@@ -94,8 +94,9 @@ static inline void sn_chan_unlink(struct sn_chan_queue *queue, struct sn_chan_no
 }
 
 /*
- * Takes the first out of the queue whose wait is the caller's to end; NULL when there is none. Those
- * whose wait has been ended by something else are dropped on the way: they find out by themselves.
+ * Takes the first out of the queue whose wait is the caller's to end; NULL when there is none.
+ * Those whose wait has been ended by something else are dropped on the way: they find out by
+ * themselves.
  */
 static inline struct sn_chan_node *sn_chan_dequeue(struct sn_chan_queue *queue)
 {
@@ -145,8 +146,8 @@ static inline size_t sn_chan_advance(const struct sn_chan *chan, size_t offset)
 }
 
 /*
- * The attempts. The lock is held; -EAGAIN: there is nothing to be had. After 0 *met is who was met on
- * the other side, claimed, to be woken when the lock has been released; NULL if the buffer did.
+ * The attempts. The lock is held; -EAGAIN: there is nothing to be had. After 0 *met is who was met
+ * on the other side, claimed, to be woken when the lock has been released; NULL if the buffer did.
  */
 static inline int sn_chan_send_locked(struct sn_chan *chan, void *elem, struct sn_chan_node **met)
 {
@@ -205,11 +206,12 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 }
 
 /*
- * Whether there was a moment during the call at which an attempt would have got -EAGAIN: what the try
- * forms answer without touching the lock. closed is looked at last, and stays once it is set; so when
- * it is not set, the channel was open when the other two were looked at, and each of them alone
- * decides: who has a buffer with room (or something in it) has nobody waiting on the other side.
- * Acquire keeps the loads in this order. What happened before the call is seen, as it is by any load.
+ * Whether there was a moment during the call at which an attempt would have got -EAGAIN: what the
+ * try forms answer without touching the lock. closed is looked at last, and stays once it is set;
+ * so when it is not set, the channel was open when the other two were looked at, and each of them
+ * alone decides: who has a buffer with room (or something in it) has nobody waiting on the other
+ * side. Acquire keeps the loads in this order. What happened before the call is seen, as it is by
+ * any load.
  */
 static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
 {

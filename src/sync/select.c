@@ -2,30 +2,30 @@
 /*
  * Select: one waiter in the queues of several channels.
  *
- * First it looks, without a lock, which cases may be ready, takes one of these at random, and attempts
- * it under its channel's lock alone; as nobody can end a wait that has not begun, that is an
- * ordinary send or receive. Only when nothing is ready, and it may wait, it takes the locks of all its
- * channels, in the order of their addresses, attempts again, puts a node into each queue and
- * releases them. It enters all queues in one step, as it were, so:
+ * First it looks, without a lock, which cases may be ready, takes one of these at random, and
+ * attempts it under its channel's lock alone; as nobody can end a wait that has not begun, that is
+ * an ordinary send or receive. Only when nothing is ready, and it may wait, it takes the locks of
+ * all its channels, in the order of their addresses, attempts again, puts a node into each queue
+ * and releases them. It enters all queues in one step, as it were, so:
  *
  *   - No wake-up is lost: under each channel's lock, the attempt and the entering are one step.
  *   - Of two selects that could serve each other, through one channel or several, one is first to
  *     have the lock of a channel that they share, and has entered it when the other attempts: that
  *     one claims it, being claimable by nobody itself. No wait needs two claims at once.
- *   - There is no deadlock: who holds a lock waits only for those of higher addresses; all others who
- *     take a channel's lock hold no other and take none.
- *   - No element is lost or twice there: an element moves only with the waiter's claim, which exactly
- *     one has, and the nodes that it did not come through are without effect. A select does not
- *     serve itself, since it attempts before it enters.
+ *   - There is no deadlock: who holds a lock waits only for those of higher addresses; all others
+ *     who take a channel's lock hold no other and take none.
+ *   - No element is lost or twice there: an element moves only with the waiter's claim, which
+ *     exactly one has, and the nodes that it did not come through are without effect. A select does
+ *     not serve itself, since it attempts before it enters.
  *
  * Having been woken, it takes its other nodes out of their queues, one lock at a time; until then
  * they are found to be claimed, and dropped, by those who meet them.
  *
- * Rejected: entering one queue after the other with one lock at a time. As soon as it is in the first
- * it can be claimed, so to serve a partner that it finds in a later one it needs two claims, its own
- * and the partner's. When the second fails the first must be given back; but meanwhile others have
- * dropped its nodes for claimed. So it starts again, and two selects that find each other can start
- * again for ever. And it saves no lock.
+ * Rejected: entering one queue after the other with one lock at a time. As soon as it is in the
+ * first it can be claimed, so to serve a partner that it finds in a later one it needs two claims,
+ * its own and the partner's. When the second fails the first must be given back; but meanwhile
+ * others have dropped its nodes for claimed. So it starts again, and two selects that find each
+ * other can start again for ever. And it saves no lock.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -187,7 +187,7 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 	struct sn_case *chosen;
 	int err;
 
-	/* A case that looked ready and was not: somebody else has got on, or will not look so again. */
+	/* One that looked ready and was not: somebody else was served, or it looks so no more. */
 	while ((chosen = choose(self, cases, n)) != NULL) {
 		sn_lock(&chosen->chan->lock);
 		err = sn_chan_attempt(chosen->chan, chosen->op, chosen->elem, &met);

@@ -35,10 +35,10 @@ void sn_lock_forget_sleepers(void)
 }
 
 /*
- * The membarrier is tried also before the registration is known here: it may be known to others. When
- * it fails because there was none at that time, all who unlock without a fence do so after this
- * thread has been counted. False when it should have worked: a child of fork() whose kernel has
- * forgotten the registration.
+ * The membarrier is tried also before the registration is known here: it may be known to others.
+ * When it fails because there was none at that time, all who unlock without a fence do so after
+ * this thread has been counted. False when it should have worked: a child of fork() whose kernel
+ * has forgotten the registration.
  */
 static bool barrier_everywhere(void)
 {

@@ -4,9 +4,9 @@
  * never held across a switch or a park. Zero is unlocked. Releasing it is the last access to it: it
  * may be freed by whoever gets it next.
  *
- * Unlocking is a plain store, which halves what an uncontended pair costs: 7 ns instead of 14 on the
- * machine that this was written on. So who unlocks cannot learn from the lock itself whether somebody
- * sleeps; it looks into a table, where who is about to sleep counts himself:
+ * Unlocking is a plain store, which halves what an uncontended pair costs: 7 ns instead of 14 on
+ * the machine that this was written on. So who unlocks cannot learn from the lock itself whether
+ * somebody sleeps; it looks into a table, where who is about to sleep counts himself:
  *
  *	sleeper: sleepers++; barrier everywhere; sleep while the word is held
  *	unlock:  word = free; compiler barrier; if sleepers > 0 wake one
@@ -16,8 +16,8 @@
  * or that thread has yet to load the count, and sees it. Where membarrier is not there, or has not
  * been registered yet, who unlocks executes a fence instead.
  *
- * The table is shared by all locks, since a lock may be gone when it is looked at; who shares a count
- * with a sleeper of another lock makes a system call for nothing.
+ * The table is shared by all locks, since a lock may be gone when it is looked at; who shares a
+ * count with a sleeper of another lock makes a system call for nothing.
  */
 #ifndef SENNIT_WAIT_LOCK_H
 #define SENNIT_WAIT_LOCK_H

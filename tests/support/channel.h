@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A channel of the C interface for tests: typed, freed at the end, and able to tell who waits in it.
+// A channel of the C interface for tests: typed, freed at the end, and able to tell who waits in
+// it.
 #ifndef SENNIT_TESTS_SUPPORT_CHANNEL_H
 #define SENNIT_TESTS_SUPPORT_CHANNEL_H
 

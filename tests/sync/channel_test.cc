@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Channels: the cases that Go's own tests of channels have (runtime/chan_test.go, by behaviour), every
-// error that channel.h tells, plain threads, deadlines and cancellation, and a random attack that
-// checks that no element is lost, doubled or out of order.
+// Channels: the cases that Go's own tests of channels have (runtime/chan_test.go, by behaviour),
+// every error that channel.h tells, plain threads, deadlines and cancellation, and a random attack
+// that checks that no element is lost, doubled or out of order.
 #include <algorithm>
 #include <atomic>
 #include <memory>

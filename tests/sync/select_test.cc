@@ -421,7 +421,8 @@ TEST(Select, TwoSelectsServeEachOther)
 }
 
 // Go's TestSelectStress, and more: channels of all capacities, selects with any number of cases and
-// plain calls, deadlines, yields. Every value is received by one, once; then nobody is left waiting.
+// plain calls, deadlines, yields. Every value is received by one, once; then nobody is left
+// waiting.
 void attack(uint64_t seed, bool with_threads)
 {
 	constexpr int channels = 5, workers = 8;

@@ -67,7 +67,7 @@ C
 
 sanitizer=()
 case $SENNIT_SANITIZE in
-address) sanitizer=(-fsanitize=address,undefined) ;;
+address) sanitizer=(-fsanitize=address -fsanitize=undefined) ;;
 thread) sanitizer=(-fsanitize=thread) ;;
 esac
 compile() {
