@@ -9,6 +9,13 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
+/*
+ * What is deferred may start a task each. So many at a time, and then others run before the next look
+ * at the timers: with a million due at once, all of their stacks would have to be there together. As
+ * many as the decisions after which the timers have their turn (schedule.c).
+ */
+#define MOST_DEFERRALS 64
+
 /* Four children: half the levels of a binary heap, and the four lie in one cache line. */
 #define ARITY 4
 
@@ -164,10 +171,10 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 	struct sn_queue ready = {0};
 	struct sn_deferred *later = NULL, **last = &later;
 	struct sn_task *task;
-	uint32_t count = 0;
+	uint32_t count = 0, deferrals = 0;
 
 	sn_lock(&timers->lock);
-	while (timers->count && timers->entries[0].when <= now) {
+	while (timers->count && timers->entries[0].when <= now && deferrals < MOST_DEFERRALS) {
 		struct sn_timer *timer = timers->entries[0].timer;
 		struct sn_fired fired = {0};
 
@@ -185,6 +192,7 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 			*last = fired.later;
 			last = &fired.later->next;
 			*last = NULL;
+			deferrals++;
 		}
 	}
 	publish_earliest(timers);
