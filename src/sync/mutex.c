@@ -84,22 +84,33 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
 	return locked;
 }
 
-/* Acquire: what former holders did is seen. */
-static inline bool lock_free(sn_mutex *mutex)
+/*
+ * The fast paths. The word is read first, so that with a waiter on its way, which under contention
+ * is usual, one compare-and-swap is enough too. Acquire: what former holders did is seen; release:
+ * the next sees what this one did.
+ */
+static inline bool lock_at_once(sn_mutex *mutex)
 {
-	uint32_t unlocked = 0;
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
 
-	return __atomic_compare_exchange_n(&mutex->word, &unlocked, LOCKED, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+	return !(word & LOCKED) &&
+	       __atomic_compare_exchange_n(&mutex->word, &word, word | LOCKED, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Release: the next holder sees what this one did. */
-static inline bool unlock_lonely(sn_mutex *mutex)
+/* Whether it can be unlocked without waking a waiter; STARVING is for waiters only. */
+static inline bool is_alone(uint32_t word)
 {
-	uint32_t lonely = LOCKED;
+	return (word & (WAITERS | WOKEN)) != WAITERS;
+}
 
-	return __atomic_compare_exchange_n(&mutex->word, &lonely, 0, false, __ATOMIC_RELEASE,
-					   __ATOMIC_RELAXED);
+static inline bool unlock_at_once(sn_mutex *mutex)
+{
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+
+	return (word & LOCKED) && is_alone(word) &&
+	       __atomic_compare_exchange_n(&mutex->word, &word, word & ~(LOCKED | STARVING), false,
+					   __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Takes it if nobody holds it, others waiting or not. woken: WOKEN if it is the caller's. */
@@ -225,17 +236,13 @@ static void unlock_for_waiter(struct sn_thread *self, sn_mutex *mutex)
 /* Unlocks it, unless a waiter has to be woken for that. */
 static bool unlock_alone(sn_mutex *mutex)
 {
-	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED), wanted;
+	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
 
-	do {
-		if ((word & WAITERS) && !(word & WOKEN))
-			return false;
-		wanted = word & WOKEN;
-		if (wanted)
-			wanted |= word & WAITERS;
-	} while (!__atomic_compare_exchange_n(&mutex->word, &word, wanted, true, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-	return true;
+	while (is_alone(word))
+		if (__atomic_compare_exchange_n(&mutex->word, &word, word & ~(LOCKED | STARVING),
+						true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 int sn_mutex_unlock_inside(struct sn_thread *self, sn_mutex *mutex, const char *call)
@@ -283,7 +290,7 @@ static sn_noinline int unlock_slowly(sn_mutex *mutex, const char *call)
 
 int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline)
 {
-	if (sn_likely(lock_free(mutex))) {
+	if (sn_likely(lock_at_once(mutex))) {
 		note_owner(mutex, true);
 		return 0;
 	}
@@ -292,7 +299,7 @@ int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline)
 
 int sn_mutex_lock(sn_mutex *mutex)
 {
-	if (sn_likely(lock_free(mutex))) {
+	if (sn_likely(lock_at_once(mutex))) {
 		note_owner(mutex, true);
 		return 0;
 	}
@@ -301,7 +308,7 @@ int sn_mutex_lock(sn_mutex *mutex)
 
 int sn_mutex_trylock(sn_mutex *mutex)
 {
-	if (!lock_free(mutex) && !take(mutex, 0))
+	if (!take(mutex, 0))
 		return -EBUSY;
 	note_owner(mutex, true);
 	return 0;
@@ -309,7 +316,7 @@ int sn_mutex_trylock(sn_mutex *mutex)
 
 int sn_mutex_unlock(sn_mutex *mutex)
 {
-	if (!SENNIT_DEBUG && sn_likely(unlock_lonely(mutex)))
+	if (!SENNIT_DEBUG && sn_likely(unlock_at_once(mutex)))
 		return 0;
 	return unlock_slowly(mutex, __func__);
 }
