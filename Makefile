@@ -3,6 +3,7 @@
 # Shortcuts over the CMake presets and the scripts; nothing is decided here.
 
 PREFIX ?= /usr/local
+SESSIONS ?= 100000
 JOBS ?= $(shell nproc)
 export JOBS
 
@@ -29,6 +30,8 @@ help:
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
+	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
+	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
@@ -107,6 +110,14 @@ docs:
 bench-blocking-server: build
 	@scripts/setup test
 	@bench/blocking/server.py build/release
+
+bench-copy: build
+	@scripts/setup test
+	@bench/copy/copy.py build/release
+
+# The short form is in every preset's net/relay_oracle.
+test-copy: build
+	SENNIT_TEST_SESSIONS=$(SESSIONS) build/release/tests/net/net-relay_oracle-test
 
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \

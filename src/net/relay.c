@@ -26,6 +26,7 @@
 
 #include <sennit/clock.h>
 #include <sennit/copy.h>
+#include <sennit/scope.h>
 #include <sennit/task.h>
 
 #include "net/copy.h"
@@ -219,23 +220,19 @@ static int second_task(void *arg)
 	sn_runtime_enter();
 	run_direction(d);
 	sn_runtime_leave();
-	atomic_store(&d->relay->through, true);
 	return 0;
 }
 
 /* ---- the pair ---- */
 
-/* The task's own scope may have been cancelled, and then joining is refused; the streams are
- * cancelled by then, so it does not take long. */
-static void wait_for_second(struct relay *relay, sn_task *task)
+/* Both streams are cancelled by now, or at their end, so it does not take long; and whether our own
+ * scope is cancelled makes no difference to that: the second task uses our stack. */
+static void wait_for_second(sn_task *task)
 {
-	while (sn_join(task, NULL) < 0) {
-		if (atomic_load(&relay->through)) {
-			sn_detach(task);
-			return;
-		}
+	sn_cancel_mask();
+	while (sn_join(task, NULL) < 0)
 		sn_yield();
-	}
+	sn_cancel_unmask();
 }
 
 static void both_directions(struct relay *relay)
@@ -258,7 +255,7 @@ static void both_directions(struct relay *relay)
 		run_direction(&there);
 	sn_runtime_leave();
 	if (err == 0)
-		wait_for_second(relay, task);
+		wait_for_second(task);
 }
 
 static bool lost(const struct sn_relay_result *result)

@@ -106,6 +106,22 @@ struct Route {
 		got.resize(done);
 		return got;
 	}
+	// Waits, while somebody sends, until the copy waits for room with bytes in a pipe. When it
+	// waits with bytes in its buffer, a little is taken from it, into early, so that it goes on.
+	bool stalls_in_a_pipe()
+	{
+		return test::eventually([&] {
+			if (!probe_fd_waiting(sink.client, 1))
+				return false;
+			if (pool().pipes_borrowed == 1)
+				return true;
+			if (test::unread(sink.server) > 0)
+				early += receive(size_t(test::unread(sink.server)));
+			return false;
+		});
+	}
+	std::string early;
+
 	// Sends so much that the copy, which runs, splices: it finds more than it can take, as it
 	// could not go on for a while.
 	void promote()
@@ -187,10 +203,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 
 			stalled.send(bytes + bytes);
 		});
-		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 &&
-			       probe_fd_waiting(stalled.sink.client, 1);
-		}));
+		EXPECT_TRUE(stalled.stalls_in_a_pipe());
 		const uint64_t missed = pool().pipes_missed;
 		Route route;
 		Task copy([&] { return route.copy(); });
@@ -202,7 +215,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 		EXPECT_EQ(0, copy.join());
 		EXPECT_EQ(0u, route.result.bytes_spliced);
 		expect_exact(route.result);
-		EXPECT_EQ(16 * MiB, stalled.receive(16 * MiB).size());
+		stalled.receive(16 * MiB - stalled.early.size());
 		writer.join();
 		sn_tcp_shutdown(stalled.source.client, SN_SHUT_WRITE);
 		EXPECT_EQ(0, first.join());
@@ -300,9 +313,7 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 				continue;
 		});
 
-		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
-		}));
+		EXPECT_TRUE(route.stalls_in_a_pipe());
 		EXPECT_EQ(0, sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE));
 		EXPECT_EQ(-EPIPE, copy.join());
 		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
@@ -416,14 +427,12 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 		});
 
-		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
-		}));
+		EXPECT_TRUE(route.stalls_in_a_pipe());
 		Task closer([&] {
 			EXPECT_EQ(0, copy.join());
 			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
 		});
-		EXPECT_TRUE(test::read_to_end(route.sink.server) == sent);
+		EXPECT_TRUE(route.early + test::read_to_end(route.sink.server) == sent);
 		closer.join();
 		writer.join();
 		EXPECT_GT(route.result.bytes_spliced, MiB);
@@ -439,9 +448,7 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 				continue;
 		});
 
-		EXPECT_TRUE(test::eventually([&] {
-			return pool().pipes_borrowed == 1 && probe_fd_waiting(route.sink.client, 1);
-		}));
+		EXPECT_TRUE(route.stalls_in_a_pipe());
 		sn_tcp_cancel(route.source.client);
 		writer.join();
 		sn_tcp_abort(route.source.release_client());
@@ -449,7 +456,7 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 			EXPECT_EQ(-ECONNRESET, copy.join());
 			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
 		});
-		const std::string got = test::read_to_end(route.sink.server);
+		const std::string got = route.early + test::read_to_end(route.sink.server);
 		closer.join();
 		EXPECT_EQ(SN_COPY_READ, route.result.failed);
 		expect_exact(route.result);
