@@ -5,8 +5,7 @@
  * through in how many nanoseconds.
  *
  * As Go's BenchmarkTCPReadFrom: one connection, blocking writes of one chunk each, and a reader
- * that throws away what it gets. The sink reads into 1 MiB with MSG_TRUNC off, that is, it copies, as
- * real receivers do.
+ * that throws away what it gets, after copying it out of the kernel as real receivers do.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

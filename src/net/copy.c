@@ -21,6 +21,12 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
+/*
+ * A full read is 64 KiB: it takes 20 us to copy and 6 us to splice (0.35 and 0.10 s per GiB, see
+ * docs/copy.md), so three before the switch cost little, and keep short exchanges from borrowing
+ * pipes. SHORT: with 64 KiB streams in chunks of 1 MiB went to and fro, and up to four fifths of
+ * them were copied.
+ */
 #define FULL_READS 3
 #define MOST_FULL_READS 256
 #define SHORT_SPELLS 2

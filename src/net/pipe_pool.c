@@ -26,11 +26,15 @@
 /* Free pipes that are kept, two descriptors each. */
 #define MOST_FREE 16
 
-/* What a pipe is asked to hold; splice.c has the measurement. */
+/*
+ * What a pipe is asked to hold: 256 slots. A spell moves what has gathered in the socket, up to
+ * megabytes, and each refill costs two system calls. Not yet compared with smaller ones here. An
+ * empty pipe holds no pages.
+ */
 #define WANTED_SIZE ((size_t)1 << 20)
 
-/* Smaller ones are no use unless they were asked for: at 8 KiB splicing costs twice what copying
- * does, at 64 KiB it is cheaper. */
+/* Smaller ones are not used unless they were asked for: what the system gives past the quota has one
+ * slot or two, so that a call moves at most as many pieces of a segment. */
 #define SMALLEST ((size_t)64 << 10)
 
 /* After the system has refused one, or given a small one. */
