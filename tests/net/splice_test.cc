@@ -592,7 +592,8 @@ TEST(SpliceShortage, OfDescriptors)
 }
 
 // As an unprivileged user whose quota of pipe pages is used up by others: new pipes hold two pages
-// or one, which is worse than copying.
+// or one, which is worse than copying. In a child that starts threads, so under the thread sanitizer
+// only alone in its process, as ctest runs it.
 TEST(SpliceShortage, OfTheQuota)
 {
 	const pid_t child = fork();
