@@ -61,12 +61,13 @@
 struct lateness {
 	_Atomic uint64_t beats;
 	_Atomic uint32_t buckets[FINE + COARSE];
-	_Atomic int64_t worst;
+	_Atomic int64_t worst, when; /* the beat that was the latest, and its time */
 };
 
 static struct lateness of_tasks, of_thread;
+static _Atomic int64_t began, end; /* of a run, on sn_now()'s clock */
 
-static void record(struct lateness *late, int64_t ns)
+static void record(struct lateness *late, int64_t ns, int64_t now)
 {
 	int64_t worst = late->worst, bucket = ns / 100000;
 
@@ -77,8 +78,22 @@ static void record(struct lateness *late, int64_t ns)
 	}
 	late->beats++;
 	late->buckets[bucket]++;
-	while (ns > worst && !atomic_compare_exchange_weak(&late->worst, &worst, ns))
-		;
+	while (ns > worst) {
+		if (atomic_compare_exchange_weak(&late->worst, &worst, ns)) {
+			late->when = now;
+			break;
+		}
+	}
+}
+
+/* What came later than a limit. */
+static double late_permille(struct lateness *late, int ms)
+{
+	uint64_t seen = 0;
+
+	for (int i = ms * 10; i < FINE + COARSE; i++)
+		seen += late->buckets[i];
+	return late->beats ? 1000.0 * (double)seen / (double)late->beats : 0;
 }
 
 static double quantile_ms(struct lateness *late, double q)
@@ -95,14 +110,15 @@ static double quantile_ms(struct lateness *late, double q)
 
 static void print(const char *what, struct lateness *late, double wanted)
 {
-	printf("%-15s beats %7" PRIu64 " of %7.0f   worst %7.1f ms   p99 %7.1f ms   p50 %6.1f ms\n",
-	       what, late->beats, wanted, (double)late->worst / 1e6, quantile_ms(late, 0.99),
+	printf("%-15s beats %7" PRIu64 " of %7.0f   worst %7.1f ms (after %.2f s; %.3f per mille "
+	       "came more than 25 ms late)   p99 %7.1f ms   p50 %6.1f ms\n",
+	       what, late->beats, wanted, (double)late->worst / 1e6,
+	       (double)(late->when - began) / 1e9, late_permille(late, 25), quantile_ms(late, 0.99),
 	       quantile_ms(late, 0.5));
 }
 
 /* ---- state of a run ---- */
 
-static _Atomic int64_t began, end; /* on sn_now()'s clock */
 static double seconds = 5;
 static const char *conninfo;
 static char directory[] = "/tmp/sennit-demo-XXXXXX";
@@ -127,7 +143,7 @@ static int heart(void *arg)
 
 		sn_sleep_until(next);
 		now = sn_now();
-		record(&of_tasks, now > next ? now - next : 0);
+		record(&of_tasks, now > next ? now - next : 0, now);
 		/* A beat that comes very late does not bring those that were missed with it. */
 		while (next <= now)
 			next += BEAT_NS;
@@ -326,7 +342,7 @@ static void *thread_heart(void *arg)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 		now = sn_now();
 		if (began && now > began && next < end)
-			record(&of_thread, now - next);
+			record(&of_thread, now - next, now);
 		while (next <= now)
 			next += BEAT_NS;
 	}
