@@ -14,6 +14,7 @@
  *   buffered-1   one sends to one over a buffer of 128; an item
  *   buffered-4   four send to four over a buffer of 128; an item
  *   select-4     one receives from four unbuffered channels, with a sender each; a receive
+ *   mutex-8      eight tasks lock and unlock one mutex; a lock and unlock
  *   skynet       a tree of tasks, ten to a node, with 1M leaves; all of it
  *   sleeps       1M tasks sleep for a second; CPU time a task, spawning included
  *   idle-task    memory of a task that sleeps, page tables included
@@ -210,6 +211,41 @@ static double select_4(void)
 	return (double)start / (4.0 * (double)n);
 }
 
+/* ---- a lock ---- */
+
+#define FIGHTERS 8
+
+struct fight {
+	sn_mutex lock;
+	long rounds, count;
+};
+
+static int fighter(void *arg)
+{
+	struct fight *fight = arg;
+
+	for (long i = 0; i < fight->rounds; i++) {
+		CHECK(sn_mutex_lock(&fight->lock) == 0);
+		fight->count++;
+		sn_mutex_unlock(&fight->lock);
+	}
+	return 0;
+}
+
+static double mutex_8(void)
+{
+	struct fight fight = {.lock = SN_MUTEX_INIT, .rounds = 4000000 / scale / FIGHTERS};
+	sn_task *tasks[FIGHTERS];
+	int64_t start = sn_now();
+
+	for (int i = 0; i < FIGHTERS; i++)
+		CHECK(sn_spawn(&tasks[i], fighter, &fight, NULL) == 0);
+	for (int i = 0; i < FIGHTERS; i++)
+		CHECK(sn_join(tasks[i], NULL) == 0);
+	CHECK(fight.count == fight.rounds * FIGHTERS);
+	return (double)(sn_now() - start) / (double)fight.count;
+}
+
 /* ---- crowds ---- */
 
 struct leaf {
@@ -322,11 +358,17 @@ static const struct row {
 	double (*measure)(void);
 	const char *unit;
 } rows[] = {
-	{"spawn-all", spawn_all, "ns"},   {"spawn-join", spawn_join, "ns"},
-	{"yield", yield, "ns"},           {"ping-pong", ping_pong, "ns"},
-	{"buffered-1", buffered_1, "ns"}, {"buffered-4", buffered_4, "ns"},
-	{"select-4", select_4, "ns"},     {"skynet", skynet, "ms"},
-	{"sleeps", sleeps, "ns"},         {"idle-task", idle_task, "bytes"},
+	{"spawn-all", spawn_all, "ns"},
+	{"spawn-join", spawn_join, "ns"},
+	{"yield", yield, "ns"},
+	{"ping-pong", ping_pong, "ns"},
+	{"buffered-1", buffered_1, "ns"},
+	{"buffered-4", buffered_4, "ns"},
+	{"mutex-8", mutex_8, "ns"},
+	{"select-4", select_4, "ns"},
+	{"skynet", skynet, "ms"},
+	{"sleeps", sleeps, "ns"},
+	{"idle-task", idle_task, "bytes"},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 

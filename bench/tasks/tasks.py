@@ -72,7 +72,7 @@ def contestants(build):
     kept = os.path.join(build, "bench/tasks/peers")
     os.makedirs(kept, exist_ok=True)
     peers = os.path.join(HERE, "peers")
-    ours = os.path.join(build, "bench/tasks/bench-tasks")
+    ours = os.path.join(build, "bench/bench-tasks")
     found = {"sennit": lambda row, procs: [ours, "--repeats=1", f"--procs={procs}", row]}
 
     go = os.path.join(kept, "go")
@@ -112,11 +112,10 @@ def measure(command, row, procs):
     words = result.stdout.split()
     if result.returncode != 0 or not words:
         return None
-    # sennit's program prints "name processors value unit", the others the value.
-    value = float(words[2] if len(words) >= 4 else words[0])
-    if row == "skynet":
-        value /= 1e6 if len(words) < 4 or words[3] == "ns" else 1
-    return value
+    # sennit's program prints "name processors value unit", the others the value in ns.
+    if len(words) >= 4:
+        return float(words[2])
+    return float(words[0]) / (1e6 if row == "skynet" else 1)
 
 
 def number(value):
