@@ -10,7 +10,8 @@
 // its calls began and ended, by one counter, and afterwards the history of each channel must be one
 // that a queue can have: what was sent was received once or is left; in order; never more in the
 // channel than fit; nothing sent after closing; no end told while elements were still to come. The
-// locks guard plain variables, which the thread sanitizer and the counts at the end check.
+// locks guard plain variables, which the thread sanitizer and the counts at the end check. And with
+// neither deadlines nor cancellation producers and consumers come to an end by themselves.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -306,8 +307,8 @@ private:
 
 		fails_with = -(int)(1000 + random_.below(50));
 		ASSERT_EQ(0, sn_scope_go(
-				     scopes_.back().scope,
-				     [](void *) { return fails_with; }, nullptr));
+				     scopes_.back().scope, [](void *) { return fails_with; },
+				     nullptr));
 		ASSERT_TRUE(test::eventually([] { return sn_cancelled() != 0; }));
 		ASSERT_EQ(-ECANCELED, sn_cancelled());
 		scopes_.back().reason = -ECANCELED;
@@ -463,7 +464,8 @@ public:
 		for (size_t i = 0; i < chans_.size(); i++)
 			chans_[i] = std::make_unique<test::Chan<uint64_t>>(capacity_[i]);
 		for (auto &each : semaphores_)
-			each.lock = (sn_semaphore)SN_SEMAPHORE_INIT(each.permits = 1 + (int)random_.below(3));
+			each.lock = (sn_semaphore)SN_SEMAPHORE_INIT(
+				each.permits = 1 + (int)random_.below(3));
 	}
 
 	// In a task.
@@ -476,21 +478,60 @@ public:
 		end_ = sn_now() + 5 * ms + (int64_t)random_.below(20) * ms;
 		ASSERT_EQ(0, sn_scope_open(&root, end_));
 		for (int i = 0; with_threads_ && i < 2; i++)
-			threads.emplace_back([this, i] { Worker(*this, 1000 + i, 0, false).run(); });
+			threads.emplace_back(
+				[this, i] { Worker(*this, 1000 + i, 0, false).run(); });
 		for (int i = 0; i < workers; i++)
 			if (go(root, [this, i] { return Worker(*this, i, 0, true).run(); }) < 0)
 				break;
 		(void)!sn_scope_close(root);
 		for (auto &each : threads)
 			each.join();
-		EXPECT_EQ(0, living_);
-		drain();
-		for (size_t i = 0; i < chans_.size(); i++)
-			check_channel((int)i);
-		check_locks();
+		check();
+	}
+
+	// In a task. Nobody has a deadline, or is cancelled, but those who only disturb: so a wait that is
+	// not ended when it should be never ends.
+	void serve()
+	{
+		const int producers = 1 + (int)random_.below(6),
+			  consumers = 1 + (int)random_.below(4);
+		std::vector<test::Task> tasks, consuming;
+		sn_scope *disturbing = nullptr;
+
+		ASSERT_EQ(0, sn_scope_open(&disturbing, SN_NO_DEADLINE));
+		for (int i = 0; i < producers; i++)
+			tasks.emplace_back([this, i] { Worker(*this, i, 0, true).produce(); });
+		for (int i = 0; i < consumers; i++)
+			consuming.emplace_back(
+				[this, i] { Worker(*this, 100 + i, 0, true).consume(); });
+		for (int i = (int)random_.below(3); i > 0; i--)
+			ASSERT_EQ(0, go(disturbing, [this, i] {
+					  return Worker(*this, 200 + i, 0, true).disturb();
+				  }));
+		Worker closer(*this, 300, 0, true);
+
+		// Some are closed early, at some time.
+		for (size_t i = 0; i < channels; i++) {
+			if (random_.below(3))
+				continue;
+			(void)!sn_sleep((int64_t)random_.below(500) * us);
+			closer.close(i);
+		}
+		for (auto &each : tasks)
+			each.join();
+		for (size_t i = 0; i < channels; i++)
+			closer.close(i);
+		closer.finish();
+		for (auto &each : consuming)
+			each.join();
+		EXPECT_EQ(0, sn_scope_cancel(disturbing));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(disturbing));
+		check();
 	}
 
 private:
+	static constexpr size_t channels = 4;
+
 	struct Guarded {
 		sn_mutex lock = SN_MUTEX_INIT;
 		sn_cond cond = SN_COND_INIT;
@@ -520,6 +561,99 @@ private:
 			crowd_.living_++;
 		}
 
+		// Sends to all channels, each so many times or until it is closed, and waits as long as
+		// that takes.
+		void produce()
+		{
+			std::array<int, channels> left;
+
+			for (auto &each : left)
+				each = (int)random_.below(40);
+			while (*std::max_element(left.begin(), left.end()) > 0) {
+				std::array<sn_case, channels> cases;
+				std::array<uint64_t, channels> elements;
+				std::array<size_t, channels> chan;
+				size_t n = 0;
+
+				for (size_t i = 0; i < channels; i++) {
+					if (left[i] == 0 || random_.below(2))
+						continue;
+					chan[n] = i;
+					elements[n] = new_element();
+					cases[n] = crowd_.chans_[i]->send_case(&elements[n]);
+					n++;
+				}
+				if (n == 0)
+					continue;
+				if (n == 1 && random_.below(2))
+					left[chan[0]] = send_patiently(chan[0], elements[0])
+								? left[chan[0]] - 1
+								: 0;
+				else
+					left[chan[choose(cases.data(), n, chan.data(),
+							 elements.data())]] -= 1;
+				for (size_t i = 0; i < channels; i++)
+					if (told_[i])
+						left[i] = 0;
+				use_a_lock();
+			}
+			finish();
+		}
+
+		// Receives until all channels are closed and empty.
+		void consume()
+		{
+			for (;;) {
+				std::array<sn_case, channels> cases;
+				std::array<uint64_t, channels> elements{};
+				std::array<size_t, channels> chan;
+				size_t n = 0;
+
+				for (size_t i = 0; i < channels; i++) {
+					if (told_[i])
+						continue;
+					chan[n] = i;
+					cases[n] = crowd_.chans_[i]->recv_case(&elements[n]);
+					n++;
+				}
+				if (n == 0)
+					break;
+				choose(cases.data(), n, chan.data(), elements.data());
+				use_a_lock();
+			}
+			finish();
+		}
+
+		// Whatever; to be cancelled at any time.
+		int disturb()
+		{
+			while (!sn_cancelled())
+				simple_step();
+			finish();
+			return 0;
+		}
+
+		void close(size_t chan)
+		{
+			const uint64_t begin = stamp();
+			const int err = crowd_.chans_[chan]->close();
+
+			note(err ? Event::closed_already : Event::closed, (int)chan, 0, begin);
+			if (err) {
+				EXPECT_EQ(-EALREADY, err);
+			}
+		}
+
+		void finish()
+		{
+			std::lock_guard<std::mutex> guard(crowd_.history_lock_);
+
+			crowd_.history_.insert(crowd_.history_.end(), events_.begin(),
+					       events_.end());
+			events_.clear();
+			crowd_.living_--;
+		}
+
 		int run()
 		{
 			const int steps = depth_ ? 10 : 60;
@@ -530,13 +664,7 @@ private:
 					break;
 				result = step();
 			}
-			{
-				std::lock_guard<std::mutex> guard(crowd_.history_lock_);
-
-				crowd_.history_.insert(crowd_.history_.end(), events_.begin(),
-						       events_.end());
-			}
-			crowd_.living_--;
+			finish();
 			return result;
 		}
 
@@ -590,8 +718,8 @@ private:
 			const int err = crowd_.chans_[(size_t)chan]->send(element, deadline);
 
 			if (err == 0 || err == -EPIPE)
-				note(err ? Event::told_closed : Event::sent, chan, err ? 0 : element,
-				     begin);
+				note(err ? Event::told_closed : Event::sent, chan,
+				     err ? 0 : element, begin);
 			else
 				check(err, how, deadline, -EAGAIN);
 		}
@@ -650,15 +778,72 @@ private:
 				ADD_FAILURE() << "a case's result is " << one.result;
 		}
 
-		void close()
+		// False: it is closed.
+		bool send_patiently(size_t chan, uint64_t element)
 		{
-			const int chan = (int)random_.below(crowd_.chans_.size());
-			const uint64_t begin = stamp();
-			const int err = crowd_.chans_[(size_t)chan]->close();
+			for (;;) {
+				const uint64_t begin = stamp();
+				const bool limited = random_.below(2) == 0;
+				const int64_t deadline =
+					limited ? sn_now() + (int64_t)random_.below(200) * us
+						: SN_NO_DEADLINE;
+				const int err = crowd_.chans_[chan]->send(element, deadline);
 
-			note(err ? Event::closed_already : Event::closed, chan, 0, begin);
-			if (err) {
-				EXPECT_EQ(-EALREADY, err);
+				if (limited && err == -ETIMEDOUT)
+					continue;
+				note(err ? Event::told_closed : Event::sent, (int)chan,
+				     err ? 0 : element, begin);
+				told_[chan] = err != 0;
+				EXPECT_TRUE(err == 0 || err == -EPIPE) << err;
+				return err == 0;
+			}
+		}
+
+		// One of the cases, as long as it takes; notes a closed channel.
+		size_t choose(sn_case *cases, size_t n, const size_t *chan, uint64_t *elements)
+		{
+			for (;;) {
+				const uint64_t begin = stamp();
+				const bool limited = random_.below(2) == 0;
+				const int64_t deadline =
+					limited ? sn_now() + (int64_t)random_.below(200) * us
+						: SN_NO_DEADLINE;
+				const int chosen = sn_select(cases, n, deadline);
+
+				if (limited && chosen == -ETIMEDOUT)
+					continue;
+				if (chosen < 0) {
+					ADD_FAILURE() << "select: " << chosen;
+					told_.fill(true);
+					return 0;
+				}
+				const sn_case &one = cases[chosen];
+				const bool sends = one.op == SN_CASE_SEND;
+
+				told_[chan[chosen]] = one.result != 0;
+				if (one.result)
+					note(Event::told_closed, (int)chan[chosen],
+					     sends ? 0 : received_end, begin);
+				else
+					note(sends ? Event::sent : Event::received,
+					     (int)chan[chosen], elements[chosen], begin);
+				return (size_t)chosen;
+			}
+		}
+
+		void use_a_lock()
+		{
+			switch (random_.below(8)) {
+			case 0:
+				return use_mutex();
+			case 1:
+				return use_rwlock();
+			case 2:
+				return use_semaphore();
+			case 3:
+				return dally();
+			default:
+				return;
 			}
 		}
 
@@ -682,9 +867,9 @@ private:
 			Guarded &guarded = crowd_.guarded_[random_.below(crowd_.guarded_.size())];
 			int64_t deadline;
 			const Form how = form(&deadline);
-			const int err = how == Form::tries ? sn_mutex_trylock(&guarded.lock)
-							   : sn_mutex_lock_until(&guarded.lock,
-										 deadline);
+			const int err = how == Form::tries
+						? sn_mutex_trylock(&guarded.lock)
+						: sn_mutex_lock_until(&guarded.lock, deadline);
 
 			if (err < 0)
 				return check(err, how, deadline, -EBUSY);
@@ -706,9 +891,14 @@ private:
 		void wait_for_item(Guarded &guarded)
 		{
 			int64_t deadline;
-			const Form how = form(&deadline);
+			Form how = form(&deadline);
 			int err = 0;
 
+			// Nobody else need ever bring one; cancellation ends the wait, if there is any.
+			if (how == Form::forever && !sn_scope_current()) {
+				how = Form::until;
+				deadline = sn_now() + (int64_t)random_.below(500) * us;
+			}
 			while (how != Form::tries && guarded.items == 0 && err == 0)
 				err = sn_cond_wait_until(&guarded.cond, &guarded.lock, deadline);
 			check(err, how, deadline, 0);
@@ -753,12 +943,14 @@ private:
 
 		void use_semaphore()
 		{
-			Permits &permits = crowd_.semaphores_[random_.below(crowd_.semaphores_.size())];
+			Permits &permits =
+				crowd_.semaphores_[random_.below(crowd_.semaphores_.size())];
 			int64_t deadline;
 			const Form how = form(&deadline);
-			const int err = how == Form::tries
-						? sn_semaphore_try_acquire(&permits.lock)
-						: sn_semaphore_acquire_until(&permits.lock, deadline);
+			const int err =
+				how == Form::tries
+					? sn_semaphore_try_acquire(&permits.lock)
+					: sn_semaphore_acquire_until(&permits.lock, deadline);
 
 			if (err < 0)
 				return check(err, how, deadline, -EAGAIN);
@@ -840,7 +1032,7 @@ private:
 		{
 			switch (random_.below(200)) {
 			case 0:
-				close();
+				close(random_.below(channels));
 				return 0;
 			case 1:
 				return depth_ ? -EDOM : 0;
@@ -867,10 +1059,20 @@ private:
 		int number_, depth_;
 		bool task_;
 		uint64_t last_ = 0;
+		std::array<bool, channels> told_{}; // that it is closed
 		std::vector<Event> events_;
 	};
 
 	static constexpr uint64_t received_end = 1; // an element of "told closed": by a receive
+
+	void check()
+	{
+		EXPECT_EQ(0, living_);
+		drain();
+		for (size_t i = 0; i < chans_.size(); i++)
+			check_channel((int)i);
+		check_locks();
+	}
 
 	void drain()
 	{
@@ -975,8 +1177,10 @@ private:
 		EXPECT_EQ(0, sn_rwlock_write_unlock(&shared_.lock));
 		for (auto &each : semaphores_) {
 			for (int i = 0; i < each.permits; i++)
-				EXPECT_EQ(0, sn_semaphore_try_acquire(&each.lock)) << "a permit is lost";
-			EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&each.lock)) << "a permit too many";
+				EXPECT_EQ(0, sn_semaphore_try_acquire(&each.lock))
+					<< "a permit is lost";
+			EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&each.lock))
+				<< "a permit too many";
 		}
 	}
 
@@ -984,8 +1188,8 @@ private:
 	Random random_;
 	const bool with_threads_;
 	int64_t end_ = 0;
-	std::array<ssize_t, 4> capacity_{};
-	std::array<std::unique_ptr<test::Chan<uint64_t>>, 4> chans_;
+	std::array<ssize_t, channels> capacity_{};
+	std::array<std::unique_ptr<test::Chan<uint64_t>>, channels> chans_;
 	std::array<Guarded, 2> guarded_;
 	Shared shared_;
 	std::array<Permits, 2> semaphores_;
@@ -998,7 +1202,8 @@ private:
 // Several at a time: most of a program is waiting.
 constexpr int batch = 8;
 
-void crowds(bool threads)
+template <class F>
+void crowds(F program)
 {
 	Random random;
 	int done = 0;
@@ -1009,7 +1214,7 @@ void crowds(bool threads)
 			std::vector<test::Task> running;
 
 			for (int j = 0; j < batch; j++)
-				running.emplace_back([=] { Crowd(first + (uint64_t)j, threads).run(); });
+				running.emplace_back([=] { program(first + (uint64_t)j); });
 			for (auto &each : running)
 				each.join();
 			done += batch;
@@ -1020,12 +1225,17 @@ void crowds(bool threads)
 
 TEST(Program, ManyTasksHaveAPossibleHistory)
 {
-	crowds(false);
+	crowds([](uint64_t seed) { Crowd(seed, false).run(); });
 }
 
 TEST(Program, TasksAndPlainThreadsHaveAPossibleHistory)
 {
-	crowds(true);
+	crowds([](uint64_t seed) { Crowd(seed, true).run(); });
+}
+
+TEST(Program, EveryWaitEndsThatShould)
+{
+	crowds([](uint64_t seed) { Crowd(seed, false).serve(); });
 }
 
 } // namespace
