@@ -4,6 +4,7 @@
 
 PREFIX ?= /usr/local
 SESSIONS ?= 100000
+PROGRAMS ?= 10000
 JOBS ?= $(shell nproc)
 export JOBS
 
@@ -32,6 +33,7 @@ help:
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
+	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
@@ -118,6 +120,10 @@ bench-copy: build
 # The short form is in every preset's net/relay_oracle.
 test-copy: build
 	SENNIT_TEST_SESSIONS=$(SESSIONS) build/release/tests/net/net-relay_oracle-test
+
+# The short form is in every preset's sync/program.
+test-programs: build
+	SENNIT_TEST_PROGRAMS=$(PROGRAMS) build/release/tests/sync/sync-program-test
 
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \
