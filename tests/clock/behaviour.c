@@ -639,7 +639,12 @@ static void call_everything(void)
 /* Sanitizers use stack of their own, and know nothing of this one. */
 #if !SN_ASAN && !SN_TSAN
 #	define STACK_BYTES (16 * 1024)
-#	define STACK_BOUND 1024
+/* What optimised code is held to; without, gcc keeps all variables there. */
+#	ifdef __OPTIMIZE__
+#		define STACK_BOUND 1024
+#	else
+#		define STACK_BOUND 2048
+#	endif
 #	define PAINT 0xa5
 
 static ucontext_t main_context, small_context;

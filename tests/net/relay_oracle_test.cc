@@ -327,8 +327,11 @@ int wanted_sessions()
 	return wish ? std::max(1, atoi(wish)) : test::scaled(800);
 }
 
-// crowd: how many sessions at a time. spliced: whether some bytes must have been.
-void run_sessions(int total, int crowd, bool spliced)
+// Whether bytes were spliced, some at least.
+enum class Spliced { some, none, maybe };
+
+// crowd: how many sessions at a time.
+void run_sessions(int total, int crowd, Spliced spliced)
 {
 	test::Random seeds;
 	Tally tally;
@@ -365,13 +368,15 @@ void run_sessions(int total, int crowd, bool spliced)
 	if (testing::Test::HasFailure())
 		return;
 	EXPECT_GT(tally.finished, 0u);
-	EXPECT_EQ(spliced, tally.spliced > 0);
+	if (spliced != Spliced::maybe) {
+		EXPECT_EQ(spliced == Spliced::some, tally.spliced > 0);
+	}
 }
 
 TEST(RelayOracle, Sessions)
 {
 	probe_pipes_reset();
-	run_sessions(wanted_sessions(), 16, true);
+	run_sessions(wanted_sessions(), 16, Spliced::some);
 }
 
 // Pipes of one page and of two, which small pieces fill at once.
@@ -381,7 +386,7 @@ TEST(RelayOracle, WithSmallPipes)
 		test::Environment small("SENNIT_PIPE_SIZE", size);
 
 		probe_pipes_reset();
-		run_sessions(wanted_sessions() / 4, 16, true);
+		run_sessions(wanted_sessions() / 4, 16, Spliced::some);
 	}
 	probe_pipes_reset();
 }
@@ -391,7 +396,7 @@ TEST(RelayOracle, WithOnePipeForAll)
 	test::Environment one("SENNIT_PIPES", "1");
 
 	probe_pipes_reset();
-	run_sessions(wanted_sessions() / 4, 16, true);
+	run_sessions(wanted_sessions() / 4, 16, Spliced::some);
 }
 
 TEST(RelayOracle, WithoutPipes)
@@ -399,10 +404,11 @@ TEST(RelayOracle, WithoutPipes)
 	test::Environment none("SENNIT_PIPES", "0");
 
 	probe_pipes_reset();
-	run_sessions(wanted_sessions() / 4, 16, false);
+	run_sessions(wanted_sessions() / 4, 16, Spliced::none);
 }
 
-// Just enough for the sessions, so that pipes are sometimes to be had and sometimes not.
+// Just enough for the sessions, so that pipes are sometimes to be had and sometimes not: with few sessions
+// perhaps never.
 TEST(RelayOracle, WithFewDescriptors)
 {
 	const int crowd = 16;
@@ -415,7 +421,7 @@ TEST(RelayOracle, WithFewDescriptors)
 	few.rlim_cur = rlim_t(open_descriptors() + 10 + crowd * 5 + 6);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
 	probe_pipes_reset();
-	run_sessions(wanted_sessions() / 4, crowd, true);
+	run_sessions(wanted_sessions() / 4, crowd, Spliced::maybe);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 	probe_pipes_reset();
 }

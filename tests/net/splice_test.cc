@@ -747,7 +747,7 @@ void open_end(End &end, Kind kind, bool reading, int file_flags = 0)
 std::string file_content(int fd)
 {
 	std::string all;
-	char buf[65536];
+	char buf[16384];
 	ssize_t n;
 
 	while ((n = pread(fd, buf, sizeof buf, off_t(all.size()))) > 0)
@@ -758,7 +758,7 @@ std::string file_content(int fd)
 std::string read_stream(sn_stream *stream)
 {
 	std::string all;
-	char buf[65536];
+	char buf[16384]; // a task's whole stack has 64 KiB on machines of 32 bits
 	ssize_t n;
 
 	while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
