@@ -22,7 +22,7 @@ help:
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make test-clock           the clocks for long: 10^9 reads, and 10 minutes against the kernel'
 	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
-	@echo 'make fuzz                 fuzz the vDSO reader for SECONDS=60 for each word size'
+	@echo 'make fuzz                 fuzz the vDSO's and the relay's readers, SECONDS=60 each'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
 	@echo 'make docs                 the reference of the public interface, in build/docs'

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * PROXY headers: those that proxy_headers.py makes, by other means than ours; what we write; and
+ * what is told of a header before it is whole. fuzz/relay/properties.hpp has what holds for all.
+ */
+#include "proxy_header.hpp"
+
+#include "harness.hpp"
+#include "relay/properties.hpp"
+
+#include <cstdio>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+using relay::parsed;
+using relay::proxy_header;
+using relay::proxy_versions;
+using relay::read_proxy_header;
+
+namespace
+{
+
+constexpr auto v2_signature = "\r\n\r\n\0\r\nQUIT\n"sv;
+
+std::vector<std::string> split(const std::string &line)
+{
+	std::vector<std::string> fields;
+	std::size_t at = 0;
+	for (std::size_t tab; (tab = line.find('\t', at)) != line.npos; at = tab + 1)
+		fields.push_back(line.substr(at, tab - at));
+	fields.push_back(line.substr(at));
+	return fields;
+}
+
+std::string from_hex(const std::string &hex)
+{
+	std::string bytes;
+	for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+		bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+	return bytes;
+}
+
+std::vector<std::string> output_of(const std::string &command)
+{
+	std::vector<std::string> lines;
+	FILE *pipe = popen(command.c_str(), "r");
+	if (!pipe)
+		return lines;
+	std::string line;
+	for (int c; (c = std::fgetc(pipe)) != EOF;) {
+		if (c != '\n') {
+			line += static_cast<char>(c);
+			continue;
+		}
+		lines.push_back(line);
+		line.clear();
+	}
+	EXPECT_EQ(pclose(pipe), 0) << command;
+	return lines;
+}
+
+parsed read(std::string_view bytes, proxy_versions allowed = proxy_versions::either)
+{
+	proxy_header unused;
+	return read_proxy_header(bytes, unused, allowed);
+}
+
+TEST(ProxyHeader, IsReadAsAnotherProgramMeantIt)
+{
+	const auto seed = harness::seed() % 1000000;
+	const auto lines = output_of("python3 " RELAY_PROXY_HEADERS " " + std::to_string(seed));
+	ASSERT_GT(lines.size(), 1000U);
+	for (const auto &line : lines) {
+		SCOPED_TRACE("seed " + std::to_string(seed) + ": " + line);
+		const auto fields = split(line);
+		ASSERT_EQ(fields.size(), 7U);
+		const auto bytes = from_hex(fields[0]);
+		proxy_header header;
+		const auto got = read_proxy_header(bytes, header);
+		properties::proxy_header(bytes);
+		if (fields[1] == "bad") {
+			EXPECT_EQ(got.is, parsed::state::bad);
+			continue;
+		}
+		ASSERT_TRUE(got) << got.why;
+		EXPECT_EQ(std::to_string(got.size), fields[1]);
+		EXPECT_EQ(to_text(header, header.source), fields[2]);
+		EXPECT_EQ(to_text(header, header.destination), fields[3]);
+		EXPECT_EQ(header.authority, fields[4]);
+		EXPECT_EQ(header.unique_id, from_hex(fields[5]));
+		EXPECT_EQ(header.checked, fields[6] == "1");
+		EXPECT_FALSE(header.datagram);
+	}
+}
+
+TEST(ProxyHeader, AsksForNoByteBeyondItself)
+{
+	const auto line = "PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\nrest"s;
+	const auto end = line.size() - 4;
+	std::size_t have = 0;
+	int wakes = 0;
+	/* A reader that reads just what it was told to. */
+	for (parsed now = read({}); now.is == parsed::state::more;
+	     now = read(std::string_view(line).substr(0, have))) {
+		ASSERT_GT(now.size, have);
+		ASSERT_LE(now.size, end);
+		have = now.size;
+		wakes++;
+	}
+	EXPECT_EQ(have, end);
+	EXPECT_LT(wakes, 25);
+}
+
+TEST(ProxyHeader, TellsEarlyWhatCannotBecomeOne)
+{
+	EXPECT_EQ(read("").is, parsed::state::more);
+	EXPECT_EQ(read("P").is, parsed::state::more);
+	EXPECT_EQ(read("G").is, parsed::state::bad);
+	EXPECT_EQ(read("PROXY").is, parsed::state::more);
+	EXPECT_EQ(read("PROXX").is, parsed::state::bad);
+	EXPECT_EQ(read("\r\n\r\n\0\r\nQUIT"sv), parsed::more(16));
+	EXPECT_EQ(read("\r\n\r\n\1").is, parsed::state::bad);
+	EXPECT_EQ(read(std::string(v2_signature) + "\x31").is, parsed::state::bad);
+	/* A line that never ends. */
+	EXPECT_EQ(read("PROXY " + std::string(99, 'x')).is, parsed::state::more);
+	EXPECT_EQ(read("PROXY " + std::string(100, 'x')).is, parsed::state::bad);
+	/* Longer than allowed, before the rest of it has come. */
+	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf1"s).is, parsed::state::bad);
+	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf0"s), parsed::more(2048));
+}
+
+TEST(ProxyHeader, OnlyTheVersionThatIsAllowed)
+{
+	const auto v1 = "PROXY UNKNOWN\r\n"sv;
+	const auto v2 = std::string(v2_signature) + "\x20\0\0\0"s;
+	EXPECT_TRUE(read(v1, proxy_versions::v1));
+	EXPECT_FALSE(read(v1, proxy_versions::v2));
+	EXPECT_TRUE(read(v2, proxy_versions::v2));
+	EXPECT_EQ(read(v2, proxy_versions::v1).is, parsed::state::bad);
+	EXPECT_TRUE(read(v1));
+	EXPECT_TRUE(read(v2));
+}
+
+TEST(ProxyHeader, IsWrittenAsTheProtocolSays)
+{
+	proxy_header header;
+	EXPECT_EQ(write_proxy_v1(header), "PROXY UNKNOWN\r\n");
+	EXPECT_EQ(write_proxy_v2(header), std::string(v2_signature) + "\x20\0\0\0"s);
+
+	header.of = proxy_header::family::ipv4;
+	header.source.ip = {192, 0, 2, 1};
+	header.source.port = 56324;
+	header.destination.ip = {198, 51, 100, 7};
+	header.destination.port = 443;
+	EXPECT_EQ(write_proxy_v1(header), "PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n");
+	EXPECT_EQ(write_proxy_v2(header),
+		  std::string(v2_signature) +
+			  "\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x07\xdc\x04\x01\xbb"s);
+	header.datagram = true;
+	EXPECT_EQ(write_proxy_v1(header), "PROXY UNKNOWN\r\n");
+	header.datagram = false;
+
+	header.of = proxy_header::family::ipv6;
+	header.source.ip.fill(0xff);
+	header.destination.ip.fill(0xff);
+	header.source.port = header.destination.port = 65535;
+	const std::string ip = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+	EXPECT_EQ(write_proxy_v1(header), "PROXY TCP6 " + ip + " " + ip + " 65535 65535\r\n");
+
+	/* Nothing that would make a record longer than its reader accepts. */
+	header.authority.assign(1000, 'a');
+	header.unique_id.assign(1000, 'u');
+	proxy_header again;
+	ASSERT_TRUE(read_proxy_header(write_proxy_v2(header, true), again));
+	EXPECT_EQ(again.authority, std::string(255, 'a'));
+	EXPECT_EQ(again.unique_id, std::string(128, 'u'));
+	EXPECT_TRUE(again.checked);
+}
+
+TEST(ProxyHeader, ChecksumIsCastagnolis)
+{
+	EXPECT_EQ(relay::crc32c("123456789"), 0xe3069283U);
+	EXPECT_EQ(relay::crc32c(""), 0U);
+	EXPECT_EQ(relay::crc32c(std::string(32, '\0')), 0x8a9136aaU);
+}
+
+} // namespace
