@@ -89,6 +89,11 @@ struct sn_relay_result {
 	enum sn_relay_end end;               /* how it ended */
 	int error;                           /* what sn_relay() returned */
 	int lost;                            /* 1: bytes that were read could not be delivered */
+	/*
+	 * Whose doing it was, 0 for a, 1 for b: SN_RELAY_FINISHED, SN_RELAY_HALF_CLOSE: whose
+	 * stream ended first; SN_RELAY_FAILED: whose connection failed; otherwise -1.
+	 */
+	int side;
 };
 
 /*

@@ -1996,6 +1996,7 @@ struct relayed {
 	sn_copy_result a_to_b{}, b_to_a{};
 	sn_relay_end end = SN_RELAY_FINISHED;
 	bool lost_bytes = false;
+	int side = -1; /* whose doing it was: 0 a, 1 b, -1 neither */
 	std::error_code error;
 
 	/* Whether both streams ended in good order. */
@@ -2026,6 +2027,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	done.b_to_a = c_result.directions[SN_RELAY_B_TO_A];
 	done.end = c_result.end;
 	done.lost_bytes = c_result.lost != 0;
+	done.side = c_result.side;
 	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
 	return done;
 }

@@ -20,7 +20,8 @@
  *
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
  * stack: the caller always waits for the second task to end. pushed and limit are written under
- * lock, end once, error by who wrote end, and read by the caller when both are through.
+ * lock, end and ended_first once, error and failed_side by who wrote end, and read by the caller
+ * when both are through.
  */
 #include <errno.h>
 
@@ -43,6 +44,8 @@ struct relay {
 	struct sn_relay_result *result;
 	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
 	int error;
+	int failed_side;         /* 0 or 1, as fds; -1: neither */
+	_Atomic int ended_first; /* the same */
 	_Atomic bool half_closed;
 	_Atomic bool through;   /* the second task is */
 	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
@@ -121,13 +124,14 @@ static bool time_is_up(const struct relay *relay)
 
 /* ---- the end ---- */
 
-static void end(struct relay *relay, enum sn_relay_end how, int err)
+static void end(struct relay *relay, enum sn_relay_end how, int err, int side)
 {
 	int finished = SN_RELAY_FINISHED;
 
 	if (!atomic_compare_exchange_strong(&relay->end, &finished, how))
 		return;
 	relay->error = err;
+	relay->failed_side = side;
 	for (int i = 0; i < 2; i++)
 		sn_fd_end_with(sn_thread_self(), relay->fds[i], SN_FD_CANCELED);
 }
@@ -176,16 +180,21 @@ static bool was_reset(struct sn_write_guard *writes)
 	return atomic_load_explicit(&writes->failed, memory_order_relaxed);
 }
 
-static int pass_end_on(struct direction *d)
+/* On failure *side is the connection's whose it is; d->number when not set. */
+static int pass_end_on(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
-	int err;
+	int err, nobody = -1;
 
 	if (was_reset(&relay->guards[d->number]))
 		return -ECONNRESET;
+	/* Before it is passed on: the other peer may answer with its own end at once. */
+	atomic_compare_exchange_strong(&relay->ended_first, &nobody, (int)d->number);
 	err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
-	if (err < 0) /* ENOTCONN: reset meanwhile */
+	if (err < 0) { /* ENOTCONN: reset meanwhile */
+		*side = 1 - (int)d->number;
 		return err == -ENOTCONN ? -ECONNRESET : err;
+	}
 	if (!atomic_exchange(&relay->half_closed, true))
 		change_limit(relay, relay->options->half_close_timeout);
 	return sn_conn_wait_closed(d->job.src);
@@ -193,12 +202,14 @@ static int pass_end_on(struct direction *d)
 
 static void run_direction(struct direction *d)
 {
-	int err = sn_copy_run(&d->job);
+	int err = sn_copy_run(&d->job), side = (int)d->number;
 
+	if (err < 0 && d->job.result->failed == SN_COPY_WRITE)
+		side = 1 - side;
 	if (err == 0)
-		err = pass_end_on(d);
+		err = pass_end_on(d, &side);
 	if (err < 0)
-		end(d->relay, meaning(d->relay, err), err);
+		end(d->relay, meaning(d->relay, err), err, side);
 }
 
 static void prepare(struct direction *d, struct relay *relay, enum sn_relay_direction number)
@@ -250,7 +261,7 @@ static void both_directions(struct relay *relay)
 	err = sn_spawn(&task, second_task, &back, &attributes);
 	sn_runtime_enter();
 	if (err < 0)
-		end(relay, SN_RELAY_FAILED, err);
+		end(relay, SN_RELAY_FAILED, err, -1);
 	else
 		run_direction(&there);
 	sn_runtime_leave();
@@ -266,6 +277,19 @@ static bool lost(const struct sn_relay_result *result)
 	return false;
 }
 
+static int whose(const struct relay *relay)
+{
+	switch (relay->result->end) {
+	case SN_RELAY_FINISHED:
+	case SN_RELAY_HALF_CLOSE:
+		return atomic_load(&relay->ended_first);
+	case SN_RELAY_FAILED:
+		return relay->failed_side;
+	default:
+		return -1;
+	}
+}
+
 int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	     struct sn_relay_result *result)
 {
@@ -274,9 +298,11 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	struct relay relay = {.fds = {(struct sn_fd *)a, (struct sn_fd *)b},
 			      .options = options ? options : &none,
 			      .result = result ? result : &unwanted,
+			      .failed_side = -1,
+			      .ended_first = -1,
 			      .pushed = INT64_MIN / 2};
 
-	*relay.result = (struct sn_relay_result){0};
+	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
 		return relay.result->error = -EPERM;
 	if (relay.fds[0]->kind != SN_KIND_SOCKET || relay.fds[1]->kind != SN_KIND_SOCKET)
@@ -285,5 +311,6 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	relay.result->end = (enum sn_relay_end)atomic_load(&relay.end);
 	relay.result->error = relay.error;
 	relay.result->lost = lost(relay.result);
+	relay.result->side = whose(&relay);
 	return relay.error;
 }

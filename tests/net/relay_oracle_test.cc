@@ -296,6 +296,11 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		EXPECT_TRUE(left.script.ending == Ending::reset ||
 			    right.script.ending == Ending::reset || fate == 2)
 			<< "nobody has reset anything, but " << err << ", seed " << seed;
+		if ((left.script.ending == Ending::reset || left.gives_up) !=
+		    (right.script.ending == Ending::reset)) {
+			EXPECT_EQ(right.script.ending == Ending::reset, result.side == 1)
+				<< "blames " << result.side << ", seed " << seed;
+		}
 		break;
 	case SN_RELAY_IDLE:
 	case SN_RELAY_HALF_CLOSE:

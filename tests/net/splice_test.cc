@@ -556,6 +556,53 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 	});
 }
 
+// Whose end was the first, and whose connection failed: told by the relay, as nobody else can know.
+TEST(Relay, TellsWhoseDoingItWas)
+{
+	test::run([] {
+		for (int i = 0; i < 8; i++) {
+			Route route;
+			struct sn_relay_result result;
+			sn_tcp *const peers[] = {route.source.client, route.sink.server};
+			const int side = i % 2;
+			char byte;
+			Task relay([&] {
+				return sn_relay(sn_tcp_stream(route.source.server),
+						sn_tcp_stream(route.sink.client), nullptr, &result);
+			});
+
+			switch (i / 2) {
+			case 0: // an end, and the other's after that has arrived
+				EXPECT_EQ(0, sn_tcp_shutdown(peers[side], SN_SHUT_WRITE));
+				EXPECT_EQ(0, sn_tcp_read(peers[1 - side], &byte, 1));
+				EXPECT_EQ(0, sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
+				EXPECT_EQ(0, relay.join());
+				EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+				EXPECT_EQ(side, result.side);
+				break;
+			case 1: // a reset
+			case 2: // a reset after the other's end
+				if (i / 2 == 2) {
+					EXPECT_EQ(0,
+						  sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
+					EXPECT_EQ(0, sn_tcp_read(peers[side], &byte, 1));
+				}
+				sn_tcp_abort(side ? route.sink.release_server()
+						  : route.source.release_client());
+				EXPECT_GT(0, relay.join());
+				EXPECT_EQ(SN_RELAY_FAILED, result.end);
+				EXPECT_EQ(side, result.side);
+				break;
+			case 3: // nobody's
+				sn_tcp_cancel(side ? route.sink.client : route.source.server);
+				EXPECT_EQ(-ECANCELED, relay.join());
+				EXPECT_EQ(-1, result.side);
+				break;
+			}
+		}
+	});
+}
+
 // ---- shortage ----
 
 TEST(SpliceShortage, OfDescriptors)
