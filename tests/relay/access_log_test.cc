@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The access log: its lines, and that nobody waits for it, whatever becomes of what it writes to.
+ */
+#include "access_log.hpp"
+
+#include "harness.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <regex>
+#include <sennit/sennit.hpp>
+#include <sstream>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using relay::access_entry;
+using relay::access_log;
+using relay::log_format;
+
+namespace
+{
+
+access_entry example()
+{
+	access_entry entry;
+	entry.time = 1700000000s + 7ms;
+	entry.cause = relay::termination::server_end;
+	entry.listener = "web";
+	entry.client = "192.0.2.1:4711";
+	entry.backend = "[2001:db8::1]:80";
+	entry.sni = "host.example";
+	entry.duration = 1234567us;
+	entry.connect = 250us;
+	entry.first_byte = 1500us;
+	entry.to_backend = 10;
+	entry.to_client = 1 << 20;
+	entry.to_client_splice = 1 << 19;
+	return entry;
+}
+
+TEST(LogLine, HasWhatIsKnown)
+{
+	auto entry = example();
+	EXPECT_EQ(to_log_line(entry, log_format::logfmt),
+		  "time=2023-11-14T22:13:20.007Z cause=server_end listener=web "
+		  "client=192.0.2.1:4711 backend=[2001:db8::1]:80 sni=host.example "
+		  "duration_ms=1234.567 connect_ms=0.25 first_byte_ms=1.5 to_backend=10 "
+		  "to_client=1048576 to_backend_splice=0 to_client_splice=524288\n");
+	EXPECT_EQ(to_log_line(entry, log_format::json),
+		  R"({"time":"2023-11-14T22:13:20.007Z","cause":"server_end","listener":"web",)"
+		  R"("client":"192.0.2.1:4711","backend":"[2001:db8::1]:80","sni":"host.example",)"
+		  R"("duration_ms":1234.567,"connect_ms":0.25,"first_byte_ms":1.5,"to_backend":10,)"
+		  R"("to_client":1048576,"to_backend_splice":0,"to_client_splice":524288})"
+		  "\n");
+	access_entry least;
+	least.cause = relay::termination::refused_rate;
+	EXPECT_EQ(to_log_line(least, log_format::logfmt),
+		  "time=1970-01-01T00:00:00.000Z cause=refused_rate to_backend=0 to_client=0 "
+		  "to_backend_splice=0 to_client_splice=0\n");
+	least.tries = 3;
+	least.error = "connection refused";
+	least.peer = "10.0.0.1:2";
+	const auto text = to_log_line(least, log_format::logfmt);
+	EXPECT_NE(text.find(" peer=10.0.0.1:2 "), text.npos);
+	EXPECT_NE(text.find(" tries=3 error=\"connection refused\"\n"), text.npos);
+}
+
+TEST(LogLine, CannotBeBrokenAndIsBounded)
+{
+	for (const auto format : {log_format::logfmt, log_format::json})
+		for (const auto &evil :
+		     {"a\nb"s, "a\" cause=cut"s, "\\"s, std::string(100000, '\x01'),
+		      std::string(100000, 'x'), std::string(100000, '\xff'), "\0"s}) {
+			access_entry entry = example();
+			entry.listener = entry.client = entry.peer = entry.backend = entry.sni =
+				entry.error = evil;
+			entry.to_backend = entry.to_client = entry.to_backend_splice =
+				entry.to_client_splice = ~0ULL;
+			entry.duration = entry.connect = entry.first_byte =
+				std::chrono::nanoseconds::max();
+			const auto text = to_log_line(entry, format);
+			EXPECT_LE(text.size(), relay::log_line_most);
+			EXPECT_EQ(text.find('\n'), text.size() - 1);
+			for (const char c : text.substr(0, text.size() - 1))
+				EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ');
+			/* Quotes come in pairs. */
+			const auto plain = std::regex_replace(text, std::regex(R"(\\.)"), "");
+			EXPECT_EQ(std::count(plain.begin(), plain.end(), '"') % 2, 0);
+		}
+}
+
+class folder
+{
+public:
+	folder()
+	{
+		char name[] = "/tmp/access-log.XXXXXX";
+		path_ = mkdtemp(name);
+	}
+	~folder() { std::filesystem::remove_all(path_); }
+	std::string operator/(const std::string &name) const { return path_ + "/" + name; }
+
+private:
+	std::string path_;
+};
+
+std::vector<std::string> lines_of(const std::string &path)
+{
+	std::vector<std::string> lines;
+	std::ifstream file(path);
+	for (std::string line; std::getline(file, line);)
+		lines.push_back(line);
+	return lines;
+}
+
+std::unique_ptr<access_log> opened(const std::string &target, std::size_t queue = 4096)
+{
+	std::string why;
+	auto log = access_log::open(target, log_format::logfmt, why, queue);
+	EXPECT_TRUE(log) << why;
+	return log;
+}
+
+/* Waits until the file has so many lines. */
+bool has_lines(const std::string &path, std::size_t n)
+{
+	const auto until = sn::after(harness::patience);
+	while (lines_of(path).size() < n) {
+		if (sn::now() > until)
+			return false;
+		sn::sleep(2ms);
+	}
+	return lines_of(path).size() == n;
+}
+
+TEST(AccessLog, WritesEveryLineOfManyTasks)
+{
+	const folder in;
+	static constexpr int tasks = 20;
+	static constexpr int each = 200;
+	std::uint64_t dropped = 1;
+	sn::run([&] {
+		auto log = opened(in / "log", tasks * each);
+		log->start();
+		std::vector<sn::task<void>> all;
+		for (int t = 0; t < tasks; t++)
+			all.push_back(sn::spawn([&log, t] {
+				const auto name = std::to_string(t);
+				access_entry entry = example();
+				entry.listener = name;
+				for (int i = 0; i < each; i++) {
+					entry.to_backend = static_cast<std::uint64_t>(i);
+					log->write(entry);
+					sn::yield();
+				}
+			}));
+		for (auto &task : all)
+			task.join();
+		log->close();
+		dropped = log->dropped();
+	});
+	EXPECT_EQ(dropped, 0U);
+	const auto lines = lines_of(in / "log");
+	ASSERT_EQ(lines.size(), std::size_t{tasks} * each);
+	/* Each task's are in order. */
+	int next[tasks] = {};
+	const std::regex pattern(R"(time=.* listener=(\d+) .* to_backend=(\d+) .*)");
+	for (const auto &line : lines) {
+		std::smatch match;
+		ASSERT_TRUE(std::regex_match(line, match, pattern)) << line;
+		ASSERT_EQ(std::stoi(match[2]), next[std::stoi(match[1])]++);
+	}
+	/* Others cannot read who the clients are. */
+	EXPECT_EQ(std::filesystem::status(in / "log").permissions() &
+			  std::filesystem::perms::others_all,
+		  std::filesystem::perms::none);
+}
+
+TEST(AccessLog, GoesOnInANewFileWhenTheOldOneWasRenamed)
+{
+	const folder in;
+	sn::run([&] {
+		auto log = opened(in / "log");
+		log->start();
+		log->write(example());
+		ASSERT_TRUE(has_lines(in / "log", 1));
+		std::filesystem::rename(in / "log", in / "log.1");
+		log->write(example());
+		ASSERT_TRUE(has_lines(in / "log.1", 2));
+		/* At once, not only with the next line. */
+		log->reopen();
+		const auto until = sn::after(harness::patience);
+		while (!std::filesystem::exists(in / "log") && sn::now() < until)
+			sn::sleep(2ms);
+		log->write(example());
+		ASSERT_TRUE(has_lines(in / "log", 1));
+		EXPECT_EQ(lines_of(in / "log.1").size(), 2U);
+
+		/* It cannot be opened anew: the old one stays in use. */
+		std::filesystem::rename(in / "log", in / "log.2");
+		std::filesystem::create_directory(in / "log");
+		log->reopen();
+		log->write(example());
+		EXPECT_TRUE(has_lines(in / "log.2", 2));
+		log->close();
+		EXPECT_EQ(log->dropped(), 0U);
+	});
+}
+
+TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
+{
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	const auto size = fcntl(ends[1], F_SETPIPE_SZ, 4096);
+	ASSERT_GT(size, 0);
+	sn::run([&] {
+		auto log = opened("fd:" + std::to_string(ends[1]), 10);
+		log->start();
+		/* Nobody reads: no more than what fits, the queue, and what the task holds. */
+		const auto start = sn::now();
+		for (int i = 0; i < 1000; i++) {
+			log->write(example());
+			if (i % 10 == 0)
+				sn::yield();
+		}
+		EXPECT_LT(sn::now() - start, 5s);
+		EXPECT_GT(log->dropped(), 800U);
+
+		/* Now somebody does. */
+		std::string text;
+		std::jthread reader([&text, &ends] {
+			char buf[4096];
+			for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
+				text.append(buf, static_cast<std::size_t>(n));
+		});
+		/* Until one gets through. */
+		std::uint64_t written = 1000;
+		for (const auto until = sn::after(harness::patience); sn::now() < until;) {
+			const auto dropped = log->dropped();
+			log->write(example());
+			written++;
+			if (log->dropped() == dropped)
+				break;
+			sn::sleep(1ms);
+		}
+		log->close();
+		const auto dropped = log->dropped();
+		::close(ends[1]);
+		reader.join();
+		std::istringstream stream(text);
+		std::uint64_t lines = 0;
+		std::uint64_t told = 0;
+		for (std::string line; std::getline(stream, line);) {
+			std::smatch match;
+			if (std::regex_match(
+				    line, match,
+				    std::regex("time=.* event=lines_dropped lines=(\\d+)")))
+				told += std::stoul(match[1]);
+			else
+				lines++;
+		}
+		/* Each line was written or is accounted for. */
+		EXPECT_EQ(lines + told, written);
+		EXPECT_EQ(told, dropped);
+	});
+	close(ends[0]);
+}
+
+TEST(AccessLog, ClosesThoughNobodyReads)
+{
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	sn::run([&] {
+		auto log = opened("fd:" + std::to_string(ends[1]));
+		log->start();
+		for (int i = 0; i < 4000; i++)
+			log->write(example());
+		const auto start = sn::now();
+		log->close();
+		EXPECT_LT(sn::now() - start, 5s);
+		EXPECT_GT(log->dropped(), 3000U);
+	});
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST(AccessLog, DropsWhenTheReaderHasGone)
+{
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	close(ends[0]);
+	std::signal(SIGPIPE, SIG_IGN);
+	sn::run([&] {
+		auto log = opened("fd:" + std::to_string(ends[1]));
+		log->start();
+		for (int i = 0; i < 100; i++)
+			log->write(example());
+		log->close();
+		EXPECT_EQ(log->dropped(), 100U);
+	});
+	close(ends[1]);
+}
+
+/* The file cannot grow any more, and then can again. */
+TEST(AccessLog, RecoversWhenTheDiskWasFull)
+{
+	const folder in;
+	std::signal(SIGXFSZ, SIG_IGN);
+	struct rlimit former {
+	};
+	ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+	sn::run([&] {
+		auto log = opened(in / "log");
+		log->start();
+		struct rlimit less = former;
+		less.rlim_cur = 0;
+		ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &less), 0);
+		log->write(example());
+		const auto until = sn::after(harness::patience);
+		while (log->dropped() == 0 && sn::now() < until)
+			sn::sleep(1ms);
+		EXPECT_EQ(log->dropped(), 1U);
+		ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+		log->write(example());
+		log->close();
+		EXPECT_EQ(log->dropped(), 1U);
+		const auto lines = lines_of(in / "log");
+		ASSERT_EQ(lines.size(), 2U);
+		EXPECT_NE(lines[0].find("event=lines_dropped lines=1"), lines[0].npos);
+	});
+}
+
+TEST(AccessLog, SaysWhatIsWrongWithItsTarget)
+{
+	std::string why;
+	for (const auto &target : {"fd:"s, "fd:x"s, "fd:-1"s, "fd:99999"s, "fd:1x"s}) {
+		EXPECT_FALSE(access_log::open(target, log_format::logfmt, why)) << target;
+		EXPECT_NE(why.find('"' + target + '"'), why.npos) << why;
+	}
+	EXPECT_FALSE(access_log::open("/nonexistent/folder/log", log_format::logfmt, why));
+	EXPECT_NE(why.find("/nonexistent/folder/log: No such file"), why.npos) << why;
+	const int read_only = open("/dev/null", O_RDONLY);
+	EXPECT_FALSE(access_log::open("fd:" + std::to_string(read_only), log_format::json, why));
+	close(read_only);
+}
+
+} // namespace

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The admin server before clients of every kind: good ones, wrong ones, slow ones, and too many.
+ */
+#include "admin.hpp"
+
+#include "harness.hpp"
+
+#include <atomic>
+#include <future>
+#include <gtest/gtest.h>
+#include <sennit/sennit.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace std::string_literals;
+using namespace harness;
+
+namespace
+{
+
+class source final : public relay::snapshot_source
+{
+public:
+	relay::snapshot read() const override
+	{
+		relay::snapshot now;
+		now.version = "test";
+		now.ready = ready.load();
+		now.active = 7;
+		now.listeners.resize(listeners.load());
+		for (std::size_t i = 0; i < now.listeners.size(); i++)
+			now.listeners[i].name = "l" + std::to_string(i);
+		return now;
+	}
+
+	std::atomic<bool> ready{true};
+	std::atomic<std::size_t> listeners{1};
+};
+
+/* A server in a runtime of its own, until it is destroyed. */
+class running
+{
+public:
+	explicit running(const relay::admin_limits &limits = {})
+	{
+		std::promise<std::string> told;
+		auto address = told.get_future();
+		thread_ = std::jthread([this, limits, &told] {
+			sn::run([&] {
+				std::string why;
+				auto server = relay::admin_server::open(tells, "127.0.0.1:0", why,
+									limits);
+				if (!server) {
+					told.set_value("");
+					return;
+				}
+				server->start();
+				told.set_value(server->address());
+				while (!stop_.load())
+					sn::sleep(2ms);
+				server->close();
+			});
+		});
+		address_ = address.get();
+	}
+	~running() { stop(); }
+
+	/* Returns when all connections have ended. */
+	void stop()
+	{
+		stop_.store(true);
+		if (thread_.joinable())
+			thread_.join();
+	}
+
+	peer connect() const { return peer::connect(address_); }
+
+	source tells;
+
+private:
+	std::atomic<bool> stop_{false};
+	std::string address_;
+	std::jthread thread_;
+};
+
+struct answer {
+	int status = 0;
+	std::string headers;
+	std::string body;
+};
+
+/* One answer, of which nothing more is read than it has. */
+answer receive(peer &from, bool head = false)
+{
+	answer got;
+	while (!got.headers.ends_with("\r\n\r\n"))
+		got.headers += from.receive(1);
+	got.status = std::stoi(got.headers.substr(9, 3));
+	const std::string field = "Content-Length: ";
+	const auto at = got.headers.find(field);
+	if (at == std::string::npos)
+		throw std::runtime_error("an answer without its length: " + got.headers);
+	const auto length = std::stoul(got.headers.substr(at + field.size()));
+	if (!head && length > 0)
+		got.body = from.receive(length);
+	return got;
+}
+
+answer ask(const running &server, const std::string &request)
+{
+	auto client = server.connect();
+	client.send(request);
+	return receive(client, request.starts_with("HEAD"));
+}
+
+answer get(const running &server, const std::string &path)
+{
+	return ask(server, "GET " + path + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+}
+
+bool has(const answer &in, const std::string &header)
+{
+	return in.headers.find("\r\n" + header + "\r\n") != std::string::npos;
+}
+
+TEST(Admin, AnswersEachOfItsPaths)
+{
+	const running server;
+	auto got = get(server, "/healthz");
+	EXPECT_EQ(got.status, 200);
+	EXPECT_EQ(got.body, "ok\n");
+	got = get(server, "/metrics");
+	EXPECT_EQ(got.status, 200);
+	EXPECT_TRUE(has(got, "Content-Type: text/plain; version=0.0.4; charset=utf-8"));
+	EXPECT_NE(got.body.find("\nsennit_relay_sessions 7\n"), std::string::npos);
+	got = get(server, "/json?pretty=no");
+	EXPECT_EQ(got.status, 200);
+	EXPECT_TRUE(has(got, "Content-Type: application/json"));
+	EXPECT_TRUE(got.body.starts_with("{\"version\":\"test\""));
+	got = get(server, "/");
+	EXPECT_EQ(got.status, 200);
+	EXPECT_TRUE(has(got, "Content-Type: text/html; charset=utf-8"));
+	EXPECT_NE(got.headers.find("Content-Security-Policy: default-src 'none'"),
+		  std::string::npos);
+	EXPECT_TRUE(got.body.starts_with("<!doctype html>"));
+	EXPECT_TRUE(got.body.ends_with("</html>\n"));
+	/* Nothing of the page comes from elsewhere. */
+	EXPECT_EQ(got.body.find("http:"), got.body.find("http://www.w3.org/2000/svg"));
+	EXPECT_EQ(got.body.find("https:"), std::string::npos);
+	got = get(server, "/nothing");
+	EXPECT_EQ(got.status, 404);
+}
+
+TEST(Admin, IsNotReadyWhileTheRelayDrains)
+{
+	running server;
+	EXPECT_EQ(get(server, "/ready").status, 200);
+	server.tells.ready = false;
+	EXPECT_EQ(get(server, "/ready").status, 503);
+	/* It is well all the same, and goes on telling. */
+	EXPECT_EQ(get(server, "/healthz").status, 200);
+	EXPECT_EQ(get(server, "/json").status, 200);
+	server.tells.ready = true;
+	EXPECT_EQ(get(server, "/ready").status, 200);
+}
+
+TEST(Admin, KeepsConnectionsForMoreRequests)
+{
+	const running server;
+	auto client = server.connect();
+	for (int i = 0; i < 50; i++) {
+		client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+		const auto got = receive(client);
+		ASSERT_EQ(got.body, "ok\n");
+		ASSERT_TRUE(has(got, "Connection: keep-alive"));
+	}
+	/* Several at once, and one byte at a time. */
+	client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+		    "HEAD /json HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+	EXPECT_EQ(receive(client).body, "ok\n");
+	EXPECT_EQ(receive(client, true).status, 200);
+	EXPECT_EQ(receive(client).status, 404);
+	for (const char c : "GET /healthz HTTP/1.0\r\n\r\n"s)
+		client.send({&c, 1});
+	const auto got = receive(client);
+	EXPECT_EQ(got.body, "ok\n");
+	EXPECT_TRUE(has(got, "Connection: close"));
+	EXPECT_EQ(client.receive_end(), ending::fin);
+}
+
+TEST(Admin, TellsWhatIsWrongWithARequest)
+{
+	const running server;
+	const auto status = [&](const std::string &request) {
+		auto client = server.connect();
+		client.send(request);
+		const int told = receive(client).status;
+		/* In good order, so that the answer arrives. */
+		EXPECT_EQ(client.receive_end(), ending::fin) << request.substr(0, 40);
+		return told;
+	};
+	EXPECT_EQ(status("NONSENSE / HTTP/1.1\r\n\r\n"), 501);
+	EXPECT_EQ(status("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s), 501);
+	EXPECT_EQ(status("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
+	EXPECT_EQ(status("GET / HTTP/3.0\r\n\r\n"), 505);
+	EXPECT_EQ(status("GET /" + std::string(2000, 'a') + " HTTP/1.1\r\n\r\n"), 414);
+	EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(9000, 'a') + "\r\n\r\n"), 431);
+	EXPECT_EQ(status("GET / HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"), 413);
+	const auto got = ask(server, "POST / HTTP/1.1\r\nHost: a\r\n\r\n");
+	EXPECT_EQ(got.status, 405);
+	EXPECT_TRUE(has(got, "Allow: GET, HEAD"));
+	/* A megabyte that it does not want to read: it may be cut off before the answer. */
+	auto client = server.connect();
+	try {
+		client.send("GET / HTTP/1.1\r\nA: " + std::string(1 << 20, 'a'));
+		EXPECT_EQ(receive(client).status, 431);
+	} catch (const std::exception &) {
+	}
+	EXPECT_EQ(get(server, "/healthz").status, 200);
+}
+
+TEST(Admin, LeavesWhoTakesTooLong)
+{
+	const running server({.request_time = 100ms, .answer_time = 100ms, .idle_time = 300ms});
+	/* A request that does not become whole, though a byte comes every now and then. */
+	auto slow = server.connect();
+	const auto start = std::chrono::steady_clock::now();
+	slow.send("GET /healthz HTTP/1.1\r\nA: ");
+	std::jthread trickle([&slow](const std::stop_token &stop) {
+		while (!stop.stop_requested()) {
+			std::this_thread::sleep_for(20ms);
+			try {
+				slow.send("x");
+			} catch (const std::exception &) {
+				return;
+			}
+		}
+	});
+	EXPECT_EQ(receive(slow).status, 408);
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 90ms);
+	/* One that asks nothing. */
+	auto silent = server.connect();
+	EXPECT_EQ(silent.receive_end(), ending::fin);
+	/* The time of waiting for the next request is not that of a request. */
+	auto patient = server.connect();
+	for (int i = 0; i < 2; i++) {
+		patient.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+		EXPECT_EQ(receive(patient).status, 200);
+		std::this_thread::sleep_for(150ms);
+	}
+}
+
+TEST(Admin, LeavesWhoDoesNotTakeItsAnswer)
+{
+	running server({.connections_most = 1, .answer_time = 200ms});
+	/* An answer that no buffer holds, four times. */
+	server.tells.listeners = 1000;
+	auto stuck = server.connect();
+	const auto request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"s;
+	stuck.send(request + request + request + request);
+	/* It has the only place until then. */
+	EXPECT_TRUE(eventually([&] {
+		try {
+			return get(server, "/healthz").status == 200;
+		} catch (const std::exception &) {
+			return false;
+		}
+	}));
+}
+
+TEST(Admin, TellsWhoIsTooMany)
+{
+	const running server({.connections_most = 3});
+	std::vector<peer> there;
+	for (int i = 0; i < 3; i++) {
+		there.push_back(server.connect());
+		there.back().send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+		ASSERT_EQ(receive(there.back()).status, 200);
+	}
+	for (int i = 0; i < 100; i++) {
+		auto more = server.connect();
+		EXPECT_EQ(receive(more).status, 503);
+		EXPECT_EQ(more.receive_end(), ending::fin);
+	}
+	/* Those that are there go on, and whoever leaves makes room. */
+	there[0].send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+	EXPECT_EQ(receive(there[0]).status, 200);
+	there.pop_back();
+	EXPECT_TRUE(eventually([&] {
+		auto client = server.connect();
+		try {
+			client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+			return receive(client).status == 200;
+		} catch (const std::exception &) {
+			return false;
+		}
+	}));
+}
+
+TEST(Admin, ClosesWithClientsInEveryState)
+{
+	running server;
+	server.tells.listeners = 1000;
+	std::vector<peer> clients;
+	for (int i = 0; i < 30; i++) {
+		clients.push_back(server.connect());
+		switch (i % 3) {
+		case 0: /* silent */
+			break;
+		case 1:
+			clients.back().send("GET / HT");
+			break;
+		case 2: /* takes no answer */
+			for (int k = 0; k < 8; k++)
+				clients.back().send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+			break;
+		}
+	}
+	EXPECT_EQ(get(server, "/healthz").status, 200);
+	const auto start = std::chrono::steady_clock::now();
+	server.stop();
+	EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+TEST(Admin, SaysWhyItCannotListen)
+{
+	const listener there;
+	source tells;
+	sn::run([&] {
+		std::string why;
+		EXPECT_FALSE(relay::admin_server::open(tells, there.address(), why));
+		EXPECT_NE(why.find("cannot listen on " + there.address()), why.npos) << why;
+		EXPECT_FALSE(relay::admin_server::open(tells, "nonsense", why));
+		EXPECT_NE(why.find("nonsense"), why.npos);
+	});
+}
+
+} // namespace

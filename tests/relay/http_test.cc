@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests as clients send them, whole, in pieces, several at once, and wrong in every way that has
+ * an answer of its own; and what is written.
+ */
+#include "http.hpp"
+
+#include <gtest/gtest.h>
+#include <string>
+#include <string_view>
+
+using namespace std::string_literals;
+using relay::http_reader;
+using relay::to_http;
+
+namespace
+{
+
+/* The status that the text is refused with; 0 when it is not. */
+int refused(std::string_view text)
+{
+	http_reader reader;
+	while (!text.empty() && !reader.complete() && !reader.http_error())
+		text.remove_prefix(reader.feed(text));
+	return reader.http_error();
+}
+
+TEST(HttpReader, ReadsARequestInAnyPieces)
+{
+	const auto text = "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n"s;
+	for (std::size_t piece = 1; piece <= text.size(); piece++) {
+		http_reader reader;
+		EXPECT_FALSE(reader.begun());
+		for (std::size_t at = 0; at < text.size(); at += piece) {
+			ASSERT_FALSE(reader.complete());
+			const auto part = std::string_view(text).substr(at, piece);
+			ASSERT_EQ(reader.feed(part), part.size());
+			ASSERT_EQ(reader.http_error(), 0);
+			ASSERT_TRUE(reader.begun());
+		}
+		ASSERT_TRUE(reader.complete());
+		EXPECT_EQ(reader.request().method, "GET");
+		EXPECT_EQ(reader.request().path, "/metrics");
+		EXPECT_TRUE(reader.request().keep_alive);
+	}
+}
+
+TEST(HttpReader, ReadsOneRequestAfterAnother)
+{
+	const auto text = "GET /a HTTP/1.1\r\nHost: a\r\n\r\nHEAD /b HTTP/1.1\r\nHost: a\r\n\r\n"
+			  "GET /c HTTP/1.0\r\n\r\nrest"s;
+	std::string_view rest = text;
+	http_reader reader;
+	for (const char *path : {"/a", "/b", "/c"}) {
+		rest.remove_prefix(reader.feed(rest));
+		ASSERT_TRUE(reader.complete()) << path;
+		EXPECT_EQ(reader.feed(rest), 0U);
+		EXPECT_EQ(reader.request().path, path);
+		EXPECT_EQ(reader.request().keep_alive, path != "/c"s);
+		reader.next();
+		EXPECT_FALSE(reader.begun());
+	}
+	EXPECT_EQ(rest, "rest");
+}
+
+TEST(HttpReader, KeepsAliveAsTheClientSays)
+{
+	const auto keeps = [](std::string_view text) {
+		http_reader reader;
+		reader.feed(text);
+		EXPECT_TRUE(reader.complete());
+		return reader.request().keep_alive;
+	};
+	EXPECT_FALSE(keeps("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+	EXPECT_TRUE(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+	EXPECT_FALSE(keeps("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+			   "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"));
+}
+
+TEST(HttpReader, TakesOtherMethodsForWhatTheyAre)
+{
+	for (const char *method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"}) {
+		http_reader reader;
+		reader.feed(method + " / HTTP/1.1\r\nHost: a\r\n\r\n"s);
+		ASSERT_TRUE(reader.complete()) << method;
+		EXPECT_EQ(reader.request().method, method);
+	}
+}
+
+TEST(HttpReader, RefusesWithTheStatusThatFits)
+{
+	EXPECT_EQ(refused("NONSENSE / HTTP/1.1\r\n\r\n"), 501);
+	EXPECT_EQ(refused("\x16\x03\x01\x02"s), 501);
+	EXPECT_EQ(refused("GET / HTTP/2.7\r\n\r\n"), 505);
+	EXPECT_EQ(refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
+	EXPECT_EQ(refused("GET / HTTX/1.1\r\n\r\n"), 400);
+	EXPECT_EQ(refused("GET /\1 HTTP/1.1\r\n\r\n"), 400);
+	EXPECT_EQ(refused("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
+	EXPECT_EQ(refused("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), 400);
+	EXPECT_EQ(refused("GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n"
+			  "\r\n"),
+		  400);
+	EXPECT_EQ(refused("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde"), 413);
+	EXPECT_EQ(refused("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n"), 413);
+	EXPECT_EQ(refused("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), 0);
+}
+
+TEST(HttpReader, RefusesWhatIsTooLarge)
+{
+	const auto url = [](std::size_t n) {
+		return "GET /" + std::string(n - 1, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n";
+	};
+	EXPECT_EQ(refused(url(http_reader::url_most)), 0);
+	EXPECT_EQ(refused(url(http_reader::url_most + 1)), 414);
+	EXPECT_EQ(refused(url(1 << 20)), 414);
+
+	const auto headers = [](std::size_t n) {
+		const auto start = "GET / HTTP/1.1\r\nX: "s;
+		return start + std::string(n - start.size() - 4, 'a') + "\r\n\r\n";
+	};
+	EXPECT_EQ(refused(headers(http_reader::request_most)), 0);
+	EXPECT_EQ(refused(headers(http_reader::request_most + 1)), 431);
+	EXPECT_EQ(refused(headers(1 << 20)), 431);
+	std::string many = "GET / HTTP/1.1\r\n";
+	for (int i = 0; i < 100000; i++)
+		many += "A: b\r\n";
+	EXPECT_EQ(refused(many), 431);
+}
+
+TEST(HttpReader, ReadsNothingMoreOnceItHasRefused)
+{
+	http_reader reader;
+	reader.feed("NONSENSE / HTTP/1.1\r\n\r\n");
+	ASSERT_EQ(reader.http_error(), 501);
+	EXPECT_EQ(reader.feed("GET / HTTP/1.1\r\n\r\n"), 0U);
+	EXPECT_FALSE(reader.complete());
+}
+
+TEST(HttpAnswer, HasAllThatAClientNeeds)
+{
+	EXPECT_EQ(to_http({.status = 404, .body = "no\n"}),
+		  "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
+		  "Content-Length: 3\r\nCache-Control: no-store\r\n"
+		  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nno\n");
+	const auto head = to_http({.type = "text/html",
+				   .body = "12345",
+				   .more_headers = "A: b\r\n",
+				   .keep_alive = true,
+				   .head = true});
+	EXPECT_NE(head.find("Content-Length: 5\r\n"), head.npos);
+	EXPECT_NE(head.find("Connection: keep-alive\r\nA: b\r\n"), head.npos);
+	EXPECT_EQ(head.substr(head.size() - 4), "\r\n\r\n");
+}
+
+} // namespace

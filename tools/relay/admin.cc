@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "admin.hpp"
+
+#include "http.hpp"
+#include "metrics.hpp"
+#include "page.hpp"
+#include "report.hpp"
+#include "status.hpp"
+
+#include <exception>
+#include <iterator>
+#include <sys/socket.h>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* Everything of the page is in it; nothing else is loaded, and nobody shows it in a frame. */
+constexpr std::string_view page_headers =
+	"Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
+	"script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; "
+	"form-action 'none'; frame-ancestors 'none'\r\n"
+	"Referrer-Policy: no-referrer\r\n";
+
+/* Whether the client took all of it in time. */
+bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanoseconds time)
+{
+	client.set_write_deadline(sn::after(time));
+	return static_cast<bool>(client.write_all(to_http(what)));
+}
+
+/*
+ * Was anything of the client's left unread, closing would reset the connection, and the answer with
+ * it. What is there is enough: it is one request.
+ */
+void read_what_is_there(const sn::tcp &client)
+{
+	char unread[http_reader::request_most];
+	while (recv(sn_tcp_fd(client.get()), unread, sizeof unread, MSG_DONTWAIT) ==
+	       static_cast<ssize_t>(sizeof unread))
+		;
+}
+
+/* Without waiting for it: a fresh connection has room for a short answer. */
+void refuse(const sn::tcp &client)
+{
+	static const std::string text = to_http({.status = 503, .body = "too many connections\n"});
+	read_what_is_there(client);
+	if (send(sn_tcp_fd(client.get()), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) <
+	    0)
+		return; /* it has left already */
+}
+
+} // namespace
+
+struct admin_server::answer {
+	int status;
+	std::string_view type = "text/plain; charset=utf-8";
+	std::string body;
+	std::string_view more_headers = {};
+};
+
+std::unique_ptr<admin_server> admin_server::open(const snapshot_source &source,
+						 const std::string &listen, std::string &why,
+						 const admin_limits &limits)
+{
+	auto listener = sn::tcp_listener::listen(listen);
+	if (!listener) {
+		why = "cannot listen on " + listen +
+		      " for administration: " + listener.error().message();
+		return nullptr;
+	}
+	return std::make_unique<admin_server>(source, *std::move(listener), limits);
+}
+
+admin_server::admin_server(const snapshot_source &source, sn::tcp_listener listener,
+			   const admin_limits &limits)
+    : source_(source), limits_(limits), listener_(std::move(listener)),
+      address_(listener_.address().value_or(""))
+{
+}
+
+void admin_server::start()
+{
+	accepting_ = sn::spawn([this] { serve(); }, {.name = "admin accept"});
+}
+
+void admin_server::serve()
+{
+	while (!stopping_.load(std::memory_order_relaxed)) {
+		auto client = listener_.accept();
+		if (client) {
+			admit(*std::move(client));
+		} else if (!stopping_.load(std::memory_order_relaxed)) {
+			report("cannot accept on " + address_ + ": " + client.error().message());
+			sn::sleep(100ms);
+		}
+	}
+}
+
+/* A client that is talked to: can be cancelled by close() from its making on. */
+class admin_server::guest
+{
+public:
+	guest(admin_server &server, sn::tcp client) : server_(server), client_(std::move(client))
+	{
+		const std::lock_guard guard(server_.lock_);
+		server_.guests_.push_back(this);
+		place_ = std::prev(server_.guests_.end());
+		server_.talking_.add();
+	}
+	guest(const guest &) = delete;
+	guest &operator=(const guest &) = delete;
+	~guest()
+	{
+		{
+			const std::lock_guard guard(server_.lock_);
+			server_.guests_.erase(place_);
+		}
+		client_.close();
+		server_.talking_.done(); /* the server may be gone from here on */
+	}
+
+	sn::tcp &client() noexcept { return client_; }
+
+private:
+	admin_server &server_;
+	sn::tcp client_;
+	std::list<guest *>::iterator place_;
+};
+
+void admin_server::close()
+{
+	stopping_.store(true, std::memory_order_relaxed);
+	/* Long past: the accept that waits fails. */
+	listener_.set_deadline(sn::deadline(1ns));
+	accepting_.join();
+	{
+		const std::lock_guard guard(lock_);
+		for (guest *each : guests_)
+			each->client().cancel();
+	}
+	talking_.wait();
+	listener_.close();
+}
+
+void admin_server::admit(sn::tcp client)
+try {
+	bool full = false;
+	{
+		const std::lock_guard guard(lock_);
+		full = guests_.size() >= limits_.connections_most;
+	}
+	if (full) {
+		refuse(client);
+		return;
+	}
+	auto made = std::make_unique<guest>(*this, std::move(client));
+	sn::go([this, made = std::move(made)] { talk(made->client()); }, {.name = "admin"});
+} catch (const std::exception &error) {
+	/* No memory: the client is gone with what was made for it. */
+	report(std::string("admin: ") + error.what());
+}
+
+void admin_server::talk(sn::tcp &client)
+try {
+	http_reader reader;
+	char buf[2048];
+	std::string_view bytes;
+	for (;;) {
+		if (bytes.empty()) {
+			/* The time of a request does not begin anew with each of its bytes. */
+			if (!reader.begun())
+				client.set_read_deadline(sn::after(limits_.idle_time));
+			const auto size = client.read(buf, sizeof buf);
+			if (!size && size.error() == std::errc::timed_out && reader.begun())
+				answer_client(
+					client,
+					{.status = 408, .body = "the request took too long\n"},
+					limits_.answer_time);
+			if (!size || *size == 0)
+				return;
+			bytes = std::string_view(buf, *size);
+		}
+		if (!reader.begun())
+			client.set_read_deadline(sn::after(limits_.request_time));
+		bytes.remove_prefix(reader.feed(bytes));
+		if (const int status = reader.http_error()) {
+			const std::string body = std::string(http_reason(status)) + '\n';
+			answer_client(client, {.status = status, .body = body},
+				      limits_.answer_time);
+			read_what_is_there(client);
+			return;
+		}
+		if (!reader.complete())
+			continue;
+
+		const auto &request = reader.request();
+		const auto made = answer_to(request.method, request.path);
+		const bool again = request.keep_alive && made.status < 500;
+		if (!answer_client(client,
+				   {.status = made.status,
+				    .type = made.type,
+				    .body = made.body,
+				    .more_headers = made.more_headers,
+				    .keep_alive = again,
+				    .head = request.method == "HEAD"},
+				   limits_.answer_time) ||
+		    !again)
+			return;
+		reader.next();
+	}
+} catch (const std::exception &error) {
+	/* No memory, most likely: this client is left alone. */
+	report(std::string("admin: ") + error.what());
+}
+
+admin_server::answer admin_server::answer_to(std::string_view method, std::string_view path) const
+{
+	if (method != "GET" && method != "HEAD")
+		return {.status = 405,
+			.body = "only GET and HEAD\n",
+			.more_headers = "Allow: GET, HEAD\r\n"};
+	if (path == "/healthz")
+		return {.status = 200, .body = "ok\n"};
+	if (path == "/")
+		return {.status = 200,
+			.type = "text/html; charset=utf-8",
+			.body = std::string(page_html),
+			.more_headers = page_headers};
+	if (path == "/ready") {
+		if (source_.read().ready)
+			return {.status = 200, .body = "ready\n"};
+		return {.status = 503, .body = "not ready\n"};
+	}
+	if (path == "/metrics")
+		return {.status = 200, .type = metrics_type, .body = to_metrics(source_.read())};
+	if (path == "/json")
+		return {.status = 200, .type = status_type, .body = to_json(source_.read())};
+	return {.status = 404, .body = "there is /, /json, /metrics, /healthz and /ready\n"};
+}
+
+} // namespace relay

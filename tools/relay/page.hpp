@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The web page, page.html, as it is compiled into the program (embed.cmake makes page.cc of it).
+ */
+#ifndef RELAY_PAGE_HPP
+#define RELAY_PAGE_HPP
+
+#include <string_view>
+
+namespace relay
+{
+
+extern const std::string_view page_html;
+
+} // namespace relay
+
+#endif

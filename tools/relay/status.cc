@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "status.hpp"
+
+#include "text.hpp"
+
+#include <string_view>
+
+namespace relay
+{
+namespace
+{
+
+/* Puts the commas, so that who writes fields need not know which is the first. */
+class json
+{
+public:
+	json &open(char bracket)
+	{
+		comma();
+		out_ += bracket;
+		first_ = true;
+		return *this;
+	}
+	json &open(std::string_view key, char bracket)
+	{
+		name(key);
+		out_ += bracket;
+		first_ = true;
+		return *this;
+	}
+	json &close(char bracket)
+	{
+		out_ += bracket;
+		first_ = false;
+		return *this;
+	}
+
+	json &field(std::string_view key, std::uint64_t value)
+	{
+		name(key);
+		out_ += std::to_string(value);
+		return *this;
+	}
+	json &field(std::string_view key, std::string_view value)
+	{
+		name(key);
+		append_json(out_, value);
+		return *this;
+	}
+	json &flag(std::string_view key, bool value)
+	{
+		name(key);
+		out_ += value ? "true" : "false";
+		return *this;
+	}
+	/* Milliseconds. */
+	json &field(std::string_view key, std::chrono::nanoseconds value)
+	{
+		return field(key, histogram_counts::microseconds(value) / 1000);
+	}
+	json &value(std::uint64_t value)
+	{
+		comma();
+		out_ += std::to_string(value);
+		return *this;
+	}
+
+	std::string finish() { return std::move(out_ += '\n'); }
+
+private:
+	void comma()
+	{
+		if (!first_)
+			out_ += ',';
+		first_ = false;
+	}
+	void name(std::string_view key)
+	{
+		comma();
+		append_json(out_, key);
+		out_ += ':';
+	}
+
+	std::string out_;
+	bool first_ = true;
+};
+
+void add_flow(json &to, std::string_view key, const flow &bytes)
+{
+	to.open(key, '{')
+		.field("bytes", bytes.bytes)
+		.field("userspace", bytes.userspace)
+		.field("splice", bytes.splice)
+		.close('}');
+}
+
+/* Buckets as [end in us, count], those that are not empty: so that a reader can subtract an earlier
+ * answer and reckon percentiles of the time between. */
+void add_histogram(json &to, std::string_view key, const histogram_counts &counts)
+{
+	to.open(key, '{')
+		.field("count", counts.total())
+		.field("sum_us", counts.sum_us)
+		.field("p50_us", counts.quantile_us(0.5))
+		.field("p90_us", counts.quantile_us(0.9))
+		.field("p99_us", counts.quantile_us(0.99))
+		.field("p999_us", counts.quantile_us(0.999));
+	to.open("buckets", '[');
+	for (std::size_t i = 0; i < histogram_counts::buckets; i++)
+		if (counts.counts[i])
+			to.open('[')
+				.value(histogram_counts::end_us(i))
+				.value(counts.counts[i])
+				.close(']');
+	to.close(']').close('}');
+}
+
+void add_listener(json &to, const listener_snapshot &each)
+{
+	to.open('{')
+		.field("name", each.name)
+		.field("address", each.address)
+		.field("active", each.active)
+		.field("limit", each.limit)
+		.field("accepted", each.accepted);
+	to.open("ended", '{');
+	for (std::size_t i = 0; i < terminations; i++)
+		to.field(termination_names[i], each.ended[i]);
+	to.close('}');
+	add_flow(to, "to_backend", each.to_backend);
+	add_flow(to, "to_client", each.to_client);
+	add_histogram(to, "connect", each.times.connect);
+	add_histogram(to, "first_byte", each.times.first_byte);
+	add_histogram(to, "duration", each.times.duration);
+	to.close('}');
+}
+
+void add_backend(json &to, const backend_snapshot &each)
+{
+	to.open('{')
+		.field("route", each.route)
+		.field("address", each.address)
+		.field("state", std::string_view(to_string(each.state)))
+		.field("weight", std::uint64_t{each.weight})
+		.field("active", each.active)
+		.field("limit", each.limit)
+		.field("connected", each.connected)
+		.field("failures", each.failures)
+		.field("checks", each.checks)
+		.field("check_failures", each.check_failures)
+		.field("last_check_ms", each.last_check)
+		.field("last_error", std::string_view(each.last_error));
+	add_flow(to, "to_backend", each.to_backend);
+	add_flow(to, "to_client", each.to_client);
+	to.close('}');
+}
+
+} // namespace
+
+std::string to_json(const snapshot &now)
+{
+	json to;
+	to.open('{')
+		.field("version", std::string_view(now.version))
+		.field("time_ms", now.time)
+		.field("uptime_ms", now.uptime)
+		.flag("ready", now.ready)
+		.field("active", now.active)
+		.field("limit", now.limit)
+		.field("accept_pauses", now.accept_pauses)
+		.field("reloads", now.reloads)
+		.field("reload_failures", now.reload_failures)
+		.field("log_dropped", now.log_dropped)
+		.field("descriptors", now.descriptors)
+		.field("descriptor_limit", now.descriptor_limit)
+		.field("pipes", now.pipes)
+		.field("pipes_limit", now.pipes_limit)
+		.field("pipes_missed", now.pipes_missed)
+		.field("tasks", now.tasks);
+	to.open("listeners", '[');
+	for (const auto &each : now.listeners)
+		add_listener(to, each);
+	to.close(']').open("backends", '[');
+	for (const auto &each : now.backends)
+		add_backend(to, each);
+	to.close(']').close('}');
+	return to.finish();
+}
+
+} // namespace relay

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A snapshot as JSON, for the web page and for scripts. Names and units are in
+ * docs/relay-operation.md; fields are added, not renamed.
+ */
+#ifndef RELAY_STATUS_HPP
+#define RELAY_STATUS_HPP
+
+#include "snapshot.hpp"
+
+#include <string>
+
+namespace relay
+{
+
+inline constexpr const char *status_type = "application/json";
+
+/* One line, with a line end. */
+std::string to_json(const snapshot &now);
+
+} // namespace relay
+
+#endif
