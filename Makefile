@@ -35,6 +35,7 @@ help:
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
+	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
 
@@ -128,6 +129,13 @@ test-programs: build
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \
 		build/release/tests/sched/sched-lease-test --gtest_filter='*SurviveRevokedBrackets'
+
+# The short form is in the release preset's relay/page.
+screenshot: build
+	@scripts/setup test
+	SENNIT_BUILD_DIR='$(CURDIR)/build/release' SENNIT_PAGE_SECONDS=130 \
+		SENNIT_SCREENSHOT='$(CURDIR)/docs/relay-page.png' \
+		python3 tests/relay/page_test.py InABrowser.test_it_shows_what_the_relay_does
 
 format:
 	@scripts/format

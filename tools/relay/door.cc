@@ -47,8 +47,8 @@ std::unique_ptr<door> door::open(shared &all, const route &via, std::string &why
 }
 
 door::door(shared &all, const route &via, sn::tcp_listener listener, std::string address)
-    : all_(all), via_(via), listener_(std::move(listener)), address_(std::move(address)),
-      task_name_("accept " + address_)
+    : all_(all), via_(via), counts_(all.book.open(address, via.backend)),
+      listener_(std::move(listener)), address_(std::move(address)), task_name_("accept " + address_)
 {
 }
 
@@ -76,10 +76,12 @@ void door::serve()
 		auto client = listener_.accept();
 		if (client) {
 			all_.counters.accepted.add();
+			counts_.accepted.add();
 			if (wait_for_room()) {
 				admit(*std::move(client));
 			} else {
 				all_.counters.cut.add();
+				counts_.ended[static_cast<std::size_t>(termination::cut)].add();
 				client->abort();
 			}
 		} else if (!stopping()) {
@@ -109,10 +111,11 @@ void door::admit(sn::tcp client)
 {
 	std::unique_ptr<session> made;
 	try {
-		made = std::make_unique<session>(all_, via_, std::move(client));
+		made = std::make_unique<session>(all_, via_, counts_, std::move(client));
 	} catch (const std::bad_alloc &) {
 		all_.sessions.gone();
 		all_.counters.no_memory.add();
+		counts_.ended[static_cast<std::size_t>(termination::no_memory)].add();
 		return;
 	}
 	/* The session has the client now, and closes it if its task cannot be had. */

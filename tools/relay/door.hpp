@@ -46,6 +46,7 @@ private:
 
 	shared &all_;
 	const route &via_;
+	route_counters &counts_;
 	sn::tcp_listener listener_;
 	const std::string address_;
 	const std::string task_name_;

@@ -37,6 +37,11 @@ Options:
                               after SIGTERM; 0: none (default 10s)
   --stats-interval DURATION   print the counters on stderr every so often;
                               0: only on SIGUSR1 (default 0)
+  --admin ADDRESS             serve metrics, health and a live web page there,
+                              by HTTP; see that not everybody can connect
+  --access-log TARGET         write a line for each connection that has ended
+                              to a file, stderr, stdout or fd:N
+  --access-log-format FORMAT  logfmt or json (default logfmt)
   --version                   print the version
   -h, --help                  print this
 
@@ -47,6 +52,7 @@ Signals:
   SIGTERM, SIGINT  accept no more, let open connections finish, exit; another
                    one cuts what is still open
   SIGUSR1          print the counters on stderr
+  SIGHUP           open the file of --access-log anew
 
 Exit status: 0 after SIGTERM or SIGINT, 2 when the command line is wrong, 1
 when the relay cannot run.
@@ -130,6 +136,11 @@ try {
 	for (auto &each : durations)
 		app.add_option(each.name, each.text)->type_name("DURATION");
 
+	std::string format = "logfmt";
+	app.add_option("--admin", parsed.admin)->type_name("ADDRESS");
+	app.add_option("--access-log", parsed.access_log)->type_name("TARGET");
+	app.add_option("--access-log-format", format)->type_name("FORMAT");
+
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::CallForHelp &) {
@@ -143,6 +154,13 @@ try {
 	for (const auto &each : durations)
 		if (app.count(each.name) > 0)
 			*each.into = read_duration(each.name, each.text);
+	if (app.count("--admin") > 0)
+		if (const auto problem = address_problem(parsed.admin, address_use::listen))
+			throw usage_error{"--admin: " + *problem};
+	if (format != "logfmt" && format != "json")
+		throw usage_error{"--access-log-format: \"" + format +
+				  "\" is no format; expected logfmt or json"};
+	parsed.access_log_json = format == "json";
 	parsed.routes = pair_up(addresses);
 	return parsed;
 } catch (usage_error &error) {

@@ -26,6 +26,10 @@ struct options {
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds drain = std::chrono::seconds(10);
 	std::chrono::nanoseconds stats_interval{};
+	/* Empty: none. */
+	std::string admin;
+	std::string access_log;
+	bool access_log_json = false;
 };
 
 /* Exit status for a command line that cannot be understood; everything else that fails is 1. */

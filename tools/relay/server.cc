@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server.hpp"
 
+#include "admin.hpp"
 #include "descriptors.hpp"
 #include "door.hpp"
 #include "report.hpp"
@@ -44,6 +45,35 @@ bool open_doors(shared &all, doors &opened)
 	return true;
 }
 
+bool open_admin(shared &all, std::unique_ptr<admin_server> &admin)
+{
+	if (all.settings.admin.empty())
+		return true;
+	all.book.set_process([&all](snapshot &now) {
+		now.accept_pauses += all.counters.accept_holds.get();
+		now.limit = all.sessions.most();
+		now.log_dropped = all.access_log ? all.access_log->dropped() : 0;
+	});
+	std::string why;
+	admin = admin_server::open(all.book, all.settings.admin, why);
+	if (!admin)
+		report(why);
+	return admin != nullptr;
+}
+
+bool open_log(shared &all)
+{
+	if (all.settings.access_log.empty())
+		return true;
+	std::string why;
+	all.access_log = access_log::open(
+		all.settings.access_log,
+		all.settings.access_log_json ? log_format::json : log_format::logfmt, why);
+	if (!all.access_log)
+		report(why);
+	return all.access_log != nullptr;
+}
+
 /* On stdout, for those who asked for port 0. A closed stdout is no reason not to serve. */
 void announce(const doors &opened)
 {
@@ -55,6 +85,15 @@ void announce(const doors &opened)
 bool asks_to_stop(int signum)
 {
 	return signum == SIGTERM || signum == SIGINT;
+}
+
+/* What is neither to stop nor to go on: prints the counters, or opens the log anew. */
+void answer_signal(shared &all, int signum)
+{
+	if (signum != SIGHUP)
+		report_counters(all);
+	else if (all.access_log)
+		all.access_log->reopen();
 }
 
 /* Until the first signal that asks to stop. */
@@ -69,7 +108,7 @@ void serve_until_told(shared &all)
 		const auto signum = sn::wait_signal(next);
 		if (signum && asks_to_stop(*signum))
 			return;
-		report_counters(all);
+		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (!signum)
 			next = next_line();
 	}
@@ -85,7 +124,7 @@ void drain(shared &all)
 		if (signum && asks_to_stop(*signum))
 			return;
 		if (signum)
-			report_counters(all);
+			answer_signal(all, *signum);
 	}
 }
 
@@ -113,25 +152,39 @@ void cut(shared &all)
 int serve(shared &all)
 {
 	/* First of all: a signal during what follows must end the relay in order. */
-	for (const int signum : {SIGTERM, SIGINT, SIGUSR1})
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
 		sn::catch_signal(signum).value();
 
 	doors opened;
-	if (!open_doors(all, opened))
+	std::unique_ptr<admin_server> admin;
+	if (!open_doors(all, opened) || !open_admin(all, admin) || !open_log(all))
 		return EXIT_FAILURE;
 	all.sessions.set_most(connections_that_fit(opened.size()));
 	announce(opened);
+	if (admin) {
+		std::printf("admin on %s\n", admin->address().c_str());
+		std::fflush(stdout);
+		admin->start();
+	}
+	if (all.access_log)
+		all.access_log->start();
+	all.book.set_ready(true);
 	for (const auto &each : opened)
 		each->start();
 
 	serve_until_told(all);
 
+	all.book.set_ready(false);
 	for (const auto &each : opened)
 		each->stop();
 	for (const auto &each : opened)
 		each->close();
 	drain(all);
 	cut(all);
+	if (admin)
+		admin->close();
+	if (all.access_log)
+		all.access_log->close();
 	return EXIT_SUCCESS;
 }
 

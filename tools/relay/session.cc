@@ -19,8 +19,8 @@ bool is_shortage(const std::error_code &error)
 
 } // namespace
 
-session::session(shared &all, const route &via, sn::tcp client) noexcept
-    : all_(all), via_(via), client_(std::move(client))
+session::session(shared &all, const route &via, route_counters &counts, sn::tcp client) noexcept
+    : all_(all), via_(via), counts_(counts), client_(std::move(client))
 {
 	all_.counters.active.add();
 	all_.sessions.add(*this);
@@ -30,6 +30,7 @@ session::~session()
 {
 	all_.sessions.leave(*this);
 	const cause why = cause_.load(std::memory_order_relaxed);
+	tell();
 	if (why == cause::none || (why == cause::idle && !lost_bytes_)) {
 		client_.close();
 		backend_.close();
@@ -43,13 +44,24 @@ session::~session()
 
 void session::run()
 {
+	if (all_.access_log)
+		client_address_ = client_.peer_address().value_or("");
+	counts_.connecting.add();
 	auto connected = connect();
 	if (!connected) {
+		counts_.connecting.subtract();
 		/* Was it cut while it waited, then the backend is not to blame. */
-		if (cause_.load(std::memory_order_relaxed) == cause::none)
+		if (cause_.load(std::memory_order_relaxed) == cause::none) {
 			all_.counters.connect_failed.add();
+			counts_.connect_failed.add();
+			ended_ = is_shortage(connected.error()) ? termination::no_memory
+								: termination::connect_failed;
+			error_ = connected.error().message();
+		}
 		return;
 	}
+	connected_ = sn::now();
+	counts_.connected.add();
 	{
 		const std::lock_guard lock(all_.sessions.lock());
 		backend_ = *std::move(connected);
@@ -84,26 +96,45 @@ sn::result<sn::tcp> session::connect()
 void session::relay_both()
 {
 	const sn::relay_limits limits{.idle = all_.settings.idle_timeout};
-	const auto done = sn::relay(client_, backend_, limits,
-				    [this](sn_relay_direction way, std::size_t n) noexcept {
-					    auto &counters = all_.counters;
-					    (way == SN_RELAY_A_TO_B ? counters.bytes_to_backend
-								    : counters.bytes_to_client)
-						    .add(n);
-				    });
+	const auto done = sn::relay(
+		client_, backend_, limits, [this](sn_relay_direction way, std::size_t n) noexcept {
+			auto &counters = all_.counters;
+			if (way == SN_RELAY_A_TO_B) {
+				counters.bytes_to_backend.add(n);
+				counts_.to_backend.bytes.add(n);
+				return;
+			}
+			counters.bytes_to_client.add(n);
+			counts_.to_client.bytes.add(n);
+			/* Only one task copies this way. */
+			if (first_byte_ns_.load(std::memory_order_relaxed) < 0)
+				first_byte_ns_.store((sn::now() - connected_).count(),
+						     std::memory_order_relaxed);
+		});
 
+	done_ = done;
 	lost_bytes_ = done.lost_bytes;
 	switch (done.end) {
 	case SN_RELAY_FINISHED:
+		ended_ = !all_.book.ready() ? termination::drained
+			 : done.side == 1   ? termination::server_end
+					    : termination::client_end;
+		break;
 	case SN_RELAY_CANCELED: /* by end(), so the cause is known */
 		break;
 	case SN_RELAY_FAILED:
+		ended_ = done.error == std::errc::not_enough_memory ? termination::no_memory
+			 : done.side == 1                           ? termination::server_reset
+								    : termination::client_reset;
+		error_ = done.error.message();
 		if (done.error == std::errc::not_enough_memory)
 			all_.counters.no_memory.add();
 		end(cause::failure);
 		break;
 	case SN_RELAY_IDLE:
 	case SN_RELAY_HALF_CLOSE:
+		ended_ = done.end == SN_RELAY_IDLE ? termination::idle_timeout
+						   : termination::half_close_timeout;
 		end(cause::idle);
 		break;
 	}
@@ -133,6 +164,47 @@ void session::end(cause why) noexcept
 	client_.cancel();
 	if (backend_)
 		backend_.cancel();
+}
+
+/* Counts and logs how it was: the last that is done with it, before its connections are closed. */
+void session::tell() noexcept
+try {
+	if (cause_.load(std::memory_order_relaxed) == cause::cut)
+		ended_ = termination::cut;
+	const auto now = sn::now();
+	const bool connected = connected_ != sn::clock::time_point{};
+	const std::chrono::nanoseconds first_byte(first_byte_ns_.load(std::memory_order_relaxed));
+	counts_.to_backend.add_paths(done_.a_to_b);
+	counts_.to_client.add_paths(done_.b_to_a);
+	if (connected) {
+		counts_.connecting.subtract();
+		counts_.connect.record(connected_ - began_);
+		counts_.duration.record(now - began_);
+	}
+	if (first_byte.count() >= 0)
+		counts_.first_byte.record(first_byte);
+	counts_.ended[static_cast<std::size_t>(ended_)].add();
+	if (!all_.access_log)
+		return;
+
+	access_entry entry;
+	entry.time = std::chrono::nanoseconds(sn_walltime());
+	entry.cause = ended_;
+	entry.listener = counts_.address;
+	entry.client = client_address_;
+	entry.backend = via_.backend;
+	entry.error = error_;
+	entry.duration = now - began_;
+	if (connected)
+		entry.connect = connected_ - began_;
+	entry.first_byte = first_byte;
+	entry.to_backend = done_.a_to_b.bytes_written;
+	entry.to_client = done_.b_to_a.bytes_written;
+	entry.to_backend_splice = done_.a_to_b.bytes_spliced;
+	entry.to_client_splice = done_.b_to_a.bytes_spliced;
+	all_.access_log->write(entry);
+} catch (const std::exception &) {
+	/* No memory for an address's text. */
 }
 
 void session::cut() noexcept

@@ -18,6 +18,8 @@
 #ifndef RELAY_SESSION_HPP
 #define RELAY_SESSION_HPP
 
+#include "access_log.hpp"
+#include "book.hpp"
 #include "counters.hpp"
 #include "options.hpp"
 #include "sessions.hpp"
@@ -25,6 +27,8 @@
 #include <sennit/sennit.hpp>
 
 #include <atomic>
+#include <memory>
+#include <string>
 
 namespace relay
 {
@@ -34,13 +38,15 @@ struct shared {
 	const options &settings;
 	relay::counters counters{};
 	relay::sessions sessions{};
+	relay::book book{};
+	std::unique_ptr<relay::access_log> access_log{}; /* may be none */
 };
 
 class session final : private sessions::entry
 {
 public:
 	/* Can be cut from here on. Takes over what was reserved for it in all.sessions. */
-	session(shared &all, const route &via, sn::tcp client) noexcept;
+	session(shared &all, const route &via, route_counters &counts, sn::tcp client) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
 
@@ -62,13 +68,24 @@ private:
 	void relay_both();
 	void end(cause why) noexcept;
 	void cut() noexcept override;
+	void tell() noexcept;
 
 	shared &all_;
 	const route &via_;
+	route_counters &counts_;
 	sn::tcp client_;
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
+
+	/* For telling how it was. */
+	const sn::clock::time_point began_ = sn::now();
+	sn::clock::time_point connected_{};
+	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
+	termination ended_ = termination::no_memory;  /* was there none for its task */
+	std::string client_address_;                  /* for the log only */
+	sn::relayed done_{};
+	std::string error_;
 };
 
 } // namespace relay

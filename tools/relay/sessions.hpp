@@ -41,6 +41,8 @@ public:
 	/* How many may be alive at once. Before anything else. */
 	void set_most(std::size_t most) noexcept { most_ = most; }
 
+	std::size_t most() const noexcept { return most_; }
+
 	/*
 	 * Makes room for one more, which counts as alive from now on; gone() gives it back. False
 	 * when there are as many as there may be.
