@@ -15,6 +15,7 @@
 #include <sennit/once.h>
 #include <sennit/run.h>
 #include <sennit/rwlock.h>
+#include <sennit/scan.h>
 #include <sennit/scope.h>
 #include <sennit/semaphore.h>
 #include <sennit/signal.h>

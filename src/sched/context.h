@@ -33,8 +33,10 @@ struct sn_context {
 	struct sn_cxx_globals cxx;
 	int saved_errno;
 	/* For the sanitizers: the bounds of the stack, ASan's fake stack, TSan's fiber. */
+#if SN_ASAN || SN_TSAN
 	void *stack_low;
 	size_t stack_size;
+#endif
 #if SN_ASAN
 	void *fake_stack;
 #endif

@@ -148,18 +148,10 @@ static uintptr_t fault_pc(const ucontext_t *context)
 
 /* ---- the handler ---- */
 
-/* The task in whose slot the stack is: its block lies at the slot's top, see sn_task_create(). */
-static struct sn_task *stack_task(const struct sn_stack *stack)
-{
-	uintptr_t at = ((uintptr_t)stack->high - sizeof(struct sn_task)) & ~(uintptr_t)63;
-
-	return (struct sn_task *)at;
-}
-
 static void put_task(const struct sn_task *task)
 {
 	put("task ");
-	put_number(task->id, 10);
+	put_number(sn_task_id(task), 10);
 	put(" \"");
 	put(sn_task_name(task));
 	put("\"");
@@ -168,7 +160,7 @@ static void put_task(const struct sn_task *task)
 static void report(const struct sn_stack *stack, const void *address, const ucontext_t *context)
 {
 	struct sn_thread *self = sn_thread_self();
-	const struct sn_task *owner = stack_task(stack);
+	const struct sn_task *owner = sn_stack_task(*stack);
 
 	if (self && self->task == owner) {
 		put("sennit: stack overflow in ");

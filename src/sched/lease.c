@@ -88,6 +88,8 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
+	/* Its own until the decision, which orders this before what the thread makes of it then. */
+	sn_status_set(&thread->task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
 	decide(lease, SN_LEASE_REVOKED);
 	return true;
 }

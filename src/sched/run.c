@@ -181,7 +181,7 @@ static int create_first_task(struct sn_processor *p, struct first_task *first)
 	}
 	task = sn_task_create(stack, first_main, first, &(struct sn_task_attr){.name = "main"});
 	sn_count(&p->stats.spawned, 1);
-	atomic_store_explicit(&task->status, SN_TASK_RUNNABLE, memory_order_relaxed);
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_CREATOR);
 	sn_runqueue_set_next(&p->queue, task);
 	return 0;
 }

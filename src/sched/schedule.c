@@ -100,6 +100,10 @@ static inline void after_switch(struct sn_thread *self)
 
 	if (prev) {
 		self->prev = NULL;
+		/* Only now are its registers saved. The right to change it goes on with the commit. */
+		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
+			      SN_TASK_ENDED))
+			sn_status_set(&prev->word, SN_TASK_PARKED, SN_BY_LEAVER);
 		if (!self->commit(self, prev, self->commit_arg))
 			sn_ready(self, prev, SN_READY_LAST);
 	}
@@ -126,16 +130,11 @@ static inline void switch_context(struct sn_thread *self, struct sn_context *fro
 	*self->errno_location = from->saved_errno;
 }
 
-static inline void set_status(struct sn_task *task, enum sn_task_status status)
-{
-	atomic_store_explicit(&task->status, status, memory_order_relaxed);
-}
-
 static inline void about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p = self->processor;
 
-	set_status(task, SN_TASK_RUNNING);
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->task = task;
 	p->io_budget = IO_BUDGET;
 	sn_count(&p->stats.switches, 1);
@@ -184,7 +183,6 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 
 	if (SENNIT_DEBUG)
 		sn_check_park(self);
-	set_status(task, SN_TASK_PARKED);
 	task->wake_reason = 0;
 	leave_task(self, commit, arg, false);
 	return task->wake_reason;
@@ -192,6 +190,7 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 
 void sn_exit_task(struct sn_thread *self, sn_commit *after)
 {
+	sn_status_set(&self->task->word, SN_TASK_ENDED, SN_BY_RUNNER);
 	leave_task(self, after, NULL, true);
 	sn_fatal("a task that had ended was resumed");
 }
@@ -522,7 +521,7 @@ static void local_put(struct sn_processor *p, struct sn_task *task)
 
 void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
 {
-	set_status(task, SN_TASK_RUNNABLE);
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 	if (!self || !self->processor || task->bound) {
 		struct sn_queue one = {0};
 
@@ -545,7 +544,7 @@ void sn_ready_all(struct sn_queue *tasks)
 	uint32_t n = 0;
 
 	for (struct sn_task *task = tasks->head; task; task = task->next, n++)
-		set_status(task, SN_TASK_RUNNABLE);
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 	if (n)
 		global_put(tasks, n);
 	submitted();
@@ -992,10 +991,11 @@ void sn_processor_regain(struct sn_thread *self)
 	if (p) {
 		assign(self, p);
 		p->io_budget = IO_BUDGET;
+		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 		return;
 	}
 	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
-	set_status(task, SN_TASK_RUNNABLE);
+	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	task->bound = self;
 	sn_queue_put(&one, task);
 	global_put(&one, 1);
@@ -1005,7 +1005,7 @@ void sn_processor_regain(struct sn_thread *self)
 		sn_abandon(self); /* the runtime ends */
 	if (!self->pinned)
 		task->bound = NULL;
-	set_status(task, SN_TASK_RUNNING);
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = IO_BUDGET;
 }
 

@@ -104,7 +104,28 @@ uint64_t sn_stacks_mapped(void);
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
 
-/* Calls visit for every slot ever used. Async-signal-safe. */
-void sn_stack_each(void (*visit)(struct sn_stack stack, void *arg), void *arg);
+/*
+ * Calls visit for every stack that is in use, or in a processor's cache, or was a moment ago, until it
+ * returns something other than 0, which is returned. Async-signal-safe: takes no lock. Stacks that
+ * come or go meanwhile are visited or not. Their memory may be read; its first read of a page that was
+ * given back to the kernel finds zeros.
+ */
+int sn_stack_each(int (*visit)(struct sn_stack stack, void *arg), void *arg);
+
+/*
+ * For who writes into stacks that are not its own (the scan bit): between the two calls the pages of
+ * these stacks of a slab are not given back to the kernel, where what was written would be lost and
+ * somebody else's found. stacks: a bit for each, as sn_slab_stack() numbers them; the result is those
+ * that may be written to, the others are being given back, and nobody lives there. One visitor at a
+ * time.
+ */
+uint64_t sn_slab_visit(struct sn_slab *slab, uint64_t stacks);
+void sn_slab_leave(struct sn_slab *slab, uint64_t stacks);
+
+/* All slabs: the first, and the one after; NULL: no more. */
+struct sn_slab *sn_slab_next(struct sn_slab *slab);
+/* Which of its stacks sn_stack_each() visits; and one of them. */
+uint64_t sn_slab_stacks(struct sn_slab *slab);
+struct sn_stack sn_slab_stack(struct sn_slab *slab, int number);
 
 #endif

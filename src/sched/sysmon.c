@@ -295,6 +295,7 @@ static void sleep_deeply(void)
 void sn_sysmon_wake(void)
 {
 	sn_runtime.monitor_sleeps = false;
+	sn_status_clock_set(sn_now());
 	atomic_fetch_add(&wake_word, 1);
 	sn_futex_wake(&wake_word, 1);
 }
@@ -314,6 +315,7 @@ static void *monitor_main(void *arg)
 
 		sleep_for(quick_looks ? PERIOD_MIN_NS : period);
 		now = sn_now();
+		sn_status_clock_set(now);
 		for (int i = 0; i < sn_runtime.capacity; i++)
 			look_at(&sn_runtime.processors[i], &looks[i], now, &found);
 		if (found.unsure && !found.revoked && quick_looks < QUICK_LOOKS) {

@@ -30,7 +30,6 @@
 #include "sched/task.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +62,7 @@ static void task_free(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_stack stack = task->stack;
 
-	atomic_store_explicit(&task->status, SN_TASK_FREE, memory_order_relaxed);
+	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
 	sn_sanitizer_destroy(&task->context);
 	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
 }
@@ -113,7 +112,6 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	(void)arg;
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
-	atomic_store_explicit(&task->status, SN_TASK_ENDED, memory_order_relaxed);
 	/* Release: the result. Acquire: what the joiner wrote before it parked. */
 	if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
 						    memory_order_acq_rel, memory_order_acquire))
@@ -156,23 +154,54 @@ static void task_main(void *arg)
 	sn_exit_task(self, commit_end);
 }
 
+/* snprintf() for a name that others may be reading. */
+static void set_name(struct sn_task *task, const char *name)
+{
+	size_t i = 0;
+
+	for (; name && name[i] && i < SN_TASK_NAME_MAX; i++)
+		atomic_store_explicit(&task->name[i], name[i], memory_order_relaxed);
+	atomic_store_explicit(&task->name[i], 0, memory_order_relaxed);
+}
+
+/*
+ * What sn_tasks_each() reads. It may have found the stack's former task and still be reading: id is 0
+ * while anything else is written, with a fence in between (and one between its reads), so what it has
+ * read is of one task when it has seen the same id before and after.
+ */
+static void describe(struct sn_task *task, const char *name)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct sn_task *parent = self ? self->task : NULL;
+
+	atomic_store_explicit(&task->id, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	sn_task_waits(task, NULL, NULL);
+	atomic_store_explicit(&task->spawned_at, NULL, memory_order_relaxed);
+	atomic_store_explicit(&task->spawned_by, parent ? sn_task_id(parent) : 0,
+			      memory_order_relaxed);
+	set_name(task, name);
+	atomic_store_explicit(&task->id, sn_task_next_id(), memory_order_release);
+}
+
 struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
 			       const struct sn_task_attr *attr)
 {
-	/* On a cache line of its own, so that the deepest frames do not share one with the block.
-	 */
-	uintptr_t at = ((uintptr_t)stack.high - sizeof(struct sn_task)) & ~(uintptr_t)63;
-	struct sn_task *task = (struct sn_task *)at;
+	struct sn_task *task = sn_stack_task(stack);
+	uintptr_t at = (uintptr_t)task;
 
-	memset(task, 0, sizeof *task);
+	sn_status_set(&task->word, SN_TASK_NEW, SN_BY_CREATOR);
+	/* Not the status word: a scanner may have its bit there, until it has seen the status. */
+	memset(&task->context.cxx, 0,
+	       offsetof(struct sn_task, waits_for) - offsetof(struct sn_task, context.cxx));
 	task->stack = stack;
+#if SN_ASAN || SN_TSAN
 	task->context.stack_low = stack.low;
 	task->context.stack_size = (size_t)((char *)task - stack.low);
+#endif
 	task->fn = fn;
 	task->arg = arg;
-	task->id = sn_task_next_id();
-	if (attr->name)
-		snprintf(task->name, sizeof task->name, "%s", attr->name);
+	describe(task, attr->name);
 	sn_sanitizer_create(&task->context, attr->name);
 	if (attr->arg_size) {
 		/* What the task takes with it lies between its block and its first frame. */
@@ -183,12 +212,13 @@ struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
 		else
 			memcpy((void *)at, arg, attr->arg_size);
 	}
-	task->context.sp = sn_arch_prepare((void *)at, task_main, task);
+	__atomic_store_n(&task->context.sp, sn_arch_prepare((void *)at, task_main, task),
+			 __ATOMIC_RELAXED);
 	return task;
 }
 
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
-			    const struct sn_task_attr *attr, int *err)
+			    const struct sn_task_attr *attr, const void *at, int *err)
 {
 	static const struct sn_task_attr defaults;
 	struct sn_processor *p = self ? self->processor : NULL;
@@ -215,6 +245,7 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 		return NULL;
 	}
 	task = sn_task_create(stack, fn, arg, attr);
+	atomic_store_explicit(&task->spawned_at, at, memory_order_relaxed);
 	atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
 	return task;
 }
@@ -234,10 +265,10 @@ void sn_task_discard(struct sn_thread *self, struct sn_task *task)
 }
 
 static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
-		 const struct sn_task_attr *attr)
+		 const struct sn_task_attr *attr, const void *at)
 {
 	int err;
-	struct sn_task *task = sn_task_new(self, fn, arg, attr, &err);
+	struct sn_task *task = sn_task_new(self, fn, arg, attr, at, &err);
 
 	if (!task)
 		return err;
@@ -250,32 +281,40 @@ static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, voi
 }
 
 /* On a thread of the program's own. */
-static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr,
+			 const void *at)
 {
 	int err = sn_foreign_enter();
 
 	if (err < 0)
 		return err;
-	err = spawn(NULL, task, fn, arg, attr);
+	err = spawn(NULL, task, fn, arg, attr, at);
 	sn_foreign_leave();
+	return err;
+}
+
+/* at: for reports, where the program called. */
+static inline int spawn_from(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr,
+			     const void *at)
+{
+	struct sn_thread *self = sn_runtime_enter_for("sn_spawn");
+	int err;
+
+	if (!self)
+		return foreign_spawn(task, fn, arg, attr, at);
+	err = spawn(self, task, fn, arg, attr, at);
+	sn_runtime_leave();
 	return err;
 }
 
 int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
 {
-	struct sn_thread *self = sn_runtime_enter();
-	int err;
-
-	if (!self)
-		return foreign_spawn(task, fn, arg, attr);
-	err = spawn(self, task, fn, arg, attr);
-	sn_runtime_leave();
-	return err;
+	return spawn_from(task, fn, arg, attr, __builtin_return_address(0));
 }
 
 int sn_go(sn_fn *fn, void *arg)
 {
-	return sn_spawn(NULL, fn, arg, NULL);
+	return spawn_from(NULL, fn, arg, NULL, __builtin_return_address(0));
 }
 
 /* Claims a task that has ended, or becomes the one who waits for it. False: -EBUSY. */
@@ -440,12 +479,13 @@ sn_task *sn_self(void)
 
 uint64_t sn_task_id(const sn_task *task)
 {
-	return task->id;
+	return atomic_load_explicit(&task->id, memory_order_relaxed);
 }
 
 const char *sn_task_name(const sn_task *task)
 {
-	return task->name[0] ? task->name : "task";
+	/* Its bytes are atomic for those who read it while the task gives itself another. */
+	return task->name[0] ? (const char *)task->name : "task";
 }
 
 int sn_task_set_name(const char *name)
@@ -454,6 +494,6 @@ int sn_task_set_name(const char *name)
 
 	if (!task)
 		return -EPERM;
-	snprintf(task->name, sizeof task->name, "%s", name);
+	set_name(task, name);
 	return 0;
 }

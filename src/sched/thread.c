@@ -79,15 +79,19 @@ extern struct sn_cxx_globals *__cxa_get_globals(void) __attribute__((weak));
 void sn_thread_attach(struct sn_thread *self)
 {
 	stack_t stack = {.ss_size = SIGNAL_STACK_SIZE}, former;
+#if SN_ASAN || SN_TSAN
 	pthread_attr_t attr;
+#endif
 
 	self->errno_location = &errno;
 	self->cxx = __cxa_get_globals ? __cxa_get_globals() : NULL;
 	self->random = (uint32_t)(uintptr_t)self >> 4 | 1;
+#if SN_ASAN || SN_TSAN
 	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
 		pthread_attr_getstack(&attr, &self->idle.stack_low, &self->idle.stack_size);
 		pthread_attr_destroy(&attr);
 	}
+#endif
 	sn_sanitizer_adopt(&self->idle);
 	self->tid = (pid_t)syscall(SYS_gettid);
 	if (pthread_getcpuclockid(pthread_self(), &self->cpu_clock) != 0)

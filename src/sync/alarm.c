@@ -62,7 +62,7 @@ static void start_task(struct sn_thread *self, struct sn_deferred *deferred)
 	struct sn_task *task;
 	int err = 0;
 
-	task = sn_task_new(self, alarm->fn, alarm->arg, NULL, &err);
+	task = sn_task_new(self, alarm->fn, alarm->arg, NULL, (const void *)alarm->fn, &err);
 	if (!task && alarm->period == 0 &&
 	    sn_timer_start(self, &alarm->timer, sn_now() + RETRY_NS) < 0)
 		sn_log("no memory to set an alarm again: it is lost");

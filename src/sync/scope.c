@@ -338,7 +338,7 @@ static void scope_task_ended(struct sn_task *task)
 	while ((open = scope_of(task)) != home) {
 		if (SENNIT_DEBUG)
 			sn_fatal("task %llu \"%s\" has ended without sn_scope_close()",
-				 (unsigned long long)task->id, sn_task_name(task));
+				 (unsigned long long)sn_task_id(task), sn_task_name(task));
 		scope_close(open);
 	}
 	if (!home)
@@ -420,10 +420,10 @@ int sn_scope_close(sn_scope *scope)
 /* ---- tasks ---- */
 
 static int scope_spawn(struct sn_thread *self, struct sn_scope *scope, sn_fn *fn, void *arg,
-		       const struct sn_task_attr *attr)
+		       const struct sn_task_attr *attr, const void *at)
 {
 	int err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
-	struct sn_task *task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, &err);
+	struct sn_task *task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, at, &err);
 
 	if (!task)
 		return err;
@@ -439,27 +439,34 @@ static int scope_spawn(struct sn_thread *self, struct sn_scope *scope, sn_fn *fn
 	return 0;
 }
 
-int sn_scope_spawn(sn_scope *scope, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+/* at: for reports, where the program called. */
+static inline int scope_spawn_from(sn_scope *scope, sn_fn *fn, void *arg,
+				   const struct sn_task_attr *attr, const void *at)
 {
-	struct sn_thread *self = sn_runtime_enter();
+	struct sn_thread *self = sn_runtime_enter_for("sn_scope_spawn");
 	int err;
 
 	if (self) {
-		err = scope_spawn(self, scope, fn, arg, attr);
+		err = scope_spawn(self, scope, fn, arg, attr, at);
 		sn_runtime_leave();
 		return err;
 	}
 	err = sn_foreign_enter();
 	if (err < 0)
 		return err;
-	err = scope_spawn(NULL, scope, fn, arg, attr);
+	err = scope_spawn(NULL, scope, fn, arg, attr, at);
 	sn_foreign_leave();
 	return err;
 }
 
+int sn_scope_spawn(sn_scope *scope, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+{
+	return scope_spawn_from(scope, fn, arg, attr, __builtin_return_address(0));
+}
+
 int sn_scope_go(sn_scope *scope, sn_fn *fn, void *arg)
 {
-	return sn_scope_spawn(scope, fn, arg, NULL);
+	return scope_spawn_from(scope, fn, arg, NULL, __builtin_return_address(0));
 }
 
 /* ---- what a task can ask ---- */

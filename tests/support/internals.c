@@ -10,6 +10,7 @@
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/stack.h"
+#include "sched/status.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "sync/channel.h"
@@ -281,18 +282,25 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 	return true;
 }
 
-static void count_one(struct sn_stack stack, void *arg)
+static int count_one(struct sn_stack stack, void *arg)
 {
 	(void)stack;
 	++*(int *)arg;
+	return 0;
 }
 
 int probe_stack_count_each(void)
 {
 	int n = 0;
 
-	sn_stack_each(count_one, &n);
+	(void)sn_stack_each(count_one, &n);
 	return n;
+}
+
+bool probe_status_allowed(int from, int to, int by)
+{
+	return sn_status_allowed((enum sn_task_status)from, (enum sn_task_status)to,
+				 (enum sn_status_actor)by);
 }
 
 unsigned probe_waiting(const void *address, const struct sn__waits *waits)

@@ -76,6 +76,9 @@ uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
 int probe_stack_count_each(void);
 
+/* sched/status.h: the table of changes. */
+bool probe_status_allowed(int from, int to, int by);
+
 /* sync/waits.h: how many wait, in the list that belongs to what lies at the address. */
 struct sn__waits;
 unsigned probe_waiting(const void *address, const struct sn__waits *waits);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A task's status word: where the task stands, who may say so, and since when.
+ *
+ * The table in status.c has every change that there is, and who makes it; debug builds check each
+ * against it. At any moment only one thread has the right to change a task's status (whoever has
+ * created it, whoever runs it, whoever has just switched away from it, whoever has won the right to
+ * wake it, the monitor while the lease protocol keeps the task's thread outside), and that right is
+ * passed on through queues, commits and leases, which order it. So a change is a plain store: no
+ * locked instruction, and nobody ever waits to make one.
+ *
+ * What the status promises to others:
+ *   RUNNABLE, PARKED   the task's registers are saved (context.sp): stored after the switch away
+ *                      from it, with release, so who reads it with acquire sees them. It may change
+ *                      to RUNNING at any time, unless the reader has the scan bit (scan.h).
+ *   RUNNING, BLOCKING, RETURNING   its registers are its thread's
+ *   FREE, NEW, ENDED   there is no task in the stack, or it will never run again
+ *
+ * The scan bit has a word of its own beside the status, in the same cache line: in one word with it
+ * a change of the status would have to be a locked instruction, some 6 ns in a switch of 12.
+ *
+ * since is taken from a clock that the monitor keeps, because reading a real one takes longer than
+ * a switch: it is late by at most one look of the monitor, 10 ms.
+ */
+#ifndef SENNIT_SCHED_STATUS_H
+#define SENNIT_SCHED_STATUS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arch/compiler.h"
+
+enum sn_task_status {
+	SN_TASK_FREE = 0, /* the stack is in a cache, or was never used: there is no task */
+	SN_TASK_NEW,      /* being made */
+	SN_TASK_RUNNABLE, /* in a queue, or on its way into one */
+	SN_TASK_RUNNING,  /* a thread with a processor has it */
+	SN_TASK_PARKED,
+	SN_TASK_BLOCKING,  /* in foreign code, its thread's processor was taken away */
+	SN_TASK_RETURNING, /* back from there: its thread waits for a processor */
+	SN_TASK_ENDED,     /* waits to be joined, or is about to be freed */
+	SN_TASK_STATUSES,
+};
+
+/* Who changes it. */
+enum sn_status_actor {
+	SN_BY_CREATOR = 1, /* the thread that makes it, until it is in a queue */
+	SN_BY_WAKER = 2,   /* who has the right to make a parked task runnable */
+	SN_BY_RUNNER = 4,  /* the thread that has taken it out of a queue, or runs it */
+	SN_BY_LEAVER = 8,  /* the thread that has just switched away from it, before the commit */
+	SN_BY_MONITOR = 16, /* while the lease's word is REVOKING and the thread outside */
+	SN_BY_FREER = 32,   /* who has the claim to free it (task.c) */
+	SN_BY_SCANNER = 64, /* who was left the task by a runner (scan.h) */
+};
+
+struct sn_task_status_word {
+	_Atomic uint32_t status;
+	_Atomic uint32_t scan;  /* enum sn_scan_bits, see scan.h */
+	_Atomic uint32_t since; /* sn_status_clock when status was stored */
+};
+
+/*
+ * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, and by whoever wakes it: while
+ * every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
+ */
+extern struct sn_status_clock {
+	_Alignas(SN_CACHE_LINE) _Atomic uint32_t ms;
+	char rest[SN_CACHE_LINE - sizeof(uint32_t)];
+} sn_status_clock;
+void sn_status_clock_set(int64_t now);
+
+/* Ends the program when the table does not have the change. */
+void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
+		     enum sn_status_actor by);
+
+/* Says whether the table has it. */
+bool sn_status_allowed(enum sn_task_status from, enum sn_task_status to, enum sn_status_actor by);
+
+/* For reports: "parked". */
+const char *sn_status_name(enum sn_task_status status);
+
+static inline void sn_status_set(struct sn_task_status_word *word, enum sn_task_status to,
+				 enum sn_status_actor by)
+{
+	if (SENNIT_DEBUG)
+		sn_status_check(word, to, by);
+	/* Relaxed: one writer at a time, and a reader may see a time that is not the status's own. */
+	atomic_store_explicit(
+		&word->since,
+		atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed),
+		memory_order_relaxed);
+	/* Release: who sees RUNNABLE or PARKED sees the saved registers, or all of a new task. */
+	atomic_store_explicit(&word->status, to, memory_order_release);
+}
+
+static inline enum sn_task_status sn_status_get(struct sn_task_status_word *word)
+{
+	return (enum sn_task_status)atomic_load_explicit(&word->status, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of a task's status, and the list of all tasks: who is in it, what is told of them, and
+// that what is told belongs together while tasks come and go.
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+// Exported, so that its name can be found.
+extern "C" __attribute__((visibility("default"), noinline)) sn_task *sennit_test_spawner(void);
+
+extern "C" sn_task *sennit_test_spawner(void)
+{
+	struct sn_task_attr attr = {};
+	sn_task *task = nullptr;
+
+	attr.name = "sleeper";
+	EXPECT_EQ(0, sn_spawn(
+			     &task, [](void *) { return sn_sleep(INT64_MAX); }, nullptr, &attr));
+	return task;
+}
+
+namespace
+{
+
+using Infos = std::map<uint64_t, struct sn_task_info>;
+
+Infos all_tasks()
+{
+	Infos infos;
+	int result = sn_tasks_each(
+		[](const struct sn_task_info *info, void *arg) {
+			auto &into = *static_cast<Infos *>(arg);
+
+			EXPECT_TRUE(into.emplace(info->id, *info).second) << "seen twice";
+			return 0;
+		},
+		&infos);
+
+	EXPECT_EQ(0, result);
+	return infos;
+}
+
+enum { FREE, NEW, RUNNABLE, RUNNING, PARKED, BLOCKING, RETURNING, ENDED, STATUSES };
+enum { CREATOR = 1, WAKER = 2, RUNNER = 4, LEAVER = 8, MONITOR = 16, FREER = 32, SCANNER = 64 };
+
+// Written down a second time, as a reader of status.h would: a change there is meant to be one here.
+TEST(Status, TheTableHasWhatIsMeantAndNothingElse)
+{
+	const std::map<std::pair<int, int>, int> meant = {
+		{{FREE, NEW}, CREATOR},
+		{{NEW, RUNNABLE}, CREATOR | WAKER},
+		{{NEW, FREE}, FREER},
+		{{RUNNABLE, RUNNING}, RUNNER},
+		{{RUNNABLE, RUNNABLE}, SCANNER},
+		{{RUNNING, PARKED}, LEAVER},
+		{{RUNNING, RUNNABLE}, RUNNER},
+		{{RUNNING, BLOCKING}, MONITOR},
+		{{RUNNING, ENDED}, RUNNER},
+		{{PARKED, RUNNABLE}, WAKER},
+		{{BLOCKING, RUNNING}, RUNNER},
+		{{BLOCKING, RETURNING}, RUNNER},
+		{{RETURNING, RUNNING}, RUNNER},
+		{{ENDED, FREE}, FREER},
+	};
+
+	for (int from = 0; from < STATUSES; from++)
+		for (int to = 0; to < STATUSES; to++)
+			for (int by = CREATOR; by <= SCANNER; by *= 2) {
+				auto found = meant.find({from, to});
+				bool wanted = found != meant.end() && (found->second & by);
+
+				EXPECT_EQ(wanted, probe_status_allowed(from, to, by))
+					<< from << " to " << to << " by " << by;
+			}
+	EXPECT_FALSE(probe_status_allowed(STATUSES, NEW, CREATOR));
+}
+
+TEST(Tasks, OutsideOfARunThereAreNone)
+{
+	sn_task_visitor *never = [](const struct sn_task_info *, void *) { return 1; };
+
+	EXPECT_EQ(-ESRCH, sn_tasks_each(never, nullptr));
+	EXPECT_EQ(-EINVAL, sn_tasks_each(nullptr, nullptr));
+}
+
+TEST(Tasks, EachIsSeenWithItsNameAndState)
+{
+	test::run([] {
+		struct sn_task_attr attr = {};
+
+		sn_task *sleeper = sennit_test_spawner();
+		attr.name = "a name that is longer than thirty-one bytes";
+		test::Task joiner([] {}, &attr);
+		ASSERT_TRUE(test::eventually([&] {
+			Infos infos = all_tasks();
+			return infos.count(sn_task_id(sleeper)) &&
+			       infos[sn_task_id(sleeper)].state == SN_STATE_PARKED &&
+			       infos[sn_task_id(joiner.get())].state == SN_STATE_ENDED;
+		}));
+		const uint64_t me = sn_task_id(sn_self());
+		Infos infos = all_tasks();
+
+		EXPECT_EQ(3u, infos.size());
+		EXPECT_EQ(SN_STATE_RUNNING, infos[me].state);
+		EXPECT_STREQ("main", infos[me].name);
+		EXPECT_EQ(sn_self(), infos[me].task);
+		EXPECT_LT(infos[me].stack_low, static_cast<const void *>(&infos));
+		EXPECT_GT(infos[me].stack_high, static_cast<const void *>(&infos));
+		EXPECT_EQ(nullptr, infos[me].spawned_at);
+		EXPECT_EQ(0u, infos[me].spawned_by);
+
+		const struct sn_task_info &s = infos[sn_task_id(sleeper)];
+		EXPECT_STREQ("sleeper", s.name);
+		EXPECT_EQ(me, s.spawned_by);
+		EXPECT_GE(s.stack_saved, s.stack_low);
+		EXPECT_LT(s.stack_saved, s.stack_high);
+		Dl_info where;
+		ASSERT_TRUE(dladdr(s.spawned_at, &where));
+		ASSERT_NE(nullptr, where.dli_sname);
+		EXPECT_STREQ("sennit_test_spawner", where.dli_sname);
+		EXPECT_STREQ("a name that is longer than thir",
+			     infos[sn_task_id(joiner.get())].name);
+		joiner.join();
+		EXPECT_EQ(0, sn_detach(sleeper));
+	});
+}
+
+TEST(Tasks, AStateLastsFromWhenItBegan)
+{
+	test::run(2, [] {
+		test::Task sleeper([] { sn_sleep(INT64_MAX); });
+		const int64_t begun = sn_now();
+
+		sn_sleep(100 * test::ms);
+		const struct sn_task_info info = all_tasks()[sn_task_id(sleeper.get())];
+		const int64_t passed = sn_now() - begun;
+
+		EXPECT_EQ(SN_STATE_PARKED, info.state);
+		EXPECT_GE(info.state_ns, 80 * test::ms);
+		EXPECT_LE(info.state_ns, passed + 500 * test::ms);
+		sleeper.detach();
+	});
+}
+
+// After a sleep so long that the monitor slept too.
+TEST(Tasks, AStateThatBeginsAfterALongSleepIsYoung)
+{
+	test::run(2, [] {
+		sn_sleep(500 * test::ms);
+		test::Task sleeper([] { sn_sleep(INT64_MAX); });
+
+		ASSERT_TRUE(test::eventually([&] {
+			return all_tasks()[sn_task_id(sleeper.get())].state == SN_STATE_PARKED;
+		}));
+		EXPECT_LE(all_tasks()[sn_task_id(sleeper.get())].state_ns, 300 * test::ms);
+		sleeper.detach();
+	});
+}
+
+TEST(Tasks, TheVisitorEndsTheVisit)
+{
+	test::run(1, [] {
+		std::vector<test::Task> tasks;
+		int calls = 0;
+
+		for (int i = 0; i < 10; i++)
+			tasks.emplace_back([] {});
+		EXPECT_EQ(7, sn_tasks_each(
+				     [](const struct sn_task_info *, void *arg) {
+					     return ++*static_cast<int *>(arg) == 4 ? 7 : 0;
+				     },
+				     &calls));
+		EXPECT_EQ(4, calls);
+		for (test::Task &task : tasks)
+			task.join();
+	});
+}
+
+TEST(Tasks, AHundredThousandAreSeenOnceEach)
+{
+	test::run(2, [] {
+		const int n = test::scaled(100000);
+		std::vector<uint64_t> ids;
+
+		for (int i = 0; i < n; i++) {
+			sn_task *task;
+			ASSERT_EQ(0, sn_spawn(
+					     &task, [](void *) { return sn_sleep(INT64_MAX); },
+					     nullptr, nullptr));
+			ids.push_back(sn_task_id(task));
+			sn_detach(task);
+		}
+		Infos infos = all_tasks();
+		EXPECT_EQ(size_t(n) + 1, infos.size());
+		for (uint64_t id : ids)
+			ASSERT_EQ(1u, infos.count(id));
+	});
+}
+
+// Tasks named after their number, as fast as can be, while threads and tasks look: what is told
+// belongs together, and who was there before and after is always seen.
+TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
+{
+	static std::atomic<bool> stop;
+	static std::atomic<uint64_t> looks, seen;
+
+	stop = false;
+	looks = seen = 0;
+	test::run({1, 4}, [] {
+		const int64_t end = sn_now() + 500 * test::ms;
+		sn_task *rock;
+
+		stop = false;
+		ASSERT_EQ(0, sn_spawn(
+				     &rock, [](void *) { return sn_sleep(INT64_MAX); }, nullptr,
+				     nullptr));
+		const uint64_t rock_id = sn_task_id(rock), main_id = sn_task_id(sn_self());
+		auto look = [rock_id, main_id] {
+			struct Look {
+				uint64_t rock_id, main_id;
+				int fixed;
+			} found{rock_id, main_id, 0};
+			int result = sn_tasks_each(
+				[](const struct sn_task_info *info, void *arg) {
+					auto *sought = static_cast<Look *>(arg);
+
+					sought->fixed += info->id == sought->rock_id ||
+						       info->id == sought->main_id;
+					seen++;
+					if (info->name[0] != 'n')
+						return 0;
+					// The tasks of this test alone have names.
+					EXPECT_EQ(info->spawned_by,
+						  strtoull(info->name + 1, nullptr, 10));
+					return 0;
+				},
+				&found);
+			EXPECT_EQ(0, result);
+			EXPECT_EQ(2, found.fixed);
+			looks++;
+		};
+		std::vector<std::thread> threads;
+		for (int i = 0; i < 2; i++)
+			threads.emplace_back([look] {
+				while (!stop)
+					look();
+			});
+		std::vector<test::Task> tasks;
+		for (int i = 0; i < 4; i++)
+			tasks.emplace_back([] {
+				const std::string name =
+					"n" + std::to_string(sn_task_id(sn_self()));
+				struct sn_task_attr attr = {};
+
+				attr.name = name.c_str();
+				for (int n = 0; !stop; n++) {
+					attr.stack_size = size_t(16384) << n % 3;
+					sn_spawn(
+						nullptr,
+						[](void *) { return sn_yield(); }, nullptr,
+						&attr);
+					if (n % 64 == 0)
+						sn_yield();
+				}
+			});
+		while (sn_now() < end) {
+			look();
+			sn_yield();
+		}
+		stop = true;
+		for (std::thread &thread : threads)
+			thread.join();
+		for (test::Task &task : tasks)
+			task.join();
+		sn_detach(rock);
+	});
+	printf("%llu looks saw %llu tasks\n", (unsigned long long)looks.load(),
+	       (unsigned long long)seen.load());
+	EXPECT_GT(looks, 10u);
+}
+
+} // namespace
