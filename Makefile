@@ -36,6 +36,7 @@ help:
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
+	@echo 'make test-scan            scanning of tasks at random, for 10^7 changes of status'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
 
@@ -136,6 +137,11 @@ screenshot: build
 	SENNIT_BUILD_DIR='$(CURDIR)/build/release' SENNIT_PAGE_SECONDS=130 \
 		SENNIT_SCREENSHOT='$(CURDIR)/docs/relay-page.png' \
 		python3 tests/relay/page_test.py InABrowser.test_it_shows_what_the_relay_does
+
+# The short form is in every preset's sched/scan.
+test-scan: build
+	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/sched/sched-scan-test \
+		--gtest_filter='Scan.AtRandomWhileTasksLive'
 
 format:
 	@scripts/format

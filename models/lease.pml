@@ -8,6 +8,7 @@
  *              of the scheduler's loop what hands processors on: become_idle(), hand_over()
  *   monitor()  sn_lease_revoke(), full_barrier_everywhere(), decide(), sn_processor_give()
  *   ender()    sn_runtime_stop(), sn_lease_end()
+ *   asker()    sn_lease_ask(), once for each thread (with ASKS)
  *   cpu()      the store buffers: each thread's plain stores wait in one until they drain, at any
  *              time; only a barrier, an atomic read-modify-write and a membarrier must drain it.
  *              TSO (x86) drains them in order. PSO (-DPSO, for ARM) drains stores to different
@@ -31,12 +32,12 @@
  *
  * Safety (assertions): a thread inside has a processor, and nobody else has it; what it finds there
  * is what the last one left; no processor and no task is lost (conserved()); a revoked thread has no
- * processor; no deadlock.
+ * processor; no deadlock; a thread that was asked and is outside takes the slow path next.
  * Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it, although other
  * tasks stay outside for ever (served); one that sleeps on AWAITED is woken (woken); at the end of
  * the runtime no thread stays asleep (-DENDS).
  *
- * Variants: PSO; FENCED (no membarrier, fences on both sides); ENDS (the runtime ends at any time);
+ * Variants: PSO; FENCED (no membarrier, fences on both sides); ENDS (the runtime ends at any time); ASKS;
  * THREADS, TASKS.
  * Mutants, each of which must be caught:
  *   NO_MEMBARRIER     the monitor does not wait for the other CPUs
@@ -47,6 +48,7 @@
  *   NO_WAKE           decide() wakes nobody
  *   END_NO_WAKE       with ENDS: sn_lease_end() wakes nobody
  *   NO_RECHECK        with ENDS: the thread does not look at stopping after it has stored HELD
+ *   DECIDE_FORGETS    with ASKS: who makes the word HELD again does not look at asked
  *   IDLE_AT_CAP       start_processor() without a thread to start looks for no waiting one
  */
 #ifndef THREADS
@@ -65,6 +67,7 @@
 #define AWAITED 2
 #define REVOKED 3
 #define FENCED_WORD 4
+#define ASKED 5
 #ifdef FENCED
 #	define LEASE_HELD FENCED_WORD
 #else
@@ -79,6 +82,11 @@ byte handed[THREADS];    /* as processor: found when the parker is released */
 bool sleeps[THREADS];    /* in futex_wait on word */
 bool parker[THREADS];    /* released */
 bool is_idle[THREADS];   /* in the list of idle threads */
+
+#ifdef ASKS
+bool asked[THREADS];
+bool asking, deciding; /* not in the machine: between two steps that belong together */
+#endif
 
 /* struct sn_runtime */
 bool idle[PROCESSORS];
@@ -358,6 +366,9 @@ leave:	atomic {
 	}
 
 outside: /* user code, which may block or compute for ever */
+#ifdef ASKS
+	assert(!asked[t] || word[t] != HELD || asking || deciding);
+#endif
 	if
 	:: goto outside
 	:: goto enter
@@ -391,7 +402,10 @@ await_decision:
 	if
 	:: atomic { word[t] == AWAITED -> sleeps[t] = 1 }; !sleeps[t]; goto await_decision
 	:: word[t] == REVOKING -> goto await_decision /* a next one */
-	:: word[t] == LEASE_HELD -> goto entered
+	:: word[t] == LEASE_HELD -> goto serve
+#ifdef ASKS
+	:: d_step { word[t] == ASKED -> drain(t); word[t] = HELD }; goto serve
+#endif
 	:: word[t] == REVOKED
 	fi;
 	if
@@ -435,6 +449,11 @@ regained:
 	:: stopping -> goto abandon
 	:: else
 	fi;
+#endif
+
+serve:
+#ifdef ASKS
+	asked[t] = 0;
 #endif
 
 entered: /* runtime code on behalf of the task */
@@ -502,8 +521,18 @@ look:	if
 	fi;
 	/* sn_lease_revoke() */
 	if
+#ifdef ASKS
+	:: d_step {
+		word[t] == HELD || word[t] == ASKED -> word[t] = REVOKING;
+#	ifndef DECIDE_FORGETS
+		deciding = 1
+#	endif
+	}
+	:: word[t] != HELD && word[t] != ASKED -> t = 0; goto look
+#else
 	:: d_step { word[t] == LEASE_HELD -> word[t] = REVOKING }
 	:: word[t] != LEASE_HELD -> t = 0; goto look
+#endif
 	fi;
 #ifdef EARLY_LOOK
 	within = inside[t];
@@ -521,7 +550,18 @@ look:	if
 	within = inside[t];
 #endif
 	if
-	:: within || processor[t] != p + 1 -> within = 0; decide(t, LEASE_HELD); t = 0; goto look
+	:: within || processor[t] != p + 1 ->
+		within = 0;
+		decide(t, LEASE_HELD);
+#if defined(ASKS) && !defined(DECIDE_FORGETS)
+		if
+		:: asked[t] -> d_step { if :: word[t] == HELD -> word[t] = ASKED :: else fi }
+		:: else
+		fi;
+		deciding = 0;
+#endif
+		t = 0;
+		goto look
 	:: else
 	fi;
 	d_step {
@@ -530,6 +570,9 @@ look:	if
 		owner[p] = MONITOR
 	}
 	decide(t, REVOKED);
+#ifdef ASKS
+	deciding = 0;
+#endif
 	t = 0;
 	atomic {
 		sn_processor_give(p);
@@ -538,6 +581,21 @@ look:	if
 	goto look;
 ended:	skip
 }
+
+#ifdef ASKS
+proctype asker()
+{
+	byte t;
+
+	do
+	:: t < THREADS ->
+		d_step { asking = 1; asked[t] = 1 };
+		d_step { if :: word[t] == HELD -> word[t] = ASKED :: else fi; asking = 0 };
+		t++
+	:: else -> break
+	od
+}
+#endif
 
 #ifdef ENDS
 proctype ender()
@@ -585,6 +643,9 @@ init
 		od;
 		i = 0;
 		run monitor();
+#ifdef ASKS
+		run asker();
+#endif
 #ifdef ENDS
 		run ender()
 #endif

@@ -11,6 +11,8 @@
  *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
  *   SENNIT_MEMBARRIER   0: use fences, as on kernels without membarrier; for tests
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
+ *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
+ *                       0: none; default: SIGURG's
  *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
  *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
  *                       number; default: SIGURG's); 0, the default: no reports

@@ -29,13 +29,13 @@ struct sn_task_info {
 	sn_task *task; /* for comparing, and for sn_task_scan() by who knows it alive */
 	uint64_t id;
 	enum sn_task_state state;
-	int64_t state_ns;        /* how long it has been in that state, to some 10 ms */
-	const char *waits_for;   /* the kind of what a parked task waits in, NULL: not known */
-	const void *waits_in;    /* the object, such as a channel's address, NULL: none */
-	const void *spawned_at;  /* the address in the code that spawned it returns to; NULL: main */
-	uint64_t spawned_by;     /* the id of the task that did; 0: a thread of the program's own */
-	const void *stack_low;   /* the lowest usable byte of its stack, */
-	const void *stack_high;  /* the end of it, past everything that belongs to the task, */
+	int64_t state_ns;       /* how long it has been in that state, to some 10 ms */
+	const char *waits_for;  /* the kind of what a parked task waits in, NULL: not known */
+	const void *waits_in;   /* the object, such as a channel's address, NULL: none */
+	const void *spawned_at; /* the address in the code that spawned it returns to; NULL: main */
+	uint64_t spawned_by;    /* the id of the task that did; 0: a thread of the program's own */
+	const void *stack_low;  /* the lowest usable byte of its stack, */
+	const void *stack_high; /* the end of it, past everything that belongs to the task, */
 	const void *stack_saved; /* and its stack pointer when it last was parked */
 	char name[SN_TASK_NAME_MAX + 1];
 };
@@ -54,6 +54,54 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * thread that stands on the stack and stack_high. Any thread; does not park.
  */
 SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
+
+/*
+ * What sn_task_scan() shows of a task: where on its stack everything lies that it may refer to, and its
+ * registers. Valid until the callback returns; meanwhile the task does not run.
+ */
+struct sn_scan {
+	sn_task *task;
+	const void *stack_low;  /* the lowest byte in use, */
+	const void *stack_high; /* and the end of the stack */
+	const uintptr_t
+		*registers;      /* by their numbers in the architecture's DWARF ABI; those that */
+	unsigned register_count; /* a parked task does not need any more are 0 */
+	unsigned interrupted;    /* 1: in user code, by a signal: all registers count */
+};
+
+/*
+ * A callback. It may run on another thread than the caller's, in a signal handler even, with the task
+ * standing still: so it should be quick, and call only what is async-signal-safe. sennit calls in it
+ * behave as on a thread of the program's own that must not wait: those that would wait fail with
+ * -EDEADLK, or -EPERM where only a task may call them.
+ */
+typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
+
+/*
+ * Calls fn once with the stack of another task, and returns when fn has.
+ *
+ * A parked or runnable task is kept from running meanwhile: whoever wants to run it leaves that to this
+ * call, and goes on. For one that a thread runs, the call waits (spinning, yielding, then asleep; the
+ * processor can be taken away meanwhile) until the task itself calls fn, at its next sennit call, or
+ * its thread does so in the handler of a signal, which it gets when it is in user code for long. That
+ * signal's number is SENNIT_SCAN_SIGNAL's in the environment, by default SIGURG's; 0: none is
+ * sent. Its handler is installed when first needed, passes on what was not for it to the one before,
+ * and has SA_RESTART; as after any handler, some system calls (poll(), nanosleep(), those with a
+ * timeout) return EINTR all the same.
+ *
+ * The caller knows the task alive, by its handle or otherwise. Any thread; does not park.
+ * Returns 0; -ESRCH when the task has ended, or no runtime runs any more; -EDEADLK when it is the
+ * calling task, or in a callback; -EBUSY when another scan of that task is under way, or is waited for;
+ * -EINVAL without task or fn.
+ */
+SN_API int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg);
+
+/*
+ * The same without waiting: when the task is on a thread, that thread calls fn at the next occasion,
+ * perhaps before this call returns. If the task ends before that, fn is called with NULL; if
+ * the runtime ends, not at all. Errors as above.
+ */
+SN_API int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg);
 
 SN_END
 

@@ -10,6 +10,7 @@
 
 #include "sched/processor.h"
 #include "sched/runtime.h"
+#include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -45,7 +46,7 @@ uint32_t sn_lease_held(void)
 	return use_membarrier ? SN_LEASE_HELD : SN_LEASE_FENCED;
 }
 
-static void full_barrier_everywhere(void)
+void sn_barrier_everywhere(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (use_membarrier && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
@@ -72,10 +73,13 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 {
 	struct sn__lease *lease = &thread->lease;
 
-	if (!word_is(lease, sn_lease_held(), SN_LEASE_REVOKING))
+	struct sn_task *task;
+
+	if (!word_is(lease, sn_lease_held(), SN_LEASE_REVOKING) &&
+	    !word_is(lease, SN_LEASE_ASKED, SN_LEASE_REVOKING))
 		return false;
 	SN_RACE_WINDOW();
-	full_barrier_everywhere();
+	sn_barrier_everywhere();
 	SN_RACE_WINDOW();
 	/*
 	 * Acquire: all that the thread did before it went outside, its processor's state first of
@@ -84,14 +88,25 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	 */
 	if (__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) || thread->processor != processor) {
 		decide(lease, sn_lease_held());
+		if (atomic_load(&thread->asked))
+			word_is(lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 		return false;
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
 	/* Its own until the decision, which orders this before what the thread makes of it then. */
-	sn_status_set(&thread->task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
+	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
+	if (task) /* not when the end of the runtime has come in between */
+		sn_status_set(&task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
 	decide(lease, SN_LEASE_REVOKED);
 	return true;
+}
+
+void sn_lease_ask(struct sn_thread *thread)
+{
+	atomic_store(&thread->asked, 1);
+	/* Any other value leads into the slow path as it is, or is looked after by who changes it. */
+	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 }
 
 void sn_lease_end(struct sn_thread *thread)
@@ -123,11 +138,15 @@ void sn__lease_lost(struct sn__lease *lease)
 {
 	struct sn_thread *self = sn_container_of(lease, struct sn_thread, lease);
 	int saved_errno = *self->errno_location;
+	uint32_t word;
 
 	/* For FENCED: between the store of inside, which the caller did, and the load of word. */
 	atomic_thread_fence(memory_order_seq_cst);
 	SN_RACE_WINDOW();
-	if (await_decision(lease) == SN_LEASE_REVOKED) {
+	do {
+		word = await_decision(lease);
+	} while (word == SN_LEASE_ASKED && !word_is(lease, SN_LEASE_ASKED, SN_LEASE_HELD));
+	if (word == SN_LEASE_REVOKED) {
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
 		sn_processor_regain(self);
@@ -137,6 +156,8 @@ void sn__lease_lost(struct sn__lease *lease)
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
 	}
+	if (sn_unlikely(atomic_load(&self->asked)))
+		sn_scan_serve_own(self);
 	*self->errno_location = saved_errno;
 }
 

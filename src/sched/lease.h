@@ -15,7 +15,7 @@
  *             same stay there. A hint, written by the thread alone. Not a part of inside, which then
  *             would have to be loaded before it is stored: a chain through memory of 2 ns a bracket.
  *   word      enum sn_lease. The thread writes it only when it is SN_LEASE_REVOKED; then the
- *             monitor does not.
+ *             monitor does not; and from ASKED to HELD.
  *   blocking  the call's name within a bracket, "" if it has none; NULL outside: a hint.
  *
  *   HELD     -> REVOKING   the monitor begins               (compare-and-swap)
@@ -25,7 +25,11 @@
  *   AWAITED  -> HELD or REVOKED   as from REVOKING, and the monitor wakes it
  *   REVOKED  -> HELD       the thread has got a processor again (store)
  *   any      -> REVOKED    the end of the runtime (exchange)
+ *   HELD     -> ASKED      who wants the thread's task scanned (scan.h) wants it to take the slow path
+ *   ASKED    -> REVOKING   as from HELD; -> HELD   the thread, in the slow path
  * Where membarrier is missing HELD is called FENCED, and every entry takes the slow path.
+ * ASKED is HELD in all that follows. It is never lost: whoever asks sets asked first and then tries
+ * HELD -> ASKED; who makes the word HELD again looks at asked after that, and does the same.
  *
  * Coming inside:				Revoking:
  *	inside = 1;					compare-and-swap word HELD -> REVOKING;
@@ -86,6 +90,7 @@ enum sn_lease {
 	SN_LEASE_AWAITED = 2,
 	SN_LEASE_REVOKED = 3,
 	SN_LEASE_FENCED = 4,
+	SN_LEASE_ASKED = 5,
 };
 
 struct sn_thread;
@@ -102,6 +107,15 @@ uint32_t sn_lease_held(void);
  * and is the caller's to give away. False: the thread is inside, or has another processor by now.
  */
 bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor);
+
+/*
+ * Makes the thread look at its task's scan requests at its next entry, if not earlier. Any thread that
+ * keeps the other from ending.
+ */
+void sn_lease_ask(struct sn_thread *thread);
+
+/* What both sides of the handshake need where only one should pay; see above. Any thread. */
+void sn_barrier_everywhere(void);
 
 /* The end of the runtime: the thread leaves it at its next entry. */
 void sn_lease_end(struct sn_thread *thread);

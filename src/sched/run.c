@@ -25,6 +25,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
+#include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/signal.h"
 #include "sched/stack.h"
@@ -279,7 +280,9 @@ static int runtime_init(int fixed)
 	sn_stacks_init();
 	sn_fork_init();
 	sn_lease_init();
-	err = processors_create(n, capacity);
+	err = sn_scan_init();
+	if (err == 0)
+		err = processors_create(n, capacity);
 	if (err == 0)
 		err = sn_netpoll_init();
 	if (err < 0) {
@@ -364,6 +367,7 @@ int sn_run(sn_fn *fn, void *arg)
 	}
 
 	runtime_destroy();
+	sn_scan_end();
 	sn_fault_uninstall();
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
 	if (err == 0)

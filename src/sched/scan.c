@@ -2,9 +2,48 @@
 #include "sched/scan.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
 
+#include <sennit/clock.h>
+
+#include "arch/registers.h"
+#include "sched/lease.h"
 #include "sched/runtime.h"
+#include "sched/schedule.h"
 #include "sched/stack.h"
+#include "sched/sysmon.h"
+#include "sched/thread.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
+
+/*
+ * A scan of a task that a thread runs is served within a system call's time when that task calls
+ * sennit often, otherwise by a signal, which takes some 5 us, or when the monitor thinks of it.
+ */
+#define SERVED_SPIN_NS 10000
+#define SERVED_YIELD_NS 20000
+
+/* Asleep, the waiter looks so often whether the runtime ends, or somebody waits for itself. */
+#define SERVED_SLEEP_NS 1000000
+
+/* The runtime's own owners keep a stack for some microseconds. */
+#define BRIEF_SPIN_NS 5000
+#define BRIEF_YIELD_NS 100000
+#define BRIEF_SLEEP_NS 100000
+
+/* A signal disturbs its thread's system calls: not more often. */
+#define REMIND_NS 1000000
+
+uint32_t sn_scan_initial;
+__thread int sn_scan_depth __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint32_t pending; /* requests that are ASKED or SERVING */
+static int scan_signal;          /* 0: none */
+static bool caught;              /* under the runtime's lock */
+static struct sigaction former;
+static int64_t last_reminded; /* the monitor's */
 
 /* ---- all tasks ---- */
 
@@ -71,4 +110,528 @@ int sn_tasks_each(sn_task_visitor *fn, void *arg)
 	result = sn_stack_each(visit, &each);
 	sn_foreign_leave();
 	return result;
+}
+
+/* ---- owning ---- */
+
+/* Makes the thread one that the runtime does not know. */
+static struct sn__lease *hide(void)
+{
+	struct sn__lease *lease = sn__current;
+
+	sn__current = NULL;
+	sn_compiler_barrier();
+	return lease;
+}
+
+static void unhide(struct sn__lease *lease)
+{
+	sn_compiler_barrier();
+	sn__current = lease;
+}
+
+static void call(sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg)
+{
+	struct sn__lease *lease = hide();
+	int saved = errno;
+
+	sn_scan_depth++;
+	fn(scan, arg);
+	sn_scan_depth--;
+	errno = saved;
+	unhide(lease);
+}
+
+static struct sn_stack stack_of(struct sn_task *task)
+{
+	return task->stack;
+}
+
+struct saved {
+	struct sn_scan scan;
+	struct sn_registers registers;
+};
+
+static void describe_saved(struct sn_task *task, struct saved *saved)
+{
+	sn_registers_saved(task->context.sp, &saved->registers);
+	saved->scan = (struct sn_scan){.task = task,
+				       .stack_low = task->context.sp,
+				       .stack_high = stack_of(task).high,
+				       .registers = saved->registers.at,
+				       .register_count = SN_REGISTERS};
+}
+
+/* Serves the request, if there is one; the caller has the right to the stack. scan: NULL at the end. */
+static void serve(struct sn_task *task, const struct sn_scan *scan)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+	sn_task_scan_fn *fn;
+	void *arg;
+
+	do {
+		if (!(seen & SN_SCAN_ASKED))
+			return;
+	} while (!atomic_compare_exchange_weak(
+		word, &seen, (seen & ~(uint32_t)SN_SCAN_ASKED) | SN_SCAN_SERVING));
+	fn = task->asked_fn;
+	arg = task->asked_arg;
+	SN_RACE_WINDOW();
+	/* Before the call: who waits for it may start another at once. */
+	atomic_fetch_and(word, ~(uint32_t)SN_SCAN_SERVING);
+	call(fn, scan, arg);
+	atomic_fetch_sub(&pending, 1);
+}
+
+static void serve_saved(struct sn_task *task)
+{
+	struct saved saved;
+
+	if (!(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
+		return;
+	describe_saved(task, &saved);
+	serve(task, &saved.scan);
+}
+
+void sn_scan_release(struct sn_task *task)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+
+	for (;;) {
+		if (seen & SN_SCAN_ASKED) {
+			serve_saved(task);
+			seen = atomic_load(word);
+		} else if (atomic_compare_exchange_weak(word, &seen,
+							seen & ~(uint32_t)(SN_SCAN_HELD |
+									   SN_SCAN_BRIEF |
+									   SN_SCAN_WANTED))) {
+			break;
+		}
+	}
+	if (seen & SN_SCAN_WANTED)
+		sn_requeue(task);
+}
+
+/*
+ * HELD was set, but the task is on a thread, or none. True: somebody has asked meanwhile, and relies on
+ * this thread, because the task has parked; then everything is to be tried once more.
+ */
+static bool give_up(struct sn_task *task)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+	enum sn_task_status status;
+
+	do {
+		if (seen & SN_SCAN_WANTED) {
+			/* A runner has left it to us after all, so it is ours. */
+			sn_scan_release(task);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak(word, &seen,
+					       seen & ~(uint32_t)(SN_SCAN_HELD | SN_SCAN_BRIEF)));
+	if (!(seen & SN_SCAN_ASKED))
+		return false;
+	status = sn_status_get(&task->word);
+	return status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE;
+}
+
+static bool take(struct sn_task *task, uint32_t bits)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+
+	do {
+		if (seen & SN_SCAN_HELD)
+			return false;
+	} while (!atomic_compare_exchange_weak(word, &seen, seen | SN_SCAN_HELD | bits));
+	return true;
+}
+
+/* 0: the stack is the caller's until sn_scan_release(). -EBUSY: somebody else's. -EAGAIN: a thread's.
+ * -ESRCH: there is no task any more. */
+static int own(struct sn_task *task, uint32_t bits)
+{
+	enum sn_task_status status;
+
+	do {
+		if (!take(task, bits))
+			return -EBUSY;
+		SN_RACE_WINDOW();
+		sn_barrier_everywhere();
+		SN_RACE_WINDOW();
+		status = sn_status_get(&task->word);
+		if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE)
+			return 0;
+	} while (give_up(task));
+	return status == SN_TASK_FREE || status == SN_TASK_NEW || status == SN_TASK_ENDED ? -ESRCH
+											  : -EAGAIN;
+}
+
+uint64_t sn_scan_hold_slab(struct sn_slab *slab, uint64_t stacks)
+{
+	uint64_t held = 0, owned = 0;
+
+	for (uint64_t left = stacks; left; left &= left - 1) {
+		int number = __builtin_ctzll(left);
+		struct sn_task *task = sn_stack_task(sn_slab_stack(slab, number));
+		enum sn_task_status status = sn_status_get(&task->word);
+
+		if ((status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE) &&
+		    take(task, SN_SCAN_BRIEF))
+			held |= (uint64_t)1 << number;
+	}
+	if (!held)
+		return 0;
+	SN_RACE_WINDOW();
+	sn_barrier_everywhere();
+	for (uint64_t left = held; left; left &= left - 1) {
+		int number = __builtin_ctzll(left);
+		struct sn_task *task = sn_stack_task(sn_slab_stack(slab, number));
+		enum sn_task_status status = sn_status_get(&task->word);
+
+		if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE ||
+		    (give_up(task) && own(task, SN_SCAN_BRIEF) == 0))
+			owned |= (uint64_t)1 << number;
+	}
+	return owned;
+}
+
+/* ---- the other side ---- */
+
+bool sn_scan_before_run(struct sn_task *task)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen;
+
+	for (;;) {
+		atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
+		SN_RACE_WINDOW();
+		seen = atomic_load(word);
+		if (!(seen & SN_SCAN_HELD))
+			break;
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
+		SN_RACE_WINDOW();
+		if (atomic_compare_exchange_strong(word, &seen, seen | SN_SCAN_WANTED))
+			return false;
+		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+	}
+	/* It stands still until this thread switches to it. */
+	serve_saved(task);
+	return true;
+}
+
+void sn_scan_after_leave(struct sn_task *task)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
+	SN_RACE_WINDOW();
+	serve_saved(task);
+}
+
+void sn_scan_ended(struct sn_task *task)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
+	SN_RACE_WINDOW();
+	serve(task, NULL);
+}
+
+/* On the task's own stack, or above it on the signal stack. */
+static void serve_here(struct sn_task *task, const ucontext_t *context, bool interrupted)
+{
+	struct sn_registers registers;
+	struct sn_stack stack = stack_of(task);
+	struct sn_scan scan = {.task = task,
+			       .stack_high = stack.high,
+			       .registers = registers.at,
+			       .register_count = SN_REGISTERS,
+			       .interrupted = interrupted};
+	const char *sp;
+
+	sn_registers_interrupted(context, &registers);
+	sp = (const char *)registers.at[SN_REGISTER_SP];
+	/* Elsewhere, as on an alternate stack of the program's: another time. */
+	if (sp < stack.low || sp >= stack.high)
+		return;
+	scan.stack_low = interrupted && sp - stack.low > SN_RED_ZONE ? sp - SN_RED_ZONE : sp;
+	serve(task, &scan);
+}
+
+sn_noinline void sn_scan_serve_own(struct sn_thread *self)
+{
+	ucontext_t context;
+
+	atomic_store(&self->asked, 0);
+	if (!(atomic_load(&self->task->word.scan) & SN_SCAN_ASKED))
+		return;
+	/* It lies on this stack, and so do all registers. */
+	if (getcontext(&context) == 0)
+		serve_here(self->task, &context, false);
+}
+
+/*
+ * In user code, or asleep until there is a processor. Elsewhere in the runtime the thread may hold locks,
+ * and will come by the places where it looks for requests.
+ */
+static bool may_be_interrupted(struct sn_thread *thread, struct sn_task *task)
+{
+	return !__atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED) ||
+	       sn_status_get(&task->word) == SN_TASK_RETURNING;
+}
+
+static void handle_signal(int signum, siginfo_t *info, void *context)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct sn_task *task = self ? self->task : NULL;
+	int saved = errno;
+
+	if (self && atomic_exchange(&self->reminded, 0)) {
+		if (task && may_be_interrupted(self, task))
+			serve_here(task, context, true);
+	} else if (former.sa_flags & SA_SIGINFO) {
+		former.sa_sigaction(signum, info, context);
+	} else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
+		former.sa_handler(signum);
+	}
+	errno = saved;
+}
+
+/* The runtime's lock is held. */
+static bool catch_signal(void)
+{
+	struct sigaction action = {.sa_sigaction = handle_signal,
+				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+
+	if (caught || !scan_signal)
+		return caught;
+	sigemptyset(&action.sa_mask);
+	caught = sigaction(scan_signal, &action, &former) == 0;
+	if (!caught) {
+		sn_log("SENNIT_SCAN_SIGNAL=%d: that signal cannot be caught", scan_signal);
+		scan_signal = 0;
+	}
+	return caught;
+}
+
+int sn_scan_init(void)
+{
+	long signum = sn_environment_number("SENNIT_SCAN_SIGNAL", 0, SIGRTMAX, SIGURG);
+
+	if (signum < 0)
+		return -EINVAL;
+	scan_signal = (int)signum;
+	sn_scan_initial = sn_lease_held() == SN_LEASE_HELD ? 0 : SN_SCAN_FENCED;
+	atomic_store(&pending, 0);
+	last_reminded = 0;
+	return 0;
+}
+
+void sn_scan_end(void)
+{
+	struct sigaction current;
+
+	/* Only if the handler is still ours. */
+	if (caught && sigaction(scan_signal, NULL, &current) == 0 &&
+	    (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == handle_signal)
+		sigaction(scan_signal, &former, NULL);
+	caught = false;
+}
+
+/* ---- asking ---- */
+
+bool sn_scan_pending(void)
+{
+	return atomic_load(&pending) > 0;
+}
+
+/* Of the thread, if it runs a task that was asked. The runtime's lock is held, so it does not end. */
+static void remind(struct sn_thread *thread, bool at_once)
+{
+	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
+	enum sn_task_status status;
+
+	/* The stacks stay mapped, so the word may be read even if the task is gone. */
+	if (!task || !(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
+		return;
+	status = sn_status_get(&task->word);
+	sn_lease_ask(thread);
+	if ((at_once || status == SN_TASK_BLOCKING || status == SN_TASK_RETURNING ||
+	     __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED)) &&
+	    may_be_interrupted(thread, task) && catch_signal()) {
+		atomic_store(&thread->reminded, 1);
+		pthread_kill(thread->pthread, scan_signal);
+	}
+}
+
+static void remind_all(bool at_once)
+{
+	sn_lock(&sn_runtime.lock);
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
+		remind(thread, at_once);
+	sn_unlock(&sn_runtime.lock);
+}
+
+void sn_scan_remind(int64_t now)
+{
+	if (!sn_scan_pending() || now - last_reminded < REMIND_NS)
+		return;
+	last_reminded = now;
+	remind_all(true);
+}
+
+/* Takes back a request that nobody has begun to serve. */
+static bool withdraw(struct sn_task *task)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+
+	do {
+		if (!(seen & SN_SCAN_ASKED))
+			return false;
+	} while (!atomic_compare_exchange_weak(word, &seen, seen & ~(uint32_t)SN_SCAN_ASKED));
+	atomic_fetch_sub(&pending, 1);
+	return true;
+}
+
+/* 0: it was, or will be, called. */
+static int ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+	int err;
+
+	do {
+		if (seen & (SN_SCAN_ASKING | SN_SCAN_ASKED | SN_SCAN_SERVING))
+			return -EBUSY;
+	} while (!atomic_compare_exchange_weak(word, &seen, seen | SN_SCAN_ASKING));
+	task->asked_fn = fn;
+	task->asked_arg = arg;
+	atomic_fetch_add(&pending, 1);
+	atomic_fetch_xor(word, SN_SCAN_ASKING | SN_SCAN_ASKED);
+	/*
+	 * Not only own()'s barrier: it has none when somebody else has HELD. He looks whether the task is
+	 * parked after he has seen ASKED; a thread whose PARKED is not visible to him by then sees ASKED.
+	 */
+	sn_barrier_everywhere();
+	SN_RACE_WINDOW();
+	err = own(task, 0);
+	if (err == 0)
+		sn_scan_release(task); /* which serves */
+	else if (sn_status_get(&task->word) == SN_TASK_ENDED && withdraw(task))
+		return -ESRCH; /* it ended before the barrier, so without a look at ASKED */
+	if (!(atomic_load(word) & SN_SCAN_ASKED))
+		return 0;
+	remind_all(false);
+	sn_lock(&sn_runtime.lock);
+	if (sn_runtime.monitor_sleeps)
+		sn_sysmon_wake();
+	sn_unlock(&sn_runtime.lock);
+	return 0;
+}
+
+struct sync {
+	sn_task_scan_fn *fn;
+	void *arg;
+	int result;
+	_Atomic uint32_t done;
+};
+
+static void serve_sync(const struct sn_scan *scan, void *arg)
+{
+	struct sync *sync = arg;
+
+	if (scan)
+		sync->fn(scan, sync->arg);
+	else
+		sync->result = -ESRCH;
+	atomic_store_explicit(&sync->done, 1, memory_order_release);
+	/* From here on sync may be gone; the address is only a name. */
+	sn_futex_wake(&sync->done, 1);
+}
+
+/* me: the calling task, NULL: none. */
+static int await_served(struct sn_task *task, struct sn_thread *me, struct sync *sync)
+{
+	struct sn_backoff backoff = SN_BACKOFF(SERVED_SPIN_NS, SERVED_YIELD_NS);
+
+	while (!atomic_load_explicit(&sync->done, memory_order_acquire)) {
+		/* Two that scan each other: this thread does not come to the places where it looks. */
+		if (me)
+			sn_scan_serve_own(me);
+		if (atomic_load(&sn_runtime.stopping) && withdraw(task))
+			return -ESRCH;
+		if (!sn_backoff_pause(&backoff))
+			sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
+	}
+	return sync->result;
+}
+
+static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn, void *arg)
+{
+	struct sn_backoff backoff = SN_BACKOFF(BRIEF_SPIN_NS, BRIEF_YIELD_NS);
+	struct sync sync = {.fn = fn, .arg = arg};
+	struct saved saved;
+	int err;
+
+	while ((err = own(task, 0)) == -EBUSY) {
+		uint32_t seen = atomic_load(&task->word.scan);
+
+		if ((seen & SN_SCAN_HELD) && !(seen & SN_SCAN_BRIEF))
+			return -EBUSY;
+		/* Nobody wakes us: the owner is some microseconds from its end, when it runs. */
+		if (!sn_backoff_pause(&backoff))
+			sn_futex_wait(&task->word.scan, seen, sn_now() + BRIEF_SLEEP_NS);
+	}
+	if (err == 0) {
+		describe_saved(task, &saved);
+		call(fn, &saved.scan, arg);
+		sn_scan_release(task);
+	} else if (err == -EAGAIN) {
+		err = ask(task, serve_sync, &sync);
+		if (err == 0)
+			err = await_served(task, me, &sync);
+	}
+	return err;
+}
+
+static int begin(sn_task *task, sn_task_scan_fn *fn)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	if (!task || !fn)
+		return -EINVAL;
+	if (sn_scan_depth > 0 || (self && self->task == task))
+		return -EDEADLK;
+	return sn_foreign_enter();
+}
+
+int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct sn__lease *lease;
+	int err = begin(task, fn);
+
+	if (err < 0)
+		return err;
+	/* Outside, with nothing of the runtime's: the processor may be taken away while this waits. */
+	lease = hide();
+	err = scan(task, self && self->task ? self : NULL, fn, arg);
+	unhide(lease);
+	sn_foreign_leave();
+	return err;
+}
+
+int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg)
+{
+	struct sn__lease *lease;
+	int err = begin(task, fn);
+
+	if (err < 0)
+		return err;
+	lease = hide();
+	err = ask(task, fn, arg);
+	unhide(lease);
+	sn_foreign_leave();
+	return err;
 }

@@ -50,6 +50,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
+#include "sched/scan.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
 #include "wait/backoff.h"
@@ -102,8 +103,14 @@ static inline void after_switch(struct sn_thread *self)
 		self->prev = NULL;
 		/* Only now are its registers saved. The right to change it goes on with the commit. */
 		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
-			      SN_TASK_ENDED))
+			      SN_TASK_ENDED)) {
 			sn_status_set(&prev->word, SN_TASK_PARKED, SN_BY_LEAVER);
+			/* The scan protocol: after the status, and nothing but the compiler between. */
+			sn_compiler_barrier();
+			if (sn_unlikely(
+				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
+				sn_scan_after_leave(prev);
+		}
 		if (!self->commit(self, prev, self->commit_arg))
 			sn_ready(self, prev, SN_READY_LAST);
 	}
@@ -130,14 +137,26 @@ static inline void switch_context(struct sn_thread *self, struct sn_context *fro
 	*self->errno_location = from->saved_errno;
 }
 
-static inline void about_to_run(struct sn_thread *self, struct sn_task *task)
+static inline void set_task(struct sn_thread *self, struct sn_task *task)
+{
+	/* Atomic: who asks for a scan looks which thread has the task. */
+	__atomic_store_n(&self->task, task, __ATOMIC_RELAXED);
+}
+
+/* False: a scanner has the task's stack, and queues the task again when done. See scan.h. */
+static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p = self->processor;
 
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
-	self->task = task;
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
+	    !sn_scan_before_run(task))
+		return false;
+	set_task(self, task);
 	p->io_budget = IO_BUDGET;
 	sn_count(&p->stats.switches, 1);
+	return true;
 }
 
 /* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
@@ -168,11 +187,10 @@ static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, boo
 	self->prev = task;
 	self->commit = commit;
 	self->commit_arg = arg;
-	if (next) {
-		about_to_run(self, next);
+	if (sn_likely(next != NULL) && sn_likely(about_to_run(self, next))) {
 		switch_context(self, &task->context, &next->context, exiting);
 	} else {
-		self->task = NULL;
+		set_task(self, NULL);
 		switch_context(self, &task->context, &self->idle, exiting);
 	}
 }
@@ -190,7 +208,12 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 
 void sn_exit_task(struct sn_thread *self, sn_commit *after)
 {
-	sn_status_set(&self->task->word, SN_TASK_ENDED, SN_BY_RUNNER);
+	struct sn_task *task = self->task;
+
+	sn_status_set(&task->word, SN_TASK_ENDED, SN_BY_RUNNER);
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)))
+		sn_scan_ended(task);
 	leave_task(self, after, NULL, true);
 	sn_fatal("a task that had ended was resumed");
 }
@@ -242,7 +265,7 @@ void sn_abandon(struct sn_thread *self)
 {
 	struct sn_task *task = self->task;
 
-	self->task = NULL;
+	set_task(self, NULL);
 	switch_context(self, &task->context, &self->idle, true);
 	sn_fatal("a task that had been abandoned was resumed");
 }
@@ -536,6 +559,16 @@ void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place 
 	} else {
 		local_put(self->processor, task);
 	}
+	submitted();
+}
+
+void sn_requeue(struct sn_task *task)
+{
+	struct sn_queue one = {0};
+
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_SCANNER);
+	sn_queue_put(&one, task);
+	global_put(&one, 1);
 	submitted();
 }
 
@@ -954,8 +987,8 @@ void sn_schedule(struct sn_thread *self)
 
 	atomic_store_explicit(&self->processor->thread, self, memory_order_release);
 	while ((task = next_task(self)) != NULL) {
-		about_to_run(self, task);
-		switch_context(self, &self->idle, &task->context, false);
+		if (about_to_run(self, task))
+			switch_context(self, &self->idle, &task->context, false);
 	}
 }
 
@@ -995,11 +1028,12 @@ void sn_processor_regain(struct sn_thread *self)
 		return;
 	}
 	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
-	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	task->bound = self;
 	sn_queue_put(&one, task);
 	global_put(&one, 1);
 	submitted();
+	/* From here on a signal may serve scans, see scan.c: no lock is held. */
+	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	await_processor(self, 0);
 	if (!self->processor)
 		sn_abandon(self); /* the runtime ends */

@@ -67,6 +67,9 @@ void sn_processor_regain(struct sn_thread *self);
  */
 void sn_processors_adjust(int wanted);
 
+/* Puts a runnable task that is in no queue into one: a scanner who was left it. Any thread. */
+void sn_requeue(struct sn_task *task);
+
 /* Makes parked tasks runnable, for callers without a processor. */
 void sn_ready_all(struct sn_queue *tasks);
 

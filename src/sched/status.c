@@ -15,17 +15,20 @@ static const uint8_t changes[SN_TASK_STATUSES][SN_TASK_STATUSES] = {
 			     [SN_TASK_BLOCKING] = SN_BY_MONITOR,
 			     [SN_TASK_ENDED] = SN_BY_RUNNER},
 	[SN_TASK_PARKED] = {[SN_TASK_RUNNABLE] = SN_BY_WAKER},
-	[SN_TASK_BLOCKING] = {[SN_TASK_RUNNING] = SN_BY_RUNNER,
-			      [SN_TASK_RETURNING] = SN_BY_RUNNER},
+	[SN_TASK_BLOCKING] = {[SN_TASK_RUNNING] = SN_BY_RUNNER, [SN_TASK_RETURNING] = SN_BY_RUNNER},
 	[SN_TASK_RETURNING] = {[SN_TASK_RUNNING] = SN_BY_RUNNER},
 	[SN_TASK_ENDED] = {[SN_TASK_FREE] = SN_BY_FREER},
 };
 
 static const char *const names[SN_TASK_STATUSES] = {
-	[SN_TASK_FREE] = "free",         [SN_TASK_NEW] = "new",
-	[SN_TASK_RUNNABLE] = "runnable", [SN_TASK_RUNNING] = "running",
-	[SN_TASK_PARKED] = "parked",     [SN_TASK_BLOCKING] = "blocking",
-	[SN_TASK_RETURNING] = "waiting for a processor", [SN_TASK_ENDED] = "ended",
+	[SN_TASK_FREE] = "free",
+	[SN_TASK_NEW] = "new",
+	[SN_TASK_RUNNABLE] = "runnable",
+	[SN_TASK_RUNNING] = "running",
+	[SN_TASK_PARKED] = "parked",
+	[SN_TASK_BLOCKING] = "blocking",
+	[SN_TASK_RETURNING] = "waiting for a processor",
+	[SN_TASK_ENDED] = "ended",
 };
 
 bool sn_status_allowed(enum sn_task_status from, enum sn_task_status to, enum sn_status_actor by)

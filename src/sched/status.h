@@ -45,10 +45,10 @@ enum sn_task_status {
 
 /* Who changes it. */
 enum sn_status_actor {
-	SN_BY_CREATOR = 1, /* the thread that makes it, until it is in a queue */
-	SN_BY_WAKER = 2,   /* who has the right to make a parked task runnable */
-	SN_BY_RUNNER = 4,  /* the thread that has taken it out of a queue, or runs it */
-	SN_BY_LEAVER = 8,  /* the thread that has just switched away from it, before the commit */
+	SN_BY_CREATOR = 1,  /* the thread that makes it, until it is in a queue */
+	SN_BY_WAKER = 2,    /* who has the right to make a parked task runnable */
+	SN_BY_RUNNER = 4,   /* the thread that has taken it out of a queue, or runs it */
+	SN_BY_LEAVER = 8,   /* the thread that has just switched away from it, before the commit */
 	SN_BY_MONITOR = 16, /* while the lease's word is REVOKING and the thread outside */
 	SN_BY_FREER = 32,   /* who has the claim to free it (task.c) */
 	SN_BY_SCANNER = 64, /* who was left the task by a runner (scan.h) */
@@ -86,10 +86,9 @@ static inline void sn_status_set(struct sn_task_status_word *word, enum sn_task_
 	if (SENNIT_DEBUG)
 		sn_status_check(word, to, by);
 	/* Relaxed: one writer at a time, and a reader may see a time that is not the status's own. */
-	atomic_store_explicit(
-		&word->since,
-		atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed),
-		memory_order_relaxed);
+	atomic_store_explicit(&word->since,
+			      atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed),
+			      memory_order_relaxed);
 	/* Release: who sees RUNNABLE or PARKED sees the saved registers, or all of a new task. */
 	atomic_store_explicit(&word->status, to, memory_order_release);
 }

@@ -41,6 +41,7 @@
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
+#include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -285,7 +286,7 @@ static void sleep_deeply(void)
 
 	sn_lock(&sn_runtime.lock);
 	all_idle = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-		   !atomic_load(&sn_runtime.stopping);
+		   !sn_scan_pending() && !atomic_load(&sn_runtime.stopping);
 	sn_runtime.monitor_sleeps = all_idle;
 	sn_unlock(&sn_runtime.lock);
 	if (all_idle)
@@ -323,6 +324,7 @@ static void *monitor_main(void *arg)
 			continue;
 		}
 		quick_looks = 0;
+		sn_scan_remind(now);
 		poll_if_nobody_does(now);
 		recount_processors(now);
 		sn_threads_reap();

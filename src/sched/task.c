@@ -39,6 +39,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
+#include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
@@ -193,7 +194,9 @@ struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
 	sn_status_set(&task->word, SN_TASK_NEW, SN_BY_CREATOR);
 	/* Not the status word: a scanner may have its bit there, until it has seen the status. */
 	memset(&task->context.cxx, 0,
-	       offsetof(struct sn_task, waits_for) - offsetof(struct sn_task, context.cxx));
+	       offsetof(struct sn_task, asked_fn) - offsetof(struct sn_task, context.cxx));
+	if (sn_unlikely(sn_scan_initial))
+		atomic_fetch_or(&task->word.scan, sn_scan_initial);
 	task->stack = stack;
 #if SN_ASAN || SN_TSAN
 	task->context.stack_low = stack.low;

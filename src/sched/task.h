@@ -12,6 +12,7 @@
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.c
+ *   asked_*       see scan.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the task itself, after who has made it
  *   the rest      sn_spawn(), before the task is published
@@ -27,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sennit/scan.h>
 #include <sennit/task.h>
 
 #include "sched/context.h"
@@ -69,6 +71,10 @@ struct sn_task {
 	sn_fn *fn;
 	void *arg;
 	struct sn_stack stack;
+
+	/* scan.h: a request, who has set ASKING until he sets ASKED. */
+	sn_task_scan_fn *asked_fn;
+	void *asked_arg;
 
 	const char *_Atomic waits_for; /* what kind of thing it is parked in */
 	const void *_Atomic waits_in;  /* the object */

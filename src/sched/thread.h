@@ -43,7 +43,8 @@ struct sn_thread {
 	 * of the pair that is fetched together, would be waited for.
 	 */
 	_Alignas(SN_CACHE_LINE) struct sn__lease lease;
-	struct sn_task *task; /* what it runs; NULL in the scheduler's own loop */
+	struct sn_task
+		*task; /* what it runs; NULL in the scheduler's own loop; stored atomically */
 	struct sn_processor *processor;
 	struct sn_processor *handed; /* found when the parker is released */
 	bool spinning;               /* counted in the runtime's spinning */
@@ -68,6 +69,8 @@ struct sn_thread {
 	uint32_t random;
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
+	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
+	_Atomic uint32_t reminded;   /* the signal for that was sent */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run.c */
 	const char *call;            /* debug builds: the public call that it is in */
 	pthread_t pthread;           /* written by its creator */

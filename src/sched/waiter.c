@@ -6,6 +6,7 @@
 #include <sennit/clock.h>
 
 #include "sched/runtime.h"
+#include "sched/scan.h"
 
 /* The claimer's second step. True when the task is parked and has to be made runnable. */
 static bool done(struct sn_waiter *waiter, int result)
@@ -121,6 +122,9 @@ static int park_thread(struct sn_waiter *waiter, struct sn_lock *unlock)
 {
 	if (unlock)
 		sn_unlock(unlock);
+	/* In a scan's callback: what it waits for may be the scanned task's to do. */
+	if (sn_unlikely(sn_scan_depth > 0) && sn_waiter_claim(waiter))
+		return -EDEADLK;
 	if (sn_parker_wait(&waiter->parker, waiter->deadline) == -ETIMEDOUT) {
 		if (sn_waiter_claim(waiter))
 			return -ETIMEDOUT;

@@ -11,6 +11,7 @@ holds '-DFENCED'
 holds '-DPSO -DFENCED -DDEPTH=2'
 holds '-DENDS -DTASKS=2 -DDEPTH=2'
 holds '-DTHREADS=3 -DTASKS=2 -DDEPTH=2'
+holds '-DASKS -DTASKS=2 -DDEPTH=2'
 holds '-DLIVE' served
 holds '-DLIVE' woken
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
@@ -32,5 +33,6 @@ caught '-DFENCED -DNO_FENCE'
 caught '-DPSO -DPLAIN_LEAVE'
 caught '-DENDS -DTASKS=2 -DNO_RECHECK'
 caught '-DENDS -DTASKS=2 -DEND_NO_WAKE'
+caught '-DASKS -DTASKS=2 -DDEPTH=2 -DDECIDE_FORGETS'
 caught '-DLIVE -DNO_WAKE' woken
 caught '-DLIVE -DIDLE_AT_CAP' served

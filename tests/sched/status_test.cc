@@ -235,7 +235,7 @@ TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
 					auto *sought = static_cast<Look *>(arg);
 
 					sought->fixed += info->id == sought->rock_id ||
-						       info->id == sought->main_id;
+							 info->id == sought->main_id;
 					seen++;
 					if (info->name[0] != 'n')
 						return 0;
@@ -266,8 +266,7 @@ TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
 				for (int n = 0; !stop; n++) {
 					attr.stack_size = size_t(16384) << n % 3;
 					sn_spawn(
-						nullptr,
-						[](void *) { return sn_yield(); }, nullptr,
+						nullptr, [](void *) { return sn_yield(); }, nullptr,
 						&attr);
 					if (n % 64 == 0)
 						sn_yield();

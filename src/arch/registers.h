@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registers of a context that does not run: of one that was switched away from, and of one that a
+ * signal interrupted. They are numbered as in the architecture's DWARF ABI, which is what call-frame
+ * information speaks of; those that a function may change without saving them are 0 in a context that
+ * was switched away from.
+ */
+#ifndef SENNIT_ARCH_REGISTERS_H
+#define SENNIT_ARCH_REGISTERS_H
+
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#if defined(__x86_64__)
+enum { SN_REGISTERS = 17, SN_REGISTER_FP = 6, SN_REGISTER_SP = 7, SN_REGISTER_PC = 16 };
+/* Leaf functions keep locals below the stack pointer. */
+#	define SN_RED_ZONE 128
+#elif defined(__i386__)
+enum { SN_REGISTERS = 9, SN_REGISTER_SP = 4, SN_REGISTER_FP = 5, SN_REGISTER_PC = 8 };
+#	define SN_RED_ZONE 0
+#elif defined(__aarch64__)
+enum { SN_REGISTERS = 33, SN_REGISTER_FP = 29, SN_REGISTER_SP = 31, SN_REGISTER_PC = 32 };
+#	define SN_RED_ZONE 0
+#elif defined(__arm__)
+enum { SN_REGISTERS = 16, SN_REGISTER_FP = 11, SN_REGISTER_SP = 13, SN_REGISTER_PC = 15 };
+#	define SN_RED_ZONE 0
+#endif
+
+struct sn_registers {
+	uintptr_t at[SN_REGISTERS];
+};
+
+/* From what sn_arch_switch() has left at the saved stack pointer: the caller's registers. */
+static inline void sn_registers_saved(const void *saved, struct sn_registers *r)
+{
+	const uintptr_t *sp = (const uintptr_t *)saved;
+
+	memset(r, 0, sizeof *r);
+#if defined(__x86_64__)
+	for (int i = 0; i < 4; i++)
+		r->at[15 - i] = sp[1 + i]; /* r15 to r12 */
+	r->at[3] = sp[5];
+	r->at[6] = sp[6];
+	r->at[16] = sp[7];
+	r->at[7] = (uintptr_t)(sp + 8);
+#elif defined(__i386__)
+	r->at[7] = sp[2];
+	r->at[6] = sp[3];
+	r->at[3] = sp[4];
+	r->at[5] = sp[5];
+	r->at[8] = sp[6];
+	r->at[4] = (uintptr_t)(sp + 7);
+#elif defined(__aarch64__)
+	register uintptr_t lr __asm__("x30") = sp[1];
+
+	/* Without its signature, where it has one: a hint, and a no-op where there is no such thing. */
+	__asm__("hint #7" : "+r"(lr));
+	for (int i = 0; i < 10; i++)
+		r->at[19 + i] = sp[2 + i];
+	r->at[29] = sp[0];
+	r->at[30] = r->at[32] = lr;
+	r->at[31] = (uintptr_t)(sp + 22);
+#elif defined(__arm__)
+#	if __ARM_FP
+	sp += 16;
+#	endif
+	for (int i = 0; i < 8; i++)
+		r->at[4 + i] = sp[1 + i];
+	r->at[14] = r->at[15] = sp[9];
+	r->at[13] = (uintptr_t)(sp + 10);
+#endif
+}
+
+static inline void sn_registers_interrupted(const ucontext_t *context, struct sn_registers *r)
+{
+#if defined(__x86_64__)
+	static const uint8_t from[SN_REGISTERS] = {
+		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+		REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+
+	for (int i = 0; i < SN_REGISTERS; i++)
+		r->at[i] = (uintptr_t)context->uc_mcontext.gregs[from[i]];
+#elif defined(__i386__)
+	static const uint8_t from[SN_REGISTERS] = {REG_EAX, REG_ECX, REG_EDX, REG_EBX, REG_ESP,
+						   REG_EBP, REG_ESI, REG_EDI, REG_EIP};
+
+	for (int i = 0; i < SN_REGISTERS; i++)
+		r->at[i] = (uintptr_t)context->uc_mcontext.gregs[from[i]];
+#elif defined(__aarch64__)
+	for (int i = 0; i < 31; i++)
+		r->at[i] = (uintptr_t)context->uc_mcontext.regs[i];
+	r->at[31] = (uintptr_t)context->uc_mcontext.sp;
+	r->at[32] = (uintptr_t)context->uc_mcontext.pc;
+#elif defined(__arm__)
+	/* arm_r0 to arm_pc lie one after the other. */
+	memcpy(r->at, &context->uc_mcontext.arm_r0, sizeof r->at);
+#endif
+}
+
+#endif
