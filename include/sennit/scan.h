@@ -26,18 +26,18 @@ enum sn_task_state {
 
 /* What can be told of a task without touching its stack. */
 struct sn_task_info {
-	sn_task *task; /* for comparing, and for sn_task_scan() by who knows it alive */
-	uint64_t id;
-	enum sn_task_state state;
-	int64_t state_ns;       /* how long it has been in that state, to some 10 ms */
-	const char *waits_for;  /* the kind of what a parked task waits in, NULL: not known */
-	const void *waits_in;   /* the object, such as a channel's address, NULL: none */
+	sn_task *task;            /* for comparing, and for sn_task_scan() by who knows it alive */
+	uint64_t id;              /* sn_task_id() */
+	enum sn_task_state state; /* where it stands */
+	int64_t state_ns;         /* how long it has been in that state, to some 10 ms */
+	const char *waits_for;    /* the kind of what a parked task waits in, NULL: not known */
+	const void *waits_in;     /* the object, such as a channel's address, NULL: none */
 	const void *spawned_at; /* the address in the code that spawned it returns to; NULL: main */
 	uint64_t spawned_by;    /* the id of the task that did; 0: a thread of the program's own */
 	const void *stack_low;  /* the lowest usable byte of its stack, */
 	const void *stack_high; /* the end of it, past everything that belongs to the task, */
-	const void *stack_saved; /* and its stack pointer when it last was parked */
-	char name[SN_TASK_NAME_MAX + 1];
+	const void *stack_saved;         /* and its stack pointer when it last was parked */
+	char name[SN_TASK_NAME_MAX + 1]; /* empty when it has none */
 };
 
 /* Return value other than 0: that was enough. */
@@ -60,7 +60,7 @@ SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
  * registers. Valid until the callback returns; meanwhile the task does not run.
  */
 struct sn_scan {
-	sn_task *task;
+	sn_task *task;          /* the one that was asked for */
 	const void *stack_low;  /* the lowest byte in use, */
 	const void *stack_high; /* and the end of the stack */
 	const uintptr_t

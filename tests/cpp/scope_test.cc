@@ -185,8 +185,8 @@ TEST(Scope, AForeignErrorIsNotTakenForAnException)
 {
 	sn::run([] {
 		sn::scope scope;
-		scope.go([] { return -ENOTRECOVERABLE; });
 		scope.go([] { sn::sleep(1h); });
+		scope.go([] { return -ENOTRECOVERABLE; });
 		EXPECT_EQ(scope.join().error().value(), ENOTRECOVERABLE);
 	});
 }

@@ -130,7 +130,9 @@ TEST(Scan, ATaskThatNeverRanShowsItsArgument)
 		attr.arg_size = sizeof value;
 		ASSERT_EQ(0, sn_spawn(
 				     &task,
-				     [](void *arg) { return int(*static_cast<uintptr_t *>(arg) == 0); },
+				     [](void *arg) {
+					     return int(*static_cast<uintptr_t *>(arg) == 0);
+				     },
 				     &value, &attr));
 		value = 0;
 		EXPECT_EQ(SN_STATE_RUNNABLE, state(task));
@@ -223,8 +225,8 @@ void scan_a_reader(bool bracket, bool alone)
 		return n == 1 && kept == marker(6) ? 5 : -errno;
 	});
 	if (alone)
-		ASSERT_TRUE(test::eventually(
-			[&] { return state(task.get()) != SN_STATE_RUNNABLE; }));
+		ASSERT_TRUE(
+			test::eventually([&] { return state(task.get()) != SN_STATE_RUNNABLE; }));
 	else
 		ASSERT_TRUE(comes_to(task, SN_STATE_BLOCKING));
 	for (int i = 0; i < 5; i++) {
@@ -326,8 +328,8 @@ TEST(Scan, ARequestOutlivesItsTaskWithoutAStack)
 		});
 		Sight sight(marker(9));
 
-		ASSERT_TRUE(test::eventually(
-			[&] { return state(task.get()) != SN_STATE_RUNNABLE; }));
+		ASSERT_TRUE(
+			test::eventually([&] { return state(task.get()) != SN_STATE_RUNNABLE; }));
 		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
 		EXPECT_EQ(-EBUSY, sn_task_scan_async(task.get(), Sight::see, &sight));
 		EXPECT_EQ(-EBUSY, sn_task_scan(task.get(), Sight::see, &sight));
@@ -419,8 +421,9 @@ TEST(Scan, ACallbackMayCallButNotWait)
 		ASSERT_TRUE(comes_to(entering, SN_STATE_RUNNING));
 		EXPECT_EQ(0, sn_task_scan(parked.get(), call_back, &c));
 		EXPECT_EQ(0, sn_task_scan(entering.get(), call_back, &c));
-		std::thread([&] { EXPECT_EQ(0, sn_task_scan(parked.get(), call_back, &c)); })
-			.join();
+		std::thread([&] {
+			EXPECT_EQ(0, sn_task_scan(parked.get(), call_back, &c));
+		}).join();
 		EXPECT_EQ(3, c.calls);
 		EXPECT_EQ(0, sn_yield()); // all as before
 		stop = true;
