@@ -12,7 +12,7 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean
+	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean deb screenshot
 .NOTPARALLEL:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make docs                 the reference of the public interface, in build/docs'
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make deb                  the Debian package of the relay, in build/deb'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
@@ -142,6 +143,9 @@ screenshot: build
 test-scan: build
 	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/sched/sched-scan-test \
 		--gtest_filter='Scan.AtRandomWhileTasksLive'
+deb: build
+	@scripts/setup deb
+	@scripts/deb
 
 format:
 	@scripts/format

@@ -4,6 +4,7 @@
 #include "admin.hpp"
 #include "descriptors.hpp"
 #include "door.hpp"
+#include "notify.hpp"
 #include "report.hpp"
 
 #include <sennit/sennit.hpp>
@@ -172,9 +173,12 @@ int serve(shared &all)
 	for (const auto &each : opened)
 		each->start();
 
+	notify_ready();
+
 	serve_until_told(all);
 
 	all.book.set_ready(false);
+	notify_stopping();
 	for (const auto &each : opened)
 		each->stop();
 	for (const auto &each : opened)

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The Debian package: what is in it and who may do what with it, that it is the same when it is made
+# again, and that the program in it runs; installed into a system of its own, upgraded, removed and
+# purged there; and that systemd has nothing against its units.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/../house/lib.sh"
+cd "$SENNIT_SOURCE_DIR"
+
+package=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/one")
+[ -f "$package" ] || fail "no package: $package"
+again=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/two")
+cmp "$package" "$again" || fail "made again, the package is another one"
+
+# --- what is in it ---
+
+field() {
+	dpkg-deb -f "$package" "$1"
+}
+[ "$(field Package)" = sennit-relay ] || fail "Package: $(field Package)"
+[ "$(field Architecture)" = "$(dpkg --print-architecture)" ] || fail "Architecture"
+field Depends | grep -q 'libc6 (>= ' || fail "Depends has no libc6: $(field Depends)"
+field Depends | grep -q 'libstdc++6 (>= ' || fail "Depends has no libstdc++6: $(field Depends)"
+
+root=$scratch/root
+mkdir "$root"
+dpkg-deb -x "$package" "$root"
+while read -r mode file; do
+	[ -e "$root/$file" ] || fail "not in the package: $file"
+	[ "$(stat -c %a "$root/$file")" = "$mode" ] || fail "$file has mode $(stat -c %a "$root/$file")"
+done <<'LIST'
+755 usr/bin/sennit-relay
+644 lib/systemd/system/sennit-relay.service
+644 etc/default/sennit-relay
+644 usr/share/man/man8/sennit-relay.8.gz
+644 usr/share/doc/sennit-relay/copyright
+644 usr/share/doc/sennit-relay/changelog.gz
+644 usr/share/doc/sennit-relay/relay.md
+644 usr/share/doc/sennit-relay/relay-operation.md
+644 usr/share/doc/sennit-relay/examples/sennit-relay.socket
+644 usr/share/doc/sennit-relay/examples/logrotate
+LIST
+[ "$(find "$root" -type f | wc -l)" = 10 ] || fail "more is in the package: $(find "$root" -type f)"
+if dpkg-deb -c "$package" | grep -v ' root/root '; then
+	fail "these files are not root's"
+fi
+if grep -qF -e "$SENNIT_SOURCE_DIR" -e "$SENNIT_BUILD_DIR" "$root/usr/bin/sennit-relay"; then
+	fail "the program has the path of the folder that it was built in"
+fi
+
+if command -v lintian >/dev/null; then
+	lintian --allow-root --fail-on error,warning --suppress-tags \
+		bogus-mail-host,bogus-mail-host-in-debian-changelog "$package" ||
+		fail "lintian has something to say"
+fi
+
+# --- the program from it runs ---
+
+relay=$root/usr/bin/sennit-relay
+[ "$("$relay" --version)" = "sennit-relay $(field Version)" ] || fail "$("$relay" --version)"
+if ldd "$relay" | grep -q 'not found'; then
+	fail "it lacks libraries: $(ldd "$relay")"
+fi
+# The options that the unit gives it, on free ports.
+options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
+read -r -a words <<<"${options//:8080/:0}"
+words=("${words[@]//:9090/:0}")
+coproc "$relay" "${words[@]}"
+# Bash forgets both once it has ended.
+pid=$COPROC_PID
+exec {said}<&"${COPROC[0]}"
+read -r -t 20 line <&"$said" && [[ $line == 'listening on 127.0.0.1:'* ]] || fail "it said: $line"
+read -r -t 20 line <&"$said" && [[ $line == 'admin on 127.0.0.1:'* ]] || fail "it said: $line"
+curl -sSf "http://${line#admin on }/healthz" | grep -qx ok || fail "it is not well"
+kill -TERM "$pid"
+wait "$pid" || fail "it ended with $?"
+
+# --- the manual ---
+
+manual=$root/usr/share/man/man8/sennit-relay.8.gz
+gzip -t "$manual"
+for option in $("$relay" --help | grep -oE -- '--[a-z-]+' | sort -u); do
+	zcat "$manual" | sed 's/\\-/-/g' | grep -qF -- "$option" || fail "$option is not in the manual"
+done
+if command -v man >/dev/null; then
+	warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$manual" \
+		2>&1 >/dev/null) || fail "man: $warnings"
+	[ -z "$warnings" ] || fail "man: $warnings"
+fi
+
+# --- installed, in a system of its own ---
+
+system=$scratch/system
+mkdir -p "$system/var/lib/dpkg"/{info,updates,triggers}
+touch "$system/var/lib/dpkg"/{status,available}
+dpkg_there() {
+	# Nothing else is installed there, no library and no shell.
+	dpkg --root="$system" --force-script-chrootless --force-depends --force-not-root \
+		--log="$scratch/dpkg.log" "$@" >"$scratch/log" 2>&1 ||
+		{ cat "$scratch/log" >&2; fail "dpkg $*"; }
+}
+status() {
+	dpkg-query --admindir="$system/var/lib/dpkg" -W -f '${db:Status-Status}' sennit-relay
+}
+dpkg_there -i "$package"
+[ "$(status)" = installed ] || fail "it is $(status)"
+[ -z "$(dpkg --root="$system" --verify sennit-relay)" ] || fail "dpkg --verify"
+"$system/usr/bin/sennit-relay" --version >/dev/null || fail "the installed one does not run"
+# What the administrator has changed stays when it is installed again.
+echo 'SENNIT_RELAY_OPTIONS="mine"' >"$system/etc/default/sennit-relay"
+dpkg_there --force-confdef --force-confold -i "$package"
+grep -qx 'SENNIT_RELAY_OPTIONS="mine"' "$system/etc/default/sennit-relay" || fail "conffile overwritten"
+dpkg_there -r sennit-relay
+[ ! -e "$system/usr/bin/sennit-relay" ] || fail "removed, and still there"
+[ -e "$system/etc/default/sennit-relay" ] || fail "removed with its configuration"
+dpkg_there -P sennit-relay
+[ ! -e "$system/etc/default/sennit-relay" ] || fail "purged, and its configuration is still there"
+left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o -type f -print)
+[ -z "$left" ] || fail "purged, and these are still there: $left"
+
+# --- its units ---
+
+if command -v systemd-analyze >/dev/null; then
+	units=$scratch/units
+	mkdir "$units"
+	cp "$root/usr/share/doc/sennit-relay/examples/sennit-relay.socket" "$units"
+	# The program is looked for, so where it is now.
+	sed "s,/usr/bin/sennit-relay,$relay,; s,/etc/default/,$root/etc/default/," \
+		"$root/lib/systemd/system/sennit-relay.service" >"$units/sennit-relay.service"
+	said=$(SYSTEMD_UNIT_PATH="$units:" systemd-analyze verify --man=no \
+		"$units"/sennit-relay.{service,socket} 2>&1) || fail "systemd-analyze verify: $said"
+	if grep -F sennit-relay <<<"$said"; then
+		fail "systemd-analyze verify has something to say"
+	fi
+	# What it may do beyond passing bytes on: 10 is everything. 1.6 was reached.
+	systemd-analyze security --offline=true --threshold=20 --no-pager \
+		"$units/sennit-relay.service" >"$scratch/log" 2>&1 ||
+		{ cat "$scratch/log" >&2; fail "the service is exposed more than it was"; }
+fi
