@@ -12,6 +12,7 @@
 #define RELAY_PARSED_HPP
 
 #include <cstddef>
+#include <string_view>
 
 namespace relay
 {
@@ -36,7 +37,10 @@ struct parsed {
 	static constexpr parsed bad(const char *why) noexcept { return {state::bad, 0, why}; }
 
 	explicit operator bool() const noexcept { return is == state::done; }
-	bool operator==(const parsed &) const = default;
+	bool operator==(const parsed &other) const noexcept
+	{
+		return is == other.is && size == other.size && std::string_view(why) == other.why;
+	}
 };
 
 } // namespace relay
