@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
+clone; rsync both ways; HTTP/2 by h2load; a WebSocket that stays open. What arrives is compared with
+what arrives without the relay, and every connection has to have ended in good order.
+
+Environment: as traffic.py; SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, and how
+long the benchmarks run. Fails when one of the programs is missing; scripts/setup test installs them.
+"""
+import asyncio
+import glob
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from traffic import Relay, eventually
+
+SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+GOOD = {"client_end", "server_end"}
+
+
+def program(name):
+    found = shutil.which(name, path=PATH)
+    for path in sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")):
+        found = path  # the newest, past Debian's wrappers
+    return found
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    except OSError:
+        return False
+
+
+def digest_of(folder):
+    """Of all files: names and contents."""
+    all_of_it = hashlib.sha256()
+    for path, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            full = os.path.join(path, name)
+            all_of_it.update(os.path.relpath(full, folder).encode() + b"\0")
+            with open(full, "rb") as file:
+                all_of_it.update(hashlib.sha256(file.read()).digest())
+    return all_of_it.hexdigest()
+
+
+class Traffic(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        os.chmod(self.root, 0o755)
+
+    def serve(self, command, port, **options):
+        """A server, once it answers at the port."""
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            **options
+        )
+
+        def stop():
+            if server.poll() is None:
+                server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+        self.addCleanup(stop)
+        eventually(lambda: server.poll() is not None or answers(port), "a server to start")
+        self.assertIsNone(server.poll(), f"{command[0]} has ended")
+
+    def relay(self, port):
+        relay = Relay("--idle-timeout", "10m", "127.0.0.1:0", f"127.0.0.1:{port}")
+        self.addCleanup(relay.stop)
+        self.port = int(relay.listens[0].rpartition(":")[2])
+        return relay
+
+    def run_program(self, *command, **options):
+        done = subprocess.run(command, capture_output=True, timeout=100, **options)
+        self.assertEqual(done.returncode, 0, f"{command}: {done.stderr.decode(errors='replace')}")
+        return done.stdout
+
+    def finish(self, relay, least=1, causes=GOOD):
+        """All connections have ended, each as it should."""
+        eventually(lambda: relay.status()["active"] == 0, "the connections to end")
+        listener = relay.status()["listeners"][0]
+        ended = {cause for cause, n in listener["ended"].items() if n}
+        self.assertLessEqual(ended, causes)
+        self.assertGreaterEqual(listener["accepted"], least)
+        self.assertEqual(relay.stop(), 0)
+        return listener
+
+
+class Postgresql(Traffic):
+    def setUp(self):
+        super().setUp()
+        # It does not run as root.
+        self.user = "postgres" if os.getuid() == 0 else None
+        data = self.root + "/data"
+        os.mkdir(data, 0o700)
+        if self.user:
+            shutil.chown(data, self.user)
+        as_user = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
+        self.run_program(
+            program("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-N", "--locale=C",
+            cwd="/", **as_user
+        )
+        self.server_port = free_port()
+        self.serve(
+            [
+                program("postgres"), "-D", data, "-p", str(self.server_port), "-h", "127.0.0.1",
+                *("-c", "unix_socket_directories=", "-c", "fsync=off"),
+            ],
+            self.server_port, cwd="/", **as_user
+        )
+        eventually(
+            lambda: subprocess.run(
+                [program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.server_port)]
+            ).returncode == 0,
+            "postgresql to be ready",
+        )
+
+    def at(self, port):
+        return ("-h", "127.0.0.1", "-p", str(port), "-U", "postgres")
+
+    def test_a_session_a_benchmark_and_a_dump(self):
+        relay = self.relay(self.server_port)
+        psql = (program("psql"), *self.at(self.port), "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1")
+        # Both directions large: rows that come in, rows that go out.
+        rows = b"".join(b"%d\t%s\n" % (i, hashlib.sha256(b"%d" % i).hexdigest().encode())
+                        for i in range(100000))
+        self.run_program(*psql, "-c", "create table t (i int primary key, x text)")
+        self.run_program(*psql, "-c", "copy t from stdin", input=rows)
+        self.assertEqual(self.run_program(*psql, "-c", "copy (select * from t order by i) to stdout"),
+                         rows)
+        # A session that waits, and one that is told by another.
+        self.assertEqual(
+            self.run_program(*psql, "-c", "select pg_sleep(0.5)", "-c", "select count(*) from t")
+            .split(), [b"100000"])
+
+        bench = program("pgbench")
+        self.run_program(bench, *self.at(self.port), "-i", "-s", "1", "-q", "postgres")
+        said = self.run_program(bench, *self.at(self.port), "-c", "10", "-j", "2",
+                                "-T", str(SECONDS), "postgres").decode()
+        print(next(line for line in said.splitlines() if line.startswith("tps")))
+        self.assertIn("number of failed transactions: 0 (0.000%)", said)
+
+        dump = (program("pg_dump"), "--no-sync")
+        through = self.run_program(*dump, *self.at(self.port), "postgres")
+        direct = self.run_program(*dump, *self.at(self.server_port), "postgres")
+        # Newer versions put a random word into it.
+        plain = [b"\n".join(line for line in each.splitlines() if b"restrict" not in line)
+                 for each in (through, direct)]
+        self.assertEqual(plain[0], plain[1])
+        self.assertGreater(len(through), 6_000_000)
+        listener = self.finish(relay, least=15)
+        self.assertGreater(listener["to_client"]["bytes"], 12_000_000)
+        self.assertGreater(listener["to_backend"]["bytes"], 6_000_000)
+
+
+class Files(Traffic):
+    def tree(self, folder):
+        """Many small files and two large ones."""
+        os.makedirs(folder + "/many")
+        for i in range(500):
+            with open(f"{folder}/many/{i}", "wb") as file:
+                file.write(os.urandom(i * 7))
+        for i in range(2):
+            with open(f"{folder}/large{i}", "wb") as file:
+                file.write(os.urandom(16 << 20))
+
+    def test_a_git_clone_and_a_push(self):
+        source, bare = self.root + "/source", self.root + "/served/project.git"
+        self.tree(source)
+        git = ("git", "-c", "user.name=a", "-c", "user.email=a@localhost",
+               "-c", "init.defaultBranch=main", "-c", "protocol.version=2")
+        self.run_program(*git, "init", "-q", source)
+        self.run_program(*git, "-C", source, "add", ".")
+        self.run_program(*git, "-C", source, "commit", "-q", "-m", "all")
+        self.run_program(*git, "clone", "-q", "--bare", source, bare)
+        port = free_port()
+        self.serve(["git", "daemon", "--listen=127.0.0.1", f"--port={port}", "--export-all",
+                    "--enable=receive-pack", "--reuseaddr", "--base-path=" + self.root + "/served"],
+                   port)
+        relay = self.relay(port)
+        url = f"git://127.0.0.1:{self.port}/project.git"
+        clone = self.root + "/clone"
+        self.run_program(*git, "clone", "-q", url, clone)
+        shutil.rmtree(source + "/.git")
+        head = self.run_program(*git, "-C", clone, "rev-parse", "HEAD")
+        with open(clone + "/more", "wb") as file:
+            file.write(os.urandom(8 << 20))
+        self.run_program(*git, "-C", clone, "add", ".")
+        self.run_program(*git, "-C", clone, "commit", "-q", "-m", "more")
+        self.run_program(*git, "-C", clone, "push", "-q", url, "HEAD:main")
+        pushed = self.run_program(*git, "-C", bare, "rev-parse", "main")
+        self.assertEqual(pushed, self.run_program(*git, "-C", clone, "rev-parse", "HEAD"))
+        self.assertNotEqual(pushed, head)
+        self.run_program(*git, "-C", bare, "fsck", "--full", "--strict")
+        listener = self.finish(relay, least=2)
+        self.assertGreater(listener["to_client"]["bytes"], 32 << 20)
+        self.assertGreater(listener["to_backend"]["bytes"], 8 << 20)
+
+    def test_rsync_there_and_back(self):
+        source, served, back = (self.root + "/" + name for name in ("source", "served", "back"))
+        self.tree(source)
+        os.mkdir(served)
+        port = free_port()
+        with open(self.root + "/rsyncd.conf", "w") as file:
+            file.write(f"use chroot = no\n[all]\npath = {served}\nread only = no\n")
+            if os.getuid() == 0:
+                file.write("uid = root\ngid = root\n")
+        self.serve(["rsync", "--daemon", "--no-detach", "--address=127.0.0.1", f"--port={port}",
+                    f"--config={self.root}/rsyncd.conf"], port)
+        relay = self.relay(port)
+        url = f"rsync://127.0.0.1:{self.port}/all/"
+        self.run_program("rsync", "-a", source + "/", url)
+        self.assertEqual(digest_of(source), digest_of(served))
+        # A change in the middle of a large file: only the difference travels.
+        with open(source + "/large0", "r+b") as file:
+            file.seek(5 << 20)
+            file.write(b"changed")
+        self.run_program("rsync", "-a", "--checksum", source + "/", url)
+        self.run_program("rsync", "-a", url, back)
+        self.assertEqual(digest_of(source), digest_of(back))
+        listener = self.finish(relay, least=3)
+        self.assertGreater(listener["to_backend"]["bytes"], 32 << 20)
+        self.assertLess(listener["to_backend"]["bytes"], 48 << 20)
+
+
+NGINX = """
+worker_processes 1;
+daemon off;
+{user}
+pid {root}/nginx.pid;
+error_log {root}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+	access_log off;
+	client_body_temp_path {root}/body;
+	proxy_temp_path {root}/proxy;
+	fastcgi_temp_path {root}/fastcgi;
+	uwsgi_temp_path {root}/uwsgi;
+	scgi_temp_path {root}/scgi;
+	keepalive_requests 1000000;
+	server {{ listen 127.0.0.1:{port} http2 backlog=1024; root {root}/www; }}
+}}
+"""
+
+
+class Web(Traffic):
+    def test_http2_by_h2load(self):
+        port = free_port()
+        os.mkdir(self.root + "/www")
+        for name, size in ("small", 1024), ("large", 1 << 20):
+            with open(f"{self.root}/www/{name}", "wb") as file:
+                file.write(os.urandom(size))
+        with open(self.root + "/nginx.conf", "w") as file:
+            user = "user root;" if os.getuid() == 0 else ""
+            file.write(NGINX.format(root=self.root, port=port, user=user))
+        self.serve([program("nginx"), "-p", self.root, "-c", self.root + "/nginx.conf",
+                    "-e", self.root + "/error.log"], port)
+        relay = self.relay(port)
+        for name, clients, streams, requests in ("small", 100, 10, 20000), ("large", 20, 5, 400):
+            said = self.run_program(
+                program("h2load"), "-c", str(clients), "-m", str(streams), "-n", str(requests),
+                f"http://127.0.0.1:{self.port}/{name}").decode()
+            print("h2load", name, next(line for line in said.splitlines() if "finished" in line))
+            self.assertIn(f"{requests} succeeded, 0 failed, 0 errored, 0 timeout", said)
+        # h2load leaves with its last answer, whatever is still to come.
+        listener = self.finish(relay, least=120, causes=GOOD | {"client_reset"})
+        self.assertGreater(listener["to_client"]["bytes"], 400 << 20)
+
+    def test_a_websocket_stays_open(self):
+        async def echo(connection, *_):
+            async for message in connection:
+                await connection.send(message)
+
+        async def talk():
+            async with websockets.serve(
+                echo, "127.0.0.1", 0, ping_interval=1, max_size=None
+            ) as server:
+                relay = self.relay(server.sockets[0].getsockname()[1])
+                uri = f"ws://127.0.0.1:{self.port}/"
+                async with websockets.connect(uri, ping_interval=1, max_size=None) as client:
+                    until = time.monotonic() + SECONDS
+                    n = 0
+                    while time.monotonic() < until:
+                        # Small and large, with silence between.
+                        message = os.urandom((10, 100_000, 3_000_000)[n % 3])
+                        await client.send(message)
+                        self.assertEqual(await client.recv(), message)
+                        n += 1
+                        await asyncio.sleep(0.2)
+                    self.assertEqual(relay.status()["active"], 1)
+                print(f"websocket: {n} messages and back in {SECONDS} s")
+                self.assertGreater(n, 5)
+                # Within the loop, as the server has to close its side.
+                await asyncio.to_thread(self.finish, relay)
+
+        asyncio.run(talk())
+
+
+if __name__ == "__main__":
+    wanted = ("postgres", "psql", "pgbench", "pg_dump", "git", "rsync", "nginx", "h2load")
+    missing = [name for name in wanted if not program(name)]
+    if missing:
+        sys.exit("not installed, scripts/setup test does it: " + " ".join(missing))
+    try:
+        import websockets
+    except ModuleNotFoundError:
+        # Debian's package is for Debian's Python, which need not be the first in PATH.
+        if os.environ.get("SENNIT_SECOND_PYTHON"):
+            sys.exit("no websockets for Python; scripts/setup test installs it")
+        os.environ["SENNIT_SECOND_PYTHON"] = "1"
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+    unittest.main(verbosity=2)
