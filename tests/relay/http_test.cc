@@ -5,7 +5,11 @@
  */
 #include "http.hpp"
 
+#include "harness.hpp"
+
 #include <gtest/gtest.h>
+#include <iterator>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -134,6 +138,84 @@ TEST(HttpReader, ReadsNothingMoreOnceItHasRefused)
 	ASSERT_EQ(reader.http_error(), 501);
 	EXPECT_EQ(reader.feed("GET / HTTP/1.1\r\n\r\n"), 0U);
 	EXPECT_FALSE(reader.complete());
+}
+
+/* What became of the text, fed in pieces of so many bytes at most. */
+struct outcome {
+	std::size_t took = 0;
+	bool complete = false;
+	int error = 0;
+	std::string path;
+
+	bool operator==(const outcome &) const = default;
+};
+
+template <class Size>
+outcome fed(std::string_view text, Size size)
+{
+	http_reader reader;
+	outcome now;
+	while (now.took < text.size() && !reader.complete() && !reader.http_error()) {
+		/* Just as large as it is, for the address sanitizer. */
+		const std::string piece(text.substr(now.took, size()));
+		const auto took = reader.feed(piece);
+		EXPECT_LE(took, piece.size());
+		now.took += took;
+	}
+	now.complete = reader.complete();
+	now.error = reader.http_error();
+	EXPECT_FALSE(now.complete && now.error);
+	/* How much of what is refused was looked at depends on the pieces. */
+	if (now.error)
+		now.took = 0;
+	if (now.complete)
+		now.path = reader.request().path;
+	return now;
+}
+
+TEST(HttpReader, DoesNotCareHowBytesAreCut)
+{
+	const std::string seeds[] = {
+		"GET /metrics?a=b HTTP/1.1\r\nHost: localhost:9090\r\nUser-Agent: x\r\n"
+		"Accept: text/plain;q=0.5,*/*;q=0.1\r\nAccept-Encoding: gzip\r\n\r\n",
+		"HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /x HTTP/1.1\r\n\r\n",
+		"POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+		"chunked\r\n\r\n5\r\nabcde\r\n",
+		"\r\n\r\nGET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+		"GET /" + std::string(1015, 'a') + " HTTP/1.1\r\nA: " + std::string(7000, 'b') +
+			"\r\n\r\n",
+	};
+	const auto seed = harness::seed();
+	SCOPED_TRACE("seed " + std::to_string(seed));
+	std::mt19937_64 random(seed);
+	const auto below = [&random](std::size_t n) {
+		return static_cast<std::size_t>(random() % n);
+	};
+	for (std::size_t i = harness::scaled(3000); i > 0; i--) {
+		auto text = seeds[below(std::size(seeds))];
+		for (auto changes = below(4); changes > 0; changes--) {
+			const auto at = below(text.size());
+			switch (below(4)) {
+			case 0:
+				text[at] = static_cast<char>(below(256));
+				break;
+			case 1:
+				text.insert(at, 1 + below(300), "ab \r\n:/"[below(7)]);
+				break;
+			case 2:
+				text.erase(at, 1 + below(8));
+				break;
+			case 3:
+				text[at] = "\r\n :/0"[below(6)];
+				break;
+			}
+			if (text.empty())
+				text = "G";
+		}
+		const auto whole = fed(text, [] { return std::size_t{1} << 20; });
+		ASSERT_EQ(fed(text, [] { return std::size_t{1}; }), whole) << text;
+		ASSERT_EQ(fed(text, [&] { return 1 + below(50); }), whole) << text;
+	}
 }
 
 TEST(HttpAnswer, HasAllThatAClientNeeds)
