@@ -24,6 +24,24 @@ SN_BEGIN
  */
 SN_API void sn_debug_foreign_locks(int by);
 
+/*
+ * Writes what every task does to a descriptor: its id, name, state and for how long, what it waits for,
+ * where it was spawned, and a backtrace with names. Tasks that stand at the same place in the same state
+ * are told together, with the first SENNIT_DUMP_TASKS (default 20) of them listed, so that a million can
+ * be told. Nothing is stopped: each task is kept from running for the microseconds that its backtrace
+ * takes; one in foreign code is interrupted by a signal (scan.h), and told without a backtrace when it
+ * does not answer within a tenth of a second.
+ *
+ * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when every processor is kept
+ * by foreign code, and the program goes on. SENNIT_DUMP_SIGNAL gives another number, 0: none. It is only
+ * caught when the program has no handler of its own for it when sn_run() is called.
+ *
+ * Any thread; does not park, but takes some 10 us a task. Allocates nothing from the heap. Returns 0;
+ * -EBUSY when another dump is under way; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a scan's
+ * callback; or the error of write().
+ */
+SN_API int sn_dump(int fd);
+
 SN_END
 
 #endif

@@ -13,6 +13,9 @@
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
  *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
  *                       0: none; default: SIGURG's
+ *   SENNIT_DUMP_SIGNAL  the signal that makes the process print what every task does (sn_dump() in
+ *                       debug.h): a number, 0: none; default: SIGQUIT's
+ *   SENNIT_DUMP_TASKS   how many of those that do the same are listed one by one; default 20
  *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
  *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
  *                       number; default: SIGURG's); 0, the default: no reports

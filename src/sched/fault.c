@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
- * in a process that is about to die: only async-signal-safe calls, no heap, no lock of ours. The
- * unwinder is libgcc's, which is linked and not loaded at run time for that reason; it reads the
- * CFI, so frames of code without frame pointers are found too. dladdr() is not async-signal-safe on
- * paper; it takes the loader's lock, which only a crash inside the loader itself would hold. The
- * facts come first, so that they are out whatever happens after.
+ * in a process that is about to die: only async-signal-safe calls, no heap, no lock of ours. The one
+ * exception is dl_iterate_phdr() (backtrace.h), which takes the loader's lock, that only a crash inside
+ * the loader itself would hold. The facts come first, so that they are out whatever happens after.
  */
 #include "sched/fault.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
-#include <string.h>
 #include <ucontext.h>
 #include <unistd.h>
-#include <unwind.h>
 
+#include "sched/backtrace.h"
+#include "sched/dump.h"
 #include "sched/processor.h"
 #include "sched/stack.h"
 #include "sched/task.h"
@@ -30,120 +27,54 @@
 static struct sigaction former_segv, former_bus, former_stall;
 static int stall_signal; /* 0: not caught */
 
-/* ---- printing without the C library's streams ---- */
+/* ---- printing ---- */
+
+static struct sn_out out;
 
 static void put(const char *text)
 {
-	size_t n = strlen(text);
-
-	while (n > 0) {
-		ssize_t written = write(STDERR_FILENO, text, n);
-
-		if (written < 0 && errno != EINTR)
-			return;
-		if (written > 0) {
-			text += written;
-			n -= (size_t)written;
-		}
-	}
+	sn_out_text(&out, text);
 }
 
 static void put_number(uint64_t value, unsigned base)
 {
-	char digits[24], *at = digits + sizeof digits - 1;
-
-	*at = 0;
-	do {
-		*--at = "0123456789abcdef"[value % base];
-		value /= base;
-	} while (value);
-	put(at);
+	sn_out_number(&out, value, base);
 }
 
-/* ---- the backtrace ---- */
-
-struct trace {
-	uintptr_t fault_pc; /* frames above it are the handler's */
-	bool begun;
-	uint64_t count;
-	uintptr_t last[LAST_FRAMES];
-};
-
-static void put_frame(uint64_t number, uintptr_t pc, bool is_return_address)
+/*
+ * The interrupted code's, on the stack that its stack pointer is in, or was before it overflowed. Static:
+ * the frames of a recursion would fill the signal's stack. One report at a time: the process dies of the
+ * first, and stalls are asked for by the monitor, one after the other.
+ */
+static void put_backtrace(const ucontext_t *context, const struct sn_stack *stack)
 {
-	/* A return address may belong to the next function already when the call was the last
-	 * instruction. */
-	void *at = (void *)(is_return_address ? pc - 1 : pc);
-	Dl_info info;
+	static struct sn_modules modules;
+	static uintptr_t first[FIRST_FRAMES], rest[LAST_FRAMES];
+	struct sn_registers registers;
+	uint64_t count, last = 0, number;
+	bool complete;
 
-	put("  #");
-	put_number(number, 10);
-	put(" 0x");
-	put_number(pc, 16);
-	if (dladdr(at, &info) && info.dli_fname) {
-		if (info.dli_sname) {
-			put(" ");
-			put(info.dli_sname);
-			put("+0x");
-			put_number(pc - (uintptr_t)info.dli_saddr, 16);
-		}
-		put(" (");
-		put(info.dli_fname);
-		put("+0x");
-		put_number(pc - (uintptr_t)info.dli_fbase, 16);
-		put(")");
-	}
-	put("\n");
-}
-
-static _Unwind_Reason_Code trace_frame(struct _Unwind_Context *context, void *arg)
-{
-	struct trace *trace = arg;
-	uintptr_t pc = _Unwind_GetIP(context);
-
-	if (!trace->begun && pc != trace->fault_pc)
-		return _URC_NO_REASON;
-	trace->begun = true;
-	if (pc == 0)
-		return _URC_END_OF_STACK;
-	if (trace->count < FIRST_FRAMES)
-		put_frame(trace->count, pc, trace->count > 0);
-	trace->last[trace->count % LAST_FRAMES] = pc;
-	trace->count++;
-	return _URC_NO_REASON;
-}
-
-/* Returns how many frames there were. */
-static uint64_t put_backtrace(uintptr_t fault_pc)
-{
-	struct trace trace = {.fault_pc = fault_pc};
-	uint64_t from;
-
-	_Unwind_Backtrace(trace_frame, &trace);
-	if (trace.count <= FIRST_FRAMES)
-		return trace.count;
-	from = trace.count - LAST_FRAMES < FIRST_FRAMES ? FIRST_FRAMES : trace.count - LAST_FRAMES;
-	if (from > FIRST_FRAMES) {
+	sn_registers_interrupted(context, &registers);
+	sn_modules_find(&modules);
+	count = sn_backtrace(&modules, &registers, stack->low, stack->high, true, first,
+			     FIRST_FRAMES, &complete);
+	for (uint64_t i = 0; i < count; i++)
+		sn_out_frame(&out, &modules, i, first[i], i > 0);
+	/* One by one, each over the one eight before it. */
+	for (; !complete && count >= FIRST_FRAMES; last++)
+		if (sn_backtrace(&modules, &registers, stack->low, stack->high, false,
+				 &rest[last % LAST_FRAMES], 1, &complete) == 0)
+			break;
+	count += last;
+	number = last > LAST_FRAMES ? count - LAST_FRAMES : FIRST_FRAMES;
+	if (number > FIRST_FRAMES) {
 		put("  ... ");
-		put_number(from - FIRST_FRAMES, 10);
+		put_number(number - FIRST_FRAMES, 10);
 		put(" more frames ...\n");
 	}
-	for (uint64_t i = from; i < trace.count; i++)
-		put_frame(i, trace.last[i % LAST_FRAMES], true);
-	return trace.count;
-}
-
-static uintptr_t fault_pc(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-#elif defined(__i386__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
-#elif defined(__aarch64__)
-	return (uintptr_t)context->uc_mcontext.pc;
-#elif defined(__arm__)
-	return (uintptr_t)context->uc_mcontext.arm_pc;
-#endif
+	for (; last > 0 && number < count; number++)
+		sn_out_frame(&out, &modules, number, rest[(number - FIRST_FRAMES) % LAST_FRAMES],
+			     true);
 }
 
 /* ---- the handler ---- */
@@ -162,6 +93,8 @@ static void report(const struct sn_stack *stack, const void *address, const ucon
 	struct sn_thread *self = sn_thread_self();
 	const struct sn_task *owner = sn_stack_task(*stack);
 
+	out.fd = STDERR_FILENO;
+	out.error = 0;
 	if (self && self->task == owner) {
 		put("sennit: stack overflow in ");
 		put_task(owner);
@@ -179,14 +112,12 @@ static void report(const struct sn_stack *stack, const void *address, const ucon
 		}
 		put(": a wild pointer\n");
 	}
-	if (put_backtrace(fault_pc(context)) > 0)
-		return;
-	put_frame(0, fault_pc(context), false);
-#if defined(__arm__)
-	/* The EHABI's tables say nothing of a function's prologue, which is where stacks overflow.
-	 * There the caller is still in lr. */
-	put_frame(1, (uintptr_t)context->uc_mcontext.arm_lr & ~(uintptr_t)1, true);
-#endif
+	sn_out_flush(&out);
+	/* A thread of the program's own: its stack's end is not known, but its first frame ends the walk. */
+	put_backtrace(context, self && self->task
+				       ? &self->task->stack
+				       : &(struct sn_stack){.high = (char *)UINTPTR_MAX});
+	sn_out_flush(&out);
 }
 
 static void handle_fault(int signum, siginfo_t *info, void *context)
@@ -217,7 +148,7 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 /* ---- stalls ---- */
 
 /* On the thread that stalls: nobody else may look at its task. */
-static void put_stall(struct sn_thread *self, int64_t stayed, uintptr_t pc)
+static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *context)
 {
 	struct sn__lease *lease = &self->lease;
 
@@ -239,8 +170,7 @@ static void put_stall(struct sn_thread *self, int64_t stayed, uintptr_t pc)
 		put(*lease->blocking ? lease->blocking : "a bracket");
 	}
 	put("\n");
-	/* The frames of the handler and of the signal's trampoline are left out, as above. */
-	put_backtrace(pc);
+	put_backtrace(context, &self->task->stack);
 }
 
 static void handle_stall(int signum, siginfo_t *info, void *context)
@@ -249,9 +179,11 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 	int64_t stayed = self ? atomic_exchange(&self->stall_asked, 0) : 0;
 	int saved = errno;
 
-	if (stayed)
-		put_stall(self, stayed, fault_pc(context));
-	else if (former_stall.sa_flags & SA_SIGINFO)
+	if (stayed) {
+		out.fd = STDERR_FILENO;
+		put_stall(self, stayed, context);
+		sn_out_flush(&out);
+	} else if (former_stall.sa_flags & SA_SIGINFO)
 		former_stall.sa_sigaction(signum, info, context);
 	else if (former_stall.sa_handler != SIG_DFL && former_stall.sa_handler != SIG_IGN)
 		former_stall.sa_handler(signum);

@@ -442,7 +442,13 @@ static int park_in(struct sn_fd *d, struct sn_side *side)
 	bool cancellable = sn_cancel_possible(task);
 	struct wait wait = {
 		.d = d, .side = side, .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
-	int err = sn_park(self, commit_wait, &wait);
+	int err;
+
+	sn_task_waits(task,
+		      side == &d->sides[SN_SIDE_READ] ? "a descriptor to be readable"
+						      : "a descriptor to be writable",
+		      d);
+	err = sn_park(self, commit_wait, &wait);
 
 	if (cancellable)
 		sn_cancel_retract(task);

@@ -19,6 +19,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/dump.h"
 #include "sched/fault.h"
 #include "sched/fork.h"
 #include "sched/netpoll.h"
@@ -282,6 +283,8 @@ static int runtime_init(int fixed)
 	sn_lease_init();
 	err = sn_scan_init();
 	if (err == 0)
+		err = sn_dump_install();
+	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
 		err = sn_netpoll_init();
@@ -367,6 +370,7 @@ int sn_run(sn_fn *fn, void *arg)
 	}
 
 	runtime_destroy();
+	sn_dump_uninstall();
 	sn_scan_end();
 	sn_fault_uninstall();
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */

@@ -68,7 +68,8 @@ bool sn_task_describe(struct sn_task *task, struct sn_stack stack, struct sn_tas
 		.spawned_by = atomic_load_explicit(&task->spawned_by, memory_order_relaxed),
 	};
 	/* Unsigned: the clock's 32 bits wrap. It may have been read before the status was set. */
-	since = atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed) - since;
+	/* Not the monitor's clock, which stands while every processor is idle. */
+	since = (uint32_t)(sn_now() / 1000000) - since;
 	info->state_ns = since > UINT32_MAX / 2 ? 0 : (int64_t)since * 1000000;
 	if (status == SN_TASK_PARKED) {
 		info->waits_for = atomic_load_explicit(&task->waits_for, memory_order_relaxed);
@@ -494,8 +495,8 @@ static bool withdraw(struct sn_task *task)
 	return true;
 }
 
-/* 0: it was, or will be, called. */
-static int ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg)
+/* 0: it was, or will be, called. at_once: by a signal also when the thread computes. */
+static int ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_once)
 {
 	_Atomic uint32_t *word = &task->word.scan;
 	uint32_t seen = atomic_load(word);
@@ -522,7 +523,7 @@ static int ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg)
 		return -ESRCH; /* it ended before the barrier, so without a look at ASKED */
 	if (!(atomic_load(word) & SN_SCAN_ASKED))
 		return 0;
-	remind_all(false);
+	remind_all(at_once);
 	sn_lock(&sn_runtime.lock);
 	if (sn_runtime.monitor_sleeps)
 		sn_sysmon_wake();
@@ -551,7 +552,8 @@ static void serve_sync(const struct sn_scan *scan, void *arg)
 }
 
 /* me: the calling task, NULL: none. */
-static int await_served(struct sn_task *task, struct sn_thread *me, struct sync *sync)
+static int await_served(struct sn_task *task, struct sn_thread *me, struct sync *sync,
+			int64_t deadline)
 {
 	struct sn_backoff backoff = SN_BACKOFF(SERVED_SPIN_NS, SERVED_YIELD_NS);
 
@@ -561,13 +563,16 @@ static int await_served(struct sn_task *task, struct sn_thread *me, struct sync 
 			sn_scan_serve_own(me);
 		if (atomic_load(&sn_runtime.stopping) && withdraw(task))
 			return -ESRCH;
+		if (deadline && sn_now() > deadline && withdraw(task))
+			return -ETIMEDOUT;
 		if (!sn_backoff_pause(&backoff))
 			sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
 	}
 	return sync->result;
 }
 
-static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn, void *arg)
+static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn, void *arg,
+		int64_t deadline)
 {
 	struct sn_backoff backoff = SN_BACKOFF(BRIEF_SPIN_NS, BRIEF_YIELD_NS);
 	struct sync sync = {.fn = fn, .arg = arg};
@@ -588,9 +593,9 @@ static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn,
 		call(fn, &saved.scan, arg);
 		sn_scan_release(task);
 	} else if (err == -EAGAIN) {
-		err = ask(task, serve_sync, &sync);
+		err = ask(task, serve_sync, &sync, deadline != 0);
 		if (err == 0)
-			err = await_served(task, me, &sync);
+			err = await_served(task, me, &sync, deadline);
 	}
 	return err;
 }
@@ -616,10 +621,15 @@ int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg)
 		return err;
 	/* Outside, with nothing of the runtime's: the processor may be taken away while this waits. */
 	lease = hide();
-	err = scan(task, self && self->task ? self : NULL, fn, arg);
+	err = scan(task, self && self->task ? self : NULL, fn, arg, 0);
 	unhide(lease);
 	sn_foreign_leave();
 	return err;
+}
+
+int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t ns)
+{
+	return scan(task, NULL, fn, arg, sn_now() + ns);
 }
 
 int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg)
@@ -630,7 +640,7 @@ int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg)
 	if (err < 0)
 		return err;
 	lease = hide();
-	err = ask(task, fn, arg);
+	err = ask(task, fn, arg, false);
 	unhide(lease);
 	sn_foreign_leave();
 	return err;

@@ -115,6 +115,12 @@ bool sn_scan_pending(void);
 uint64_t sn_scan_hold_slab(struct sn_slab *slab, uint64_t stacks);
 void sn_scan_release(struct sn_task *task);
 
+/*
+ * As sn_task_scan() of a task that may be gone, for who has visited its slab; gives up after some
+ * time: -ETIMEDOUT. fn must look whose stack it is.
+ */
+int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t ns);
+
 /* Not 0 while this thread runs a callback: it must not wait for tasks. */
 extern __thread int sn_scan_depth;
 

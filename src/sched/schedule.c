@@ -182,17 +182,18 @@ static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, boo
 	struct sn_task *task = self->task;
 	/* A pinned task's thread runs nothing else: its loop gives the processor away. */
 	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
+	struct sn_context *to = &self->idle;
 
 	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
 	self->prev = task;
 	self->commit = commit;
 	self->commit_arg = arg;
-	if (sn_likely(next != NULL) && sn_likely(about_to_run(self, next))) {
-		switch_context(self, &task->context, &next->context, exiting);
-	} else {
+	if (sn_likely(next != NULL) && sn_likely(about_to_run(self, next)))
+		to = &next->context;
+	else
 		set_task(self, NULL);
-		switch_context(self, &task->context, &self->idle, exiting);
-	}
+	/* One place for both, so that tasks that wait at the same place have the same backtrace. */
+	switch_context(self, &task->context, to, exiting);
 }
 
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)

@@ -36,6 +36,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/dump.h"
 #include "sched/fault.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
@@ -286,7 +287,7 @@ static void sleep_deeply(void)
 
 	sn_lock(&sn_runtime.lock);
 	all_idle = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-		   !sn_scan_pending() && !atomic_load(&sn_runtime.stopping);
+		   !sn_scan_pending() && !sn_dump_wanted() && !atomic_load(&sn_runtime.stopping);
 	sn_runtime.monitor_sleeps = all_idle;
 	sn_unlock(&sn_runtime.lock);
 	if (all_idle)
@@ -297,6 +298,12 @@ void sn_sysmon_wake(void)
 {
 	sn_runtime.monitor_sleeps = false;
 	sn_status_clock_set(sn_now());
+	atomic_fetch_add(&wake_word, 1);
+	sn_futex_wake(&wake_word, 1);
+}
+
+void sn_sysmon_interrupt(void)
+{
 	atomic_fetch_add(&wake_word, 1);
 	sn_futex_wake(&wake_word, 1);
 }
@@ -325,6 +332,7 @@ static void *monitor_main(void *arg)
 		}
 		quick_looks = 0;
 		sn_scan_remind(now);
+		sn_dump_serve();
 		poll_if_nobody_does(now);
 		recount_processors(now);
 		sn_threads_reap();

@@ -20,4 +20,7 @@ void sn_sysmon_stop(void);
 /* Wakes it from its deep sleep. The runtime's lock is held. */
 void sn_sysmon_wake(void);
 
+/* The same for a signal's handler, without the lock. */
+void sn_sysmon_interrupt(void);
+
 #endif

@@ -368,6 +368,7 @@ static int join(struct sn_thread *self, struct sn_task *task, int *result, int64
 
 	if (task == me)
 		return -EDEADLK;
+	sn_task_waits(me, "a task's end", task);
 	if (state == JOIN_ENDED)
 		err = claim(task, JOIN_ENDED, (uintptr_t)me) ? 0 : -EBUSY;
 	else if (state != JOIN_RUNNING)
@@ -453,6 +454,7 @@ int sn_sleep_until(int64_t deadline)
 	} else if (err == 0) {
 		struct sn_waiter waiter;
 
+		sn_task_waits(self->task, "a time", NULL);
 		sn_waiter_init(&waiter, self, deadline, 0);
 		err = sn_waiter_park(&waiter, NULL);
 		/* Not the deadline of the scope. */

@@ -34,7 +34,7 @@ static int wait_inside(struct sn_thread *self, sn_barrier *barrier, int64_t dead
 	barrier->arrived++;
 	sn_waiter_init(&wait.waiter, self, deadline, 0);
 	sn_waits_put_last(&barrier->waits, &wait);
-	result = sn_wait_park(&wait, lock);
+	result = sn_wait_park(&wait, lock, "a barrier");
 	if (result < 0) {
 		if (wait.gave_up)
 			barrier->arrived--;

@@ -148,6 +148,8 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 	}
 	sn_waiter_init(&waiter, self, deadline, 0);
 	sn_chan_enqueue(sn_chan_queue_of(chan, op), &node);
+	if (self)
+		sn_task_waits(self->task, "a channel", chan);
 	err = sn_waiter_park(&waiter, &chan->lock);
 	if (sn_likely(node.status != SN_NODE_PENDING))
 		return node.status;

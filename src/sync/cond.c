@@ -37,6 +37,8 @@ static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, i
 	sn_mutex_unlock_inside(self, mutex, call);
 	SN_RACE_WINDOW();
 	/* Signalled, the condition may be gone by now. */
+	if (wait.waiter.task)
+		sn_task_waits(wait.waiter.task, "a condition", cond);
 	result = sn_waiter_park(&wait.waiter, NULL);
 	if (result < 0) {
 		sn_lock(lock);

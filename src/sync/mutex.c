@@ -187,7 +187,7 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 			sn_waits_put_first(&mutex->waits, &wait);
 		else
 			sn_waits_put_last(&mutex->waits, &wait);
-		result = sn_wait_park(&wait, lock);
+		result = sn_wait_park(&wait, lock, "a mutex");
 		if (result < 0) {
 			if (wait.gave_up && !mutex->waits.first)
 				__atomic_fetch_and(&mutex->word, ~WAITERS, __ATOMIC_RELAXED);

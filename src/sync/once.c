@@ -41,7 +41,7 @@ static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadl
 	}
 	sn_waiter_init(&wait.waiter, self, deadline, 0);
 	sn_waits_put_last(&once->waits, &wait);
-	result = sn_wait_park(&wait, lock);
+	result = sn_wait_park(&wait, lock, "a once");
 	if (result < 0)
 		sn_unlock(lock);
 	return result;

@@ -139,7 +139,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, const char *ca
 		}
 		sn_waiter_init(&wait.waiter, self, deadline, 0);
 		sn_waits_put_last(writes ? &rw->writers : &rw->readers, &wait);
-		result = sn_wait_park(&wait, lock);
+		result = sn_wait_park(&wait, lock, "a read-write lock");
 		if (result < 0) {
 			/* Readers may have waited for this writer only. */
 			if (wait.gave_up)

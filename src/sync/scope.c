@@ -145,6 +145,7 @@ static void await_last(struct sn_scope *scope, _Atomic uint32_t *count)
 	sn_waiter_init(&waiter, sn_thread_self(), SN_NO_DEADLINE,
 		       SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
 	scope->closer = &waiter;
+	sn_task_waits(waiter.task, "the tasks of a scope", scope);
 	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
 		sn_waiter_park(&waiter, NULL);
 }

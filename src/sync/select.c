@@ -149,6 +149,8 @@ static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t
 		sn_chan_enqueue(sn_chan_queue_of(in->chan, in->op), node);
 	}
 	unlock_all(places, count);
+	if (waiter.task)
+		sn_task_waits(waiter.task, "one of several channels", NULL);
 	err = sn_waiter_park(&waiter, NULL);
 	for (size_t i = 0; i < count; i++) {
 		struct sn_case *in = places[i].in_order;

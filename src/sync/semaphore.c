@@ -58,7 +58,7 @@ static int acquire(sn_semaphore *s, int64_t deadline, const char *call)
 	}
 	sn_waiter_init(&wait.waiter, self, deadline, 0);
 	sn_waits_put_last(&s->waits, &wait);
-	result = sn_wait_park(&wait, lock);
+	result = sn_wait_park(&wait, lock, "a semaphore");
 	if (result < 0) {
 		if (wait.gave_up && !s->waits.first)
 			__atomic_store_n(&s->word, 0, __ATOMIC_RELAXED);

@@ -137,7 +137,7 @@ static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_
 	/* Shared: exclusive waiters cannot be ended under the lock of a heap. */
 	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
 	sn_waits_put_last(&ticker->waits, &wait);
-	err = sn_wait_park(&wait, lock);
+	err = sn_wait_park(&wait, lock, "a ticker");
 	if (err < 0) {
 		sn_unlock(lock);
 		return err;

@@ -114,7 +114,7 @@ static int wait_inside(struct sn_thread *self, sn_waitgroup *group, int64_t dead
 	}
 	sn_waiter_init(&wait.waiter, self, deadline, 0);
 	sn_waits_put_last(&group->waits, &wait);
-	result = sn_wait_park(&wait, lock);
+	result = sn_wait_park(&wait, lock, "a wait group");
 	if (result < 0) {
 		if (wait.gave_up && !group->waits.first)
 			__atomic_fetch_and(&group->word, ~WAITERS, __ATOMIC_RELAXED);

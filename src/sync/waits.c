@@ -109,9 +109,13 @@ bool sn_waits_remove(struct sn_wait *wait)
 	return true;
 }
 
-int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock)
+int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock, const char *kind)
 {
-	int result = sn_waiter_park(&wait->waiter, lock);
+	int result;
+
+	if (wait->waiter.task)
+		sn_task_waits(wait->waiter.task, kind, wait->list);
+	result = sn_waiter_park(&wait->waiter, lock);
 
 	if (result < 0) {
 		sn_lock(lock);

@@ -72,9 +72,10 @@ void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int resu
  * Waits, put into a list, until the wait is ended; releases the lock. After an error (a negative
  * result) it has the lock again, and the wait is in no list; if gave_up is true it still was in
  * its list, the caller does what leaving that means for the others, and in any case releases the
- * lock. If false it had been dropped, and what it waited for may be gone. Parks: self is stale.
+ * lock. If false it had been dropped, and what it waited for may be gone. kind: what it is,
+ * for reports. Parks: self is stale.
  */
-int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock);
+int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock, const char *kind);
 
 /* The calling thread's block after a park: NULL if it was before. */
 static inline struct sn_thread *sn_thread_again(struct sn_thread *self)

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The dump of all tasks.
+ *
+ * A walk over the slabs collects, then all is printed. Of each slab the parked and runnable tasks are
+ * owned together (one barrier), walked, and given back; the walk of a stack takes a microsecond or two,
+ * as the rule for each return address is remembered. Equal backtraces in the same state are counted in
+ * one group, found by a hash; of each the first tasks are remembered one by one. The others' threads
+ * walk their own stacks, in a scan's callback. What is collected lies in mappings of this dump's own: the
+ * heap may be locked by whoever hangs.
+ *
+ * The signal's handler only notes that it came and wakes the monitor, which starts a thread for the
+ * dump: the threads that run tasks may all be in foreign code, and the monitor has to look after those.
+ */
+#include "sched/dump.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <sennit/clock.h>
+#include <sennit/debug.h>
+
+#include "sched/runtime.h"
+#include "sched/scan.h"
+#include "sched/stack.h"
+#include "sched/sysmon.h"
+#include "sched/task.h"
+
+/* ---- text ---- */
+
+void sn_out_flush(struct sn_out *out)
+{
+	const char *at = out->buffer;
+
+	while (out->used > 0 && !out->error) {
+		ssize_t written = write(out->fd, at, out->used);
+		struct pollfd writable = {.fd = out->fd, .events = POLLOUT};
+
+		if (written > 0) {
+			at += written;
+			out->used -= (size_t)written;
+		} else if (errno == EAGAIN) {
+			poll(&writable, 1, -1);
+		} else if (errno != EINTR) {
+			out->error = -errno;
+		}
+	}
+	out->used = 0;
+}
+
+void sn_out_text(struct sn_out *out, const char *text)
+{
+	for (; *text; text++) {
+		if (out->used == sizeof out->buffer)
+			sn_out_flush(out);
+		out->buffer[out->used++] = *text;
+	}
+}
+
+void sn_out_number(struct sn_out *out, uint64_t value, unsigned base)
+{
+	char digits[24], *at = digits + sizeof digits - 1;
+
+	*at = 0;
+	do {
+		*--at = "0123456789abcdef"[value % base];
+		value /= base;
+	} while (value);
+	sn_out_text(out, at);
+}
+
+static void out_address(struct sn_out *out, uintptr_t address)
+{
+	sn_out_text(out, "0x");
+	sn_out_number(out, address, 16);
+}
+
+/* "name+0x12 (/lib/file.so+0x5678)" */
+static void out_symbol(struct sn_out *out, const struct sn_symbol *symbol)
+{
+	if (symbol->name[0]) {
+		sn_out_text(out, " ");
+		sn_out_text(out, symbol->name);
+		sn_out_text(out, "+");
+		out_address(out, symbol->offset);
+	}
+	if (symbol->module) {
+		sn_out_text(out, " (");
+		sn_out_text(out, symbol->module);
+		sn_out_text(out, "+");
+		out_address(out, symbol->module_offset);
+		sn_out_text(out, ")");
+	}
+}
+
+void sn_out_frame(struct sn_out *out, const struct sn_modules *modules, uint64_t number,
+		  uintptr_t pc, bool is_return_address)
+{
+	struct sn_symbol symbol;
+
+	sn_symbol_of(modules, pc, is_return_address, &symbol);
+	sn_out_text(out, "  #");
+	sn_out_number(out, number, 10);
+	sn_out_text(out, " ");
+	out_address(out, pc);
+	out_symbol(out, &symbol);
+	sn_out_text(out, "\n");
+}
+
+/* "3.204 s", "17 ms" */
+static void out_time(struct sn_out *out, int64_t ns)
+{
+	uint64_t ms = (uint64_t)ns / 1000000;
+
+	if (ms < 1000) {
+		sn_out_number(out, ms, 10);
+		sn_out_text(out, " ms");
+		return;
+	}
+	sn_out_number(out, ms / 1000, 10);
+	sn_out_text(out, ".");
+	for (uint64_t unit = 100; unit > ms % 1000 && unit > 1; unit /= 10)
+		sn_out_text(out, "0");
+	sn_out_number(out, ms % 1000, 10);
+	sn_out_text(out, " s");
+}
+
+/* ---- what is collected ---- */
+
+#define MOST_FRAMES 48
+#define MOST_GROUPS 4096
+/* Task lines; more are counted. 96 bytes each, of which only those used take memory. */
+#define MOST_LINES (sizeof(void *) == 8 ? 1000000u : 100000u)
+#define NAMES 1024
+
+#define ANSWER_NS 100000000
+
+struct line {
+	struct line *next;
+	uint64_t id;
+	int64_t state_ns;
+	const void *waits_in;
+	char name[SN_TASK_NAME_MAX + 1];
+};
+
+struct group {
+	uint64_t count;
+	int64_t least_ns, most_ns;
+	struct line *first, *last;
+	uint32_t listed;
+	uint64_t spawned_by; /* of the first; of_several: of more than one */
+	bool of_several;
+	enum sn_task_state state;
+	const char *waits_for;
+	const void *spawned_at;
+	/* The key ends here. */
+	bool whole, exact, silent;
+	uint16_t frames;
+	uintptr_t pcs[MOST_FRAMES];
+};
+
+struct name {
+	uintptr_t pc;
+	struct sn_symbol symbol;
+};
+
+struct dump {
+	struct sn_out out;
+	struct sn_modules modules;
+	uint64_t by_state[SN_TASK_STATUSES], tasks;
+	uint64_t left_out; /* when there were too many groups */
+	uint32_t groups_used, lines_used, tasks_listed;
+	uint16_t table[2 * MOST_GROUPS]; /* numbers of groups, plus one, by hash */
+	uint16_t order[MOST_GROUPS];
+	struct sn_frame_rule rules[SN_FRAME_RULES];
+	struct name names[NAMES];
+	struct group groups[MOST_GROUPS];
+	struct line lines[];
+};
+
+struct walked {
+	uint64_t id;
+	uint16_t frames;
+	bool whole, exact, done;
+	uintptr_t pcs[MOST_FRAMES];
+	struct sn_modules *modules;
+};
+
+static void walk(struct walked *walked, struct sn_registers *registers, const void *low,
+		 const void *high, bool exact)
+{
+	bool whole;
+
+	walked->exact = exact;
+	walked->frames = (uint16_t)sn_backtrace(walked->modules, registers, low, high, exact,
+						walked->pcs, MOST_FRAMES, &whole);
+	walked->whole = whole;
+	walked->done = true;
+}
+
+static uint32_t hash_of(const struct group *g)
+{
+	uint64_t h = (uint64_t)(uintptr_t)g->spawned_at * 31 + (uint64_t)g->state;
+
+	h = h * 31 + (uintptr_t)g->waits_for;
+	for (int i = 0; i < g->frames; i++)
+		h = (h ^ g->pcs[i]) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(h >> 32);
+}
+
+static bool same(const struct group *a, const struct group *b)
+{
+	return a->state == b->state && a->waits_for == b->waits_for &&
+	       a->spawned_at == b->spawned_at && a->frames == b->frames &&
+	       a->silent == b->silent && a->exact == b->exact &&
+	       memcmp(a->pcs, b->pcs, a->frames * sizeof a->pcs[0]) == 0;
+}
+
+static struct group *group_of(struct dump *dump, const struct sn_task_info *info,
+			      const struct walked *walked)
+{
+	struct group *g = &dump->groups[dump->groups_used];
+	uint32_t at;
+
+	if (dump->groups_used == MOST_GROUPS)
+		return NULL;
+	*g = (struct group){.state = info->state,
+			    .waits_for = info->waits_for,
+			    .spawned_at = info->spawned_at,
+			    .spawned_by = info->spawned_by,
+			    .least_ns = INT64_MAX,
+			    .whole = walked->whole,
+			    .exact = walked->exact,
+			    .silent = !walked->done,
+			    .frames = walked->frames};
+	memcpy(g->pcs, walked->pcs, walked->frames * sizeof g->pcs[0]);
+	for (at = hash_of(g) % (2 * MOST_GROUPS); dump->table[at];
+	     at = (at + 1) % (2 * MOST_GROUPS)) {
+		struct group *other = &dump->groups[dump->table[at] - 1];
+
+		if (same(g, other))
+			return other;
+	}
+	dump->table[at] = (uint16_t)++dump->groups_used;
+	return g;
+}
+
+static void add(struct dump *dump, const struct sn_task_info *info, const struct walked *walked)
+{
+	struct group *g = group_of(dump, info, walked);
+	struct line *line;
+
+	dump->tasks++;
+	dump->by_state[info->state]++;
+	if (!g) {
+		dump->left_out++;
+		return;
+	}
+	g->count++;
+	g->of_several |= g->spawned_by != info->spawned_by;
+	if (info->state_ns < g->least_ns)
+		g->least_ns = info->state_ns;
+	if (info->state_ns > g->most_ns)
+		g->most_ns = info->state_ns;
+	if (g->listed == dump->tasks_listed || dump->lines_used == MOST_LINES)
+		return;
+	line = &dump->lines[dump->lines_used++];
+	line->id = info->id;
+	line->state_ns = info->state_ns;
+	line->waits_in = info->waits_in;
+	memcpy(line->name, info->name, sizeof line->name);
+	if (g->last)
+		g->last->next = line;
+	else
+		g->first = line;
+	g->last = line;
+	g->listed++;
+}
+
+/* In a scan's callback, on whatever thread. The rules' table is not for several threads. */
+static void walk_other(const struct sn_scan *scan, void *arg)
+{
+	struct walked *walked = arg;
+	struct sn_registers registers;
+
+	if (sn_task_id(scan->task) != walked->id)
+		return;
+	memcpy(&registers, scan->registers, sizeof registers);
+	walk(walked, &registers, scan->stack_low, scan->stack_high, scan->interrupted);
+}
+
+static void collect_owned(struct dump *dump, struct sn_task *task, struct sn_stack stack)
+{
+	struct walked walked = {.modules = &dump->modules};
+	struct sn_registers registers;
+	struct sn_task_info info;
+	bool there = sn_task_describe(task, stack, &info);
+
+	if (there) {
+		sn_registers_saved(info.stack_saved, &registers);
+		walk(&walked, &registers, info.stack_saved, info.stack_high, false);
+	}
+	sn_scan_release(task);
+	if (there)
+		add(dump, &info, &walked);
+}
+
+static void collect_other(struct dump *dump, struct sn_task *task, struct sn_stack stack,
+			  struct sn_task *me)
+{
+	struct sn_modules *modules = &dump->modules;
+	struct walked walked = {.modules = modules};
+	struct sn_registers registers;
+	struct sn_task_info info;
+	ucontext_t context;
+
+	if (!sn_task_describe(task, stack, &info))
+		return;
+	walked.id = info.id;
+	if (task == me) {
+		if (getcontext(&context) == 0) {
+			sn_registers_interrupted(&context, &registers);
+			walk(&walked, &registers, stack.low, stack.high, true);
+		}
+	} else if (info.state != SN_STATE_ENDED) {
+		/* The callback runs while this thread waits, and does not outlast it. */
+		int err = sn_scan_within(task, walk_other, &walked, ANSWER_NS);
+
+		if (err == -ESRCH && !sn_task_describe(task, stack, &info))
+			return;
+	}
+	add(dump, &info, &walked);
+}
+
+static void collect(struct dump *dump, struct sn_task *me)
+{
+	struct sn_slab *slab = NULL;
+
+	while ((slab = sn_slab_next(slab)) != NULL) {
+		uint64_t all = sn_slab_stacks(slab), may = sn_slab_visit(slab, all);
+		uint64_t owned = sn_scan_hold_slab(slab, may);
+
+		for (uint64_t left = owned; left; left &= left - 1) {
+			struct sn_stack stack = sn_slab_stack(slab, __builtin_ctzll(left));
+
+			collect_owned(dump, sn_stack_task(stack), stack);
+		}
+		for (uint64_t left = may & ~owned; left; left &= left - 1) {
+			struct sn_stack stack = sn_slab_stack(slab, __builtin_ctzll(left));
+
+			collect_other(dump, sn_stack_task(stack), stack, me);
+		}
+		sn_slab_leave(slab, all);
+	}
+}
+
+/* ---- printing ---- */
+
+static const struct sn_symbol *name_of(struct dump *dump, uintptr_t pc, bool is_return_address)
+{
+	struct name *name = &dump->names[(pc >> 1) * 2654435761u >> 12 & (NAMES - 1)];
+
+	if (name->pc != pc) {
+		sn_symbol_of(&dump->modules, pc, is_return_address, &name->symbol);
+		name->pc = pc;
+	}
+	return &name->symbol;
+}
+
+static void print_head(struct dump *dump, const struct group *g)
+{
+	struct sn_out *out = &dump->out;
+
+	sn_out_text(out, "\n");
+	sn_out_number(out, g->count, 10);
+	sn_out_text(out, g->count == 1 ? " task " : " tasks ");
+	sn_out_text(out, sn_status_name((enum sn_task_status)g->state));
+	if (g->waits_for) {
+		sn_out_text(out, ", waits for ");
+		sn_out_text(out, g->waits_for);
+	}
+	sn_out_text(out, ", for ");
+	out_time(out, g->least_ns);
+	if (g->most_ns - g->least_ns >= 1000000) {
+		sn_out_text(out, " to ");
+		out_time(out, g->most_ns);
+	}
+	if (g->spawned_at) {
+		struct sn_symbol symbol;
+
+		sn_symbol_of(&dump->modules, (uintptr_t)g->spawned_at, true, &symbol);
+		sn_out_text(out, "\n  spawned at");
+		out_symbol(out, &symbol);
+		if (g->of_several) {
+			sn_out_text(out, " by several tasks");
+		} else if (g->spawned_by) {
+			sn_out_text(out, " by task ");
+			sn_out_number(out, g->spawned_by, 10);
+		} else {
+			sn_out_text(out, " by a thread of the program's");
+		}
+	}
+	sn_out_text(out, "\n");
+}
+
+static void print_lines(struct dump *dump, const struct group *g)
+{
+	struct sn_out *out = &dump->out;
+
+	for (const struct line *line = g->first; line; line = line->next) {
+		sn_out_text(out, "  task ");
+		sn_out_number(out, line->id, 10);
+		sn_out_text(out, " \"");
+		sn_out_text(out, line->name[0] ? line->name : "task");
+		sn_out_text(out, "\" for ");
+		out_time(out, line->state_ns);
+		if (line->waits_in) {
+			sn_out_text(out, " in ");
+			out_address(out, (uintptr_t)line->waits_in);
+		}
+		sn_out_text(out, "\n");
+	}
+	if (g->count > g->listed) {
+		sn_out_text(out, "  and ");
+		sn_out_number(out, g->count - g->listed, 10);
+		sn_out_text(out, " more\n");
+	}
+}
+
+static void print_group(struct dump *dump, const struct group *g)
+{
+	struct sn_out *out = &dump->out;
+
+	print_head(dump, g);
+	print_lines(dump, g);
+	for (int i = 0; i < g->frames; i++) {
+		bool is_return_address = i > 0 || !g->exact;
+
+		sn_out_text(out, "  #");
+		sn_out_number(out, (uint64_t)i, 10);
+		sn_out_text(out, " ");
+		out_address(out, g->pcs[i]);
+		out_symbol(out, name_of(dump, g->pcs[i], is_return_address));
+		sn_out_text(out, "\n");
+	}
+	if (g->silent && g->state != SN_STATE_ENDED)
+		sn_out_text(out, "  (its thread has not answered)\n");
+	else if (g->frames == MOST_FRAMES)
+		sn_out_text(out, "  ... more frames\n");
+	else if (!g->whole && g->frames > 0)
+		sn_out_text(out, "  (nothing is known of the next frame)\n");
+}
+
+/* The largest groups first: heapsort, which needs no memory. */
+static void sort(struct dump *dump)
+{
+	uint16_t *order = dump->order;
+	uint32_t n = dump->groups_used;
+	const struct group *groups = dump->groups;
+
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = (uint16_t)i;
+	for (uint32_t gap = n / 2; gap > 0; gap /= 2)
+		for (uint32_t i = gap; i < n; i++)
+			for (uint32_t k = i; k >= gap && groups[order[k - gap]].count <
+								  groups[order[k]].count;
+			     k -= gap) {
+				uint16_t swap = order[k];
+
+				order[k] = order[k - gap];
+				order[k - gap] = swap;
+			}
+}
+
+static void print(struct dump *dump)
+{
+	struct sn_out *out = &dump->out;
+
+	sn_out_text(out, "sennit: ");
+	sn_out_number(out, dump->tasks, 10);
+	sn_out_text(out, dump->tasks == 1 ? " task" : " tasks");
+	for (int i = 0; i < SN_TASK_STATUSES; i++)
+		if (dump->by_state[i]) {
+			sn_out_text(out, ", ");
+			sn_out_number(out, dump->by_state[i], 10);
+			sn_out_text(out, " ");
+			sn_out_text(out, sn_status_name((enum sn_task_status)i));
+		}
+	sn_out_text(out, "\n");
+	sort(dump);
+	for (uint32_t i = 0; i < dump->groups_used; i++)
+		print_group(dump, &dump->groups[dump->order[i]]);
+	if (dump->left_out) {
+		sn_out_text(out, "\n");
+		sn_out_number(out, dump->left_out, 10);
+		sn_out_text(out, " more tasks, each at another place\n");
+	}
+	sn_out_text(out, "sennit: end of the dump\n");
+	sn_out_flush(out);
+}
+
+/* ---- the call and the signal ---- */
+
+static _Atomic bool under_way;
+
+static int dump_to(int fd, struct sn_task *me)
+{
+	size_t size = sizeof(struct dump) + MOST_LINES * sizeof(struct line);
+	struct dump *dump = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	long listed = sn_environment_number("SENNIT_DUMP_TASKS", 0, 1000000, 20);
+	int err;
+
+	if (dump == MAP_FAILED)
+		return -ENOMEM;
+	dump->out.fd = fd;
+	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
+	dump->modules.rules = dump->rules;
+	sn_modules_find(&dump->modules);
+	collect(dump, me);
+	print(dump);
+	err = dump->out.error;
+	munmap(dump, size);
+	return err;
+}
+
+int sn_dump(int fd)
+{
+	struct sn__lease *lease = sn__current;
+	struct sn_task *me = sn_self();
+	int err;
+
+	if (sn_scan_depth > 0)
+		return -EDEADLK;
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	/* As in sn_task_scan(): outside, and unknown to the runtime. */
+	sn__current = NULL;
+	sn_compiler_barrier();
+	if (atomic_exchange(&under_way, true)) {
+		err = -EBUSY;
+	} else {
+		err = dump_to(fd, me);
+		atomic_store(&under_way, false);
+	}
+	sn_compiler_barrier();
+	sn__current = lease;
+	sn_foreign_leave();
+	return err;
+}
+
+static _Atomic bool wanted;
+static int dump_signal; /* 0: not caught */
+
+static void handle(int signum)
+{
+	(void)signum;
+	atomic_store(&wanted, true);
+	sn_sysmon_interrupt();
+}
+
+static void *dump_main(void *arg)
+{
+	(void)arg;
+	sn_dump(STDERR_FILENO);
+	return NULL;
+}
+
+bool sn_dump_wanted(void)
+{
+	return atomic_load(&wanted);
+}
+
+void sn_dump_serve(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	if (sn_likely(!atomic_load_explicit(&wanted, memory_order_relaxed)) ||
+	    !atomic_exchange(&wanted, false))
+		return;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, dump_main, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		sn_dump(STDERR_FILENO);
+}
+
+int sn_dump_install(void)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
+	long signum = sn_environment_number("SENNIT_DUMP_SIGNAL", 0, SIGRTMAX, SIGQUIT);
+	struct sigaction former;
+
+	if (signum < 0)
+		return -EINVAL;
+	dump_signal = 0;
+	atomic_store(&wanted, false);
+	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 ||
+	    (former.sa_flags & SA_SIGINFO) || former.sa_handler != SIG_DFL)
+		return 0;
+	sigemptyset(&action.sa_mask);
+	if (sigaction((int)signum, &action, NULL) < 0) {
+		sn_log("SENNIT_DUMP_SIGNAL=%ld: that signal cannot be caught", signum);
+		return -EINVAL;
+	}
+	dump_signal = (int)signum;
+	return 0;
+}
+
+void sn_dump_uninstall(void)
+{
+	struct sigaction current;
+
+	if (dump_signal && sigaction(dump_signal, NULL, &current) == 0 &&
+	    !(current.sa_flags & SA_SIGINFO) && current.sa_handler == handle)
+		signal(dump_signal, SIG_DFL);
+	dump_signal = 0;
+}
