@@ -30,6 +30,7 @@ help:
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make deb                  the Debian package of the relay, in build/deb'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
+	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
@@ -99,6 +100,10 @@ demo-blocking:
 	cmake --build --preset release -j $(JOBS)
 	@scripts/demo-blocking
 
+# TASKS=100000
+demo-dump: build
+	build/release/bench/bench-dump $(or $(TASKS),100000)
+
 bench-blocking: build
 	@scripts/setup test
 	@bench/blocking/syscall.py build/release
@@ -143,6 +148,7 @@ screenshot: build
 test-scan: build
 	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/sched/sched-scan-test \
 		--gtest_filter='Scan.AtRandomWhileTasksLive'
+
 deb: build
 	@scripts/setup deb
 	@scripts/deb

@@ -37,7 +37,7 @@ struct sn_task_info {
 	const void *stack_low;  /* the lowest usable byte of its stack, */
 	const void *stack_high; /* the end of it, past everything that belongs to the task, */
 	const void *stack_saved;         /* and its stack pointer when it last was parked */
-	char name[SN_TASK_NAME_MAX + 1]; /* empty when it has none */
+	char name[SN_TASK_NAME_MAX + 1]; /* "": it has none */
 };
 
 /* Return value other than 0: that was enough. */
@@ -60,7 +60,7 @@ SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
  * registers. Valid until the callback returns; meanwhile the task does not run.
  */
 struct sn_scan {
-	sn_task *task;          /* the one that was asked for */
+	sn_task *task;          /* the one that stands still */
 	const void *stack_low;  /* the lowest byte in use, */
 	const void *stack_high; /* and the end of the stack */
 	const uintptr_t

@@ -102,12 +102,12 @@ static intptr_t sleb(const uint8_t **p)
 	return (intptr_t)value;
 }
 
-#define READ(type, p)                                  \
-	({                                             \
-		type read_value;                       \
+#define READ(type, p)                                         \
+	({                                                    \
+		type read_value;                              \
 		memcpy(&read_value, *(p), sizeof read_value); \
-		*(p) += sizeof read_value;             \
-		read_value;                            \
+		*(p) += sizeof read_value;                    \
+		read_value;                                   \
 	})
 
 static uintptr_t encoded(const uint8_t **p, uint8_t encoding, uintptr_t data)
@@ -235,7 +235,6 @@ static const uint8_t *find_fde(const struct sn_module *module, uintptr_t pc)
 
 enum { SAME, AT_CFA, IS_CFA_PLUS, AT_EXPRESSION, IS_EXPRESSION, IN_REGISTER, UNDEFINED };
 
-
 /* Runs the instructions up to pc. first: what the CIE set up, for restore; NULL while that runs. */
 static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uintptr_t at,
 		uintptr_t pc, struct sn_frame_rule *rule, const struct sn_frame_rule *first)
@@ -243,14 +242,14 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
 	struct sn_frame_rule saved[4];
 	int depth = 0;
 
-#define SET(n, k, offset)                                    \
-	do {                                                 \
-		uintptr_t reg_ = (n);                        \
-		int32_t at_ = (int32_t)(offset);             \
-		if (reg_ < SN_REGISTERS) {                   \
-			rule->registers[reg_].kind = (k);    \
-			rule->registers[reg_].at = at_;      \
-		}                                            \
+#define SET(n, k, offset)                                 \
+	do {                                              \
+		uintptr_t reg_ = (n);                     \
+		int32_t at_ = (int32_t)(offset);          \
+		if (reg_ < SN_REGISTERS) {                \
+			rule->registers[reg_].kind = (k); \
+			rule->registers[reg_].at = at_;   \
+		}                                         \
 	} while (0)
 
 	while (p < end && at <= pc) {
@@ -333,7 +332,8 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
 		case 0x16: /* val_expression */
 			reg = uleb(&p);
 			if (reg < SN_REGISTERS) {
-				rule->registers[reg].kind = op == 0x10 ? AT_EXPRESSION : IS_EXPRESSION;
+				rule->registers[reg].kind =
+					op == 0x10 ? AT_EXPRESSION : IS_EXPRESSION;
 				rule->registers[reg].expression = p;
 			}
 			reg = uleb(&p);
@@ -465,7 +465,7 @@ static bool evaluate(const uint8_t *p, const struct sn_registers *registers,
 		} else if (depth > 1 && (op == 0x22 || op == 0x1a || op == 0x24 || op == 0x2a)) {
 			uintptr_t b = stack[--depth], a = stack[depth - 1];
 
-			stack[depth - 1] = op == 0x22 ? a + b
+			stack[depth - 1] = op == 0x22   ? a + b
 					   : op == 0x1a ? (a & b)
 					   : op == 0x24 ? (b < 8 * sizeof a ? a << b : 0)
 							: (uintptr_t)((intptr_t)a >= (intptr_t)b);
@@ -642,8 +642,8 @@ static bool look_up(const struct file *file, uint32_t type, uintptr_t at, struct
 	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || !sections)
 		return false;
 	for (int i = 0; i < header->e_shnum; i++) {
-		const ElfW(Sym) *symbols;
-		const ElfW(Shdr) *strings;
+		const ElfW(Sym) * symbols;
+		const ElfW(Shdr) * strings;
 		const char *text;
 
 		if (sections[i].sh_type != type || sections[i].sh_link >= header->e_shnum)

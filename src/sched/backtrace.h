@@ -53,7 +53,7 @@ struct sn_frame_rule {
 struct sn_modules {
 	int count;
 	struct sn_module all[SN_MOST_MODULES];
-	char program[256]; /* its file */
+	char program[256];           /* its file */
 	struct sn_frame_rule *rules; /* SN_FRAME_RULES of them, zeroed; NULL: do without */
 };
 

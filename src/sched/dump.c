@@ -217,9 +217,8 @@ static uint32_t hash_of(const struct group *g)
 static bool same(const struct group *a, const struct group *b)
 {
 	return a->state == b->state && a->waits_for == b->waits_for &&
-	       a->spawned_at == b->spawned_at && a->frames == b->frames &&
-	       a->silent == b->silent && a->exact == b->exact &&
-	       memcmp(a->pcs, b->pcs, a->frames * sizeof a->pcs[0]) == 0;
+	       a->spawned_at == b->spawned_at && a->frames == b->frames && a->silent == b->silent &&
+	       a->exact == b->exact && memcmp(a->pcs, b->pcs, a->frames * sizeof a->pcs[0]) == 0;
 }
 
 static struct group *group_of(struct dump *dump, const struct sn_task_info *info,
@@ -468,8 +467,8 @@ static void sort(struct dump *dump)
 		order[i] = (uint16_t)i;
 	for (uint32_t gap = n / 2; gap > 0; gap /= 2)
 		for (uint32_t i = gap; i < n; i++)
-			for (uint32_t k = i; k >= gap && groups[order[k - gap]].count <
-								  groups[order[k]].count;
+			for (uint32_t k = i;
+			     k >= gap && groups[order[k - gap]].count < groups[order[k]].count;
 			     k -= gap) {
 				uint16_t swap = order[k];
 

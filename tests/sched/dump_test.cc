@@ -166,7 +166,8 @@ TEST(Dump, EachKindOfTaskIsTold)
 		EXPECT_TRUE(has(sleeper, "1 task parked, waits for a time, for ")) << text;
 		EXPECT_TRUE(has(sleeper, "spawned at dump_test_spawns\\+0x.* by task [0-9]+"))
 			<< text;
-		EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\(")) << text;
+		EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\("))
+			<< text;
 		// It ends where it should.
 		for (const char *name : {"sleeper", "receiver", "locker", "reader"})
 			EXPECT_TRUE(has(part(text, name), "sn_arch_task_start[^\n]*$"))
@@ -321,7 +322,8 @@ void hang(int processors)
 		for (int i = 0; i < 3 * processors; i++) {
 			sn_task *task;
 
-			CHILD_CHECK(dump_test_spawns(&task, dump_test_computes, &never, "busy") == 0);
+			CHILD_CHECK(dump_test_spawns(&task, dump_test_computes, &never, "busy") ==
+				    0);
 		}
 		CHILD_CHECK(write(STDERR_FILENO, "hangs\n", 6) == 6);
 		dump_test_computes(&never);
@@ -391,8 +393,8 @@ TEST(Quit, AnotherSignalCanBeChosen)
 {
 	test::Environment number("SENNIT_DUMP_SIGNAL", std::to_string(SIGUSR1));
 	int status;
-	std::string text =
-		quit(SIGUSR1, [] { hang(2); }, "end of the dump\n", &status);
+	std::string text = quit(
+		SIGUSR1, [] { hang(2); }, "end of the dump\n", &status);
 
 	EXPECT_TRUE(has(text, "end of the dump")) << text;
 }
@@ -401,7 +403,8 @@ TEST(Quit, ItCanBeLeftAlone)
 {
 	test::Environment number("SENNIT_DUMP_SIGNAL", "0");
 	int status;
-	std::string text = quit(SIGQUIT, [] { hang(2); }, "no such text", &status);
+	std::string text = quit(
+		SIGQUIT, [] { hang(2); }, "no such text", &status);
 
 	EXPECT_EQ("hangs\n", text);
 	EXPECT_TRUE(WIFSIGNALED(status));
@@ -414,9 +417,8 @@ TEST(Quit, TheProgramsOwnHandlerStays)
 	std::string text = quit(
 		SIGQUIT,
 		[] {
-			signal(SIGQUIT, [](int) {
-				_exit(write(STDERR_FILENO, "mine\n", 5) == 5 ? 5 : 6);
-			});
+			signal(SIGQUIT,
+			       [](int) { _exit(write(STDERR_FILENO, "mine\n", 5) == 5 ? 5 : 6); });
 			hang(2);
 		},
 		"mine\n", &status);
