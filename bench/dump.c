@@ -8,12 +8,12 @@
  * dump takes, what the benchmark does in the seconds before, during and after dumps that follow
  * each other, that the rate comes back, and that all tasks are there at the end.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <sennit/sennit.h>
