@@ -40,6 +40,8 @@ typedef int sn_fn(void *arg);
  * call; sn_run() waits a second for that, then leaves such a task's thread behind, with the memory
  * that it may touch. It may be called again.
  *
+ * The threads that run tasks have the signal mask, the name and the timer slack of the calling thread.
+ *
  * fork() in a task, or in any thread, copies the calling thread only. In the child there is no
  * runtime: calls that may park return -EPERM, sn_go() returns -ESRCH, connections can only be
  * closed, and exec, _exit() or a new sn_run() is what it should come to. When the task's function

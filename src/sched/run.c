@@ -271,6 +271,7 @@ static int runtime_init(int fixed)
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, running) - sizeof sn_runtime.lock);
 	sn_runtime.max_threads = (int)max_threads;
+	sn_threads_inherit();
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
 	atomic_store(&sn_runtime.revocations, 0);

@@ -5,6 +5,7 @@
 #ifndef SENNIT_SCHED_RUNTIME_H
 #define SENNIT_SCHED_RUNTIME_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,14 @@ struct sn_runtime {
 	struct sn_thread *all_threads;  /* that live, or are about to */
 	struct sn_thread *dead_threads; /* that are to be joined */
 	int64_t no_thread_before;       /* the system has refused one */
+
+	/* What sn_run()'s caller had, for every thread, whoever starts it. Constant. */
+	struct {
+		sigset_t mask;
+		char name[16];
+		unsigned long timer_slack;
+	} inherited;
+
 	bool thread_limit_told;
 	bool threadless; /* a processor was put with the idle ones for want of a thread */
 	bool monitor_sleeps;
@@ -85,6 +94,9 @@ void sn_thread_unlink(struct sn_thread *thread);
 
 /* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
 void sn_threads_reap(void);
+
+/* Notes what threads are to have of the calling one. */
+void sn_threads_inherit(void);
 
 /* Starts a thread that begins with the processor. 0 or a negative errno. thread.c. */
 int sn_thread_start(struct sn_processor *processor, bool spinning);

@@ -373,6 +373,7 @@ int sn_sysmon_start(bool follow)
 	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)
 		return -ENOMEM;
+	sn_status_clock_set(sn_now()); /* tasks may park before the monitor has looked once */
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);

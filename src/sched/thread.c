@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -181,10 +182,31 @@ void sn_threads_reap(void)
 	}
 }
 
+void sn_threads_inherit(void)
+{
+	int slack = prctl(PR_GET_TIMERSLACK);
+
+	pthread_sigmask(SIG_SETMASK, NULL, &sn_runtime.inherited.mask);
+	prctl(PR_GET_NAME, sn_runtime.inherited.name);
+	sn_runtime.inherited.timer_slack = slack > 0 ? (unsigned long)slack : 0;
+}
+
+/*
+ * A thread begins with what its creator has at the moment: the monitor blocks all signals and is woken
+ * sharply, and a task may have set its own. Tasks are not to see which of them it was.
+ */
+static void become_like_the_first(void)
+{
+	pthread_sigmask(SIG_SETMASK, &sn_runtime.inherited.mask, NULL);
+	prctl(PR_SET_NAME, sn_runtime.inherited.name);
+	prctl(PR_SET_TIMERSLACK, sn_runtime.inherited.timer_slack);
+}
+
 static void *thread_main(void *arg)
 {
 	struct sn_thread *self = arg;
 
+	become_like_the_first();
 	/* The creator may not have stored our handle yet. */
 	sn_lock(&sn_runtime.start_lock);
 	sn_unlock(&sn_runtime.start_lock);

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "support/runtime.h"
@@ -431,6 +434,46 @@ TEST(Version, IsTheHeaders)
 	snprintf(expected, sizeof expected, "%d.%d.%d", SN_VERSION_MAJOR, SN_VERSION_MINOR,
 		 SN_VERSION_PATCH);
 	EXPECT_STREQ(expected, sn_version());
+}
+
+// Whoever started it: the monitor has another mask, name and slack, and a task may have.
+TEST(Threads, HaveWhatTheCallerOfRunHad)
+{
+	sigset_t mask, former;
+	char name[16] = "", now[16] = "";
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &mask, &former));
+	ASSERT_EQ(0, prctl(PR_GET_NAME, name));
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "of-the-caller"));
+	const int slack = prctl(PR_GET_TIMERSLACK);
+
+	test::run({1, 2}, [slack] {
+		std::vector<Task> tasks;
+
+		// They block without a word, so that the monitor starts threads for the next ones.
+		for (int i = 0; i < 20; i++)
+			tasks.emplace_back([slack] {
+				sigset_t blocked;
+				char own[16] = "";
+
+				EXPECT_EQ(0, pthread_sigmask(SIG_SETMASK, nullptr, &blocked));
+				for (int signum : {SIGURG, SIGTERM, SIGUSR1})
+					EXPECT_EQ(0, sigismember(&blocked, signum)) << signum;
+				EXPECT_EQ(1, sigismember(&blocked, SIGUSR2));
+				EXPECT_EQ(0, prctl(PR_GET_NAME, own));
+				EXPECT_STREQ("of-the-caller", own);
+				EXPECT_EQ(slack, prctl(PR_GET_TIMERSLACK));
+				usleep(20000);
+			});
+		for (Task &task : tasks)
+			task.join();
+	});
+	ASSERT_EQ(0, prctl(PR_GET_NAME, now));
+	EXPECT_STREQ("of-the-caller", now);
+	ASSERT_EQ(0, prctl(PR_SET_NAME, name));
+	ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &former, nullptr));
 }
 
 } // namespace
