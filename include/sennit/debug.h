@@ -42,6 +42,20 @@ SN_API void sn_debug_foreign_locks(int by);
  */
 SN_API int sn_dump(int fd);
 
+/*
+ * Deadlocks. When every task is parked and nothing is left that could wake one (no timer, no descriptor or
+ * signal waited for, no call into foreign code, no thread of the program's own, which might do so), the
+ * runtime says so on stderr after some tenths of a second, dumps all tasks and ends the process with
+ * status 2. SENNIT_DEADLOCK=0 in the environment lets it be. Where a task is pinned nothing is reported.
+ */
+typedef void sn_deadlock_hook(void *arg);
+
+/*
+ * Calls fn(arg) instead, on the runtime's monitor thread; NULL: no longer. It may wake tasks; if it does
+ * not, they stay as they are, and it is not called again. Any thread, also before sn_run().
+ */
+SN_API void sn_on_deadlock(sn_deadlock_hook *fn, void *arg);
+
 SN_END
 
 #endif

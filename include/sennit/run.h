@@ -13,6 +13,7 @@
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
  *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
  *                       0: none; default: SIGURG's
+ *   SENNIT_DEADLOCK     0: do not end the process when nothing can wake any task (debug.h)
  *   SENNIT_DUMP_SIGNAL  the signal that makes the process print what every task does (sn_dump() in
  *                       debug.h): a number, 0: none; default: SIGQUIT's
  *   SENNIT_DUMP_TASKS   how many of those that do the same are listed one by one; default 20

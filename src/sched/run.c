@@ -19,6 +19,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/deadlock.h"
 #include "sched/dump.h"
 #include "sched/fault.h"
 #include "sched/fork.h"
@@ -283,6 +284,8 @@ static int runtime_init(int fixed)
 	sn_fork_init();
 	sn_lease_init();
 	err = sn_scan_init();
+	if (err == 0)
+		err = sn_deadlock_init();
 	if (err == 0)
 		err = sn_dump_install();
 	if (err == 0)

@@ -439,7 +439,7 @@ static void start_processor(struct sn_processor *p, bool spinning)
 		sn_netpoll_kick();
 }
 
-static bool work_exists(void)
+bool sn_work_exists(void)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0)
 		return true;
@@ -449,7 +449,7 @@ static bool work_exists(void)
 	return false;
 }
 
-static int64_t earliest_timer(void)
+int64_t sn_earliest_timer(void)
 {
 	int64_t earliest = SN_TIMER_NEVER;
 
@@ -466,7 +466,7 @@ static int64_t earliest_timer(void)
 static bool nobody_would_notice(void)
 {
 	return atomic_load(&sn_runtime.polling) == 0 &&
-	       (sn_netpoll_used() || earliest_timer() != SN_TIMER_NEVER);
+	       (sn_netpoll_used() || sn_earliest_timer() != SN_TIMER_NEVER);
 }
 
 /*
@@ -520,7 +520,7 @@ static void stop_spinning(struct sn_thread *self)
 		return;
 	self->spinning = false;
 	if (atomic_fetch_sub(&sn_runtime.spinning, 1) == 1 &&
-	    atomic_load(&sn_runtime.idle_count) > 0 && (work_exists() || nobody_would_notice()))
+	    atomic_load(&sn_runtime.idle_count) > 0 && (sn_work_exists() || nobody_would_notice()))
 		wake_one();
 }
 
@@ -767,7 +767,7 @@ static bool sleep_in_poller(struct sn_thread *self)
 	if (!atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1))
 		return false;
 	atomic_store(&sn_runtime.poll_until, SN_TIMER_NEVER);
-	until = earliest_timer();
+	until = sn_earliest_timer();
 	atomic_store(&sn_runtime.poll_until, until);
 	if (until != SN_TIMER_NEVER) {
 		int64_t now = sn_now();
@@ -842,7 +842,7 @@ static bool sleep_in_parker(struct sn_thread *self)
 		return false;
 	}
 	if (sn_runtime.threadless) {
-		if (work_exists() || nobody_would_notice())
+		if (sn_work_exists() || nobody_would_notice())
 			p = idle_get();
 		sn_runtime.threadless = p && sn_runtime.idle_processors;
 	}
@@ -883,14 +883,14 @@ static bool become_idle(struct sn_thread *self)
 	}
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (work_exists() && (p = idle_get_locking()) != NULL) {
+	if (sn_work_exists() && (p = idle_get_locking()) != NULL) {
 		assign(self, p);
 		start_spinning(self);
 		return true;
 	}
 	if (sleep_in_poller(self))
 		return true;
-	sn_poller_expect(earliest_timer());
+	sn_poller_expect(sn_earliest_timer());
 	return sleep_in_parker(self);
 }
 
@@ -1010,10 +1010,10 @@ void sn_processor_give(struct sn_processor *p)
 	 * poller's giving up the role.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (work_exists() || atomic_load(&sn_runtime.polling) == 0)
+	if (sn_work_exists() || atomic_load(&sn_runtime.polling) == 0)
 		wake_one();
 	else
-		sn_poller_expect(earliest_timer());
+		sn_poller_expect(sn_earliest_timer());
 }
 
 void sn_processor_regain(struct sn_thread *self)

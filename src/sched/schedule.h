@@ -67,6 +67,10 @@ void sn_processor_regain(struct sn_thread *self);
  */
 void sn_processors_adjust(int wanted);
 
+/* Whether a task is queued anywhere; and when the first timer of all is due, SN_TIMER_NEVER: there is none. */
+bool sn_work_exists(void);
+int64_t sn_earliest_timer(void);
+
 /* Puts a runnable task that is in no queue into one: a scanner who was left it. Any thread. */
 void sn_requeue(struct sn_task *task);
 

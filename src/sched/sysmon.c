@@ -36,6 +36,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/deadlock.h"
 #include "sched/dump.h"
 #include "sched/fault.h"
 #include "sched/lease.h"
@@ -348,6 +349,8 @@ static void *monitor_main(void *arg)
 		if (atomic_load(&sn_runtime.idle_count) < atomic_load(&sn_runtime.nprocessors)) {
 			idle_looks = 0;
 		} else if (period == PERIOD_MAX_NS && ++idle_looks >= DEEP_SLEEP_LOOKS) {
+			if (sn_deadlock_look() == SN_DEADLOCK_PERHAPS)
+				continue;
 			sleep_deeply();
 			idle_looks = 0;
 			quiet = QUIET_LOOKS - WOKEN_LOOKS;

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/deadlock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include <sennit/debug.h>
+
+#include "sched/netpoll.h"
+#include "sched/runtime.h"
+#include "sched/scan.h"
+#include "sched/schedule.h"
+#include "sched/stack.h"
+#include "sched/task.h"
+
+/* The monitor, and the one that called sn_run(). */
+#define OTHER_THREADS 2
+
+static bool watching;
+static sn_deadlock_hook *_Atomic hook;
+static void *_Atomic hook_arg;
+
+/* The monitor's: what the first look saw. */
+static struct {
+	bool suspected, told;
+	uint64_t switches, polls;
+} seen;
+
+int sn_deadlock_init(void)
+{
+	long wish = sn_environment_number("SENNIT_DEADLOCK", 0, 1, 1);
+
+	if (wish < 0)
+		return -EINVAL;
+	watching = wish;
+	seen.suspected = seen.told = false;
+	return 0;
+}
+
+void sn_on_deadlock(sn_deadlock_hook *fn, void *arg)
+{
+	atomic_store(&hook_arg, arg);
+	atomic_store(&hook, fn);
+}
+
+static bool program_has_threads(void)
+{
+	uint32_t ours = atomic_load(&sn_runtime.nthreads) + OTHER_THREADS, n = 0;
+	DIR *threads = opendir("/proc/self/task");
+	struct dirent *entry;
+
+	if (!threads)
+		return true; /* not known: then nothing is said */
+	while ((entry = readdir(threads)) != NULL)
+		n += entry->d_name[0] != '.';
+	closedir(threads);
+	return n != ours;
+}
+
+static uint64_t switches(void)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		n += atomic_load(&sn_runtime.processors[i].stats.switches);
+	return n;
+}
+
+static bool everything_sleeps(void)
+{
+	bool sleeps;
+
+	if (sn_netpoll_used() || sn_work_exists() || sn_earliest_timer() != SN_TIMER_NEVER ||
+	    sn_scan_pending() || atomic_load(&sn_runtime.foreign) > 0)
+		return false;
+	sn_lock(&sn_runtime.lock);
+	sleeps = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
+		 atomic_load(&sn_runtime.nthreads) ==
+			 sn_runtime.idle_thread_count + atomic_load(&sn_runtime.polling) &&
+		 !atomic_load(&sn_runtime.stopping);
+	sn_unlock(&sn_runtime.lock);
+	return sleeps;
+}
+
+struct count {
+	uint64_t parked, others;
+};
+
+static int count_one(struct sn_stack stack, void *arg)
+{
+	struct count *count = arg;
+	enum sn_task_status status = sn_status_get(&sn_stack_task(stack)->word);
+
+	count->parked += status == SN_TASK_PARKED;
+	count->others += status != SN_TASK_PARKED && status != SN_TASK_FREE &&
+			 status != SN_TASK_ENDED;
+	return 0;
+}
+
+static bool every_task_is_parked(void)
+{
+	struct count count = {0, 0};
+
+	(void)sn_stack_each(count_one, &count);
+	return count.parked > 0 && count.others == 0;
+}
+
+static void report(void)
+{
+	sn_deadlock_hook *fn = atomic_load(&hook);
+
+	if (fn) {
+		fn(atomic_load(&hook_arg));
+		return;
+	}
+	sn_log("deadlock: every task is asleep, and nothing is left that could wake one "
+	       "(SENNIT_DEADLOCK=0 lets it be)");
+	sn_dump(STDERR_FILENO);
+	_exit(2);
+}
+
+enum sn_deadlock sn_deadlock_look(void)
+{
+	uint64_t now_switches, now_polls;
+
+	/* The order matters: see the header. */
+	if (!watching || program_has_threads() || !everything_sleeps() ||
+	    !every_task_is_parked()) {
+		seen.suspected = false;
+		return SN_DEADLOCK_NOT;
+	}
+	now_switches = switches();
+	now_polls = atomic_load(&sn_runtime.polls);
+	if (seen.told && seen.switches == now_switches)
+		return SN_DEADLOCK_NOT;
+	seen.told = false;
+	if (!seen.suspected || seen.switches != now_switches) {
+		seen.suspected = true;
+		seen.switches = now_switches;
+		seen.polls = now_polls;
+		sn_netpoll_kick();
+		return SN_DEADLOCK_PERHAPS;
+	}
+	if (now_polls < seen.polls + 2 && atomic_load(&sn_runtime.polling)) {
+		sn_netpoll_kick();
+		return SN_DEADLOCK_PERHAPS;
+	}
+	seen.suspected = false;
+	seen.told = true;
+	report();
+	return SN_DEADLOCK_NOT;
+}

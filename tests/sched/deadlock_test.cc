@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+//
+// A program of which every task sleeps and nothing can wake one is ended with a dump; one in which
+// something could is left alone, however long it sleeps. Each in a child process; TSan has a thread of its
+// own in every program, so that there nothing is ever reported.
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+class Deadlock : public testing::Test
+{
+protected:
+	Deadlock() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
+};
+
+// For ever, unless somebody sends.
+int receive()
+{
+	sn_chan *chan;
+	int item;
+
+	CHILD_CHECK(sn_chan_new(&chan, sizeof item, 0) == 0);
+	return sn_chan_recv(chan, &item);
+}
+
+[[noreturn]] void all_wait(int processors)
+{
+	test::run(processors, [] {
+		struct sn_task_attr attr = {};
+
+		attr.name = "stuck";
+		test::Task task([] { return receive(); }, &attr);
+		task.join();
+	});
+	_exit(0);
+}
+
+TEST_F(Deadlock, IsToldWithADumpAndEndsTheProgram)
+{
+	if (TEST_TSAN)
+		return;
+	for (int processors : {1, 2, 4})
+		EXPECT_EXIT(all_wait(processors), testing::ExitedWithCode(2),
+			    "sennit: deadlock: every task is asleep.*"
+			    "sennit: [0-9]+ tasks, [0-9]+ parked");
+}
+
+// After a life of all that counts against it.
+[[noreturn]] void lives_first()
+{
+	test::run(2, [] {
+		int ends[2];
+		sn_mutex mutex = SN_MUTEX_INIT;
+
+		CHILD_CHECK(pipe(ends) == 0);
+		std::thread([&] { CHILD_CHECK(write(ends[1], "x", 1) == 1); }).join();
+		test::Task reader([&] {
+			char byte;
+			return int(read(ends[0], &byte, 1));
+		});
+		reader.join();
+		sn_sleep(20 * test::ms);
+		sn_tcp_listener *door;
+		CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
+		sn_tcp_listener_close(door);
+		CHILD_CHECK(sn_mutex_lock(&mutex) == 0);
+		test::Task task([&] { return sn_mutex_lock(&mutex); });
+		task.join();
+	});
+	_exit(0);
+}
+
+TEST_F(Deadlock, IsToldAfterALife)
+{
+	if (TEST_TSAN)
+		return;
+	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
+}
+
+struct Wake {
+	sn_chan *chan;
+	std::atomic<int> calls{0};
+};
+
+TEST_F(Deadlock, AHookMayEndItInstead)
+{
+	if (TEST_TSAN)
+		return;
+	Wake wake{};
+
+	sn_on_deadlock(
+		[](void *arg) {
+			auto *w = static_cast<Wake *>(arg);
+			int item = 7;
+
+			w->calls++;
+			EXPECT_EQ(0, sn_chan_send(w->chan, &item));
+		},
+		&wake);
+	test::run([&] {
+		int item = 0;
+
+		ASSERT_EQ(0, sn_chan_new(&wake.chan, sizeof item, 1));
+		ASSERT_EQ(0, sn_chan_recv(wake.chan, &item));
+		EXPECT_EQ(7, item);
+		sn_chan_free(wake.chan);
+	});
+	sn_on_deadlock(nullptr, nullptr);
+	EXPECT_EQ(3, wake.calls);
+}
+
+TEST_F(Deadlock, CanBeLetBe)
+{
+	test::Environment off("SENNIT_DEADLOCK", "0");
+
+	EXPECT_EXIT(
+		{
+			alarm(1);
+			all_wait(2);
+		},
+		testing::KilledBySignal(SIGALRM), "");
+}
+
+// ---- what must not be taken for one: each sleeps for a second, and is then woken ----
+
+[[noreturn]] void woken_by(const std::function<void()> &body)
+{
+	alarm(60);
+	test::run(2, body);
+	_exit(42);
+}
+
+TEST_F(Deadlock, NotATimer)
+{
+	EXPECT_EXIT(woken_by([] { sn_sleep(test::second); }), testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Deadlock, NotWhatAThreadOfTheProgramMayDo)
+{
+	EXPECT_EXIT(woken_by([] {
+			    sn_chan *chan;
+			    int item = 1;
+
+			    CHILD_CHECK(sn_chan_new(&chan, sizeof item, 0) == 0);
+			    std::thread thread([=] {
+				    usleep(1000000);
+				    int one = 1;
+				    CHILD_CHECK(sn_chan_send(chan, &one) == 0);
+			    });
+			    CHILD_CHECK(sn_chan_recv(chan, &item) == 0);
+			    thread.join();
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Deadlock, NotASignal)
+{
+	EXPECT_EXIT(woken_by([] {
+			    CHILD_CHECK(sn_signal_catch(SIGUSR1) == 0);
+			    pid_t child = fork();
+			    if (child == 0) {
+				    usleep(1000000);
+				    kill(getppid(), SIGUSR1);
+				    _exit(0);
+			    }
+			    CHILD_CHECK(sn_signal_wait(SN_NO_DEADLINE) == SIGUSR1);
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Deadlock, NotForeignCode)
+{
+	EXPECT_EXIT(woken_by([] {
+			    test::Task sleeper([] { usleep(1000000); });
+			    test::Task blocker(
+				    [] { sn_blocking([](void *) { return usleep(1000000); }, nullptr); });
+			    sleeper.join();
+			    blocker.join();
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Deadlock, NotADescriptor)
+{
+	EXPECT_EXIT(woken_by([] {
+			    int ends[2];
+			    char byte = 0;
+			    sn_stream *stream;
+
+			    CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+			    if (fork() == 0) {
+				    usleep(1000000);
+				    _exit(write(ends[1], "x", 1) != 1);
+			    }
+			    CHILD_CHECK(sn_stream_adopt(&stream, ends[0]) == 0);
+			    CHILD_CHECK(sn_stream_read(stream, &byte, 1) == 1);
+			    CHILD_CHECK(byte == 'x');
+			    sn_stream_close(stream);
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+// Where tasks do nothing for long again and again.
+TEST_F(Deadlock, NotWhoAlwaysWakesInTime)
+{
+	EXPECT_EXIT(woken_by([] {
+			    for (int i = 0; i < 8; i++)
+				    sn_sleep((100 + 20 * i) * test::ms);
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+} // namespace
