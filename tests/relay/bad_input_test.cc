@@ -83,6 +83,15 @@ INSTANTIATE_TEST_SUITE_P(
 		    {"backend", "127.0.0.1:0", "1 to"}},
 		bad{"BackendWithoutHost", {door, ":80"}, 2, {"backend", "\":80\"", "HOST:PORT"}},
 		bad{"SecondPairBad", {door, house, "x", house}, 2, {"listen", "\"x\""}},
+		bad{"ConfigAndMore",
+		    {"--config", "f", door, house},
+		    2,
+		    {"--config", "expected it in the file"}},
+		bad{"CheckOfNothing", {"--check", door, house}, 2, {"--check", "--config FILE"}},
+		bad{"NoSuchConfig",
+		    {"--config", "/nonexistent"},
+		    2,
+		    {"/nonexistent", "cannot be read"}},
 		bad{"LineBreak", {"a\nb:80", house}, 2, {"a?b:80"}}));
 
 INSTANTIATE_TEST_SUITE_P(Failure, BadInput,

@@ -38,10 +38,11 @@ void fill_process(snapshot &into)
 	into.pipes_missed = copying.pipes_missed;
 }
 
-listener_snapshot read_listener(const route_counters &of)
+listener_snapshot read_listener(const listener_counters &of)
 {
 	listener_snapshot told;
-	told.name = of.address;
+	told.name = of.name;
+	told.limit = of.limit;
 	told.address = of.address;
 	std::uint64_t ended = 0;
 	for (std::size_t i = 0; i < terminations; i++)
@@ -57,14 +58,18 @@ listener_snapshot read_listener(const route_counters &of)
 	return told;
 }
 
-backend_snapshot read_backend(const route_counters &of)
+backend_snapshot read_backend(const backend_counters &of)
 {
 	backend_snapshot told;
-	told.route = of.address;
-	told.address = of.backend;
-	told.active = of.connecting.get();
+	told.route = of.group;
+	told.address = of.settings.address;
+	told.weight = of.settings.weight;
+	told.limit = of.settings.max_connections;
+	if (of.settings.weight == 0)
+		told.state = health::drained;
+	told.active = of.active.load(std::memory_order_relaxed);
 	told.connected = of.connected.get();
-	told.failures = of.connect_failed.get();
+	told.failures = of.failures.get();
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	return told;
@@ -72,17 +77,28 @@ backend_snapshot read_backend(const route_counters &of)
 
 } // namespace
 
+std::pair<std::uint64_t, std::uint64_t> book::bytes() const noexcept
+{
+	std::pair<std::uint64_t, std::uint64_t> sum{};
+	for (const auto &listener : listeners_) {
+		sum.first += listener.to_backend.bytes.get();
+		sum.second += listener.to_client.bytes.get();
+	}
+	return sum;
+}
+
 snapshot book::read() const
 {
 	snapshot now;
 	fill_process(now);
 	now.ready = ready_.load(std::memory_order_relaxed);
 	now.uptime = sn::now() - began_;
-	for (const auto &route : routes_) {
-		now.listeners.push_back(read_listener(route));
-		now.backends.push_back(read_backend(route));
+	for (const auto &listener : listeners_) {
+		now.listeners.push_back(read_listener(listener));
 		now.active += now.listeners.back().active;
 	}
+	for (const auto &backend : backends_)
+		now.backends.push_back(read_backend(backend));
 	if (fill_)
 		fill_(now);
 	return now;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted of each route, and the snapshot made of it.
+ * What is counted of each listener and each backend, and the snapshot made of it.
  *
- * Routes are opened before the first client is accepted and stay where they are. Whoever accepts
- * calls accepted(), and whoever accepted sees to it that ended() is called, once. As in
+ * Both are opened before the first client is accepted and stay where they are. Whoever accepts
+ * counts accepted, and whoever accepted sees to it that one of ended is counted, once. As in
  * counters.hpp, any task counts and nobody waits.
  */
 #ifndef RELAY_BOOK_HPP
 #define RELAY_BOOK_HPP
 
+#include "config.hpp"
 #include "counters.hpp"
 #include "snapshot.hpp"
 
@@ -20,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace relay
 {
@@ -37,21 +39,18 @@ struct flow_counters {
 	flow read() const noexcept { return {bytes.get(), userspace.get(), splice.get()}; }
 };
 
-/* A route that has one listener and one backend. */
-struct route_counters {
-	route_counters(std::string listens, std::string connects)
-	    : address(std::move(listens)), backend(std::move(connects))
+struct listener_counters {
+	listener_counters(std::string called, std::string listens, std::uint64_t most)
+	    : name(std::move(called)), address(std::move(listens)), limit(most)
 	{
 	}
 
+	const std::string name;
 	const std::string address;
-	const std::string backend;
+	const std::uint64_t limit;
 
 	counter accepted;
 	std::array<counter, terminations> ended{};
-	counter connecting; /* begun, less ended: connections to the backend now */
-	counter connected;
-	counter connect_failed;
 	flow_counters to_backend;
 	flow_counters to_client;
 	histogram connect;
@@ -59,14 +58,39 @@ struct route_counters {
 	histogram duration;
 };
 
+struct backend_counters {
+	backend_counters(std::string of, backend_config says)
+	    : group(std::move(of)), settings(std::move(says))
+	{
+	}
+
+	const std::string group;
+	const backend_config settings;
+
+	/* Connections, those being made included; balance.hpp counts it, as it is also a limit. */
+	std::atomic<std::uint64_t> active{0};
+	counter connected;
+	counter failures;
+	flow_counters to_backend;
+	flow_counters to_client;
+};
+
 class book final : public snapshot_source
 {
 public:
-	/* The name of the route is where it listens. Before clients are accepted. */
-	route_counters &open(const std::string &listens, const std::string &connects)
+	/* Before clients are accepted. */
+	listener_counters &open_listener(const std::string &name, const std::string &address,
+					 std::uint64_t limit)
 	{
-		return routes_.emplace_back(listens, connects);
+		return listeners_.emplace_back(name, address, limit);
 	}
+	backend_counters &open_backend(const std::string &group, const backend_config &settings)
+	{
+		return backends_.emplace_back(group, settings);
+	}
+
+	/* Bytes delivered by all listeners, to backends and to clients. */
+	std::pair<std::uint64_t, std::uint64_t> bytes() const noexcept;
 
 	/* From now on new connections are wanted, or are not. */
 	void set_ready(bool ready) noexcept { ready_.store(ready, std::memory_order_relaxed); }
@@ -79,7 +103,8 @@ public:
 	snapshot read() const override;
 
 private:
-	std::deque<route_counters> routes_;
+	std::deque<listener_counters> listeners_;
+	std::deque<backend_counters> backends_;
 	std::atomic<bool> ready_{false};
 	sn::clock::time_point began_ = sn::now();
 	std::function<void(snapshot &)> fill_;

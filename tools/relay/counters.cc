@@ -6,7 +6,8 @@
 namespace relay
 {
 
-std::string to_line(const counters &now)
+std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
+		    std::uint64_t bytes_to_client)
 {
 	struct sn_stats runtime = {};
 	std::string line;
@@ -23,11 +24,13 @@ std::string to_line(const counters &now)
 	add("accepted", now.accepted.get());
 	add("active", now.active.get());
 	add("connect_failed", now.connect_failed.get());
-	add("bytes_to_backend", now.bytes_to_backend.get());
-	add("bytes_to_client", now.bytes_to_client.get());
+	add("bytes_to_backend", bytes_to_backend);
+	add("bytes_to_client", bytes_to_client);
 	add("resets", now.resets.get());
 	add("idle_timeouts", now.idle_timeouts.get());
 	add("cut", now.cut.get());
+	add("retries", now.retries.get());
+	add("refused", now.refused.get());
 	add("no_memory", now.no_memory.get());
 	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());
 	return line;

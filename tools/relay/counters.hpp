@@ -7,8 +7,8 @@
  * has happened (shutting down waits for the sessions themselves, see sessions.hpp). A line is read
  * while others count, so its numbers may be a moment apart.
  *
- * The bytes, which change with every chunk, have cache lines of their own for each direction; the
- * others change a few times in the life of a connection.
+ * All change a few times in the life of a connection. Bytes, which change with every chunk, are
+ * counted for each listener and backend alone (book.hpp), and summed up when they are told.
  */
 #ifndef RELAY_COUNTERS_HPP
 #define RELAY_COUNTERS_HPP
@@ -38,17 +38,18 @@ struct counters {
 	counter accepted;       /* connections from clients */
 	counter active;         /* of those, open now */
 	counter connect_failed; /* backend refused, unresolvable, silent too long, ... */
+	counter retries;        /* tries of another backend after one that failed */
+	counter refused;        /* clients closed as there were as many as there may be */
 	counter no_memory;      /* connections closed because there was no memory to serve them */
 	counter resets;         /* ended by a reset, which was passed on to the other side */
 	counter idle_timeouts;  /* ended because no byte moved for the idle timeout */
 	counter cut;            /* ended by shutting down */
 	counter accept_holds;   /* times that a door waited for room, see descriptors.hpp */
-	alignas(64) counter bytes_to_backend;
-	alignas(64) counter bytes_to_client;
 };
 
 /* "accepted=12 active=3 ...": names and meanings are in docs/relay.md. */
-std::string to_line(const counters &now);
+std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
+		    std::uint64_t bytes_to_client);
 
 } // namespace relay
 

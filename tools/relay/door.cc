@@ -35,20 +35,26 @@ std::string explain(const std::string &address, const std::error_code &error)
 
 } // namespace
 
-std::unique_ptr<door> door::open(shared &all, const route &via, std::string &why)
+std::unique_ptr<door> door::open(shared &all, const listener_config &settings, pools &to,
+				 std::string &why)
 {
-	auto listener = sn::tcp_listener::listen(via.listen);
+	auto listener = sn::tcp_listener::listen(settings.address);
 	if (!listener) {
-		why = explain(via.listen, listener.error());
+		why = explain(settings.address, listener.error());
 		return nullptr;
 	}
-	auto address = listener->address().value_or(via.listen);
-	return std::unique_ptr<door>(new door(all, via, *std::move(listener), std::move(address)));
+	auto address = listener->address().value_or(settings.address);
+	return std::unique_ptr<door>(
+		new door(all, settings, to, *std::move(listener), std::move(address)));
 }
 
-door::door(shared &all, const route &via, sn::tcp_listener listener, std::string address)
-    : all_(all), via_(via), counts_(all.book.open(address, via.backend)),
-      listener_(std::move(listener)), address_(std::move(address)), task_name_("accept " + address_)
+door::door(shared &all, const listener_config &settings, pools &to, sn::tcp_listener listener,
+	   std::string address)
+    : all_(all), listener_(std::move(listener)), address_(std::move(address)),
+      name_(settings.name.empty() ? address_ : settings.name),
+      via_{settings, to.get(settings.group, name_),
+	   all.book.open_listener(name_, address_, settings.max_connections)},
+      task_name_("accept " + address_)
 {
 }
 
@@ -76,12 +82,18 @@ void door::serve()
 		auto client = listener_.accept();
 		if (client) {
 			all_.counters.accepted.add();
-			counts_.accepted.add();
-			if (wait_for_room()) {
+			via_.counts.accepted.add();
+			if (is_full()) {
+				all_.counters.refused.add();
+				via_.counts
+					.ended[static_cast<std::size_t>(termination::refused_limit)]
+					.add();
+				client->close();
+			} else if (wait_for_room()) {
 				admit(*std::move(client));
 			} else {
 				all_.counters.cut.add();
-				counts_.ended[static_cast<std::size_t>(termination::cut)].add();
+				via_.counts.ended[static_cast<std::size_t>(termination::cut)].add();
 				client->abort();
 			}
 		} else if (!stopping()) {
@@ -90,6 +102,13 @@ void door::serve()
 			sn::sleep(100ms);
 		}
 	}
+}
+
+/* Only this task adds to the number, so that it cannot grow between the look and the addition. */
+bool door::is_full() const noexcept
+{
+	const std::uint64_t most = via_.settings.max_connections;
+	return most && via_.active.load(std::memory_order_relaxed) >= most;
 }
 
 /* False when the relay shuts down first. */
@@ -110,12 +129,14 @@ bool door::wait_for_room()
 void door::admit(sn::tcp client)
 {
 	std::unique_ptr<session> made;
+	via_.active.fetch_add(1, std::memory_order_relaxed);
 	try {
-		made = std::make_unique<session>(all_, via_, counts_, std::move(client));
+		made = std::make_unique<session>(all_, via_, std::move(client));
 	} catch (const std::bad_alloc &) {
+		via_.active.fetch_sub(1, std::memory_order_relaxed);
 		all_.sessions.gone();
 		all_.counters.no_memory.add();
-		counts_.ended[static_cast<std::size_t>(termination::no_memory)].add();
+		via_.counts.ended[static_cast<std::size_t>(termination::no_memory)].add();
 		return;
 	}
 	/* The session has the client now, and closes it if its task cannot be had. */

@@ -3,6 +3,7 @@
  * sennit-relay: accepts TCP connections and passes their bytes on to a backend. docs/relay.md is
  * its manual; the session (session.hpp) is the heart of it.
  */
+#include "config.hpp"
 #include "descriptors.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
 #include <variant>
 
 int main(int argc, char **argv)
@@ -28,11 +30,29 @@ try {
 		return finished->status;
 	}
 
+	const auto &options = std::get<relay::options>(parsed);
+	relay::config settings;
+	if (options.config_file.empty()) {
+		settings = relay::to_config(options);
+	} else {
+		auto read = relay::read_config(options.config_file);
+		if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
+			for (const auto &line : *errors)
+				relay::report(line);
+			return relay::exit_usage;
+		}
+		settings = std::move(std::get<relay::config>(read));
+	}
+	if (options.check) {
+		std::printf("%s: good\n", options.config_file.c_str());
+		return EXIT_SUCCESS;
+	}
+
 	/* Whoever reads our stdout or stderr may go away; the connections need not. */
 	std::signal(SIGPIPE, SIG_IGN);
 	relay::raise_descriptor_limit();
 
-	relay::shared all{.settings = std::get<relay::options>(parsed)};
+	relay::shared all{.settings = settings};
 	return sn::run([&all] { return relay::serve(all); });
 } catch (const std::exception &error) {
 	relay::report(std::string("cannot run: ") + error.what());

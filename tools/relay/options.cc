@@ -20,6 +20,7 @@ namespace
  */
 constexpr const char *help =
 	R"(Usage: sennit-relay [OPTION]... LISTEN BACKEND [LISTEN BACKEND]...
+       sennit-relay --config FILE [--check]
 
 Accepts TCP connections at each LISTEN address, and passes their bytes on to
 its BACKEND and back. Half-closed connections and resets are passed on too.
@@ -28,6 +29,9 @@ Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which is
 every address of this machine; its port 0 is any free one, told on stdout.
 
 Options:
+  --config FILE               read everything from a TOML file, see the manual;
+                              no address or other option is given beside it
+  --check                     only validate the file: exit status 0 or 2
   --connect-timeout DURATION  give up on a backend that does not answer for so
                               long; 0: when the system does (default 5s)
   --idle-timeout DURATION     close a connection when no byte has moved in
@@ -54,8 +58,8 @@ Signals:
   SIGUSR1          print the counters on stderr
   SIGHUP           open the file of --access-log anew
 
-Exit status: 0 after SIGTERM or SIGINT, 2 when the command line is wrong, 1
-when the relay cannot run.
+Exit status: 0 after SIGTERM or SIGINT, 2 when the command line or the
+configuration is wrong, 1 when the relay cannot run.
 
 Example: port 8080 of this machine is served by backend:80, and port 8443 of
 its IPv6 loopback by 10.0.0.7:443; what is silent for a minute is closed.
@@ -113,6 +117,26 @@ std::string explain(const CLI::App &app, const CLI::ParseError &error)
 
 } // namespace
 
+config to_config(const options &parsed)
+{
+	config made;
+	for (const auto &[listen, backend] : parsed.routes) {
+		group_config &group = made.groups.emplace_back();
+		group.backends.emplace_back().address = backend;
+		listener_config &listener = made.listeners.emplace_back();
+		listener.address = listen;
+		listener.group = made.groups.size() - 1;
+		listener.connect_timeout = parsed.connect_timeout;
+		listener.idle_timeout = parsed.idle_timeout;
+	}
+	made.drain = parsed.drain;
+	made.stats_interval = parsed.stats_interval;
+	made.admin = parsed.admin;
+	made.access_log = parsed.access_log;
+	made.access_log_json = parsed.access_log_json;
+	return made;
+}
+
 std::variant<options, finished> parse_options(int argc, const char *const *argv)
 try {
 	options parsed;
@@ -141,6 +165,9 @@ try {
 	app.add_option("--access-log", parsed.access_log)->type_name("TARGET");
 	app.add_option("--access-log-format", format)->type_name("FORMAT");
 
+	app.add_option("--config", parsed.config_file)->type_name("FILE");
+	app.add_flag("--check", parsed.check);
+
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::CallForHelp &) {
@@ -150,6 +177,22 @@ try {
 	} catch (const CLI::ParseError &error) {
 		throw usage_error{explain(app, error)};
 	}
+
+	if (app.count("--config") > 0) {
+		/* The file is to say everything: two places for one setting would have to agree. */
+		for (const char *other :
+		     {"addresses", "--connect-timeout", "--idle-timeout", "--drain",
+		      "--stats-interval", "--admin", "--access-log", "--access-log-format"})
+			if (app.count(other) > 0)
+				throw usage_error{std::string(other) +
+						  " beside --config; expected it in the file, "
+						  "which says everything"};
+		if (parsed.config_file.empty())
+			throw usage_error{"--config: the name is empty; expected that of a file"};
+		return parsed;
+	}
+	if (parsed.check)
+		throw usage_error{"--check: nothing to check; expected --config FILE"};
 
 	for (const auto &each : durations)
 		if (app.count(each.name) > 0)

@@ -5,6 +5,8 @@
 #ifndef RELAY_OPTIONS_HPP
 #define RELAY_OPTIONS_HPP
 
+#include "config.hpp"
+
 #include <chrono>
 #include <string>
 #include <variant>
@@ -26,6 +28,8 @@ struct options {
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds drain = std::chrono::seconds(10);
 	std::chrono::nanoseconds stats_interval{};
+	std::string config_file; /* instead of everything else; empty: none */
+	bool check = false;      /* only validates it */
 	/* Empty: none. */
 	std::string admin;
 	std::string access_log;
@@ -40,6 +44,9 @@ struct finished {
 	int status;
 	std::string text;
 };
+
+/* The configuration that the one-liner stands for. */
+config to_config(const options &parsed);
 
 std::variant<options, finished> parse_options(int argc, const char *const *argv);
 

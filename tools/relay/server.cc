@@ -28,15 +28,16 @@ using doors = std::vector<std::unique_ptr<door>>;
 
 void report_counters(const shared &all)
 {
-	report(to_line(all.counters));
+	const auto [to_backend, to_client] = all.book.bytes();
+	report(to_line(all.counters, to_backend, to_client));
 }
 
 /* All or none: what was opened before a failure is closed again by the caller's destructor. */
-bool open_doors(shared &all, doors &opened)
+bool open_doors(shared &all, pools &to, doors &opened)
 {
-	for (const route &via : all.settings.routes) {
+	for (const listener_config &each : all.settings.listeners) {
 		std::string why;
-		auto next = door::open(all, via, why);
+		auto next = door::open(all, each, to, why);
 		if (!next) {
 			report(why);
 			return false;
@@ -156,9 +157,10 @@ int serve(shared &all)
 	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
 		sn::catch_signal(signum).value();
 
+	pools to(all.settings.groups, all.book);
 	doors opened;
 	std::unique_ptr<admin_server> admin;
-	if (!open_doors(all, opened) || !open_admin(all, admin) || !open_log(all))
+	if (!open_doors(all, to, opened) || !open_admin(all, admin) || !open_log(all))
 		return EXIT_FAILURE;
 	all.sessions.set_most(connections_that_fit(opened.size()));
 	announce(opened);

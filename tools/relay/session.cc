@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace relay
 {
@@ -17,10 +18,16 @@ bool is_shortage(const std::error_code &error)
 	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory;
 }
 
+/* Of "host:port" or "[host]:port". */
+std::string_view host_of(std::string_view address)
+{
+	return address.substr(0, address.rfind(':'));
+}
+
 } // namespace
 
-session::session(shared &all, const route &via, route_counters &counts, sn::tcp client) noexcept
-    : all_(all), via_(via), counts_(counts), client_(std::move(client))
+session::session(shared &all, lane &via, sn::tcp client) noexcept
+    : all_(all), via_(via), client_(std::move(client))
 {
 	all_.counters.active.add();
 	all_.sessions.add(*this);
@@ -38,52 +45,81 @@ session::~session()
 		client_.abort();
 		backend_.abort();
 	}
+	chosen_ = {};
+	via_.active.fetch_sub(1, std::memory_order_relaxed);
 	all_.counters.active.subtract();
 	all_.sessions.gone();
 }
 
 void session::run()
 {
-	if (all_.access_log)
+	if (all_.access_log || via_.to.by_source())
 		client_address_ = client_.peer_address().value_or("");
-	counts_.connecting.add();
-	auto connected = connect();
-	if (!connected) {
-		counts_.connecting.subtract();
-		/* Was it cut while it waited, then the backend is not to blame. */
-		if (cause_.load(std::memory_order_relaxed) == cause::none) {
-			all_.counters.connect_failed.add();
-			counts_.connect_failed.add();
-			ended_ = is_shortage(connected.error()) ? termination::no_memory
-								: termination::connect_failed;
-			error_ = connected.error().message();
+	if (connect())
+		relay_both();
+}
+
+/* True when there is a backend, and nothing has ended the session meanwhile. */
+bool session::connect()
+{
+	const auto limit = via_.settings.connect_timeout;
+	const auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
+	const std::uint64_t source = hash_of(host_of(client_address_));
+	std::vector<backend *> tried;
+
+	for (;;) {
+		ticket next = via_.to.choose(source, tried);
+		if (!next)
+			break;
+		if (!tried.empty())
+			all_.counters.retries.add();
+		tried.push_back(next.get());
+		last_tried_ = next.get();
+
+		auto give_up = until;
+		if (until != sn::no_deadline && via_.to.has_other(tried))
+			give_up = sn::now() + (until - sn::now()) / 2;
+		auto connected = connect_to(next->settings.address, give_up);
+		if (connected) {
+			connected_ = sn::now();
+			next->counts.connected.add();
+			chosen_ = std::move(next);
+			const std::lock_guard lock(all_.sessions.lock());
+			backend_ = *std::move(connected);
+			/* Cut meanwhile: the client was cancelled, the backend could not be. */
+			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		return;
-	}
-	connected_ = sn::now();
-	counts_.connected.add();
-	{
-		const std::lock_guard lock(all_.sessions.lock());
-		backend_ = *std::move(connected);
-		/* Cut in the meantime: the client was cancelled, the backend could not be. */
+		/* Was it cut while it waited, then the backend is not to blame. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
-			return;
+			return false;
+		next->counts.failures.add();
+		ended_ = is_shortage(connected.error()) ? termination::no_memory
+							: termination::connect_failed;
+		error_ = connected.error().message();
+		if (until != sn::no_deadline && sn::now() >= until)
+			break;
 	}
-	relay_both();
+	if (tried.empty() && via_.to.has_other(tried)) {
+		ended_ = termination::refused_limit;
+		all_.counters.refused.add();
+		return false;
+	}
+	if (tried.empty())
+		ended_ = termination::no_backend;
+	all_.counters.connect_failed.add();
+	return false;
 }
 
 /*
  * Tries again while the system is short of something: the client is in, and can wait until there is
  * some again.
  */
-sn::result<sn::tcp> session::connect()
+sn::result<sn::tcp> session::connect_to(const std::string &address, sn::deadline until)
 {
 	using namespace std::chrono_literals;
 
-	const auto limit = all_.settings.connect_timeout;
-	const auto until = limit == 0ns ? sn::no_deadline : sn::after(limit);
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
-		auto connected = sn::tcp::connect(via_.backend, until);
+		auto connected = sn::tcp::connect(address, until);
 		if (connected || !is_shortage(connected.error()))
 			return connected;
 		if ((until != sn::no_deadline && sn::now() >= until) ||
@@ -95,17 +131,19 @@ sn::result<sn::tcp> session::connect()
 
 void session::relay_both()
 {
-	const sn::relay_limits limits{.idle = all_.settings.idle_timeout};
+	const sn::relay_limits limits{.idle = via_.settings.idle_timeout,
+				      .half_close = via_.settings.half_close_timeout};
+	auto &of_listener = via_.counts;
+	auto &of_backend = chosen_->counts;
 	const auto done = sn::relay(
-		client_, backend_, limits, [this](sn_relay_direction way, std::size_t n) noexcept {
-			auto &counters = all_.counters;
+		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
 			if (way == SN_RELAY_A_TO_B) {
-				counters.bytes_to_backend.add(n);
-				counts_.to_backend.bytes.add(n);
+				of_listener.to_backend.bytes.add(n);
+				of_backend.to_backend.bytes.add(n);
 				return;
 			}
-			counters.bytes_to_client.add(n);
-			counts_.to_client.bytes.add(n);
+			of_listener.to_client.bytes.add(n);
+			of_backend.to_client.bytes.add(n);
 			/* Only one task copies this way. */
 			if (first_byte_ns_.load(std::memory_order_relaxed) < 0)
 				first_byte_ns_.store((sn::now() - connected_).count(),
@@ -174,25 +212,30 @@ try {
 	const auto now = sn::now();
 	const bool connected = connected_ != sn::clock::time_point{};
 	const std::chrono::nanoseconds first_byte(first_byte_ns_.load(std::memory_order_relaxed));
-	counts_.to_backend.add_paths(done_.a_to_b);
-	counts_.to_client.add_paths(done_.b_to_a);
+	auto &counts = via_.counts;
+	counts.to_backend.add_paths(done_.a_to_b);
+	counts.to_client.add_paths(done_.b_to_a);
+	if (chosen_) {
+		chosen_->counts.to_backend.add_paths(done_.a_to_b);
+		chosen_->counts.to_client.add_paths(done_.b_to_a);
+	}
 	if (connected) {
-		counts_.connecting.subtract();
-		counts_.connect.record(connected_ - began_);
-		counts_.duration.record(now - began_);
+		counts.connect.record(connected_ - began_);
+		counts.duration.record(now - began_);
 	}
 	if (first_byte.count() >= 0)
-		counts_.first_byte.record(first_byte);
-	counts_.ended[static_cast<std::size_t>(ended_)].add();
+		counts.first_byte.record(first_byte);
+	counts.ended[static_cast<std::size_t>(ended_)].add();
 	if (!all_.access_log)
 		return;
 
 	access_entry entry;
 	entry.time = std::chrono::nanoseconds(sn_walltime());
 	entry.cause = ended_;
-	entry.listener = counts_.address;
+	entry.listener = counts.name;
 	entry.client = client_address_;
-	entry.backend = via_.backend;
+	if (last_tried_)
+		entry.backend = last_tried_->settings.address;
 	entry.error = error_;
 	entry.duration = now - began_;
 	if (connected)

@@ -13,15 +13,21 @@
  * The first of the last three that happens decides, and cancels both connections, which brings both
  * tasks back. Only when both are back are the connections closed.
  *
- * The backend's name is looked up for every session, so that a change in it is followed.
+ * A backend that cannot be connected to is left out, and another one of the group chosen, until
+ * none is left or the connect timeout, which is for all of them, is over. One that is silent may
+ * take half of what is left of it while there is another to try, so that a machine that is gone
+ * does not use up all the time.
+ *
+ * A backend's name is looked up for every connection, so that a change in it is followed.
  */
 #ifndef RELAY_SESSION_HPP
 #define RELAY_SESSION_HPP
 
 #include "access_log.hpp"
+#include "balance.hpp"
 #include "book.hpp"
+#include "config.hpp"
 #include "counters.hpp"
-#include "options.hpp"
 #include "sessions.hpp"
 
 #include <sennit/sennit.hpp>
@@ -35,18 +41,27 @@ namespace relay
 
 /* What all sessions of the process share. Outlives them. */
 struct shared {
-	const options &settings;
+	const config &settings;
 	relay::counters counters{};
 	relay::sessions sessions{};
 	relay::book book{};
 	std::unique_ptr<relay::access_log> access_log{}; /* may be none */
 };
 
+/* What sessions of one listener share. Outlives them. */
+struct lane {
+	const listener_config &settings;
+	pool &to;
+	listener_counters &counts;
+	std::atomic<std::uint64_t> active{0}; /* accepted and not refused, less ended */
+};
+
 class session final : private sessions::entry
 {
 public:
-	/* Can be cut from here on. Takes over what was reserved for it in all.sessions. */
-	session(shared &all, const route &via, route_counters &counts, sn::tcp client) noexcept;
+	/* Can be cut from here on. Takes over what was reserved for it in all.sessions and
+	 * in via.active. */
+	session(shared &all, lane &via, sn::tcp client) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
 
@@ -64,16 +79,17 @@ private:
 		cut,
 	};
 
-	sn::result<sn::tcp> connect();
+	bool connect();
+	sn::result<sn::tcp> connect_to(const std::string &address, sn::deadline until);
 	void relay_both();
 	void end(cause why) noexcept;
 	void cut() noexcept override;
 	void tell() noexcept;
 
 	shared &all_;
-	const route &via_;
-	route_counters &counts_;
+	lane &via_;
 	sn::tcp client_;
+	ticket chosen_;   /* none before there is a connection */
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
@@ -86,6 +102,7 @@ private:
 	std::string client_address_;                  /* for the log only */
 	sn::relayed done_{};
 	std::string error_;
+	const backend *last_tried_ = nullptr;
 };
 
 } // namespace relay

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* The choice of a backend, without connections. */
+#include "balance.hpp"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+#include <thread>
+
+using relay::balancing;
+
+namespace
+{
+
+struct group {
+	group(balancing how, const std::vector<std::uint32_t> &weights, std::uint64_t most = 0)
+	{
+		settings.balance = how;
+		for (std::size_t i = 0; i < weights.size(); i++)
+			settings.backends.push_back(
+				{"b" + std::to_string(i) + ":1", weights[i], most});
+		made.emplace(settings, "g", book);
+	}
+
+	std::string choose(std::uint64_t source = 0)
+	{
+		const auto chosen = made->choose(source, {});
+		return chosen ? chosen->settings.address : "none";
+	}
+
+	relay::book book;
+	relay::group_config settings;
+	std::optional<relay::pool> made;
+};
+
+TEST(RoundRobin, IsExactAndSmooth)
+{
+	group g(balancing::round_robin, {5, 1, 0, 1});
+	for (int round = 0; round < 3; round++) {
+		std::string order;
+		for (int i = 0; i < 7; i++)
+			order += g.choose()[1];
+		EXPECT_EQ(order, "0010300") << "as its weights say, and spread";
+	}
+}
+
+TEST(LeastConnections, FollowsTheWeights)
+{
+	group g(balancing::least_connections, {3, 1, 0});
+	std::vector<relay::ticket> open;
+	std::map<std::string, int> counts;
+	for (int i = 0; i < 40; i++) {
+		open.push_back(g.made->choose(0, {}));
+		counts[open.back()->settings.address]++;
+	}
+	EXPECT_EQ(counts["b0:1"], 30);
+	EXPECT_EQ(counts["b1:1"], 10);
+	/* Who has become free is next. */
+	std::erase_if(open, [](auto &each) { return each->settings.address == "b1:1"; });
+	EXPECT_EQ(g.choose(), "b1:1");
+}
+
+TEST(TwoChoices, KeepsLoadsClose)
+{
+	group g(balancing::two_choices, {1, 1, 1, 1, 1, 1, 1, 1});
+	std::vector<relay::ticket> open;
+	std::map<std::string, int> counts;
+	for (int i = 0; i < 8000; i++) {
+		open.push_back(g.made->choose(0, {}));
+		counts[open.back()->settings.address]++;
+	}
+	/* One choice would be some 90 off (three standard deviations), two are a few. */
+	for (const auto &[address, n] : counts)
+		EXPECT_NEAR(n, 1000, 12) << address;
+}
+
+TEST(TwoChoices, NeverTakesWeightZeroAndGoesOnWithOne)
+{
+	group g(balancing::two_choices, {0, 1, 0});
+	for (int i = 0; i < 100; i++)
+		EXPECT_EQ(g.choose(), "b1:1");
+}
+
+TEST(SourceHash, SharesByWeight)
+{
+	group g(balancing::source_hash, {1, 2, 1, 0});
+	std::map<std::string, int> counts;
+	for (int i = 0; i < 40000; i++)
+		counts[g.choose(relay::hash_of(std::to_string(i)))]++;
+	EXPECT_NEAR(counts["b0:1"], 10000, 400); /* more than four standard deviations */
+	EXPECT_NEAR(counts["b1:1"], 20000, 400);
+	EXPECT_NEAR(counts["b2:1"], 10000, 400);
+	EXPECT_EQ(counts["b3:1"], 0);
+}
+
+TEST(SourceHash, MovesNobodyElse)
+{
+	group before(balancing::source_hash, {1, 1, 1, 1});
+	group after(balancing::source_hash, {1, 1, 1, 1, 1});
+	int moved = 0;
+	for (int i = 0; i < 20000; i++) {
+		const auto source = relay::hash_of(std::to_string(i));
+		const auto old = before.choose(source);
+		const auto now = after.choose(source);
+		if (now != old) {
+			EXPECT_EQ(now, "b4:1");
+			moved++;
+		}
+	}
+	EXPECT_NEAR(moved, 4000, 300);
+}
+
+TEST(SourceHash, GoesOnToAnotherWhenOneFailed)
+{
+	group g(balancing::source_hash, {1, 1, 1});
+	std::vector<relay::backend *> tried;
+	std::set<std::string> seen;
+	while (g.made->has_other(tried)) {
+		const auto next = g.made->choose(42, tried);
+		ASSERT_TRUE(next);
+		tried.push_back(next.get());
+		seen.insert(next->settings.address);
+	}
+	EXPECT_EQ(seen.size(), 3U);
+	EXPECT_FALSE(g.made->choose(42, tried));
+}
+
+class Limits : public testing::TestWithParam<balancing>
+{
+};
+
+/* Many threads take and give back; at no time are there more than there may be. */
+TEST_P(Limits, AreExact)
+{
+	group g(GetParam(), {1, 3}, 2);
+	std::atomic<int> open{0};
+	std::atomic<int> most{0};
+	std::atomic<int> refused{0};
+	std::vector<std::thread> threads;
+	for (unsigned t = 0; t < 6; t++)
+		threads.emplace_back([&, t] {
+			for (unsigned i = 0; i < 3000; i++) {
+				const auto chosen = g.made->choose(i * 7 + t, {});
+				if (!chosen) {
+					refused++;
+					continue;
+				}
+				const int now = ++open;
+				int seen = most;
+				while (now > seen && !most.compare_exchange_weak(seen, now))
+					;
+				std::this_thread::yield();
+				open--;
+			}
+		});
+	for (auto &each : threads)
+		each.join();
+	EXPECT_LE(most, 4);
+	std::vector<relay::ticket> all;
+	for (int i = 0; i < 4; i++) {
+		all.push_back(g.made->choose(1, {}));
+		EXPECT_TRUE(all.back());
+	}
+	EXPECT_FALSE(g.made->choose(1, {}));
+	all.clear();
+	EXPECT_TRUE(g.made->choose(1, {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Limits,
+			 testing::Values(balancing::round_robin, balancing::least_connections,
+					 balancing::two_choices, balancing::source_hash));
+
+} // namespace

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace std::chrono_literals;
+using relay::balancing;
+
+namespace
+{
+
+relay::config good(const std::string &text)
+{
+	auto read = relay::parse_config(text, "f");
+	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
+		for (const auto &line : *errors)
+			ADD_FAILURE() << line;
+		return {};
+	}
+	return std::get<relay::config>(read);
+}
+
+relay::config_errors bad(const std::string &text)
+{
+	auto read = relay::parse_config(text, "f");
+	auto *errors = std::get_if<relay::config_errors>(&read);
+	return errors ? *errors : relay::config_errors{"it was accepted"};
+}
+
+TEST(Config, SaysWhatItSays)
+{
+	const auto all = good(R"(
+drain = "3s"
+stats_interval = 7
+admin = "127.0.0.1:9000"
+access_log = "stderr"
+access_log_format = "json"
+[listeners.z]
+address = ":8080"
+group = "g"
+connect_timeout = "500ms"
+idle_timeout = 0
+half_close_timeout = "1m"
+max_connections = 12
+[listeners.a]
+address = "[::1]:0"
+group = "other"
+[groups.other]
+backends = ["h:1"]
+[groups.g]
+balance = "source-hash"
+backends = ["h:1", {address = "[::1]:2", weight = 0, max_connections = 3}]
+)");
+	EXPECT_EQ(all.drain, 3s);
+	EXPECT_EQ(all.stats_interval, 7s);
+	EXPECT_EQ(all.admin, "127.0.0.1:9000");
+	EXPECT_EQ(all.access_log, "stderr");
+	EXPECT_TRUE(all.access_log_json);
+	ASSERT_EQ(all.listeners.size(), 2U);
+	const auto &z = all.listeners[0];
+	EXPECT_EQ(z.name, "z") << "the order of the file";
+	EXPECT_EQ(z.address, ":8080");
+	EXPECT_EQ(z.connect_timeout, 500ms);
+	EXPECT_EQ(z.idle_timeout, 0s);
+	EXPECT_EQ(z.half_close_timeout, 1min);
+	EXPECT_EQ(z.max_connections, 12U);
+	const auto &g = all.groups[z.group];
+	EXPECT_EQ(g.name, "g");
+	EXPECT_EQ(g.balance, balancing::source_hash);
+	ASSERT_EQ(g.backends.size(), 2U);
+	EXPECT_EQ(g.backends[0].address, "h:1");
+	EXPECT_EQ(g.backends[0].weight, 1U);
+	EXPECT_EQ(g.backends[1].address, "[::1]:2");
+	EXPECT_EQ(g.backends[1].weight, 0U);
+	EXPECT_EQ(g.backends[1].max_connections, 3U);
+	EXPECT_EQ(all.listeners[1].connect_timeout, 5s);
+	EXPECT_EQ(all.listeners[1].idle_timeout, 10min);
+	EXPECT_EQ(all.groups[all.listeners[1].group].name, "other");
+}
+
+TEST(Config, TellsEveryErrorInOrder)
+{
+	const auto errors = bad(R"(drain = "soon"
+colour = 1
+[listeners.a]
+address = "nowhere"
+group = "missing"
+max_connections = -1
+idle_timeout = true
+[listeners.b]
+address = ":80"
+group = "g"
+[listeners.c]
+address = ":80"
+group = 5
+[groups.g]
+balance = "fair"
+backends = ["h:1", "h:1", {weight = 1001}, 7]
+[groups.empty]
+backends = []
+)");
+	const std::vector<std::string> starts = {
+		"f:1:9: drain: \"soon\" is not a duration; expected",
+		"f:2:1: colour: unknown key; expected one of access_log",
+		"f:4:11: listeners.a.address: \"nowhere\": expected ADDRESS:PORT",
+		"f:5:9: listeners.a.group: \"missing\" is unknown; expected",
+		"f:6:19: listeners.a.max_connections: -1 is out of range; expected 0 to",
+		"f:7:16: listeners.a.idle_timeout: is a boolean; expected a duration",
+		"f:12:11: listeners.c.address: \":80\" is that of listeners.b already",
+		"f:13:9: listeners.c.group: is an integer; expected a string",
+		"f:15:11: groups.g.balance: \"fair\" is none of the choices; expected one of round",
+		"f:16:20: groups.g.backends[1]: \"h:1\" is in line 16 already",
+		"f:16:27: groups.g.backends[2].address: missing",
+		"f:16:37: groups.g.backends[2].weight: 1001 is out of range; expected 0 to 1000",
+		"f:16:44: groups.g.backends[3]: is an integer; expected an address or a table",
+		"f:18:12: groups.empty.backends: is empty; expected at least one",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
+TEST(Config, WhatIsMissingIsTold)
+{
+	for (const char *text : {"", "# nothing\n", "drain = 1\n"}) {
+		const auto errors = bad(text);
+		ASSERT_EQ(errors.size(), 2U) << text;
+		EXPECT_NE(errors[0].find("groups: missing"), std::string::npos) << errors[0];
+		EXPECT_NE(errors[1].find("listeners: missing"), std::string::npos) << errors[1];
+	}
+	const auto errors = bad("listeners = 1\n[groups]\n");
+	ASSERT_EQ(errors.size(), 2U);
+	EXPECT_TRUE(errors[0].starts_with("f:1:13: listeners: is an integer; expected tables"));
+	EXPECT_NE(errors[1].find("groups: is empty"), std::string::npos) << errors[1];
+}
+
+TEST(Config, WhatIsNoTomlIsOneErrorWithItsPlace)
+{
+	for (const char *text : {"drain = \n", "drain = 1\ndrain = 2\n", "[groups.g\n", "a = \"\n",
+				 "\xff\xfe\n", "[listeners.a]\n[listeners.a]\n"}) {
+		const auto errors = bad(text);
+		ASSERT_EQ(errors.size(), 1U) << text;
+		EXPECT_TRUE(errors[0].starts_with("f:1:") || errors[0].starts_with("f:2:"))
+			<< errors[0];
+	}
+}
+
+/* Each prefix of a good file, and each with one byte spoilt, is an answer and never a crash. */
+TEST(Config, SurvivesWhatIsCutOrSpoilt)
+{
+	const std::string text = "drain = \"1s\"\n[listeners.a]\naddress = \":1\"\ngroup = \"g\"\n"
+				 "[groups.g]\nbackends = [\"h:1\", {address = \"h:2\"}]\n";
+	good(text);
+	for (std::size_t i = 0; i < text.size(); i++) {
+		static_cast<void>(relay::parse_config(text.substr(0, i), "f"));
+		for (const char c : {'\0', '"', '\n', '[', '\xff', '9'}) {
+			std::string spoilt = text;
+			spoilt[i] = c;
+			static_cast<void>(relay::parse_config(spoilt, "f"));
+		}
+	}
+}
+
+TEST(Config, FileThatCannotBeReadIsNamed)
+{
+	for (const char *name : {"/nonexistent/file", "/"}) {
+		auto read = relay::read_config(name);
+		const auto *errors = std::get_if<relay::config_errors>(&read);
+		ASSERT_TRUE(errors);
+		ASSERT_EQ(errors->size(), 1U);
+		EXPECT_NE(errors->front().find(std::string(name) + ": cannot be read"),
+			  std::string::npos);
+	}
+}
+
+} // namespace

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* The relay by its configuration file: several backends, retries, limits. */
+#include "harness.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+class file
+{
+public:
+	explicit file(const std::string &text)
+	{
+		const int fd = mkstemp(name_.data());
+		if (fd < 0)
+			throw std::system_error(errno, std::generic_category(), name_);
+		::close(fd);
+		std::ofstream(name_) << text;
+	}
+	file(const file &) = delete;
+	file &operator=(const file &) = delete;
+	~file() { std::remove(name_.c_str()); }
+	const std::string &name() const { return name_; }
+
+private:
+	std::string name_ = testing::TempDir() + "sennit-relay-XXXXXX";
+};
+
+std::string one_listener(const std::string &more, const std::string &group)
+{
+	return "drain = 0\n[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" + more +
+	       "[groups.g]\n" + group;
+}
+
+TEST(Groups, TakeTurns)
+{
+	listener a;
+	listener b;
+	const file config(one_listener("", "backends = [\"" + a.address() + "\", {address = \"" +
+						   b.address() + "\", weight = 2}]\n"));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	std::vector<peer> open;
+	for (int i = 0; i < 6; i++) {
+		open.push_back(peer::connect(address));
+		open.back().send("x");
+	}
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(a.accept().receive(1), "x");
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(b.accept().receive(1), "x");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Groups, AFailureIsRetriedElsewhere)
+{
+	listener alive;
+	const listener dead("127.0.0.1", -1);
+	const file config(one_listener("", "backends = [\"" + dead.address() + "\", \"" +
+						   alive.address() + "\"]\n"));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	for (int i = 0; i < 10; i++) {
+		auto client = peer::connect(address);
+		client.send("x");
+		auto backend = alive.accept();
+		EXPECT_EQ(backend.receive(1), "x");
+		backend.close();
+		EXPECT_EQ(client.receive_end(), ending::fin);
+	}
+	EXPECT_GE(relay.counter("retries"), 5U);
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Groups, ASilentBackendLeavesTimeForAnother)
+{
+	listener alive;
+	const silent_backend silent;
+	const file config(one_listener("connect_timeout = \"2s\"\n",
+				       "backends = [\"" + silent.address() + "\", \"" +
+					       alive.address() + "\"]\n"));
+	relay_process relay({"--config", config.name()});
+	const auto start = std::chrono::steady_clock::now();
+	auto client = peer::connect(relay.address());
+	auto backend = alive.accept();
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 900ms);
+	client.send("x");
+	EXPECT_EQ(backend.receive(1), "x");
+	EXPECT_EQ(relay.counter("retries"), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Groups, WithoutABackendClientsAreClosed)
+{
+	const listener dead("127.0.0.1", -1);
+	const listener also("127.0.0.1", -1);
+	const file config(one_listener("", "balance = \"two-choices\"\nbackends = [\"" +
+						   dead.address() + "\", \"" + also.address() +
+						   "\"]\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("retries"), 1U);
+	EXPECT_EQ(relay.counter("connect_failed"), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Groups, ASourceStaysWithItsBackend)
+{
+	listener backends[2];
+	const file config(one_listener("", "balance = \"source-hash\"\nbackends = [\"" +
+						   backends[0].address() + "\", \"" +
+						   backends[1].address() + "\"]\n"));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	std::vector<peer> open;
+	for (int i = 0; i < 12; i++) {
+		open.push_back(peer::connect(address));
+		open.back().send("x");
+	}
+	ASSERT_TRUE(
+		eventually([&] { return relay.counter("bytes_to_backend") == open.size(); }));
+	/* Every one is at the same backend: at one nobody waits to be accepted. */
+	pollfd waiting[2] = {{backends[0].fd(), POLLIN, 0}, {backends[1].fd(), POLLIN, 0}};
+	EXPECT_EQ(poll(waiting, 2, 0), 1);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Limits, OfAListenerAreExactAndRefuse)
+{
+	listener backends;
+	const file config(one_listener("max_connections = 2\n",
+				       "backends = [\"" + backends.address() + "\"]\n"));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	auto first = peer::connect(address);
+	auto second = peer::connect(address);
+	auto of_first = backends.accept();
+	auto of_second = backends.accept();
+	EXPECT_EQ(peer::connect(address).receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("refused"), 1U);
+	/* There is room again. */
+	first.close();
+	second.close();
+	of_first.close();
+	of_second.close();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	auto third = peer::connect(address);
+	third.send("x");
+	EXPECT_EQ(backends.accept().receive(1), "x");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Limits, OfABackendSendOthersElsewhere)
+{
+	listener small;
+	listener large;
+	const file config(one_listener("", "backends = [{address = \"" + small.address() +
+						   "\", max_connections = 1}, {address = \"" +
+						   large.address() + "\", max_connections = 2}]\n"));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	std::vector<peer> open;
+	for (int i = 0; i < 3; i++)
+		open.push_back(peer::connect(address));
+	const auto one = small.accept();
+	const auto two = large.accept();
+	const auto three = large.accept();
+	EXPECT_EQ(peer::connect(address).receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("refused"), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Check, SaysGoodOrEverythingThatIsBad)
+{
+	{
+		const file config(one_listener("", "backends = [\"h:1\"]\n"));
+		relay_process relay({"--config", config.name(), "--check"});
+		const ended end = relay.wait();
+		EXPECT_EQ(end.status, 0);
+		EXPECT_EQ(end.output, config.name() + ": good\n");
+		EXPECT_EQ(end.errors, "");
+	}
+	const file config(one_listener("colour = 1\n", "backends = [\"h\"]\n"));
+	for (const auto &arguments :
+	     {std::vector<std::string>{"--config", config.name(), "--check"},
+	      std::vector<std::string>{"--config", config.name()}}) {
+		relay_process relay(arguments);
+		const ended end = relay.wait();
+		EXPECT_EQ(end.status, 2);
+		EXPECT_EQ(end.output, "");
+		EXPECT_NE(end.errors.find(config.name() + ":5:1: listeners.web.colour: unknown"),
+			  std::string::npos)
+			<< end.errors;
+		EXPECT_NE(end.errors.find(config.name() + ":7:13: groups.g.backends[0]: \"h\""),
+			  std::string::npos)
+			<< end.errors;
+	}
+}
+
+} // namespace

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.hpp"
+
+#include "address.hpp"
+#include "duration.hpp"
+
+/* Errors as values: the parser's exceptions would have to be caught at every turn. */
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+using toml::source_position;
+
+constexpr std::size_t largest_file = std::size_t{4} << 20;
+
+/* Errors as they are found, which is not quite the order of the file. */
+class complaints
+{
+public:
+	explicit complaints(std::string file) : file_(std::move(file)) {}
+
+	void add(source_position where, const std::string &key, const std::string &text)
+	{
+		found_.emplace_back(where, (key.empty() ? "" : key + ": ") + text);
+	}
+
+	bool none() const { return found_.empty(); }
+
+	config_errors in_order()
+	{
+		std::ranges::stable_sort(found_, {}, [](const auto &each) {
+			return std::pair(each.first.line, each.first.column);
+		});
+		config_errors lines;
+		for (const auto &[where, text] : found_)
+			lines.push_back(file_ + ':' + std::to_string(where.line) + ':' +
+					std::to_string(where.column) + ": " + text);
+		return lines;
+	}
+
+private:
+	std::string file_;
+	std::vector<std::pair<source_position, std::string>> found_;
+};
+
+std::string kind(const toml::node &node)
+{
+	switch (node.type()) {
+	case toml::node_type::table:
+		return "a table";
+	case toml::node_type::array:
+		return "an array";
+	case toml::node_type::string:
+		return "a string";
+	case toml::node_type::integer:
+		return "an integer";
+	case toml::node_type::floating_point:
+		return "a floating-point number";
+	case toml::node_type::boolean:
+		return "a boolean";
+	default:
+		return "a date or time";
+	}
+}
+
+/*
+ * A table whose keys are taken one by one; finish() complains about those that nobody took. Taking
+ * a key that is not there leaves the default alone and returns false.
+ */
+class section
+{
+public:
+	section(complaints &to, const toml::table &table, std::string path)
+	    : to_(to), table_(table), path_(std::move(path))
+	{
+	}
+
+	std::string path(std::string_view key) const
+	{
+		return path_.empty() ? std::string(key) : path_ + '.' + std::string(key);
+	}
+
+	source_position where() const { return table_.source().begin; }
+
+	void complain(const toml::node &node, std::string_view key, const std::string &text)
+	{
+		to_.add(node.source().begin, path(key), text);
+	}
+
+	const toml::node *take(std::string_view key)
+	{
+		known_.emplace(key);
+		return table_.get(key);
+	}
+
+	bool required(std::string_view key)
+	{
+		if (take(key))
+			return true;
+		to_.add(where(), path(key), "missing; it has no default");
+		return false;
+	}
+
+	bool text(std::string_view key, std::string &into)
+	{
+		const auto *node = take(key);
+		if (!node)
+			return false;
+		const auto *value = node->as_string();
+		if (!value)
+			return mistyped(*node, key, "a string");
+		into = value->get();
+		return true;
+	}
+
+	bool nonempty(std::string_view key, std::string &into)
+	{
+		if (!text(key, into))
+			return false;
+		if (!into.empty())
+			return true;
+		complain(*table_.get(key), key, "is empty");
+		return false;
+	}
+
+	bool address(std::string_view key, std::string &into, address_use use)
+	{
+		if (!text(key, into))
+			return false;
+		const auto problem = address_problem(into, use);
+		if (problem)
+			complain(*table_.get(key), key, '"' + into + "\": " + *problem);
+		return !problem;
+	}
+
+	void duration(std::string_view key, std::chrono::nanoseconds &into)
+	{
+		const auto *node = take(key);
+		if (!node)
+			return;
+		std::string written;
+		if (const auto *string = node->as_string())
+			written = string->get();
+		else if (const auto *seconds = node->as_integer())
+			written = std::to_string(seconds->get());
+		else {
+			mistyped(*node, key, "a duration, such as \"500ms\", \"10s\" or \"2m\"");
+			return;
+		}
+		if (const auto read = parse_duration(written))
+			into = *read;
+		else
+			complain(*node, key,
+				 '"' + written +
+					 "\" is not a duration; expected 0 to a year, such as "
+					 "\"500ms\", \"10s\", \"2m\" or \"1h\"");
+	}
+
+	template <class Number>
+	void count(std::string_view key, Number &into, std::int64_t most)
+	{
+		const auto *node = take(key);
+		if (!node)
+			return;
+		const auto *number = node->as_integer();
+		if (!number) {
+			mistyped(*node, key, "an integer");
+			return;
+		}
+		if (number->get() < 0 || number->get() > most)
+			complain(*node, key,
+				 std::to_string(number->get()) + " is out of range; expected 0 to " +
+					 std::to_string(most));
+		else
+			into = static_cast<Number>(number->get());
+	}
+
+	template <class Value>
+	void choice(std::string_view key, Value &into,
+		    const std::vector<std::pair<std::string_view, Value>> &choices)
+	{
+		std::string word;
+		if (!text(key, word))
+			return;
+		std::string all;
+		for (const auto &[name, value] : choices) {
+			if (name == word) {
+				into = value;
+				return;
+			}
+			all += (all.empty() ? "" : ", ") + std::string(name);
+		}
+		complain(*table_.get(key), key,
+			 '"' + word + "\" is none of the choices; expected one of " + all);
+	}
+
+	bool mistyped(const toml::node &node, std::string_view key, const std::string &expected)
+	{
+		complain(node, key, "is " + kind(node) + "; expected " + expected);
+		return false;
+	}
+
+	void finish()
+	{
+		std::string all;
+		for (const auto &key : known_)
+			all += (all.empty() ? "" : ", ") + key;
+		for (const auto &[key, value] : table_)
+			if (!known_.contains(std::string(key.str())))
+				to_.add(key.source().begin, path(key.str()),
+					"unknown key; expected one of " + all);
+	}
+
+private:
+	complaints &to_;
+	const toml::table &table_;
+	const std::string path_;
+	std::set<std::string> known_;
+};
+
+/* Larger than there are connections in any machine; a number beyond it is a mistake. */
+constexpr std::int64_t connections_max = 1'000'000'000;
+
+/* The tables of a table by name, such as [listeners.NAME], in the order of the file. */
+std::vector<std::pair<std::string, const toml::table *>> named(section &top, const char *key)
+{
+	std::vector<std::pair<std::string, const toml::table *>> found;
+	if (!top.required(key))
+		return found;
+	const auto *node = top.take(key);
+	const auto *table = node->as_table();
+	if (!table) {
+		top.mistyped(*node, key, std::string("tables [") + key + ".NAME]");
+		return found;
+	}
+	if (table->empty())
+		top.complain(*node, key, "is empty; expected at least one");
+	for (const auto &[name, value] : *table) {
+		if (const auto *each = value.as_table())
+			found.emplace_back(name.str(), each);
+		else
+			top.mistyped(value, std::string(key) + '.' + std::string(name.str()),
+				     "a table");
+	}
+	std::ranges::stable_sort(found, {}, [](const auto &each) {
+		const auto where = each.second->source().begin;
+		return std::pair(where.line, where.column);
+	});
+	return found;
+}
+
+void read_backends(complaints &to, section &in, group_config &group)
+{
+	if (!in.required("backends"))
+		return;
+	const auto *node = in.take("backends");
+	const auto *list = node->as_array();
+	if (!list) {
+		in.mistyped(*node, "backends", "an array of addresses or tables");
+		return;
+	}
+	if (list->empty())
+		in.complain(*node, "backends", "is empty; expected at least one");
+	std::map<std::string, source_position> seen;
+	std::size_t index = 0;
+	for (const auto &each : *list) {
+		const std::string key = "backends[" + std::to_string(index++) + ']';
+		backend_config made;
+		bool good = false;
+		if (const auto *string = each.as_string()) {
+			made.address = string->get();
+			const auto problem = address_problem(made.address, address_use::connect);
+			if (problem)
+				in.complain(each, key, '"' + made.address + "\": " + *problem);
+			good = !problem;
+		} else if (const auto *table = each.as_table()) {
+			section one(to, *table, in.path(key));
+			good = one.required("address") &&
+			       one.address("address", made.address, address_use::connect);
+			one.count("weight", made.weight, weight_max);
+			one.count("max_connections", made.max_connections, connections_max);
+			one.finish();
+		} else {
+			in.mistyped(each, key, "an address or a table");
+		}
+		if (good) {
+			const auto [first, is_new] =
+				seen.emplace(made.address, each.source().begin);
+			if (!is_new)
+				in.complain(each, key,
+					    '"' + made.address + "\" is in line " +
+						    std::to_string(first->second.line) +
+						    " already; expected each address once");
+		}
+		group.backends.push_back(std::move(made));
+	}
+}
+
+void read_group(complaints &to, section &in, group_config &group)
+{
+	in.choice<balancing>("balance", group.balance,
+			     {{"round-robin", balancing::round_robin},
+			      {"least-connections", balancing::least_connections},
+			      {"two-choices", balancing::two_choices},
+			      {"source-hash", balancing::source_hash}});
+	read_backends(to, in, group);
+	in.finish();
+}
+
+void read_listener(section &in, const std::vector<group_config> &groups, listener_config &into)
+{
+	if (in.required("address"))
+		in.address("address", into.address, address_use::listen);
+	std::string group;
+	if (in.required("group") && in.text("group", group)) {
+		const auto found = std::ranges::find(groups, group, &group_config::name);
+		if (found == groups.end())
+			in.complain(*in.take("group"), "group",
+				    '"' + group + "\" is unknown; expected the NAME of a [groups.NAME]");
+		else
+			into.group = static_cast<std::size_t>(found - groups.begin());
+	}
+	in.duration("connect_timeout", into.connect_timeout);
+	in.duration("idle_timeout", into.idle_timeout);
+	in.duration("half_close_timeout", into.half_close_timeout);
+	in.count("max_connections", into.max_connections, connections_max);
+	in.finish();
+}
+
+/* The same address twice cannot be listened on; port 0 is another one each time. */
+void check_addresses(complaints &to, const config &made,
+		     const std::vector<std::pair<std::string, const toml::table *>> &tables)
+{
+	std::map<std::string, std::string> seen;
+	for (std::size_t i = 0; i < made.listeners.size(); i++) {
+		const auto &each = made.listeners[i];
+		if (each.address.empty() || each.address.ends_with(":0"))
+			continue;
+		const auto [first, is_new] = seen.emplace(each.address, each.name);
+		if (!is_new)
+			to.add(tables[i].second->get("address")->source().begin,
+			       "listeners." + each.name + ".address",
+			       '"' + each.address + "\" is that of listeners." + first->second +
+				       " already");
+	}
+}
+
+} // namespace
+
+std::variant<config, config_errors> parse_config(std::string_view text, const std::string &file)
+{
+	const auto parsed = toml::parse(text, file);
+	complaints to(file);
+	if (!parsed) {
+		to.add(parsed.error().source().begin, "",
+		       std::string(parsed.error().description()));
+		return to.in_order();
+	}
+
+	config made;
+	section top(to, parsed.table(), "");
+	top.duration("drain", made.drain);
+	top.duration("stats_interval", made.stats_interval);
+	top.address("admin", made.admin, address_use::listen);
+	top.nonempty("access_log", made.access_log);
+	top.choice<bool>("access_log_format", made.access_log_json,
+			 {{"logfmt", false}, {"json", true}});
+	for (const auto &[name, table] : named(top, "groups")) {
+		made.groups.emplace_back().name = name;
+		section in(to, *table, "groups." + name);
+		read_group(to, in, made.groups.back());
+	}
+	const auto listeners = named(top, "listeners");
+	for (const auto &[name, table] : listeners) {
+		made.listeners.emplace_back().name = name;
+		section in(to, *table, "listeners." + name);
+		read_listener(in, made.groups, made.listeners.back());
+	}
+	check_addresses(to, made, listeners);
+	top.finish();
+	if (!to.none())
+		return to.in_order();
+	return made;
+}
+
+std::variant<config, config_errors> read_config(const std::string &file)
+{
+	const auto failed = [&file](int err) {
+		return config_errors{file + ": cannot be read: " +
+				     std::generic_category().message(err)};
+	};
+	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(std::fopen(file.c_str(), "re"),
+								 std::fclose);
+	if (!in)
+		return failed(errno);
+	std::string text;
+	char chunk[16384];
+	for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, in.get())) > 0;) {
+		text.append(chunk, n);
+		if (text.size() > largest_file)
+			return config_errors{file + ": larger than 4 MiB, which no configuration is"};
+	}
+	if (std::ferror(in.get()))
+		return failed(errno);
+	return parse_config(text, file);
+}
+
+} // namespace relay

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration: everything that the relay is asked to do, in memory, and how it is read from a
+ * TOML file. The one-liner of the command line makes the same thing.
+ *
+ * A configuration that read_config() returns is whole: every name in it is known, every number in
+ * its range, every address well formed. Otherwise it returns what is wrong, everything at once and
+ * in the order of the file, each "FILE:LINE:COLUMN: KEY: what, and what was expected". Only when the
+ * text is no TOML at all is it the first error alone, as what follows it cannot be understood.
+ * A key that is not known is an error, as a limit that is misspelt would be no limit.
+ *
+ * Nothing is opened or looked up here: whether an address resolves is found out when it is used.
+ * Durations of 0 are no limit, unless it says otherwise. docs/relay.md tells every key.
+ */
+#ifndef RELAY_CONFIG_HPP
+#define RELAY_CONFIG_HPP
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace relay
+{
+
+/* How a backend is chosen; balance.hpp tells what each does. */
+enum class balancing : unsigned char {
+	round_robin,
+	least_connections,
+	two_choices,
+	source_hash,
+};
+
+/* The largest weight: so that sums and products of weights and connections fit 64 bits by far. */
+inline constexpr std::uint32_t weight_max = 1000;
+
+struct backend_config {
+	std::string address;
+	std::uint32_t weight = 1;          /* 0: no new connections */
+	std::uint64_t max_connections = 0; /* 0: no limit of its own */
+};
+
+struct group_config {
+	std::string name; /* empty: that of the listener, with the port that it got */
+	balancing balance = balancing::round_robin;
+	std::vector<backend_config> backends; /* at least one; addresses are unique */
+};
+
+struct listener_config {
+	std::string name; /* empty: its address, with the port that it got */
+	std::string address;
+	std::size_t group = 0; /* in config::groups */
+	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
+	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
+	std::chrono::nanoseconds half_close_timeout{};
+	std::uint64_t max_connections = 0; /* 0: no limit of its own */
+};
+
+struct config {
+	std::vector<listener_config> listeners; /* in the order of the file; at least one */
+	std::vector<group_config> groups;
+	std::chrono::nanoseconds drain = std::chrono::seconds(10); /* 0: no time */
+	std::chrono::nanoseconds stats_interval{};                 /* 0: on SIGUSR1 only */
+	/* Empty: none. */
+	std::string admin;
+	std::string access_log;
+	bool access_log_json = false;
+};
+
+/* One error a line, without line breaks. At least one. */
+using config_errors = std::vector<std::string>;
+
+/* What the text says; file is how errors name it. */
+std::variant<config, config_errors> parse_config(std::string_view text, const std::string &file);
+
+/* Reads the file, at most 4 MiB. Blocks on the file system: not for a task. */
+std::variant<config, config_errors> read_config(const std::string &file);
+
+} // namespace relay
+
+#endif
