@@ -125,6 +125,48 @@ TEST(SourceHash, GoesOnToAnotherWhenOneFailed)
 	EXPECT_FALSE(g.made->choose(42, tried));
 }
 
+TEST(Ejection, LeavesOutWhoFailsInARowAndComesBackSlowly)
+{
+	group g(balancing::round_robin, {1, 1});
+	g.settings.eject_after = 3;
+	g.settings.eject_for = std::chrono::milliseconds(30);
+	g.settings.slow_return = std::chrono::hours(1);
+	auto first = g.made->choose(0, {});
+	relay::backend &bad = *first.get();
+	EXPECT_FALSE(g.made->failed(bad));
+	EXPECT_FALSE(g.made->failed(bad));
+	g.made->succeeded(bad);
+	EXPECT_FALSE(g.made->failed(bad)) << "not in a row";
+	EXPECT_FALSE(g.made->failed(bad));
+	EXPECT_TRUE(g.made->failed(bad));
+	EXPECT_FALSE(g.made->failed(bad)) << "it is already";
+	EXPECT_EQ(g.book.read().backends[0].state, relay::health::ejected);
+	const auto until = bad.counts.ejected_until.load();
+	do {
+		const auto chosen = g.choose();
+		if (sn_now() < until) {
+			ASSERT_EQ(chosen, "b1:1");
+		}
+	} while (sn_now() < until);
+	EXPECT_EQ(g.book.read().backends[0].state, relay::health::slow);
+	int again = 0;
+	for (int i = 0; i < 1010; i++)
+		again += g.choose() == "b0:1";
+	EXPECT_NEAR(again, 10, 2) << "a hundredth";
+	EXPECT_TRUE(g.made->failed(bad)) << "at once";
+}
+
+TEST(Ejection, OfAllIsAsIfOfNone)
+{
+	group g(balancing::least_connections, {1, 1});
+	g.settings.eject_after = 1;
+	for (int i = 0; i < 2; i++) {
+		const auto chosen = g.made->choose(0, {});
+		EXPECT_TRUE(g.made->failed(*chosen.get()));
+	}
+	EXPECT_NE(g.choose(), "none");
+}
+
 class Limits : public testing::TestWithParam<balancing>
 {
 };

@@ -24,12 +24,6 @@ std::uint64_t active(const backend &of) noexcept
 	return of.counts.active.load(std::memory_order_relaxed);
 }
 
-/* Whether a, with one connection more, has less to do for its weight than b. */
-bool less_loaded(const backend &a, const backend &b) noexcept
-{
-	return (active(a) + 1) * b.settings.weight < (active(b) + 1) * a.settings.weight;
-}
-
 bool reserve(backend &of) noexcept
 {
 	const std::uint64_t most = of.settings.max_connections;
@@ -70,12 +64,68 @@ bool pool::has_other(const std::vector<backend *> &tried) const noexcept
 	});
 }
 
+/* In hundredths of what is configured; 0 while it is ejected. */
+std::uint64_t pool::weight_at(const backend &of, std::int64_t now) const noexcept
+{
+	const std::uint64_t all = std::uint64_t{100} * of.settings.weight;
+	const std::int64_t until = of.counts.slow_until.load(std::memory_order_relaxed);
+	if (now >= until)
+		return all;
+	if (now < of.counts.ejected_until.load(std::memory_order_relaxed))
+		return 0;
+	const double left = static_cast<double>(until - now) /
+			    static_cast<double>(settings_.slow_return.count());
+	return std::clamp<std::uint64_t>(
+		static_cast<std::uint64_t>(static_cast<double>(all) * (1 - std::min(left, 1.0))),
+		of.settings.weight, all);
+}
+
+pool::candidates pool::find_candidates(const std::vector<backend *> &tried) const
+{
+	const std::int64_t now = sn_now();
+	candidates fit;
+	candidates any;
+	for (backend &each : backends_) {
+		if (each.settings.weight == 0 || contains(tried, each))
+			continue;
+		any.push_back({&each, std::uint64_t{100} * each.settings.weight});
+		if (const auto weight = weight_at(each, now))
+			fit.push_back({&each, weight});
+	}
+	return fit.empty() ? any : fit;
+}
+
+void pool::succeeded(backend &at) noexcept
+{
+	/* A look first: writing would take the cache line from the others for nothing. */
+	if (at.failures_in_a_row.load(std::memory_order_relaxed) != 0)
+		at.failures_in_a_row.store(0, std::memory_order_relaxed);
+}
+
+bool pool::failed(backend &at) noexcept
+{
+	const std::uint32_t row = at.failures_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1;
+	const std::int64_t now = sn_now();
+	std::int64_t old = at.counts.ejected_until.load(std::memory_order_relaxed);
+	if (settings_.eject_after == 0 || row < settings_.eject_after || now < old)
+		return false;
+	/* One of those that fail at once ejects it. A year is the longest, so nothing overflows. */
+	const std::int64_t until = now + settings_.eject_for.count();
+	if (!at.counts.ejected_until.compare_exchange_strong(old, until, std::memory_order_relaxed))
+		return false;
+	at.counts.slow_until.store(until + settings_.slow_return.count(),
+				   std::memory_order_relaxed);
+	return true;
+}
+
+bool pool::less_loaded(const candidate &a, const candidate &b) noexcept
+{
+	return (active(*a.to) + 1) * b.weight < (active(*b.to) + 1) * a.weight;
+}
+
 ticket pool::choose(std::uint64_t source, const std::vector<backend *> &tried)
 {
-	candidates among;
-	for (backend &each : backends_)
-		if (each.settings.weight > 0 && !contains(tried, each))
-			among.push_back(&each);
+	candidates among = find_candidates(tried);
 	while (!among.empty()) {
 		std::size_t best = 0;
 		switch (settings_.balance) {
@@ -92,8 +142,8 @@ ticket pool::choose(std::uint64_t source, const std::vector<backend *> &tried)
 			best = source_hash(among, source);
 			break;
 		}
-		if (reserve(*among[best]))
-			return ticket(*among[best]);
+		if (reserve(*among[best].to))
+			return ticket(*among[best].to);
 		among.erase(among.begin() + static_cast<std::ptrdiff_t>(best));
 	}
 	return {};
@@ -105,23 +155,24 @@ std::size_t pool::round_robin(const candidates &among)
 	std::int64_t sum = 0;
 	std::size_t best = 0;
 	for (std::size_t i = 0; i < among.size(); i++) {
-		among[i]->credit += among[i]->settings.weight;
-		sum += among[i]->settings.weight;
-		if (among[i]->credit > among[best]->credit)
+		const auto weight = static_cast<std::int64_t>(among[i].weight);
+		among[i].to->credit += weight;
+		sum += weight;
+		if (among[i].to->credit > among[best].to->credit)
 			best = i;
 	}
-	among[best]->credit -= sum;
+	among[best].to->credit -= sum;
 	return best;
 }
 
 std::size_t pool::least_connections(const candidates &among)
 {
-	const auto start = static_cast<std::size_t>(
-		turn_.fetch_add(1, std::memory_order_relaxed) % among.size());
+	const auto start = static_cast<std::size_t>(turn_.fetch_add(1, std::memory_order_relaxed) %
+						    among.size());
 	std::size_t best = start;
 	for (std::size_t i = 1; i < among.size(); i++) {
 		const std::size_t next = (start + i) % among.size();
-		if (less_loaded(*among[next], *among[best]))
+		if (less_loaded(among[next], among[best]))
 			best = next;
 	}
 	return best;
@@ -130,16 +181,16 @@ std::size_t pool::least_connections(const candidates &among)
 std::size_t pool::two_choices(const candidates &among)
 {
 	std::uint64_t sum = 0;
-	for (const backend *each : among)
-		sum += each->settings.weight;
+	for (const candidate &each : among)
+		sum += each.weight;
 	const auto pick = [&](std::uint64_t at, std::size_t skip) {
 		std::size_t i = skip == 0 ? 1 : 0;
 		for (; i < among.size(); i++) {
 			if (i == skip)
 				continue;
-			if (at < among[i]->settings.weight)
+			if (at < among[i].weight)
 				break;
-			at -= among[i]->settings.weight;
+			at -= among[i].weight;
 		}
 		return i;
 	};
@@ -149,9 +200,8 @@ std::size_t pool::two_choices(const candidates &among)
 	const std::size_t first = pick(random % sum, among.size());
 	if (among.size() == 1)
 		return first;
-	const std::size_t second =
-		pick(mix(~random) % (sum - among[first]->settings.weight), first);
-	return less_loaded(*among[second], *among[first]) ? second : first;
+	const std::size_t second = pick(mix(~random) % (sum - among[first].weight), first);
+	return less_loaded(among[second], among[first]) ? second : first;
 }
 
 /* Each backend draws a number from an exponential distribution of its weight; the first is it. */
@@ -160,10 +210,10 @@ std::size_t pool::source_hash(const candidates &among, std::uint64_t source)
 	std::size_t best = 0;
 	double least = 0;
 	for (std::size_t i = 0; i < among.size(); i++) {
-		const std::uint64_t drawn = mix(source ^ among[i]->hash);
+		const std::uint64_t drawn = mix(source ^ among[i].to->hash);
 		/* In (0, 1): 53 bits, and half a step off 0. */
 		const double uniform = (static_cast<double>(drawn >> 11) + 0.5) * 0x1p-53;
-		const double arrival = -std::log(uniform) / among[i]->settings.weight;
+		const double arrival = -std::log(uniform) / static_cast<double>(among[i].weight);
 		if (i == 0 || arrival < least) {
 			best = i;
 			least = arrival;

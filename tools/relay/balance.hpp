@@ -16,6 +16,13 @@
  *    nothing is stored, so restarts do not matter either. A ring was rejected: at 100 points for
  *    each backend its shares are 10 % off, and there are too few backends for O(log n) to pay.
  *
+ * Ejection. A backend that could not be connected to `eject_after` times in a row gets no connections
+ * for `eject_for`. Then its weight grows evenly from a hundredth to all of it for `slow_return`, so
+ * that one that has just started is not overrun; another failure before the first success ejects it
+ * again at once. When every backend that is left is ejected, they are tried as if none were: a try
+ * can only help. Connections that are open do not notice any of it. Relaxed: that a choice sees an
+ * ejection a moment late is as if it had come a moment earlier.
+ *
  * Weight 0 is never chosen. A choice that succeeds counts as a connection of the backend from then
  * on, until the ticket goes: the limit of connections is exact, as it is compared and counted in
  * one atomic step. One that is full is passed over.
@@ -52,6 +59,7 @@ struct backend {
 	const backend_config &settings;
 	backend_counters &counts;
 	const std::uint64_t hash;
+	std::atomic<std::uint32_t> failures_in_a_row{0};
 	std::int64_t credit = 0; /* of round robin; under the pool's lock */
 };
 
@@ -93,6 +101,10 @@ public:
 	 */
 	ticket choose(std::uint64_t source, const std::vector<backend *> &tried);
 
+	/* How connecting to one of the backends went. failed() is true when that ejected it. */
+	void succeeded(backend &at) noexcept;
+	bool failed(backend &at) noexcept;
+
 	/* Whether choose() needs the source. */
 	bool by_source() const noexcept { return settings_.balance == balancing::source_hash; }
 
@@ -100,14 +112,21 @@ public:
 	bool has_other(const std::vector<backend *> &tried) const noexcept;
 
 private:
-	using candidates = std::vector<backend *>;
+	struct candidate {
+		backend *to;
+		std::uint64_t weight; /* in hundredths, at least 1 */
+	};
+	using candidates = std::vector<candidate>;
+	candidates find_candidates(const std::vector<backend *> &tried) const;
+	std::uint64_t weight_at(const backend &of, std::int64_t now) const noexcept;
+	static bool less_loaded(const candidate &a, const candidate &b) noexcept;
 	std::size_t round_robin(const candidates &among);
 	std::size_t least_connections(const candidates &among);
 	std::size_t two_choices(const candidates &among);
 	static std::size_t source_hash(const candidates &among, std::uint64_t source);
 
 	const group_config &settings_;
-	std::deque<backend> backends_;
+	mutable std::deque<backend> backends_;
 	std::mutex lock_;
 	std::atomic<std::uint64_t> turn_{0};
 };

@@ -65,8 +65,13 @@ backend_snapshot read_backend(const backend_counters &of)
 	told.address = of.settings.address;
 	told.weight = of.settings.weight;
 	told.limit = of.settings.max_connections;
+	const std::int64_t now = sn_now();
 	if (of.settings.weight == 0)
 		told.state = health::drained;
+	else if (now < of.ejected_until.load(std::memory_order_relaxed))
+		told.state = health::ejected;
+	else if (now < of.slow_until.load(std::memory_order_relaxed))
+		told.state = health::slow;
 	told.active = of.active.load(std::memory_order_relaxed);
 	told.connected = of.connected.get();
 	told.failures = of.failures.get();

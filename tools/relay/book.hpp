@@ -69,6 +69,9 @@ struct backend_counters {
 
 	/* Connections, those being made included; balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
+	/* Ejected before the first, slow before the second; balance.hpp sets both. On sn_now(). */
+	std::atomic<std::int64_t> ejected_until{INT64_MIN};
+	std::atomic<std::int64_t> slow_until{INT64_MIN};
 	counter connected;
 	counter failures;
 	flow_counters to_backend;

@@ -184,8 +184,8 @@ public:
 		}
 		if (number->get() < 0 || number->get() > most)
 			complain(*node, key,
-				 std::to_string(number->get()) + " is out of range; expected 0 to " +
-					 std::to_string(most));
+				 std::to_string(number->get()) +
+					 " is out of range; expected 0 to " + std::to_string(most));
 		else
 			into = static_cast<Number>(number->get());
 	}
@@ -318,6 +318,9 @@ void read_group(complaints &to, section &in, group_config &group)
 			      {"least-connections", balancing::least_connections},
 			      {"two-choices", balancing::two_choices},
 			      {"source-hash", balancing::source_hash}});
+	in.count("eject_after", group.eject_after, 1'000'000);
+	in.duration("eject_for", group.eject_for);
+	in.duration("slow_return", group.slow_return);
 	read_backends(to, in, group);
 	in.finish();
 }
@@ -331,7 +334,8 @@ void read_listener(section &in, const std::vector<group_config> &groups, listene
 		const auto found = std::ranges::find(groups, group, &group_config::name);
 		if (found == groups.end())
 			in.complain(*in.take("group"), "group",
-				    '"' + group + "\" is unknown; expected the NAME of a [groups.NAME]");
+				    '"' + group +
+					    "\" is unknown; expected the NAME of a [groups.NAME]");
 		else
 			into.group = static_cast<std::size_t>(found - groups.begin());
 	}
@@ -401,11 +405,11 @@ std::variant<config, config_errors> parse_config(std::string_view text, const st
 std::variant<config, config_errors> read_config(const std::string &file)
 {
 	const auto failed = [&file](int err) {
-		return config_errors{file + ": cannot be read: " +
-				     std::generic_category().message(err)};
+		return config_errors{file +
+				     ": cannot be read: " + std::generic_category().message(err)};
 	};
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(std::fopen(file.c_str(), "re"),
-								 std::fclose);
+								  std::fclose);
 	if (!in)
 		return failed(errno);
 	std::string text;
@@ -413,7 +417,8 @@ std::variant<config, config_errors> read_config(const std::string &file)
 	for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, in.get())) > 0;) {
 		text.append(chunk, n);
 		if (text.size() > largest_file)
-			return config_errors{file + ": larger than 4 MiB, which no configuration is"};
+			return config_errors{file +
+					     ": larger than 4 MiB, which no configuration is"};
 	}
 	if (std::ferror(in.get()))
 		return failed(errno);

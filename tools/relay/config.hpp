@@ -46,6 +46,10 @@ struct backend_config {
 struct group_config {
 	std::string name; /* empty: that of the listener, with the port that it got */
 	balancing balance = balancing::round_robin;
+	/* Passive ejection, see balance.hpp. */
+	std::uint32_t eject_after = 5; /* 0: never */
+	std::chrono::nanoseconds eject_for = std::chrono::seconds(10);
+	std::chrono::nanoseconds slow_return = std::chrono::seconds(30);
 	std::vector<backend_config> backends; /* at least one; addresses are unique */
 };
 

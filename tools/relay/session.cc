@@ -83,6 +83,7 @@ bool session::connect()
 		if (connected) {
 			connected_ = sn::now();
 			next->counts.connected.add();
+			via_.to.succeeded(*next.get());
 			chosen_ = std::move(next);
 			const std::lock_guard lock(all_.sessions.lock());
 			backend_ = *std::move(connected);
@@ -93,8 +94,10 @@ bool session::connect()
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
 		next->counts.failures.add();
-		ended_ = is_shortage(connected.error()) ? termination::no_memory
-							: termination::connect_failed;
+		const bool ours = is_shortage(connected.error());
+		ended_ = ours ? termination::no_memory : termination::connect_failed;
+		if (!ours && via_.to.failed(*next.get()))
+			all_.counters.ejections.add();
 		error_ = connected.error().message();
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
