@@ -7,6 +7,14 @@
 /* Errors as values: the parser's exceptions would have to be caught at every turn. */
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
+/*
+ * toml++ 3.3 assumes that a key begins well, in places where the text decides that: for some broken
+ * text a debug build would abort, and another one do anything. Its parser's next lines report the
+ * error, if they are not optimized away.
+ */
+#include <toml++/impl/preprocessor.h>
+#undef TOML_ASSERT_ASSUME
+#define TOML_ASSERT_ASSUME(expr) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>
