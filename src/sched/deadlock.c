@@ -95,8 +95,8 @@ static int count_one(struct sn_stack stack, void *arg)
 	enum sn_task_status status = sn_status_get(&sn_stack_task(stack)->word);
 
 	count->parked += status == SN_TASK_PARKED;
-	count->others += status != SN_TASK_PARKED && status != SN_TASK_FREE &&
-			 status != SN_TASK_ENDED;
+	count->others +=
+		status != SN_TASK_PARKED && status != SN_TASK_FREE && status != SN_TASK_ENDED;
 	return 0;
 }
 
@@ -127,8 +127,7 @@ enum sn_deadlock sn_deadlock_look(void)
 	uint64_t now_switches, now_polls;
 
 	/* The order matters: see the header. */
-	if (!watching || program_has_threads() || !everything_sleeps() ||
-	    !every_task_is_parked()) {
+	if (!watching || program_has_threads() || !everything_sleeps() || !every_task_is_parked()) {
 		seen.suspected = false;
 		return SN_DEADLOCK_NOT;
 	}

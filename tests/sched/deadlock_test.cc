@@ -182,8 +182,9 @@ TEST_F(Deadlock, NotForeignCode)
 {
 	EXPECT_EXIT(woken_by([] {
 			    test::Task sleeper([] { usleep(1000000); });
-			    test::Task blocker(
-				    [] { sn_blocking([](void *) { return usleep(1000000); }, nullptr); });
+			    test::Task blocker([] {
+				    sn_blocking([](void *) { return usleep(1000000); }, nullptr);
+			    });
 			    sleeper.join();
 			    blocker.join();
 		    }),
