@@ -387,7 +387,7 @@ static struct sn_task *take_bound(void)
 static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bool spinning)
 {
 	thread->spinning = spinning;
-	thread->handed = p;
+	atomic_store_explicit(&thread->handed, p, memory_order_release);
 	sn_parker_release(&thread->parker);
 }
 
@@ -426,7 +426,7 @@ static void start_processor(struct sn_processor *p, bool spinning)
 	}
 	waiter = take_bound();
 	if (waiter) {
-		waiter->bound->handed = p;
+		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
 	} else {
 		sn_runtime.threadless = true;
@@ -811,14 +811,16 @@ static bool sleep_in_poller(struct sn_thread *self)
  */
 static int await_processor(struct sn_thread *self, int64_t deadline)
 {
+	struct sn_processor *handed;
 	int err;
 
 	do {
 		err = sn_parker_wait(&self->parker, deadline);
-	} while (err == 0 && !self->handed && !atomic_load(&sn_runtime.stopping));
-	if (err == 0 && self->handed) {
-		assign(self, self->handed);
-		self->handed = NULL;
+		handed = atomic_load_explicit(&self->handed, memory_order_acquire);
+	} while (err == 0 && !handed && !atomic_load(&sn_runtime.stopping));
+	if (err == 0 && handed) {
+		assign(self, handed);
+		atomic_store_explicit(&self->handed, NULL, memory_order_relaxed);
 	}
 	return err;
 }
@@ -912,7 +914,7 @@ static void hand_over(struct sn_thread *self, struct sn_task *task)
 	struct sn_thread *thread = task->bound;
 
 	/* Not into its processor: a pinned task's thread may not have given up its own yet. */
-	thread->handed = unassign(self);
+	atomic_store_explicit(&thread->handed, unassign(self), memory_order_release);
 	sn_parker_release(&thread->parker);
 }
 

@@ -46,8 +46,9 @@ struct sn_thread {
 	struct sn_task
 		*task; /* what it runs; NULL in the scheduler's own loop; stored atomically */
 	struct sn_processor *processor;
-	struct sn_processor *handed; /* found when the parker is released */
-	bool spinning;               /* counted in the runtime's spinning */
+	/* Found when the parker is released; atomic, since the end of the runtime releases it too. */
+	struct sn_processor *_Atomic handed;
+	bool spinning; /* counted in the runtime's spinning */
 
 	struct sn_task *prev; /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
