@@ -329,7 +329,7 @@ int wanted_sessions()
 {
 	const char *wish = getenv("SENNIT_TEST_SESSIONS");
 
-	return wish ? std::max(1, atoi(wish)) : test::scaled(800);
+	return wish ? std::max(1, atoi(wish)) : test::scaled(400);
 }
 
 // Whether bytes were spliced, some at least.

@@ -2,6 +2,7 @@
 //
 // The dump of all tasks: what it says of each kind of task, that a great many are told together, that
 // it comes also from a process that hangs, and that nothing is lost while tasks live.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -406,6 +407,8 @@ TEST(Quit, ItCanBeLeftAlone)
 	std::string text = quit(
 		SIGQUIT, [] { hang(2); }, "no such text", &status);
 
+	if (TEST_EMULATED) // which has a line of its own for that end
+		text.resize(std::min(text.size(), text.find('\n') + 1));
 	EXPECT_EQ("hangs\n", text);
 	EXPECT_TRUE(WIFSIGNALED(status));
 	EXPECT_EQ(SIGQUIT, WTERMSIG(status));

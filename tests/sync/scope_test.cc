@@ -329,7 +329,7 @@ TEST(ScopeTree, OuterCancelsInner)
 {
 	test::run([] {
 		Scope outer;
-		std::atomic<int> cancelled{0};
+		std::atomic<int> opened{0}, cancelled{0};
 
 		for (int i = 0; i < 5; i++)
 			outer.go([&] {
@@ -339,6 +339,7 @@ TEST(ScopeTree, OuterCancelsInner)
 					inner.go([&] {
 						Scope innermost;
 
+						opened++;
 						cancelled += sn_sleep(forever) == -ECANCELED;
 						return innermost.close();
 					});
