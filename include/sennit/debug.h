@@ -30,7 +30,8 @@ SN_API void sn_debug_foreign_locks(int by);
  * are told together, with the first SENNIT_DUMP_TASKS (default 20) of them listed, so that a million can
  * be told. Nothing is stopped: each task is kept from running for the microseconds that its backtrace
  * takes; one in foreign code is interrupted by a signal (scan.h), and told without a backtrace when it
- * does not answer within a tenth of a second.
+ * does not answer within a tenth of a second. On 32-bit ARM, compile C with -funwind-tables, or the
+ * backtrace ends at the first function without.
  *
  * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when every processor is kept
  * by foreign code, and the program goes on. SENNIT_DUMP_SIGNAL gives another number, 0: none. It is only

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sched/ehabi.h"
+
 /* ---- what is mapped ---- */
 
 static int add_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -25,6 +27,12 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 		if (segment->p_type == PT_GNU_EH_FRAME)
 			module->frames = (const uint8_t *)at;
+#if defined(__arm__)
+		if (segment->p_type == PT_ARM_EXIDX) {
+			module->exidx = (const uint32_t *)at;
+			module->exidx_count = segment->p_memsz / 8;
+		}
+#endif
 		if (segment->p_type != PT_LOAD)
 			continue;
 		if (at < module->low)
@@ -558,18 +566,38 @@ static const struct sn_frame_rule *rule_of(struct sn_modules *modules, uintptr_t
 	return place;
 }
 
+static enum sn_step step(struct sn_modules *modules, uintptr_t pc, struct sn_registers *registers,
+			 const struct bounds *bounds, bool *exact)
+{
+	struct sn_frame_rule own;
+	const struct sn_frame_rule *rule = rule_of(modules, pc, &own);
+
+	if (!rule) {
+		const bool interrupted = *exact;
+
+		*exact = false;
+		return sn_ehabi_step(sn_module_of(modules, pc), pc, interrupted, registers,
+				     bounds->low, bounds->high);
+	}
+	if (rule->last)
+		return SN_STEP_LAST;
+	*exact = rule->interrupted;
+	return apply(rule, registers, bounds) ? SN_STEP_DONE : SN_STEP_UNKNOWN;
+}
+
 size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, const void *low,
 		    const void *high, bool exact, uintptr_t *pcs, size_t limit, bool *complete)
 {
 	const struct bounds bounds = {(uintptr_t)low, (uintptr_t)high};
-	struct sn_frame_rule own;
 	size_t n = 0;
 
 	*complete = false;
 	while (n < limit) {
 		uintptr_t pc = registers->at[SN_REGISTER_PC];
-		const struct sn_frame_rule *rule;
 
+#if defined(__arm__)
+		pc &= ~(uintptr_t)1; /* which says Thumb */
+#endif
 		if (pc == 0) {
 			*complete = true;
 			break;
@@ -577,24 +605,16 @@ size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, 
 		pcs[n++] = pc;
 		/* A return address may belong to the next function already when the call was the last
 		 * instruction. */
-		rule = rule_of(modules, exact ? pc : pc - 1, &own);
-#if defined(__arm__)
-		if (!rule && n == 1 && limit > 1)
-			pcs[n++] = registers->at[14] & ~(uintptr_t)1;
-#endif
-		/* A next call with these registers is to know that there is nothing more. */
-		if (!rule) {
-			registers->at[SN_REGISTER_PC] = 0;
-			break;
-		}
-		if (rule->last) {
+		switch (step(modules, exact ? pc : pc - 1, registers, &bounds, &exact)) {
+		case SN_STEP_DONE:
+			continue;
+		case SN_STEP_LAST:
 			*complete = true;
-			break;
-		}
-		exact = rule->interrupted;
-		if (!apply(rule, registers, &bounds)) {
+			return n;
+		case SN_STEP_UNKNOWN:
+			/* A next call with these registers is to know that there is nothing more. */
 			registers->at[SN_REGISTER_PC] = 0;
-			break;
+			return n;
 		}
 	}
 	return n;

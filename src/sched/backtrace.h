@@ -14,7 +14,9 @@
  * Rejected: libgcc's unwinder, which can only begin where it is called; libunwind, which defines
  * libgcc's names over again; frame pointers, which the C library and most programs are built without.
  *
- * 32-bit ARM has tables of another kind (EHABI); there a walk gives the first two frames only.
+ * 32-bit ARM has tables of another kind (ehabi.h), which hold at calls only: of a task that was
+ * interrupted in a prologue the second frame may be missing. There a C program has tables only when it
+ * is compiled with -funwind-tables; a walk ends at the first function without.
  */
 #ifndef SENNIT_SCHED_BACKTRACE_H
 #define SENNIT_SCHED_BACKTRACE_H
@@ -30,7 +32,11 @@
 struct sn_module {
 	uintptr_t base, low, high; /* load bias; what its segments span */
 	const uint8_t *frames;     /* .eh_frame_hdr, NULL: none */
-	const char *name;          /* as the loader has it; the program's is "" */
+#if defined(__arm__)
+	const uint32_t *exidx; /* .ARM.exidx, two words for each function */
+	size_t exidx_count;
+#endif
+	const char *name; /* as the loader has it; the program's is "" */
 };
 
 /* What a return address needs for the step to its caller; filled as they are met. */

@@ -373,7 +373,8 @@ void run_sessions(int total, int crowd, Spliced spliced)
 	if (testing::Test::HasFailure())
 		return;
 	EXPECT_GT(tally.finished, 0u);
-	if (spliced != Spliced::maybe) {
+	// Of the few sessions under an emulator perhaps none is one for a pipe.
+	if (spliced == Spliced::none || (spliced == Spliced::some && total >= 100)) {
 		EXPECT_EQ(spliced == Spliced::some, tally.spliced > 0);
 	}
 }

@@ -43,13 +43,17 @@ TEST(Sleep, IsNotShorterThanAsked)
 // With one processor the order is exact; the distances are far above the time that queueing takes.
 TEST(Sleep, WakesInTheOrderOfTime)
 {
-	test::run(1, [] {
+	// Whether all had begun to sleep when the first was due.
+	const auto in_order = [] {
 		std::vector<int> order, expected;
 		std::vector<Task> tasks;
 		const int64_t begin = sn_now() + 20 * test::ms;
+		bool in_time = true;
 
 		for (int i : {5, 2, 8, 1, 9, 3, 7, 4, 6, 0})
 			tasks.emplace_back([&, i] {
+				if (sn_now() >= begin)
+					in_time = false;
 				sn_sleep_until(begin + i * 200 * test::us);
 				order.push_back(i);
 			});
@@ -57,7 +61,18 @@ TEST(Sleep, WakesInTheOrderOfTime)
 			task.join();
 		for (int i = 0; i < 10; i++)
 			expected.push_back(i);
-		EXPECT_EQ(expected, order);
+		if (in_time) {
+			EXPECT_EQ(expected, order);
+		}
+		return in_time;
+	};
+
+	test::run(1, [&] {
+		const int64_t start = sn_now();
+
+		// A machine that is busy may stop us for longer than that: once more.
+		while (!in_order())
+			ASSERT_LT(sn_now() - start, test::patience);
 	});
 }
 

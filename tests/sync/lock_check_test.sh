@@ -35,9 +35,13 @@ C
 	-L "$SENNIT_BUILD_DIR/src" -lsennit -pthread
 export LD_LIBRARY_PATH=$SENNIT_BUILD_DIR/src
 
+preload=LD_PRELOAD=$SENNIT_BUILD_DIR/tools/lock-check/libsennit-lock-check.so
+case ${launcher[*]} in
+*qemu*) run=("${launcher[@]}" -E "$preload") ;;
+*) run=("${launcher[@]}" env "$preload") ;;
+esac
 run() {
-	"${launcher[@]}" env LD_PRELOAD="$SENNIT_BUILD_DIR/tools/lock-check/libsennit-lock-check.so" \
-		"$scratch/program" "$@" 2>"$scratch/said"
+	"${run[@]}" "$scratch/program" "$@" 2>"$scratch/said"
 }
 
 run unlock || fail "a program that keeps to the rule exits with $?: $(cat "$scratch/said")"

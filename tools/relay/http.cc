@@ -72,8 +72,11 @@ std::size_t http_reader::feed(std::string_view bytes)
 	else if (code != HPE_OK && error_ == 0)
 		error_ = 400;
 	taken_ += took;
-	if (taken_ > request_most && error_ == 0)
-		error_ = url_.size() > url_most ? 414 : 431;
+	if (taken_ > request_most) {
+		complete_ = false; /* its last byte was the one beyond the limit */
+		if (error_ == 0)
+			error_ = url_.size() > url_most ? 414 : 431;
+	}
 	return took;
 }
 
