@@ -38,7 +38,6 @@ host, port = line.split()[-1].rsplit(":", 1)
 address = (host, int(port))
 
 ada = Client()
-ada.say("alone\n")
 bob = Client()
 ada.hears("* 2 is here\n")
 eve = Client()
