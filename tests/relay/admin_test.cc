@@ -321,7 +321,8 @@ TEST(Admin, ClosesWithClientsInEveryState)
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	const auto start = std::chrono::steady_clock::now();
 	server.stop();
-	EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+	/* Less than until any of them would be given up; an emulator makes pages for as long. */
+	EXPECT_LT(std::chrono::steady_clock::now() - start, harness::emulated ? 60s : 10s);
 }
 
 TEST(Admin, SaysWhyItCannotListen)

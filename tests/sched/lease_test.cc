@@ -910,14 +910,19 @@ TEST(Stall, ReportLeavesTheBlockedCallAlone)
 
 	testing::internal::CaptureStderr();
 	test::run({1, 2}, [] {
+		std::atomic<bool> reads{false};
 		int fds[2];
 		char c;
 
 		ASSERT_EQ(0, pipe2(fds, O_CLOEXEC));
 		std::thread writer([&] {
-			usleep(100000);
+			while (!reads)
+				usleep(1000);
+			usleep(TEST_EMULATED ? 1000000 : 100000); // ten times the limit, or more
 			EXPECT_EQ(1, write(fds[1], "x", 1));
 		});
+		reads = true;
+		sn_yield(); // making the thread may have been reported; this is another stay
 		sn_enter_blocking_as("reading a pipe");
 		EXPECT_EQ(1, read(fds[0], &c, 1));
 		sn_exit_blocking();
