@@ -34,9 +34,11 @@ struct sn_task_info {
 	const void *waits_in;     /* the object, such as a channel's address, NULL: none */
 	const void *spawned_at; /* the address in the code that spawned it returns to; NULL: main */
 	uint64_t spawned_by;    /* the id of the task that did; 0: a thread of the program's own */
-	const void *stack_low;  /* the lowest usable byte of its stack, */
-	const void *stack_high; /* the end of it, past everything that belongs to the task, */
-	const void *stack_saved;         /* and its stack pointer when it last was parked */
+	const void *own_low;    /* what it was given as its argument lies between */
+	const void *own_high;   /* these two, or on its stack */
+	const void *stack_low; /* the lowest usable byte of its stack; NULL: none yet, or no more */
+	const void *stack_high;  /* the end of it, past everything that belongs to the task, */
+	const void *stack_saved; /* and its stack pointer when it last was parked */
 	char name[SN_TASK_NAME_MAX + 1]; /* "": it has none */
 };
 
@@ -49,9 +51,10 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * or not; what is seen belongs together. info is valid until fn returns; the task may be gone by then.
  *
  * Takes no lock and allocates nothing, so that a signal handler may call it, or a collector that
- * has stopped every thread. In that case what every task refers to lies, at any moment, between
- * stack_saved and stack_high (state other than SN_STATE_ENDED), or between the stack pointer of a
- * thread that stands on the stack and stack_high. Any thread; does not park.
+ * has stopped every thread. In that case what every task refers to (state other than
+ * SN_STATE_ENDED) lies, at any moment, between own_low and own_high, and between stack_saved, or the
+ * stack pointer of a thread that stands on the stack, and stack_high. A task that has not run yet has
+ * no stack: there all three are NULL. Any thread; does not park.
  */
 SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
 
@@ -61,7 +64,9 @@ SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
  */
 struct sn_scan {
 	sn_task *task;          /* the one that stands still */
-	const void *stack_low;  /* the lowest byte in use, */
+	const void *own_low;    /* its argument lies between */
+	const void *own_high;   /* these two, or on its stack */
+	const void *stack_low;  /* the lowest byte in use, NULL: it has not run yet, */
 	const void *stack_high; /* and the end of the stack */
 	const uintptr_t
 		*registers;      /* by their numbers in the architecture's DWARF ABI; those that */

@@ -32,9 +32,9 @@ struct sn_task_attr {
 
 	/*
 	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with
-	 * it on its own stack, aligned to 64. They are copied from arg, and fn gets the address of
-	 * the copy, valid until it returns. So arg may be a local variable of the caller, and
-	 * nothing has to be allocated.
+	 * it, aligned to 64. They are copied from arg, and fn gets the address of the copy, valid
+	 * until it returns. So arg may be a local variable of the caller, and nothing has to be
+	 * allocated.
 	 */
 	size_t arg_size;
 
@@ -45,7 +45,10 @@ struct sn_task_attr {
 	void (*arg_move)(void *to, void *from);
 };
 
-/* Largest arg_size: a quarter of a page, so that an idle task still occupies one. */
+/*
+ * Largest arg_size: a quarter of a page, so that an idle task still occupies one. Above 128 bytes it
+ * lies on the task's stack, which the task otherwise gets only when it runs for the first time.
+ */
 #define SN_TASK_ARG_MAX 1024
 
 /* Longest task name, without the terminating zero. */
@@ -54,8 +57,12 @@ struct sn_task_attr {
 /*
  * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable at once and
  * runs when a processor takes it. Any thread while the runtime runs; does not park.
- * Returns 0; -ENOMEM when there is no memory or address space for its stack, or no room for a
+ * Returns 0; -ENOMEM when there is no memory, no address space for its stack, or no room for a
  * guard page under vm.max_map_count; -ESRCH when no runtime runs.
+ *
+ * In a 64-bit process whose kernel has MADV_GUARD_INSTALL (Linux 6.13) a task gets its stack, up to
+ * 512 KiB, when it first runs. Should there be none then, it waits until another task has ended;
+ * -ENOMEM is then returned to who spawns more.
  */
 SN_API int sn_go(sn_fn *fn, void *arg);
 

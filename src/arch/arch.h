@@ -2,7 +2,7 @@
 /*
  * What an architecture provides. Each folder beside this file holds one architecture:
  *
- *   machine.h  sn_cpu_relax(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and the like
+ *   machine.h  sn_cpu_relax(), sn_arch_modes(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and the like
  *   switch.S   sn_arch_switch() and sn_arch_task_start
  *
  * A saved context is one word, the stack pointer; everything else that the calling convention makes

@@ -13,8 +13,7 @@ static struct {
 
 struct sn_lock *sn_cancel_lock_of(const struct sn_task *task)
 {
-	/* Tasks lie at the tops of stacks, so the low bits are the same for all of a size. */
-	uint32_t hash = (uint32_t)((uintptr_t)task >> 12) * 2654435761u;
+	uint32_t hash = (uint32_t)((uintptr_t)task >> 6) * 2654435761u; /* blocks are aligned so */
 
 	return &locks[hash >> 26].lock;
 }

@@ -89,10 +89,10 @@ struct count {
 	uint64_t parked, others;
 };
 
-static int count_one(struct sn_stack stack, void *arg)
+static int count_one(struct sn_task *task, void *arg)
 {
 	struct count *count = arg;
-	enum sn_task_status status = sn_status_get(&sn_stack_task(stack)->word);
+	enum sn_task_status status = sn_status_get(&task->word);
 
 	count->parked += status == SN_TASK_PARKED;
 	count->others +=
@@ -104,7 +104,7 @@ static bool every_task_is_parked(void)
 {
 	struct count count = {0, 0};
 
-	(void)sn_stack_each(count_one, &count);
+	(void)sn_block_each(count_one, &count);
 	return count.parked > 0 && count.others == 0;
 }
 

@@ -294,14 +294,19 @@ static void walk_other(const struct sn_scan *scan, void *arg)
 	walk(walked, &registers, scan->stack_low, scan->stack_high, scan->interrupted);
 }
 
-static void collect_owned(struct dump *dump, struct sn_task *task, struct sn_stack stack)
+static void collect_owned(struct dump *dump, struct sn_task *task)
 {
 	struct walked walked = {.modules = &dump->modules};
 	struct sn_registers registers;
 	struct sn_task_info info;
-	bool there = sn_task_describe(task, stack, &info);
+	bool there = sn_task_describe(task, &info);
 
-	if (there) {
+	if (there && !info.stack_saved) {
+		/* It has not begun. */
+		walked.pcs[0] = (uintptr_t)task->fn;
+		walked.frames = 1;
+		walked.exact = walked.whole = walked.done = true;
+	} else if (there) {
 		sn_registers_saved(info.stack_saved, &registers);
 		walk(&walked, &registers, info.stack_saved, info.stack_high, false);
 	}
@@ -310,8 +315,7 @@ static void collect_owned(struct dump *dump, struct sn_task *task, struct sn_sta
 		add(dump, &info, &walked);
 }
 
-static void collect_other(struct dump *dump, struct sn_task *task, struct sn_stack stack,
-			  struct sn_task *me)
+static void collect_other(struct dump *dump, struct sn_task *task, struct sn_task *me)
 {
 	struct sn_modules *modules = &dump->modules;
 	struct walked walked = {.modules = modules};
@@ -319,19 +323,19 @@ static void collect_other(struct dump *dump, struct sn_task *task, struct sn_sta
 	struct sn_task_info info;
 	ucontext_t context;
 
-	if (!sn_task_describe(task, stack, &info))
+	if (!sn_task_describe(task, &info))
 		return;
 	walked.id = info.id;
 	if (task == me) {
 		if (getcontext(&context) == 0) {
 			sn_registers_interrupted(&context, &registers);
-			walk(&walked, &registers, stack.low, stack.high, true);
+			walk(&walked, &registers, info.stack_low, info.stack_high, true);
 		}
 	} else if (info.state != SN_STATE_ENDED) {
 		/* The callback runs while this thread waits, and does not outlast it. */
 		int err = sn_scan_within(task, walk_other, &walked, ANSWER_NS);
 
-		if (err == -ESRCH && !sn_task_describe(task, stack, &info))
+		if (err == -ESRCH && !sn_task_describe(task, &info))
 			return;
 	}
 	add(dump, &info, &walked);
@@ -339,23 +343,15 @@ static void collect_other(struct dump *dump, struct sn_task *task, struct sn_sta
 
 static void collect(struct dump *dump, struct sn_task *me)
 {
-	struct sn_slab *slab = NULL;
+	struct sn_block_slab *slab = NULL;
 
-	while ((slab = sn_slab_next(slab)) != NULL) {
-		uint64_t all = sn_slab_stacks(slab), may = sn_slab_visit(slab, all);
-		uint64_t owned = sn_scan_hold_slab(slab, may);
+	while ((slab = sn_block_slab_next(slab)) != NULL) {
+		uint64_t all = sn_block_slab_used(slab), owned = sn_scan_hold_slab(slab, all);
 
-		for (uint64_t left = owned; left; left &= left - 1) {
-			struct sn_stack stack = sn_slab_stack(slab, __builtin_ctzll(left));
-
-			collect_owned(dump, sn_stack_task(stack), stack);
-		}
-		for (uint64_t left = may & ~owned; left; left &= left - 1) {
-			struct sn_stack stack = sn_slab_stack(slab, __builtin_ctzll(left));
-
-			collect_other(dump, sn_stack_task(stack), stack, me);
-		}
-		sn_slab_leave(slab, all);
+		for (uint64_t left = owned; left; left &= left - 1)
+			collect_owned(dump, sn_block_slab_at(slab, __builtin_ctzll(left)));
+		for (uint64_t left = all & ~owned; left; left &= left - 1)
+			collect_other(dump, sn_block_slab_at(slab, __builtin_ctzll(left)), me);
 	}
 }
 

@@ -88,22 +88,41 @@ static void put_task(const struct sn_task *task)
 	put("\"");
 }
 
+struct owner {
+	const char *low;
+	const struct sn_task *task; /* NULL: none */
+};
+
+static int is_owner(struct sn_task *task, void *arg)
+{
+	struct owner *owner = arg;
+
+	if (sn_task_stack(task).low != owner->low)
+		return 0;
+	owner->task = task;
+	return 1;
+}
+
 static void report(const struct sn_stack *stack, const void *address, const ucontext_t *context)
 {
 	struct sn_thread *self = sn_thread_self();
-	const struct sn_task *owner = sn_stack_task(*stack);
+	struct owner owner = {.low = stack->low};
 
 	out.fd = STDERR_FILENO;
 	out.error = 0;
-	if (self && self->task == owner) {
+	(void)sn_block_each(is_owner, &owner);
+	if (self && self->task && self->task == owner.task) {
 		put("sennit: stack overflow in ");
-		put_task(owner);
+		put_task(owner.task);
 		put(": its ");
 		put_number((uint64_t)(stack->high - stack->low) / 1024, 10);
 		put(" KiB are used up (sn_task_attr.stack_size sets the size)\n");
 	} else {
 		put("sennit: the guard below the stack of ");
-		put_task(owner);
+		if (owner.task)
+			put_task(owner.task);
+		else
+			put("no task any more");
 		put(" was hit at 0x");
 		put_number((uintptr_t)address, 16);
 		if (self && self->task) {

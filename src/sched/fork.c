@@ -24,7 +24,9 @@ static void all(enum sn_fork_phase phase)
 {
 	sn_run_fork(phase);
 	sn_netpoll_fork(phase);
+	sn_tasks_fork(phase);
 	sn_stacks_fork(phase);
+	sn_blocks_fork(phase);
 	sn_buffers_fork(phase);
 	sn_pipes_fork(phase);
 	sn_sync_fork(phase);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/block.h"
 #include "sched/runqueue.h"
 #include "sched/stack.h"
 #include "sched/timer.h"
@@ -30,6 +31,7 @@ struct sn_processor {
 	uint32_t id;
 	struct sn_processor *next_idle;
 	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */
+	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
 
 	/* Written by the owner with plain increments, read by sn_stats(): see sn_count(). */

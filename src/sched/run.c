@@ -174,15 +174,18 @@ static int threads_join(void)
 static int create_first_task(struct sn_processor *p, struct first_task *first)
 {
 	struct sn_stack stack;
-	struct sn_task *task;
-	const char *why;
-	int err = sn_stack_alloc(&stack, sn_stack_class(SN_STACK_MAIN_SIZE), NULL, &why);
+	struct sn_task *task = sn_block_alloc(NULL);
+	const char *why = "memory";
+	int err = task ? sn_stack_alloc(&stack, sn_stack_class(SN_STACK_MAIN_SIZE), NULL, &why)
+		       : -ENOMEM;
 
 	if (err < 0) {
+		if (task)
+			sn_block_free(task, NULL);
 		sn_log("no stack for the first task: out of %s", why);
 		return err;
 	}
-	task = sn_task_create(stack, first_main, first, &(struct sn_task_attr){.name = "main"});
+	sn_task_create(task, &stack, first_main, first, &(struct sn_task_attr){.name = "main"});
 	sn_count(&p->stats.spawned, 1);
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_CREATOR);
 	sn_runqueue_set_next(&p->queue, task);
@@ -319,10 +322,14 @@ static void runtime_destroy(void)
 	sn_signal_destroy();
 	sn_netpoll_destroy();
 	processors_destroy();
-	if (orphans)
+	sn_tasks_forget_starved();
+	if (orphans) {
 		sn_stacks_forget();
-	else
+		sn_blocks_forget();
+	} else {
 		sn_stacks_destroy();
+		sn_blocks_destroy();
+	}
 }
 
 static void await_end(struct first_task *first)

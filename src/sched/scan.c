@@ -48,9 +48,10 @@ static int64_t last_reminded; /* the monitor's */
 /* ---- all tasks ---- */
 
 /* The order of reads is argued at describe() in task.c. */
-bool sn_task_describe(struct sn_task *task, struct sn_stack stack, struct sn_task_info *info)
+bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 {
 	enum sn_task_status status = sn_status_get(&task->word);
+	struct sn_stack stack = sn_task_stack(task);
 	uint64_t id = sn_task_id(task);
 	uint32_t since;
 
@@ -63,6 +64,8 @@ bool sn_task_describe(struct sn_task *task, struct sn_stack stack, struct sn_tas
 		.state = (enum sn_task_state)status,
 		.stack_low = stack.low,
 		.stack_high = stack.high,
+		.own_low = &task->arg,
+		.own_high = task + 1,
 		.stack_saved = __atomic_load_n(&task->context.sp, __ATOMIC_RELAXED),
 		.spawned_at = atomic_load_explicit(&task->spawned_at, memory_order_relaxed),
 		.spawned_by = atomic_load_explicit(&task->spawned_by, memory_order_relaxed),
@@ -87,12 +90,12 @@ struct each {
 	void *arg;
 };
 
-static int visit(struct sn_stack stack, void *arg)
+static int visit(struct sn_task *task, void *arg)
 {
 	const struct each *each = arg;
 	struct sn_task_info info;
 
-	if (!sn_task_describe(sn_stack_task(stack), stack, &info))
+	if (!sn_task_describe(task, &info))
 		return 0;
 	return each->fn(&info, each->arg);
 }
@@ -108,7 +111,7 @@ int sn_tasks_each(sn_task_visitor *fn, void *arg)
 	result = sn_foreign_enter();
 	if (result < 0)
 		return result;
-	result = sn_stack_each(visit, &each);
+	result = sn_block_each(visit, &each);
 	sn_foreign_leave();
 	return result;
 }
@@ -155,10 +158,15 @@ struct saved {
 
 static void describe_saved(struct sn_task *task, struct saved *saved)
 {
-	sn_registers_saved(task->context.sp, &saved->registers);
+	if (task->context.sp)
+		sn_registers_saved(task->context.sp, &saved->registers);
+	else
+		saved->registers = (struct sn_registers){0}; /* it has not begun */
 	saved->scan = (struct sn_scan){.task = task,
 				       .stack_low = task->context.sp,
 				       .stack_high = stack_of(task).high,
+				       .own_low = &task->arg,
+				       .own_high = task + 1,
 				       .registers = saved->registers.at,
 				       .register_count = SN_REGISTERS};
 }
@@ -271,13 +279,13 @@ static int own(struct sn_task *task, uint32_t bits)
 											  : -EAGAIN;
 }
 
-uint64_t sn_scan_hold_slab(struct sn_slab *slab, uint64_t stacks)
+uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks)
 {
 	uint64_t held = 0, owned = 0;
 
-	for (uint64_t left = stacks; left; left &= left - 1) {
+	for (uint64_t left = blocks; left; left &= left - 1) {
 		int number = __builtin_ctzll(left);
-		struct sn_task *task = sn_stack_task(sn_slab_stack(slab, number));
+		struct sn_task *task = sn_block_slab_at(slab, number);
 		enum sn_task_status status = sn_status_get(&task->word);
 
 		if ((status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE) &&
@@ -290,7 +298,7 @@ uint64_t sn_scan_hold_slab(struct sn_slab *slab, uint64_t stacks)
 	sn_barrier_everywhere();
 	for (uint64_t left = held; left; left &= left - 1) {
 		int number = __builtin_ctzll(left);
-		struct sn_task *task = sn_stack_task(sn_slab_stack(slab, number));
+		struct sn_task *task = sn_block_slab_at(slab, number);
 		enum sn_task_status status = sn_status_get(&task->word);
 
 		if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE ||
@@ -345,6 +353,8 @@ static void serve_here(struct sn_task *task, const ucontext_t *context, bool int
 	struct sn_stack stack = stack_of(task);
 	struct sn_scan scan = {.task = task,
 			       .stack_high = stack.high,
+			       .own_low = &task->arg,
+			       .own_high = task + 1,
 			       .registers = registers.at,
 			       .register_count = SN_REGISTERS,
 			       .interrupted = interrupted};

@@ -70,7 +70,7 @@
 
 #include <sennit/scan.h>
 
-#include "sched/stack.h"
+#include "sched/block.h"
 #include "sched/task.h"
 
 enum sn_scan_bits {
@@ -83,8 +83,8 @@ enum sn_scan_bits {
 	SN_SCAN_FENCED = 64,  /* no membarrier: set from the beginning */
 };
 
-/* What sn_tasks_each() tells of the task in a stack. False: there is none, or it has just gone or come. */
-bool sn_task_describe(struct sn_task *task, struct sn_stack stack, struct sn_task_info *info);
+/* What sn_tasks_each() tells of the task in a block. False: there is none, or it has just gone or come. */
+bool sn_task_describe(struct sn_task *task, struct sn_task_info *info);
 
 /* Once in a run, after sn_lease_init(). 0, or -EINVAL after a line on stderr. */
 int sn_scan_init(void);
@@ -108,16 +108,16 @@ void sn_scan_remind(int64_t now);
 bool sn_scan_pending(void);
 
 /*
- * For the runtime's own walks over all tasks: takes HELD (and BRIEF) on those of a slab's stacks that
+ * For the runtime's own walks over all tasks: takes HELD (and BRIEF) on those of a slab's blocks that
  * have a parked or runnable task, with one barrier for all. Returns which are owned; each must be
- * given back by sn_scan_release(). Between sn_slab_visit() and sn_slab_leave().
+ * given back by sn_scan_release().
  */
-uint64_t sn_scan_hold_slab(struct sn_slab *slab, uint64_t stacks);
+uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks);
 void sn_scan_release(struct sn_task *task);
 
 /*
- * As sn_task_scan() of a task that may be gone, for who has visited its slab; gives up after some
- * time: -ETIMEDOUT. fn must look whose stack it is.
+ * As sn_task_scan() of a task that may be gone; gives up after some time: -ETIMEDOUT. fn must look
+ * whose stack it is.
  */
 int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t ns);
 

@@ -143,7 +143,8 @@ static inline void set_task(struct sn_thread *self, struct sn_task *task)
 	__atomic_store_n(&self->task, task, __ATOMIC_RELAXED);
 }
 
-/* False: a scanner has the task's stack, and queues the task again when done. See scan.h. */
+/* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). Who will queue it
+ * again is settled. */
 static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p = self->processor;
@@ -152,6 +153,8 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
 	    !sn_scan_before_run(task))
+		return false;
+	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
 		return false;
 	set_task(self, task);
 	p->io_budget = IO_BUDGET;

@@ -39,12 +39,7 @@ struct sn_slab {
 	int used;  /* slots [0, used) have a guard; grows under the lock */
 	int nfree; /* under the lock */
 	uint8_t free[SLOTS_PER_SLAB];
-	/* A bit for each slot; see sn_slab_visit(). The first two are written under the lock. */
-	_Atomic uint64_t taken;   /* not free: in use, or in a cache */
-	_Atomic uint64_t giving;  /* its pages are being given back */
-	_Atomic uint64_t visited; /* somebody may write to them */
 };
-_Static_assert(SLOTS_PER_SLAB <= 64, "taken has 64 bits");
 
 static struct sn_lock lock; /* guards everything below but all_slabs' readers */
 static struct sn_slab *_Atomic all_slabs;
@@ -116,6 +111,17 @@ void sn_stacks_fork(enum sn_fork_phase phase)
 enum sn_stack_guard sn_stack_guard_kind(void)
 {
 	return guard_kind;
+}
+
+/* Large stacks may have touched much, and are rare: not worth keeping warm. */
+static bool is_large(int class)
+{
+	return sn_stack_class_size(class) > 4 * SN_STACK_DEFAULT_SIZE;
+}
+
+bool sn_stack_is_scarce(int class)
+{
+	return sizeof(void *) < 8 || guard_kind == SN_STACK_GUARD_MPROTECT || is_large(class);
 }
 
 int sn_stack_class(size_t size)
@@ -222,7 +228,6 @@ static int slot_take(int class, struct sn_stack *stack, const char **why)
 	}
 	if (slab->nfree == 0 && slab->used == slab->slots)
 		free_slabs[class] = slab->next_free;
-	atomic_fetch_or(&slab->taken, (uint64_t)1 << slot);
 	*stack = slot_stack(slab, slot);
 	return 0;
 }
@@ -232,15 +237,9 @@ static void slot_give(struct sn_stack stack)
 {
 	struct sn_slab *slab = stack.slab;
 	int slot = (int)((size_t)(stack.low - slab->base) / slab->slot_size);
-	uint64_t bit = (uint64_t)1 << slot;
 
-	atomic_fetch_and(&slab->taken, ~bit);
-	atomic_fetch_or(&slab->giving, bit);
-	/* A visitor is rare: then the pages stay until the slot is used again.
-	 * Guards survive this: only munmap() and MADV_GUARD_REMOVE end them. */
-	if (!(atomic_load(&slab->visited) & bit))
-		madvise(stack.low, (size_t)(stack.high - stack.low), MADV_DONTNEED);
-	atomic_fetch_and(&slab->giving, ~bit);
+	/* Guards survive this: only munmap() and MADV_GUARD_REMOVE end them. */
+	madvise(stack.low, (size_t)(stack.high - stack.low), MADV_DONTNEED);
 	if (slab->nfree == 0 && slab->used == slab->slots) {
 		slab->next_free = free_slabs[slab->class];
 		free_slabs[slab->class] = slab;
@@ -267,8 +266,7 @@ void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches)
 {
 	struct sn_stack_cache *cache = caches ? &caches[stack.slab->class] : NULL;
 
-	/* Large stacks may have touched much, and are rare: not worth keeping warm. */
-	if (cache && sn_stack_class_size(stack.slab->class) <= 4 * SN_STACK_DEFAULT_SIZE) {
+	if (cache && !is_large(stack.slab->class)) {
 		if (cache->count < SN_STACK_CACHE_SIZE) {
 			cache->stacks[cache->count++] = stack;
 			return;
@@ -357,45 +355,4 @@ bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
 		return true;
 	}
 	return false;
-}
-
-struct sn_slab *sn_slab_next(struct sn_slab *slab)
-{
-	return slab ? slab->next : atomic_load_explicit(&all_slabs, memory_order_acquire);
-}
-
-uint64_t sn_slab_stacks(struct sn_slab *slab)
-{
-	return atomic_load_explicit(&slab->taken, memory_order_acquire);
-}
-
-struct sn_stack sn_slab_stack(struct sn_slab *slab, int number)
-{
-	return slot_stack(slab, number);
-}
-
-/* Both sides write first and then read, sequentially consistent: one of them sees the other. */
-uint64_t sn_slab_visit(struct sn_slab *slab, uint64_t stacks)
-{
-	atomic_fetch_or(&slab->visited, stacks);
-	return stacks & atomic_load(&slab->taken) & ~atomic_load(&slab->giving);
-}
-
-void sn_slab_leave(struct sn_slab *slab, uint64_t stacks)
-{
-	atomic_fetch_and(&slab->visited, ~stacks);
-}
-
-int sn_stack_each(int (*visit)(struct sn_stack stack, void *arg), void *arg)
-{
-	struct sn_slab *slab = NULL;
-	int result = 0;
-
-	while ((slab = sn_slab_next(slab)) != NULL)
-		for (uint64_t left = sn_slab_stacks(slab); left; left &= left - 1) {
-			result = visit(slot_stack(slab, __builtin_ctzll(left)), arg);
-			if (result)
-				return result;
-		}
-	return result;
 }

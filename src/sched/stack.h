@@ -74,6 +74,13 @@ enum sn_stack_guard {
 void sn_stacks_init(void);
 enum sn_stack_guard sn_stack_guard_kind(void);
 
+/*
+ * Whether stacks of the class may run out before memory does: of address space in a 32-bit process or
+ * when they are large, of mappings with guards by mprotect(). Then a task gets its stack when it is
+ * spawned, so that -ENOMEM is the spawn's.
+ */
+bool sn_stack_is_scarce(int class);
+
 /* The class for a size, -1 when it is too large; and a class's usable bytes. */
 int sn_stack_class(size_t size);
 size_t sn_stack_class_size(int class);
@@ -103,29 +110,5 @@ uint64_t sn_stacks_mapped(void);
  * part of it) or nothing of ours. Async-signal-safe: takes no lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
-
-/*
- * Calls visit for every stack that is in use, or in a processor's cache, or was a moment ago, until it
- * returns something other than 0, which is returned. Async-signal-safe: takes no lock. Stacks that
- * come or go meanwhile are visited or not. Their memory may be read; its first read of a page that was
- * given back to the kernel finds zeros.
- */
-int sn_stack_each(int (*visit)(struct sn_stack stack, void *arg), void *arg);
-
-/*
- * For who writes into stacks that are not its own (the scan bit): between the two calls the pages of
- * these stacks of a slab are not given back to the kernel, where what was written would be lost and
- * somebody else's found. stacks: a bit for each, as sn_slab_stack() numbers them; the result is those
- * that may be written to, the others are being given back, and nobody lives there. One visitor at a
- * time.
- */
-uint64_t sn_slab_visit(struct sn_slab *slab, uint64_t stacks);
-void sn_slab_leave(struct sn_slab *slab, uint64_t stacks);
-
-/* All slabs: the first, and the one after; NULL: no more. */
-struct sn_slab *sn_slab_next(struct sn_slab *slab);
-/* Which of its stacks sn_stack_each() visits; and one of them. */
-uint64_t sn_slab_stacks(struct sn_slab *slab);
-struct sn_stack sn_slab_stack(struct sn_slab *slab, int number);
 
 #endif

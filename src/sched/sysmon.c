@@ -92,6 +92,9 @@
 /* How often the CPUs are counted anew: a few system calls, 30 us. */
 #define RECOUNT_NS 1000000000
 
+/* Tasks without a stack that may try again at a look; each costs failing system calls. */
+#define FED_AT_A_LOOK 16
+
 struct look {
 	struct sn_thread *thread;
 	uint32_t inside, stays, tick;
@@ -313,6 +316,7 @@ static void *monitor_main(void *arg)
 {
 	int64_t period = PERIOD_MIN_NS;
 	int quiet = 0, idle_looks = 0, quick_looks = 0;
+	bool starving = false;
 
 	(void)arg;
 	prctl(PR_SET_NAME, "sennit-monitor");
@@ -337,6 +341,7 @@ static void *monitor_main(void *arg)
 		poll_if_nobody_does(now);
 		recount_processors(now);
 		sn_threads_reap();
+		starving = sn_tasks_feed(FED_AT_A_LOOK);
 
 		if (found.revoked) {
 			quiet = 0;
@@ -348,7 +353,8 @@ static void *monitor_main(void *arg)
 		}
 		if (atomic_load(&sn_runtime.idle_count) < atomic_load(&sn_runtime.nprocessors)) {
 			idle_looks = 0;
-		} else if (period == PERIOD_MAX_NS && ++idle_looks >= DEEP_SLEEP_LOOKS) {
+		} else if (!starving && period == PERIOD_MAX_NS &&
+			   ++idle_looks >= DEEP_SLEEP_LOOKS) {
 			if (sn_deadlock_look() == SN_DEADLOCK_PERHAPS)
 				continue;
 			sleep_deeply();

@@ -3,7 +3,7 @@
  * The life of a task, and the public calls about it.
  *
  * The end. A task that has ended still stands on its stack until it has switched away, so its stack
- * is disposed of in the commit of that last switch (commit_end()). Who frees it, and who wakes
+ * is disposed of in the commit of that last switch (commit_end()). Who frees its block, and who wakes
  * whom, is settled in one word, task->join:
  *
  *	RUNNING  -> ENDED      the task ended; whoever claims it later frees it
@@ -11,6 +11,12 @@
  *	RUNNING  -> a task     that one waits; the ending task wakes it and leaves its address: it has
  *	                       the claim, and frees
  *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
+ *
+ * Stacks. A task that is runnable for the first time has none, unless it got one when it was spawned
+ * (task.h). When there is none to be had it waits in a list, starved, and spawning more is refused.
+ * The list is fed whenever a stack is given back, one task for one stack; and by the monitor, because
+ * it may have been given back just before the task came into the list, and because address space may
+ * be had again for other reasons.
  *
  * So exactly one call frees a task, and every other one that comes while that one waits gets
  * -EBUSY.
@@ -35,14 +41,18 @@
 
 #include <sennit/clock.h>
 
+#include "sched/block.h"
 #include "sched/cancel.h"
+#include "sched/fork.h"
 #include "sched/processor.h"
+#include "sched/runqueue.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
+#include "wait/lock.h"
 
 enum join_state {
 	JOIN_RUNNING = 0,
@@ -59,13 +69,119 @@ uint64_t sn_task_next_id(void)
 	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-static void task_free(struct sn_thread *self, struct sn_task *task)
+/* ---- stacks ---- */
+
+/* No more than this at once, so that who feeds the starved is not kept by them. */
+#define FED_BY_ONE_STACK 1
+
+static struct sn_lock starved_lock;
+static struct sn_queue starved; /* under the lock */
+static _Atomic bool anybody_starves;
+
+void sn_tasks_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&starved_lock, phase);
+	if (phase == SN_FORK_CHILD)
+		sn_tasks_forget_starved();
+}
+
+void sn_tasks_forget_starved(void)
+{
+	starved = (struct sn_queue){0};
+	atomic_store(&anybody_starves, false);
+}
+
+static void log_no_stack(const char *why)
+{
+	static _Atomic bool told;
+
+	/* Once: a program that retries would otherwise fill its log with it. */
+	if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		sn_log("no stack for a new task: out of %s; %llu stacks are in use or cached", why,
+		       (unsigned long long)sn_stacks_mapped());
+}
+
+static void set_stack(struct sn_task *task, struct sn_stack stack)
+{
+	__atomic_store_n(&task->stack.low, stack.low, __ATOMIC_RELAXED);
+	__atomic_store_n(&task->stack.high, stack.high, __ATOMIC_RELAXED);
+	task->stack.slab = stack.slab;
+}
+
+static void task_main(void *arg);
+
+/* top: the lowest address in the stack that is taken. */
+static void give_stack(struct sn_task *task, struct sn_stack stack, uintptr_t top)
+{
+	set_stack(task, stack);
+#if SN_ASAN || SN_TSAN
+	task->context.stack_low = stack.low;
+	task->context.stack_size = (size_t)(stack.high - stack.low);
+#endif
+	sn_sanitizer_create(&task->context, sn_task_name(task));
+	__atomic_store_n(&task->context.sp,
+			 sn_arch_prepare((void *)top, task_main, task, task->modes),
+			 __ATOMIC_RELAXED);
+}
+
+static sn_noinline void starve(struct sn_task *task, const char *why)
+{
+	log_no_stack(why);
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
+	sn_lock(&starved_lock);
+	sn_queue_put(&starved, task);
+	atomic_store(&anybody_starves, true);
+	sn_unlock(&starved_lock);
+}
+
+sn_noinline bool sn_task_bind(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_stack stack;
+	const char *why;
+
+	if (sn_stack_alloc(&stack, task->stack_class, self->processor->stacks, &why) < 0) {
+		starve(task, why);
+		return false;
+	}
+	give_stack(task, stack, (uintptr_t)stack.high & ~(uintptr_t)63);
+	return true;
+}
+
+bool sn_tasks_feed(int n)
+{
+	struct sn_task *task;
+
+	while (atomic_load_explicit(&anybody_starves, memory_order_relaxed) && n-- > 0) {
+		sn_lock(&starved_lock);
+		task = sn_queue_get(&starved);
+		if (!starved.head)
+			atomic_store(&anybody_starves, false);
+		sn_unlock(&starved_lock);
+		if (task)
+			sn_requeue(task);
+	}
+	return atomic_load_explicit(&anybody_starves, memory_order_relaxed);
+}
+
+/* Nobody stands on it any more. */
+static void take_stack(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_stack stack = task->stack;
 
-	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
+	if (!stack.low)
+		return;
 	sn_sanitizer_destroy(&task->context);
+	set_stack(task, (struct sn_stack){NULL, NULL, NULL});
 	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
+	sn_tasks_feed(FED_BY_ONE_STACK);
+}
+
+/* ---- the end ---- */
+
+static void task_free(struct sn_thread *self, struct sn_task *task)
+{
+	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
+	sn_block_free(task, self && self->processor ? &self->processor->blocks : NULL);
 }
 
 /*
@@ -113,6 +229,7 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	(void)arg;
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
+	take_stack(self, task);
 	/* Release: the result. Acquire: what the joiner wrote before it parked. */
 	if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
 						    memory_order_acq_rel, memory_order_acquire))
@@ -166,7 +283,7 @@ static void set_name(struct sn_task *task, const char *name)
 }
 
 /*
- * What sn_tasks_each() reads. It may have found the stack's former task and still be reading: id is 0
+ * What sn_tasks_each() reads. It may have found the block's former task and still be reading: id is 0
  * while anything else is written, with a fence in between (and one between its reads), so what it has
  * read is of one task when it has seen the same id before and after.
  */
@@ -185,49 +302,61 @@ static void describe(struct sn_task *task, const char *name)
 	atomic_store_explicit(&task->id, sn_task_next_id(), memory_order_release);
 }
 
-struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
-			       const struct sn_task_attr *attr)
+void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
+		    const struct sn_task_attr *attr)
 {
-	struct sn_task *task = sn_stack_task(stack);
-	uintptr_t at = (uintptr_t)task;
-
 	sn_status_set(&task->word, SN_TASK_NEW, SN_BY_CREATOR);
 	/* Not the status word: a scanner may have its bit there, until it has seen the status. */
 	memset(&task->context.cxx, 0,
-	       offsetof(struct sn_task, asked_fn) - offsetof(struct sn_task, context.cxx));
+	       offsetof(struct sn_task, stack) - offsetof(struct sn_task, context.cxx));
+	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	if (sn_unlikely(sn_scan_initial))
 		atomic_fetch_or(&task->word.scan, sn_scan_initial);
-	task->stack = stack;
-#if SN_ASAN || SN_TSAN
-	task->context.stack_low = stack.low;
-	task->context.stack_size = (size_t)((char *)task - stack.low);
-#endif
 	task->fn = fn;
 	task->arg = arg;
+	task->modes = sn_arch_modes();
 	describe(task, attr->name);
-	sn_sanitizer_create(&task->context, attr->name);
 	if (attr->arg_size) {
-		/* What the task takes with it lies between its block and its first frame. */
-		at = (at - attr->arg_size) & ~(uintptr_t)63;
+		uintptr_t at = (uintptr_t)task->kept;
+
+		if (attr->arg_size > sizeof task->kept)
+			at = ((uintptr_t)stack->high - attr->arg_size) & ~(uintptr_t)63;
 		task->arg = (void *)at;
 		if (attr->arg_move)
 			attr->arg_move((void *)at, arg);
 		else
 			memcpy((void *)at, arg, attr->arg_size);
 	}
-	__atomic_store_n(&task->context.sp, sn_arch_prepare((void *)at, task_main, task),
-			 __ATOMIC_RELAXED);
-	return task;
+	if (stack)
+		give_stack(task, *stack,
+			   attr->arg_size > sizeof task->kept ? (uintptr_t)task->arg
+							      : (uintptr_t)stack->high);
+}
+
+/* What a spawn takes: -ENOMEM when it is not to be had. */
+static int take_memory(struct sn_processor *p, int class, bool with_stack, struct sn_task **task,
+		       struct sn_stack *stack)
+{
+	const char *why = "memory for control blocks";
+
+	if (sn_unlikely(atomic_load_explicit(&anybody_starves, memory_order_relaxed)))
+		return -ENOMEM;
+	*task = sn_block_alloc(p ? &p->blocks : NULL);
+	if (*task && (!with_stack || sn_stack_alloc(stack, class, p ? p->stacks : NULL, &why) == 0))
+		return 0;
+	log_no_stack(why);
+	if (*task)
+		sn_block_free(*task, p ? &p->blocks : NULL);
+	return -ENOMEM;
 }
 
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err)
 {
 	static const struct sn_task_attr defaults;
-	struct sn_processor *p = self ? self->processor : NULL;
 	struct sn_stack stack;
 	struct sn_task *task;
-	const char *why = NULL;
+	bool with_stack;
 	int class;
 
 	if (!attr)
@@ -236,18 +365,12 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 	*err = -EINVAL;
 	if (class < 0 || attr->flags || attr->arg_size > SN_TASK_ARG_MAX)
 		return NULL;
-	*err = sn_stack_alloc(&stack, class, p ? p->stacks : NULL, &why);
-	if (*err < 0) {
-		static _Atomic bool told;
-
-		/* Once: a program that retries would otherwise fill its log with it. */
-		if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
-			sn_log("no stack for a new task: out of %s; %llu stacks are in use or "
-			       "cached",
-			       why, (unsigned long long)sn_stacks_mapped());
+	with_stack = attr->arg_size > sizeof task->kept || sn_stack_is_scarce(class);
+	*err = take_memory(self ? self->processor : NULL, class, with_stack, &task, &stack);
+	if (*err < 0)
 		return NULL;
-	}
-	task = sn_task_create(stack, fn, arg, attr);
+	sn_task_create(task, with_stack ? &stack : NULL, fn, arg, attr);
+	task->stack_class = class;
 	atomic_store_explicit(&task->spawned_at, at, memory_order_relaxed);
 	atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
 	return task;
@@ -264,6 +387,7 @@ void sn_task_launch(struct sn_thread *self, struct sn_task *task)
 
 void sn_task_discard(struct sn_thread *self, struct sn_task *task)
 {
+	take_stack(self, task);
 	task_free(self, task);
 }
 

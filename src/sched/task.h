@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The task's control block. It lies at the top of the task's own stack, so that an idle task
- * touches one page.
+ * The task's control block; block.h has its memory.
+ *
+ * A task gets its stack from the thread that runs it first: until then context.sp is NULL. Where
+ * stacks are scarce (stack.h), or it takes a large argument with it, it gets it when it is spawned.
+ * It gives the stack back when it has ended, joined or not.
  *
  * Who may write what:
- *   word          see status.h and scan.h; it outlives the task, with its stack
+ *   word          see status.h and scan.h; it outlives the task, with its block
  *   context       the thread that switches away from the task (see context.h)
  *   next          whoever has the task in a list of his own; the queue that it is in
  *   bound         the thread that waits with this task on it, before it queues the task
@@ -15,6 +18,8 @@
  *   asked_*       see scan.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the task itself, after who has made it
+ *   stack         sn_spawn() or the thread that runs the task first; who disposes of the ended task.
+ *                 Atomic, relaxed, as what follows.
  *   the rest      sn_spawn(), before the task is published
  *
  * What is atomic from waits_for on is read by sn_tasks_each(), which has no right to the task: relaxed,
@@ -34,6 +39,12 @@
 #include "sched/context.h"
 #include "sched/stack.h"
 #include "sched/status.h"
+
+/*
+ * Larger arguments go to the top of the stack, which the task then needs at once. This is enough for
+ * what most calls of sn::go() capture, and for all that sn_go() is given.
+ */
+#define SN_TASK_KEPT 128
 
 /* A place in a list, or the list itself. */
 struct sn_link {
@@ -69,8 +80,9 @@ struct sn_task {
 	void (*on_end)(struct sn_task *task);
 
 	sn_fn *fn;
-	void *arg;
-	struct sn_stack stack;
+	struct sn_stack stack; /* low and high NULL: none */
+	int stack_class;
+	uint64_t modes; /* floating-point, to begin with */
 
 	/* scan.h: a request, who has set ASKING until he sets ASKED. */
 	sn_task_scan_fn *asked_fn;
@@ -82,14 +94,19 @@ struct sn_task {
 	_Atomic uint64_t spawned_by;
 	_Atomic uint64_t id; /* 0 while the others are written */
 	_Atomic char name[SN_TASK_NAME_MAX + 1];
+
+	/* From here to the end is what a collector has to look at: sn_task_info.own_low. */
+	void *arg;
+	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 
-/* The control block in a stack, whether there is a task or not. On a cache line of its own, so that the
- * deepest frames do not share one with it. */
-static inline struct sn_task *sn_stack_task(struct sn_stack stack)
+/* Its stack, or {NULL, NULL}, by who has no right to the task. */
+static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 {
-	return (struct sn_task *)(((uintptr_t)stack.high - sizeof(struct sn_task)) &
-				  ~(uintptr_t)63);
+	return (struct sn_stack){
+		.low = __atomic_load_n(&task->stack.low, __ATOMIC_RELAXED),
+		.high = __atomic_load_n(&task->stack.high, __ATOMIC_RELAXED),
+	};
 }
 
 /* Says, for reports, what the calling task is about to wait in. kind: a string that stays valid. */
@@ -99,9 +116,22 @@ static inline void sn_task_waits(struct sn_task *task, const char *kind, const v
 	atomic_store_explicit(&task->waits_in, object, memory_order_relaxed);
 }
 
-/* Makes the task's frame and control block on a fresh stack. Does not publish it. */
-struct sn_task *sn_task_create(struct sn_stack stack, sn_fn *fn, void *arg,
-			       const struct sn_task_attr *attr);
+/* Makes a task in a block, with a stack or without (NULL). Does not publish it. */
+void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
+		    const struct sn_task_attr *attr);
+
+/*
+ * The thread is about to run the task, which has no stack yet. False: there is none to be had, and the
+ * task is left to sn_tasks_feed().
+ */
+bool sn_task_bind(struct sn_thread *self, struct sn_task *task);
+
+/* Queues some of the tasks that wait for a stack: when one was freed, and from time to time. Any thread
+ * inside the runtime, and the monitor. True: others are left. */
+bool sn_tasks_feed(int n);
+
+/* The end of a run. */
+void sn_tasks_forget_starved(void);
 
 /*
  * Spawning in steps, for who has something to do with the task before it may run: a new detached task,

@@ -245,7 +245,7 @@ protected:
 		uintptr_t top = (reinterpret_cast<uintptr_t>(stack.get()) + kSize) &
 				~static_cast<uintptr_t>(63);
 
-		other = sn_arch_prepare(reinterpret_cast<void *>(top), body, this);
+		other = sn_arch_prepare(reinterpret_cast<void *>(top), body, this, sn_arch_modes());
 	}
 
 private:

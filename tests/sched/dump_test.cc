@@ -122,7 +122,8 @@ std::string part(const std::string &text, const std::string &name)
 
 	if (at == std::string::npos)
 		return "";
-	size_t begin = text.rfind("\n\n", at), end = text.find("\n\n", at);
+	size_t begin = text.rfind("\n\n", at);
+	size_t end = std::min(text.find("\n\n", at), text.find("\nsennit: end", at));
 	return text.substr(begin, end - begin);
 }
 

@@ -30,19 +30,25 @@ constexpr uintptr_t marker(uintptr_t n)
 }
 
 // Whether the value is on the stack or in a register: how a collector would find it.
-UNCHECKED bool refers(const struct sn_scan *scan, uintptr_t value)
+UNCHECKED bool between(const void *low, const void *high, uintptr_t value)
 {
 	auto *at = reinterpret_cast<const uintptr_t *>(
-		(reinterpret_cast<uintptr_t>(scan->stack_low) + sizeof(uintptr_t) - 1) &
+		(reinterpret_cast<uintptr_t>(low) + sizeof(uintptr_t) - 1) &
 		~(sizeof(uintptr_t) - 1));
 
-	for (unsigned i = 0; i < scan->register_count; i++)
-		if (scan->registers[i] == value)
-			return true;
-	for (; at + 1 <= scan->stack_high; at++)
+	for (; at + 1 <= high; at++)
 		if (*at == value)
 			return true;
 	return false;
+}
+
+bool refers(const struct sn_scan *scan, uintptr_t value)
+{
+	for (unsigned i = 0; i < scan->register_count; i++)
+		if (scan->registers[i] == value)
+			return true;
+	return between(scan->stack_low, scan->stack_high, value) ||
+	       between(scan->own_low, scan->own_high, value);
 }
 
 struct Sight {

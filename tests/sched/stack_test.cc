@@ -213,7 +213,6 @@ TEST_F(Stacks, AreFoundByAddress)
 		}
 	}
 	EXPECT_FALSE(probe_stack_find(&local, &found, &in_guard));
-	EXPECT_EQ(int(stacks.size()), probe_stack_count_each());
 	EXPECT_EQ(stacks.size(), probe_stacks_mapped());
 	for (const probe_stack &stack : stacks)
 		probe_stack_free(stack, nullptr);
@@ -413,6 +412,66 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 
 	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
 	EXPECT_EXIT(spawn_without_address_space(), testing::ExitedWithCode(0),
+		    "^sennit: no stack for a new task: out of address space[^\n]*\n$")
+		<< "one line, however often";
+}
+
+[[noreturn]] void run_without_stacks()
+{
+	const int result = sn_run(
+		[](void *) {
+			static std::atomic<int> ran, refused, waits;
+			static std::atomic<bool> end;
+			const int n = 3000;
+			struct rlimit limit, former;
+
+			// For some hundred stacks of 192 KiB each; with its slab's share of the guard.
+			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
+			limit = former;
+			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (64 << 20);
+			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+			// All are alive at once until end: nobody's stack becomes free before.
+			for (int i = 0; i < n; i++) {
+				const auto body = [](void *) {
+					waits++;
+					while (!end.load())
+						sn_sleep(test::ms);
+					ran++;
+					return 0;
+				};
+				int err;
+
+				while ((err = sn_go(body, nullptr)) != 0) {
+					CHILD_CHECK(err == -ENOMEM);
+					if (refused++ == 0) {
+						// Who has a stack goes on, who has none waits.
+						CHILD_CHECK(waits.load() < n);
+						end = true;
+					}
+					sn_sleep(test::ms);
+				}
+				sn_yield();
+			}
+			end = true;
+			CHILD_CHECK(test::eventually([&] { return ran.load() == n; }));
+			CHILD_CHECK(refused.load() > 0);
+			CHILD_CHECK(setrlimit(RLIMIT_AS, &former) == 0);
+			return 23;
+		},
+		nullptr);
+	CHILD_CHECK(result == 23);
+	_exit(0);
+}
+
+// Tasks that were spawned before there were no more stacks: each runs in the end.
+TEST(StackShortage, LetsTasksWaitForAStack)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator sets no limit of address space";
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "a sanitizer ends the process when it gets no address space";
+	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
+	EXPECT_EXIT(run_without_stacks(), testing::ExitedWithCode(0),
 		    "^sennit: no stack for a new task: out of address space[^\n]*\n$")
 		<< "one line, however often";
 }

@@ -282,21 +282,6 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 	return true;
 }
 
-static int count_one(struct sn_stack stack, void *arg)
-{
-	(void)stack;
-	++*(int *)arg;
-	return 0;
-}
-
-int probe_stack_count_each(void)
-{
-	int n = 0;
-
-	(void)sn_stack_each(count_one, &n);
-	return n;
-}
-
 bool probe_status_allowed(int from, int to, int by)
 {
 	return sn_status_allowed((enum sn_task_status)from, (enum sn_task_status)to,

@@ -74,7 +74,6 @@ void probe_stack_free(struct probe_stack stack, struct probe_caches *caches);
 void probe_stack_flush(struct probe_caches *caches);
 uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
-int probe_stack_count_each(void);
 
 /* sched/status.h: the table of changes. */
 bool probe_status_allowed(int from, int to, int by);

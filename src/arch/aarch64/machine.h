@@ -37,18 +37,23 @@ static inline uintptr_t sn_arch_sign_return(uintptr_t address, uintptr_t sp)
 #endif
 }
 
-/*
- * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), and returns its
- * stack pointer. Must mirror the frame that switch.S loads.
- */
-static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+ * thread does. */
+static inline uint64_t sn_arch_modes(void)
 {
-	uint64_t *sp = (uint64_t *)top - 22;
 	uint64_t fpcr;
 
-	/* A new task begins with the floating-point modes of the task that spawned it, as a thread
-	 * does. */
 	__asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+	return fpcr;
+}
+
+/*
+ * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these modes,
+ * and returns its stack pointer. Must mirror the frame that switch.S loads.
+ */
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
+{
+	uint64_t *sp = (uint64_t *)top - 22;
 
 	for (int i = 0; i < 22; i++)
 		sp[i] = 0;
@@ -57,7 +62,7 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	sp[1] = sn_arch_sign_return((uintptr_t)sn_arch_task_start + 4, (uintptr_t)top);
 	sp[2] = (uintptr_t)entry; /* x19 */
 	sp[3] = (uintptr_t)arg;   /* x20 */
-	sp[20] = fpcr;
+	sp[20] = modes;
 	return sp;
 }
 

@@ -25,12 +25,24 @@ static inline void sn_cpu_relax(void)
 #endif
 }
 
+/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+ * thread does. */
+static inline uint64_t sn_arch_modes(void)
+{
+	uint32_t fpscr = 0;
+
+#if __ARM_FP
+	__asm__ volatile("vmrs %0, fpscr" : "=r"(fpscr));
+#endif
+	return fpscr;
+}
+
 /*
- * Lays out a context below top (8-byte aligned) that begins by calling entry(arg), and returns its
- * stack pointer. Must mirror the frame that switch.S pops. Whether the code is ARM or Thumb the
+ * Lays out a context below top (8-byte aligned) that begins by calling entry(arg), with these modes, and
+ * returns its stack pointer. Must mirror the frame that switch.S pops. Whether the code is ARM or Thumb the
  * addresses of functions say themselves, in bit 0.
  */
-static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
 {
 #if __ARM_FP
 	const int words = 26, integers = 17;
@@ -41,13 +53,9 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 
 	for (int i = 0; i < words; i++)
 		sp[i] = 0;
-#if __ARM_FP
-	/* A new task begins with the floating-point modes of the task that spawned it, as a thread
-	 * does. */
-	__asm__ volatile("vmrs %0, fpscr" : "=r"(sp[integers - 1]));
-#endif
-	sp[integers] = (uintptr_t)entry;   /* r4 */
-	sp[integers + 1] = (uintptr_t)arg; /* r5 */
+	sp[integers - 1] = (uint32_t)modes; /* or padding */
+	sp[integers] = (uintptr_t)entry;    /* r4 */
+	sp[integers + 1] = (uintptr_t)arg;  /* r5 */
 	/* r7 and r11, whichever is the frame pointer, are 0: the end of its chain. */
 	/* lr: after sn_arch_task_start's nop. Thumb's is of two bytes. */
 #if defined(__thumb2__)

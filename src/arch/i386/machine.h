@@ -10,10 +10,9 @@ static inline void sn_cpu_relax(void)
 	__asm__ volatile("pause" ::: "memory");
 }
 
-/* As on x86_64: lays out what switch.S pops. */
-static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+/* As on x86_64. */
+static inline uint64_t sn_arch_modes(void)
 {
-	uintptr_t *sp = (uintptr_t *)top;
 	uint32_t mxcsr = 0;
 	uint16_t x87;
 
@@ -21,6 +20,13 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
 #endif
 	__asm__ volatile("fnstcw %0" : "=m"(x87));
+	return (uint64_t)x87 << 32 | mxcsr;
+}
+
+/* As on x86_64: lays out what switch.S pops. */
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
+{
+	uintptr_t *sp = (uintptr_t *)top;
 
 	*--sp = 0; /* four words, so that the call in sn_arch_task_start is aligned to 16 */
 	*--sp = 0;
@@ -31,8 +37,8 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	*--sp = (uintptr_t)entry;                  /* ebx */
 	*--sp = (uintptr_t)arg;                    /* esi */
 	*--sp = 0;                                 /* edi */
-	*--sp = x87;
-	*--sp = mxcsr;
+	*--sp = (uint32_t)(modes >> 32);
+	*--sp = (uint32_t)modes;
 	return sp;
 }
 

@@ -10,20 +10,25 @@ static inline void sn_cpu_relax(void)
 	__asm__ volatile("pause" ::: "memory");
 }
 
-/*
- * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), and returns its
- * stack pointer. Must mirror the frame that switch.S pops.
- */
-static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
+/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+ * thread does. */
+static inline uint64_t sn_arch_modes(void)
 {
-	uintptr_t *sp = (uintptr_t *)top;
 	uint32_t mxcsr;
 	uint16_t x87;
 
-	/* A new task begins with the floating-point modes of the task that spawned it, as a thread
-	 * does. */
 	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
 	__asm__ volatile("fnstcw %0" : "=m"(x87));
+	return (uint64_t)x87 << 32 | mxcsr;
+}
+
+/*
+ * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these modes,
+ * and returns its stack pointer. Must mirror the frame that switch.S pops.
+ */
+static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
+{
+	uintptr_t *sp = (uintptr_t *)top;
 
 	*--sp = 0; /* two words, so that the call in sn_arch_task_start is aligned to 16 */
 	*--sp = 0;
@@ -34,7 +39,7 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg)
 	*--sp = 0;                                 /* r13 */
 	*--sp = 0;                                 /* r14 */
 	*--sp = 0;                                 /* r15 */
-	*--sp = (uintptr_t)x87 << 32 | mxcsr;
+	*--sp = modes;
 	return sp;
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of tasks' control blocks (struct sn_task).
+ *
+ * Contract. A block, once made, stays a block until the run ends: whoever has found its address may
+ * read its status, id and scan word at any time, and write the last, whether there is a task in it or
+ * not; the status word outlives the task. So blocks are never given back to the kernel: as many are
+ * kept as tasks were alive at once, some 450 bytes each. (Go keeps its own for the same reason.)
+ *
+ * Blocks come in slabs of 64, all of which can be walked without a lock. Free ones are in a cache of
+ * the processor, and when that is full in a list for all.
+ *
+ * A block is apart from the task's stack, because a task needs a stack only when it runs for the first
+ * time (task.h): then it gets one that is warm from a task that has ended, and a million tasks that
+ * are spawned and not joined yet take no stack at all.
+ *
+ * Rejected: the block at the top of the stack. An idle task touches a page either way, the block's
+ * share of another is a tenth; but a spawn then costs a page fault and a guard, 6 us against 0.3.
+ *
+ * Who may write what:
+ *   used, blocks' next in the list    under the lock
+ *   a cache   the thread that has the processor
+ */
+#ifndef SENNIT_SCHED_BLOCK_H
+#define SENNIT_SCHED_BLOCK_H
+
+#include <stdint.h>
+
+struct sn_block_slab;
+struct sn_task;
+
+/* Free blocks of one processor. Zeros: none. */
+struct sn_block_cache {
+	struct sn_task *first;
+	uint32_t count;
+};
+
+/* cache: NULL on a thread without a processor. NULL: no memory. */
+struct sn_task *sn_block_alloc(struct sn_block_cache *cache);
+/* The task's status is FREE. */
+void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
+
+/* All slabs: the first, and the one after; NULL: no more. Async-signal-safe, as all below. */
+struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab);
+/* A bit for each of its blocks that has ever been used; and one of them. */
+uint64_t sn_block_slab_used(struct sn_block_slab *slab);
+struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number);
+
+/* Calls visit for every block, until it returns something other than 0, which is returned. */
+int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg);
+
+/* As in stack.h: the end of a run, with orphans that may still touch their blocks, and without. */
+void sn_blocks_forget(void);
+void sn_blocks_destroy(void);
+
+#endif
