@@ -20,6 +20,8 @@
  *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
  *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
  *                       number; default: SIGURG's); 0, the default: no reports
+ *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about to
+ *                       return, and with each dump that SIGQUIT asks for
  */
 #ifndef SENNIT_RUN_H
 #define SENNIT_RUN_H

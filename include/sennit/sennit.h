@@ -24,6 +24,7 @@
 #include <sennit/tcp.h>
 #include <sennit/timer.h>
 #include <sennit/vdso.h>
+#include <sennit/wait.h>
 #include <sennit/waitgroup.h>
 
 #endif

@@ -172,7 +172,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 static bool was_reset(struct sn_write_guard *writes)
 {
 	uint32_t begun = atomic_load_explicit(&writes->begun, memory_order_acquire);
-	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, YIELD_NS);
+	SN_BACKOFF(backoff, SN_WAIT_RESET, SPIN_NS, YIELD_NS);
 
 	while ((int32_t)(atomic_load_explicit(&writes->ended, memory_order_acquire) - begun) < 0)
 		if (!sn_backoff_pause(&backoff))

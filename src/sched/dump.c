@@ -25,6 +25,7 @@
 
 #include <sennit/clock.h>
 #include <sennit/debug.h>
+#include <sennit/wait.h>
 
 #include "sched/runtime.h"
 #include "sched/scan.h"
@@ -565,6 +566,8 @@ static void *dump_main(void *arg)
 {
 	(void)arg;
 	sn_dump(STDERR_FILENO);
+	if (sn_runtime.tell_waits)
+		sn_wait_print(STDERR_FILENO);
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <sennit/blocking.h>
 
 #include "wait/lock.h"
+#include "wait/site.h"
 
 void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase)
 {
@@ -47,6 +48,7 @@ static void in_child(void)
 {
 	all(SN_FORK_CHILD);
 	sn_lock_forget_sleepers();
+	sn_wait_fork_child();
 	sn__current = NULL;
 }
 

@@ -24,7 +24,8 @@
 
 /*
  * How long a thread waits actively for a revocation to be decided: a membarrier takes 1 to 3 us, so
- * one that takes longer has a monitor that does not run.
+ * one that takes longer has a monitor that does not run. In the tests of scans ("lease" in
+ * docs/waiting.md) 63 of 100 waits were over after 4 us, 80 after 16, and the rest took up to 0.5 ms.
  */
 #define DECISION_SPIN_NS 5000
 #define DECISION_YIELD_NS 20000
@@ -119,7 +120,7 @@ void sn_lease_end(struct sn_thread *thread)
 /* Waits while a revocation is under way, and returns what became of it. */
 static uint32_t await_decision(struct sn__lease *lease)
 {
-	struct sn_backoff backoff = SN_BACKOFF(DECISION_SPIN_NS, DECISION_YIELD_NS);
+	SN_BACKOFF(backoff, SN_WAIT_LEASE, DECISION_SPIN_NS, DECISION_YIELD_NS);
 	uint32_t word;
 
 	for (;;) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
+#include <sennit/wait.h>
 
 #include "sched/deadlock.h"
 #include "sched/dump.h"
@@ -33,6 +34,7 @@
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
+#include "wait/backoff.h"
 #include "wait/futex.h"
 
 /*
@@ -81,11 +83,14 @@ void sn_foreign_leave(void)
 /* No more foreign callers from now on. */
 static void foreign_end(void)
 {
+	SN_BACKOFF(backoff, SN_WAIT_END, 0, 0);
 	uint32_t inside;
 
 	atomic_store(&sn_runtime.running, false);
-	while ((inside = atomic_load(&sn_runtime.foreign)) > 0)
+	while ((inside = atomic_load(&sn_runtime.foreign)) > 0) {
+		sn_backoff_pause(&backoff); /* only counts */
 		sn_futex_wait(&sn_runtime.foreign, inside, 0);
+	}
 }
 
 static int first_main(void *arg)
@@ -154,11 +159,13 @@ static int disown_threads(void)
 /* Waits for the threads to end. Returns how many did not. */
 static int threads_join(void)
 {
+	SN_BACKOFF(backoff, SN_WAIT_END, 0, 0);
 	int64_t give_up = sn_now() + ORPHAN_NS;
 	uint32_t threads;
 	int orphans = 0;
 
 	while ((threads = atomic_load(&sn_runtime.nthreads)) > 0) {
+		sn_backoff_pause(&backoff); /* only counts */
 		/* sn_thread_unlink() wakes us. */
 		if (sn_futex_wait(&sn_runtime.nthreads, threads, give_up) == -ETIMEDOUT) {
 			sn_lock(&sn_runtime.lock);
@@ -267,14 +274,16 @@ static int runtime_init(int fixed)
 		       : configured > SN_MOST_PROCESSORS ? SN_MOST_PROCESSORS
 							 : (int)configured;
 	long max_threads = sn_environment_number("SENNIT_MAX_THREADS", 2, 1000000, MAX_THREADS);
+	long tell_waits = sn_environment_number("SENNIT_WAIT_STATS", 0, 1, 0);
 	int err;
 
-	if (max_threads < 0)
+	if (max_threads < 0 || tell_waits < 0)
 		return -EINVAL;
 	/* Not the lock: an orphan of the last run may be about to look at it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, running) - sizeof sn_runtime.lock);
 	sn_runtime.max_threads = (int)max_threads;
+	sn_runtime.tell_waits = tell_waits == 1;
 	sn_threads_inherit();
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
@@ -384,6 +393,8 @@ int sn_run(sn_fn *fn, void *arg)
 	sn_dump_uninstall();
 	sn_scan_end();
 	sn_fault_uninstall();
+	if (sn_runtime.tell_waits)
+		sn_wait_print(STDERR_FILENO);
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
 	if (err == 0)
 		err = first.result;

@@ -33,7 +33,9 @@
  *
  * Spinning. Before its first wait a caller looks for SPIN_NS whether the mutex becomes free,
  * provided that its holder can be running meanwhile: there are several processors. Longer than a
- * short critical section, shorter than parking and being woken.
+ * short critical section, shorter than parking and being woken. Of 168,713 waits of bench-mutex
+ * ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and 94 less
+ * than 2, hardly any 2 to 8; 10.8 parked.
  *
  * owner is for reports of mistakes, and only written where they are made, in debug builds: by the
  * holder. It is read by others, who may see any value but their own.
@@ -137,13 +139,11 @@ static bool take_or_announce(sn_mutex *mutex, uint32_t woken, uint32_t starving)
 	return !(word & LOCKED);
 }
 
-static bool spin(struct sn_thread *self, sn_mutex *mutex)
+static bool spin(struct sn_thread *self, sn_mutex *mutex, struct sn_backoff *backoff)
 {
-	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, 0);
-
 	if (self && atomic_load_explicit(&sn_runtime.nprocessors, memory_order_relaxed) == 1)
 		return false;
-	while (sn_backoff_pause(&backoff)) {
+	while (sn_backoff_pause(backoff)) {
 		uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
 
 		if (!(word & LOCKED) && take(mutex, 0))
@@ -165,13 +165,14 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 			 const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(mutex);
+	SN_BACKOFF(backoff, SN_WAIT_MUTEX, SPIN_NS, 0);
 	uint32_t woken = 0, starving = 0;
 	struct sn_wait wait;
 	int64_t since;
 	int result;
 
 	check_relock(mutex, call);
-	if (take(mutex, 0) || spin(self, mutex)) {
+	if (take(mutex, 0) || spin(self, mutex, &backoff)) {
 		note_owner(mutex, true);
 		return 0;
 	}
@@ -187,6 +188,7 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 			sn_waits_put_first(&mutex->waits, &wait);
 		else
 			sn_waits_put_last(&mutex->waits, &wait);
+		sn_backoff_sleeps(&backoff, since);
 		result = sn_wait_park(&wait, lock, "a mutex");
 		if (result < 0) {
 			if (wait.gave_up && !mutex->waits.first)

@@ -109,5 +109,11 @@ bool sn_backoff_pause(struct sn_backoff *backoff)
 		sched_yield(); /* never fails on Linux */
 		return true;
 	}
+	backoff->slept = true;
 	return false;
+}
+
+void sn_backoff_record(const struct sn_backoff *backoff)
+{
+	sn_wait_record(backoff->site, sn_now() - backoff->began, backoff->slept);
 }

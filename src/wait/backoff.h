@@ -2,13 +2,17 @@
 /*
  * The waiting policy: spin briefly, then yield to the OS, then be told to park.
  *
- *	struct sn_backoff b = SN_BACKOFF(spin_ns, yield_ns);
+ *	SN_BACKOFF(b, SN_WAIT_LOCK, spin_ns, yield_ns);
  *	while (!condition)
  *		if (!sn_backoff_pause(&b))
  *			park on a futex until the condition may have changed;
  *
  * Nothing in the tree spins in any other way, so nothing spins without a bound. On a machine with
  * one usable CPU the spin budget is nil: whoever we wait for cannot be running.
+ *
+ * The wait lasts from the first pause to the end of the variable's scope, what is slept in between
+ * included, and is counted then in the histogram of its site (site.h). Without a pause there was no
+ * wait, and nothing is done: so the variable is declared where what can succeed at once has failed.
  */
 #ifndef SENNIT_WAIT_BACKOFF_H
 #define SENNIT_WAIT_BACKOFF_H
@@ -16,16 +20,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/compiler.h"
+#include "wait/site.h"
+
 struct sn_backoff {
 	int64_t spin_ns, yield_ns;
 	int64_t began;    /* 0 before the first pause */
 	uint32_t relaxes; /* of the next pause: doubles up to a limit */
+	bool slept;       /* the budgets are used up */
+	enum sn_wait_site site;
 };
 
-#define SN_BACKOFF(spin, yield) ((struct sn_backoff){.spin_ns = (spin), .yield_ns = (yield)})
+/* Declares a wait that is counted at the end of its scope. Budgets in ns. */
+#define SN_BACKOFF(name, at, spin, yield)                                   \
+	struct sn_backoff name __attribute__((cleanup(sn_backoff_end))) = { \
+		.spin_ns = (spin), .yield_ns = (yield), .site = (at)}
 
 /* Waits a moment. False when the budgets are used up and the caller should park. Keeps errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
+
+/* For who is about to sleep whether there were pauses or not: he waits, at the latest since then. */
+static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
+{
+	if (backoff->began == 0)
+		backoff->began = since;
+	backoff->slept = true;
+}
+
+/* Counts the wait. */
+void sn_backoff_record(const struct sn_backoff *backoff);
+
+static inline void sn_backoff_end(const struct sn_backoff *backoff)
+{
+	if (sn_unlikely(backoff->began != 0))
+		sn_backoff_record(backoff);
+}
 
 /* CPUs that this process may run on, at least 1; as counted last. Any thread. */
 int sn_usable_cpus(void);

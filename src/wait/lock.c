@@ -12,7 +12,9 @@
 
 /*
  * What these locks guard takes well under a microsecond, so a holder that has not let go after 5 is
- * not running, and spinning on would only keep the CPU from it.
+ * not running, and spinning on would only keep the CPU from it. The histograms of "lock"
+ * (docs/waiting.md) have two humps: 92 of 100 waits in a relay, 97 in bench-mutex take less than 1 us,
+ * nearly none 2 to 16, and the others 30 to 300, which is a sleep and a wake-up.
  */
 #define SPIN_NS 5000
 
@@ -62,7 +64,7 @@ static bool try_lock(struct sn_lock *lock)
 
 void sn_lock_slow(struct sn_lock *lock)
 {
-	struct sn_backoff backoff = SN_BACKOFF(SPIN_NS, 0);
+	SN_BACKOFF(backoff, SN_WAIT_LOCK, SPIN_NS, 0);
 	_Atomic uint32_t *sleepers = sn_lock_sleepers(lock);
 	bool sure;
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sennit/wait.h>
+
 #include "net/address.h"
 #include "net/pipe_pool.h"
 #include "sched/netpoll.h"
@@ -85,12 +87,27 @@ int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline)
 
 uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns)
 {
-	struct sn_backoff backoff = SN_BACKOFF(spin_ns, yield_ns);
+	SN_BACKOFF(backoff, SN_WAIT_LOCK, spin_ns, yield_ns);
 	uint64_t pauses = 0;
 
 	while (sn_backoff_pause(&backoff))
 		pauses++;
 	return pauses;
+}
+
+void probe_wait_record(const char *site, int64_t ns, bool slept)
+{
+	struct sn_wait_stats all[SN_WAIT_SITES];
+
+	(void)sn_wait_stats(all, SN_WAIT_SITES);
+	for (int i = 0; i < SN_WAIT_SITES; i++)
+		if (strcmp(all[i].name, site) == 0)
+			sn_wait_record((enum sn_wait_site)i, ns, slept);
+}
+
+unsigned probe_wait_blocks(void)
+{
+	return sn_wait_blocks();
 }
 
 int probe_usable_cpus(void)

@@ -34,6 +34,10 @@ int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline);
 uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
 int probe_usable_cpus(void);
 
+/* wait/site.h: the site by its name in sn_wait_stats(). */
+void probe_wait_record(const char *site, int64_t ns, bool slept);
+unsigned probe_wait_blocks(void);
+
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;
 struct probe_timer;

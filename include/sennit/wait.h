@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long the library waits for other threads, and where.
+ *
+ * Wherever one thread of sennit has to wait for another (to let go of a lock, to answer, to bring
+ * work), it spins for a while, then yields to the OS, then sleeps. Each of these places is a named
+ * site with a histogram of its waits. Only what really had to wait is counted: a lock that was free
+ * is not, and costs nothing for this.
+ *
+ * Tasks that wait for other tasks (in channels, for connections, asleep) are not what this is
+ * about, with one exception: a contended mutex spins before its caller parks, and so has a site.
+ */
+#ifndef SENNIT_WAIT_H
+#define SENNIT_WAIT_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/* Bucket i counts waits of 2^i ns up to, but without, 2^(i+1) ns; the last also what took longer
+ * (9 minutes), the first also what took no time that the clock shows. */
+#define SN_WAIT_BUCKETS 40
+
+/* The waits of one site since the process started, in all threads, also those that have ended. */
+struct sn_wait_stats {
+	const char *name;    /* of the site, such as "lock"; valid for ever */
+	const char *what;    /* one line on what is waited for; likewise */
+	uint64_t waits;      /* how many: the sum of the buckets */
+	uint64_t slept;      /* of these, those that outlasted spinning and yielding */
+	uint64_t total_ns;   /* the time of all waits together */
+	uint64_t longest_ns; /* the longest of them */
+	uint64_t buckets[SN_WAIT_BUCKETS]; /* how many took how long */
+};
+
+/*
+ * Fills the caller's array of that many sites, in an order that stays the same while the process
+ * runs, and returns how many sites there are, which may be more (then the others are left out) or
+ * fewer. Without an array, and with 0, it only says how many.
+ *
+ * The counts never go back; what happened in between is the difference of two readings (not of
+ * longest_ns). Nothing is stopped for reading, so a wait that ends at the moment may show in one
+ * field and not yet in another. After fork() the child has its own counts, which begin with those
+ * of the parent.
+ *
+ * Any thread, a runtime running or not; does not park. Returns -EINVAL for a negative count, or for
+ * one other than 0 without an array.
+ */
+SN_API int sn_wait_stats(struct sn_wait_stats *sites, int count);
+
+/*
+ * Writes the histograms of all sites that have waits to a descriptor, as text: each bucket between
+ * the first and the last that have counts, with its count and a bar.
+ *
+ * Any thread; does not park, but blocks as write() does. Allocates nothing from the heap. Returns 0
+ * or the negative errno of write().
+ */
+SN_API int sn_wait_print(int fd);
+
+SN_END
+
+#endif

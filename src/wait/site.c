@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/site.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <sennit/wait.h>
+
+#include "arch/compiler.h"
+
+static const struct {
+	const char *name, *what;
+} sites[SN_WAIT_SITES] = {
+	[SN_WAIT_LOCK] = {"lock", "one of the runtime's own locks"},
+	[SN_WAIT_LEASE] = {"lease", "the monitor's decision on taking a processor"},
+	[SN_WAIT_PROCESSOR] = {"processor",
+			       "a processor, with a task that is back from foreign code"},
+	[SN_WAIT_IDLE] = {"idle", "work for a processor that has none, at most until it sleeps"},
+	[SN_WAIT_STEAL] = {"steal", "a processor to run its own next task, before that is stolen"},
+	[SN_WAIT_SCAN] = {"scan", "a running task to show its stack"},
+	[SN_WAIT_SCAN_OWNER] = {"scan owner", "the runtime to be done with a task's stack"},
+	[SN_WAIT_MUTEX] = {"mutex", "a contended mutex, spinning and parked together"},
+	[SN_WAIT_ALARM] = {"alarm", "an alarm that has fired to be started as a task"},
+	[SN_WAIT_RESET] = {"reset", "another thread's write, to tell a reset from an end"},
+	[SN_WAIT_END] = {"end", "threads to end, or to leave, when the runtime does"},
+};
+
+/* ---- counting ---- */
+
+struct counts {
+	_Atomic uint64_t slept, total_ns, longest_ns;
+	_Atomic uint64_t buckets[SN_WAIT_BUCKETS];
+};
+
+struct block {
+	struct block *next;
+	_Atomic pid_t owner; /* a thread's id; perhaps one that has ended */
+	struct counts counts[SN_WAIT_SITES];
+};
+
+static struct block *_Atomic blocks;
+static struct block nobodys; /* not among them; for threads that could not have one */
+
+static __thread struct block *mine __attribute__((tls_model("initial-exec")));
+
+/*
+ * So many blocks are tried, each with a system call, before a new one is made: with more threads
+ * alive than this, a block of one that has ended may be passed over, and is found by another.
+ */
+#define TRIES 32
+
+static pid_t own_id(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+/* Unknown (a seccomp filter may refuse the call): it lives. */
+static bool has_ended(pid_t thread)
+{
+	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * The compare-and-swap's acquire, and the kernel's word that the former owner has ended, order its
+ * counts before ours on every machine that can tell of an ended thread.
+ */
+static struct block *take_over(pid_t me)
+{
+	static _Atomic uint32_t turn;
+	unsigned n = sn_wait_blocks(), left = n < TRIES ? n : TRIES, first = 0, at = 0;
+
+	/* Others begin elsewhere. Twice round, as this may be near the end. */
+	if (n > TRIES)
+		first = atomic_fetch_add_explicit(&turn, TRIES, memory_order_relaxed) % n;
+	for (int round = 0; round < 2; round++)
+		for (struct block *block = atomic_load(&blocks); block; block = block->next) {
+			pid_t owner = atomic_load(&block->owner);
+
+			if (at++ < first)
+				continue;
+			if (left-- == 0)
+				return NULL;
+			/* My own id: whoever had it before me has ended. */
+			if ((owner == me || has_ended(owner)) &&
+			    atomic_compare_exchange_strong(&block->owner, &owner, me))
+				return block;
+		}
+	return NULL;
+}
+
+static struct block *make(pid_t me)
+{
+	struct block *block = mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (block == MAP_FAILED)
+		return NULL;
+	atomic_store(&block->owner, me);
+	block->next = atomic_load(&blocks);
+	while (!atomic_compare_exchange_weak(&blocks, &block->next, block))
+		;
+	return block;
+}
+
+/* The calling thread's, or nobody's. Out of line, so that mine's address is not kept over a park. */
+static sn_noinline struct block *my_block(void)
+{
+	pid_t me;
+
+	if (sn_likely(mine != NULL))
+		return mine;
+	me = own_id();
+	mine = take_over(me);
+	if (!mine)
+		mine = make(me);
+	return mine ? mine : &nobodys;
+}
+
+static unsigned bucket_of(int64_t ns)
+{
+	unsigned bucket = ns > 1 ? 63u - (unsigned)__builtin_clzll((uint64_t)ns) : 0;
+
+	return bucket < SN_WAIT_BUCKETS ? bucket : SN_WAIT_BUCKETS - 1;
+}
+
+/* Relaxed everywhere: readers are promised some recent value. */
+static void add(_Atomic uint64_t *count, uint64_t n, bool shared)
+{
+	if (shared)
+		atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+	else
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+				      memory_order_relaxed);
+}
+
+void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept)
+{
+	int saved = errno;
+	struct block *block = my_block();
+	struct counts *counts = &block->counts[site];
+	bool shared = block == &nobodys;
+
+	if (ns < 0)
+		ns = 0;
+	add(&counts->buckets[bucket_of(ns)], 1, shared);
+	add(&counts->total_ns, (uint64_t)ns, shared);
+	if (slept)
+		add(&counts->slept, 1, shared);
+	/* In nobody's block a longer one may be overwritten: the buckets still have it. */
+	if ((uint64_t)ns > atomic_load_explicit(&counts->longest_ns, memory_order_relaxed))
+		atomic_store_explicit(&counts->longest_ns, (uint64_t)ns, memory_order_relaxed);
+	errno = saved;
+}
+
+void sn_wait_fork_child(void)
+{
+	/* The others' threads are not in the child: their blocks are free. */
+	if (mine)
+		atomic_store(&mine->owner, own_id());
+}
+
+unsigned sn_wait_blocks(void)
+{
+	unsigned n = 0;
+
+	for (struct block *block = atomic_load(&blocks); block; block = block->next)
+		n++;
+	return n;
+}
+
+/* ---- reading ---- */
+
+static void merge(struct sn_wait_stats *stats, struct counts *counts)
+{
+	uint64_t longest = atomic_load_explicit(&counts->longest_ns, memory_order_relaxed);
+
+	stats->slept += atomic_load_explicit(&counts->slept, memory_order_relaxed);
+	stats->total_ns += atomic_load_explicit(&counts->total_ns, memory_order_relaxed);
+	if (longest > stats->longest_ns)
+		stats->longest_ns = longest;
+	for (int i = 0; i < SN_WAIT_BUCKETS; i++) {
+		uint64_t n = atomic_load_explicit(&counts->buckets[i], memory_order_relaxed);
+
+		stats->buckets[i] += n;
+		stats->waits += n;
+	}
+}
+
+static void read_site(int site, struct sn_wait_stats *stats)
+{
+	memset(stats, 0, sizeof *stats);
+	stats->name = sites[site].name;
+	stats->what = sites[site].what;
+	merge(stats, &nobodys.counts[site]);
+	for (struct block *block = atomic_load(&blocks); block; block = block->next)
+		merge(stats, &block->counts[site]);
+}
+
+int sn_wait_stats(struct sn_wait_stats *stats, int count)
+{
+	if (count < 0 || (count > 0 && !stats))
+		return -EINVAL;
+	for (int i = 0; i < count && i < SN_WAIT_SITES; i++)
+		read_site(i, &stats[i]);
+	return SN_WAIT_SITES;
+}
+
+/* ---- printing ---- */
+
+#define BAR 50
+
+static int write_all(int fd, const char *text, size_t size)
+{
+	while (size > 0) {
+		struct pollfd writable = {.fd = fd, .events = POLLOUT};
+		ssize_t written = write(fd, text, size);
+
+		if (written > 0) {
+			text += written;
+			size -= (size_t)written;
+		} else if (errno == EAGAIN) {
+			poll(&writable, 1, -1);
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+/* Three digits that count: "1.02 us", "16.4 us", "131 us". */
+static const char *text_of(uint64_t ns, char *text, size_t size)
+{
+	static const char *const units[] = {"ns", "us", "ms", "s"};
+	uint64_t whole = ns, rest = 0;
+	unsigned unit = 0;
+
+	while (whole >= 1000 && unit < 3) {
+		rest = whole % 1000;
+		whole /= 1000;
+		unit++;
+	}
+	if (unit == 0 || whole >= 100)
+		snprintf(text, size, "%llu %s", (unsigned long long)whole, units[unit]);
+	else if (whole >= 10)
+		snprintf(text, size, "%llu.%llu %s", (unsigned long long)whole,
+			 (unsigned long long)rest / 100, units[unit]);
+	else
+		snprintf(text, size, "%llu.%02llu %s", (unsigned long long)whole,
+			 (unsigned long long)rest / 10, units[unit]);
+	return text;
+}
+
+static int print_head(int fd, const struct sn_wait_stats *stats, uint64_t each)
+{
+	char line[320], total[32], longest[32];
+	int n = snprintf(line, sizeof line,
+			 "%s: %llu waits for %s\n"
+			 "# %llu slept, longest %s, together %s; each * stands for %llu\n",
+			 stats->name, (unsigned long long)stats->waits, stats->what,
+			 (unsigned long long)stats->slept,
+			 text_of(stats->longest_ns, longest, sizeof longest),
+			 text_of(stats->total_ns, total, sizeof total), (unsigned long long)each);
+
+	return write_all(fd, line, (size_t)n);
+}
+
+static int print_bucket(int fd, int number, uint64_t count, uint64_t each)
+{
+	char line[192], bar[BAR + 1], from[32], to[32];
+	size_t length = (size_t)((count + each - 1) / each);
+	int n;
+
+	memset(bar, '*', length);
+	bar[length] = 0;
+	text_of(number ? (uint64_t)1 << number : 0, from, sizeof from);
+	text_of((uint64_t)2 << number, to, sizeof to);
+	n = snprintf(line, sizeof line, "%9s - %9s [%10llu]%s%s\n", from, to,
+		     (unsigned long long)count, *bar ? " " : "", bar);
+	return write_all(fd, line, (size_t)n);
+}
+
+static int print_site(int fd, const struct sn_wait_stats *stats)
+{
+	int first = SN_WAIT_BUCKETS, last = 0, err;
+	uint64_t most = 0, each;
+
+	for (int i = 0; i < SN_WAIT_BUCKETS; i++) {
+		if (!stats->buckets[i])
+			continue;
+		if (first > i)
+			first = i;
+		last = i;
+		if (most < stats->buckets[i])
+			most = stats->buckets[i];
+	}
+	each = (most + BAR - 1) / BAR;
+	err = print_head(fd, stats, each);
+	for (int i = first; err == 0 && i <= last; i++)
+		err = print_bucket(fd, i, stats->buckets[i], each);
+	return err;
+}
+
+int sn_wait_print(int fd)
+{
+	struct sn_wait_stats stats;
+	int err = 0;
+
+	for (int site = 0; err == 0 && site < SN_WAIT_SITES; site++) {
+		read_site(site, &stats);
+		if (stats.waits > 0)
+			err = print_site(fd, &stats);
+	}
+	return err;
+}

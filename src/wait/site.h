@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The places that wait: all of them, their names, and what each of their waits has cost.
+ *
+ * Contract. A wait is recorded once, when it is over, by the thread that it ends in. Each thread
+ * counts in a block of its own, with plain loads and stores: no locked instruction, no line that is
+ * shared. Who reads adds up all blocks (sn_wait_stats()).
+ *
+ * A block outlives its thread, with what it has counted, and goes on under the next one that needs
+ * one: so nothing is lost, and there are never many more blocks than threads at a time. That a
+ * block's thread has ended is found out by who looks for one, by asking the kernel for the thread's
+ * id. Blocks are mapped, linked once, and never freed, which is why nothing of this takes a lock or
+ * the heap: waits happen in handlers of fork(), and beside a heap that hangs.
+ *
+ * Who may write what:
+ *   next    who links the block, before
+ *   owner   by compare-and-swap, who takes the block; in a child of fork(), its thread
+ *   counts  the owner; in the block that is for want of memory, anyone, by locked additions
+ *
+ * A wait in a signal's handler that interrupts a recording in the same thread may lose one of the
+ * two.
+ *
+ * Rejected:
+ *   - The counts in thread-local storage: 3 KiB in every thread of the program, more than a library
+ *     that is loaded by dlopen() may have in the static block, and the end of a thread would have
+ *     to be noticed.
+ *   - A destructor for the end of a thread (pthread_key_create()): pthread_setspecific() may
+ *     allocate, and destructors of others, which may wait, run after it.
+ */
+#ifndef SENNIT_WAIT_SITE_H
+#define SENNIT_WAIT_SITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The table of names is site.c's. */
+enum sn_wait_site {
+	SN_WAIT_LOCK,       /* wait/lock.c */
+	SN_WAIT_LEASE,      /* sched/lease.c */
+	SN_WAIT_PROCESSOR,  /* sched/schedule.c: a thread that has lost its own */
+	SN_WAIT_IDLE,       /* sched/schedule.c */
+	SN_WAIT_STEAL,      /* sched/runqueue.c */
+	SN_WAIT_SCAN,       /* sched/scan.c: for an answer */
+	SN_WAIT_SCAN_OWNER, /* sched/scan.c: for another who has the stack */
+	SN_WAIT_MUTEX,      /* sync/mutex.c */
+	SN_WAIT_ALARM,      /* sync/alarm.c */
+	SN_WAIT_RESET,      /* net/relay.c */
+	SN_WAIT_END,        /* sched/run.c */
+	SN_WAIT_SITES,
+};
+
+/* A wait of the calling thread is over. Any thread; async-signal-safe. Keeps errno. */
+void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept);
+
+/* In a child of fork(): the calling thread keeps its block under its new id. */
+void sn_wait_fork_child(void);
+
+/* How many blocks there are. For tests. */
+unsigned sn_wait_blocks(void);
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+//
+// What is counted of waits: every wait that was one, in its site and its bucket, by whichever thread,
+// also one that has ended; and nothing where nobody had to wait.
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace
+{
+
+struct sn_wait_stats site(const char *name)
+{
+	std::vector<struct sn_wait_stats> all(static_cast<size_t>(sn_wait_stats(nullptr, 0)));
+
+	EXPECT_EQ(int(all.size()), sn_wait_stats(all.data(), int(all.size())));
+	for (const auto &each : all)
+		if (strcmp(each.name, name) == 0)
+			return each;
+	ADD_FAILURE() << "no site " << name;
+	return {};
+}
+
+TEST(Sites, HaveNamesOfTheirOwn)
+{
+	std::map<std::string, int> seen;
+	std::vector<struct sn_wait_stats> all(100);
+	const int n = sn_wait_stats(all.data(), 100);
+
+	ASSERT_GT(n, 5);
+	ASSERT_LT(n, 100);
+	for (int i = 0; i < n; i++) {
+		ASSERT_NE(nullptr, all[size_t(i)].name) << i;
+		EXPECT_NE(nullptr, all[size_t(i)].what);
+		EXPECT_EQ(1, ++seen[all[size_t(i)].name]) << all[size_t(i)].name;
+	}
+}
+
+TEST(Sites, ReadsAsManyAsThereIsRoomFor)
+{
+	struct sn_wait_stats two[2];
+
+	memset(two, 0xee, sizeof two);
+	EXPECT_EQ(sn_wait_stats(nullptr, 0), sn_wait_stats(two, 1));
+	EXPECT_STREQ(site(two[0].name).name, two[0].name);
+	EXPECT_EQ(0xeeeeeeeeeeeeeeeeu, two[1].waits) << "past the room";
+	EXPECT_EQ(-EINVAL, sn_wait_stats(two, -1));
+	EXPECT_EQ(-EINVAL, sn_wait_stats(nullptr, 1));
+}
+
+// A lock that is free costs no wait; one that another holds for a while costs one of that time.
+TEST(Sites, CountAContendedLock)
+{
+	probe_lock *lock = probe_lock_new();
+	const auto before = site("lock");
+
+	for (int i = 0; i < 1000; i++) {
+		probe_lock_take(lock);
+		probe_lock_release(lock);
+	}
+	EXPECT_EQ(before.waits, site("lock").waits) << "nobody was in the way";
+
+	std::atomic<bool> begun{false};
+	probe_lock_take(lock);
+	std::thread other([&] {
+		begun = true;
+		probe_lock_take(lock);
+		probe_lock_release(lock);
+	});
+	while (!begun)
+		std::this_thread::yield();
+	usleep(50000);
+	probe_lock_release(lock);
+	other.join();
+	probe_lock_free(lock);
+
+	const auto after = site("lock");
+	EXPECT_EQ(before.waits + 1, after.waits);
+	EXPECT_EQ(before.slept + 1, after.slept) << "50 ms are more than any spinning";
+	EXPECT_GE(after.longest_ns, 20 * uint64_t(test::ms));
+	EXPECT_GE(after.total_ns, before.total_ns + 20 * uint64_t(test::ms));
+}
+
+TEST(Sites, CountAContendedMutexOnce)
+{
+	const auto before = site("mutex");
+
+	test::run(2, [] {
+		sn_mutex mutex = {};
+
+		EXPECT_EQ(0, sn_mutex_lock(&mutex));
+		test::Task waiter([&] {
+			EXPECT_EQ(0, sn_mutex_lock(&mutex));
+			EXPECT_EQ(0, sn_mutex_unlock(&mutex));
+		});
+		sn_sleep(30 * test::ms);
+		EXPECT_EQ(0, sn_mutex_unlock(&mutex));
+		waiter.join();
+	});
+	EXPECT_EQ(before.waits + 1, site("mutex").waits);
+	EXPECT_EQ(before.slept + 1, site("mutex").slept);
+}
+
+// One processor, from which a task computes while another comes back from the kernel.
+TEST(Sites, CountThreadsThatWaitForAProcessor)
+{
+	const auto before = site("processor");
+
+	test::run(1, [&] {
+		const int64_t end = sn_now() + test::patience;
+
+		while (site("processor").waits == before.waits && sn_now() < end) {
+			test::Task sleeper([] { usleep(3000); });
+
+			sn_yield(); // until the processor is taken from it
+			while (site("processor").waits == before.waits && sn_now() < end &&
+			       sn_yield() == 0)
+				for (const int64_t busy = sn_now() + 5 * test::ms; sn_now() < busy;)
+					;
+			sleeper.join();
+		}
+	});
+	EXPECT_GT(site("processor").waits, before.waits);
+	EXPECT_EQ(site("processor").waits, site("processor").slept);
+}
+
+TEST(Sites, HaveABucketForEachPowerOfTwo)
+{
+	const auto before = site("steal");
+	const std::vector<std::pair<int64_t, int>> cases = {{-5, 0},
+							    {0, 0},
+							    {1, 0},
+							    {2, 1},
+							    {3, 1},
+							    {4, 2},
+							    {1023, 9},
+							    {1024, 10},
+							    {(int64_t(1) << 39) - 1, 38},
+							    {int64_t(1) << 39, 39},
+							    {INT64_MAX, 39}};
+	std::vector<uint64_t> wanted(before.buckets, before.buckets + SN_WAIT_BUCKETS);
+
+	for (const auto &[ns, bucket] : cases) {
+		probe_wait_record("steal", ns, false);
+		wanted[size_t(bucket)]++;
+	}
+	const auto after = site("steal");
+	for (int i = 0; i < SN_WAIT_BUCKETS; i++)
+		EXPECT_EQ(wanted[size_t(i)], after.buckets[i]) << i;
+	EXPECT_EQ(before.waits + cases.size(), after.waits);
+	EXPECT_EQ(before.slept, after.slept);
+	EXPECT_EQ(uint64_t(INT64_MAX), after.longest_ns);
+}
+
+// Threads come, wait and go while others read: at the end every wait is there, in its bucket.
+TEST(Sites, KeepWhatEndedThreadsHaveCounted)
+{
+	const int rounds = test::scaled(8), threads = 16, waits = 500;
+	const auto before = site("reset");
+	std::atomic<bool> done{false};
+	std::thread reader([&] {
+		uint64_t last = 0;
+
+		while (!done) {
+			const uint64_t now = site("reset").waits;
+
+			EXPECT_GE(now, last) << "counts never go back";
+			last = now;
+			usleep(1000);
+		}
+	});
+
+	for (int round = 0; round < rounds; round++) {
+		std::vector<std::thread> all;
+
+		for (int t = 0; t < threads; t++)
+			all.emplace_back([=] {
+				for (int i = 0; i < waits; i++)
+					probe_wait_record("reset", int64_t(1) << t, i % 2);
+			});
+		for (auto &thread : all)
+			thread.join();
+	}
+	done = true;
+	reader.join();
+
+	const auto after = site("reset");
+	const uint64_t each = uint64_t(rounds) * uint64_t(waits);
+
+	EXPECT_EQ(each * threads, after.waits - before.waits);
+	EXPECT_EQ(each * threads / 2, after.slept - before.slept);
+	for (int t = 0; t < threads; t++)
+		EXPECT_EQ(each, after.buckets[t] - before.buckets[t]) << t;
+}
+
+TEST(Sites, UseTheBlocksOfEndedThreadsAgain)
+{
+	const unsigned before = probe_wait_blocks();
+
+	for (int i = 0; i < 300; i++)
+		std::thread([] { probe_wait_record("reset", 1, false); }).join();
+	// join() returns a moment before the kernel has forgotten the thread's id.
+	EXPECT_LE(probe_wait_blocks(), before + 16);
+}
+
+TEST(Sites, CountInAChildOfFork)
+{
+	const auto before = site("reset");
+	int status = 0;
+
+	probe_wait_record("reset", 100, false);
+	const pid_t child = fork();
+	if (child == 0) {
+		const unsigned blocks = probe_wait_blocks();
+
+		uint64_t waits = before.waits + 2;
+
+		probe_wait_record("reset", 100, false);
+		// TSan does not let a child have threads.
+		for (; !TEST_TSAN && waits < before.waits + 4; waits++)
+			std::thread([] { probe_wait_record("reset", 100, false); }).join();
+		CHILD_CHECK(waits == site("reset").waits);
+		CHILD_CHECK(probe_wait_blocks() <= blocks + 2);
+		_exit(0);
+	}
+	ASSERT_GT(child, 0);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(before.waits + 1, site("reset").waits) << "the child's are its own";
+}
+
+TEST(Sites, KeepErrno)
+{
+	std::thread([] {
+		errno = 4242;
+		probe_wait_record("reset", 1, false); // makes, or takes over, a block
+		EXPECT_EQ(4242, errno);
+	}).join();
+}
+
+std::string printed()
+{
+	char name[] = "/tmp/sennit-waits-XXXXXX";
+	const int fd = mkstemp(name);
+	std::string text(65536, 0);
+
+	unlink(name);
+	EXPECT_EQ(0, sn_wait_print(fd));
+	const ssize_t n = pread(fd, text.data(), text.size(), 0);
+	close(fd);
+	text.resize(n > 0 ? size_t(n) : 0);
+	return text;
+}
+
+std::string row(const char *range, uint64_t count, int stars)
+{
+	char text[128];
+
+	snprintf(text, sizeof text, "%s [%10llu]%s%s\n", range, (unsigned long long)count,
+		 stars ? " " : "", std::string(size_t(stars), '*').c_str());
+	return text;
+}
+
+// Of a site where nothing else waits in this program, which may have been through this before.
+TEST(Sites, AreToldAsHistograms)
+{
+	const auto before = site("scan owner");
+	const uint64_t times = before.buckets[14] + 1;
+
+	for (int i = 0; i < 100; i++)
+		probe_wait_record("scan owner", 1500, false);
+	probe_wait_record("scan owner", 20000, true);
+	const std::string text = printed();
+	std::vector<std::string> wanted = {
+		"scan owner: " + std::to_string(101 * times) + " waits for ",
+		"\n# " + std::to_string(times) + " slept, longest 20.0 us, together ",
+		"each * stands for " + std::to_string(2 * times) + "\n",
+		row("  1.02 us -   2.04 us", 100 * times, 50),
+		row("  2.04 us -   4.09 us", 0, 0),
+		row("  16.3 us -   32.7 us", times, 1),
+	};
+
+	for (const std::string &part : wanted)
+		EXPECT_NE(std::string::npos, text.find(part)) << part << "is not in\n" << text;
+	EXPECT_TRUE(times > 1 || text.find("together 170 us;") != std::string::npos) << text;
+	ASSERT_EQ(0u, site("alarm").waits) << "for the next line";
+	EXPECT_EQ(std::string::npos, text.find("alarm:")) << "nobody waited there";
+}
+
+TEST(Sites, AreToldAtTheEndOfARunThatWasAskedTo)
+{
+	const auto run = [](const char *wish) {
+		test::Environment asked("SENNIT_WAIT_STATS", wish);
+
+		testing::internal::CaptureStderr();
+		const int result = sn_run([](void *) { return 5; }, nullptr);
+		const std::string text = testing::internal::GetCapturedStderr();
+
+		return std::to_string(result) + " " + text;
+	};
+
+	probe_wait_record("reset", 1, false);
+	EXPECT_EQ("5 ", run("0"));
+	EXPECT_NE(std::string::npos, run("1").find("\nreset: ")) << run("1");
+	EXPECT_EQ("-22 sennit: SENNIT_WAIT_STATS", run("2").substr(0, 29)) << run("2");
+}
+
+TEST(Sites, TellOfADescriptorThatCannotBeWrittenTo)
+{
+	probe_wait_record("reset", 1, false);
+	EXPECT_EQ(-EBADF, sn_wait_print(-1));
+
+	const int full = open("/dev/full", O_WRONLY);
+	ASSERT_GE(full, 0);
+	EXPECT_EQ(-ENOSPC, sn_wait_print(full));
+	close(full);
+}
+
+} // namespace
