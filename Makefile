@@ -39,6 +39,7 @@ help:
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
 	@echo 'make test-scan            scanning of tasks at random, for 10^7 changes of status'
+	@echo 'make test-idle            the processor time of 10,000 parked tasks, and of an idle relay: SECONDS=30'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
 
@@ -148,6 +149,11 @@ screenshot: build
 test-scan: build
 	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/sched/sched-scan-test \
 		--gtest_filter='Scan.AtRandomWhileTasksLive'
+
+# The short forms are in every preset's sched/idle and relay/idle.
+test-idle: build
+	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/sched/sched-idle-test
+	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/relay/relay-idle-test
 
 deb: build
 	@scripts/setup deb

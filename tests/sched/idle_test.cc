@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+//
+// A program that has nothing to do takes no processor time, however many tasks wait in it.
+//
+// SENNIT_TEST_IDLE_SECONDS: for how long that is watched, make test-idle.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+// Of one CPU. Where a tool's own threads, or translated code, run beside ours: what is left to tell
+// a thread that polls every millisecond, which is 1 to 2 %.
+constexpr double most_percent = TEST_TSAN || TEST_EMULATED ? 1 : 0.1;
+
+int64_t cpu_time()
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * test::second + ts.tv_nsec;
+}
+
+double seconds_wanted()
+{
+	const char *wish = getenv("SENNIT_TEST_IDLE_SECONDS");
+
+	return wish ? strtod(wish, nullptr) : 0;
+}
+
+// Percent of a CPU during that time.
+double watch(int64_t ns)
+{
+	const int64_t cpu = cpu_time(), began = sn_now();
+
+	EXPECT_EQ(0, sn_sleep(ns));
+	return 100.0 * double(cpu_time() - cpu) / double(sn_now() - began);
+}
+
+// Tasks that wait in all the ways that there are, some for a time that is far away.
+class Crowd
+{
+public:
+	explicit Crowd(int count)
+	{
+		EXPECT_EQ(0, sn_chan_new(&channel_, sizeof(int), 0));
+		EXPECT_EQ(0, sn_mutex_lock(&mutex_));
+		for (int i = 0; i < count; i++)
+			tasks_.emplace_back([this, i] { wait(i); });
+		EXPECT_TRUE(test::eventually([&] { return waiting_ == count; }));
+	}
+	~Crowd()
+	{
+		EXPECT_EQ(0, sn_chan_close(channel_));
+		EXPECT_EQ(0, sn_mutex_unlock(&mutex_));
+		EXPECT_EQ(0, sn_semaphore_release(&semaphore_, int(tasks_.size())));
+		for (test::Task &task : tasks_)
+			task.join();
+		sn_chan_free(channel_);
+	}
+	Crowd(const Crowd &) = delete;
+	Crowd &operator=(const Crowd &) = delete;
+
+private:
+	void wait(int number)
+	{
+		const int64_t later = sn_now() + 3600 * test::second;
+		int item;
+
+		waiting_++;
+		if (number % 4 == 0)
+			EXPECT_EQ(-EPIPE, sn_chan_recv(channel_, &item));
+		else if (number % 4 == 1)
+			EXPECT_EQ(-EPIPE, sn_chan_recv_until(channel_, &item, later));
+		else if (number % 4 == 2)
+			EXPECT_EQ(0, sn_semaphore_acquire_until(&semaphore_, later));
+		else if (sn_mutex_lock(&mutex_) == 0)
+			EXPECT_EQ(0, sn_mutex_unlock(&mutex_));
+		else
+			ADD_FAILURE() << "a mutex";
+	}
+
+	sn_chan *channel_ = nullptr;
+	sn_mutex mutex_ = {};
+	sn_semaphore semaphore_ = {};
+	std::atomic<int> waiting_{0};
+	std::vector<test::Task> tasks_;
+};
+
+TEST(Idle, TakesNoProcessorTime)
+{
+	test::run(2, [] {
+		Crowd crowd(test::scaled(10000));
+
+		// The threads of the start have ended, the monitor sleeps, stacks have been trimmed.
+		EXPECT_EQ(0, sn_sleep(4 * test::second));
+		if (seconds_wanted() > 0) {
+			const double percent = watch(int64_t(seconds_wanted() * 1e9));
+
+			printf("%.4f %% of a CPU in %.0f s\n", percent, seconds_wanted());
+			EXPECT_LT(percent, most_percent);
+			return;
+		}
+		// Signals, faults and whatever else the system adds come now and then; waste is in
+		// every one of them.
+		double least = 100;
+		for (int i = 0; i < 5 && least >= most_percent; i++)
+			least = std::min(least, watch(test::second));
+		EXPECT_LT(least, most_percent);
+	});
+}
+
+} // namespace
