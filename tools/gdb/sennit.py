@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""
+What gdb has to know of sennit's tasks, in a live process and in a core file alike.
+
+    (gdb) source tools/gdb/sennit.py
+    (gdb) sennit tasks          all tasks: id, name, state, what they wait for
+    (gdb) sennit bt 17          the backtrace of the task with that id
+    (gdb) sennit bt all         of every task
+
+A task that runs is in its thread's backtrace. One that is parked is in none: its registers lie on its
+stack. So for the time of a backtrace an unwinder of ours says that the caller of the selected thread's
+innermost frame is the parked task. Nothing is written to the process, which a core file would not
+allow, and its own call-frame information does the rest, up to the task's entry, where it ends.
+
+The library must have its debugging information.
+"""
+import re
+
+import gdb
+import gdb.unwinder
+
+STATES = ("free", "new", "runnable", "running", "parked", "blocking", "returning", "ended")
+PARKED, RUNNABLE = 4, 2
+
+# Where sn_arch_switch() leaves the registers, in words from the saved stack pointer up (see
+# arch/registers.h), how many words that is, and the names of the stack pointer and the program counter.
+LAYOUTS = {
+    "i386:x86-64": (
+        {"r15": 1, "r14": 2, "r13": 3, "r12": 4, "rbx": 5, "rbp": 6, "rip": 7}, 8, "rsp", "rip"),
+    "i386": ({"edi": 2, "esi": 3, "ebx": 4, "ebp": 5, "eip": 6}, 7, "esp", "eip"),
+    "aarch64": (
+        {"x29": 0, "pc": 1, "x30": 1, **{"x%d" % (19 + i): 2 + i for i in range(10)}}, 22, "sp", "pc"),
+    # After sixteen words of floating-point registers.
+    "arm": ({**{"r%d" % (4 + i): 17 + i for i in range(8)}, "lr": 25, "pc": 25}, 26, "sp", "pc"),
+}
+
+
+def layout(architecture):
+    name = architecture.name()
+    if name.startswith("arm"):
+        name = "arm"
+    if name not in LAYOUTS:
+        raise gdb.GdbError("sennit: nothing known of " + name)
+    return LAYOUTS[name]
+
+
+def the_global(name):
+    symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
+    if symbol is None:
+        raise gdb.GdbError("sennit: no symbol %s; is the library's debugging information here?" % name)
+    return symbol.value()
+
+
+def number(value):
+    """An integer, also of one that is atomic."""
+    return int(value.cast(value.type.unqualified()))
+
+
+def tasks():
+    """Every task's block, by walking the slabs of stacks, as the library does itself."""
+    word = gdb.lookup_type("uintptr_t")
+    task_type = gdb.lookup_type("struct sn_task")
+    slab_pointer = gdb.lookup_type("struct sn_slab").pointer()
+    slab = the_global("all_slabs").cast(slab_pointer)
+    while int(slab) != 0:
+        size = int(slab["slot_size"])
+        taken = number(slab["taken"])
+        for slot in range(int(slab["slots"])):
+            if not taken >> slot & 1:
+                continue
+            low = int(slab["base"].cast(word)) + size * slot
+            high = low + size
+            at = (high - task_type.sizeof) & ~63
+            task = gdb.Value(at).cast(task_type.pointer()).dereference()
+            state = number(task["word"]["status"])
+            if STATES[state] not in ("free", "new") and number(task["id"]) != 0:
+                yield task, state, low, high
+        slab = slab["next"]
+
+
+def text(chars):
+    out = ""
+    for i in range(chars.type.range()[1] + 1):
+        c = number(chars[i])
+        if c == 0:
+            break
+        out += chr(c & 255)
+    return out
+
+
+def describe(task, state):
+    line = '%d "%s" %s' % (number(task["id"]), text(task["name"]), STATES[state])
+    if state == PARKED:
+        reason = task["waits_for"].cast(gdb.lookup_type("char").pointer())
+        if int(reason) != 0:
+            line += " in " + reason.string()
+    return line
+
+
+class Innermost(gdb.unwinder.Unwinder):
+    """While a task is set: the caller of the innermost frame is that task."""
+
+    def __init__(self):
+        super().__init__("sennit-task")
+        self.task = None
+        self.at = None
+
+    def __call__(self, pending):
+        if self.task is None:
+            return None
+        words, size, sp, pc = layout(pending.architecture())
+        here = (int(pending.read_register(sp)), int(pending.read_register(pc)))
+        if here != self.at:
+            return None
+        saved = int(self.task["context"]["sp"])
+        word = gdb.lookup_type("unsigned long")
+        # As if it stood on the task's stack too: gdb stops where frames do not lie one above the other.
+        info = pending.create_unwind_info(
+            FrameId(gdb.Value(saved).cast(word), gdb.Value(here[1]).cast(word)))
+        for register, offset in words.items():
+            at = gdb.Value(saved + offset * word.sizeof).cast(word.pointer())
+            info.add_saved_register(register, at.dereference())
+        info.add_saved_register(sp, gdb.Value(saved + size * word.sizeof).cast(word))
+        return info
+
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp = sp
+        self.pc = pc
+
+
+unwinder = Innermost()
+gdb.unwinder.register_unwinder(None, unwinder, replace=True)
+
+
+def frames_of(task):
+    """Calls the body with the task as the selected thread's older frames."""
+    frame = gdb.newest_frame()
+    _, _, sp, pc = layout(frame.architecture())
+    unwinder.at = (int(frame.read_register(sp)), int(frame.read_register(pc)))
+    unwinder.task = task
+    gdb.invalidate_cached_frames()
+    try:
+        # Without the first frame, which is the selected thread's.
+        lines = gdb.execute("backtrace", to_string=True)
+        lines = re.split(r"^#(?=1 )", lines, maxsplit=1, flags=re.M)
+        return re.sub(r"^#(\d+) {0,2}", lambda m: "#%-3d" % (int(m[1]) - 1), "#" + lines[-1], flags=re.M)
+    finally:
+        unwinder.task = None
+        gdb.invalidate_cached_frames()
+
+
+def thread_of(low, high):
+    """The thread whose stack pointer is there."""
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        frame = gdb.newest_frame()
+        sp = int(frame.read_register(layout(frame.architecture())[2]))
+        if low <= sp < high:
+            return True
+    return False
+
+
+def backtrace(task, state, low, high):
+    if state in (PARKED, RUNNABLE):
+        return frames_of(task)
+    if state == STATES.index("ended"):
+        return "it has ended\n"
+    before = gdb.selected_thread()
+    try:
+        if thread_of(low, high):
+            return gdb.execute("backtrace", to_string=True)
+        return "no thread is on its stack\n"
+    finally:
+        before.switch()
+
+
+class Sennit(gdb.Command):
+    """What sennit's tasks do: sennit tasks, sennit bt ID, sennit bt all."""
+
+    def __init__(self):
+        super().__init__("sennit", gdb.COMMAND_STACK, prefix=True)
+
+
+class Tasks(gdb.Command):
+    """Lists all tasks: id, name, state, what they wait for."""
+
+    def __init__(self):
+        super().__init__("sennit tasks", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        for task, state, _, _ in tasks():
+            print("task " + describe(task, state))
+
+
+class Backtrace(gdb.Command):
+    """Prints the backtrace of the task with the given id, or of all."""
+
+    def __init__(self):
+        super().__init__("sennit bt", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        wanted = None if argument == "all" else int(gdb.parse_and_eval(argument or "0"))
+        found = False
+        for task, state, low, high in tasks():
+            if wanted in (None, number(task["id"])):
+                found = True
+                print("task " + describe(task, state))
+                print(backtrace(task, state, low, high))
+        if not found:
+            raise gdb.GdbError("sennit: no such task; \"sennit tasks\" lists all")
+
+
+Sennit()
+Tasks()
+Backtrace()
