@@ -20,6 +20,8 @@
  *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
  *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
  *                       number; default: SIGURG's); 0, the default: no reports
+ *   SENNIT_TRIM_MS      what a task that has been parked for so long does not use of its stack goes
+ *                       back to the kernel; default 5,000, 0: never
  *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about to
  *                       return, and with each dump that SIGQUIT asks for
  */
@@ -72,6 +74,8 @@ struct sn_stats {
 	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */
 	uint64_t processors;        /* in use now */
 	uint64_t stacks_mapped;     /* stacks in use or cached */
+	uint64_t
+		stacks_trimmed; /* times that a parked task's stack gave back what it did not use */
 	uint64_t accept_pauses; /* times that accepting paused for want of descriptors or memory */
 };
 

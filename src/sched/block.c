@@ -26,8 +26,8 @@ struct sn_block_slab {
 };
 _Static_assert(BLOCKS_PER_SLAB <= 64, "used has 64 bits");
 
-static struct sn_lock lock; /* guards everything below but all_slabs' readers */
-static struct sn_block_slab *_Atomic all_slabs;
+static struct sn_lock lock; /* guards everything below but all_block_slabs' readers */
+static struct sn_block_slab *_Atomic all_block_slabs;
 static struct sn_task *free_blocks; /* by next */
 
 void sn_blocks_fork(enum sn_fork_phase phase)
@@ -35,7 +35,7 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD) {
 		/* The child is one of them. */
-		atomic_store(&all_slabs, NULL);
+		atomic_store(&all_block_slabs, NULL);
 		free_blocks = NULL;
 	}
 }
@@ -43,7 +43,7 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 /* A block that never was used, from the latest slab. Under the lock. */
 static struct sn_task *fresh(void)
 {
-	struct sn_block_slab *slab = atomic_load_explicit(&all_slabs, memory_order_relaxed);
+	struct sn_block_slab *slab = atomic_load_explicit(&all_block_slabs, memory_order_relaxed);
 	uint64_t used = slab ? atomic_load_explicit(&slab->used, memory_order_relaxed) : UINT64_MAX;
 	int number;
 
@@ -57,7 +57,7 @@ static struct sn_task *fresh(void)
 		memset(slab, 0, sizeof *slab);
 		slab->next = next;
 		used = 0;
-		atomic_store_explicit(&all_slabs, slab, memory_order_release);
+		atomic_store_explicit(&all_block_slabs, slab, memory_order_release);
 	}
 	number = __builtin_ctzll(~used);
 	atomic_store_explicit(&slab->used, used | (uint64_t)1 << number, memory_order_release);
@@ -137,7 +137,7 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache)
 
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab)
 {
-	return slab ? slab->next : atomic_load_explicit(&all_slabs, memory_order_acquire);
+	return slab ? slab->next : atomic_load_explicit(&all_block_slabs, memory_order_acquire);
 }
 
 uint64_t sn_block_slab_used(struct sn_block_slab *slab)
@@ -171,7 +171,7 @@ void sn_blocks_forget(void)
 	struct sn_block_slab *slab, *last;
 
 	sn_lock(&lock);
-	slab = atomic_exchange(&all_slabs, NULL);
+	slab = atomic_exchange(&all_block_slabs, NULL);
 	for (last = slab; last && last->next; last = last->next)
 		;
 	if (last) {
@@ -187,7 +187,7 @@ void sn_blocks_destroy(void)
 	struct sn_block_slab *slab, *next;
 
 	sn_lock(&lock);
-	slab = atomic_exchange(&all_slabs, NULL);
+	slab = atomic_exchange(&all_block_slabs, NULL);
 	free_blocks = NULL;
 	sn_unlock(&lock);
 	for (; slab; slab = next) {

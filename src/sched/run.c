@@ -34,6 +34,7 @@
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
+#include "sched/trim.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
@@ -236,6 +237,7 @@ static void collect_stats(struct sn_stats *stats)
 	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
 	stats->processors = atomic_load(&sn_runtime.nprocessors);
 	stats->stacks_mapped = sn_stacks_mapped();
+	stats->stacks_trimmed = sn_trim_count();
 	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
 }
 
@@ -296,6 +298,8 @@ static int runtime_init(int fixed)
 	sn_fork_init();
 	sn_lease_init();
 	err = sn_scan_init();
+	if (err == 0)
+		err = sn_trim_init();
 	if (err == 0)
 		err = sn_deadlock_init();
 	if (err == 0)

@@ -47,6 +47,7 @@
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "sched/trim.h"
 #include "wait/futex.h"
 
 /* Go's figures. 20 us is a few times what handing a processor over costs; a hog gets a usual time
@@ -283,8 +284,9 @@ static void sleep_for(int64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* Sleeps until a processor is taken, unless one is. */
-static void sleep_deeply(void)
+/* Sleeps until a processor is taken, unless one is, or until that time (0: none). False: only the time
+ * has come, nothing has happened. */
+static bool sleep_deeply(int64_t until)
 {
 	uint32_t seen = atomic_load(&wake_word);
 	bool all_idle;
@@ -294,8 +296,13 @@ static void sleep_deeply(void)
 		   !sn_scan_pending() && !sn_dump_wanted() && !atomic_load(&sn_runtime.stopping);
 	sn_runtime.monitor_sleeps = all_idle;
 	sn_unlock(&sn_runtime.lock);
-	if (all_idle)
-		sn_futex_wait(&wake_word, seen, 0);
+	if (!all_idle || sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT)
+		return true;
+	sn_lock(&sn_runtime.lock);
+	all_idle = sn_runtime.monitor_sleeps;
+	sn_runtime.monitor_sleeps = false;
+	sn_unlock(&sn_runtime.lock);
+	return !all_idle;
 }
 
 void sn_sysmon_wake(void)
@@ -324,7 +331,7 @@ static void *monitor_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!atomic_load(&sn_runtime.stopping)) {
 		struct findings found = {0};
-		int64_t now;
+		int64_t now, trim_due;
 
 		sleep_for(quick_looks ? PERIOD_MIN_NS : period);
 		now = sn_now();
@@ -342,6 +349,7 @@ static void *monitor_main(void *arg)
 		recount_processors(now);
 		sn_threads_reap();
 		starving = sn_tasks_feed(FED_AT_A_LOOK);
+		sn_trim_step(now);
 
 		if (found.revoked) {
 			quiet = 0;
@@ -357,7 +365,9 @@ static void *monitor_main(void *arg)
 			   ++idle_looks >= DEEP_SLEEP_LOOKS) {
 			if (sn_deadlock_look() == SN_DEADLOCK_PERHAPS)
 				continue;
-			sleep_deeply();
+			trim_due = sn_trim_due(now);
+			if ((trim_due != 0 && trim_due <= now) || !sleep_deeply(trim_due))
+				continue;
 			idle_looks = 0;
 			quiet = QUIET_LOOKS - WOKEN_LOOKS;
 			period = PERIOD_MIN_NS;

@@ -16,6 +16,7 @@
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.c
  *   asked_*       see scan.h
+ *   trimmed       the monitor
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the task itself, after who has made it
  *   stack         sn_spawn() or the thread that runs the task first; who disposes of the ended task.
@@ -87,6 +88,8 @@ struct sn_task {
 	/* scan.h: a request, who has set ASKING until he sets ASKED. */
 	sn_task_scan_fn *asked_fn;
 	void *asked_arg;
+
+	uint32_t trimmed; /* trim.c's: when it had parked that its stack was trimmed for */
 
 	const char *_Atomic waits_for; /* what kind of thing it is parked in */
 	const void *_Atomic waits_in;  /* the object */

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
+#include <thread>
 #include <vector>
 
 #include "support/runtime.h"
@@ -38,7 +39,7 @@ double watch(int64_t ns)
 {
 	const int64_t cpu = cpu_time(), began = sn_now();
 
-	EXPECT_EQ(0, sn_sleep(ns));
+	usleep(useconds_t(ns / 1000));
 	return 100.0 * double(cpu_time() - cpu) / double(sn_now() - began);
 }
 
@@ -92,26 +93,41 @@ private:
 	std::vector<test::Task> tasks_;
 };
 
+void watch_all()
+{
+	// The threads of the start have ended, the monitor sleeps, stacks have been trimmed.
+	usleep(4000000);
+	if (seconds_wanted() > 0) {
+		const double percent = watch(int64_t(seconds_wanted() * 1e9));
+
+		printf("%.4f %% of a CPU in %.0f s\n", percent, seconds_wanted());
+		EXPECT_LT(percent, most_percent);
+		return;
+	}
+	// Signals, faults and whatever else the system adds come now and then; waste is in every one of
+	// them.
+	double least = 100;
+	for (int i = 0; i < 5 && least >= most_percent; i++)
+		least = std::min(least, watch(test::second));
+	EXPECT_LT(least, most_percent);
+}
+
 TEST(Idle, TakesNoProcessorTime)
 {
+	test::Environment soon("SENNIT_TRIM_MS", "1000");
+
 	test::run(2, [] {
 		Crowd crowd(test::scaled(10000));
 
-		// The threads of the start have ended, the monitor sleeps, stacks have been trimmed.
-		EXPECT_EQ(0, sn_sleep(4 * test::second));
-		if (seconds_wanted() > 0) {
-			const double percent = watch(int64_t(seconds_wanted() * 1e9));
+		sn_semaphore done = {};
+		// Not in a task, so that nothing runs meanwhile.
+		std::thread watcher([&] {
+			watch_all();
+			EXPECT_EQ(0, sn_semaphore_release(&done, 1));
+		});
 
-			printf("%.4f %% of a CPU in %.0f s\n", percent, seconds_wanted());
-			EXPECT_LT(percent, most_percent);
-			return;
-		}
-		// Signals, faults and whatever else the system adds come now and then; waste is in
-		// every one of them.
-		double least = 100;
-		for (int i = 0; i < 5 && least >= most_percent; i++)
-			least = std::min(least, watch(test::second));
-		EXPECT_LT(least, most_percent);
+		EXPECT_EQ(0, sn_semaphore_acquire(&done));
+		watcher.join();
 	});
 }
 

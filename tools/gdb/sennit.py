@@ -57,23 +57,16 @@ def number(value):
 
 
 def tasks():
-    """Every task's block, by walking the slabs of stacks, as the library does itself."""
+    """Every task's block, by walking their slabs, as the library does itself."""
     word = gdb.lookup_type("uintptr_t")
-    task_type = gdb.lookup_type("struct sn_task")
-    slab_pointer = gdb.lookup_type("struct sn_slab").pointer()
-    slab = the_global("all_slabs").cast(slab_pointer)
+    slab = the_global("all_block_slabs").cast(gdb.lookup_type("struct sn_block_slab").pointer())
     while int(slab) != 0:
-        size = int(slab["slot_size"])
-        taken = number(slab["taken"])
-        for slot in range(int(slab["slots"])):
-            if not taken >> slot & 1:
-                continue
-            low = int(slab["base"].cast(word)) + size * slot
-            high = low + size
-            at = (high - task_type.sizeof) & ~63
-            task = gdb.Value(at).cast(task_type.pointer()).dereference()
+        used = number(slab["used"])
+        for i in range(used.bit_length()):
+            task = slab["blocks"][i]
             state = number(task["word"]["status"])
-            if STATES[state] not in ("free", "new") and number(task["id"]) != 0:
+            if used >> i & 1 and STATES[state] not in ("free", "new") and number(task["id"]) != 0:
+                low, high = (int(task["stack"][end].cast(word)) for end in ("low", "high"))
                 yield task, state, low, high
         slab = slab["next"]
 

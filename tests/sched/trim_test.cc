@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+//
+// Stacks of tasks that have been parked for long give back what they do not use, and the tasks do not
+// notice, whatever happens at the same time; nobody else's do, and none when it is switched off.
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+#define UNCHECKED __attribute__((no_sanitize("address", "thread"), noinline))
+
+namespace
+{
+
+constexpr size_t deep = size_t(64) << 10, stack_size = size_t(256) << 10;
+
+const size_t page = size_t(sysconf(_SC_PAGESIZE));
+
+// Writes to so many bytes of stack, reads them again, and says where: the middle of them. 0: other
+// bytes were read.
+UNCHECKED uintptr_t touch(size_t bytes, unsigned seed)
+{
+	auto *room = static_cast<volatile unsigned char *>(__builtin_alloca(bytes));
+
+	for (size_t i = 0; i < bytes; i += 512)
+		room[i] = static_cast<unsigned char>(seed + i / 512);
+	for (size_t i = 0; i < bytes; i += 512)
+		if (room[i] != static_cast<unsigned char>(seed + i / 512))
+			return 0;
+	return reinterpret_cast<uintptr_t>(room) + bytes / 2;
+}
+
+bool resident(uintptr_t address)
+{
+	unsigned char in = 0;
+
+	EXPECT_EQ(0, mincore(reinterpret_cast<void *>(address & ~(page - 1)), page, &in));
+	return in & 1;
+}
+
+// Parks with so many bytes on its stack, and whether they are still the same afterwards.
+template <class F>
+UNCHECKED bool keeps(size_t bytes, unsigned seed, F park)
+{
+	auto *room = static_cast<volatile unsigned char *>(__builtin_alloca(bytes));
+	bool same = true;
+
+	for (size_t i = 0; i < bytes; i += 64)
+		room[i] = static_cast<unsigned char>(seed * 7 + i / 64);
+	park();
+	for (size_t i = 0; i < bytes; i += 64)
+		same &= room[i] == static_cast<unsigned char>(seed * 7 + i / 64);
+	return same;
+}
+
+// A task that has used much of its stack, and now waits with something on what it still uses.
+struct Sleeper {
+	std::atomic<uintptr_t> touched{0};
+	bool right = false;
+	sn_semaphore wake = {};
+	test::Task task;
+
+	void start(unsigned seed)
+	{
+		sn_task_attr attr = {};
+
+		attr.stack_size = stack_size;
+		task = test::Task([this, seed] { body(seed); }, &attr);
+	}
+
+	void body(unsigned seed)
+	{
+		right = keeps(2000, seed, [&] {
+			touched = touch(deep, seed);
+			EXPECT_EQ(0, sn_semaphore_acquire(&wake));
+		});
+		right &= touch(deep, seed + 1) != 0;
+	}
+
+	bool end()
+	{
+		EXPECT_EQ(0, sn_semaphore_release(&wake, 1));
+		task.join();
+		return right;
+	}
+};
+
+TEST(Trim, GivesBackWhatALongParkedTaskDoesNotUse)
+{
+	test::Environment soon("SENNIT_TRIM_MS", "50");
+
+	test::run([] {
+		Sleeper sleeper;
+
+		sleeper.start(1);
+		ASSERT_TRUE(test::eventually([&] { return sleeper.touched != 0; }));
+		EXPECT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
+		EXPECT_GE(test::stats().stacks_trimmed, 1u);
+		EXPECT_TRUE(sleeper.end());
+	});
+}
+
+// The monitor, too, sleeps when nothing happens: not before this is done, and then for good.
+TEST(Trim, GivesBackInAProcessWithNothingToDo)
+{
+	test::Environment soon("SENNIT_TRIM_MS", "300");
+
+	test::run({1, 2}, [] {
+		Sleeper sleepers[3];
+		std::atomic<bool> given_back{false};
+
+		for (unsigned i = 0; i < 3; i++)
+			sleepers[i].start(i);
+		ASSERT_TRUE(test::eventually([&] {
+			return sleepers[0].touched && sleepers[1].touched && sleepers[2].touched;
+		}));
+		// Not a task, so nothing runs while it waits.
+		sn_semaphore done = {};
+		std::thread watcher([&] {
+			given_back = test::eventually_in_thread([&] {
+				return !resident(sleepers[0].touched) &&
+				       !resident(sleepers[1].touched) &&
+				       !resident(sleepers[2].touched);
+			});
+			EXPECT_EQ(0, sn_semaphore_release(&done, 1));
+		});
+		EXPECT_EQ(0, sn_semaphore_acquire(&done));
+		watcher.join();
+		EXPECT_TRUE(given_back);
+		for (Sleeper &sleeper : sleepers)
+			EXPECT_TRUE(sleeper.end());
+	});
+}
+
+// Once for each time that it parks, not once for each pass.
+TEST(Trim, LeavesAloneWhatItHasTrimmed)
+{
+	test::Environment soon("SENNIT_TRIM_MS", "20");
+
+	test::run({2}, [] {
+		Sleeper sleeper;
+
+		sleeper.start(1);
+		ASSERT_TRUE(test::eventually([&] { return sleeper.touched != 0; }));
+		ASSERT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
+		const uint64_t before = test::stats().stacks_trimmed;
+
+		// This task runs all the time, so there are passes, but it is the only one that could
+		// be trimmed: a dozen of times, once for each time that it sleeps for long enough.
+		for (int i = 0; i < 10; i++)
+			sn_sleep(60 * test::ms);
+		EXPECT_LE(test::stats().stacks_trimmed, before + 11);
+		EXPECT_TRUE(sleeper.end());
+	});
+}
+
+TEST(Trim, DoesNothingWhenSwitchedOff)
+{
+	test::Environment never("SENNIT_TRIM_MS", "0");
+
+	test::run({2}, [] {
+		Sleeper sleeper;
+
+		sleeper.start(1);
+		ASSERT_TRUE(test::eventually([&] { return sleeper.touched != 0; }));
+		sn_sleep(500 * test::ms);
+		EXPECT_TRUE(resident(sleeper.touched));
+		EXPECT_EQ(0u, test::stats().stacks_trimmed);
+		EXPECT_TRUE(sleeper.end());
+	});
+}
+
+TEST(Trim, RefusesATimeThatIsNone)
+{
+	for (const char *wish : {"-1", "soon", "86400001"}) {
+		test::Environment bad("SENNIT_TRIM_MS", wish);
+
+		testing::internal::CaptureStderr();
+		EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr)) << wish;
+		EXPECT_NE(std::string::npos,
+			  testing::internal::GetCapturedStderr().find("SENNIT_TRIM_MS"));
+	}
+}
+
+// Leaves something above and something below where it parks. False: it finds something else later.
+bool live(test::Random &random, size_t most, sn_semaphore &wake)
+{
+	const auto mark = unsigned(random.next());
+	const bool same = keeps(64 + size_t(random.below(most / 2)), mark, [&] {
+		touch(most, mark);
+		if (random.below(4) == 0)
+			sn_sleep(int64_t(random.below(20 * test::ms)));
+		else
+			(void)!sn_semaphore_acquire_until(&wake, sn_now() + 30 * test::ms);
+	});
+
+	// What it does now does not go away either.
+	return same && touch(most, mark + 1) != 0;
+}
+
+// Tasks park at random depths for random times, and are woken, dumped and scanned while their stacks are
+// trimmed as soon as can be: none ever finds another byte than it has left, and none is lost.
+TEST(Trim, AtRandomWhileTasksLive)
+{
+	test::Environment at_once("SENNIT_TRIM_MS", "1"), race("SENNIT_RACE", "1");
+	test::Random seeds;
+	const int rounds = test::scaled(60);
+	uint64_t trimmed = 0;
+
+	test::run({1, 2, 4}, [&] {
+		constexpr int count = 64;
+		std::vector<test::Task> tasks;
+		std::atomic<int> wrong{0};
+		std::atomic<bool> stop{false};
+		std::vector<sn_semaphore> wake(count);
+
+		// Some have much to give back, which takes time enough for a wake-up to come meanwhile.
+		for (int t = 0; t < count; t++) {
+			const size_t most = t % 4 ? size_t(24) << 10 : size_t(512) << 10;
+			sn_task_attr attr = {};
+
+			attr.stack_size = 2 * most + (size_t(64) << 10);
+			tasks.emplace_back(
+				[&, t, most, seed = seeds.next()] {
+					test::Random random(seed);
+
+					for (int i = 0; i < rounds; i++)
+						if (!live(random, most, wake[size_t(t)]))
+							wrong++;
+				},
+				&attr);
+		}
+		test::Task waker([&, seed = seeds.next()] {
+			test::Random random(seed);
+
+			while (!stop) {
+				sn_semaphore_release(&wake[random.below(count)], 1);
+				if (random.below(8) == 0)
+					sn_sleep(int64_t(random.below(3 * test::ms)));
+				else
+					sn_yield();
+			}
+		});
+		std::thread dumper([&] {
+			const int null = open("/dev/null", O_WRONLY);
+
+			while (!stop) {
+				EXPECT_EQ(0, sn_dump(null));
+				usleep(2000);
+			}
+			close(null);
+		});
+		for (test::Task &task : tasks)
+			task.join();
+		stop = true;
+		waker.join();
+		// A thread of the program's own: the task may not wait for it and keep the processor.
+		sn_enter_blocking();
+		dumper.join();
+		sn_exit_blocking();
+		EXPECT_EQ(0, wrong);
+		trimmed += test::stats().stacks_trimmed;
+	});
+	printf("%llu stacks trimmed\n", (unsigned long long)trimmed);
+	EXPECT_GT(trimmed, 0u);
+}
+
+} // namespace
