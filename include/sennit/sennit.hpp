@@ -1816,6 +1816,16 @@ public:
 		return tcp_listener(listener);
 	}
 
+	/* Takes over a descriptor that listens already, if it can be had. */
+	static result<tcp_listener> adopt(int fd)
+	{
+		sn_tcp_listener *listener = nullptr;
+		const int err = sn_tcp_listener_adopt(fd, &listener);
+		if (err < 0)
+			return failure{-err};
+		return tcp_listener(listener);
+	}
+
 	/* May park. */
 	result<tcp> accept()
 	{

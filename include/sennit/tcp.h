@@ -44,6 +44,19 @@ typedef struct sn_tcp_listener sn_tcp_listener;
 SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
 /*
+ * Takes over a TCP descriptor that is listening already: one that a service manager or a former
+ * process handed down, or that was set up with options that sn_tcp_listen() does not know.
+ * *listener owns it and is closed with sn_tcp_listener_close(), which leaves other descriptors of
+ * the same socket, if there are any, listening. The descriptor becomes close-on-exec and
+ * non-blocking; the latter all who share its open file description notice. Does not park.
+ * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE a socket that
+ * is not TCP's over IPv4 or IPv6; -EINVAL one that does not listen; -EEXIST it is a listener,
+ * connection or stream of this runtime already; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches;
+ * -EPERM outside a task.
+ */
+SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
+
+/*
  * Waits for a connection. The caller owns *conn and closes it. May park.
  * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail: it pauses,
  * counts that in sn_stats().accept_pauses, and goes on when there are some again; connections wait

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/sendfile.h>
@@ -254,6 +255,31 @@ int sn_sys_set_nonblocking(int fd)
 	if (flags < 0)
 		return -errno;
 	return flags & O_NONBLOCK ? 0 : result(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+}
+
+int sn_sys_set_close_on_exec(int fd)
+{
+	return result(fcntl(fd, F_SETFD, FD_CLOEXEC));
+}
+
+static int socket_option(int fd, int option, int *value)
+{
+	socklen_t length = sizeof *value;
+
+	return result(getsockopt(fd, SOL_SOCKET, option, value, &length));
+}
+
+int sn_sys_is_tcp_listener(int fd)
+{
+	int family = 0, protocol = 0, listens = 0, err = socket_option(fd, SO_DOMAIN, &family);
+
+	if (err == 0)
+		err = socket_option(fd, SO_PROTOCOL, &protocol);
+	if (err == 0 && ((family != AF_INET && family != AF_INET6) || protocol != IPPROTO_TCP))
+		err = -EPROTOTYPE;
+	if (err == 0)
+		err = socket_option(fd, SO_ACCEPTCONN, &listens);
+	return err < 0 ? err : listens ? 0 : -EINVAL;
 }
 
 bool sn_sys_is_stream(int fd)

@@ -40,6 +40,9 @@ sn_noinline bool sn_sys_poll(int fd, short events);
 /* Whether the program ignores SIGPIPE, so that nobody needs to hold it. */
 sn_noinline bool sn_sys_sigpipe_ignored(void);
 sn_noinline int sn_sys_set_nonblocking(int fd);
+sn_noinline int sn_sys_set_close_on_exec(int fd);
+/* 0, -EBADF, -ENOTSOCK, -EPROTOTYPE for what is not TCP, or -EINVAL for what does not listen. */
+sn_noinline int sn_sys_is_tcp_listener(int fd);
 /* Whether a socket is a stream's. */
 sn_noinline bool sn_sys_is_stream(int fd);
 /* A non-blocking, close-on-exec pipe: [0] is read, [1] written. */

@@ -115,6 +115,35 @@ int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
 	return err;
 }
 
+/* Changes nothing of the descriptor before it is sure to be taken. */
+static int do_listener_adopt(struct sn_fd **out, int fd)
+{
+	int err = sn_sys_is_tcp_listener(fd);
+
+	if (err == 0)
+		err = sn_fd_open(out, fd, true);
+	if (err < 0)
+		return err;
+	/* Neither can fail on a socket. Nobody accepts before this returns. */
+	sn_sys_set_close_on_exec(fd);
+	sn_sys_set_nonblocking(fd);
+	return 0;
+}
+
+int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -EPERM;
+	err = do_listener_adopt(&d, fd);
+	if (err == 0)
+		*listener = (sn_tcp_listener *)d;
+	sn_runtime_leave();
+	return err;
+}
+
 static bool out_of_resources(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 #include <string>
+#include <unistd.h>
 #include <utility>
 
 using namespace std::chrono_literals;
@@ -24,6 +25,19 @@ pair connected()
 	auto near = sn::tcp::connect(door.address().value()).value();
 	auto far = door.accept().value();
 	return {std::move(near), std::move(far)};
+}
+
+TEST(TcpListener, IsAdopted)
+{
+	sn::run([] {
+		auto first = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const int fd = dup(sn_tcp_listener_fd(first.get()));
+		auto second = sn::tcp_listener::adopt(fd).value();
+		first.close();
+		const auto near = sn::tcp::connect(second.address().value()).value();
+		EXPECT_TRUE(second.accept());
+		EXPECT_EQ(sn::tcp_listener::adopt(-1).error(), std::errc::bad_file_descriptor);
+	});
 }
 
 std::string read_all(sn::tcp &from)

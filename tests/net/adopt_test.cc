@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+//
+// Listening descriptors that are handed down: what is taken over, how it is changed, and that what
+// is refused stays the caller's and as it was.
+#include <cerrno>
+#include <string>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Task;
+
+// A plain, blocking descriptor, as a service manager makes it.
+int plain(int family, int type, bool bound, bool listening)
+{
+	const int fd = socket(family, type, 0);
+	sockaddr_storage address = {};
+	socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+
+	EXPECT_GE(fd, 0);
+	address.ss_family = sa_family_t(family);
+	if (family == AF_INET)
+		reinterpret_cast<sockaddr_in *>(&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else if (family == AF_INET6)
+		reinterpret_cast<sockaddr_in6 *>(&address)->sin6_addr = in6addr_loopback;
+	else
+		length = sizeof(sa_family_t); // any free abstract name
+	if (bound) {
+		EXPECT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&address), length));
+	}
+	if (listening) {
+		EXPECT_EQ(0, listen(fd, 10));
+	}
+	return fd;
+}
+
+std::string address_of(sn_tcp_listener *listener)
+{
+	char text[SN_ADDRESS_MAX];
+
+	EXPECT_GT(sn_tcp_listener_address(listener, text, sizeof text), 0);
+	return text;
+}
+
+void expect_connection(sn_tcp_listener *listener)
+{
+	sn_tcp *near = nullptr, *far = nullptr;
+	// Accepting waits first, so that it is seen to wake.
+	Task accepting([&] { EXPECT_EQ(0, sn_tcp_accept(listener, &far)); });
+	sn_yield();
+	EXPECT_EQ(0, sn_tcp_connect(&near, address_of(listener).c_str(), SN_NO_DEADLINE));
+	accepting.join();
+	char byte = 'x';
+	EXPECT_EQ(1, sn_tcp_write(near, &byte, 1));
+	EXPECT_EQ(1, sn_tcp_read(far, &byte, 1));
+	sn_tcp_close(near);
+	sn_tcp_close(far);
+}
+
+TEST(Adopt, TakesOverWhatListens)
+{
+	test::run([] {
+		for (const int family : {AF_INET, AF_INET6}) {
+			const int fd = plain(family, SOCK_STREAM, true, true);
+			sn_tcp_listener *listener = nullptr;
+
+			ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+			EXPECT_EQ(fd, sn_tcp_listener_fd(listener));
+			EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+			EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+			expect_connection(listener);
+			expect_connection(listener);
+			EXPECT_EQ(0, sn_tcp_listener_close(listener));
+			EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+		}
+	});
+}
+
+// Who connected before it was taken over is accepted; a deadline and a close end the waiting.
+TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
+{
+	test::run([] {
+		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
+		const int client = socket(AF_INET, SOCK_STREAM, 0);
+		sockaddr_in address = {};
+		socklen_t length = sizeof address;
+		sn_tcp_listener *listener = nullptr;
+		sn_tcp *far = nullptr;
+
+		ASSERT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length));
+		ASSERT_EQ(0, connect(client, reinterpret_cast<sockaddr *>(&address), length));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+		EXPECT_EQ(0, sn_tcp_accept(listener, &far));
+		sn_tcp_close(far);
+		close(client);
+		sn_tcp_listener_set_deadline(listener, sn_now() + 1000000);
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_accept(listener, &far));
+		sn_tcp_listener_set_deadline(listener, SN_NO_DEADLINE);
+		Task accepting([&] { EXPECT_EQ(-EBADF, sn_tcp_accept(listener, &far)); });
+		sn_sleep(1000000);
+		EXPECT_EQ(0, sn_tcp_listener_close(listener));
+		accepting.join();
+	});
+}
+
+// Closing one of two descriptors leaves the socket listening, and its queue alone.
+TEST(Adopt, ClosesItsOwnDescriptorOnly)
+{
+	test::run([] {
+		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
+		const int other = dup(fd);
+		sn_tcp_listener *first = nullptr, *second = nullptr;
+		sn_tcp *near = nullptr, *far = nullptr;
+
+		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &first));
+		ASSERT_EQ(0, sn_tcp_connect(&near, address_of(first).c_str(), SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_tcp_listener_close(first));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(other, &second));
+		EXPECT_EQ(0, sn_tcp_accept(second, &far));
+		sn_tcp_close(near);
+		sn_tcp_close(far);
+		expect_connection(second);
+		sn_tcp_listener_close(second);
+	});
+}
+
+TEST(Adopt, RefusesWhatIsNoneAndLeavesItAsItWas)
+{
+	test::run([] {
+		int ends[2];
+		ASSERT_EQ(0, pipe(ends));
+		const struct {
+			int fd, error;
+		} cases[] = {
+			{plain(AF_INET, SOCK_STREAM, false, false), -EINVAL},
+			{plain(AF_INET, SOCK_STREAM, true, false), -EINVAL},
+			{plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
+			{plain(AF_UNIX, SOCK_STREAM, true, true), -EPROTOTYPE},
+			{ends[0], -ENOTSOCK},
+			{ends[1], -ENOTSOCK},
+		};
+		sn_tcp_listener *listener = nullptr;
+
+		for (const auto &[fd, error] : cases) {
+			EXPECT_EQ(error, sn_tcp_listener_adopt(fd, &listener));
+			EXPECT_EQ(nullptr, listener);
+			EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+			EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+			EXPECT_EQ(0, close(fd));
+		}
+		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(-1, &listener));
+		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(cases[0].fd, &listener));
+	});
+}
+
+TEST(Adopt, RefusesWhatItHasAlready)
+{
+	test::run([] {
+		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
+		sn_tcp_listener *listener = nullptr, *again = nullptr;
+
+		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(fd, &again));
+		expect_connection(listener);
+		sn_tcp_listener_close(listener);
+	});
+}
+
+TEST(Adopt, OutsideATask)
+{
+	const int fd = plain(AF_INET, SOCK_STREAM, true, true);
+	sn_tcp_listener *listener = nullptr;
+
+	EXPECT_EQ(-EPERM, sn_tcp_listener_adopt(fd, &listener));
+	EXPECT_EQ(0, close(fd));
+}
+
+} // namespace
