@@ -19,7 +19,9 @@ struct group {
 		for (std::size_t i = 0; i < weights.size(); i++)
 			settings.backends.push_back(
 				{"b" + std::to_string(i) + ":1", weights[i], most});
-		made.emplace(settings, "g", book);
+		relay::book::edition first(book);
+		made.emplace(settings, "g", first);
+		first.commit();
 	}
 
 	std::string choose(std::uint64_t source = 0)

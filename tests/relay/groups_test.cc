@@ -2,37 +2,13 @@
 /* The relay by its configuration file: several backends, retries, limits. */
 #include "harness.hpp"
 
-#include <cstdio>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 using namespace harness;
 
 namespace
 {
-
-class file
-{
-public:
-	explicit file(const std::string &text)
-	{
-		const int fd = mkstemp(name_.data());
-		if (fd < 0)
-			throw std::system_error(errno, std::generic_category(), name_);
-		::close(fd);
-		std::ofstream(name_) << text;
-	}
-	file(const file &) = delete;
-	file &operator=(const file &) = delete;
-	~file() { std::remove(name_.c_str()); }
-	const std::string &name() const { return name_; }
-
-private:
-	std::string name_ = testing::TempDir() + "sennit-relay-XXXXXX";
-};
 
 std::string one_listener(const std::string &more, const std::string &group)
 {

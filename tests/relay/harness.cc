@@ -310,6 +310,32 @@ silent_backend::silent_backend()
 	}
 }
 
+/* ---- files ------------------------------------------------------------------------------- */
+
+file::file(const std::string &text)
+{
+	const char *const folder = std::getenv("TMPDIR");
+	name_ = std::string(folder ? folder : "/tmp") + "/sennit-relay-XXXXXX";
+	const int fd = mkstemp(name_.data());
+	if (fd < 0)
+		fail_errno(name_);
+	::close(fd);
+	write(text);
+}
+
+file::~file()
+{
+	unlink(name_.c_str());
+}
+
+void file::write(const std::string &text)
+{
+	std::ofstream out(name_, std::ios::trunc);
+	out << text << std::flush;
+	if (!out)
+		fail("cannot write " + name_);
+}
+
 /* ---- the relay --------------------------------------------------------------------------- */
 
 relay_process::relay_process(const std::vector<std::string> &arguments, unsigned descriptors)
@@ -464,6 +490,53 @@ std::map<std::string, std::uint64_t> relay_process::counters()
 std::uint64_t relay_process::counter(const std::string &name)
 {
 	return counters().at(name);
+}
+
+std::string relay_process::admin_address()
+{
+	std::vector<std::string> found;
+	std::unique_lock lock(lock_);
+	if (!arrived_.wait_for(lock, patience, [&] {
+		    found = lines_with(output_, "admin on ");
+		    return !found.empty();
+	    }))
+		fail("the relay has no admin server; it said: " + errors_.text);
+	return found[0];
+}
+
+std::uint64_t relay_process::metric(const std::string &name)
+{
+	auto admin = peer::connect(admin_address());
+	admin.send("GET /metrics HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
+	const std::string page = admin.receive_rest().first;
+	const std::string start = "\nsennit_relay_" + name + ' ';
+	const auto at = page.find(start);
+	if (at == page.npos)
+		fail("no metric " + name + " in " + page);
+	return std::stoull(page.substr(at + start.size()));
+}
+
+bool relay_process::reload()
+{
+	address(); /* it has started: before that, the signal would end it */
+	const auto outcomes = [this] {
+		const std::lock_guard lock(lock_);
+		return std::pair(lines_with(errors_, "sennit-relay: reloaded ").size(),
+				 lines_with(errors_, "sennit-relay: not reloaded").size());
+	};
+	const auto before = outcomes();
+	kill(pid_, SIGHUP);
+	if (!eventually([&] { return outcomes() != before; }))
+		fail("the relay does not reload; it said: " + errors());
+	return outcomes().first != before.first;
+}
+
+void relay_process::await_error(const std::string &text)
+{
+	std::unique_lock lock(lock_);
+	if (!arrived_.wait_for(lock, patience,
+			       [&] { return errors_.text.find(text) != std::string::npos; }))
+		fail("the relay did not say \"" + text + "\", but: " + errors_.text);
 }
 
 void relay_process::signal(int signum)

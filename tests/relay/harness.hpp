@@ -131,6 +131,23 @@ private:
 	std::vector<peer> queue_;
 };
 
+/* A file with that text, until it goes. */
+class file
+{
+public:
+	explicit file(const std::string &text);
+	file(const file &) = delete;
+	file &operator=(const file &) = delete;
+	~file();
+
+	/* Has another text from now on. */
+	void write(const std::string &text);
+	const std::string &name() const { return name_; }
+
+private:
+	std::string name_;
+};
+
 /* A program that has ended. */
 struct ended {
 	int status; /* 128 + signal when it was killed */
@@ -158,6 +175,17 @@ public:
 	/* Has it print its counters. */
 	std::map<std::string, std::uint64_t> counters();
 	std::uint64_t counter(const std::string &name);
+
+	/* Of its admin server's metrics, without "sennit_relay_" and with its labels as they stand
+	 * there. Throws when there is no such line. */
+	std::uint64_t metric(const std::string &name);
+	std::string admin_address();
+
+	/* Has it read its configuration again, and waits until it has; false: it was not taken. */
+	bool reload();
+
+	/* Waits until it has said that on stderr. */
+	void await_error(const std::string &text);
 
 	void signal(int signum);
 	ended wait();

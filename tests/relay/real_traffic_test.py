@@ -5,7 +5,8 @@ The relay between programs that people use: nginx behind it; curl, wrk and iperf
 
 Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
 build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, and 30 is what the relay promises),
-SENNIT_TRAFFIC_MIB (the file that curl gets; 100).
+SENNIT_TRAFFIC_MIB (the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is
+read again while wrk runs; 10, and 100 is what the relay promises).
 
 Exit status 77: one of the programs is not installed.
 """
@@ -28,6 +29,7 @@ BUILD = os.environ["SENNIT_BUILD_DIR"]
 LAUNCHER = shlex.split(os.environ.get("SENNIT_LAUNCHER", ""))
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
 MIB = int(os.environ.get("SENNIT_TRAFFIC_MIB", "100"))
+RELOADS = int(os.environ.get("SENNIT_RELOADS", "10"))
 CONNECTIONS = 1000
 PATIENCE = 40.0
 
@@ -106,17 +108,15 @@ def stop(process):
 
 
 class Relay:
-    """The relay in front of a local port."""
+    """The relay in front of a local port, or by its configuration file."""
 
-    def __init__(self, backend_port):
+    def __init__(self, backend_port=None, config=None):
+        what = ["127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
             LAUNCHER
-            + [
-                BUILD + "/tools/relay/sennit-relay",
-                "127.0.0.1:0",
-                f"127.0.0.1:{backend_port}",
-            ],
+            + [BUILD + "/tools/relay/sennit-relay"]
+            + (["--config", config] if config else what),
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
@@ -237,6 +237,52 @@ class BehindItNginx(Traffic):
         counts = relay.counters()
         self.assertGreaterEqual(counts["accepted"], CONNECTIONS)
         for name in "connect_failed", "idle_timeouts", "no_memory", "accept_pauses":
+            self.assertEqual(counts[name], 0, name)
+        relay.finish()
+
+
+    def test_wrk_sees_no_error_while_the_configuration_changes(self):
+        path = self.root + "/relay.toml"
+
+        def write(n):
+            with open(path, "w") as config:
+                config.write(
+                    "drain = 0\n[listeners.web]\naddress = '127.0.0.1:0'\ngroup = 'g'\n"
+                    + ("[listeners.other]\naddress = '127.0.0.1:0'\ngroup = 'g'\n" if n % 2 else "")
+                    + f"[groups.g]\nbackends = [{{address = '127.0.0.1:{self.port}', "
+                    + f"weight = {n % 9 + 1}}}]\n"
+                )
+
+        write(0)
+        relay = Relay(config=path)
+        self.addCleanup(relay.close)
+        wrk = subprocess.Popen(
+            # Each request over a connection of its own, so that all are accepted meanwhile.
+            [find_program("wrk"), "-t2", "-c50", "-d200s", "--timeout", "15s"]
+            + ["-H", "Connection: close", f"http://{relay.address}/small"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.addCleanup(wrk.stdout.close)
+        self.addCleanup(stop, wrk)
+        eventually(lambda: relay.counters()["accepted"] > 0, "wrk to begin")
+        for n in range(1, RELOADS + 1):
+            write(n)
+            before = relay.counters()["accepted"]
+            relay.process.send_signal(signal.SIGHUP)
+            eventually(lambda: relay.said().count(": reloaded ") == n, "a reload")
+            eventually(lambda: relay.counters()["accepted"] > before, "connections after it")
+        self.assertIsNone(wrk.poll(), "wrk was there all the time")
+        wrk.send_signal(signal.SIGINT)  # ends it in order, with its figures
+        said = wrk.communicate(timeout=PATIENCE)[0]
+        print(said)
+        self.assertEqual(wrk.returncode, 0)
+        self.assertNotIn("Socket errors", said)
+        self.assertNotIn("Non-2xx", said)
+        counts = relay.counters()
+        self.assertEqual(counts["reloads"], RELOADS)
+        for name in "connect_failed", "no_memory", "reload_failures", "cut":
             self.assertEqual(counts[name], 0, name)
         relay.finish()
 

@@ -50,7 +50,7 @@ std::uint64_t hash_of(std::string_view bytes) noexcept
 	return mix(hash);
 }
 
-pool::pool(const group_config &settings, const std::string &name, book &counts)
+pool::pool(const group_config &settings, const std::string &name, book::edition &counts)
     : settings_(settings)
 {
 	for (const auto &each : settings.backends)
@@ -98,13 +98,14 @@ pool::candidates pool::find_candidates(const std::vector<backend *> &tried) cons
 void pool::succeeded(backend &at) noexcept
 {
 	/* A look first: writing would take the cache line from the others for nothing. */
-	if (at.failures_in_a_row.load(std::memory_order_relaxed) != 0)
-		at.failures_in_a_row.store(0, std::memory_order_relaxed);
+	if (at.counts.failures_in_a_row.load(std::memory_order_relaxed) != 0)
+		at.counts.failures_in_a_row.store(0, std::memory_order_relaxed);
 }
 
 bool pool::failed(backend &at) noexcept
 {
-	const std::uint32_t row = at.failures_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1;
+	const std::uint32_t row =
+		at.counts.failures_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1;
 	const std::int64_t now = sn_now();
 	std::int64_t old = at.counts.ejected_until.load(std::memory_order_relaxed);
 	if (settings_.eject_after == 0 || row < settings_.eject_after || now < old)

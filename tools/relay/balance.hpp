@@ -27,6 +27,9 @@
  * on, until the ticket goes: the limit of connections is exact, as it is compared and counted in
  * one atomic step. One that is full is passed over.
  *
+ * What is known of a backend (its connections, its failures) is in the book, and so the same for the
+ * pools of a group before and after a reload. A reload makes round robin begin anew.
+ *
  * Any task may choose; none parks. The pool outlives its tickets.
  */
 #ifndef RELAY_BALANCE_HPP
@@ -39,6 +42,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -51,15 +55,16 @@ namespace relay
 std::uint64_t hash_of(std::string_view bytes) noexcept;
 
 struct backend {
-	backend(const backend_config &says, backend_counters &counted)
-	    : settings(says), counts(counted), hash(hash_of(says.address))
+	backend(const backend_config &says, std::shared_ptr<backend_counters> counted)
+	    : settings(says), shared(std::move(counted)), counts(*shared),
+	      hash(hash_of(says.address))
 	{
 	}
 
 	const backend_config &settings;
+	const std::shared_ptr<backend_counters> shared;
 	backend_counters &counts;
 	const std::uint64_t hash;
-	std::atomic<std::uint32_t> failures_in_a_row{0};
 	std::int64_t credit = 0; /* of round robin; under the pool's lock */
 };
 
@@ -92,8 +97,8 @@ private:
 class pool
 {
 public:
-	/* Both outlive the pool. The name is that which the book is to tell. */
-	pool(const group_config &settings, const std::string &name, book &counts);
+	/* The settings outlive the pool. The name is that which the book is to tell. */
+	pool(const group_config &settings, const std::string &name, book::edition &counts);
 
 	/*
 	 * One of the backends that have not been tried, for a client whose address has that hash.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "book.hpp"
 
+#include <algorithm>
 #include <dirent.h>
 #include <memory>
 #include <sys/resource.h>
@@ -38,12 +39,14 @@ void fill_process(snapshot &into)
 	into.pipes_missed = copying.pipes_missed;
 }
 
-listener_snapshot read_listener(const listener_counters &of)
+} // namespace
+
+listener_snapshot book::read_listener(const listener_counters &of)
 {
 	listener_snapshot told;
 	told.name = of.name;
-	told.limit = of.limit;
-	told.address = of.address;
+	told.limit = of.limit_;
+	told.address = of.address_;
 	std::uint64_t ended = 0;
 	for (std::size_t i = 0; i < terminations; i++)
 		ended += told.ended[i] = of.ended[i].get();
@@ -58,15 +61,15 @@ listener_snapshot read_listener(const listener_counters &of)
 	return told;
 }
 
-backend_snapshot read_backend(const backend_counters &of)
+backend_snapshot book::read_backend(const backend_counters &of)
 {
 	backend_snapshot told;
 	told.route = of.group;
-	told.address = of.settings.address;
-	told.weight = of.settings.weight;
-	told.limit = of.settings.max_connections;
+	told.address = of.address;
+	told.weight = of.weight_;
+	told.limit = of.limit_;
 	const std::int64_t now = sn_now();
-	if (of.settings.weight == 0)
+	if (of.weight_ == 0 || of.gone_)
 		told.state = health::drained;
 	else if (now < of.ejected_until.load(std::memory_order_relaxed))
 		told.state = health::ejected;
@@ -80,14 +83,91 @@ backend_snapshot read_backend(const backend_counters &of)
 	return told;
 }
 
-} // namespace
-
-std::pair<std::uint64_t, std::uint64_t> book::bytes() const noexcept
+std::shared_ptr<listener_counters> book::edition::open_listener(const std::string &name,
+								const std::string &address,
+								std::uint64_t limit)
 {
-	std::pair<std::uint64_t, std::uint64_t> sum{};
+	const auto named = [&](const auto &each) { return each->name == name; };
+	std::shared_ptr<listener_counters> found;
+	{
+		const std::lock_guard lock(of_.lock_);
+		const auto at = std::ranges::find_if(of_.listeners_, named);
+		if (at != of_.listeners_.end())
+			found = *at;
+	}
+	if (!found)
+		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
+	listeners_.push_back({found, address, limit});
+	return found;
+}
+
+std::shared_ptr<backend_counters> book::edition::open_backend(const std::string &group,
+							      const backend_config &settings)
+{
+	const auto named = [&](const auto &each) {
+		return each->group == group && each->address == settings.address;
+	};
+	std::shared_ptr<backend_counters> found;
+	{
+		const std::lock_guard lock(of_.lock_);
+		const auto at = std::ranges::find_if(of_.backends_, named);
+		if (at != of_.backends_.end())
+			found = *at;
+	}
+	if (!found)
+		found = new_backends_.emplace_back(
+			std::make_shared<backend_counters>(group, settings.address));
+	backends_.push_back({found, settings.weight, settings.max_connections});
+	return found;
+}
+
+void book::edition::commit() noexcept
+{
+	const std::lock_guard lock(of_.lock_);
+	for (const auto &each : of_.listeners_)
+		each->gone_ = true;
+	for (const auto &each : of_.backends_)
+		each->gone_ = true;
+	for (auto &each : listeners_) {
+		each.counts->address_.swap(each.address);
+		each.counts->limit_ = each.limit;
+		each.counts->gone_ = false;
+	}
+	for (const auto &each : backends_) {
+		each.counts->weight_ = each.weight;
+		each.counts->limit_ = each.limit;
+		each.counts->gone_ = false;
+	}
+	of_.listeners_.splice(of_.listeners_.end(), new_listeners_);
+	of_.backends_.splice(of_.backends_.end(), new_backends_);
+}
+
+/*
+ * Nobody counts with those that only the lists refer to, and nobody can begin to: that takes an
+ * edition, which looks them up under the lock. The fence is for what others counted before they let
+ * go.
+ */
+void book::forget_gone() const
+{
+	const auto is_over = [](const auto &each) { return each->gone_ && each.use_count() == 1; };
+	std::erase_if(backends_, is_over);
+	std::erase_if(listeners_, [&](const auto &each) {
+		if (!is_over(each))
+			return false;
+		std::atomic_thread_fence(std::memory_order_acquire);
+		bytes_of_gone_.first += each->to_backend.bytes.get();
+		bytes_of_gone_.second += each->to_client.bytes.get();
+		return true;
+	});
+}
+
+std::pair<std::uint64_t, std::uint64_t> book::bytes() const
+{
+	const std::lock_guard lock(lock_);
+	auto sum = bytes_of_gone_;
 	for (const auto &listener : listeners_) {
-		sum.first += listener.to_backend.bytes.get();
-		sum.second += listener.to_client.bytes.get();
+		sum.first += listener->to_backend.bytes.get();
+		sum.second += listener->to_client.bytes.get();
 	}
 	return sum;
 }
@@ -98,12 +178,16 @@ snapshot book::read() const
 	fill_process(now);
 	now.ready = ready_.load(std::memory_order_relaxed);
 	now.uptime = sn::now() - began_;
-	for (const auto &listener : listeners_) {
-		now.listeners.push_back(read_listener(listener));
-		now.active += now.listeners.back().active;
+	{
+		const std::lock_guard lock(lock_);
+		forget_gone();
+		for (const auto &listener : listeners_) {
+			now.listeners.push_back(read_listener(*listener));
+			now.active += now.listeners.back().active;
+		}
+		for (const auto &backend : backends_)
+			now.backends.push_back(read_backend(*backend));
 	}
-	for (const auto &backend : backends_)
-		now.backends.push_back(read_backend(backend));
 	if (fill_)
 		fill_(now);
 	return now;

@@ -2,9 +2,15 @@
 /*
  * What is counted of each listener and each backend, and the snapshot made of it.
  *
- * Both are opened before the first client is accepted and stay where they are. Whoever accepts
- * counts accepted, and whoever accepted sees to it that one of ended is counted, once. As in
- * counters.hpp, any task counts and nobody waits.
+ * Both are opened by name for a configuration: what was there under that name goes on
+ * counting, so that totals only grow over a reload. What the new configuration does not name is
+ * gone, and is told of only for as long as somebody counts with it; then its bytes are added to
+ * those of all that went before. They are shared with whoever counts, so that sessions need not
+ * know of reloads.
+ *
+ * Whoever accepts counts accepted, and whoever accepted sees to it that one of ended is counted,
+ * once. As in counters.hpp, any task counts and nobody waits; the lock is for the lists and for the
+ * settings that are told, which only reloads and snapshots look at.
  */
 #ifndef RELAY_BOOK_HPP
 #define RELAY_BOOK_HPP
@@ -18,10 +24,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace relay
 {
@@ -40,15 +49,12 @@ struct flow_counters {
 };
 
 struct listener_counters {
-	listener_counters(std::string called, std::string listens, std::uint64_t most)
-	    : name(std::move(called)), address(std::move(listens)), limit(most)
-	{
-	}
+	explicit listener_counters(std::string called) : name(std::move(called)) {}
 
 	const std::string name;
-	const std::string address;
-	const std::uint64_t limit;
 
+	/* Accepted and not refused, less ended: door.hpp counts it, as it is also a limit. */
+	std::atomic<std::uint64_t> active{0};
 	counter accepted;
 	std::array<counter, terminations> ended{};
 	flow_counters to_backend;
@@ -56,44 +62,50 @@ struct listener_counters {
 	histogram connect;
 	histogram first_byte;
 	histogram duration;
+
+private:
+	friend class book;
+	/* Under the book's lock. */
+	std::string address_;
+	std::uint64_t limit_ = 0;
+	bool gone_ = false;
 };
 
 struct backend_counters {
-	backend_counters(std::string of, backend_config says)
-	    : group(std::move(of)), settings(std::move(says))
+	backend_counters(std::string of, std::string at)
+	    : group(std::move(of)), address(std::move(at))
 	{
 	}
 
 	const std::string group;
-	const backend_config settings;
+	const std::string address;
 
 	/* Connections, those being made included; balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
 	/* Ejected before the first, slow before the second; balance.hpp sets both. On sn_now(). */
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
 	std::atomic<std::int64_t> slow_until{INT64_MIN};
+	std::atomic<std::uint32_t> failures_in_a_row{0};
 	counter connected;
 	counter failures;
 	flow_counters to_backend;
 	flow_counters to_client;
+
+private:
+	friend class book;
+	/* Under the book's lock. */
+	std::uint32_t weight_ = 0;
+	std::uint64_t limit_ = 0;
+	bool gone_ = false;
 };
 
 class book final : public snapshot_source
 {
 public:
-	/* Before clients are accepted. */
-	listener_counters &open_listener(const std::string &name, const std::string &address,
-					 std::uint64_t limit)
-	{
-		return listeners_.emplace_back(name, address, limit);
-	}
-	backend_counters &open_backend(const std::string &group, const backend_config &settings)
-	{
-		return backends_.emplace_back(group, settings);
-	}
+	class edition;
 
 	/* Bytes delivered by all listeners, to backends and to clients. */
-	std::pair<std::uint64_t, std::uint64_t> bytes() const noexcept;
+	std::pair<std::uint64_t, std::uint64_t> bytes() const;
 
 	/* From now on new connections are wanted, or are not. */
 	void set_ready(bool ready) noexcept { ready_.store(ready, std::memory_order_relaxed); }
@@ -106,11 +118,58 @@ public:
 	snapshot read() const override;
 
 private:
-	std::deque<listener_counters> listeners_;
-	std::deque<backend_counters> backends_;
+	void forget_gone() const;
+	static listener_snapshot read_listener(const listener_counters &of);
+	static backend_snapshot read_backend(const backend_counters &of);
+
+	using listeners = std::list<std::shared_ptr<listener_counters>>;
+	using backends = std::list<std::shared_ptr<backend_counters>>;
+
+	/* Held for microseconds, and by a task that does not park meanwhile. */
+	mutable std::mutex lock_;
+	mutable listeners listeners_;
+	mutable backends backends_;
+	/* Of listeners that are not told of any more. */
+	mutable std::pair<std::uint64_t, std::uint64_t> bytes_of_gone_{};
 	std::atomic<bool> ready_{false};
 	sn::clock::time_point began_ = sn::now();
 	std::function<void(snapshot &)> fill_;
+};
+
+/*
+ * What one configuration wants of the book. All that can fail comes before commit(): an edition that
+ * is thrown away has changed nothing. One at a time.
+ */
+class book::edition
+{
+public:
+	explicit edition(book &of) : of_(of) {}
+
+	std::shared_ptr<listener_counters>
+	open_listener(const std::string &name, const std::string &address, std::uint64_t limit);
+	std::shared_ptr<backend_counters> open_backend(const std::string &group,
+						       const backend_config &settings);
+
+	/* What was opened is told as it was opened from now on; everything else is gone. Once. */
+	void commit() noexcept;
+
+private:
+	struct told_listener {
+		std::shared_ptr<listener_counters> counts;
+		std::string address;
+		std::uint64_t limit;
+	};
+	struct told_backend {
+		std::shared_ptr<backend_counters> counts;
+		std::uint32_t weight;
+		std::uint64_t limit;
+	};
+
+	book &of_;
+	std::vector<told_listener> listeners_;
+	std::vector<told_backend> backends_;
+	listeners new_listeners_;
+	backends new_backends_;
 };
 
 } // namespace relay

@@ -34,6 +34,8 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	add("refused", now.refused.get());
 	add("no_memory", now.no_memory.get());
 	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());
+	add("reloads", now.reloads.get());
+	add("reload_failures", now.reload_failures.get());
 	return line;
 }
 

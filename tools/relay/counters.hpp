@@ -35,17 +35,19 @@ private:
 };
 
 struct counters {
-	counter accepted;       /* connections from clients */
-	counter active;         /* of those, open now */
-	counter connect_failed; /* backend refused, unresolvable, silent too long, ... */
-	counter retries;        /* tries of another backend after one that failed */
-	counter ejections;      /* times that a backend was left out for failing */
-	counter refused;        /* clients closed as there were as many as there may be */
-	counter no_memory;      /* connections closed because there was no memory to serve them */
-	counter resets;         /* ended by a reset, which was passed on to the other side */
-	counter idle_timeouts;  /* ended because no byte moved for the idle timeout */
-	counter cut;            /* ended by shutting down */
-	counter accept_holds;   /* times that a door waited for room, see descriptors.hpp */
+	counter accepted;        /* connections from clients */
+	counter active;          /* of those, open now */
+	counter connect_failed;  /* backend refused, unresolvable, silent too long, ... */
+	counter retries;         /* tries of another backend after one that failed */
+	counter ejections;       /* times that a backend was left out for failing */
+	counter refused;         /* clients closed as there were as many as there may be */
+	counter no_memory;       /* connections closed because there was no memory to serve them */
+	counter resets;          /* ended by a reset, which was passed on to the other side */
+	counter idle_timeouts;   /* ended because no byte moved for the idle timeout */
+	counter cut;             /* ended by shutting down */
+	counter reloads;         /* of the configuration, that took effect */
+	counter reload_failures; /* that changed nothing */
+	counter accept_holds;    /* times that a door waited for room, see descriptors.hpp */
 };
 
 /* "accepted=12 active=3 ...": names and meanings are in docs/relay.md. */

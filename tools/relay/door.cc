@@ -35,8 +35,7 @@ std::string explain(const std::string &address, const std::error_code &error)
 
 } // namespace
 
-std::unique_ptr<door> door::open(shared &all, const listener_config &settings, pools &to,
-				 std::string &why)
+std::unique_ptr<door> door::open(shared &all, const listener_config &settings, std::string &why)
 {
 	auto listener = sn::tcp_listener::listen(settings.address);
 	if (!listener) {
@@ -45,17 +44,33 @@ std::unique_ptr<door> door::open(shared &all, const listener_config &settings, p
 	}
 	auto address = listener->address().value_or(settings.address);
 	return std::unique_ptr<door>(
-		new door(all, settings, to, *std::move(listener), std::move(address)));
+		new door(all, settings, *std::move(listener), std::move(address)));
 }
 
-door::door(shared &all, const listener_config &settings, pools &to, sn::tcp_listener listener,
+door::door(shared &all, const listener_config &settings, sn::tcp_listener listener,
 	   std::string address)
     : all_(all), listener_(std::move(listener)), address_(std::move(address)),
-      name_(settings.name.empty() ? address_ : settings.name),
-      via_{settings, to.get(settings.group, name_),
-	   all.book.open_listener(name_, address_, settings.max_connections)},
-      task_name_("accept " + address_)
+      asked_name_(settings.name), asked_address_(settings.address), task_name_("accept " + address_)
 {
+}
+
+/* Port 0 is another one each time, so the name tells which is meant. */
+bool door::serves(const listener_config &settings) const
+{
+	return settings.address == asked_address_ &&
+	       (!settings.address.ends_with(":0") || settings.name == asked_name_);
+}
+
+void door::use(std::shared_ptr<lane> via) noexcept
+{
+	const std::lock_guard lock(lock_);
+	via_.swap(via); /* the old one, which may be the last, is freed outside of the lock */
+}
+
+std::shared_ptr<lane> door::via()
+{
+	const std::lock_guard lock(lock_);
+	return via_;
 }
 
 void door::start()
@@ -65,8 +80,16 @@ void door::start()
 
 void door::stop() noexcept
 {
-	stopping_.store(true, std::memory_order_relaxed);
+	phase_.store(phase::stopping, std::memory_order_relaxed);
 	/* Long past: the accept that waits fails, and so does every later one. */
+	const std::lock_guard lock(lock_);
+	if (!retired())
+		listener_.set_deadline(sn::deadline(1ns));
+}
+
+void door::retire() noexcept
+{
+	phase_.store(phase::retiring, std::memory_order_relaxed);
 	listener_.set_deadline(sn::deadline(1ns));
 }
 
@@ -78,37 +101,74 @@ void door::close()
 
 void door::serve()
 {
-	while (!stopping()) {
+	while (is(phase::open)) {
 		auto client = listener_.accept();
 		if (client) {
-			all_.counters.accepted.add();
-			via_.counts.accepted.add();
-			if (is_full()) {
-				all_.counters.refused.add();
-				via_.counts
-					.ended[static_cast<std::size_t>(termination::refused_limit)]
-					.add();
-				client->close();
-			} else if (wait_for_room()) {
-				admit(*std::move(client));
-			} else {
-				all_.counters.cut.add();
-				via_.counts.ended[static_cast<std::size_t>(termination::cut)].add();
-				client->abort();
-			}
-		} else if (!stopping()) {
+			take(*std::move(client));
+		} else if (is(phase::open)) {
 			/* Nothing that is known to happen. Not too often, should it last. */
 			report("cannot accept on " + address_ + ": " + client.error().message());
 			sn::sleep(100ms);
 		}
 	}
+	if (is(phase::retiring))
+		serve_queue();
 }
 
-/* Only this task adds to the number, so that it cannot grow between the look and the addition. */
-bool door::is_full() const noexcept
+/*
+ * Everybody who is in the queue, and who comes while they are let in, for a second at most: those
+ * who have the new configuration's address do not come here, so the queue is over soon.
+ */
+void door::serve_queue()
 {
-	const std::uint64_t most = via_.settings.max_connections;
-	return most && via_.active.load(std::memory_order_relaxed) >= most;
+	for (const auto until = sn::after(1s); is(phase::retiring) && sn::now() < until;) {
+		listener_.set_deadline(sn::after(1ms));
+		auto client = listener_.accept();
+		if (!client)
+			break;
+		take(*std::move(client));
+	}
+	const std::lock_guard lock(lock_);
+	listener_.close();
+	closed_.store(true, std::memory_order_release);
+}
+
+void door::take(sn::tcp client)
+{
+	auto via = this->via();
+	const auto ended = [&via](termination why) {
+		via->counts->ended[static_cast<std::size_t>(why)].add();
+	};
+	all_.counters.accepted.add();
+	via->counts->accepted.add();
+	if (!enter(*via)) {
+		all_.counters.refused.add();
+		ended(termination::refused_limit);
+		client.close();
+		return;
+	}
+	if (!wait_for_room()) {
+		via->counts->active.fetch_sub(1, std::memory_order_relaxed);
+		all_.counters.cut.add();
+		ended(termination::cut);
+		client.abort();
+		return;
+	}
+	admit(std::move(via), std::move(client));
+}
+
+/* In one step: two doors can share the counters for a moment, when a reload exchanges their names.
+ */
+bool door::enter(const lane &via) noexcept
+{
+	const std::uint64_t most = via.settings.max_connections;
+	auto &active = via.counts->active;
+	std::uint64_t now = active.load(std::memory_order_relaxed);
+	do {
+		if (most && now >= most)
+			return false;
+	} while (!active.compare_exchange_weak(now, now + 1, std::memory_order_relaxed));
+	return true;
 }
 
 /* False when the relay shuts down first. */
@@ -117,7 +177,7 @@ bool door::wait_for_room()
 	if (all_.sessions.reserve())
 		return true;
 	all_.counters.accept_holds.add();
-	while (!stopping()) {
+	while (!is(phase::stopping)) {
 		/* Looking every so often is simple, and as quick as clients can notice. */
 		sn::sleep(10ms);
 		if (all_.sessions.reserve())
@@ -126,17 +186,17 @@ bool door::wait_for_room()
 	return false;
 }
 
-void door::admit(sn::tcp client)
+void door::admit(std::shared_ptr<lane> via, sn::tcp client)
 {
+	const auto counts = via->counts;
 	std::unique_ptr<session> made;
-	via_.active.fetch_add(1, std::memory_order_relaxed);
 	try {
-		made = std::make_unique<session>(all_, via_, std::move(client));
+		made = std::make_unique<session>(all_, std::move(via), std::move(client));
 	} catch (const std::bad_alloc &) {
-		via_.active.fetch_sub(1, std::memory_order_relaxed);
+		counts->active.fetch_sub(1, std::memory_order_relaxed);
 		all_.sessions.gone();
 		all_.counters.no_memory.add();
-		via_.counts.ended[static_cast<std::size_t>(termination::no_memory)].add();
+		counts->ended[static_cast<std::size_t>(termination::no_memory)].add();
 		return;
 	}
 	/* The session has the client now, and closes it if its task cannot be had. */

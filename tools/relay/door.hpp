@@ -5,6 +5,10 @@
  * there may be. It holds one client then; the others wait in the system's queue. A limit of the
  * listener's own is another thing: who comes when it is reached is closed at once, which a client
  * notices and can answer by trying elsewhere.
+ *
+ * A reload gives a door that stays another lane, which counts from the next client on; its socket
+ * and its queue do not notice. A door that goes is retired: before its socket is closed, those who
+ * have connected by then are let in, as closing resets who is in the queue.
  */
 #ifndef RELAY_DOOR_HPP
 #define RELAY_DOOR_HPP
@@ -15,6 +19,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,31 +27,34 @@ namespace relay
 {
 
 /*
- * The pools of the configuration's groups, made when the first door that leads to one opens, as a
- * group without a name has that door's.
+ * The pools of a configuration's groups, made when the first door that leads to one is given its
+ * lane, as a group without a name has that door's.
  */
 class pools
 {
 public:
-	pools(const std::vector<group_config> &groups, book &counts)
-	    : groups_(groups), made_(groups.size()), counts_(counts)
+	pools(std::shared_ptr<const config> of, book::edition &counts)
+	    : whole_(std::move(of)), made_(whole_->groups.size()), counts_(counts)
 	{
 	}
 
-	pool &get(std::size_t group, const std::string &name_of_door)
+	std::shared_ptr<lane> make_lane(const listener_config &settings, const std::string &address)
 	{
-		const auto &settings = groups_[group];
-		if (!made_[group])
-			made_[group] = std::make_unique<pool>(
-				settings, settings.name.empty() ? name_of_door : settings.name,
-				counts_);
-		return *made_[group];
+		const std::string name = settings.name.empty() ? address : settings.name;
+		const auto &group = whole_->groups[settings.group];
+		auto &to = made_[settings.group];
+		if (!to)
+			to = std::make_shared<pool>(group, group.name.empty() ? name : group.name,
+						    counts_);
+		return std::make_shared<lane>(
+			whole_, settings, to,
+			counts_.open_listener(name, address, settings.max_connections));
 	}
 
 private:
-	const std::vector<group_config> &groups_;
-	std::vector<std::unique_ptr<pool>> made_;
-	book &counts_;
+	const std::shared_ptr<const config> whole_;
+	std::vector<std::shared_ptr<pool>> made_;
+	book::edition &counts_;
 };
 
 class door
@@ -54,11 +62,17 @@ class door
 public:
 	/* Listens; clients queue, nothing is accepted yet. On failure explains it in why. May park.
 	 */
-	static std::unique_ptr<door> open(shared &all, const listener_config &settings, pools &to,
+	static std::unique_ptr<door> open(shared &all, const listener_config &settings,
 					  std::string &why);
 
 	/* Where it listens, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
+
+	/* Whether it is what the settings ask for, so that it can stay. */
+	bool serves(const listener_config &settings) const;
+
+	/* Before start(), and at any time later: what clients are served by from now on. */
+	void use(std::shared_ptr<lane> via) noexcept;
 
 	/* Accepts until told to stop, in a task of its own. Once. */
 	void start();
@@ -66,25 +80,39 @@ public:
 	/* Tells the task to stop. Does not wait. */
 	void stop() noexcept;
 
+	/* Tells the task to let in who is in the queue, close the listener and stop. Does not wait. */
+	void retire() noexcept;
+
+	/* Whether the task has closed the listener, after retire(). */
+	bool retired() const noexcept { return closed_.load(std::memory_order_acquire); }
+
 	/* Waits until the task has stopped and closes the listener. May park. */
 	void close();
 
 private:
-	door(shared &all, const listener_config &settings, pools &to, sn::tcp_listener listener,
+	enum class phase : unsigned char { open, retiring, stopping };
+
+	door(shared &all, const listener_config &settings, sn::tcp_listener listener,
 	     std::string address);
+	std::shared_ptr<lane> via();
 	void serve();
+	void serve_queue();
+	void take(sn::tcp client);
 	bool wait_for_room();
-	bool is_full() const noexcept;
-	void admit(sn::tcp client);
-	bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }
+	static bool enter(const lane &via) noexcept;
+	void admit(std::shared_ptr<lane> via, sn::tcp client);
+	bool is(phase one) const noexcept { return phase_.load(std::memory_order_relaxed) == one; }
 
 	shared &all_;
 	sn::tcp_listener listener_;
 	const std::string address_;
-	const std::string name_;
-	lane via_;
+	const std::string asked_name_;
+	const std::string asked_address_;
 	const std::string task_name_;
-	std::atomic<bool> stopping_{false};
+	std::mutex lock_; /* of via_, and of the listener's end while it retires */
+	std::shared_ptr<lane> via_;
+	std::atomic<phase> phase_{phase::open};
+	std::atomic<bool> closed_{false};
 	sn::task<void> accepting_;
 };
 

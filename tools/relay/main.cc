@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -52,7 +53,8 @@ try {
 	std::signal(SIGPIPE, SIG_IGN);
 	relay::raise_descriptor_limit();
 
-	relay::shared all{.settings = settings};
+	relay::shared all{.settings = std::make_shared<const relay::config>(std::move(settings)),
+			  .config_file = options.config_file};
 	return sn::run([&all] { return relay::serve(all); });
 } catch (const std::exception &error) {
 	relay::report(std::string("cannot run: ") + error.what());

@@ -56,7 +56,8 @@ Signals:
   SIGTERM, SIGINT  accept no more, let open connections finish, exit; another
                    one cuts what is still open
   SIGUSR1          print the counters on stderr
-  SIGHUP           open the file of --access-log anew
+  SIGHUP           read the file of --config again, if nothing is wrong with it;
+                   open the file of --access-log anew
 
 Exit status: 0 after SIGTERM or SIGINT, 2 when the command line or the
 configuration is wrong, 1 when the relay cannot run.

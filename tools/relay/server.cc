@@ -14,8 +14,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <future>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace relay
@@ -32,50 +37,6 @@ void report_counters(const shared &all)
 	report(to_line(all.counters, to_backend, to_client));
 }
 
-/* All or none: what was opened before a failure is closed again by the caller's destructor. */
-bool open_doors(shared &all, pools &to, doors &opened)
-{
-	for (const listener_config &each : all.settings.listeners) {
-		std::string why;
-		auto next = door::open(all, each, to, why);
-		if (!next) {
-			report(why);
-			return false;
-		}
-		opened.push_back(std::move(next));
-	}
-	return true;
-}
-
-bool open_admin(shared &all, std::unique_ptr<admin_server> &admin)
-{
-	if (all.settings.admin.empty())
-		return true;
-	all.book.set_process([&all](snapshot &now) {
-		now.accept_pauses += all.counters.accept_holds.get();
-		now.limit = all.sessions.most();
-		now.log_dropped = all.access_log ? all.access_log->dropped() : 0;
-	});
-	std::string why;
-	admin = admin_server::open(all.book, all.settings.admin, why);
-	if (!admin)
-		report(why);
-	return admin != nullptr;
-}
-
-bool open_log(shared &all)
-{
-	if (all.settings.access_log.empty())
-		return true;
-	std::string why;
-	all.access_log = access_log::open(
-		all.settings.access_log,
-		all.settings.access_log_json ? log_format::json : log_format::logfmt, why);
-	if (!all.access_log)
-		report(why);
-	return all.access_log != nullptr;
-}
-
 /* On stdout, for those who asked for port 0. A closed stdout is no reason not to serve. */
 void announce(const doors &opened)
 {
@@ -84,9 +45,215 @@ void announce(const doors &opened)
 	std::fflush(stdout);
 }
 
+/* The door of a listener; there is one. */
+door *find_door(const listener_config &of, const doors &among)
+{
+	const auto found =
+		std::ranges::find_if(among, [&of](const auto &each) { return each->serves(of); });
+	return found == among.end() ? nullptr : found->get();
+}
+
+/*
+ * A configuration on its way to being served by. Until commit() has returned nothing of what was
+ * there has changed; a change that is thrown away closes the doors that it has opened.
+ */
+class change
+{
+public:
+	change(shared &all, doors &open, std::shared_ptr<const config> settings)
+	    : all_(all), open_(open), settings_(std::move(settings)), counts_(all.book)
+	{
+	}
+
+	/* Opens the doors that are not there, and makes everybody's lane. False when a door cannot
+	 * be opened, which is reported. May park. */
+	bool prepare()
+	{
+		pools to(settings_, counts_);
+		for (const listener_config &each : settings_->listeners) {
+			if (door *const there = find_door(each, open_)) {
+				staying_.emplace_back(there, to.make_lane(each, there->address()));
+				continue;
+			}
+			std::string why;
+			auto next = door::open(all_, each, why);
+			if (!next) {
+				report(why);
+				return false;
+			}
+			next->use(to.make_lane(each, next->address()));
+			opened_.push_back(std::move(next));
+		}
+		open_.reserve(open_.size() + opened_.size());
+		return true;
+	}
+
+	const doors &opened() const { return opened_; }
+
+	/*
+	 * Starts the new doors, has those that stay serve by the configuration and retires those that
+	 * it does not have. When a door cannot be started it throws, and the others were open for a
+	 * moment as if they had come and gone. May park.
+	 */
+	void commit(doors &retired)
+	{
+		retired.reserve(retired.size() + open_.size());
+		std::size_t started = 0;
+		try {
+			for (; started < opened_.size(); started++)
+				opened_[started]->start();
+		} catch (const std::exception &) {
+			for (std::size_t i = 0; i < started; i++)
+				opened_[i]->stop();
+			for (std::size_t i = 0; i < started; i++)
+				opened_[i]->close();
+			throw;
+		}
+
+		/* Nothing fails from here on. */
+		counts_.commit();
+		for (auto &each : open_) {
+			const auto kept =
+				std::ranges::find(staying_, each.get(),
+						  &std::pair<door *, std::shared_ptr<lane>>::first);
+			if (kept != staying_.end()) {
+				each->use(std::move(kept->second));
+			} else {
+				each->retire();
+				retired.push_back(std::move(each));
+			}
+		}
+		std::erase(open_, nullptr);
+		std::ranges::move(opened_, std::back_inserter(open_));
+		all_.settings = settings_;
+	}
+
+private:
+	shared &all_;
+	doors &open_;
+	const std::shared_ptr<const config> settings_;
+	book::edition counts_;
+	doors opened_;
+	std::vector<std::pair<door *, std::shared_ptr<lane>>> staying_;
+};
+
+bool open_admin(shared &all, std::unique_ptr<admin_server> &admin)
+{
+	if (all.settings->admin.empty())
+		return true;
+	all.book.set_process([&all](snapshot &now) {
+		now.accept_pauses += all.counters.accept_holds.get();
+		now.limit = all.sessions.most();
+		now.reloads = all.counters.reloads.get();
+		now.reload_failures = all.counters.reload_failures.get();
+		now.log_dropped = all.access_log ? all.access_log->dropped() : 0;
+	});
+	std::string why;
+	admin = admin_server::open(all.book, all.settings->admin, why);
+	if (!admin)
+		report(why);
+	return admin != nullptr;
+}
+
+bool open_log(shared &all)
+{
+	if (all.settings->access_log.empty())
+		return true;
+	std::string why;
+	all.access_log = access_log::open(
+		all.settings->access_log,
+		all.settings->access_log_json ? log_format::json : log_format::logfmt, why);
+	if (!all.access_log)
+		report(why);
+	return all.access_log != nullptr;
+}
+
 bool asks_to_stop(int signum)
 {
 	return signum == SIGTERM || signum == SIGINT;
+}
+
+/* Those that have let in their queue are closed for good. Waits a second for them at most. */
+void reap(doors &retired)
+{
+	const auto over = [](const auto &each) { return each->retired(); };
+	for (const auto until = sn::after(1s);
+	     !std::ranges::all_of(retired, over) && sn::now() < until;)
+		sn::sleep(1ms);
+	for (const auto &each : retired)
+		if (over(each))
+			each->close();
+	std::erase_if(retired, over);
+}
+
+/* Of these there is one for the process, which does not change while it runs. */
+bool same_surroundings(const config &now, const config &next, std::string &why)
+{
+	const char *key = now.admin != next.admin                       ? "admin"
+			  : now.access_log != next.access_log           ? "access_log"
+			  : now.access_log_json != next.access_log_json ? "access_log_format"
+									: nullptr;
+	if (key)
+		why = std::string(key) +
+		      ": is another; expected what it was at the start, or a restart";
+	return key == nullptr;
+}
+
+/* On a thread of its own, for a parser whose depth nobody knows. */
+std::variant<config, config_errors> read_elsewhere(const std::string &file)
+{
+	return sn::blocking([&file] {
+		return std::async(std::launch::async, [&file] { return read_config(file); }).get();
+	});
+}
+
+/* True when what the file says is in effect. */
+bool take_over(shared &all, doors &open, doors &retired)
+{
+	auto read = read_elsewhere(all.config_file);
+	if (const auto *errors = std::get_if<config_errors>(&read)) {
+		for (const auto &line : *errors)
+			report(line);
+		return false;
+	}
+	const auto next = std::make_shared<const config>(std::move(std::get<config>(read)));
+	std::string why;
+	if (!same_surroundings(*all.settings, *next, why)) {
+		report(all.config_file + ": " + why);
+		return false;
+	}
+	reap(retired); /* their addresses may be wanted again */
+
+	const std::size_t doors_before = open.size();
+	change to_next(all, open, next);
+	if (!to_next.prepare())
+		return false;
+	announce(to_next.opened());
+	to_next.commit(retired);
+	/* A door takes as much as a session: its socket, and a client that waits. */
+	const std::size_t room = all.sessions.most() + doors_before;
+	all.sessions.set_most(room > open.size() ? room - open.size() : 1);
+	reap(retired);
+	return true;
+}
+
+void reload(shared &all, doors &open, doors &retired)
+{
+	notify_reloading();
+	bool taken = false;
+	try {
+		taken = take_over(all, open, retired);
+	} catch (const std::exception &error) {
+		report(all.config_file + ": " + error.what());
+	}
+	if (taken) {
+		all.counters.reloads.add();
+		report("reloaded " + all.config_file);
+	} else {
+		all.counters.reload_failures.add();
+		report("not reloaded: what was in effect before goes on");
+	}
+	notify_ready();
 }
 
 /* What is neither to stop nor to go on: prints the counters, or opens the log anew. */
@@ -99,10 +266,10 @@ void answer_signal(shared &all, int signum)
 }
 
 /* Until the first signal that asks to stop. */
-void serve_until_told(shared &all)
+void serve_until_told(shared &all, doors &open, doors &retired)
 {
-	const auto interval = all.settings.stats_interval;
-	const auto next_line = [interval] {
+	const auto next_line = [&all] {
+		const auto interval = all.settings->stats_interval;
 		return interval == 0ns ? sn::no_deadline : sn::after(interval);
 	};
 
@@ -111,6 +278,12 @@ void serve_until_told(shared &all)
 		if (signum && asks_to_stop(*signum))
 			return;
 		answer_signal(all, signum ? *signum : SIGUSR1);
+		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
+			const auto before = all.settings->stats_interval;
+			reload(all, open, retired);
+			if (all.settings->stats_interval != before)
+				next = next_line();
+		}
 		if (!signum)
 			next = next_line();
 	}
@@ -119,7 +292,7 @@ void serve_until_told(shared &all)
 /* Until the sessions have ended, the time is over or another signal asks to stop. */
 void drain(shared &all)
 {
-	const auto until = sn::after(all.settings.drain);
+	const auto until = sn::after(all.settings->drain);
 	/* Looking every so often is simple, and it is not for long. */
 	while (all.sessions.alive() > 0 && sn::now() < until) {
 		const auto signum = sn::wait_signal(std::min(until, sn::after(20ms)));
@@ -149,21 +322,14 @@ void cut(shared &all)
 	std::_Exit(EXIT_SUCCESS);
 }
 
-} // namespace
-
-int serve(shared &all)
+/* True when everything is served. */
+bool begin(shared &all, doors &open, std::unique_ptr<admin_server> &admin)
 {
-	/* First of all: a signal during what follows must end the relay in order. */
-	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
-		sn::catch_signal(signum).value();
-
-	pools to(all.settings.groups, all.book);
-	doors opened;
-	std::unique_ptr<admin_server> admin;
-	if (!open_doors(all, to, opened) || !open_admin(all, admin) || !open_log(all))
-		return EXIT_FAILURE;
-	all.sessions.set_most(connections_that_fit(opened.size()));
-	announce(opened);
+	change first(all, open, all.settings);
+	if (!first.prepare() || !open_admin(all, admin) || !open_log(all))
+		return false;
+	all.sessions.set_most(connections_that_fit(first.opened().size()));
+	announce(first.opened());
 	if (admin) {
 		std::printf("admin on %s\n", admin->address().c_str());
 		std::fflush(stdout);
@@ -172,18 +338,35 @@ int serve(shared &all)
 	if (all.access_log)
 		all.access_log->start();
 	all.book.set_ready(true);
-	for (const auto &each : opened)
-		each->start();
+	doors none;
+	first.commit(none);
+	return true;
+}
+
+} // namespace
+
+int serve(shared &all)
+{
+	/* First of all: a signal during what follows must end the relay in order. */
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
+		sn::catch_signal(signum).value();
+
+	doors open;
+	doors retired;
+	std::unique_ptr<admin_server> admin;
+	if (!begin(all, open, admin))
+		return EXIT_FAILURE;
 
 	notify_ready();
 
-	serve_until_told(all);
+	serve_until_told(all, open, retired);
 
 	all.book.set_ready(false);
 	notify_stopping();
-	for (const auto &each : opened)
+	std::ranges::move(retired, std::back_inserter(open));
+	for (const auto &each : open)
 		each->stop();
-	for (const auto &each : opened)
+	for (const auto &each : open)
 		each->close();
 	drain(all);
 	cut(all);

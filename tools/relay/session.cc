@@ -26,8 +26,8 @@ std::string_view host_of(std::string_view address)
 
 } // namespace
 
-session::session(shared &all, lane &via, sn::tcp client) noexcept
-    : all_(all), via_(via), client_(std::move(client))
+session::session(shared &all, std::shared_ptr<lane> via, sn::tcp client) noexcept
+    : all_(all), via_(std::move(via)), client_(std::move(client))
 {
 	all_.counters.active.add();
 	all_.sessions.add(*this);
@@ -46,14 +46,15 @@ session::~session()
 		backend_.abort();
 	}
 	chosen_ = {};
-	via_.active.fetch_sub(1, std::memory_order_relaxed);
+	via_->counts->active.fetch_sub(1, std::memory_order_relaxed);
+	via_.reset();
 	all_.counters.active.subtract();
 	all_.sessions.gone();
 }
 
 void session::run()
 {
-	if (all_.access_log || via_.to.by_source())
+	if (all_.access_log || via_->to.by_source())
 		client_address_ = client_.peer_address().value_or("");
 	if (connect())
 		relay_both();
@@ -62,13 +63,13 @@ void session::run()
 /* True when there is a backend, and nothing has ended the session meanwhile. */
 bool session::connect()
 {
-	const auto limit = via_.settings.connect_timeout;
+	const auto limit = via_->settings.connect_timeout;
 	const auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
 	const std::uint64_t source = hash_of(host_of(client_address_));
 	std::vector<backend *> tried;
 
 	for (;;) {
-		ticket next = via_.to.choose(source, tried);
+		ticket next = via_->to.choose(source, tried);
 		if (!next)
 			break;
 		if (!tried.empty())
@@ -77,13 +78,13 @@ bool session::connect()
 		last_tried_ = next.get();
 
 		auto give_up = until;
-		if (until != sn::no_deadline && via_.to.has_other(tried))
+		if (until != sn::no_deadline && via_->to.has_other(tried))
 			give_up = sn::now() + (until - sn::now()) / 2;
 		auto connected = connect_to(next->settings.address, give_up);
 		if (connected) {
 			connected_ = sn::now();
 			next->counts.connected.add();
-			via_.to.succeeded(*next.get());
+			via_->to.succeeded(*next.get());
 			chosen_ = std::move(next);
 			const std::lock_guard lock(all_.sessions.lock());
 			backend_ = *std::move(connected);
@@ -96,13 +97,13 @@ bool session::connect()
 		next->counts.failures.add();
 		const bool ours = is_shortage(connected.error());
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
-		if (!ours && via_.to.failed(*next.get()))
+		if (!ours && via_->to.failed(*next.get()))
 			all_.counters.ejections.add();
 		error_ = connected.error().message();
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
 	}
-	if (tried.empty() && via_.to.has_other(tried)) {
+	if (tried.empty() && via_->to.has_other(tried)) {
 		ended_ = termination::refused_limit;
 		all_.counters.refused.add();
 		return false;
@@ -134,9 +135,9 @@ sn::result<sn::tcp> session::connect_to(const std::string &address, sn::deadline
 
 void session::relay_both()
 {
-	const sn::relay_limits limits{.idle = via_.settings.idle_timeout,
-				      .half_close = via_.settings.half_close_timeout};
-	auto &of_listener = via_.counts;
+	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
+				      .half_close = via_->settings.half_close_timeout};
+	auto &of_listener = *via_->counts;
 	auto &of_backend = chosen_->counts;
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
@@ -215,7 +216,7 @@ try {
 	const auto now = sn::now();
 	const bool connected = connected_ != sn::clock::time_point{};
 	const std::chrono::nanoseconds first_byte(first_byte_ns_.load(std::memory_order_relaxed));
-	auto &counts = via_.counts;
+	auto &counts = *via_->counts;
 	counts.to_backend.add_paths(done_.a_to_b);
 	counts.to_client.add_paths(done_.b_to_a);
 	if (chosen_) {

@@ -41,27 +41,42 @@ namespace relay
 
 /* What all sessions of the process share. Outlives them. */
 struct shared {
-	const config &settings;
+	/* What is in effect; changed by the task of serve() only. Sessions use their lane's. */
+	std::shared_ptr<const config> settings;
+	/* Where it was read from; empty: nowhere, so that it cannot be read again. */
+	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
 	relay::book book{};
 	std::unique_ptr<relay::access_log> access_log{}; /* may be none */
 };
 
-/* What sessions of one listener share. Outlives them. */
+/*
+ * What sessions of one listener share for as long as one configuration is in effect. A reload gives
+ * the listener another one; each session keeps that which it was accepted with, so the last of them
+ * frees what the old configuration had.
+ */
 struct lane {
+	lane(std::shared_ptr<const config> of, const listener_config &says,
+	     std::shared_ptr<pool> chosen_from, std::shared_ptr<listener_counters> counted)
+	    : whole(std::move(of)), settings(says), group(std::move(chosen_from)), to(*group),
+	      counts(std::move(counted))
+	{
+	}
+
+	const std::shared_ptr<const config> whole; /* has the settings, the pool's too */
 	const listener_config &settings;
+	const std::shared_ptr<pool> group;
 	pool &to;
-	listener_counters &counts;
-	std::atomic<std::uint64_t> active{0}; /* accepted and not refused, less ended */
+	const std::shared_ptr<listener_counters> counts;
 };
 
 class session final : private sessions::entry
 {
 public:
 	/* Can be cut from here on. Takes over what was reserved for it in all.sessions and
-	 * in via.active. */
-	session(shared &all, lane &via, sn::tcp client) noexcept;
+	 * in via->counts->active. */
+	session(shared &all, std::shared_ptr<lane> via, sn::tcp client) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
 
@@ -87,7 +102,7 @@ private:
 	void tell() noexcept;
 
 	shared &all_;
-	lane &via_;
+	std::shared_ptr<lane> via_; /* until the end */
 	sn::tcp client_;
 	ticket chosen_;   /* none before there is a connection */
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */

@@ -9,7 +9,7 @@ bool sessions::reserve() noexcept
 	/* Acquire, to gone()'s release: the descriptors of the one that made room are closed. */
 	std::size_t alive = alive_.load(std::memory_order_relaxed);
 	do {
-		if (alive >= most_)
+		if (alive >= most())
 			return false;
 	} while (!alive_.compare_exchange_weak(alive, alive + 1, std::memory_order_acquire,
 					       std::memory_order_relaxed));

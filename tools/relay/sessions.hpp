@@ -38,10 +38,13 @@ public:
 	sessions(const sessions &) = delete;
 	sessions &operator=(const sessions &) = delete;
 
-	/* How many may be alive at once. Before anything else. */
-	void set_most(std::size_t most) noexcept { most_ = most; }
+	/*
+	 * How many may be alive at once. First before anything else; when it becomes less than
+	 * there are, no more are let in until so many have gone.
+	 */
+	void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
 
-	std::size_t most() const noexcept { return most_; }
+	std::size_t most() const noexcept { return most_.load(std::memory_order_relaxed); }
 
 	/*
 	 * Makes room for one more, which counts as alive from now on; gone() gives it back. False
@@ -70,7 +73,7 @@ public:
 private:
 	std::mutex lock_;
 	entry *first_ = nullptr;
-	std::size_t most_ = 1;
+	std::atomic<std::size_t> most_{1};
 	std::atomic<std::size_t> alive_{0};
 };
 

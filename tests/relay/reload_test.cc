@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A new configuration on SIGHUP: taken as a whole or not at all, without a client who notices.
+ * SENNIT_RELOADS is how often it is read anew under traffic (10; 100 is what the relay promises).
+ */
+#include "harness.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <list>
+#include <memory>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+/* Sends back what it gets, to any number of clients. */
+class echo_backend
+{
+public:
+	echo_backend()
+	    : accepting_([this] {
+		      for (;;) {
+			      peer client = door_.accept();
+			      if (over_)
+				      return;
+			      threads_.emplace_back([mine = std::make_shared<peer>(
+							     std::move(client))] { talk(*mine); });
+		      }
+	      })
+	{
+	}
+	echo_backend(const echo_backend &) = delete;
+	echo_backend &operator=(const echo_backend &) = delete;
+	~echo_backend()
+	{
+		over_ = true;
+		const auto last = peer::connect(address());
+		accepting_.join();
+		for (auto &each : threads_)
+			each.join();
+	}
+	const std::string &address() const { return door_.address(); }
+
+private:
+	static void talk(peer &client)
+	try {
+		for (;;)
+			client.send(client.receive(5));
+	} catch (const std::exception &) {
+		/* It has ended. */
+	}
+
+	listener door_;
+	std::atomic<bool> over_{false};
+	std::list<std::thread> threads_;
+	std::thread accepting_;
+};
+
+void echoes(peer &client)
+{
+	client.send("hello");
+	EXPECT_EQ(client.receive(5), "hello");
+}
+
+std::string listening(const std::string &name, const std::string &more = "")
+{
+	return "[listeners." + name + "]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" + more;
+}
+
+std::string group(const std::string &backends, const std::string &more = "")
+{
+	return "[groups.g]\n" + more + "backends = [" + backends + "]\n";
+}
+
+std::string quoted(const std::string &text)
+{
+	return '"' + text + '"';
+}
+
+TEST(Reload, KeepsListenersAndConnections)
+{
+	listener one;
+	listener two;
+	const std::string top = "drain = 0\n";
+	file config(top + listening("web") + group(quoted(one.address())));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	auto old_client = peer::connect(address);
+	auto old_backend = one.accept();
+
+	config.write(top + listening("web") + group(quoted(two.address())));
+	ASSERT_TRUE(relay.reload());
+	auto client = peer::connect(address);
+	auto backend = two.accept();
+	client.send("new");
+	EXPECT_EQ(backend.receive(3), "new");
+	old_client.send("still here");
+	EXPECT_EQ(old_backend.receive(10), "still here");
+	old_backend.close();
+	EXPECT_EQ(old_client.receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("reloads"), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Reload, ChangesNothingWhenAnythingIsWrong)
+{
+	listener one;
+	listener two;
+	const listener taken;
+	const std::string good = "drain = 0\n" + listening("web") + group(quoted(one.address()));
+	file config(good);
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	const auto goes_to_one = [&] {
+		auto client = peer::connect(address);
+		auto backend = one.accept();
+		client.send("x");
+		EXPECT_EQ(backend.receive(1), "x");
+	};
+
+	config.write("drain = \"soon\"\nspeed = 1\n" + listening("web") +
+		     group(quoted(two.address())));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error(config.name() + ":1:9: drain: ");
+	relay.await_error(config.name() + ":2:1: speed: unknown key");
+	goes_to_one();
+
+	config.write("no = TOML\n");
+	EXPECT_FALSE(relay.reload());
+	goes_to_one();
+
+	/* A listener that cannot be had: neither is the one before it. */
+	config.write("drain = 0\n" + listening("web") + listening("second") +
+		     "[listeners.third]\naddress = \"" + taken.address() + "\"\ngroup = \"g\"\n" +
+		     group(quoted(two.address())));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error("cannot listen on " + taken.address());
+	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
+	goes_to_one();
+
+	/* What there is one of for the process. */
+	config.write("admin = \"127.0.0.1:0\"\n" + good);
+	EXPECT_FALSE(relay.reload());
+	relay.await_error(": admin: is another; expected");
+	goes_to_one();
+
+	config.write("drain = 0\n" + listening("web") + group(quoted(two.address())));
+	EXPECT_TRUE(relay.reload());
+	auto client = peer::connect(address);
+	auto backend = two.accept();
+	client.send("y");
+	EXPECT_EQ(backend.receive(1), "y");
+	EXPECT_EQ(relay.counter("reload_failures"), 4U);
+	EXPECT_EQ(relay.counter("reloads"), 1U);
+	client.close();
+	backend.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Reload, OpensAndDrainsListeners)
+{
+	echo_backend backend;
+	const std::string one = "drain = 0\n" + listening("web") + group(quoted(backend.address()));
+	const std::string both = one + listening("second");
+	file config(one);
+	relay_process relay({"--config", config.name()});
+	relay.address(); /* it has read it */
+	config.write(both);
+	ASSERT_TRUE(relay.reload());
+	const std::string second = relay.address(1);
+	auto client = peer::connect(second);
+	echoes(client);
+
+	config.write(one);
+	ASSERT_TRUE(relay.reload());
+	EXPECT_THROW(peer::connect(second), std::exception);
+	echoes(client);
+	client.close();
+
+	/* It comes again, as another one. */
+	config.write(both);
+	ASSERT_TRUE(relay.reload());
+	client = peer::connect(relay.address(2));
+	echoes(client);
+	client = peer::connect(relay.address(0));
+	echoes(client);
+	client.close();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Nobody who has connected is reset, also when the relay had not come to accept him. */
+TEST(Reload, LetsInWhoIsInTheQueueOfAListenerThatGoes)
+{
+	echo_backend backend;
+	const std::string one = "drain = 0\n" + listening("web") + group(quoted(backend.address()));
+	file config(one + listening("second"));
+	relay_process relay({"--config", config.name()});
+	const std::string second = relay.address(1);
+
+	relay.signal(SIGSTOP);
+	std::vector<peer> clients;
+	for (int i = 0; i < 50; i++) {
+		clients.push_back(peer::connect(second));
+		clients.back().send("hello");
+	}
+	config.write(one);
+	relay.signal(SIGHUP);
+	relay.signal(SIGCONT);
+	relay.await_error("reloaded ");
+	for (auto &each : clients)
+		EXPECT_EQ(each.receive(5), "hello");
+	clients.clear();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Reload, KeepsWhatIsKnownOfABackend)
+{
+	echo_backend alive;
+	const listener dead("127.0.0.1", -1);
+	const auto text = [&](unsigned weight) {
+		return "drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
+		       group("{address = \"" + dead.address() + "\", weight = " +
+				     std::to_string(weight) + "}, " + quoted(alive.address()),
+			     "eject_after = 2\neject_for = \"1h\"\n");
+	};
+	file config(text(1));
+	relay_process relay({"--config", config.name()});
+	const auto use = [&] {
+		auto client = peer::connect(relay.address());
+		echoes(client);
+	};
+	for (int i = 0; i < 8; i++)
+		use();
+	EXPECT_EQ(relay.counter("ejections"), 1U);
+	EXPECT_EQ(relay.counter("retries"), 2U);
+	config.write(text(5));
+	ASSERT_TRUE(relay.reload());
+	for (int i = 0; i < 8; i++)
+		use();
+	EXPECT_EQ(relay.counter("retries"), 2U) << "it is still left out";
+	const std::string labels = "{route=\"g\",backend=\"" + dead.address() + "\"}";
+	EXPECT_EQ(relay.metric("backend_weight" + labels), 5U);
+	EXPECT_EQ(relay.metric("backend_failures_total" + labels), 2U);
+	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"web\"}"), 16U);
+	EXPECT_EQ(relay.metric("reloads_total"), 1U);
+
+	/* When nothing refers to it any more it is not told of; until then it is. */
+	auto client = peer::connect(relay.address());
+	echoes(client);
+	config.write("drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
+		     group(quoted(dead.address())));
+	ASSERT_TRUE(relay.reload());
+	const std::string gone = "{route=\"g\",backend=\"" + alive.address() + "\"}";
+	EXPECT_EQ(relay.metric("backend_connections" + gone), 1U);
+	echoes(client);
+	client.close();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_TRUE(eventually([&] {
+		try {
+			relay.metric("backend_connections" + gone);
+			return false;
+		} catch (const std::exception &) {
+			return true;
+		}
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Exactly, also for who was let in by another configuration. */
+TEST(Reload, KeepsLimits)
+{
+	echo_backend backend;
+	const auto text = [&](unsigned most) {
+		return "drain = 0\n" +
+		       listening("web", "max_connections = " + std::to_string(most) + "\n") +
+		       group(quoted(backend.address()));
+	};
+	file config(text(3));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	std::list<peer> open;
+	for (int i = 0; i < 3; i++) {
+		open.push_back(peer::connect(address));
+		echoes(open.back());
+	}
+	config.write(text(2));
+	ASSERT_TRUE(relay.reload());
+	open.pop_front();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
+	EXPECT_EQ(peer::connect(address).receive_end(), ending::fin);
+	open.pop_front();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	open.push_back(peer::connect(address));
+	echoes(open.back());
+	open.clear();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Reload, FailsNobodyUnderTraffic)
+{
+	const char *const asked = std::getenv("SENNIT_RELOADS");
+	const unsigned reloads = asked ? static_cast<unsigned>(std::atoi(asked)) : 10;
+	echo_backend backends[3];
+	/* Backends come and go, limits and ways to choose change; so does a second listener. */
+	const auto text = [&](unsigned round) {
+		std::string chosen = quoted(backends[0].address());
+		if (round % 2)
+			chosen += ", " + quoted(backends[1].address());
+		if (round % 3)
+			chosen += ", {address = " + quoted(backends[2].address()) +
+				  ", weight = " + std::to_string(round % 7 + 1) + "}";
+		return "drain = 0\n" +
+		       listening("web", round % 5 ? "max_connections = 1000\n" : "") +
+		       (round % 4 ? listening("second") : "") +
+		       group(chosen, round % 2 ? "balance = \"two-choices\"\n" : "");
+	};
+	file config(text(0));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+
+	auto lasting = peer::connect(address);
+	std::atomic<bool> over{false};
+	std::atomic<unsigned> served{0};
+	std::atomic<unsigned> failed{0};
+	std::vector<std::thread> clients;
+	for (int i = 0; i < 4; i++)
+		clients.emplace_back([&] {
+			while (!over) {
+				try {
+					auto client = peer::connect(address);
+					client.send("hello");
+					if (client.receive(5) != "hello")
+						failed++;
+					served++;
+				} catch (const std::exception &error) {
+					ADD_FAILURE() << error.what();
+					failed++;
+				}
+			}
+		});
+	for (unsigned round = 1; round <= reloads; round++) {
+		const unsigned before = served;
+		config.write(text(round));
+		EXPECT_TRUE(relay.reload());
+		echoes(lasting);
+		EXPECT_TRUE(eventually([&] { return served > before + 10 || failed > 0; }));
+	}
+	over = true;
+	for (auto &each : clients)
+		each.join();
+	lasting.close();
+	EXPECT_EQ(failed, 0U);
+	std::printf("%u reloads, %u connections\n", reloads, served.load());
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	const auto counts = relay.counters();
+	EXPECT_EQ(counts.at("reloads"), reloads);
+	for (const char *name : {"connect_failed", "resets", "refused", "no_memory", "cut"})
+		EXPECT_EQ(counts.at(name), 0U) << name;
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Without a file there is nothing to read: only the log is opened anew. */
+TEST(Reload, OfAOneLinerIsNone)
+{
+	echo_backend backend;
+	relay_process relay({"127.0.0.1:0", backend.address()});
+	const std::string address = relay.address();
+	relay.signal(SIGHUP);
+	auto client = peer::connect(address);
+	echoes(client);
+	const auto counts = relay.counters();
+	EXPECT_EQ(counts.at("reloads") + counts.at("reload_failures"), 0U);
+	client.close();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+} // namespace
