@@ -214,4 +214,46 @@ INSTANTIATE_TEST_SUITE_P(Each, Limits,
 			 testing::Values(balancing::round_robin, balancing::least_connections,
 					 balancing::two_choices, balancing::source_hash));
 
+TEST(Checks, TakeRiseAndFallAnswersInARow)
+{
+	group g(balancing::round_robin, {1, 1});
+	g.settings.check.interval = std::chrono::seconds(1);
+	g.settings.slow_return = std::chrono::hours(1);
+	auto &first = g.made->backends()[0];
+	const auto bad = std::make_error_code(std::errc::connection_refused);
+	const auto ask = [&](bool well) {
+		return g.made->checked(first, well ? std::error_code() : bad);
+	};
+	EXPECT_FALSE(ask(false));
+	EXPECT_FALSE(ask(false));
+	EXPECT_FALSE(ask(true)) << "counts anew";
+	EXPECT_FALSE(ask(false));
+	EXPECT_FALSE(ask(false));
+	EXPECT_EQ(g.choose()[1], '0') << "not yet";
+	EXPECT_TRUE(ask(false));
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(g.choose(), "b1:1");
+	g.settings.backends[1].weight = 0;
+	EXPECT_EQ(g.choose(), "none") << "not even when there is no other";
+	EXPECT_FALSE(g.made->has_other({}));
+	EXPECT_FALSE(ask(true));
+	EXPECT_FALSE(ask(false));
+	EXPECT_FALSE(ask(true));
+	EXPECT_TRUE(ask(true));
+	EXPECT_EQ(g.choose(), "b0:1");
+	g.settings.backends[1].weight = 1;
+	std::map<std::string, int> counts;
+	for (int i = 0; i < 50; i++)
+		counts[g.choose()]++;
+	EXPECT_LE(counts["b0:1"], 1) << "it comes back slowly";
+	EXPECT_FALSE(ask(true));
+	EXPECT_EQ(first.counts.checks.get(), 11U);
+	EXPECT_EQ(first.counts.check_failures.get(), 6U);
+	/* Without checks it is as if there had been none. */
+	for (int i = 0; i < 3; i++)
+		ask(false);
+	g.settings.check = {};
+	EXPECT_TRUE(g.made->has_other({&g.made->backends()[1]}));
+}
+
 } // namespace

@@ -173,4 +173,43 @@ TEST(Config, FileThatCannotBeReadIsNamed)
 	}
 }
 
+TEST(Config, HasChecks)
+{
+	const std::string start = "[listeners.a]\naddress = ':80'\ngroup = 'g'\n"
+				  "[groups.g]\nbackends = ['h:1']\n";
+	EXPECT_EQ(good(start).groups[0].check.interval, 0s);
+	const auto usual = good(start + "[groups.g.check]\n").groups[0].check;
+	EXPECT_EQ(usual.interval, 2s);
+	EXPECT_EQ(usual.timeout, 1s);
+	EXPECT_EQ(usual.rise, 2U);
+	EXPECT_EQ(usual.fall, 3U);
+	EXPECT_EQ(usual.expect, "");
+	const auto own = good(start + "[groups.g.check]\ninterval = '10ms'\ntimeout = '1ms'\n"
+				      "rise = 1\nfall = 1000\nsend = \"PING\\r\\n\"\n"
+				      "expect = '+PONG'\n")
+				 .groups[0]
+				 .check;
+	EXPECT_EQ(own.interval, 10ms);
+	EXPECT_EQ(own.timeout, 1ms);
+	EXPECT_EQ(own.rise, 1U);
+	EXPECT_EQ(own.fall, 1000U);
+	EXPECT_EQ(own.send, "PING\r\n");
+	EXPECT_EQ(own.expect, "+PONG");
+
+	const auto errors = bad(start + "[groups.g.check]\ninterval = '9ms'\ntimeout = 0\n"
+					"rise = 0\nfall = 1001\nsend = ''\nnothing = 1\n");
+	const std::vector<std::string> starts = {
+		"f:7:12: groups.g.check.interval: \"9ms\" is too short; expected at least 10ms",
+		"f:8:11: groups.g.check.timeout: \"0\" is too short; expected at least 1ms",
+		"f:9:8: groups.g.check.rise: 0 is out of range; expected 1 to 1000",
+		"f:10:8: groups.g.check.fall: 1001 is out of range; expected 1 to 1000",
+		"f:11:8: groups.g.check.send: is empty",
+		"f:11:8: groups.g.check.send: has no answer; expected expect beside it",
+		"f:12:1: groups.g.check.nothing: unknown key; expected one of expect, fall",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
 } // namespace

@@ -51,16 +51,25 @@ std::uint64_t hash_of(std::string_view bytes) noexcept
 }
 
 pool::pool(const group_config &settings, const std::string &name, book::edition &counts)
-    : settings_(settings)
+    : settings_(settings), name_(name)
 {
 	for (const auto &each : settings.backends)
-		backends_.emplace_back(each, counts.open_backend(name, each));
+		backends_.emplace_back(
+			each, counts.open_backend(name, each, settings.check.interval.count() > 0));
+}
+
+/* Without checks nobody would ever find out that it is well again. */
+bool pool::may_be_chosen(const backend &one) const noexcept
+{
+	return one.settings.weight > 0 &&
+	       (settings_.check.interval.count() == 0 ||
+		one.counts.check.load(std::memory_order_relaxed) != checked::down);
 }
 
 bool pool::has_other(const std::vector<backend *> &tried) const noexcept
 {
 	return std::ranges::any_of(backends_, [&](const backend &each) {
-		return each.settings.weight > 0 && !contains(tried, each);
+		return may_be_chosen(each) && !contains(tried, each);
 	});
 }
 
@@ -86,7 +95,7 @@ pool::candidates pool::find_candidates(const std::vector<backend *> &tried) cons
 	candidates fit;
 	candidates any;
 	for (backend &each : backends_) {
-		if (each.settings.weight == 0 || contains(tried, each))
+		if (!may_be_chosen(each) || contains(tried, each))
 			continue;
 		any.push_back({&each, std::uint64_t{100} * each.settings.weight});
 		if (const auto weight = weight_at(each, now))
@@ -117,6 +126,48 @@ bool pool::failed(backend &at) noexcept
 	at.counts.slow_until.store(until + settings_.slow_return.count(),
 				   std::memory_order_relaxed);
 	return true;
+}
+
+bool pool::checked(backend &at, const std::error_code &answer) noexcept
+{
+	using relay::checked;
+
+	auto &its = at.counts;
+	its.checks.add();
+	if (answer)
+		its.check_failures.add();
+	its.last_error.store(answer.value(), std::memory_order_relaxed);
+	its.last_check.store(sn_walltime(), std::memory_order_relaxed);
+
+	const checked was = its.check.load(std::memory_order_relaxed);
+	const bool speaks_against = (was == checked::down) == !answer;
+	if (!speaks_against) {
+		its.answers_in_a_row.store(0, std::memory_order_relaxed);
+		if (!answer)
+			its.check.store(checked::up, std::memory_order_relaxed);
+		return false;
+	}
+	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
+	if (row < (answer ? settings_.check.fall : settings_.check.rise)) {
+		its.answers_in_a_row.store(row, std::memory_order_relaxed);
+		return false;
+	}
+	its.answers_in_a_row.store(0, std::memory_order_relaxed);
+	if (!answer) {
+		/* The checks have connected as well: from now on it returns slowly. */
+		const std::int64_t now = sn_now();
+		its.failures_in_a_row.store(0, std::memory_order_relaxed);
+		its.ejected_until.store(now, std::memory_order_relaxed);
+		its.slow_until.store(now + settings_.slow_return.count(),
+				     std::memory_order_relaxed);
+	}
+	its.check.store(answer ? checked::down : checked::up, std::memory_order_relaxed);
+	return true;
+}
+
+void pool::unchecked(backend &at) noexcept
+{
+	at.counts.check.store(relay::checked::unknown, std::memory_order_relaxed);
 }
 
 bool pool::less_loaded(const candidate &a, const candidate &b) noexcept

@@ -23,6 +23,10 @@
  * can only help. Connections that are open do not notice any of it. Relaxed: that a choice sees an
  * ejection a moment late is as if it had come a moment earlier.
  *
+ * Checks. A backend whose checks failed `fall` times in a row is down, and is not chosen, not even
+ * when all are: checks are asked for and mean what they say. When `rise` in a row have succeeded it
+ * comes back, slowly as after an ejection. Before the first answer it is taken for well.
+ *
  * Weight 0 is never chosen. A choice that succeeds counts as a connection of the backend from then
  * on, until the ticket goes: the limit of connections is exact, as it is compared and counted in
  * one atomic step. One that is full is passed over.
@@ -44,7 +48,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -110,10 +116,21 @@ public:
 	void succeeded(backend &at) noexcept;
 	bool failed(backend &at) noexcept;
 
+	/*
+	 * A check's answer, no error when all was well: true when the backend is down thereby, or up
+	 * again. For one task at a time. unchecked(): nobody will ask it any more.
+	 */
+	bool checked(backend &at, const std::error_code &answer) noexcept;
+	void unchecked(backend &at) noexcept;
+
+	const group_config &settings() const noexcept { return settings_; }
+	const std::string &name() const noexcept { return name_; }
+	std::deque<backend> &backends() noexcept { return backends_; }
+
 	/* Whether choose() needs the source. */
 	bool by_source() const noexcept { return settings_.balance == balancing::source_hash; }
 
-	/* Whether one with a weight has not been tried. */
+	/* Whether one that is not down and has a weight has not been tried. */
 	bool has_other(const std::vector<backend *> &tried) const noexcept;
 
 private:
@@ -130,7 +147,10 @@ private:
 	std::size_t two_choices(const candidates &among);
 	static std::size_t source_hash(const candidates &among, std::uint64_t source);
 
+	bool may_be_chosen(const backend &one) const noexcept;
+
 	const group_config &settings_;
+	const std::string name_;
 	mutable std::deque<backend> backends_;
 	std::mutex lock_;
 	std::atomic<std::uint64_t> turn_{0};

@@ -2,9 +2,11 @@
 #include "book.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <dirent.h>
 #include <memory>
 #include <sys/resource.h>
+#include <system_error>
 
 namespace relay
 {
@@ -41,6 +43,12 @@ void fill_process(snapshot &into)
 
 } // namespace
 
+std::string check_error_text(int error)
+{
+	return error == EPROTO ? "its answer is not the expected one"
+			       : std::generic_category().message(error);
+}
+
 listener_snapshot book::read_listener(const listener_counters &of)
 {
 	listener_snapshot told;
@@ -71,10 +79,19 @@ backend_snapshot book::read_backend(const backend_counters &of)
 	const std::int64_t now = sn_now();
 	if (of.weight_ == 0 || of.gone_)
 		told.state = health::drained;
+	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::down)
+		told.state = health::down;
 	else if (now < of.ejected_until.load(std::memory_order_relaxed))
 		told.state = health::ejected;
 	else if (now < of.slow_until.load(std::memory_order_relaxed))
 		told.state = health::slow;
+	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::unknown)
+		told.state = health::unknown;
+	told.checks = of.checks.get();
+	told.check_failures = of.check_failures.get();
+	told.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
+	if (const int error = of.last_error.load(std::memory_order_relaxed))
+		told.last_error = check_error_text(error);
 	told.active = of.active.load(std::memory_order_relaxed);
 	told.connected = of.connected.get();
 	told.failures = of.failures.get();
@@ -102,7 +119,8 @@ std::shared_ptr<listener_counters> book::edition::open_listener(const std::strin
 }
 
 std::shared_ptr<backend_counters> book::edition::open_backend(const std::string &group,
-							      const backend_config &settings)
+							      const backend_config &settings,
+							      bool is_checked)
 {
 	const auto named = [&](const auto &each) {
 		return each->group == group && each->address == settings.address;
@@ -117,7 +135,7 @@ std::shared_ptr<backend_counters> book::edition::open_backend(const std::string 
 	if (!found)
 		found = new_backends_.emplace_back(
 			std::make_shared<backend_counters>(group, settings.address));
-	backends_.push_back({found, settings.weight, settings.max_connections});
+	backends_.push_back({found, settings.weight, settings.max_connections, is_checked});
 	return found;
 }
 
@@ -136,6 +154,9 @@ void book::edition::commit() noexcept
 	for (const auto &each : backends_) {
 		each.counts->weight_ = each.weight;
 		each.counts->limit_ = each.limit;
+		each.counts->is_checked_ = each.is_checked;
+		if (!each.is_checked)
+			each.counts->check.store(checked::unknown, std::memory_order_relaxed);
 		each.counts->gone_ = false;
 	}
 	of_.listeners_.splice(of_.listeners_.end(), new_listeners_);

@@ -71,6 +71,12 @@ private:
 	bool gone_ = false;
 };
 
+/* What active checks say of a backend. */
+enum class checked : unsigned char { unknown, up, down };
+
+/* What a check has found, for people. */
+std::string check_error_text(int error);
+
 struct backend_counters {
 	backend_counters(std::string of, std::string at)
 	    : group(std::move(of)), address(std::move(at))
@@ -86,6 +92,13 @@ struct backend_counters {
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
 	std::atomic<std::int64_t> slow_until{INT64_MIN};
 	std::atomic<std::uint32_t> failures_in_a_row{0};
+	/* Of checks; set by who checks (balance.hpp), one task at a time. */
+	std::atomic<relay::checked> check{relay::checked::unknown};
+	std::atomic<std::uint32_t> answers_in_a_row{0}; /* that speak against it */
+	std::atomic<int> last_error{0};                 /* 0: all was well */
+	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: there was none */
+	counter checks;
+	counter check_failures;
 	counter connected;
 	counter failures;
 	flow_counters to_backend;
@@ -96,6 +109,7 @@ private:
 	/* Under the book's lock. */
 	std::uint32_t weight_ = 0;
 	std::uint64_t limit_ = 0;
+	bool is_checked_ = false;
 	bool gone_ = false;
 };
 
@@ -147,8 +161,9 @@ public:
 
 	std::shared_ptr<listener_counters>
 	open_listener(const std::string &name, const std::string &address, std::uint64_t limit);
-	std::shared_ptr<backend_counters> open_backend(const std::string &group,
-						       const backend_config &settings);
+	/* Without checks what former ones have said is forgotten. */
+	std::shared_ptr<backend_counters>
+	open_backend(const std::string &group, const backend_config &settings, bool is_checked);
 
 	/* What was opened is told as it was opened from now on; everything else is gone. Once. */
 	void commit() noexcept;
@@ -163,6 +178,7 @@ private:
 		std::shared_ptr<backend_counters> counts;
 		std::uint32_t weight;
 		std::uint64_t limit;
+		bool is_checked;
 	};
 
 	book &of_;

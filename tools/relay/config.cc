@@ -156,7 +156,8 @@ public:
 		return !problem;
 	}
 
-	void duration(std::string_view key, std::chrono::nanoseconds &into)
+	void duration(std::string_view key, std::chrono::nanoseconds &into,
+		      std::chrono::milliseconds least = {})
 	{
 		const auto *node = take(key);
 		if (!node)
@@ -170,9 +171,13 @@ public:
 			mistyped(*node, key, "a duration, such as \"500ms\", \"10s\" or \"2m\"");
 			return;
 		}
-		if (const auto read = parse_duration(written))
+		if (const auto read = parse_duration(written)) {
 			into = *read;
-		else
+			if (into < least)
+				complain(*node, key,
+					 '"' + written + "\" is too short; expected at least " +
+						 std::to_string(least.count()) + "ms");
+		} else
 			complain(*node, key,
 				 '"' + written +
 					 "\" is not a duration; expected 0 to a year, such as "
@@ -180,7 +185,7 @@ public:
 	}
 
 	template <class Number>
-	void count(std::string_view key, Number &into, std::int64_t most)
+	void count(std::string_view key, Number &into, std::int64_t most, std::int64_t least = 0)
 	{
 		const auto *node = take(key);
 		if (!node)
@@ -190,10 +195,10 @@ public:
 			mistyped(*node, key, "an integer");
 			return;
 		}
-		if (number->get() < 0 || number->get() > most)
+		if (number->get() < least || number->get() > most)
 			complain(*node, key,
-				 std::to_string(number->get()) +
-					 " is out of range; expected 0 to " + std::to_string(most));
+				 std::to_string(number->get()) + " is out of range; expected " +
+					 std::to_string(least) + " to " + std::to_string(most));
 		else
 			into = static_cast<Number>(number->get());
 	}
@@ -215,6 +220,17 @@ public:
 		}
 		complain(*table_.get(key), key,
 			 '"' + word + "\" is none of the choices; expected one of " + all);
+	}
+
+	const toml::table *table(std::string_view key)
+	{
+		const auto *node = take(key);
+		if (!node)
+			return nullptr;
+		if (const auto *found = node->as_table())
+			return found;
+		mistyped(*node, key, "a table");
+		return nullptr;
 	}
 
 	bool mistyped(const toml::node &node, std::string_view key, const std::string &expected)
@@ -319,6 +335,29 @@ void read_backends(complaints &to, section &in, group_config &group)
 	}
 }
 
+/* Of what a check says or hears; more is a mistake. */
+constexpr std::size_t longest_phrase = 4096;
+
+void read_check(section in, check_config &into)
+{
+	using namespace std::chrono_literals;
+
+	into.interval = 2s;
+	in.duration("interval", into.interval, 10ms);
+	in.duration("timeout", into.timeout, 1ms);
+	in.count("rise", into.rise, 1000, 1);
+	in.count("fall", into.fall, 1000, 1);
+	for (const auto &[key, phrase] :
+	     {std::pair("send", &into.send), std::pair("expect", &into.expect)})
+		if (in.nonempty(key, *phrase) && phrase->size() > longest_phrase)
+			in.complain(*in.take(key), key,
+				    "is too long; expected at most " +
+					    std::to_string(longest_phrase) + " bytes");
+	if (const auto *said = in.take("send"); said && !in.take("expect"))
+		in.complain(*said, "send", "has no answer; expected expect beside it");
+	in.finish();
+}
+
 void read_group(complaints &to, section &in, group_config &group)
 {
 	in.choice<balancing>("balance", group.balance,
@@ -329,6 +368,8 @@ void read_group(complaints &to, section &in, group_config &group)
 	in.count("eject_after", group.eject_after, 1'000'000);
 	in.duration("eject_for", group.eject_for);
 	in.duration("slow_return", group.slow_return);
+	if (const auto *check = in.table("check"))
+		read_check(section(to, *check, in.path("check")), group.check);
 	read_backends(to, in, group);
 	in.finish();
 }

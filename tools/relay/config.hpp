@@ -43,6 +43,16 @@ struct backend_config {
 	std::uint64_t max_connections = 0; /* 0: no limit of its own */
 };
 
+/* Asking backends whether they are well, see checker.hpp. */
+struct check_config {
+	std::chrono::nanoseconds interval{}; /* 0: they are not asked */
+	std::chrono::nanoseconds timeout = std::chrono::seconds(1);
+	std::uint32_t rise = 2; /* good answers in a row after which one that is down is up */
+	std::uint32_t fall = 3; /* failures in a row after which it is down */
+	std::string send;       /* what to say once connected */
+	std::string expect;     /* what the answer begins with; empty: connecting is enough */
+};
+
 struct group_config {
 	std::string name; /* empty: that of the listener, with the port that it got */
 	balancing balance = balancing::round_robin;
@@ -50,6 +60,7 @@ struct group_config {
 	std::uint32_t eject_after = 5; /* 0: never */
 	std::chrono::nanoseconds eject_for = std::chrono::seconds(10);
 	std::chrono::nanoseconds slow_return = std::chrono::seconds(30);
+	check_config check;
 	std::vector<backend_config> backends; /* at least one; addresses are unique */
 };
 

@@ -31,6 +31,7 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	add("cut", now.cut.get());
 	add("retries", now.retries.get());
 	add("ejections", now.ejections.get());
+	add("check_failures", now.check_failures.get());
 	add("refused", now.refused.get());
 	add("no_memory", now.no_memory.get());
 	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());

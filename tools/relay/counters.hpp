@@ -40,6 +40,7 @@ struct counters {
 	counter connect_failed;  /* backend refused, unresolvable, silent too long, ... */
 	counter retries;         /* tries of another backend after one that failed */
 	counter ejections;       /* times that a backend was left out for failing */
+	counter check_failures;  /* active checks that a backend failed */
 	counter refused;         /* clients closed as there were as many as there may be */
 	counter no_memory;       /* connections closed because there was no memory to serve them */
 	counter resets;          /* ended by a reset, which was passed on to the other side */

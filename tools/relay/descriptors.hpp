@@ -12,9 +12,13 @@
 #define RELAY_DESCRIPTORS_HPP
 
 #include <cstddef>
+#include <system_error>
 
 namespace relay
 {
+
+/* Whether the error says that the system has no more of something that it may have again. */
+bool is_shortage(const std::error_code &error) noexcept;
 
 /* Raises the soft limit to the hard one. When that fails, the relay runs with what it has. */
 void raise_descriptor_limit() noexcept;

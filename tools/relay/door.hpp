@@ -51,6 +51,9 @@ public:
 			counts_.open_listener(name, address, settings.max_connections));
 	}
 
+	/* Those that were made. */
+	const std::vector<std::shared_ptr<pool>> &made() const noexcept { return made_; }
+
 private:
 	const std::shared_ptr<const config> whole_;
 	std::vector<std::shared_ptr<pool>> made_;

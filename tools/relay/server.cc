@@ -2,6 +2,7 @@
 #include "server.hpp"
 
 #include "admin.hpp"
+#include "checker.hpp"
 #include "descriptors.hpp"
 #include "door.hpp"
 #include "notify.hpp"
@@ -30,6 +31,15 @@ namespace
 
 using namespace std::chrono_literals;
 using doors = std::vector<std::unique_ptr<door>>;
+using checkers = std::vector<std::unique_ptr<checker>>;
+
+/* What serves, and what did and is not over yet. */
+struct serving {
+	doors open;
+	doors retired;
+	checkers checking;
+	checkers retired_checking;
+};
 
 void report_counters(const shared &all)
 {
@@ -60,8 +70,9 @@ door *find_door(const listener_config &of, const doors &among)
 class change
 {
 public:
-	change(shared &all, doors &open, std::shared_ptr<const config> settings)
-	    : all_(all), open_(open), settings_(std::move(settings)), counts_(all.book)
+	change(shared &all, serving &now, std::shared_ptr<const config> settings)
+	    : all_(all), serving_(now), open_(now.open), settings_(std::move(settings)),
+	      counts_(all.book), pools_(settings_, counts_)
 	{
 	}
 
@@ -69,10 +80,10 @@ public:
 	 * be opened, which is reported. May park. */
 	bool prepare()
 	{
-		pools to(settings_, counts_);
 		for (const listener_config &each : settings_->listeners) {
 			if (door *const there = find_door(each, open_)) {
-				staying_.emplace_back(there, to.make_lane(each, there->address()));
+				staying_.emplace_back(there,
+						      pools_.make_lane(each, there->address()));
 				continue;
 			}
 			std::string why;
@@ -81,7 +92,7 @@ public:
 				report(why);
 				return false;
 			}
-			next->use(to.make_lane(each, next->address()));
+			next->use(pools_.make_lane(each, next->address()));
 			opened_.push_back(std::move(next));
 		}
 		open_.reserve(open_.size() + opened_.size());
@@ -91,18 +102,28 @@ public:
 	const doors &opened() const { return opened_; }
 
 	/*
-	 * Starts the new doors, has those that stay serve by the configuration and retires those that
-	 * it does not have. When a door cannot be started it throws, and the others were open for a
-	 * moment as if they had come and gone. May park.
+	 * Starts the new doors and checks, has the doors that stay serve by the configuration and
+	 * retires what it does not have. When something cannot be started it throws, and the others
+	 * were open for a moment as if they had come and gone. May park.
 	 */
-	void commit(doors &retired)
+	void commit()
 	{
-		retired.reserve(retired.size() + open_.size());
+		serving_.retired.reserve(serving_.retired.size() + open_.size());
+		checkers checking;
 		std::size_t started = 0;
 		try {
+			checking.reserve(pools_.made().size());
+			serving_.retired_checking.reserve(serving_.retired_checking.size() +
+							  serving_.checking.size() +
+							  pools_.made().size());
+			for (const auto &each : pools_.made())
+				if (each && each->settings().check.interval != 0ns)
+					checking.push_back(
+						std::make_unique<checker>(each, all_.counters));
 			for (; started < opened_.size(); started++)
 				opened_[started]->start();
 		} catch (const std::exception &) {
+			retire(checking);
 			for (std::size_t i = 0; i < started; i++)
 				opened_[i]->stop();
 			for (std::size_t i = 0; i < started; i++)
@@ -112,15 +133,16 @@ public:
 
 		/* Nothing fails from here on. */
 		counts_.commit();
+		retire(serving_.checking);
+		serving_.checking = std::move(checking);
 		for (auto &each : open_) {
-			const auto kept =
-				std::ranges::find(staying_, each.get(),
-						  &std::pair<door *, std::shared_ptr<lane>>::first);
+			const auto kept = std::ranges::find(staying_, each.get(),
+							    &decltype(staying_)::value_type::first);
 			if (kept != staying_.end()) {
 				each->use(std::move(kept->second));
 			} else {
 				each->retire();
-				retired.push_back(std::move(each));
+				serving_.retired.push_back(std::move(each));
 			}
 		}
 		std::erase(open_, nullptr);
@@ -129,10 +151,21 @@ public:
 	}
 
 private:
+	void retire(checkers &which) noexcept
+	{
+		for (auto &each : which) {
+			each->stop();
+			serving_.retired_checking.push_back(std::move(each));
+		}
+		which.clear();
+	}
+
 	shared &all_;
+	serving &serving_;
 	doors &open_;
 	const std::shared_ptr<const config> settings_;
 	book::edition counts_;
+	pools pools_;
 	doors opened_;
 	std::vector<std::pair<door *, std::shared_ptr<lane>>> staying_;
 };
@@ -173,17 +206,19 @@ bool asks_to_stop(int signum)
 	return signum == SIGTERM || signum == SIGINT;
 }
 
-/* Those that have let in their queue are closed for good. Waits a second for them at most. */
-void reap(doors &retired)
+/* Closes for good the doors that have let in their queue; waits a second for them at most. Forgets
+ * the checks that are over. */
+void reap(serving &now)
 {
 	const auto over = [](const auto &each) { return each->retired(); };
 	for (const auto until = sn::after(1s);
-	     !std::ranges::all_of(retired, over) && sn::now() < until;)
+	     !std::ranges::all_of(now.retired, over) && sn::now() < until;)
 		sn::sleep(1ms);
-	for (const auto &each : retired)
+	for (const auto &each : now.retired)
 		if (over(each))
 			each->close();
-	std::erase_if(retired, over);
+	std::erase_if(now.retired, over);
+	std::erase_if(now.retired_checking, [](const auto &each) { return each->over(sn::now()); });
 }
 
 /* Of these there is one for the process, which does not change while it runs. */
@@ -208,7 +243,7 @@ std::variant<config, config_errors> read_elsewhere(const std::string &file)
 }
 
 /* True when what the file says is in effect. */
-bool take_over(shared &all, doors &open, doors &retired)
+bool take_over(shared &all, serving &now)
 {
 	auto read = read_elsewhere(all.config_file);
 	if (const auto *errors = std::get_if<config_errors>(&read)) {
@@ -222,27 +257,27 @@ bool take_over(shared &all, doors &open, doors &retired)
 		report(all.config_file + ": " + why);
 		return false;
 	}
-	reap(retired); /* their addresses may be wanted again */
+	reap(now); /* addresses of retired doors may be wanted again */
 
-	const std::size_t doors_before = open.size();
-	change to_next(all, open, next);
+	const std::size_t doors_before = now.open.size();
+	change to_next(all, now, next);
 	if (!to_next.prepare())
 		return false;
 	announce(to_next.opened());
-	to_next.commit(retired);
+	to_next.commit();
 	/* A door takes as much as a session: its socket, and a client that waits. */
 	const std::size_t room = all.sessions.most() + doors_before;
-	all.sessions.set_most(room > open.size() ? room - open.size() : 1);
-	reap(retired);
+	all.sessions.set_most(room > now.open.size() ? room - now.open.size() : 1);
+	reap(now);
 	return true;
 }
 
-void reload(shared &all, doors &open, doors &retired)
+void reload(shared &all, serving &now)
 {
 	notify_reloading();
 	bool taken = false;
 	try {
-		taken = take_over(all, open, retired);
+		taken = take_over(all, now);
 	} catch (const std::exception &error) {
 		report(all.config_file + ": " + error.what());
 	}
@@ -266,7 +301,7 @@ void answer_signal(shared &all, int signum)
 }
 
 /* Until the first signal that asks to stop. */
-void serve_until_told(shared &all, doors &open, doors &retired)
+void serve_until_told(shared &all, serving &now)
 {
 	const auto next_line = [&all] {
 		const auto interval = all.settings->stats_interval;
@@ -280,7 +315,7 @@ void serve_until_told(shared &all, doors &open, doors &retired)
 		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
 			const auto before = all.settings->stats_interval;
-			reload(all, open, retired);
+			reload(all, now);
 			if (all.settings->stats_interval != before)
 				next = next_line();
 		}
@@ -303,6 +338,17 @@ void drain(shared &all)
 	}
 }
 
+/*
+ * What is still connecting cannot be interrupted, and a look-up in the name service can keep the
+ * runtime from ending for long. Nothing of theirs needs more than the kernel does for every process
+ * that ends.
+ */
+[[noreturn]] void leave()
+{
+	std::fflush(nullptr);
+	std::_Exit(EXIT_SUCCESS);
+}
+
 void cut(shared &all)
 {
 	if (all.sessions.alive() == 0)
@@ -313,19 +359,27 @@ void cut(shared &all)
 		sn::sleep(2ms);
 	if (all.sessions.alive() == 0)
 		return;
-	/*
-	 * Sessions that are still connecting cannot be interrupted, and one in the name service can
-	 * keep the runtime from ending for long. Nothing of theirs needs more than the kernel does
-	 * for every process that ends.
-	 */
-	std::fflush(nullptr);
-	std::_Exit(EXIT_SUCCESS);
+	leave();
+}
+
+/* Every checker's tasks have ended. False when one is still in the name service after a second. */
+bool end_checks(serving &now)
+{
+	bool over = true;
+	const auto until = sn::after(1s);
+	for (auto *checks : {&now.checking, &now.retired_checking}) {
+		for (auto &each : *checks)
+			each->stop();
+		for (auto &each : *checks)
+			over = each->over(until) && over;
+	}
+	return over;
 }
 
 /* True when everything is served. */
-bool begin(shared &all, doors &open, std::unique_ptr<admin_server> &admin)
+bool begin(shared &all, serving &now, std::unique_ptr<admin_server> &admin)
 {
-	change first(all, open, all.settings);
+	change first(all, now, all.settings);
 	if (!first.prepare() || !open_admin(all, admin) || !open_log(all))
 		return false;
 	all.sessions.set_most(connections_that_fit(first.opened().size()));
@@ -333,13 +387,13 @@ bool begin(shared &all, doors &open, std::unique_ptr<admin_server> &admin)
 	if (admin) {
 		std::printf("admin on %s\n", admin->address().c_str());
 		std::fflush(stdout);
-		admin->start();
 	}
 	if (all.access_log)
 		all.access_log->start();
 	all.book.set_ready(true);
-	doors none;
-	first.commit(none);
+	first.commit();
+	if (admin)
+		admin->start(); /* now there is something to tell */
 	return true;
 }
 
@@ -351,29 +405,32 @@ int serve(shared &all)
 	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
 		sn::catch_signal(signum).value();
 
-	doors open;
-	doors retired;
+	serving now;
 	std::unique_ptr<admin_server> admin;
-	if (!begin(all, open, admin))
+	if (!begin(all, now, admin))
 		return EXIT_FAILURE;
 
 	notify_ready();
 
-	serve_until_told(all, open, retired);
+	serve_until_told(all, now);
 
 	all.book.set_ready(false);
 	notify_stopping();
-	std::ranges::move(retired, std::back_inserter(open));
-	for (const auto &each : open)
-		each->stop();
-	for (const auto &each : open)
-		each->close();
+	for (const auto *doors : {&now.open, &now.retired})
+		for (const auto &each : *doors)
+			each->stop();
+	for (const auto *doors : {&now.open, &now.retired})
+		for (const auto &each : *doors)
+			each->close();
 	drain(all);
 	cut(all);
+	const bool checks_are_over = end_checks(now);
 	if (admin)
 		admin->close();
 	if (all.access_log)
 		all.access_log->close();
+	if (!checks_are_over)
+		leave();
 	return EXIT_SUCCESS;
 }
 

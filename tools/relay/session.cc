@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.hpp"
 
+#include "descriptors.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,14 +11,6 @@ namespace relay
 {
 namespace
 {
-
-/* Whether the error says that the system has no more of something that it may have again. */
-bool is_shortage(const std::error_code &error)
-{
-	return error == std::errc::too_many_files_open ||
-	       error == std::errc::too_many_files_open_in_system ||
-	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory;
-}
 
 /* Of "host:port" or "[host]:port". */
 std::string_view host_of(std::string_view address)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Active checks of backends: who fails them gets nobody, until they succeed again. */
+#include "harness.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+/* Answers a client's "who" with its name, and a check's "ok?" with "yes!" or, when ill, "no". */
+class answering
+{
+public:
+	explicit answering(char name) : name_(1, name), thread_([this] { run(); }) {}
+	answering(const answering &) = delete;
+	answering &operator=(const answering &) = delete;
+	~answering()
+	{
+		over_ = true;
+		const auto last = peer::connect(address());
+		thread_.join();
+	}
+	const std::string &address() const { return door_.address(); }
+	void be_well(bool well) { well_ = well; }
+
+private:
+	void run()
+	{
+		while (!over_) {
+			try {
+				auto client = door_.accept();
+				if (over_)
+					return;
+				if (client.receive(3) == "ok?")
+					client.send(well_ ? "yes!" : "no");
+				else
+					client.send(name_);
+			} catch (const std::exception &) {
+				/* It has gone, as a check does that only connects. */
+			}
+		}
+	}
+
+	const std::string name_;
+	listener door_;
+	std::atomic<bool> over_{false};
+	std::atomic<bool> well_{true};
+	std::thread thread_;
+};
+
+std::string text(const std::vector<std::string> &backends, const std::string &check,
+		 const std::string &more = "")
+{
+	std::string list;
+	for (const auto &each : backends)
+		list += (list.empty() ? "\"" : ", \"") + each + '"';
+	return "drain = 0\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+	       "[groups.g]\nslow_return = 0\nbackends = [" +
+	       list + "]\n" + more + (check.empty() ? "" : "[groups.g.check]\n" + check);
+}
+
+const std::string quick = "interval = \"20ms\"\ntimeout = \"10s\"\nfall = 2\nrise = 2\n";
+const std::string asks = quick + "send = \"ok?\"\nexpect = \"yes!\"\n";
+
+/* Who has served so many clients, in turn. */
+std::string served_by(relay_process &relay, int clients)
+{
+	std::string names;
+	for (int i = 0; i < clients; i++) {
+		auto client = peer::connect(relay.address());
+		client.send("who");
+		names += client.receive(1);
+	}
+	return names;
+}
+
+bool is_state(relay_process &relay, const std::string &address, const std::string &state)
+{
+	return relay.metric("backend_state{route=\"g\",backend=\"" + address + "\",state=\"" +
+			    state + "\"}") == 1;
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	const ended end = relay.stop();
+	EXPECT_EQ(end.status, 0) << end.errors;
+}
+
+TEST(Checks, WhoAnswersWronglyGetsNobody)
+{
+	answering a('a');
+	answering b('b');
+	const file config(text({a.address(), b.address()}, asks));
+	relay_process relay({"--config", config.name()});
+	EXPECT_TRUE(eventually([&] { return is_state(relay, a.address(), "up"); }));
+	EXPECT_EQ(served_by(relay, 4), "abab");
+	a.be_well(false);
+	relay.await_error("backend " + a.address() +
+			  " of g is down: its answer is not the expected one");
+	EXPECT_TRUE(is_state(relay, a.address(), "down"));
+	EXPECT_EQ(served_by(relay, 4), "bbbb");
+	EXPECT_GE(relay.counter("check_failures"), 2U);
+	const std::string labels = "{route=\"g\",backend=\"" + a.address() + "\"}";
+	EXPECT_GE(relay.metric("backend_check_failures_total" + labels), 2U);
+	EXPECT_GE(relay.metric("backend_checks_total" + labels), 2U);
+
+	b.be_well(false);
+	relay.await_error("backend " + b.address() + " of g is down");
+	auto client = peer::connect(relay.address());
+	EXPECT_EQ(client.receive_end(), ending::fin) << "nobody is used who says that he is ill";
+	EXPECT_EQ(relay.metric("connections_ended_total{listener=\"web\",cause=\"no_backend\"}"),
+		  1U);
+
+	a.be_well(true);
+	relay.await_error("backend " + a.address() + " of g is up again");
+	EXPECT_EQ(served_by(relay, 4), "aaaa");
+	EXPECT_EQ(relay.counter("retries"), 0U);
+	stop(relay);
+}
+
+TEST(Checks, ConnectingIsOneToo)
+{
+	listener down("127.0.0.1", -1);
+	answering b('b');
+	const file config(text({down.address(), b.address()}, quick));
+	relay_process relay({"--config", config.name()});
+	relay.await_error("backend " + down.address() + " of g is down: ");
+	const auto before = relay.counter("retries");
+	EXPECT_EQ(served_by(relay, 6), "bbbbbb");
+	EXPECT_EQ(relay.counter("retries"), before) << "clients do not find out for it";
+	down.listen();
+	relay.await_error("backend " + down.address() + " of g is up again");
+	stop(relay);
+}
+
+TEST(Checks, WhoIsSilentIsDown)
+{
+	/* The system accepts for it; nobody says anything. */
+	const listener silent;
+	answering b('b');
+	const file config(text({silent.address(), b.address()},
+			       "interval = \"20ms\"\ntimeout = \"50ms\"\nfall = 1\nrise = 1000\n"
+			       "expect = \"yes!\"\n"));
+	relay_process relay({"--config", config.name()});
+	relay.await_error("backend " + silent.address() + " of g is down: ");
+	stop(relay);
+}
+
+/* The end comes at once also while a check waits for an answer, or for its time. */
+TEST(Checks, DoNotDelayTheEnd)
+{
+	const silent_backend unreachable;
+	const listener mute;
+	const file config(text({unreachable.address(), mute.address()},
+			       "interval = \"1h\"\ntimeout = \"1h\"\nexpect = \"yes!\"\n"));
+	relay_process relay({"--config", config.name()});
+	relay.address();
+	auto asked = mute.fd();
+	pollfd entry{asked, POLLIN, 0};
+	EXPECT_EQ(poll(&entry, 1, 40000), 1) << "no check came";
+	const auto start = std::chrono::steady_clock::now();
+	const ended end = relay.stop();
+	EXPECT_EQ(end.status, 0) << end.errors;
+	EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
+	EXPECT_EQ(end.errors, "");
+}
+
+TEST(Checks, ComeAndGoWithReloads)
+{
+	answering a('a');
+	answering b('b');
+	a.be_well(false);
+	const std::string without = text({a.address(), b.address()}, "");
+	file config(without);
+	relay_process relay({"--config", config.name()});
+	EXPECT_EQ(served_by(relay, 4), "abab");
+	EXPECT_TRUE(is_state(relay, a.address(), "up"));
+	config.write(text({a.address(), b.address()}, asks));
+	ASSERT_TRUE(relay.reload());
+	relay.await_error("backend " + a.address() + " of g is down");
+	EXPECT_EQ(served_by(relay, 3), "bbb");
+	/* What is known stays: it need not fail again. */
+	config.write(text({a.address(), b.address()}, asks, ""));
+	ASSERT_TRUE(relay.reload());
+	EXPECT_TRUE(is_state(relay, a.address(), "down"));
+	EXPECT_EQ(served_by(relay, 3), "bbb");
+	/* Nobody asks any more, so nobody would find out that it is well. */
+	config.write(without);
+	ASSERT_TRUE(relay.reload());
+	EXPECT_TRUE(is_state(relay, a.address(), "up"));
+	EXPECT_EQ(served_by(relay, 4), "abab");
+	for (int i = 0; i < 10; i++) {
+		config.write(i % 2 ? without : text({a.address(), b.address()}, asks));
+		ASSERT_TRUE(relay.reload());
+	}
+	stop(relay);
+}
+
+} // namespace
