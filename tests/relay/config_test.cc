@@ -212,4 +212,41 @@ TEST(Config, HasChecks)
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
+TEST(Config, HasLimits)
+{
+	const std::string end = "[groups.g]\nbackends = ['h:1']\n";
+	const std::string start = "[listeners.a]\naddress = ':80'\ngroup = 'g'\n";
+	const auto usual = good(start + end).listeners[0];
+	EXPECT_EQ(usual.lifetime, 0s);
+	EXPECT_EQ(usual.max_connections_per_source, 0U);
+	EXPECT_EQ(usual.accept_rate, 0U);
+	EXPECT_TRUE(usual.allow.empty() && usual.deny.empty());
+	const auto own = good(start +
+			      "lifetime = '1h'\nmax_connections_per_source = 3\n"
+			      "accept_rate = 100\nallow = ['10.0.0.0/8', '::1']\n"
+			      "deny = ['10.1.0.0/16']\n" +
+			      end)
+				 .listeners[0];
+	EXPECT_EQ(own.lifetime, 1h);
+	EXPECT_EQ(own.max_connections_per_source, 3U);
+	EXPECT_EQ(own.accept_rate, 100U);
+	EXPECT_EQ(own.accept_burst, 100U) << "a second's";
+	EXPECT_EQ(own.allow.size(), 2U);
+	EXPECT_EQ(own.deny.size(), 1U);
+
+	const auto errors =
+		bad(start + "allow = []\ndeny = ['10.0.0.1/8', 5]\naccept_burst = 0\n" + end);
+	const std::vector<std::string> starts = {
+		"f:4:9: listeners.a.allow: is empty; expected at least one network",
+		"f:5:9: listeners.a.deny[0]: \"10.0.0.1/8\": it has bits beyond its prefix; "
+		"expected",
+		"f:5:23: listeners.a.deny[1]: is an integer; expected a network",
+		"f:6:16: listeners.a.accept_burst: 0 is out of range; expected 1 to",
+		"f:6:16: listeners.a.accept_burst: limits nothing; expected accept_rate",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
 } // namespace

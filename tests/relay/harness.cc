@@ -147,10 +147,15 @@ peer &peer::operator=(peer &&other) noexcept
 	return *this;
 }
 
-peer peer::connect(const std::string &address)
+peer peer::connect(const std::string &address, const std::string &from)
 {
 	const resolved target(address);
 	peer made(target.make_socket());
+	if (!from.empty()) {
+		const resolved source(from + ":0");
+		if (bind(made.fd_, source.list->ai_addr, source.list->ai_addrlen) < 0)
+			fail_errno("bind " + from);
+	}
 	if (::connect(made.fd_, target.list->ai_addr, target.list->ai_addrlen) < 0)
 		fail_errno("connect to " + address);
 	return made;

@@ -76,7 +76,8 @@ public:
 	peer &operator=(peer &&other) noexcept;
 	~peer() { close(); }
 
-	static peer connect(const std::string &address);
+	/* From that address of the machine, if one is given. */
+	static peer connect(const std::string &address, const std::string &from = "");
 
 	void send(std::string_view bytes);
 	/* Sends until the other end takes no more for a while; returns how much that was. */

@@ -18,6 +18,7 @@
 #include "config.hpp"
 #include "counters.hpp"
 #include "snapshot.hpp"
+#include "sources.hpp"
 
 #include <sennit/sennit.hpp>
 
@@ -55,6 +56,9 @@ struct listener_counters {
 
 	/* Accepted and not refused, less ended: door.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
+	/* Those that came while such a limit was in effect. */
+	relay::sources sources;
+	relay::rate rate;
 	counter accepted;
 	std::array<counter, terminations> ended{};
 	flow_counters to_backend;

@@ -374,6 +374,35 @@ void read_group(complaints &to, section &in, group_config &group)
 	in.finish();
 }
 
+void read_networks(section &in, std::string_view key, ip_networks &into)
+{
+	const auto *node = in.take(key);
+	if (!node)
+		return;
+	const auto *list = node->as_array();
+	if (!list) {
+		in.mistyped(*node, key, "an array of networks");
+		return;
+	}
+	std::size_t index = 0;
+	for (const auto &each : *list) {
+		const std::string name = std::string(key) + '[' + std::to_string(index++) + ']';
+		const auto *string = each.as_string();
+		if (!string) {
+			in.mistyped(each, name, "a network, such as \"10.0.0.0/8\"");
+			continue;
+		}
+		auto read = ip_network::parse(string->get());
+		if (const auto *problem = std::get_if<std::string>(&read))
+			in.complain(each, name, '"' + string->get() + "\": " + *problem);
+		else
+			into.push_back(std::get<ip_network>(read));
+	}
+	/* An empty list of who is allowed could be taken for nobody as well as for everybody. */
+	if (list->empty())
+		in.complain(*node, key, "is empty; expected at least one network");
+}
+
 void read_listener(section &in, const std::vector<group_config> &groups, listener_config &into)
 {
 	if (in.required("address"))
@@ -391,7 +420,17 @@ void read_listener(section &in, const std::vector<group_config> &groups, listene
 	in.duration("connect_timeout", into.connect_timeout);
 	in.duration("idle_timeout", into.idle_timeout);
 	in.duration("half_close_timeout", into.half_close_timeout);
+	in.duration("lifetime", into.lifetime);
 	in.count("max_connections", into.max_connections, connections_max);
+	in.count("max_connections_per_source", into.max_connections_per_source, connections_max);
+	in.count("accept_rate", into.accept_rate, connections_max);
+	into.accept_burst = into.accept_rate;
+	in.count("accept_burst", into.accept_burst, connections_max, 1);
+	if (const auto *burst = in.take("accept_burst"); burst && into.accept_rate == 0)
+		in.complain(*burst, "accept_burst",
+			    "limits nothing; expected accept_rate beside it");
+	read_networks(in, "allow", into.allow);
+	read_networks(in, "deny", into.deny);
 	in.finish();
 }
 

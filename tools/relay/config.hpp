@@ -15,6 +15,8 @@
 #ifndef RELAY_CONFIG_HPP
 #define RELAY_CONFIG_HPP
 
+#include "ip.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +73,13 @@ struct listener_config {
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds half_close_timeout{};
-	std::uint64_t max_connections = 0; /* 0: no limit of its own */
+	std::chrono::nanoseconds lifetime{};
+	std::uint64_t max_connections = 0;            /* 0: no limit of its own */
+	std::uint64_t max_connections_per_source = 0; /* 0: none */
+	std::uint64_t accept_rate = 0;                /* in a second; 0: no limit */
+	std::uint64_t accept_burst = 0;               /* at once; at least 1 with a rate */
+	ip_networks deny;
+	ip_networks allow; /* empty: everybody who is not denied */
 };
 
 struct config {

@@ -33,6 +33,9 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	add("ejections", now.ejections.get());
 	add("check_failures", now.check_failures.get());
 	add("refused", now.refused.get());
+	add("denied", now.denied.get());
+	add("rate_refused", now.rate_refused.get());
+	add("lifetimes", now.lifetimes.get());
 	add("no_memory", now.no_memory.get());
 	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());
 	add("reloads", now.reloads.get());

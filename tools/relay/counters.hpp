@@ -41,6 +41,9 @@ struct counters {
 	counter retries;         /* tries of another backend after one that failed */
 	counter ejections;       /* times that a backend was left out for failing */
 	counter check_failures;  /* active checks that a backend failed */
+	counter denied;          /* clients closed for their address */
+	counter rate_refused;    /* clients closed as they came too fast */
+	counter lifetimes;       /* ended because they were open for as long as they may be */
 	counter refused;         /* clients closed as there were as many as there may be */
 	counter no_memory;       /* connections closed because there was no memory to serve them */
 	counter resets;          /* ended by a reset, which was passed on to the other side */

@@ -136,25 +136,77 @@ void door::serve_queue()
 void door::take(sn::tcp client)
 {
 	auto via = this->via();
-	const auto ended = [&via](termination why) {
-		via->counts->ended[static_cast<std::size_t>(why)].add();
-	};
+	const auto &settings = via->settings;
+	auto &counts = *via->counts;
 	all_.counters.accepted.add();
-	via->counts->accepted.add();
-	if (!enter(*via)) {
-		all_.counters.refused.add();
-		ended(termination::refused_limit);
-		client.close();
-		return;
+	counts.accepted.add();
+
+	source_ticket counted;
+	if (!settings.deny.empty() || !settings.allow.empty() ||
+	    settings.max_connections_per_source) {
+		/* One that has been reset by now is nobody's. */
+		const auto peer = peer_of(sn_tcp_fd(client.get()));
+		std::optional<termination> refused = termination::client_left;
+		try {
+			if (peer)
+				refused = via->refuses(peer->ip, counted);
+		} catch (const std::bad_alloc &) {
+			refused = termination::no_memory;
+		}
+		if (refused)
+			return turn_away(*via, std::move(client), *refused);
 	}
+	if (settings.accept_rate &&
+	    !counts.rate.enter(sn_now(), settings.accept_rate, settings.accept_burst))
+		return turn_away(*via, std::move(client), termination::refused_rate);
+	if (!enter(*via))
+		return turn_away(*via, std::move(client), termination::refused_limit);
 	if (!wait_for_room()) {
-		via->counts->active.fetch_sub(1, std::memory_order_relaxed);
-		all_.counters.cut.add();
-		ended(termination::cut);
-		client.abort();
-		return;
+		counts.active.fetch_sub(1, std::memory_order_relaxed);
+		return turn_away(*via, std::move(client), termination::cut);
 	}
-	admit(std::move(via), std::move(client));
+	admit(std::move(via), std::move(client), std::move(counted));
+}
+
+/* Counts, logs and closes who does not become a session. */
+void door::turn_away(const lane &via, sn::tcp client, termination why)
+{
+	via.counts->ended[static_cast<std::size_t>(why)].add();
+	switch (why) {
+	case termination::cut:
+		all_.counters.cut.add();
+		break;
+	case termination::refused_list:
+		all_.counters.denied.add();
+		break;
+	case termination::refused_rate:
+		all_.counters.rate_refused.add();
+		break;
+	case termination::refused_limit:
+		all_.counters.refused.add();
+		break;
+	case termination::no_memory:
+		all_.counters.no_memory.add();
+		break;
+	default:
+		break;
+	}
+	if (all_.access_log)
+		try {
+			const auto address = client.peer_address().value_or("");
+			access_entry entry;
+			entry.time = std::chrono::nanoseconds(sn_walltime());
+			entry.cause = why;
+			entry.listener = via.counts->name;
+			entry.client = address;
+			all_.access_log->write(entry);
+		} catch (const std::bad_alloc &) {
+			/* No memory for an address's text. */
+		}
+	if (why == termination::cut)
+		client.abort();
+	else
+		client.close();
 }
 
 /* In one step: two doors can share the counters for a moment, when a reload exchanges their names.
@@ -186,12 +238,13 @@ bool door::wait_for_room()
 	return false;
 }
 
-void door::admit(std::shared_ptr<lane> via, sn::tcp client)
+void door::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted)
 {
 	const auto counts = via->counts;
 	std::unique_ptr<session> made;
 	try {
-		made = std::make_unique<session>(all_, std::move(via), std::move(client));
+		made = std::make_unique<session>(all_, std::move(via), std::move(client),
+						 std::move(counted));
 	} catch (const std::bad_alloc &) {
 		counts->active.fetch_sub(1, std::memory_order_relaxed);
 		all_.sessions.gone();

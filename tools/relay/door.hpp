@@ -103,7 +103,8 @@ private:
 	void take(sn::tcp client);
 	bool wait_for_room();
 	static bool enter(const lane &via) noexcept;
-	void admit(std::shared_ptr<lane> via, sn::tcp client);
+	void turn_away(const lane &via, sn::tcp client, termination why);
+	void admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted);
 	bool is(phase one) const noexcept { return phase_.load(std::memory_order_relaxed) == one; }
 
 	shared &all_;

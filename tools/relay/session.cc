@@ -20,8 +20,22 @@ std::string_view host_of(std::string_view address)
 
 } // namespace
 
-session::session(shared &all, std::shared_ptr<lane> via, sn::tcp client) noexcept
-    : all_(all), via_(std::move(via)), client_(std::move(client))
+std::optional<termination> lane::refuses(const ip_address &client, source_ticket &counted) const
+{
+	if (contains(settings.deny, client) ||
+	    (!settings.allow.empty() && !contains(settings.allow, client)))
+		return termination::refused_list;
+	if (settings.max_connections_per_source) {
+		if (!counts->sources.enter(client, settings.max_connections_per_source))
+			return termination::refused_limit;
+		counted = source_ticket(counts->sources, client);
+	}
+	return std::nullopt;
+}
+
+session::session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
+		 source_ticket counted) noexcept
+    : all_(all), via_(std::move(via)), client_(std::move(client)), source_(std::move(counted))
 {
 	all_.counters.active.add();
 	all_.sessions.add(*this);
@@ -32,7 +46,7 @@ session::~session()
 	all_.sessions.leave(*this);
 	const cause why = cause_.load(std::memory_order_relaxed);
 	tell();
-	if (why == cause::none || (why == cause::idle && !lost_bytes_)) {
+	if (why == cause::none || why == cause::finished || (why == cause::idle && !lost_bytes_)) {
 		client_.close();
 		backend_.close();
 	} else {
@@ -40,6 +54,7 @@ session::~session()
 		backend_.abort();
 	}
 	chosen_ = {};
+	source_ = {};
 	via_->counts->active.fetch_sub(1, std::memory_order_relaxed);
 	via_.reset();
 	all_.counters.active.subtract();
@@ -47,9 +62,24 @@ session::~session()
 }
 
 void session::run()
-{
+try {
 	if (all_.access_log || via_->to.by_source())
 		client_address_ = client_.peer_address().value_or("");
+	const auto limit = via_->settings.lifetime;
+	if (limit.count() == 0)
+		return serve();
+	/* The alarm's end waits for its task, so what that uses is there. */
+	sn::alarm over([this] { outlive(); });
+	over.set_at(began_ + limit);
+	serve();
+} catch (const std::exception &) {
+	/* No memory. */
+	ended_ = termination::no_memory;
+	all_.counters.no_memory.add();
+}
+
+void session::serve()
+{
 	if (connect())
 		relay_both();
 }
@@ -58,7 +88,9 @@ void session::run()
 bool session::connect()
 {
 	const auto limit = via_->settings.connect_timeout;
-	const auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
+	auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
+	if (via_->settings.lifetime.count() != 0)
+		until = std::min(until, began_ + via_->settings.lifetime);
 	const std::uint64_t source = hash_of(host_of(client_address_));
 	std::vector<backend *> tried;
 
@@ -88,6 +120,11 @@ bool session::connect()
 		/* Was it cut while it waited, then the backend is not to blame. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
+		if (via_->settings.lifetime.count() != 0 &&
+		    sn::now() >= began_ + via_->settings.lifetime) {
+			end(cause::lifetime);
+			return false;
+		}
 		next->counts.failures.add();
 		const bool ours = is_shortage(connected.error());
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
@@ -152,6 +189,7 @@ void session::relay_both()
 	lost_bytes_ = done.lost_bytes;
 	switch (done.end) {
 	case SN_RELAY_FINISHED:
+		end(cause::finished);
 		ended_ = !all_.book.ready() ? termination::drained
 			 : done.side == 1   ? termination::server_end
 					    : termination::client_end;
@@ -186,12 +224,16 @@ void session::end(cause why) noexcept
 		return;
 	switch (why) {
 	case cause::none:
-		break;
+	case cause::finished:
+		return;
 	case cause::failure:
 		all_.counters.resets.add();
 		break;
 	case cause::idle:
 		all_.counters.idle_timeouts.add();
+		break;
+	case cause::lifetime:
+		all_.counters.lifetimes.add();
 		break;
 	case cause::cut:
 		all_.counters.cut.add();
@@ -207,6 +249,8 @@ void session::tell() noexcept
 try {
 	if (cause_.load(std::memory_order_relaxed) == cause::cut)
 		ended_ = termination::cut;
+	else if (cause_.load(std::memory_order_relaxed) == cause::lifetime)
+		ended_ = termination::lifetime;
 	const auto now = sn::now();
 	const bool connected = connected_ != sn::clock::time_point{};
 	const std::chrono::nanoseconds first_byte(first_byte_ns_.load(std::memory_order_relaxed));
@@ -246,6 +290,13 @@ try {
 	all_.access_log->write(entry);
 } catch (const std::exception &) {
 	/* No memory for an address's text. */
+}
+
+/* Not under the list's lock, as cut() is: connect() sets the backend under it. */
+void session::outlive() noexcept
+{
+	const std::lock_guard lock(all_.sessions.lock());
+	end(cause::lifetime);
 }
 
 void session::cut() noexcept

@@ -9,8 +9,8 @@
  *    takes a broken stream for a complete one. A direction that has finished keeps watching the
  *    side that it read from, so that a reset after a half-close is passed on too.
  *  - When no byte moved for the idle timeout: both are closed.
- *  - When it is cut: both are reset.
- * The first of the last three that happens decides, and cancels both connections, which brings both
+ *  - When it was open for its lifetime, or is cut: both are reset.
+ * The first of the last four that happens decides, and cancels both connections, which brings both
  * tasks back. Only when both are back are the connections closed.
  *
  * A backend that cannot be connected to is left out, and another one of the group chosen, until
@@ -34,6 +34,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace relay
@@ -64,6 +65,12 @@ struct lane {
 	{
 	}
 
+	/*
+	 * Why a client of that address is to be closed, if it is; otherwise it counts as that
+	 * source's for as long as the ticket lives.
+	 */
+	std::optional<termination> refuses(const ip_address &client, source_ticket &counted) const;
+
 	const std::shared_ptr<const config> whole; /* has the settings, the pool's too */
 	const listener_config &settings;
 	const std::shared_ptr<pool> group;
@@ -76,7 +83,8 @@ class session final : private sessions::entry
 public:
 	/* Can be cut from here on. Takes over what was reserved for it in all.sessions and
 	 * in via->counts->active. */
-	session(shared &all, std::shared_ptr<lane> via, sn::tcp client) noexcept;
+	session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
+		source_ticket counted) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
 
@@ -88,22 +96,27 @@ public:
 
 private:
 	enum class cause {
-		none, /* good order */
+		none,     /* it goes on, or never had a backend */
+		finished, /* in good order: nothing changes that any more */
 		failure,
 		idle,
+		lifetime,
 		cut,
 	};
 
+	void serve();
 	bool connect();
 	sn::result<sn::tcp> connect_to(const std::string &address, sn::deadline until);
 	void relay_both();
 	void end(cause why) noexcept;
 	void cut() noexcept override;
+	void outlive() noexcept;
 	void tell() noexcept;
 
 	shared &all_;
 	std::shared_ptr<lane> via_; /* until the end */
 	sn::tcp client_;
+	source_ticket source_;
 	ticket chosen_;   /* none before there is a connection */
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
 	std::atomic<cause> cause_{cause::none};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who is let in, how many, how fast and for how long: each limit is exact, has its counter and its
+ * cause in the log.
+ */
+#include "harness.hpp"
+
+#include <gtest/gtest.h>
+#include <list>
+#include <poll.h>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+std::string text(const std::string &limits, const std::string &backend,
+		 const std::string &address = "127.0.0.1:0")
+{
+	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"" +
+	       address + "\"\ngroup = \"g\"\n" + limits + "[groups.g]\nbackends = [\"" + backend +
+	       "\"]\n";
+}
+
+std::uint64_t ended(relay_process &relay, const std::string &cause)
+{
+	return relay.metric("connections_ended_total{listener=\"web\",cause=\"" + cause + "\"}");
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+struct pair {
+	peer client;
+	peer backend;
+};
+
+TEST(Limits, OfASourceAreExact)
+{
+	listener backend;
+	const file config(text("max_connections_per_source = 2\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	std::list<pair> open;
+	const auto add = [&](const std::string &from) {
+		auto client = peer::connect(address, from);
+		client.send("x");
+		auto served = backend.accept();
+		EXPECT_EQ(served.receive(1), "x");
+		open.push_back({std::move(client), std::move(served)});
+	};
+	add("127.0.0.2");
+	add("127.0.0.2");
+	EXPECT_EQ(peer::connect(address, "127.0.0.2").receive_end(), ending::fin);
+	relay.await_error("cause=refused_limit listener=web client=127.0.0.2:");
+	EXPECT_EQ(relay.counter("refused"), 1U);
+	EXPECT_EQ(ended(relay, "refused_limit"), 1U);
+	add("127.0.0.3");
+	open.pop_front();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
+	add("127.0.0.2");
+	EXPECT_EQ(peer::connect(address, "127.0.0.2").receive_end(), ending::fin);
+	open.clear();
+	stop(relay);
+}
+
+TEST(Lists, DenyAndAllow)
+{
+	listener backend;
+	const file config(text("allow = [\"127.0.0.0/30\", \"::1\"]\ndeny = [\"127.0.0.2\"]\n",
+			       backend.address()));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	for (const char *from : {"127.0.0.1", "127.0.0.3"}) {
+		auto client = peer::connect(address, from);
+		client.send("x");
+		EXPECT_EQ(backend.accept().receive(1), "x") << from;
+	}
+	EXPECT_EQ(peer::connect(address, "127.0.0.2").receive_end(), ending::fin);
+	relay.await_error("cause=refused_list listener=web client=127.0.0.2:");
+	EXPECT_EQ(peer::connect(address, "127.0.0.4").receive_end(), ending::fin);
+	relay.await_error("cause=refused_list listener=web client=127.0.0.4:");
+	EXPECT_EQ(relay.counter("denied"), 2U);
+	EXPECT_EQ(ended(relay, "refused_list"), 2U);
+	stop(relay);
+}
+
+/* A socket of both families tells IPv4 addresses as IPv6 ones. */
+TEST(Lists, HoldForASocketOfBothFamilies)
+{
+	listener backend;
+	const file config(text("deny = [\"127.0.0.2\", \"::1\"]\n", backend.address(), ":0"));
+	relay_process relay({"--config", config.name()});
+	const std::string any = relay.address();
+	const std::string port = any.substr(any.rfind(':'));
+	auto client = peer::connect("127.0.0.1" + port);
+	client.send("x");
+	EXPECT_EQ(backend.accept().receive(1), "x");
+	EXPECT_EQ(peer::connect("127.0.0.1" + port, "127.0.0.2").receive_end(), ending::fin);
+	std::uint64_t denied = 1;
+	if (any.starts_with('[')) {
+		EXPECT_EQ(peer::connect("[::1]" + port).receive_end(), ending::fin);
+		denied++;
+	}
+	EXPECT_EQ(relay.counter("denied"), denied);
+	client.close();
+	stop(relay);
+}
+
+TEST(Rate, OfAcceptingIsKept)
+{
+	listener backend;
+	const file config(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	const auto start = std::chrono::steady_clock::now();
+	unsigned served = 0;
+	unsigned refused = 0;
+	for (int i = 0; i < 10; i++) {
+		auto client = peer::connect(address);
+		client.shutdown_write();
+		pollfd waiting{backend.fd(), POLLIN, 0};
+		EXPECT_TRUE(eventually([&] {
+			return poll(&waiting, 1, 0) == 1 || relay.counter("rate_refused") > refused;
+		}));
+		if (waiting.revents) {
+			backend.accept().close();
+			served++;
+		} else {
+			refused++;
+			EXPECT_EQ(client.receive_end(), ending::fin);
+		}
+	}
+	const auto took = std::chrono::steady_clock::now() - start;
+	EXPECT_GE(served, 3U);
+	EXPECT_LE(served, 3U + static_cast<unsigned>(took / 1s) + 1);
+	relay.await_error("cause=refused_rate listener=web client=127.0.0.1:");
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.counter("rate_refused"), refused);
+	EXPECT_EQ(ended(relay, "refused_rate"), refused);
+	stop(relay);
+}
+
+TEST(Lifetime, EndsWhoIsBusyToo)
+{
+	listener backend;
+	const file config(text("lifetime = \"300ms\"\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	const auto start = std::chrono::steady_clock::now();
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	std::thread busy([&served] {
+		try {
+			for (;;)
+				served.send("x");
+		} catch (const std::exception &) {
+			/* It has ended. */
+		}
+	});
+	EXPECT_EQ(client.receive_rest().second, ending::reset);
+	busy.join();
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
+	relay.await_error("cause=lifetime listener=web ");
+	EXPECT_EQ(relay.counter("lifetimes"), 1U);
+	EXPECT_EQ(ended(relay, "lifetime"), 1U);
+	stop(relay);
+}
+
+TEST(Lifetime, IsForConnectingToo)
+{
+	const silent_backend backend;
+	const file config(
+		text("lifetime = \"200ms\"\nconnect_timeout = \"1h\"\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	EXPECT_EQ(client.receive_rest().second, ending::reset);
+	relay.await_error("cause=lifetime listener=web ");
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+TEST(Lifetime, LeavesAloneWhoEndsBefore)
+{
+	listener backend;
+	const file config(text("lifetime = \"1h\"\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	for (int i = 0; i < 20; i++) {
+		auto client = peer::connect(relay.address());
+		auto served = backend.accept();
+		client.send("x");
+		EXPECT_EQ(served.receive(1), "x");
+		served.close();
+		EXPECT_EQ(client.receive_end(), ending::fin);
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.counter("lifetimes"), 0U);
+	stop(relay);
+}
+
+} // namespace

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits by who comes and how often: connections from each source address, exactly; and connections
+ * in a time.
+ *
+ * Any task calls; none parks. An address is remembered only while it has connections, so a million
+ * clients that came and went take no memory. The addresses are spread over several locks, each of
+ * which is held for the look-up alone.
+ */
+#ifndef RELAY_SOURCES_HPP
+#define RELAY_SOURCES_HPP
+
+#include "ip.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace relay
+{
+
+class sources
+{
+public:
+	/* Counts one more connection of that address; false when it has as many as it may have,
+	 * which is one at least. */
+	bool enter(const ip_address &source, std::uint64_t most)
+	{
+		shard &at = shard_of(source);
+		const std::lock_guard lock(at.lock);
+		std::uint64_t &now = at.active[source];
+		if (now >= most)
+			return false;
+		now++;
+		return true;
+	}
+
+	/* After each enter() that was true. */
+	void leave(const ip_address &source) noexcept
+	{
+		shard &at = shard_of(source);
+		const std::lock_guard lock(at.lock);
+		const auto found = at.active.find(source);
+		if (--found->second == 0)
+			at.active.erase(found);
+	}
+
+private:
+	struct hash {
+		std::size_t operator()(const ip_address &of) const noexcept
+		{
+			return std::hash<std::string_view>()(
+				{reinterpret_cast<const char *>(of.bytes.data()), of.bytes.size()});
+		}
+	};
+	struct shard {
+		std::mutex lock;
+		std::unordered_map<ip_address, std::uint64_t, hash> active;
+	};
+	shard &shard_of(const ip_address &source) noexcept
+	{
+		return shards_[hash()(source) % shards_.size()];
+	}
+
+	std::array<shard, 16> shards_;
+};
+
+/* A connection that counts for as long as this lives; an empty one counts nowhere. */
+class source_ticket
+{
+public:
+	source_ticket() = default;
+	source_ticket(sources &at, const ip_address &source) noexcept : at_(&at), source_(source) {}
+	source_ticket(source_ticket &&other) noexcept
+	    : at_(std::exchange(other.at_, nullptr)), source_(other.source_)
+	{
+	}
+	source_ticket &operator=(source_ticket &&other) noexcept
+	{
+		std::swap(at_, other.at_);
+		std::swap(source_, other.source_);
+		return *this;
+	}
+	~source_ticket()
+	{
+		if (at_)
+			at_->leave(source_);
+	}
+
+private:
+	sources *at_ = nullptr;
+	ip_address source_;
+};
+
+/*
+ * So many in a second, evenly, and a burst at once after a pause: the generic cell rate algorithm,
+ * one number to compare and exchange. Who is refused does not count. Both are at most 10^9, so that
+ * nothing overflows.
+ */
+class rate
+{
+public:
+	bool enter(std::int64_t now, std::uint64_t per_second, std::uint64_t burst) noexcept
+	{
+		const std::int64_t step = 1'000'000'000 / static_cast<std::int64_t>(per_second);
+		std::int64_t due = due_.load(std::memory_order_relaxed);
+		std::int64_t next;
+		do {
+			next = (due > now ? due : now) + step;
+			if (next - now > step * static_cast<std::int64_t>(burst))
+				return false;
+		} while (!due_.compare_exchange_weak(due, next, std::memory_order_relaxed));
+		return true;
+	}
+
+private:
+	std::atomic<std::int64_t> due_{INT64_MIN};
+};
+
+} // namespace relay
+
+#endif
