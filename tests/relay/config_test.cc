@@ -249,4 +249,40 @@ TEST(Config, HasLimits)
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
+TEST(Config, HasWhatConnectionsBeginWith)
+{
+	const std::string end = "[groups.g]\nbackends = ['h:1']\n"
+				"[groups.p]\nsend_proxy = 'v2'\nbackends = ['h:1']\n";
+	const auto all = good("[listeners.a]\naddress = ':443'\nproxy_from = ['10.0.0.0/8']\n"
+			      "hello_timeout = '1s'\n"
+			      "sni = {'A.example' = 'g', '*.Example.org' = 'p'}\n" +
+			      end);
+	const auto &a = all.listeners[0];
+	EXPECT_EQ(a.group, relay::listener_config::no_group);
+	EXPECT_EQ(a.proxy_from.size(), 1U);
+	EXPECT_EQ(a.hello_timeout, 1s);
+	ASSERT_EQ(a.sni.size(), 2U);
+	for (const auto &each : a.sni)
+		EXPECT_EQ(all.groups[each.group].name, each.name == "a.example" ? "g" : "p");
+	EXPECT_EQ(a.sni[0].name.size() + a.sni[1].name.size(), 9U + 12U);
+	EXPECT_EQ(all.groups[1].send_proxy, relay::proxy_sending::v2);
+	EXPECT_EQ(all.groups[0].send_proxy, relay::proxy_sending::none);
+
+	const auto errors = bad("[listeners.a]\naddress = ':443'\nproxy_from = 'all'\n"
+				"[listeners.a.sni]\n'b example' = 'g'\n'*.' = 'g'\n"
+				"'c.example' = 'h'\n'd.example' = 5\n"
+				"[groups.g]\nsend_proxy = 'v3'\nbackends = ['h:1']\n");
+	const std::vector<std::string> starts = {
+		"f:3:14: listeners.a.proxy_from: is a string; expected an array of networks",
+		"f:5:15: listeners.a.sni.\"b example\": is not the name of a server; expected",
+		"f:6:8: listeners.a.sni.\"*.\": is not the name of a server; expected",
+		"f:7:15: listeners.a.sni.\"c.example\": \"h\" is unknown; expected the NAME",
+		"f:8:15: listeners.a.sni.\"d.example\": is an integer; expected a string",
+		"f:10:14: groups.g.send_proxy: \"v3\" is none of the choices; expected one of none",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
 } // namespace

@@ -2,6 +2,7 @@
 #include "checker.hpp"
 
 #include "descriptors.hpp"
+#include "proxy_header.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -74,7 +75,12 @@ try {
 		return connected.error();
 	connected->set_read_deadline(until);
 	connected->set_write_deadline(until);
-	if (const auto sent = connected->write_all(how.send); !sent)
+	/* The relay's own connection, for who expects a header. */
+	const auto header = pool_->settings().send_proxy;
+	const std::string first = header == proxy_sending::none ? ""
+				  : header == proxy_sending::v1 ? write_proxy_v1({})
+								: write_proxy_v2({});
+	if (const auto sent = connected->write_all(first + how.send); !sent)
 		return sent.error();
 
 	for (std::string_view missing = how.expect; !missing.empty();) {

@@ -367,6 +367,10 @@ void read_group(complaints &to, section &in, group_config &group)
 			      {"source-hash", balancing::source_hash}});
 	in.count("eject_after", group.eject_after, 1'000'000);
 	in.duration("eject_for", group.eject_for);
+	in.choice<proxy_sending>("send_proxy", group.send_proxy,
+				 {{"none", proxy_sending::none},
+				  {"v1", proxy_sending::v1},
+				  {"v2", proxy_sending::v2}});
 	in.duration("slow_return", group.slow_return);
 	if (const auto *check = in.table("check"))
 		read_check(section(to, *check, in.path("check")), group.check);
@@ -403,20 +407,79 @@ void read_networks(section &in, std::string_view key, ip_networks &into)
 		in.complain(*node, key, "is empty; expected at least one network");
 }
 
+/* The index of the group that a text names; complains when there is none. */
+std::optional<std::size_t> find_group(section &in, const toml::node &node, std::string_view key,
+				      const std::vector<group_config> &groups)
+{
+	const auto *name = node.as_string();
+	if (!name) {
+		in.mistyped(node, key, "a string");
+		return std::nullopt;
+	}
+	const auto found = std::ranges::find(groups, name->get(), &group_config::name);
+	if (found == groups.end()) {
+		in.complain(node, key,
+			    '"' + name->get() +
+				    "\" is unknown; expected the NAME of a [groups.NAME]");
+		return std::nullopt;
+	}
+	return static_cast<std::size_t>(found - groups.begin());
+}
+
+/* What a hello can ask for, in lower case; nothing when it is no such name. */
+std::optional<std::string> to_server_name(std::string_view written)
+{
+	std::string name;
+	const bool is_wild = written.starts_with("*.");
+	for (const char c : written.substr(is_wild ? 1 : 0)) {
+		const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+		if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && c != '-' &&
+		    c != '_' && c != '.')
+			return std::nullopt;
+		if (c == '.' && name.ends_with('.'))
+			return std::nullopt;
+		name += lower;
+	}
+	if (name.size() < (is_wild ? 2 : 1) || name.size() > 253 || name.ends_with('.') ||
+	    (!is_wild && name.starts_with('.')))
+		return std::nullopt;
+	return name;
+}
+
+void read_sni(section &in, const std::vector<group_config> &groups, std::vector<sni_route> &into)
+{
+	const auto *table = in.table("sni");
+	if (!table)
+		return;
+	if (table->empty())
+		in.complain(*table, "sni", "is empty; expected at least one name");
+	for (const auto &[written, node] : *table) {
+		const std::string key = "sni.\"" + std::string(written.str()) + '"';
+		const auto name = to_server_name(written.str());
+		if (!name)
+			in.complain(node, key,
+				    "is not the name of a server; expected one such as "
+				    "\"www.example.org\" or \"*.example.org\"");
+		const auto group = find_group(in, node, key, groups);
+		if (!name || !group)
+			continue;
+		if (std::ranges::find(into, *name, &sni_route::name) != into.end())
+			in.complain(node, key, "is there already, written otherwise");
+		into.push_back({*name, *group});
+	}
+}
+
 void read_listener(section &in, const std::vector<group_config> &groups, listener_config &into)
 {
 	if (in.required("address"))
 		in.address("address", into.address, address_use::listen);
-	std::string group;
-	if (in.required("group") && in.text("group", group)) {
-		const auto found = std::ranges::find(groups, group, &group_config::name);
-		if (found == groups.end())
-			in.complain(*in.take("group"), "group",
-				    '"' + group +
-					    "\" is unknown; expected the NAME of a [groups.NAME]");
-		else
-			into.group = static_cast<std::size_t>(found - groups.begin());
-	}
+	read_sni(in, groups, into.sni);
+	/* With names there may be nobody for the others. */
+	if (in.take("sni") ? in.take("group") != nullptr : in.required("group"))
+		into.group = find_group(in, *in.take("group"), "group", groups)
+				     .value_or(listener_config::no_group);
+	read_networks(in, "proxy_from", into.proxy_from);
+	in.duration("hello_timeout", into.hello_timeout);
 	in.duration("connect_timeout", into.connect_timeout);
 	in.duration("idle_timeout", into.idle_timeout);
 	in.duration("half_close_timeout", into.half_close_timeout);

@@ -36,6 +36,9 @@ enum class balancing : unsigned char {
 	source_hash,
 };
 
+/* Whether a backend is told whose connection it is, by a PROXY header. */
+enum class proxy_sending : unsigned char { none, v1, v2 };
+
 /* The largest weight: so that sums and products of weights and connections fit 64 bits by far. */
 inline constexpr std::uint32_t weight_max = 1000;
 
@@ -63,13 +66,25 @@ struct group_config {
 	std::chrono::nanoseconds eject_for = std::chrono::seconds(10);
 	std::chrono::nanoseconds slow_return = std::chrono::seconds(30);
 	check_config check;
+	proxy_sending send_proxy = proxy_sending::none;
 	std::vector<backend_config> backends; /* at least one; addresses are unique */
 };
 
+/* Where TLS clients go that ask for a name. */
+struct sni_route {
+	std::string name; /* lower case; of "*.example.org" it is ".example.org" */
+	std::size_t group = 0;
+};
+
 struct listener_config {
+	static constexpr std::size_t no_group = SIZE_MAX;
+
 	std::string name; /* empty: its address, with the port that it got */
 	std::string address;
-	std::size_t group = 0; /* in config::groups */
+	std::size_t group = no_group; /* in config::groups; none only with sni */
+	std::vector<sni_route> sni;   /* empty: hellos are not looked at */
+	ip_networks proxy_from;       /* empty: there are no PROXY headers */
+	std::chrono::nanoseconds hello_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds half_close_timeout{};

@@ -35,6 +35,8 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	add("refused", now.refused.get());
 	add("denied", now.denied.get());
 	add("rate_refused", now.rate_refused.get());
+	add("bad_openings", now.bad_openings.get());
+	add("no_route", now.no_route.get());
 	add("lifetimes", now.lifetimes.get());
 	add("no_memory", now.no_memory.get());
 	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());

@@ -35,21 +35,23 @@ private:
 };
 
 struct counters {
-	counter accepted;        /* connections from clients */
-	counter active;          /* of those, open now */
-	counter connect_failed;  /* backend refused, unresolvable, silent too long, ... */
-	counter retries;         /* tries of another backend after one that failed */
-	counter ejections;       /* times that a backend was left out for failing */
-	counter check_failures;  /* active checks that a backend failed */
-	counter denied;          /* clients closed for their address */
-	counter rate_refused;    /* clients closed as they came too fast */
-	counter lifetimes;       /* ended because they were open for as long as they may be */
-	counter refused;         /* clients closed as there were as many as there may be */
-	counter no_memory;       /* connections closed because there was no memory to serve them */
-	counter resets;          /* ended by a reset, which was passed on to the other side */
-	counter idle_timeouts;   /* ended because no byte moved for the idle timeout */
-	counter cut;             /* ended by shutting down */
-	counter reloads;         /* of the configuration, that took effect */
+	counter accepted;       /* connections from clients */
+	counter active;         /* of those, open now */
+	counter connect_failed; /* backend refused, unresolvable, silent too long, ... */
+	counter retries;        /* tries of another backend after one that failed */
+	counter ejections;      /* times that a backend was left out for failing */
+	counter check_failures; /* active checks that a backend failed */
+	counter denied;         /* clients closed for their address */
+	counter rate_refused;   /* clients closed as they came too fast */
+	counter bad_openings;   /* clients closed as a PROXY header or TLS hello was bad, or late */
+	counter no_route;       /* TLS clients that asked for a name that nobody has */
+	counter lifetimes;      /* ended because they were open for as long as they may be */
+	counter refused;        /* clients closed as there were as many as there may be */
+	counter no_memory;      /* connections closed because there was no memory to serve them */
+	counter resets;         /* ended by a reset, which was passed on to the other side */
+	counter idle_timeouts;  /* ended because no byte moved for the idle timeout */
+	counter cut;            /* ended by shutting down */
+	counter reloads;        /* of the configuration, that took effect */
 	counter reload_failures; /* that changed nothing */
 	counter accept_holds;    /* times that a door waited for room, see descriptors.hpp */
 };

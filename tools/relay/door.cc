@@ -142,13 +142,19 @@ void door::take(sn::tcp client)
 	counts.accepted.add();
 
 	source_ticket counted;
-	if (!settings.deny.empty() || !settings.allow.empty() ||
+	const bool expects_header = !settings.proxy_from.empty();
+	if (expects_header || !settings.deny.empty() || !settings.allow.empty() ||
 	    settings.max_connections_per_source) {
 		/* One that has been reset by now is nobody's. */
 		const auto peer = peer_of(sn_tcp_fd(client.get()));
 		std::optional<termination> refused = termination::client_left;
 		try {
-			if (peer)
+			/* Behind a proxy it is the header that tells the client's address. */
+			if (peer && expects_header)
+				refused = contains(settings.proxy_from, peer->ip)
+						  ? std::nullopt
+						  : std::optional(termination::refused_list);
+			else if (peer)
 				refused = via->refuses(peer->ip, counted);
 		} catch (const std::bad_alloc &) {
 			refused = termination::no_memory;

@@ -41,13 +41,14 @@ public:
 	std::shared_ptr<lane> make_lane(const listener_config &settings, const std::string &address)
 	{
 		const std::string name = settings.name.empty() ? address : settings.name;
-		const auto &group = whole_->groups[settings.group];
-		auto &to = made_[settings.group];
-		if (!to)
-			to = std::make_shared<pool>(group, group.name.empty() ? name : group.name,
-						    counts_);
+		std::shared_ptr<pool> others;
+		if (settings.group != listener_config::no_group)
+			others = make(settings.group, name);
+		std::vector<std::shared_ptr<pool>> by_name;
+		for (const sni_route &each : settings.sni)
+			by_name.push_back(make(each.group, name));
 		return std::make_shared<lane>(
-			whole_, settings, to,
+			whole_, settings, std::move(others), std::move(by_name),
 			counts_.open_listener(name, address, settings.max_connections));
 	}
 
@@ -55,6 +56,16 @@ public:
 	const std::vector<std::shared_ptr<pool>> &made() const noexcept { return made_; }
 
 private:
+	const std::shared_ptr<pool> &make(std::size_t index, const std::string &listener)
+	{
+		const auto &group = whole_->groups[index];
+		auto &to = made_[index];
+		if (!to)
+			to = std::make_shared<pool>(
+				group, group.name.empty() ? listener : group.name, counts_);
+		return to;
+	}
+
 	const std::shared_ptr<const config> whole_;
 	std::vector<std::shared_ptr<pool>> made_;
 	book::edition &counts_;

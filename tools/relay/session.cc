@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "descriptors.hpp"
+#include "opening.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +32,21 @@ std::optional<termination> lane::refuses(const ip_address &client, source_ticket
 		counted = source_ticket(counts->sources, client);
 	}
 	return std::nullopt;
+}
+
+pool *lane::route(std::string_view server_name) const noexcept
+{
+	std::size_t best = settings.sni.size();
+	for (std::size_t i = 0; i < settings.sni.size(); i++) {
+		const std::string_view name = settings.sni[i].name;
+		if (name == server_name)
+			return by_name[i].get();
+		if (name.starts_with('.') && server_name.size() > name.size() &&
+		    server_name.ends_with(name) &&
+		    (best == settings.sni.size() || name.size() > settings.sni[best].name.size()))
+			best = i;
+	}
+	return best < settings.sni.size() ? by_name[best].get() : others.get();
 }
 
 session::session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
@@ -63,8 +79,6 @@ session::~session()
 
 void session::run()
 try {
-	if (all_.access_log || via_->to.by_source())
-		client_address_ = client_.peer_address().value_or("");
 	const auto limit = via_->settings.lifetime;
 	if (limit.count() == 0)
 		return serve();
@@ -80,8 +94,134 @@ try {
 
 void session::serve()
 {
-	if (connect())
+	if (receive_opening() && connect() && send_opening())
 		relay_both();
+}
+
+/* Whose connection it is, and where it goes. False when that cannot be, and it has ended. */
+bool session::receive_opening()
+{
+	const auto &settings = via_->settings;
+	const bool is_client_told = !settings.proxy_from.empty();
+	if (all_.access_log)
+		(is_client_told ? proxy_address_ : client_address_) =
+			client_.peer_address().value_or("");
+
+	const auto until = settings.hello_timeout.count() == 0 ? sn::no_deadline
+							       : began_ + settings.hello_timeout;
+	if (is_client_told) {
+		proxy_header header;
+		if (auto fault = receive_proxy_header(client_, until, header)) {
+			client_address_ = std::exchange(proxy_address_, {});
+			return fail_opening(fault->why, std::move(fault->text));
+		}
+		using family = proxy_header::family;
+		if (header.of == family::none) {
+			/* The proxy's own: it is who it is, and was let in. */
+			client_address_ = std::exchange(proxy_address_, {});
+		} else {
+			client_address_ = to_text(header, header.source);
+		}
+		if (header.of == family::ipv4 || header.of == family::ipv6) {
+			const auto ip = to_ip(header.source.ip.data(), header.of == family::ipv6);
+			if (const auto refused = via_->refuses(ip, source_))
+				return fail_opening(*refused, "");
+		}
+		proxy_ = std::move(header);
+	}
+	if (!settings.sni.empty()) {
+		tls_hello hello;
+		if (auto fault = receive_tls_hello(client_, until, hello, hello_))
+			return fail_opening(fault->why, std::move(fault->text));
+		sni_ = std::move(hello.name);
+	}
+	to_ = via_->route(sni_);
+	if (!to_) {
+		/* It fits in an empty socket's buffer at once; if not, it is not worth waiting for. */
+		client_.set_write_deadline(sn::after(std::chrono::seconds(1)));
+		static_cast<void>(client_.write_all(tls_unrecognized_name));
+		return fail_opening(termination::no_route,
+				    sni_.empty() ? "the client asked for no name" : "");
+	}
+	if (client_address_.empty() && to_->by_source())
+		client_address_ = client_.peer_address().value_or("");
+	return true;
+}
+
+bool session::fail_opening(termination why, std::string text)
+{
+	ended_ = why;
+	error_ = std::move(text);
+	if (cause_.load(std::memory_order_relaxed) != cause::none)
+		return false; /* it was ended from outside, and that is counted */
+	switch (why) {
+	case termination::bad_proxy_header:
+	case termination::bad_tls_hello:
+	case termination::hello_timeout:
+		all_.counters.bad_openings.add();
+		break;
+	case termination::no_route:
+		all_.counters.no_route.add();
+		break;
+	case termination::refused_list:
+		all_.counters.denied.add();
+		break;
+	case termination::refused_limit:
+		all_.counters.refused.add();
+		break;
+	default:
+		break;
+	}
+	return false;
+}
+
+/* What the backend is told first: whose connection it is, if it wants to know, and the hello. */
+std::string session::opening_for() const
+{
+	const auto how = to_->settings().send_proxy;
+	if (how == proxy_sending::none)
+		return {};
+	proxy_header header;
+	if (proxy_)
+		header = *proxy_;
+	if (header.of == proxy_header::family::none && !proxy_) {
+		const auto peer = peer_of(sn_tcp_fd(client_.get()));
+		const auto here = local_of(sn_tcp_fd(client_.get()));
+		if (peer && here && peer->ip.is_ipv6 == here->ip.is_ipv6) {
+			header.of = peer->ip.is_ipv6 ? proxy_header::family::ipv6
+						     : proxy_header::family::ipv4;
+			header.source = {peer->ip.bytes, peer->port, {}};
+			header.destination = {here->ip.bytes, here->port, {}};
+		}
+	}
+	if (!sni_.empty())
+		header.authority = sni_;
+	return how == proxy_sending::v1 ? write_proxy_v1(header) : write_proxy_v2(header);
+}
+
+/* True when the backend has what comes first, and copying can begin. */
+bool session::send_opening()
+{
+	const std::string first = opening_for() + hello_;
+	if (first.empty())
+		return true;
+	const auto idle = via_->settings.idle_timeout;
+	backend_.set_write_deadline(idle.count() == 0 ? sn::no_deadline : sn::after(idle));
+	const auto sent = backend_.write_all(first);
+	if (!sent) {
+		const bool late = sent.error() == std::errc::timed_out;
+		lost_bytes_ = true;
+		ended_ = late ? termination::idle_timeout : termination::server_reset;
+		error_ = sent.error().message();
+		end(late ? cause::idle : cause::failure);
+		return false;
+	}
+	backend_.set_write_deadline(sn::no_deadline);
+	passed_ = hello_.size();
+	via_->counts->to_backend.bytes.add(passed_);
+	chosen_->counts.to_backend.bytes.add(passed_);
+	hello_ = {};
+	return true;
 }
 
 /* True when there is a backend, and nothing has ended the session meanwhile. */
@@ -95,7 +235,7 @@ bool session::connect()
 	std::vector<backend *> tried;
 
 	for (;;) {
-		ticket next = via_->to.choose(source, tried);
+		ticket next = to_->choose(source, tried);
 		if (!next)
 			break;
 		if (!tried.empty())
@@ -104,13 +244,13 @@ bool session::connect()
 		last_tried_ = next.get();
 
 		auto give_up = until;
-		if (until != sn::no_deadline && via_->to.has_other(tried))
+		if (until != sn::no_deadline && to_->has_other(tried))
 			give_up = sn::now() + (until - sn::now()) / 2;
 		auto connected = connect_to(next->settings.address, give_up);
 		if (connected) {
 			connected_ = sn::now();
 			next->counts.connected.add();
-			via_->to.succeeded(*next.get());
+			to_->succeeded(*next.get());
 			chosen_ = std::move(next);
 			const std::lock_guard lock(all_.sessions.lock());
 			backend_ = *std::move(connected);
@@ -128,13 +268,13 @@ bool session::connect()
 		next->counts.failures.add();
 		const bool ours = is_shortage(connected.error());
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
-		if (!ours && via_->to.failed(*next.get()))
+		if (!ours && to_->failed(*next.get()))
 			all_.counters.ejections.add();
 		error_ = connected.error().message();
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
 	}
-	if (tried.empty() && via_->to.has_other(tried)) {
+	if (tried.empty() && to_->has_other(tried)) {
 		ended_ = termination::refused_limit;
 		all_.counters.refused.add();
 		return false;
@@ -186,6 +326,8 @@ void session::relay_both()
 		});
 
 	done_ = done;
+	done_.a_to_b.bytes_written += passed_;
+	done_.a_to_b.bytes_userspace += passed_;
 	lost_bytes_ = done.lost_bytes;
 	switch (done.end) {
 	case SN_RELAY_FINISHED:
@@ -278,6 +420,8 @@ try {
 	entry.client = client_address_;
 	if (last_tried_)
 		entry.backend = last_tried_->settings.address;
+	entry.peer = proxy_address_;
+	entry.sni = sni_;
 	entry.error = error_;
 	entry.duration = now - began_;
 	if (connected)

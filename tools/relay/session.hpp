@@ -18,6 +18,10 @@
  * take half of what is left of it while there is another to try, so that a machine that is gone
  * does not use up all the time.
  *
+ * Where the listener looks at the beginning of connections (opening.hpp), that comes first: whose the
+ * connection is, and whom it asks for. What was read of it is sent to the backend before anything
+ * else, after a PROXY header of our own where the group asks for one.
+ *
  * A backend's name is looked up for every connection, so that a change in it is followed.
  */
 #ifndef RELAY_SESSION_HPP
@@ -28,6 +32,7 @@
 #include "book.hpp"
 #include "config.hpp"
 #include "counters.hpp"
+#include "proxy_header.hpp"
 #include "sessions.hpp"
 
 #include <sennit/sennit.hpp>
@@ -36,6 +41,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace relay
 {
@@ -59,9 +66,10 @@ struct shared {
  */
 struct lane {
 	lane(std::shared_ptr<const config> of, const listener_config &says,
-	     std::shared_ptr<pool> chosen_from, std::shared_ptr<listener_counters> counted)
-	    : whole(std::move(of)), settings(says), group(std::move(chosen_from)), to(*group),
-	      counts(std::move(counted))
+	     std::shared_ptr<pool> for_others, std::vector<std::shared_ptr<pool>> for_names,
+	     std::shared_ptr<listener_counters> counted)
+	    : whole(std::move(of)), settings(says), others(std::move(for_others)),
+	      by_name(std::move(for_names)), counts(std::move(counted))
 	{
 	}
 
@@ -71,10 +79,17 @@ struct lane {
 	 */
 	std::optional<termination> refuses(const ip_address &client, source_ticket &counted) const;
 
+	/*
+	 * Whose backends a TLS client that asks for that name gets, or for none when it is empty: of
+	 * names that fit, the longest. None when there is nobody.
+	 */
+	pool *route(std::string_view server_name) const noexcept;
+
 	const std::shared_ptr<const config> whole; /* has the settings, the pool's too */
 	const listener_config &settings;
-	const std::shared_ptr<pool> group;
-	pool &to;
+	const std::shared_ptr<pool>
+		others; /* none: with sni, who asks for no name of it has none */
+	const std::vector<std::shared_ptr<pool>> by_name; /* as settings.sni */
 	const std::shared_ptr<listener_counters> counts;
 };
 
@@ -105,7 +120,11 @@ private:
 	};
 
 	void serve();
+	bool receive_opening();
+	bool fail_opening(termination why, std::string text);
 	bool connect();
+	std::string opening_for() const;
+	bool send_opening();
 	sn::result<sn::tcp> connect_to(const std::string &address, sn::deadline until);
 	void relay_both();
 	void end(cause why) noexcept;
@@ -117,6 +136,10 @@ private:
 	std::shared_ptr<lane> via_; /* until the end */
 	sn::tcp client_;
 	source_ticket source_;
+	pool *to_ = nullptr; /* of the lane; set by receive_opening() */
+	std::optional<proxy_header> proxy_;
+	std::string hello_; /* to be passed on first */
+	std::uint64_t passed_ = 0;
 	ticket chosen_;   /* none before there is a connection */
 	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
 	std::atomic<cause> cause_{cause::none};
@@ -127,7 +150,9 @@ private:
 	sn::clock::time_point connected_{};
 	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
 	termination ended_ = termination::no_memory;  /* was there none for its task */
-	std::string client_address_;                  /* for the log only */
+	std::string client_address_; /* for the log, and for who chooses by source */
+	std::string proxy_address_;  /* whose header told the client's; for the log */
+	std::string sni_;
 	sn::relayed done_{};
 	std::string error_;
 	const backend *last_tried_ = nullptr;
