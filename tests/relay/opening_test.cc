@@ -149,8 +149,7 @@ TEST_F(Proxied, HeadersTellWhoTheClientIs)
 TEST_F(Proxied, HeadersNeedNotTellAnybody)
 {
 	start("allow = [\"10.0.0.0/8\"]\n");
-	for (const auto &header :
-	     {"PROXY UNKNOWN\r\n"s, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s}) {
+	for (const auto &header : {"PROXY UNKNOWN\r\n"s, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s}) {
 		auto client = peer::connect(address_);
 		client.send(header + "x");
 		EXPECT_EQ(backend_.accept().receive(1), "x");
@@ -169,7 +168,8 @@ TEST_F(Proxied, BadHeadersEndTheConnection)
 	expect_bad("PROXY TCP4 10.1.2.3 10.9.8.7 1000 443000\r\n", "");
 	/* Says that it is 65,535 bytes long. */
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"s, "");
-	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x12"s + proxy_v2().substr(14), "it tells of datagrams");
+	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x12"s + proxy_v2().substr(14),
+		   "it tells of datagrams");
 	EXPECT_EQ(relay_->counter("bad_openings"), 7U);
 	stop(*relay_);
 }
@@ -279,11 +279,11 @@ TEST(SendProxy, TellsTheClientsAddress)
 	auto second = two.accept();
 	const std::string header = second.receive(28);
 	EXPECT_EQ(header.substr(0, 24), "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\3\x7f\0\0\1"s);
-	EXPECT_EQ(header.substr(26, 2),
-		  number(std::stoul(port_of(relay.address(1))), 2));
+	EXPECT_EQ(header.substr(26, 2), number(std::stoul(port_of(relay.address(1))), 2));
 	second.send("first");
 	EXPECT_EQ(other.receive(5), "first");
-	EXPECT_EQ(relay.counter("bytes_to_backend"), 1U) << "a header is none of the client's bytes";
+	EXPECT_EQ(relay.counter("bytes_to_backend"), 1U)
+		<< "a header is none of the client's bytes";
 	client.close();
 	backend.close();
 	other.close();
@@ -296,8 +296,8 @@ TEST(SendProxy, IsForChecksToo)
 {
 	listener backend;
 	const file config(text("group = \"g\"\n", group("g", backend, "send_proxy = \"v1\"\n") +
-							 "[groups.g.check]\n"
-							 "send = \"ok?\"\nexpect = \"yes\"\n"));
+							  "[groups.g.check]\n"
+							  "send = \"ok?\"\nexpect = \"yes\"\n"));
 	relay_process relay({"--config", config.name()});
 	auto check = backend.accept();
 	EXPECT_EQ(check.receive(18), "PROXY UNKNOWN\r\nok?");
@@ -412,8 +412,7 @@ TEST_F(Named, HaveNoRouteWithoutADefault)
 	for (const char *name : {"other.test", ""}) {
 		auto client = peer::connect(address_);
 		client.send(hello(name));
-		EXPECT_EQ(client.receive_rest(),
-			  std::pair("\x15\3\1\0\2\2\x70"s, ending::fin));
+		EXPECT_EQ(client.receive_rest(), std::pair("\x15\3\1\0\2\2\x70"s, ending::fin));
 	}
 	relay_->await_error(" sni=other.test");
 	EXPECT_TRUE(eventually([&] { return ended(*relay_, "no_route") == 2; }));

@@ -249,6 +249,8 @@ TEST(Reload, KeepsWhatIsKnownOfABackend)
 	const std::string labels = "{route=\"g\",backend=\"" + dead.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_weight" + labels), 5U);
 	EXPECT_EQ(relay.metric("backend_failures_total" + labels), 2U);
+	EXPECT_EQ(relay.metric("backend_ejections_total" + labels), 1U);
+	EXPECT_EQ(relay.metric("retries_total{listener=\"web\"}"), 2U);
 	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"web\"}"), 16U);
 	EXPECT_EQ(relay.metric("reloads_total"), 1U);
 

@@ -123,6 +123,7 @@ bool pool::failed(backend &at) noexcept
 	const std::int64_t until = now + settings_.eject_for.count();
 	if (!at.counts.ejected_until.compare_exchange_strong(old, until, std::memory_order_relaxed))
 		return false;
+	at.counts.ejections.add();
 	at.counts.slow_until.store(until + settings_.slow_return.count(),
 				   std::memory_order_relaxed);
 	return true;

@@ -61,6 +61,7 @@ listener_snapshot book::read_listener(const listener_counters &of)
 	/* Read after those that have ended, each of which was accepted before. */
 	told.accepted = of.accepted.get();
 	told.active = told.accepted - ended;
+	told.retries = of.retries.get();
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	told.times.connect = of.connect.read();
@@ -95,6 +96,7 @@ backend_snapshot book::read_backend(const backend_counters &of)
 	told.active = of.active.load(std::memory_order_relaxed);
 	told.connected = of.connected.get();
 	told.failures = of.failures.get();
+	told.ejections = of.ejections.get();
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	return told;

@@ -60,6 +60,7 @@ struct listener_counters {
 	relay::sources sources;
 	relay::rate rate;
 	counter accepted;
+	counter retries;
 	std::array<counter, terminations> ended{};
 	flow_counters to_backend;
 	flow_counters to_client;
@@ -105,6 +106,7 @@ struct backend_counters {
 	counter check_failures;
 	counter connected;
 	counter failures;
+	counter ejections;
 	flow_counters to_backend;
 	flow_counters to_client;
 

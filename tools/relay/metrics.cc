@@ -133,6 +133,10 @@ void add_listeners(page &to, const snapshot &now)
 		for (std::size_t i = 0; i < terminations; i++)
 			to.sample({{"listener", each.name}, {"cause", termination_names[i]}},
 				  each.ended[i]);
+	to.metric("retries_total", "counter",
+		  "Tries of another backend, after one that could not be connected to.");
+	for (const auto &each : now.listeners)
+		to.sample({{"listener", each.name}}, each.retries);
 	to.metric("bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	for (const auto &each : now.listeners) {
 		to.sample({{"listener", each.name}, {"to", "backend"}}, each.to_backend.bytes);
@@ -196,6 +200,9 @@ void add_backends(page &to, const snapshot &now)
 	each_backend("backend_failures_total", "counter",
 		     "Connections to the backend that could not be made.",
 		     [](const b &each) { return each.failures; });
+	each_backend("backend_ejections_total", "counter",
+		     "Times that the backend was left out for a while, as connections failed.",
+		     [](const b &each) { return each.ejections; });
 	each_backend("backend_checks_total", "counter", "Active checks that ended.",
 		     [](const b &each) { return each.checks; });
 	each_backend("backend_check_failures_total", "counter", "Active checks that failed.",

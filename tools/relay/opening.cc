@@ -35,8 +35,8 @@ std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, terminat
 		if (*n == 0 && have == 0)
 			return opening_fault{termination::client_left, "no byte came"};
 		if (*n == 0)
-			return opening_fault{bad, "cut off after " + std::to_string(have) +
-							  " bytes"};
+			return opening_fault{bad,
+					     "cut off after " + std::to_string(have) + " bytes"};
 	}
 }
 
@@ -46,8 +46,9 @@ std::optional<opening_fault> receive_proxy_header(sn::tcp &from, sn::deadline un
 						  proxy_header &into)
 {
 	std::string bytes;
-	auto fault = receive(from, until, termination::bad_proxy_header, bytes,
-			     [&into](std::string_view got) { return read_proxy_header(got, into); });
+	auto fault =
+		receive(from, until, termination::bad_proxy_header, bytes,
+			[&into](std::string_view got) { return read_proxy_header(got, into); });
 	if (!fault && into.datagram)
 		return opening_fault{termination::bad_proxy_header, "it tells of datagrams"};
 	return fault;

@@ -238,8 +238,10 @@ bool session::connect()
 		ticket next = to_->choose(source, tried);
 		if (!next)
 			break;
-		if (!tried.empty())
+		if (!tried.empty()) {
 			all_.counters.retries.add();
+			via_->counts->retries.add();
+		}
 		tried.push_back(next.get());
 		last_tried_ = next.get();
 

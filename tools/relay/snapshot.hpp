@@ -75,6 +75,7 @@ struct listener_snapshot {
 	std::uint64_t limit = 0;    /* most of them; 0: only the process's limit */
 	std::uint64_t accepted = 0; /* total; = active + the sum of ended */
 	termination_counts ended{}; /* total, by enum termination */
+	std::uint64_t retries = 0;  /* total: tries of another backend after one that failed */
 	flow to_backend;            /* totals */
 	flow to_client;
 	latencies times; /* totals */
@@ -89,6 +90,7 @@ struct backend_snapshot {
 	std::uint64_t limit = 0;          /* most of them; 0: none of its own */
 	std::uint64_t connected = 0;      /* total: connections made */
 	std::uint64_t failures = 0;       /* total: connections that could not be made */
+	std::uint64_t ejections = 0;      /* total: times that it was left out for a while */
 	std::uint64_t checks = 0;         /* total: active checks that ended */
 	std::uint64_t check_failures = 0; /* total, of those */
 	/* When the last check ended: time since 1970, 0 when none has; and what it found, as an error

@@ -122,7 +122,8 @@ void add_listener(json &to, const listener_snapshot &each)
 		.field("address", each.address)
 		.field("active", each.active)
 		.field("limit", each.limit)
-		.field("accepted", each.accepted);
+		.field("accepted", each.accepted)
+		.field("retries", each.retries);
 	to.open("ended", '{');
 	for (std::size_t i = 0; i < terminations; i++)
 		to.field(termination_names[i], each.ended[i]);
@@ -146,6 +147,7 @@ void add_backend(json &to, const backend_snapshot &each)
 		.field("limit", each.limit)
 		.field("connected", each.connected)
 		.field("failures", each.failures)
+		.field("ejections", each.ejections)
 		.field("checks", each.checks)
 		.field("check_failures", each.check_failures)
 		.field("last_check_ms", each.last_check)
