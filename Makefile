@@ -34,6 +34,7 @@ help:
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
+	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
@@ -125,6 +126,11 @@ bench-blocking-server: build
 bench-copy: build
 	@scripts/setup test
 	@bench/copy/copy.py build/release
+
+# BENCH_RELAY_ROUNDS=5 BENCH_RELAY_SECONDS=0.7; the short form is in the release preset's relay/bench.
+bench-relay: build
+	@scripts/setup bench
+	@bench/relay/relay.py build/release
 
 # The short form is in every preset's net/relay_oracle.
 test-copy: build

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+
+// relay PORT SINK_PORT: a relay as one writes it in Go: a goroutine and an io.Copy for each
+// direction, which splices.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "relay.go:", err)
+		os.Exit(1)
+	}
+}
+
+func relay(client *net.TCPConn, sink string) {
+	defer client.Close()
+	dialed, err := net.Dial("tcp", sink)
+	if err != nil {
+		return
+	}
+	backend := dialed.(*net.TCPConn)
+	defer backend.Close()
+	var back sync.WaitGroup
+	back.Add(1)
+	go func() {
+		defer back.Done()
+		io.Copy(client, backend)
+		client.CloseWrite()
+	}()
+	io.Copy(backend, client)
+	backend.CloseWrite()
+	back.Wait()
+}
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: relay PORT SINK_PORT")
+		os.Exit(2)
+	}
+	door, err := net.Listen("tcp", "127.0.0.1:"+os.Args[1])
+	check(err)
+	for {
+		client, err := door.Accept()
+		check(err)
+		go relay(client.(*net.TCPConn), "127.0.0.1:"+os.Args[2])
+	}
+}

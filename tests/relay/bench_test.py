@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+What `make bench-relay` measures with works: sennit-relay and a bare loop, and nothing in between, for a
+moment each. No figure is asserted: that bytes and answers arrive, the programs see to themselves.
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
+RELAYS = ["none (direct)", "sennit-relay", "c-splice", "c-copy"]
+
+
+def bench(*arguments):
+    return subprocess.run([sys.executable, f"{SOURCE}/bench/relay/relay.py", BUILD, *arguments],
+                          capture_output=True, text=True, timeout=100, check=False)
+
+
+class Bench(unittest.TestCase):
+    def test_it_measures_everything_of_each(self):
+        done = bench("--rounds=1", "--seconds=0.1", "--chunks=1,64", "--only=" + ",".join(RELAYS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for relay in RELAYS:
+            rows = [line for line in done.stdout.splitlines() if line.startswith(f"| {relay} |")]
+            # Five tables, of which the one of CPU time for bulk has no row for none.
+            self.assertEqual(len(rows), 4 if relay == RELAYS[0] else 5, done.stdout)
+            self.assertNotIn(" - ", "".join(rows))
+
+    def test_a_relay_that_is_not_known_is_an_error(self):
+        done = bench("--only=sennit-relay,nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown relay: nonsense", done.stderr)
+
+    def test_a_peer_that_is_missing_is_told(self):
+        folder = os.path.join(BUILD, "tests/relay/no-peers")
+        os.makedirs(folder, exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, f"{SOURCE}/bench/relay/relay.py", BUILD, "--rounds=1", "--seconds=0.1",
+             "--what=short", "--only=sennit-relay,socat"], env={**os.environ, "PATH": folder},
+            capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| socat | NOT MEASURED: socat is not installed |", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
