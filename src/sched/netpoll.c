@@ -559,6 +559,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 	struct epoll_event events[MOST_EVENTS];
 	int saved = errno, count = 0;
 	int n = wait_for_events(events, timeout);
+	bool kick = false;
 
 	atomic_fetch_add_explicit(&sn_runtime.polls, 1, memory_order_relaxed);
 	if (n < 0 && errno != EINTR)
@@ -570,6 +571,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		struct sn_fd *d;
 
 		if (tag == KICK_EVENT) {
+			kick = true;
 			if (timeout != 0)
 				drain_kick();
 			continue;
@@ -589,5 +591,5 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		}
 	}
 	errno = saved;
-	return count;
+	return count == 0 && n > 0 && !kick && timeout != 0 ? -EAGAIN : count;
 }

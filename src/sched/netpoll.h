@@ -78,7 +78,8 @@ void sn_netpoll_destroy(void);
 
 /*
  * Polls: for at most timeout ns (0: not at all, negative: for ever); puts the tasks to wake into
- * *ready. Returns how many there are.
+ * *ready. Returns how many there are; -EAGAIN when a poll that may sleep was ended by nothing but
+ * edges that nobody waits for, so that whoever has nothing else to do may go on sleeping.
  */
 int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 
