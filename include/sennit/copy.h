@@ -77,8 +77,8 @@ enum sn_relay_end {
 struct sn_relay_options {
 	int64_t idle_timeout;       /* ns without a byte in either direction; 0: for ever */
 	int64_t half_close_timeout; /* the same once one stream has ended; 0: as idle_timeout */
-	/* After each delivered chunk, in the task that copies in this direction; must not park.
-	 * NULL: none. */
+	/* After each delivered chunk, in the task that copies in this direction; must not park, and
+	 * be brief, as others' wake-ups may wait for it. NULL: none. */
 	void (*progress)(void *arg, enum sn_relay_direction direction, size_t bytes);
 	void *arg; /* of progress */
 };

@@ -140,6 +140,7 @@ static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *bu
 
 		if (size == 0)
 			return SN_SPELL_END;
+		sn_brief_turn(sn_thread_self());
 		n = read_now(job->src, buffer, size);
 		if (n == -EAGAIN && job->src->registered)
 			return SN_SPELL_DRAINED;
@@ -243,7 +244,7 @@ static int next_spell(struct sn_copy_job *job, struct policy *policy)
 	return spell_in_kernel(job, policy);
 }
 
-int sn_copy_run(struct sn_copy_job *job)
+static int run(struct sn_copy_job *job)
 {
 	struct policy policy = {.wanted = FULL_READS};
 
@@ -262,6 +263,20 @@ int sn_copy_run(struct sn_copy_job *job)
 		if (err < 0)
 			return err;
 	}
+}
+
+/* Between sockets and pipes no call blocks; the user's progress may do anything that does not park,
+ * save in relays, where it is told to be brief. */
+int sn_copy_run(struct sn_copy_job *job)
+{
+	int end;
+
+	if (!job->src->registered || !job->dst->registered || job->progress)
+		return run(job);
+	sn_brief_begin();
+	end = run(job);
+	sn_brief_end();
+	return end;
 }
 
 int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progress, void *arg,

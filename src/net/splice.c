@@ -148,6 +148,7 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 
 		if (size == 0)
 			return SN_SPELL_END;
+		sn_brief_turn(sn_thread_self());
 		n = fill(job, pipe, size);
 		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
 			n = peek(job);

@@ -34,6 +34,14 @@
  * kicks the poller; it announces poll_until = "never" before it reads the processors' earliest
  * times, so again one sees the other.
  *
+ * One that leaves the poller would wake another to take its place, each time: for a task that only
+ * moves a few KiB and waits again, that is two threads' switches and a second CPU for nothing. So
+ * when all that has come are a few tasks that are brief (sn_brief_begin()), it wakes nobody, but
+ * notes in owes_poller that it owes this. It pays as soon as it is about to run anything else, to
+ * sleep elsewhere, or when the task's call ends; or never, when it comes back to the poller first.
+ * Should the task have much to do after all, it polls in the poller's stead every so often
+ * (sn_brief_poll()). So news waits for at most BRIEF_POLL_NS and one piece, never for user code.
+ *
  * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
  * park, and the second is half of the cost of a ping-pong. A poller thread of its own: two context
  * switches of the OS per wake-up under light load. A processor-less poll with tasks pushed to the
@@ -61,6 +69,13 @@
  * tokio's 61.
  */
 #define FAIR_TICKS 64
+
+/* As late as the network's news may be while a brief task stands in for the poller: about what
+ * waking a sleeping thread takes when the machine is busy. */
+#define BRIEF_POLL_NS 50000
+
+/* So many brief tasks are done before another thread would be awake. */
+#define FEW_BRIEF 4
 
 /* How often in a row a woken task may overtake the queue. More only helps pairs that starve the
  * rest. */
@@ -146,12 +161,16 @@ static inline void set_task(struct sn_thread *self, struct sn_task *task)
 	__atomic_store_n(&self->task, task, __ATOMIC_RELAXED);
 }
 
+static void pay_poller(struct sn_thread *self);
+
 /* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). Who will queue it
  * again is settled. */
 static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p = self->processor;
 
+	if (sn_unlikely(self->owes_poller) && !task->brief)
+		pay_poller(self);
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
@@ -445,14 +464,21 @@ static void start_processor(struct sn_processor *p, bool spinning)
 		sn_netpoll_kick();
 }
 
-bool sn_work_exists(void)
+/* In any queue but that of one processor; NULL: in any. */
+static bool work_exists_beside(const struct sn_processor *but)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0)
 		return true;
 	for (int i = 0; i < sn_runtime.capacity; i++)
-		if (!sn_runqueue_empty(&sn_runtime.processors[i].queue))
+		if (&sn_runtime.processors[i] != but &&
+		    !sn_runqueue_empty(&sn_runtime.processors[i].queue))
 			return true;
 	return false;
+}
+
+bool sn_work_exists(void)
+{
+	return work_exists_beside(NULL);
 }
 
 int64_t sn_earliest_timer(void)
@@ -534,12 +560,40 @@ static void start_spinning(struct sn_thread *self)
  */
 static void stop_spinning(struct sn_thread *self)
 {
+	bool owes = self->owes_poller;
+
 	if (!self->spinning)
 		return;
 	self->spinning = false;
+	/* The few tasks that it came with are its own, see owes_poller; what others have queued while
+	 * they saw it looking is not. */
 	if (atomic_fetch_sub(&sn_runtime.spinning, 1) == 1 &&
-	    atomic_load(&sn_runtime.idle_count) > 0 && (sn_work_exists() || nobody_would_notice()))
+	    atomic_load(&sn_runtime.idle_count) > 0 &&
+	    (work_exists_beside(owes ? self->processor : NULL) || (!owes && nobody_would_notice())))
 		wake_one();
+}
+
+/* What stop_spinning() left undone. */
+static void pay_poller(struct sn_thread *self)
+{
+	if (!self->owes_poller)
+		return;
+	self->owes_poller = false;
+	if (atomic_load(&sn_runtime.idle_count) > 0 && (sn_work_exists() || nobody_would_notice()))
+		wake_one();
+}
+
+void sn_brief_begin(void)
+{
+	sn_thread_self()->task->brief = true;
+}
+
+void sn_brief_end(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	self->task->brief = false;
+	pay_poller(self);
 }
 
 /* ---- queues ---- */
@@ -667,6 +721,19 @@ static void poll_network(struct sn_thread *self, struct sn_processor *p, int64_t
 		inject(self, &ready);
 }
 
+/* The poller's work, by who owes it. */
+void sn_brief_poll(struct sn_thread *self)
+{
+	int64_t now = sn_now();
+
+	if (now - self->processor->last_poll < BRIEF_POLL_NS)
+		return;
+	poll_network(self, self->processor, now);
+	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) ||
+	    sn_earliest_timer() <= now)
+		pay_poller(self);
+}
+
 static uint32_t next_random(struct sn_thread *self)
 {
 	/* xorshift: the order of victims only has to differ between threads. */
@@ -731,8 +798,9 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 
 /*
  * Then nobody runs who could queue a task that is worth waiting for: whoever does it from outside
- * wakes a thread, and what comes by the network is what this one is going to sleep for. A connection
- * that waits after every few KiB took 5 us of looking, and a poll that found nothing, each time.
+ * wakes a thread, and what comes by the network is what this one is going to sleep for. A
+ * connection that waits after every few KiB took 5 us of looking, and a poll that found nothing,
+ * each time.
  */
 static bool all_others_idle(void)
 {
@@ -789,6 +857,18 @@ void sn_poller_expect(int64_t when)
 		sn_netpoll_kick();
 }
 
+/* Whether that is all: a few brief tasks. */
+static bool are_brief(const struct sn_queue *ready, int n)
+{
+	const struct sn_task *task = ready->head;
+
+	if (n <= 0 || n > FEW_BRIEF)
+		return false;
+	while (task && task->brief)
+		task = task->next;
+	return !task;
+}
+
 /* How long the poller may sleep: until the earliest timer, which is announced. -1: for ever. */
 static int64_t time_to_sleep(void)
 {
@@ -830,6 +910,10 @@ static bool sleep_in_poller(struct sn_thread *self)
 	if (p) {
 		assign(self, p);
 		start_spinning(self);
+		if (are_brief(&ready, n)) {
+			p->last_poll = sn_now();
+			self->owes_poller = true;
+		}
 		inject(self, &ready);
 		return true;
 	}
@@ -884,6 +968,7 @@ static bool sleep_in_parker(struct sn_thread *self)
 	int64_t deadline = sn_now() + IDLE_THREAD_NS;
 	struct sn_processor *p = NULL;
 
+	pay_poller(self);
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		sn_unlock(&sn_runtime.lock);
@@ -925,6 +1010,7 @@ static bool become_idle(struct sn_thread *self)
 	unassign(self);
 	idle_put(p);
 	sn_unlock(&sn_runtime.lock);
+	self->owes_poller = false; /* what follows is what any idle thread does */
 	if (self->spinning) {
 		self->spinning = false;
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
@@ -1039,6 +1125,7 @@ void sn_schedule(struct sn_thread *self)
 		if (about_to_run(self, task))
 			switch_context(self, &self->idle, &task->context, false);
 	}
+	pay_poller(self);
 }
 
 /* ---- leases ---- */

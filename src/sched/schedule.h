@@ -47,6 +47,22 @@ void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place 
  */
 bool sn_fair_chance(struct sn_thread *self);
 
+/*
+ * Between these the running task executes nothing but the runtime's own code, a few microseconds at
+ * a time from one wait to the next, or calls sn_brief_turn() in between. So a thread that leaves
+ * the poller for such a task need not wake another to take its place: it is back soon. Parks may be
+ * in between, blocking brackets may not. sn_brief_end() comes before anything of the user's is run.
+ */
+void sn_brief_begin(void);
+void sn_brief_end(void);
+void sn_brief_poll(struct sn_thread *self);
+
+static inline void sn_brief_turn(struct sn_thread *self)
+{
+	if (self->owes_poller)
+		sn_brief_poll(self);
+}
+
 /* A new task is at the start of its stack: what sn_park() does after it has switched. */
 void sn_task_entered(void);
 

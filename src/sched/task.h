@@ -63,6 +63,7 @@ struct sn_task {
 	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	struct sn_context context;
 	struct sn_task *next;
+	bool brief; /* sn_brief_begin(); written by itself */
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */

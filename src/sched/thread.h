@@ -48,7 +48,8 @@ struct sn_thread {
 	struct sn_processor *processor;
 	/* Found when the parker is released; atomic, since the end of the runtime releases it too. */
 	struct sn_processor *_Atomic handed;
-	bool spinning; /* counted in the runtime's spinning */
+	bool spinning;    /* counted in the runtime's spinning */
+	bool owes_poller; /* left the poller for a brief task, and woke nobody: schedule.c */
 
 	struct sn_task *prev; /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
