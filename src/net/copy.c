@@ -159,6 +159,8 @@ static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *bu
 			policy->large = 0;
 		else if (++policy->large >= policy->wanted && job->may_splice)
 			return SN_SPELL_SWITCH;
+		if ((size_t)n < size && sn_conn_drained(job->src))
+			return SN_SPELL_DRAINED;
 	}
 }
 

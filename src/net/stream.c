@@ -74,6 +74,11 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size)
 	return n;
 }
 
+bool sn_conn_drained(const struct sn_fd *d)
+{
+	return d->tcp && !atomic_load_explicit(&d->irregular, memory_order_relaxed);
+}
+
 /* ---- waiting ---- */
 
 /* Within an operation. */

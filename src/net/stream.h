@@ -45,6 +45,16 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size);
 void sn_block_enter(const struct sn_fd *d, const char *what);
 void sn_block_leave(const struct sn_fd *d);
 
+/*
+ * Whether a TCP socket that gave less than it was asked for has no more for now, and what comes
+ * next will be an edge: so nobody needs to ask again to be told EAGAIN. Not so once there was an
+ * end or an error, whose edge may have come with that of the bytes before it; nor with urgent data,
+ * before which reading stops. An edge that is not harvested yet when the bytes are read is still to
+ * come, whatever it brings. Never of others: reading from Unix sockets stops where credentials
+ * change.
+ */
+bool sn_conn_drained(const struct sn_fd *d);
+
 /* Waits until the connection is over in both directions: sn_tcp_wait_closed(). */
 int sn_conn_wait_closed(struct sn_fd *d);
 

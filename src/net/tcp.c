@@ -157,6 +157,8 @@ static int adopt(struct sn_fd **out, int fd)
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	if (err < 0)
 		sn_sys_close(fd);
+	else
+		(*out)->tcp = true;
 	return err;
 }
 

@@ -135,8 +135,10 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 		return -ENOMEM;
 	d->fd = fd;
 	d->kind = 0;
+	d->tcp = false;
 	d->open = true;
 	d->registered = false;
+	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
 	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
 	 * before the event; others from whoever was given d. */
 	for (int i = 0; i < 2; i++) {
@@ -158,7 +160,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 
 int sn_fd_register(struct sn_fd *d)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET};
 
 	event.data.u64 = (uint64_t)atomic_load_explicit(&d->generation, memory_order_relaxed)
 				 << 32 |
@@ -579,6 +581,9 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		d = fd_by_index((uint32_t)tag);
 		if (!d || atomic_load(&d->generation) != tag >> 32)
 			continue; /* of an earlier life */
+		/* Relaxed: whoever is woken by, or finds, the side ready sees it. */
+		if (what & (EPOLLRDHUP | EPOLLPRI | failed))
+			atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
 		if ((what & (EPOLLIN | EPOLLRDHUP | failed)) &&
 		    (task = side_ready(&d->sides[SN_SIDE_READ])) != NULL) {
 			sn_queue_put(ready, task);

@@ -66,8 +66,14 @@ struct sn_fd {
 	uint32_t index;
 	int fd;
 	uint8_t kind;    /* what it is to the net layer: its enum sn_kind, 0 at first */
+	bool tcp;        /* a TCP connection; written by the opener, as kind */
 	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
+	/*
+	 * epoll has told of more than bytes: an end, an error, urgent data. Written by pollers,
+	 * before they make the sides ready.
+	 */
+	_Atomic bool irregular;
 	struct sn_side sides[2];
 	struct sn_lock lock; /* orders the arming of the timers */
 	struct sn_fd *next_free;

@@ -4,6 +4,7 @@
 // splice(2) has laid for others, and every kind of descriptor on either side.
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -380,6 +381,40 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 				route.promote();
 			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 			EXPECT_EQ(0, copy.join());
+			expect_exact(route.result);
+		});
+}
+
+// A read that takes less than it was asked for is not followed by one that only finds nothing. So
+// what came with its bytes, an end, or urgent data with more behind it, must not be waited for.
+TEST(CopyInUserspace, ShortReadsForgetNothingThatCameWithThem)
+{
+	for (int round = 0; round < 50; round++)
+		test::run([round] {
+			Route route;
+			std::unique_ptr<Task> copy;
+			const auto start = [&] {
+				if (!copy)
+					copy = std::make_unique<Task>([&] { return route.copy(); });
+			};
+
+			// It finds all at once, or comes upon it piece by piece.
+			if (round % 2)
+				start();
+			for (int i = 0; i < 4; i++) {
+				route.send("before");
+				if (round % 4 >= 2) {
+					ASSERT_EQ(1, ::send(sn_tcp_fd(route.source.client), "!", 1,
+							    MSG_OOB));
+				}
+				route.send("after");
+				if (i == 3)
+					sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+				start();
+				EXPECT_EQ("beforeafter", route.receive(11));
+			}
+			EXPECT_EQ(0, copy->join());
+			EXPECT_EQ(44u, route.result.bytes_userspace);
 			expect_exact(route.result);
 		});
 }
