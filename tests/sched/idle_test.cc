@@ -104,8 +104,8 @@ void watch_all()
 		EXPECT_LT(percent, most_percent);
 		return;
 	}
-	// Signals, faults and whatever else the system adds come now and then; waste is in every one of
-	// them.
+	// Signals, faults and whatever else the system adds come now and then; waste is in every
+	// one of them.
 	double least = 100;
 	for (int i = 0; i < 5 && least >= most_percent; i++)
 		least = std::min(least, watch(test::second));

@@ -346,6 +346,7 @@ TEST(ScopeTree, OuterCancelsInner)
 				cancelled += sn_sleep(forever) == -ECANCELED;
 				return inner.close();
 			});
+		EXPECT_TRUE(test::eventually([&] { return opened == 25; }));
 		sn_sleep(5 * ms);
 		outer.cancel();
 		EXPECT_EQ(-ECANCELED, outer.close());

@@ -23,7 +23,8 @@ STATES = ("free", "new", "runnable", "running", "parked", "blocking", "returning
 PARKED, RUNNABLE = 4, 2
 
 # Where sn_arch_switch() leaves the registers, in words from the saved stack pointer up (see
-# arch/registers.h), how many words that is, and the names of the stack pointer and the program counter.
+# arch/registers.h), how many words that is, and the names of the stack pointer and the program
+# counter.
 LAYOUTS = {
     "i386:x86-64": (
         {"r15": 1, "r14": 2, "r13": 3, "r12": 4, "rbx": 5, "rbp": 6, "rip": 7}, 8, "rsp", "rip"),
@@ -156,6 +157,8 @@ def thread_of(low, high):
 
 
 def backtrace(task, state, low, high):
+    if int(task["context"]["sp"]) == 0:
+        return "it has not begun\n"
     if state in (PARKED, RUNNABLE):
         return frames_of(task)
     if state == STATES.index("ended"):
