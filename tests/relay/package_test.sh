@@ -80,8 +80,10 @@ wait "$pid" || fail "it ended with $?"
 
 manual=$root/usr/share/man/man8/sennit-relay.8.gz
 gzip -t "$manual"
+text=$(zcat "$manual" | sed 's/\\-/-/g')
 for option in $("$relay" --help | grep -oE -- '--[a-z-]+' | sort -u); do
-	zcat "$manual" | sed 's/\\-/-/g' | grep -qF -- "$option" || fail "$option is not in the manual"
+	# Not by a pipe: grep ends early, and the writer before it would fail.
+	grep -qF -- "$option" <<<"$text" || fail "$option is not in the manual"
 done
 if command -v man >/dev/null; then
 	warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$manual" \
