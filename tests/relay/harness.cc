@@ -343,7 +343,8 @@ void file::write(const std::string &text)
 
 /* ---- the relay --------------------------------------------------------------------------- */
 
-relay_process::relay_process(const std::vector<std::string> &arguments, unsigned descriptors)
+relay_process::relay_process(const std::vector<std::string> &arguments, unsigned descriptors,
+			     const std::vector<int> &handed)
 {
 	int out[2];
 	int err[2];
@@ -361,6 +362,21 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 		argv.push_back(each.data());
 	argv.push_back(nullptr);
 
+	std::vector<char *> environment;
+	for (char **each = environ; *each; each++)
+		environment.push_back(*each);
+	std::string count = "LISTEN_FDS=" + std::to_string(handed.size());
+	char pid[32] = "LISTEN_PID=";
+	/* Out of the way of where they are to be. */
+	std::vector<int> copies;
+	for (const int fd : handed)
+		copies.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 100));
+	if (!handed.empty()) {
+		environment.push_back(count.data());
+		environment.push_back(pid);
+	}
+	environment.push_back(nullptr);
+
 	pid_ = fork();
 	if (pid_ < 0)
 		fail_errno("fork");
@@ -373,11 +389,21 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 			if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 				_exit(126);
 		}
-		execvp(argv[0], argv.data());
+		for (std::size_t i = 0; i < copies.size(); i++)
+			dup2(copies[i], static_cast<int>(3 + i));
+		char digits[16];
+		int n = 0;
+		for (pid_t left = getpid(); left > 0; left /= 10)
+			digits[n++] = static_cast<char>('0' + left % 10);
+		for (char *at = pid + std::strlen(pid); n > 0;)
+			*at++ = digits[--n];
+		execvpe(argv[0], argv.data(), environment.data());
 		_exit(127);
 	}
 	::close(out[1]);
 	::close(err[1]);
+	for (const int fd : copies)
+		::close(fd);
 	stop_reading_ = eventfd(0, EFD_CLOEXEC);
 	output_.fd = out[0];
 	errors_.fd = err[0];

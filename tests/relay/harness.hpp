@@ -162,9 +162,10 @@ class relay_process
 public:
 	/*
 	 * Starts it, without waiting for anything; with that limit of descriptors, or as many as
-	 * this process has.
+	 * this process has. Hands those descriptors down as systemd does.
 	 */
-	explicit relay_process(const std::vector<std::string> &arguments, unsigned descriptors = 0);
+	explicit relay_process(const std::vector<std::string> &arguments, unsigned descriptors = 0,
+			       const std::vector<int> &handed = {});
 	relay_process(const relay_process &) = delete;
 	relay_process &operator=(const relay_process &) = delete;
 	/* Kills it if it was not waited for, and shows what it said: the test has failed. */

@@ -37,9 +37,15 @@ std::string explain(const std::string &address, const std::error_code &error)
 
 std::unique_ptr<door> door::open(shared &all, const listener_config &settings, std::string &why)
 {
-	auto listener = sn::tcp_listener::listen(settings.address);
+	const int handed = all.inherited.take(settings.name, settings.address);
+	auto listener = handed < 0 ? sn::tcp_listener::listen(settings.address)
+				   : sn::tcp_listener::adopt(handed);
 	if (!listener) {
-		why = explain(settings.address, listener.error());
+		why = handed < 0 ? explain(settings.address, listener.error())
+				 : "cannot listen on " + settings.address + " by descriptor " +
+					   std::to_string(handed) +
+					   " that was handed down: " + listener.error().message() +
+					   "; expected a TCP socket that listens";
 		return nullptr;
 	}
 	auto address = listener->address().value_or(settings.address);

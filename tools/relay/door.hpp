@@ -82,6 +82,12 @@ public:
 	/* Where it listens, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
 
+	/* What another process needs to listen there; the descriptor stays the door's. */
+	handed_listener to_hand_over() const
+	{
+		return {sn_tcp_listener_fd(listener_.get()), asked_name_, asked_address_};
+	}
+
 	/* Whether it is what the settings ask for, so that it can stay. */
 	bool serves(const listener_config &settings) const;
 

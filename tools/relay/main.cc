@@ -55,6 +55,8 @@ try {
 
 	relay::shared all{.settings = std::make_shared<const relay::config>(std::move(settings)),
 			  .config_file = options.config_file};
+	all.inherited.take_over();
+	all.program = relay::this_program(argc, argv);
 	return sn::run([&all] { return relay::serve(all); });
 } catch (const std::exception &error) {
 	relay::report(std::string("cannot run: ") + error.what());

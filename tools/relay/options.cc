@@ -56,6 +56,7 @@ Signals:
   SIGTERM, SIGINT  accept no more, let open connections finish, exit; another
                    one cuts what is still open
   SIGUSR1          print the counters on stderr
+  SIGUSR2          run the program's file again and hand it the sockets
   SIGHUP           read the file of --config again, if nothing is wrong with it;
                    open the file of --access-log anew
 

@@ -11,6 +11,7 @@
 #include <sennit/sennit.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -182,7 +183,11 @@ bool open_admin(shared &all, std::unique_ptr<admin_server> &admin)
 		now.log_dropped = all.access_log ? all.access_log->dropped() : 0;
 	});
 	std::string why;
-	admin = admin_server::open(all.book, all.settings->admin, why);
+	const int handed = all.inherited.take(admin_listener_name, all.settings->admin);
+	auto listener = handed < 0 ? sn::result<sn::tcp_listener>(sn::failure{ENOENT})
+				   : sn::tcp_listener::adopt(handed);
+	admin = listener ? std::make_unique<admin_server>(all.book, *std::move(listener))
+			 : admin_server::open(all.book, all.settings->admin, why);
 	if (!admin)
 		report(why);
 	return admin != nullptr;
@@ -294,14 +299,39 @@ void reload(shared &all, serving &now)
 /* What is neither to stop nor to go on: prints the counters, or opens the log anew. */
 void answer_signal(shared &all, int signum)
 {
-	if (signum != SIGHUP)
+	if (signum == SIGUSR1)
 		report_counters(all);
+	else if (signum != SIGHUP)
+		return;
 	else if (all.access_log)
 		all.access_log->reopen();
 }
 
-/* Until the first signal that asks to stop. */
-void serve_until_told(shared &all, serving &now)
+/* True when a new process serves. */
+bool hand_over_all(shared &all, serving &now, const admin_server *admin)
+try {
+	std::vector<handed_listener> listeners;
+	for (const auto &each : now.open)
+		listeners.push_back(each->to_hand_over());
+	if (admin)
+		listeners.push_back(
+			{admin->fd(), std::string(admin_listener_name), all.settings->admin});
+	std::string why;
+	const pid_t pid = hand_over(all.program, listeners, why);
+	if (pid < 0) {
+		report("not handed over: " + why);
+		return false;
+	}
+	notify_main_pid(pid);
+	report("handed over to process " + std::to_string(pid));
+	return true;
+} catch (const std::exception &error) {
+	report(std::string("not handed over: ") + error.what());
+	return false;
+}
+
+/* Until the first signal that asks to stop, or until another process serves: false. */
+bool serve_until_told(shared &all, serving &now, const admin_server *admin)
 {
 	const auto next_line = [&all] {
 		const auto interval = all.settings->stats_interval;
@@ -311,7 +341,12 @@ void serve_until_told(shared &all, serving &now)
 	for (auto next = next_line();;) {
 		const auto signum = sn::wait_signal(next);
 		if (signum && asks_to_stop(*signum))
-			return;
+			return true;
+		if (signum && *signum == SIGUSR2) {
+			if (hand_over_all(all, now, admin))
+				return false;
+			continue;
+		}
 		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
 			const auto before = all.settings->stats_interval;
@@ -392,6 +427,7 @@ bool begin(shared &all, serving &now, std::unique_ptr<admin_server> &admin)
 		all.access_log->start();
 	all.book.set_ready(true);
 	first.commit();
+	all.inherited.done();
 	if (admin)
 		admin->start(); /* now there is something to tell */
 	return true;
@@ -402,7 +438,7 @@ bool begin(shared &all, serving &now, std::unique_ptr<admin_server> &admin)
 int serve(shared &all)
 {
 	/* First of all: a signal during what follows must end the relay in order. */
-	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
 		sn::catch_signal(signum).value();
 
 	serving now;
@@ -412,10 +448,24 @@ int serve(shared &all)
 
 	notify_ready();
 
-	serve_until_told(all, now);
+	const bool is_end = serve_until_told(all, now, admin.get());
 
 	all.book.set_ready(false);
-	notify_stopping();
+	if (is_end) {
+		notify_stopping();
+	} else {
+		/* The queues are those of the new process too; only what it does not serve is
+		 * let in here for good. Its admin server answers from now on. */
+		if (admin)
+			admin->close();
+		admin.reset();
+		for (auto &each : now.open) {
+			each->retire();
+			now.retired.push_back(std::move(each));
+		}
+		now.open.clear();
+		reap(now);
+	}
 	for (const auto *doors : {&now.open, &now.retired})
 		for (const auto &each : *doors)
 			each->stop();

@@ -32,6 +32,8 @@
 #include "book.hpp"
 #include "config.hpp"
 #include "counters.hpp"
+#include "handover.hpp"
+#include "inherited.hpp"
 #include "proxy_header.hpp"
 #include "sessions.hpp"
 
@@ -57,6 +59,9 @@ struct shared {
 	relay::sessions sessions{};
 	relay::book book{};
 	std::unique_ptr<relay::access_log> access_log{}; /* may be none */
+	/* The task of serve() only. */
+	relay::inherited inherited{};
+	relay::program program{};
 };
 
 /*

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The relay's program is started anew, and takes over: nobody is refused, open connections finish.
+ * SENNIT_RELOADS is how often under traffic (3; 100 is what the relay promises).
+ */
+#include "harness.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+/* The new processes become this one's children when the old ones end, so they can be waited for. */
+class Handover : public testing::Test
+{
+protected:
+	Handover() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+	/* The process that it was handed over to so far last. */
+	static pid_t successor(relay_process &relay, std::size_t nth)
+	{
+		const std::string start = "handed over to process ";
+		std::string said;
+		std::size_t at = 0;
+		EXPECT_TRUE(eventually([&] {
+			said = relay.errors();
+			at = 0;
+			for (std::size_t i = 0; i <= nth; i++) {
+				at = said.find(start, i == 0 ? 0 : at + 1);
+				if (at == said.npos)
+					return false;
+			}
+			return said.find('\n', at) != said.npos;
+		})) << said;
+		return at == said.npos ? -1 : std::atoi(said.c_str() + at + start.size());
+	}
+
+	static void end(pid_t pid)
+	{
+		int status = -1;
+		kill(pid, SIGTERM);
+		EXPECT_TRUE(eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
+		EXPECT_EQ(status, 0);
+	}
+};
+
+void serves(const std::string &address, listener &backend)
+{
+	auto client = peer::connect(address);
+	client.send("x");
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+}
+
+TEST_F(Handover, LetsOpenConnectionsFinish)
+{
+	listener backend;
+	relay_process relay(
+		{"--drain", "1h", "--admin", "127.0.0.1:0", "127.0.0.1:0", backend.address()});
+	const std::string address = relay.address();
+	const std::string admin = relay.admin_address();
+	auto client = peer::connect(address);
+	auto old = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_EQ(relay.address(1), address) << "the same port";
+	EXPECT_EQ(relay.admin_address(), admin);
+	serves(address, backend);
+	client.send("still");
+	EXPECT_EQ(old.receive(5), "still");
+	old.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	/* It ends by itself; what both have said has an end only when both are gone. */
+	siginfo_t info{};
+	EXPECT_TRUE(eventually([&] {
+		info.si_pid = 0;
+		return waitid(P_PID, static_cast<id_t>(relay.pid()), &info,
+			      WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		       info.si_pid == relay.pid();
+	}));
+	serves(address, backend);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* A new process that cannot serve changes nothing. */
+TEST_F(Handover, ThatFailsChangesNothing)
+{
+	listener backend;
+	file config("[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+		    "[groups.g]\nbackends = [\"" +
+		    backend.address() + "\"]\n");
+	relay_process relay({"--config", config.name()});
+	const std::string address = relay.address();
+	config.write("nothing = 1\n");
+	relay.signal(SIGUSR2);
+	relay.await_error("not handed over: the new process has ended");
+	serves(address, backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST_F(Handover, FailsNobodyUnderTraffic)
+{
+	const char *const asked = std::getenv("SENNIT_RELOADS");
+	const std::size_t times = asked ? static_cast<std::size_t>(std::atoi(asked)) : 3;
+	listener backend;
+	std::atomic<bool> over{false}; /* clients first, so that each has his answer */
+	std::atomic<bool> done{false};
+	std::atomic<unsigned> served{0};
+	std::atomic<unsigned> failed{0};
+	std::thread echoing([&] {
+		while (!done) {
+			try {
+				auto client = backend.accept();
+				client.send(client.receive(5));
+			} catch (const std::exception &) {
+				/* The last one, who only ends this. */
+			}
+		}
+	});
+	relay_process relay({"--drain", "40s", "127.0.0.1:0", backend.address()});
+	const std::string address = relay.address();
+	std::vector<std::thread> clients;
+	for (int i = 0; i < 4; i++)
+		clients.emplace_back([&] {
+			while (!over) {
+				try {
+					auto client = peer::connect(address);
+					client.send("hello");
+					if (client.receive(5) != "hello")
+						failed++;
+					served++;
+				} catch (const std::exception &error) {
+					ADD_FAILURE() << error.what();
+					failed++;
+				}
+			}
+		});
+	pid_t now = relay.pid();
+	for (std::size_t i = 0; i < times; i++) {
+		const unsigned before = served;
+		kill(now, SIGUSR2);
+		const pid_t next = successor(relay, i);
+		EXPECT_GT(next, 0);
+		if (next <= 0)
+			break;
+		EXPECT_TRUE(eventually([&] { return served > before + 10 || failed > 0; }));
+		/* The first is the harness's to wait for. */
+		int status = 0;
+		const pid_t old = now;
+		if (old != relay.pid()) {
+			EXPECT_TRUE(
+				eventually([&] { return waitpid(old, &status, WNOHANG) == old; }));
+			EXPECT_EQ(status, 0);
+		}
+		now = next;
+	}
+	over = true;
+	for (auto &each : clients)
+		each.join();
+	EXPECT_EQ(failed, 0U);
+	std::printf("%zu handovers, %u connections\n", times, served.load());
+	if (now != relay.pid())
+		end(now);
+	done = true;
+	peer::connect(backend.address()).close();
+	echoing.join();
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+} // namespace

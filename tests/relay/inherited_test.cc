@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Listening sockets that a service manager hands down. */
+#include "harness.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+void serves(const std::string &address, listener &backend)
+{
+	auto client = peer::connect(address);
+	client.send("x");
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Also who connected before the relay was there, and in whatever order they are. */
+TEST(Inherited, SocketsAreServed)
+{
+	listener backend;
+	const listener one;
+	const listener two;
+	auto early = peer::connect(one.address());
+	early.send("y");
+	relay_process relay({two.address(), backend.address(), one.address(), backend.address()}, 0,
+			    {one.fd(), two.fd()});
+	EXPECT_EQ(relay.address(0), two.address());
+	EXPECT_EQ(relay.address(1), one.address());
+	EXPECT_EQ(backend.accept().receive(1), "y");
+	early.close();
+	serves(one.address(), backend);
+	serves(two.address(), backend);
+	stop(relay);
+	/* The manager has them still: nobody is refused meanwhile. */
+	EXPECT_NO_THROW(peer::connect(one.address()));
+}
+
+/* ":PORT" is how every address is asked for. */
+TEST(Inherited, SocketsOfEveryAddressAreServed)
+{
+	listener backend;
+	const listener any("0.0.0.0");
+	const std::string port = any.address().substr(any.address().rfind(':'));
+	relay_process relay({port, backend.address()}, 0, {any.fd()});
+	EXPECT_EQ(relay.address(), "0.0.0.0" + port);
+	serves("127.0.0.1" + port, backend);
+	stop(relay);
+}
+
+TEST(Inherited, WhatIsNobodysIsClosedAndTold)
+{
+	listener backend;
+	const listener other;
+	relay_process relay({"127.0.0.1:0", backend.address()}, 0, {other.fd()});
+	relay.await_error("descriptor 3 that was handed down is no listener's and is closed");
+	serves(relay.address(), backend);
+	stop(relay);
+}
+
+TEST(Inherited, WhatDoesNotListenIsAnError)
+{
+	const listener bound("127.0.0.1", -1);
+	relay_process relay({bound.address(), "127.0.0.1:1"}, 0, {bound.fd()});
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 1);
+	EXPECT_NE(end.errors.find("cannot listen on " + bound.address() +
+				  " by descriptor 3 that was handed down: "),
+		  std::string::npos)
+		<< end.errors;
+}
+
+} // namespace

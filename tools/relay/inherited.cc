@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "inherited.hpp"
+
+#include "report.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <charconv>
+#include <cstdlib>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+namespace relay
+{
+namespace
+{
+
+constexpr int first_from_manager = 3;
+
+/* More is no number of listeners, but a mistake. */
+constexpr int most_from_manager = 4096;
+
+std::optional<int> to_number(std::string_view text)
+{
+	int number = 0;
+	const auto [rest, err] = std::from_chars(text.data(), text.data() + text.size(), number);
+	if (err != std::errc{} || rest != text.data() + text.size() || number < 0)
+		return std::nullopt;
+	return number;
+}
+
+std::string take_variable(const char *name)
+{
+	const char *const value = std::getenv(name);
+	std::string taken = value ? value : "";
+	unsetenv(name);
+	return taken;
+}
+
+/* Names can have any bytes, so they travel as hexadecimal digits. */
+std::string to_hex(std::string_view bytes)
+{
+	constexpr const char *digits = "0123456789abcdef";
+	std::string text;
+	for (const char c : bytes) {
+		text += digits[static_cast<unsigned char>(c) >> 4];
+		text += digits[static_cast<unsigned char>(c) & 15];
+	}
+	return text;
+}
+
+std::string from_hex(std::string_view text)
+{
+	std::string bytes;
+	for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+		unsigned value = 0;
+		std::from_chars(text.data() + i, text.data() + i + 2, value, 16);
+		bytes += static_cast<char>(value);
+	}
+	return bytes;
+}
+
+/* What comes before the separator, which is taken off with it. */
+std::string_view take_until(std::string_view &text, char separator)
+{
+	const auto end = std::min(text.find(separator), text.size());
+	const auto word = text.substr(0, end);
+	text.remove_prefix(std::min(end + 1, text.size()));
+	return word;
+}
+
+/* Whether an address as it is configured, with a number for its port, means the one that is bound. */
+bool means(std::string_view written, const ip_end &bound)
+{
+	const auto colon = written.rfind(':');
+	const auto port = to_number(colon == written.npos ? "" : written.substr(colon + 1));
+	if (!port || *port != bound.port || bound.port == 0)
+		return false;
+	std::string host(written.substr(0, colon));
+	if (host.empty())
+		return bound.ip.bytes == ip_address().bytes; /* every address of the machine */
+	const bool is_ipv6 = host.starts_with('[');
+	if (is_ipv6)
+		host = host.substr(1, host.size() - 2);
+	unsigned char bytes[16];
+	return inet_pton(is_ipv6 ? AF_INET6 : AF_INET, host.c_str(), bytes) == 1 &&
+	       to_ip(bytes, is_ipv6) == bound.ip;
+}
+
+} // namespace
+
+std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners)
+{
+	std::string text = std::to_string(ready_fd);
+	for (const auto &each : listeners)
+		text += ';' + std::to_string(each.fd) + ',' + to_hex(each.name) + ',' +
+			each.address;
+	return text;
+}
+
+void inherited::take_over()
+{
+	add_from_manager();
+	add_from_former(take_variable(handover_variable));
+}
+
+void inherited::add_from_manager()
+{
+	const auto pid = to_number(take_variable("LISTEN_PID"));
+	const auto count = to_number(take_variable("LISTEN_FDS"));
+	unsetenv("LISTEN_FDNAMES");
+	/* Of another process: a parent's, which were not meant for this one. */
+	if (!pid || *pid != getpid() || !count || *count > most_from_manager)
+		return;
+	for (int fd = first_from_manager; fd < first_from_manager + *count; fd++) {
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		entries_.push_back({fd, "", "", local_of(fd)});
+	}
+}
+
+void inherited::add_from_former(std::string_view text)
+{
+	if (text.empty())
+		return;
+	const auto ready = to_number(take_until(text, ';'));
+	if (!ready)
+		return;
+	ready_ = *ready;
+	fcntl(ready_, F_SETFD, FD_CLOEXEC);
+	while (!text.empty()) {
+		auto one = take_until(text, ';');
+		const auto fd = to_number(take_until(one, ','));
+		std::string name = from_hex(take_until(one, ','));
+		if (!fd)
+			continue;
+		fcntl(*fd, F_SETFD, FD_CLOEXEC);
+		entries_.push_back({*fd, std::move(name), std::string(one), std::nullopt});
+	}
+}
+
+/* Port 0 is another one each time, so the name tells which is meant. */
+int inherited::take(std::string_view name, std::string_view address)
+{
+	const auto is_it = [&](const entry &each) {
+		if (each.bound)
+			return means(address, *each.bound);
+		return each.address == address && (!address.ends_with(":0") || each.name == name);
+	};
+	const auto found = std::ranges::find_if(entries_, is_it);
+	if (found == entries_.end())
+		return -1;
+	const int fd = found->fd;
+	entries_.erase(found);
+	return fd;
+}
+
+void inherited::done()
+{
+	for (const auto &each : entries_) {
+		/* A former process lets in who is in its queue. */
+		if (each.address.empty())
+			report("descriptor " + std::to_string(each.fd) +
+			       " that was handed down is no listener's and is closed; expected one "
+			       "that is bound to the address of a listener");
+		::close(each.fd);
+	}
+	entries_.clear();
+	if (ready_ < 0)
+		return;
+	static_cast<void>(!write(ready_, "!", 1));
+	::close(ready_);
+	ready_ = -1;
+}
+
+} // namespace relay
