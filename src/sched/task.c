@@ -172,6 +172,7 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 		return;
 	sn_sanitizer_destroy(&task->context);
 	set_stack(task, (struct sn_stack){NULL, NULL, NULL});
+	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
 	sn_tasks_feed(FED_BY_ONE_STACK);
 }

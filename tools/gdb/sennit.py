@@ -157,12 +157,12 @@ def thread_of(low, high):
 
 
 def backtrace(task, state, low, high):
+    if state == STATES.index("ended"):
+        return "it has ended\n"
     if int(task["context"]["sp"]) == 0:
         return "it has not begun\n"
     if state in (PARKED, RUNNABLE):
         return frames_of(task)
-    if state == STATES.index("ended"):
-        return "it has ended\n"
     before = gdb.selected_thread()
     try:
         if thread_of(low, high):
