@@ -35,12 +35,6 @@ using namespace std::chrono_literals;
 
 inline constexpr std::chrono::seconds patience{40};
 
-#ifdef TEST_EMULATED
-inline constexpr bool emulated = true;
-#else
-inline constexpr bool emulated = false;
-#endif
-
 /* Polls until the condition holds. False when patience ended first. */
 template <class Condition>
 bool eventually(Condition holds)

@@ -32,6 +32,8 @@ constexpr uintptr_t marker(uintptr_t n)
 // Whether the value is on the stack or in a register: how a collector would find it.
 UNCHECKED bool between(const void *low, const void *high, uintptr_t value)
 {
+	if (!low)
+		return false;
 	auto *at = reinterpret_cast<const uintptr_t *>(
 		(reinterpret_cast<uintptr_t>(low) + sizeof(uintptr_t) - 1) &
 		~(sizeof(uintptr_t) - 1));
