@@ -98,19 +98,23 @@ long mappings()
 
 TEST(Run, LeavesNoThreadAndNoDescriptor)
 {
-	test::run(4, [] {});
+	const auto rounds = [](int n) {
+		for (int i = 0; i < n; i++)
+			test::run(4, [] {
+				std::vector<Task> tasks;
+
+				for (int t = 0; t < 50; t++)
+					tasks.emplace_back([] { sn_sleep(100 * test::us); });
+				for (Task &task : tasks)
+					task.join();
+			});
+	};
+
+	rounds(5); // what allocators, and the thread sanitizer, keep from then on
 	const int descriptors = open_descriptors();
 	const long threads = test::process_status("Threads"), maps = mappings();
 
-	for (int i = 0; i < 20; i++)
-		test::run(4, [] {
-			std::vector<Task> tasks;
-
-			for (int t = 0; t < 50; t++)
-				tasks.emplace_back([] { sn_sleep(100 * test::us); });
-			for (Task &task : tasks)
-				task.join();
-		});
+	rounds(20);
 	EXPECT_EQ(descriptors, open_descriptors());
 	// A joined thread may still be leaving the kernel for a moment.
 	EXPECT_TRUE(test::eventually_in_thread(
