@@ -13,8 +13,8 @@
 
 #define BLOCKS_PER_SLAB 64
 
-/* Two of these move between a cache and the list at a time, so that a processor that only spawns, or
- * only ends tasks, takes the lock once in so many. */
+/* So many move between a cache and the list at a time: a processor that only spawns, or only ends
+ * tasks, takes the lock once in so many. A cache holds twice as many at most. */
 #ifndef SN_BLOCKS_MOVED
 #	define SN_BLOCKS_MOVED 64u
 #endif

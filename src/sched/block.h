@@ -15,7 +15,8 @@
  * are spawned and not joined yet take no stack at all.
  *
  * Rejected: the block at the top of the stack. An idle task touches a page either way, the block's
- * share of another is a tenth; but a spawn then costs a page fault and a guard, 6 us against 0.3.
+ * share of another is a tenth; but a spawn then costs a page fault and a guard, five times as much
+ * (make bench-tasks, spawn-all).
  *
  * Who may write what:
  *   used, blocks' next in the list    under the lock

@@ -55,8 +55,10 @@ static int64_t last_reminded; /* the monitor's */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 {
 	enum sn_task_status status = sn_status_get(&task->word);
+	/* Acquire: no field read below is older than this id. */
+	uint64_t id = atomic_load_explicit(&task->id, memory_order_acquire);
+	/* The former task's was taken away before its block had this id. */
 	struct sn_stack stack = sn_task_stack(task);
-	uint64_t id = sn_task_id(task);
 	uint32_t since;
 
 	if (status == SN_TASK_FREE || status == SN_TASK_NEW || id == 0)

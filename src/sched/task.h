@@ -63,7 +63,9 @@ struct sn_task {
 	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	struct sn_context context;
 	struct sn_task *next;
-	bool brief; /* sn_brief_begin(); written by itself */
+	/* sn_brief_begin(). Written by the task itself; read by who has made it runnable, or has taken
+	 * it out of a queue, which orders it as it does context. */
+	bool brief;
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */

@@ -106,7 +106,15 @@ TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_accept(listener, &far));
 		sn_tcp_listener_set_deadline(listener, SN_NO_DEADLINE);
 		Task accepting([&] { EXPECT_EQ(-EBADF, sn_tcp_accept(listener, &far)); });
-		sn_sleep(1000000);
+		// Not before it waits there: afterwards there is no listener to call with.
+		EXPECT_TRUE(test::eventually([] {
+			return sn_tasks_each(
+				       [](const struct sn_task_info *info, void *) {
+					       return int(info->state == SN_STATE_PARKED &&
+							  info->waits_for);
+				       },
+				       nullptr) == 1;
+		}));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		accepting.join();
 	});
