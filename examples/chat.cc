@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A chat: what one says, all others hear. Each connection has a task that reads and one that writes;
- * they know each other by channels only. Who reads too slowly is let go.
+ * they know each other by channels only. Who reads too slowly is let go. Who hears its own number
+ * hears all that is said from then on.
  *
  *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
  */
@@ -48,6 +49,7 @@ void hub(const sn::channel<event> &events)
 	for (event &each : events) {
 		if (auto *in = std::get_if<joined>(&each)) {
 			tell(in->who, "* " + std::to_string(in->who) + " is here\n");
+			static_cast<void>(in->out.try_send("* you are " + std::to_string(in->who) + "\n"));
 			here.push_back(std::move(*in));
 		} else if (auto *out = std::get_if<left>(&each)) {
 			here.remove_if([&](const joined &who) { return who.who == out->who; });

@@ -18,9 +18,11 @@ def fail(text):
 
 
 class Client:
-    def __init__(self):
+    def __init__(self, number):
+        # A connection is there before its session is: only the greeting says that it is heard.
         self.socket = socket.create_connection(address, timeout=60)
         self.file = self.socket.makefile("r", encoding="utf-8")
+        self.hears(f"* you are {number}\n")
 
     def say(self, text):
         self.socket.sendall(text.encode())
@@ -37,10 +39,10 @@ if not line.startswith("listening on "):
 host, port = line.split()[-1].rsplit(":", 1)
 address = (host, int(port))
 
-ada = Client()
-bob = Client()
+ada = Client(1)
+bob = Client(2)
 ada.hears("* 2 is here\n")
-eve = Client()
+eve = Client(3)
 ada.hears("* 3 is here\n")
 bob.hears("* 3 is here\n")
 for i in range(50):
@@ -57,7 +59,7 @@ ada.hears("* 3 has left\n")
 bob.hears("* 3 has left\n")
 
 # Deaf takes nothing in, until the kernel's buffers and its channel are full. The others hear all.
-deaf = Client()
+deaf = Client(4)
 ada.hears("* 4 is here\n")
 bob.hears("* 4 is here\n")
 long_line = "x" * 20000 + "\n"
