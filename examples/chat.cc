@@ -49,7 +49,8 @@ void hub(const sn::channel<event> &events)
 	for (event &each : events) {
 		if (auto *in = std::get_if<joined>(&each)) {
 			tell(in->who, "* " + std::to_string(in->who) + " is here\n");
-			static_cast<void>(in->out.try_send("* you are " + std::to_string(in->who) + "\n"));
+			static_cast<void>(
+				in->out.try_send("* you are " + std::to_string(in->who) + "\n"));
 			here.push_back(std::move(*in));
 		} else if (auto *out = std::get_if<left>(&each)) {
 			here.remove_if([&](const joined &who) { return who.who == out->who; });

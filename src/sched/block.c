@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "arch/compiler.h"
 #include "sched/fork.h"
@@ -12,6 +13,9 @@
 #include "wait/lock.h"
 
 #define BLOCKS_PER_SLAB 64
+
+/* In a mapping: a million tasks need 245 of them; a 32-bit process has 1.1 MiB less room, others 1.8. */
+#define SLABS_PER_CHUNK 64
 
 /* So many move between a cache and the list at a time: a processor that only spawns, or only ends
  * tasks, takes the lock once in so many. A cache holds twice as many at most. */
@@ -21,58 +25,118 @@
 
 struct sn_block_slab {
 	struct sn_block_slab *next; /* never changes once published */
-	_Atomic uint64_t used;      /* grows under the lock */
 	struct sn_task blocks[BLOCKS_PER_SLAB];
 };
-_Static_assert(BLOCKS_PER_SLAB <= 64, "used has 64 bits");
+_Static_assert(BLOCKS_PER_SLAB == 64, "SN_BLOCK_SLAB_ALL has 64 bits");
+
+/* What slabs are cut from, from the first on. */
+struct chunk {
+	struct chunk *next;
+	uint32_t used;
+	struct sn_block_slab slabs[SLABS_PER_CHUNK];
+};
 
 static struct sn_lock lock; /* guards everything below but all_block_slabs' readers */
 static struct sn_block_slab *_Atomic all_block_slabs;
-static struct sn_task *free_blocks; /* by next */
+static struct chunk *chunks;
+static struct sn_task *free_blocks;  /* by next */
+static struct sn_block_cache shared; /* of the threads that have no processor */
+
+/* Under the lock. */
+static void forget_all(void)
+{
+	atomic_store(&all_block_slabs, NULL);
+	chunks = NULL;
+	free_blocks = NULL;
+	shared = (struct sn_block_cache){0};
+}
 
 void sn_blocks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
-	if (phase == SN_FORK_CHILD) {
-		/* The child is one of them. */
-		atomic_store(&all_block_slabs, NULL);
-		free_blocks = NULL;
-	}
+	if (phase == SN_FORK_CHILD)
+		forget_all(); /* the child is one of them */
 }
 
-/* A block that never was used, from the latest slab. Under the lock. */
-static struct sn_task *fresh(void)
+static struct chunk *chunk_create(void)
 {
-	struct sn_block_slab *slab = atomic_load_explicit(&all_block_slabs, memory_order_relaxed);
-	uint64_t used = slab ? atomic_load_explicit(&slab->used, memory_order_relaxed) : UINT64_MAX;
-	int number;
+	struct chunk *chunk;
 
-	if (used == UINT64_MAX) {
-		struct sn_block_slab *next = slab;
-
-		slab = aligned_alloc(_Alignof(struct sn_block_slab), sizeof *slab);
-		if (!slab)
-			return NULL;
-		/* Zeros are a free block. */
-		memset(slab, 0, sizeof *slab);
-		slab->next = next;
-		used = 0;
-		atomic_store_explicit(&all_block_slabs, slab, memory_order_release);
-	}
-	number = __builtin_ctzll(~used);
-	atomic_store_explicit(&slab->used, used | (uint64_t)1 << number, memory_order_release);
-	return &slab->blocks[number];
+#if SN_ASAN
+	/* Where leak checkers look for what tasks refer to. */
+	chunk = aligned_alloc(_Alignof(struct chunk), sizeof *chunk);
+	if (!chunk)
+		return NULL;
+	memset(chunk, 0, sizeof *chunk);
+#else
+	chunk = mmap(NULL, sizeof *chunk, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (chunk == MAP_FAILED)
+		return NULL;
+#endif
+	chunk->next = chunks;
+	chunks = chunk;
+	return chunk;
 }
 
-/* Under the lock. */
-static struct sn_task *take(void)
+static void chunk_destroy(struct chunk *chunk)
 {
-	struct sn_task *task = free_blocks;
+#if SN_ASAN
+	free(chunk);
+#else
+	munmap(chunk, sizeof *chunk);
+#endif
+}
 
-	if (!task)
-		return fresh();
-	free_blocks = task->next;
-	return task;
+/* A slab that nobody has used. Under the lock. */
+static struct sn_block_slab *fresh_slab(void)
+{
+	struct chunk *chunk = chunks;
+	struct sn_block_slab *slab;
+
+	if (!chunk || chunk->used == SLABS_PER_CHUNK)
+		chunk = chunk_create();
+	if (!chunk)
+		return NULL;
+	slab = &chunk->slabs[chunk->used++];
+	slab->next = atomic_load_explicit(&all_block_slabs, memory_order_relaxed);
+	atomic_store_explicit(&all_block_slabs, slab, memory_order_release);
+	return slab;
+}
+
+/* Some into a cache that has none. Under the lock. */
+static void fill(struct sn_block_cache *cache)
+{
+	struct sn_block_slab *slab;
+
+	while (free_blocks && cache->count < SN_BLOCKS_MOVED) {
+		struct sn_task *task = free_blocks;
+
+		free_blocks = task->next;
+		task->next = cache->first;
+		cache->first = task;
+		cache->count++;
+	}
+	if (cache->first || (slab = fresh_slab()) == NULL)
+		return;
+	cache->fresh = slab->blocks;
+	cache->fresh_count = BLOCKS_PER_SLAB;
+}
+
+/* NULL: it has none. */
+static struct sn_task *take(struct sn_block_cache *cache)
+{
+	struct sn_task *task = cache->first;
+
+	if (sn_likely(task)) {
+		cache->first = task->next;
+		cache->count--;
+		return task;
+	}
+	if (cache->fresh_count == 0)
+		return NULL;
+	cache->fresh_count--;
+	return cache->fresh++;
 }
 
 static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
@@ -80,15 +144,12 @@ static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 	struct sn_task *task;
 
 	sn_lock(&lock);
-	task = take();
-	while (task && cache && cache->count < SN_BLOCKS_MOVED) {
-		struct sn_task *more = take();
-
-		if (!more)
-			break;
-		more->next = cache->first;
-		cache->first = more;
-		cache->count++;
+	if (!cache)
+		cache = &shared;
+	task = take(cache);
+	if (!task) {
+		fill(cache);
+		task = take(cache);
 	}
 	sn_unlock(&lock);
 	return task;
@@ -96,13 +157,9 @@ static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 
 struct sn_task *sn_block_alloc(struct sn_block_cache *cache)
 {
-	struct sn_task *task = cache ? cache->first : NULL;
+	struct sn_task *task = cache ? take(cache) : NULL;
 
-	if (sn_unlikely(!task))
-		return alloc_slowly(cache);
-	cache->first = task->next;
-	cache->count--;
-	return task;
+	return sn_likely(task) ? task : alloc_slowly(cache);
 }
 
 static sn_noinline void give(struct sn_block_cache *cache, uint32_t n)
@@ -140,11 +197,6 @@ struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab)
 	return slab ? slab->next : atomic_load_explicit(&all_block_slabs, memory_order_acquire);
 }
 
-uint64_t sn_block_slab_used(struct sn_block_slab *slab)
-{
-	return atomic_load_explicit(&slab->used, memory_order_acquire);
-}
-
 struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number)
 {
 	return &slab->blocks[number];
@@ -156,8 +208,8 @@ int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg)
 	int result = 0;
 
 	while ((slab = sn_block_slab_next(slab)) != NULL)
-		for (uint64_t left = sn_block_slab_used(slab); left; left &= left - 1) {
-			result = visit(&slab->blocks[__builtin_ctzll(left)], arg);
+		for (int i = 0; i < BLOCKS_PER_SLAB; i++) {
+			result = visit(&slab->blocks[i], arg);
 			if (result)
 				return result;
 		}
@@ -167,35 +219,34 @@ int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg)
 void sn_blocks_forget(void)
 {
 	/* Kept in sight of leak checkers, as what its tasks refer to. */
-	static struct sn_block_slab *forgotten;
-	struct sn_block_slab *slab, *last;
+	static struct chunk *forgotten;
+	struct chunk *last;
 
 	sn_lock(&lock);
-	slab = atomic_exchange(&all_block_slabs, NULL);
-	for (last = slab; last && last->next; last = last->next)
+	for (last = chunks; last && last->next; last = last->next)
 		;
 	if (last) {
 		last->next = forgotten;
-		forgotten = slab;
+		forgotten = chunks;
 	}
-	free_blocks = NULL;
+	forget_all();
 	sn_unlock(&lock);
 }
 
 void sn_blocks_destroy(void)
 {
-	struct sn_block_slab *slab, *next;
+	struct chunk *chunk, *next;
 
 #if SN_ASAN
 	/* The run may end with tasks alive: what they were given is then theirs for ever, not lost. */
 	sn_blocks_forget();
 #endif
 	sn_lock(&lock);
-	slab = atomic_exchange(&all_block_slabs, NULL);
-	free_blocks = NULL;
+	chunk = chunks;
+	forget_all();
 	sn_unlock(&lock);
-	for (; slab; slab = next) {
-		next = slab->next;
-		free(slab);
+	for (; chunk; chunk = next) {
+		next = chunk->next;
+		chunk_destroy(chunk);
 	}
 }

@@ -7,8 +7,12 @@
  * not; the status word outlives the task. So blocks are never given back to the kernel: as many are
  * kept as tasks were alive at once, some 450 bytes each. (Go keeps its own for the same reason.)
  *
- * Blocks come in slabs of 64, all of which can be walked without a lock. Free ones are in a cache of
- * the processor, and when that is full in a list for all.
+ * Blocks come in slabs of 64, all of which can be walked without a lock; one that nobody has used yet
+ * is zeros, a free block. Slabs are cut from large mappings, of which a page is committed when it is
+ * touched first: by way of malloc() a slab of a growing heap cost an mprotect() and seven page faults
+ * in one go, under the lock, while the processor that takes tasks over found none for so long that it
+ * slept. A processor takes a slab whole. Free blocks are in a cache of the processor, and when that is
+ * full in a list for all.
  *
  * A block is apart from the task's stack, because a task needs a stack only when it runs for the first
  * time (task.h): then it gets one that is warm from a task that has ended, and a million tasks that
@@ -19,7 +23,7 @@
  * (make bench-tasks, spawn-all).
  *
  * Who may write what:
- *   used, blocks' next in the list    under the lock
+ *   blocks' next in the list    under the lock
  *   a cache   the thread that has the processor
  */
 #ifndef SENNIT_SCHED_BLOCK_H
@@ -32,8 +36,10 @@ struct sn_task;
 
 /* Free blocks of one processor. Zeros: none. */
 struct sn_block_cache {
-	struct sn_task *first;
+	struct sn_task *first; /* by next */
 	uint32_t count;
+	uint32_t fresh_count;
+	struct sn_task *fresh; /* an array of blocks that have never been used */
 };
 
 /* cache: NULL on a thread without a processor. NULL: no memory. */
@@ -43,9 +49,9 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
 
 /* All slabs: the first, and the one after; NULL: no more. Async-signal-safe, as all below. */
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab);
-/* A bit for each of its blocks that has ever been used; and one of them. */
-uint64_t sn_block_slab_used(struct sn_block_slab *slab);
+/* One of its blocks; and a bit for each that there is. */
 struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number);
+#define SN_BLOCK_SLAB_ALL UINT64_MAX
 
 /* Calls visit for every block, until it returns something other than 0, which is returned. */
 int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg);

@@ -347,11 +347,11 @@ static void collect(struct dump *dump, struct sn_task *me)
 	struct sn_block_slab *slab = NULL;
 
 	while ((slab = sn_block_slab_next(slab)) != NULL) {
-		uint64_t all = sn_block_slab_used(slab), owned = sn_scan_hold_slab(slab, all);
+		uint64_t owned = sn_scan_hold_slab(slab, SN_BLOCK_SLAB_ALL);
 
 		for (uint64_t left = owned; left; left &= left - 1)
 			collect_owned(dump, sn_block_slab_at(slab, __builtin_ctzll(left)));
-		for (uint64_t left = all & ~owned; left; left &= left - 1)
+		for (uint64_t left = SN_BLOCK_SLAB_ALL & ~owned; left; left &= left - 1)
 			collect_other(dump, sn_block_slab_at(slab, __builtin_ctzll(left)), me);
 	}
 }

@@ -29,21 +29,40 @@
 /* Large classes get fewer, so that a slab stays below this unless it holds one slot only. */
 #define SLAB_SIZE_LIMIT (sizeof(void *) == 8 ? (size_t)64 << 20 : (size_t)8 << 20)
 
+/* Lists of slabs of a class. A slab is in one while it has what the list is for. */
+enum list {
+	WARM, /* a free slot that may have pages */
+	COLD, /* a free slot without any, or one that has never been used */
+	LISTS,
+};
+
 struct sn_slab {
-	struct sn_slab *next;      /* in all_slabs; never changes once published */
-	struct sn_slab *next_free; /* in free_slabs[class]; under the lock */
+	struct sn_slab *next; /* in all_slabs; never changes once published */
 	char *base;
 	size_t slot_size;
 	int class;
 	int slots;
-	int used;  /* slots [0, used) have a guard; grows under the lock */
-	int nfree; /* under the lock */
-	uint8_t free[SLOTS_PER_SLAB];
+	/* From here on under the lock. Slots [0, used) have a guard; a bit for each that is free. */
+	int used;
+	uint64_t free[LISTS];
+	struct sn_slab *before[LISTS], *after[LISTS];
+};
+_Static_assert(SLOTS_PER_SLAB <= 64, "free has 64 bits");
+
+/* What is free of a class: first the slabs that were given something last. */
+struct store {
+	struct sn_slab *first[LISTS], *last[LISTS];
+	uint32_t warm; /* stacks */
+	uint32_t idle; /* the fewest there were of them since the last look: nobody needed those */
+	uint32_t owed; /* of those, the ones still to be cooled */
 };
 
-static struct sn_lock lock; /* guards everything below but all_slabs' readers */
+static struct sn_lock lock; /* guards everything below but all_slabs' readers, and those slabs */
 static struct sn_slab *_Atomic all_slabs;
-static struct sn_slab *free_slabs[SN_STACK_CLASSES]; /* those with a free or an unused slot */
+static struct store stores[SN_STACK_CLASSES];
+static _Atomic bool any_warm; /* a hint, exact under the lock */
+static int64_t looked;        /* the monitor's: when it last looked for idle ones */
+static bool owing;            /* the monitor's: it found some, and may not be through with them */
 static _Atomic uint64_t mapped;
 static uint64_t guard_mappings_left; /* mprotect only */
 static enum sn_stack_guard guard_kind;
@@ -97,14 +116,23 @@ void sn_stacks_init(void)
 	sn_unlock(&lock);
 }
 
+/* Under the lock. */
+static void nothing_is_free(void)
+{
+	memset(stores, 0, sizeof stores);
+	looked = 0;
+	owing = false;
+	atomic_store_explicit(&any_warm, false, memory_order_relaxed);
+	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+}
+
 void sn_stacks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD) {
 		/* The child stands on one of them. */
 		atomic_store(&all_slabs, NULL);
-		memset(free_slabs, 0, sizeof free_slabs);
-		atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+		nothing_is_free();
 	}
 }
 
@@ -202,89 +230,184 @@ static struct sn_stack slot_stack(struct sn_slab *slab, int slot)
 		.low = at + SN_STACK_GUARD_SIZE, .high = at + slab->slot_size, .slab = slab};
 }
 
-/* Takes a slot of the class. Under the lock. */
-static int slot_take(int class, struct sn_stack *stack, const char **why)
+/* ---- lists; under the lock ---- */
+
+static void list_put(struct sn_slab *slab, enum list which)
 {
-	struct sn_slab *slab = free_slabs[class];
+	struct store *store = &stores[slab->class];
+	struct sn_slab *after = store->first[which];
+
+	slab->before[which] = NULL;
+	slab->after[which] = after;
+	store->first[which] = slab;
+	if (after)
+		after->before[which] = slab;
+	else
+		store->last[which] = slab;
+}
+
+static void list_remove(struct sn_slab *slab, enum list which)
+{
+	struct store *store = &stores[slab->class];
+	struct sn_slab *before = slab->before[which], *after = slab->after[which];
+
+	if (before)
+		before->after[which] = after;
+	else
+		store->first[which] = after;
+	if (after)
+		after->before[which] = before;
+	else
+		store->last[which] = before;
+}
+
+static bool has_some(const struct sn_slab *slab, enum list which)
+{
+	return slab->free[which] || (which == COLD && slab->used < slab->slots);
+}
+
+static void free_set(struct sn_slab *slab, enum list which, uint64_t slots)
+{
+	if (!has_some(slab, which))
+		list_put(slab, which);
+	slab->free[which] |= slots;
+}
+
+static void free_clear(struct sn_slab *slab, enum list which, uint64_t slots)
+{
+	slab->free[which] &= ~slots;
+	if (!has_some(slab, which))
+		list_remove(slab, which);
+}
+
+/* ---- slots; under the lock, but for their pages ---- */
+
+static int slot_of(struct sn_stack stack)
+{
+	return (int)((size_t)(stack.low - stack.slab->base) / stack.slab->slot_size);
+}
+
+static bool take_warm(int class, struct sn_stack *stack)
+{
+	struct store *store = &stores[class];
+	struct sn_slab *slab = store->first[WARM];
+	int slot;
+
+	if (!slab)
+		return false;
+	slot = __builtin_ctzll(slab->free[WARM]);
+	free_clear(slab, WARM, (uint64_t)1 << slot);
+	if (--store->warm < store->idle)
+		store->idle = store->warm;
+	*stack = slot_stack(slab, slot);
+	return true;
+}
+
+static void give_warm(struct sn_stack stack)
+{
+	free_set(stack.slab, WARM, (uint64_t)1 << slot_of(stack));
+	stores[stack.slab->class].warm++;
+	if (!atomic_load_explicit(&any_warm, memory_order_relaxed))
+		atomic_store_explicit(&any_warm, true, memory_order_relaxed);
+}
+
+static int take_cold(int class, struct sn_stack *stack, const char **why)
+{
+	struct sn_slab *slab = stores[class].first[COLD];
 	int slot;
 
 	if (!slab) {
 		slab = slab_create(class, why);
 		if (!slab)
 			return -ENOMEM;
-		free_slabs[class] = slab;
+		list_put(slab, COLD);
 	}
-	if (slab->nfree > 0) {
-		slot = slab->free[--slab->nfree];
+	if (slab->free[COLD]) {
+		slot = __builtin_ctzll(slab->free[COLD]);
+		free_clear(slab, COLD, (uint64_t)1 << slot);
 	} else {
 		slot = slab->used;
 		if (!guard_install(slab->base + slab->slot_size * (size_t)slot)) {
 			*why = "mappings for guard pages (vm.max_map_count)";
 			return -ENOMEM;
 		}
-		/* Readers without the lock may see the slot only with its guard in place. */
-		__atomic_store_n(&slab->used, slot + 1, __ATOMIC_RELEASE);
+		slab->used++;
+		if (!has_some(slab, COLD))
+			list_remove(slab, COLD);
 		atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
 	}
-	if (slab->nfree == 0 && slab->used == slab->slots)
-		free_slabs[class] = slab->next_free;
 	*stack = slot_stack(slab, slot);
 	return 0;
 }
 
-/* Gives a slot back, its pages to the kernel. Under the lock. */
-static void slot_give(struct sn_stack stack)
+/* Gives the pages of neighbouring slots back to the kernel, in one call: a call for each would cost
+ * three times as much. Guards survive it: only munmap() and MADV_GUARD_REMOVE end them. Without the
+ * lock, by who owns the slots. */
+static void cool(struct sn_slab *slab, uint64_t slots)
 {
-	struct sn_slab *slab = stack.slab;
-	int slot = (int)((size_t)(stack.low - slab->base) / slab->slot_size);
+	while (slots) {
+		int first = __builtin_ctzll(slots);
+		uint64_t rest = ~(slots >> first);
+		int n = rest ? __builtin_ctzll(rest) : 64;
 
-	/* Guards survive this: only munmap() and MADV_GUARD_REMOVE end them. */
-	madvise(stack.low, (size_t)(stack.high - stack.low), MADV_DONTNEED);
-	if (slab->nfree == 0 && slab->used == slab->slots) {
-		slab->next_free = free_slabs[slab->class];
-		free_slabs[slab->class] = slab;
+		madvise(slab->base + slab->slot_size * (size_t)first, slab->slot_size * (size_t)n,
+			MADV_DONTNEED);
+		if (first + n >= 64)
+			return;
+		slots &= ~(uint64_t)0 << (first + n);
 	}
-	slab->free[slab->nfree++] = (uint8_t)slot;
 }
 
 int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *caches,
 		   const char **why)
 {
-	int err;
+	struct sn_stack_cache *cache = caches ? &caches[class] : NULL;
+	int err = 0;
 
-	if (caches && caches[class].count > 0) {
-		*stack = caches[class].stacks[--caches[class].count];
+	if (cache && cache->count > 0) {
+		*stack = cache->stacks[--cache->count];
 		return 0;
 	}
 	sn_lock(&lock);
-	err = slot_take(class, stack, why);
+	if (!take_warm(class, stack))
+		err = take_cold(class, stack, why);
+	else if (cache)
+		while (cache->count < SN_STACK_CACHE_SIZE / 2 &&
+		       take_warm(class, &cache->stacks[cache->count]))
+			cache->count++;
 	sn_unlock(&lock);
 	return err;
 }
 
 void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches)
 {
-	struct sn_stack_cache *cache = caches ? &caches[stack.slab->class] : NULL;
+	struct sn_slab *slab = stack.slab;
+	struct sn_stack_cache *cache = caches ? &caches[slab->class] : NULL;
 
-	if (cache && !is_large(stack.slab->class)) {
-		if (cache->count < SN_STACK_CACHE_SIZE) {
-			cache->stacks[cache->count++] = stack;
-			return;
-		}
+	if (is_large(slab->class)) {
+		cool(slab, (uint64_t)1 << slot_of(stack));
+		sn_lock(&lock);
+		free_set(slab, COLD, (uint64_t)1 << slot_of(stack));
+		sn_unlock(&lock);
+		return;
+	}
+	if (!cache) {
+		sn_lock(&lock);
+		give_warm(stack);
+		sn_unlock(&lock);
+		return;
+	}
+	if (cache->count == SN_STACK_CACHE_SIZE) {
 		/* Half, the coldest, so that a run of frees does not take the lock each time. */
 		sn_lock(&lock);
 		for (int i = 0; i < SN_STACK_CACHE_SIZE / 2; i++)
-			slot_give(cache->stacks[i]);
+			give_warm(cache->stacks[i]);
 		sn_unlock(&lock);
 		cache->count -= SN_STACK_CACHE_SIZE / 2;
 		memmove(cache->stacks, cache->stacks + SN_STACK_CACHE_SIZE / 2,
 			cache->count * sizeof cache->stacks[0]);
-		cache->stacks[cache->count++] = stack;
-		return;
 	}
-	sn_lock(&lock);
-	slot_give(stack);
-	sn_unlock(&lock);
+	cache->stacks[cache->count++] = stack;
 }
 
 void sn_stack_flush(struct sn_stack_cache *caches)
@@ -292,10 +415,84 @@ void sn_stack_flush(struct sn_stack_cache *caches)
 	sn_lock(&lock);
 	for (int class = 0; class < SN_STACK_CLASSES; class ++) {
 		for (uint32_t i = 0; i < caches[class].count; i++)
-			slot_give(caches[class].stacks[i]);
+			give_warm(caches[class].stacks[i]);
 		caches[class].count = 0;
 	}
 	sn_unlock(&lock);
+}
+
+/* ---- cooling ---- */
+
+/* What nobody has needed since the last look is owed to the kernel. Under the lock. */
+static void look_for_idle(void)
+{
+	bool any = false;
+
+	for (int class = 0; class < SN_STACK_CLASSES; class ++) {
+		struct store *store = &stores[class];
+
+		store->owed = store->idle;
+		store->idle = store->warm;
+		any |= store->warm > 0;
+		owing |= store->owed > 0;
+	}
+	atomic_store_explicit(&any_warm, any, memory_order_relaxed);
+}
+
+/* Takes the warm stacks of the slab that was given some longest ago. Under the lock. */
+static struct sn_slab *take_coldest(uint64_t *slots)
+{
+	for (int class = 0; class < SN_STACK_CLASSES; class ++) {
+		struct store *store = &stores[class];
+		struct sn_slab *slab = store->last[WARM];
+		uint32_t n;
+
+		if (store->owed == 0 || !slab)
+			continue;
+		*slots = slab->free[WARM];
+		n = (uint32_t)__builtin_popcountll(*slots);
+		for (; n > store->owed; n--)
+			*slots &= *slots - 1;
+		free_clear(slab, WARM, *slots);
+		store->warm -= n;
+		if (store->warm < store->idle)
+			store->idle = store->warm;
+		store->owed -= n;
+		return slab;
+	}
+	return NULL;
+}
+
+int64_t sn_stacks_cool_due(void)
+{
+	if (!atomic_load_explicit(&any_warm, memory_order_relaxed))
+		return 0;
+	return owing ? looked : looked + SN_STACK_IDLE_NS;
+}
+
+bool sn_stacks_cool(int64_t now)
+{
+	int64_t due = sn_stacks_cool_due();
+	struct sn_slab *slab;
+	uint64_t slots = 0;
+
+	if (due == 0 || due > now)
+		return false;
+	sn_lock(&lock);
+	if (!owing) {
+		looked = now;
+		look_for_idle();
+	}
+	slab = take_coldest(&slots);
+	owing = slab != NULL;
+	sn_unlock(&lock);
+	if (!slab)
+		return false;
+	cool(slab, slots);
+	sn_lock(&lock);
+	free_set(slab, COLD, slots);
+	sn_unlock(&lock);
+	return true;
 }
 
 void sn_stacks_destroy(void)
@@ -304,7 +501,6 @@ void sn_stacks_destroy(void)
 
 	sn_lock(&lock);
 	slab = atomic_exchange(&all_slabs, NULL);
-	memset(free_slabs, 0, sizeof free_slabs);
 	for (; slab; slab = next) {
 		next = slab->next;
 		if (guard_kind == SN_STACK_GUARD_MPROTECT)
@@ -312,7 +508,7 @@ void sn_stacks_destroy(void)
 		munmap(slab->base, slab->slot_size * (size_t)slab->slots);
 		free(slab);
 	}
-	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+	nothing_is_free();
 	sn_unlock(&lock);
 }
 
@@ -330,8 +526,7 @@ void sn_stacks_forget(void)
 		last->next = forgotten;
 		forgotten = slab;
 	}
-	memset(free_slabs, 0, sizeof free_slabs);
-	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+	nothing_is_free();
 	sn_unlock(&lock);
 }
 

@@ -110,6 +110,7 @@ static struct look *looks;
 static _Atomic uint32_t wake_word;
 static bool revoking, follow_cpus;
 static int64_t stall_ns; /* 0: no reports */
+static int64_t cooled;   /* when stacks were cooled last */
 
 /* ---- is it asleep? ---- */
 
@@ -319,6 +320,37 @@ void sn_sysmon_interrupt(void)
 	sn_futex_wake(&wake_word, 1);
 }
 
+/* Cooling has a share of a CPU of a tenth at most. That its threads are looked at a little later matters
+ * to a process that works; to one that waits memory does. */
+#define COOL_STEP_NS 100000
+#define COOL_STEP_IDLE_NS 1000000
+
+static void cool_stacks(int64_t now, bool idle)
+{
+	int64_t step = idle ? COOL_STEP_IDLE_NS : COOL_STEP_NS;
+
+	if (now - cooled < 10 * step)
+		return;
+	while (sn_stacks_cool(now)) {
+		cooled = sn_now();
+		if (cooled - now >= step)
+			return;
+	}
+}
+
+/* Until when it may sleep if nothing runs before; 0: for ever. */
+static int64_t chores_due(int64_t now)
+{
+	int64_t trim = sn_trim_due(now), cool = sn_stacks_cool_due();
+
+	return trim == 0 || (cool != 0 && cool < trim) ? cool : trim;
+}
+
+static bool nobody_works(void)
+{
+	return atomic_load(&sn_runtime.idle_count) >= atomic_load(&sn_runtime.nprocessors);
+}
+
 static void *monitor_main(void *arg)
 {
 	int64_t period = PERIOD_MIN_NS;
@@ -331,7 +363,7 @@ static void *monitor_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!atomic_load(&sn_runtime.stopping)) {
 		struct findings found = {0};
-		int64_t now, trim_due;
+		int64_t now, due;
 
 		sleep_for(quick_looks ? PERIOD_MIN_NS : period);
 		now = sn_now();
@@ -350,6 +382,7 @@ static void *monitor_main(void *arg)
 		sn_threads_reap();
 		starving = sn_tasks_feed(FED_AT_A_LOOK);
 		sn_trim_step(now);
+		cool_stacks(now, nobody_works());
 
 		if (found.revoked) {
 			quiet = 0;
@@ -359,14 +392,14 @@ static void *monitor_main(void *arg)
 			if (found.waiting && period > PERIOD_WAITING_NS)
 				period = PERIOD_WAITING_NS;
 		}
-		if (atomic_load(&sn_runtime.idle_count) < atomic_load(&sn_runtime.nprocessors)) {
+		if (!nobody_works()) {
 			idle_looks = 0;
 		} else if (!starving && period == PERIOD_MAX_NS &&
 			   ++idle_looks >= DEEP_SLEEP_LOOKS) {
 			if (sn_deadlock_look() == SN_DEADLOCK_PERHAPS)
 				continue;
-			trim_due = sn_trim_due(now);
-			if ((trim_due != 0 && trim_due <= now) || !sleep_deeply(trim_due))
+			due = chores_due(now);
+			if ((due != 0 && due <= now) || !sleep_deeply(due))
 				continue;
 			idle_looks = 0;
 			quiet = QUIET_LOOKS - WOKEN_LOOKS;
@@ -388,6 +421,7 @@ int sn_sysmon_start(bool follow)
 		return -EINVAL;
 	follow_cpus = follow;
 	stall_ns = stall_ms * (int64_t)1000000;
+	cooled = 0;
 	revoking = !(leases && strcmp(leases, "0") == 0);
 	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)

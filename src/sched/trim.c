@@ -85,7 +85,7 @@ static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 {
 	uint64_t found = 0;
 
-	for (uint64_t left = sn_block_slab_used(slab); left; left &= left - 1) {
+	for (uint64_t left = SN_BLOCK_SLAB_ALL; left; left &= left - 1) {
 		int number = __builtin_ctzll(left);
 		struct sn_task *task = sn_block_slab_at(slab, number);
 		uint32_t since;

@@ -140,6 +140,11 @@ void guards(const char *wish)
 			memset(stack.high - page, 0xaa, page);
 			probe_stack_free(stack, nullptr);
 		}
+		// In the second round cold.
+		for (int64_t now = 1; round == 1 && probe_stacks_cool_due() != 0;
+		     now += probe_stack_idle_ns())
+			while (probe_stacks_cool(now))
+				;
 		for (probe_stack &stack : stacks) {
 			const int c = probe_stack_class(size_t(stack.high - stack.low));
 
@@ -259,30 +264,123 @@ TEST_F(Stacks, TheCacheIsBounded)
 		probe_stack_free(stack, caches);
 }
 
-TEST_F(Stacks, GiveTheirPagesBack)
+size_t resident(const std::vector<probe_stack> &stacks)
 {
-	std::vector<probe_stack> stacks;
-	const int number = probe_stack_class(256 << 10);
+	size_t n = 0;
 
-	for (int i = 0; i < 40; i++) {
-		stacks.push_back(alloc(number));
-		EXPECT_LE(resident_pages(stacks.back().low, stacks.back().high), 1u)
-			<< "committed at the first touch, not before";
-		memset(stacks.back().low, 1, size_t(stacks.back().high - stacks.back().low));
+	for (const probe_stack &stack : stacks)
+		n += resident_pages(stack.low, stack.high);
+	return n;
+}
+
+class Cooling : public Stacks
+{
+protected:
+	// Touches every page of so many.
+	std::vector<probe_stack> used(int number, int n)
+	{
+		std::vector<probe_stack> stacks;
+
+		for (int i = 0; i < n; i++) {
+			stacks.push_back(alloc(number));
+			memset(stacks.back().low, 1,
+			       size_t(stacks.back().high - stacks.back().low));
+		}
+		return stacks;
 	}
-	for (const probe_stack &stack : stacks) {
-		EXPECT_EQ(size_t(stack.high - stack.low) / page,
-			  resident_pages(stack.low, stack.high));
-		probe_stack_free(stack, nullptr);
-		EXPECT_EQ(0u, resident_pages(stack.low, stack.high));
+	static void free_all(const std::vector<probe_stack> &stacks, probe_caches *to = nullptr)
+	{
+		for (const probe_stack &stack : stacks)
+			probe_stack_free(stack, to);
 	}
-	// Flushing a cache does the same.
-	probe_stack stack = alloc(number, caches);
-	memset(stack.low, 1, size_t(stack.high - stack.low));
-	probe_stack_free(stack, caches);
-	EXPECT_GT(resident_pages(stack.low, stack.high), 0u);
+	// What the monitor does when it is time.
+	void look()
+	{
+		now += probe_stack_idle_ns();
+		while (probe_stacks_cool(now))
+			;
+	}
+	int64_t now = 1000;
+	const int small = probe_stack_class(64 << 10);
+	const size_t pages = probe_stack_class_size(small) / page;
+};
+
+TEST_F(Cooling, GivesBackWhatNobodyHasNeededForAWhile)
+{
+	const std::vector<probe_stack> stacks = used(small, 100); // of more than one slab
+
+	EXPECT_EQ(100 * pages, resident(stacks));
+	EXPECT_EQ(0, probe_stacks_cool_due()) << "nothing is free";
+	free_all(stacks);
+	EXPECT_NE(0, probe_stacks_cool_due());
+	look();
+	EXPECT_EQ(100 * pages, resident(stacks)) << "just freed";
+	EXPECT_GT(probe_stacks_cool_due(), now);
+	EXPECT_FALSE(probe_stacks_cool(now + probe_stack_idle_ns() - 1)) << "too early";
+	look();
+	EXPECT_EQ(0u, resident(stacks));
+	look();
+	EXPECT_EQ(0, probe_stacks_cool_due()) << "there is nothing left to do";
+	// And they are there to be used again.
+	EXPECT_EQ(100u, probe_stacks_mapped());
+	const std::vector<probe_stack> again = used(small, 100);
+	EXPECT_EQ(100u, probe_stacks_mapped());
+	free_all(again);
+}
+
+TEST_F(Cooling, KeepsWhatIsNeededNowAndThen)
+{
+	const std::vector<probe_stack> first = used(small, 70);
+
+	free_all(first);
+	look();
+	for (int i = 0; i < 5; i++) {
+		const std::vector<probe_stack> some = used(small, 50);
+
+		free_all(some);
+		look();
+		EXPECT_EQ(50 * pages, resident(first)) << "20 were not needed in round " << i;
+	}
+	look();
+	EXPECT_EQ(0u, resident(first));
+}
+
+TEST_F(Cooling, IncludesWhatAFlushedCacheHeld)
+{
+	const std::vector<probe_stack> stacks = used(small, 20);
+
+	free_all(stacks, caches);
+	look();
+	look();
+	EXPECT_EQ(20 * pages, resident(stacks)) << "a processor's own";
 	probe_stack_flush(caches);
-	EXPECT_EQ(0u, resident_pages(stack.low, stack.high));
+	look();
+	look();
+	EXPECT_EQ(0u, resident(stacks));
+}
+
+TEST_F(Cooling, OfLargeStacksIsAtOnce)
+{
+	const std::vector<probe_stack> stacks = used(probe_stack_class(1 << 20), 3);
+
+	free_all(stacks, caches);
+	EXPECT_EQ(0u, resident(stacks));
+	EXPECT_EQ(0, probe_stacks_cool_due());
+}
+
+TEST_F(Cooling, WarmOnesComeFirst)
+{
+	const std::vector<probe_stack> cold = used(small, 30);
+
+	free_all(cold);
+	look();
+	look();
+	const std::vector<probe_stack> warm = used(small, 5);
+	free_all(warm);
+	const size_t before = resident(cold);
+	const std::vector<probe_stack> again = used(small, 5);
+	EXPECT_EQ(before, resident(cold));
+	free_all(again);
 }
 
 TEST_F(Stacks, AThinUseTouchesOnePage)

@@ -2,7 +2,8 @@
 //
 // Stacks of tasks that have been parked for long give back what they do not use, and the tasks do
 // not notice, whatever happens at the same time; nobody else's do, and none when it is switched
-// off.
+// off. Those of tasks that have ended do when they are not needed again.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -107,6 +108,41 @@ TEST(Trim, GivesBackWhatALongParkedTaskDoesNotUse)
 		// It is counted a moment later.
 		EXPECT_TRUE(test::eventually([] { return test::stats().stacks_trimmed >= 1; }));
 		EXPECT_TRUE(sleeper.end());
+	});
+}
+
+// The stacks of tasks that have ended, too: what a burst has touched, once nobody has needed it for a
+// while.
+TEST(Cooling, AfterABurstOfTasks)
+{
+	test::run({2}, [] {
+		constexpr size_t n = 500;
+		std::vector<uintptr_t> touched(n);
+		std::vector<std::unique_ptr<test::Task>> tasks;
+		std::atomic<size_t> ready{0};
+		sn_semaphore end = {};
+		const auto warm = [&] {
+			return size_t(std::count_if(touched.begin(), touched.end(), resident));
+		};
+		sn_task_attr attr = {};
+
+		attr.stack_size = stack_size;
+		for (size_t i = 0; i < n; i++)
+			tasks.push_back(std::make_unique<test::Task>(
+				[&, i] {
+					touched[i] = touch(deep, unsigned(i));
+					ready++;
+					EXPECT_EQ(0, sn_semaphore_acquire(&end));
+				},
+				&attr));
+		ASSERT_TRUE(test::eventually([&] { return ready == n; }));
+		EXPECT_EQ(0, std::count(touched.begin(), touched.end(), 0));
+		EXPECT_EQ(n, warm());
+		EXPECT_EQ(0, sn_semaphore_release(&end, n));
+		for (const auto &task : tasks)
+			task->join();
+		// But for what the two processors keep for themselves.
+		EXPECT_TRUE(test::eventually([&] { return warm() <= 100; })) << warm();
 	});
 }
 

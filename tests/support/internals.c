@@ -284,6 +284,21 @@ void probe_stack_flush(struct probe_caches *caches)
 	sn_stack_flush(caches->caches);
 }
 
+bool probe_stacks_cool(int64_t now)
+{
+	return sn_stacks_cool(now);
+}
+
+int64_t probe_stacks_cool_due(void)
+{
+	return sn_stacks_cool_due();
+}
+
+int64_t probe_stack_idle_ns(void)
+{
+	return SN_STACK_IDLE_NS;
+}
+
 uint64_t probe_stacks_mapped(void)
 {
 	return sn_stacks_mapped();

@@ -76,6 +76,9 @@ int probe_stack_alloc(struct probe_stack *stack, int number, struct probe_caches
 		      const char **why);
 void probe_stack_free(struct probe_stack stack, struct probe_caches *caches);
 void probe_stack_flush(struct probe_caches *caches);
+bool probe_stacks_cool(int64_t now);
+int64_t probe_stacks_cool_due(void);
+int64_t probe_stack_idle_ns(void);
 uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
 

@@ -62,11 +62,10 @@ def tasks():
     word = gdb.lookup_type("uintptr_t")
     slab = the_global("all_block_slabs").cast(gdb.lookup_type("struct sn_block_slab").pointer())
     while int(slab) != 0:
-        used = number(slab["used"])
-        for i in range(used.bit_length()):
+        for i in range(slab["blocks"].type.range()[1] + 1):
             task = slab["blocks"][i]
             state = number(task["word"]["status"])
-            if used >> i & 1 and STATES[state] not in ("free", "new") and number(task["id"]) != 0:
+            if STATES[state] not in ("free", "new") and number(task["id"]) != 0:
                 low, high = (int(task["stack"][end].cast(word)) for end in ("low", "high"))
                 yield task, state, low, high
         slab = slab["next"]

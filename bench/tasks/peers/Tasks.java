@@ -194,6 +194,8 @@ public class Tasks {
 		int times = arguments[0].equals("idle-task") || arguments[0].equals("sleeps") ? 1 : 2;
 		for (int i = 0; i < times; i++)
 			go(() -> result[0] = measure(arguments[0])).join();
+		if (result[0] == 0) /* it threw */
+			System.exit(1);
 		System.out.println(result[0]);
 	}
 }
