@@ -8,13 +8,24 @@ install(TARGETS sennit-static sennit-shared sennit-clock-static sennit-clock-sha
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE)
+if(TARGET sennit-gc-static)
+	install(TARGETS sennit-gc-static sennit-gc-shared EXPORT sennit-gc
+		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
+endif()
 if(TARGET sennit-relay)
 	install(TARGETS sennit-relay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
 install(EXPORT sennit NAMESPACE sennit:: FILE sennit-targets.cmake DESTINATION ${package_dir})
+if(TARGET sennit-gc-static)
+	# Apart, as it is not of every package.
+	install(EXPORT sennit-gc NAMESPACE sennit:: FILE sennit-gc-targets.cmake
+		DESTINATION ${package_dir})
+endif()
 configure_package_config_file(cmake/sennit-config.cmake.in sennit-config.cmake
 	INSTALL_DESTINATION ${package_dir})
 # Before 1.0 a minor version may change the interface.
@@ -41,5 +52,10 @@ else()
 	set(pc_prefix "\${pcfiledir}/${pc_up}")
 endif()
 configure_file(cmake/sennit.pc.in sennit.pc @ONLY)
+if(TARGET sennit-gc-static)
+	configure_file(cmake/sennit-gc.pc.in sennit-gc.pc @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-gc.pc
+		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit.pc
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

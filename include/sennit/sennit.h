@@ -8,6 +8,7 @@
 #include <sennit/blocking.h>
 #include <sennit/channel.h>
 #include <sennit/clock.h>
+#include <sennit/collector.h>
 #include <sennit/cond.h>
 #include <sennit/copy.h>
 #include <sennit/debug.h>

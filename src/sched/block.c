@@ -51,11 +51,29 @@ static void forget_all(void)
 	shared = (struct sn_block_cache){0};
 }
 
+/* Of former runs. Kept in sight of leak checkers, as what its tasks refer to. */
+static struct sn_block_slab *_Atomic forgotten_slabs;
+
+/* Under the lock. */
+static void forget(void)
+{
+	struct sn_block_slab *slab = atomic_load(&all_block_slabs), *last;
+
+	for (last = slab; last && last->next; last = last->next)
+		;
+	/* In this order: a collector that stops this thread in between sees them in either list. */
+	if (last) {
+		last->next = atomic_load(&forgotten_slabs);
+		atomic_store(&forgotten_slabs, slab);
+	}
+	forget_all();
+}
+
 void sn_blocks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD)
-		forget_all(); /* the child is one of them */
+		forget(); /* the child is one of them */
 }
 
 static struct chunk *chunk_create(void)
@@ -202,12 +220,12 @@ struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number)
 	return &slab->blocks[number];
 }
 
-int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg)
+static int each(struct sn_block_slab *slab, int (*visit)(struct sn_task *task, void *arg),
+		void *arg)
 {
-	struct sn_block_slab *slab = NULL;
 	int result = 0;
 
-	while ((slab = sn_block_slab_next(slab)) != NULL)
+	for (; slab; slab = slab->next)
 		for (int i = 0; i < BLOCKS_PER_SLAB; i++) {
 			result = visit(&slab->blocks[i], arg);
 			if (result)
@@ -216,20 +234,20 @@ int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg)
 	return result;
 }
 
+int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg)
+{
+	return each(atomic_load_explicit(&all_block_slabs, memory_order_acquire), visit, arg);
+}
+
+int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void *arg)
+{
+	return each(atomic_load_explicit(&forgotten_slabs, memory_order_acquire), visit, arg);
+}
+
 void sn_blocks_forget(void)
 {
-	/* Kept in sight of leak checkers, as what its tasks refer to. */
-	static struct chunk *forgotten;
-	struct chunk *last;
-
 	sn_lock(&lock);
-	for (last = chunks; last && last->next; last = last->next)
-		;
-	if (last) {
-		last->next = forgotten;
-		forgotten = chunks;
-	}
-	forget_all();
+	forget();
 	sn_unlock(&lock);
 }
 

@@ -55,6 +55,8 @@ struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number);
 
 /* Calls visit for every block, until it returns something other than 0, which is returned. */
 int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg);
+/* The same for what former runs have left to their orphans. */
+int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void *arg);
 
 /* As in stack.h: the end of a run, with orphans that may still touch their blocks, and without. */
 void sn_blocks_forget(void);

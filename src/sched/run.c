@@ -20,6 +20,7 @@
 #include <sennit/clock.h>
 #include <sennit/wait.h>
 
+#include "sched/collector.h"
 #include "sched/deadlock.h"
 #include "sched/dump.h"
 #include "sched/fault.h"
@@ -340,8 +341,9 @@ static void runtime_destroy(void)
 		sn_stacks_forget();
 		sn_blocks_forget();
 	} else {
-		sn_stacks_destroy();
+		/* In this order: no block ever names a stack that is no more (collector.h). */
 		sn_blocks_destroy();
+		sn_stacks_destroy();
 	}
 }
 
@@ -367,8 +369,10 @@ int sn_run(sn_fn *fn, void *arg)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
+	sn_collector_thread_begins(NULL);
 	err = runtime_init((int)fixed);
 	if (err < 0) {
+		sn_collector_thread_ends(NULL);
 		atomic_store(&taken, false);
 		return err;
 	}
@@ -402,6 +406,7 @@ int sn_run(sn_fn *fn, void *arg)
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
 	if (err == 0)
 		err = first.result;
+	sn_collector_thread_ends(NULL);
 	atomic_store(&taken, false);
 	return err;
 }

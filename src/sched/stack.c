@@ -59,6 +59,8 @@ struct store {
 
 static struct sn_lock lock; /* guards everything below but all_slabs' readers, and those slabs */
 static struct sn_slab *_Atomic all_slabs;
+/* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not lost. */
+static struct sn_slab *_Atomic forgotten_slabs;
 static struct store stores[SN_STACK_CLASSES];
 static _Atomic bool any_warm; /* a hint, exact under the lock */
 static int64_t looked;        /* the monitor's: when it last looked for idle ones */
@@ -126,13 +128,28 @@ static void nothing_is_free(void)
 	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
 }
 
+/* Under the lock. */
+static void forget(void)
+{
+	struct sn_slab *slab = atomic_load(&all_slabs), *last;
+
+	for (last = slab; last && last->next; last = last->next)
+		;
+	/* In this order: who looks without the lock finds a stack in either list. */
+	if (last) {
+		last->next = atomic_load(&forgotten_slabs);
+		atomic_store(&forgotten_slabs, slab);
+	}
+	atomic_store(&all_slabs, NULL);
+	nothing_is_free();
+}
+
 void sn_stacks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD) {
 		/* The child stands on one of them. */
-		atomic_store(&all_slabs, NULL);
-		nothing_is_free();
+		forget();
 	}
 }
 
@@ -514,19 +531,8 @@ void sn_stacks_destroy(void)
 
 void sn_stacks_forget(void)
 {
-	/* Kept in sight of leak checkers: orphans may still use them, so they are not lost. */
-	static struct sn_slab *forgotten;
-	struct sn_slab *slab, *last;
-
 	sn_lock(&lock);
-	slab = atomic_exchange(&all_slabs, NULL);
-	for (last = slab; last && last->next; last = last->next)
-		;
-	if (last) {
-		last->next = forgotten;
-		forgotten = slab;
-	}
-	nothing_is_free();
+	forget();
 	sn_unlock(&lock);
 }
 
@@ -535,10 +541,9 @@ uint64_t sn_stacks_mapped(void)
 	return atomic_load_explicit(&mapped, memory_order_relaxed);
 }
 
-bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
+static bool find_from(struct sn_slab *slab, const void *address, struct sn_stack *stack,
+		      bool *in_guard)
 {
-	struct sn_slab *slab = atomic_load_explicit(&all_slabs, memory_order_acquire);
-
 	for (; slab; slab = slab->next) {
 		size_t offset = (uintptr_t)address - (uintptr_t)slab->base;
 
@@ -550,4 +555,12 @@ bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
 		return true;
 	}
 	return false;
+}
+
+bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
+{
+	return find_from(atomic_load_explicit(&all_slabs, memory_order_acquire), address, stack,
+			 in_guard) ||
+	       find_from(atomic_load_explicit(&forgotten_slabs, memory_order_acquire), address,
+			 stack, in_guard);
 }

@@ -123,7 +123,7 @@ void sn_stacks_destroy(void);
 uint64_t sn_stacks_mapped(void);
 
 /*
- * What lies at an address: a stack's slot (true, with the stack in *stack; *in_guard says which
+ * What lies at an address, in this run or one whose orphans are alive: a stack's slot (true, with the stack in *stack; *in_guard says which
  * part of it) or nothing of ours. Async-signal-safe: takes no lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);

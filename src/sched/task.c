@@ -320,8 +320,11 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 
-		if (attr->arg_size > sizeof task->kept)
+		/* A collector that stops this thread here finds the argument by the block. */
+		if (attr->arg_size > sizeof task->kept) {
+			set_stack(task, *stack);
 			at = ((uintptr_t)stack->high - attr->arg_size) & ~(uintptr_t)63;
+		}
 		task->arg = (void *)at;
 		if (attr->arg_move)
 			attr->arg_move((void *)at, arg);

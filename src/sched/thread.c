@@ -14,6 +14,7 @@
 #include <sennit/clock.h>
 #include <sennit/debug.h>
 
+#include "sched/collector.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/schedule.h"
@@ -211,7 +212,9 @@ static void *thread_main(void *arg)
 	sn_lock(&sn_runtime.start_lock);
 	sn_unlock(&sn_runtime.start_lock);
 	sn_thread_attach(self);
+	sn_collector_thread_begins(self);
 	sn_schedule(self);
+	sn_collector_thread_ends(self);
 	sn_thread_detach(self);
 	thread_dismiss(self);
 	return NULL;

@@ -33,7 +33,7 @@
  */
 #include "sync/channel.h"
 
-#include <stdlib.h>
+#include <sennit/collector.h>
 
 int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 		     const struct sn_elem_ops *ops)
@@ -47,7 +47,7 @@ int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 		return -EINVAL;
 	bytes = (bytes - 1) / SN_CACHE_LINE * SN_CACHE_LINE;
 	/* Lines of its own: two channels in one would be contended for together. */
-	made = aligned_alloc(SN_CACHE_LINE, bytes);
+	made = sn_collector_alloc(SN_CACHE_LINE, bytes);
 	if (!made)
 		return -ENOMEM;
 	memset(made, 0, sizeof *made);
@@ -85,7 +85,7 @@ void sn_chan_free(sn_chan *chan)
 			chan->head = sn_chan_advance(chan, chan->head);
 		}
 	}
-	free(chan);
+	sn_collector_free(chan);
 }
 
 /* Ends the waits in the queue; the nodes go to the list, by their next. The lock is held. */

@@ -41,6 +41,7 @@
 #include <stdlib.h>
 
 #include <sennit/clock.h>
+#include <sennit/collector.h>
 
 #include "sched/cancel.h"
 #include "sched/runtime.h"
@@ -306,7 +307,7 @@ static void free_scope(struct sn_scope *scope)
 	while (value) {
 		struct value *next = value->next;
 
-		free(value);
+		sn_collector_free(value);
 		value = next;
 	}
 	free(scope);
@@ -521,7 +522,8 @@ int sn_scope_set_value(sn_scope *scope, const void *key, void *value)
 
 	if (!scope || scope->opener != running_task())
 		return -EPERM;
-	node = malloc(sizeof *node);
+	/* In a collector's sight, as nobody but this list may refer to the value. */
+	node = sn_collector_alloc(_Alignof(struct value), sizeof *node);
 	if (!node)
 		return -ENOMEM;
 	*node = (struct value){atomic_load_explicit(&scope->values, memory_order_relaxed), key,

@@ -27,10 +27,10 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	check "$header" header.cc "$CXX" -std=c++20
 done
 
-# The umbrella header has them all.
+# The umbrella header has them all, but that of the other library.
 for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do
 	header=$(basename "$header")
-	if [ "$header" != sennit.h ] &&
+	if [ "$header" != sennit.h ] && [ "$header" != gc.h ] &&
 		! grep -qF "#include <sennit/$header>" "$SENNIT_SOURCE_DIR/include/sennit/sennit.h"; then
 		echo "sennit/sennit.h does not include sennit/$header" >&2
 		bad=1

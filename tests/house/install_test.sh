@@ -104,6 +104,49 @@ flags --static --cflags --libs
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}" 2>log || { cat log >&2; fail "-static"; }
 try ./static
 
+# The bridge to libgc, where it was built.
+if [ -e "$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so" ]; then
+	mkdir "$scratch/collected"
+	cd "$scratch/collected"
+	cat >program.c <<'C'
+#include <sennit/gc.h>
+#include <sennit/sennit.h>
+
+#include <gc/gc.h>
+#include <stdio.h>
+
+static int first(void *arg)
+{
+	(void)arg;
+	GC_gcollect();
+	return GC_MALLOC(64) ? 42 : 1;
+}
+
+int main(void)
+{
+	puts(sn_version());
+	return sn_gc_init() == 0 && sn_run(first, NULL) == 42 ? 0 : 1;
+}
+C
+	cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(collected LANGUAGES C)
+find_package(sennit 0.1 CONFIG REQUIRED COMPONENTS gc)
+add_executable(shared program.c)
+target_link_libraries(shared PRIVATE sennit::gc)
+add_executable(static program.c)
+target_link_libraries(static PRIVATE sennit::gc-static)
+CMAKE
+	cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" \
+		-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+		cmake --build build >>log 2>&1 || { cat log >&2; fail "a user's CMake project with gc"; }
+	try build/shared
+	try build/static
+	read -r -a found <<<"$(pkg-config --cflags --libs sennit-gc)"
+	"$CC" "${cflags[@]}" -o program program.c "${found[@]}"
+	try ./program
+fi
+
 if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi

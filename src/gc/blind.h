@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For the tests of the collector bridge: what it is told not to show to the collector, so that they
+ * can prove that they would notice.
+ */
+#ifndef SENNIT_GC_BLIND_H
+#define SENNIT_GC_BLIND_H
+
+enum sn_gc_blindness {
+	SN_GC_BLIND_STACKS = 1,    /* of tasks that no thread has */
+	SN_GC_BLIND_ARGUMENTS = 2, /* in the tasks' blocks */
+	SN_GC_BLIND_RUNNING = 4,   /* stacks that threads stand on */
+	SN_GC_BLIND_VALUES = 8,    /* channels and scopes have their memory from malloc() */
+};
+
+extern int sn_gc_blind; /* 0 */
+
+#endif

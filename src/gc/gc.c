@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bridge between libgc and the runtime.
+ *
+ * Contract. When libgc marks, every word that a task may refer to an object by has been shown to
+ * it; no memory is read that is not mapped; and between stopping the threads and starting them
+ * again no lock is taken and nothing is allocated.
+ *
+ * What libgc does by itself. It stops the registered threads by a signal, whose handler runs on the
+ * stack that it finds (no SA_ONSTACK), stores its stack pointer, and waits. Then, for each, libgc
+ * pushes all from that stack pointer to the thread's *bottom*. The registers lie in the signal's
+ * frame, between the two. For the thread that collects, it pushes from its own stack pointer, with
+ * registers saved above. All that is right for a thread of the runtime too, if only the bottom is
+ * the end of the stack on which the thread was stopped, and not of the one that it was registered
+ * with.
+ *
+ * What is added:
+ *   1. A handler before libgc's own notes where the thread's stack pointer was (on_stop()).
+ *   2. When all stand still, and before libgc pushes anything (push_roots(), its hook for further
+ *      roots), the stack around each noted stack pointer is looked up and made the thread's bottom
+ *      (GC_set_stackbottom(), which wants exactly what holds then: the allocation lock held). The
+ *      same for the collecting thread, with the address of a local variable.
+ *   3. Then libgc pushes its threads; and then we push the tasks: of each the block's part with its
+ *      argument, and of a stack on which no thread stands, from the saved stack pointer up.
+ *   4. Of each thread that stands on a task's stack, its own stack from where it began: there are
+ *      its thread-locals, which libgc sees only with a thread's own stack.
+ *
+ * Why that is sound, whatever the instruction is at which a thread was stopped. Nothing is
+ * concluded from what the runtime believes to run: the bottom follows the stack pointer, and there
+ * is no moment when it is on no stack. In the switch from a task A to a task B (sn_arch_switch())
+ * both are RUNNING, from before the switch until after it. Stopped before the stack pointer
+ * changes, the thread stands on A, with all registers in the signal's frame there, and B is shown
+ * from its saved stack pointer. Stopped after it, A is shown from its saved one: its registers were
+ * pushed before. So a task that a thread has is shown from its saved stack pointer if no thread
+ * stands on its stack; one that no thread has, always (PARKED and RUNNABLE promise that the
+ * registers are saved). The same covers the switch to and from the scheduler's loop, which is on
+ * the thread's own stack.
+ *   - A task whose stack is just being bound has an argument, or is on the stack already.
+ *   - One that has ended refers to nothing, though a thread may still stand on its stack.
+ *   - A lease that was revoked changes nothing: the task stays on its thread, which is stopped
+ *     there.
+ *   - Trimming gives back what lies below a saved stack pointer; guards lie below the lowest byte.
+ *   - Stacks and blocks are unmapped by sn_run()'s caller only, which is registered and stands
+ *     still.
+ *   - Orphans are threads like others; the runtime finds their stacks among those of former runs.
+ *
+ * Threads that get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
+ * they entered it. They must not park, so the bottom is the end of their task's stack, or of their
+ * own.
+ *
+ * A signal's handler on an alternate stack (the runtime's own, when it serves a scan; or the
+ * program's) may be what is stopped. Then the bottom is that stack's end, with the frame of the
+ * first signal and so all registers below it, and where the interrupted stack pointer was is not
+ * known: of each task that a thread has, and on whose stack none is known to stand, the whole stack
+ * is pushed. The same when a thread stands on a stack that nobody knows, such as of a library's own
+ * coroutines; there the bottom is the interrupted stack pointer, so that libgc sees registers, and
+ * does not walk off into what may not be mapped.
+ *
+ * A second signal may come late, when the thread has been started again (libgc repeats them): then
+ * on_stop() notes something that nobody reads, as what counts is what is noted while a thread is
+ * stopped: "stopped" is 1 only from then to libgc's return.
+ *
+ * GC_push_all_eager() and not GC_push_all(), which is for a bounded number of roots: its place on
+ * the mark stack is not checked for overflow but with abort(). Eager marking puts only objects
+ * there, and libgc copes with their overflow.
+ *
+ * Who may write what:
+ *   threads, and a struct's fields but those below  with libgc's allocation lock
+ *   sp, alternate_*, stopped   the thread's own signal handler
+ *   low, high, place, stats    who collects, with the lock
+ *
+ * Rejected:
+ *   - To set the bottom at each switch: two instructions too early or too late, for whatever order;
+ *     and a lock of libgc's.
+ *   - To stop handlers from running on tasks' stacks, by SA_ONSTACK: it would hold for all threads
+ *     of the program, also those whose alternate stack libgc does not know.
+ *   - A bottom below everything, and to push all by ourselves: libgc computes the sum of the sizes,
+ *     by which it decides when to collect, and a negative one makes it do so never, or always.
+ *   - To look up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
+ *     been stopped yet, and unmap them.
+ */
+#include <sennit/gc.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define GC_THREADS 1
+#define GC_NO_THREAD_REDIRECTS 1
+#include <gc/gc.h>
+#include <gc/gc_mark.h>
+
+#include <sennit/clock.h>
+#include <sennit/collector.h>
+
+#include "gc/blind.h"
+
+/* Where a stopped thread stands. */
+enum place {
+	ON_OWN,
+	ON_TASK,
+	ON_ALTERNATE,
+	ON_UNKNOWN,
+};
+
+struct thread {
+	struct thread *next, *prev;
+	void *runtime;   /* the runtime's name for it, NULL: it runs no tasks */
+	void *handle;    /* and libgc's */
+	bool registered; /* by us */
+	char *own_low, *own_high;
+	char *own_from; /* its own stack in use when it began */
+
+	volatile sig_atomic_t stopped;
+	char *sp;                             /* when stopped */
+	char *alternate_low, *alternate_high; /* NULL: it was not on one */
+
+	enum place place;
+	char *low, *high; /* of the stack that it stands on */
+};
+
+int sn_gc_blind;
+
+static bool initialised;
+static struct thread *threads;
+static GC_push_other_roots_proc push_former_roots;
+static GC_on_collection_event_proc former_event;
+static struct sigaction former_stop;
+static struct sn_gc_stats stats;
+static int64_t stopped_at;
+
+static __thread struct thread self;
+static __thread bool known; /* self is in the list */
+
+/* ---- where threads stand ---- */
+
+static char *sp_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (char *)context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__i386__)
+	return (char *)context->uc_mcontext.gregs[REG_ESP];
+#elif defined(__aarch64__)
+	return (char *)(uintptr_t)context->uc_mcontext.sp;
+#elif defined(__arm__)
+	return (char *)context->uc_mcontext.arm_sp;
+#else
+#	error "no such architecture"
+#endif
+}
+
+static bool sp_is_on(const stack_t *stack, const char *sp)
+{
+	const char *low = stack->ss_sp;
+
+	return !(stack->ss_flags & SS_DISABLE) && sp > low && sp <= low + stack->ss_size;
+}
+
+/* libgc's signal. Its handler returns when the world goes on. */
+static void on_stop(int signum, siginfo_t *info, void *context)
+{
+	const ucontext_t *at = context;
+
+	if (known) {
+		self.sp = sp_of(at);
+		self.alternate_low = self.alternate_high = NULL;
+		/* Its flags do not tell: they are those that it was set up with. */
+		if (sp_is_on(&at->uc_stack, self.sp)) {
+			self.alternate_low = at->uc_stack.ss_sp;
+			self.alternate_high = self.alternate_low + at->uc_stack.ss_size;
+		}
+		self.stopped = 1;
+	}
+	former_stop.sa_sigaction(signum, info, context);
+	if (known)
+		self.stopped = 0;
+}
+
+static void locate(struct thread *thread)
+{
+	const void *low, *high;
+
+	if (thread->alternate_low) {
+		thread->place = ON_ALTERNATE;
+		thread->low = thread->alternate_low;
+		thread->high = thread->alternate_high;
+	} else if (thread->sp >= thread->own_low && thread->sp < thread->own_high) {
+		thread->place = ON_OWN;
+		thread->low = thread->own_low;
+		thread->high = thread->own_high;
+	} else if (thread->runtime &&
+		   sn_collector_thread_stack(thread->runtime, thread->sp, &low, &high)) {
+		thread->place = ON_TASK;
+		thread->low = (char *)low;
+		thread->high = (char *)high;
+	} else {
+		thread->place = ON_UNKNOWN;
+		thread->low = thread->high = thread->sp;
+	}
+}
+
+/* It is in GC_do_blocking(). */
+static void locate_blocked(struct thread *thread)
+{
+	const void *low, *high;
+
+	thread->place = ON_OWN;
+	thread->low = thread->own_low;
+	thread->high = thread->own_high;
+	if (thread->runtime && sn_collector_thread_stack(thread->runtime, NULL, &low, &high)) {
+		thread->place = ON_TASK;
+		thread->low = (char *)low;
+		thread->high = (char *)high;
+	}
+}
+
+static void set_bottom(struct thread *thread)
+{
+	struct GC_stack_base base = {.mem_base = thread->high};
+
+	/* For libgc an empty range: from its frame to where the frame is. */
+	if ((sn_gc_blind & SN_GC_BLIND_RUNNING) && thread->place == ON_TASK)
+		base.mem_base = thread->sp;
+	GC_set_stackbottom(thread->handle, &base);
+}
+
+/* ---- pushing ---- */
+
+static void push(const void *low, const void *high)
+{
+	if (low >= high)
+		return;
+	stats.root_bytes += (uint64_t)((const char *)high - (const char *)low);
+	GC_push_all_eager((void *)low, (void *)high);
+}
+
+/* One for each task on a thread, so there are about as many of them as threads. */
+static bool anybody_stands_on(const void *low)
+{
+	for (const struct thread *thread = threads; thread; thread = thread->next)
+		if (thread->place == ON_TASK && thread->low == low)
+			return true;
+	return false;
+}
+
+static void push_task(const struct sn_task_roots *roots, void *arg)
+{
+	const bool *lost = arg;
+	const void *from = roots->stack_saved;
+
+	stats.tasks++;
+	if (!(sn_gc_blind & SN_GC_BLIND_ARGUMENTS))
+		push(roots->own_low, roots->own_high);
+	if (!roots->stack_low || (sn_gc_blind & SN_GC_BLIND_STACKS))
+		return;
+	if (roots->on_thread) {
+		if (anybody_stands_on(roots->stack_low))
+			return; /* libgc has pushed it */
+		if (*lost)
+			from = roots->stack_low;
+	}
+	if (from)
+		push(from, roots->stack_high);
+}
+
+/*
+ * libgc's hook for further roots, which also pushes the stacks of threads. On the collecting
+ * thread, with the allocation lock, when all other threads stand still.
+ */
+static void GC_CALLBACK push_roots(void)
+{
+	bool lost = false;
+
+	stats.threads = stats.tasks = stats.root_bytes = 0;
+	for (struct thread *thread = threads; thread; thread = thread->next) {
+		if (thread == &self) {
+			thread->sp = __builtin_frame_address(0);
+			thread->alternate_low = NULL;
+			locate(thread);
+		} else if (thread->stopped) {
+			locate(thread);
+		} else {
+			locate_blocked(thread);
+		}
+		set_bottom(thread);
+		lost = lost || thread->place >= ON_ALTERNATE;
+		stats.threads += thread->runtime != NULL;
+	}
+	if (push_former_roots)
+		push_former_roots();
+	for (const struct thread *thread = threads; thread; thread = thread->next)
+		if (thread->place != ON_OWN)
+			push(thread->own_from, thread->own_high);
+	sn_collector_roots(push_task, &lost);
+}
+
+/* ---- statistics ---- */
+
+static void GC_CALLBACK on_event(GC_EventType event)
+{
+	if (event == GC_EVENT_PRE_STOP_WORLD) {
+		stopped_at = sn_now();
+	} else if (event == GC_EVENT_POST_START_WORLD) {
+		uint64_t ns = (uint64_t)(sn_now() - stopped_at), us = ns / 1000;
+		unsigned slot = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+
+		stats.stops++;
+		stats.stop_ns += ns;
+		if (ns > stats.max_stop_ns)
+			stats.max_stop_ns = ns;
+		stats.pauses[slot < SN_GC_PAUSES ? slot : SN_GC_PAUSES - 1]++;
+	}
+	if (former_event)
+		former_event(event);
+}
+
+static void *GC_CALLBACK copy_stats(void *to)
+{
+	memcpy(to, &stats, sizeof stats);
+	return NULL;
+}
+
+int sn_gc_stats(struct sn_gc_stats *to)
+{
+	if (!to)
+		return -EINVAL;
+	if (!initialised)
+		return -ENODEV;
+	GC_call_with_alloc_lock(copy_stats, to);
+	return 0;
+}
+
+/* ---- threads ---- */
+
+static void *GC_CALLBACK list_insert(void *arg)
+{
+	struct thread *thread = arg;
+
+	thread->prev = NULL;
+	thread->next = threads;
+	if (threads)
+		threads->prev = thread;
+	threads = thread;
+	known = true;
+	return NULL;
+}
+
+static void *GC_CALLBACK list_remove(void *arg)
+{
+	struct thread *thread = arg;
+	struct GC_stack_base own = {.mem_base = thread->own_high};
+
+	known = false;
+	GC_set_stackbottom(thread->handle, &own);
+	if (thread->prev)
+		thread->prev->next = thread->next;
+	else
+		threads = thread->next;
+	if (thread->next)
+		thread->next->prev = thread->prev;
+	return NULL;
+}
+
+/* A thread that does not take them cannot be stopped, and libgc waits for it for ever. */
+static void unblock_signals(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, GC_get_suspend_signal());
+	sigaddset(&signals, GC_get_thr_restart_signal());
+	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+static void thread_begins(void *runtime)
+{
+	struct GC_stack_base base;
+	pthread_attr_t attr;
+	void *low = NULL;
+	size_t size = 0;
+
+	unblock_signals();
+	if (GC_get_stack_base(&base) != GC_SUCCESS || pthread_getattr_np(pthread_self(), &attr))
+		abort(); /* never seen: out of memory for a CPU mask */
+	pthread_attr_getstack(&attr, &low, &size);
+	pthread_attr_destroy(&attr);
+	memset(&self, 0, sizeof self);
+	/* Already registered: by the program, which is right for who calls sn_run(). */
+	self.registered = GC_register_my_thread(&base) == GC_SUCCESS;
+	self.handle = GC_get_my_stackbottom(&base);
+	self.runtime = runtime;
+	self.own_low = low;
+	self.own_high = base.mem_base;
+	self.own_from = __builtin_frame_address(0);
+	/* Who runs no tasks never leaves its own stack. */
+	if (runtime)
+		GC_call_with_alloc_lock(list_insert, &self);
+}
+
+static void thread_ends(void *runtime)
+{
+	if (runtime)
+		GC_call_with_alloc_lock(list_remove, &self);
+	if (self.registered)
+		GC_unregister_my_thread();
+}
+
+/* A child of fork() has one thread; libgc forgets the others too. */
+static void in_child(void)
+{
+	threads = known ? &self : NULL;
+	self.next = self.prev = NULL;
+}
+
+/* ---- memory for values ---- */
+
+/* What libgc's objects are aligned to. */
+#define GRANULE (2 * sizeof(void *))
+
+static void *value_alloc(size_t align, size_t size)
+{
+	struct GC_stack_base base;
+	bool unknown = !GC_thread_is_registered();
+	char *memory;
+
+	if (align > GRANULE && __builtin_add_overflow(size, align - GRANULE, &size))
+		return NULL;
+	/* It may have to collect, which only threads that libgc knows can. */
+	if (unknown &&
+	    (GC_get_stack_base(&base) != GC_SUCCESS || GC_register_my_thread(&base) != GC_SUCCESS))
+		return NULL;
+	if (sn_gc_blind & SN_GC_BLIND_VALUES)
+		memory = malloc(size);
+	else
+		memory = GC_MALLOC_UNCOLLECTABLE(size);
+	if (unknown)
+		GC_unregister_my_thread();
+	return memory ? memory + (-(uintptr_t)memory & (align - 1)) : NULL;
+}
+
+static void value_free(void *memory)
+{
+	void *base = GC_base(memory);
+
+	if (base)
+		GC_FREE(base);
+	else if (!sn_gc_blind)
+		free(memory);
+}
+
+/* ---- */
+
+static const struct sn_collector collector = {
+	.thread_begins = thread_begins,
+	.thread_ends = thread_ends,
+	.alloc = value_alloc,
+	.free = value_free,
+};
+
+int sn_gc_init(void)
+{
+	struct sigaction action;
+	int err;
+
+	if (initialised)
+		return 0;
+	if (!GC_is_init_called() && getpid() != (pid_t)syscall(SYS_gettid))
+		return -EPERM;
+	if (GC_is_init_called() && GC_is_incremental_mode())
+		return -ENOTSUP;
+	/* Also finds out whether a runtime runs. */
+	err = sn_collector_install(&collector);
+	if (err < 0)
+		return err;
+	GC_INIT();
+	GC_allow_register_threads();
+
+	if (sigaction(GC_get_suspend_signal(), NULL, &former_stop) < 0)
+		return -errno;
+	action = former_stop;
+	action.sa_sigaction = on_stop;
+	action.sa_flags |= SA_SIGINFO;
+	if (sigaction(GC_get_suspend_signal(), &action, NULL) < 0)
+		return -errno;
+	push_former_roots = GC_get_push_other_roots();
+	GC_set_push_other_roots(push_roots);
+	former_event = GC_get_on_collection_event();
+	GC_set_on_collection_event(on_event);
+	pthread_atfork(NULL, NULL, in_child);
+	initialised = true;
+	return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/collector.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "sched/block.h"
+#include "sched/runtime.h"
+#include "sched/stack.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* Arguments too large for the block lie at the top of the stack, aligned. */
+#define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64)
+
+static const struct sn_collector *_Atomic installed;
+
+int sn_collector_install(const struct sn_collector *collector)
+{
+	const struct sn_collector *none = NULL;
+
+	if (!collector || !collector->alloc != !collector->free)
+		return -EINVAL;
+	if (atomic_load(&sn_runtime.running))
+		return -EBUSY;
+	if (!atomic_compare_exchange_strong(&installed, &none, collector))
+		return none == collector ? 0 : -EEXIST;
+	return 0;
+}
+
+void sn_collector_thread_begins(void *thread)
+{
+	const struct sn_collector *collector = atomic_load(&installed);
+
+	if (collector && collector->thread_begins)
+		collector->thread_begins(thread);
+}
+
+void sn_collector_thread_ends(void *thread)
+{
+	const struct sn_collector *collector = atomic_load(&installed);
+
+	if (collector && collector->thread_ends)
+		collector->thread_ends(thread);
+}
+
+void *sn_collector_alloc(size_t align, size_t size)
+{
+	const struct sn_collector *collector = atomic_load(&installed);
+
+	/* aligned_alloc() wants whole units. */
+	if (__builtin_add_overflow(size, align - 1, &size))
+		return NULL;
+	size &= ~(align - 1);
+	if (collector && collector->alloc)
+		return collector->alloc(align, size);
+	return aligned_alloc(align, size);
+}
+
+void sn_collector_free(void *memory)
+{
+	const struct sn_collector *collector = atomic_load(&installed);
+
+	if (collector && collector->free)
+		collector->free(memory);
+	else
+		free(memory);
+}
+
+struct visit {
+	sn_task_roots_visitor *fn;
+	void *arg;
+	bool forgotten;
+};
+
+static int show(struct sn_task *task, void *arg)
+{
+	const struct visit *visit = arg;
+	enum sn_task_status status = sn_status_get(&task->word);
+	struct sn_stack stack = sn_task_stack(task);
+	char *saved = __atomic_load_n(&task->context.sp, __ATOMIC_RELAXED);
+	struct sn_task_roots roots = {
+		.own_low = &task->arg,
+		.own_high = task + 1,
+		.on_thread = status == SN_TASK_RUNNING || status == SN_TASK_BLOCKING ||
+			     status == SN_TASK_RETURNING,
+	};
+
+	if (status == SN_TASK_FREE || status == SN_TASK_ENDED)
+		return 0;
+	/* Of what was forgotten only orphans go on. */
+	if (visit->forgotten && !roots.on_thread)
+		return 0;
+	if (stack.low && stack.high && stack.low < stack.high) {
+		roots.stack_low = stack.low;
+		roots.stack_high = stack.high;
+		if (saved >= stack.low && saved <= stack.high)
+			roots.stack_saved = saved;
+		else if (status == SN_TASK_NEW)
+			roots.stack_saved = stack.high - ARGUMENT_ON_STACK;
+	}
+	visit->fn(&roots, visit->arg);
+	return 0;
+}
+
+void sn_collector_roots(sn_task_roots_visitor *fn, void *arg)
+{
+	struct visit visit = {fn, arg, false};
+
+	(void)sn_block_each(show, &visit);
+	visit.forgotten = true;
+	(void)sn_block_each_forgotten(show, &visit);
+}
+
+static bool lies_on(const struct sn_stack *stack, const void *sp)
+{
+	return (const char *)sp >= stack->low && (const char *)sp < stack->high;
+}
+
+int sn_collector_thread_stack(const void *thread, const void *sp, const void **low,
+			      const void **high)
+{
+	const struct sn_thread *at = thread;
+	struct sn_task *task = __atomic_load_n(&at->task, __ATOMIC_RELAXED);
+	struct sn_stack stack = {NULL, NULL, NULL};
+	bool in_guard;
+
+	if (task)
+		stack = sn_task_stack(task);
+	if (sp ? !lies_on(&stack, sp) : !stack.low) {
+		/* In the middle of a switch, or about to end. */
+		if (!sp || !sn_stack_find(sp, &stack, &in_guard) || in_guard)
+			return 0;
+	}
+	*low = stack.low;
+	*high = stack.high;
+	return 1;
+}
