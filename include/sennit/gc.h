@@ -10,6 +10,7 @@
  *     code;
  *   - the arguments of tasks that have not run yet;
  *   - values in channels' buffers, and those of scopes (sn_scope_set_value());
+ *   - closures, results and elements that sennit.hpp has on the heap;
  *   - what the collector knows by itself: static data, its own heap, and the threads of the
  *     program's that are registered with it, which has to be done as in any program.
  * Not from other memory of malloc(), as always with this collector, nor from stacks that a library

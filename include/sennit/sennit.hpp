@@ -308,6 +308,33 @@ inline void start(sn_task **handle, sn_fn *fn, void *arg, const task_attr &attr,
 	throw_if_error(sn_spawn(handle, fn, arg, &c_attr), call);
 }
 
+/* Those who derive from it are on the heap where a garbage collector sees them, if there is one. */
+struct in_sight {
+	static void *operator new(std::size_t size)
+	{
+		return operator new (size, std::align_val_t{alignof(std::max_align_t)});
+	}
+	static void *operator new(std::size_t size, std::align_val_t align)
+	{
+		void *memory = sn_collector_alloc(static_cast<std::size_t>(align), size);
+		if (!memory)
+			throw std::bad_alloc();
+		return memory;
+	}
+	static void operator delete(void *memory) noexcept { sn_collector_free(memory); }
+	static void operator delete(void *memory, std::align_val_t) noexcept
+	{
+		sn_collector_free(memory);
+	}
+};
+
+/* A T of which a pointer is passed on. */
+template <class T>
+struct boxed final : in_sight {
+	explicit boxed(T &&from) : value(std::move(from)) {}
+	T value;
+};
+
 /* Whether a callable can be moved onto the stack of its task; otherwise it is put on the heap. */
 template <class C>
 inline constexpr bool travels = sizeof(C) <= SN_TASK_ARG_MAX &&
@@ -336,11 +363,11 @@ int start_with(C callable, const task_attr &attr, Spawn spawn)
 			},
 			&callable, &c_attr);
 	} else {
-		auto box = std::make_unique<C>(std::move(callable));
+		auto box = std::make_unique<boxed<C>>(std::move(callable));
 		const int err = spawn(
 			[](void *arg) noexcept {
-				std::unique_ptr<C> own(static_cast<C *>(arg));
-				return Body::call(*own);
+				std::unique_ptr<boxed<C>> own(static_cast<boxed<C> *>(arg));
+				return Body::call(own->value);
 			},
 			box.get(), &c_attr);
 		if (err >= 0)
@@ -480,7 +507,7 @@ public:
 	}
 
 private:
-	struct state {
+	struct state : detail::in_sight {
 		virtual ~state() = default;
 		detail::outcome<T> outcome;
 	};
@@ -748,9 +775,9 @@ inline constexpr bool carried_in_place = std::is_trivially_copyable_v<T> ||
 					 (std::is_nothrow_move_constructible_v<T> &&
 					  alignof(T) <= alignof(std::max_align_t));
 
-/* What a channel of T has for elements: T itself, or the T * of one on the heap. */
+/* What a channel of T has for elements: T itself, or a pointer to one on the heap. */
 template <class T>
-using carried = std::conditional_t<carried_in_place<T>, T, T *>;
+using carried = std::conditional_t<carried_in_place<T>, T, boxed<T> *>;
 
 template <class T>
 inline constexpr sn_elem_ops ops_in_place = {
@@ -762,7 +789,7 @@ inline constexpr sn_elem_ops ops_in_place = {
 template <class T>
 inline constexpr sn_elem_ops ops_in_box = {
 	nullptr,
-	[](void *elem) noexcept { delete *static_cast<T **>(elem); },
+	[](void *elem) noexcept { delete *static_cast<boxed<T> **>(elem); },
 };
 
 template <class T>
@@ -794,8 +821,8 @@ public:
 			} after{elem};
 			return std::move(*elem);
 		} else {
-			const std::unique_ptr<T> box(*elem);
-			return std::move(*box);
+			const std::unique_ptr<boxed<T>> box(*elem);
+			return std::move(box->value);
 		}
 	}
 
@@ -813,7 +840,7 @@ public:
 		if constexpr (carried_in_place<T>) {
 			elem_ = std::addressof(value);
 		} else {
-			box_ = std::make_unique<T>(std::move(value));
+			box_ = std::make_unique<boxed<T>>(std::move(value));
 			elem_ = box_.get();
 		}
 	}
@@ -828,8 +855,8 @@ public:
 	void sent() noexcept { static_cast<void>(box_.release()); }
 
 private:
-	T *elem_;
-	std::unique_ptr<T> box_; /* what elem_ points to, where it is not carried in place */
+	std::conditional_t<carried_in_place<T>, T, boxed<T>> *elem_;
+	std::unique_ptr<boxed<T>> box_; /* what elem_ points to, where it is not carried in place */
 };
 
 template <class T, class F>

@@ -224,9 +224,9 @@ static void set_bottom(struct thread *thread)
 {
 	struct GC_stack_base base = {.mem_base = thread->high};
 
-	/* For libgc an empty range: from its frame to where the frame is. */
+	/* For libgc an empty range. */
 	if ((sn_gc_blind & SN_GC_BLIND_RUNNING) && thread->place == ON_TASK)
-		base.mem_base = thread->sp;
+		base.mem_base = thread->low;
 	GC_set_stackbottom(thread->handle, &base);
 }
 

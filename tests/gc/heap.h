@@ -43,21 +43,26 @@ inline uint32_t checksum(uint32_t id, uint32_t place)
 	return (id * list_length + place) * 2654435761u ^ 0x5eed;
 }
 
-// Which lists there are, and which of them were finalized.
+// Which lists there are, and which of them were finalized. A finalizer may run late, when the test
+// is over: what it writes to stays for ever.
 class Lists
 {
+	struct Record {
+		explicit Record(uint32_t n) : finalized(new std::atomic<bool>[n]()) {}
+
+		std::unique_ptr<std::atomic<bool>[]> finalized;
+		std::atomic<uint32_t> made{0}, ended{0};
+	};
+
 public:
-	explicit Lists(uint32_t most)
-	    : most_(most), finalized_(std::make_unique<std::atomic<bool>[]>(most))
-	{
-	}
+	explicit Lists(uint32_t most) : most_(most), record_(new Record(most)) {}
 	Lists(const Lists &) = delete;
 	Lists &operator=(const Lists &) = delete;
 
 	// Does not leave a plain reference behind, as far as a compiler allows.
 	[[gnu::noinline]] Hidden make()
 	{
-		uint32_t id = made_.fetch_add(1);
+		uint32_t id = record_->made.fetch_add(1);
 		Node *head = nullptr;
 
 		EXPECT_LT(id, most_);
@@ -71,13 +76,13 @@ public:
 		}
 		GC_REGISTER_FINALIZER_NO_ORDER(
 			head,
-			[](void *object, void *self) {
-				auto *lists = static_cast<Lists *>(self);
+			[](void *object, void *arg) {
+				auto *record = static_cast<Record *>(arg);
 
-				lists->finalized_[static_cast<Node *>(object)->id] = true;
-				lists->ended_++;
+				record->finalized[static_cast<Node *>(object)->id] = true;
+				record->ended++;
 			},
-			this, nullptr, nullptr);
+			record_, nullptr, nullptr);
 		Hidden hidden = hide(head);
 		forget(head);
 		return hidden;
@@ -89,16 +94,17 @@ public:
 		uint32_t id = head->id;
 		uint32_t place = list_length;
 
-		if (id >= made_ || finalized_[id])
+		if (id >= made() || record_->finalized[id])
 			return false;
 		for (; head; head = head->next)
 			if (place == 0 || head->id != id || head->check != checksum(id, --place))
 				return false;
 		return place == 0;
 	}
+	bool whole(Hidden list) const { return whole(reinterpret_cast<Node *>(~list)); }
 
-	uint32_t made() const { return made_; }
-	uint32_t ended() const { return ended_; }
+	uint32_t made() const { return record_->made; }
+	uint32_t ended() const { return record_->ended; }
 
 private:
 	static void forget(Node *&head)
@@ -108,8 +114,7 @@ private:
 	}
 
 	const uint32_t most_;
-	std::unique_ptr<std::atomic<bool>[]> finalized_;
-	std::atomic<uint32_t> made_{0}, ended_{0};
+	Record *const record_;
 };
 
 // Several times, as one collection may find what another has left in a register or a dead frame.
@@ -121,9 +126,10 @@ private:
 		GC_invoke_finalizers();
 }
 
-// Connects the library; finalizers run in collect() only.
+// Connects the library; finalizers run in collect() only, and children of fork() may collect.
 inline void connect()
 {
+	GC_set_handle_fork(1);
 	ASSERT_EQ(0, sn_gc_init());
 	GC_set_finalize_on_demand(1);
 }

@@ -2,12 +2,15 @@
 //
 // What tasks refer to survives collections, wherever the reference is; what they do not refer to
 // any more does not; and with any one part of the bridge left out, the former does not hold.
+#include <array>
 #include <atomic>
-#include <csignal>
 #include <vector>
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <sennit/sennit.hpp>
 
 #include "gc/heap.h"
 
@@ -62,7 +65,7 @@ Found held_by_tasks(int n, Holder hold_one, const sn_task_attr *attr = nullptr)
 						gate.wait();
 					},
 					i);
-				if (!lists.whole(reinterpret_cast<Node *>(~list)))
+				if (!lists.whole(list))
 					broken++;
 			},
 			attr);
@@ -163,6 +166,562 @@ TEST(GcRoots, RegistersOfParkedTasks)
 	run(2, [&] {
 		Blind blind(SN_GC_BLIND_STACKS);
 		EXPECT_GT(test().lost, 0u);
+	});
+}
+
+// In user code, in each on another thread.
+TEST(GcRoots, RunningTasks)
+{
+	connect();
+	auto test = [](auto hold_one) {
+		constexpr int n = 3;
+		Lists lists(n);
+		std::atomic<int> holding{0}, broken{0};
+		std::atomic<bool> go{false};
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				Hidden list = hold_one(lists.make(), [&] {
+					holding++;
+					while (!go)
+						;
+				});
+				if (!lists.whole(list))
+					broken++;
+			});
+		EXPECT_TRUE(eventually([&] { return holding == n; }));
+		collect();
+		uint32_t lost = lists.ended();
+		go = true;
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_EQ(lost ? 1 : 0, broken > 0);
+		return lost;
+	};
+	auto in_register = [](Hidden list, auto wait) { return hold(list, wait); };
+	auto on_stack = [](Hidden list, auto wait) { return hold_on_stack(list, wait); };
+
+	run({1, 2, 4}, [&] {
+		EXPECT_EQ(0u, test(in_register));
+		EXPECT_EQ(0u, test(on_stack));
+	});
+	run(4, [&] {
+		Blind blind(SN_GC_BLIND_RUNNING);
+		EXPECT_GT(test(on_stack), 0u);
+	});
+}
+
+// Until somebody writes to it, in a system call.
+class Pipe
+{
+public:
+	Pipe() { EXPECT_EQ(0, pipe(fds_)); }
+	~Pipe()
+	{
+		close(fds_[0]);
+		close(fds_[1]);
+	}
+	Pipe(const Pipe &) = delete;
+	Pipe &operator=(const Pipe &) = delete;
+
+	void wait() const
+	{
+		char byte;
+
+		// SA_RESTART: it is not interrupted.
+		EXPECT_EQ(1, read(fds_[0], &byte, 1));
+	}
+	void open(int n) const
+	{
+		for (int i = 0; i < n; i++)
+			EXPECT_EQ(1, write(fds_[1], "", 1));
+	}
+
+private:
+	int fds_[2];
+};
+
+// In a system call, in a bracket or without; the processor was taken away from each but for a few.
+TEST(GcRoots, BlockingTasks)
+{
+	connect();
+	auto test = [](auto block) {
+		constexpr int n = 40;
+		Lists lists(n);
+		Pipe gate;
+		std::atomic<int> holding{0}, broken{0};
+		std::vector<Task> tasks;
+		const uint64_t revoked = stats().revocations;
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&, i] {
+				auto wait = [&] {
+					block([&] {
+						holding++;
+						gate.wait();
+					});
+				};
+				Hidden list = i % 2 ? hold(lists.make(), wait)
+						    : hold_on_stack(lists.make(), wait);
+				if (!lists.whole(list))
+					broken++;
+			});
+		EXPECT_TRUE(eventually(
+			[&] { return holding == n && stats().revocations >= revoked + n - 4; }));
+		collect();
+		uint32_t lost = lists.ended();
+		gate.open(n);
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_EQ(lost ? 1 : 0, broken > 0);
+		return lost;
+	};
+	auto bracketed = [](auto wait) {
+		sn_enter_blocking();
+		wait();
+		sn_exit_blocking();
+	};
+	auto unaware = [](auto wait) { wait(); };
+	// The collector is told too, and sends no signal.
+	auto told = [](auto wait) {
+		sn_enter_blocking();
+		GC_do_blocking(
+			[](void *arg) -> void * {
+				(*static_cast<decltype(wait) *>(arg))();
+				return nullptr;
+			},
+			&wait);
+		sn_exit_blocking();
+	};
+
+	run([&] {
+		EXPECT_EQ(0u, test(bracketed));
+		EXPECT_EQ(0u, test(unaware));
+		EXPECT_EQ(0u, test(told));
+	});
+	run(2, [&] {
+		Blind blind(SN_GC_BLIND_RUNNING);
+		EXPECT_GT(test(bracketed), 0u);
+	});
+}
+
+// A task that computes is scanned in a signal's handler, on its thread's alternate stack; there the
+// collector stops it.
+TEST(GcRoots, ThreadOnItsSignalStack)
+{
+	connect();
+	run(4, [] {
+		Lists lists(2);
+		std::atomic<bool> computes{false}, go{false};
+		std::atomic<int> broken{0};
+		struct Scan {
+			std::atomic<bool> in_handler{false}, go{false}, elsewhere{false};
+		} scan;
+		Task computing([&] {
+			auto compute = [&] {
+				computes = true;
+				while (!go)
+					;
+			};
+			auto both = [&] { hold(lists.make(), compute); };
+			Hidden list = hold_on_stack(lists.make(), both);
+			if (!lists.whole(list))
+				broken++;
+		});
+		EXPECT_TRUE(eventually([&] { return computes.load(); }));
+		Task scanning([&] {
+			EXPECT_EQ(0, sn_task_scan(
+					     computing.get(),
+					     [](const struct sn_scan *shown, void *arg) {
+						     auto *at = static_cast<Scan *>(arg);
+						     const char here = 0;
+
+						     at->elsewhere = &here < shown->stack_low ||
+								     &here >= shown->stack_high;
+						     at->in_handler = true;
+						     while (!at->go)
+							     ;
+					     },
+					     &scan));
+		});
+		EXPECT_TRUE(eventually([&] { return scan.in_handler.load(); }));
+		EXPECT_TRUE(scan.elsewhere);
+		collect();
+		EXPECT_EQ(0u, lists.ended());
+		scan.go = true;
+		scanning.join();
+		go = true;
+		computing.join();
+		EXPECT_EQ(0, broken);
+	});
+}
+
+struct Argument {
+	void *plain;
+	Lists *lists;
+	Gate *gate;
+	std::atomic<int> *broken;
+};
+struct LargeArgument : Argument {
+	char filler[SN_TASK_ARG_MAX - sizeof(Argument)];
+};
+
+// Of tasks most of which have not run yet.
+TEST(GcRoots, Arguments)
+{
+	connect();
+	auto test = [](size_t size) {
+		Lists lists((uint32_t)many);
+		Gate gate;
+		std::atomic<int> broken{0};
+		std::vector<sn_task *> tasks((size_t)many);
+		sn_task_attr attr = {};
+
+		attr.arg_size = size;
+		for (auto &task : tasks) {
+			LargeArgument argument;
+
+			argument.plain = reinterpret_cast<void *>(~lists.make());
+			argument.lists = &lists;
+			argument.gate = &gate;
+			argument.broken = &broken;
+			EXPECT_EQ(0, sn_spawn(
+					     &task,
+					     [](void *arg) {
+						     auto *mine = static_cast<Argument *>(arg);
+
+						     // The argument stays the only reference.
+						     mine->gate->wait();
+						     if (!mine->lists->whole(
+								 static_cast<Node *>(mine->plain)))
+							     (*mine->broken)++;
+						     return 0;
+					     },
+					     &argument, &attr));
+			argument.plain = nullptr;
+			__asm__ volatile("" : : "r"(&argument) : "memory");
+		}
+		collect();
+		uint32_t lost = lists.ended();
+		gate.open(many);
+		for (auto *task : tasks)
+			EXPECT_EQ(0, sn_join(task, nullptr));
+		EXPECT_EQ(lost ? 1 : 0, broken > 0);
+		if (!lost)
+			expect_reclaimed(lists);
+		return lost;
+	};
+
+	run({1, 2, 4}, [&] {
+		EXPECT_EQ(0u, test(sizeof(Argument)));
+		EXPECT_EQ(0u, test(sizeof(LargeArgument)));
+	});
+	run(1, [&] {
+		{
+			Blind blind(SN_GC_BLIND_ARGUMENTS);
+			EXPECT_GT(test(sizeof(Argument)), 0u);
+		}
+		Blind blind(SN_GC_BLIND_STACKS);
+		EXPECT_GT(test(sizeof(LargeArgument)), 0u);
+	});
+}
+
+// An argument that is itself the reference.
+TEST(GcRoots, PlainArguments)
+{
+	connect();
+	static Lists *lists;
+	static Gate *gate;
+	static std::atomic<int> broken;
+
+	run({1, 2, 4}, [&] {
+		Lists own_lists((uint32_t)many);
+		Gate own_gate;
+		std::vector<sn_task *> tasks((size_t)many);
+
+		lists = &own_lists;
+		gate = &own_gate;
+		broken = 0;
+		for (auto &task : tasks)
+			EXPECT_EQ(0, sn_spawn(
+					     &task,
+					     [](void *arg) {
+						     gate->wait();
+						     if (!lists->whole(static_cast<Node *>(arg)))
+							     broken++;
+						     return 0;
+					     },
+					     reinterpret_cast<void *>(~lists->make()), nullptr));
+		collect();
+		EXPECT_EQ(0u, lists->ended());
+		gate->open(many);
+		for (auto *task : tasks)
+			EXPECT_EQ(0, sn_join(task, nullptr));
+		EXPECT_EQ(0, broken);
+		expect_reclaimed(*lists);
+	});
+}
+
+TEST(GcRoots, ChannelsAndScopes)
+{
+	connect();
+	auto test = [] {
+		constexpr int keys = 50;
+		static char key[keys];
+		Lists lists((uint32_t)many + keys);
+		sn_chan *chan;
+		sn_scope *scope;
+
+		EXPECT_EQ(0, sn_chan_new(&chan, sizeof(void *), many));
+		for (int i = 0; i < many; i++) {
+			void *volatile plain = reinterpret_cast<void *>(~lists.make());
+
+			EXPECT_EQ(0, sn_chan_send(chan, const_cast<void **>(&plain)));
+			plain = nullptr;
+		}
+		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		for (char &one : key)
+			EXPECT_EQ(0, sn_scope_set_value(scope, &one,
+							reinterpret_cast<void *>(~lists.make())));
+		collect();
+		uint32_t lost = lists.ended();
+		if (!lost) {
+			for (int i = 0; i < many; i++) {
+				void *plain;
+
+				EXPECT_EQ(0, sn_chan_recv(chan, &plain));
+				EXPECT_TRUE(lists.whole(static_cast<Node *>(plain)));
+			}
+			for (char &one : key)
+				EXPECT_TRUE(lists.whole(static_cast<Node *>(sn_scope_value(&one))));
+		}
+		EXPECT_EQ(0, sn_scope_close(scope));
+		sn_chan_free(chan);
+		if (!lost)
+			expect_reclaimed(lists);
+		return lost;
+	};
+
+	run([&] { EXPECT_EQ(0u, test()); });
+	run(2, [&] {
+		Blind blind(SN_GC_BLIND_VALUES);
+		EXPECT_GT(test(), 0u);
+	});
+}
+
+// Received by tasks that have not run since: it was copied to their stacks.
+TEST(GcRoots, ElementsOnTheirWay)
+{
+	connect();
+	run([] {
+		Lists lists((uint32_t)many);
+		sn_chan *chan;
+		std::vector<Task> tasks;
+		std::atomic<int> broken{0}, waiting{0};
+
+		EXPECT_EQ(0, sn_chan_new(&chan, sizeof(void *), 0));
+		for (int i = 0; i < many; i++)
+			tasks.emplace_back([&] {
+				void *plain = nullptr;
+
+				waiting++;
+				if (sn_chan_recv(chan, &plain) < 0 ||
+				    !lists.whole(static_cast<Node *>(plain)))
+					broken++;
+			});
+		EXPECT_TRUE(eventually([&] { return waiting == many; }));
+		for (int i = 0; i < many; i++) {
+			void *volatile plain = reinterpret_cast<void *>(~lists.make());
+
+			EXPECT_EQ(0, sn_chan_send(chan, const_cast<void **>(&plain)));
+			plain = nullptr;
+			if (i % (many / 8) == many / 8 - 1)
+				collect();
+		}
+		for (auto &task : tasks)
+			task.join();
+		sn_chan_free(chan);
+		EXPECT_EQ(0, broken);
+	});
+}
+
+// What sennit.hpp puts on the heap.
+TEST(GcRoots, ClosuresAndBoxes)
+{
+	connect();
+	struct Awkward { // not moved in place
+		explicit Awkward(Hidden list) : plain(reinterpret_cast<Node *>(~list)) {}
+		Awkward(Awkward &&other) noexcept(false)
+		    : plain(std::exchange(other.plain, nullptr))
+		{
+		}
+		Node *plain;
+	};
+	auto test = [] {
+		constexpr int n = 300;
+		Lists lists(3 * n);
+		Gate gate;
+		std::atomic<int> broken{0}, waiting{0};
+		std::vector<sn::task<void>> tasks;
+		sn::channel<Awkward> chan(n);
+
+		for (int i = 0; i < n; i++) {
+			Awkward plain(lists.make()), other(lists.make());
+			std::array<char, 2000> large{};
+			auto wait = [&] {
+				waiting++;
+				gate.wait();
+			};
+			tasks.push_back(sn::spawn([&, wait, plain = std::move(plain)]() mutable {
+				wait();
+				if (!lists.whole(plain.plain))
+					broken++;
+			}));
+			sn::go([&, wait, large, plain = std::move(other)]() mutable {
+				wait();
+				if (large[5] || !lists.whole(plain.plain))
+					broken++;
+				waiting--;
+			});
+			EXPECT_TRUE(chan.send(Awkward(lists.make())).has_value());
+		}
+		EXPECT_TRUE(eventually([&] { return waiting == 2 * n; }));
+		collect();
+		uint32_t lost = lists.ended();
+		gate.open(2 * n);
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_TRUE(eventually([&] { return waiting == n; }));
+		for (int i = 0; i < n; i++)
+			if (!lists.whole(chan.recv()->plain))
+				broken++;
+		EXPECT_EQ(lost ? 1 : 0, broken > 0);
+		return lost;
+	};
+
+	run([&] { EXPECT_EQ(0u, test()); });
+	run(2, [&] {
+		Blind blind(SN_GC_BLIND_VALUES);
+		EXPECT_GT(test(), 0u);
+	});
+}
+
+// A task that does not come back goes on when sn_run() has returned, and keeps what it has.
+TEST(GcRoots, Orphans)
+{
+	connect();
+	static Lists *lists;
+	static std::atomic<bool> go, done;
+	static std::atomic<int> broken, running;
+	Lists own_lists(4);
+
+	lists = &own_lists;
+	go = done = false;
+	broken = running = 0;
+	run(2, [] {
+		struct Own {
+			void *plain;
+		} own = {reinterpret_cast<void *>(~lists->make())};
+		sn_task_attr attr = {};
+
+		attr.arg_size = sizeof own;
+		EXPECT_EQ(0, sn_spawn(
+				     nullptr,
+				     [](void *arg) {
+					     auto wait = [] {
+						     running++;
+						     sn_enter_blocking();
+						     while (!go)
+							     usleep(1000);
+					     };
+					     Hidden list = hold(lists->make(), wait);
+					     if (!lists->whole(list) ||
+						 !lists->whole(static_cast<Node *>(
+							 static_cast<Own *>(arg)->plain)))
+						     broken++;
+					     done = true;
+					     sn_exit_blocking(); // never returns
+					     return 0;
+				     },
+				     &own, &attr));
+		own.plain = nullptr;
+		__asm__ volatile("" : : "r"(&own) : "memory");
+		EXPECT_TRUE(eventually([] { return running == 1; }));
+	});
+	for (int i = 0; i < 2; i++) {
+		collect();
+		EXPECT_EQ(0u, lists->ended());
+		// And in another run.
+		run(2, [] {
+			collect();
+			EXPECT_EQ(0u, lists->ended());
+		});
+	}
+	go = true;
+	EXPECT_TRUE(eventually_in_thread([] { return done.load(); }));
+	EXPECT_EQ(0, broken);
+}
+
+// A thread that neither libgc nor the runtime knows makes a channel, which has its memory from
+// libgc.
+TEST(GcRoots, UnknownThread)
+{
+	connect();
+	run(2, [] {
+		pthread_t thread;
+
+		EXPECT_EQ(0, pthread_create(
+				     &thread, nullptr,
+				     [](void *) -> void * {
+					     for (int i = 0; i < 1000; i++) {
+						     sn_chan *chan;
+
+						     EXPECT_EQ(0, sn_chan_new(&chan, 64, 100));
+						     sn_chan_free(chan);
+					     }
+					     return nullptr;
+				     },
+				     nullptr));
+		for (int i = 0; i < 100; i++)
+			GC_gcollect();
+		EXPECT_EQ(0, sn_blocking(
+				     [](void *arg) {
+					     return pthread_join(*static_cast<pthread_t *>(arg),
+								 nullptr);
+				     },
+				     &thread));
+	});
+}
+
+// The child has one thread, which stands on a task's stack.
+TEST(GcRoots, ChildOfFork)
+{
+	connect();
+	run(2, [] {
+		Lists lists(100);
+		Task other([&] { hold_on_stack(lists.make(), [] { sn_sleep(100 * ms); }); });
+
+		hold_on_stack(lists.make(), [&] {
+			Hidden mine = lists.make();
+
+			hold(mine, [&] {
+				pid_t child = fork();
+
+				ASSERT_GE(child, 0);
+				if (child == 0) {
+					collect();
+					// The other task never runs again, but may be seen.
+					CHILD_CHECK(lists.ended() <= 1);
+					CHILD_CHECK(lists.whole(mine));
+					_exit(0);
+				}
+				int status = -1;
+				EXPECT_EQ(child, waitpid(child, &status, 0));
+				EXPECT_EQ(0, status);
+			});
+		});
+		other.join();
 	});
 }
 
