@@ -33,6 +33,7 @@ help:
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
+	@echo 'make bench-gc             how long collections stop tasks, by their number: TASKS="1000 10000"'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
@@ -105,6 +106,13 @@ demo-blocking:
 # TASKS=100000
 demo-dump: build
 	build/release/bench/bench-dump $(or $(TASKS),100000)
+
+# TASKS="0 1000 10000 100000"
+bench-gc:
+	@scripts/setup test
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target bench-gc
+	build/release/bench/gc/bench-gc $(TASKS)
 
 bench-blocking: build
 	@scripts/setup test

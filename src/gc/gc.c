@@ -67,7 +67,7 @@
  * Who may write what:
  *   threads, and a struct's fields but those below  with libgc's allocation lock
  *   sp, alternate_*, stopped   the thread's own signal handler
- *   low, high, place, stats    who collects, with the lock
+ *   low, high, place, ahead, stats    who collects, with the lock
  *
  * Rejected:
  *   - To set the bottom at each switch: two instructions too early or too late, for whatever order;
@@ -240,6 +240,32 @@ static void push(const void *low, const void *high)
 	GC_push_all_eager((void *)low, (void *)high);
 }
 
+/*
+ * Parked tasks' stacks are hardly ever in a cache, and the ten lines or so that a task has in use lie
+ * on a page of their own. So they are asked for some tasks ahead: the shortest pause falls from 10 to 7
+ * ms with 10,000 tasks, and from 32 to 21 with 30,000 (make bench-gc).
+ */
+#define AHEAD 16
+#define LINE 64
+#define MOST_LINES 16
+
+static struct {
+	const void *low, *high;
+} ahead[AHEAD];
+static unsigned ahead_next;
+
+static void push_soon(const void *low, const void *high)
+{
+	unsigned at = ahead_next++ % AHEAD;
+
+	push(ahead[at].low, ahead[at].high);
+	ahead[at].low = low;
+	ahead[at].high = high;
+	for (unsigned i = 0; i < MOST_LINES; i++, low = (const char *)low + LINE)
+		if (low < high)
+			__builtin_prefetch(low);
+}
+
 /* One for each task on a thread, so there are about as many of them as threads. */
 static bool anybody_stands_on(const void *low)
 {
@@ -266,7 +292,7 @@ static void push_task(const struct sn_task_roots *roots, void *arg)
 			from = roots->stack_low;
 	}
 	if (from)
-		push(from, roots->stack_high);
+		push_soon(from, roots->stack_high);
 }
 
 /*
@@ -298,6 +324,8 @@ static void GC_CALLBACK push_roots(void)
 		if (thread->place != ON_OWN)
 			push(thread->own_from, thread->own_high);
 	sn_collector_roots(push_task, &lost);
+	for (int i = 0; i < AHEAD; i++)
+		push_soon(NULL, NULL);
 }
 
 /* ---- statistics ---- */

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+//
+// What sn_gc_init() refuses. Each in a process of its own, as it is for good.
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sennit/collector.h>
+
+#include "gc/heap.h"
+
+namespace
+{
+
+using namespace test;
+
+template <class F>
+void in_child(F body)
+{
+	pid_t child = fork();
+
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		body();
+		_exit(0);
+	}
+	int status = -1;
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+// Nothing else is in this program, so nothing is initialised yet.
+TEST(GcInit, Refusals)
+{
+	struct sn_gc_stats stats;
+
+	EXPECT_EQ(-ENODEV, sn_gc_stats(&stats));
+	std::thread([] { EXPECT_EQ(-EPERM, sn_gc_init()); }).join();
+	in_child([] {
+		GC_INIT();
+		CHILD_CHECK(sn_run([](void *) { return sn_gc_init(); }, nullptr) == -EBUSY);
+		CHILD_CHECK(sn_gc_init() == 0);
+		CHILD_CHECK(sn_run([](void *) { return GC_MALLOC(10) ? 5 : 6; }, nullptr) == 5);
+	});
+	in_child([] {
+		GC_INIT();
+		GC_enable_incremental();
+		if (GC_is_incremental_mode())
+			CHILD_CHECK(sn_gc_init() == -ENOTSUP);
+	});
+	in_child([] {
+		static const struct sn_collector other = {},
+						 half = {nullptr, nullptr, nullptr, free};
+
+		CHILD_CHECK(sn_collector_install(nullptr) == -EINVAL);
+		CHILD_CHECK(sn_collector_install(&half) == -EINVAL);
+		CHILD_CHECK(sn_collector_install(&other) == 0);
+		CHILD_CHECK(sn_collector_install(&other) == 0);
+		CHILD_CHECK(sn_gc_init() == -EEXIST);
+	});
+	// What was made before keeps its memory.
+	in_child([] {
+		sn_chan *chan;
+
+		CHILD_CHECK(sn_chan_new(&chan, 8, 8) == 0);
+		CHILD_CHECK(sn_gc_init() == 0);
+		sn_chan_free(chan);
+	});
+	// With the signals blocked in the thread that calls sn_run(), whose mask all threads have.
+	in_child([] {
+		sigset_t all;
+
+		CHILD_CHECK(sn_gc_init() == 0);
+		sigfillset(&all);
+		CHILD_CHECK(pthread_sigmask(SIG_SETMASK, &all, nullptr) == 0);
+		run(2, [] {
+			Task other([] { collect(); });
+			collect();
+			other.join();
+		});
+		CHILD_CHECK(!testing::Test::HasFailure());
+	});
+	// As in most programs.
+	EXPECT_EQ(0, sn_gc_init());
+	EXPECT_EQ(0, sn_gc_init());
+	EXPECT_EQ(0, sn_gc_stats(&stats));
+	GC_gcollect();
+}
+
+} // namespace

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+//
+// Tasks that do at random what tasks do, with trees on the collected heap in their hands all the time,
+// while the collector runs as often as it can on whichever thread comes by. A tree that was collected
+// although somebody had it is found by its root's finalizer, which spoils it, or by its checksums.
+#include <atomic>
+#include <vector>
+
+#include <unistd.h>
+
+#include <sennit/sennit.h>
+
+#include "gc/heap.h"
+
+namespace
+{
+
+using namespace test;
+
+// Also a link in the tree of what a task has: more than a few words on its stack.
+struct Item {
+	Item *left, *right;
+	uint64_t id;
+	uint64_t check;
+};
+
+std::atomic<uint64_t> made, finalized;
+std::atomic<uint64_t> damaged;
+
+uint64_t check_of(const Item *item)
+{
+	return (item->id * 0x9e3779b97f4a7c15) ^ (uintptr_t)item->left * 31 ^
+	       (uintptr_t)item->right * 17;
+}
+
+// A tree of the depth; only its root has a finalizer, which spoils it.
+Item *make(int depth)
+{
+	auto *item = static_cast<Item *>(GC_MALLOC(sizeof(Item)));
+
+	if (!item)
+		abort();
+	item->id = made.fetch_add(1);
+	item->left = depth > 0 ? make(depth - 1) : nullptr;
+	item->right = depth > 1 ? make(depth - 2) : nullptr;
+	item->check = check_of(item);
+	return item;
+}
+
+Item *make_watched(int depth)
+{
+	Item *root = make(depth);
+
+	GC_REGISTER_FINALIZER_NO_ORDER(
+		root,
+		[](void *object, void *) {
+			static_cast<Item *>(object)->check = 0;
+			finalized++;
+		},
+		nullptr, nullptr, nullptr);
+	return root;
+}
+
+bool whole(const Item *item)
+{
+	return item->check == check_of(item) && (!item->left || whole(item->left)) &&
+	       (!item->right || whole(item->right));
+}
+
+void expect_whole(const Item *item)
+{
+	if (!whole(item))
+		damaged++;
+}
+
+struct Shared {
+	sn_chan *buffered, *direct;
+	sn_semaphore permits = SN_SEMAPHORE_INIT(3);
+	std::atomic<int> alive{0};
+	std::atomic<uint64_t> steps{0};
+	int64_t until;
+	int pipe[2];
+};
+
+struct Child {
+	Item *item;
+	Shared *shared;
+	uint64_t seed;
+	int depth;
+};
+
+int live(Child *child);
+
+int live_in_task(void *arg)
+{
+	return live(static_cast<Child *>(arg));
+}
+
+void start(Shared *shared, uint64_t seed, int depth, Random &random)
+{
+	struct Padded : Child {
+		char filler[200];
+	} child;
+	sn_task_attr attr = {};
+
+	static_cast<Child &>(child) = {make_watched((int)random.below(4)), shared, seed, depth};
+	// In its block, or on its stack.
+	attr.arg_size = random.below(2) ? sizeof(Child) : sizeof(Padded);
+	shared->alive++;
+	if (sn_spawn(nullptr, live_in_task, &child, &attr) < 0)
+		shared->alive--;
+}
+
+void block(Random &random)
+{
+	switch (random.below(3)) {
+	case 0: // long enough that the processor is taken away
+		sn_enter_blocking();
+		usleep(200);
+		sn_exit_blocking();
+		break;
+	case 1:
+		GC_do_blocking(
+			[](void *) -> void * {
+				sn_enter_blocking();
+				usleep(50);
+				sn_exit_blocking();
+				return nullptr;
+			},
+			nullptr);
+		break;
+	default:
+		sn_enter_blocking();
+		sn_exit_blocking();
+	}
+}
+
+// One of the things that tasks do, with the item on the stack or in a register.
+[[gnu::noinline]] void step(Shared *shared, Random &random, int depth)
+{
+	Item *item = make_watched((int)random.below(4)), *other = nullptr;
+
+	shared->steps++;
+	switch (random.below(11)) {
+	case 0:
+		sn_yield();
+		break;
+	case 1:
+		sn_sleep((int64_t)random.below(200) * us);
+		break;
+	case 2:
+		if (sn_chan_try_send(shared->buffered, &item) == 0)
+			item = nullptr;
+		break;
+	case 3:
+		if (sn_chan_try_recv(shared->buffered, &other) < 0)
+			other = nullptr;
+		break;
+	case 4: // meets whoever comes within the time
+		if (sn_chan_send_until(shared->direct, &item, sn_now() + 300 * us) == 0)
+			item = nullptr;
+		break;
+	case 5:
+		if (sn_chan_recv_until(shared->direct, &other, sn_now() + 300 * us) < 0)
+			other = nullptr;
+		break;
+	case 6:
+		if (sn_semaphore_acquire(&shared->permits) == 0) {
+			sn_yield();
+			sn_semaphore_release(&shared->permits, 1);
+		}
+		break;
+	case 7:
+		block(random);
+		break;
+	case 8:
+		if (depth < 3 && shared->alive < 2000)
+			start(shared, random.next(), depth + 1, random);
+		break;
+	case 9: // computes
+		for (int i = 0; i < 200; i++)
+			expect_whole(item);
+		break;
+	default:
+		if (random.below(16) == 0)
+			GC_gcollect();
+		else if (random.below(8) == 0)
+			GC_invoke_finalizers();
+	}
+	if (item)
+		expect_whole(item);
+	if (other)
+		expect_whole(other);
+}
+
+// Deeper, with something to keep in every frame.
+[[gnu::noinline]] void descend(Shared *shared, Random &random, int frames, int depth)
+{
+	Item *mine = make_watched(2);
+
+	step(shared, random, depth);
+	if (frames > 0 && sn_now() < shared->until)
+		descend(shared, random, frames - 1, depth);
+	expect_whole(mine);
+}
+
+int live(Child *child)
+{
+	Random random(child->seed);
+
+	while (sn_now() < child->shared->until) {
+		descend(child->shared, random, (int)random.below(20), child->depth);
+		expect_whole(child->item);
+		if (random.below(8) == 0)
+			break;
+	}
+	child->shared->alive--;
+	return 0;
+}
+
+void stress(int processors, Random &random)
+{
+	made = finalized = damaged = 0;
+	run(processors, [&] {
+		Shared shared;
+		struct sn_gc_stats before, after;
+
+		ASSERT_EQ(0, sn_gc_stats(&before));
+		ASSERT_EQ(0, sn_chan_new(&shared.buffered, sizeof(Item *), 100));
+		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
+		shared.until = sn_now() + second;
+		while (sn_now() < shared.until && damaged == 0) {
+			while (shared.alive < 300)
+				start(&shared, random.next(), 0, random);
+			GC_gcollect();
+			sn_sleep(2 * ms);
+		}
+		EXPECT_TRUE(eventually([&] { return shared.alive == 0; }));
+		Item *item;
+		while (sn_chan_try_recv(shared.buffered, &item) == 0)
+			expect_whole(item);
+		sn_chan_free(shared.buffered);
+		sn_chan_free(shared.direct);
+		ASSERT_EQ(0, sn_gc_stats(&after));
+		printf("%d processors: %llu steps, %llu items, %llu roots finalized, %llu "
+		       "collections\n",
+		       processors, (unsigned long long)shared.steps.load(),
+		       (unsigned long long)made.load(), (unsigned long long)finalized.load(),
+		       (unsigned long long)(after.stops - before.stops));
+		EXPECT_GT(after.stops, before.stops + 5);
+		EXPECT_GT(finalized, 0u);
+	});
+}
+
+TEST(GcStress, EverythingAtOnce)
+{
+	Random random;
+
+	connect();
+	for (int processors : {1, 2, 4, 8}) {
+		stress(processors, random);
+		EXPECT_EQ(0u, damaged);
+	}
+}
+
+// Tasks that do nothing but switch, with a list in a register: a thread is stopped before, in and after
+// the switch.
+TEST(GcStress, Switches)
+{
+	connect();
+	run({1, 2, 4}, [] {
+		constexpr int n = 64;
+		Lists lists(n);
+		std::atomic<bool> end{false};
+		std::atomic<int> broken{0};
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				auto switch_all_the_time = [&] {
+					while (!end)
+						sn_yield();
+				};
+
+				if (!lists.whole(hold(lists.make(), switch_all_the_time)))
+					broken++;
+			});
+		for (int i = 0; i < scaled(200); i++) {
+			GC_gcollect();
+			sn_yield();
+		}
+		collect();
+		EXPECT_EQ(0u, lists.ended());
+		end = true;
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_EQ(0, broken);
+	});
+}
+
+// Each part left out is noticed.
+TEST(GcStress, Mutants)
+{
+	Random random;
+
+	connect();
+	for (int what : {SN_GC_BLIND_STACKS, SN_GC_BLIND_ARGUMENTS, SN_GC_BLIND_VALUES}) {
+		Blind blind(what);
+
+		stress(4, random);
+		EXPECT_GT(damaged, 0u) << what;
+	}
+}
+
+} // namespace

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+//
+// What a collector is told, with one that counts: threads that begin and end, where tasks have their
+// references, and the memory that is asked of it.
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include <sennit/collector.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+using namespace test;
+
+std::atomic<int> begun, ended, callers_begun, callers_ended, allocated, freed;
+__thread void *this_thread;
+
+void begins(void *thread)
+{
+	this_thread = thread;
+	(thread ? begun : callers_begun)++;
+}
+
+void ends(void *thread)
+{
+	EXPECT_EQ(this_thread, thread);
+	(thread ? ended : callers_ended)++;
+}
+
+void *allocate(size_t align, size_t size)
+{
+	allocated++;
+	return aligned_alloc(align, size);
+}
+
+void release(void *memory)
+{
+	freed += memory != nullptr;
+	free(memory);
+}
+
+void install()
+{
+	static const struct sn_collector collector = {begins, ends, allocate, release};
+
+	ASSERT_EQ(0, sn_collector_install(&collector));
+}
+
+TEST(Collector, Install)
+{
+	static const struct sn_collector half = {begins, ends, allocate, nullptr}, other = {};
+
+	EXPECT_EQ(-EINVAL, sn_collector_install(nullptr));
+	EXPECT_EQ(-EINVAL, sn_collector_install(&half));
+	install();
+	install();
+	EXPECT_EQ(-EEXIST, sn_collector_install(&other));
+	run(1, [] { EXPECT_EQ(-EBUSY, sn_collector_install(&other)); });
+}
+
+TEST(Collector, Threads)
+{
+	install();
+	for (int processors : {1, 2, 4}) {
+		begun = ended = callers_begun = callers_ended = 0;
+		run(processors, [] {
+			std::vector<Task> tasks;
+
+			EXPECT_EQ(1, callers_begun);
+			EXPECT_EQ(0, callers_ended);
+			EXPECT_NE(nullptr, this_thread);
+			for (int i = 0; i < 20; i++)
+				tasks.emplace_back([] {
+					sn_enter_blocking();
+					usleep(1000);
+					EXPECT_NE(nullptr, this_thread);
+					sn_exit_blocking();
+				});
+			for (auto &task : tasks)
+				task.join();
+		});
+		EXPECT_GE(begun, 1);
+		EXPECT_EQ(begun, ended);
+		EXPECT_EQ(1, callers_begun);
+		EXPECT_EQ(1, callers_ended);
+	}
+}
+
+TEST(Collector, Memory)
+{
+	install();
+	allocated = freed = 0;
+	run(2, [] {
+		sn_chan *chan;
+		sn_scope *scope;
+		static char key;
+
+		ASSERT_EQ(0, sn_chan_new(&chan, 8, 10));
+		EXPECT_EQ(1, allocated);
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_scope_set_value(scope, &key, &key));
+		EXPECT_EQ(2, allocated);
+		EXPECT_EQ(&key, sn_scope_value(&key));
+		EXPECT_EQ(0, sn_scope_close(scope));
+		EXPECT_EQ(1, freed);
+		sn_chan_free(chan);
+		EXPECT_EQ(2, freed);
+
+		void *memory = sn_collector_alloc(256, 1000);
+		EXPECT_EQ(0u, (uintptr_t)memory % 256);
+		sn_collector_free(memory);
+		EXPECT_EQ(3, freed);
+		EXPECT_EQ(nullptr, sn_collector_alloc(64, SIZE_MAX - 10));
+	});
+}
+
+struct Search {
+	uintptr_t wanted;
+	int on_stack = 0, in_own = 0, tasks = 0, on_thread = 0;
+};
+
+// Stacks have redzones in them that an address sanitizer would report, and are other tasks'.
+#if defined(__clang__)
+[[clang::no_sanitize("address", "thread")]]
+#else
+[[gnu::no_sanitize_address]]
+#endif
+int count(const void *low, const void *high, uintptr_t wanted)
+{
+	int found = 0;
+
+	for (auto *at = static_cast<const volatile uintptr_t *>(low);
+	     at + 1 <= static_cast<const volatile uintptr_t *>(high); at++)
+		found += *at == ~wanted;
+	return found > 0;
+}
+
+void search_one(const struct sn_task_roots *roots, void *arg)
+{
+	auto *search = static_cast<Search *>(arg);
+
+	search->tasks++;
+	search->on_thread += roots->on_thread;
+	search->in_own += count(roots->own_low, roots->own_high, search->wanted);
+	if (roots->on_thread)
+		return;
+	EXPECT_EQ(roots->stack_low == nullptr, roots->stack_high == nullptr);
+	if (roots->stack_saved) {
+		EXPECT_GE(roots->stack_saved, roots->stack_low);
+		EXPECT_LE(roots->stack_saved, roots->stack_high);
+		search->on_stack += count(roots->stack_saved, roots->stack_high, search->wanted);
+	}
+}
+
+Search search(uintptr_t wanted)
+{
+	Search result = {~wanted};
+
+	sn_collector_roots(search_one, &result);
+	return result;
+}
+
+struct Small {
+	uintptr_t wanted;
+	sn_semaphore *gate;
+};
+struct Large : Small {
+	char filler[500];
+};
+
+int wait_with_argument(void *arg)
+{
+	return sn_semaphore_acquire(static_cast<Small *>(arg)->gate);
+}
+
+// One processor, so that all the others stand still.
+TEST(Collector, Roots)
+{
+	run(1, [] {
+		const uintptr_t wanted = (uintptr_t)0x5eed1234;
+		sn_semaphore gate = SN_SEMAPHORE_INIT(0);
+		Small small = {wanted, &gate};
+		Large large;
+		sn_task_attr attr = {};
+
+		memset(&large, 0, sizeof large);
+		static_cast<Small &>(large) = small;
+		sn_pin(); // no more threads than this one's run tasks
+		EXPECT_EQ(0, search(wanted).in_own);
+		attr.arg_size = sizeof small;
+		EXPECT_EQ(0, sn_spawn(nullptr, wait_with_argument, &small, &attr));
+		attr.arg_size = sizeof large;
+		EXPECT_EQ(0, sn_spawn(nullptr, wait_with_argument, &large, &attr));
+
+		// Not run yet, then parked.
+		for (int i = 0; i < 2; i++) {
+			Search found = search(wanted);
+
+			EXPECT_EQ(3, found.tasks);
+			EXPECT_EQ(1, found.on_thread);
+			EXPECT_EQ(1, found.in_own);
+			EXPECT_GE(found.on_stack, 1);
+			sn_sleep(ms);
+		}
+		sn_unpin();
+		EXPECT_EQ(0, sn_semaphore_release(&gate, 2));
+		EXPECT_TRUE(all_ended());
+		EXPECT_EQ(1, search(wanted).tasks);
+	});
+	// Without a runtime there is nothing.
+	EXPECT_EQ(0, search(1).tasks);
+}
+
+TEST(Collector, StackOfAThread)
+{
+	install();
+	run(2, [] {
+		const void *low = nullptr, *high = nullptr;
+		const char here = 0, *at = static_cast<char *>(__builtin_frame_address(0));
+		std::vector<char> heap(1);
+
+		(void)here;
+		sn_pin();
+		EXPECT_EQ(1, sn_collector_thread_stack(this_thread, at, &low, &high));
+		EXPECT_LT(low, static_cast<const void *>(at));
+		EXPECT_GT(high, static_cast<const void *>(at));
+		EXPECT_EQ(1, sn_collector_thread_stack(this_thread, nullptr, &low, &high));
+		EXPECT_LT(low, static_cast<const void *>(at));
+		EXPECT_EQ(0, sn_collector_thread_stack(this_thread, heap.data(), &low, &high));
+		sn_unpin();
+	});
+}
+
+} // namespace
