@@ -24,6 +24,8 @@
  *                       back to the kernel; default 5,000, 0: never
  *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about to
  *                       return, and with each dump that SIGQUIT asks for
+ *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what they
+ *                       want, instead of yielding and sleeping; for comparisons
  */
 #ifndef SENNIT_RUN_H
 #define SENNIT_RUN_H

@@ -278,15 +278,17 @@ static int runtime_init(int fixed)
 							 : (int)configured;
 	long max_threads = sn_environment_number("SENNIT_MAX_THREADS", 2, 1000000, MAX_THREADS);
 	long tell_waits = sn_environment_number("SENNIT_WAIT_STATS", 0, 1, 0);
+	long only_spin = sn_environment_number("SENNIT_WAIT_SPIN", 0, 1, 0);
 	int err;
 
-	if (max_threads < 0 || tell_waits < 0)
+	if (max_threads < 0 || tell_waits < 0 || only_spin < 0)
 		return -EINVAL;
 	/* Not the lock: an orphan of the last run may be about to look at it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, running) - sizeof sn_runtime.lock);
 	sn_runtime.max_threads = (int)max_threads;
 	sn_runtime.tell_waits = tell_waits == 1;
+	sn_backoff_only_spin(only_spin == 1);
 	sn_threads_inherit();
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);

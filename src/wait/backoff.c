@@ -87,16 +87,31 @@ void sn_race_window(void)
 }
 #endif
 
+/* Relaxed: as with the CPUs. */
+static _Atomic bool only_spin;
+
+void sn_backoff_only_spin(bool only)
+{
+	atomic_store_explicit(&only_spin, only, memory_order_relaxed);
+}
+
+static sn_noinline void begin(struct sn_backoff *backoff, int64_t now)
+{
+	backoff->began = now;
+	backoff->relaxes = 1;
+	if (sn_usable_cpus() == 1)
+		backoff->spin_ns = 0;
+	if ((SN_BACKOFF_FOR_THREADS >> backoff->site & 1) &&
+	    atomic_load_explicit(&only_spin, memory_order_relaxed))
+		backoff->spin_ns = INT64_MAX;
+}
+
 bool sn_backoff_pause(struct sn_backoff *backoff)
 {
 	int64_t now = sn_now(), waited;
 
-	if (backoff->began == 0) {
-		backoff->began = now;
-		backoff->relaxes = 1;
-		if (sn_usable_cpus() == 1)
-			backoff->spin_ns = 0;
-	}
+	if (backoff->began == 0)
+		begin(backoff, now);
 	waited = now - backoff->began;
 	if (waited < backoff->spin_ns) {
 		for (uint32_t i = 0; i < backoff->relaxes; i++)

@@ -13,6 +13,12 @@
  * The wait lasts from the first pause to the end of the variable's scope, what is slept in between
  * included, and is counted then in the histogram of its site (site.h). Without a pause there was no
  * wait, and nothing is done: so the variable is declared where what can succeed at once has failed.
+ *
+ * For benchmarks the policy can be exchanged for what it is compared with: then those who wait for
+ * another thread (SN_BACKOFF_FOR_THREADS) spin until they have what they want, however long that takes
+ * and even on one CPU. Not those who wait for work or for a task, which may have to run on the
+ * processor of the one who waits. It is looked at in a wait's first pause, so what does not wait
+ * does not pay for it.
  */
 #ifndef SENNIT_WAIT_BACKOFF_H
 #define SENNIT_WAIT_BACKOFF_H
@@ -46,6 +52,13 @@ static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 		backoff->began = since;
 	backoff->slept = true;
 }
+
+#define SN_BACKOFF_FOR_THREADS                                           \
+	(1u << SN_WAIT_LOCK | 1u << SN_WAIT_LEASE | 1u << SN_WAIT_SCAN | \
+	 1u << SN_WAIT_SCAN_OWNER | 1u << SN_WAIT_ALARM)
+
+/* SENNIT_WAIT_SPIN: waits that begin from now on, of those for threads, only spin. Any thread. */
+void sn_backoff_only_spin(bool only);
 
 /* Counts the wait. */
 void sn_backoff_record(const struct sn_backoff *backoff);

@@ -85,14 +85,19 @@ int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline)
 	return sn_futex_wait(&word, expected, deadline);
 }
 
-uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns)
+uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most)
 {
-	SN_BACKOFF(backoff, SN_WAIT_LOCK, spin_ns, yield_ns);
+	SN_BACKOFF(backoff, for_task ? SN_WAIT_MUTEX : SN_WAIT_LOCK, spin_ns, yield_ns);
 	uint64_t pauses = 0;
 
-	while (sn_backoff_pause(&backoff))
+	while (pauses < most && sn_backoff_pause(&backoff))
 		pauses++;
 	return pauses;
+}
+
+uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns)
+{
+	return probe_backoff_at(false, spin_ns, yield_ns, UINT64_MAX);
 }
 
 void probe_wait_record(const char *site, int64_t ns, bool slept)

@@ -32,6 +32,8 @@ int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline);
 
 /* wait/backoff.h: pauses until told to park; how many pauses that were. */
 uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
+/* At a site that waits for a task or for a thread, and ended after the most. */
+uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most);
 int probe_usable_cpus(void);
 
 /* wait/site.h: the site by its name in sn_wait_stats(). */

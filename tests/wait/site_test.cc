@@ -322,6 +322,30 @@ TEST(Sites, AreToldAtTheEndOfARunThatWasAskedTo)
 	EXPECT_EQ("-22 sennit: SENNIT_WAIT_STATS", run("2").substr(0, 29)) << run("2");
 }
 
+TEST(Sites, OnlySpinInARunThatWasAskedTo)
+{
+	const auto run = [](const char *wish) {
+		test::Environment asked("SENNIT_WAIT_SPIN", wish);
+
+		testing::internal::CaptureStderr();
+		const int result = sn_run(
+			[](void *) {
+				const auto thread = probe_backoff_at(false, 0, 0, 1000);
+				const auto task = probe_backoff_at(true, 0, 0, 1000);
+
+				return static_cast<int>(thread + task);
+			},
+			nullptr);
+		const std::string text = testing::internal::GetCapturedStderr();
+
+		return std::to_string(result) + " " + text;
+	};
+
+	EXPECT_EQ("1000 ", run("1")) << "not for tasks, which may need this thread";
+	EXPECT_EQ("0 ", run("0")) << "a run that was not asked to, after one that was";
+	EXPECT_EQ("-22 sennit: SENNIT_WAIT_SPIN", run("2").substr(0, 28)) << run("2");
+}
+
 TEST(Sites, TellOfADescriptorThatCannotBeWrittenTo)
 {
 	probe_wait_record("reset", 1, false);
