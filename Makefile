@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-gc             how long collections stop tasks, by their number: TASKS="1000 10000"'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
+	@echo 'make bench-wait           latency of a server that collects garbage, by how the runtime waits, beside Go'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
@@ -139,6 +140,13 @@ bench-copy: build
 bench-relay: build
 	@scripts/setup bench
 	@bench/relay/relay.py build/release
+
+# BENCH_WAIT_RUNS=10 BENCH_WAIT_SECONDS=1; the short form is in the release preset's wait/bench. The build
+# comes second: what is installed for this is what it looks for.
+bench-wait:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory build
+	@bench/wait/wait.py build/release
 
 # The short form is in every preset's net/relay_oracle.
 test-copy: build

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+What `make bench-wait` measures with works: the server under both policies, and in Go where there is one,
+alone and beside a second copy, for a moment each. No figure is asserted: that each answer is right,
+the programs see to themselves.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
+SHORT = ["--runs=1", "--seconds=0.1", "--no-benchstat"]
+
+
+def bench(*arguments, environment=None):
+    return subprocess.run([sys.executable, f"{SOURCE}/bench/wait/wait.py", BUILD, *arguments],
+                          capture_output=True, text=True, timeout=100, check=False,
+                          env=environment or os.environ)
+
+
+class Bench(unittest.TestCase):
+    def test_it_measures_each_at_each_level(self):
+        done = bench(*SHORT, "--levels=none,copy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        head = re.search(r"\| level \| latency \|.*", done.stdout).group()
+        self.assertEqual("Go, GOGC=10" in head, bool(shutil.which("go")), done.stdout)
+        for level in ("none", "copy"):
+            for quantile in ("50", "95", "99", "99.9"):
+                row = re.search(rf"^\| {level} \| Latency-{quantile} \|(.*)$", done.stdout, re.M)
+                self.assertTrue(row, done.stdout)
+                self.assertEqual(row.group(1).count("|"), head.count("|") - 3, done.stdout)
+            self.assertRegex(done.stdout, rf"\| {level} \| [1-9][0-9,]* requests/s .*"
+                                          r" [1-9][0-9,]* collections/s")
+        for name in ("policy", "spin"):
+            with open(f"{BUILD}/bench/wait/{name}.txt", encoding="utf-8") as file:
+                self.assertRegex(file.read(), r"\ABenchmarkHTTP/level=none [1-9].* p999-ns .*\n"
+                                              r"BenchmarkHTTP/level=copy [1-9].* p999-ns .*\n\Z")
+
+    def test_it_prints_the_histograms(self):
+        done = bench("--seconds=0.2", "--levels=none", "--histograms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for title in ("spinning", "policy"):
+            self.assertRegex(done.stdout, rf"## none, {title}\n\nscan: ")
+
+    def test_a_level_that_is_not_known_is_an_error(self):
+        done = bench("--levels=none,nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown level nonsense", done.stderr)
+
+    def test_without_go_it_says_so(self):
+        folder = os.path.join(BUILD, "tests/wait/no-peers")
+        os.makedirs(folder, exist_ok=True)
+        done = bench(*SHORT, "--levels=none", environment={**os.environ, "PATH": folder})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("NOT COMPARED WITH Go: there is no go", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
