@@ -86,15 +86,18 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
  * Calls fn once with the stack of another task, and returns when fn has.
  *
  * A parked or runnable task is kept from running meanwhile: whoever wants to run it leaves that to this
- * call, and goes on. For one that a thread runs, the call waits (spinning, yielding, then asleep; the
- * processor can be taken away meanwhile) until the task itself calls fn, at its next sennit call, or
- * its thread does so in the handler of a signal, which it gets when it is in user code for long. That
- * signal's number is SENNIT_SCAN_SIGNAL's in the environment, by default SIGURG's; 0: none is
+ * call, and goes on. For one that a thread runs, the call waits until the task itself calls fn, at its
+ * next sennit call, or its thread does so in the handler of a signal, which it gets when it is in
+ * user code for long. A task that waits lets others run, as sn_yield() does, and so may come back on
+ * another thread, unless it is pinned or in a bracket. Whoever else waits spins, yields and then
+ * sleeps; a processor can be taken away meanwhile.
+ *
+ * That signal's number is SENNIT_SCAN_SIGNAL's in the environment, by default SIGURG's; 0: none is
  * sent. Its handler is installed when first needed, passes on what was not for it to the one before,
  * and has SA_RESTART; as after any handler, some system calls (poll(), nanosleep(), those with a
  * timeout) return EINTR all the same.
  *
- * The caller knows the task alive, by its handle or otherwise. Any thread; does not park.
+ * The caller knows the task alive, by its handle or otherwise. Any thread; a task may park.
  * Returns 0; -ESRCH when the task has ended, or no runtime runs any more; -EDEADLK when it is the
  * calling task, or in a callback; -EBUSY when another scan of that task is under way, or is waited for;
  * -EINVAL without task or fn.

@@ -28,6 +28,14 @@
 #define SERVED_SPIN_NS 2000
 #define SERVED_YIELD_NS 40000
 
+/*
+ * A task that waits has something better to do than to yield to the OS, which may take milliseconds where
+ * other processes want the CPU: its processor runs other tasks, if there are any, and it looks again
+ * in its turn. Not for ever, as all that there is to run may be tasks that wait in the same way; but
+ * for longer than a time slice of the OS, 3 to 4 ms, which the asked thread may have to wait for.
+ */
+#define SERVED_LEND_NS 10000000
+
 /* Asleep, the waiter looks so often whether the runtime ends, or somebody waits for itself. */
 #define SERVED_SLEEP_NS 1000000
 
@@ -124,8 +132,9 @@ int sn_tasks_each(sn_task_visitor *fn, void *arg)
 
 /* ---- owning ---- */
 
-/* Makes the thread one that the runtime does not know. */
-static struct sn__lease *hide(void)
+/* Makes the thread one that the runtime does not know. Out of line, both: who waits for an answer may be
+ * on another thread by the time he comes back, and the compiler keep the address of the first's. */
+static sn_noinline struct sn__lease *hide(void)
 {
 	struct sn__lease *lease = sn__current;
 
@@ -134,7 +143,7 @@ static struct sn__lease *hide(void)
 	return lease;
 }
 
-static void unhide(struct sn__lease *lease)
+static sn_noinline void unhide(struct sn__lease *lease)
 {
 	sn_compiler_barrier();
 	sn__current = lease;
@@ -567,20 +576,49 @@ static void serve_sync(const struct sn_scan *scan, void *arg)
 	sn_futex_wake(&sync->done, 1);
 }
 
-/* me: the calling task, NULL: none. */
-static int await_served(struct sn_task *task, struct sn_thread *me, struct sync *sync,
+/* Who scans. A task that lets others run may come back on another thread. */
+struct caller {
+	struct sn_thread *thread; /* with the task; NULL: not a task, or must not let others run */
+	struct sn__lease *hidden;
+	bool counted; /* sn_foreign_enter() */
+};
+
+/* False when there is nothing to run. The task may be abandoned in there: it must not be counted. */
+static bool let_others_run(struct caller *caller)
+{
+	bool ran;
+
+	if (!caller->thread || caller->thread->pinned || caller->thread->lease.blocking)
+		return false;
+	unhide(caller->hidden);
+	if (caller->counted)
+		sn_foreign_leave();
+	ran = sn_reschedule(sn_runtime_enter());
+	sn_runtime_leave();
+	/* Not when the runtime has ended meanwhile. It waits for this thread all the same. */
+	caller->counted = sn_foreign_enter() == 0;
+	caller->thread = sn_thread_self();
+	caller->hidden = hide();
+	return ran;
+}
+
+static int await_served(struct sn_task *task, struct caller *caller, struct sync *sync,
 			int64_t deadline)
 {
 	SN_BACKOFF(backoff, SN_WAIT_SCAN, SERVED_SPIN_NS, SERVED_YIELD_NS);
 
 	while (!atomic_load_explicit(&sync->done, memory_order_acquire)) {
+		int64_t waited = sn_backoff_waited(&backoff);
+
 		/* Two that scan each other: this thread does not come to the places where it looks. */
-		if (me)
-			sn_scan_serve_own(me);
+		if (caller->thread)
+			sn_scan_serve_own(caller->thread);
 		if (atomic_load(&sn_runtime.stopping) && withdraw(task))
 			return -ESRCH;
 		if (deadline && sn_now() > deadline && withdraw(task))
 			return -ETIMEDOUT;
+		if (waited >= backoff.spin_ns && waited < SERVED_LEND_NS && let_others_run(caller))
+			continue;
 		if (!sn_backoff_pause(&backoff))
 			sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
 	}
@@ -605,7 +643,7 @@ static int own_soon(struct sn_task *task)
 	return err;
 }
 
-static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn, void *arg,
+static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn, void *arg,
 		int64_t deadline)
 {
 	struct sync sync = {.fn = fn, .arg = arg};
@@ -619,7 +657,7 @@ static int scan(struct sn_task *task, struct sn_thread *me, sn_task_scan_fn *fn,
 	} else if (err == -EAGAIN) {
 		err = ask(task, serve_sync, &sync, deadline != 0);
 		if (err == 0)
-			err = await_served(task, me, &sync, deadline);
+			err = await_served(task, caller, &sync, deadline);
 	}
 	return err;
 }
@@ -638,22 +676,25 @@ static int begin(sn_task *task, sn_task_scan_fn *fn)
 int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg)
 {
 	struct sn_thread *self = sn_thread_self();
-	struct sn__lease *lease;
+	struct caller caller = {.thread = self && self->task ? self : NULL, .counted = true};
 	int err = begin(task, fn);
 
 	if (err < 0)
 		return err;
 	/* Outside, with nothing of the runtime's: the processor may be taken away while this waits. */
-	lease = hide();
-	err = scan(task, self && self->task ? self : NULL, fn, arg, 0);
-	unhide(lease);
-	sn_foreign_leave();
+	caller.hidden = hide();
+	err = scan(task, &caller, fn, arg, 0);
+	unhide(caller.hidden);
+	if (caller.counted)
+		sn_foreign_leave();
 	return err;
 }
 
 int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t ns)
 {
-	return scan(task, NULL, fn, arg, sn_now() + ns);
+	struct caller caller = {0};
+
+	return scan(task, &caller, fn, arg, sn_now() + ns);
 }
 
 int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg)

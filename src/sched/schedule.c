@@ -257,7 +257,7 @@ static bool anything_to_run(struct sn_processor *p)
 	       !sn_runqueue_empty(&p->queue);
 }
 
-void sn_reschedule(struct sn_thread *self)
+bool sn_reschedule(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
 
@@ -266,8 +266,9 @@ void sn_reschedule(struct sn_thread *self)
 	/* With nothing else to run it is not worth a switch, but the network and the timers get
 	 * their turn. */
 	if (!anything_to_run(p) && (int32_t)(sn_tick(p) - p->next_fair) < 0)
-		return;
+		return false;
 	leave_task(self, commit_reschedule, NULL, false);
+	return true;
 }
 
 bool sn_fair_chance(struct sn_thread *self)

@@ -24,8 +24,8 @@ struct sn_task;
  */
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg);
 
-/* Puts the running task at the end of the queue. */
-void sn_reschedule(struct sn_thread *self);
+/* Puts the running task at the end of the queue. False when there is nothing else to run. */
+bool sn_reschedule(struct sn_thread *self);
 
 /* The running task has ended. after is called as a commit; it disposes of the task and returns
  * true. */

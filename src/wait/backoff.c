@@ -128,6 +128,11 @@ bool sn_backoff_pause(struct sn_backoff *backoff)
 	return false;
 }
 
+int64_t sn_backoff_waited(const struct sn_backoff *backoff)
+{
+	return backoff->began ? sn_now() - backoff->began : 0;
+}
+
 void sn_backoff_record(const struct sn_backoff *backoff)
 {
 	sn_wait_record(backoff->site, sn_now() - backoff->began, backoff->slept);

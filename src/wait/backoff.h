@@ -45,6 +45,9 @@ struct sn_backoff {
 /* Waits a moment. False when the budgets are used up and the caller should park. Keeps errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
 
+/* Since the first pause, in ns: for who has something better to do than the policy. 0: no pause yet. */
+int64_t sn_backoff_waited(const struct sn_backoff *backoff);
+
 /* For who is about to sleep whether there were pauses or not: he waits, at the latest since then. */
 static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 {

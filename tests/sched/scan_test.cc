@@ -571,6 +571,74 @@ TEST(Scan, TwoThatScanEachOtherDoNotHang)
 	});
 }
 
+// A processor cannot be taken from who waits, and nobody is interrupted: only who waits can give it.
+TEST(Scan, ATaskThatWaitsLetsOthersRunMeanwhile)
+{
+	test::Environment signal("SENNIT_SCAN_SIGNAL", "0"), leases("SENNIT_LEASES", "0");
+
+	test::run(2, [] {
+		std::atomic<bool> runs{false}, other_ran{false};
+		Sight sight(0);
+		test::Task asked([&] {
+			runs = true;
+			while (!other_ran)
+				; // does not call sennit, so it does not answer
+			sn_yield();
+		});
+		int err;
+
+		ASSERT_TRUE(test::eventually([&] { return runs.load(); }));
+		test::Task other([&] { other_ran = true; }); // behind this one
+		err = scan(asked, sight);
+		EXPECT_TRUE(err == 0 || err == -ESRCH) << err;
+		asked.join();
+		other.join();
+	});
+}
+
+TEST(Scan, APinnedTaskWaitsOnItsThread)
+{
+	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
+
+	test::run(2, [] {
+		std::atomic<bool> runs{false}, stop{false};
+		std::atomic<uint64_t> turns{0};
+		test::Task asked([&] {
+			runs = true;
+			while (!stop) {
+				const int64_t until = sn_now() + 100 * test::us;
+
+				while (sn_now() < until)
+					;
+				sn_yield();
+			}
+		});
+		std::vector<test::Task> others;
+
+		for (int i = 0; i < 4; i++)
+			others.emplace_back([&] {
+				while (!stop) {
+					turns++;
+					sn_yield();
+				}
+			});
+		ASSERT_TRUE(test::eventually([&] { return runs.load(); }));
+		EXPECT_EQ(0, sn_pin());
+		const pid_t thread = gettid();
+		for (int i = 0; i < 20; i++) {
+			Sight sight(0);
+
+			EXPECT_EQ(0, scan(asked, sight));
+			EXPECT_EQ(thread, gettid());
+		}
+		EXPECT_EQ(0, sn_unpin());
+		stop = true;
+		asked.join();
+		for (test::Task &other : others)
+			other.join();
+	});
+}
+
 std::atomic<int> chained;
 
 TEST(Scan, TheSignalsFormerHandlerIsKept)
@@ -644,6 +712,53 @@ TEST(Scan, TheEndOfTheRuntimeEndsTheWait)
 	});
 	scanner.join();
 	EXPECT_TRUE(result == -ESRCH || result == 0) << result;
+}
+
+// The same for a task, which is abandoned wherever it is, also where it lets others run.
+TEST(Scan, TheEndOfTheRuntimeAbandonsATaskThatWaits)
+{
+	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
+	static std::atomic<bool> stop, runs, asks;
+	static sn_task *task;
+	std::thread later;
+
+	stop = runs = asks = false;
+	test::run(3, [&] {
+		ASSERT_EQ(0, sn_spawn(
+				     &task,
+				     [](void *) {
+					     runs = true;
+					     while (!stop)
+						     usleep(100);
+					     return 0;
+				     },
+				     nullptr, nullptr));
+		ASSERT_TRUE(test::eventually([] { return runs.load(); }));
+		for (int i = 0; i < 4; i++)
+			EXPECT_EQ(0, sn_go(
+					     [](void *) {
+						     for (;;)
+							     sn_yield();
+						     return 0;
+					     },
+					     nullptr));
+		EXPECT_EQ(0, sn_go(
+				     [](void *) {
+					     Sight sight(0);
+
+					     asks = true;
+					     return sn_task_scan(task, Sight::see, &sight);
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([] { return asks.load(); }));
+		sn_sleep(2 * test::ms); // usually it lets others run by now; any moment will do
+		sn_detach(task);
+		later = std::thread([] {
+			usleep(20000);
+			stop = true; // once the runtime ends, usually
+		});
+	});
+	later.join();
 }
 
 // ---- stress ----
