@@ -19,13 +19,15 @@ table, in Markdown, is docs/waiting.md's: medians, their spread as benchstat tel
 benchstat (a module of Go's, fetched once) there are medians and ranges only. BENCH_WAIT_RUNS and
 BENCH_WAIT_SECONDS in the environment are the defaults of --runs (10) and --seconds (1).
 
---histograms: prints instead how long the waits for scans and for decisions about a task's status took, at
-each level, of one run each with spinning and with the policy.
+--histograms: prints instead how long the waits for scans took, at each level, of one run each with
+spinning and with the policy; and the sums of those, of "scan owner" and of "lease", a change of a
+task's status by the monitor, which is the only one that can be waited for.
 """
 import argparse
 import csv
 import io
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -204,25 +206,48 @@ def print_frequencies(results, levels):
 
 # ---- the histograms ----
 
+SITES = ("scan", "scan owner", "lease")
+HEAD = re.compile(r"^(\w[\w ]*): (\d+) waits for ")
+TOTALS = re.compile(r"^# (\d+) slept, longest (.*?), together (.*?);")
+BUCKET = re.compile(r"^ *(\S+ \w+) - +\S+ \w+ \[ *(\d+)\]")
+
+
 def sites_of(text):
-    """{site: its lines}"""
-    found, lines = {}, []
+    """{site: (its totals in words, {the bucket's lower end: count})}, of what SENNIT_WAIT_STATS prints."""
+    found, site, waits = {}, None, None
     for line in text.splitlines():
-        name = line.split(":")[0]
-        if line[:1].isalpha() and " waits for " in line:
-            lines = found.setdefault(name, [])
-        lines.append(line)
+        if head := HEAD.match(line):
+            site, waits = head.groups()
+        elif totals := TOTALS.match(line):
+            slept, longest, together = totals.groups()
+            found[site] = (f"{waits}: {together}, longest {longest}, {slept} slept", {})
+        elif bucket := BUCKET.match(line):
+            found[site][1][bucket.group(1)] = int(bucket.group(2))
     return found
 
 
+def nanoseconds(text):
+    value, unit = text.split()
+    return float(value) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
 def print_histograms(found, levels, seconds):
-    for level in levels:
-        for name in ("spin", "policy"):
-            _, text = run(found[name], level, seconds, {"SENNIT_WAIT_STATS": "1"})
-            sites = sites_of(text)
-            print(f"\n## {level}, {TITLES[name]}\n")
-            for site in ("scan", "scan owner", "lease"):
-                print("\n".join(sites.get(site, [f"{site}: no waits"])))
+    columns = [(level, name) for level in levels for name in ("spin", "policy")]
+    sites = {}
+    for level, name in columns:
+        _, text = run(found[name], level, seconds, {"SENNIT_WAIT_STATS": "1"})
+        sites[(level, name)] = sites_of(text)
+    head = "".join(f" {level}, {TITLES[name]} |" for level, name in columns)
+    rule = " ---: |" * len(columns)
+    print(f"waits for a scan, {seconds:g} s each, by how long they took, from\n\n| |{head}\n| ---: |{rule}")
+    scans = {column: sites[column].get("scan", ("", {}))[1] for column in columns}
+    for bucket in sorted({each for counts in scans.values() for each in counts}, key=nanoseconds):
+        counts = "".join(f" {scans[column].get(bucket) or ''} |" for column in columns)
+        print(f"| {bucket} |{counts}")
+    print(f"\n| |{head}\n| --- |{rule}")
+    for site in SITES:
+        print(f"| {site} |" + "".join(f" {sites[column].get(site, ('none',))[0]} |"
+                                      for column in columns))
 
 
 def main():
