@@ -41,6 +41,13 @@ struct sn_collector {
  */
 SN_API int sn_collector_install(const struct sn_collector *collector);
 
+/*
+ * Those threads are about to stand still (1), or go on (0). In between the runtime takes no processor
+ * from a thread that does not come back: another would have to stand still as well, and there would
+ * be more of them. Any thread, in pairs; does not park, takes no lock.
+ */
+SN_API void sn_collector_stopping(int stopping);
+
 /* What one task refers to. */
 struct sn_task_roots {
 	const void *own_low;     /* between these two, apart from its stack, */

@@ -334,10 +334,12 @@ static void GC_CALLBACK on_event(GC_EventType event)
 {
 	if (event == GC_EVENT_PRE_STOP_WORLD) {
 		stopped_at = sn_now();
+		sn_collector_stopping(1);
 	} else if (event == GC_EVENT_POST_START_WORLD) {
 		uint64_t ns = (uint64_t)(sn_now() - stopped_at), us = ns / 1000;
 		unsigned slot = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
 
+		sn_collector_stopping(0);
 		stats.stops++;
 		stats.stop_ns += ns;
 		if (ns > stats.max_stop_ns)

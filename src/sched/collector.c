@@ -29,6 +29,19 @@ int sn_collector_install(const struct sn_collector *collector)
 	return 0;
 }
 
+/* Relaxed, both: the monitor may have looked at a thread just before, and then takes its processor. */
+static _Atomic bool stops;
+
+void sn_collector_stopping(int stopping)
+{
+	atomic_store_explicit(&stops, stopping != 0, memory_order_relaxed);
+}
+
+bool sn_collector_stops(void)
+{
+	return atomic_load_explicit(&stops, memory_order_relaxed);
+}
+
 void sn_collector_thread_begins(void *thread)
 {
 	const struct sn_collector *collector = atomic_load(&installed);

@@ -20,12 +20,17 @@
  * They have no references that count. What is read of a task while they make it may not belong
  * together, so a saved stack pointer is only believed when it lies on the stack.
  *
- * Who may write what: installed, sn_collector_install(), once.
+ * Who may write what: installed, sn_collector_install(), once; stopping, whoever stops the threads.
  */
 #ifndef SENNIT_SCHED_COLLECTOR_H
 #define SENNIT_SCHED_COLLECTOR_H
 
+#include <stdbool.h>
+
 #include <sennit/collector.h>
+
+/* Whether a thread that does nothing may do so because it was stopped. For the monitor; a hint. */
+bool sn_collector_stops(void);
 
 /* The calling thread begins, or ends. thread: NULL on sn_run()'s caller. */
 void sn_collector_thread_begins(void *thread);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // What a collector is told, with one that counts: threads that begin and end, where tasks have their
-// references, and the memory that is asked of it.
+// references, and the memory that is asked of it; and what the runtime leaves alone while threads are stopped.
 #include <atomic>
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include <sennit/collector.h>
@@ -231,6 +232,43 @@ TEST(Collector, StackOfAThread)
 		EXPECT_LT(low, static_cast<const void *>(at));
 		EXPECT_EQ(0, sn_collector_thread_stack(this_thread, heap.data(), &low, &high));
 		sn_unpin();
+	});
+}
+
+// Without a bracket: only the monitor can find out.
+void block(int64_t ns)
+{
+	struct timespec ts = {0, long(ns)};
+
+	while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
+		;
+}
+
+// More tasks than processors, each of which blocks its thread again and again.
+uint64_t revocations_of_blocking_tasks()
+{
+	const uint64_t before = stats().revocations;
+	std::vector<Task> tasks;
+
+	for (int i = 0; i < 8; i++)
+		tasks.emplace_back([] {
+			for (int round = 0; round < 10; round++) {
+				block(2 * ms);
+				sn_yield();
+			}
+		});
+	for (Task &task : tasks)
+		task.join();
+	return stats().revocations - before;
+}
+
+TEST(Collector, NothingIsTakenFromThreadsThatItStops)
+{
+	run({1, 2}, [] {
+		sn_collector_stopping(1);
+		EXPECT_EQ(0u, revocations_of_blocking_tasks());
+		sn_collector_stopping(0);
+		EXPECT_GT(revocations_of_blocking_tasks(), 0u);
 	});
 }
 
