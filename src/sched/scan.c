@@ -15,6 +15,7 @@
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/thread.h"
+#include "sched/waiter.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
@@ -29,12 +30,17 @@
 #define SERVED_YIELD_NS 40000
 
 /*
- * A task that waits has something better to do than to yield to the OS, which may take milliseconds where
- * other processes want the CPU: its processor runs other tasks, if there are any, and it looks again
- * in its turn. Not for ever, as all that there is to run may be tasks that wait in the same way; but
- * for longer than a time slice of the OS, 3 to 4 ms, which the asked thread may have to wait for.
+ * A task that waits gives its processor to others instead, after the same 2 us: to those that it has to
+ * run, for longer than a time slice of the OS, 3 to 4 ms, which the asked thread may have to wait for;
+ * not for ever, as they may be tasks that wait in the same way. If there are none it looks for 20 us,
+ * within which nearly all threads that run have answered, and then sleeps as a task does. It does not
+ * yield to the OS, which took 10 to 40 ms where other processes wanted the CPU (18 of them, Linux 6.18):
+ * who yields there is behind them all, and who sleeps is not.
  */
-#define SERVED_LEND_NS 10000000
+#define TASK_SPIN_NS 20000
+#define TASK_LEND_NS 10000000
+#define TASK_NAP_NS 50000
+#define TASK_LONGEST_NAP_NS 1000000
 
 /* Asleep, the waiter looks so often whether the runtime ends, or somebody waits for itself. */
 #define SERVED_SLEEP_NS 1000000
@@ -578,38 +584,83 @@ static void serve_sync(const struct sn_scan *scan, void *arg)
 
 /* Who scans. A task that lets others run may come back on another thread. */
 struct caller {
-	struct sn_thread *thread; /* with the task; NULL: not a task, or must not let others run */
+	struct sn_thread *thread; /* with the task; NULL: not a task */
 	struct sn__lease *hidden;
 	bool counted; /* sn_foreign_enter() */
 };
 
-/* False when there is nothing to run. The task may be abandoned in there: it must not be counted. */
-static bool let_others_run(struct caller *caller)
+/* As a task again, which may be abandoned when it parks, and so is not to be counted. */
+static struct sn_thread *come_out(struct caller *caller)
 {
-	bool ran;
-
-	if (!caller->thread || caller->thread->pinned || caller->thread->lease.blocking)
-		return false;
 	unhide(caller->hidden);
 	if (caller->counted)
 		sn_foreign_leave();
-	ran = sn_reschedule(sn_runtime_enter());
+	return sn_runtime_enter();
+}
+
+static void go_back(struct caller *caller)
+{
 	sn_runtime_leave();
 	/* Not when the runtime has ended meanwhile. It waits for this thread all the same. */
 	caller->counted = sn_foreign_enter() == 0;
 	caller->thread = sn_thread_self();
 	caller->hidden = hide();
+}
+
+/* False when there are none. */
+static bool let_others_run(struct caller *caller)
+{
+	bool ran = sn_reschedule(come_out(caller));
+
+	go_back(caller);
 	return ran;
+}
+
+/* False when it cannot be had. */
+static bool nap(struct caller *caller, int64_t ns)
+{
+	struct sn_thread *self = come_out(caller);
+	struct sn_waiter waiter;
+	int err;
+
+	sn_task_waits(self->task, "an answer to a scan", NULL);
+	sn_waiter_init(&waiter, self, sn_now() + ns, SN_WAITER_UNCANCELLABLE);
+	err = sn_waiter_park(&waiter, NULL);
+	go_back(caller);
+	return err == -ETIMEDOUT;
+}
+
+static bool may_park(const struct caller *caller)
+{
+	return caller->thread && !caller->thread->pinned && !caller->thread->lease.blocking;
+}
+
+/* One moment of a task's wait. */
+static void wait_as_task(struct sync *sync, struct caller *caller, struct sn_backoff *backoff,
+			 int64_t *nap_ns)
+{
+	int64_t waited = sn_backoff_waited(backoff);
+
+	if (!sn_backoff_only_spins(backoff) && waited >= SERVED_SPIN_NS && waited < TASK_LEND_NS &&
+	    let_others_run(caller))
+		return;
+	if (sn_backoff_pause(backoff))
+		return;
+	if (!nap(caller, *nap_ns))
+		sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
+	if (*nap_ns < TASK_LONGEST_NAP_NS)
+		*nap_ns *= 2;
 }
 
 static int await_served(struct sn_task *task, struct caller *caller, struct sync *sync,
 			int64_t deadline)
 {
-	SN_BACKOFF(backoff, SN_WAIT_SCAN, SERVED_SPIN_NS, SERVED_YIELD_NS);
+	bool as_task = may_park(caller);
+	int64_t nap_ns = TASK_NAP_NS;
+	SN_BACKOFF(backoff, SN_WAIT_SCAN, as_task ? TASK_SPIN_NS : SERVED_SPIN_NS,
+		   as_task ? 0 : SERVED_YIELD_NS);
 
 	while (!atomic_load_explicit(&sync->done, memory_order_acquire)) {
-		int64_t waited = sn_backoff_waited(&backoff);
-
 		/* Two that scan each other: this thread does not come to the places where it looks. */
 		if (caller->thread)
 			sn_scan_serve_own(caller->thread);
@@ -617,9 +668,9 @@ static int await_served(struct sn_task *task, struct caller *caller, struct sync
 			return -ESRCH;
 		if (deadline && sn_now() > deadline && withdraw(task))
 			return -ETIMEDOUT;
-		if (waited >= backoff.spin_ns && waited < SERVED_LEND_NS && let_others_run(caller))
-			continue;
-		if (!sn_backoff_pause(&backoff))
+		if (as_task)
+			wait_as_task(sync, caller, &backoff, &nap_ns);
+		else if (!sn_backoff_pause(&backoff))
 			sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
 	}
 	return sync->result;
