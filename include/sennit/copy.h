@@ -73,6 +73,26 @@ enum sn_relay_end {
 	SN_RELAY_CANCELED = 4,   /* somebody closed or cancelled a or b */
 };
 
+/*
+ * How fast a relay may read, and so pass on. Before it reads it asks how much at once, and then for
+ * when: a token bucket fits in behind it, one of its own or one that many relays share. Both are
+ * called in the task that copies in this direction; they must not park, and be brief.
+ */
+struct sn_relay_pace {
+	/* Most bytes to be read at once now, such as a fiftieth of a second's; 0: there is no limit
+	 * for now. It is asked again after some megabytes at the latest. */
+	size_t (*most)(void *arg, enum sn_relay_direction direction);
+	/*
+	 * bytes > 0: they are there, and are wanted. Returns the time, as of sn_now(), from which
+	 * on they may be read; until then the task sleeps, and holds no buffer and no pipe.
+	 * bytes == 0: asks anew for the time of those that were wanted last: while they are waited
+	 * for, four times a second and when it seems to have come.
+	 * bytes < 0: so many of them were not read, and are given back.
+	 */
+	int64_t (*take)(void *arg, enum sn_relay_direction direction, int64_t bytes);
+	void *arg; /* of both */
+};
+
 /* Zero-initialise, then set what should differ. NULL stands for all zeros. */
 struct sn_relay_options {
 	int64_t idle_timeout;       /* ns without a byte in either direction; 0: for ever */
@@ -81,6 +101,8 @@ struct sn_relay_options {
 	 * be brief, as others' wake-ups may wait for it. NULL: none. */
 	void (*progress)(void *arg, enum sn_relay_direction direction, size_t bytes);
 	void *arg; /* of progress */
+	/* NULL: as fast as can be. Time that is spent waiting for it does not count as idle. */
+	const struct sn_relay_pace *pace;
 };
 
 /* Filled by sn_relay(), also on failure. */

@@ -2026,6 +2026,7 @@ copied copy(Dst &dst, Src &src)
 struct relay_limits {
 	std::chrono::nanoseconds idle{0};
 	std::chrono::nanoseconds half_close{0};
+	const sn_relay_pace *pace = nullptr; /* how fast: struct sn_relay_pace */
 };
 
 /* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
@@ -2055,6 +2056,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 
 	options.idle_timeout = limits.idle.count();
 	options.half_close_timeout = limits.half_close.count();
+	options.pace = limits.pace;
 	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
 	};

@@ -59,6 +59,8 @@ void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path)
 
 size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 {
+	if (job->pace && job->pace->granted < most)
+		most = job->pace->granted;
 	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
 }
 
@@ -142,7 +144,7 @@ static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *bu
 		int err;
 
 		if (size == 0)
-			return SN_SPELL_END;
+			return sn_copy_limit_reached(job);
 		sn_brief_turn(sn_thread_self());
 		n = read_now(job->src, buffer, size);
 		if (n == -EAGAIN && job->src->registered)
@@ -257,8 +259,12 @@ static int run(struct sn_copy_job *job)
 	if (job->src->kind == SN_KIND_FILE)
 		start_splicing(job, &policy);
 	for (;;) {
-		int end = next_spell(job, &policy), err = 0;
+		int end = job->pace ? sn_pace_begin(job) : SN_SPELL_PACED, err = 0;
 
+		if (end == SN_SPELL_PACED)
+			end = next_spell(job, &policy);
+		if (job->pace && (end <= 0 || end == SN_SPELL_DRAINED))
+			sn_pace_end(job->pace);
 		if (end <= 0)
 			return end;
 		if (end == SN_SPELL_DRAINED)

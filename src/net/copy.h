@@ -35,6 +35,20 @@ struct sn_write_guard {
 	_Atomic bool failed;
 };
 
+struct sn_copy_job;
+
+/*
+ * What a direction of a relay is allowed. pace.c; the task's of the job. pausing() tells the relay
+ * that the job sleeps until then.
+ */
+struct sn_pace {
+	const struct sn_relay_pace *calls;
+	enum sn_relay_direction direction;
+	bool limited;   /* granted was taken, and what is left of it is to be given back */
+	size_t granted; /* bytes that may be read before it is asked again */
+	void (*pausing)(struct sn_copy_job *job, int64_t until);
+};
+
 struct sn_copy_job {
 	struct sn_fd *dst, *src;
 	int64_t left; /* negative: until the end */
@@ -44,6 +58,7 @@ struct sn_copy_job {
 	sn_copy_progress *progress;
 	void *arg;
 	struct sn_write_guard *guard; /* of dst; NULL outside of relays */
+	struct sn_pace *pace;         /* NULL: as fast as can be */
 	bool may_splice;              /* until the kernel says that it cannot */
 	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
 };
@@ -55,6 +70,7 @@ enum sn_spell {
 	SN_SPELL_SWITCH,  /* there is, or may be, more, which should go the other way */
 	SN_SPELL_NO_PIPE, /* as SWITCH, and nothing was tried */
 	SN_SPELL_FULL,    /* direct splices only: dst has no room, which will be an edge */
+	SN_SPELL_PACED,   /* what was granted has been read */
 };
 
 /* Runs the job: sn_copy(). */
@@ -67,8 +83,17 @@ int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err);
 /* Accounts for n bytes that dst has taken; tells who wants to know. */
 void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path);
 
-/* most, or what is left of the limit. */
+/* most, or what is left of the limit, or what may be read for now. */
 size_t sn_copy_limit(const struct sn_copy_job *job, size_t most);
+
+/* What it means that this is nothing. */
+static inline enum sn_spell sn_copy_limit_reached(const struct sn_copy_job *job)
+{
+	return job->left == 0 ? SN_SPELL_END : SN_SPELL_PACED;
+}
+
+/* What src has without taking it: > 0 something, 0 the end, -EAGAIN nothing, or an error. */
+ssize_t sn_copy_peek(struct sn_copy_job *job);
 
 /* Accounts for n bytes that were read. */
 static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
@@ -76,6 +101,8 @@ static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
 	job->result->bytes_read += n;
 	if (job->left >= 0)
 		job->left -= (int64_t)n;
+	if (job->pace)
+		job->pace->granted -= n;
 }
 
 /* Around each call that writes to dst; n is what it returned. */
@@ -84,6 +111,14 @@ void sn_guard_end(struct sn_write_guard *guard, ssize_t n);
 
 /* Writes all of a buffer to dst. 0 or an error. */
 int sn_copy_deliver(struct sn_copy_job *job, const char *data, size_t size);
+
+/*
+ * Has what src has to give granted, unless something is left, and sleeps until it may be read.
+ * SN_SPELL_PACED when the next spell can begin; otherwise how it has ended already. sn_pace_end()
+ * gives back what is left.
+ */
+int sn_pace_begin(struct sn_copy_job *job);
+void sn_pace_end(struct sn_pace *pace);
 
 /* Moves what is there through the pipe. *moved: how much. splice.c. */
 int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved);

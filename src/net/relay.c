@@ -57,6 +57,7 @@ struct relay {
 
 struct direction {
 	struct sn_copy_job job; /* first */
+	struct sn_pace pace;
 	struct relay *relay;
 	enum sn_relay_direction number;
 };
@@ -108,11 +109,26 @@ static void touch(struct relay *relay)
 /* From now on another limit, 0 being as before. */
 static void change_limit(struct relay *relay, int64_t limit)
 {
+	int64_t now, pushed;
+
 	if (limit <= 0)
 		return;
 	sn_lock(&relay->lock);
 	atomic_store_explicit(&relay->limit, limit, memory_order_relaxed);
-	push(relay, sn_now());
+	now = sn_now();
+	pushed = atomic_load_explicit(&relay->pushed, memory_order_relaxed);
+	push(relay, pushed > now ? pushed : now); /* it is ahead while a direction is held back */
+	sn_unlock(&relay->lock);
+}
+
+/* Bytes are held back until then, which is not idleness. */
+static void hold(struct relay *relay, int64_t until)
+{
+	if (atomic_load_explicit(&relay->limit, memory_order_relaxed) == 0)
+		return;
+	sn_lock(&relay->lock);
+	if (until > atomic_load_explicit(&relay->pushed, memory_order_relaxed))
+		push(relay, until);
 	sn_unlock(&relay->lock);
 }
 
@@ -163,6 +179,11 @@ static void delivered(struct sn_copy_job *job, size_t n)
 	sn_runtime_leave();
 	options->progress(options->arg, d->number, n);
 	sn_runtime_enter();
+}
+
+static void pausing(struct sn_copy_job *job, int64_t until)
+{
+	hold(sn_container_of(job, struct direction, job)->relay, until);
 }
 
 /*
@@ -233,14 +254,18 @@ static void run_direction(struct direction *d)
 
 static void prepare(struct direction *d, struct relay *relay, enum sn_relay_direction number)
 {
-	*d = (struct direction){.job = {.src = relay->fds[number],
-					.dst = relay->fds[1 - number],
-					.left = -1,
-					.result = &relay->result->directions[number],
-					.delivered = delivered,
-					.guard = &relay->guards[1 - number]},
-				.relay = relay,
-				.number = number};
+	*d = (struct direction){
+		.job = {.src = relay->fds[number],
+			.dst = relay->fds[1 - number],
+			.left = -1,
+			.result = &relay->result->directions[number],
+			.delivered = delivered,
+			.guard = &relay->guards[1 - number]},
+		.pace = {.calls = relay->options->pace, .direction = number, .pausing = pausing},
+		.relay = relay,
+		.number = number};
+	if (d->pace.calls)
+		d->job.pace = &d->pace;
 }
 
 static int second_task(void *arg)

@@ -47,8 +47,7 @@
 /* A socket that gave so much is likely to have more by now: ask with splice, not with a peek. */
 #define LIKELY_MORE ((size_t)256 << 10)
 
-/* What src has without taking it: > 0 something, 0 the end, -EAGAIN nothing, or an error. */
-static ssize_t peek(struct sn_copy_job *job)
+ssize_t sn_copy_peek(struct sn_copy_job *job)
 {
 	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
 
@@ -147,11 +146,11 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 		int err;
 
 		if (size == 0)
-			return SN_SPELL_END;
+			return sn_copy_limit_reached(job);
 		sn_brief_turn(sn_thread_self());
 		n = fill(job, pipe, size);
 		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
-			n = peek(job);
+			n = sn_copy_peek(job);
 			if (n == -EAGAIN)
 				return SN_SPELL_DRAINED;
 			return n > 0 ? SN_SPELL_SWITCH : ended(job, n);
@@ -173,7 +172,7 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 			return SN_SPELL_SWITCH;
 		if ((size_t)n >= LIKELY_MORE)
 			continue;
-		n = peek(job);
+		n = sn_copy_peek(job);
 		if (n == -EAGAIN)
 			return SN_SPELL_DRAINED;
 		if (n <= 0)
@@ -252,7 +251,7 @@ int sn_direct_spell(struct sn_copy_job *job)
 		ssize_t n;
 
 		if (size == 0)
-			return SN_SPELL_END;
+			return sn_copy_limit_reached(job);
 		n = move_directly(job, size, &refused);
 		if (n == 0)
 			return SN_SPELL_END;

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,6 +176,13 @@ ssize_t sn_sys_peek(int fd)
 		n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
+}
+
+size_t sn_sys_readable(int fd)
+{
+	int n = 0;
+
+	return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
 }
 
 /*

@@ -31,6 +31,8 @@ sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
 sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);
 /* As sn_sys_recv() of one byte that stays where it is. */
 sn_noinline ssize_t sn_sys_peek(int fd);
+/* Bytes that can be read now: 0 also at the end, before urgent data, and where it is not known. */
+sn_noinline size_t sn_sys_readable(int fd);
 /* Neither waits for a pipe; whether for a socket or file is up to that descriptor's own flag. */
 sn_noinline ssize_t sn_sys_splice(int in, int out, size_t size, bool hold_sigpipe);
 sn_noinline ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold_sigpipe);

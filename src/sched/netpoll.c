@@ -145,6 +145,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].deaf, false, memory_order_relaxed);
 		d->sides[i].timer.fire = deadline_fire;
 	}
 	atomic_store_explicit(&d->control, 0, memory_order_release);
@@ -437,7 +438,7 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 }
 
 /* Parks until the side is woken. 0, or what prevented or ended it. */
-static int park_in(struct sn_fd *d, struct sn_side *side)
+static int park_in(struct sn_fd *d, struct sn_side *side, const char *what)
 {
 	struct sn_thread *self = sn_thread_self();
 	struct sn_task *task = self->task;
@@ -446,15 +447,18 @@ static int park_in(struct sn_fd *d, struct sn_side *side)
 		.d = d, .side = side, .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
 	int err;
 
-	sn_task_waits(task,
-		      side == &d->sides[SN_SIDE_READ] ? "a descriptor to be readable"
-						      : "a descriptor to be writable",
-		      d);
+	sn_task_waits(task, what, d);
 	err = sn_park(self, commit_wait, &wait);
 
 	if (cancellable)
 		sn_cancel_retract(task);
 	return err;
+}
+
+static const char *readiness(enum sn_side_index index)
+{
+	return index == SN_SIDE_READ ? "a descriptor to be readable"
+				     : "a descriptor to be writable";
 }
 
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
@@ -470,7 +474,7 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 		return err;
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
-	err = park_in(d, side);
+	err = park_in(d, side, readiness(index));
 	if (err < 0)
 		return err;
 	err = control_error(atomic_load(&d->control));
@@ -482,18 +486,39 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 	return sn_fd_check_deadline(d, index);
 }
 
-int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
+static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until, const char *what)
 {
 	struct sn_side *side = &d->sides[index];
 	int err;
 
 	atomic_store(&side->pause, until);
 	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
-	err = park_in(d, side);
+	err = park_in(d, side, what);
 	atomic_store(&side->pause, 0);
 	if (err == 0)
 		err = control_error(atomic_load(&d->control));
 	return err < 0 ? err : sn_fd_check_deadline(d, index);
+}
+
+int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	return pause_until(d, index, until, readiness(index));
+}
+
+/*
+ * A poller that still finds the side deaf drops an edge that the sleeper might have wanted. Then its
+ * bytes were there before the sleeper's next attempt: that takes the descriptor's lock in the kernel
+ * after our store, and had the bytes come after it, the poller would have found the store.
+ */
+int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	struct sn_side *side = &d->sides[index];
+	int err;
+
+	atomic_store(&side->deaf, true);
+	err = pause_until(d, index, until, "its share of a rate");
+	atomic_store(&side->deaf, false);
+	return err;
 }
 
 int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
@@ -515,6 +540,18 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 }
 
 /* ---- polling ---- */
+
+/* The task to wake for what epoll has told of a side, if any. */
+static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t edges)
+{
+	const uint32_t failed = EPOLLERR | EPOLLHUP;
+
+	if (!(what & (edges | failed)))
+		return NULL;
+	if (!(what & failed) && atomic_load(&side->deaf))
+		return NULL;
+	return side_ready(side);
+}
 
 /*
  * epoll_pwait2() takes nanoseconds; before Linux 5.11 there are milliseconds only, rounded up,
@@ -567,7 +604,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 	if (n < 0 && errno != EINTR)
 		sn_fatal("epoll_wait: %s", strerror(errno));
 	for (int i = 0; i < n; i++) {
-		const uint32_t failed = EPOLLERR | EPOLLHUP, what = events[i].events;
+		const uint32_t what = events[i].events;
 		uint64_t tag = events[i].data.u64;
 		struct sn_task *task;
 		struct sn_fd *d;
@@ -582,15 +619,15 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		if (!d || atomic_load(&d->generation) != tag >> 32)
 			continue; /* of an earlier life */
 		/* Relaxed: whoever is woken by, or finds, the side ready sees it. */
-		if (what & (EPOLLRDHUP | EPOLLPRI | failed))
+		if (what & (EPOLLRDHUP | EPOLLPRI | EPOLLERR | EPOLLHUP))
 			atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
-		if ((what & (EPOLLIN | EPOLLRDHUP | failed)) &&
-		    (task = side_ready(&d->sides[SN_SIDE_READ])) != NULL) {
+		task = side_told(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
+		if (task) {
 			sn_queue_put(ready, task);
 			count++;
 		}
-		if ((what & (EPOLLOUT | failed)) &&
-		    (task = side_ready(&d->sides[SN_SIDE_WRITE])) != NULL) {
+		task = side_told(&d->sides[SN_SIDE_WRITE], what, EPOLLOUT);
+		if (task) {
 			sn_queue_put(ready, task);
 			count++;
 		}

@@ -48,7 +48,8 @@ enum sn_side_index {
 struct sn_side {
 	_Atomic uintptr_t state;
 	_Atomic int64_t deadline; /* 0: none */
-	_Atomic int64_t pause;    /* of sn_fd_pause(): 0: none */
+	_Atomic int64_t pause;    /* of sn_fd_pause() and sn_fd_sleep(): 0: none */
+	_Atomic bool deaf;        /* in sn_fd_sleep(): edges of bytes do not matter */
 	struct sn_timer timer;    /* armed lazily: fires at some former deadline and looks again */
 };
 
@@ -123,6 +124,14 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
  * than that the descriptor is not ready. 0, or as sn_fd_wait(). Parks.
  */
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
+
+/*
+ * Waits until a time, whatever bytes there are meanwhile; an end or an error of both directions, the
+ * deadline, and all that ends the use of the descriptor can end it early. 0, or as sn_fd_wait().
+ * Whoever waits for the side next must have tried its operation first: an edge that came meanwhile
+ * is forgotten. Parks.
+ */
+int sn_fd_sleep(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * Takes the task off the side that it waits on, so that its wait returns the reason: true when it

@@ -6,6 +6,8 @@
 //   - Every byte that a peer receives is the one that the other has sent at that place.
 //   - A peer is told of the end of the stream only when the other has ended it, and after all of it.
 //   - When a session ends in good order, both streams have arrived whole.
+//   - Where its pace is set, no byte is delivered that was not granted, or before its time; and what
+//     was granted and not read is given back.
 //   - What the relay says it has delivered is what it says it has read, unless it says which is
 //     lost; and by whichever path it went, the sum is right.
 //
@@ -193,6 +195,66 @@ void set_buffer(sn_tcp *conn, int size)
 	setsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
+// A pace that says anything: chunks of any size, now and then no limit, or a time that moves.
+class Pace
+{
+public:
+	explicit Pace(uint64_t seed) : random_{test::Random(seed), test::Random(seed + 1)}
+	{
+		calls.most = [](void *arg, sn_relay_direction way) {
+			return static_cast<Pace *>(arg)->most(way);
+		};
+		calls.take = [](void *arg, sn_relay_direction way, int64_t bytes) {
+			return static_cast<Pace *>(arg)->take(way, bytes);
+		};
+		calls.arg = this;
+	}
+
+	void check(const struct sn_relay_result &result, uint64_t seed)
+	{
+		for (int way = 0; way < 2; way++) {
+			const uint64_t read = result.directions[way].bytes_read;
+
+			EXPECT_EQ(0u, early_[way]) << "seed " << seed;
+			EXPECT_LE(taken_[way], read) << "kept what was not read, seed " << seed;
+			if (!unlimited_[way]) {
+				EXPECT_EQ(taken_[way], read) << "seed " << seed;
+			}
+		}
+	}
+
+	struct sn_relay_pace calls = {};
+
+private:
+	size_t most(sn_relay_direction way)
+	{
+		const bool none = random_[way].below(20) == 0;
+
+		unlimited_[way] |= none;
+		// Between two grants there is nothing that waits for its time.
+		early_[way] += when_[way] > sn_now();
+		return none ? 0 : 1 + random_[way].below(200000);
+	}
+
+	int64_t take(sn_relay_direction way, int64_t bytes)
+	{
+		taken_[way] += uint64_t(bytes);
+		if (bytes < 0)
+			when_[way] = 0;
+		else if (bytes > 0 || random_[way].below(4) == 0)
+			when_[way] =
+				random_[way].below(6)
+					? 0
+					: sn_now() + int64_t(random_[way].below(2000)) * test::us;
+		return when_[way];
+	}
+
+	test::Random random_[2];
+	uint64_t taken_[2] = {}, early_[2] = {};
+	int64_t when_[2] = {};
+	bool unlimited_[2] = {};
+};
+
 struct Tally {
 	std::atomic<uint64_t> sessions{0}, finished{0}, failed{0}, timed_out{0}, canceled{0};
 	std::atomic<uint64_t> userspace{0}, spliced{0}, lost{0};
@@ -221,6 +283,10 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	const uint64_t fate = random.below(16);
 	const int64_t cut_after = int64_t(random.below(5000)) * test::us;
 	int relay_buffer = random.below(3) ? 0 : 1 << (14 + random.below(5));
+	Pace pace(random.next());
+
+	if (random.below(3) == 0)
+		options.pace = &pace.calls;
 
 	// A timeout that some sessions meet and others do not.
 	if (fate == 0)
@@ -274,6 +340,8 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	EXPECT_EQ(err == 0, result.end == SN_RELAY_FINISHED);
 	for (const auto &copy : result.directions)
 		check_copy(copy, tally);
+	if (options.pace)
+		pace.check(result, seed);
 	for (const Peer *peer : {&left, &right}) {
 		EXPECT_TRUE(peer->exact) << "seed " << seed;
 		EXPECT_FALSE(peer->told_end && peer->before_end)

@@ -62,6 +62,8 @@ listener_snapshot book::read_listener(const listener_counters &of)
 	told.accepted = of.accepted.get();
 	told.active = told.accepted - ended;
 	told.retries = of.retries.get();
+	told.throttled = of.throttled.times.get();
+	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	told.times.connect = of.connect.read();
@@ -97,6 +99,8 @@ backend_snapshot book::read_backend(const backend_counters &of)
 	told.connected = of.connected.get();
 	told.failures = of.failures.get();
 	told.ejections = of.ejections.get();
+	told.throttled = of.throttled.times.get();
+	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	return told;
@@ -104,7 +108,7 @@ backend_snapshot book::read_backend(const backend_counters &of)
 
 std::shared_ptr<listener_counters> book::edition::open_listener(const std::string &name,
 								const std::string &address,
-								std::uint64_t limit)
+								const listener_config &settings)
 {
 	const auto named = [&](const auto &each) { return each->name == name; };
 	std::shared_ptr<listener_counters> found;
@@ -116,7 +120,8 @@ std::shared_ptr<listener_counters> book::edition::open_listener(const std::strin
 	}
 	if (!found)
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
-	listeners_.push_back({found, address, limit});
+	listeners_.push_back({found, address, settings.max_connections, settings.bandwidth,
+			      settings.bandwidth_per_connection});
 	return found;
 }
 
@@ -137,12 +142,14 @@ std::shared_ptr<backend_counters> book::edition::open_backend(const std::string 
 	if (!found)
 		found = new_backends_.emplace_back(
 			std::make_shared<backend_counters>(group, settings.address));
-	backends_.push_back({found, settings.weight, settings.max_connections, is_checked});
+	backends_.push_back(
+		{found, settings.weight, settings.max_connections, is_checked, settings.bandwidth});
 	return found;
 }
 
 void book::edition::commit() noexcept
 {
+	const std::int64_t now = sn_now();
 	const std::lock_guard lock(of_.lock_);
 	for (const auto &each : of_.listeners_)
 		each->gone_ = true;
@@ -151,12 +158,15 @@ void book::edition::commit() noexcept
 	for (auto &each : listeners_) {
 		each.counts->address_.swap(each.address);
 		each.counts->limit_ = each.limit;
+		set(each.counts->bandwidth, each.bandwidth, now);
+		each.counts->bandwidth_per_connection.set(each.bandwidth_per_connection);
 		each.counts->gone_ = false;
 	}
 	for (const auto &each : backends_) {
 		each.counts->weight_ = each.weight;
 		each.counts->limit_ = each.limit;
 		each.counts->is_checked_ = each.is_checked;
+		set(each.counts->bandwidth, each.bandwidth, now);
 		if (!each.is_checked)
 			each.counts->check.store(checked::unknown, std::memory_order_relaxed);
 		each.counts->gone_ = false;

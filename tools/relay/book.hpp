@@ -15,6 +15,7 @@
 #ifndef RELAY_BOOK_HPP
 #define RELAY_BOOK_HPP
 
+#include "bandwidth.hpp"
 #include "config.hpp"
 #include "counters.hpp"
 #include "snapshot.hpp"
@@ -59,6 +60,10 @@ struct listener_counters {
 	/* Those that came while such a limit was in effect. */
 	relay::sources sources;
 	relay::rate rate;
+	/* Of all its connections together, and of each. Reloads change them for open ones too. */
+	buckets bandwidth;
+	allowance bandwidth_per_connection;
+	wait_counters throttled; /* by any limit of bandwidth */
 	counter accepted;
 	counter retries;
 	std::array<counter, terminations> ended{};
@@ -107,6 +112,8 @@ struct backend_counters {
 	counter connected;
 	counter failures;
 	counter ejections;
+	buckets bandwidth;
+	wait_counters throttled; /* by its own limit */
 	flow_counters to_backend;
 	flow_counters to_client;
 
@@ -165,8 +172,9 @@ class book::edition
 public:
 	explicit edition(book &of) : of_(of) {}
 
-	std::shared_ptr<listener_counters>
-	open_listener(const std::string &name, const std::string &address, std::uint64_t limit);
+	std::shared_ptr<listener_counters> open_listener(const std::string &name,
+							 const std::string &address,
+							 const listener_config &settings);
 	/* Without checks what former ones have said is forgotten. */
 	std::shared_ptr<backend_counters>
 	open_backend(const std::string &group, const backend_config &settings, bool is_checked);
@@ -179,12 +187,15 @@ private:
 		std::shared_ptr<listener_counters> counts;
 		std::string address;
 		std::uint64_t limit;
+		bandwidth_config bandwidth;
+		bandwidth_config bandwidth_per_connection;
 	};
 	struct told_backend {
 		std::shared_ptr<backend_counters> counts;
 		std::uint32_t weight;
 		std::uint64_t limit;
 		bool is_checked;
+		bandwidth_config bandwidth;
 	};
 
 	book &of_;

@@ -3,6 +3,7 @@
 
 #include "address.hpp"
 #include "duration.hpp"
+#include "size.hpp"
 
 /* Errors as values: the parser's exceptions would have to be caught at every turn. */
 #define TOML_EXCEPTIONS 0
@@ -203,6 +204,35 @@ public:
 			into = static_cast<Number>(number->get());
 	}
 
+	/* False when it is not there, or wrong. */
+	bool size(std::string_view key, std::uint64_t &into, std::uint64_t least,
+		  std::uint64_t most, const std::string &range)
+	{
+		const auto *node = take(key);
+		if (!node)
+			return false;
+		std::string written;
+		if (const auto *string = node->as_string())
+			written = string->get();
+		else if (const auto *bytes = node->as_integer())
+			written = std::to_string(bytes->get());
+		else
+			return mistyped(*node, key,
+					"a number of bytes, such as \"512KiB\" or 65536");
+		const auto read = parse_size(written);
+		if (!read)
+			complain(*node, key,
+				 '"' + written +
+					 "\" is not a number of bytes; expected one such as 65536, "
+					 "\"512KiB\" or \"10MB\"");
+		else if (*read < least || *read > most)
+			complain(*node, key,
+				 '"' + written + "\" is out of range; expected " + range);
+		else
+			into = *read;
+		return read && into == *read;
+	}
+
 	template <class Value>
 	void choice(std::string_view key, Value &into,
 		    const std::vector<std::pair<std::string_view, Value>> &choices)
@@ -288,6 +318,39 @@ std::vector<std::pair<std::string, const toml::table *>> named(section &top, con
 	return found;
 }
 
+/* Less is a mistake, and would be passed on in chunks of a second; more is none. */
+constexpr std::uint64_t least_bandwidth = std::uint64_t{1} << 10;
+constexpr std::uint64_t most_bandwidth = std::uint64_t{1} << 40;
+
+/* A number of bytes is for each direction; a table tells them apart. */
+void read_bandwidth(complaints &to, section &in, std::string_view key, bandwidth_config &into)
+{
+	const auto read = [](section &from, std::string_view name, std::uint64_t &value) {
+		return from.size(name, value, least_bandwidth, most_bandwidth,
+				 "1KiB to 1TiB, or no such key for no limit");
+	};
+	const auto *node = in.take(key);
+	if (!node)
+		return;
+	const auto *table = node->as_table();
+	if (!table) {
+		if (node->is_string() || node->is_integer()) {
+			if (read(in, key, into.to_backend))
+				into.to_client = into.to_backend;
+		} else {
+			in.mistyped(*node, key, "a number of bytes, such as \"10MiB\", or a table");
+		}
+		return;
+	}
+	section both(to, *table, in.path(key));
+	read(both, "to_backend", into.to_backend);
+	read(both, "to_client", into.to_client);
+	both.size("burst", into.burst, least_bandwidth, most_bandwidth, "1KiB to 1TiB");
+	if (!both.take("to_backend") && !both.take("to_client"))
+		in.complain(*node, key, "limits nothing; expected to_backend, to_client or both");
+	both.finish();
+}
+
 void read_backends(complaints &to, section &in, group_config &group)
 {
 	if (!in.required("backends"))
@@ -318,6 +381,7 @@ void read_backends(complaints &to, section &in, group_config &group)
 			       one.address("address", made.address, address_use::connect);
 			one.count("weight", made.weight, weight_max);
 			one.count("max_connections", made.max_connections, connections_max);
+			read_bandwidth(to, one, "bandwidth", made.bandwidth);
 			one.finish();
 		} else {
 			in.mistyped(each, key, "an address or a table");
@@ -469,7 +533,8 @@ void read_sni(section &in, const std::vector<group_config> &groups, std::vector<
 	}
 }
 
-void read_listener(section &in, const std::vector<group_config> &groups, listener_config &into)
+void read_listener(complaints &to, section &in, const std::vector<group_config> &groups,
+		   listener_config &into)
 {
 	if (in.required("address"))
 		in.address("address", into.address, address_use::listen);
@@ -492,6 +557,8 @@ void read_listener(section &in, const std::vector<group_config> &groups, listene
 	if (const auto *burst = in.take("accept_burst"); burst && into.accept_rate == 0)
 		in.complain(*burst, "accept_burst",
 			    "limits nothing; expected accept_rate beside it");
+	read_bandwidth(to, in, "bandwidth", into.bandwidth);
+	read_bandwidth(to, in, "bandwidth_per_connection", into.bandwidth_per_connection);
 	read_networks(in, "allow", into.allow);
 	read_networks(in, "deny", into.deny);
 	in.finish();
@@ -544,7 +611,7 @@ std::variant<config, config_errors> parse_config(std::string_view text, const st
 	for (const auto &[name, table] : listeners) {
 		made.listeners.emplace_back().name = name;
 		section in(to, *table, "listeners." + name);
-		read_listener(in, made.groups, made.listeners.back());
+		read_listener(to, in, made.groups, made.listeners.back());
 	}
 	check_addresses(to, made, listeners);
 	top.finish();

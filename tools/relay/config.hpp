@@ -42,10 +42,23 @@ enum class proxy_sending : unsigned char { none, v1, v2 };
 /* The largest weight: so that sums and products of weights and connections fit 64 bits by far. */
 inline constexpr std::uint32_t weight_max = 1000;
 
+/* How many bytes a second, see bandwidth.hpp. */
+struct bandwidth_config {
+	std::uint64_t to_backend = 0; /* 0: no limit */
+	std::uint64_t to_client = 0;
+	std::uint64_t burst = 0; /* in each direction; 0: what is passed in a second */
+
+	std::uint64_t burst_of(std::uint64_t per_second) const noexcept
+	{
+		return burst ? burst : per_second;
+	}
+};
+
 struct backend_config {
 	std::string address;
 	std::uint32_t weight = 1;          /* 0: no new connections */
 	std::uint64_t max_connections = 0; /* 0: no limit of its own */
+	bandwidth_config bandwidth{};
 };
 
 /* Asking backends whether they are well, see checker.hpp. */
@@ -93,6 +106,8 @@ struct listener_config {
 	std::uint64_t max_connections_per_source = 0; /* 0: none */
 	std::uint64_t accept_rate = 0;                /* in a second; 0: no limit */
 	std::uint64_t accept_burst = 0;               /* at once; at least 1 with a rate */
+	bandwidth_config bandwidth{};                 /* of all its connections together */
+	bandwidth_config bandwidth_per_connection{};
 	ip_networks deny;
 	ip_networks allow; /* empty: everybody who is not denied */
 };

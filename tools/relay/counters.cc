@@ -32,6 +32,7 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	add("retries", now.retries.get());
 	add("ejections", now.ejections.get());
 	add("check_failures", now.check_failures.get());
+	add("throttled", now.throttled.get());
 	add("refused", now.refused.get());
 	add("denied", now.denied.get());
 	add("rate_refused", now.rate_refused.get());

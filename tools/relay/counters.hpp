@@ -41,6 +41,7 @@ struct counters {
 	counter retries;        /* tries of another backend after one that failed */
 	counter ejections;      /* times that a backend was left out for failing */
 	counter check_failures; /* active checks that a backend failed */
+	counter throttled;      /* times that bytes had to wait for bandwidth */
 	counter denied;         /* clients closed for their address */
 	counter rate_refused;   /* clients closed as they came too fast */
 	counter bad_openings;   /* clients closed as a PROXY header or TLS hello was bad, or late */

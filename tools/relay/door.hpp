@@ -47,9 +47,9 @@ public:
 		std::vector<std::shared_ptr<pool>> by_name;
 		for (const sni_route &each : settings.sni)
 			by_name.push_back(make(each.group, name));
-		return std::make_shared<lane>(
-			whole_, settings, std::move(others), std::move(by_name),
-			counts_.open_listener(name, address, settings.max_connections));
+		return std::make_shared<lane>(whole_, settings, std::move(others),
+					      std::move(by_name),
+					      counts_.open_listener(name, address, settings));
 	}
 
 	/* Those that were made. */

@@ -22,6 +22,14 @@ using labels = std::initializer_list<std::pair<std::string_view, std::string_vie
 constexpr unsigned bounds[] = {6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			       16, 17, 18, 19, 20, 22, 24, 26, 30};
 
+/* To the millisecond. */
+std::string seconds(std::chrono::nanoseconds time)
+{
+	std::string text;
+	append_decimal(text, histogram_counts::microseconds(time) / 1000, 3);
+	return text;
+}
+
 class page
 {
 public:
@@ -92,9 +100,7 @@ void add_process(page &to, const snapshot &now)
 	to.sample({{"version", now.version}}, 1);
 	one("ready", "gauge", now.ready, "1 while new connections are wanted, 0 while draining.");
 	to.metric("uptime_seconds", "gauge", "Time since the relay began to serve.");
-	std::string uptime;
-	append_decimal(uptime, histogram_counts::microseconds(now.uptime) / 1000, 3);
-	to.sample("", {}, uptime);
+	to.sample("", {}, seconds(now.uptime));
 	one("sessions", "gauge", now.active, "Connections that are open, over all listeners.");
 	one("sessions_limit", "gauge", now.limit,
 	    "Connections that the descriptors have room for.");
@@ -137,6 +143,13 @@ void add_listeners(page &to, const snapshot &now)
 		  "Tries of another backend, after one that could not be connected to.");
 	for (const auto &each : now.listeners)
 		to.sample({{"listener", each.name}}, each.retries);
+	to.metric("throttled_total", "counter", "Times that bytes had to wait for bandwidth.");
+	for (const auto &each : now.listeners)
+		to.sample({{"listener", each.name}}, each.throttled);
+	to.metric("throttled_seconds_total", "counter",
+		  "Time that bytes had to wait for bandwidth, of all connections added up.");
+	for (const auto &each : now.listeners)
+		to.sample("", {{"listener", each.name}}, seconds(each.throttled_time));
 	to.metric("bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	for (const auto &each : now.listeners) {
 		to.sample({{"listener", each.name}, {"to", "backend"}}, each.to_backend.bytes);
@@ -203,17 +216,23 @@ void add_backends(page &to, const snapshot &now)
 	each_backend("backend_ejections_total", "counter",
 		     "Times that the backend was left out for a while, as connections failed.",
 		     [](const b &each) { return each.ejections; });
+	each_backend("backend_throttled_total", "counter",
+		     "Times that bytes had to wait for the backend's bandwidth.",
+		     [](const b &each) { return each.throttled; });
+	to.metric("backend_throttled_seconds_total", "counter",
+		  "Time that bytes had to wait for the backend's bandwidth, added up.");
+	for (const auto &each : now.backends)
+		to.sample("", {{"route", each.route}, {"backend", each.address}},
+			  seconds(each.throttled_time));
 	each_backend("backend_checks_total", "counter", "Active checks that ended.",
 		     [](const b &each) { return each.checks; });
 	each_backend("backend_check_failures_total", "counter", "Active checks that failed.",
 		     [](const b &each) { return each.check_failures; });
 	to.metric("backend_last_check_timestamp_seconds", "gauge",
 		  "When the last active check ended; 0: none has.");
-	for (const auto &each : now.backends) {
-		std::string time;
-		append_decimal(time, histogram_counts::microseconds(each.last_check) / 1000, 3);
-		to.sample("", {{"route", each.route}, {"backend", each.address}}, time);
-	}
+	for (const auto &each : now.backends)
+		to.sample("", {{"route", each.route}, {"backend", each.address}},
+			  seconds(each.last_check));
 	to.metric("backend_bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	for (const auto &each : now.backends) {
 		to.sample({{"route", each.route}, {"backend", each.address}, {"to", "backend"}},

@@ -308,10 +308,17 @@ sn::result<sn::tcp> session::connect_to(const std::string &address, sn::deadline
 
 void session::relay_both()
 {
-	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
-				      .half_close = via_->settings.half_close_timeout};
 	auto &of_listener = *via_->counts;
 	auto &of_backend = chosen_->counts;
+	pacer pace({.each = of_listener.bandwidth_per_connection,
+		    .of_listener = of_listener.bandwidth,
+		    .of_backend = of_backend.bandwidth,
+		    .waits_of_listener = of_listener.throttled,
+		    .waits_of_backend = of_backend.throttled,
+		    .throttled = all_.counters.throttled});
+	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
+				      .half_close = via_->settings.half_close_timeout,
+				      .pace = pace.calls()};
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
 			if (way == SN_RELAY_A_TO_B) {

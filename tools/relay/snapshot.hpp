@@ -76,7 +76,10 @@ struct listener_snapshot {
 	std::uint64_t accepted = 0; /* total; = active + the sum of ended */
 	termination_counts ended{}; /* total, by enum termination */
 	std::uint64_t retries = 0;  /* total: tries of another backend after one that failed */
-	flow to_backend;            /* totals */
+	/* Total: times that bytes had to wait for bandwidth, and for how long, added up. */
+	std::uint64_t throttled = 0;
+	std::chrono::nanoseconds throttled_time{};
+	flow to_backend; /* totals */
 	flow to_client;
 	latencies times; /* totals */
 };
@@ -85,12 +88,14 @@ struct backend_snapshot {
 	std::string route;   /* the listener_snapshot::name or pool that it belongs to */
 	std::string address; /* as configured: unique within the route */
 	health state = health::up;
-	std::uint32_t weight = 1;         /* as configured */
-	std::uint64_t active = 0;         /* connections, those being made included */
-	std::uint64_t limit = 0;          /* most of them; 0: none of its own */
-	std::uint64_t connected = 0;      /* total: connections made */
-	std::uint64_t failures = 0;       /* total: connections that could not be made */
-	std::uint64_t ejections = 0;      /* total: times that it was left out for a while */
+	std::uint32_t weight = 1;    /* as configured */
+	std::uint64_t active = 0;    /* connections, those being made included */
+	std::uint64_t limit = 0;     /* most of them; 0: none of its own */
+	std::uint64_t connected = 0; /* total: connections made */
+	std::uint64_t failures = 0;  /* total: connections that could not be made */
+	std::uint64_t ejections = 0; /* total: times that it was left out for a while */
+	std::uint64_t throttled = 0; /* as of listeners, of its own bandwidth */
+	std::chrono::nanoseconds throttled_time{};
 	std::uint64_t checks = 0;         /* total: active checks that ended */
 	std::uint64_t check_failures = 0; /* total, of those */
 	/* When the last check ended: time since 1970, 0 when none has; and what it found, as an error

@@ -123,7 +123,9 @@ void add_listener(json &to, const listener_snapshot &each)
 		.field("active", each.active)
 		.field("limit", each.limit)
 		.field("accepted", each.accepted)
-		.field("retries", each.retries);
+		.field("retries", each.retries)
+		.field("throttled", each.throttled)
+		.field("throttled_ms", each.throttled_time);
 	to.open("ended", '{');
 	for (std::size_t i = 0; i < terminations; i++)
 		to.field(termination_names[i], each.ended[i]);
@@ -148,6 +150,8 @@ void add_backend(json &to, const backend_snapshot &each)
 		.field("connected", each.connected)
 		.field("failures", each.failures)
 		.field("ejections", each.ejections)
+		.field("throttled", each.throttled)
+		.field("throttled_ms", each.throttled_time)
 		.field("checks", each.checks)
 		.field("check_failures", each.check_failures)
 		.field("last_check_ms", each.last_check)

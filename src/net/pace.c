@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holding a direction of a relay back: struct sn_relay_pace, see copy.h.
+ *
+ * Contract. No byte is read that was not granted, and what was granted and not read is given back
+ * before the task waits for more, or ends. Whoever waits for its time holds nothing: no buffer, no
+ * pipe, no operation of the descriptor's other side; and sleeps, whatever arrives meanwhile. What
+ * cancels the connection wakes it.
+ *
+ * What is there is asked for first, so that a grant is what will be read: a connection that has
+ * nothing to read takes nothing of a rate that others share, and one that has little does not wait
+ * for much. That costs a system call for each grant, of relays that are limited only.
+ *
+ * Rejected: reading first and sleeping afterwards. That needs no grants to be given back, but then
+ * each connection exceeds the rate by a chunk, and a thousand of them by a thousand.
+ */
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "net/copy.h"
+#include "net/sys.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* While there is no limit: so that one that comes is noticed by a flow that never pauses. */
+#define UNLIMITED ((size_t)4 << 20)
+
+/* Who waits looks again that often, as the rate may have changed. */
+#define LOOK_AGAIN_NS 250000000
+
+/* For what the system does not know the size of, such as what is behind urgent data. */
+#define UNKNOWN_SIZE ((size_t)4 << 10)
+
+static int64_t take(struct sn_pace *pace, int64_t bytes)
+{
+	int64_t when;
+
+	sn_runtime_leave();
+	when = pace->calls->take(pace->calls->arg, pace->direction, bytes);
+	sn_runtime_enter();
+	return when;
+}
+
+static size_t most_at_once(struct sn_pace *pace)
+{
+	size_t most;
+
+	sn_runtime_leave();
+	most = pace->calls->most(pace->calls->arg, pace->direction);
+	sn_runtime_enter();
+	return most;
+}
+
+/* How much there is to read; 0: the end, or an error. */
+static ssize_t available(struct sn_copy_job *job)
+{
+	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	n = (ssize_t)sn_sys_readable(job->src->fd);
+	sn_fd_end(job->src, SN_SIDE_READ);
+	if (n > 0)
+		return n;
+	n = sn_copy_peek(job);
+	return n > 0 ? (ssize_t)UNKNOWN_SIZE : n;
+}
+
+static int sleep_until(struct sn_copy_job *job, int64_t until)
+{
+	int err = sn_fd_begin(job->src, SN_SIDE_READ);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_sleep(job->src, SN_SIDE_READ, until);
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return err;
+}
+
+/* Sleeps until the time that was said last, or that is said meanwhile. */
+static int wait_for_grant(struct sn_copy_job *job, int64_t when)
+{
+	for (int64_t now; (now = sn_now()) < when; when = take(job->pace, 0)) {
+		const int64_t until = when - now > LOOK_AGAIN_NS ? now + LOOK_AGAIN_NS : when;
+		int err;
+
+		job->pace->pausing(job, until);
+		err = sleep_until(job, until);
+		if (err < 0)
+			return sn_copy_fail(job, SN_COPY_READ, err);
+	}
+	return 0;
+}
+
+int sn_pace_begin(struct sn_copy_job *job)
+{
+	struct sn_pace *pace = job->pace;
+	size_t most;
+	ssize_t n;
+	int err;
+
+	if (pace->granted > 0)
+		return SN_SPELL_PACED;
+	most = most_at_once(pace);
+	pace->limited = most > 0;
+	if (!pace->limited) {
+		pace->granted = UNLIMITED;
+		return SN_SPELL_PACED;
+	}
+	n = available(job);
+	if (n == -EAGAIN)
+		return SN_SPELL_DRAINED;
+	if (n <= 0)
+		return n == 0 ? SN_SPELL_END : sn_copy_fail(job, SN_COPY_READ, n);
+	pace->granted = (size_t)n < most ? (size_t)n : most;
+	err = wait_for_grant(job, take(pace, (int64_t)pace->granted));
+	return err < 0 ? err : SN_SPELL_PACED;
+}
+
+void sn_pace_end(struct sn_pace *pace)
+{
+	if (pace->limited && pace->granted > 0)
+		take(pace, -(int64_t)pace->granted);
+	pace->granted = 0;
+	pace->limited = false;
+}

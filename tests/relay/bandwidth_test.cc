@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits of bandwidth: never more than was allowed, all of it for who wants it, shared fairly, waited
+ * for in sleep, and changed by a reload.
+ *
+ * That something takes at least its time holds on any machine; upper bounds are for hangs alone.
+ */
+#include "bandwidth.hpp"
+#include "harness.hpp"
+#include "size.hpp"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <limits>
+#include <list>
+#include <sys/ioctl.h>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr std::int64_t second = 1'000'000'000;
+
+std::string text(const std::string &of_listener, const std::string &backend,
+		 const std::string &of_backend = "")
+{
+	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" +
+	       of_listener + "[groups.g]\nbackends = [{ address = \"" + backend + "\"" +
+	       of_backend + " }]\n";
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+struct pair {
+	pair(relay_process &relay, listener &door)
+	    : client(peer::connect(relay.address())), backend(door.accept())
+	{
+	}
+	peer client;
+	peer backend;
+};
+
+std::chrono::duration<double> since(std::chrono::steady_clock::time_point began)
+{
+	return std::chrono::steady_clock::now() - began;
+}
+
+/* Passes so much on, and checks that it is all. Returns how long it took. */
+std::chrono::duration<double> pass(peer &from, peer &to, std::size_t size)
+{
+	std::mt19937_64 random(seed());
+	const std::string bytes = random_bytes(random, size);
+	const auto began = std::chrono::steady_clock::now();
+	std::thread sender([&] { from.send(bytes); });
+	const bool same = to.receive(size) == bytes;
+	const auto took = since(began);
+	sender.join();
+	EXPECT_TRUE(same);
+	return took;
+}
+
+TEST(Size, IsWrittenWithAUnit)
+{
+	using relay::parse_size;
+	EXPECT_EQ(parse_size("0"), 0U);
+	EXPECT_EQ(parse_size("65536"), 65536U);
+	EXPECT_EQ(parse_size("12B"), 12U);
+	EXPECT_EQ(parse_size("3kB"), 3000U);
+	EXPECT_EQ(parse_size("3KiB"), 3072U);
+	EXPECT_EQ(parse_size("10MiB"), 10U << 20);
+	EXPECT_EQ(parse_size("10MB"), 10'000'000U);
+	EXPECT_EQ(parse_size("2GB"), 2'000'000'000U);
+	EXPECT_EQ(parse_size("1TiB"), std::uint64_t{1} << 40);
+	EXPECT_EQ(parse_size("9223372036854775807"), std::uint64_t{INT64_MAX});
+	EXPECT_EQ(parse_size("8388607TiB"), std::uint64_t{8388607} << 40);
+	for (const char *wrong :
+	     {"", "B", "KiB", "-1", "+1", " 1", "1 ", "1 KiB", "1.5MiB", "1kib", "1KB", "1K", "1Mi",
+	      "1MiB/s", "0x10", "1e3", "9223372036854775808", "8388608TiB", "99999999999999999999"})
+		EXPECT_EQ(parse_size(wrong), std::nullopt) << wrong;
+}
+
+/* Whatever the text is, what is read is what it says when it is written out. Short form of a fuzzer. */
+TEST(Size, OfRandomTexts)
+{
+	std::mt19937_64 random(seed());
+	SCOPED_TRACE(seed());
+	const std::string_view letters = "0123456789BkKMGTi .-/";
+	for (int i = 0; i < 200'000; i++) {
+		std::string written;
+		for (auto n = random() % 9; n > 0; n--)
+			written += letters[random() % letters.size()];
+		const auto read = relay::parse_size(written);
+		if (!read)
+			continue;
+		EXPECT_LE(*read, std::uint64_t{INT64_MAX}) << written;
+		const auto digits = written.find_first_not_of("0123456789");
+		const std::uint64_t number = std::stoull(written.substr(0, digits));
+		EXPECT_TRUE(number == 0 ? *read == 0 : *read % number == 0) << written;
+		EXPECT_EQ(relay::parse_size(std::to_string(*read)), read) << written;
+	}
+}
+
+/*
+ * Greedy takers, pauses and bytes that are given back, at every rate: what has moved by a time is at
+ * most the burst and what the time is worth; and who always wants more gets all of that.
+ */
+TEST(Bucket, IsExact)
+{
+	std::mt19937_64 random(seed());
+	SCOPED_TRACE(seed());
+	for (const std::uint64_t rate :
+	     {std::uint64_t{1} << 10, std::uint64_t{1000003}, std::uint64_t{1} << 30,
+	      (std::uint64_t{1} << 33) - 1, std::uint64_t{1} << 33, std::uint64_t{1} << 40}) {
+		const std::uint64_t burst = std::max<std::uint64_t>(1024, rate / 7);
+		relay::bucket of;
+		std::int64_t now = 123456789;
+		const std::int64_t began = now;
+		of.set(rate, burst, now);
+		EXPECT_EQ(of.most(), std::clamp<std::uint64_t>(rate / 50, 1024, 262144));
+		std::uint64_t moved = 0;
+		const auto worth = [&](std::int64_t time) {
+			return static_cast<double>(time - began) * 1e-9 * static_cast<double>(rate);
+		};
+		for (int i = 0; i < 20'000; i++) {
+			const std::uint64_t bytes = 1 + random() % of.most();
+			const auto place = of.take(bytes, now);
+			if (random() % 10 == 0) {
+				of.give_back(bytes);
+				continue;
+			}
+			now = std::max(now, of.when(place));
+			moved += bytes;
+			EXPECT_LE(static_cast<double>(moved),
+				  static_cast<double>(burst) + worth(now) + 1);
+			if (random() % 1000 == 0)
+				now += static_cast<std::int64_t>(random() % second) / 5;
+		}
+		/* Now greedy alone, from the moment that there is nothing left: all of the rate. */
+		now = of.when(of.take(burst, now));
+		const std::int64_t from = now;
+		std::uint64_t more = 0;
+		while (more < rate && more < (std::uint64_t{1} << 31)) {
+			more += of.most();
+			now = std::max(now, of.when(of.take(of.most(), now)));
+		}
+		const double due = static_cast<double>(more) / static_cast<double>(rate);
+		EXPECT_NEAR(static_cast<double>(now - from) * 1e-9, due, due * 1e-3 + 2e-6) << rate;
+	}
+}
+
+TEST(Bucket, ChangesWhileSomebodyWaits)
+{
+	relay::bucket of;
+	EXPECT_EQ(of.most(), 0U);
+	of.set(1024, 1024, 0);
+	EXPECT_LE(of.when(of.take(1024, 0)), 0);
+	const auto place = of.take(10 * 1024, 0);
+	EXPECT_EQ(of.when(place), 10 * second);
+	of.set(1024, 1024, second); /* the same */
+	EXPECT_EQ(of.when(place), 10 * second);
+	of.set(2048, 1024, 2 * second); /* 2 of 10 KiB are paid for */
+	EXPECT_EQ(of.when(place), 6 * second);
+	of.set(0, 0, 3 * second);
+	EXPECT_EQ(of.when(place), INT64_MIN);
+	EXPECT_EQ(of.most(), 0U);
+	of.set(1024, 2048, 4 * second); /* anew, and full */
+	EXPECT_EQ(of.when(place), INT64_MIN);
+	EXPECT_LE(of.when(of.take(2048, 4 * second)), 4 * second);
+	EXPECT_EQ(of.when(of.take(512, 4 * second)), 4 * second + second / 2);
+	/* A pause of a year is worth the burst. */
+	const std::int64_t later = 365 * 24 * 3600 * second;
+	EXPECT_LE(of.when(of.take(2048, later)), later);
+	EXPECT_EQ(of.when(of.take(1024, later)), later + second);
+}
+
+/* In both directions at once, each of which has a limit of its own; spliced and by hand. */
+TEST(Bandwidth, IsKeptInEachDirection)
+{
+	for (const bool spliced : {true, false}) {
+		listener door;
+		const file config(text("bandwidth = { to_backend = '1MiB', to_client = '512KiB', "
+				       "burst = '64KiB' }\n",
+				       door.address()));
+		if (!spliced)
+			setenv("SENNIT_PIPES", "0", 1);
+		relay_process relay({"--config", config.name()});
+		unsetenv("SENNIT_PIPES");
+		{
+			pair at(relay, door);
+			std::chrono::duration<double> up{};
+			std::thread other([&] { up = pass(at.client, at.backend, 512 << 10); });
+			const auto down = pass(at.backend, at.client, 256 << 10);
+			other.join();
+			EXPECT_GE(up.count(), 448.0 / 1024);
+			EXPECT_GE(down.count(), 192.0 / 512);
+		}
+		EXPECT_GT(relay.counter("throttled"), 10U);
+		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 10U);
+		EXPECT_EQ(relay.metric("backend_throttled_total{route=\"g\",backend=\"" +
+				       door.address() + "\"}"),
+			  0U);
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+		EXPECT_EQ(relay.metric("path_bytes_total{listener=\"web\",to=\"client\",path=\""
+				       "splice\"}") > 0,
+			  spliced);
+		stop(relay);
+	}
+}
+
+TEST(Bandwidth, OfABackendAndOfAConnection)
+{
+	listener door;
+	const file config(
+		text("bandwidth_per_connection = { to_backend = '256KiB', burst = 1024 }\n",
+		     door.address(), ", bandwidth = { to_client = '256kB', burst = '1KiB' }"));
+	relay_process relay({"--config", config.name()});
+	pair one(relay, door);
+	pair two(relay, door);
+	const auto began = std::chrono::steady_clock::now();
+	/* Of connections: each has its own. */
+	std::thread other(
+		[&] { EXPECT_GE(pass(one.client, one.backend, 64 << 10).count(), 63.0 / 256); });
+	EXPECT_GE(pass(two.client, two.backend, 64 << 10).count(), 63.0 / 256);
+	other.join();
+	const std::string of_backend =
+		"backend_throttled_total{route=\"g\",backend=\"" + door.address() + "\"}";
+	EXPECT_EQ(relay.metric(of_backend), 0U);
+	EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
+	/* Of the backend: both together. */
+	other = std::thread([&] { pass(one.backend, one.client, 64'000); });
+	pass(two.backend, two.client, 64'000);
+	other.join();
+	EXPECT_GE(since(began).count(), 63.0 / 256 + 127.0 / 256);
+	EXPECT_GT(relay.metric(of_backend), 0U);
+	one.client.close();
+	two.client.close();
+	one.backend.close();
+	two.backend.close();
+	stop(relay);
+}
+
+int waiting_at(const peer &of)
+{
+	int n = 0;
+	ioctl(of.fd(), FIONREAD, &n);
+	return n;
+}
+
+/* Who always wants more gets as much as the others, who ask for more or less at once. */
+TEST(Bandwidth, IsSharedFairly)
+{
+	constexpr std::size_t each = 256 << 10;
+	listener door;
+	const file config(
+		text("bandwidth = { to_client = '512KiB', burst = '8KiB' }\n", door.address()));
+	relay_process relay({"--config", config.name()});
+	std::list<pair> all;
+	for (int i = 0; i < 4; i++)
+		all.emplace_back(relay, door);
+	const std::string bytes(each, 'x');
+	for (auto &one : all)
+		one.backend.send(bytes);
+	const std::string moved = "bytes_total{listener=\"web\",to=\"client\"}";
+	EXPECT_TRUE(eventually([&] { return relay.metric(moved) >= 2 * each; }));
+	int least = std::numeric_limits<int>::max();
+	int most = 0;
+	for (const auto &one : all) {
+		const int n = waiting_at(one.client);
+		least = std::min(least, n);
+		most = std::max(most, n);
+	}
+	EXPECT_GE(2 * least, most);
+	all.clear();
+	stop(relay);
+}
+
+/* Waiting for bandwidth is no idleness, costs no processor time, and ends with the connection. */
+TEST(Bandwidth, IsWaitedForInSleep)
+{
+	listener door;
+	const file config(text("idle_timeout = '300ms'\nhalf_close_timeout = '200ms'\n"
+			       "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
+			       door.address()));
+	relay_process relay({"--config", config.name()});
+	{
+		std::list<pair> all;
+		for (int i = 0; i < 10; i++) {
+			all.emplace_back(relay, door);
+			/* The half-close too must not end what is only held back. */
+			all.back().client.shutdown_write();
+		}
+		const auto used = relay.cpu_time();
+		const auto began = std::chrono::steady_clock::now();
+		for (auto &one : all) {
+			one.backend.send(std::string(3 << 10, 'x'));
+			one.backend.shutdown_write();
+		}
+		for (auto &one : all)
+			EXPECT_EQ(one.client.receive_rest(),
+				  std::pair(std::string(3 << 10, 'x'), ending::fin));
+		EXPECT_GE(since(began).count(), 2);
+		const std::chrono::duration<double> busy = relay.cpu_time() - used;
+		EXPECT_LT(busy, since(began) / 2);
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.counter("idle_timeouts"), 0U);
+
+	pair last(relay, door);
+	last.backend.send(std::string(100 << 10, 'x'));
+	EXPECT_EQ(last.client.receive(1024).size(), 1024U);
+	const auto began = std::chrono::steady_clock::now();
+	EXPECT_EQ(relay.stop().status,
+		  0); /* without time to drain; what is waited for is minutes off */
+	EXPECT_LT(since(began), patience);
+}
+
+TEST(Bandwidth, ChangesByReload)
+{
+	listener door;
+	file config(text("bandwidth = 1024\n", door.address()));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	std::string bytes(256 << 10, 'x');
+	at.backend.send(bytes);
+	EXPECT_EQ(at.client.receive(1024), bytes.substr(0, 1024));
+	config.write(text("bandwidth = '10MiB'\n", door.address()));
+	EXPECT_TRUE(relay.reload());
+	at.client.receive(bytes.size() - 1024); /* else it would be four minutes */
+
+	config.write(text("", door.address()));
+	EXPECT_TRUE(relay.reload());
+	pass(at.backend, at.client, 1 << 20);
+	const auto before = relay.counter("throttled");
+	pass(at.backend, at.client, 1 << 20);
+	EXPECT_EQ(relay.counter("throttled"), before) << "there is no limit";
+
+	config.write(text("bandwidth_per_connection = { to_client = '64KiB', burst = '1KiB' }\n",
+			  door.address()));
+	EXPECT_TRUE(relay.reload());
+	EXPECT_GE(pass(at.backend, at.client, 32 << 10).count(), 31.0 / 64);
+	config.write(text("bandwidth_per_connection = 'fast'\n", door.address()));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error(
+		"listeners.web.bandwidth_per_connection: \"fast\" is not a number of bytes");
+	at.client.close();
+	at.backend.close();
+	stop(relay);
+}
+
+TEST(Bandwidth, OfNonsenseIsRefused)
+{
+	const auto read = relay::parse_config(
+		"[listeners.a]\naddress = ':1'\ngroup = 'g'\nbandwidth = 0\n"
+		"bandwidth_per_connection = -5\n"
+		"[listeners.b]\naddress = ':2'\ngroup = 'g'\nbandwidth = true\n"
+		"bandwidth_per_connection = { to_client = '2TiB', burst = '1B', speed = 1 }\n"
+		"[listeners.c]\naddress = ':3'\ngroup = 'g'\nbandwidth = { burst = '1MiB' }\n"
+		"bandwidth_per_connection = '10 MiB'\n"
+		"[groups.g]\nbackends = [{ address = 'h:1', bandwidth = '10MiB/s' },"
+		" { address = 'h:2', bandwidth = [] }, { address = 'h:3', bandwidth = 1.5 }]\n",
+		"f");
+	const auto *errors = std::get_if<relay::config_errors>(&read);
+	ASSERT_NE(errors, nullptr);
+	const std::vector<std::string> starts = {
+		"f:4:13: listeners.a.bandwidth: \"0\" is out of range; expected 1KiB to 1TiB, or "
+		"no such",
+		"f:5:28: listeners.a.bandwidth_per_connection: \"-5\" is not a number of bytes; "
+		"expected",
+		"f:9:13: listeners.b.bandwidth: is a boolean; expected a number of bytes, such as",
+		"f:10:42: listeners.b.bandwidth_per_connection.to_client: \"2TiB\" is out of range",
+		"f:10:58: listeners.b.bandwidth_per_connection.burst: \"1B\" is out of range; "
+		"expected",
+		"f:10:64: listeners.b.bandwidth_per_connection.speed: unknown key; expected one of",
+		"f:14:13: listeners.c.bandwidth: limits nothing; expected to_backend, to_client or",
+		"f:15:28: listeners.c.bandwidth_per_connection: \"10 MiB\" is not a number of "
+		"bytes",
+		"f:17:44: groups.g.backends[0].bandwidth: \"10MiB/s\" is not a number of bytes;",
+		"f:17:88: groups.g.backends[1].bandwidth: is an array; expected a number of bytes",
+		"f:17:125: groups.g.backends[2].bandwidth: is a floating-point number; expected a",
+	};
+	ASSERT_EQ(errors->size(), starts.size()) << testing::PrintToString(*errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i] << "\n"
+								 << starts[i];
+}
+
+} // namespace
