@@ -61,7 +61,7 @@ pool::pool(const group_config &settings, const std::string &name, book::edition 
 /* Without checks nobody would ever find out that it is well again. */
 bool pool::may_be_chosen(const backend &one) const noexcept
 {
-	return one.settings.weight > 0 &&
+	return one.settings.weight > 0 && !one.counts.addresses.down() &&
 	       (settings_.check.interval.count() == 0 ||
 		one.counts.check.load(std::memory_order_relaxed) != checked::down);
 }

@@ -27,6 +27,8 @@
  * when all are: checks are asked for and mean what they say. When `rise` in a row have succeeded it
  * comes back, slowly as after an ejection. Before the first answer it is taken for well.
  *
+ * Names. A backend whose name has never resolved (names.hpp) is down in the same way.
+ *
  * Weight 0 is never chosen. A choice that succeeds counts as a connection of the backend from then
  * on, until the ticket goes: the limit of connections is exact, as it is compared and counted in
  * one atomic step. One that is full is passed over.

@@ -45,8 +45,9 @@ void fill_process(snapshot &into)
 
 std::string check_error_text(int error)
 {
-	return error == EPROTO ? "its answer is not the expected one"
-			       : std::generic_category().message(error);
+	return error == EPROTO   ? "its answer is not the expected one"
+	       : error == ENOENT ? "its name does not resolve"
+				 : std::generic_category().message(error);
 }
 
 listener_snapshot book::read_listener(const listener_counters &of)
@@ -82,7 +83,8 @@ backend_snapshot book::read_backend(const backend_counters &of)
 	const std::int64_t now = sn_now();
 	if (of.weight_ == 0 || of.gone_)
 		told.state = health::drained;
-	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::down)
+	else if (of.addresses.down() ||
+		 (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::down))
 		told.state = health::down;
 	else if (now < of.ejected_until.load(std::memory_order_relaxed))
 		told.state = health::ejected;
@@ -90,11 +92,15 @@ backend_snapshot book::read_backend(const backend_counters &of)
 		told.state = health::slow;
 	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::unknown)
 		told.state = health::unknown;
+	told.addresses = of.addresses.now()->size();
+	told.resolve_failures = of.addresses.failures();
 	told.checks = of.checks.get();
 	told.check_failures = of.check_failures.get();
 	told.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
 	if (const int error = of.last_error.load(std::memory_order_relaxed))
 		told.last_error = check_error_text(error);
+	if (of.addresses.down())
+		told.last_error = check_error_text(ENOENT);
 	told.active = of.active.load(std::memory_order_relaxed);
 	told.connected = of.connected.get();
 	told.failures = of.failures.get();

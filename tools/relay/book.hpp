@@ -18,6 +18,7 @@
 #include "bandwidth.hpp"
 #include "config.hpp"
 #include "counters.hpp"
+#include "names.hpp"
 #include "snapshot.hpp"
 #include "sources.hpp"
 
@@ -89,12 +90,13 @@ std::string check_error_text(int error);
 
 struct backend_counters {
 	backend_counters(std::string of, std::string at)
-	    : group(std::move(of)), address(std::move(at))
+	    : group(std::move(of)), address(std::move(at)), addresses(address)
 	{
 	}
 
 	const std::string group;
 	const std::string address;
+	relay::addresses addresses; /* that the address stands for */
 
 	/* Connections, those being made included; balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};

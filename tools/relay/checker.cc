@@ -2,63 +2,48 @@
 #include "checker.hpp"
 
 #include "descriptors.hpp"
+#include "names.hpp"
 #include "proxy_header.hpp"
 #include "report.hpp"
 
 #include <algorithm>
-#include <exception>
+#include <atomic>
 #include <new>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace relay
 {
-
-checker::checker(std::shared_ptr<pool> which, counters &counts)
-    : pool_(std::move(which)), counts_(counts)
+namespace
 {
-	running_ = sn::spawn([this] { run(); }, {.name = "checks"});
-}
 
-checker::~checker()
+class checker final : public watcher::work
 {
-	stop();
-}
+public:
+	checker(pool &of, counters &counts) : pool_(of), counts_(counts) {}
 
-void checker::stop() noexcept
-{
-	if (!stopped_.exchange(true, std::memory_order_relaxed))
-		end_.release();
-}
+	void watch(backend &at, const std::atomic<bool> &stopped) override;
+	void failed(pool &of, const char *why) override;
 
-bool checker::over(sn::deadline until)
-{
-	return running_.wait_until(until);
-}
+private:
+	std::error_code ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped);
+	void take(backend &at, const std::error_code &answer);
 
-void checker::run()
-try {
-	sn::scope tasks;
-	for (backend &each : pool_->backends())
-		tasks.go([this, &each] { watch(each); }, {.name = "check"});
-	end_.acquire();
-	/* The scope's end cancels them and waits. */
-} catch (const std::exception &error) {
-	/* Whoever is down would stay so for ever, and whoever is not be taken for well. */
-	report("the checks of " + pool_->name() +
-	       " have ended, its backends are taken for well: " + error.what());
-	for (backend &each : pool_->backends())
-		pool_->unchecked(each);
-}
+	pool &pool_;
+	counters &counts_;
+};
 
 /* Until the scope is cancelled, which ends the sleep with an exception, the scope's way out. */
-void checker::watch(backend &at)
+void checker::watch(backend &at, const std::atomic<bool> &stopped)
 {
-	const auto &how = pool_->settings().check;
+	const auto &how = pool_.settings().check;
 	for (;;) {
 		const auto start = sn::now();
-		const std::error_code answer = ask(at, start + how.timeout);
-		if (sn::cancelled() || stopped_.load(std::memory_order_relaxed))
+		const std::error_code answer = ask(at, start + how.timeout, stopped);
+		if (sn::cancelled() || stopped.load(std::memory_order_relaxed))
 			return;
 		if (!is_shortage(answer))
 			take(at, answer);
@@ -66,17 +51,28 @@ void checker::watch(backend &at)
 	}
 }
 
+/* Whoever is down would stay so for ever, and whoever is not be taken for well. */
+void checker::failed(pool &of, const char *why)
+{
+	report("the checks of " + of.name() +
+	       " have ended, its backends are taken for well: " + why);
+	for (backend &each : of.backends())
+		of.unchecked(each);
+}
+
 /* No error when it is well. */
-std::error_code checker::ask(const backend &at, sn::deadline until) const
+std::error_code checker::ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
 try {
-	const auto &how = pool_->settings().check;
-	auto connected = sn::tcp::connect(at.settings.address, until);
+	const auto &how = pool_.settings().check;
+	auto connected = connect_to_any(at.counts.addresses, std::nullopt, until, [&stopped] {
+		return stopped.load(std::memory_order_relaxed);
+	});
 	if (!connected)
 		return connected.error();
 	connected->set_read_deadline(until);
 	connected->set_write_deadline(until);
 	/* The relay's own connection, for who expects a header. */
-	const auto header = pool_->settings().send_proxy;
+	const auto header = pool_.settings().send_proxy;
 	const std::string first = header == proxy_sending::none ? ""
 				  : header == proxy_sending::v1 ? write_proxy_v1({})
 								: write_proxy_v2({});
@@ -106,15 +102,25 @@ void checker::take(backend &at, const std::error_code &answer)
 try {
 	if (answer)
 		counts_.check_failures.add();
-	if (!pool_->checked(at, answer))
+	if (!pool_.checked(at, answer))
 		return;
-	const std::string name = "backend " + at.settings.address + " of " + pool_->name();
+	const std::string name = "backend " + at.settings.address + " of " + pool_.name();
 	if (answer)
 		report(name + " is down: " + check_error_text(answer.value()));
 	else
 		report(name + " is up again");
 } catch (const std::bad_alloc &) {
 	/* No memory for the line. */
+}
+
+} // namespace
+
+std::unique_ptr<watcher> watch_health(std::shared_ptr<pool> of, counters &counts)
+{
+	if (of->settings().check.interval.count() == 0)
+		return nullptr;
+	auto work = std::make_unique<checker>(*of, counts);
+	return std::make_unique<watcher>(std::move(of), std::move(work), "check");
 }
 
 } // namespace relay

@@ -436,6 +436,8 @@ void read_group(complaints &to, section &in, group_config &group)
 				  {"v1", proxy_sending::v1},
 				  {"v2", proxy_sending::v2}});
 	in.duration("slow_return", group.slow_return);
+	in.duration("resolve", group.resolve, std::chrono::milliseconds(100));
+	in.duration("resolve_timeout", group.resolve_timeout, std::chrono::milliseconds(10));
 	if (const auto *check = in.table("check"))
 		read_check(section(to, *check, in.path("check")), group.check);
 	read_backends(to, in, group);

@@ -78,6 +78,9 @@ struct group_config {
 	std::uint32_t eject_after = 5; /* 0: never */
 	std::chrono::nanoseconds eject_for = std::chrono::seconds(10);
 	std::chrono::nanoseconds slow_return = std::chrono::seconds(30);
+	/* Of backends that are given by name, see names.hpp. */
+	std::chrono::nanoseconds resolve = std::chrono::seconds(10);
+	std::chrono::nanoseconds resolve_timeout = std::chrono::seconds(5);
 	check_config check;
 	proxy_sending send_proxy = proxy_sending::none;
 	std::vector<backend_config> backends; /* at least one; addresses are unique */

@@ -224,6 +224,12 @@ void add_backends(page &to, const snapshot &now)
 	for (const auto &each : now.backends)
 		to.sample("", {{"route", each.route}, {"backend", each.address}},
 			  seconds(each.throttled_time));
+	each_backend("backend_addresses", "gauge",
+		     "Addresses that the backend's name stands for; 0: it does not resolve.",
+		     [](const b &each) { return each.addresses; });
+	each_backend("backend_resolve_failures_total", "counter",
+		     "Look-ups of the backend's name that failed.",
+		     [](const b &each) { return each.resolve_failures; });
 	each_backend("backend_checks_total", "counter", "Active checks that ended.",
 		     [](const b &each) { return each.checks; });
 	each_backend("backend_check_failures_total", "counter", "Active checks that failed.",

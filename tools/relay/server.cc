@@ -7,6 +7,8 @@
 #include "door.hpp"
 #include "notify.hpp"
 #include "report.hpp"
+#include "resolver.hpp"
+#include "watcher.hpp"
 
 #include <sennit/sennit.hpp>
 
@@ -32,14 +34,14 @@ namespace
 
 using namespace std::chrono_literals;
 using doors = std::vector<std::unique_ptr<door>>;
-using checkers = std::vector<std::unique_ptr<checker>>;
+using watchers = std::vector<std::unique_ptr<watcher>>;
 
 /* What serves, and what did and is not over yet. */
 struct serving {
 	doors open;
 	doors retired;
-	checkers checking;
-	checkers retired_checking;
+	watchers watching; /* checks and look-ups */
+	watchers retired_watching;
 };
 
 void report_counters(const shared &all)
@@ -110,21 +112,25 @@ public:
 	void commit()
 	{
 		serving_.retired.reserve(serving_.retired.size() + open_.size());
-		checkers checking;
+		watchers watching;
 		std::size_t started = 0;
 		try {
-			checking.reserve(pools_.made().size());
-			serving_.retired_checking.reserve(serving_.retired_checking.size() +
-							  serving_.checking.size() +
-							  pools_.made().size());
-			for (const auto &each : pools_.made())
-				if (each && each->settings().check.interval != 0ns)
-					checking.push_back(
-						std::make_unique<checker>(each, all_.counters));
+			const std::size_t most = 2 * pools_.made().size();
+			watching.reserve(most);
+			serving_.retired_watching.reserve(serving_.retired_watching.size() +
+							  serving_.watching.size() + most);
+			for (const auto &each : pools_.made()) {
+				if (!each)
+					continue;
+				if (auto names = watch_names(each))
+					watching.push_back(std::move(names));
+				if (auto health = watch_health(each, all_.counters))
+					watching.push_back(std::move(health));
+			}
 			for (; started < opened_.size(); started++)
 				opened_[started]->start();
 		} catch (const std::exception &) {
-			retire(checking);
+			retire(watching);
 			for (std::size_t i = 0; i < started; i++)
 				opened_[i]->stop();
 			for (std::size_t i = 0; i < started; i++)
@@ -134,8 +140,8 @@ public:
 
 		/* Nothing fails from here on. */
 		counts_.commit();
-		retire(serving_.checking);
-		serving_.checking = std::move(checking);
+		retire(serving_.watching);
+		serving_.watching = std::move(watching);
 		for (auto &each : open_) {
 			const auto kept = std::ranges::find(staying_, each.get(),
 							    &decltype(staying_)::value_type::first);
@@ -152,11 +158,11 @@ public:
 	}
 
 private:
-	void retire(checkers &which) noexcept
+	void retire(watchers &which) noexcept
 	{
 		for (auto &each : which) {
 			each->stop();
-			serving_.retired_checking.push_back(std::move(each));
+			serving_.retired_watching.push_back(std::move(each));
 		}
 		which.clear();
 	}
@@ -212,7 +218,7 @@ bool asks_to_stop(int signum)
 }
 
 /* Closes for good the doors that have let in their queue; waits a second for them at most. Forgets
- * the checks that are over. */
+ * the checks and look-ups that are over. */
 void reap(serving &now)
 {
 	const auto over = [](const auto &each) { return each->retired(); };
@@ -223,7 +229,7 @@ void reap(serving &now)
 		if (over(each))
 			each->close();
 	std::erase_if(now.retired, over);
-	std::erase_if(now.retired_checking, [](const auto &each) { return each->over(sn::now()); });
+	std::erase_if(now.retired_watching, [](const auto &each) { return each->over(sn::now()); });
 }
 
 /* Of these there is one for the process, which does not change while it runs. */
@@ -397,15 +403,15 @@ void cut(shared &all)
 	leave();
 }
 
-/* Every checker's tasks have ended. False when one is still in the name service after a second. */
-bool end_checks(serving &now)
+/* Every watcher's tasks have ended. False when one is still in the name service after a second. */
+bool end_watching(serving &now)
 {
 	bool over = true;
 	const auto until = sn::after(1s);
-	for (auto *checks : {&now.checking, &now.retired_checking}) {
-		for (auto &each : *checks)
+	for (auto *watching : {&now.watching, &now.retired_watching}) {
+		for (auto &each : *watching)
 			each->stop();
-		for (auto &each : *checks)
+		for (auto &each : *watching)
 			over = each->over(until) && over;
 	}
 	return over;
@@ -474,12 +480,12 @@ int serve(shared &all)
 			each->close();
 	drain(all);
 	cut(all);
-	const bool checks_are_over = end_checks(now);
+	const bool watching_is_over = end_watching(now);
 	if (admin)
 		admin->close();
 	if (all.access_log)
 		all.access_log->close();
-	if (!checks_are_over)
+	if (!watching_is_over)
 		leave();
 	return EXIT_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "descriptors.hpp"
+#include "names.hpp"
 #include "opening.hpp"
 
 #include <algorithm>
@@ -248,7 +249,7 @@ bool session::connect()
 		auto give_up = until;
 		if (until != sn::no_deadline && to_->has_other(tried))
 			give_up = sn::now() + (until - sn::now()) / 2;
-		auto connected = connect_to(next->settings.address, give_up);
+		auto connected = connect_to(*next.get(), source, give_up);
 		if (connected) {
 			connected_ = sn::now();
 			next->counts.connected.add();
@@ -272,7 +273,7 @@ bool session::connect()
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
 		if (!ours && to_->failed(*next.get()))
 			all_.counters.ejections.add();
-		error_ = connected.error().message();
+		error_ = check_error_text(connected.error().value());
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
 	}
@@ -291,16 +292,19 @@ bool session::connect()
  * Tries again while the system is short of something: the client is in, and can wait until there is
  * some again.
  */
-sn::result<sn::tcp> session::connect_to(const std::string &address, sn::deadline until)
+sn::result<sn::tcp> session::connect_to(backend &at, std::uint64_t source, sn::deadline until)
 {
 	using namespace std::chrono_literals;
 
+	const auto is_over = [this] {
+		return cause_.load(std::memory_order_relaxed) != cause::none;
+	};
+	const auto by = to_->by_source() ? std::optional(source) : std::nullopt;
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
-		auto connected = sn::tcp::connect(address, until);
+		auto connected = connect_to_any(at.counts.addresses, by, until, is_over);
 		if (connected || !is_shortage(connected.error()))
 			return connected;
-		if ((until != sn::no_deadline && sn::now() >= until) ||
-		    cause_.load(std::memory_order_relaxed) != cause::none)
+		if ((until != sn::no_deadline && sn::now() >= until) || is_over())
 			return connected;
 		sn::sleep(pause);
 	}

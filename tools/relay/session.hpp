@@ -22,7 +22,7 @@
  * connection is, and whom it asks for. What was read of it is sent to the backend before anything
  * else, after a PROXY header of our own where the group asks for one.
  *
- * A backend's name is looked up for every connection, so that a change in it is followed.
+ * A backend's name is looked up in the background (names.hpp): a connection takes what is known.
  */
 #ifndef RELAY_SESSION_HPP
 #define RELAY_SESSION_HPP
@@ -130,7 +130,7 @@ private:
 	bool connect();
 	std::string opening_for() const;
 	bool send_opening();
-	sn::result<sn::tcp> connect_to(const std::string &address, sn::deadline until);
+	sn::result<sn::tcp> connect_to(backend &at, std::uint64_t source, sn::deadline until);
 	void relay_both();
 	void end(cause why) noexcept;
 	void cut() noexcept override;

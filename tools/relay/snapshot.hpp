@@ -96,8 +96,11 @@ struct backend_snapshot {
 	std::uint64_t ejections = 0; /* total: times that it was left out for a while */
 	std::uint64_t throttled = 0; /* as of listeners, of its own bandwidth */
 	std::chrono::nanoseconds throttled_time{};
-	std::uint64_t checks = 0;         /* total: active checks that ended */
-	std::uint64_t check_failures = 0; /* total, of those */
+	std::uint64_t addresses =
+		0; /* that its name stands for; 0: it does not resolve, or not yet */
+	std::uint64_t resolve_failures = 0; /* total: look-ups of it that failed */
+	std::uint64_t checks = 0;           /* total: active checks that ended */
+	std::uint64_t check_failures = 0;   /* total, of those */
 	/* When the last check ended: time since 1970, 0 when none has; and what it found, as an error
 	 * text, empty when all was well. */
 	std::chrono::nanoseconds last_check{};

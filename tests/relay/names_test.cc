@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Backends by name: their addresses come and go, the name service fails and recovers.
+ *
+ * The resolver is the system's own, and asks a name server: a thread of this test, which answers as
+ * each case wants. So that it can be the machine's name server without anybody noticing, the program
+ * starts itself again in a network and a set of mounts of its own, by unshare(1), which takes no
+ * privilege; there 127.0.0.1:53 is free, and three files in /etc are others.
+ */
+#include "config.hpp"
+#include "harness.hpp"
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <poll.h>
+#include <set>
+#include <stdexcept>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+/* In the messages of DNS (RFC 1035): the rest is the question, which is sent back as it came. */
+class name_server
+{
+public:
+	enum class how { answers, fails, denies, is_silent };
+
+	name_server()
+	{
+		sockaddr_in at{};
+		at.sin_family = AF_INET;
+		at.sin_port = htons(53);
+		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (bind(fd_, reinterpret_cast<sockaddr *>(&at), sizeof at) != 0)
+			throw std::runtime_error("cannot be the name server");
+		thread_ = std::thread([this] { run(); });
+	}
+	name_server(const name_server &) = delete;
+	name_server &operator=(const name_server &) = delete;
+	~name_server()
+	{
+		over_ = true;
+		thread_.join();
+		close(fd_);
+	}
+
+	/* From now on, for every name: those of its addresses. */
+	void set(how does, const std::vector<std::string> &addresses = {})
+	{
+		const std::lock_guard lock(lock_);
+		does_ = does;
+		addresses_ = addresses;
+	}
+	unsigned asked() const { return asked_; }
+
+private:
+	void run()
+	{
+		while (!over_) {
+			pollfd waiting{fd_, POLLIN, 0};
+			if (poll(&waiting, 1, 20) != 1)
+				continue;
+			char question[512];
+			sockaddr_in from{};
+			socklen_t length = sizeof from;
+			const ssize_t n = recvfrom(fd_, question, sizeof question, 0,
+						   reinterpret_cast<sockaddr *>(&from), &length);
+			if (n < 12 + 5)
+				continue;
+			asked_++;
+			const std::string reply =
+				answer(std::string(question, static_cast<std::size_t>(n)));
+			if (!reply.empty())
+				sendto(fd_, reply.data(), reply.size(), 0,
+				       reinterpret_cast<sockaddr *>(&from), length);
+		}
+	}
+
+	std::string answer(const std::string &question)
+	{
+		const std::lock_guard lock(lock_);
+		if (does_ == how::is_silent)
+			return "";
+		const std::size_t name_end = question.find('\0', 12);
+		if (name_end == question.npos || name_end + 5 > question.size())
+			return "";
+		const bool is_ipv4 = question[name_end + 2] == 1; /* type A */
+		const auto count = does_ == how::answers && is_ipv4 ? addresses_.size() : 0;
+		std::string reply = question.substr(0, name_end + 5);
+		reply[2] = '\x81'; /* an answer, recursion desired */
+		reply[3] = static_cast<char>(does_ == how::fails    ? 0x82 /* SERVFAIL */
+					     : does_ == how::denies ? 0x83 /* NXDOMAIN */
+								    : 0x80);
+		reply[5] = 1; /* question */
+		reply[7] = static_cast<char>(count);
+		reply[9] = reply[11] = 0;
+		for (std::size_t i = 0; i < count; i++) {
+			/* The name at 12, A, IN, TTL 0, 4 bytes. */
+			reply += std::string("\xc0\x0c\0\1\0\1\0\0\0\0\0\4", 12);
+			in_addr bytes{};
+			inet_pton(AF_INET, addresses_[i].c_str(), &bytes);
+			reply.append(reinterpret_cast<const char *>(&bytes), sizeof bytes);
+		}
+		return reply;
+	}
+
+	int fd_ = -1;
+	std::mutex lock_;
+	how does_ = how::denies;
+	std::vector<std::string> addresses_;
+	std::atomic<bool> over_{false};
+	std::atomic<unsigned> asked_{0};
+	std::thread thread_;
+};
+
+using how = name_server::how;
+
+std::string port_of(const listener &door)
+{
+	return door.address().substr(door.address().rfind(':'));
+}
+
+std::string text(const std::string &backend, const std::string &of_group = "")
+{
+	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+	       "[groups.g]\nresolve = \"100ms\"\neject_after = 0\nbackends = [\"" +
+	       backend + "\"]\n" + of_group;
+}
+
+/* Where the relay has connected to. */
+std::string local_host(const peer &of)
+{
+	sockaddr_in at{};
+	socklen_t length = sizeof at;
+	char host[INET_ADDRSTRLEN] = "";
+	if (getsockname(of.fd(), reinterpret_cast<sockaddr *>(&at), &length) == 0)
+		inet_ntop(AF_INET, &at.sin_addr, host, sizeof host);
+	return host;
+}
+
+/* Which address a new client is served at. */
+std::string served_at(relay_process &relay, listener &door)
+{
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	auto served = door.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	return local_host(served);
+}
+
+std::size_t count(const std::string &text, const std::string &part)
+{
+	std::size_t n = 0;
+	for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1))
+		n++;
+	return n;
+}
+
+class Names : public testing::Test
+{
+protected:
+	std::uint64_t metric(relay_process &relay, const std::string &name) const
+	{
+		return relay.metric("backend_" + name + "{route=\"g\",backend=\"" + backend_ +
+				    "\"}");
+	}
+	static void stop(relay_process &relay)
+	{
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+		EXPECT_EQ(relay.stop().status, 0);
+	}
+
+	name_server names_;
+	listener door_{"0.0.0.0"}; /* at every address of 127.0.0.0/8 */
+	const std::string backend_ = "backend.test" + port_of(door_);
+};
+
+TEST_F(Names, AddressesComeAndGo)
+{
+	names_.set(how::answers, {"127.0.0.2"});
+	const file config(text(backend_));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	auto served = door_.accept();
+	EXPECT_EQ(local_host(served), "127.0.0.2");
+	names_.set(how::answers, {"127.0.0.2", "127.0.0.3"});
+	EXPECT_TRUE(eventually([&] { return served_at(relay, door_) == "127.0.0.3"; }));
+	EXPECT_EQ(metric(relay, "addresses"), 2U);
+	names_.set(how::answers, {"127.0.0.3"});
+	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 1; }));
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(served_at(relay, door_), "127.0.0.3");
+	/* Who is connected to the one that is gone does not notice. */
+	client.send("still");
+	EXPECT_EQ(served.receive(5), "still");
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	client.close();
+	served.close();
+	stop(relay);
+}
+
+TEST_F(Names, AddressesAreUsedInTurnAndTriedAll)
+{
+	names_.set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
+	const file config(text(backend_));
+	relay_process relay({"--config", config.name()});
+	std::map<std::string, int> served;
+	for (int i = 0; i < 6; i++)
+		served[served_at(relay, door_)]++;
+	EXPECT_EQ(served, (std::map<std::string, int>{
+				  {"127.0.0.2", 2}, {"127.0.0.3", 2}, {"127.0.0.4", 2}}));
+	stop(relay);
+
+	/* Here nobody else listens: who is given one that refuses is served by the next one. */
+	listener only("127.0.0.9");
+	names_.set(how::answers, {"127.0.0.8", "127.0.0.9", "127.0.0.7"});
+	const file other(text("other.test" + port_of(only)));
+	relay_process another({"--config", other.name()});
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(served_at(another, only), "127.0.0.9");
+	EXPECT_EQ(another.counter("retries"), 0U) << "it is one backend";
+	stop(another);
+}
+
+/* It is the source that says which address it is given. */
+TEST_F(Names, ASourceStaysWithItsAddress)
+{
+	names_.set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
+	const file config(text(backend_, "balance = \"source-hash\"\n"));
+	relay_process relay({"--config", config.name()});
+	std::set<std::string> all;
+	for (int source = 1; source <= 20; source++) {
+		std::set<std::string> mine;
+		for (int i = 0; i < 3; i++) {
+			auto client =
+				peer::connect(relay.address(), "127.0.1." + std::to_string(source));
+			mine.insert(local_host(door_.accept()));
+		}
+		EXPECT_EQ(mine.size(), 1U) << source;
+		all.merge(mine);
+	}
+	EXPECT_GT(all.size(), 1U);
+	stop(relay);
+}
+
+TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
+{
+	names_.set(how::answers, {"127.0.0.2"});
+	const file config(text(backend_, "resolve_timeout = \"500ms\"\n"));
+	relay_process relay({"--config", config.name()});
+	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 1; }));
+	EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
+	int next = 3;
+	const std::string backend = "backend " + backend_ + " of g";
+	for (const how does : {how::fails, how::denies, how::is_silent}) {
+		const auto told = [&] {
+			return count(relay.errors(), backend + " does not resolve: ");
+		};
+		const auto before = told();
+		names_.set(does);
+		EXPECT_TRUE(eventually([&] { return told() > before; }));
+		const auto so_often = told();
+		const auto failures = metric(relay, "resolve_failures_total");
+		EXPECT_TRUE(eventually(
+			[&] { return metric(relay, "resolve_failures_total") >= failures + 2; }));
+		EXPECT_EQ(told(), so_often) << "it is told once";
+		const auto start = std::chrono::steady_clock::now();
+		EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
+		EXPECT_LT(std::chrono::steady_clock::now() - start, patience / 2);
+		EXPECT_EQ(count(relay.errors(), "; what it was before is used until it does"),
+			  so_often);
+		const std::string other = "127.0.0." + std::to_string(next++);
+		names_.set(how::answers, {other});
+		EXPECT_TRUE(eventually([&] {
+			return count(relay.errors(), backend + " resolves again") == so_often;
+		}));
+		EXPECT_EQ(served_at(relay, door_), other);
+		names_.set(how::answers, {"127.0.0.2"});
+		EXPECT_TRUE(eventually([&] { return served_at(relay, door_) == "127.0.0.2"; }));
+	}
+	EXPECT_GE(count(relay.errors(), "resolve: the name service does not answer;"), 1U);
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+TEST_F(Names, WhatNeverResolvedIsDownUntilItDoes)
+{
+	for (const bool is_checked : {false, true}) {
+		names_.set(how::denies);
+		const file config(text(
+			backend_, is_checked ? "[groups.g.check]\ninterval = \"20ms\"\n" : ""));
+		relay_process relay({"--config", config.name()});
+		relay.await_error("backend " + backend_ + " of g does not resolve: ");
+		relay.await_error("; it is down until it does");
+		auto client = peer::connect(relay.address());
+		EXPECT_EQ(client.receive_end(), ending::fin);
+		relay.await_error("cause=no_backend");
+		EXPECT_EQ(metric(relay, "up"), 0U);
+		EXPECT_EQ(metric(relay, "addresses"), 0U);
+		names_.set(how::answers, {"127.0.0.5"});
+		relay.await_error(" of g resolves again");
+		EXPECT_TRUE(eventually([&] { return metric(relay, "up") == 1; }));
+		if (!is_checked) { /* whose connections would be accepted here */
+			EXPECT_EQ(served_at(relay, door_), "127.0.0.5");
+		}
+		stop(relay);
+	}
+}
+
+/* Clients wait for the first answer, and no longer than for a backend. */
+TEST_F(Names, TheFirstAnswerIsWaitedFor)
+{
+	names_.set(how::is_silent);
+	const file config(text(backend_, "resolve_timeout = \"30s\"\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	EXPECT_TRUE(eventually([&] { return names_.asked() > 0; }));
+	EXPECT_EQ(relay.counter("active"), 1U);
+	names_.set(how::answers, {"127.0.0.2"});
+	EXPECT_EQ(door_.accept().receive(1), "x");
+	client.close();
+	stop(relay);
+
+	names_.set(how::is_silent);
+	const file hasty(text(backend_, "resolve_timeout = \"50ms\"\n"));
+	relay_process another({"--config", hasty.name()});
+	EXPECT_EQ(peer::connect(another.address()).receive_end(), ending::fin);
+	another.await_error("does not resolve: the name service does not answer; it is down");
+	/* Nor is the end waited for, in which the look-up cannot be interrupted. */
+	EXPECT_EQ(another.stop().status, 0);
+}
+
+TEST_F(Names, ComeAndGoWithReloads)
+{
+	names_.set(how::answers, {"127.0.0.2"});
+	file config(text("127.0.0.9" + port_of(door_)));
+	relay_process relay({"--config", config.name()});
+	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
+	EXPECT_EQ(names_.asked(), 0U) << "an address is not looked up";
+	config.write(text(backend_));
+	EXPECT_TRUE(relay.reload());
+	EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
+	config.write(text(backend_, "resolve = 0\n"));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error(": not reloaded");
+	config.write(text("127.0.0.9" + port_of(door_)));
+	EXPECT_TRUE(relay.reload());
+	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
+	const auto before = names_.asked();
+	std::this_thread::sleep_for(
+		300ms); /* what is wrong would be seen, what is right is not late */
+	EXPECT_LE(names_.asked(), before + 2) << "it is looked up no more";
+	stop(relay);
+}
+
+TEST(NamesOf, NonsenseIsRefused)
+{
+	const auto read = relay::parse_config(
+		"[listeners.a]\naddress = ':1'\ngroup = 'g'\n"
+		"[groups.g]\nbackends = ['h:1']\nresolve = 0\nresolve_timeout = '5ms'\n"
+		"[groups.h]\nbackends = ['h:1']\nresolve = 'often'\nresolve_timeout = true\n",
+		"f");
+	const auto *errors = std::get_if<relay::config_errors>(&read);
+	ASSERT_NE(errors, nullptr);
+	const std::vector<std::string> starts = {
+		"f:6:11: groups.g.resolve: \"0\" is too short; expected at least 100ms",
+		"f:7:19: groups.g.resolve_timeout: \"5ms\" is too short; expected at least 10ms",
+		"f:10:11: groups.h.resolve: \"often\" is not a duration; expected",
+		"f:11:19: groups.h.resolve_timeout: is a boolean; expected a duration",
+	};
+	ASSERT_EQ(errors->size(), starts.size()) << testing::PrintToString(*errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i];
+}
+
+[[noreturn]] void die(const std::string &what)
+{
+	std::perror(("names_test: " + what).c_str());
+	std::exit(1);
+}
+
+/* The loopback is there and down. */
+void start_network()
+{
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ifreq loopback{};
+	std::strcpy(loopback.ifr_name, "lo");
+	loopback.ifr_flags = IFF_UP;
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback) != 0)
+		die("cannot start the network");
+	close(fd);
+}
+
+/* Has the text until this process's mounts go with it. */
+void replace(const char *name, const std::string &with)
+{
+	const file other(with);
+	if (mount(other.name().c_str(), name, nullptr, MS_BIND, nullptr) != 0)
+		die(std::string("cannot replace ") + name);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	const char *const inside = "SENNIT_NAMES_INSIDE";
+	bool is_listing = false;
+	for (int i = 1; i < argc; i++)
+		is_listing |= std::strncmp(argv[i], "--gtest_list_tests", 18) == 0;
+	if (!is_listing && !std::getenv(inside)) {
+		setenv(inside, "1", 1);
+		char self[4096] = "";
+		if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+			die("cannot find itself");
+		std::vector<char *> words;
+		for (const char *each :
+		     {"unshare", "--user", "--map-root-user", "--net", "--mount"})
+			words.push_back(const_cast<char *>(each));
+		words.push_back(self);
+		words.insert(words.end(), argv + 1, argv + argc);
+		words.push_back(nullptr);
+		execvp(words[0], words.data());
+		die("cannot run unshare(1)");
+	}
+	if (!is_listing) {
+		start_network();
+		replace("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n");
+		replace("/etc/nsswitch.conf", "hosts: files dns\nservices: files\n");
+		replace("/etc/hosts", "127.0.0.1 localhost\n");
+	}
+	testing::InitGoogleTest(&argc, argv);
+	return RUN_ALL_TESTS();
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "names.hpp"
+
+#include "descriptors.hpp"
+
+#include <arpa/inet.h>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* An address in brackets is IPv6; a port that is a service's name takes no name service either, but
+ * can only be looked up. */
+bool is_named(const std::string &address)
+{
+	in_addr unused;
+	return !address.starts_with('[') &&
+	       inet_pton(AF_INET, address.substr(0, address.rfind(':')).c_str(), &unused) != 1;
+}
+
+} // namespace
+
+addresses::addresses(const std::string &configured)
+    : named_(is_named(configured)),
+      list_(std::make_shared<const address_list>(named_ ? 0 : 1, configured)),
+      state_(named_ ? unknown : some)
+{
+}
+
+std::shared_ptr<const address_list> addresses::now() const
+{
+	const std::lock_guard lock(lock_);
+	return list_;
+}
+
+bool addresses::found(address_list list)
+{
+	auto next = std::make_shared<const address_list>(std::move(list));
+	{
+		const std::lock_guard lock(lock_);
+		list_.swap(next);
+	}
+	state_.store(some, std::memory_order_release);
+	return is_failing_.exchange(false, std::memory_order_relaxed);
+}
+
+bool addresses::failed() noexcept
+{
+	failures_.fetch_add(1, std::memory_order_relaxed);
+	if (state_.load(std::memory_order_relaxed) == unknown)
+		state_.store(none, std::memory_order_release);
+	return !is_failing_.exchange(true, std::memory_order_relaxed);
+}
+
+sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> source,
+				   sn::deadline until, const std::function<bool()> &gone)
+{
+	/* Only just after the start: looking every so often is simple. */
+	while (!of.known()) {
+		if (gone())
+			return sn::failure{ECANCELED};
+		if (until != sn::no_deadline && sn::now() >= until)
+			return sn::failure{ETIMEDOUT};
+		sn::sleep(5ms);
+	}
+	const auto all = of.now();
+	if (all->empty())
+		return sn::failure{ENOENT};
+	const std::size_t first = all->size() == 1 ? 0
+				  : source         ? static_cast<std::size_t>(*source % all->size())
+						   : of.turn();
+	for (std::size_t i = 0;; i++) {
+		const bool is_last = i + 1 == all->size();
+		/* One that is silent leaves time for the others, as a backend does. */
+		const auto give_up = is_last || until == sn::no_deadline
+					     ? until
+					     : sn::now() + (until - sn::now()) / 2;
+		auto connected = sn::tcp::connect((*all)[(first + i) % all->size()], give_up);
+		if (connected || is_last || is_shortage(connected.error()) || gone() ||
+		    (until != sn::no_deadline && sn::now() >= until))
+			return connected;
+	}
+}
+
+} // namespace relay

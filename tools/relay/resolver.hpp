@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looks up the backends of a pool that are given by name (names.hpp), again and again.
+ */
+#ifndef RELAY_RESOLVER_HPP
+#define RELAY_RESOLVER_HPP
+
+#include "watcher.hpp"
+
+#include <memory>
+
+namespace relay
+{
+
+/* None when no backend of the pool has a name. In a task. Throws when it cannot be started. */
+std::unique_ptr<watcher> watch_names(std::shared_ptr<pool> of);
+
+} // namespace relay
+
+#endif
