@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What a collector is told, with one that counts: threads that begin and end, where tasks have their
-// references, and the memory that is asked of it; and what the runtime leaves alone while threads are stopped.
+// references, and the memory that is asked of it; and what the runtime leaves alone while threads are
+// stopped.
 #include <atomic>
 #include <cstring>
 #include <ctime>
