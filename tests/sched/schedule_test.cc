@@ -193,12 +193,13 @@ TEST(Yield, ReturnsAtOnceWhenAlone)
 // On one processor a round of yields gives every task its turn.
 TEST(Yield, GivesEveryTaskItsTurn)
 {
-	// By how many turns one was ahead of another.
+	// By how many turns one was ahead of another. Atomic, as one whose processor was taken away
+	// while it computed computes on.
 	const auto widest_gap = [] {
 		const int n = 10, rounds = 1000;
-		std::vector<int> turns(size_t(n), 0);
+		std::vector<std::atomic<int>> turns(n);
 		std::vector<Task> tasks;
-		int widest = 0;
+		std::atomic<int> widest{0};
 
 		for (int t = 0; t < n; t++)
 			tasks.emplace_back([&, t] {
@@ -207,13 +208,13 @@ TEST(Yield, GivesEveryTaskItsTurn)
 					const auto [least, most] =
 						std::minmax_element(turns.begin(), turns.end());
 
-					widest = std::max(widest, *most - *least);
+					widest = std::max(widest.load(), *most - *least);
 					sn_yield();
 				}
 			});
 		for (Task &task : tasks)
 			task.join();
-		return widest;
+		return widest.load();
 	};
 
 	test::run(1, [&] {
