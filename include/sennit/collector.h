@@ -12,25 +12,26 @@
 
 SN_BEGIN
 
+/* What connects a collector. */
 struct sn_collector {
 	/*
-	 * On a thread that runs tasks: thread_begins before its first, and thread_ends after its
-	 * last. thread is its name for sn_collector_thread_stack(). Also on the thread that calls
-	 * sn_run(), with thread NULL: it runs no task, but makes and frees what the others refer
-	 * to, so whoever stops all threads has to stop it too. Both may be NULL. They may wait for
-	 * locks and for a collection; they must not call what needs a task.
+	 * On a thread that runs tasks, before its first. thread is its name for
+	 * sn_collector_thread_stack(). Also on the thread that calls sn_run(), with thread NULL: it
+	 * runs no task, but makes and frees what the others refer to, so whoever stops all threads
+	 * has to stop it too. NULL: is not called. Either call may wait for locks and for a
+	 * collection; it must not call what needs a task.
 	 */
 	void (*thread_begins)(void *thread);
-	void (*thread_ends)(void *thread);
+	void (*thread_ends)(void *thread); /* after its last task, likewise */
 
 	/*
 	 * Memory that the collector searches for references, and that stays until it is freed: for
 	 * channels with their buffers, for values of scopes (scope.h), and for what sennit.hpp puts
 	 * on the heap. align is a power of two. Any thread, with or without a task; NULL: there is
-	 * none. free is also given what came from aligned_alloc(), if something was made before the
-	 * collector was installed. Both NULL: aligned_alloc() and free() as without a collector.
+	 * none. Without it, and free: from aligned_alloc().
 	 */
 	void *(*alloc)(size_t align, size_t size);
+	/* Ends it; also what came from aligned_alloc() before the collector was installed. */
 	void (*free)(void *memory);
 };
 
@@ -60,6 +61,7 @@ struct sn_task_roots {
 	int on_thread;
 };
 
+/* Is called for a task. roots is valid until it returns; it must not call the library. */
 typedef void sn_task_roots_visitor(const struct sn_task_roots *roots, void *arg);
 
 /*

@@ -42,7 +42,7 @@ SN_BEGIN
  */
 SN_API int sn_gc_init(void);
 
-/* pauses[i] counts those shorter than 2^i us, and not than half of that; the last, all longer. */
+/* The length of sn_gc_stats.pauses. */
 #define SN_GC_PAUSES 24
 
 /* What has been done since sn_gc_init(). */
@@ -50,6 +50,7 @@ struct sn_gc_stats {
 	uint64_t stops;       /* times that all threads were stopped, about once a collection */
 	uint64_t stop_ns;     /* how long they stood still, in total */
 	uint64_t max_stop_ns; /* and at most */
+	/* How many were shorter than 2^i us, and not than half of that; the last: all longer. */
 	uint64_t pauses[SN_GC_PAUSES];
 
 	/* Of the last one: */

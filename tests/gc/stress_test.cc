@@ -78,7 +78,7 @@ struct Shared {
 	sn_semaphore permits = SN_SEMAPHORE_INIT(3);
 	std::atomic<int> alive{0};
 	std::atomic<uint64_t> steps{0};
-	int64_t until;
+	std::atomic<int64_t> until;
 	int pipe[2];
 };
 
@@ -218,7 +218,8 @@ int live(Child *child)
 	return 0;
 }
 
-void stress(int processors, Random &random)
+// For so long, or until something is damaged.
+void stress(int processors, Random &random, int64_t length)
 {
 	made = finalized = damaged = 0;
 	run(processors, [&] {
@@ -228,13 +229,14 @@ void stress(int processors, Random &random)
 		ASSERT_EQ(0, sn_gc_stats(&before));
 		ASSERT_EQ(0, sn_chan_new(&shared.buffered, sizeof(Item *), 100));
 		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
-		shared.until = sn_now() + second;
+		shared.until = sn_now() + length;
 		while (sn_now() < shared.until && damaged == 0) {
 			while (shared.alive < 300)
 				start(&shared, random.next(), 0, random);
 			GC_gcollect();
 			sn_sleep(2 * ms);
 		}
+		shared.until = 0;
 		EXPECT_TRUE(eventually([&] { return shared.alive == 0; }));
 		Item *item;
 		while (sn_chan_try_recv(shared.buffered, &item) == 0)
@@ -247,7 +249,7 @@ void stress(int processors, Random &random)
 		       processors, (unsigned long long)shared.steps.load(),
 		       (unsigned long long)made.load(), (unsigned long long)finalized.load(),
 		       (unsigned long long)(after.stops - before.stops));
-		EXPECT_GT(after.stops, before.stops + 5);
+		EXPECT_GT(after.stops, before.stops);
 		EXPECT_GT(finalized, 0u);
 	});
 }
@@ -258,7 +260,7 @@ TEST(GcStress, EverythingAtOnce)
 
 	connect();
 	for (int processors : {1, 2, 4, 8}) {
-		stress(processors, random);
+		stress(processors, random, second);
 		EXPECT_EQ(0u, damaged);
 	}
 }
@@ -285,7 +287,7 @@ TEST(GcStress, Switches)
 				if (!lists.whole(hold(lists.make(), switch_all_the_time)))
 					broken++;
 			});
-		for (int i = 0; i < scaled(200); i++) {
+		for (int i = 0; i < scaled(100); i++) {
 			GC_gcollect();
 			sn_yield();
 		}
@@ -307,7 +309,7 @@ TEST(GcStress, Mutants)
 	for (int what : {SN_GC_BLIND_STACKS, SN_GC_BLIND_ARGUMENTS, SN_GC_BLIND_VALUES}) {
 		Blind blind(what);
 
-		stress(4, random);
+		stress(4, random, patience);
 		EXPECT_GT(damaged, 0u) << what;
 	}
 }
