@@ -67,8 +67,8 @@ typedef void sn_task_roots_visitor(const struct sn_task_roots *roots, void *arg)
 /*
  * Calls fn for every task that has not ended, also for those that are being spawned. Every thread
  * for which thread_begins was called must stand still, save the calling one. Takes no lock,
- * allocates nothing, and may be called on any thread, wherever it was stopped; does nothing without
- * a runtime.
+ * allocates nothing, and may be called on any thread, wherever it was stopped; without a
+ * runtime it shows only tasks that one has left behind (sn_run()).
  */
 SN_API void sn_collector_roots(sn_task_roots_visitor *fn, void *arg);
 

@@ -11,6 +11,7 @@ enum sn_gc_blindness {
 	SN_GC_BLIND_ARGUMENTS = 2, /* in the tasks' blocks */
 	SN_GC_BLIND_RUNNING = 4,   /* stacks that threads stand on */
 	SN_GC_BLIND_VALUES = 8,    /* channels and scopes have their memory from malloc() */
+	SN_GC_BLIND_SWITCHES = 16, /* stacks of tasks in the middle of a switch */
 };
 
 extern int sn_gc_blind; /* 0 */

@@ -288,6 +288,8 @@ static void push_task(const struct sn_task_roots *roots, void *arg)
 	if (roots->on_thread) {
 		if (anybody_stands_on(roots->stack_low))
 			return; /* libgc has pushed it */
+		if (sn_gc_blind & SN_GC_BLIND_SWITCHES)
+			return;
 		if (*lost)
 			from = roots->stack_low;
 	}

@@ -54,8 +54,8 @@ static void forget_all(void)
 /* Of former runs. Kept in sight of leak checkers, as what its tasks refer to. */
 static struct sn_block_slab *_Atomic forgotten_slabs;
 
-/* Under the lock. */
-static void forget(void)
+/* Moves all slabs to a list. Under the lock. */
+static void forget(struct sn_block_slab *_Atomic *list)
 {
 	struct sn_block_slab *slab = atomic_load(&all_block_slabs), *last;
 
@@ -63,8 +63,8 @@ static void forget(void)
 		;
 	/* In this order: a collector that stops this thread in between sees them in either list. */
 	if (last) {
-		last->next = atomic_load(&forgotten_slabs);
-		atomic_store(&forgotten_slabs, slab);
+		last->next = atomic_load(list);
+		atomic_store(list, slab);
 	}
 	forget_all();
 }
@@ -73,7 +73,7 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD)
-		forget(); /* the child is one of them */
+		forget(&forgotten_slabs); /* the child is one of them */
 }
 
 static struct chunk *chunk_create(void)
@@ -247,7 +247,7 @@ int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void 
 void sn_blocks_forget(void)
 {
 	sn_lock(&lock);
-	forget();
+	forget(&forgotten_slabs);
 	sn_unlock(&lock);
 }
 
@@ -256,8 +256,13 @@ void sn_blocks_destroy(void)
 	struct chunk *chunk, *next;
 
 #if SN_ASAN
-	/* The run may end with tasks alive: what they were given is then theirs for ever, not lost. */
-	sn_blocks_forget();
+	/* The run may end with tasks alive: what they were given is then theirs for ever, not lost. No
+	 * collector may look at them, as their stacks go. */
+	static struct sn_block_slab *_Atomic kept;
+
+	sn_lock(&lock);
+	forget(&kept);
+	sn_unlock(&lock);
 #endif
 	sn_lock(&lock);
 	chunk = chunks;
