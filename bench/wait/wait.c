@@ -2,7 +2,7 @@
 /*
  * An HTTP server and its clients in one process, whose garbage is collected so often that it hurts:
  *
- *	bench-wait [--seconds=1] [--warm=0.2] [--clients=0] [--live=512] [--every=64] [--name=none]
+ *	bench-wait [--seconds=1] [--warm=0.2] [--clients=0] [--live=512] [--every=400] [--name=none]
  *
  * What golang.org/x/benchmarks' http measures: four clients a processor (or as many as told), each with
  * a connection that stays open, each sending its next request once it has read the answer to the
@@ -11,13 +11,17 @@
  * header and its strings, the buffers of the answer. Beside it lives a tree of so many KiB, and what the
  * clients have kept, the last 16 answers of each.
  *
- * A collection begins after every so many KiB allocated: GOGC=10 is to collect when the heap has grown by
- * a tenth over what lives, and that is what the default is of the default tree with the connections'
- * buffers, about; wait.go prints, as this does, the bytes between two collections, so that it can be
- * seen who is asked more. Each collection begins as Go's did, with a look at the stack of every
- * task by sn_task_scan() while the others run, word by word; then the Boehm collector's own follows,
- * which stops the world. Built without that (SENNIT_GC off, or no libgc) the memory is malloc()'s, and
- * the scans are all that a collection does.
+ * A collection begins when so many KiB have been allocated since the last one, and at twice as many
+ * whoever allocates waits until it is over, which counts as latency. The default is what GOGC=10 comes
+ * to: it collects when the heap has grown by a tenth over what lives, but Go's least heap is 400 KiB,
+ * and what is allocated during a collection comes on top: so wait.go, with the same tree, collects
+ * once in some 840 KiB. Both print the bytes between two collections, so that it can be seen who is
+ * asked more.
+ *
+ * A collection begins as Go's did, with a look at the stack of every task by sn_task_scan() while the
+ * others run, word by word; then the Boehm collector's own follows, which stops the world. Built
+ * without that (SENNIT_GC off, or no libgc) the memory is malloc()'s, and the scans are all that a
+ * collection does.
  *
  * Prints a line in the format of Go's benchmarks, which benchstat reads. Latencies are those of all
  * requests that began in the time that counts, by rank. An answer that differs from what is expected ends
@@ -48,7 +52,7 @@
 #define READ_SIZE 4096
 
 static double seconds = 1, warm = 0.2;
-static long client_count, live_kib = 512, every_kib = 64;
+static long client_count, live_kib = 512, every_kib = 400;
 static const char *name = "none";
 
 #define CHECK(condition)                                                                 \
@@ -66,6 +70,8 @@ static _Atomic uint64_t allocated; /* by all, added up once a message */
 static _Atomic uint64_t collected_at;
 static _Atomic bool collecting, ending;
 static sn_semaphore garbage; /* one when there is enough of it */
+static sn_mutex full_lock = SN_MUTEX_INIT;
+static sn_cond collected = SN_COND_INIT;
 static _Atomic uint64_t collections, scans, looked_at;
 
 /*
@@ -203,6 +209,11 @@ static void collect(void)
 	atomic_fetch_add(&collections, 1);
 }
 
+static uint64_t since_collection(void)
+{
+	return atomic_load(&allocated) - atomic_load(&collected_at);
+}
+
 /* A task of its own, as in Go: whoever allocates goes on while it looks around. */
 static int run_collector(void *arg)
 {
@@ -212,22 +223,34 @@ static int run_collector(void *arg)
 		if (atomic_load(&ending))
 			return 0;
 		collect();
+		CHECK(sn_mutex_lock(&full_lock) == 0);
 		atomic_store(&collected_at, atomic_load(&allocated));
 		atomic_store(&collecting, false);
+		sn_cond_broadcast(&collected);
+		sn_mutex_unlock(&full_lock);
 	}
 }
 
-/* A message was read or written, and what it took is garbage from now on. */
+/*
+ * A message was read or written, and what it took is garbage from now on. Nobody goes on when there is
+ * twice as much as a collection begins with: otherwise a slower collector would be a rarer one, and
+ * its waits look the better the longer they are.
+ */
 static void done_with(struct memory *memory)
 {
-	uint64_t now;
+	uint64_t every = (uint64_t)every_kib * 1024;
 
 	forget(memory);
-	now = atomic_load_explicit(&allocated, memory_order_relaxed);
-	if (now - atomic_load_explicit(&collected_at, memory_order_relaxed) >=
-		    (uint64_t)every_kib * 1024 &&
-	    !atomic_exchange(&collecting, true))
+	if (since_collection() < every)
+		return;
+	if (!atomic_exchange(&collecting, true))
 		sn_semaphore_release(&garbage, 1);
+	if (since_collection() < 2 * every)
+		return;
+	CHECK(sn_mutex_lock(&full_lock) == 0);
+	while (atomic_load(&collecting) && since_collection() >= 2 * every)
+		CHECK(sn_cond_wait(&collected, &full_lock) == 0);
+	sn_mutex_unlock(&full_lock);
 }
 
 /* ---- messages ---- */
@@ -492,8 +515,6 @@ static int run_client(void *arg)
 	for (long i = 0; (began = sn_now()) < count_to || client->count == 0; i++) {
 		struct message *response = ask(conn, &memory, buf);
 
-		if (began >= count_from)
-			note(client, sn_now() - began);
 #if BENCH_GC
 		/* Was it still there? A collector that loses what a parked task has, shows here. */
 		if (kept[i % KEPT])
@@ -504,6 +525,8 @@ static int run_client(void *arg)
 		(void)kept;
 #endif
 		done_with(&memory);
+		if (began >= count_from)
+			note(client, sn_now() - began);
 	}
 	forget(&own);
 	sn_tcp_close(conn);
