@@ -6,10 +6,12 @@ The relay between programs that people use: nginx behind it; curl, wrk and iperf
 Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
 build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, and 30 is what the relay promises),
 SENNIT_TRAFFIC_MIB (the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is
-read again while wrk runs; 10, and 100 is what the relay promises).
+read again while wrk runs; 10, and 100 is what the relay promises), SENNIT_HANDOVERS (the same of new
+processes that take over).
 
 Exit status 77: one of the programs is not installed.
 """
+import ctypes
 import hashlib
 import json
 import os
@@ -30,6 +32,7 @@ LAUNCHER = shlex.split(os.environ.get("SENNIT_LAUNCHER", ""))
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
 MIB = int(os.environ.get("SENNIT_TRAFFIC_MIB", "100"))
 RELOADS = int(os.environ.get("SENNIT_RELOADS", "10"))
+HANDOVERS = int(os.environ.get("SENNIT_HANDOVERS", "10"))
 CONNECTIONS = 1000
 PATIENCE = 40.0
 
@@ -111,7 +114,8 @@ class Relay:
     """The relay in front of a local port, or by its configuration file."""
 
     def __init__(self, backend_port=None, config=None):
-        what = ["127.0.0.1:0", f"127.0.0.1:{backend_port}"]
+        # Longer than the default: a busy machine may need it, and what is cut would be an error.
+        what = ["--drain", "40s", "127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
             LAUNCHER
@@ -125,6 +129,7 @@ class Relay:
         if not line.startswith("listening on "):
             stop(self.process)
             raise AssertionError("the relay did not start: " + self.said())
+        self.pid = self.process.pid  # of whoever serves now
         self.address = line.split()[-1]
         self.port = int(self.address.rsplit(":", 1)[1])
 
@@ -133,11 +138,26 @@ class Relay:
         return self.errors.read()
 
     def counters(self):
-        lines = self.said().count("\n")
-        self.process.send_signal(signal.SIGUSR1)
-        eventually(lambda: self.said().count("\n") > lines, "the relay's counters")
-        last = self.said().splitlines()[-1].split(": ", 1)[1]
+
+        def told():
+            return [line for line in self.said().splitlines() if ": accepted=" in line]
+
+        lines = len(told())
+        os.kill(self.pid, signal.SIGUSR1)
+        eventually(lambda: len(told()) > lines, "the relay's counters")
+        last = told()[-1].split(": ", 1)[1]
         return {name: int(value) for name, value in (w.split("=") for w in last.split())}
+
+    def hand_over(self):
+        """To a new process; returns the old one's id."""
+        lines = len(self.successors())
+        os.kill(self.pid, signal.SIGUSR2)
+        eventually(lambda: len(self.successors()) > lines, "a new process to serve")
+        old, self.pid = self.pid, self.successors()[-1]
+        return old
+
+    def successors(self):
+        return [int(pid) for pid in re.findall(r": handed over to process (\d+)\n", self.said())]
 
     def finish(self):
         """Ends it in order; what it said is in the message when it did not."""
@@ -148,6 +168,12 @@ class Relay:
             raise AssertionError(f"the relay exited with {status}: {self.said()}")
 
     def close(self):
+        for pid in self.successors():
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass  # it has ended, and was waited for
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -241,6 +267,54 @@ class BehindItNginx(Traffic):
         relay.finish()
 
 
+    def start_wrk(self, relay):
+        wrk = subprocess.Popen(
+            # Each request over a connection of its own, so that all are accepted meanwhile.
+            [find_program("wrk"), "-t2", "-c50", "-d600s", "--timeout", "15s"]
+            + ["-H", "Connection: close", f"http://{relay.address}/small"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.addCleanup(wrk.stdout.close)
+        self.addCleanup(stop, wrk)
+        eventually(lambda: relay.counters()["accepted"] > 0, "wrk to begin")
+        return wrk
+
+    def end_wrk(self, wrk):
+        """No request has failed since it began."""
+        self.assertIsNone(wrk.poll(), "wrk was there all the time")
+        wrk.send_signal(signal.SIGINT)  # ends it in order, with its figures
+        said = wrk.communicate(timeout=PATIENCE)[0]
+        print(said)
+        self.assertEqual(wrk.returncode, 0)
+        self.assertNotIn("Socket errors", said)
+        self.assertNotIn("Non-2xx", said)
+
+    @unittest.skipIf(LAUNCHER, "an emulator is not there for the program that is run again")
+    def test_wrk_sees_no_error_while_new_processes_take_over(self):
+        # So that new processes become this one's children, and can be waited for.
+        PR_SET_CHILD_SUBREAPER = 36
+        self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
+        relay = self.relay(self.port)
+        wrk = self.start_wrk(relay)
+        for _ in range(HANDOVERS):
+            old = relay.hand_over()
+            # The new one counts from the beginning.
+            eventually(lambda: relay.counters()["accepted"] > 50, "connections after it")
+            if old == relay.process.pid:
+                self.assertEqual(relay.process.wait(PATIENCE), 0)
+            else:
+                self.assertEqual(os.waitpid(old, 0)[1], 0)
+        self.end_wrk(wrk)
+        counts = relay.counters()
+        for name in "connect_failed", "no_memory", "cut":
+            self.assertEqual(counts[name], 0, name)
+        eventually(lambda: relay.counters()["active"] == 0, "connections to end")
+        os.kill(relay.pid, signal.SIGTERM)
+        self.assertEqual(os.waitpid(relay.pid, 0)[1], 0, relay.said())
+        self.assertNotIn("cutting", relay.said())
+
     def test_wrk_sees_no_error_while_the_configuration_changes(self):
         path = self.root + "/relay.toml"
 
@@ -256,30 +330,14 @@ class BehindItNginx(Traffic):
         write(0)
         relay = Relay(config=path)
         self.addCleanup(relay.close)
-        wrk = subprocess.Popen(
-            # Each request over a connection of its own, so that all are accepted meanwhile.
-            [find_program("wrk"), "-t2", "-c50", "-d200s", "--timeout", "15s"]
-            + ["-H", "Connection: close", f"http://{relay.address}/small"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.addCleanup(wrk.stdout.close)
-        self.addCleanup(stop, wrk)
-        eventually(lambda: relay.counters()["accepted"] > 0, "wrk to begin")
+        wrk = self.start_wrk(relay)
         for n in range(1, RELOADS + 1):
             write(n)
             before = relay.counters()["accepted"]
             relay.process.send_signal(signal.SIGHUP)
             eventually(lambda: relay.said().count(": reloaded ") == n, "a reload")
             eventually(lambda: relay.counters()["accepted"] > before, "connections after it")
-        self.assertIsNone(wrk.poll(), "wrk was there all the time")
-        wrk.send_signal(signal.SIGINT)  # ends it in order, with its figures
-        said = wrk.communicate(timeout=PATIENCE)[0]
-        print(said)
-        self.assertEqual(wrk.returncode, 0)
-        self.assertNotIn("Socket errors", said)
-        self.assertNotIn("Non-2xx", said)
+        self.end_wrk(wrk)
         counts = relay.counters()
         self.assertEqual(counts["reloads"], RELOADS)
         for name in "connect_failed", "no_memory", "reload_failures", "cut":

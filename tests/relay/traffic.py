@@ -83,10 +83,12 @@ def ask(client, size):
 class Relay:
     """The relay with an admin server. Arguments: pairs of addresses and options."""
 
+    ADMIN = ("--admin", "127.0.0.1:0")
+
     def __init__(self, *arguments):
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
-            [*LAUNCHER, BUILD + "/tools/relay/sennit-relay", "--admin", "127.0.0.1:0", *arguments],
+            [*LAUNCHER, BUILD + "/tools/relay/sennit-relay", *self.ADMIN, *arguments],
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
@@ -125,6 +127,18 @@ class Relay:
         self.process.stdout.close()
         self.errors.close()
         return self.process.returncode
+
+
+class RelayByConfig(Relay):
+    """The relay by a configuration file, which says where its admin server is."""
+
+    ADMIN = ()
+
+    def __init__(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            super().__init__("--config", file.name)
 
 
 class Load:
