@@ -112,6 +112,40 @@ TEST(Lists, HoldForASocketOfBothFamilies)
 	stop(relay);
 }
 
+/* It begins with the one end, and anew with each byte of the other direction. */
+TEST(HalfClose, HasATimeOfItsOwn)
+{
+	listener door;
+	const file config(text("idle_timeout = 0\nhalf_close_timeout = \"1s\"\n", door.address()));
+	relay_process relay({"--config", config.name()});
+	auto client_first = peer::connect(relay.address());
+	auto its_backend = door.accept();
+	auto its_client = peer::connect(relay.address());
+	auto backend_first = door.accept();
+	const std::pair<peer *, peer *> both[] = {{&client_first, &its_backend},
+						  {&backend_first, &its_client}};
+	std::this_thread::sleep_for(1100ms); /* there is no limit yet */
+	for (const auto &[first, other] : both) {
+		first->send("question");
+		first->shutdown_write();
+		EXPECT_EQ(other->receive_rest(), std::pair(std::string("question"), ending::fin));
+	}
+	const auto start = std::chrono::steady_clock::now();
+	while (std::chrono::steady_clock::now() < start + 1300ms) {
+		for (const auto &[first, other] : both) {
+			other->send("answer");
+			EXPECT_EQ(first->receive(6), "answer");
+		}
+		std::this_thread::sleep_for(20ms);
+	}
+	for (const auto &[first, other] : both)
+		EXPECT_EQ(first->receive_end(), ending::fin);
+	relay.await_error("cause=half_close_timeout listener=web");
+	EXPECT_TRUE(eventually([&] { return ended(relay, "half_close_timeout") == 2; }));
+	EXPECT_EQ(relay.counter("idle_timeouts"), 2U);
+	stop(relay);
+}
+
 TEST(Rate, OfAcceptingIsKept)
 {
 	listener backend;
