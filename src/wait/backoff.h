@@ -48,12 +48,6 @@ bool sn_backoff_pause(struct sn_backoff *backoff);
 /* Since the first pause, in ns: for who has something better to do than the policy. 0: no pause yet. */
 int64_t sn_backoff_waited(const struct sn_backoff *backoff);
 
-/* As it is where SENNIT_WAIT_SPIN says so: then there is nothing better. After the first pause. */
-static inline bool sn_backoff_only_spins(const struct sn_backoff *backoff)
-{
-	return backoff->spin_ns == INT64_MAX;
-}
-
 /* For who is about to sleep whether there were pauses or not: he waits, at the latest since then. */
 static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 {
