@@ -532,7 +532,7 @@ std::string relay_process::admin_address()
 		    return !found.empty();
 	    }))
 		fail("the relay has no admin server; it said: " + errors_.text);
-	return found[0];
+	return found.back();
 }
 
 std::uint64_t relay_process::metric(const std::string &name)

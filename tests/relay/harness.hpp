@@ -175,7 +175,7 @@ public:
 	/* Of its admin server's metrics, without "sennit_relay_" and with its labels as they stand
 	 * there. Throws when there is no such line. */
 	std::uint64_t metric(const std::string &name);
-	std::string admin_address();
+	std::string admin_address(); /* that was announced last */
 
 	/* Has it read its configuration again, and waits until it has; false: it was not taken. */
 	bool reload();

@@ -9,9 +9,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <list>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 using namespace harness;
@@ -144,10 +147,17 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
-	/* What there is one of for the process. */
-	config.write("admin = \"127.0.0.1:0\"\n" + good);
+	/* Nor what there is one of for the process, and nothing else when it cannot be had. */
+	config.write("admin = \"" + taken.address() + "\"\ndrain = 0\n" + listening("web") +
+		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
-	relay.await_error(": admin: is another; expected");
+	relay.await_error("cannot listen on " + taken.address() + " for administration");
+	goes_to_one();
+	config.write("admin = \"127.0.0.1:0\"\naccess_log = \"/no/such/folder/log\"\ndrain = 0\n" +
+		     listening("web") + group(quoted(two.address())));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error("cannot open the access log /no/such/folder/log");
+	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
 	config.write("drain = 0\n" + listening("web") + group(quoted(two.address())));
@@ -156,10 +166,137 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	auto backend = two.accept();
 	client.send("y");
 	EXPECT_EQ(backend.receive(1), "y");
-	EXPECT_EQ(relay.counter("reload_failures"), 4U);
+	EXPECT_EQ(relay.counter("reload_failures"), 5U);
 	EXPECT_EQ(relay.counter("reloads"), 1U);
 	client.close();
 	backend.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+std::string contents(const std::string &name)
+{
+	std::ifstream in(name);
+	return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::size_t lines_with(const std::string &text, const std::string &part)
+{
+	std::size_t n = 0;
+	std::istringstream in(text);
+	for (std::string line; std::getline(in, line);)
+		n += line.find(part) != line.npos;
+	return n;
+}
+
+/* To another file, to another format, to none and back: each connection has its line. */
+TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
+{
+	echo_backend backend;
+	const std::string rest = listening("web") + group(quoted(backend.address()));
+	const file first("");
+	const file second("");
+	const auto logging = [&](const file &to, const std::string &format) {
+		return "access_log = \"" + to.name() + "\"\naccess_log_format = \"" + format +
+		       "\"\n" + rest;
+	};
+	file config(rest);
+	relay_process relay({"--config", config.name()});
+	auto early = peer::connect(relay.address());
+	echoes(early);
+	EXPECT_TRUE(eventually([&] { return relay.counter("accepted") == 1; }));
+	config.write(logging(first, "logfmt"));
+	EXPECT_TRUE(relay.reload());
+
+	std::atomic<bool> over{false};
+	std::vector<std::thread> clients;
+	for (int i = 0; i < 3; i++)
+		clients.emplace_back([&] {
+			try {
+				while (!over) {
+					auto client = peer::connect(relay.address());
+					echoes(client);
+				}
+			} catch (const std::exception &error) {
+				ADD_FAILURE() << error.what();
+			}
+		});
+	for (int i = 0; i < 6; i++) {
+		const auto before = relay.counter("accepted");
+		EXPECT_TRUE(eventually([&] { return relay.counter("accepted") > before + 10; }));
+		config.write(logging(i % 2 ? first : second, i % 3 ? "json" : "logfmt"));
+		EXPECT_TRUE(relay.reload());
+	}
+	over = true;
+	for (auto &each : clients)
+		each.join();
+	/* One that began when there was no log is told of like the others. */
+	early.close();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	const auto accepted = relay.counter("accepted");
+	config.write(rest);
+	EXPECT_TRUE(relay.reload());
+	const std::string all = contents(first.name()) + contents(second.name());
+	EXPECT_EQ(lines_with(all, "client_end"), accepted);
+	EXPECT_EQ(lines_with(all, "127.0.0.1:"), accepted);
+	EXPECT_GT(lines_with(all, "cause=client_end"), 0U);
+	EXPECT_GT(lines_with(all, "\"cause\":\"client_end\""), 0U);
+	EXPECT_GT(lines_with(contents(second.name()), "client_end"), 0U);
+
+	{
+		auto unseen = peer::connect(relay.address());
+		echoes(unseen);
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_EQ(contents(first.name()) + contents(second.name()), all);
+}
+
+/* Who is at the old one gets an answer, whether it has asked already or only connected. */
+TEST(Reload, ExchangesTheAdminServerWithoutLosingAScrape)
+{
+	listener backend;
+	const std::string rest =
+		"drain = 0\n" + listening("web") + group(quoted(backend.address()));
+	file config("admin = \"127.0.0.1:0\"\n" + rest);
+	relay_process relay({"--config", config.name()});
+	const std::string old = relay.admin_address();
+	const std::string question = "GET /metrics HTTP/1.1\r\nHost: relay\r\n\r\n";
+	const auto expect_answer = [](peer &client) {
+		const auto [said, how] = client.receive_rest();
+		EXPECT_TRUE(said.starts_with("HTTP/1.1 200 ")) << said;
+		EXPECT_NE(said.find("sennit_relay_reloads_total"), said.npos);
+		EXPECT_EQ(how, ending::fin);
+	};
+	auto asking = peer::connect(old);
+	asking.send(question.substr(0, 20));
+	auto silent = peer::connect(old);
+	config.write("admin = \"127.0.0.2:0\"\n" + rest);
+	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(eventually([&] { return relay.admin_address() != old; }));
+	EXPECT_TRUE(relay.admin_address().starts_with("127.0.0.2:"));
+	EXPECT_EQ(relay.metric("reloads_total"), 1U);
+	asking.send(question.substr(20));
+	expect_answer(asking);
+	silent.send(question);
+	expect_answer(silent);
+	EXPECT_TRUE(eventually([&] {
+		try {
+			peer::connect(old);
+			return false;
+		} catch (const std::exception &) {
+			return true; /* refused */
+		}
+	}));
+
+	/* What stays as it was stays where it was. */
+	const std::string now = relay.admin_address();
+	EXPECT_TRUE(relay.reload());
+	EXPECT_EQ(relay.admin_address(), now);
+	EXPECT_EQ(relay.metric("reloads_total"), 2U);
+
+	config.write(rest);
+	EXPECT_TRUE(relay.reload());
+	EXPECT_THROW(peer::connect(now).receive(1), std::exception);
 	EXPECT_EQ(relay.stop().status, 0);
 }
 

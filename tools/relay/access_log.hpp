@@ -24,8 +24,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace relay
 {
@@ -109,6 +111,61 @@ private:
 	std::atomic<bool> reopen_{false};
 	std::atomic<bool> closing_{false};
 	sn::task<void> writing_;
+};
+
+/*
+ * The log that is in effect, if there is one; a reload may exchange it. Any task asks for it, and lets
+ * it go when the line is written, without parking in between: so one that was exchanged is soon
+ * nobody's, and can be closed with every line in it.
+ */
+class current_log
+{
+public:
+	/* Whether there is one: what is only for the log need not be found out otherwise. */
+	explicit operator bool() const noexcept
+	{
+		return is_there_.load(std::memory_order_relaxed);
+	}
+
+	std::shared_ptr<access_log> get() const noexcept
+	{
+		if (!*this)
+			return nullptr;
+		const std::lock_guard lock(lock_);
+		return log_;
+	}
+
+	/* From now on another one, or none. Closes the one before, when nobody has it any more; in
+	 * the one task that exchanges it. May park. */
+	void exchange(std::shared_ptr<access_log> next)
+	{
+		{
+			const std::lock_guard lock(lock_);
+			log_.swap(next);
+			is_there_.store(log_ != nullptr, std::memory_order_relaxed);
+		}
+		if (!next)
+			return;
+		while (next.use_count() > 1)
+			sn::sleep(std::chrono::milliseconds(1));
+		std::atomic_thread_fence(std::memory_order_acquire); /* what they have written */
+		next->close();
+		const std::lock_guard lock(lock_);
+		dropped_before_ += next->dropped();
+	}
+
+	/* Lines that were dropped, ever; a log that is being closed is told of when it is. */
+	std::uint64_t dropped() const noexcept
+	{
+		const std::lock_guard lock(lock_);
+		return dropped_before_ + (log_ ? log_->dropped() : 0);
+	}
+
+private:
+	mutable std::mutex lock_;
+	std::shared_ptr<access_log> log_;
+	std::uint64_t dropped_before_ = 0;
+	std::atomic<bool> is_there_{false};
 };
 
 } // namespace relay

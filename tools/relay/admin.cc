@@ -91,15 +91,43 @@ void admin_server::start()
 
 void admin_server::serve()
 {
-	while (!stopping_.load(std::memory_order_relaxed)) {
+	while (is_open()) {
 		auto client = listener_.accept();
 		if (client) {
 			admit(*std::move(client));
-		} else if (!stopping_.load(std::memory_order_relaxed)) {
+		} else if (is_open()) {
 			report("cannot accept on " + address_ + ": " + client.error().message());
 			sn::sleep(100ms);
 		}
 	}
+	if (retiring_.load(std::memory_order_relaxed))
+		serve_queue();
+}
+
+/* As door::serve_queue(). */
+void admin_server::serve_queue()
+{
+	for (const auto until = sn::after(1s); sn::now() < until;) {
+		listener_.set_deadline(sn::after(1ms));
+		auto client = listener_.accept();
+		if (!client)
+			break;
+		admit(*std::move(client));
+	}
+	listener_.close();
+	closed_.store(true, std::memory_order_release);
+}
+
+void admin_server::retire() noexcept
+{
+	retiring_.store(true, std::memory_order_relaxed);
+	listener_.set_deadline(sn::deadline(1ns));
+}
+
+bool admin_server::over() noexcept
+{
+	const std::lock_guard guard(lock_);
+	return closed_.load(std::memory_order_acquire) && guests_.empty();
 }
 
 /* A client that is talked to: can be cancelled by close() from its making on. */
@@ -136,8 +164,9 @@ private:
 void admin_server::close()
 {
 	stopping_.store(true, std::memory_order_relaxed);
-	/* Long past: the accept that waits fails. */
-	listener_.set_deadline(sn::deadline(1ns));
+	/* Long past: the accept that waits fails. Retiring ends by itself. */
+	if (!retiring_.load(std::memory_order_relaxed))
+		listener_.set_deadline(sn::deadline(1ns));
 	accepting_.join();
 	{
 		const std::lock_guard guard(lock_);
@@ -201,7 +230,7 @@ try {
 
 		const auto &request = reader.request();
 		const auto made = answer_to(request.method, request.path);
-		const bool again = request.keep_alive && made.status < 500;
+		const bool again = request.keep_alive && made.status < 500 && is_open();
 		if (!answer_client(client,
 				   {.status = made.status,
 				    .type = made.type,

@@ -62,6 +62,15 @@ public:
 	/* Serves, in tasks of its own, until close(). Once. */
 	void start();
 
+	/*
+	 * Lets in who has connected by now, and closes the listener; each client that is there gets
+	 * one more answer, and is closed. Does not wait. close() is still to be called.
+	 */
+	void retire() noexcept;
+
+	/* After that: whether nobody is there any more. */
+	bool over() noexcept;
+
 	/* Ends every connection, and waits until its tasks have ended. Not without start(). May
 	 * park. */
 	void close();
@@ -70,7 +79,13 @@ private:
 	struct answer;
 	class guest;
 
+	bool is_open() const noexcept
+	{
+		return !stopping_.load(std::memory_order_relaxed) &&
+		       !retiring_.load(std::memory_order_relaxed);
+	}
 	void serve();
+	void serve_queue();
 	void admit(sn::tcp client);
 	void talk(sn::tcp &client);
 	answer answer_to(std::string_view method, std::string_view path) const;
@@ -80,6 +95,8 @@ private:
 	sn::tcp_listener listener_;
 	std::string address_;
 	std::atomic<bool> stopping_{false};
+	std::atomic<bool> retiring_{false};
+	std::atomic<bool> closed_{false}; /* the listener is, by serve_queue() */
 	sn::task<void> accepting_;
 	sn::wait_group talking_;
 	std::mutex lock_; /* of guests_; never held while anything parks */

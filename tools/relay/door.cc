@@ -203,7 +203,7 @@ void door::turn_away(const lane &via, sn::tcp client, termination why)
 	default:
 		break;
 	}
-	if (all_.access_log)
+	if (const auto log = all_.access_log.get())
 		try {
 			const auto address = client.peer_address().value_or("");
 			access_entry entry;
@@ -211,7 +211,7 @@ void door::turn_away(const lane &via, sn::tcp client, termination why)
 			entry.cause = why;
 			entry.listener = via.counts->name;
 			entry.client = address;
-			all_.access_log->write(entry);
+			log->write(entry);
 		} catch (const std::bad_alloc &) {
 			/* No memory for an address's text. */
 		}

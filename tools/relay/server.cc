@@ -40,6 +40,8 @@ using watchers = std::vector<std::unique_ptr<watcher>>;
 struct serving {
 	doors open;
 	doors retired;
+	std::unique_ptr<admin_server> admin; /* may be none */
+	std::vector<std::unique_ptr<admin_server>> retired_admins;
 	watchers watching; /* checks and look-ups */
 	watchers retired_watching;
 };
@@ -177,40 +179,118 @@ private:
 	std::vector<std::pair<door *, std::shared_ptr<lane>>> staying_;
 };
 
-bool open_admin(shared &all, std::unique_ptr<admin_server> &admin)
+/*
+ * The admin server and the access log, of which there is one each for the process, on their way to
+ * being others. As with a change, nothing has changed until they are used.
+ */
+class surroundings
 {
-	if (all.settings->admin.empty())
-		return true;
-	all.book.set_process([&all](snapshot &now) {
-		now.accept_pauses += all.counters.accept_holds.get();
-		now.limit = all.sessions.most();
-		now.reloads = all.counters.reloads.get();
-		now.reload_failures = all.counters.reload_failures.get();
-		now.log_dropped = all.access_log ? all.access_log->dropped() : 0;
-	});
-	std::string why;
-	const int handed = all.inherited.take(admin_listener_name, all.settings->admin);
-	auto listener = handed < 0 ? sn::result<sn::tcp_listener>(sn::failure{ENOENT})
-				   : sn::tcp_listener::adopt(handed);
-	admin = listener ? std::make_unique<admin_server>(all.book, *std::move(listener))
-			 : admin_server::open(all.book, all.settings->admin, why);
-	if (!admin)
-		report(why);
-	return admin != nullptr;
-}
+public:
+	/* before: what is in effect; none at the start. */
+	surroundings(shared &all, serving &now, const config *before, const config &next)
+	    : all_(all), serving_(now), next_(next),
+	      other_admin_(before ? before->admin != next.admin : !next.admin.empty()),
+	      other_log_(before ? before->access_log != next.access_log ||
+					  before->access_log_json != next.access_log_json
+				: !next.access_log.empty())
+	{
+	}
+	surroundings(const surroundings &) = delete;
+	surroundings &operator=(const surroundings &) = delete;
+	~surroundings()
+	{
+		if (is_log_started_)
+			log_->close();
+		if (is_admin_started_)
+			admin_->close();
+	}
 
-bool open_log(shared &all)
-{
-	if (all.settings->access_log.empty())
-		return true;
-	std::string why;
-	all.access_log = access_log::open(
-		all.settings->access_log,
-		all.settings->access_log_json ? log_format::json : log_format::logfmt, why);
-	if (!all.access_log)
-		report(why);
-	return all.access_log != nullptr;
-}
+	/* False when something cannot be opened, which is reported. May park. */
+	bool prepare()
+	{
+		std::string why;
+		const bool opened = open_admin(why) && open_log(why);
+		if (!opened)
+			report(why);
+		return opened;
+	}
+
+	/* Where the admin server is from now on, if that is new. */
+	void announce() const
+	{
+		if (!admin_)
+			return;
+		std::printf("admin on %s\n", admin_->address().c_str());
+		std::fflush(stdout);
+	}
+
+	/* What is started and not used ends again. These throw when there is no task to be had. */
+	void start_log()
+	{
+		if (log_)
+			log_->start();
+		is_log_started_ = log_ != nullptr;
+	}
+	void start_admin()
+	{
+		serving_.retired_admins.reserve(serving_.retired_admins.size() + 1);
+		if (admin_)
+			admin_->start();
+		is_admin_started_ = admin_ != nullptr;
+	}
+
+	/* These do not fail. May park. */
+	void use_log()
+	{
+		is_log_started_ = false;
+		if (other_log_)
+			all_.access_log.exchange(std::move(log_));
+	}
+	void use_admin()
+	{
+		is_admin_started_ = false;
+		if (!other_admin_)
+			return;
+		serving_.admin.swap(admin_);
+		if (admin_) {
+			admin_->retire();
+			serving_.retired_admins.push_back(std::move(admin_));
+		}
+	}
+
+private:
+	bool open_admin(std::string &why)
+	{
+		if (!other_admin_ || next_.admin.empty())
+			return true;
+		const int handed = all_.inherited.take(admin_listener_name, next_.admin);
+		auto listener = handed < 0 ? sn::result<sn::tcp_listener>(sn::failure{ENOENT})
+					   : sn::tcp_listener::adopt(handed);
+		admin_ = listener ? std::make_unique<admin_server>(all_.book, *std::move(listener))
+				  : admin_server::open(all_.book, next_.admin, why);
+		return admin_ != nullptr;
+	}
+
+	bool open_log(std::string &why)
+	{
+		if (!other_log_ || next_.access_log.empty())
+			return true;
+		log_ = access_log::open(
+			next_.access_log,
+			next_.access_log_json ? log_format::json : log_format::logfmt, why);
+		return log_ != nullptr;
+	}
+
+	shared &all_;
+	serving &serving_;
+	const config &next_;
+	const bool other_admin_;
+	const bool other_log_;
+	std::unique_ptr<admin_server> admin_;
+	std::shared_ptr<access_log> log_;
+	bool is_admin_started_ = false;
+	bool is_log_started_ = false;
+};
 
 bool asks_to_stop(int signum)
 {
@@ -230,19 +310,12 @@ void reap(serving &now)
 			each->close();
 	std::erase_if(now.retired, over);
 	std::erase_if(now.retired_watching, [](const auto &each) { return each->over(sn::now()); });
-}
-
-/* Of these there is one for the process, which does not change while it runs. */
-bool same_surroundings(const config &now, const config &next, std::string &why)
-{
-	const char *key = now.admin != next.admin                       ? "admin"
-			  : now.access_log != next.access_log           ? "access_log"
-			  : now.access_log_json != next.access_log_json ? "access_log_format"
-									: nullptr;
-	if (key)
-		why = std::string(key) +
-		      ": is another; expected what it was at the start, or a restart";
-	return key == nullptr;
+	std::erase_if(now.retired_admins, [](const auto &each) {
+		if (!each->over())
+			return false;
+		each->close();
+		return true;
+	});
 }
 
 /* On a thread of its own, for a parser whose depth nobody knows. */
@@ -263,19 +336,21 @@ bool take_over(shared &all, serving &now)
 		return false;
 	}
 	const auto next = std::make_shared<const config>(std::move(std::get<config>(read)));
-	std::string why;
-	if (!same_surroundings(*all.settings, *next, why)) {
-		report(all.config_file + ": " + why);
-		return false;
-	}
 	reap(now); /* addresses of retired doors may be wanted again */
 
 	const std::size_t doors_before = now.open.size();
+	const auto before = all.settings;
+	surroundings around(all, now, before.get(), *next);
 	change to_next(all, now, next);
-	if (!to_next.prepare())
+	if (!around.prepare() || !to_next.prepare())
 		return false;
+	around.start_log();
+	around.start_admin();
 	announce(to_next.opened());
+	around.announce();
 	to_next.commit();
+	around.use_admin();
+	around.use_log();
 	/* A door takes as much as a session: its socket, and a client that waits. */
 	const std::size_t room = all.sessions.most() + doors_before;
 	all.sessions.set_most(room > now.open.size() ? room - now.open.size() : 1);
@@ -309,19 +384,19 @@ void answer_signal(shared &all, int signum)
 		report_counters(all);
 	else if (signum != SIGHUP)
 		return;
-	else if (all.access_log)
-		all.access_log->reopen();
+	else if (const auto log = all.access_log.get())
+		log->reopen();
 }
 
 /* True when a new process serves. */
-bool hand_over_all(shared &all, serving &now, const admin_server *admin)
+bool hand_over_all(shared &all, serving &now)
 try {
 	std::vector<handed_listener> listeners;
 	for (const auto &each : now.open)
 		listeners.push_back(each->to_hand_over());
-	if (admin)
+	if (now.admin)
 		listeners.push_back(
-			{admin->fd(), std::string(admin_listener_name), all.settings->admin});
+			{now.admin->fd(), std::string(admin_listener_name), all.settings->admin});
 	std::string why;
 	const pid_t pid = hand_over(all.program, listeners, why);
 	if (pid < 0) {
@@ -337,7 +412,7 @@ try {
 }
 
 /* Until the first signal that asks to stop, or until another process serves: false. */
-bool serve_until_told(shared &all, serving &now, const admin_server *admin)
+bool serve_until_told(shared &all, serving &now)
 {
 	const auto next_line = [&all] {
 		const auto interval = all.settings->stats_interval;
@@ -349,17 +424,18 @@ bool serve_until_told(shared &all, serving &now, const admin_server *admin)
 		if (signum && asks_to_stop(*signum))
 			return true;
 		if (signum && *signum == SIGUSR2) {
-			if (hand_over_all(all, now, admin))
+			if (hand_over_all(all, now))
 				return false;
 			continue;
 		}
-		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
 			const auto before = all.settings->stats_interval;
 			reload(all, now);
 			if (all.settings->stats_interval != before)
 				next = next_line();
 		}
+		/* After that, as a log that is one no more is not to be opened anew. */
+		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (!signum)
 			next = next_line();
 	}
@@ -418,24 +494,31 @@ bool end_watching(serving &now)
 }
 
 /* True when everything is served. */
-bool begin(shared &all, serving &now, std::unique_ptr<admin_server> &admin)
+bool begin(shared &all, serving &now)
 {
+	all.book.set_process([&all](snapshot &told) {
+		told.accept_pauses += all.counters.accept_holds.get();
+		told.limit = all.sessions.most();
+		told.reloads = all.counters.reloads.get();
+		told.reload_failures = all.counters.reload_failures.get();
+		told.log_dropped = all.access_log.dropped();
+	});
 	change first(all, now, all.settings);
-	if (!first.prepare() || !open_admin(all, admin) || !open_log(all))
+	surroundings around(all, now, nullptr, *all.settings);
+	if (!first.prepare() || !around.prepare())
 		return false;
 	all.sessions.set_most(connections_that_fit(first.opened().size()));
 	announce(first.opened());
-	if (admin) {
-		std::printf("admin on %s\n", admin->address().c_str());
-		std::fflush(stdout);
-	}
-	if (all.access_log)
-		all.access_log->start();
+	around.announce();
 	all.book.set_ready(true);
+	/* Before there is a connection to tell of. */
+	around.start_log();
+	around.use_log();
 	first.commit();
 	all.inherited.done();
-	if (admin)
-		admin->start(); /* now there is something to tell */
+	/* Now there is something to tell. */
+	around.start_admin();
+	around.use_admin();
 	return true;
 }
 
@@ -448,13 +531,12 @@ int serve(shared &all)
 		sn::catch_signal(signum).value();
 
 	serving now;
-	std::unique_ptr<admin_server> admin;
-	if (!begin(all, now, admin))
+	if (!begin(all, now))
 		return EXIT_FAILURE;
 
 	notify_ready();
 
-	const bool is_end = serve_until_told(all, now, admin.get());
+	const bool is_end = serve_until_told(all, now);
 
 	all.book.set_ready(false);
 	if (is_end) {
@@ -462,9 +544,9 @@ int serve(shared &all)
 	} else {
 		/* The queues are those of the new process too; only what it does not serve is
 		 * let in here for good. Its admin server answers from now on. */
-		if (admin)
-			admin->close();
-		admin.reset();
+		if (now.admin)
+			now.admin->close();
+		now.admin.reset();
 		for (auto &each : now.open) {
 			each->retire();
 			now.retired.push_back(std::move(each));
@@ -481,10 +563,11 @@ int serve(shared &all)
 	drain(all);
 	cut(all);
 	const bool watching_is_over = end_watching(now);
-	if (admin)
-		admin->close();
-	if (all.access_log)
-		all.access_log->close();
+	if (now.admin)
+		now.admin->close();
+	for (const auto &each : now.retired_admins)
+		each->close();
+	all.access_log.exchange(nullptr);
 	if (!watching_is_over)
 		leave();
 	return EXIT_SUCCESS;

@@ -423,8 +423,12 @@ try {
 	if (first_byte.count() >= 0)
 		counts.first_byte.record(first_byte);
 	counts.ended[static_cast<std::size_t>(ended_)].add();
-	if (!all_.access_log)
+	const auto log = all_.access_log.get();
+	if (!log)
 		return;
+	/* Was there no log when it began, its address was not asked for. */
+	if (client_address_.empty())
+		client_address_ = client_.peer_address().value_or("");
 
 	access_entry entry;
 	entry.time = std::chrono::nanoseconds(sn_walltime());
@@ -444,7 +448,7 @@ try {
 	entry.to_client = done_.b_to_a.bytes_written;
 	entry.to_backend_splice = done_.a_to_b.bytes_spliced;
 	entry.to_client_splice = done_.b_to_a.bytes_spliced;
-	all_.access_log->write(entry);
+	log->write(entry);
 } catch (const std::exception &) {
 	/* No memory for an address's text. */
 }

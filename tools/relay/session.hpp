@@ -58,7 +58,7 @@ struct shared {
 	relay::counters counters{};
 	relay::sessions sessions{};
 	relay::book book{};
-	std::unique_ptr<relay::access_log> access_log{}; /* may be none */
+	current_log access_log{};
 	/* The task of serve() only. */
 	relay::inherited inherited{};
 	relay::program program{};
