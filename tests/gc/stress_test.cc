@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Tasks that do at random what tasks do, with trees on the collected heap in their hands all the time,
-// while the collector runs as often as it can on whichever thread comes by. A tree that was collected
-// although somebody had it is found by its root's finalizer, which spoils it, or by its checksums.
+// Tasks that do at random what tasks do, with trees on the collected heap in their hands all the
+// time, while the collector runs as often as it can on whichever thread comes by. A tree that was
+// collected although somebody had it is found by its root's finalizer, which spoils it, or by its
+// checksums.
 #include <atomic>
 #include <vector>
 
@@ -265,8 +266,8 @@ TEST(GcStress, EverythingAtOnce)
 	}
 }
 
-// Tasks that do nothing but switch, with a list in a register: a thread is stopped before, in and after
-// the switch. How many of them lost it, in so many collections, or until one has.
+// Tasks that do nothing but switch, with a list in a register: a thread is stopped before, in and
+// after the switch. How many of them lost it, in so many collections, or until one has.
 uint32_t lost_in_switches(int collections)
 {
 	constexpr int n = 64;
@@ -307,6 +308,70 @@ TEST(GcStress, Switches)
 	run(2, [] {
 		Blind blind(SN_GC_BLIND_SWITCHES);
 		EXPECT_GT(lost_in_switches(20000), 0u);
+	});
+}
+
+// Connections, deadlines and sleeps while threads are interrupted all the time: no wait of sennit's
+// ends early or with EINTR.
+TEST(GcStress, WaitsGoOn)
+{
+	connect();
+	run({1, 2, 4}, [] {
+		constexpr int n = 8;
+		sn_tcp_listener *door;
+		char address[64];
+		std::atomic<int> busy{2 * n};
+		std::vector<Task> tasks;
+
+		ASSERT_EQ(0, sn_tcp_listen(&door, "127.0.0.1:0"));
+		ASSERT_GT(sn_tcp_listener_address(door, address, sizeof address), 0);
+		auto echo = [&](sn_tcp *peer) {
+			auto *line = static_cast<char *>(GC_MALLOC_ATOMIC(100));
+			ssize_t got;
+
+			while ((got = sn_tcp_read(peer, line, 100)) > 0)
+				EXPECT_EQ(got, sn_tcp_write_all(peer, line, (size_t)got));
+			EXPECT_EQ(0, got);
+			EXPECT_EQ(0, sn_tcp_close(peer));
+			busy--;
+		};
+		tasks.emplace_back([&] {
+			for (int i = 0; i < n; i++) {
+				sn_tcp *peer;
+
+				ASSERT_EQ(0, sn_tcp_accept(door, &peer));
+				Task([&, peer] { echo(peer); }).detach();
+			}
+		});
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				sn_tcp *peer;
+
+				ASSERT_EQ(0, sn_tcp_connect(&peer, address, SN_NO_DEADLINE));
+				for (int k = 0; k < scaled(100); k++) {
+					const int64_t begun = sn_now();
+					auto *line = static_cast<char *>(GC_MALLOC_ATOMIC(100));
+
+					line[0] = (char)k;
+					ASSERT_EQ(1, sn_tcp_write_all(peer, line, 1));
+					line[0] = (char)(k + 1);
+					ASSERT_EQ(1, sn_tcp_read(peer, line, 100));
+					EXPECT_EQ((char)k, line[0]);
+					if (k % 10 == 0) {
+						EXPECT_EQ(0, sn_sleep(ms));
+						EXPECT_GE(sn_now(), begun + ms);
+					}
+				}
+				EXPECT_EQ(0, sn_tcp_close(peer));
+				busy--;
+			});
+		while (busy > 0 && !testing::Test::HasFailure()) {
+			GC_gcollect();
+			sn_sleep(100 * us);
+		}
+		for (auto &task : tasks)
+			task.join();
+		EXPECT_EQ(0, sn_tcp_listener_close(door));
 	});
 }
 
