@@ -12,6 +12,7 @@ processes that take over).
 Exit status 77: one of the programs is not installed.
 """
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -117,6 +118,8 @@ class Relay:
         # Longer than the default: a busy machine may need it, and what is cut would be an error.
         what = ["--drain", "40s", "127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
+        # The relay writes through the same description that said() moves to the beginning.
+        fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)
         self.process = subprocess.Popen(
             LAUNCHER
             + [BUILD + "/tools/relay/sennit-relay"]
