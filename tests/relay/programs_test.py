@@ -13,14 +13,13 @@ import glob
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from traffic import Relay, eventually
+from traffic import Relay, answers, eventually, free_port
 
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -32,20 +31,6 @@ def program(name):
     for path in sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")):
         found = path  # the newest, past Debian's wrappers
     return found
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def answers(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        return True
-    except OSError:
-        return False
 
 
 def digest_of(folder):

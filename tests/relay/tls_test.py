@@ -18,7 +18,7 @@ import sys
 import tempfile
 import unittest
 
-from traffic import PATIENCE, RelayByConfig, eventually
+from traffic import PATIENCE, RelayByConfig, answers, eventually, free_port
 
 CONFIG = """
 admin = "127.0.0.1:0"
@@ -35,14 +35,6 @@ backends = ["127.0.0.1:{a}"]
 [groups.b]
 backends = ["127.0.0.1:{b}"]
 """
-
-
-def answers(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        return True
-    except OSError:
-        return False
 
 
 class Tls(unittest.TestCase):
@@ -67,9 +59,7 @@ class Tls(unittest.TestCase):
     @classmethod
     def serve(cls, name):
         for _ in range(10):
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = free_port()
             server = subprocess.Popen(
                 ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-WWW",
                  "-cert", f"{cls.root}/{name}.pem", "-key", f"{cls.root}/{name}.key"],

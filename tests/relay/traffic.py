@@ -32,6 +32,20 @@ def eventually(holds, what):
         time.sleep(0.02)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    except OSError:
+        return False
+
+
 class Backend:
     """Reads a number of bytes to send (8 bytes) and sends them, until the client ends."""
 
