@@ -32,8 +32,9 @@ public:
 			      peer client = door_.accept();
 			      if (over_)
 				      return;
-			      threads_.emplace_back([mine = std::make_shared<peer>(
-							     std::move(client))] { talk(*mine); });
+			      /* Those that have ended, as their stacks fill 32 bits of memory. */
+			      std::erase_if(talking_, [](talk &each) { return each.is_over(); });
+			      talking_.emplace_back(std::move(client));
 		      }
 	      })
 	{
@@ -45,23 +46,40 @@ public:
 		over_ = true;
 		const auto last = peer::connect(address());
 		accepting_.join();
-		for (auto &each : threads_)
-			each.join();
 	}
 	const std::string &address() const { return door_.address(); }
 
 private:
-	static void talk(peer &client)
-	try {
-		for (;;)
-			client.send(client.receive(5));
-	} catch (const std::exception &) {
-		/* It has ended. */
-	}
+	class talk
+	{
+	public:
+		explicit talk(peer client) : client_(std::move(client)), thread_([this] { run(); })
+		{
+		}
+		~talk() { thread_.join(); }
+		bool is_over() const { return over_; }
+
+	private:
+		void run()
+		{
+			try {
+				for (;;)
+					client_.send(client_.receive(5));
+			} catch (const std::exception &) {
+				/* It has ended. */
+			}
+			client_.close();
+			over_ = true;
+		}
+
+		peer client_;
+		std::atomic<bool> over_{false};
+		std::thread thread_;
+	};
 
 	listener door_;
 	std::atomic<bool> over_{false};
-	std::list<std::thread> threads_;
+	std::list<talk> talking_;
 	std::thread accepting_;
 };
 
