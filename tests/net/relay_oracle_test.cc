@@ -373,7 +373,14 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	case SN_RELAY_IDLE:
 	case SN_RELAY_HALF_CLOSE:
 		tally.timed_out++;
-		EXPECT_LE(fate, 2u) << "seed " << seed;
+		/*
+		 * The kernel may lose a reset: it carries a number beyond a segment that was dropped for want
+		 * of room, so the receiver has to ask first, with an acknowledgement of which it sends
+		 * one in half a second only, and has just sent another.
+		 */
+		EXPECT_TRUE(fate <= 2 || left.script.ending == Ending::reset ||
+			    right.script.ending == Ending::reset)
+			<< "seed " << seed;
 		break;
 	case SN_RELAY_CANCELED:
 		ADD_FAILURE() << "nobody has cancelled the relay's own, seed " << seed;
