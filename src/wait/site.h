@@ -2,9 +2,9 @@
 /*
  * The places that wait: all of them, their names, and what each of their waits has cost.
  *
- * Contract. A wait is recorded once, when it is over, by the thread that it ends in. Each thread
- * counts in a block of its own, with plain loads and stores: no locked instruction, no line that is
- * shared. Who reads adds up all blocks (sn_wait_stats()).
+ * Contract. A wait is recorded once, when it is over, by the thread that it ends in. Each of the first
+ * 256 threads counts in a block of its own, with plain loads and stores: no locked instruction, no line
+ * that is shared. More threads at a time share one. Who reads adds up all blocks (sn_wait_stats()).
  *
  * A block outlives its thread, with what it has counted, and goes on under the next one that needs
  * one: so nothing is lost, and there are never many more blocks than threads at a time. That a
@@ -15,7 +15,7 @@
  * Who may write what:
  *   next    who links the block, before
  *   owner   by compare-and-swap, who takes the block; in a child of fork(), its thread
- *   counts  the owner; in the block that is for want of memory, anyone, by locked additions
+ *   counts  the owner; in the block that is shared, anyone, by locked additions
  *
  * A wait in a signal's handler that interrupts a recording in the same thread may lose one of the
  * two.
