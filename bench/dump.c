@@ -18,17 +18,10 @@
 
 #include <sennit/sennit.h>
 
+#include "check.h"
+
 #define PAIRS 2
 #define SECOND INT64_C(1000000000)
-
-#define CHECK(condition)                                                                 \
-	do {                                                                             \
-		if (!(condition)) {                                                      \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, \
-				#condition);                                             \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
 
 static _Atomic bool stop;
 static _Atomic uint64_t trips[PAIRS];

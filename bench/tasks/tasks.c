@@ -29,16 +29,9 @@
 
 #include <sennit/sennit.h>
 
-static long scale = 1;
+#include "../check.h"
 
-#define CHECK(condition)                                                                 \
-	do {                                                                             \
-		if (!(condition)) {                                                      \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, \
-				#condition);                                             \
-			_exit(1);                                                        \
-		}                                                                        \
-	} while (0)
+static long scale = 1;
 
 /* ---- tasks ---- */
 

@@ -42,6 +42,8 @@
 
 #include <sennit/sennit.h>
 
+#include "../check.h"
+
 #if BENCH_GC
 #	include <gc/gc.h>
 #	include <sennit/gc.h>
@@ -54,15 +56,6 @@
 static double seconds = 1, warm = 0.2;
 static long client_count, live_kib = 512, every_kib = 400;
 static const char *name = "none";
-
-#define CHECK(condition)                                                                 \
-	do {                                                                             \
-		if (!(condition)) {                                                      \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, \
-				#condition);                                             \
-			_exit(1);                                                        \
-		}                                                                        \
-	} while (0)
 
 /* ---- memory ---- */
 

@@ -44,6 +44,11 @@
  *     still.
  *   - Orphans are threads like others; the runtime finds their stacks among those of former runs.
  *
+ * What on_stop() stores is plain: who collects reads it only after libgc has been told by each
+ * thread that it stands still, by a semaphore that libgc's handler posts, after ours, and the collecting
+ * thread waits for. A thread that has posted none is in GC_do_blocking(), and has cleared "stopped",
+ * in its handler's last step, before it came there.
+ *
  * Threads that get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
  * they entered it. They must not park, so the bottom is the end of their task's stack, or of their
  * own.

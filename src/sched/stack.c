@@ -62,9 +62,11 @@ static struct sn_slab *_Atomic all_slabs;
 /* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not lost. */
 static struct sn_slab *_Atomic forgotten_slabs;
 static struct store stores[SN_STACK_CLASSES];
-static _Atomic bool any_warm; /* a hint, exact under the lock */
-static int64_t looked;        /* the monitor's: when it last looked for idle ones */
-static bool owing;            /* the monitor's: it found some, and may not be through with them */
+/* Set under the lock, cleared there by the monitor's look. Relaxed: the monitor, which alone reads it
+ * without, comes again. */
+static _Atomic bool any_warm;
+static int64_t looked; /* the monitor's: when it last looked for idle ones */
+static bool owing;     /* the monitor's: it found some, and may not be through with them */
 static _Atomic uint64_t mapped;
 static uint64_t guard_mappings_left; /* mprotect only */
 static enum sn_stack_guard guard_kind;

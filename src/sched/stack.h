@@ -25,9 +25,10 @@
  *
  * Rejected: cooling as soon as a processor's cache is full, which took 40 % of the time of a million
  * tasks that sleep, under a lock. Guards for many slots by one process_madvise(): 0.75 us each instead
- * of 0.9, as what costs is the page table. One mmap() a stack, two system calls and up to three mappings each, where the kernel's
- * mapping lock becomes the bottleneck of spawning. Growing stacks by copying, as Go does: C code
- * keeps addresses of its locals. Segmented stacks: foreign code is not compiled for them.
+ * of 0.9, as what costs is the page table. One mmap() a stack, two system calls and up to three
+ * mappings each, where the kernel's mapping lock becomes the bottleneck of spawning. Growing stacks by
+ * copying, as Go does: C code keeps addresses of its locals. Segmented stacks: foreign code is not
+ * compiled for them.
  */
 #ifndef SENNIT_SCHED_STACK_H
 #define SENNIT_SCHED_STACK_H
@@ -106,9 +107,9 @@ void sn_stack_flush(struct sn_stack_cache *caches);
 #define SN_STACK_IDLE_NS 1000000000
 
 /*
- * Cools the free stacks of one slab that have been idle, if there are any: false when there are none
- * (left). Takes 50 us for the 64 of a slab. And when there may be some again (in the past: now), 0 when
- * there is nothing in the store. Both for the monitor only.
+ * sn_stacks_cool() cools the free stacks of one slab that have been idle: false when there are none
+ * (left). Takes 50 us for the 64 of a slab. sn_stacks_cool_due() says from which time on (ns, as of
+ * sn_now()) that is worth calling; 0: not before a stack is given to the store. For the monitor only.
  */
 bool sn_stacks_cool(int64_t now);
 int64_t sn_stacks_cool_due(void);
@@ -123,8 +124,9 @@ void sn_stacks_destroy(void);
 uint64_t sn_stacks_mapped(void);
 
 /*
- * What lies at an address, in this run or one whose orphans are alive: a stack's slot (true, with the stack in *stack; *in_guard says which
- * part of it) or nothing of ours. Async-signal-safe: takes no lock.
+ * What lies at an address, in this run or in one whose orphans are alive: a stack's slot (true, with
+ * the stack in *stack; *in_guard says which part of it) or nothing of ours. Async-signal-safe: takes
+ * no lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
 

@@ -23,6 +23,9 @@
  * more would only have to be stopped, too. (With Boehm's collector at 200 collections a second a program
  * of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to 9 since.)
  *
+ * Besides, it does what nobody waits for: it trims the stacks of tasks that have been parked for long
+ * (trim.h), and cools those that nobody has needed (stack.h). Both in small steps, as looks wait for them.
+ *
  * What it sees is a hint only: whether the thread is outside is decided by the lease's protocol.
  */
 #include "sched/sysmon.h"

@@ -140,9 +140,10 @@ bool sn_tasks_feed(int n);
 void sn_tasks_forget_starved(void);
 
 /*
- * Spawning in steps, for who has something to do with the task before it may run: a new detached task,
- * NULL with *err when there cannot be one (at: where in the program that was asked for); then either makes it runnable or throws it away. self: NULL
- * on a thread of the program's own, between sn_foreign_enter() and sn_foreign_leave().
+ * Spawning in steps, for who has something to do with the task before it may run: a new detached
+ * task, NULL with *err when there cannot be one (at: where in the program that was asked for); then
+ * either makes it runnable or throws it away. self: NULL on a thread of the program's own, between
+ * sn_foreign_enter() and sn_foreign_leave().
  */
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err);
