@@ -100,6 +100,14 @@
  */
 #define IDLE_SPIN_NS 5000
 
+/*
+ * A thief that stole a single task, and is back so soon, lets the other prepare some more first. Where
+ * one spawns tasks shorter than that, it would take each as soon as it is there, and the two would
+ * spend their time in passing the lines of the queue to each other and, when one was late for once,
+ * in sleeping and waking.
+ */
+#define POOR_STEAL_NS 1500
+
 #define NOT_POLLING INT64_MIN
 
 /*
@@ -780,17 +788,26 @@ static struct sn_task *run_next_or_local(struct sn_processor *p)
 	return task ? task : sn_runqueue_get(&p->queue);
 }
 
+static void let_work_gather(struct sn_thread *self)
+{
+	while (self->poor_at && sn_now() - self->poor_at < POOR_STEAL_NS)
+		sn_cpu_relax();
+}
+
 /* Spinning: until the others have work to share, or for long enough. */
 static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processor *p)
 {
 	SN_BACKOFF(backoff, SN_WAIT_IDLE, IDLE_SPIN_NS, 0);
 	struct sn_task *task;
 
+	let_work_gather(self);
 	do {
 		if (atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed))
 			return NULL;
-		if ((task = steal(self, p, false)) != NULL)
+		if ((task = steal(self, p, false)) != NULL) {
+			self->poor_at = sn_runqueue_empty(&p->queue) ? sn_now() : 0;
 			return task;
+		}
 		if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
 			return task;
 	} while (sn_backoff_pause(&backoff));
