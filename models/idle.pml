@@ -4,8 +4,8 @@
  *
  * What is modelled, by the names of the C code:
  *   thread()    sn_ready() with submitted(), wake_one(), start_processor(), look_for_work(),
- *               start_spinning(), stop_spinning(), become_idle(), sleep_in_poller(),
- *               sleep_in_parker()
+ *               start_spinning(), stop_spinning(), nap(), end_nap(), become_idle(),
+ *               sleep_in_poller(), sleep_in_parker()
  *   monitor()   sn_processor_give(), after a revocation
  *   network()   events, which only the poller sees
  *   cpu()       the store buffers. The one plain store that the handshake leans on is that of the
@@ -25,13 +25,19 @@
  *     outside, are left, and it is looked at (the check at the end). The monitor would, in time,
  *     revoke processors from such threads, which must not be what makes the protocol right.
  *   - The moment when a new deadline or a kick comes: poll.pml.
+ *   - What naps may leave waiting is not modelled: no next tasks, all are queued in the ring. And naps
+ *     either end whenever they like, by time, or, with LONG_NAPS, never by themselves, so that it
+ *     shows whether all that must end them does.
  *
  * Safety, at rest: no task is queued while a processor is idle; no processor is idle while nobody is
  * in the poller; spinning is 0. Always: spinning does not underflow, one poller at most.
  * With CAP no thread can be started; then no task is queued, at rest, while there are both an idle
- * processor and a sleeping thread.
+ * processor and a sleeping thread. With LONG_NAPS: no task is queued while somebody naps, and whoever
+ * naps is the only one that counts as spinning; nobody need be in the poller until the nap is over.
+ * One thread at a time waits in the parker for naps.
  *
- * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS.
+ * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (so many at
+ * most), LONG_NAPS.
  * Mutants, each of which must be caught:
  *   NO_WAKER_FENCE      submitted() without its fence
  *   LOOK_FIRST          become_idle() looks for work before it releases the processor
@@ -44,6 +50,11 @@
  *   GIVE_UNPOLLED       sn_processor_give() does not care whether anybody polls
  *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not look, under the lock,
  *                       whether a processor was put back for want of a thread meanwhile
+ *   NAP_BLIND           nap() does not look for work once the nap is announced
+ *   NAP_LOOK_FIRST      or looks before it is
+ *   NAP_UNENDED         with LONG_NAPS: announce() does not end naps
+ *   NAP_FREED           end_nap() lets the next nap begin before the one that it ends is over
+ *   NAP_KEEPS_ROLE      the nap was in the poller, and its role is not given up
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -57,6 +68,9 @@
 #ifndef EVENTS
 #	define EVENTS 1
 #endif
+#ifndef NAPS
+#	define NAPS 0
+#endif
 /* One more than processors: the poller is in no list. And one for each that a revocation has left
  * without a processor. */
 #define THREADS (PROCESSORS + 1 + REVOCATIONS)
@@ -68,6 +82,7 @@ bool idle[PROCESSORS];
 byte idle_count;
 byte spinning;
 bool polling;
+byte in_poller;
 byte list;                 /* threads in the list of idle ones, one bit each */
 byte processor[THREADS] = NONE;
 bool counted[THREADS];     /* struct sn_thread's spinning */
@@ -78,6 +93,16 @@ byte pending[THREADS];     /* tasks put into the thread's own queue, still in it
 byte events;
 bool kicked;                /* the eventfd of the poller */
 byte to_come = TASKS;
+#if NAPS > 0
+byte naps = NAPS;           /* that may still be */
+byte napping;               /* struct sn_runtime's nap: one of these */
+bool nap_parker;
+byte in_nap_parker;
+#	define NAP_NONE 0
+#	define NAP_POLLING 1
+#	define NAP_PARKED 2
+#	define NAP_ENDED 3
+#endif
 
 #if PROCESSORS == 2
 #	define WORK_EXISTS (q[0] + q[1] + q[2] > 0)
@@ -193,18 +218,50 @@ inline wake_one(p)
 	fi
 }
 
+#if NAPS > 0
+/* where is a variable of the caller's. */
+inline end_nap(where)
+{
+	where = napping;
+	if
+	:: where == NAP_POLLING || where == NAP_PARKED ->
+		d_step {
+			if
+#	ifdef NAP_FREED
+			:: napping == where -> napping = NAP_NONE
+#	else
+			:: napping == where -> napping = NAP_ENDED
+#	endif
+			:: else -> where = NAP_NONE
+			fi
+		}
+		if
+		:: where == NAP_POLLING -> kicked = 1
+		:: where == NAP_PARKED -> nap_parker = 1
+		:: where == NAP_NONE
+		fi
+	:: else
+	fi;
+	where = 0
+}
+#endif
+
 inline submitted(t, p)
 {
 #ifndef NO_WAKER_FENCE
 	d_step { drain(t) };
 #endif
 	if
-	:: idle_count > 0 ->
+	:: idle_count > 0 && spinning == 0 -> wake_one(p)
+#if NAPS > 0 && !defined(NAP_UNENDED)
+	:: !(idle_count > 0 && spinning == 0) ->
 		if
-		:: spinning == 0 -> wake_one(p)
+		:: napping != NAP_NONE -> end_nap(p)
 		:: else
 		fi
+#else
 	:: else
+#endif
 	fi
 }
 
@@ -214,6 +271,12 @@ inline start_spinning(t)
 	:: !counted[t] -> counted[t] = 1; spinning++
 	:: else
 	fi
+}
+
+inline enter_poller()
+{
+	in_poller++;
+	assert(in_poller == 1)
 }
 
 proctype thread(byte t; bool runs)
@@ -267,7 +330,10 @@ look_for_work:
 	}
 	if
 	:: found -> found = 0
-	:: else -> goto become_idle
+#if NAPS > 0
+	:: !found && naps > 0 -> naps--; goto nap
+#endif
+	:: !found -> goto become_idle
 	fi;
 
 stop_spinning:
@@ -298,6 +364,74 @@ stop_spinning:
 	last = 0;
 #endif
 	goto running;
+
+#if NAPS > 0
+nap:	atomic {
+		v = NAP_PARKED;
+		if
+		:: !polling -> polling = 1; v = NAP_POLLING
+		:: else
+		fi
+	}
+#	ifdef NAP_LOOK_FIRST
+	found = WORK_EXISTS;
+#	endif
+	if
+	:: d_step { napping == NAP_NONE -> napping = v }
+	:: napping != NAP_NONE ->
+		/* Somebody else naps. */
+#	ifdef NAP_LOOK_FIRST
+		found = 0;
+#	endif
+		if
+		:: v == NAP_POLLING -> v = 0; polling = 0
+		:: v == NAP_PARKED -> v = 0
+		fi;
+		goto become_idle
+	fi;
+#	if !defined(NAP_LOOK_FIRST) && !defined(NAP_BLIND)
+	found = WORK_EXISTS;
+#	endif
+	if
+	:: found -> p = 0
+	:: !found && v == NAP_PARKED ->
+		in_nap_parker++;
+		assert(in_nap_parker == 1);
+end_nap_parker:
+		if
+		:: d_step { nap_parker -> nap_parker = 0; in_nap_parker-- }
+#	ifndef LONG_NAPS
+		:: in_nap_parker--
+#	endif
+		fi
+	:: !found && v == NAP_POLLING ->
+		d_step { enter_poller() }
+end_nap_poller:
+		if
+		:: d_step { events > 0 -> events--; p = 1; in_poller-- }
+		:: d_step { events > 0 -> events--; p = 0; in_poller-- }
+		:: d_step { kicked -> kicked = 0; p = 0; in_poller-- }
+#	ifndef LONG_NAPS
+		:: d_step { p = 0; in_poller-- }
+#	endif
+		fi
+	fi;
+	found = 0;
+	napping = NAP_NONE;
+	if
+#	ifndef NAP_KEEPS_ROLE
+	:: v == NAP_POLLING -> v = 0; polling = 0
+#	endif
+	:: else -> v = 0
+	fi;
+	if
+	:: p > 0 ->
+		d_step { p = 0; pending[t]++ }
+		submitted(t, p)
+	:: else
+	fi;
+	goto look_for_work;
+#endif
 
 become_idle:
 #ifdef LOOK_FIRST
@@ -346,14 +480,14 @@ become_idle:
 
 	/* sleep_in_poller() */
 	if
-	:: d_step { !polling -> polling = 1 }
+	:: d_step { !polling -> polling = 1; enter_poller() }
 	:: polling -> goto sleep_in_parker
 	fi;
 end_poller:
 	if
-	:: d_step { events > 0 -> events--; v = 1 } /* a task is ready */
-	:: d_step { events > 0 -> events--; v = 0 } /* or the event was of another kind */
-	:: d_step { kicked -> kicked = 0; v = 0 }
+	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* a task is ready */
+	:: d_step { events > 0 -> events--; v = 0; in_poller-- } /* or another kind of event */
+	:: d_step { kicked -> kicked = 0; v = 0; in_poller-- }
 	fi;
 #ifndef ROLE_LATE
 	polling = 0;
@@ -476,7 +610,16 @@ init
 	assert(idle_count == 0 || !WORK_EXISTS || (list == 0 && !polling));
 #else
 	assert(idle_count == 0 || !WORK_EXISTS);
-	assert(idle_count == 0 || polling);
+#	ifdef LONG_NAPS
+	assert(idle_count == 0 || in_poller || napping != NAP_NONE);
+#	else
+	assert(idle_count == 0 || in_poller);
+#	endif
 #endif
+#if NAPS > 0
+	assert(napping == NAP_NONE || !WORK_EXISTS);
+	assert(spinning == (napping != NAP_NONE))
+#else
 	assert(spinning == 0)
+#endif
 }

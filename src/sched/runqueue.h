@@ -86,7 +86,13 @@ static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, st
 struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
 				  bool steal_next);
 
-/* Anyone: whether there was nothing in it at some moment during the call. */
+/* Anyone: whether there was nothing in it at some moment during the call; or in the ring alone. */
 bool sn_runqueue_empty(struct sn_runqueue *queue);
+static inline bool sn_runqueue_ring_empty(struct sn_runqueue *queue)
+{
+	uint32_t head = atomic_load(&queue->head);
+
+	return head == atomic_load(&queue->tail);
+}
 
 #endif

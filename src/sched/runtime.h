@@ -15,6 +15,13 @@
 #include "sched/thread.h"
 #include "wait/lock.h"
 
+enum sn_nap {
+	SN_NAP_NONE,
+	SN_NAP_POLLING, /* in the poller */
+	SN_NAP_PARKED,  /* in nap_parker */
+	SN_NAP_ENDED,   /* by somebody, and the napper has not noticed yet */
+};
+
 struct sn_runtime {
 	struct sn_lock lock; /* first: it outlives a run, see run.c */
 
@@ -58,6 +65,9 @@ struct sn_runtime {
 
 	/* Threads that look for work, or are on their way to. schedule.c has the protocol. */
 	_Atomic uint32_t spinning;
+	_Atomic int
+		nap; /* enum sn_nap: one of them sleeps for a moment. NONE again by itself only. */
+	struct sn_parker nap_parker;
 
 	/* 1 while a thread sleeps in the poller, and until when; SN_TIMER_NEVER's opposite when
 	 * none does. */

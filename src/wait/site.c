@@ -22,6 +22,7 @@ static const struct {
 	[SN_WAIT_PROCESSOR] = {"processor",
 			       "a processor, with a task that is back from foreign code"},
 	[SN_WAIT_IDLE] = {"idle", "work for a processor that has none, at most until it sleeps"},
+	[SN_WAIT_GATHER] = {"gather", "more than one task to steal"},
 	[SN_WAIT_STEAL] = {"steal", "a processor to run its own next task, before that is stolen"},
 	[SN_WAIT_SCAN] = {"scan", "a running task to show its stack"},
 	[SN_WAIT_SCAN_OWNER] = {"scan owner", "the runtime to be done with a task's stack"},

@@ -296,6 +296,54 @@ TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 	});
 }
 
+// Two tasks that wake each other all the time send whoever looks for work to take a nap. It must end for
+// a task that nobody else can run: both the one that was woken to run next by a task that goes on to
+// compute, and one that was spawned by it.
+TEST(Steal, NapsEndForWork)
+{
+	test::run({3, 4}, [] {
+		sn_semaphore there = {}, back = {};
+		std::atomic<bool> end{false}, over{false};
+		std::vector<Task> pair;
+
+		pair.emplace_back([&] {
+			while (!end) {
+				EXPECT_EQ(0, sn_semaphore_release(&there, 1));
+				EXPECT_EQ(0, sn_semaphore_acquire(&back));
+			}
+			over = true;
+			EXPECT_EQ(0, sn_semaphore_release(&there, 1));
+		});
+		pair.emplace_back([&] {
+			do {
+				EXPECT_EQ(0, sn_semaphore_acquire(&there));
+				EXPECT_EQ(0, sn_semaphore_release(&back, 1));
+			} while (!over);
+		});
+		for (int i = 0; i < 100; i++) {
+			std::atomic<bool> ran{false};
+			sn_semaphore wake = {};
+			Task woken([&] {
+				if (i % 2) {
+					EXPECT_EQ(0, sn_semaphore_acquire(&wake));
+				}
+				ran = true;
+			});
+
+			sn_sleep(int64_t(i % 10) * 100 * test::us);
+			EXPECT_EQ(0, sn_semaphore_release(&wake, 1));
+			// Computes, and so must not be what runs it.
+			const int64_t start = sn_now();
+			while (!ran)
+				ASSERT_LT(sn_now() - start, test::patience) << i;
+			woken.join();
+		}
+		end = true;
+		for (Task &task : pair)
+			task.join();
+	});
+}
+
 // Work that one processor makes is shared: with several processors and CPUs, somebody steals.
 TEST(Steal, WorkSpreads)
 {
