@@ -74,15 +74,20 @@ TEST(Collector, Threads)
 			EXPECT_EQ(1, callers_begun);
 			EXPECT_EQ(0, callers_ended);
 			EXPECT_NE(nullptr, this_thread);
-			for (int i = 0; i < 20; i++)
-				tasks.emplace_back([] {
-					sn_enter_blocking();
-					usleep(1000);
-					EXPECT_NE(nullptr, this_thread);
-					sn_exit_blocking();
-				});
-			for (auto &task : tasks)
-				task.join();
+			// Until the monitor has come in time to start a thread.
+			EXPECT_TRUE(eventually([&] {
+				for (int i = 0; i < 20; i++)
+					tasks.emplace_back([] {
+						sn_enter_blocking();
+						usleep(1000);
+						EXPECT_NE(nullptr, this_thread);
+						sn_exit_blocking();
+					});
+				for (auto &task : tasks)
+					task.join();
+				tasks.clear();
+				return begun >= 1;
+			}));
 		});
 		EXPECT_GE(begun, 1);
 		EXPECT_EQ(begun, ended);
@@ -178,9 +183,11 @@ int wait_with_argument(void *arg)
 	return sn_semaphore_acquire(static_cast<Small *>(arg)->gate);
 }
 
-// One processor, so that all the others stand still.
+// One processor, which nobody takes away, so that all the others stand still.
 TEST(Collector, Roots)
 {
+	Environment leases("SENNIT_LEASES", "0");
+
 	run(1, [] {
 		const uintptr_t wanted = (uintptr_t)0x5eed1234;
 		sn_semaphore gate = SN_SEMAPHORE_INIT(0);
@@ -269,7 +276,8 @@ TEST(Collector, NothingIsTakenFromThreadsThatItStops)
 		sn_collector_stopping(1);
 		EXPECT_EQ(0u, revocations_of_blocking_tasks());
 		sn_collector_stopping(0);
-		EXPECT_GT(revocations_of_blocking_tasks(), 0u);
+		// At last: the monitor may come too late on a busy machine.
+		EXPECT_TRUE(eventually([] { return revocations_of_blocking_tasks() > 0; }));
 	});
 }
 
