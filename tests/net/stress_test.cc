@@ -194,6 +194,9 @@ void stress(int processors)
 			}
 		});
 		sn_sleep(duration);
+		// However little the machine has let us do.
+		EXPECT_TRUE(test::eventually(
+			[&] { return sums.sent.load() > 10 && sums.spawned.load() > 100; }));
 		end = true;
 		for (Task &task : drivers)
 			task.join();
@@ -217,8 +220,6 @@ void stress(int processors)
 	EXPECT_EQ(sums.spawned.load(), sums.joined.load()) << "seed " << seeds.seed();
 	EXPECT_EQ(sums.sent.load(), sums.received.load()) << "seed " << seeds.seed();
 	EXPECT_EQ(0u, sums.wrong.load()) << "seed " << seeds.seed();
-	EXPECT_GT(sums.sent.load(), 10u);
-	EXPECT_GT(sums.spawned.load(), 100u);
 }
 
 TEST(Stress, OneProcessor)
