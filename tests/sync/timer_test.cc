@@ -278,9 +278,16 @@ TEST(Ticker, TicksOnceAndPeriodically)
 			ticks += n;
 			EXPECT_GE(sn_now(), began + ticks * ms) << "no tick is early";
 		}
-		// Ticks that nobody waits for are counted.
+		// Ticks that nobody waits for are counted. Some may be late on a busy machine, and come with
+		// the next; what is lost never comes.
 		sn_sleep(20 * ms);
-		EXPECT_GE(sn_ticker_wait(&ticker), 15);
+		EXPECT_TRUE(test::eventually([&] {
+			const int64_t n = sn_ticker_wait(&ticker);
+
+			EXPECT_GE(n, 1);
+			ticks += n;
+			return ticks >= (sn_now() - began) / ms - 5;
+		}));
 		EXPECT_EQ(1, sn_ticker_stop(&ticker));
 		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
 	});
@@ -366,13 +373,18 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 		for (Task &task : tasks)
 			task.join();
 		thread.join();
-		const int64_t rest = sn_ticker_wait(&ticker);
-		const int64_t most = (sn_now() - began) / 20000;
+		// All but those of the last moment, which has no length on a busy machine: but what is lost
+		// is missing for ever.
+		const int64_t moment = (TEST_EMULATED ? 20 : 2) * ms / 20000;
+		EXPECT_TRUE(test::eventually([&] {
+			const int64_t rest = sn_ticker_wait(&ticker);
 
-		ASSERT_GE(rest, 1);
-		EXPECT_LE(fetched + rest, most);
-		// What had ticked when the last wait began.
-		EXPECT_GE(fetched + rest, 50 * ms / 20000 - 1);
+			EXPECT_GE(rest, 1);
+			fetched += rest;
+			const int64_t most = (sn_now() - began) / 20000;
+			EXPECT_LE(fetched, most);
+			return fetched >= most - moment;
+		}));
 		sn_ticker_stop(&ticker);
 	});
 }
