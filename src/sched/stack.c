@@ -72,6 +72,19 @@ static uint64_t guard_mappings_left; /* mprotect only */
 static enum sn_stack_guard guard_kind;
 static bool initialised;
 
+/* Kept, as each spawn asks: sysconf() is 5 % of a spawn that is joined at once (bench-tasks). */
+static size_t page_size(void)
+{
+	static _Atomic size_t kept;
+	size_t size = atomic_load_explicit(&kept, memory_order_relaxed);
+
+	if (sn_unlikely(size == 0)) {
+		size = (size_t)sysconf(_SC_PAGESIZE);
+		atomic_store_explicit(&kept, size, memory_order_relaxed);
+	}
+	return size;
+}
+
 /* True when the kernel itself may not read or write the page: what a guard is for. */
 static bool kernel_refuses(void *page)
 {
@@ -80,7 +93,7 @@ static bool kernel_refuses(void *page)
 
 static bool madvise_guards_work(void)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page = page_size();
 	char *probe = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool works;
 
@@ -175,7 +188,7 @@ int sn_stack_class(size_t size)
 {
 	/* Pages may be larger than the smallest class (64 KiB on some aarch64 kernels), and both a
 	 * guard and a stack are whole pages. */
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page = page_size();
 	int class = 0;
 
 	if (size > SN_STACK_MAX_SIZE)
@@ -190,11 +203,6 @@ int sn_stack_class(size_t size)
 size_t sn_stack_class_size(int class)
 {
 	return SN_STACK_MIN_SIZE << class;
-}
-
-static size_t page_size(void)
-{
-	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
 static size_t round_up(size_t n, size_t unit)
