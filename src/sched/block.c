@@ -9,8 +9,13 @@
 
 #include "arch/compiler.h"
 #include "sched/fork.h"
+#include "sched/stack.h"
 #include "sched/task.h"
 #include "wait/lock.h"
+
+#ifndef MADV_POPULATE_WRITE
+#	define MADV_POPULATE_WRITE 23
+#endif
 
 #define BLOCKS_PER_SLAB 64
 
@@ -106,6 +111,22 @@ static void chunk_destroy(struct chunk *chunk)
 #endif
 }
 
+/*
+ * Gets a slab's pages at once: where there are so many tasks that one chunk is not enough, each of the
+ * pages will be used, and a page fault for each is a fifth of what a million tasks that are joined
+ * afterwards cost (bench-tasks spawn-all, seven runs in turns: 780 to 657 ms of CPU on one
+ * processor, 970 to 766 on two). Kernels before 5.14 cannot; then they come one by one, as they do
+ * when there is no memory. Rejected: huge pages. Clearing them drives everything else out of the
+ * caches (922 and 1,088 ms in the same runs).
+ */
+static void get_pages(struct sn_block_slab *slab)
+{
+	uintptr_t page = sn_page_size();
+	uintptr_t first = (uintptr_t)slab & -page, end = ((uintptr_t)(slab + 1) + page - 1) & -page;
+
+	madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+}
+
 /* A slab that nobody has used. Under the lock. */
 static struct sn_block_slab *fresh_slab(void)
 {
@@ -117,6 +138,8 @@ static struct sn_block_slab *fresh_slab(void)
 	if (!chunk)
 		return NULL;
 	slab = &chunk->slabs[chunk->used++];
+	if (chunk->next)
+		get_pages(slab);
 	slab->next = atomic_load_explicit(&all_block_slabs, memory_order_relaxed);
 	atomic_store_explicit(&all_block_slabs, slab, memory_order_release);
 	return slab;

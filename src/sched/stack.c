@@ -73,7 +73,7 @@ static enum sn_stack_guard guard_kind;
 static bool initialised;
 
 /* Kept, as each spawn asks: sysconf() is 5 % of a spawn that is joined at once (bench-tasks). */
-static size_t page_size(void)
+size_t sn_page_size(void)
 {
 	static _Atomic size_t kept;
 	size_t size = atomic_load_explicit(&kept, memory_order_relaxed);
@@ -93,7 +93,7 @@ static bool kernel_refuses(void *page)
 
 static bool madvise_guards_work(void)
 {
-	size_t page = page_size();
+	size_t page = sn_page_size();
 	char *probe = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool works;
 
@@ -188,7 +188,7 @@ int sn_stack_class(size_t size)
 {
 	/* Pages may be larger than the smallest class (64 KiB on some aarch64 kernels), and both a
 	 * guard and a stack are whole pages. */
-	size_t page = page_size();
+	size_t page = sn_page_size();
 	int class = 0;
 
 	if (size > SN_STACK_MAX_SIZE)
@@ -221,7 +221,8 @@ static struct sn_slab *slab_create(int class, const char **why)
 	}
 	slab->class = class;
 	/* The kernel may have larger pages than the smallest classes. */
-	slab->slot_size = round_up(SN_STACK_GUARD_SIZE + sn_stack_class_size(class), page_size());
+	slab->slot_size =
+		round_up(SN_STACK_GUARD_SIZE + sn_stack_class_size(class), sn_page_size());
 	slots = SLAB_SIZE_LIMIT / slab->slot_size;
 	slab->slots = slots < 1 ? 1 : slots > SLOTS_PER_SLAB ? SLOTS_PER_SLAB : (int)slots;
 	slab->base = mmap(NULL, slab->slot_size * (size_t)slab->slots, PROT_READ | PROT_WRITE,

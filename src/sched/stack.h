@@ -92,6 +92,9 @@ bool sn_stack_is_scarce(int class);
 int sn_stack_class(size_t size);
 size_t sn_stack_class_size(int class);
 
+/* Of the system, in bytes. */
+size_t sn_page_size(void);
+
 /*
  * A stack of the class from the processor's caches (an array of SN_STACK_CLASSES, or NULL) or from
  * a slab. Returns 0 or -ENOMEM; then *why says which resource ran out.

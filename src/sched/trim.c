@@ -44,7 +44,7 @@ int sn_trim_init(void)
 	trim_ms = sn_environment_number("SENNIT_TRIM_MS", 0, 86400000, TRIM_MS);
 	if (trim_ms < 0)
 		return -EINVAL;
-	page = (size_t)sysconf(_SC_PAGESIZE);
+	page = sn_page_size();
 	atomic_store(&count, 0);
 	under_way = settled = false;
 	at = NULL; /* the last run's slabs are gone */
