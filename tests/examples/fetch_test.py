@@ -42,13 +42,19 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 address = f"127.0.0.1:{server.server_address[1]}"
 
 paths = [f"/{i}" for i in range(15)] + ["/missing", "/slow"]
-result = subprocess.run([*launcher, program, address, "20", *paths], capture_output=True, text=True,
-                        timeout=100, check=False)
-if result.returncode != 0:
-    fail(f"exited with {result.returncode}: {result.stderr}")
-said = dict(line.split(": ", 1) for line in result.stdout.splitlines())
-if sorted(said) != sorted(paths):
-    fail(f"not each page once: {result.stdout}")
+for attempt in range(5):
+    times.clear()
+    began = time.monotonic()
+    result = subprocess.run([*launcher, program, address, "20", *paths], capture_output=True,
+                            text=True, timeout=100, check=False)
+    if result.returncode != 0:
+        fail(f"exited with {result.returncode}: {result.stderr}")
+    said = dict(line.split(": ", 1) for line in result.stdout.splitlines())
+    if sorted(said) != sorted(paths):
+        fail(f"not each page once: {result.stdout}")
+    # A machine that stops for the two seconds that a page may take has us try again.
+    if not any("timed out" in said[path] for path in paths[:-1]):
+        break
 for path in paths[:15]:
     if not said[path].startswith("200, ") or not said[path].endswith(" bytes"):
         fail(f"{path}: {said[path]}")
@@ -56,9 +62,10 @@ if not said["/missing"].startswith("404, "):
     fail(f"/missing: {said['/missing']}")
 if "timed out" not in said["/slow"]:
     fail(f"/slow: {said['/slow']}")
-# 17 pages at 20 a second: the last starts 16 periods after the first, at the earliest.
-if times[-1] - times[0] < 16 / 20 * 0.9:
-    fail(f"17 pages in {times[-1] - times[0]:.3f} s are more than 20 a second")
+# 17 pages at 20 a second: the last starts 16 periods after the beginning, at the earliest. (When the first
+# is seen here says nothing: this thread may be late for it.)
+if max(times) - began < 16 / 20:
+    fail(f"17 pages in {max(times) - began:.3f} s are more than 20 a second")
 
 result = subprocess.run([*launcher, program, "127.0.0.1:1", "100", "/a"], capture_output=True,
                         text=True, timeout=100, check=False)

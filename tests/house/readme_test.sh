@@ -23,10 +23,10 @@ trap 'kill "$server" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 for ((tries = 0; ; tries++)); do
 	connects && break
 	kill -0 "$server" 2>/dev/null || fail "example-echo ended"
-	((tries < 200)) || fail "example-echo does not listen"
+	((tries < 1000)) || fail "example-echo does not listen"
 	sleep 0.05
 done
 exec 3<>/dev/tcp/127.0.0.1/$port
 printf 'hello, %s\n' "$$" >&3
-read -r -t 10 said <&3 || fail "no answer"
+read -r -t 60 said <&3 || fail "no answer"
 [ "$said" = "hello, $$" ] || fail "sent \"hello, $$\", got \"$said\""
