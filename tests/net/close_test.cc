@@ -184,8 +184,9 @@ TEST(WaitClosed, TellsOfAReset)
 
 		for (bool waits : {true, false}) {
 			Pair pair(door);
+			std::atomic<bool> aborted{false};
 			Task waiter([&] {
-				while (!waits && pair.server)
+				while (!waits && !aborted.load())
 					sn_sleep(100 * test::us);
 				return sn_tcp_wait_closed(pair.client);
 			});
@@ -194,6 +195,7 @@ TEST(WaitClosed, TellsOfAReset)
 				ASSERT_TRUE(test::someone_reads(pair.client));
 			}
 			EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+			aborted = true;
 			EXPECT_EQ(-ECONNRESET, waiter.join());
 		}
 	});

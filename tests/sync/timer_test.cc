@@ -310,12 +310,15 @@ TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
 {
 	test::run([] {
 		sn_ticker ticker = SN_TICKER_INIT;
-		sn_scope *scope = nullptr;
+		std::atomic<sn_scope *> scope{nullptr};
 		Task task([&] {
-			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			sn_scope *own = nullptr;
+
+			EXPECT_EQ(0, sn_scope_open(&own, SN_NO_DEADLINE));
+			scope = own;
 			EXPECT_EQ(-ECANCELED, sn_ticker_wait(&ticker));
 			EXPECT_EQ(-ECANCELED, sn_ticker_try_wait(&ticker));
-			EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+			EXPECT_EQ(-ECANCELED, sn_scope_close(own));
 		});
 
 		sn_sleep(2 * ms); // so that it usually waits by now; it must hold before, too
