@@ -44,6 +44,18 @@ std::uint64_t number_in_environment(const char *name, std::uint64_t otherwise)
 	return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+/* Calls it again when it was interrupted: a process that is stopped and goes on meets that in calls on
+ * sockets that have a timeout. */
+template <class Call>
+ssize_t again(Call call)
+{
+	ssize_t n = 0;
+	do
+		n = call();
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 bool is_reset(int err)
 {
 	/* EPIPE: what a reset is called on a socket that has already read to the end. */
@@ -156,15 +168,24 @@ peer peer::connect(const std::string &address, const std::string &from)
 		if (bind(made.fd_, source.list->ai_addr, source.list->ai_addrlen) < 0)
 			fail_errno("bind " + from);
 	}
-	if (::connect(made.fd_, target.list->ai_addr, target.list->ai_addrlen) < 0)
-		fail_errno("connect to " + address);
+	if (::connect(made.fd_, target.list->ai_addr, target.list->ai_addrlen) < 0) {
+		/* Interrupted it goes on all the same. */
+		if (errno == EINTR) {
+			socklen_t size = sizeof errno;
+			await(made.fd_, POLLOUT, "a connection");
+			getsockopt(made.fd_, SOL_SOCKET, SO_ERROR, &errno, &size);
+		}
+		if (errno != 0)
+			fail_errno("connect to " + address);
+	}
 	return made;
 }
 
 void peer::send(std::string_view bytes)
 {
 	while (!bytes.empty()) {
-		const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+		const ssize_t n = again(
+			[&] { return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
 		if (n < 0)
 			fail_errno("send");
 		bytes.remove_prefix(static_cast<std::size_t>(n));
@@ -177,7 +198,7 @@ std::size_t peer::send_until_stuck()
 	std::size_t sent = 0;
 	for (;;) {
 		pollfd entry{fd_, POLLOUT, 0};
-		if (poll(&entry, 1, 500) == 0)
+		if (again([&] { return poll(&entry, 1, 500); }) == 0)
 			return sent;
 		const ssize_t n =
 			::send(fd_, chunk.data(), chunk.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -192,7 +213,7 @@ std::string peer::receive(std::size_t exactly)
 	std::string bytes(exactly, '\0');
 	std::size_t have = 0;
 	while (have < exactly) {
-		const ssize_t n = recv(fd_, &bytes[have], exactly - have, 0);
+		const ssize_t n = again([&] { return recv(fd_, &bytes[have], exactly - have, 0); });
 		if (n < 0)
 			fail_errno("receive, after " + std::to_string(have) + " bytes");
 		if (n == 0)
@@ -208,7 +229,7 @@ std::pair<std::string, ending> peer::receive_rest()
 	std::string bytes;
 	std::string chunk(65536, '\0');
 	for (;;) {
-		const ssize_t n = recv(fd_, chunk.data(), chunk.size(), 0);
+		const ssize_t n = again([&] { return recv(fd_, chunk.data(), chunk.size(), 0); });
 		if (n == 0)
 			return {std::move(bytes), ending::fin};
 		if (n < 0 && is_reset(errno))
@@ -307,8 +328,11 @@ silent_backend::silent_backend()
 		queue_.emplace_back(fd);
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 		::connect(fd, target.list->ai_addr, target.list->ai_addrlen);
+		/* It takes one, which is waited for: while that is under way others would pass. */
 		pollfd entry{fd, POLLOUT, 0};
-		if (poll(&entry, 1, 300) == 0)
+		const bool is_first = queue_.size() == 1;
+		const int longest = is_first ? static_cast<int>(patience / 1ms) : 300;
+		if (again([&] { return poll(&entry, 1, longest); }) == 0)
 			return;
 		if (queue_.size() > 100)
 			fail("a listener without a queue accepts connection upon connection");
@@ -460,9 +484,9 @@ void relay_process::read_all(stream &from)
 	char chunk[4096];
 	for (;;) {
 		pollfd entries[] = {{from.fd, POLLIN, 0}, {stop_reading_, POLLIN, 0}};
-		if (poll(entries, 2, -1) < 0 || entries[1].revents)
+		if (again([&] { return poll(entries, 2, -1); }) < 0 || entries[1].revents)
 			break;
-		const ssize_t n = read(from.fd, chunk, sizeof chunk);
+		const ssize_t n = again([&] { return read(from.fd, chunk, sizeof chunk); });
 		if (n <= 0)
 			break;
 		const std::lock_guard lock(lock_);
@@ -602,6 +626,17 @@ std::string relay_process::errors()
 {
 	const std::lock_guard lock(lock_);
 	return errors_.text;
+}
+
+bool relay_process::rests(std::chrono::milliseconds most) const
+{
+	for (int i = 0; i < 10; i++) {
+		const auto before = cpu_time();
+		std::this_thread::sleep_for(1s);
+		if (cpu_time() - before < most)
+			return true;
+	}
+	return false;
 }
 
 std::chrono::milliseconds relay_process::cpu_time() const

@@ -198,6 +198,9 @@ public:
 	pid_t pid() const { return pid_; }
 	/* Processor time that it has used. */
 	std::chrono::milliseconds cpu_time() const;
+	/* Whether it uses less than that in a second. In one of ten: what it had still to do, or what a
+	 * virtual machine has lost, may be in the others. */
+	bool rests(std::chrono::milliseconds most) const;
 
 private:
 	struct stream {

@@ -29,7 +29,7 @@ class Shortage : public testing::TestWithParam<unsigned>
 };
 
 /* The lowest descriptor number that is free in the process: the next that it gets. */
-rlim_t lowest_free(pid_t pid)
+rlim_t lowest_free_now(pid_t pid)
 {
 	for (rlim_t fd = 0;; fd++) {
 		const std::string link =
@@ -38,6 +38,17 @@ rlim_t lowest_free(pid_t pid)
 		if (readlink(link.c_str(), target, sizeof target) < 0)
 			return fd;
 	}
+}
+
+/* The lowest of some looks: the relay's monitor opens a file for a moment now and then. */
+rlim_t lowest_free(pid_t pid)
+{
+	rlim_t lowest = lowest_free_now(pid);
+	for (int i = 0; i < 10; i++) {
+		std::this_thread::sleep_for(2ms);
+		lowest = std::min(lowest, lowest_free_now(pid));
+	}
+	return lowest;
 }
 
 /* Sets the soft limit of a running process. What it has open stays open. */
@@ -73,9 +84,7 @@ TEST(SuddenShortage, IsWaitedOut)
 			ASSERT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
 		}
 
-		const auto before = relay.cpu_time();
-		std::this_thread::sleep_for(1s);
-		EXPECT_LT(relay.cpu_time() - before, 250ms);
+		EXPECT_TRUE(relay.rests(250ms));
 		client.send("up");
 		EXPECT_EQ(backend.receive(2), "up");
 		backend.send("down");
@@ -154,9 +163,7 @@ TEST_P(Shortage, AcceptingPausesAndGoesOn)
 	ASSERT_LT(served.size(), clients_count);
 
 	/* While it pauses: the sessions run, and hardly any processor time is used. */
-	const auto before = relay.cpu_time();
-	std::this_thread::sleep_for(1s);
-	EXPECT_LT(relay.cpu_time() - before, 250ms);
+	EXPECT_TRUE(relay.rests(250ms));
 	for (auto &both : served) {
 		both.client.send("up");
 		EXPECT_EQ(both.backend.receive(2), "up");
