@@ -15,7 +15,7 @@ import unittest
 
 from traffic import PATIENCE, RelayByConfig, eventually
 
-CONNECT_TIMEOUT = 5.0
+CONNECT_TIMEOUT = 20.0
 CONFIG = """
 admin = "127.0.0.1:0"
 [listeners.web]

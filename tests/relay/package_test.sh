@@ -70,8 +70,8 @@ coproc "$relay" "${words[@]}"
 # Bash forgets both once it has ended.
 pid=$COPROC_PID
 exec {said}<&"${COPROC[0]}"
-read -r -t 20 line <&"$said" && [[ $line == 'listening on 127.0.0.1:'* ]] || fail "it said: $line"
-read -r -t 20 line <&"$said" && [[ $line == 'admin on 127.0.0.1:'* ]] || fail "it said: $line"
+read -r -t 60 line <&"$said" && [[ $line == 'listening on 127.0.0.1:'* ]] || fail "it said: $line"
+read -r -t 60 line <&"$said" && [[ $line == 'admin on 127.0.0.1:'* ]] || fail "it said: $line"
 curl -sSf "http://${line#admin on }/healthz" | grep -qx ok || fail "it is not well"
 kill -TERM "$pid"
 wait "$pid" || fail "it ended with $?"

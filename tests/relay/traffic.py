@@ -32,10 +32,16 @@ def eventually(holds, what):
         time.sleep(0.02)
 
 
-def free_port():
+def free_port(host="127.0.0.1"):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return probe.getsockname()[1]
+
+
+def own_host():
+    """An address that nobody else uses, at which a port that was free stays so."""
+    n = os.getpid()
+    return f"127.{1 + n // 65536 % 250}.{n // 256 % 256}.{1 + n % 254}"
 
 
 def answers(port):
