@@ -223,27 +223,31 @@ TEST(Admin, TellsWhatIsWrongWithARequest)
 
 TEST(Admin, LeavesWhoTakesTooLong)
 {
-	const running server({.request_time = 100ms, .answer_time = 100ms, .idle_time = 300ms});
-	/* A request that does not become whole, though a byte comes every now and then. */
-	auto slow = server.connect();
-	const auto start = std::chrono::steady_clock::now();
-	slow.send("GET /healthz HTTP/1.1\r\nA: ");
-	std::jthread trickle([&slow](const std::stop_token &stop) {
-		while (!stop.stop_requested()) {
-			std::this_thread::sleep_for(20ms);
-			try {
-				slow.send("x");
-			} catch (const std::exception &) {
-				return;
+	{
+		const running server(
+			{.request_time = 100ms, .answer_time = 100ms, .idle_time = 300ms});
+		/* A request that does not become whole, though a byte comes every now and then. */
+		auto slow = server.connect();
+		const auto start = std::chrono::steady_clock::now();
+		slow.send("GET /healthz HTTP/1.1\r\nA: ");
+		std::jthread trickle([&slow](const std::stop_token &stop) {
+			while (!stop.stop_requested()) {
+				std::this_thread::sleep_for(20ms);
+				try {
+					slow.send("x");
+				} catch (const std::exception &) {
+					return;
+				}
 			}
-		}
-	});
-	EXPECT_EQ(receive(slow).status, 408);
-	EXPECT_GE(std::chrono::steady_clock::now() - start, 90ms);
-	/* One that asks nothing. */
-	auto silent = server.connect();
-	EXPECT_EQ(silent.receive_end(), ending::fin);
+		});
+		EXPECT_EQ(receive(slow).status, 408);
+		EXPECT_GE(std::chrono::steady_clock::now() - start, 90ms);
+		/* One that asks nothing. */
+		auto silent = server.connect();
+		EXPECT_EQ(silent.receive_end(), ending::fin);
+	}
 	/* The time of waiting for the next request is not that of a request. */
+	const running server({.request_time = 100ms, .idle_time = patience});
 	auto patient = server.connect();
 	for (int i = 0; i < 2; i++) {
 		patient.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");

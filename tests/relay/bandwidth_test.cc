@@ -285,21 +285,20 @@ TEST(Bandwidth, IsSharedFairly)
 TEST(Bandwidth, IsWaitedForInSleep)
 {
 	listener door;
-	const file config(text("idle_timeout = '300ms'\nhalf_close_timeout = '200ms'\n"
+	/* A second is waited for each KiB: longer than either. */
+	const file config(text("idle_timeout = '900ms'\nhalf_close_timeout = '800ms'\n"
 			       "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
 			       door.address()));
 	relay_process relay({"--config", config.name()});
 	{
 		std::list<pair> all;
-		for (int i = 0; i < 10; i++) {
-			all.emplace_back(relay, door);
-			/* The half-close too must not end what is only held back. */
-			all.back().client.shutdown_write();
-		}
 		const auto used = relay.cpu_time();
 		const auto began = std::chrono::steady_clock::now();
-		for (auto &one : all) {
+		for (int i = 0; i < 10; i++) {
+			auto &one = all.emplace_back(relay, door);
 			one.backend.send(std::string(3 << 10, 'x'));
+			/* The half-close too must not end what is only held back. */
+			one.client.shutdown_write();
 			one.backend.shutdown_write();
 		}
 		for (auto &one : all)

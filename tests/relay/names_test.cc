@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <optional>
@@ -298,7 +299,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 		const std::string other = "127.0.0." + std::to_string(next++);
 		names_->set(how::answers, {other});
 		EXPECT_TRUE(eventually([&] {
-			return count(relay.errors(), backend + " resolves again") == so_often;
+			return count(relay.errors(), backend + " resolves again") >= so_often;
 		}));
 		EXPECT_EQ(served_at(relay, door_), other);
 		names_->set(how::answers, {"127.0.0.2"});
@@ -426,13 +427,38 @@ void replace(const char *name, const std::string &with)
 		die(std::string("cannot replace ") + name);
 }
 
-// Some containers forbid it to everybody.
+bool write_to(const char *name, const std::string &text)
+{
+	const int fd = open(name, O_WRONLY | O_CLOEXEC);
+	const bool done = fd >= 0 && write(fd, text.data(), text.size()) > 0;
+	close(fd);
+	return done;
+}
+
+// What is done in main(), where nobody sees it: some containers, and some kernels, forbid all of it to
+// everybody, or let them have namespaces and do nothing in them.
+bool can_replace_files()
+{
+	const std::string user = "0 " + std::to_string(getuid()) + " 1";
+	const std::string group = "0 " + std::to_string(getgid()) + " 1";
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS) < 0 ||
+	    !write_to("/proc/self/setgroups", "deny") || !write_to("/proc/self/uid_map", user) ||
+	    !write_to("/proc/self/gid_map", group) ||
+	    mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0)
+		return false;
+	for (const char *name : {"/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/hosts"})
+		if (mount(name, name, nullptr, MS_BIND, nullptr) < 0)
+			return false;
+	return true;
+}
+
 bool namespaces_are_allowed()
 {
 	const pid_t child = fork();
 
 	if (child == 0)
-		_exit(unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS) < 0);
+		_exit(!can_replace_files());
 	int status = 0;
 
 	return child > 0 && waitpid(child, &status, 0) == child && status == 0;

@@ -8,6 +8,7 @@
 #include <future>
 #include <gtest/gtest.h>
 #include <optional>
+#include <system_error>
 
 using namespace harness;
 
@@ -94,12 +95,14 @@ TEST_F(Session, BytesAreExactInBothDirections)
 	EXPECT_TRUE(backend_got == up);
 	EXPECT_TRUE(client_got.get() == down);
 
-	EXPECT_EQ(relay_->counter("bytes_to_backend"), up.size());
-	EXPECT_EQ(relay_->counter("bytes_to_client"), down.size());
 	client.shutdown_write();
 	EXPECT_EQ(backend.receive_end(), ending::fin);
 	backend.close();
 	EXPECT_EQ(client.receive_end(), ending::fin);
+	/* Bytes can arrive before the relay has counted them, but not after it has ended. */
+	EXPECT_TRUE(eventually([&] { return relay_->counter("active") == 0; }));
+	EXPECT_EQ(relay_->counter("bytes_to_backend"), up.size());
+	EXPECT_EQ(relay_->counter("bytes_to_client"), down.size());
 	finish();
 }
 
@@ -311,7 +314,7 @@ TEST_F(Session, GivesUpOnABackendThatDoesNotAnswer)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	const auto took = std::chrono::steady_clock::now() - start;
 	EXPECT_GE(took, 450ms);
-	EXPECT_LT(took, 20s) << "the system's own limit is minutes";
+	EXPECT_LT(took, patience) << "the system's own limit is minutes";
 	EXPECT_EQ(relay_->counter("connect_failed"), 1U);
 	finish();
 }
@@ -321,8 +324,8 @@ TEST_F(Session, ClosesWhatIsIdle)
 	start({"--idle-timeout", "400ms"});
 	peer client;
 	peer backend;
+	const auto start = std::chrono::steady_clock::now(); /* it begins before we see it */
 	open(client, backend);
-	const auto start = std::chrono::steady_clock::now();
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	EXPECT_EQ(backend.receive_end(), ending::fin);
 	EXPECT_GE(std::chrono::steady_clock::now() - start, 350ms);
@@ -334,22 +337,45 @@ TEST_F(Session, ClosesWhatIsIdle)
 TEST_F(Session, OneBusyDirectionIsNotIdle)
 {
 	start({"--idle-timeout", "2s"});
-	peer client;
-	peer backend;
-	open(client, backend);
-	/* For three times the limit, in steps that leave a slow machine much room. */
-	for (int i = 0; i < 60; i++) {
-		backend.send(".");
-		ASSERT_EQ(client.receive(1), ".");
-		std::this_thread::sleep_for(100ms);
+	relay_->address(); /* it has started, and can be asked for its counters */
+	using clock = std::chrono::steady_clock;
+	auto longest = clock::duration::max();
+	/* For three times the limit, in steps that leave a slow machine much room. Was one of them nearly as
+	 * long all the same, then how that ended is none of the relay's business: once more. */
+	for (int tries = 0; tries < 10 && longest > 1500ms; tries++) {
+		const auto before = relay_->counter("idle_timeouts");
+		auto last = clock::now();
+		longest = {};
+		const auto step = [&] {
+			longest = std::max(longest, clock::now() - last);
+			last = clock::now();
+			return longest <= 1500ms;
+		};
+		try {
+			peer client;
+			peer backend;
+			open(client, backend);
+			for (int i = 0; i < 60 && step(); i++) {
+				backend.send(".");
+				EXPECT_EQ(client.receive(1), ".");
+				std::this_thread::sleep_for(100ms);
+			}
+			if (!step())
+				continue;
+			const auto idle = relay_->counter("idle_timeouts");
+			/* The silent direction has been kept alive too. */
+			client.send("still here");
+			EXPECT_EQ(backend.receive(10), "still here");
+			if (step()) {
+				EXPECT_EQ(idle, before);
+			}
+			EXPECT_EQ(client.receive_end(), ending::fin);
+			EXPECT_EQ(relay_->counter("idle_timeouts"), before + 1);
+		} catch (const std::exception &error) {
+			EXPECT_FALSE(step()) << error.what();
+		}
 	}
-	EXPECT_EQ(relay_->counter("idle_timeouts"), 0U);
-	/* The silent direction has been kept alive too. */
-	client.send("still here");
-	EXPECT_EQ(backend.receive(10), "still here");
-	EXPECT_EQ(client.receive_end(), ending::fin);
-	EXPECT_EQ(relay_->counter("idle_timeouts"), 1U);
-	backend.close();
+	EXPECT_LE(longest, 1500ms) << "this machine stops all the time";
 	finish();
 }
 
@@ -373,12 +399,21 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 	peer client;
 	peer backend;
 	open(client, backend);
-	auto filled = std::async(std::launch::async, [&] { backend.send_until_stuck(); });
-	client.send_until_stuck();
-	filled.get();
+	/* Who has been stopped by the machine for as long may meet the reset while he sends. */
+	const auto is_reset = [](peer &of) {
+		try {
+			of.send_until_stuck();
+		} catch (const std::system_error &error) {
+			return error.code() == std::errc::connection_reset ||
+			       error.code() == std::errc::broken_pipe;
+		}
+		of.await_reset();
+		return true;
+	};
+	auto other = std::async(std::launch::async, [&] { return is_reset(backend); });
 	/* Bytes were lost, so nobody may take what came for a complete stream. */
-	EXPECT_NO_THROW(client.await_reset());
-	EXPECT_NO_THROW(backend.await_reset());
+	EXPECT_TRUE(is_reset(client));
+	EXPECT_TRUE(other.get());
 	EXPECT_EQ(relay_->counter("idle_timeouts"), 1U);
 	finish();
 }

@@ -155,7 +155,10 @@ TEST(Counters, AreOneLineOnSigusr1)
 	backend.send("123");
 	EXPECT_EQ(client.receive(3), "123");
 
-	ASSERT_TRUE(eventually([&] { return relay.counter("bytes_to_client") == 3; }));
+	ASSERT_TRUE(eventually([&] {
+		const auto now = relay.counters();
+		return now.at("bytes_to_client") == 3 && now.at("bytes_to_backend") == 5;
+	}));
 	const auto counts = relay.counters();
 	EXPECT_EQ(counts.at("accepted"), 1U);
 	EXPECT_EQ(counts.at("active"), 1U);
