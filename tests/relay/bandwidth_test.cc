@@ -290,7 +290,11 @@ TEST(Bandwidth, IsWaitedForInSleep)
 			       "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
 			       door.address()));
 	relay_process relay({"--config", config.name()});
-	{
+	const auto until = std::chrono::steady_clock::now() + patience;
+	std::uint64_t idle = 0;
+	/* Once more when the machine let the relay, and us, stand for about as long as those times are. */
+	for (bool stood = true; stood && std::chrono::steady_clock::now() < until;) {
+		const stops seen;
 		std::list<pair> all;
 		const auto used = relay.cpu_time();
 		const auto began = std::chrono::steady_clock::now();
@@ -301,15 +305,20 @@ TEST(Bandwidth, IsWaitedForInSleep)
 			one.client.shutdown_write();
 			one.backend.shutdown_write();
 		}
+		std::size_t cut = 0;
 		for (auto &one : all)
-			EXPECT_EQ(one.client.receive_rest(),
-				  std::pair(std::string(3 << 10, 'x'), ending::fin));
-		EXPECT_GE(since(began).count(), 2);
+			cut += one.client.receive_rest() !=
+			       std::pair(std::string(3 << 10, 'x'), ending::fin);
+		stood = cut > 0 && seen.longest() > 400ms;
 		const std::chrono::duration<double> busy = relay.cpu_time() - used;
 		EXPECT_LT(busy, since(began) / 2);
+		EXPECT_TRUE(cut > 0 || since(began).count() >= 2);
+		EXPECT_TRUE(cut == 0 || stood) << cut << " of 10";
+		all.clear();
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+		EXPECT_EQ(relay.counter("idle_timeouts") > idle, cut > 0);
+		idle = relay.counter("idle_timeouts");
 	}
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.counter("idle_timeouts"), 0U);
 
 	pair last(relay, door);
 	last.backend.send(std::string(100 << 10, 'x'));

@@ -108,6 +108,28 @@ struct resolved {
 
 } // namespace
 
+stops::stops()
+    : watching_([this](const std::stop_token &over) {
+	      while (!over.stop_requested()) {
+		      const auto before = std::chrono::steady_clock::now();
+		      std::this_thread::sleep_for(10ms);
+		      const auto took = std::chrono::steady_clock::now() - before;
+		      longest_ = std::max<std::chrono::nanoseconds>(longest_, took);
+		      looks_++;
+	      }
+      })
+{
+}
+
+std::chrono::nanoseconds stops::longest() const
+{
+	/* A look may be under way that has seen nothing yet of what the caller has met. */
+	const unsigned before = looks_;
+	while (looks_ - before < 2)
+		std::this_thread::sleep_for(1ms);
+	return longest_;
+}
+
 std::uint64_t seed()
 {
 	static const std::uint64_t value =

@@ -14,6 +14,7 @@
 #ifndef TESTS_RELAY_HARNESS_HPP
 #define TESTS_RELAY_HARNESS_HPP
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -47,6 +48,19 @@ bool eventually(Condition holds)
 	}
 	return true;
 }
+
+/* For how long the machine has let this process stand at most, since this was made. */
+class stops
+{
+public:
+	stops();
+	std::chrono::nanoseconds longest() const;
+
+private:
+	std::atomic<std::chrono::nanoseconds> longest_{};
+	std::atomic<unsigned> looks_{0};
+	std::jthread watching_;
+};
 
 /* The seed of this run; to be shown when a test fails (SCOPED_TRACE). */
 std::uint64_t seed();
