@@ -134,8 +134,8 @@ TEST(Scope, HasADeadline)
 {
 	sn::run([] {
 		sn::scope scope(sn::after(5ms));
-		scope.go([] { sn::sleep(1h); });
 		try {
+			scope.go([] { sn::sleep(1h); }); /* late on a machine that stops us here */
 			sn::sleep(1h);
 			FAIL() << "slept";
 		} catch (const std::system_error &error) {
@@ -194,9 +194,14 @@ TEST(Scope, AForeignErrorIsNotTakenForAnException)
 TEST(Task, WaitingInAScopeThatTimesOutThrows)
 {
 	sn::run([] {
-		auto slow = sn::spawn([] { sn::sleep(20ms); });
+		std::atomic<bool> stop = false;
+		auto slow = sn::spawn([&stop] {
+			while (!stop)
+				sn::sleep(1ms);
+		});
 		sn::scope scope(sn::after(1ms));
 		EXPECT_THROW(slow.wait_until(sn::no_deadline), std::system_error);
+		stop = true;
 		static_cast<void>(scope.join());
 	});
 }
