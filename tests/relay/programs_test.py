@@ -289,7 +289,7 @@ class Web(Traffic):
                 async with websockets.connect(uri, ping_interval=1, max_size=None) as client:
                     until = time.monotonic() + SECONDS
                     n = 0
-                    while time.monotonic() < until:
+                    while time.monotonic() < until or n <= 5:
                         # Small and large, with silence between.
                         message = os.urandom((10, 100_000, 3_000_000)[n % 3])
                         await client.send(message)

@@ -45,7 +45,7 @@ def gdb(*commands, arguments, **more):
     try:
         return subprocess.run(
             words + arguments, env={**ENVIRONMENT, **more}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=250,
             check=False).stdout
     except FileNotFoundError:
         skip("no gdb")
