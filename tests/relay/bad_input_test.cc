@@ -68,6 +68,15 @@ INSTANTIATE_TEST_SUITE_P(
 		    {"--idle-timeout", "9999999h", door, house},
 		    2,
 		    {"--idle-timeout", "9999999h"}},
+		bad{"KeepaliveInParts",
+		    {"--keepalive", "1500ms", door, house},
+		    2,
+		    {"--keepalive", "\"1500ms\"", "whole seconds, 1s to 9h, or 0"}},
+		bad{"KeepaliveTooLong", {"--keepalive=10h", door, house}, 2, {"\"10h\"", "9h"}},
+		bad{"KeepaliveTwice",
+		    {"--config", "f", "--keepalive", "1m"},
+		    2,
+		    {"--keepalive", "expected it in the file"}},
 		bad{"NoPort", {"127.0.0.1", house}, 2, {"listen", "\"127.0.0.1\"", "expected"}},
 		bad{"EmptyPort", {"127.0.0.1:", house}, 2, {"\"127.0.0.1:\"", "expected"}},
 		bad{"Empty", {"", house}, 2, {"\"\"", "expected"}},
@@ -120,7 +129,7 @@ TEST(Usage, HelpTellsEverythingOnStdout)
 		EXPECT_EQ(end.status, 0);
 		EXPECT_EQ(end.errors, "");
 		for (const char *part :
-		     {"Usage:", "--connect-timeout", "--idle-timeout", "--drain",
+		     {"Usage:", "--connect-timeout", "--idle-timeout", "--drain", "--keepalive",
 		      "--stats-interval", "5s", "10m", "500ms", "Example", "SIGTERM", "SIGUSR1"})
 			EXPECT_NE(end.output.find(part), std::string::npos) << part;
 		std::size_t length = 0;

@@ -249,6 +249,69 @@ TEST(Config, HasLimits)
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
+TEST(Config, HasKeepalive)
+{
+	const auto text = [](const std::string &of_listener, const std::string &of_group = "") {
+		return "[listeners.a]\naddress = ':80'\ngroup = 'g'\n" + of_listener +
+		       "[groups.g]\nbackends = ['h:1']\n" + of_group;
+	};
+	for (const auto &usual :
+	     {good(text("")).listeners[0].keepalive, good(text("")).groups[0].keepalive}) {
+		EXPECT_EQ(usual.idle, 1min);
+		EXPECT_EQ(usual.interval, 15s);
+		EXPECT_EQ(usual.count, 4U);
+		EXPECT_EQ(usual.user_timeout, 0s);
+	}
+	const auto own = good(text("keepalive = '5m'\nuser_timeout = '90s'\n",
+				   "keepalive = { idle = 30, interval = '5s', count = 3 }\n"));
+	EXPECT_EQ(own.listeners[0].keepalive.idle, 5min);
+	EXPECT_EQ(own.listeners[0].keepalive.interval, 15s);
+	EXPECT_EQ(own.listeners[0].keepalive.user_timeout, 90s);
+	EXPECT_EQ(own.groups[0].keepalive.idle, 30s);
+	EXPECT_EQ(own.groups[0].keepalive.interval, 5s);
+	EXPECT_EQ(own.groups[0].keepalive.count, 3U);
+	for (const auto *none :
+	     {"keepalive = 0\n", "keepalive = '0ms'\n", "keepalive = { idle = 0 }\n"}) {
+		const auto off = good(text(none, none));
+		EXPECT_EQ(off.listeners[0].keepalive.idle, 0s) << none;
+		EXPECT_EQ(off.groups[0].keepalive.idle, 0s) << none;
+	}
+
+	const auto errors = bad(text("keepalive = '1500ms'\nuser_timeout = '999ms'\n",
+				     "keepalive = { idle = '10h', interval = 0, count = 128, "
+				     "probes = 1 }\nuser_timeout = true\n") +
+				"[listeners.b]\naddress = ':81'\ngroup = 'g'\n"
+				"keepalive = true\nuser_timeout = '25h'\n"
+				"[listeners.c]\naddress = ':82'\ngroup = 'g'\n"
+				"keepalive = 'often'\nuser_timeout = -1\n"
+				"[listeners.d]\naddress = ':83'\ngroup = 'g'\n"
+				"keepalive = { count = 0, interval = '10h' }\n");
+	const std::vector<std::string> starts = {
+		"f:4:13: listeners.a.keepalive: \"1500ms\" cannot be had; expected whole seconds, "
+		"1s to 9h, or 0 for none",
+		"f:5:16: listeners.a.user_timeout: \"999ms\" is out of range; expected 1s to 24h, "
+		"or 0 for none",
+		"f:8:22: groups.g.keepalive.idle: \"10h\" cannot be had; expected whole seconds, "
+		"1s to 9h, or 0 for none",
+		"f:8:40: groups.g.keepalive.interval: \"0\" cannot be had; expected whole "
+		"seconds, 1s to 9h",
+		"f:8:51: groups.g.keepalive.count: 128 is out of range; expected 1 to 127",
+		"f:8:56: groups.g.keepalive.probes: unknown key; expected one of count, idle",
+		"f:9:16: groups.g.user_timeout: is a boolean; expected a duration",
+		"f:13:13: listeners.b.keepalive: is a boolean; expected a duration, such as "
+		"\"1m\", or a table",
+		"f:14:16: listeners.b.user_timeout: \"25h\" is out of range; expected 1s to 24h",
+		"f:18:13: listeners.c.keepalive: \"often\" is not a duration; expected 0 to a year",
+		"f:19:16: listeners.c.user_timeout: \"-1\" is not a duration; expected 0 to a year",
+		"f:23:23: listeners.d.keepalive.count: 0 is out of range; expected 1 to 127",
+		"f:23:37: listeners.d.keepalive.interval: \"10h\" cannot be had; expected whole",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+	EXPECT_TRUE(errors[3].ends_with("1s to 9h")) << errors[3];
+}
+
 TEST(Config, HasWhatConnectionsBeginWith)
 {
 	const std::string end = "[groups.g]\nbackends = ['h:1']\n"

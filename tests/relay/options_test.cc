@@ -46,6 +46,8 @@ TEST(Options, DefaultsAreWhatTheHelpTells)
 	EXPECT_NE(help.find("does (default 5s)"), std::string::npos);
 	EXPECT_EQ(options.idle_timeout, 10min);
 	EXPECT_NE(help.find("(default 10m)"), std::string::npos);
+	EXPECT_EQ(options.keepalive, 1min);
+	EXPECT_NE(help.find("never (default 1m)"), std::string::npos);
 	EXPECT_EQ(options.drain, 10s);
 	EXPECT_NE(help.find("none (default 10s)"), std::string::npos);
 	EXPECT_EQ(options.stats_interval, 0s);
@@ -61,6 +63,17 @@ TEST(Options, DurationsAreRead)
 	EXPECT_EQ(options.idle_timeout, 0s);
 	EXPECT_EQ(options.drain, 2min);
 	EXPECT_EQ(options.stats_interval, 10s);
+}
+
+TEST(Options, KeepaliveIsForBothSides)
+{
+	const auto made = [](const char *asked) {
+		return relay::to_config(parse_well({"--keepalive", asked, ":80", "backend:80"}));
+	};
+	EXPECT_EQ(made("30").listeners[0].keepalive.idle, 30s);
+	EXPECT_EQ(made("30").groups[0].keepalive.idle, 30s);
+	EXPECT_EQ(made("0").listeners[0].keepalive.idle, 0s);
+	EXPECT_EQ(made("0").groups[0].keepalive.idle, 0s);
 }
 
 TEST(Options, AnEmptyDurationIsNotTheDefault)

@@ -3,6 +3,7 @@
 
 #include "address.hpp"
 #include "duration.hpp"
+#include "keepalive.hpp"
 #include "size.hpp"
 
 /* Errors as values: the parser's exceptions would have to be caught at every turn. */
@@ -157,12 +158,13 @@ public:
 		return !problem;
 	}
 
-	void duration(std::string_view key, std::chrono::nanoseconds &into,
-		      std::chrono::milliseconds least = {})
+	/* What was written; nothing when it is not there, or wrong. */
+	std::optional<std::string> duration(std::string_view key, std::chrono::nanoseconds &into,
+					    std::chrono::milliseconds least = {})
 	{
 		const auto *node = take(key);
 		if (!node)
-			return;
+			return std::nullopt;
 		std::string written;
 		if (const auto *string = node->as_string())
 			written = string->get();
@@ -170,19 +172,24 @@ public:
 			written = std::to_string(seconds->get());
 		else {
 			mistyped(*node, key, "a duration, such as \"500ms\", \"10s\" or \"2m\"");
-			return;
+			return std::nullopt;
 		}
-		if (const auto read = parse_duration(written)) {
-			into = *read;
-			if (into < least)
-				complain(*node, key,
-					 '"' + written + "\" is too short; expected at least " +
-						 std::to_string(least.count()) + "ms");
-		} else
+		const auto read = parse_duration(written);
+		if (!read) {
 			complain(*node, key,
 				 '"' + written +
 					 "\" is not a duration; expected 0 to a year, such as "
 					 "\"500ms\", \"10s\", \"2m\" or \"1h\"");
+			return std::nullopt;
+		}
+		into = *read;
+		if (into < least) {
+			complain(*node, key,
+				 '"' + written + "\" is too short; expected at least " +
+					 std::to_string(least.count()) + "ms");
+			return std::nullopt;
+		}
+		return written;
 	}
 
 	template <class Number>
@@ -318,6 +325,57 @@ std::vector<std::pair<std::string, const toml::table *>> named(section &top, con
 	return found;
 }
 
+/* The kernel's limit. */
+constexpr std::uint32_t most_probes = 127;
+
+void read_seconds(section &in, std::string_view key, std::chrono::seconds &into, bool may_be_none)
+{
+	std::chrono::nanoseconds read{};
+	const auto written = in.duration(key, read);
+	if (!written)
+		return;
+	const auto time = to_keepalive(read);
+	if (time || (may_be_none && read.count() == 0))
+		into = time.value_or(std::chrono::seconds(0));
+	else
+		in.complain(*in.take(key), key,
+			    '"' + *written + "\" cannot be had; expected whole seconds, 1s to 9h" +
+				    (may_be_none ? ", or 0 for none" : ""));
+}
+
+/* Less would end a connection for a packet that was lost; more is none. */
+void read_user_timeout(section &in, std::chrono::milliseconds &into)
+{
+	using namespace std::chrono_literals;
+
+	std::chrono::nanoseconds read{};
+	const auto written = in.duration("user_timeout", read);
+	if (written && read.count() != 0 && (read < 1s || read > 24h))
+		in.complain(*in.take("user_timeout"), "user_timeout",
+			    '"' + *written +
+				    "\" is out of range; expected 1s to 24h, or 0 for none");
+	else if (written)
+		into = std::chrono::floor<std::chrono::milliseconds>(read);
+}
+
+/* A duration alone is that of the silence. */
+void read_keepalive(complaints &to, section &in, keepalive_config &into)
+{
+	const auto *node = in.take("keepalive");
+	if (const auto *table = node ? node->as_table() : nullptr) {
+		section each(to, *table, in.path("keepalive"));
+		read_seconds(each, "idle", into.idle, true);
+		read_seconds(each, "interval", into.interval, false);
+		each.count("count", into.count, most_probes, 1);
+		each.finish();
+	} else if (node && !node->is_string() && !node->is_integer()) {
+		in.mistyped(*node, "keepalive", "a duration, such as \"1m\", or a table");
+	} else {
+		read_seconds(in, "keepalive", into.idle, true);
+	}
+	read_user_timeout(in, into.user_timeout);
+}
+
 /* Less is a mistake, and would be passed on in chunks of a second; more is none. */
 constexpr std::uint64_t least_bandwidth = std::uint64_t{1} << 10;
 constexpr std::uint64_t most_bandwidth = std::uint64_t{1} << 40;
@@ -438,6 +496,7 @@ void read_group(complaints &to, section &in, group_config &group)
 	in.duration("slow_return", group.slow_return);
 	in.duration("resolve", group.resolve, std::chrono::milliseconds(100));
 	in.duration("resolve_timeout", group.resolve_timeout, std::chrono::milliseconds(10));
+	read_keepalive(to, in, group.keepalive);
 	if (const auto *check = in.table("check"))
 		read_check(section(to, *check, in.path("check")), group.check);
 	read_backends(to, in, group);
@@ -551,6 +610,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	in.duration("idle_timeout", into.idle_timeout);
 	in.duration("half_close_timeout", into.half_close_timeout);
 	in.duration("lifetime", into.lifetime);
+	read_keepalive(to, in, into.keepalive);
 	in.count("max_connections", into.max_connections, connections_max);
 	in.count("max_connections_per_source", into.max_connections_per_source, connections_max);
 	in.count("accept_rate", into.accept_rate, connections_max);

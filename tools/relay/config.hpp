@@ -54,6 +54,14 @@ struct bandwidth_config {
 	}
 };
 
+/* Whether a peer is still there, see keepalive.hpp. In the kernel's units and ranges. */
+struct keepalive_config {
+	std::chrono::seconds idle{60}; /* of silence before the first probe; 0: there is none */
+	std::chrono::seconds interval{15};
+	std::uint32_t count = 4; /* probes without an answer after which it is gone */
+	std::chrono::milliseconds user_timeout{}; /* 0: as long as the system tries */
+};
+
 struct backend_config {
 	std::string address;
 	std::uint32_t weight = 1;          /* 0: no new connections */
@@ -83,6 +91,7 @@ struct group_config {
 	std::chrono::nanoseconds resolve_timeout = std::chrono::seconds(5);
 	check_config check;
 	proxy_sending send_proxy = proxy_sending::none;
+	keepalive_config keepalive{};         /* of connections to them */
 	std::vector<backend_config> backends; /* at least one; addresses are unique */
 };
 
@@ -105,6 +114,7 @@ struct listener_config {
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds half_close_timeout{};
 	std::chrono::nanoseconds lifetime{};
+	keepalive_config keepalive{};                 /* of clients' connections */
 	std::uint64_t max_connections = 0;            /* 0: no limit of its own */
 	std::uint64_t max_connections_per_source = 0; /* 0: none */
 	std::uint64_t accept_rate = 0;                /* in a second; 0: no limit */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "door.hpp"
 
+#include "keepalive.hpp"
 #include "report.hpp"
 
 #include <chrono>
@@ -71,17 +72,33 @@ void door::use(std::shared_ptr<lane> via) noexcept
 {
 	const std::lock_guard lock(lock_);
 	via_.swap(via); /* the old one, which may be the last, is freed outside of the lock */
+	if (is_started_)
+		settle_keepalive();
 }
 
-std::shared_ptr<lane> door::via()
+/* Not before it is started: the socket may be another process's until then. Under the lock. */
+void door::settle_keepalive() noexcept
+{
+	untold_ = set_keepalive_of_listener(sn_tcp_listener_fd(listener_.get()),
+					    via_->settings.keepalive);
+}
+
+/* For the next client, which may have to be told its keepalive. */
+std::shared_ptr<lane> door::via(bool &is_told)
 {
 	const std::lock_guard lock(lock_);
+	is_told = untold_ == 0;
+	if (untold_ != 0 && untold_ != UINT64_MAX)
+		untold_--;
 	return via_;
 }
 
 void door::start()
 {
 	accepting_ = sn::spawn([this] { serve(); }, {.name = task_name_.c_str()});
+	const std::lock_guard lock(lock_);
+	is_started_ = true;
+	settle_keepalive();
 }
 
 void door::stop() noexcept
@@ -141,7 +158,8 @@ void door::serve_queue()
 
 void door::take(sn::tcp client)
 {
-	auto via = this->via();
+	bool is_told = false;
+	auto via = this->via(is_told);
 	const auto &settings = via->settings;
 	auto &counts = *via->counts;
 	all_.counters.accepted.add();
@@ -177,6 +195,8 @@ void door::take(sn::tcp client)
 		counts.active.fetch_sub(1, std::memory_order_relaxed);
 		return turn_away(*via, std::move(client), termination::cut);
 	}
+	if (!is_told)
+		set_keepalive(sn_tcp_fd(client.get()), settings.keepalive);
 	admit(std::move(via), std::move(client), std::move(counted));
 }
 

@@ -18,6 +18,7 @@
 #include <sennit/sennit.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -114,7 +115,8 @@ private:
 
 	door(shared &all, const listener_config &settings, sn::tcp_listener listener,
 	     std::string address);
-	std::shared_ptr<lane> via();
+	std::shared_ptr<lane> via(bool &is_told);
+	void settle_keepalive() noexcept;
 	void serve();
 	void serve_queue();
 	void take(sn::tcp client);
@@ -130,8 +132,10 @@ private:
 	const std::string asked_name_;
 	const std::string asked_address_;
 	const std::string task_name_;
-	std::mutex lock_; /* of via_, and of the listener's end while it retires */
+	std::mutex lock_; /* of the three below, and of the listener's end while it retires */
 	std::shared_ptr<lane> via_;
+	bool is_started_ = false;
+	std::uint64_t untold_ = UINT64_MAX; /* accepted next without their keepalive, at most */
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};
 	sn::task<void> accepting_;

@@ -27,7 +27,9 @@ std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, terminat
 		bytes.resize(found.size);
 		const auto n = from.read(bytes.data() + have, found.size - have);
 		bytes.resize(have + (n ? *n : 0));
-		if (!n && n.error() == std::errc::timed_out)
+		/* The kernel's giving up on the client has the same error. */
+		if (!n && n.error() == std::errc::timed_out && until != sn::no_deadline &&
+		    sn::now() >= until)
 			return opening_fault{termination::hello_timeout,
 					     "after " + std::to_string(have) + " bytes"};
 		if (!n)

@@ -3,6 +3,7 @@
 
 #include "address.hpp"
 #include "duration.hpp"
+#include "keepalive.hpp"
 
 #include <sennit/sennit.hpp>
 
@@ -37,6 +38,9 @@ Options:
   --idle-timeout DURATION     close a connection when no byte has moved in
                               either direction for so long; 0: never
                               (default 10m)
+  --keepalive DURATION        ask a peer that is silent for so long whether it
+                              is still there, and reset the connection when it
+                              is not; whole seconds; 0: never (default 1m)
   --drain DURATION            the time that open connections have to finish
                               after SIGTERM; 0: none (default 10s)
   --stats-interval DURATION   print the counters on stderr every so often;
@@ -130,6 +134,7 @@ config to_config(const options &parsed)
 		listener.group = made.groups.size() - 1;
 		listener.connect_timeout = parsed.connect_timeout;
 		listener.idle_timeout = parsed.idle_timeout;
+		listener.keepalive.idle = group.keepalive.idle = parsed.keepalive;
 	}
 	made.drain = parsed.drain;
 	made.stats_interval = parsed.stats_interval;
@@ -162,6 +167,9 @@ try {
 	for (auto &each : durations)
 		app.add_option(each.name, each.text)->type_name("DURATION");
 
+	std::string keepalive;
+	app.add_option("--keepalive", keepalive)->type_name("DURATION");
+
 	std::string format = "logfmt";
 	app.add_option("--admin", parsed.admin)->type_name("ADDRESS");
 	app.add_option("--access-log", parsed.access_log)->type_name("TARGET");
@@ -183,7 +191,7 @@ try {
 	if (app.count("--config") > 0) {
 		/* The file is to say everything: two places for one setting would have to agree. */
 		for (const char *other :
-		     {"addresses", "--connect-timeout", "--idle-timeout", "--drain",
+		     {"addresses", "--connect-timeout", "--idle-timeout", "--keepalive", "--drain",
 		      "--stats-interval", "--admin", "--access-log", "--access-log-format"})
 			if (app.count(other) > 0)
 				throw usage_error{std::string(other) +
@@ -199,6 +207,15 @@ try {
 	for (const auto &each : durations)
 		if (app.count(each.name) > 0)
 			*each.into = read_duration(each.name, each.text);
+	if (app.count("--keepalive") > 0) {
+		const auto silence = read_duration("--keepalive", keepalive);
+		const auto seconds = to_keepalive(silence);
+		if (!seconds && silence.count() != 0)
+			throw usage_error{"--keepalive: \"" + keepalive +
+					  "\" cannot be had; expected whole seconds, 1s to 9h, or "
+					  "0 for none"};
+		parsed.keepalive = seconds.value_or(std::chrono::seconds(0));
+	}
 	if (app.count("--admin") > 0)
 		if (const auto problem = address_problem(parsed.admin, address_use::listen))
 			throw usage_error{"--admin: " + *problem};

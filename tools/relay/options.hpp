@@ -26,6 +26,7 @@ struct options {
 	/* Zero means no limit in the first two, none at all in the others. */
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
+	std::chrono::seconds keepalive = std::chrono::minutes(1);
 	std::chrono::nanoseconds drain = std::chrono::seconds(10);
 	std::chrono::nanoseconds stats_interval{};
 	std::string config_file; /* instead of everything else; empty: none */

@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "descriptors.hpp"
+#include "keepalive.hpp"
 #include "names.hpp"
 #include "opening.hpp"
 
@@ -207,10 +208,13 @@ bool session::send_opening()
 	if (first.empty())
 		return true;
 	const auto idle = via_->settings.idle_timeout;
-	backend_.set_write_deadline(idle.count() == 0 ? sn::no_deadline : sn::after(idle));
+	const auto until = idle.count() == 0 ? sn::no_deadline : sn::after(idle);
+	backend_.set_write_deadline(until);
 	const auto sent = backend_.write_all(first);
 	if (!sent) {
-		const bool late = sent.error() == std::errc::timed_out;
+		/* The kernel's giving up on the backend has the same error. */
+		const bool late = sent.error() == std::errc::timed_out &&
+				  until != sn::no_deadline && sn::now() >= until;
 		lost_bytes_ = true;
 		ended_ = late ? termination::idle_timeout : termination::server_reset;
 		error_ = sent.error().message();
@@ -255,6 +259,9 @@ bool session::connect()
 			next->counts.connected.add();
 			to_->succeeded(*next.get());
 			chosen_ = std::move(next);
+			/* Where that fails it is a connection as good as before. */
+			set_keepalive_of_new(sn_tcp_fd(connected->get()),
+					     to_->settings().keepalive);
 			const std::lock_guard lock(all_.sessions.lock());
 			backend_ = *std::move(connected);
 			/* Cut meanwhile: the client was cancelled, the backend could not be. */

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Peers that are gone without a word, on either side: noticed when that is asked for, and only then.
+ *
+ * A peer vanishes by a filter on its socket that drops whatever arrives, so nothing is acknowledged
+ * any more, as when a machine has lost its power. That takes no privilege. The kernel's times are
+ * whole seconds, so each case takes a few; bounds are for hangs alone.
+ */
+#include "keepalive.hpp"
+
+#include "harness.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <thread>
+
+using namespace harness;
+
+namespace
+{
+
+/* Nothing reaches it from now on. What it sends itself is not held back. */
+void vanish(const peer &one)
+{
+	sock_filter nothing{BPF_RET | BPF_K, 0, 0, 0};
+	const sock_fprog program{1, &nothing};
+	ASSERT_EQ(setsockopt(one.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0)
+		<< std::strerror(errno);
+}
+
+std::string text(const std::string &of_listener, const std::string &of_group,
+		 const std::string &backend, const std::string &address = "127.0.0.1:0",
+		 const std::string &idle = "0")
+{
+	return "drain = 0\naccess_log = 'stderr'\nadmin = '127.0.0.1:0'\n[listeners.web]\naddress "
+	       "= '" +
+	       address + "'\ngroup = 'g'\nidle_timeout = '" + idle + "'\n" + of_listener +
+	       "[groups.g]\n" + of_group + "backends = ['" + backend + "']\n";
+}
+
+const std::string quick = "keepalive = { idle = '1s', interval = '1s', count = 1 }\n";
+const std::string none = "keepalive = 0\n";
+
+struct pair {
+	pair(relay_process &relay, listener &door)
+	    : client(peer::connect(relay.address())), backend(door.accept())
+	{
+		exchange();
+	}
+	void exchange()
+	{
+		client.send("to");
+		EXPECT_EQ(backend.receive(2), "to");
+		backend.send("back");
+		EXPECT_EQ(client.receive(4), "back");
+	}
+	peer client;
+	peer backend;
+};
+
+std::uint64_t ended(relay_process &relay, const std::string &cause)
+{
+	return relay.metric("connections_ended_total{listener=\"web\",cause=\"" + cause + "\"}");
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+int option_of(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t size = sizeof value;
+	EXPECT_EQ(getsockopt(fd, level, name, &value, &size), 0);
+	return value;
+}
+
+struct options {
+	int is_on, idle, interval, count, user_timeout;
+	bool operator==(const options &) const = default;
+};
+
+options options_of(int fd)
+{
+	return {option_of(fd, SOL_SOCKET, SO_KEEPALIVE), option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE),
+		option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL), option_of(fd, IPPROTO_TCP, TCP_KEEPCNT),
+		option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT)};
+}
+
+TEST(Keepalive, IsToldToTheKernel)
+{
+	using namespace relay;
+	const keepalive_config usual;
+	const keepalive_config both{.idle = 9h, .interval = 1s, .count = 127, .user_timeout = 24h};
+	const keepalive_config off{.idle = 0s};
+	const options of_usual{1, 60, 15, 4, 0};
+	const options of_both{1, 9 * 3600, 1, 127, 24 * 3600 * 1000};
+
+	listener door;
+	const auto by_default = options_of(door.fd());
+	EXPECT_EQ(by_default.is_on, 0);
+	peer one = peer::connect(door.address());
+	EXPECT_TRUE(set_keepalive_of_new(one.fd(), off));
+	EXPECT_EQ(options_of(one.fd()), by_default);
+	EXPECT_TRUE(set_keepalive_of_new(one.fd(), usual));
+	EXPECT_EQ(options_of(one.fd()), of_usual);
+	EXPECT_TRUE(set_keepalive(one.fd(), both));
+	EXPECT_EQ(options_of(one.fd()), of_both);
+	EXPECT_TRUE(set_keepalive(one.fd(), off));
+	EXPECT_EQ(options_of(one.fd()).is_on, 0);
+	EXPECT_EQ(options_of(one.fd()).user_timeout, 0);
+
+	/* Who is in the queue has what was before, and is counted; who comes then has it. */
+	const peer two = peer::connect(door.address());
+	EXPECT_TRUE(eventually([&] {
+		const auto n = set_keepalive_of_listener(door.fd(), both);
+		return n == 3 || n == UINT64_MAX; /* an emulator does not tell */
+	}));
+	EXPECT_EQ(options_of(door.accept().fd()), by_default);
+	EXPECT_EQ(options_of(door.accept().fd()), by_default);
+	const peer three = peer::connect(door.address());
+	EXPECT_EQ(options_of(door.accept().fd()), of_both);
+	set_keepalive_of_listener(door.fd(), off);
+	const peer four = peer::connect(door.address());
+	const auto of_four = options_of(door.accept().fd());
+	EXPECT_EQ(of_four.is_on, 0);
+	EXPECT_EQ(of_four.user_timeout, 0);
+
+	EXPECT_FALSE(set_keepalive(-1, usual));
+	EXPECT_FALSE(set_keepalive_of_new(-1, usual));
+	EXPECT_EQ(set_keepalive_of_listener(-1, usual), UINT64_MAX);
+}
+
+TEST(Keepalive, HasTheKernelsRange)
+{
+	using relay::to_keepalive;
+	EXPECT_EQ(to_keepalive(1s), 1s);
+	EXPECT_EQ(to_keepalive(60000ms), 1min);
+	EXPECT_EQ(to_keepalive(9h), 9h);
+	for (const std::chrono::nanoseconds wrong :
+	     {std::chrono::nanoseconds(0), std::chrono::nanoseconds(1500ms),
+	      std::chrono::nanoseconds(9h + 1s), std::chrono::nanoseconds(24h * 366)})
+		EXPECT_EQ(to_keepalive(wrong), std::nullopt);
+}
+
+TEST(Keepalive, NoticesAClientThatHasVanished)
+{
+	listener door;
+	const file config(text(quick, none, door.address()));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	vanish(at.client);
+	EXPECT_EQ(at.backend.receive_end(), ending::reset);
+	EXPECT_TRUE(eventually([&] { return ended(relay, "client_reset") == 1; }));
+	at.client.reset();
+	stop(relay);
+}
+
+TEST(Keepalive, NoticesABackendThatHasVanished)
+{
+	listener door;
+	const file config(text(none, quick, door.address()));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	vanish(at.backend);
+	EXPECT_EQ(at.client.receive_end(), ending::reset);
+	EXPECT_TRUE(eventually([&] { return ended(relay, "server_reset") == 1; }));
+	at.backend.reset();
+	stop(relay);
+}
+
+/* Before there is a backend, and with all the time that it wants to say who it is. */
+TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
+{
+	listener door;
+	const file config(text(quick + "hello_timeout = 0\nproxy_from = ['127.0.0.1']\n", none,
+			       door.address()));
+	relay_process relay({"--config", config.name()});
+	peer client = peer::connect(relay.address());
+	client.send("PRO");
+	vanish(client);
+	EXPECT_TRUE(eventually([&] { return ended(relay, "client_left") == 1; }));
+	EXPECT_EQ(relay.counter("bad_openings"), 0U);
+	client.reset();
+	stop(relay);
+}
+
+/* Who answers is asked again and again, and left alone; for the idle timeout it is silent. */
+TEST(Keepalive, LeavesAloneWhoIsThere)
+{
+	const std::string often = "keepalive = { idle = '1s', interval = '1s', count = 20 }\n";
+	listener door;
+	const file config(text(often, often, door.address(), "127.0.0.1:0", "3s"));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	EXPECT_EQ(at.client.receive_end(), ending::fin);
+	EXPECT_EQ(at.backend.receive_end(), ending::fin);
+	EXPECT_TRUE(eventually([&] { return ended(relay, "idle_timeout") == 1; }));
+	stop(relay);
+}
+
+/* With bytes on their way there are no probes. */
+TEST(UserTimeout, EndsWhoDoesNotAcknowledge)
+{
+	listener door;
+	const file config(text("keepalive = 0\nuser_timeout = '1s'\n", none, door.address()));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	vanish(at.client);
+	at.backend.send("x");
+	EXPECT_EQ(at.backend.receive_end(), ending::reset);
+	EXPECT_TRUE(eventually([&] { return ended(relay, "client_reset") == 1; }));
+	at.client.reset();
+	stop(relay);
+}
+
+/* At a socket that listened before the relay was there, as systemd's: its queue has no keepalive. */
+TEST(Keepalive, IsForThoseWhoHaveWaited)
+{
+	listener door;
+	listener handed;
+	std::vector<peer> clients;
+	for (int i = 0; i < 3; i++)
+		clients.push_back(peer::connect(handed.address()));
+	const file config(text(quick, none, door.address(), handed.address()));
+	relay_process relay({"--config", config.name()}, 0, {handed.fd()});
+	for (auto &each : clients)
+		each.send("x");
+	std::vector<peer> backends;
+	for (std::size_t i = 0; i < clients.size(); i++) {
+		backends.push_back(door.accept());
+		EXPECT_EQ(backends.back().receive(1), "x");
+	}
+	for (auto &each : clients)
+		vanish(each);
+	for (auto &each : backends)
+		EXPECT_EQ(each.receive_end(), ending::reset);
+	for (auto &each : clients)
+		each.reset();
+	stop(relay);
+}
+
+/* As other settings: for who is accepted from then on. */
+TEST(Keepalive, ChangesByReload)
+{
+	listener door;
+	file config(text(none, none, door.address()));
+	relay_process relay({"--config", config.name()});
+	pair before(relay, door);
+	config.write(text(quick, quick, door.address()));
+	ASSERT_TRUE(relay.reload());
+	pair one(relay, door);
+	pair two(relay, door);
+	vanish(before.client);
+	vanish(before.backend);
+	vanish(one.client);
+	vanish(two.backend);
+	EXPECT_EQ(one.backend.receive_end(), ending::reset);
+	EXPECT_EQ(two.client.receive_end(), ending::reset);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+
+	config.write(text("keepalive = '10h'\n", none, door.address()));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error("listeners.web.keepalive: \"10h\" cannot be had; expected whole seconds");
+
+	config.write(text(none, none, door.address()));
+	ASSERT_TRUE(relay.reload());
+	pair after(relay, door);
+	vanish(after.client);
+	vanish(after.backend);
+	/* Longer than it would take to notice. */
+	std::this_thread::sleep_for(3s);
+	EXPECT_EQ(relay.counter("active"), 2U);
+	for (pair *each : {&before, &one, &two, &after}) {
+		each->client.reset();
+		each->backend.reset();
+	}
+	stop(relay);
+}
+
+} // namespace
