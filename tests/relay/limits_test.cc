@@ -243,15 +243,18 @@ TEST(Lifetime, EndsWhoIsBusyToo)
 
 TEST(Lifetime, IsForConnectingToo)
 {
-	const silent_backend backend;
-	const file config(
-		text("lifetime = \"200ms\"\nconnect_timeout = \"1h\"\n", backend.address()));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	EXPECT_EQ(client.receive_rest().second, ending::reset);
-	relay.await_error("cause=lifetime listener=web ");
-	EXPECT_EQ(relay.counter("connect_failed"), 0U);
-	stop(relay);
+	for (const std::string connecting : {"\"1h\"", "0"}) {
+		const silent_backend backend;
+		const file config(
+			text("lifetime = \"200ms\"\nconnect_timeout = " + connecting + "\n",
+			     backend.address()));
+		relay_process relay({"--config", config.name()});
+		auto client = peer::connect(relay.address());
+		EXPECT_EQ(client.receive_rest().second, ending::reset);
+		relay.await_error("cause=lifetime listener=web ");
+		EXPECT_EQ(relay.counter("connect_failed"), 0U);
+		stop(relay);
+	}
 }
 
 TEST(Lifetime, LeavesAloneWhoEndsBefore)

@@ -233,9 +233,10 @@ bool session::send_opening()
 bool session::connect()
 {
 	const auto limit = via_->settings.connect_timeout;
+	const auto lifetime = via_->settings.lifetime;
 	auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
-	if (via_->settings.lifetime.count() != 0)
-		until = std::min(until, began_ + via_->settings.lifetime);
+	if (lifetime.count() != 0 && (until == sn::no_deadline || began_ + lifetime < until))
+		until = began_ + lifetime;
 	const std::uint64_t source = hash_of(host_of(client_address_));
 	std::vector<backend *> tried;
 
@@ -270,8 +271,7 @@ bool session::connect()
 		/* Was it cut while it waited, then the backend is not to blame. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
-		if (via_->settings.lifetime.count() != 0 &&
-		    sn::now() >= began_ + via_->settings.lifetime) {
+		if (lifetime.count() != 0 && sn::now() >= began_ + lifetime) {
 			end(cause::lifetime);
 			return false;
 		}
