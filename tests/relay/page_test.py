@@ -4,157 +4,24 @@
 The admin server's page in a real browser, Chromium without a window, while the relay works: what it
 shows is compared with what the relay says, and a screenshot is taken.
 
-The browser is spoken to by its debugging protocol over a pipe: JSON, each message ended by a zero.
-
 Environment: as traffic.py; SENNIT_SCREENSHOT is a file to write the screenshot to (default: in the
 build folder), SENNIT_PAGE_SECONDS how long the relay works before it is taken (3; the one in
 docs/relay-page.png had 130, `make screenshot`). Fails without chromium; scripts/setup test
 installs it.
 """
-import base64
-import json
 import os
 import shutil
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+from browser import Browser
 from traffic import BUILD, Backend, Load, Relay, ask, eventually
 
 SCREENSHOT = os.environ.get("SENNIT_SCREENSHOT", BUILD + "/relay-page.png")
 SECONDS = float(os.environ.get("SENNIT_PAGE_SECONDS", "3"))
-
-
-class Browser:
-    def __init__(self):
-        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        from_us, self.to = os.pipe()
-        self.back, to_us = os.pipe()
-
-        def descriptors():
-            # 3 is what the browser reads, 4 what it writes; neither is lost to the other's number.
-            a, b = os.dup(from_us), os.dup(to_us)
-            while a < 5:
-                a = os.dup(a)
-            while b < 5:
-                b = os.dup(b)
-            os.dup2(a, 3)
-            os.dup2(b, 4)
-
-        self.process = subprocess.Popen(
-            [
-                shutil.which("chromium"),
-                "--headless=new",
-                "--remote-debugging-pipe",
-                # Its own, of processes against each other; there is nothing here but our page.
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--disable-extensions",
-                "--disable-background-networking",
-                "--no-first-run",
-                "--no-proxy-server",
-                "--hide-scrollbars",
-                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-                "--user-data-dir=" + self.profile.name,
-                "about:blank",
-            ],
-            preexec_fn=descriptors,
-            close_fds=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(from_us)
-        os.close(to_us)
-        self.number = 0
-        self.unread = b""
-        self.session = None
-        self.events = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Page.enable")
-        self.call("Runtime.enable")
-        self.call("Log.enable")
-
-    def message(self):
-        while b"\0" not in self.unread:
-            more = os.read(self.back, 1 << 20)
-            if not more:
-                raise AssertionError("the browser has ended")
-            self.unread += more
-        text, _, self.unread = self.unread.partition(b"\0")
-        return json.loads(text)
-
-    def call(self, method, **parameters):
-        self.number += 1
-        request = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            request["sessionId"] = self.session
-        os.write(self.to, json.dumps(request).encode() + b"\0")
-        while True:
-            answer = self.message()
-            if answer.get("id") == self.number:
-                if "error" in answer:
-                    raise AssertionError(f"{method}: {answer['error']}")
-                return answer["result"]
-            self.events.append(answer)
-
-    def value(self, expression):
-        result = self.call(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
-        if "exceptionDetails" in result:
-            raise AssertionError(f"{expression}: {result['exceptionDetails']}")
-        return result["result"].get("value")
-
-    def text(self, element):
-        """Empty when there is no such element, as while a page is loading."""
-        return self.value(f"document.getElementById({json.dumps(element)})?.innerText ?? ''")
-
-    def complaints(self):
-        """What the page itself threw or logged."""
-        bad = []
-        for event in self.events:
-            if event["method"] == "Runtime.exceptionThrown":
-                bad.append(event["params"])
-            elif event["method"] == "Log.entryAdded":
-                if event["params"]["entry"]["level"] in ("warning", "error"):
-                    bad.append(event["params"]["entry"])
-        return bad
-
-    def screenshot(self, path, width, height, dark, scale=1):
-        self.call(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
-        )
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=scale,
-            mobile=False,
-        )
-        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        png = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
-        with open(path, "wb") as file:
-            file.write(png)
-        return png
-
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        os.close(self.to)
-        os.close(self.back)
-        self.profile.cleanup()
 
 
 def rows(browser, element):

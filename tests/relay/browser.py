@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""
+Chromium without a window, for tests of what it shows: it loads pages, evaluates expressions in them
+and takes screenshots. It is spoken to by its debugging protocol over a pipe: JSON, each message ended
+by a zero.
+
+It resolves no names and asks nobody but 127.0.0.1. All that it writes is in one folder, which close()
+removes; its processes are one group, none of which is left.
+"""
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from traffic import PATIENCE
+
+
+class Browser:
+    def __init__(self):
+        # Not in the build's folder, whose name may be too long for the sockets in it.
+        self.folder = tempfile.TemporaryDirectory(prefix="sennit-browser-", ignore_cleanup_errors=True)
+        from_us, self.to = os.pipe()
+        self.back, to_us = os.pipe()
+
+        def descriptors():
+            # 3 is what the browser reads, 4 what it writes; neither is lost to the other's number.
+            a, b = os.dup(from_us), os.dup(to_us)
+            while a < 5:
+                a = os.dup(a)
+            while b < 5:
+                b = os.dup(b)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+
+        self.process = subprocess.Popen(
+            [
+                shutil.which("chromium"),
+                "--headless=new",
+                "--remote-debugging-pipe",
+                # Its own, of processes against each other; there is nothing here but our page.
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--disable-extensions",
+                "--disable-background-networking",
+                "--no-first-run",
+                "--no-proxy-server",
+                "--hide-scrollbars",
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                "--user-data-dir=" + self.folder.name + "/profile",
+                "about:blank",
+            ],
+            preexec_fn=descriptors,
+            close_fds=False,
+            start_new_session=True,
+            # Where it has sockets and the like, which one that is killed leaves there.
+            env={**os.environ, "TMPDIR": self.folder.name},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(from_us)
+        os.close(to_us)
+        self.number = 0
+        self.unread = b""
+        self.session = None
+        self.events = []
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+                "sessionId"
+            ]
+            self.call("Page.enable")
+            self.call("Runtime.enable")
+            self.call("Log.enable")
+        except BaseException:
+            self.close()
+            raise
+
+    def message(self):
+        while b"\0" not in self.unread:
+            # Starting is much work for a busy machine.
+            if not select.select([self.back], [], [], 2 * PATIENCE)[0]:
+                raise AssertionError("waited too long for the browser")
+            more = os.read(self.back, 1 << 20)
+            if not more:
+                raise AssertionError("the browser has ended")
+            self.unread += more
+        text, _, self.unread = self.unread.partition(b"\0")
+        return json.loads(text)
+
+    def call(self, method, **parameters):
+        self.number += 1
+        request = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            request["sessionId"] = self.session
+        os.write(self.to, json.dumps(request).encode() + b"\0")
+        while True:
+            answer = self.message()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def value(self, expression):
+        result = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        if "exceptionDetails" in result:
+            raise AssertionError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def text(self, element):
+        """Empty when there is no such element, as while a page is loading."""
+        return self.value(f"document.getElementById({json.dumps(element)})?.innerText ?? ''")
+
+    def complaints(self):
+        """What the page itself threw or logged."""
+        bad = []
+        for event in self.events:
+            if event["method"] == "Runtime.exceptionThrown":
+                bad.append(event["params"])
+            elif event["method"] == "Log.entryAdded":
+                if event["params"]["entry"]["level"] in ("warning", "error"):
+                    bad.append(event["params"]["entry"])
+        return bad
+
+    def screenshot(self, path, width, height, dark, scale=1):
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=False,
+        )
+        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        png = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        with open(path, "wb") as file:
+            file.write(png)
+        return png
+
+    def close(self):
+        """May be called again."""
+        if self.to is None:
+            return
+        # Not terminate(), which would wait for one that has ended.
+        os.kill(self.process.pid, signal.SIGTERM)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not os.waitid(
+            os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG
+        ):
+            time.sleep(0.02)
+        # Its helpers, if it left any, or all. It was not waited for, so the number is still its own.
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.to)
+        os.close(self.back)
+        self.to = None
+        self.folder.cleanup()
