@@ -329,6 +329,45 @@ TEST(Bandwidth, IsWaitedForInSleep)
 	EXPECT_LT(since(began), patience);
 }
 
+/* For as long as it waits, however that ends. */
+TEST(Bandwidth, WhoWaitsIsCounted)
+{
+	for (const bool is_backends : {true, false}) {
+		listener door;
+		const std::string limit = "bandwidth = { to_client = 1024, burst = 1024 }";
+		const file config(text(is_backends ? "" : limit + "\n", door.address(),
+				       is_backends ? ", " + limit : ""));
+		relay_process relay({"--config", config.name()});
+		const auto waiting = [&](const std::string &name, const std::string &to) {
+			return relay.metric(name + ",to=\"" + to + "\"}");
+		};
+		const std::string of_listener = "throttled_connections{listener=\"web\"";
+		const std::string of_backend =
+			"backend_throttled_connections{route=\"g\",backend=\"" + door.address() +
+			'"';
+		{
+			pair one(relay, door);
+			pair two(relay, door);
+			for (pair *each : {&one, &two}) /* minutes */
+				each->backend.send(std::string(100 << 10, 'x'));
+			EXPECT_TRUE(
+				eventually([&] { return waiting(of_listener, "client") == 2; }));
+			EXPECT_TRUE(eventually([&] {
+				return waiting(of_backend, "client") == (is_backends ? 2 : 0);
+			}));
+			EXPECT_EQ(waiting(of_listener, "backend"), 0U);
+			EXPECT_EQ(waiting(of_backend, "backend"), 0U);
+			one.client.reset();
+			EXPECT_EQ(one.backend.receive_end(), ending::reset);
+			two.client.reset();
+		}
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+		EXPECT_EQ(waiting(of_listener, "client"), 0U);
+		EXPECT_EQ(waiting(of_backend, "client"), 0U);
+		stop(relay);
+	}
+}
+
 TEST(Bandwidth, ChangesByReload)
 {
 	listener door;

@@ -291,6 +291,8 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 		EXPECT_TRUE(eventually(
 			[&] { return metric(relay, "resolve_failures_total") >= failures + 2; }));
 		EXPECT_EQ(told(), so_often) << "it is told once";
+		EXPECT_EQ(metric(relay, "resolve_failing"), 1U);
+		EXPECT_EQ(metric(relay, "addresses"), 1U);
 		const auto start = std::chrono::steady_clock::now();
 		EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
 		EXPECT_LT(std::chrono::steady_clock::now() - start, patience / 2);
@@ -302,6 +304,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 			return count(relay.errors(), backend + " resolves again") >= so_often;
 		}));
 		EXPECT_EQ(served_at(relay, door_), other);
+		EXPECT_EQ(metric(relay, "resolve_failing"), 0U);
 		names_->set(how::answers, {"127.0.0.2"});
 		EXPECT_TRUE(eventually([&] { return served_at(relay, door_) == "127.0.0.2"; }));
 	}

@@ -10,6 +10,7 @@ docs/relay-page.png had 130, `make screenshot`). Fails without chromium; scripts
 installs it.
 """
 import os
+import re
 import shutil
 import socket
 import struct
@@ -18,9 +19,24 @@ import time
 import unittest
 
 from browser import Browser
-from traffic import BUILD, Backend, Load, Relay, ask, eventually
+from traffic import BUILD, Backend, Load, RelayByConfig, ask, eventually
 
 SCREENSHOT = os.environ.get("SENNIT_SCREENSHOT", BUILD + "/relay-page.png")
+# The time to drain is more than a busy browser needs to notice it.
+CONFIGURATION = """
+admin = "127.0.0.1:0"
+drain = "60s"
+listeners.web = {{ address = "127.0.0.1:0", group = "web" }}
+listeners.files = {{ address = "127.0.0.1:0", group = "files" }}
+listeners.mail = {{ address = "127.0.0.1:0", group = "mail" }}
+groups.web.backends = ["{backends[0]}"]
+[groups.files]
+resolve_timeout = "10m"
+backends = [{{ address = "{backends[1]}", bandwidth = {{ to_client = "4MiB", burst = "1MiB" }} }}]
+[groups.mail]
+backends = ["{backends[2]}", "{backends[3]}"]
+resolve_timeout = "100ms"
+"""
 SECONDS = float(os.environ.get("SENNIT_PAGE_SECONDS", "3"))
 
 
@@ -40,10 +56,18 @@ class InABrowser(unittest.TestCase):
         gone = socket.socket()
         self.addCleanup(gone.close)
         gone.bind(("127.0.0.1", 0))
-        self.relay = Relay(
-            *("127.0.0.1:0", self.backends[0].address),
-            *("127.0.0.1:0", self.backends[1].address),
-            *("127.0.0.1:0", "127.0.0.1:%d" % gone.getsockname()[1]),
+        # The second one by name, which the file of hosts has, and behind a limit of bandwidth.
+        # A fourth one's name is nobody's.
+        port = self.backends[1].address.rpartition(":")[2]
+        self.relay = RelayByConfig(
+            CONFIGURATION.format(
+                backends=[
+                    self.backends[0].address,
+                    "localhost:" + port,
+                    "127.0.0.1:%d" % gone.getsockname()[1],
+                    "nobody.invalid:80",
+                ]
+            )
         )
         self.addCleanup(self.relay.stop)
         self.browser = Browser()
@@ -77,15 +101,27 @@ class InABrowser(unittest.TestCase):
             lambda: browser.value("document.querySelectorAll('#chart-throughput .one').length"),
             "a line in the chart",
         )
+        # What is asked for when the relay starts, and shown a second later.
+        eventually(
+            lambda: "look-up" in rows(browser, "backends")[3][0]
+            and "\n" in rows(browser, "listeners")[1][7],
+            "names and limits to have had an effect",
+        )
 
         # The figures, each second anew, against what the relay says.
         now = relay.status()
         active = int(browser.text("active").split()[0].replace(",", ""))
         self.assertGreaterEqual(active, 48)
         self.assertLess(abs(active - now["active"]), 20)
-        self.assertIn("/s", browser.text("to-client"))
-        self.assertRegex(browser.text("to-client"), r"^\d+(\.\d+)?\s(KiB|MiB|GiB)/s$")
-        self.assertRegex(browser.text("connect"), r"^\d+(\.\d+)?\s(µs|ms|s)$")
+        def matches(element, pattern):
+            return eventually(
+                lambda: re.search(pattern, browser.text(element)), f"{element} to be {pattern}"
+            )
+
+        # A busy machine may move nothing for a second.
+        matches("to-client", r"^\d+(\.\d+)?\s(KiB|MiB|GiB)/s$")
+        matches("connect", r"^\d+(\.\d+)?\s(µs|ms|s)$")
+        matches("held-back", r"^with \d+ held back$")
         before = browser.text("to-client-note")
         eventually(lambda: browser.text("to-client-note") != before, "figures to change")
 
@@ -93,9 +129,27 @@ class InABrowser(unittest.TestCase):
         self.assertEqual([row[1] for row in listeners], relay.listens)
         self.assertGreater(int(listeners[0][4].replace(",", "")), 40)
         backends = rows(browser, "backends")
-        self.assertEqual([row[0] for row in backends], [b["address"] for b in now["backends"]])
+        names = [row[0].split("\n") for row in backends]
+        self.assertEqual([name[0] for name in names], [b["address"] for b in now["backends"]])
         self.assertTrue(all(row[2] == "up" for row in backends[:2]), backends)
-        self.assertEqual(backends[2][9], "3")
+        self.assertEqual(backends[2][10], "3")
+
+        # What their names stand for.
+        self.assertEqual([b["named"] for b in now["backends"]], [False, True, False, True])
+        self.assertEqual(now["backends"][0]["resolved"], [self.backends[0].address])
+        self.assertIn(self.backends[1].address, now["backends"][1]["resolved"])
+        self.assertEqual(names[1][1:], [", ".join(now["backends"][1]["resolved"])])
+        self.assertEqual((len(names[0]), len(names[2])), (1, 1))
+        self.assertRegex(names[3][1], r"^does not resolve; \d+ look-ups? failed$")
+        self.assertEqual(backends[3][2], "down")
+        self.assertTrue(now["backends"][3]["resolve_failing"])
+
+        # Who is held back by a limit of bandwidth, and who never was.
+        limited = [(listeners, 7, [1]), (backends, 8, [1])]
+        for table, column, those in limited:
+            for i, row in enumerate(table):
+                wanted = r"^\d+\nfor \d.*s$" if i in those else r"^–$"
+                self.assertRegex(row[column], wanted)
         latency = rows(browser, "latency")
         self.assertEqual(
             [row[0] for row in latency],
@@ -109,12 +163,12 @@ class InABrowser(unittest.TestCase):
         self.assertEqual(ended["client reset"], "2")
         self.assertGreater(int(ended["client end"].replace(",", "")), 0)
 
-        png = browser.screenshot(SCREENSHOT, 1240, 1130, dark=False)
+        png = browser.screenshot(SCREENSHOT, 1240, 1240, dark=False)
         self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
-        self.assertEqual(struct.unpack("!II", png[16:24]), (1240, 1130))
+        self.assertEqual(struct.unpack("!II", png[16:24]), (1240, 1240))
         # An empty page of this size has some 10 KB.
         self.assertGreater(len(png), 50000)
-        dark = browser.screenshot(BUILD + "/relay-page-dark.png", 1240, 1130, dark=True)
+        dark = browser.screenshot(BUILD + "/relay-page-dark.png", 1240, 1240, dark=True)
         self.assertNotEqual(dark, png)
         # On a telephone nothing is wider than the screen.
         browser.screenshot(BUILD + "/relay-page-narrow.png", 390, 2400, dark=False)

@@ -42,6 +42,9 @@ relay::snapshot example()
 	listener.accepted = 10;
 	listener.ended[static_cast<std::size_t>(relay::termination::client_end)] = 2;
 	listener.ended[static_cast<std::size_t>(relay::termination::server_reset)] = 1;
+	listener.throttled = 20;
+	listener.throttled_time = 1500ms;
+	listener.throttled_now = {.to_backend = 2, .to_client = 3};
 	listener.to_client = {.bytes = 1ULL << 53, .userspace = 100, .splice = 200};
 	relay::histogram connect;
 	for (int i = 0; i < 99; i++)
@@ -54,6 +57,11 @@ relay::snapshot example()
 	backend.address = "b\xff\xc3\xa4:80";
 	backend.state = relay::health::ejected;
 	backend.failures = 5;
+	backend.throttled_now = {.to_client = 1};
+	backend.is_named = true;
+	backend.addresses = {"10.0.0.7:80", "[fe80::1%\"]:80"};
+	backend.resolve_failures = 4;
+	backend.is_resolve_failing = true;
 	backend.last_check = 1700000000s;
 	backend.last_error = "refused";
 	now.backends.push_back(backend);
@@ -73,6 +81,7 @@ TEST(Metrics, SayWhatTheSnapshotSays)
 {
 	const auto all = lines(to_metrics(example()));
 	const auto listener = R"(listener="web \"quoted\\\"\n")"s;
+	const auto backend = "route=\"web\",backend=\"b\xef\xbf\xbd\xc3\xa4:80\""s;
 	for (const auto &line :
 	     {"sennit_relay_info{version=\"0.1.0\"} 1"s,
 	      "sennit_relay_ready 1"s,
@@ -84,6 +93,10 @@ TEST(Metrics, SayWhatTheSnapshotSays)
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"client_end\"} 2",
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"server_reset\"} 1",
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"cut\"} 0",
+	      "sennit_relay_throttled_total{" + listener + "} 20",
+	      "sennit_relay_throttled_seconds_total{" + listener + "} 1.5",
+	      "sennit_relay_throttled_connections{" + listener + ",to=\"backend\"} 2",
+	      "sennit_relay_throttled_connections{" + listener + ",to=\"client\"} 3",
 	      "sennit_relay_bytes_total{" + listener + ",to=\"client\"} 9007199254740992",
 	      "sennit_relay_path_bytes_total{" + listener + ",to=\"client\",path=\"splice\"} 200",
 	      "sennit_relay_connect_seconds_bucket{" + listener + ",le=\"0.000064\"} 0",
@@ -97,6 +110,11 @@ TEST(Metrics, SayWhatTheSnapshotSays)
 	      "state=\"ejected\"} 1"s,
 	      "sennit_relay_backend_failures_total{route=\"web\","
 	      "backend=\"b\xef\xbf\xbd\xc3\xa4:80\"} 5"s,
+	      "sennit_relay_backend_throttled_connections{" + backend + ",to=\"backend\"} 0",
+	      "sennit_relay_backend_throttled_connections{" + backend + ",to=\"client\"} 1",
+	      "sennit_relay_backend_addresses{" + backend + "} 2",
+	      "sennit_relay_backend_resolve_failing{" + backend + "} 1",
+	      "sennit_relay_backend_resolve_failures_total{" + backend + "} 4",
 	      "sennit_relay_backend_last_check_timestamp_seconds{route=\"web\","
 	      "backend=\"b\xef\xbf\xbd\xc3\xa4:80\"} 1700000000"s})
 		EXPECT_EQ(all.count(line), 1U) << line;
@@ -185,6 +203,14 @@ TEST(Status, SaysWhatTheSnapshotSays)
 	EXPECT_EQ(asked_of_json(json, R"(now["backends"][0]["state"],
 		ascii(now["backends"][0]["address"]), now["backends"][0]["last_error"])"),
 		  "ejected 'b\\ufffd\\xe4:80' refused\n");
+	EXPECT_EQ(asked_of_json(json, R"(now["listeners"][0]["throttled_now"],
+		now["listeners"][0]["throttled_ms"])"),
+		  "{'to_backend': 2, 'to_client': 3} 1500\n");
+	EXPECT_EQ(asked_of_json(json, R"(now["backends"][0]["throttled_now"],
+		now["backends"][0]["named"], now["backends"][0]["addresses"],
+		now["backends"][0]["resolved"], now["backends"][0]["resolve_failing"])"),
+		  "{'to_backend': 0, 'to_client': 1} True 2 ['10.0.0.7:80', '[fe80::1%\"]:80'] "
+		  "True\n");
 	/* With nothing in it. */
 	EXPECT_EQ(asked_of_json(relay::to_json({}), R"(now["listeners"], now["backends"])"),
 		  "[] []\n");

@@ -159,7 +159,7 @@ std::int64_t pacer::take(unsigned way, std::int64_t bytes) noexcept
 		for (std::size_t i = 0; i < from.size(); i++)
 			if (which.limited[i])
 				from[i]->give_back(static_cast<std::uint64_t>(-bytes));
-		waited(which, now);
+		waited(way, now);
 		return 0;
 	}
 	std::int64_t latest = INT64_MIN;
@@ -180,27 +180,41 @@ std::int64_t pacer::take(unsigned way, std::int64_t bytes) noexcept
 		}
 	}
 	if (latest <= now) {
-		waited(which, now);
+		waited(way, now);
 	} else if (which.waiting_since == 0) {
 		which.waiting_since = now;
 		which.waits_for_backend = by == backends;
 		by_.throttled.add();
 		by_.waits_of_listener.times.add();
-		if (which.waits_for_backend)
+		by_.waits_of_listener.now[way].add();
+		if (which.waits_for_backend) {
 			by_.waits_of_backend.times.add();
+			by_.waits_of_backend.now[way].add();
+		}
 	}
 	return latest;
 }
 
-void pacer::waited(direction &which, std::int64_t now) noexcept
+void pacer::waited(unsigned way, std::int64_t now) noexcept
 {
+	direction &which = ways_[way];
 	if (which.waiting_since == 0)
 		return;
 	const auto ns = static_cast<std::uint64_t>(now - which.waiting_since);
 	which.waiting_since = 0;
 	by_.waits_of_listener.ns.add(ns);
-	if (which.waits_for_backend)
+	by_.waits_of_listener.now[way].subtract();
+	if (which.waits_for_backend) {
 		by_.waits_of_backend.ns.add(ns);
+		by_.waits_of_backend.now[way].subtract();
+	}
+}
+
+pacer::~pacer()
+{
+	const std::int64_t now = sn_now();
+	for (unsigned way = 0; way < ways_.size(); way++)
+		waited(way, now);
 }
 
 } // namespace relay

@@ -90,10 +90,11 @@ private:
 	std::array<way, 2> ways_;
 };
 
-/* How often somebody had to wait for bandwidth, and for how long altogether. */
+/* How often somebody had to wait for bandwidth, for how long altogether, and who does now. */
 struct wait_counters {
 	counter times;
-	counter ns;
+	counter ns;                 /* of waits that are over */
+	std::array<counter, 2> now; /* connections, by enum sn_relay_direction */
 };
 
 /*
@@ -115,6 +116,8 @@ public:
 	explicit pacer(const limits &by) noexcept : by_(by) {}
 	pacer(const pacer &) = delete;
 	pacer &operator=(const pacer &) = delete;
+	/* When nobody copies any more. */
+	~pacer();
 
 	const sn_relay_pace *calls() const noexcept { return &calls_; }
 
@@ -137,7 +140,7 @@ private:
 	}
 	std::size_t most(unsigned way) noexcept;
 	std::int64_t take(unsigned way, std::int64_t bytes) noexcept;
-	void waited(direction &which, std::int64_t now) noexcept;
+	void waited(unsigned way, std::int64_t now) noexcept;
 
 	const limits by_;
 	std::array<direction, 2> ways_; /* each the task's that copies there */

@@ -41,6 +41,11 @@ void fill_process(snapshot &into)
 	into.pipes_missed = copying.pipes_missed;
 }
 
+both_ways read_waiting(const wait_counters &of)
+{
+	return {of.now[SN_RELAY_A_TO_B].get(), of.now[SN_RELAY_B_TO_A].get()};
+}
+
 } // namespace
 
 std::string check_error_text(int error)
@@ -65,6 +70,7 @@ listener_snapshot book::read_listener(const listener_counters &of)
 	told.retries = of.retries.get();
 	told.throttled = of.throttled.times.get();
 	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
+	told.throttled_now = read_waiting(of.throttled);
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	told.times.connect = of.connect.read();
@@ -92,8 +98,10 @@ backend_snapshot book::read_backend(const backend_counters &of)
 		told.state = health::slow;
 	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::unknown)
 		told.state = health::unknown;
-	told.addresses = of.addresses.now()->size();
+	told.is_named = of.addresses.named();
+	told.addresses = *of.addresses.now();
 	told.resolve_failures = of.addresses.failures();
+	told.is_resolve_failing = of.addresses.failing();
 	told.checks = of.checks.get();
 	told.check_failures = of.check_failures.get();
 	told.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
@@ -107,6 +115,7 @@ backend_snapshot book::read_backend(const backend_counters &of)
 	told.ejections = of.ejections.get();
 	told.throttled = of.throttled.times.get();
 	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
+	told.throttled_now = read_waiting(of.throttled);
 	told.to_backend = of.to_backend.read();
 	told.to_client = of.to_client.read();
 	return told;

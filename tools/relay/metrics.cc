@@ -150,6 +150,15 @@ void add_listeners(page &to, const snapshot &now)
 		  "Time that bytes had to wait for bandwidth, of all connections added up.");
 	for (const auto &each : now.listeners)
 		to.sample("", {{"listener", each.name}}, seconds(each.throttled_time));
+	to.metric("throttled_connections", "gauge",
+		  "Connections whose bytes wait for bandwidth now, by the side that is to get "
+		  "them.");
+	for (const auto &each : now.listeners) {
+		to.sample({{"listener", each.name}, {"to", "backend"}},
+			  each.throttled_now.to_backend);
+		to.sample({{"listener", each.name}, {"to", "client"}},
+			  each.throttled_now.to_client);
+	}
 	to.metric("bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	for (const auto &each : now.listeners) {
 		to.sample({{"listener", each.name}, {"to", "backend"}}, each.to_backend.bytes);
@@ -224,9 +233,20 @@ void add_backends(page &to, const snapshot &now)
 	for (const auto &each : now.backends)
 		to.sample("", {{"route", each.route}, {"backend", each.address}},
 			  seconds(each.throttled_time));
+	to.metric("backend_throttled_connections", "gauge",
+		  "Connections whose bytes wait for the backend's bandwidth now.");
+	for (const auto &each : now.backends) {
+		to.sample({{"route", each.route}, {"backend", each.address}, {"to", "backend"}},
+			  each.throttled_now.to_backend);
+		to.sample({{"route", each.route}, {"backend", each.address}, {"to", "client"}},
+			  each.throttled_now.to_client);
+	}
 	each_backend("backend_addresses", "gauge",
 		     "Addresses that the backend's name stands for; 0: it does not resolve.",
-		     [](const b &each) { return each.addresses; });
+		     [](const b &each) { return std::uint64_t{each.addresses.size()}; });
+	each_backend("backend_resolve_failing", "gauge",
+		     "1 when the last look-up of the backend's name failed.",
+		     [](const b &each) { return std::uint64_t{each.is_resolve_failing}; });
 	each_backend("backend_resolve_failures_total", "counter",
 		     "Look-ups of the backend's name that failed.",
 		     [](const b &each) { return each.resolve_failures; });

@@ -63,6 +63,9 @@ public:
 	bool found(address_list list);
 	bool failed() noexcept;
 
+	/* Whether the last look-up that has ended has failed. */
+	bool failing() const noexcept { return is_failing_.load(std::memory_order_relaxed); }
+
 	std::uint64_t failures() const noexcept
 	{
 		return failures_.load(std::memory_order_relaxed);

@@ -44,6 +44,12 @@ constexpr const char *to_string(health state) noexcept
 	return health_names[static_cast<std::size_t>(state)];
 }
 
+/* Of something for each direction. */
+struct both_ways {
+	std::uint64_t to_backend = 0;
+	std::uint64_t to_client = 0;
+};
+
 /* One direction. */
 struct flow {
 	std::uint64_t bytes = 0; /* as they are delivered */
@@ -79,7 +85,8 @@ struct listener_snapshot {
 	/* Total: times that bytes had to wait for bandwidth, and for how long, added up. */
 	std::uint64_t throttled = 0;
 	std::chrono::nanoseconds throttled_time{};
-	flow to_backend; /* totals */
+	both_ways throttled_now; /* connections whose bytes wait for it */
+	flow to_backend;         /* totals */
 	flow to_client;
 	latencies times; /* totals */
 };
@@ -96,9 +103,12 @@ struct backend_snapshot {
 	std::uint64_t ejections = 0; /* total: times that it was left out for a while */
 	std::uint64_t throttled = 0; /* as of listeners, of its own bandwidth */
 	std::chrono::nanoseconds throttled_time{};
-	std::uint64_t addresses =
-		0; /* that its name stands for; 0: it does not resolve, or not yet */
+	both_ways throttled_now;
+	bool is_named = false; /* its addresses are looked up */
+	/* That its name stands for, or its own; none: it does not resolve, or not yet. */
+	std::vector<std::string> addresses;
 	std::uint64_t resolve_failures = 0; /* total: look-ups of it that failed */
+	bool is_resolve_failing = false;    /* the last look-up did */
 	std::uint64_t checks = 0;           /* total: active checks that ended */
 	std::uint64_t check_failures = 0;   /* total, of those */
 	/* When the last check ended: time since 1970, 0 when none has; and what it found, as an error

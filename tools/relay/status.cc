@@ -58,6 +58,12 @@ public:
 	{
 		return field(key, histogram_counts::microseconds(value) / 1000);
 	}
+	json &value(std::string_view value)
+	{
+		comma();
+		append_json(out_, value);
+		return *this;
+	}
 	json &value(std::uint64_t value)
 	{
 		comma();
@@ -94,6 +100,14 @@ void add_flow(json &to, std::string_view key, const flow &bytes)
 		.close('}');
 }
 
+void add_both_ways(json &to, std::string_view key, const both_ways &counts)
+{
+	to.open(key, '{')
+		.field("to_backend", counts.to_backend)
+		.field("to_client", counts.to_client)
+		.close('}');
+}
+
 /* Buckets as [end in us, count], those that are not empty: so that a reader can subtract an earlier
  * answer and reckon percentiles of the time between. */
 void add_histogram(json &to, std::string_view key, const histogram_counts &counts)
@@ -126,6 +140,7 @@ void add_listener(json &to, const listener_snapshot &each)
 		.field("retries", each.retries)
 		.field("throttled", each.throttled)
 		.field("throttled_ms", each.throttled_time);
+	add_both_ways(to, "throttled_now", each.throttled_now);
 	to.open("ended", '{');
 	for (std::size_t i = 0; i < terminations; i++)
 		to.field(termination_names[i], each.ended[i]);
@@ -152,12 +167,18 @@ void add_backend(json &to, const backend_snapshot &each)
 		.field("ejections", each.ejections)
 		.field("throttled", each.throttled)
 		.field("throttled_ms", each.throttled_time)
-		.field("addresses", each.addresses)
+		.field("addresses", std::uint64_t{each.addresses.size()})
 		.field("resolve_failures", each.resolve_failures)
+		.flag("resolve_failing", each.is_resolve_failing)
 		.field("checks", each.checks)
 		.field("check_failures", each.check_failures)
 		.field("last_check_ms", each.last_check)
 		.field("last_error", std::string_view(each.last_error));
+	add_both_ways(to, "throttled_now", each.throttled_now);
+	to.flag("named", each.is_named).open("resolved", '[');
+	for (const auto &address : each.addresses)
+		to.value(std::string_view(address));
+	to.close(']');
 	add_flow(to, "to_backend", each.to_backend);
 	add_flow(to, "to_client", each.to_client);
 	to.close('}');
