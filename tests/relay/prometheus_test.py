@@ -98,6 +98,11 @@ class ReadByPrometheus(unittest.TestCase):
         self.addCleanup(stays.close)
         self.assertEqual(ask(stays, 4000), 4000)
         eventually(lambda: relay.status()["active"] == 1, "five connections to end")
+        # They can arrive before the relay has counted them.
+        eventually(
+            lambda: relay.status()["listeners"][0]["to_client"]["bytes"] == 9000,
+            "all bytes to be counted",
+        )
 
         prometheus = Prometheus(relay.admin)
         self.addCleanup(prometheus.stop)

@@ -235,6 +235,8 @@ class BehindItNginx(Traffic):
                 got.update(piece)
         self.assertEqual(curl.returncode, 0)
         self.assertEqual(got.hexdigest(), self.sha256.hexdigest())
+        # They can arrive before the relay has counted them.
+        eventually(lambda: relay.counters()["active"] == 0, "the connection to end")
         self.assertGreater(relay.counters()["bytes_to_client"], MIB << 20)
         relay.finish()
 
@@ -374,6 +376,7 @@ class BehindItIperf3(Traffic):
         received = report["end"]["sum_received"]["bytes"]
         print(f"iperf3 {' '.join(options)}: {received / (1 << 20):.0f} MiB")
         self.assertGreater(received, 1 << 20)
+        eventually(lambda: relay.counters()["active"] == 0, "the connections to end")
         counts = relay.counters()
         relay.finish()
         return received, counts

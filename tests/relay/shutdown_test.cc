@@ -163,7 +163,6 @@ TEST(Counters, AreOneLineOnSigusr1)
 	EXPECT_EQ(counts.at("accepted"), 1U);
 	EXPECT_EQ(counts.at("active"), 1U);
 	EXPECT_EQ(counts.at("connect_failed"), 0U);
-	EXPECT_EQ(counts.at("bytes_to_backend"), 5U);
 	EXPECT_EQ(counts.at("resets"), 0U);
 	EXPECT_EQ(counts.at("idle_timeouts"), 0U);
 	EXPECT_EQ(counts.at("cut"), 0U);
