@@ -68,9 +68,9 @@ struct Route {
 	// What is under way is bounded, and less than what promote() sends.
 	Route()
 	{
-		for (sn_tcp *conn : {source.client, source.server})
+		for (sn_tcp *conn : {source.client.load(), source.server.load()})
 			set_buffers(conn, 1 << 20);
-		for (sn_tcp *conn : {sink.client, sink.server})
+		for (sn_tcp *conn : {sink.client.load(), sink.server.load()})
 			set_buffers(conn, 1 << 16);
 	}
 	static void set_buffers(sn_tcp *conn, int size)

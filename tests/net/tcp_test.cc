@@ -277,7 +277,7 @@ TEST(Listen, FdIsASocketAndNonBlocking)
 		ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(door.get()), SOL_SOCKET, SO_ACCEPTCONN,
 					&value, &size));
 		EXPECT_EQ(1, value);
-		for (sn_tcp *conn : {pair.client, pair.server}) {
+		for (sn_tcp *conn : {pair.client.load(), pair.server.load()}) {
 			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFL) & O_NONBLOCK);
 			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFD) & FD_CLOEXEC);
 			ASSERT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_NODELAY, &value,

@@ -5,6 +5,7 @@
 #ifndef SENNIT_TESTS_SUPPORT_NET_H
 #define SENNIT_TESTS_SUPPORT_NET_H
 
+#include <atomic>
 #include <csignal>
 #include <string>
 
@@ -24,14 +25,18 @@ class Listener
 public:
 	explicit Listener(const char *address = "127.0.0.1:0")
 	{
-		EXPECT_EQ(0, sn_tcp_listen(&listener_, address)) << address;
-		if (!listener_)
+		sn_tcp_listener *made = nullptr;
+
+		EXPECT_EQ(0, sn_tcp_listen(&made, address)) << address;
+		if (!made)
 			abort(); // nothing else in the test would make sense
+		listener_ = made;
 	}
 	~Listener() { close(); }
 	Listener(const Listener &) = delete;
 	Listener &operator=(const Listener &) = delete;
 
+	// Also for tasks that are about to wait when it is closed.
 	sn_tcp_listener *get() const { return listener_; }
 	std::string address() const
 	{
@@ -49,14 +54,13 @@ public:
 	}
 	void close()
 	{
-		if (listener_) {
-			EXPECT_EQ(0, sn_tcp_listener_close(listener_));
+		if (sn_tcp_listener *listener = listener_.exchange(nullptr)) {
+			EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		}
-		listener_ = nullptr;
 	}
 
 private:
-	sn_tcp_listener *listener_ = nullptr;
+	std::atomic<sn_tcp_listener *> listener_{nullptr};
 };
 
 inline sn_tcp *connect(const std::string &address)
@@ -67,7 +71,8 @@ inline sn_tcp *connect(const std::string &address)
 	return conn;
 }
 
-// Both ends of a connection.
+// Both ends of a connection. Atomic, as a task may have read one without anything that orders it before
+// the release by another: the calls in between need not.
 class Pair
 {
 public:
@@ -82,12 +87,12 @@ public:
 	Pair(const Pair &) = delete;
 	Pair &operator=(const Pair &) = delete;
 
-	sn_tcp *release_client() { return std::exchange(client, nullptr); }
-	sn_tcp *release_server() { return std::exchange(server, nullptr); }
+	sn_tcp *release_client() { return client.exchange(nullptr); }
+	sn_tcp *release_server() { return server.exchange(nullptr); }
 	void close_client() { EXPECT_EQ(0, sn_tcp_close(release_client())); }
 	void close_server() { EXPECT_EQ(0, sn_tcp_close(release_server())); }
 
-	sn_tcp *client, *server;
+	std::atomic<sn_tcp *> client, server;
 };
 
 inline std::string random_bytes(Random &random, size_t size)
