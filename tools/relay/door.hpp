@@ -61,11 +61,25 @@ private:
 	{
 		const auto &group = whole_->groups[index];
 		auto &to = made_[index];
-		if (!to)
-			to = std::make_shared<pool>(
-				group, group.name.empty() ? listener : group.name, counts_);
+		if (!to) {
+			const auto &name = group.name.empty() ? listener : group.name;
+			const auto both = std::make_shared<kept>(whole_, group, name, counts_);
+			to = std::shared_ptr<pool>(both, &both->made);
+		}
 		return to;
 	}
+
+	/* A pool with what its settings are a part of: who watches its backends may have it for longer
+	 * than anybody has the configuration. */
+	struct kept {
+		kept(std::shared_ptr<const config> of, const group_config &group,
+		     const std::string &name, book::edition &counts)
+		    : whole(std::move(of)), made(group, name, counts)
+		{
+		}
+		const std::shared_ptr<const config> whole;
+		pool made;
+	};
 
 	const std::shared_ptr<const config> whole_;
 	std::vector<std::shared_ptr<pool>> made_;
