@@ -63,14 +63,16 @@ int sn_sys_connect_result(int fd)
 {
 	struct sockaddr_storage peer;
 	socklen_t length = sizeof peer;
-	int err = socket_error(fd);
+	int err;
 
-	if (err < 0)
-		return err;
-	/* No error may also mean that it is not decided yet: a wake-up can be spurious. */
-	if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0)
-		return errno == ENOTCONN ? -EINPROGRESS : -errno;
-	return 0;
+	/* First, as it mostly is: only what is connected has a peer. */
+	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
+		return 0;
+	if (errno != ENOTCONN)
+		return -errno;
+	err = socket_error(fd);
+	/* No error means that it is not decided yet: a wake-up can be spurious. */
+	return err < 0 ? err : -EINPROGRESS;
 }
 
 ssize_t sn_sys_recv(int fd, void *buf, size_t size)

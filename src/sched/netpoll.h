@@ -67,7 +67,7 @@ struct sn_fd {
 	uint32_t index;
 	int fd;
 	uint8_t kind;    /* what it is to the net layer: its enum sn_kind, 0 at first */
-	bool tcp;        /* a TCP connection; written by the opener, as kind */
+	bool tcp;        /* of the net layer's making: TCP without delays; written as kind */
 	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	/*
