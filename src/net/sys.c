@@ -324,8 +324,8 @@ int sn_sys_alive(int fd)
 
 	if (poll(&p, 1, 0) < 0)
 		return errno == EINTR ? 1 : -errno;
-	if (!(p.revents & (POLLERR | POLLHUP)))
-		return 1;
+	if (!(p.revents & POLLERR))
+		return p.revents & POLLHUP ? 0 : 1;
 	err = socket_error(fd);
 	/* A reset that arrives after the peer's FIN is reported as EPIPE by the kernel. */
 	return err == -EPIPE ? -ECONNRESET : err;
