@@ -32,9 +32,9 @@
  * Safety, at rest: no task is queued while a processor is idle; no processor is idle while nobody is
  * in the poller; spinning is 0. Always: spinning does not underflow, one poller at most.
  * With CAP no thread can be started; then no task is queued, at rest, while there are both an idle
- * processor and a sleeping thread. With LONG_NAPS: no task is queued while somebody naps, and whoever
- * naps is the only one that counts as spinning; nobody need be in the poller until the nap is over.
- * One thread at a time waits in the parker for naps.
+ * processor and a sleeping thread. With LONG_NAPS: while somebody naps no task is queued, somebody is
+ * in the poller, and whoever naps is the only one that counts as spinning. One thread at a time
+ * waits in the parker for naps.
  *
  * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (so many at
  * most), LONG_NAPS.
@@ -55,6 +55,9 @@
  *   NAP_UNENDED         with LONG_NAPS: announce() does not end naps
  *   NAP_FREED           end_nap() lets the next nap begin before the one that it ends is over
  *   NAP_KEEPS_ROLE      the nap was in the poller, and its role is not given up
+ *   NAP_UNPOLLED        with LONG_NAPS: a nap in the parker begins though nobody is in the poller
+ *   POLLER_SILENT       with LONG_NAPS: who leaves the poller without a processor ends no nap
+ *   BATCH_UNTOLD        with LONG_NAPS: stop_spinning() ends no nap where there is work
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -192,32 +195,6 @@ inline start_processor(p, s)
 	fi
 }
 
-/* p is a variable of the caller's. */
-inline wake_one(p)
-{
-	if
-	:: d_step { spinning == 0 -> spinning = 1 };
-		d_step {
-			idle_get(p);
-#ifndef UNCOUNT_LATE
-			if
-			:: p == NONE -> uncount()
-			:: else
-			fi
-#endif
-		}
-		if
-		:: p != NONE -> d_step { start_processor(p, 1); p = 0 }
-		:: else ->
-			p = 0;
-#ifdef UNCOUNT_LATE
-			d_step { uncount() }
-#endif
-		fi
-	:: spinning > 0
-	fi
-}
-
 #if NAPS > 0
 /* where is a variable of the caller's. */
 inline end_nap(where)
@@ -245,6 +222,37 @@ inline end_nap(where)
 	where = 0
 }
 #endif
+
+/* p is a variable of the caller's. */
+inline wake_one(p)
+{
+	if
+	:: d_step { spinning == 0 -> spinning = 1 };
+		d_step {
+			idle_get(p);
+#ifndef UNCOUNT_LATE
+			if
+			:: p == NONE -> uncount()
+			:: else
+			fi
+#endif
+		}
+		if
+		:: p != NONE -> d_step { start_processor(p, 1); p = 0 }
+		:: else ->
+			p = 0;
+#ifdef UNCOUNT_LATE
+			d_step { uncount() }
+#endif
+		fi
+	:: spinning > 0 ->
+#if NAPS > 0
+		end_nap(p)
+#else
+		skip
+#endif
+	fi
+}
 
 inline submitted(t, p)
 {
@@ -323,7 +331,16 @@ look_for_work:
 		:: else -> break
 		od;
 		if
-		:: v <= PROCESSORS -> q[v]--; found = 1
+		:: v <= PROCESSORS ->
+			q[v]--;
+			found = 1;
+#if NAPS > 0
+			/* More than one; the others are not published yet. */
+			if
+			:: q[v] > 0 -> q[v]--; pending[t]++
+			:: else
+			fi
+#endif
 		:: else
 		fi;
 		v = 0
@@ -341,7 +358,13 @@ stop_spinning:
 	:: !counted[t] -> goto running
 	:: else
 	fi;
-	d_step { counted[t] = 0; uncount(); last = (spinning == 0) }
+	d_step { drain(t); counted[t] = 0; uncount(); last = (spinning == 0) }
+#if NAPS > 0 && !defined(BATCH_UNTOLD)
+	if
+	:: !last && napping != NAP_NONE && WORK_EXISTS -> end_nap(p)
+	:: else
+	fi;
+#endif
 #ifndef NO_LAST
 	if
 	:: last ->
@@ -366,7 +389,11 @@ stop_spinning:
 	goto running;
 
 #if NAPS > 0
-nap:	atomic {
+nap:	if
+	:: napping != NAP_NONE -> goto become_idle
+	:: else
+	fi;
+	d_step {
 		v = NAP_PARKED;
 		if
 		:: !polling -> polling = 1; v = NAP_POLLING
@@ -394,7 +421,12 @@ nap:	atomic {
 #	endif
 	if
 	:: found -> p = 0
+#	ifndef NAP_UNPOLLED
+	:: !found && !polling -> v = 0; napping = NAP_NONE; goto become_idle
+	:: !found && polling && v == NAP_PARKED ->
+#	else
 	:: !found && v == NAP_PARKED ->
+#	endif
 		in_nap_parker++;
 		assert(in_nap_parker == 1);
 end_nap_parker:
@@ -417,13 +449,13 @@ end_nap_poller:
 		fi
 	fi;
 	found = 0;
-	napping = NAP_NONE;
 	if
 #	ifndef NAP_KEEPS_ROLE
 	:: v == NAP_POLLING -> v = 0; polling = 0
 #	endif
 	:: else -> v = 0
 	fi;
+	napping = NAP_NONE;
 	if
 	:: p > 0 ->
 		d_step { p = 0; pending[t]++ }
@@ -512,7 +544,10 @@ end_poller:
 			d_step { v = 0; q[GLOBAL]++ }
 			submitted(t, p)
 		:: else
-		fi
+		fi;
+#if NAPS > 0 && !defined(POLLER_SILENT)
+		end_nap(p)
+#endif
 	fi;
 
 sleep_in_parker:
@@ -610,14 +645,10 @@ init
 	assert(idle_count == 0 || !WORK_EXISTS || (list == 0 && !polling));
 #else
 	assert(idle_count == 0 || !WORK_EXISTS);
-#	ifdef LONG_NAPS
-	assert(idle_count == 0 || in_poller || napping != NAP_NONE);
-#	else
 	assert(idle_count == 0 || in_poller);
-#	endif
 #endif
 #if NAPS > 0
-	assert(napping == NAP_NONE || !WORK_EXISTS);
+	assert(napping == NAP_NONE || !WORK_EXISTS && in_poller);
 	assert(spinning == (napping != NAP_NONE))
 #else
 	assert(spinning == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/block.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -121,10 +122,16 @@ static void chunk_destroy(struct chunk *chunk)
  */
 static void get_pages(struct sn_block_slab *slab)
 {
+	static _Atomic bool refused;
 	uintptr_t page = sn_page_size();
 	uintptr_t first = (uintptr_t)slab & -page, end = ((uintptr_t)(slab + 1) + page - 1) & -page;
+	int saved = errno;
 
-	madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+	if (atomic_load_explicit(&refused, memory_order_relaxed))
+		return;
+	if (madvise((void *)first, end - first, MADV_POPULATE_WRITE) < 0)
+		atomic_store_explicit(&refused, errno == EINVAL, memory_order_relaxed);
+	errno = saved;
 }
 
 /* A slab that nobody has used. Under the lock. */
@@ -138,15 +145,14 @@ static struct sn_block_slab *fresh_slab(void)
 	if (!chunk)
 		return NULL;
 	slab = &chunk->slabs[chunk->used++];
-	if (chunk->next)
-		get_pages(slab);
 	slab->next = atomic_load_explicit(&all_block_slabs, memory_order_relaxed);
 	atomic_store_explicit(&all_block_slabs, slab, memory_order_release);
 	return slab;
 }
 
-/* Some into a cache that has none. Under the lock. */
-static void fill(struct sn_block_cache *cache)
+/* Some into a cache that has none. Under the lock. Returns the slab whose pages should be got, or
+ * NULL. */
+static struct sn_block_slab *fill(struct sn_block_cache *cache)
 {
 	struct sn_block_slab *slab;
 
@@ -159,9 +165,11 @@ static void fill(struct sn_block_cache *cache)
 		cache->count++;
 	}
 	if (cache->first || (slab = fresh_slab()) == NULL)
-		return;
+		return NULL;
 	cache->fresh = slab->blocks;
 	cache->fresh_count = BLOCKS_PER_SLAB;
+	return chunks->next && !SN_ASAN ? slab
+					: NULL; /* with ASan they have been written already */
 }
 
 /* NULL: it has none. */
@@ -182,6 +190,7 @@ static struct sn_task *take(struct sn_block_cache *cache)
 
 static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 {
+	struct sn_block_slab *without_pages = NULL;
 	struct sn_task *task;
 
 	sn_lock(&lock);
@@ -189,10 +198,13 @@ static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 		cache = &shared;
 	task = take(cache);
 	if (!task) {
-		fill(cache);
+		without_pages = fill(cache);
 		task = take(cache);
 	}
 	sn_unlock(&lock);
+	/* Not under the lock: where memory is short this takes long. */
+	if (without_pages)
+		get_pages(without_pages);
 	return task;
 }
 

@@ -42,6 +42,7 @@ static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
 static int epoll_fd = -1, kick_fd = -1;
 static _Atomic uint32_t kicked;
 static _Atomic uint32_t open_fds;
+static _Atomic bool no_pwait2; /* the kernel, or who filters its calls, does not have it */
 
 int sn_netpoll_init(void)
 {
@@ -553,13 +554,21 @@ static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t e
 	return side_ready(side);
 }
 
+bool sn_netpoll_is_exact(void)
+{
+#ifdef SYS_epoll_pwait2
+	return !atomic_load_explicit(&no_pwait2, memory_order_relaxed);
+#else
+	return false;
+#endif
+}
+
 /*
  * epoll_pwait2() takes nanoseconds; before Linux 5.11 there are milliseconds only, rounded up,
  * because waking before a timer is due would spin.
  */
 static int wait_for_events(struct epoll_event *events, int64_t timeout)
 {
-	static _Atomic bool no_pwait2;
 	int64_t ms;
 
 #ifdef SYS_epoll_pwait2

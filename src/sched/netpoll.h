@@ -93,6 +93,9 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 /* Ends somebody's sn_netpoll() early, or the next one. Any thread. */
 void sn_netpoll_kick(void);
 
+/* Whether it sleeps for less than a millisecond when told so. */
+bool sn_netpoll_is_exact(void);
+
 /* Whether any descriptor is open: otherwise polling is of no use. */
 bool sn_netpoll_used(void);
 

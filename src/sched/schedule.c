@@ -55,11 +55,12 @@
  *	waker:  queue; fence; if nap != NONE end it			(announce(), end_nap())
  *	napper: nap = POLLING or PARKED; fence; look; sleep; nap = NONE	(nap())
  *
- * It naps on while the others decide so often what to run that no next task waits for long. The
- * price: a next task that has to be stolen after all waits for NAP_NS more, and so does news of
- * the network when the poller leaves without a successor during a nap. make bench-tasks, two
- * processors: ping-pong 350 to 203 ns, select 323 to 280, 37,000 context switches of the OS in a
- * second to 2,500.
+ * It naps on while the others decide so often what to run that no next task waits for long. As
+ * nobody else is the last to look while it naps, who stops looking, leaves the poller without a
+ * processor, or would wake somebody, ends the nap where that is due. The price: a next task that
+ * has to be stolen after all waits for NAP_NS more, and who comes back from foreign code has to
+ * wake the napper for a processor. make bench-tasks, two processors: ping-pong 350 to 203 ns,
+ * select 323 to 280, 37,000 context switches of the OS in a second to 2,500.
  *
  * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
  * park, and the second is half of the cost of a ping-pong. A poller thread of its own: two context
@@ -130,11 +131,11 @@
 /*
  * A nap: as long as waking a sleeper may take; after so many looks for nothing that followed each
  * other as quickly as that; and on only while so many decisions are taken meanwhile. Debug builds
- * nap instead of each first sleep while others work.
+ * nap instead of every other sleep while others work.
  */
 #define NAP_NS 100000
 #if SENNIT_DEBUG
-#	define NAP_AFTER 1
+#	define NAP_AFTER 2
 #	define NAP_QUICK_NS INT64_MAX
 #else
 #	define NAP_AFTER 3
@@ -544,27 +545,15 @@ static bool nobody_would_notice(void)
 	       (sn_netpoll_used() || sn_earliest_timer() != SN_TIMER_NEVER);
 }
 
-/*
- * Wakes one thread with an idle processor to look for work, unless one is looking already.
- *
- * While this counts in spinning, other wakers leave the waking to it. So when it finds no processor
- * it takes itself out again under the lock: a processor that becomes idle does so under the same
- * lock, hence after that, and a waker that sees it idle sees the count without us.
- */
-static void wake_one(void)
+/* In a queue that is not waited for to be looked at: not as next task alone. */
+static bool ring_work_exists(void)
 {
-	uint32_t none = 0;
-	struct sn_processor *p;
-
-	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1))
-		return;
-	sn_lock(&sn_runtime.lock);
-	p = idle_get();
-	if (!p)
-		atomic_fetch_sub(&sn_runtime.spinning, 1);
-	sn_unlock(&sn_runtime.lock);
-	if (p)
-		start_processor(p, true);
+	if (atomic_load(&sn_runtime.global_size) > 0)
+		return true;
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		if (!sn_runqueue_ring_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
 }
 
 static sn_noinline void end_nap(void)
@@ -579,6 +568,31 @@ static sn_noinline void end_nap(void)
 		sn_netpoll_kick();
 	else
 		sn_parker_release(&sn_runtime.nap_parker);
+}
+
+/*
+ * Wakes one thread with an idle processor to look for work, unless one is looking already.
+ *
+ * While this counts in spinning, other wakers leave the waking to it. So when it finds no processor
+ * it takes itself out again under the lock: a processor that becomes idle does so under the same
+ * lock, hence after that, and a waker that sees it idle sees the count without us.
+ */
+static void wake_one(void)
+{
+	uint32_t none = 0;
+	struct sn_processor *p;
+
+	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1)) {
+		end_nap(); /* if that one naps */
+		return;
+	}
+	sn_lock(&sn_runtime.lock);
+	p = idle_get();
+	if (!p)
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	sn_unlock(&sn_runtime.lock);
+	if (p)
+		start_processor(p, true);
 }
 
 /* A task was queued: the waker's half of the handshake above. may_wait: for a nap to end. */
@@ -622,6 +636,17 @@ static void start_spinning(struct sn_thread *self)
  * look, and there is more, it wakes the next itself: more is also the role of the poller, which
  * this thread may just have left, while processors are idle.
  */
+/*
+ * The others that are counted look, too; or one of them naps, and has looked before what is in the
+ * queues by now was there, such as the rest of a batch that this thread has stolen.
+ */
+static void end_nap_for_work(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&sn_runtime.nap, memory_order_relaxed) && ring_work_exists())
+		end_nap();
+}
+
 static void stop_spinning(struct sn_thread *self)
 {
 	bool owes = self->owes_poller;
@@ -631,9 +656,11 @@ static void stop_spinning(struct sn_thread *self)
 	self->spinning = false;
 	/* The few tasks that it came with are its own, see owes_poller; what others have queued while
 	 * they saw it looking is not. */
-	if (atomic_fetch_sub(&sn_runtime.spinning, 1) == 1 &&
-	    atomic_load(&sn_runtime.idle_count) > 0 &&
-	    (work_exists_beside(owes ? self->processor : NULL) || (!owes && nobody_would_notice())))
+	if (atomic_fetch_sub(&sn_runtime.spinning, 1) > 1)
+		end_nap_for_work();
+	else if (atomic_load(&sn_runtime.idle_count) > 0 &&
+		 (work_exists_beside(owes ? self->processor : NULL) ||
+		  (!owes && nobody_would_notice())))
 		wake_one();
 }
 
@@ -820,11 +847,14 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 		struct sn_processor *victim =
 			&sn_runtime.processors[(start + (uint32_t)i) % (uint32_t)n];
 		struct sn_task *task;
+		bool from_next;
 
 		if (victim == p)
 			continue;
+		from_next = desperate && sn_runqueue_ring_empty(&victim->queue);
 		task = sn_runqueue_steal(&p->queue, &victim->queue, desperate);
 		if (task) {
+			self->stole_next = from_next;
 			sn_count(&p->stats.steals, 1);
 			return task;
 		}
@@ -874,9 +904,7 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 		if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
 			return task;
 	} while (sn_backoff_pause(&backoff));
-	task = steal(self, p, true);
-	self->stole_next = task != NULL;
-	return task;
+	return steal(self, p, true);
 }
 
 /*
@@ -952,13 +980,18 @@ static bool are_brief(const struct sn_queue *ready, int n)
 	return !task;
 }
 
-/* How long the poller may sleep: until the earliest timer, which is announced. -1: for ever. */
-static int64_t time_to_sleep(void)
+/*
+ * How long the poller may sleep: until the earliest timer, and no longer than a time, which is
+ * announced. -1: for ever.
+ */
+static int64_t time_to_sleep(int64_t latest)
 {
 	int64_t until, now;
 
 	atomic_store(&sn_runtime.poll_until, SN_TIMER_NEVER);
 	until = sn_earliest_timer();
+	if (until > latest)
+		until = latest;
 	atomic_store(&sn_runtime.poll_until, until);
 	if (atomic_load(&sn_runtime.stopping))
 		return 0;
@@ -977,17 +1010,6 @@ static uint32_t all_ticks(void)
 	return sum;
 }
 
-/* In a queue that is not waited for to be looked at. */
-static bool ring_work_exists(void)
-{
-	if (atomic_load(&sn_runtime.global_size) > 0)
-		return true;
-	for (int i = 0; i < sn_runtime.capacity; i++)
-		if (!sn_runqueue_ring_empty(&sn_runtime.processors[i].queue))
-			return true;
-	return false;
-}
-
 /* What a thread with a processor does with what the poller has told it. */
 static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 {
@@ -1001,17 +1023,27 @@ static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 /* Until the time is over, somebody ends the nap, or, in the poller, there is news: how many tasks. */
 static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
 {
-	int64_t most;
+	int64_t until = sn_now() + NAP_NS;
 	int n;
 
 	if (where == SN_NAP_PARKED) {
-		sn_parker_wait(&sn_runtime.nap_parker, sn_now() + NAP_NS);
+		sn_parker_wait(&sn_runtime.nap_parker, until);
 		return 0;
 	}
-	most = time_to_sleep();
-	n = sn_netpoll(most < 0 || most > NAP_NS ? NAP_NS : most, ready);
+	n = sn_netpoll(time_to_sleep(until), ready);
 	atomic_store(&sn_runtime.poll_until, NOT_POLLING);
 	return n;
+}
+
+/* Where. PARKED when there is somebody in the poller, or it cannot sleep for so short a time. */
+static enum sn_nap take_nap_place(void)
+{
+	uint32_t nobody = 0;
+
+	return sn_netpoll_is_exact() &&
+			       atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1)
+		       ? SN_NAP_POLLING
+		       : SN_NAP_PARKED;
 }
 
 /*
@@ -1019,39 +1051,45 @@ static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
  * look again. It was counted in spinning before it last looked. Who queues something before the
  * nap is announced is seen here; who does later ends it. One thread at a time, in the poller if
  * nobody is there: a token that comes late to the parker ends another nap at once, which is as
- * good.
+ * good. Who leaves the poller without a processor ends it as well, and so a nap in the parker begins
+ * only while somebody is in the poller, who then pays what this thread may owe.
  */
 static bool nap(struct sn_thread *self)
 {
 	struct sn_queue ready = {0};
-	uint32_t nobody = 0, before;
-	enum sn_nap where;
 	int none = SN_NAP_NONE, n = 0;
 	int64_t now = sn_now();
+	bool again = false;
+	enum sn_nap where;
+	uint32_t before;
 
 	self->fruitless = now - self->nothing_at < NAP_QUICK_NS ? self->fruitless + 1 : 0;
 	self->nothing_at = now;
-	if (!self->spinning || self->fruitless < NAP_AFTER || all_others_idle())
+	if (!self->spinning || self->fruitless < NAP_AFTER || all_others_idle() ||
+	    atomic_load(&sn_runtime.nap) != SN_NAP_NONE)
 		return false;
-	where = atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1) ? SN_NAP_POLLING
-										: SN_NAP_PARKED;
+	where = take_nap_place();
 	if (atomic_compare_exchange_strong(&sn_runtime.nap, &none, where)) {
-		self->owes_poller = self->owes_poller && where == SN_NAP_PARKED;
-		pay_poller(self);
 		before = all_ticks();
 		atomic_thread_fence(memory_order_seq_cst);
-		if (!ring_work_exists())
+		again = ring_work_exists();
+		if (!again && atomic_load(&sn_runtime.polling)) {
+			self->owes_poller = false;
 			n = sleep_in_nap(where, &ready);
-		atomic_store(&sn_runtime.nap, SN_NAP_NONE);
+			again = true;
+		}
 		if (n <= 0 && all_ticks() - before < NAP_TICKS)
 			self->fruitless = 0;
 	}
+	/* In this order: who naps next finds the role free, or taken by somebody else. */
 	if (where == SN_NAP_POLLING)
 		atomic_store(&sn_runtime.polling, 0);
+	if (none == SN_NAP_NONE)
+		atomic_store(&sn_runtime.nap, SN_NAP_NONE);
 	self->nothing_at = sn_now();
 	if (n > 0)
 		take_news(self, &ready, n);
-	return none == SN_NAP_NONE;
+	return again;
 }
 
 /*
@@ -1081,7 +1119,7 @@ static bool sleep_in_poller(struct sn_thread *self)
 	/* Edges of descriptors that nobody waits for are no reason to look for work: each piece that
 	 * arrives while its reader is busy with the one before is such an edge. */
 	do {
-		n = sn_netpoll(time_to_sleep(), &ready);
+		n = sn_netpoll(time_to_sleep(SN_TIMER_NEVER), &ready);
 	} while (n == -EAGAIN);
 	atomic_store(&sn_runtime.poll_until, NOT_POLLING);
 	atomic_store(&sn_runtime.polling, 0);
@@ -1093,9 +1131,11 @@ static bool sleep_in_poller(struct sn_thread *self)
 		take_news(self, &ready, n);
 		return true;
 	}
+	/* All processors are busy: whoever is free first takes them. Or one of them naps, who has to take
+	 * the role, and to see to the timers. */
 	if (n > 0)
-		sn_ready_all(
-			&ready); /* all processors are busy: whoever is free first takes them */
+		sn_ready_all(&ready);
+	end_nap();
 	return false;
 }
 

@@ -166,7 +166,7 @@ static bool something_waits(struct sn_processor *p, int64_t now)
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
-	if (atomic_load(&sn_runtime.idle_count) > 0)
+	if (atomic_load(&sn_runtime.idle_count) > 0 || atomic_load(&sn_runtime.nap))
 		return false;
 	/* Nobody is left who would notice, or help the others. */
 	if (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER)

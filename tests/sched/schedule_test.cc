@@ -6,6 +6,8 @@
 #include <atomic>
 #include <vector>
 
+#include <sennit/channel.h>
+
 #include "support/runtime.h"
 
 namespace
@@ -299,51 +301,61 @@ TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 	});
 }
 
-// Two tasks that wake each other all the time send whoever looks for work to take a nap. It must end for
-// a task that nobody else can run: both the one that was woken to run next by a task that goes on to
-// compute, and one that was spawned by it.
+// Two tasks that wake each other to run next, all the time, send whoever looks for work to take a nap. It
+// must end for a task that nobody else can run: one that was spawned by a task that goes on to compute,
+// and one that such a task has woken to run next.
 TEST(Steal, NapsEndForWork)
 {
 	test::run({3, 4}, [] {
-		sn_semaphore there = {}, back = {};
-		std::atomic<bool> end{false}, over{false};
+		sn_chan *there = nullptr, *back = nullptr;
 		std::vector<Task> pair;
+		long ball = 0;
 
+		ASSERT_EQ(0, sn_chan_new(&there, sizeof ball, 0));
+		ASSERT_EQ(0, sn_chan_new(&back, sizeof ball, 0));
 		pair.emplace_back([&] {
-			while (!end) {
-				EXPECT_EQ(0, sn_semaphore_release(&there, 1));
-				EXPECT_EQ(0, sn_semaphore_acquire(&back));
-			}
-			over = true;
-			EXPECT_EQ(0, sn_semaphore_release(&there, 1));
+			long served = 0, returned = 0;
+			while (sn_chan_send(there, &served) == 0 &&
+			       sn_chan_recv(back, &returned) == 0)
+				EXPECT_EQ(served++, returned);
 		});
 		pair.emplace_back([&] {
-			do {
-				EXPECT_EQ(0, sn_semaphore_acquire(&there));
-				EXPECT_EQ(0, sn_semaphore_release(&back, 1));
-			} while (!over);
+			long returned = 0;
+			while (sn_chan_recv(there, &returned) == 0 &&
+			       sn_chan_send(back, &returned) == 0)
+				;
 		});
 		for (int i = 0; i < 100; i++) {
 			std::atomic<bool> ran{false};
-			sn_semaphore wake = {};
+			sn_chan *wake = nullptr;
+			char token = 0;
+
+			ASSERT_EQ(0, sn_chan_new(&wake, 1, 0));
 			Task woken([&] {
+				char got = 0;
 				if (i % 2) {
-					EXPECT_EQ(0, sn_semaphore_acquire(&wake));
+					EXPECT_EQ(0, sn_chan_recv(wake, &got));
 				}
 				ran = true;
 			});
 
 			sn_sleep(int64_t(i % 10) * 100 * test::us);
-			EXPECT_EQ(0, sn_semaphore_release(&wake, 1));
+			if (i % 2) {
+				EXPECT_EQ(0, sn_chan_send(wake, &token));
+			}
 			// Computes, and so must not be what runs it.
 			const int64_t start = sn_now();
 			while (!ran)
 				ASSERT_LT(sn_now() - start, test::patience) << i;
 			woken.join();
+			sn_chan_free(wake);
 		}
-		end = true;
+		sn_chan_close(there);
+		sn_chan_close(back);
 		for (Task &task : pair)
 			task.join();
+		sn_chan_free(there);
+		sn_chan_free(back);
 	});
 }
 
