@@ -91,13 +91,29 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
  * is usual, one compare-and-swap is enough too. Acquire: what former holders did is seen; release:
  * the next sees what this one did.
  */
+/*
+ * What the word is taken for before it is changed. On one processor it is most likely what is
+ * expected, as nobody else runs who could have changed it, and reading it first only waits for the
+ * change before: of bench-tasks' eight tasks, 25 ns a round with reading and 19 without. On
+ * several, to try on a word that has become another takes its line from whoever holds the mutex:
+ * 25 ns with reading, 31 without.
+ */
+static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
+{
+	return atomic_load_explicit(&sn_runtime.nprocessors, memory_order_relaxed) == 1
+		       ? word
+		       : __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+}
+
 static inline bool lock_at_once(sn_mutex *mutex)
 {
-	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+	uint32_t word = expect(mutex, 0);
 
-	return !(word & LOCKED) &&
-	       __atomic_compare_exchange_n(&mutex->word, &word, word | LOCKED, false,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	while (!(word & LOCKED))
+		if (__atomic_compare_exchange_n(&mutex->word, &word, word | LOCKED, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 /* Whether it can be unlocked without waking a waiter; STARVING is for waiters only. */
@@ -108,11 +124,13 @@ static inline bool is_alone(uint32_t word)
 
 static inline bool unlock_at_once(sn_mutex *mutex)
 {
-	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
+	uint32_t word = expect(mutex, LOCKED);
 
-	return (word & LOCKED) && is_alone(word) &&
-	       __atomic_compare_exchange_n(&mutex->word, &word, word & ~(LOCKED | STARVING), false,
-					   __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	while ((word & LOCKED) && is_alone(word))
+		if (__atomic_compare_exchange_n(&mutex->word, &word, word & ~(LOCKED | STARVING),
+						false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 /* Takes it if nobody holds it, others waiting or not. woken: WOKEN if it is the caller's. */
