@@ -180,6 +180,7 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 
 	if (fd < 0)
 		return fd;
+	/* What was in the queue of one that was adopted may be older than any option of it. */
 	if (!listener->tcp)
 		set_no_delay(fd);
 	err = adopt(out, fd);

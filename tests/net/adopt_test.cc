@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -100,6 +101,11 @@ TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
 		ASSERT_EQ(0, connect(client, reinterpret_cast<sockaddr *>(&address), length));
 		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
 		EXPECT_EQ(0, sn_tcp_accept(listener, &far));
+		int no_delay = 0;
+		length = sizeof no_delay;
+		ASSERT_EQ(0,
+			  getsockopt(sn_tcp_fd(far), IPPROTO_TCP, TCP_NODELAY, &no_delay, &length));
+		EXPECT_NE(0, no_delay);
 		sn_tcp_close(far);
 		close(client);
 		sn_tcp_listener_set_deadline(listener, sn_now() + 1000000);
