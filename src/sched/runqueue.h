@@ -86,8 +86,11 @@ static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, st
 struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
 				  bool steal_next);
 
-/* Anyone: whether there was nothing in it at some moment during the call; or in the ring alone. */
+/* Anyone: whether there was nothing in it at some moment during the call. */
 bool sn_runqueue_empty(struct sn_runqueue *queue);
+
+/* Anyone: the same of the ring, without the next task. Head first: it only grows, so where it was equal
+ * to the later tail, it was to the tail at its own moment. */
 static inline bool sn_runqueue_ring_empty(struct sn_runqueue *queue)
 {
 	uint32_t head = atomic_load(&queue->head);

@@ -65,8 +65,9 @@ struct sn_runtime {
 
 	/* Threads that look for work, or are on their way to. schedule.c has the protocol. */
 	_Atomic uint32_t spinning;
-	_Atomic int
-		nap; /* enum sn_nap: one of them sleeps for a moment. NONE again by itself only. */
+	/* One of them sleeps for a moment: enum sn_nap. By compare-and-swap, NONE to where by who
+	 * naps, from there to ENDED by anybody; NONE again by who napped, who waits in the parker. */
+	_Atomic int nap;
 	struct sn_parker nap_parker;
 
 	/* 1 while a thread sleeps in the poller, and until when; SN_TIMER_NEVER's opposite when

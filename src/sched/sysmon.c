@@ -166,6 +166,7 @@ static bool something_waits(struct sn_processor *p, int64_t now)
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
+	/* Who naps looks again soon, and is as good as idle. */
 	if (atomic_load(&sn_runtime.idle_count) > 0 || atomic_load(&sn_runtime.nap))
 		return false;
 	/* Nobody is left who would notice, or help the others. */

@@ -69,11 +69,11 @@ struct sn_thread {
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	int64_t poor_at; /* when it stole a single task; 0: the last time it was more */
-	/* For naps: how often in a row, and when, it had nothing soon after it had looked. */
-	uint32_t fruitless;
-	int64_t nothing_at;
-	bool stole_next;             /* what it has found last */
+	/* As it looks for work, by itself alone: see schedule.c. */
+	int64_t poor_at;             /* when it stole a single task; 0: the last time it was more */
+	int64_t nothing_at;          /* when it had nothing last, */
+	uint32_t fruitless;          /* and how often in a row that was soon after it had looked */
+	bool stole_next;             /* the task that it has found was a victim's next */
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
