@@ -271,34 +271,22 @@ TEST(Blocking, EndOfTheRunWaitsForIt)
 	static std::atomic<bool> inside, out, returned;
 
 	for (int procs : {1, 2, 4}) {
-		bool waited = false, late = true;
-
-		// For a second. What the machine keeps for longer is given up, and tried again.
-		for (int i = 0; i < 10 && !waited && late; i++) {
-			int64_t ends = 0;
-
-			inside = out = returned = false;
-			test::run(procs, [&] {
-				ASSERT_EQ(0, sn_go(
-						     [](void *) {
-							     blocking([] {
-								     inside = true;
-								     usleep(30000);
-								     out = true;
-								     return 0;
-							     });
-							     returned = true;
+		EXPECT_TRUE(test::end_waits_for(procs, out, [] {
+			inside = returned = false;
+			ASSERT_EQ(0, sn_go(
+					     [](void *) {
+						     blocking([] {
+							     inside = true;
+							     usleep(30000);
+							     out = true;
 							     return 0;
-						     },
-						     nullptr));
-				EXPECT_TRUE(test::eventually([] { return inside.load(); }));
-				ends = sn_now();
-			});
-			waited = out.load();
-			late = sn_now() - ends >= test::second;
-			EXPECT_TRUE(test::eventually_in_thread([] { return out.load(); }));
-		}
-		EXPECT_TRUE(waited);
+						     });
+						     returned = true;
+						     return 0;
+					     },
+					     nullptr));
+			EXPECT_TRUE(test::eventually([] { return inside.load(); }));
+		}));
 		EXPECT_FALSE(returned.load());
 	}
 }

@@ -124,20 +124,20 @@ long number_from_environment(const char *name, long otherwise)
 
 // ---- a task stays on its thread ----
 
-TEST(Lease, BracketNeverMovesATask)
+// Tasks that block again and again find themselves on the same thread each time.
+template <class F>
+void expect_none_is_moved_by(F blocks)
 {
-	test::run({1, 2}, [] {
-		EXPECT_TRUE(until_revoked([] {
+	test::run({1, 2}, [blocks] {
+		EXPECT_TRUE(until_revoked([blocks] {
 			std::vector<Task> tasks;
 
 			for (int i = 0; i < 20; i++)
-				tasks.emplace_back([] {
+				tasks.emplace_back([blocks] {
 					for (int round = 0; round < 10; round++) {
 						const pid_t before = thread_id();
 
-						sn_enter_blocking();
-						block(2 * test::ms);
-						sn_exit_blocking();
+						blocks();
 						EXPECT_EQ(before, thread_id());
 						sn_yield();
 					}
@@ -147,25 +147,18 @@ TEST(Lease, BracketNeverMovesATask)
 	});
 }
 
+TEST(Lease, BracketNeverMovesATask)
+{
+	expect_none_is_moved_by([] {
+		sn_enter_blocking();
+		block(2 * test::ms);
+		sn_exit_blocking();
+	});
+}
+
 TEST(Lease, BlockingWithoutABracketNeverMovesATask)
 {
-	test::run({1, 2}, [] {
-		EXPECT_TRUE(until_revoked([] {
-			std::vector<Task> tasks;
-
-			for (int i = 0; i < 20; i++)
-				tasks.emplace_back([] {
-					for (int round = 0; round < 10; round++) {
-						const pid_t before = thread_id();
-
-						block(2 * test::ms);
-						EXPECT_EQ(before, thread_id());
-						sn_yield();
-					}
-				});
-			join(tasks);
-		}));
-	});
+	expect_none_is_moved_by([] { block(2 * test::ms); });
 }
 
 // The environment's SENNIT_TEST_REVOCATIONS sets how many; make test-revocations runs a million.

@@ -188,37 +188,24 @@ TEST(Run, WaitsForCodeOutside)
 	static std::atomic<bool> begun, out, returned;
 
 	for (int procs : {2, 4}) {
-		bool waited = false, late = true;
+		EXPECT_TRUE(test::end_waits_for(procs, out, [] {
+			begun = returned = false;
+			ASSERT_EQ(0, sn_go(
+					     [](void *) {
+						     const int64_t end = sn_now() + 50 * test::ms;
 
-		// For a second. What the machine keeps for longer is given up, and tried again.
-		for (int i = 0; i < 10 && !waited && late; i++) {
-			int64_t ends = 0;
-
-			begun = out = returned = false;
-			test::run(procs, [&] {
-				ASSERT_EQ(0, sn_go(
-						     [](void *) {
-							     const int64_t end =
-								     sn_now() + 50 * test::ms;
-
-							     begun = true;
-							     while (sn_now() < end)
-								     continue;
-							     out = true;
-							     sn_yield();
-							     returned = true;
-							     return 0;
-						     },
-						     nullptr));
-				while (!begun.load())
-					sn_yield();
-				ends = sn_now();
-			});
-			waited = out.load();
-			late = sn_now() - ends >= test::second;
-			EXPECT_TRUE(test::eventually_in_thread([] { return out.load(); }));
-		}
-		EXPECT_TRUE(waited);
+						     begun = true;
+						     while (sn_now() < end)
+							     continue;
+						     out = true;
+						     sn_yield();
+						     returned = true;
+						     return 0;
+					     },
+					     nullptr));
+			while (!begun.load())
+				sn_yield();
+		}));
 		EXPECT_FALSE(returned.load());
 	}
 }

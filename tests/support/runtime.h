@@ -6,6 +6,7 @@
 #ifndef SENNIT_TESTS_SUPPORT_RUNTIME_H
 #define SENNIT_TESTS_SUPPORT_RUNTIME_H
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -262,6 +263,31 @@ bool eventually_in_thread(F condition, int64_t within = patience)
 		usleep(200);
 	}
 	return true;
+}
+
+/*
+ * Whether the end of a run waits for what a task does outside, that begin() has started and waited
+ * for until it was there, and that sets out when it is done. It waits for a second: what the machine
+ * keeps for longer is given up, rightly, and tried again.
+ */
+template <class F>
+bool end_waits_for(int processors, std::atomic<bool> &out, F begin)
+{
+	for (int i = 0; i < 10; i++) {
+		int64_t ends = 0;
+
+		out = false;
+		run(processors, [&] {
+			begin();
+			ends = sn_now();
+		});
+		if (out)
+			return true;
+		const bool late = sn_now() - ends >= second;
+		if (!eventually_in_thread([&] { return out.load(); }) || !late)
+			return false;
+	}
+	return false;
 }
 
 inline struct sn_stats stats()
