@@ -4,6 +4,7 @@
 #include "http.hpp"
 #include "metrics.hpp"
 #include "page.hpp"
+#include "queue.hpp"
 #include "report.hpp"
 #include "status.hpp"
 
@@ -104,16 +105,10 @@ void admin_server::serve()
 		serve_queue();
 }
 
-/* As door::serve_queue(). */
 void admin_server::serve_queue()
 {
-	for (const auto until = sn::after(1s); sn::now() < until;) {
-		listener_.set_deadline(sn::after(1ms));
-		auto client = listener_.accept();
-		if (!client)
-			break;
-		admit(*std::move(client));
-	}
+	take_queue(
+		listener_, [] { return true; }, [&](sn::tcp client) { admit(std::move(client)); });
 	listener_.close();
 	closed_.store(true, std::memory_order_release);
 }

@@ -2,6 +2,7 @@
 #include "door.hpp"
 
 #include "keepalive.hpp"
+#include "queue.hpp"
 #include "report.hpp"
 
 #include <chrono>
@@ -138,19 +139,11 @@ void door::serve()
 		serve_queue();
 }
 
-/*
- * Everybody who is in the queue, and who comes while they are let in, for a second at most: those
- * who have the new configuration's address do not come here, so the queue is over soon.
- */
 void door::serve_queue()
 {
-	for (const auto until = sn::after(1s); is(phase::retiring) && sn::now() < until;) {
-		listener_.set_deadline(sn::after(1ms));
-		auto client = listener_.accept();
-		if (!client)
-			break;
-		take(*std::move(client));
-	}
+	take_queue(
+		listener_, [&] { return is(phase::retiring); },
+		[&](sn::tcp client) { take(std::move(client)); });
 	const std::lock_guard lock(lock_);
 	listener_.close();
 	closed_.store(true, std::memory_order_release);
