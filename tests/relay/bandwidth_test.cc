@@ -143,7 +143,7 @@ TEST(Bucket, IsExact)
 				now += static_cast<std::int64_t>(random() % second) / 5;
 		}
 		/* Now greedy alone, from the moment that there is nothing left: all of the rate. */
-		now = of.when(of.take(burst, now));
+		now = std::max(now, of.when(of.take(burst, now)));
 		const std::int64_t from = now;
 		std::uint64_t more = 0;
 		while (more < rate && more < (std::uint64_t{1} << 31)) {

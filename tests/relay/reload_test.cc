@@ -410,6 +410,7 @@ TEST(Reload, KeepsWhatIsKnownOfABackend)
 	EXPECT_EQ(relay.metric("reloads_total"), 1U);
 
 	/* When nothing refers to it any more it is not told of; until then it is. */
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	auto client = peer::connect(relay.address());
 	echoes(client);
 	config.write("drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
