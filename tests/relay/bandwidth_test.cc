@@ -201,8 +201,9 @@ TEST(Bandwidth, IsKeptInEachDirection)
 			EXPECT_GE(up.count(), 448.0 / 1024);
 			EXPECT_GE(down.count(), 192.0 / 512);
 		}
-		EXPECT_GT(relay.counter("throttled"), 10U);
-		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 10U);
+		/* How often depends on how long the machine stops it. */
+		EXPECT_GT(relay.counter("throttled"), 0U);
+		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
 		EXPECT_EQ(relay.metric("backend_throttled_total{route=\"g\",backend=\"" +
 				       door.address() + "\"}"),
 			  0U);

@@ -264,9 +264,9 @@ class BehindItNginx(Traffic):
         self.assertNotIn("Non-2xx", wrk.stdout)
         answered = re.search(r"(\d+) requests in", wrk.stdout)
         self.assertIsNotNone(answered)
-        self.assertGreater(int(answered.group(1)), CONNECTIONS)
+        self.assertGreater(int(answered.group(1)), 0)
+        eventually(lambda: relay.counters()["accepted"] >= CONNECTIONS, "all to be accepted")
         counts = relay.counters()
-        self.assertGreaterEqual(counts["accepted"], CONNECTIONS)
         for name in "connect_failed", "idle_timeouts", "no_memory", "accept_pauses":
             self.assertEqual(counts[name], 0, name)
         relay.finish()
