@@ -2,11 +2,7 @@
 /*
  * Copying: which way the bytes go.
  *
- * A flow begins in userspace, where a small one is cheapest. It is spliced after LARGE_READS reads
- * in a row that took LARGE or more each: what a splice costs more than a read is less than copying
- * that much. It returns to userspace after SHORT_SPELLS spells that moved less than SHORT each, and
- * then takes twice as many large reads as before to be spliced again, up to MOST_LARGE_READS: so a
- * flow that goes to and fro stops doing so, and stays where it costs no pipe.
+ * A flow goes through userspace while it is small, and is spliced while it is large: copy_policy.h.
  *
  * Where src or dst is a pipe, splice needs no pipe of ours; where src is a file, sendfile and
  * copy_file_range need none and are tried at once. Whatever the kernel refuses (EINVAL) goes
@@ -16,24 +12,11 @@
 
 #include "net/buffer.h"
 #include "net/copy.h"
+#include "net/copy_policy.h"
 #include "net/pipe_pool.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
-
-/*
- * By make bench-relay the bare loop takes 0.22 s per GiB of 4 KiB chunks when it splices, and 0.38
- * when it copies; at 16 KiB 0.16 and 0.43. For messages of 64 bytes the two are alike. Waiting for
- * reads that fill the buffer, 64 KiB, as others do, left streams that are forwarded as they come in
- * userspace. Three of them before the switch cost little, and keep short exchanges from borrowing
- * pipes. SHORT is half of LARGE, so that a stream of pieces about as large does not go to and fro;
- * with 64 KiB streams in chunks of 1 MiB did, and up to four fifths of them were copied.
- */
-#define LARGE ((size_t)4 << 10)
-#define LARGE_READS 3
-#define MOST_LARGE_READS 256
-#define SHORT_SPELLS 2
-#define SHORT ((uint64_t)2 << 10)
 
 /* ---- what the spells share ---- */
 
@@ -129,14 +112,7 @@ static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
 	return n;
 }
 
-struct policy {
-	bool splicing;
-	uint32_t large;  /* reads in a row that took LARGE or more */
-	uint32_t wanted; /* how many of those it takes */
-	uint32_t shorts; /* spells in a row that were short */
-};
-
-static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *buffer)
+static int move_by_hand(struct sn_copy_job *job, struct sn_copy_policy *policy, char *buffer)
 {
 	for (;;) {
 		size_t size = sn_copy_limit(job, SN_BUFFER_SIZE);
@@ -157,24 +133,21 @@ static int move_by_hand(struct sn_copy_job *job, struct policy *policy, char *bu
 		err = sn_copy_deliver(job, buffer, (size_t)n);
 		if (err < 0)
 			return err;
-		if ((size_t)n < LARGE)
-			policy->large = 0;
-		else if (++policy->large >= policy->wanted && job->may_splice)
+		if (sn_policy_read(policy, (size_t)n) && job->may_splice)
 			return SN_SPELL_SWITCH;
 		if ((size_t)n < size && sn_conn_drained(job->src))
 			return SN_SPELL_DRAINED;
 	}
 }
 
-static void start_splicing(struct sn_copy_job *job, struct policy *policy)
+static void start_splicing(struct sn_copy_job *job, struct sn_copy_policy *policy)
 {
-	policy->splicing = true;
-	policy->shorts = 0;
+	sn_policy_begin(policy);
 	/* Asked here, so that small copies do not pay for it. */
 	job->hold_sigpipe = !sn_sys_sigpipe_ignored();
 }
 
-static int spell_by_hand(struct sn_copy_job *job, struct policy *policy)
+static int spell_by_hand(struct sn_copy_job *job, struct sn_copy_policy *policy)
 {
 	char *buffer = sn_buffer_borrow();
 	int end;
@@ -190,38 +163,27 @@ static int spell_by_hand(struct sn_copy_job *job, struct policy *policy)
 
 /* ---- the kernel ---- */
 
-static void stop_splicing(struct policy *policy)
-{
-	policy->splicing = false;
-	policy->large = 0;
-	if (policy->wanted < MOST_LARGE_READS)
-		policy->wanted *= 2;
-}
-
 static bool needs_no_pipe(const struct sn_copy_job *job)
 {
 	return job->src->kind == SN_KIND_PIPE || job->dst->kind == SN_KIND_PIPE;
 }
 
-static int spell_in_kernel(struct sn_copy_job *job, struct policy *policy)
+static int spell_in_kernel(struct sn_copy_job *job, struct sn_copy_policy *policy)
 {
 	uint64_t moved;
 	int end;
 
 	if (needs_no_pipe(job)) {
 		end = sn_direct_spell(job);
-	} else {
-		end = sn_splice_spell(job, &moved);
-		if (end == SN_SPELL_NO_PIPE) {
-			/* No reason to think less of the flow: soon again. */
-			policy->splicing = false;
-			policy->large = 0;
-			return end;
-		}
-		policy->shorts = moved < SHORT ? policy->shorts + 1 : 0;
+		if (end == SN_SPELL_SWITCH)
+			sn_policy_end(policy);
+		return end;
 	}
-	if (end == SN_SPELL_SWITCH || policy->shorts >= SHORT_SPELLS)
-		stop_splicing(policy);
+	end = sn_splice_spell(job, &moved);
+	if (end == SN_SPELL_NO_PIPE)
+		sn_policy_pause(policy);
+	else if (sn_policy_spell(policy, moved) || end == SN_SPELL_SWITCH)
+		sn_policy_end(policy);
 	return end;
 }
 
@@ -242,7 +204,7 @@ static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index
 		       : 0;
 }
 
-static int next_spell(struct sn_copy_job *job, struct policy *policy)
+static int next_spell(struct sn_copy_job *job, struct sn_copy_policy *policy)
 {
 	if (!policy->splicing || !job->may_splice)
 		return spell_by_hand(job, policy);
@@ -253,8 +215,9 @@ static int next_spell(struct sn_copy_job *job, struct policy *policy)
 
 static int run(struct sn_copy_job *job)
 {
-	struct policy policy = {.wanted = LARGE_READS};
+	struct sn_copy_policy policy;
 
+	sn_policy_init(&policy);
 	job->may_splice = suitable(job);
 	if (job->src->kind == SN_KIND_FILE)
 		start_splicing(job, &policy);

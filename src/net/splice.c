@@ -47,6 +47,13 @@
 /* A socket that gave so much is likely to have more by now: ask with splice, not with a peek. */
 #define LIKELY_MORE ((size_t)256 << 10)
 
+/*
+ * What splice refuses although a peek finds something is urgent data, or came between the two calls.
+ * Urgent data is refused each time. So it counts as urgent when it was refused so often in a row; a
+ * fast flow was sent through userspace eight times a GiB when once was enough.
+ */
+#define MOST_REFUSALS 3
+
 ssize_t sn_copy_peek(struct sn_copy_job *job)
 {
 	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
@@ -140,6 +147,8 @@ static int ended(struct sn_copy_job *job, ssize_t n)
 
 static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean)
 {
+	int refusals = 0;
+
 	for (;;) {
 		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
 		ssize_t n;
@@ -150,11 +159,17 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 		sn_brief_turn(sn_thread_self());
 		n = fill(job, pipe, size);
 		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
+			refusals = n == 0 ? MOST_REFUSALS : refusals + 1;
 			n = sn_copy_peek(job);
 			if (n == -EAGAIN)
 				return SN_SPELL_DRAINED;
-			return n > 0 ? SN_SPELL_SWITCH : ended(job, n);
+			if (n <= 0)
+				return ended(job, n);
+			if (refusals >= MOST_REFUSALS)
+				return SN_SPELL_SWITCH;
+			continue;
 		}
+		refusals = 0;
 		if (n == -EINVAL) {
 			job->may_splice = false;
 			return SN_SPELL_SWITCH;

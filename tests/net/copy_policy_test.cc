@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+//
+// When a flow is spliced: the policy alone, which does nothing but count.
+#include <gtest/gtest.h>
+
+#include "net/copy_policy.h"
+
+namespace
+{
+
+constexpr size_t large_read = 64 << 10, small_read = 64;
+
+struct Policy : sn_copy_policy {
+	Policy() { sn_policy_init(this); }
+
+	// Large reads until it is spliced: how many.
+	uint32_t promote()
+	{
+		uint32_t reads = 1;
+
+		while (reads < 1000 && !sn_policy_read(this, large_read))
+			reads++;
+		sn_policy_begin(this);
+		return reads;
+	}
+	// Spells until it goes back to userspace, 1000 at most: how many.
+	int demote(uint64_t each)
+	{
+		int spells = 1;
+
+		while (spells < 1000 && !sn_policy_spell(this, each))
+			spells++;
+		if (spells < 1000)
+			sn_policy_end(this);
+		return spells;
+	}
+};
+
+TEST(CopyPolicy, LargeReadsInARowBeginIt)
+{
+	Policy policy;
+
+	for (int i = 0; i < 1000; i++)
+		EXPECT_FALSE(sn_policy_read(&policy, small_read));
+	for (int i = 0; i < 1000; i++)
+		EXPECT_FALSE(sn_policy_read(&policy, i % 3 ? large_read : small_read));
+	EXPECT_FALSE(sn_policy_read(&policy, small_read));
+	EXPECT_FALSE(policy.splicing);
+	EXPECT_EQ(3u, policy.promote());
+	EXPECT_TRUE(policy.splicing);
+}
+
+TEST(CopyPolicy, ShortSpellsInARowEndIt)
+{
+	Policy policy;
+
+	policy.promote();
+	EXPECT_EQ(8, policy.demote(small_read));
+	EXPECT_FALSE(policy.splicing);
+}
+
+// The tails of chunks, which come alone, and wake-ups for bytes that were gone.
+TEST(CopyPolicy, ALargeFlowWithTailsStays)
+{
+	Policy policy;
+
+	policy.promote();
+	for (int i = 0; i < 1000; i++) {
+		EXPECT_FALSE(sn_policy_spell(&policy, large_read));
+		for (int tails = 0; tails < 7; tails++)
+			EXPECT_FALSE(sn_policy_spell(&policy, 53));
+		for (int nothing = 0; nothing < 10; nothing++)
+			EXPECT_FALSE(sn_policy_spell(&policy, 0));
+	}
+	EXPECT_EQ(1000, policy.demote(0));
+}
+
+// Spells that found nothing neither count as short nor hide those that were.
+TEST(CopyPolicy, NothingIsNotShort)
+{
+	Policy policy;
+
+	policy.promote();
+	for (int i = 0; i < 7; i++) {
+		EXPECT_FALSE(sn_policy_spell(&policy, small_read));
+		EXPECT_FALSE(sn_policy_spell(&policy, 0));
+	}
+	EXPECT_TRUE(sn_policy_spell(&policy, small_read));
+}
+
+TEST(CopyPolicy, ToAndFroIsGivenUp)
+{
+	Policy policy;
+	uint32_t expected = 3;
+
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(expected, policy.promote());
+		EXPECT_FALSE(sn_policy_spell(&policy, large_read));
+		policy.demote(small_read);
+		if (expected < 256)
+			expected *= 2;
+	}
+	EXPECT_EQ(384u, expected);
+}
+
+// But not by a flow that was large for long each time.
+TEST(CopyPolicy, WhatWasWorthItIsForgiven)
+{
+	Policy policy;
+
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(3u, policy.promote());
+		EXPECT_FALSE(sn_policy_spell(&policy, 4 << 20));
+		policy.demote(small_read);
+	}
+	// What was refused before did not count for ever.
+	for (int i = 0; i < 5; i++) {
+		policy.promote();
+		policy.demote(small_read);
+	}
+	policy.promote();
+	EXPECT_FALSE(sn_policy_spell(&policy, 8 << 20));
+	policy.demote(small_read);
+	EXPECT_EQ(3u, policy.promote());
+}
+
+TEST(CopyPolicy, WithoutAPipeItIsSoonTriedAgain)
+{
+	Policy policy;
+
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(3u, policy.promote());
+		sn_policy_pause(&policy);
+		EXPECT_FALSE(policy.splicing);
+	}
+}
+
+} // namespace
