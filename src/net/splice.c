@@ -48,9 +48,9 @@
 #define LIKELY_MORE ((size_t)256 << 10)
 
 /*
- * What splice refuses although a peek finds something is urgent data, or came between the two calls.
- * Urgent data is refused each time. So it counts as urgent when it was refused so often in a row; a
- * fast flow was sent through userspace eight times a GiB when once was enough.
+ * What splice refuses although a peek finds something is urgent data, or came between the two
+ * calls. Urgent data is refused each time. So it counts as urgent when it was refused so often in a
+ * row; a fast flow was sent through userspace eight times a GiB when once was enough.
  */
 #define MOST_REFUSALS 3
 
@@ -79,6 +79,26 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 	return n;
 }
 
+/*
+ * For a copy that waits for room, what comes to be read is no news: its reader is at hand, and takes
+ * it when there is room, without being told. Through userspace a flow is small, and it would be two
+ * system calls for little.
+ */
+static void mute(struct sn_copy_job *job)
+{
+	if (sn_fd_begin(job->src, SN_SIDE_READ) < 0)
+		return; /* it is found out when it is read next */
+	sn_fd_mute(job->src);
+	sn_fd_end(job->src, SN_SIDE_READ);
+}
+
+static int wait_for_room(struct sn_copy_job *job)
+{
+	if (job->src->kind == SN_KIND_SOCKET)
+		mute(job);
+	return sn_fd_wait(job->dst, SN_SIDE_WRITE);
+}
+
 /* Something, at least a byte, waiting for room. */
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
@@ -93,7 +113,7 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 		n = sn_sys_splice(pipe->read_end, dst->fd, size, job->hold_sigpipe);
 		sn_block_leave(dst);
 		sn_guard_end(job->guard, n);
-	} while (n == -EAGAIN && dst->registered && (n = sn_fd_wait(dst, SN_SIDE_WRITE)) == 0);
+	} while (n == -EAGAIN && dst->registered && (n = wait_for_room(job)) == 0);
 	sn_fd_end(dst, SN_SIDE_WRITE);
 	return n;
 }

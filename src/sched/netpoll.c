@@ -140,6 +140,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->open = true;
 	d->registered = false;
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
+	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
 	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
 	 * before the event; others from whoever was given d. */
 	for (int i = 0; i < 2; i++) {
@@ -160,17 +161,53 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	return 0;
 }
 
-int sn_fd_register(struct sn_fd *d)
+/*
+ * Bytes are announced as urgent ones as well: sock_def_readable() wakes for EPOLLPRI and EPOLLIN
+ * alike. An end of the stream is neither, and is told of in any case.
+ */
+#define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
+#define OTHER_EDGES ((uint32_t)EPOLLOUT | EPOLLRDHUP | EPOLLET)
+
+static int tell_epoll(struct sn_fd *d, int operation, uint32_t edges)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET};
+	struct epoll_event event = {.events = edges};
 
 	event.data.u64 = (uint64_t)atomic_load_explicit(&d->generation, memory_order_relaxed)
 				 << 32 |
 			 d->index;
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, d->fd, &event) < 0)
-		return -errno;
-	d->registered = true;
-	return 0;
+	return epoll_ctl(epoll_fd, operation, d->fd, &event) < 0 ? -errno : 0;
+}
+
+int sn_fd_register(struct sn_fd *d)
+{
+	int err = tell_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
+
+	d->registered = err == 0;
+	return err;
+}
+
+/* Relaxed: it goes from one operation to the next with the control word. */
+static bool is_muted(const struct sn_fd *d)
+{
+	return atomic_load_explicit(&d->muted, memory_order_relaxed);
+}
+
+void sn_fd_mute(struct sn_fd *d)
+{
+	if (!d->registered || is_muted(d))
+		return;
+	if (tell_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
+		atomic_store_explicit(&d->muted, true, memory_order_relaxed);
+}
+
+/*
+ * What has come meanwhile is an edge of this call: epoll looks at the descriptor once it knows what
+ * it is to tell of. It fails only for a descriptor that the program has closed behind our back.
+ */
+static void unmute(struct sn_fd *d)
+{
+	tell_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
+	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
 }
 
 /* The last user has left a closed descriptor. */
@@ -473,6 +510,8 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 		err = sn_fd_check_deadline(d, index);
 	if (err < 0)
 		return err;
+	if (index == SN_SIDE_READ && sn_unlikely(is_muted(d)))
+		unmute(d);
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
 	err = park_in(d, side, readiness(index));
@@ -492,6 +531,8 @@ static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until,
 	struct sn_side *side = &d->sides[index];
 	int err;
 
+	if (index == SN_SIDE_READ && sn_unlikely(is_muted(d)))
+		unmute(d);
 	atomic_store(&side->pause, until);
 	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
 	err = park_in(d, side, what);

@@ -75,6 +75,7 @@ struct sn_fd {
 	 * before they make the sides ready.
 	 */
 	_Atomic bool irregular;
+	_Atomic bool muted; /* sn_fd_mute(). Written by who holds the reading side */
 	struct sn_side sides[2];
 	struct sn_lock lock; /* orders the arming of the timers */
 	struct sn_fd *next_free;
@@ -121,6 +122,14 @@ void sn_fd_unuse(struct sn_fd *d);
  * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+
+/*
+ * Within an operation that reads: nobody waits for bytes for a while, so epoll is not to tell of
+ * them. Whoever does wait, here or in another operation, changes that first. A thread that sleeps in
+ * the poller is otherwise woken by each piece that arrives for a copy that waits for room to write.
+ * One system call, unless it is so already.
+ */
+void sn_fd_mute(struct sn_fd *d);
 
 /*
  * Waits until a time, or an edge, whichever is first; for operations that fail for another reason

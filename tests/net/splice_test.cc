@@ -225,6 +225,59 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 	});
 }
 
+// While a copy waits for room, epoll does not tell of what comes to be read. Whoever waits for it
+// next is told: the copy itself, or, when that has failed, another reader.
+TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
+{
+	for (const bool fails : {false, true})
+		test::run([fails] {
+			Route route;
+			const std::string sent = pattern(16 * MiB);
+			Task copy([&] { return route.copy(); });
+			Task writer([&] { route.send(sent); });
+			const auto muted = [&] { return probe_fd_muted(route.source.server); };
+
+			EXPECT_TRUE(route.stalls_in_a_pipe());
+			EXPECT_TRUE(test::eventually(muted));
+			if (!fails) {
+				EXPECT_TRUE(route.early + route.receive(sent.size() -
+									route.early.size()) ==
+					    sent);
+				writer.join();
+				EXPECT_TRUE(test::someone_reads(route.source.server));
+				EXPECT_FALSE(muted());
+				route.send("more");
+				EXPECT_EQ("more", route.receive(4));
+				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+				EXPECT_EQ(0, copy.join());
+				expect_exact(route.result);
+			} else {
+				sn_tcp_cancel(route.sink.client);
+				EXPECT_EQ(-ECANCELED, copy.join());
+				EXPECT_TRUE(muted());
+				const std::string rest = sent.substr(route.result.bytes_read);
+				std::string got(rest.size() + 4, 0);
+				Task reader([&] {
+					size_t done = 0;
+					ssize_t n = 1;
+
+					while (done < got.size() && n > 0) {
+						n = sn_tcp_read(route.source.server,
+								got.data() + done,
+								got.size() - done);
+						done += n > 0 ? size_t(n) : 0;
+					}
+					return int(done);
+				});
+
+				writer.join();
+				route.send("more");
+				EXPECT_EQ(int(got.size()), reader.join());
+				EXPECT_TRUE(got == rest + "more");
+			}
+		});
+}
+
 // ---- the traps ----
 
 // EAGAIN means "empty" or "full": each piece takes a slot of the pipe, which is full of almost

@@ -350,6 +350,11 @@ bool probe_fd_waiting(const void *conn, int side)
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
 }
 
+bool probe_fd_muted(const void *conn)
+{
+	return atomic_load(&((struct sn_fd *)(uintptr_t)conn)->muted);
+}
+
 size_t probe_chan_waiting(struct sn_chan *chan, int op)
 {
 	size_t n = 0;

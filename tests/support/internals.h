@@ -95,6 +95,7 @@ unsigned probe_waiting(const void *address, const struct sn__waits *waits);
 void probe_netpoll_kick(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
+bool probe_fd_muted(const void *conn);
 
 /* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */
 struct sn_chan;
