@@ -103,6 +103,9 @@ struct sn_relay_options {
 	void *arg; /* of progress */
 	/* NULL: as fast as can be. Time that is spent waiting for it does not count as idle. */
 	const struct sn_relay_pace *pace;
+	/* 1: the caller closes both streams at once when the relay has finished. Then the end of the
+	 * stream that ended last is passed on by that, which saves a system call. */
+	int closing;
 };
 
 /* Filled by sn_relay(), also on failure. */

@@ -2027,6 +2027,8 @@ struct relay_limits {
 	std::chrono::nanoseconds idle{0};
 	std::chrono::nanoseconds half_close{0};
 	const sn_relay_pace *pace = nullptr; /* how fast: struct sn_relay_pace */
+	/* Both are closed at once when it has finished, which passes the last end on. */
+	bool closing = false;
 };
 
 /* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
@@ -2057,6 +2059,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	options.idle_timeout = limits.idle.count();
 	options.half_close_timeout = limits.half_close.count();
 	options.pace = limits.pace;
+	options.closing = limits.closing;
 	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
 	};

@@ -11,7 +11,11 @@
  * of an end of stream after that, so the direction that reads a stream's end asks the other one,
  * which writes to the same connection, whether it was told of a reset (struct sn_write_guard). A
  * direction that is through keeps watching the connection that it read from, so that a reset after
- * the half-close is noticed too.
+ * the half-close is noticed too. The one that ends last looks at both connections once more, in one
+ * system call, and then sends the watcher home (over). Where the caller has said that it closes both
+ * at once, closing is also what passes the last end on: everything from that connection was read, so
+ * it is a FIN like any other, after all that was written. One system call less, and the watched
+ * connection does not change under the watcher, who would be told of it by the poller.
  *
  * Time. The limit without a byte is the deadline of all four halves, so that a pair whose peers both
  * have stopped reading ends as well. Moving four deadlines with every chunk would be dear: they are
@@ -20,8 +24,8 @@
  *
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
  * stack: the caller always waits for the second task to end. pushed and limit are written under
- * lock, end and ended_first once, error and failed_side by who wrote end, and read by the caller
- * when both are through.
+ * lock, end and ended_first once, half_closed by who has ended first and over by the other one,
+ * error and failed_side by who wrote end, and read by the caller when both are through.
  */
 #include <errno.h>
 
@@ -31,6 +35,7 @@
 #include <sennit/task.h>
 
 #include "net/copy.h"
+#include "net/sys.h"
 #include "sched/netpoll.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
@@ -49,6 +54,7 @@ struct relay {
 	int failed_side;         /* 0 or 1, as fds; -1: neither */
 	_Atomic int ended_first; /* the same */
 	_Atomic bool half_closed;
+	_Atomic bool over;      /* both streams have ended, and neither connection was reset */
 	_Atomic bool through;   /* the second task is */
 	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
 	_Atomic int64_t pushed; /* the time that the deadlines count from */
@@ -220,7 +226,51 @@ static bool was_reset(struct sn_write_guard *writes)
 	return atomic_load_explicit(&writes->failed, memory_order_relaxed);
 }
 
-/* On failure *side is the connection's whose it is; d->number when not set. */
+/* On failure *side is the connection's whose it is. */
+static int shut(struct direction *d, int *side)
+{
+	int err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
+
+	if (err == 0)
+		return 0;
+	*side = 1 - (int)d->number;
+	return err == -ENOTCONN ? -ECONNRESET : err; /* reset meanwhile */
+}
+
+/* The same, of both connections: whether one of them was reset after its end. */
+static int look_at_both(struct direction *d, int *side)
+{
+	struct sn_fd *dst = d->job.dst, *src = d->job.src;
+	int failed = 0, err = sn_fd_use(dst);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_use(src);
+	if (err == 0) {
+		err = sn_sys_failed((const int[2]){dst->fd, src->fd}, &failed);
+		sn_fd_unuse(src);
+	}
+	sn_fd_unuse(dst);
+	*side = failed ? (int)d->number : 1 - (int)d->number;
+	return err;
+}
+
+/* Both streams are at their end, so nobody has to watch for resets any more. */
+static int end_both(struct direction *d, int *side)
+{
+	struct relay *relay = d->relay;
+	int err = relay->options->closing ? 0 : shut(d, side);
+
+	if (err == 0)
+		err = look_at_both(d, side);
+	if (err == 0) {
+		atomic_store(&relay->over, true);
+		sn_fd_nudge(sn_thread_self(), d->job.dst, SN_SIDE_READ);
+	}
+	return err;
+}
+
+/* The same. */
 static int pass_end_on(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
@@ -229,15 +279,14 @@ static int pass_end_on(struct direction *d, int *side)
 	if (was_reset(&relay->guards[d->number]))
 		return -ECONNRESET;
 	/* Before it is passed on: the other peer may answer with its own end at once. */
-	atomic_compare_exchange_strong(&relay->ended_first, &nobody, (int)d->number);
-	err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
-	if (err < 0) { /* ENOTCONN: reset meanwhile */
-		*side = 1 - (int)d->number;
-		return err == -ENOTCONN ? -ECONNRESET : err;
-	}
-	if (!atomic_exchange(&relay->half_closed, true))
-		change_limit(relay, relay->options->half_close_timeout);
-	return sn_conn_wait_closed(d->job.src);
+	if (!atomic_compare_exchange_strong(&relay->ended_first, &nobody, (int)d->number))
+		return end_both(d, side);
+	err = shut(d, side);
+	if (err < 0)
+		return err;
+	atomic_store(&relay->half_closed, true);
+	change_limit(relay, relay->options->half_close_timeout);
+	return sn_conn_watch(d->job.src, &relay->over);
 }
 
 static void run_direction(struct direction *d)

@@ -142,6 +142,26 @@ int sn_conn_wait_closed(struct sn_fd *d)
 	return alive <= 0 ? alive : n;
 }
 
+int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
+{
+	int n = sn_fd_begin(d, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	/* What epoll tells after we have looked makes the side ready after that, so it ends the wait;
+	 * one that it has ended before is not forgotten, as d->over stays. */
+	while (!atomic_load(over)) {
+		if (atomic_load_explicit(&d->over, memory_order_relaxed) &&
+		    (n = sn_sys_alive(d->fd)) <= 0)
+			break;
+		n = sn_fd_wait(d, SN_SIDE_READ);
+		if (n < 0)
+			break;
+	}
+	sn_fd_end(d, SN_SIDE_READ);
+	return n < 0 ? n : 0;
+}
+
 /* ---- nothing that parks ---- */
 
 int sn_conn_shutdown(struct sn_fd *d, int half)

@@ -58,6 +58,13 @@ bool sn_conn_drained(const struct sn_fd *d);
 /* Waits until the connection is over in both directions: sn_tcp_wait_closed(). */
 int sn_conn_wait_closed(struct sn_fd *d);
 
+/*
+ * The same for who has read the end of the connection's stream, and is not to be kept by one that
+ * lives on: 0 also once *over is set, of which sn_fd_nudge() of the reading side tells. It asks the
+ * kernel only when epoll has told of an error, or of the end of both directions.
+ */
+int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
+
 /* sn_tcp_shutdown(). Does not park. */
 int sn_conn_shutdown(struct sn_fd *d, int half);
 

@@ -317,18 +317,46 @@ int sn_sys_shutdown(int fd, int how)
 	return result(shutdown(fd, how));
 }
 
+/* A reset that arrives after the peer's FIN is reported as EPIPE by the kernel. */
+static int failure(int fd)
+{
+	int err = socket_error(fd);
+
+	return err == -EPIPE ? -ECONNRESET : err;
+}
+
 int sn_sys_alive(int fd)
 {
 	struct pollfd p = {.fd = fd};
-	int err;
 
 	if (poll(&p, 1, 0) < 0)
 		return errno == EINTR ? 1 : -errno;
 	if (!(p.revents & POLLERR))
 		return p.revents & POLLHUP ? 0 : 1;
-	err = socket_error(fd);
-	/* A reset that arrives after the peer's FIN is reported as EPIPE by the kernel. */
-	return err == -EPIPE ? -ECONNRESET : err;
+	return failure(fd);
+}
+
+int sn_sys_failed(const int fds[2], int *failed)
+{
+	struct pollfd p[2] = {{.fd = fds[0]}, {.fd = fds[1]}};
+	int n;
+
+	do {
+		n = poll(p, 2, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		*failed = 0;
+		return -errno;
+	}
+	for (int i = 0; i < 2; i++) {
+		int err = p[i].revents & POLLERR ? failure(fds[i]) : 0;
+
+		if (err < 0) {
+			*failed = i;
+			return err;
+		}
+	}
+	return 0;
 }
 
 int sn_sys_set_option(int fd, int level, int option, int value)

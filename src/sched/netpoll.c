@@ -140,6 +140,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->open = true;
 	d->registered = false;
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
+	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
 	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
 	 * before the event; others from whoever was given d. */
@@ -526,6 +527,14 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 	return sn_fd_check_deadline(d, index);
 }
 
+void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_task *task = side_ready(&d->sides[index]);
+
+	if (task)
+		sn_ready(self, task, SN_READY_LAST);
+}
+
 static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until, const char *what)
 {
 	struct sn_side *side = &d->sides[index];
@@ -671,6 +680,8 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		/* Relaxed: whoever is woken by, or finds, the side ready sees it. */
 		if (what & (EPOLLRDHUP | EPOLLPRI | EPOLLERR | EPOLLHUP))
 			atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
+		if (what & (EPOLLERR | EPOLLHUP))
+			atomic_store_explicit(&d->over, true, memory_order_relaxed);
 		task = side_told(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
 		if (task) {
 			sn_queue_put(ready, task);

@@ -75,6 +75,7 @@ struct sn_fd {
 	 * before they make the sides ready.
 	 */
 	_Atomic bool irregular;
+	_Atomic bool over; /* the same: of an error, or of the end of both directions */
 	_Atomic bool muted; /* sn_fd_mute(). Written by who holds the reading side */
 	struct sn_side sides[2];
 	struct sn_lock lock; /* orders the arming of the timers */
@@ -122,6 +123,9 @@ void sn_fd_unuse(struct sn_fd *d);
  * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+
+/* Makes the side ready as an edge does, and wakes who waits: to him it is a spurious one. */
+void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
 
 /*
  * Within an operation that reads: nobody waits for bytes for a while, so epoll is not to tell of

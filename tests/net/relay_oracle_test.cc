@@ -287,6 +287,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 
 	if (random.below(3) == 0)
 		options.pace = &pace.calls;
+	options.closing = random.below(2) == 0;
 
 	// A timeout that some sessions meet and others do not.
 	if (fate == 0)

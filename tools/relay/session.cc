@@ -329,7 +329,8 @@ void session::relay_both()
 		    .throttled = all_.counters.throttled});
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
-				      .pace = pace.calls()};
+				      .pace = pace.calls(),
+				      .closing = true};
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
 			if (way == SN_RELAY_A_TO_B) {
