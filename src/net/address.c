@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/address.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -58,6 +59,26 @@ int sn_address_split(struct sn_host_port *parts, const char *text)
 	    copy_part(parts->service, sizeof parts->service, colon + 1, strlen(colon + 1)) < 0)
 		return -EINVAL;
 	return service_valid(parts->service) ? 0 : -EINVAL;
+}
+
+bool sn_address_numeric(struct sockaddr_in *address, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	char host[INET_ADDRSTRLEN];
+	uint32_t port = 0;
+
+	if (!colon || copy_part(host, sizeof host, text, (size_t)(colon - text)) < 0)
+		return false;
+	*address = (struct sockaddr_in){.sin_family = AF_INET};
+	if (inet_pton(AF_INET, host, &address->sin_addr) != 1 || !service_valid(colon + 1))
+		return false;
+	for (const char *c = colon + 1; *c; c++) {
+		if (*c < '0' || *c > '9')
+			return false;
+		port = port * 10 + (uint32_t)(*c - '0');
+	}
+	address->sin_port = htons((uint16_t)port);
+	return true;
 }
 
 static int errno_of_gai(int err)

@@ -6,6 +6,7 @@
 #define SENNIT_NET_ADDRESS_H
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -21,6 +22,12 @@ struct sn_host_port {
 
 /* Splits "host:port", "[v6]:port" or ":port". 0 or -EINVAL. Looks nothing up. */
 int sn_address_split(struct sn_host_port *parts, const char *text);
+
+/*
+ * Reads an address of numbers only, "127.0.0.1:80", into *address: whether it is one. Those of IPv6
+ * and unusual ways to write IPv4's are left to sn_address_resolve(), which would say the same.
+ */
+bool sn_address_numeric(struct sockaddr_in *address, const char *text);
 
 /*
  * Resolves an address. passive: for listening. Returns 0 and a list for freeaddrinfo(), or the
