@@ -107,6 +107,7 @@ static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
 
 	if (n < 0)
 		return n;
+	sn_fd_forget(src, SN_SIDE_READ);
 	n = sn_attempt_read(src, buf, size);
 	sn_fd_end(src, SN_SIDE_READ);
 	return n;
@@ -221,6 +222,13 @@ static int run(struct sn_copy_job *job)
 	job->may_splice = suitable(job);
 	if (job->src->kind == SN_KIND_FILE)
 		start_splicing(job, &policy);
+	/* Such as a backend that was just connected to, and says nothing before it is asked. */
+	if (job->left != 0 && job->src->tcp && sn_fd_is_silent(job->src)) {
+		int err = wait_for(job, job->src, SN_SIDE_READ);
+
+		if (err < 0)
+			return err;
+	}
 	for (;;) {
 		int end = job->pace ? sn_pace_begin(job) : SN_SPELL_PACED, err = 0;
 

@@ -141,6 +141,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->registered = false;
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
+	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
 	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
 	 * before the event; others from whoever was given d. */
@@ -267,6 +268,8 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 	} while (!atomic_compare_exchange_weak_explicit(
 		&d->control, &control, control | side_flag(side), memory_order_acquire,
 		memory_order_relaxed));
+	if (side == SN_SIDE_READ)
+		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
 	return 0;
 }
 
@@ -525,6 +528,23 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
 	return sn_fd_check_deadline(d, index);
+}
+
+/* Sequentially consistent: whoever takes the edge also sees what the poller has told before it. */
+void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_side *side = &d->sides[index];
+	uintptr_t state = SN_SIDE_READY;
+
+	if (atomic_load_explicit(&side->state, memory_order_relaxed) == state)
+		atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE);
+}
+
+bool sn_fd_is_silent(struct sn_fd *d)
+{
+	return d->registered && atomic_load_explicit(&d->unread, memory_order_relaxed) &&
+	       atomic_load_explicit(&d->sides[SN_SIDE_READ].state, memory_order_relaxed) ==
+		       SN_SIDE_NONE;
 }
 
 void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)

@@ -75,8 +75,9 @@ struct sn_fd {
 	 * before they make the sides ready.
 	 */
 	_Atomic bool irregular;
-	_Atomic bool over; /* the same: of an error, or of the end of both directions */
-	_Atomic bool muted; /* sn_fd_mute(). Written by who holds the reading side */
+	_Atomic bool over;   /* the same: of an error, or of the end of both directions */
+	_Atomic bool unread; /* since it was registered; written by who holds the reading side */
+	_Atomic bool muted;  /* sn_fd_mute(); the same */
 	struct sn_side sides[2];
 	struct sn_lock lock; /* orders the arming of the timers */
 	struct sn_fd *next_free;
@@ -123,6 +124,17 @@ void sn_fd_unuse(struct sn_fd *d);
  * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+
+/*
+ * Forgets an edge that has arrived, for who is about to try the operation: what the edge was about
+ * is there by now. Otherwise the wait after an operation that took all there was would return at
+ * once. Within an operation of the side.
+ */
+void sn_fd_forget(struct sn_fd *d, enum sn_side_index side);
+
+/* Whether nobody has read it since it was registered and no edge has arrived: the first byte will be
+ * an edge. */
+bool sn_fd_is_silent(struct sn_fd *d);
 
 /* Makes the side ready as an edge does, and wakes who waits: to him it is a spurious one. */
 void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
