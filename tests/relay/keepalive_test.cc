@@ -11,11 +11,16 @@
 #include "harness.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sstream>
+#include <string>
 #include <sys/socket.h>
 #include <thread>
 
@@ -172,6 +177,46 @@ TEST(Keepalive, NoticesABackendThatHasVanished)
 	vanish(at.backend);
 	EXPECT_EQ(at.client.receive_end(), ending::reset);
 	EXPECT_TRUE(eventually([&] { return ended(relay, "server_reset") == 1; }));
+	at.backend.reset();
+	stop(relay);
+}
+
+/* When the kernel will ask the backend at that port, in hundredths of a second; -1: it will not. */
+long until_asked(const std::string &port)
+{
+	char remote[8];
+	std::snprintf(remote, sizeof remote, ":%04X", std::stoi(port));
+	std::ifstream connections("/proc/net/tcp");
+	std::string line, slot, from, to, state, queues, timer;
+	while (std::getline(connections, line)) {
+		std::istringstream fields(line);
+		fields >> slot >> from >> to >> state >> queues >> timer;
+		if (to.ends_with(remote) && state == "01")
+			return timer.starts_with("02:") ? std::stol(timer.substr(3), nullptr, 16)
+							: -1;
+	}
+	return -1;
+}
+
+/* The kernel is told late, and counts from the last sign of life all the same. */
+TEST(Keepalive, IsForBackendsWhoseConnectionsLive)
+{
+	listener door;
+	const auto address = door.address();
+	const file config(text(none, "keepalive = '1m'\n", address));
+	relay_process relay({"--config", config.name()});
+	pair at(relay, door);
+	const auto lived = std::chrono::steady_clock::now();
+	long left = -1;
+	std::chrono::milliseconds silent{};
+	EXPECT_TRUE(eventually([&] {
+		silent = std::chrono::duration_cast<std::chrono::milliseconds>(
+			std::chrono::steady_clock::now() - lived);
+		left = until_asked(address.substr(address.rfind(':') + 1));
+		return left >= 0;
+	}));
+	EXPECT_LE(left * 10, 60000 - silent.count() + 1000);
+	at.client.reset();
 	at.backend.reset();
 	stop(relay);
 }

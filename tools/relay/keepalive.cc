@@ -17,12 +17,14 @@ bool set(int fd, int level, int option, long long value) noexcept
 	return setsockopt(fd, level, option, &n, sizeof n) == 0;
 }
 
-/* Switched on last, as that is what starts the kernel's timer. */
+/* The idle time last: switching it on starts the kernel's timer anew, as if there had been a sign of
+ * life just now, and this sets it by the last one that there was. */
 bool switch_on(int fd, const keepalive_config &to) noexcept
 {
-	return set(fd, IPPROTO_TCP, TCP_KEEPIDLE, to.idle.count()) &&
-	       set(fd, IPPROTO_TCP, TCP_KEEPINTVL, to.interval.count()) &&
-	       set(fd, IPPROTO_TCP, TCP_KEEPCNT, to.count) && set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	return set(fd, IPPROTO_TCP, TCP_KEEPINTVL, to.interval.count()) &&
+	       set(fd, IPPROTO_TCP, TCP_KEEPCNT, to.count) &&
+	       set(fd, SOL_SOCKET, SO_KEEPALIVE, 1) &&
+	       set(fd, IPPROTO_TCP, TCP_KEEPIDLE, to.idle.count());
 }
 
 } // namespace

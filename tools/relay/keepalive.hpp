@@ -24,10 +24,14 @@
  *
  * Connections to a listener have what its socket had when they were made, so accepting costs
  * nothing more. Those that were in its queue already when it was set there are told one by one: at
- * the start with a socket from systemd, and after a reload. Connections to backends have it set
- * when they are made: four system calls, 2 us of the 100 and more that a short connection takes.
- * Rejected: an alarm that sets it on connections that live for a second. Short ones would cost
- * less, and ten thousand that come at once as many tasks at once a second later.
+ * the start with a socket from systemd, and after a reload.
+ *
+ * For connections to backends it takes four system calls, 2 us of the 100 that a short connection
+ * takes. So only those that live have it: one task looks every keepalive_round for sessions that
+ * are as old as keepalive_delay (sessions.hpp), in the order in which they came. No probe is later
+ * for it, as the kernel counts from the last sign of life and not from when it was told to. Who
+ * asks so soon that the delay could matter, or has a user timeout, is told at once. Rejected: an
+ * alarm for each, as ten thousand that come at once would be as many tasks at once later.
  */
 #ifndef RELAY_KEEPALIVE_HPP
 #define RELAY_KEEPALIVE_HPP
@@ -56,6 +60,17 @@ bool set_keepalive(int fd, const keepalive_config &to) noexcept;
 
 /* The same of one that has what connections have by default, and so need not be told all. */
 bool set_keepalive_of_new(int fd, const keepalive_config &to) noexcept;
+
+/* So old is a session at least when its backend's connection is told, where that can wait, and so
+ * often is looked. */
+inline constexpr std::chrono::seconds keepalive_delay{4};
+inline constexpr std::chrono::seconds keepalive_round{2};
+
+/* Whether it makes no difference that a connection is told later. */
+constexpr bool keepalive_can_wait(const keepalive_config &to) noexcept
+{
+	return to.user_timeout.count() == 0 && to.idle >= 2 * (keepalive_delay + keepalive_round);
+}
 
 } // namespace relay
 

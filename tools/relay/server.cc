@@ -5,6 +5,7 @@
 #include "checker.hpp"
 #include "descriptors.hpp"
 #include "door.hpp"
+#include "keepalive.hpp"
 #include "notify.hpp"
 #include "report.hpp"
 #include "resolver.hpp"
@@ -22,7 +23,9 @@
 #include <future>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -411,6 +414,47 @@ try {
 	return false;
 }
 
+/* Settles the sessions that live, until it is destroyed: in a task of its own. */
+class settling
+{
+public:
+	explicit settling(sessions &which)
+	    : running_(sn::spawn([this, &which] { run(which); }, {.name = "settle"}))
+	{
+	}
+	settling(const settling &) = delete;
+	settling &operator=(const settling &) = delete;
+	/* May park. */
+	~settling()
+	{
+		end_.release();
+		running_.join();
+	}
+
+private:
+	/* True when it is to end. */
+	bool wait()
+	try {
+		return end_.try_acquire_for(keepalive_round);
+	} catch (const std::exception &) {
+		/* No memory to wait with. */
+		sn::blocking([] { std::this_thread::sleep_for(keepalive_round); });
+		return end_.try_acquire();
+	}
+
+	void run(sessions &which)
+	{
+		while (!wait())
+			for (int n = 1; which.settle_next(sn::now()); n++)
+				/* Some system calls each, so others have their turn. */
+				if (n % 32 == 0)
+					sn::yield();
+	}
+
+	sn::semaphore end_;
+	sn::task<void> running_;
+};
+
 /* Until the first signal that asks to stop, or until another process serves: false. */
 bool serve_until_told(shared &all, serving &now)
 {
@@ -536,6 +580,7 @@ int serve(shared &all)
 
 	notify_ready();
 
+	std::optional<settling> settler(all.sessions);
 	const bool is_end = serve_until_told(all, now);
 
 	all.book.set_ready(false);
@@ -562,6 +607,7 @@ int serve(shared &all)
 			each->close();
 	drain(all);
 	cut(all);
+	settler.reset();
 	const bool watching_is_over = end_watching(now);
 	if (now.admin)
 		now.admin->close();

@@ -260,10 +260,13 @@ bool session::connect()
 			next->counts.connected.add();
 			to_->succeeded(*next.get());
 			chosen_ = std::move(next);
-			/* Where that fails it is a connection as good as before. */
-			set_keepalive_of_new(sn_tcp_fd(connected->get()),
-					     to_->settings().keepalive);
+			const auto &keepalive = to_->settings().keepalive;
+			const int fd = sn_tcp_fd(connected->get());
+			if (!keepalive_can_wait(keepalive))
+				set_keepalive_of_new(fd, keepalive);
 			const std::lock_guard lock(all_.sessions.lock());
+			if (is_settled_ && keepalive_can_wait(keepalive))
+				set_keepalive_of_new(fd, keepalive);
 			backend_ = *std::move(connected);
 			/* Cut meanwhile: the client was cancelled, the backend could not be. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
@@ -471,6 +474,17 @@ void session::outlive() noexcept
 void session::cut() noexcept
 {
 	end(cause::cut);
+}
+
+/* Who is still connecting is told when that is done. */
+bool session::settle(sn::clock::time_point now) noexcept
+{
+	if (now - began_ < keepalive_delay)
+		return false;
+	is_settled_ = true;
+	if (backend_ && keepalive_can_wait(to_->settings().keepalive))
+		set_keepalive_of_new(sn_tcp_fd(backend_.get()), to_->settings().keepalive);
+	return true;
 }
 
 } // namespace relay

@@ -134,6 +134,7 @@ private:
 	void relay_both();
 	void end(cause why) noexcept;
 	void cut() noexcept override;
+	bool settle(sn::clock::time_point now) noexcept override;
 	void outlive() noexcept;
 	void tell() noexcept;
 
@@ -145,8 +146,9 @@ private:
 	std::optional<proxy_header> proxy_;
 	std::string hello_; /* to be passed on first */
 	std::uint64_t passed_ = 0;
-	ticket chosen_;   /* none before there is a connection */
-	sn::tcp backend_; /* set under the lock of the list, as cut() uses it */
+	ticket chosen_;           /* none before there is a connection */
+	sn::tcp backend_;         /* set under the lock of the list, as cut() and settle() use it */
+	bool is_settled_ = false; /* under that lock */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
 

@@ -23,17 +23,30 @@ void sessions::add(entry &session) noexcept
 	if (first_)
 		first_->previous_ = &session;
 	first_ = &session;
+	if (!unsettled_)
+		unsettled_ = &session;
 }
 
 void sessions::leave(entry &session) noexcept
 {
 	const std::lock_guard lock(lock_);
+	if (unsettled_ == &session)
+		unsettled_ = session.previous_;
 	if (session.next_)
 		session.next_->previous_ = session.previous_;
 	if (session.previous_)
 		session.previous_->next_ = session.next_;
 	else
 		first_ = session.next_;
+}
+
+bool sessions::settle_next(sn::clock::time_point now) noexcept
+{
+	const std::lock_guard lock(lock_);
+	if (!unsettled_ || !unsettled_->settle(now))
+		return false;
+	unsettled_ = unsettled_->previous_;
+	return true;
 }
 
 void sessions::cut_all() noexcept

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sessions that are alive: how many may be, and, so that shutting down can wait for them and
- * cut them, which.
+ * cut them, which. And those that live for some time are told so, once.
  *
  * Any task may call. It must outlive the runtime's run: the last thing that a session touches is
  * the count here.
  */
 #ifndef RELAY_SESSIONS_HPP
 #define RELAY_SESSIONS_HPP
+
+#include <sennit/sennit.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -24,6 +26,11 @@ public:
 	{
 	public:
 		virtual void cut() noexcept = 0;
+		/*
+		 * Does what is for sessions that live, and returns true, if that is due now. Not called
+		 * again then. Under the lock of the list.
+		 */
+		virtual bool settle(sn::clock::time_point now) noexcept = 0;
 
 	protected:
 		virtual ~entry() = default;
@@ -64,6 +71,9 @@ public:
 	/* Acquire, to gone()'s release: at zero, all that sessions did has happened. */
 	std::size_t alive() const noexcept { return alive_.load(std::memory_order_acquire); }
 
+	/* The oldest session that is not settled is, if it is due; then there may be another one. */
+	bool settle_next(sn::clock::time_point now) noexcept;
+
 	/* Cuts every session that is there. No new ones may come. */
 	void cut_all() noexcept;
 
@@ -72,7 +82,8 @@ public:
 
 private:
 	std::mutex lock_;
-	entry *first_ = nullptr;
+	entry *first_ = nullptr;     /* the youngest */
+	entry *unsettled_ = nullptr; /* the oldest of those; all that came later are, too */
 	std::atomic<std::size_t> most_{1};
 	std::atomic<std::size_t> alive_{0};
 };
