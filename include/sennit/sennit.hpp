@@ -288,6 +288,7 @@ inline void yield()
 struct task_attr {
 	const char *name = nullptr;
 	std::size_t stack_size = 0;
+	bool brief = false; /* a promise: SN_TASK_BRIEF */
 };
 
 namespace detail
@@ -298,6 +299,7 @@ inline sn_task_attr to_c(const task_attr &attr)
 	sn_task_attr c_attr{};
 	c_attr.name = attr.name;
 	c_attr.stack_size = attr.stack_size;
+	c_attr.flags = attr.brief ? SN_TASK_BRIEF : 0;
 	return c_attr;
 }
 

@@ -9,6 +9,7 @@
 
 #include <sennit/blocking.h>
 
+#include "sched/schedule.h"
 #include "sched/thread.h"
 
 static int copy_part(char *to, size_t size, const char *from, size_t length)
@@ -118,6 +119,7 @@ static int look_up_blocking(struct lookup *lookup)
 {
 	int err;
 
+	sn_brief_pay(sn_thread_self());
 	sn_runtime_leave();
 	err = sn_blocking(look_up, lookup);
 	sn_runtime_enter();

@@ -341,7 +341,7 @@ static void wait_for_second(sn_task *task)
 
 static void both_directions(struct relay *relay)
 {
-	static const struct sn_task_attr attributes = {.name = "relay"};
+	static const struct sn_task_attr attributes = {.name = "relay", .flags = SN_TASK_BRIEF};
 	struct direction there, back;
 	sn_task *task;
 	int err;

@@ -26,6 +26,7 @@ void sn_block_enter(const struct sn_fd *d, const char *what)
 {
 	if (d->registered)
 		return;
+	sn_brief_pay(sn_thread_self());
 	sn_runtime_leave();
 	sn_enter_blocking_as(what);
 }

@@ -51,10 +51,12 @@ bool sn_fair_chance(struct sn_thread *self);
  * Between these the running task executes nothing but the runtime's own code, a few microseconds at
  * a time from one wait to the next, or calls sn_brief_turn() in between. So a thread that leaves
  * the poller for such a task need not wake another to take its place: it is back soon. Parks may be
- * in between, blocking brackets may not. sn_brief_end() comes before anything of the user's is run.
+ * in between; before a blocking bracket sn_brief_pay() wakes that other one. sn_brief_end() comes
+ * before anything of the user's is run, unless the task is one of SN_TASK_BRIEF, for all its life.
  */
 void sn_brief_begin(void);
 void sn_brief_end(void);
+void sn_brief_pay(struct sn_thread *self);
 void sn_brief_poll(struct sn_thread *self);
 
 static inline void sn_brief_turn(struct sn_thread *self)

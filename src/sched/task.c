@@ -317,6 +317,7 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	task->arg = arg;
 	task->modes = sn_arch_modes();
 	describe(task, attr->name);
+	task->brief = (attr->flags & SN_TASK_BRIEF) != 0;
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 
@@ -367,7 +368,7 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 		attr = &defaults;
 	class = sn_stack_class(attr->stack_size ? attr->stack_size : SN_STACK_DEFAULT_SIZE);
 	*err = -EINVAL;
-	if (class < 0 || attr->flags || attr->arg_size > SN_TASK_ARG_MAX)
+	if (class < 0 || (attr->flags & ~SN_TASK_BRIEF) || attr->arg_size > SN_TASK_ARG_MAX)
 		return NULL;
 	with_stack = attr->arg_size > sizeof task->kept || sn_stack_is_scarce(class);
 	*err = take_memory(self ? self->processor : NULL, class, with_stack, &task, &stack);

@@ -63,9 +63,9 @@ struct sn_task {
 	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	struct sn_context context;
 	struct sn_task *next;
-	/* sn_brief_begin(). Written by the task itself; read by who has made it runnable, or has taken
-	 * it out of a queue, which orders it as it does context. */
-	bool brief;
+	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself; read by who has
+	 * made it runnable, or has taken it out of a queue, which orders it as it does context. */
+	uint8_t brief;
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tasks that promise to be brief (SN_TASK_BRIEF): who makes them runnable may leave them to itself,
+ * and wakes no other thread. None may be forgotten by that, nor anybody else whom a thread should
+ * have been woken for: whoever is does not answer any more, and the test never ends.
+ */
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <gtest/gtest.h>
+#include <utility>
+#include <vector>
+
+#include <sennit/sennit.hpp>
+
+#include "support/net.h"
+
+using namespace std::chrono_literals;
+
+namespace
+{
+
+// Reads from one task what another one writes back, which is brief or not.
+void answer(sn::tcp &peer, bool is_brief)
+{
+	auto helper = sn::spawn(
+		[&peer] {
+			std::uint64_t number = 0;
+
+			while (peer.read(&number, sizeof number).value_or(0) == sizeof number)
+				if (!peer.write_all(&number, sizeof number))
+					break;
+		},
+		{.brief = is_brief});
+	helper.join();
+}
+
+TEST(Brief, NobodyIsForgotten)
+{
+	test::run({1, 2, 4}, [] {
+		const int clients = 8, connections = test::scaled(120);
+		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = door.address().value();
+		std::atomic<int> answered{0};
+		auto server = sn::spawn(
+			[&] {
+				for (int i = 0; i < clients * connections; i++)
+					sn::go([peer = door.accept().value(),
+						i]() mutable { answer(peer, i % 3 != 0); },
+					       {.brief = i % 4 != 0});
+			},
+			{.brief = true});
+		std::vector<sn::task<void>> all;
+
+		for (int c = 0; c < clients; c++)
+			all.push_back(sn::spawn(
+				[&, c] {
+					for (int i = 0; i < connections; i++) {
+						auto peer = sn::tcp::connect(address).value();
+						std::uint64_t number = std::uint64_t(i) + 1,
+							      got = 0;
+
+						// Timers are served meanwhile, too.
+						if (i % 16 == c)
+							sn::sleep(1ms);
+						peer.write_all(&number, sizeof number).value();
+						peer.read(&got, sizeof got).value();
+						answered += got == number;
+					}
+				},
+				{.brief = c % 2 == 0}));
+		for (auto &each : all)
+			each.join();
+		server.join();
+		EXPECT_EQ(clients * connections, answered.load());
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+// Each starts the next one and ends; a few that are not brief are among them.
+TEST(Brief, ChainsGoOn)
+{
+	test::run({1, 2, 4}, [] {
+		const int links = test::scaled(4000);
+		sn::semaphore over;
+
+		struct chain {
+			static void go(sn::semaphore &over, int left)
+			{
+				if (left == 0)
+					return over.release();
+				sn::go(
+					[&over, left] {
+						if (left % 64 == 0)
+							sn::sleep(10us);
+						go(over, left - 1);
+					},
+					{.brief = left % 10 != 0});
+			}
+		};
+		for (int i = 0; i < 3; i++)
+			chain::go(over, links);
+		for (int i = 0; i < 3; i++)
+			over.acquire();
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+} // namespace
