@@ -96,7 +96,7 @@ std::shared_ptr<lane> door::via(bool &is_told)
 
 void door::start()
 {
-	accepting_ = sn::spawn([this] { serve(); }, {.name = task_name_.c_str()});
+	accepting_ = sn::spawn([this] { serve(); }, {.name = task_name_.c_str(), .brief = true});
 	const std::lock_guard lock(lock_);
 	is_started_ = true;
 	settle_keepalive();
@@ -279,7 +279,8 @@ void door::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counte
 	}
 	/* The session has the client now, and closes it if its task cannot be had. */
 	try {
-		sn::go([made = std::move(made)] { made->run(); }, {.name = "session"});
+		sn::go([made = std::move(made)] { made->run(); },
+		       {.name = "session", .brief = true});
 	} catch (const std::exception &) {
 		all_.counters.no_memory.add();
 	}
