@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <sennit/blocking.h>
@@ -64,20 +65,16 @@ int sn_address_split(struct sn_host_port *parts, const char *text)
 
 bool sn_address_numeric(struct sockaddr_in *address, const char *text)
 {
-	const char *colon = strrchr(text, ':');
-	char host[INET_ADDRSTRLEN];
-	uint32_t port = 0;
+	struct sn_host_port parts;
+	unsigned long port;
+	char *end;
 
-	if (!colon || copy_part(host, sizeof host, text, (size_t)(colon - text)) < 0)
+	if (sn_address_split(&parts, text) < 0)
 		return false;
 	*address = (struct sockaddr_in){.sin_family = AF_INET};
-	if (inet_pton(AF_INET, host, &address->sin_addr) != 1 || !service_valid(colon + 1))
+	port = strtoul(parts.service, &end, 10);
+	if (*end || inet_pton(AF_INET, parts.host, &address->sin_addr) != 1)
 		return false;
-	for (const char *c = colon + 1; *c; c++) {
-		if (*c < '0' || *c > '9')
-			return false;
-		port = port * 10 + (uint32_t)(*c - '0');
-	}
 	address->sin_port = htons((uint16_t)port);
 	return true;
 }
