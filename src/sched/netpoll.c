@@ -540,6 +540,8 @@ void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
 		atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE);
 }
 
+/* Relaxed: both are hints. unread goes from one reader to the next with the control word; an edge that
+ * is not seen here is by sn_fd_wait(), which looks by compare-and-swap before it parks. */
 bool sn_fd_is_silent(struct sn_fd *d)
 {
 	return d->registered && atomic_load_explicit(&d->unread, memory_order_relaxed) &&
