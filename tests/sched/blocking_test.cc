@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "support/internals.h"
 #include "support/net.h"
 #include "support/runtime.h"
 
@@ -271,12 +272,15 @@ TEST(Blocking, EndOfTheRunWaitsForIt)
 	static std::atomic<bool> inside, out, returned;
 
 	for (int procs : {1, 2, 4}) {
-		EXPECT_TRUE(test::end_waits_for(procs, out, returned, [] {
-			inside = false;
+		EXPECT_TRUE(test::end_waits_for(procs, out, [] {
+			inside = returned = false;
 			ASSERT_EQ(0, sn_go(
 					     [](void *) {
 						     blocking([] {
 							     inside = true;
+							     while (!probe_run_is_ending())
+								     continue;
+							     // The call that blocks: a run that did not wait is over by then.
 							     usleep(30000);
 							     out = true;
 							     return 0;
@@ -287,6 +291,7 @@ TEST(Blocking, EndOfTheRunWaitsForIt)
 					     nullptr));
 			EXPECT_TRUE(test::eventually([] { return inside.load(); }));
 		}));
+		EXPECT_FALSE(returned.load());
 	}
 }
 

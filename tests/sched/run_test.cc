@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "support/internals.h"
 #include "support/runtime.h"
 
 namespace
@@ -188,13 +189,15 @@ TEST(Run, WaitsForCodeOutside)
 	static std::atomic<bool> begun, out, returned;
 
 	for (int procs : {2, 4}) {
-		EXPECT_TRUE(test::end_waits_for(procs, out, returned, [] {
-			begun = false;
+		EXPECT_TRUE(test::end_waits_for(procs, out, [] {
+			begun = returned = false;
 			ASSERT_EQ(0, sn_go(
 					     [](void *) {
-						     const int64_t end = sn_now() + 50 * test::ms;
-
 						     begun = true;
+						     while (!probe_run_is_ending())
+							     continue;
+						     // A run that did not wait is over by then.
+						     const int64_t end = sn_now() + 50 * test::ms;
 						     while (sn_now() < end)
 							     continue;
 						     out = true;
@@ -206,6 +209,7 @@ TEST(Run, WaitsForCodeOutside)
 			while (!begun.load())
 				sn_yield();
 		}));
+		EXPECT_FALSE(returned.load());
 	}
 }
 

@@ -11,6 +11,7 @@
 #include "net/pipe_pool.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
+#include "sched/runtime.h"
 #include "sched/stack.h"
 #include "sched/status.h"
 #include "sched/thread.h"
@@ -348,6 +349,11 @@ bool probe_fd_waiting(const void *conn, int side)
 	uintptr_t state = atomic_load(&d->sides[side].state);
 
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
+}
+
+bool probe_run_is_ending(void)
+{
+	return atomic_load(&sn_runtime.stopping);
 }
 
 bool probe_fd_muted(const void *conn)

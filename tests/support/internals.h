@@ -93,6 +93,8 @@ unsigned probe_waiting(const void *address, const struct sn__waits *waits);
 
 /* sched/netpoll.h */
 void probe_netpoll_kick(void);
+/* Whether the first task has returned: no task is resumed any more. */
+bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
 bool probe_fd_muted(const void *conn);
