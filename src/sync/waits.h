@@ -40,6 +40,7 @@ struct sn_wait {
 	struct sn__waits *list; /* NULL: in none */
 	bool gave_up;           /* see sn_wait_park() */
 	int64_t ticks;          /* ticker.c: what the wait is ended with */
+	int64_t missed_at;      /* mutex.c: when it was woken in vain; 0: it was not */
 	struct sn_waiter waiter;
 };
 
