@@ -31,9 +31,9 @@
 
 struct sn_backoff {
 	int64_t spin_ns, yield_ns;
-	int64_t began;    /* 0 before the first pause */
-	uint32_t relaxes; /* of the next pause: doubles up to a limit */
-	bool slept;       /* the budgets are used up */
+	int64_t began;     /* 0 before the first pause */
+	uint32_t pause_ns; /* the next: doubles up to a limit */
+	bool slept;        /* the budgets are used up */
 	enum sn_wait_site site;
 };
 
