@@ -387,6 +387,7 @@ static void idle_put(struct sn_processor *p)
 		atomic_fetch_sub(&sn_runtime.surplus, 1);
 		atomic_fetch_sub(&sn_runtime.nprocessors, 1);
 		p->retired = true;
+		sn_stack_flush(p->stacks);
 		return;
 	}
 	p->next_idle = sn_runtime.idle_processors;

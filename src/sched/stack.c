@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -19,6 +20,18 @@
 #ifndef MADV_GUARD_INSTALL
 #	define MADV_GUARD_INSTALL 102
 #endif
+#ifndef SYS_process_madvise
+#	define SYS_process_madvise 440
+#endif
+#ifndef PIDFD_SELF
+#	define PIDFD_SELF (-10000)
+#endif
+
+/*
+ * Guards of one system call: 0.85 us each instead of 1.25, most of which is the page table. With more
+ * there is little left to gain, and a task waits longer for the one that it needs.
+ */
+#define GUARDS_AT_ONCE 16
 
 /*
  * A slab of the default class takes 12 MiB of address space: large enough that a million stacks
@@ -42,7 +55,8 @@ struct sn_slab {
 	size_t slot_size;
 	int class;
 	int slots;
-	/* From here on under the lock. Slots [0, used) have a guard; a bit for each that is free. */
+	/* From here on under the lock. Slots from used on are nobody's, and have never been used; a bit
+	 * for each of the others that is free. */
 	int used;
 	uint64_t free[LISTS];
 	struct sn_slab *before[LISTS], *after[LISTS];
@@ -70,6 +84,7 @@ static bool owing;     /* the monitor's: it found some, and may not be through w
 static _Atomic uint64_t mapped;
 static uint64_t guard_mappings_left; /* mprotect only */
 static enum sn_stack_guard guard_kind;
+static bool several_work; /* guards by one process_madvise() */
 static bool initialised;
 
 /* Kept, as each spawn asks: sysconf() is 5 % of a spawn that is joined at once (bench-tasks). */
@@ -91,7 +106,19 @@ static bool kernel_refuses(void *page)
 	return syscall(SYS_uname, page) < 0 && errno == EFAULT;
 }
 
-static bool madvise_guards_work(void)
+static long guard_alone(char *page, size_t size)
+{
+	return madvise(page, size, MADV_GUARD_INSTALL);
+}
+
+static long guard_among_several(char *page, size_t size)
+{
+	const struct iovec guard = {page, size};
+
+	return syscall(SYS_process_madvise, PIDFD_SELF, &guard, 1L, MADV_GUARD_INSTALL, 0);
+}
+
+static bool guards_work(long (*install)(char *page, size_t size))
 {
 	size_t page = sn_page_size();
 	char *probe = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -99,7 +126,7 @@ static bool madvise_guards_work(void)
 
 	if (probe == MAP_FAILED)
 		return false;
-	works = madvise(probe, page, MADV_GUARD_INSTALL) == 0 && kernel_refuses(probe);
+	works = install(probe, page) >= 0 && kernel_refuses(probe);
 	munmap(probe, page);
 	return works;
 }
@@ -123,8 +150,10 @@ void sn_stacks_init(void)
 	if (!initialised) {
 		bool forced = wish && strcmp(wish, "mprotect") == 0;
 
-		guard_kind = !forced && madvise_guards_work() ? SN_STACK_GUARD_MADVISE
-							      : SN_STACK_GUARD_MPROTECT;
+		guard_kind = !forced && guards_work(guard_alone) ? SN_STACK_GUARD_MADVISE
+								 : SN_STACK_GUARD_MPROTECT;
+		several_work =
+			guard_kind == SN_STACK_GUARD_MADVISE && guards_work(guard_among_several);
 		/* Two mappings a stack; the other half is for the program's own libraries and
 		 * heaps. */
 		guard_mappings_left = max_map_count() / 2 / 2;
@@ -240,6 +269,7 @@ static struct sn_slab *slab_create(int class, const char **why)
 	return slab;
 }
 
+/* Under the lock, for the budget of mappings. */
 static bool guard_install(char *at)
 {
 	if (guard_kind == SN_STACK_GUARD_MADVISE)
@@ -248,6 +278,34 @@ static bool guard_install(char *at)
 		return false;
 	guard_mappings_left--;
 	return true;
+}
+
+/* How many of these guards one call has installed; 0: none, or there is no such call. */
+static int guards_at_once(const struct iovec *guards, int n)
+{
+	long size =
+		syscall(SYS_process_madvise, PIDFD_SELF, guards, (long)n, MADV_GUARD_INSTALL, 0);
+	long done = size / (long)SN_STACK_GUARD_SIZE;
+
+	return done < 0 || done > n ? 0 : (int)done;
+}
+
+/* MADVISE only: of n slots from the first on, 0 < n <= GUARDS_AT_ONCE. How many have one now, or a
+ * negative errno. */
+static int guards_install(const struct sn_slab *slab, int first, int n)
+{
+	struct iovec guards[GUARDS_AT_ONCE];
+	char *at = slab->base + slab->slot_size * (size_t)first;
+	int saved = errno, done = 0;
+
+	for (int i = 0; i < n; i++)
+		guards[i] = (struct iovec){at + slab->slot_size * (size_t)i, SN_STACK_GUARD_SIZE};
+	if (several_work)
+		done = guards_at_once(guards, n);
+	if (done == 0)
+		done = madvise(at, SN_STACK_GUARD_SIZE, MADV_GUARD_INSTALL) == 0 ? 1 : -errno;
+	errno = saved;
+	return done;
 }
 
 static struct sn_stack slot_stack(struct sn_slab *slab, int slot)
@@ -315,6 +373,14 @@ static int slot_of(struct sn_stack stack)
 	return (int)((size_t)(stack.low - stack.slab->base) / stack.slab->slot_size);
 }
 
+/* Atomic: an allocation looks without the lock whether there are some. */
+static void set_warm(struct store *store, uint32_t n)
+{
+	__atomic_store_n(&store->warm, n, __ATOMIC_RELAXED);
+	if (n < store->idle)
+		store->idle = n;
+}
+
 static bool take_warm(int class, struct sn_stack *stack)
 {
 	struct store *store = &stores[class];
@@ -325,8 +391,7 @@ static bool take_warm(int class, struct sn_stack *stack)
 		return false;
 	slot = __builtin_ctzll(slab->free[WARM]);
 	free_clear(slab, WARM, (uint64_t)1 << slot);
-	if (--store->warm < store->idle)
-		store->idle = store->warm;
+	set_warm(store, store->warm - 1);
 	*stack = slot_stack(slab, slot);
 	return true;
 }
@@ -334,12 +399,55 @@ static bool take_warm(int class, struct sn_stack *stack)
 static void give_warm(struct sn_stack stack)
 {
 	free_set(stack.slab, WARM, (uint64_t)1 << slot_of(stack));
-	stores[stack.slab->class].warm++;
+	set_warm(&stores[stack.slab->class], stores[stack.slab->class].warm + 1);
 	if (!atomic_load_explicit(&any_warm, memory_order_relaxed))
 		atomic_store_explicit(&any_warm, true, memory_order_relaxed);
 }
 
-static int take_cold(int class, struct sn_stack *stack, const char **why)
+/* From now on the slots from used on are those that are nobody's. */
+static void set_used(struct sn_slab *slab, int used)
+{
+	bool had = has_some(slab, COLD);
+
+	slab->used = used;
+	if (had && !has_some(slab, COLD))
+		list_remove(slab, COLD);
+	else if (!had && has_some(slab, COLD))
+		list_put(slab, COLD);
+}
+
+/* Makes some of the slab's slots that have never been used the cache's, which has none. */
+static void take_unused(struct sn_slab *slab, struct sn_stack_cache *cache)
+{
+	int left = slab->slots - slab->used;
+
+	cache->slab = slab;
+	cache->next = cache->guarded = slab->used;
+	cache->end = slab->used + (left < GUARDS_AT_ONCE ? left : GUARDS_AT_ONCE);
+	set_used(slab, cache->end);
+}
+
+/* Gives those that are left back. Some that have no guard, for want of memory, may be lost. */
+static void give_unused(struct sn_stack_cache *cache)
+{
+	struct sn_slab *slab = cache->slab;
+
+	if (!slab)
+		return;
+	if (slab->used == cache->end) {
+		set_used(slab, cache->next);
+	} else {
+		for (int slot = cache->next; slot < cache->guarded; slot++) {
+			free_set(slab, COLD, (uint64_t)1 << slot);
+			atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
+		}
+	}
+	cache->slab = NULL;
+}
+
+/* 1: *stack is still to be had, from the cache's unused slots. */
+static int take_cold(int class, struct sn_stack *stack, struct sn_stack_cache *cache,
+		     const char **why)
 {
 	struct sn_slab *slab = stores[class].first[COLD];
 	int slot;
@@ -353,15 +461,16 @@ static int take_cold(int class, struct sn_stack *stack, const char **why)
 	if (slab->free[COLD]) {
 		slot = __builtin_ctzll(slab->free[COLD]);
 		free_clear(slab, COLD, (uint64_t)1 << slot);
+	} else if (cache && !sn_stack_is_scarce(class)) {
+		take_unused(slab, cache);
+		return 1;
 	} else {
 		slot = slab->used;
 		if (!guard_install(slab->base + slab->slot_size * (size_t)slot)) {
 			*why = "mappings for guard pages (vm.max_map_count)";
 			return -ENOMEM;
 		}
-		slab->used++;
-		if (!has_some(slab, COLD))
-			list_remove(slab, COLD);
+		set_used(slab, slot + 1);
 		atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
 	}
 	*stack = slot_stack(slab, slot);
@@ -386,6 +495,63 @@ static void cool(struct sn_slab *slab, uint64_t slots)
 	}
 }
 
+/* A free slot that has a guard, for who cannot have another. */
+static bool take_guarded(int class, struct sn_stack *stack)
+{
+	struct sn_slab *slab = stores[class].first[COLD];
+	int slot;
+
+	if (take_warm(class, stack))
+		return true;
+	while (slab && !slab->free[COLD])
+		slab = slab->after[COLD];
+	if (!slab)
+		return false;
+	slot = __builtin_ctzll(slab->free[COLD]);
+	free_clear(slab, COLD, (uint64_t)1 << slot);
+	*stack = slot_stack(slab, slot);
+	return true;
+}
+
+/*
+ * There is no guard for the cache's next slot. When that is not for want of memory, such as for a
+ * slab that the program has locked into memory, it gives the slots up, so that the next are tried: they
+ * are lost.
+ */
+static sn_noinline int do_without(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
+				  int err, const char **why)
+{
+	bool found;
+
+	if (err != -ENOMEM)
+		cache->slab = NULL;
+	sn_lock(&lock);
+	found = take_guarded(class, stack);
+	sn_unlock(&lock);
+	*why = "memory for guard pages";
+	return found ? 0 : -ENOMEM;
+}
+
+/* The next of the cache's unused slots, of which there is one. Without the lock. */
+static int take_own(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
+		    const char **why)
+{
+	struct sn_slab *slab = cache->slab;
+
+	if (cache->next == cache->guarded) {
+		int n = guards_install(slab, cache->next, cache->end - cache->next);
+
+		if (n < 0)
+			return do_without(cache, class, stack, n, why);
+		cache->guarded += n;
+	}
+	*stack = slot_stack(slab, cache->next++);
+	if (cache->next == cache->end)
+		cache->slab = NULL;
+	atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
+	return 0;
+}
+
 int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *caches,
 		   const char **why)
 {
@@ -396,15 +562,17 @@ int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *cac
 		*stack = cache->stacks[--cache->count];
 		return 0;
 	}
+	if (cache && cache->slab && !__atomic_load_n(&stores[class].warm, __ATOMIC_RELAXED))
+		return take_own(cache, class, stack, why);
 	sn_lock(&lock);
 	if (!take_warm(class, stack))
-		err = take_cold(class, stack, why);
+		err = cache && cache->slab ? 1 : take_cold(class, stack, cache, why);
 	else if (cache)
 		while (cache->count < SN_STACK_CACHE_SIZE / 2 &&
 		       take_warm(class, &cache->stacks[cache->count]))
 			cache->count++;
 	sn_unlock(&lock);
-	return err;
+	return err == 1 ? take_own(cache, class, stack, why) : err;
 }
 
 void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches)
@@ -445,6 +613,7 @@ void sn_stack_flush(struct sn_stack_cache *caches)
 		for (uint32_t i = 0; i < caches[class].count; i++)
 			give_warm(caches[class].stacks[i]);
 		caches[class].count = 0;
+		give_unused(&caches[class]);
 	}
 	sn_unlock(&lock);
 }
@@ -482,9 +651,7 @@ static struct sn_slab *take_coldest(uint64_t *slots)
 		for (; n > store->owed; n--)
 			*slots &= *slots - 1;
 		free_clear(slab, WARM, *slots);
-		store->warm -= n;
-		if (store->warm < store->idle)
-			store->idle = store->warm;
+		set_warm(store, store->warm - n);
 		store->owed -= n;
 		return slab;
 	}

@@ -23,9 +23,12 @@
  * has touched is given back one to two seconds after it, and what a steady load needs is kept. A
  * large stack is cooled when it is freed.
  *
+ * Slots that have never been used go, where stacks are not scarce, to a processor's cache 16 at a time:
+ * it installs their guards without the lock, which others would have to wait for meanwhile, by one
+ * process_madvise() where the kernel has it (Linux 6.15).
+ *
  * Rejected: cooling as soon as a processor's cache is full, which took 40 % of the time of a million
- * tasks that sleep, under a lock. Guards for many slots by one process_madvise(): 0.75 us each instead
- * of 0.9, as what costs is the page table. One mmap() a stack, two system calls and up to three
+ * tasks that sleep, under a lock. One mmap() a stack, two system calls and up to three
  * mappings each, where the kernel's mapping lock becomes the bottleneck of spawning. Growing stacks by
  * copying, as Go does: C code keeps addresses of its locals. Segmented stacks: foreign code is not
  * compiled for them.
@@ -64,11 +67,16 @@ struct sn_stack {
 /* 16 KiB << class; 17 classes reach 1 GiB. */
 #define SN_STACK_CLASSES 17
 
-/* One class's cache, owned by one processor. */
+/*
+ * One class's cache, owned by one processor: stacks, and the slots [next, end) of a slab that have
+ * never been used, if slab is not NULL; those below guarded have a guard.
+ */
 #define SN_STACK_CACHE_SIZE 32
 struct sn_stack_cache {
 	uint32_t count;
 	struct sn_stack stacks[SN_STACK_CACHE_SIZE];
+	struct sn_slab *slab;
+	int next, guarded, end;
 };
 
 enum sn_stack_guard {
@@ -103,7 +111,7 @@ int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *cac
 		   const char **why);
 void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches);
 
-/* Gives all that a processor's caches hold to the store. */
+/* Gives all that a processor's caches hold to the store. By who owns the processor. */
 void sn_stack_flush(struct sn_stack_cache *caches);
 
 /* A second, the period of many a load that comes in bursts. */
@@ -123,7 +131,8 @@ void sn_stacks_forget(void);
 /* Unmaps everything. No stack may be in use. */
 void sn_stacks_destroy(void);
 
-/* Stacks that have been used at least once and are still mapped. */
+/* Stacks that have been used at least once, or could be without a further guard, and are still mapped;
+ * not those that are in a cache unused. */
 uint64_t sn_stacks_mapped(void);
 
 /*

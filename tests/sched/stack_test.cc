@@ -7,6 +7,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -117,11 +118,13 @@ void guards(const char *wish)
 
 	const char *why = nullptr;
 	std::vector<probe_stack> stacks;
+	probe_caches *caches = probe_caches_new();
 	for (int c : {0, 1, 3, 6})
 		for (int i = 0; i < 70; i++) { // more than a slab's slots
 			probe_stack stack;
 
-			CHILD_CHECK(probe_stack_alloc(&stack, c, nullptr, &why) == 0);
+			CHILD_CHECK(probe_stack_alloc(&stack, c, i % 2 ? caches : nullptr, &why) ==
+				    0);
 			CHILD_CHECK(size_t(stack.high - stack.low) == probe_stack_class_size(c));
 			CHILD_CHECK(uintptr_t(stack.low) % page == 0);
 			if (i % 10 == 0)
@@ -262,6 +265,46 @@ TEST_F(Stacks, TheCacheIsBounded)
 	EXPECT_EQ(100u, probe_stacks_mapped());
 	for (const probe_stack &stack : stacks)
 		probe_stack_free(stack, caches);
+}
+
+size_t address_space()
+{
+	std::ifstream file("/proc/self/statm");
+	size_t pages = 0;
+
+	file >> pages;
+	return pages * page;
+}
+
+// A processor takes some of a slab's unused slots for itself: nobody else is given one of them, all that
+// are used have a guard, and what it has not used is there for others once it gives it back.
+TEST_F(Stacks, UnusedSlotsAreOneProcessorsUntilItGivesThemBack)
+{
+	probe_caches *others = probe_caches_new();
+	probe_caches *const from[] = {nullptr, caches, others};
+	std::vector<probe_stack> stacks;
+	std::set<char *> lows;
+
+	// With caches that take slots, 324 are taken of six slabs; where stacks are scarce, 300 of five.
+	const int more = sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 80 : 20;
+	for (int i = 0; i < 300; i++)
+		stacks.push_back(alloc(1, from[i % 3]));
+	EXPECT_EQ(300u, probe_stacks_mapped());
+	probe_stack_flush(others);
+	probe_stack_flush(caches);
+	const size_t before = address_space();
+	for (int i = 0; i < more; i++)
+		stacks.push_back(alloc(1));
+	EXPECT_LT(address_space(), before + (1 << 20)) << "there was no need for a new slab";
+	EXPECT_GE(probe_stacks_mapped(), stacks.size());
+	for (const probe_stack &stack : stacks) {
+		EXPECT_TRUE(lows.insert(stack.low).second);
+		EXPECT_TRUE(kernel_refuses(stack.low - 1));
+		EXPECT_TRUE(kernel_refuses(stack.low - probe_stack_guard_size()));
+		EXPECT_FALSE(kernel_refuses(stack.low));
+		probe_stack_free(stack, nullptr);
+	}
+	probe_caches_free(others);
 }
 
 size_t resident(const std::vector<probe_stack> &stacks)
