@@ -7,7 +7,8 @@
  * Prints one line a row, "name processors value unit": the median of the repeats, each of which is a
  * process of its own. scale divides the number of operations, names choose rows by their beginning.
  *
- *   spawn-all    tasks spawned, 1M alive at once if need be, then all joined; a task
+ *   spawn-all    tasks spawned, 1M alive at once if need be, then each of them joined; a task
+ *   spawn-group  the same, waited for together, by a count of those that are left; a task
  *   spawn-join   spawned and joined one at a time; a task
  *   yield        two tasks yield to each other; a yield
  *   ping-pong    two tasks over two unbuffered channels; a round trip
@@ -52,6 +53,24 @@ static double spawn_all(void)
 		CHECK(sn_spawn(&tasks[i], nothing, NULL, NULL) == 0);
 	for (long i = 0; i < n; i++)
 		CHECK(sn_join(tasks[i], NULL) == 0);
+	return (double)(sn_now() - start) / (double)n;
+}
+
+static int counted(void *arg)
+{
+	return sn_waitgroup_done(arg);
+}
+
+static double spawn_group(void)
+{
+	int n = (int)(1000000 / scale);
+	sn_waitgroup left = SN_WAITGROUP_INIT;
+	int64_t start = sn_now();
+
+	CHECK(sn_waitgroup_add(&left, n) == 0);
+	for (int i = 0; i < n; i++)
+		CHECK(sn_go(counted, &left) == 0);
+	CHECK(sn_waitgroup_wait(&left) == 0);
 	return (double)(sn_now() - start) / (double)n;
 }
 
@@ -351,17 +370,12 @@ static const struct row {
 	double (*measure)(void);
 	const char *unit;
 } rows[] = {
-	{"spawn-all", spawn_all, "ns"},
-	{"spawn-join", spawn_join, "ns"},
-	{"yield", yield, "ns"},
-	{"ping-pong", ping_pong, "ns"},
-	{"buffered-1", buffered_1, "ns"},
-	{"buffered-4", buffered_4, "ns"},
-	{"mutex-8", mutex_8, "ns"},
-	{"select-4", select_4, "ns"},
-	{"skynet", skynet, "ms"},
-	{"sleeps", sleeps, "ns"},
-	{"idle-task", idle_task, "bytes"},
+	{"spawn-all", spawn_all, "ns"},   {"spawn-group", spawn_group, "ns"},
+	{"spawn-join", spawn_join, "ns"}, {"yield", yield, "ns"},
+	{"ping-pong", ping_pong, "ns"},   {"buffered-1", buffered_1, "ns"},
+	{"buffered-4", buffered_4, "ns"}, {"mutex-8", mutex_8, "ns"},
+	{"select-4", select_4, "ns"},     {"skynet", skynet, "ms"},
+	{"sleeps", sleeps, "ns"},         {"idle-task", idle_task, "bytes"},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
@@ -415,7 +429,7 @@ static void print_median(const struct row *row, const char *processors, int repe
 	for (int i = 0; i < repeats; i++)
 		values[i] = measure(row, processors);
 	qsort(values, (size_t)repeats, sizeof values[0], compare);
-	printf("%-10s %s %8.1f %s\n", row->name, processors, values[repeats / 2], row->unit);
+	printf("%-11s %s %8.1f %s\n", row->name, processors, values[repeats / 2], row->unit);
 	fflush(stdout);
 }
 

@@ -19,7 +19,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 ROWS = {
-    "spawn-all": "spawn 1M, join all",
+    "spawn-all": "spawn 1M, join each",
+    "spawn-group": "spawn 1M, wait for all together",
     "spawn-join": "spawn and join, one at a time",
     "yield": "yield between two tasks",
     "ping-pong": "unbuffered ping-pong, round trip",

@@ -27,6 +27,16 @@ public class Tasks {
 
 	static double spawnAll() throws Exception {
 		final int n = 1000000;
+		Thread[] all = new Thread[n];
+		for (int i = 0; i < n; i++)
+			all[i] = go(() -> {});
+		for (Thread each : all)
+			each.join();
+		return n;
+	}
+
+	static double spawnGroup() throws Exception {
+		final int n = 1000000;
 		CountDownLatch all = new CountDownLatch(n);
 		for (int i = 0; i < n; i++)
 			go(all::countDown);
@@ -175,6 +185,7 @@ public class Tasks {
 		long began = inCpu ? cpu() : System.nanoTime();
 		double n = switch (row) {
 			case "spawn-all" -> spawnAll();
+			case "spawn-group" -> spawnGroup();
 			case "spawn-join" -> spawnJoin();
 			case "yield" -> yields();
 			case "ping-pong" -> pingPong();

@@ -7,6 +7,7 @@
 #include <boost/fiber/algo/work_stealing.hpp>
 #include <boost/fiber/all.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -56,6 +57,21 @@ double spawn_all()
 			all.push_back(go([] {}));
 		for (bf::fiber &each : all)
 			each.join();
+	});
+}
+
+double spawn_group()
+{
+	const int n = 1000000;
+	return timed(n, [] {
+		std::atomic<int> left = n;
+		bf::promise<void> over;
+		for (int i = 0; i < n; i++)
+			go([&] {
+				if (--left == 0)
+					over.set_value();
+			}).detach();
+		over.get_future().wait();
 	});
 }
 
@@ -231,6 +247,7 @@ int main(int, char **argv)
 {
 	const std::map<std::string, std::function<double()>> rows = {
 		{"spawn-all", spawn_all},
+		{"spawn-group", spawn_group},
 		{"spawn-join", spawn_join},
 		{"yield", yield},
 		{"ping-pong", ping_pong},
@@ -241,7 +258,7 @@ int main(int, char **argv)
 		{"sleeps", sleeps},
 		{"idle-task", idle_bytes}};
 	const unsigned threads = unsigned(atoi(argv[2]));
-	for (const char *crowded : {"spawn-all", "skynet", "sleeps", "idle-task"})
+	for (const char *crowded : {"spawn-all", "spawn-group", "skynet", "sleeps", "idle-task"})
 		if (crowded == std::string(argv[1]))
 			stack_size = 8 * 1024;
 	const auto row = rows.find(argv[1]);

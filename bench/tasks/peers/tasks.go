@@ -19,6 +19,21 @@ func perOp(began time.Time, n int) float64 {
 
 func spawnAll() float64 {
 	const n = 1000000
+	all := make([]chan struct{}, n)
+	began := time.Now()
+	for i := range all {
+		done := make(chan struct{})
+		all[i] = done
+		go func() { close(done) }()
+	}
+	for _, done := range all {
+		<-done
+	}
+	return perOp(began, n)
+}
+
+func spawnGroup() float64 {
+	const n = 1000000
 	var all sync.WaitGroup
 	began := time.Now()
 	all.Add(n)
@@ -214,7 +229,7 @@ func main() {
 	procs, _ := strconv.Atoi(os.Args[2])
 	runtime.GOMAXPROCS(procs)
 	rows := map[string]func() float64{
-		"spawn-all": spawnAll, "spawn-join": spawnJoin, "yield": yield, "ping-pong": pingPong,
+		"spawn-all": spawnAll, "spawn-group": spawnGroup, "spawn-join": spawnJoin, "yield": yield, "ping-pong": pingPong,
 		"buffered-1": func() float64 { return buffered(1) },
 		"buffered-4": func() float64 { return buffered(4) },
 		"mutex-8":      mutex, "select-4": selectOf4, "skynet": skynet, "sleeps": sleeps,

@@ -5,9 +5,10 @@
 // channel tokio has none; buffered-4 shares the receiver under its mutex.
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, Mutex, Semaphore};
+use tokio::sync::{mpsc, Mutex, Notify, Semaphore};
 
 fn per_op(began: Instant, n: usize) -> f64 {
     began.elapsed().as_nanos() as f64 / n as f64
@@ -20,6 +21,22 @@ async fn spawn_all() -> f64 {
     for task in tasks {
         task.await.unwrap();
     }
+    per_op(began, n)
+}
+
+async fn spawn_group() -> f64 {
+    let n = 1_000_000;
+    let began = Instant::now();
+    let all = Arc::new((AtomicUsize::new(n), Notify::new()));
+    for _ in 0..n {
+        let all = all.clone();
+        tokio::spawn(async move {
+            if all.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+                all.1.notify_one();
+            }
+        });
+    }
+    all.1.notified().await;
     per_op(began, n)
 }
 
@@ -214,6 +231,7 @@ async fn idle_bytes() -> f64 {
 async fn run(row: &str) -> f64 {
     match row {
         "spawn-all" => spawn_all().await,
+        "spawn-group" => spawn_group().await,
         "spawn-join" => spawn_join().await,
         "yield" => yields().await,
         "ping-pong" => ping_pong().await,
