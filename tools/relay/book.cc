@@ -133,8 +133,12 @@ std::shared_ptr<listener_counters> book::edition::open_listener(const std::strin
 		if (at != of_.listeners_.end())
 			found = *at;
 	}
-	if (!found)
+	if (!found) {
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
+		/* Its first connections may come before commit(). */
+		set(found->bandwidth, settings.bandwidth, sn_now());
+		found->bandwidth_per_connection.set(settings.bandwidth_per_connection);
+	}
 	listeners_.push_back({found, address, settings.max_connections, settings.bandwidth,
 			      settings.bandwidth_per_connection});
 	return found;
@@ -154,9 +158,11 @@ std::shared_ptr<backend_counters> book::edition::open_backend(const std::string 
 		if (at != of_.backends_.end())
 			found = *at;
 	}
-	if (!found)
+	if (!found) {
 		found = new_backends_.emplace_back(
 			std::make_shared<backend_counters>(group, settings.address));
+		set(found->bandwidth, settings.bandwidth, sn_now());
+	}
 	backends_.push_back(
 		{found, settings.weight, settings.max_connections, is_checked, settings.bandwidth});
 	return found;
