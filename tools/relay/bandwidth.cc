@@ -42,6 +42,10 @@ std::int64_t time_of(std::uint64_t bytes, std::uint64_t per_second)
 							   : up(1'000'000) * 1000);
 }
 
+/* Whether there ever was a limit: without, a spell looks here instead of at all that could have one.
+ * Relaxed, as the limits are: who finds none yet asks again soon. */
+std::atomic<bool> any_limit{false};
+
 } // namespace
 
 /* Up to now, as far as the burst lets it. The lock is held, and there is a limit. */
@@ -71,6 +75,8 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 	const std::uint64_t rate = per_second_.load(std::memory_order_relaxed);
 	if (per_second == rate && burst == burst_)
 		return;
+	if (per_second != 0)
+		any_limit.store(true, std::memory_order_relaxed);
 	if (rate != 0) {
 		fill(now);
 		if (now > time_) {
@@ -129,6 +135,8 @@ void allowance::set(const bandwidth_config &to) noexcept
 {
 	for (const auto &[way, rate] : {std::pair(SN_RELAY_A_TO_B, to.to_backend),
 					std::pair(SN_RELAY_B_TO_A, to.to_client)}) {
+		if (rate != 0)
+			any_limit.store(true, std::memory_order_relaxed);
 		ways_[way].per_second.store(rate, std::memory_order_relaxed);
 		ways_[way].burst.store(to.burst_of(rate), std::memory_order_relaxed);
 	}
@@ -136,6 +144,8 @@ void allowance::set(const bandwidth_config &to) noexcept
 
 std::size_t pacer::most(unsigned way) noexcept
 {
+	if (!any_limit.load(std::memory_order_relaxed))
+		return 0;
 	direction &which = ways_[way];
 	const std::uint64_t rate = by_.each.per_second(way);
 	if (rate != which.own_rate || (rate && by_.each.burst(way) != which.own_burst)) {

@@ -39,7 +39,7 @@ namespace relay
 {
 
 struct flow_counters {
-	alignas(64) counter bytes; /* changes with every chunk */
+	busy_counter bytes;
 	counter userspace;
 	counter splice;
 

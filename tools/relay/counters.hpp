@@ -13,6 +13,7 @@
 #ifndef RELAY_COUNTERS_HPP
 #define RELAY_COUNTERS_HPP
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -32,6 +33,42 @@ public:
 
 private:
 	std::atomic<std::uint64_t> value_{0};
+};
+
+/*
+ * The same for what changes with every chunk: each thread counts on one of several lines, mostly
+ * another one than others do, so that they do not take it from each other. A task that changes threads
+ * counts on another line; the sum is the same.
+ */
+class busy_counter
+{
+public:
+	void add(std::uint64_t n) noexcept { lines_[line()].part.add(n); }
+	std::uint64_t get() const noexcept
+	{
+		std::uint64_t sum = 0;
+		for (const auto &each : lines_)
+			sum += each.part.get();
+		return sum;
+	}
+
+private:
+	struct alignas(64) padded {
+		counter part;
+	};
+	static constexpr unsigned lines = 8;
+
+	/* Not inline: a task that has changed threads must not find where the former's was. */
+	[[gnu::noinline]] static unsigned line() noexcept
+	{
+		static std::atomic<unsigned> threads{0};
+		static thread_local unsigned mine = 0;
+		if (mine == 0) [[unlikely]]
+			mine = 1 + threads.fetch_add(1, std::memory_order_relaxed) % lines;
+		return mine - 1;
+	}
+
+	std::array<padded, lines> lines_;
 };
 
 struct counters {
