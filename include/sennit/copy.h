@@ -7,6 +7,8 @@
  * comes in small pieces again. From a file, sendfile and copy_file_range take them. What the kernel
  * refuses, and what there is no pipe for, goes through userspace. docs/copy.md has the figures.
  *
+ * A relay lets the bytes of a stream of small pieces gather before it reads them: sn_relay_gather.
+ *
  * Pipes are held only while bytes are in them, and come from one pool of the process, which keeps to
  * a part of the user's quota of pipe pages. Environment, read once:
  *   SENNIT_PIPES        most pipes of the pool; default: what fits into half of the quota, at most
@@ -93,6 +95,20 @@ struct sn_relay_pace {
 	void *arg; /* of both */
 };
 
+/*
+ * Whether a relay lets bytes gather, for at most 250 us, so that it moves many small pieces at once:
+ * half to a third of the CPU time for pieces of 1 and 4 KiB. While it does, SO_RCVLOWAT of the stream
+ * that it reads from is changed, and 1 again afterwards; the system may enlarge its receive buffer for
+ * that. A stream that has another value than 1 is left alone, as is what is not TCP.
+ */
+enum sn_relay_gather {
+	/* When many came soon after one another and nothing went in the other direction meanwhile,
+	 * so that nobody seems to wait for them. */
+	SN_RELAY_GATHER_AUTO = 0,
+	SN_RELAY_GATHER_NEVER = 1,
+	SN_RELAY_GATHER_ALWAYS = 2, /* whatever follows another piece */
+};
+
 /* Zero-initialise, then set what should differ. NULL stands for all zeros. */
 struct sn_relay_options {
 	int64_t idle_timeout;       /* ns without a byte in either direction; 0: for ever */
@@ -106,6 +122,7 @@ struct sn_relay_options {
 	/* 1: the caller closes both streams at once when the relay has finished. Then the end of the
 	 * stream that ended last is passed on by that, which saves a system call. */
 	int closing;
+	enum sn_relay_gather gather; /* whether small pieces of a stream wait for more */
 };
 
 /* Filled by sn_relay(), also on failure. */
@@ -149,6 +166,7 @@ struct sn_copy_stats {
 	uint64_t pipe_bytes;     /* capacity of all that exist now, as the system granted it */
 	uint64_t pipes_made;     /* ever */
 	uint64_t pipes_missed;   /* times that none was to be had, and bytes were copied instead */
+	uint64_t gathered_late;  /* times that a relay waited 250 us for more: sn_relay_gather */
 };
 
 /* Fills *stats, from counters that may be a moment apart. Any thread. Returns 0. */

@@ -2031,6 +2031,7 @@ struct relay_limits {
 	const sn_relay_pace *pace = nullptr; /* how fast: struct sn_relay_pace */
 	/* Both are closed at once when it has finished, which passes the last end on. */
 	bool closing = false;
+	sn_relay_gather gather = SN_RELAY_GATHER_AUTO;
 };
 
 /* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
@@ -2062,6 +2063,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	options.half_close_timeout = limits.half_close.count();
 	options.pace = limits.pace;
 	options.closing = limits.closing;
+	options.gather = limits.gather;
 	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
 	};

@@ -9,10 +9,14 @@
  * through userspace to the end.
  */
 #include <errno.h>
+#include <sys/socket.h>
+
+#include <sennit/clock.h>
 
 #include "net/buffer.h"
 #include "net/copy.h"
 #include "net/copy_policy.h"
+#include "net/gather.h"
 #include "net/pipe_pool.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
@@ -66,6 +70,101 @@ void sn_guard_end(struct sn_write_guard *guard, ssize_t n)
 			      memory_order_release);
 }
 
+/* ---- waiting for bytes ---- */
+
+static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index side)
+{
+	int err = sn_conn_wait(d, side);
+
+	return err < 0 ? sn_copy_fail(job, side == SN_SIDE_READ ? SN_COPY_READ : SN_COPY_WRITE, err)
+		       : 0;
+}
+
+static _Atomic uint64_t nlate; /* waits for enough that ended without */
+
+uint64_t sn_copies_late(void)
+{
+	return atomic_load_explicit(&nlate, memory_order_relaxed);
+}
+
+static void set_low_water(struct sn_copy_job *job, uint32_t size)
+{
+	if (job->low_water == size || sn_fd_use(job->src) < 0)
+		return; /* a failure is found out when it is read next */
+	job->low_water = size;
+	sn_sys_set_option(job->src->fd, SOL_SOCKET, SO_RCVLOWAT, (int)size);
+	sn_fd_unuse(job->src);
+}
+
+/* Not where the program has a mark of its own. */
+static bool is_ours_to_mark(struct sn_copy_job *job)
+{
+	if (sn_fd_use(job->src) < 0)
+		return false;
+	if (sn_sys_low_water(job->src->fd) == 1)
+		job->low_water = 1;
+	else
+		job->gather.how = SN_RELAY_GATHER_NEVER;
+	sn_fd_unuse(job->src);
+	return job->low_water == 1;
+}
+
+/* What is there already will not be an edge. */
+static bool is_enough_left(struct sn_copy_job *job)
+{
+	bool enough;
+
+	if (sn_fd_use(job->src) < 0)
+		return true; /* it is found out when it is read next */
+	enough = sn_sys_readable(job->src->fd) >= job->gather.enough;
+	sn_fd_unuse(job->src);
+	return enough;
+}
+
+static uint32_t answers(const struct sn_copy_job *job)
+{
+	return atomic_load_explicit(job->answers, memory_order_relaxed);
+}
+
+bool sn_copy_gathers(struct sn_copy_job *job, size_t n)
+{
+	struct sn_gather *gather = &job->gather;
+
+	/* With an end, an error or urgent data, there may be no more edge. */
+	if (!job->answers || gather->how == SN_RELAY_GATHER_NEVER || !sn_conn_drained(job->src))
+		return false;
+	if (gather->enough)
+		return sn_gather_more(gather, n) && !is_enough_left(job);
+	/* Where polling is by the millisecond, that is too late for whom nobody has asked. */
+	if (gather->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
+		return false;
+	if (!sn_gather_piece(gather, sn_now(), n, answers(job)))
+		return false;
+	if (job->low_water || is_ours_to_mark(job))
+		return !is_enough_left(job);
+	gather->enough = 0;
+	return false;
+}
+
+/* 0: there may be something to read. That has to be found out also where it stops: what has come since the
+ * last read, and was not enough, was no edge. */
+static int wait_for_enough(struct sn_copy_job *job)
+{
+	const int64_t now = sn_now();
+	const uint32_t enough = sn_gather_wait(&job->gather, now, answers(job));
+	int n;
+
+	if (enough == 0) {
+		set_low_water(job, 1);
+		return 0;
+	}
+	set_low_water(job, enough);
+	n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_GATHER_MOST_NS);
+	if (n == 1)
+		atomic_fetch_add_explicit(&nlate, 1, memory_order_relaxed);
+	return n < 0 ? sn_copy_fail(job, SN_COPY_READ, n) : 0;
+}
+
 /* ---- userspace ---- */
 
 static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size)
@@ -117,6 +216,7 @@ static int move_by_hand(struct sn_copy_job *job, struct sn_copy_policy *policy, 
 {
 	for (;;) {
 		size_t size = sn_copy_limit(job, SN_BUFFER_SIZE);
+		bool gathers;
 		ssize_t n;
 		int err;
 
@@ -134,8 +234,11 @@ static int move_by_hand(struct sn_copy_job *job, struct sn_copy_policy *policy, 
 		err = sn_copy_deliver(job, buffer, (size_t)n);
 		if (err < 0)
 			return err;
+		gathers = sn_copy_gathers(job, (size_t)n);
 		if (sn_policy_read(policy, (size_t)n) && job->may_splice)
 			return SN_SPELL_SWITCH;
+		if (gathers)
+			return SN_SPELL_DRAINED;
 		if ((size_t)n < size && sn_conn_drained(job->src))
 			return SN_SPELL_DRAINED;
 	}
@@ -197,14 +300,6 @@ static bool suitable(const struct sn_copy_job *job)
 
 /* ---- the job ---- */
 
-static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index side)
-{
-	int err = sn_conn_wait(d, side);
-
-	return err < 0 ? sn_copy_fail(job, side == SN_SIDE_READ ? SN_COPY_READ : SN_COPY_WRITE, err)
-		       : 0;
-}
-
 static int next_spell(struct sn_copy_job *job, struct sn_copy_policy *policy)
 {
 	if (!policy->splicing || !job->may_splice)
@@ -238,7 +333,9 @@ static int run(struct sn_copy_job *job)
 			sn_pace_end(job->pace);
 		if (end <= 0)
 			return end;
-		if (end == SN_SPELL_DRAINED)
+		if (end == SN_SPELL_DRAINED && job->gather.enough)
+			err = wait_for_enough(job);
+		else if (end == SN_SPELL_DRAINED)
 			err = wait_for(job, job->src, SN_SIDE_READ);
 		else if (end == SN_SPELL_FULL)
 			err = wait_for(job, job->dst, SN_SIDE_WRITE);
@@ -251,13 +348,17 @@ static int run(struct sn_copy_job *job)
  * save in relays, where it is told to be brief. */
 int sn_copy_run(struct sn_copy_job *job)
 {
+	const bool brief = job->src->registered && job->dst->registered && !job->progress;
 	int end;
 
-	if (!job->src->registered || !job->dst->registered || job->progress)
-		return run(job);
-	sn_brief_begin();
+	if (brief)
+		sn_brief_begin();
 	end = run(job);
-	sn_brief_end();
+	/* One that was closed may be another's by now. */
+	if (job->low_water && end != -EBADF)
+		set_low_water(job, 1);
+	if (brief)
+		sn_brief_end();
 	return end;
 }
 

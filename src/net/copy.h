@@ -18,6 +18,7 @@
 
 #include <sennit/copy.h>
 
+#include "net/gather.h"
 #include "net/stream.h"
 
 /*
@@ -59,14 +60,19 @@ struct sn_copy_job {
 	void *arg;
 	struct sn_write_guard *guard; /* of dst; NULL outside of relays */
 	struct sn_pace *pace;         /* NULL: as fast as can be */
-	bool may_splice;              /* until the kernel says that it cannot */
-	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
+	/* How often the other direction has moved something; NULL outside of relays. */
+	const _Atomic uint32_t *answers;
+	struct sn_gather gather; /* initialised by who has set answers */
+	uint32_t low_water;      /* of src, while it is ours to change; 0: it is not */
+	bool may_splice;         /* until the kernel says that it cannot */
+	bool hold_sigpipe;       /* not ignored by the program; known before the first splice */
 };
 
 /* How a spell ended. Negative: an error, and result->failed says whose. */
 enum sn_spell {
 	SN_SPELL_END = 0, /* of the stream, or what was asked for is copied */
-	SN_SPELL_DRAINED, /* src has no more for now, and its next bytes will be an edge */
+	SN_SPELL_DRAINED, /* src has no more for now, or not enough while the job gathers; more will
+			   * be an edge */
 	SN_SPELL_SWITCH,  /* there is, or may be, more, which should go the other way */
 	SN_SPELL_NO_PIPE, /* as SWITCH, and nothing was tried */
 	SN_SPELL_FULL,    /* direct splices only: dst has no room, which will be an edge */
@@ -82,6 +88,15 @@ int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err);
 
 /* Accounts for n bytes that dst has taken; tells who wants to know. */
 void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path);
+
+/*
+ * After a piece of so many bytes was moved: whether the copy should wait for more to gather (gather.h),
+ * so that the spell ends as if src had no more (SN_SPELL_DRAINED).
+ */
+bool sn_copy_gathers(struct sn_copy_job *job, size_t n);
+
+/* Of all jobs, how often what there was had to do. */
+uint64_t sn_copies_late(void);
 
 /* most, or what is left of the limit, or what may be read for now. */
 size_t sn_copy_limit(const struct sn_copy_job *job, size_t most);

@@ -12,6 +12,7 @@
 #include <sennit/clock.h>
 #include <sennit/copy.h>
 
+#include "net/copy.h"
 #include "net/sys.h"
 #include "sched/fork.h"
 #include "wait/lock.h"
@@ -311,6 +312,7 @@ int sn_copy_stats(struct sn_copy_stats *stats)
 		.pipe_bytes = atomic_load_explicit(&nbytes, memory_order_relaxed),
 		.pipes_made = atomic_load_explicit(&nmade, memory_order_relaxed),
 		.pipes_missed = atomic_load_explicit(&nmissed, memory_order_relaxed),
+		.gathered_late = sn_copies_late(),
 	};
 	return 0;
 }

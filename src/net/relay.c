@@ -59,6 +59,8 @@ struct relay {
 	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
 	_Atomic int64_t pushed; /* the time that the deadlines count from */
 	_Atomic int64_t limit;  /* 0: none */
+	_Atomic uint32_t
+		moves[2]; /* how often a direction has moved something; written by its task */
 };
 
 struct direction {
@@ -179,6 +181,10 @@ static void delivered(struct sn_copy_job *job, size_t n)
 	struct direction *d = sn_container_of(job, struct direction, job);
 	const struct sn_relay_options *options = d->relay->options;
 
+	atomic_store_explicit(
+		&d->relay->moves[d->number],
+		atomic_load_explicit(&d->relay->moves[d->number], memory_order_relaxed) + 1,
+		memory_order_relaxed);
 	touch(d->relay);
 	if (!options->progress)
 		return;
@@ -309,10 +315,12 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 			.left = -1,
 			.result = &relay->result->directions[number],
 			.delivered = delivered,
-			.guard = &relay->guards[1 - number]},
+			.guard = &relay->guards[1 - number],
+			.answers = &relay->moves[1 - number]},
 		.pace = {.calls = relay->options->pace, .direction = number, .pausing = pausing},
 		.relay = relay,
 		.number = number};
+	sn_gather_init(&d->job.gather, relay->options->gather);
 	if (d->pace.calls)
 		d->job.pace = &d->pace;
 }

@@ -205,6 +205,8 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 		*clean = true;
 		if (!job->may_splice)
 			return SN_SPELL_SWITCH;
+		if (sn_copy_gathers(job, (size_t)n))
+			return SN_SPELL_DRAINED;
 		if ((size_t)n >= LIKELY_MORE)
 			continue;
 		n = sn_copy_peek(job);

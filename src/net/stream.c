@@ -99,6 +99,17 @@ int sn_conn_wait(struct sn_fd *d, enum sn_side_index side)
 	return n;
 }
 
+int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until)
+{
+	int n = sn_fd_begin(d, side);
+
+	if (n < 0)
+		return n;
+	n = sn_fd_wait_until(d, side, until);
+	sn_fd_end(d, side);
+	return n;
+}
+
 ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
 {
 	ssize_t n = sn_attempt_begin(d, SN_SIDE_READ);

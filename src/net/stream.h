@@ -31,6 +31,9 @@ ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size);
 /* Waits for an edge: 0 or the error that sn_tcp_read() or sn_tcp_write() would return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 
+/* The same, and no longer than until a time; 1 when there was no edge. Of one that is registered. */
+int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
+
 /*
  * For those that make system calls of their own. sn_attempt_begin() begins an operation that does
  * not wait: 0, or why it may not. Nothing may park before sn_fd_end().

@@ -279,6 +279,13 @@ static int socket_option(int fd, int option, int *value)
 	return result(getsockopt(fd, SOL_SOCKET, option, value, &length));
 }
 
+int sn_sys_low_water(int fd)
+{
+	int value, err = socket_option(fd, SO_RCVLOWAT, &value);
+
+	return err < 0 ? err : value;
+}
+
 int sn_sys_is_tcp_listener(int fd)
 {
 	int family = 0, protocol = 0, listens = 0, err = socket_option(fd, SO_DOMAIN, &family);

@@ -56,6 +56,8 @@ sn_noinline int sn_sys_shutdown(int fd, int how);
 sn_noinline int sn_sys_alive(int fd);
 /* Of two connections, whose halves may be shut: 0, or why the one that *failed tells has failed. */
 sn_noinline int sn_sys_failed(const int fds[2], int *failed);
+/* SO_RCVLOWAT, or an error. */
+sn_noinline int sn_sys_low_water(int fd);
 sn_noinline int sn_sys_set_option(int fd, int level, int option, int value);
 /* The local address, or the peer's. */
 sn_noinline int sn_sys_name(int fd, int peer, struct sockaddr_storage *address, socklen_t *length);

@@ -503,7 +503,8 @@ static const char *readiness(enum sn_side_index index)
 				     : "a descriptor to be writable";
 }
 
-int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
+/* As sn_fd_wait(); 1 when it was woken without an edge. */
+static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
 	uintptr_t state = SN_SIDE_READY;
@@ -527,7 +528,25 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
 	state = SN_SIDE_READY;
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
-	return sn_fd_check_deadline(d, index);
+	err = sn_fd_check_deadline(d, index);
+	return err < 0 ? err : 1;
+}
+
+int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
+{
+	int err = wait_for_edge(d, index);
+
+	return err < 0 ? err : 0;
+}
+
+int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	int err;
+
+	atomic_store(&d->sides[index].pause, until);
+	err = wait_for_edge(d, index);
+	atomic_store(&d->sides[index].pause, 0);
+	return err;
 }
 
 /* Sequentially consistent: whoever takes the edge also sees what the poller has told before it. */

@@ -48,7 +48,7 @@ enum sn_side_index {
 struct sn_side {
 	_Atomic uintptr_t state;
 	_Atomic int64_t deadline; /* 0: none */
-	_Atomic int64_t pause;    /* of sn_fd_pause() and sn_fd_sleep(): 0: none */
+	_Atomic int64_t pause;    /* of sn_fd_wait_until() and the like: 0: none */
 	_Atomic bool deaf;        /* in sn_fd_sleep(): edges of bytes do not matter */
 	struct sn_timer timer;    /* armed lazily: fires at some former deadline and looks again */
 };
@@ -124,6 +124,10 @@ void sn_fd_unuse(struct sn_fd *d);
  * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
 int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+
+/* The same, and no longer than until a time; 1 when nothing but that, or somebody who meant another
+ * wait, has ended it. */
+int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * Forgets an edge that has arrived, for who is about to try the operation: what the edge was about

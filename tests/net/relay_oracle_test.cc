@@ -288,6 +288,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	if (random.below(3) == 0)
 		options.pace = &pace.calls;
 	options.closing = random.below(2) == 0;
+	options.gather = static_cast<sn_relay_gather>(random.below(3));
 
 	// A timeout that some sessions meet and others do not.
 	if (fate == 0)
@@ -305,6 +306,8 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		const int err = sn_relay(sn_tcp_stream(a.server), sn_tcp_stream(b.server), &options,
 					 &result);
 
+		for (sn_tcp *conn : {a.server.load(), b.server.load()})
+			EXPECT_EQ(1, test::low_water(conn)) << "seed " << seed;
 		if (err == 0) {
 			a.close_server();
 			b.close_server();

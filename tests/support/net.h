@@ -138,6 +138,16 @@ inline int unread(sn_tcp *conn)
 	return n;
 }
 
+// The mark below which the kernel does not tell of bytes.
+inline int low_water(sn_tcp *conn)
+{
+	int value = -1;
+	socklen_t length = sizeof value;
+
+	EXPECT_EQ(0, getsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_RCVLOWAT, &value, &length));
+	return value;
+}
+
 // Writes, past the runtime, until the kernel takes no more.
 inline void fill(sn_tcp *conn)
 {

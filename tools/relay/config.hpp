@@ -17,6 +17,8 @@
 
 #include "ip.hpp"
 
+#include <sennit/copy.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -114,6 +116,7 @@ struct listener_config {
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::nanoseconds half_close_timeout{};
 	std::chrono::nanoseconds lifetime{};
+	sn_relay_gather gather = SN_RELAY_GATHER_AUTO;
 	keepalive_config keepalive{};                 /* of clients' connections */
 	std::uint64_t max_connections = 0;            /* 0: no limit of its own */
 	std::uint64_t max_connections_per_source = 0; /* 0: none */

@@ -333,7 +333,8 @@ void session::relay_both()
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
 				      .pace = pace.calls(),
-				      .closing = true};
+				      .closing = true,
+				      .gather = via_->settings.gather};
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
 			if (way == SN_RELAY_A_TO_B) {

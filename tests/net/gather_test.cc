@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+//
+// Letting small pieces gather: the decisions alone, which do nothing but count, and relays that do it.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <sennit/copy.h>
+
+#include "net/gather.h"
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+constexpr int64_t soon = SN_GATHER_QUICK_NS / 2, late = SN_GATHER_QUICK_NS;
+constexpr size_t small_piece = 1000;
+
+struct Gather : sn_gather {
+	explicit Gather(sn_relay_gather mode = SN_RELAY_GATHER_AUTO) { sn_gather_init(this, mode); }
+
+	bool piece(int64_t after = soon, size_t bytes = small_piece, uint32_t answered = 0)
+	{
+		now += after;
+		said += answered;
+		return sn_gather_piece(this, now, bytes, said);
+	}
+	// Small pieces, one soon after the other, until it gathers: how many, 100,000 at most.
+	uint32_t begin()
+	{
+		uint32_t n = 1;
+
+		while (!piece() && n < 100000)
+			n++;
+		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(this, now, said));
+		return n;
+	}
+	// So much comes while it waits for that long: how much is enough from then on.
+	uint32_t wait(uint64_t bytes, int64_t ns, uint32_t answered = 0)
+	{
+		now += ns;
+		said += answered;
+		sn_gather_more(this, bytes);
+		return sn_gather_wait(this, now, said);
+	}
+
+	int64_t now = 1000000000;
+	uint32_t said = 0;
+};
+
+TEST(Gather, SmallPiecesThatComeSoonBeginIt)
+{
+	Gather gather;
+
+	for (int i = 0; i < 1000; i++)
+		EXPECT_FALSE(gather.piece(late)) << "each a while after the other";
+	for (int i = 0; i < 1000; i++)
+		EXPECT_FALSE(gather.piece(soon, SN_GATHER_SMALL)) << "large";
+	for (int i = 0; i < 1000; i++)
+		EXPECT_FALSE(gather.piece(soon, small_piece, 1)) << "each answered";
+	for (uint32_t i = 0; i < 1000; i++)
+		EXPECT_FALSE(gather.piece(i % SN_GATHER_PIECES ? soon : late))
+			<< "never enough in a row";
+	EXPECT_FALSE(gather.piece(late));
+	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
+}
+
+TEST(Gather, WhatIsEnoughFollowsTheRate)
+{
+	Gather gather;
+	const int64_t time = SN_GATHER_AIM_NS;
+
+	gather.begin();
+	EXPECT_FALSE(sn_gather_more(&gather, SN_GATHER_LEAST - 1));
+	EXPECT_TRUE(sn_gather_more(&gather, 1)) << "that is enough";
+	EXPECT_EQ(SN_GATHER_LEAST, gather.wait(0, time));
+	for (uint32_t want = 2 * SN_GATHER_LEAST; want <= SN_GATHER_MOST; want *= 2)
+		EXPECT_EQ(want, gather.wait(want, time));
+	EXPECT_EQ(SN_GATHER_MOST, gather.wait(100 * SN_GATHER_MOST, time));
+	EXPECT_EQ(SN_GATHER_MOST, gather.wait(SN_GATHER_MOST / 2, time)) << "not at once";
+	for (uint32_t want = SN_GATHER_MOST / 2; want >= SN_GATHER_LEAST; want /= 2)
+		EXPECT_EQ(want, gather.wait(want / 2, time));
+	EXPECT_EQ(SN_GATHER_LEAST, gather.wait(2 * small_piece, SN_GATHER_MOST_NS))
+		<< "two pieces in the time of one";
+}
+
+TEST(Gather, StopsWhenThereIsNothingToGain)
+{
+	for (const uint64_t bytes : {uint64_t(0), uint64_t(2 * small_piece - 1)}) {
+		Gather gather;
+
+		gather.begin();
+		EXPECT_EQ(0u, gather.wait(bytes, SN_GATHER_MOST_NS)) << bytes;
+		EXPECT_FALSE(gather.piece(late));
+		EXPECT_EQ(SN_GATHER_PIECES, gather.begin()) << "as soon as before: nobody was kept";
+	}
+}
+
+TEST(Gather, AnAnswerStopsItForLongerEachTime)
+{
+	Gather gather;
+	const uint64_t little = SN_GATHER_LEAST;
+	uint32_t wanted = SN_GATHER_PIECES;
+
+	for (int i = 0; i < 20; i++) {
+		EXPECT_FALSE(gather.piece(late));
+		EXPECT_EQ(wanted, gather.begin());
+		EXPECT_EQ(0u, gather.wait(little, SN_GATHER_AIM_NS, 1));
+		wanted = std::min(2 * wanted, SN_GATHER_MOST_PIECES);
+	}
+	EXPECT_EQ(SN_GATHER_MOST_PIECES, wanted);
+	// One that was worth it makes it forget.
+	gather.begin();
+	for (uint64_t sum = 0; sum < SN_GATHER_WORTH_IT; sum += SN_GATHER_MOST)
+		EXPECT_NE(0u, gather.wait(SN_GATHER_MOST, SN_GATHER_AIM_NS));
+	EXPECT_EQ(0u, gather.wait(little, SN_GATHER_AIM_NS, 1));
+	EXPECT_FALSE(gather.piece(late));
+	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
+}
+
+TEST(Gather, AnAnswerThatComesAfterItHasStoppedCountsAsWell)
+{
+	Gather gather;
+
+	EXPECT_FALSE(gather.piece(late));
+	gather.begin();
+	EXPECT_NE(0u, gather.wait(SN_GATHER_LEAST, SN_GATHER_AIM_NS));
+	EXPECT_EQ(0u, gather.wait(1, SN_GATHER_MOST_NS));
+	EXPECT_FALSE(gather.piece(100 * late, small_piece, 1));
+	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin());
+	EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS));
+	EXPECT_FALSE(gather.piece(100 * late, small_piece, 1));
+	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin()) << "nothing was gathered before this one";
+}
+
+TEST(Gather, AlwaysBeginsWithTheFirstPieceWhateverIsAnswered)
+{
+	Gather gather(SN_RELAY_GATHER_ALWAYS);
+
+	for (int i = 0; i < 100; i++) {
+		EXPECT_TRUE(gather.piece(10 * late, small_piece, 1));
+		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(&gather, gather.now, gather.said));
+		EXPECT_NE(0u, gather.wait(SN_GATHER_LEAST, SN_GATHER_AIM_NS, 1));
+		EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS, 1))
+			<< "else an idle relay would not idle";
+	}
+}
+
+// ---- relays ----
+
+// A relay between two pairs: from.client writes, to.server reads.
+struct Route {
+	explicit Route(sn_relay_gather mode) { options.gather = mode; }
+	void start()
+	{
+		relay = std::make_unique<Task>([this] {
+			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
+					&options, &result);
+		});
+	}
+	// A piece goes through although nothing follows it.
+	void pass(const std::string &piece)
+	{
+		char buf[4096];
+
+		ASSERT_EQ(ssize_t(piece.size()),
+			  sn_tcp_write_all(from.client, piece.data(), piece.size()));
+		for (size_t got = 0; got < piece.size();) {
+			const ssize_t n = sn_tcp_read(to.server, buf, sizeof buf);
+
+			ASSERT_GT(n, 0);
+			ASSERT_EQ(0, memcmp(buf, piece.data() + got, size_t(n)));
+			got += size_t(n);
+		}
+	}
+	void finish()
+	{
+		EXPECT_EQ(0, sn_tcp_shutdown(from.client, SN_SHUT_WRITE));
+		EXPECT_EQ(0, sn_tcp_shutdown(to.server, SN_SHUT_WRITE));
+		EXPECT_EQ(0, relay->join());
+		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+	}
+
+	Listener door;
+	Pair from{door}, to{door};
+	struct sn_relay_options options = {};
+	struct sn_relay_result result;
+	std::unique_ptr<Task> relay;
+};
+
+TEST(GatherInRelays, EachPieceArrivesThoughNothingFollows)
+{
+	test::run({1, 2}, [] {
+		test::Random random;
+		Route route(SN_RELAY_GATHER_ALWAYS);
+
+		route.start();
+		for (int i = 0; i < test::scaled(2000); i++)
+			route.pass(test::random_bytes(random, 1 + random.below(4000)));
+		route.finish();
+	});
+}
+
+TEST(GatherInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
+{
+	test::run({1, 2}, [] {
+		Route route(SN_RELAY_GATHER_ALWAYS);
+
+		EXPECT_EQ(1, test::low_water(route.from.server));
+		route.start();
+		EXPECT_TRUE(test::eventually([&] {
+			EXPECT_EQ(3, sn_tcp_write_all(route.from.client, "abc", 3));
+			return test::low_water(route.from.server) > 1;
+		}));
+		Task drain([&] {
+			test::read_to_end(route.to.server);
+			return 0;
+		});
+		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
+		EXPECT_EQ(0, drain.join());
+		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
+		EXPECT_EQ(0, route.relay->join());
+		EXPECT_EQ(1, test::low_water(route.from.server));
+	});
+}
+
+TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
+{
+	test::run([] {
+		Route route(SN_RELAY_GATHER_ALWAYS);
+		const int own = 2;
+
+		ASSERT_EQ(0, setsockopt(sn_tcp_fd(route.from.server), SOL_SOCKET, SO_RCVLOWAT, &own,
+					sizeof own));
+		route.start();
+		for (int i = 0; i < 200; i++) {
+			route.pass("two or more");
+			EXPECT_EQ(own, test::low_water(route.from.server));
+		}
+		route.finish();
+		EXPECT_EQ(own, test::low_water(route.from.server));
+	});
+}
+
+// What had come before anybody looked is read without waiting for more, however much it is.
+TEST(GatherInRelays, WhatIsThereIsNotWaitedFor)
+{
+	for (const char *pipes : {"0", "64"}) {
+		test::Environment most("SENNIT_PIPES", pipes);
+
+		probe_pipes_reset();
+		test::run([] {
+			Route route(SN_RELAY_GATHER_ALWAYS);
+			const int size = 8 << 20;
+			struct sn_copy_stats before, after;
+
+			ASSERT_EQ(0, setsockopt(sn_tcp_fd(route.from.server), SOL_SOCKET, SO_RCVBUF,
+						&size, sizeof size));
+			test::fill(route.from.client);
+			const int readable = test::unread(route.from.server);
+			EXPECT_EQ(0, sn_copy_stats(&before));
+			route.start();
+			std::string all(size_t(readable), 0);
+			for (size_t got = 0; got < all.size();) {
+				const ssize_t n =
+					sn_tcp_read(route.to.server, &all[got], all.size() - got);
+
+				ASSERT_GT(n, 0);
+				got += size_t(n);
+			}
+			EXPECT_EQ(0, sn_copy_stats(&after));
+			EXPECT_EQ(std::string(size_t(readable), 'f'), all);
+			// The last of it may be less than enough.
+			EXPECT_LE(after.gathered_late - before.gathered_late, 3u) << readable;
+			sn_tcp_cancel(route.from.server);
+			EXPECT_EQ(-ECANCELED, route.relay->join());
+		});
+	}
+	probe_pipes_reset();
+}
+
+TEST(GatherInRelays, NeverIsNever)
+{
+	test::run([] {
+		Route route(SN_RELAY_GATHER_NEVER);
+
+		route.start();
+		for (int i = 0; i < 1000; i++) {
+			route.pass("piece");
+			EXPECT_EQ(1, test::low_water(route.from.server));
+		}
+		route.finish();
+	});
+}
+
+} // namespace
