@@ -96,8 +96,9 @@ struct sn_relay_pace {
 };
 
 /*
- * Whether a relay lets bytes gather, for at most 250 us, so that it moves many small pieces at once:
- * half to a third of the CPU time for pieces of 1 and 4 KiB. While it does, SO_RCVLOWAT of the stream
+ * Whether a relay lets bytes gather, for at most 250 us and what timers are late by, so that it moves
+ * many small pieces at once: half to a third of the CPU time for pieces of 1 and 4 KiB (make
+ * bench-relay). While it does, SO_RCVLOWAT of the stream
  * that it reads from is changed, and 1 again afterwards; the system may enlarge its receive buffer for
  * that. A stream that has another value than 1 is left alone, as is what is not TCP.
  */

@@ -2031,7 +2031,7 @@ struct relay_limits {
 	const sn_relay_pace *pace = nullptr; /* how fast: struct sn_relay_pace */
 	/* Both are closed at once when it has finished, which passes the last end on. */
 	bool closing = false;
-	sn_relay_gather gather = SN_RELAY_GATHER_AUTO;
+	sn_relay_gather gather = SN_RELAY_GATHER_AUTO; /* whether small pieces wait for more */
 };
 
 /* What relay() did; struct sn_relay_result, whose `error` is here an error code. */

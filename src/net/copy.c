@@ -4,6 +4,8 @@
  *
  * A flow goes through userspace while it is small, and is spliced while it is large: copy_policy.h.
  *
+ * A relay may wait until more than a piece has come before it reads: gather.h.
+ *
  * Where src or dst is a pipe, splice needs no pipe of ours; where src is a file, sendfile and
  * copy_file_range need none and are tried at once. Whatever the kernel refuses (EINVAL) goes
  * through userspace to the end.

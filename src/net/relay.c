@@ -59,8 +59,9 @@ struct relay {
 	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
 	_Atomic int64_t pushed; /* the time that the deadlines count from */
 	_Atomic int64_t limit;  /* 0: none */
-	_Atomic uint32_t
-		moves[2]; /* how often a direction has moved something; written by its task */
+	/* How often a direction has moved something; written by its task. Relaxed: the other task only
+	 * decides by it how long to wait, gather.h. */
+	_Atomic uint32_t moves[2];
 };
 
 struct direction {

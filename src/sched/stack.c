@@ -373,7 +373,9 @@ static int slot_of(struct sn_stack stack)
 	return (int)((size_t)(stack.low - stack.slab->base) / stack.slab->slot_size);
 }
 
-/* Atomic: an allocation looks without the lock whether there are some. */
+/* Atomic: an allocation looks without the lock whether there are some. Relaxed: with an old number it
+ * takes the lock for nothing, or a new stack where a warm one was; what the stacks hold is passed on
+ * under the lock. */
 static void set_warm(struct store *store, uint32_t n)
 {
 	__atomic_store_n(&store->warm, n, __ATOMIC_RELAXED);
@@ -427,22 +429,26 @@ static void take_unused(struct sn_slab *slab, struct sn_stack_cache *cache)
 	set_used(slab, cache->end);
 }
 
-/* Gives those that are left back. Some that have no guard, for want of memory, may be lost. */
+/* Gives those that are left back, as unused or with a guard. One for whose guard there is no memory is
+ * lost. */
 static void give_unused(struct sn_stack_cache *cache)
 {
 	struct sn_slab *slab = cache->slab;
+	int saved = errno;
 
-	if (!slab)
-		return;
-	if (slab->used == cache->end) {
-		set_used(slab, cache->next);
-	} else {
-		for (int slot = cache->next; slot < cache->guarded; slot++) {
-			free_set(slab, COLD, (uint64_t)1 << slot);
-			atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
-		}
-	}
 	cache->slab = NULL;
+	if (slab && slab->used == cache->end) {
+		set_used(slab, cache->next);
+		return;
+	}
+	for (int slot = cache->next; slab && slot < cache->end; slot++) {
+		if (slot >= cache->guarded &&
+		    !guard_install(slab->base + slab->slot_size * (size_t)slot))
+			continue;
+		free_set(slab, COLD, (uint64_t)1 << slot);
+		atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
+	}
+	errno = saved;
 }
 
 /* 1: *stack is still to be had, from the cache's unused slots. */
