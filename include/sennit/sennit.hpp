@@ -1742,6 +1742,18 @@ public:
 		return tcp(conn);
 	}
 
+	/* For who writes at once: sn_tcp_connect_to_write(). May park. */
+	static result<tcp> connect_to_write(const std::string &address,
+					    deadline until = no_deadline)
+	{
+		sn_tcp *conn = nullptr;
+		const int err =
+			sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));
+		if (err < 0)
+			return failure{-err};
+		return tcp(conn);
+	}
+
 	/* At least one byte; 0 is the end of the stream. May park. */
 	result<std::size_t> read(void *buf, std::size_t size)
 	{

@@ -64,6 +64,7 @@ struct sn_copy_job {
 	const _Atomic uint32_t *answers;
 	struct sn_gather gather; /* initialised by who has set answers */
 	uint32_t low_water;      /* of src, while it is ours to change; 0: it is not */
+	bool passes_end;         /* who runs the job passes the end of src on to dst at once */
 	bool may_splice;         /* until the kernel says that it cannot */
 	bool hold_sigpipe;       /* not ignored by the program; known before the first splice */
 };
@@ -77,6 +78,7 @@ enum sn_spell {
 	SN_SPELL_NO_PIPE, /* as SWITCH, and nothing was tried */
 	SN_SPELL_FULL,    /* direct splices only: dst has no room, which will be an edge */
 	SN_SPELL_PACED,   /* what was granted has been read */
+	SN_SPELL_PIECE,   /* not at all: a piece was moved, and there may be more */
 };
 
 /* Runs the job: sn_copy(). */

@@ -73,6 +73,7 @@ static int sleep_until(struct sn_copy_job *job, int64_t until)
 
 	if (err < 0)
 		return err;
+	sn_conn_acknowledge(job->src);
 	err = sn_fd_sleep(job->src, SN_SIDE_READ, until);
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return err;

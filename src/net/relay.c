@@ -317,7 +317,8 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 			.result = &relay->result->directions[number],
 			.delivered = delivered,
 			.guard = &relay->guards[1 - number],
-			.answers = &relay->moves[1 - number]},
+			.answers = &relay->moves[1 - number],
+			.passes_end = true},
 		.pace = {.calls = relay->options->pace, .direction = number, .pausing = pausing},
 		.relay = relay,
 		.number = number};

@@ -75,6 +75,7 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 	sn_block_enter(job->src, "splice");
 	n = sn_sys_splice(job->src->fd, pipe->write_end, size, false);
 	sn_block_leave(job->src);
+	sn_conn_note_read(job->src, n);
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;
 }

@@ -10,6 +10,8 @@
 #include "net/stream.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -55,24 +57,34 @@ ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 {
 	ssize_t n;
 
-	if (d->kind == SN_KIND_SOCKET)
-		return sn_sys_recv(d->fd, buf, size);
+	if (d->kind == SN_KIND_SOCKET) {
+		n = sn_sys_recv(d->fd, buf, size);
+		sn_conn_note_read(d, n);
+		return n;
+	}
 	sn_block_enter(d, "read");
 	n = sn_sys_read(d->fd, buf, size);
 	sn_block_leave(d);
 	return n;
 }
 
-ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size)
+ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more)
 {
 	ssize_t n;
 
 	if (d->kind == SN_KIND_SOCKET)
-		return sn_sys_send(d->fd, buf, size);
+		return sn_sys_send(d->fd, buf, size, more);
 	sn_block_enter(d, "write");
 	n = sn_sys_write(d->fd, buf, size);
 	sn_block_leave(d);
 	return n;
+}
+
+/* Also those to come, until the kernel finds again that bytes are answered soon. */
+void sn_conn_send_ack(struct sn_fd *d)
+{
+	d->acks = SN_ACKS_AS_USUAL;
+	sn_sys_set_option(d->fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 }
 
 bool sn_conn_drained(const struct sn_fd *d)
@@ -85,6 +97,8 @@ bool sn_conn_drained(const struct sn_fd *d)
 /* Within an operation. */
 static int wait_for(struct sn_fd *d, enum sn_side_index side)
 {
+	if (side == SN_SIDE_READ)
+		sn_conn_acknowledge(d);
 	return d->registered ? sn_fd_wait(d, side) : -EAGAIN;
 }
 
@@ -105,6 +119,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until)
 
 	if (n < 0)
 		return n;
+	if (side == SN_SIDE_READ)
+		sn_conn_acknowledge(d);
 	n = sn_fd_wait_until(d, side, until);
 	sn_fd_end(d, side);
 	return n;
@@ -132,7 +148,7 @@ ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
 	if (n < 0)
 		return n;
 	do {
-		n = sn_attempt_write(d, buf, size);
+		n = sn_attempt_write(d, buf, size, false);
 	} while (n == -EAGAIN && (n = wait_for(d, SN_SIDE_WRITE)) == 0);
 	sn_fd_end(d, SN_SIDE_WRITE);
 	if (n > 0)

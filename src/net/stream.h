@@ -24,6 +24,20 @@ enum sn_kind {
 	SN_KIND_OTHER, /* terminals and other devices, registered or not */
 };
 
+/*
+ * How a connection acknowledges, in struct sn_fd. One of sn_tcp_connect_to_write() holds its
+ * acknowledgements back (TCP_QUICKACK 0): the first, of the handshake, goes with the first bytes that are
+ * written, and that of an answer with what is written next, or with the end. But a peer whose
+ * bytes wait for the acknowledgement of those before (Nagle's algorithm) would have to wait 40 ms.
+ * So who has read something and is about to wait for more has it sent, and all that follow
+ * are sent as usual.
+ */
+enum sn_acks {
+	SN_ACKS_AS_USUAL = 0,
+	SN_ACKS_HELD,
+	SN_ACKS_DUE, /* held, and something was read */
+};
+
 /* As sn_tcp_read() and sn_tcp_write(), with a size that is not 0. */
 ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size);
@@ -40,9 +54,25 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 
-/* One attempt within an operation that has begun. */
+/* One attempt within an operation that has begun. more: as sn_sys_send() has it, of sockets. */
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
-ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size);
+ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
+
+/* After n bytes were read, in another way than by an attempt. Within an operation that reads. */
+static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
+{
+	if (sn_unlikely(d->acks == SN_ACKS_HELD) && n > 0)
+		d->acks = SN_ACKS_DUE;
+}
+
+/* Before it waits for more: sends the acknowledgement that is due. Within an operation that reads. */
+void sn_conn_send_ack(struct sn_fd *d);
+
+static inline void sn_conn_acknowledge(struct sn_fd *d)
+{
+	if (sn_unlikely(d->acks == SN_ACKS_DUE))
+		sn_conn_send_ack(d);
+}
 
 /* Brackets a system call that may block the thread, when the descriptor is not registered. */
 void sn_block_enter(const struct sn_fd *d, const char *what);

@@ -85,12 +85,13 @@ ssize_t sn_sys_recv(int fd, void *buf, size_t size)
 	return n < 0 ? -errno : n;
 }
 
-ssize_t sn_sys_send(int fd, const void *buf, size_t size)
+ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 {
+	const int flags = more ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
 	ssize_t n;
 
 	do {
-		n = send(fd, buf, size, MSG_NOSIGNAL);
+		n = send(fd, buf, size, flags);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }

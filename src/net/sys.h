@@ -25,7 +25,8 @@ sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t
 /* 0 when connected, -EINPROGRESS when not yet, or why not. */
 sn_noinline int sn_sys_connect_result(int fd);
 sn_noinline ssize_t sn_sys_recv(int fd, void *buf, size_t size);
-sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size);
+/* more: what does not fill a packet waits for what is sent next, up to 200 ms: the rest, or the end. */
+sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more);
 sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
 /* Does not raise SIGPIPE either, at the price of two more system calls. */
 sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);

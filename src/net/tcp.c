@@ -258,12 +258,15 @@ static int await_connection(struct sn_fd *d, int64_t deadline)
 	return err;
 }
 
-static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t deadline)
+static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t deadline,
+		       bool to_write)
 {
 	int fd = sn_sys_socket(info->ai_family), err, begun;
 
 	if (fd < 0)
 		return fd;
+	if (to_write)
+		sn_sys_set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
 	/* Known to epoll only now: before, an unconnected socket reports a hang-up. */
 	begun = sn_sys_connect(fd, info->ai_addr, info->ai_addrlen);
 	if (begun < 0 && begun != -EINPROGRESS) {
@@ -274,6 +277,7 @@ static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t 
 	err = adopt(out, fd);
 	if (err < 0)
 		return err;
+	(*out)->acks = to_write ? SN_ACKS_HELD : SN_ACKS_AS_USUAL;
 	if (begun == -EINPROGRESS)
 		err = await_connection(*out, deadline);
 	if (err < 0)
@@ -287,7 +291,8 @@ static int cancelled(void)
 	return sn_cancel_reason(sn_thread_self()->task);
 }
 
-static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t deadline)
+static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t deadline,
+		       bool to_write)
 {
 	int err = -EHOSTUNREACH;
 
@@ -300,7 +305,7 @@ static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t 
 			err = reason;
 			break;
 		}
-		err = connect_one(out, info, deadline);
+		err = connect_one(out, info, deadline, to_write);
 		if (err == 0)
 			break;
 	}
@@ -310,7 +315,7 @@ static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t 
 	return err;
 }
 
-static int do_connect(struct sn_fd **out, const char *address, int64_t deadline)
+static int do_connect(struct sn_fd **out, const char *address, int64_t deadline, bool to_write)
 {
 	struct sockaddr_in numeric;
 	struct addrinfo *list;
@@ -324,27 +329,37 @@ static int do_connect(struct sn_fd **out, const char *address, int64_t deadline)
 				   &(struct addrinfo){.ai_family = AF_INET,
 						      .ai_addr = (struct sockaddr *)&numeric,
 						      .ai_addrlen = sizeof numeric},
-				   deadline);
+				   deadline, to_write);
 	err = sn_address_resolve(&list, address, false);
 	if (err < 0)
 		return err;
-	err = connect_any(out, list, deadline);
+	err = connect_any(out, list, deadline, to_write);
 	freeaddrinfo(list);
 	return err;
 }
 
-int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline)
+static int connect_in_task(sn_tcp **conn, const char *address, int64_t deadline, bool to_write)
 {
 	struct sn_fd *d;
 	int err;
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	err = do_connect(&d, address, deadline);
+	err = do_connect(&d, address, deadline, to_write);
 	if (err == 0)
 		*conn = (sn_tcp *)d;
 	sn_runtime_leave();
 	return err;
+}
+
+int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline)
+{
+	return connect_in_task(conn, address, deadline, false);
+}
+
+int sn_tcp_connect_to_write(sn_tcp **conn, const char *address, int64_t deadline)
+{
+	return connect_in_task(conn, address, deadline, true);
 }
 
 /* ---- reading and writing ---- */

@@ -66,9 +66,10 @@ struct sn_fd {
 	_Atomic uint32_t generation;
 	uint32_t index;
 	int fd;
-	uint8_t kind;    /* what it is to the net layer: its enum sn_kind, 0 at first */
-	bool tcp;        /* of the net layer's making: TCP without delays; written as kind */
-	bool open;       /* not in the free list */
+	uint8_t kind; /* what it is to the net layer: its enum sn_kind, 0 at first */
+	bool tcp;     /* of the net layer's making: TCP without delays; written as kind */
+	uint8_t acks; /* the net layer's enum sn_acks, 0 at first; by who holds the reading side */
+	bool open;    /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	/*
 	 * epoll has told of more than bytes: an end, an error, urgent data. Written by pollers,

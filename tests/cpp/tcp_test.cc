@@ -73,6 +73,22 @@ TEST(Tcp, Echo)
 	});
 }
 
+TEST(Tcp, WhoWritesAtOnceIsHeard)
+{
+	sn::run([] {
+		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = door.address().value();
+		auto near = sn::tcp::connect_to_write(address, sn::after(10s)).value();
+		near.write_all("at once").value();
+		auto far = door.accept().value();
+		near.shutdown_write().value();
+		EXPECT_EQ(read_all(far), "at once");
+		door.close();
+		EXPECT_EQ(sn::tcp::connect_to_write(address).error(),
+			  std::errc::connection_refused);
+	});
+}
+
 TEST(Tcp, AddressesOfBothEnds)
 {
 	sn::run([] {

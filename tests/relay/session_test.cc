@@ -3,8 +3,10 @@
  * A client, the relay and a backend: that bytes, ends and resets come out as they went in.
  */
 #include "harness.hpp"
+#include "support/packets.h"
 
 #include <algorithm>
+#include <csignal>
 #include <future>
 #include <gtest/gtest.h>
 #include <optional>
@@ -179,6 +181,36 @@ TEST_F(Session, AHalfCloseInTheMiddleOfDataLosesNone)
 	EXPECT_TRUE(backend_got == std::pair(up, ending::fin));
 	EXPECT_TRUE(client_got.get() == std::pair(down, ending::fin));
 	finish();
+}
+
+/* Who has spoken before the relay connects: what it said ends the handshake with the backend. If the relay
+ * is stopped for 200 ms meanwhile the kernel has ended it, and another client is tried. */
+TEST_F(Session, TheFirstBytesAreTheFirstPacketOfWhoHasSpoken)
+{
+	start();
+	const std::string door = relay_->address();
+	bool is_counted = true;
+	EXPECT_TRUE(eventually([&] {
+		relay_->signal(SIGSTOP);
+		peer client = peer::connect(door);
+		client.send("hello");
+		relay_->signal(SIGCONT);
+		peer backend = backend_.accept();
+		EXPECT_EQ(backend.receive(5), "hello");
+		const int packets = test::packets_in(backend.fd());
+		is_counted = packets >= 0;
+		/* The server may still speak first, and is heard at once. */
+		backend.send("welcome");
+		EXPECT_EQ(client.receive(7), "welcome");
+		client.shutdown_write();
+		EXPECT_EQ(backend.receive_end(), ending::fin);
+		backend.close();
+		EXPECT_EQ(client.receive_end(), ending::fin);
+		return packets <= 2; /* SYN, and the bytes */
+	}));
+	finish();
+	if (!is_counted)
+		GTEST_SKIP() << "packets are not counted here";
 }
 
 TEST_F(Session, AResetOfTheClientReachesTheBackend)

@@ -351,6 +351,13 @@ bool probe_fd_waiting(const void *conn, int side)
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
 }
 
+bool probe_fd_irregular(const void *conn)
+{
+	struct sn_fd *d = (struct sn_fd *)(uintptr_t)conn;
+
+	return atomic_load(&d->irregular);
+}
+
 bool probe_run_is_ending(void)
 {
 	return atomic_load(&sn_runtime.stopping);

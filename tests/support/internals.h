@@ -97,6 +97,8 @@ void probe_netpoll_kick(void);
 bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
+/* Whether the poller has told of more than bytes: an end, an error. */
+bool probe_fd_irregular(const void *conn);
 bool probe_fd_muted(const void *conn);
 
 /* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */

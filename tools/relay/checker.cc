@@ -64,9 +64,9 @@ void checker::failed(pool &of, const char *why)
 std::error_code checker::ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
 try {
 	const auto &how = pool_.settings().check;
-	auto connected = connect_to_any(at.counts.addresses, std::nullopt, until, [&stopped] {
-		return stopped.load(std::memory_order_relaxed);
-	});
+	auto connected =
+		connect_to_any(at.counts.addresses, std::nullopt, until, first_words::unknown,
+			       [&stopped] { return stopped.load(std::memory_order_relaxed); });
 	if (!connected)
 		return connected.error();
 	connected->set_read_deadline(until);

@@ -57,7 +57,8 @@ bool addresses::failed() noexcept
 }
 
 sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> source,
-				   sn::deadline until, const std::function<bool()> &gone)
+				   sn::deadline until, first_words whose,
+				   const std::function<bool()> &gone)
 {
 	/* Only just after the start: looking every so often is simple. */
 	while (!of.known()) {
@@ -79,7 +80,10 @@ sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> s
 		const auto give_up = is_last || until == sn::no_deadline
 					     ? until
 					     : sn::now() + (until - sn::now()) / 2;
-		auto connected = sn::tcp::connect((*all)[(first + i) % all->size()], give_up);
+		const auto &address = (*all)[(first + i) % all->size()];
+		auto connected = whose == first_words::ours
+					 ? sn::tcp::connect_to_write(address, give_up)
+					 : sn::tcp::connect(address, give_up);
 		if (connected || is_last || is_shortage(connected.error()) || gone() ||
 		    (until != sn::no_deadline && sn::now() >= until))
 			return connected;

@@ -83,13 +83,17 @@ private:
 	std::atomic<bool> is_failing_{false};
 };
 
+/* Whether something is at hand that will be written at once: sn::tcp::connect_to_write(). */
+enum class first_words { unknown, ours };
+
 /*
  * Connects to one of the addresses. source: who connects, where that is to say which is first. gone()
  * is asked while it waits for the first look-up: whether nobody wants the connection any more. Fails
  * as sn::tcp::connect() does, with no_such_file_or_directory when there is no address. May park.
  */
 sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> source,
-				   sn::deadline until, const std::function<bool()> &gone);
+				   sn::deadline until, first_words whose,
+				   const std::function<bool()> &gone);
 
 } // namespace relay
 

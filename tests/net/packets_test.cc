@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+//
+// Packets that need not be: the end of a stream goes with its last bytes through a relay, and the end
+// of a handshake with the first bytes.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+
+#include <sennit/copy.h>
+
+#include "support/packets.h"
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// A relay between two pairs: from.client writes, to.server reads.
+struct Route {
+	void start(bool closing = false)
+	{
+		options.closing = closing;
+		relay = std::make_unique<Task>([this] {
+			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
+					&options, &result);
+		});
+	}
+	int packets() { return test::packets_in(sn_tcp_fd(to.server)); }
+	void write(const std::string &bytes)
+	{
+		EXPECT_EQ(ssize_t(bytes.size()),
+			  sn_tcp_write_all(from.client, bytes.data(), bytes.size()));
+	}
+	// So that the relay will know of it when it reads.
+	void await_end()
+	{
+		EXPECT_TRUE(test::eventually([this] { return probe_fd_irregular(from.server); }));
+	}
+
+	Listener door;
+	Pair from{door}, to{door};
+	struct sn_relay_options options = {};
+	struct sn_relay_result result;
+	std::unique_ptr<Task> relay;
+};
+
+TEST(Packets, AnEndGoesWithTheLastBytes)
+{
+	for (const std::string &bytes : {std::string("answer"), std::string(5000, 'x')})
+		test::run([&bytes] {
+			Route route;
+
+			route.write(bytes);
+			EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
+			route.await_end();
+			const int before = route.packets();
+			if (before < 0)
+				GTEST_SKIP() << "packets are not counted here";
+			route.start();
+			EXPECT_EQ(bytes, test::read_to_end(route.to.server));
+			EXPECT_EQ(before + 1, route.packets()); // 64 KiB on loopback
+			EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
+			EXPECT_EQ(0, route.relay->join());
+			EXPECT_EQ(SN_RELAY_FINISHED, route.result.end);
+			EXPECT_EQ(bytes.size(), route.result.directions[0].bytes_written);
+		});
+}
+
+// In a relay that closes both at once the last end is passed on by that, and so are the bytes before it.
+TEST(Packets, TheLastEndOfARelayThatClosesToo)
+{
+	test::run([] {
+		Route route;
+
+		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
+		route.start(true);
+		EXPECT_EQ("", test::read_to_end(route.from.client));
+		// The relay waits; both come at once, or one by one.
+		route.write("the last");
+		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
+		EXPECT_EQ(0, route.relay->join());
+		route.from.close_server();
+		route.to.close_client();
+		EXPECT_EQ("the last", test::read_to_end(route.to.server));
+	});
+}
+
+// Nothing is held back where no end follows: a hundred times 200 ms otherwise.
+TEST(Packets, BytesWithoutAnEndGoAtOnce)
+{
+	test::run([] {
+		const int64_t began = sn_now();
+		Route route;
+
+		route.start();
+		for (int i = 0; i < 100; i++) {
+			const std::string piece = std::to_string(i);
+			char buf[16];
+
+			route.write(piece);
+			EXPECT_EQ(ssize_t(piece.size()),
+				  sn_tcp_read(route.to.server, buf, sizeof buf));
+		}
+		EXPECT_LT(sn_now() - began, INT64_C(15000000000));
+		sn_tcp_cancel(route.from.server);
+		EXPECT_EQ(-ECANCELED, route.relay->join());
+	});
+}
+
+TEST(Packets, BytesBeforeAResetAreDeliveredBeforeItIsTold)
+{
+	test::run([] {
+		Route route;
+		char buf[16];
+
+		route.write("the last");
+		EXPECT_EQ(0, sn_tcp_abort(route.from.release_client()));
+		route.await_end();
+		route.start();
+		EXPECT_EQ(8, sn_tcp_read(route.to.server, buf, sizeof buf));
+		EXPECT_EQ(-ECONNRESET, route.relay->join());
+		EXPECT_EQ(SN_RELAY_FAILED, route.result.end);
+		EXPECT_EQ(8u, route.result.directions[0].bytes_written);
+		EXPECT_EQ(0, route.result.side);
+	});
+}
+
+sn_tcp *connect_to_write(const Listener &door)
+{
+	sn_tcp *conn = nullptr;
+
+	EXPECT_EQ(0, sn_tcp_connect_to_write(&conn, door.address().c_str(),
+					     sn_now() + test::patience));
+	return conn;
+}
+
+bool has_one_to_accept(const Listener &door)
+{
+	struct pollfd p = {sn_tcp_listener_fd(door.get()), POLLIN, 0};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+bool holds_acks(sn_tcp *conn)
+{
+	int as_usual = -1;
+	socklen_t length = sizeof as_usual;
+
+	EXPECT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_QUICKACK, &as_usual, &length));
+	return !as_usual;
+}
+
+// Who is stopped for 200 ms meanwhile finds that the kernel has waited no longer: then it is tried again.
+TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
+{
+	test::run([] {
+		EXPECT_TRUE(test::eventually([] {
+			Listener door;
+			sn_tcp *client = connect_to_write(door);
+			const bool waited = !has_one_to_accept(door);
+			char buf[8];
+
+			EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5));
+			EXPECT_TRUE(has_one_to_accept(door));
+			sn_tcp *server = door.accept();
+			EXPECT_EQ(5, sn_tcp_read(server, buf, sizeof buf));
+			sn_tcp_close(server);
+			sn_tcp_close(client);
+			return waited;
+		}));
+	});
+}
+
+// Others are connected once they say so.
+TEST(ConnectToWrite, OthersDoNotWait)
+{
+	test::run([] {
+		Listener door;
+		sn_tcp *client = test::connect(door.address());
+
+		EXPECT_TRUE(has_one_to_accept(door));
+		EXPECT_FALSE(holds_acks(client));
+		sn_tcp_close(client);
+	});
+}
+
+// A promise that is not kept costs time and nothing else.
+TEST(ConnectToWrite, WhoSaysNothingIsConnectedAllTheSame)
+{
+	test::run({2}, [] {
+		Listener door;
+		sn_tcp *client = connect_to_write(door), *server = door.accept();
+		char buf[8];
+
+		EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3));
+		EXPECT_EQ(3, sn_tcp_read(client, buf, sizeof buf));
+		sn_tcp_close(client);
+		EXPECT_EQ(0, sn_tcp_read(server, buf, sizeof buf));
+		sn_tcp_close(server);
+	});
+}
+
+// One whose second write waits for the acknowledgement of the first would wait for 40 ms.
+TEST(ConnectToWrite, WhoWaitsForMoreAcknowledgesWhatItHasRead)
+{
+	test::run([] {
+		Listener door;
+		sn_tcp *client = connect_to_write(door);
+		char buf[8];
+
+		EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1));
+		sn_tcp *server = door.accept();
+		EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
+		EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1));
+		EXPECT_EQ(1, sn_tcp_read(client, buf, sizeof buf));
+		Task reader([&] { return int(sn_tcp_read(client, buf, sizeof buf)); });
+		EXPECT_TRUE(test::someone_reads(client));
+		EXPECT_FALSE(holds_acks(client));
+		EXPECT_EQ(0, test::unsent(server));
+		sn_tcp_close(server);
+		EXPECT_EQ(0, reader.join());
+		sn_tcp_close(client);
+	});
+}
+
+// The same of a relay, in userspace and, with a large answer, in the kernel.
+TEST(ConnectToWrite, RelaysAcknowledgeToo)
+{
+	for (const size_t size : {size_t(1), size_t(4) << 20})
+		test::run([size] {
+			Listener door;
+			Pair from(door);
+			sn_tcp *client = connect_to_write(door);
+			struct sn_relay_result result;
+			const std::string answer(size, '!');
+			char buf[8];
+
+			EXPECT_EQ(1, sn_tcp_write_all(from.client, "?", 1));
+			Task relay([&] {
+				return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(client),
+						nullptr, &result);
+			});
+			sn_tcp *server = door.accept();
+			EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
+			Task writer([&] {
+				return int(sn_tcp_write_all(server, answer.data(), size));
+			});
+			std::string got(size, 0);
+			for (size_t n = 0; n < size;)
+				n += size_t(sn_tcp_read(from.client, &got[n], size - n));
+			EXPECT_EQ(answer, got);
+			EXPECT_EQ(int(size), writer.join());
+			EXPECT_TRUE(test::someone_reads(client));
+			EXPECT_FALSE(holds_acks(client));
+			sn_tcp_close(server);
+			sn_tcp_shutdown(from.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, relay.join());
+			sn_tcp_close(client);
+		});
+}
+
+} // namespace

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting the packets of a TCP connection.
+ *
+ * Comes before the C library's <netinet/tcp.h>, whose struct tcp_info counts none; the two exclude each
+ * other.
+ */
+#ifndef SENNIT_TESTS_SUPPORT_PACKETS_H
+#define SENNIT_TESTS_SUPPORT_PACKETS_H
+
+#include <cstddef>
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace test
+{
+
+// That the connection has been sent; -1 where the kernel, or an emulator of it, does not tell.
+inline int packets_in(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t length = sizeof info;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ||
+	    length < offsetof(struct tcp_info, tcpi_segs_in) + sizeof info.tcpi_segs_in)
+		return -1;
+	return int(info.tcpi_segs_in);
+}
+
+} // namespace test
+
+#endif
