@@ -140,6 +140,14 @@ struct sn_relay_result {
 };
 
 /*
+ * Relays.
+ *
+ * The last bytes and the end of a stream go on in one packet where they have come together (MSG_MORE), on
+ * connections of sn_tcp_accept() and sn_tcp_connect(). One whose descriptor was given TLS in the kernel
+ * (TCP_ULP) would lose these bytes; adopt its descriptor by sn_stream_adopt() instead.
+ */
+
+/*
  * Passes bytes on in both directions between two connected stream sockets until both streams have
  * ended or one side fails. The end of one stream is passed on as a half-close as soon as all before
  * it is delivered, and the other direction goes on; a reset, also one that comes after a half-close,
@@ -151,7 +159,8 @@ struct sn_relay_result {
  * broken stream for a complete one. After any end but SN_RELAY_FINISHED both streams are cancelled
  * (sn_stream_cancel()) and can only be closed. To end a relay from outside, cancel either stream.
  *
- * The calling task copies one direction and a task that it starts the other. Returns 0 when it has
+ * The calling task alone passes on small messages that come now and then; once a direction has more to do, or
+ * waits for room, it keeps that one and starts a task for the other. Returns 0 when it has
  * finished; otherwise what happened first: an error of the connections, -ETIMEDOUT, -ECANCELED,
  * -EBADF; -ENOMEM or what sn_spawn() returns when the task cannot be had; -ENOTSOCK; -EPERM outside
  * a task. May park.

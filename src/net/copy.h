@@ -18,6 +18,7 @@
 
 #include <sennit/copy.h>
 
+#include "net/copy_policy.h"
 #include "net/gather.h"
 #include "net/stream.h"
 
@@ -64,9 +65,13 @@ struct sn_copy_job {
 	const _Atomic uint32_t *answers;
 	struct sn_gather gather; /* initialised by who has set answers */
 	uint32_t low_water;      /* of src, while it is ours to change; 0: it is not */
-	bool passes_end;         /* who runs the job passes the end of src on to dst at once */
-	bool may_splice;         /* until the kernel says that it cannot */
-	bool hold_sigpipe;       /* not ignored by the program; known before the first splice */
+	/* In sn_copy_try(), before the task waits for room in dst; NULL: none. Must not park. */
+	void (*blocks)(struct sn_copy_job *job);
+	struct sn_copy_policy policy;
+	bool begun;        /* the policy is initialised */
+	bool passes_end;   /* who runs the job passes the end of src on to dst at once */
+	bool may_splice;   /* until the kernel says that it cannot */
+	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
 };
 
 /* How a spell ended. Negative: an error, and result->failed says whose. */
@@ -83,6 +88,13 @@ enum sn_spell {
 
 /* Runs the job: sn_copy(). */
 int sn_copy_run(struct sn_copy_job *job);
+
+/*
+ * Moves what is there of a small flow between sockets, for a task that has more to do than this job. SN_SPELL_END,
+ * SN_SPELL_DRAINED, or an error; or SN_SPELL_SWITCH when sn_copy_run() is to go on with it, as it is
+ * not so small, gathers, or is held back. Parks only when dst has no room, after job->blocks().
+ */
+int sn_copy_try(struct sn_copy_job *job);
 
 /* ---- for spells ---- */
 
@@ -135,6 +147,8 @@ int sn_copy_deliver(struct sn_copy_job *job, const char *data, size_t size);
  * gives back what is left.
  */
 int sn_pace_begin(struct sn_copy_job *job);
+/* When there is no limit, as sn_pace_begin(): true. Otherwise nothing was done. Does not park. */
+bool sn_pace_is_free(struct sn_copy_job *job);
 void sn_pace_end(struct sn_pace *pace);
 
 /* Moves what is there through the pipe. *moved: how much. splice.c. */

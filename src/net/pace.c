@@ -94,6 +94,22 @@ static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 	return 0;
 }
 
+/* 0: as much as it likes, which is granted then. */
+static size_t limit_of(struct sn_pace *pace)
+{
+	size_t most = most_at_once(pace);
+
+	pace->limited = most > 0;
+	if (!pace->limited)
+		pace->granted = UNLIMITED;
+	return most;
+}
+
+bool sn_pace_is_free(struct sn_copy_job *job)
+{
+	return job->pace->granted > 0 || limit_of(job->pace) == 0;
+}
+
 int sn_pace_begin(struct sn_copy_job *job)
 {
 	struct sn_pace *pace = job->pace;
@@ -103,12 +119,9 @@ int sn_pace_begin(struct sn_copy_job *job)
 
 	if (pace->granted > 0)
 		return SN_SPELL_PACED;
-	most = most_at_once(pace);
-	pace->limited = most > 0;
-	if (!pace->limited) {
-		pace->granted = UNLIMITED;
+	most = limit_of(pace);
+	if (most == 0)
 		return SN_SPELL_PACED;
-	}
 	n = available(job);
 	if (n == -EAGAIN)
 		return SN_SPELL_DRAINED;

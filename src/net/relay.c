@@ -7,6 +7,15 @@
  * compare-and-swap of end, and whoever wins cancels both streams, which brings the other direction
  * back from wherever it waits.
  *
+ * One task. While few bytes come now and then the calling task alone moves them in both directions,
+ * and waits for either connection at once (sn_fd_wait_either()): a request and its answer resume one
+ * task on one stack, and a connection that is short, or idle, takes one task. As soon as a direction
+ * needs more, the two *part*: a second task runs the other direction from where it is, and so they go
+ * on to the end. That is when a flow is large enough for splicing or has more to give after two
+ * pieces, gathers, has a pace, or would wait for room; the last in the middle of a piece, so before
+ * it waits (blocks()). 4,000 connections through sennit-relay that are open and idle take 5.8 KB
+ * each, of the relay's anonymous memory, and 0.4 of page tables; with two tasks 10.2 and 0.8.
+ *
  * The end of a stream is passed on only when it is one. A reset takes the form of an error once, and
  * of an end of stream after that, so the direction that reads a stream's end asks the other one,
  * which writes to the same connection, whether it was told of a reset (struct sn_write_guard). A
@@ -25,7 +34,8 @@
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
  * stack: the caller always waits for the second task to end. pushed and limit are written under
  * lock, end and ended_first once, half_closed by who has ended first and over by the other one,
- * error and failed_side by who wrote end, and read by the caller when both are through.
+ * error and failed_side by who wrote end, and read by the caller when both are through. alone, second and
+ * what is the other direction's are the caller's until they part.
  */
 #include <errno.h>
 
@@ -54,8 +64,10 @@ struct relay {
 	int failed_side;         /* 0 or 1, as fds; -1: neither */
 	_Atomic int ended_first; /* the same */
 	_Atomic bool half_closed;
-	_Atomic bool over;      /* both streams have ended, and neither connection was reset */
-	_Atomic bool through;   /* the second task is */
+	_Atomic bool over; /* both streams have ended, and neither connection was reset */
+	struct direction *directions;
+	bool alone;             /* there is no second task, and may never be one */
+	sn_task *second;        /* NULL: there was none, or it could not be had */
 	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
 	_Atomic int64_t pushed; /* the time that the deadlines count from */
 	_Atomic int64_t limit;  /* 0: none */
@@ -69,6 +81,7 @@ struct direction {
 	struct sn_pace pace;
 	struct relay *relay;
 	enum sn_relay_direction number;
+	bool passed; /* its end, and the other's is to come: it only watches for a reset */
 };
 
 /* ---- time ---- */
@@ -272,7 +285,8 @@ static int end_both(struct direction *d, int *side)
 		err = look_at_both(d, side);
 	if (err == 0) {
 		atomic_store(&relay->over, true);
-		sn_fd_nudge(sn_thread_self(), d->job.dst, SN_SIDE_READ);
+		if (!relay->alone)
+			sn_fd_nudge(sn_thread_self(), d->job.dst, SN_SIDE_READ);
 	}
 	return err;
 }
@@ -293,19 +307,78 @@ static int pass_end_on(struct direction *d, int *side)
 		return err;
 	atomic_store(&relay->half_closed, true);
 	change_limit(relay, relay->options->half_close_timeout);
-	return sn_conn_watch(d->job.src, &relay->over);
+	d->passed = true;
+	return 0;
+}
+
+/* What copying has come to: 0 at the end of the stream. Whose connection's an error is, is in *side. */
+static int conclude(struct direction *d, int err, int *side)
+{
+	*side = (int)d->number;
+	if (err == 0)
+		return pass_end_on(d, side);
+	if (d->job.result->failed == SN_COPY_WRITE)
+		*side = 1 - *side;
+	return err;
+}
+
+static void fail(struct direction *d, int err, int side)
+{
+	if (err < 0)
+		end(d->relay, meaning(d->relay, err), err, side);
+}
+
+/* To its end, with a task to itself; from what sn_copy_run() has come to, unless that was before. */
+static void go_on(struct direction *d, int copied)
+{
+	int side = (int)d->number, err = d->passed ? 0 : conclude(d, copied, &side);
+
+	if (err == 0 && d->passed)
+		err = sn_conn_watch(d->job.src, &d->relay->over);
+	fail(d, err, side);
 }
 
 static void run_direction(struct direction *d)
 {
-	int err = sn_copy_run(&d->job), side = (int)d->number;
+	go_on(d, d->passed ? 0 : sn_copy_run(&d->job));
+}
 
-	if (err < 0 && d->job.result->failed == SN_COPY_WRITE)
-		side = 1 - side;
-	if (err == 0)
-		err = pass_end_on(d, &side);
-	if (err < 0)
-		end(d->relay, meaning(d->relay, err), err, side);
+static int second_task(void *arg)
+{
+	struct direction *d = arg;
+
+	sn_runtime_enter();
+	run_direction(d);
+	sn_runtime_leave();
+	return 0;
+}
+
+/* ---- one task for both ---- */
+
+/* The calling task keeps this direction, and another gets the other one. */
+static void part(struct direction *stays)
+{
+	static const struct sn_task_attr attributes = {.name = "relay", .flags = SN_TASK_BRIEF};
+	struct relay *relay = stays->relay;
+	struct direction *goes = &relay->directions[1 - stays->number];
+	int err;
+
+	relay->alone = false;
+	stays->job.blocks = NULL;
+	goes->job.blocks = NULL;
+	sn_fd_lead(relay->fds[1], NULL);
+	sn_runtime_leave();
+	err = sn_spawn(&relay->second, second_task, goes, &attributes);
+	sn_runtime_enter();
+	if (err < 0) {
+		relay->second = NULL;
+		end(relay, SN_RELAY_FAILED, err, -1);
+	}
+}
+
+static void blocks(struct sn_copy_job *job)
+{
+	part(sn_container_of(job, struct direction, job));
 }
 
 static void prepare(struct direction *d, struct relay *relay, enum sn_relay_direction number)
@@ -322,19 +395,96 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 		.pace = {.calls = relay->options->pace, .direction = number, .pausing = pausing},
 		.relay = relay,
 		.number = number};
+	d->job.blocks = blocks;
 	sn_gather_init(&d->job.gather, relay->options->gather);
 	if (d->pace.calls)
 		d->job.pace = &d->pace;
 }
 
-static int second_task(void *arg)
+/* Whether the connection whose end was passed on has been reset since. */
+static int look_for_reset(struct direction *d)
 {
-	struct direction *d = arg;
+	struct sn_fd *src = d->job.src;
+	int alive, err;
 
-	sn_runtime_enter();
-	run_direction(d);
-	sn_runtime_leave();
-	return 0;
+	if (!atomic_load_explicit(&src->over, memory_order_relaxed))
+		return 0;
+	err = sn_fd_use(src);
+	if (err < 0)
+		return err;
+	alive = sn_sys_alive(src->fd);
+	sn_fd_unuse(src);
+	return alive < 0 ? alive : 0;
+}
+
+/* What has come in this direction. False when the relay is through, or both have parted and this one is. */
+static bool serve(struct direction *d)
+{
+	struct relay *relay = d->relay;
+	int copied, side = (int)d->number, err;
+
+	if (d->passed) {
+		err = look_for_reset(d);
+		fail(d, err, side);
+		return err == 0;
+	}
+	copied = sn_copy_try(&d->job);
+	if (copied == SN_SPELL_SWITCH && relay->alone)
+		part(d);
+	if (!relay->alone) {
+		go_on(d, copied > 0 ? sn_copy_run(&d->job) : copied);
+		return false;
+	}
+	if (copied == SN_SPELL_DRAINED)
+		return true;
+	err = conclude(d, copied, &side);
+	/* Its edge may have been taken for that of the end. */
+	if (err == 0 && d->passed)
+		err = look_for_reset(d);
+	fail(d, err, side);
+	return err == 0 && d->passed;
+}
+
+/* On failure *side is the connection's whose it is. */
+static int wait_for_either(struct relay *relay, int *side)
+{
+	struct sn_fd *a = relay->fds[0], *b = relay->fds[1];
+	int err = sn_fd_begin(a, SN_SIDE_READ);
+
+	*side = 0;
+	if (err < 0)
+		return err;
+	err = sn_fd_begin(b, SN_SIDE_READ);
+	if (err < 0) {
+		*side = 1;
+	} else {
+		sn_conn_acknowledge(a);
+		sn_conn_acknowledge(b);
+		err = sn_fd_wait_either(a, b);
+		sn_fd_end(b, SN_SIDE_READ);
+	}
+	sn_fd_end(a, SN_SIDE_READ);
+	return err;
+}
+
+static void serve_both(struct relay *relay)
+{
+	bool news[2];
+	int err, side;
+
+	/* From a backend, which says nothing before it is asked, the first byte will be an edge. */
+	for (int i = 0; i < 2; i++)
+		news[i] = !(relay->fds[i]->tcp && sn_fd_is_silent(relay->fds[i]));
+	for (;;) {
+		for (int i = 0; i < 2; i++)
+			if (news[i] && !serve(&relay->directions[i]))
+				return;
+		err = wait_for_either(relay, &side);
+		if (err < 0)
+			return end(relay, meaning(relay, err), err, side);
+		for (int i = 0; i < 2; i++)
+			news[i] = sn_fd_take_edge(relay->fds[i], SN_SIDE_READ);
+	}
 }
 
 /* ---- the pair ---- */
@@ -349,27 +499,39 @@ static void wait_for_second(sn_task *task)
 	sn_cancel_unmask();
 }
 
+/* No direction is left that could find out for itself that the other one has failed. */
+static void conclude_alone(struct relay *relay)
+{
+	sn_fd_lead(relay->fds[1], NULL);
+	if (atomic_load(&relay->end) == SN_RELAY_FINISHED)
+		return;
+	for (int i = 0; i < 2; i++) {
+		struct direction *d = &relay->directions[i];
+
+		if (!d->passed && d->job.result->failed == SN_COPY_NONE)
+			d->job.result->failed = SN_COPY_READ;
+	}
+}
+
 static void both_directions(struct relay *relay)
 {
-	static const struct sn_task_attr attributes = {.name = "relay", .flags = SN_TASK_BRIEF};
-	struct direction there, back;
-	sn_task *task;
-	int err;
+	struct direction directions[2];
 
-	prepare(&there, relay, SN_RELAY_A_TO_B);
-	prepare(&back, relay, SN_RELAY_B_TO_A);
+	relay->directions = directions;
+	relay->alone = true;
+	prepare(&directions[0], relay, SN_RELAY_A_TO_B);
+	prepare(&directions[1], relay, SN_RELAY_B_TO_A);
 	sn_runtime_enter();
 	change_limit(relay, relay->options->idle_timeout);
+	sn_fd_lead(relay->fds[1], relay->fds[0]);
+	sn_brief_begin();
+	serve_both(relay);
+	if (relay->alone)
+		conclude_alone(relay);
+	sn_brief_end();
 	sn_runtime_leave();
-	err = sn_spawn(&task, second_task, &back, &attributes);
-	sn_runtime_enter();
-	if (err < 0)
-		end(relay, SN_RELAY_FAILED, err, -1);
-	else
-		run_direction(&there);
-	sn_runtime_leave();
-	if (err == 0)
-		wait_for_second(task);
+	if (relay->second)
+		wait_for_second(relay->second);
 }
 
 static bool lost(const struct sn_relay_result *result)
@@ -410,7 +572,19 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 		return relay.result->error = -EPERM;
 	if (relay.fds[0]->kind != SN_KIND_SOCKET || relay.fds[1]->kind != SN_KIND_SOCKET)
 		return relay.result->error = -ENOTSOCK;
+	/* Who closes a stream meanwhile must not give it another life while we have it. */
+	for (int i = 0; i < 2; i++) {
+		relay.result->error = sn_fd_use(relay.fds[i]);
+		if (relay.result->error < 0) {
+			if (i == 1)
+				sn_fd_unuse(relay.fds[0]);
+			relay.result->end = SN_RELAY_CANCELED;
+			return relay.result->error;
+		}
+	}
 	both_directions(&relay);
+	for (int i = 0; i < 2; i++)
+		sn_fd_unuse(relay.fds[i]);
 	relay.result->end = (enum sn_relay_end)atomic_load(&relay.end);
 	relay.result->error = relay.error;
 	relay.result->lost = lost(relay.result);

@@ -151,6 +151,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deaf, false, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].leader, NULL, memory_order_relaxed);
 		d->sides[i].timer.fire = deadline_fire;
 	}
 	atomic_store_explicit(&d->control, 0, memory_order_release);
@@ -419,6 +420,7 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 struct wait {
 	struct sn_fd *d;
 	struct sn_side *side;
+	struct sn_fd *other;         /* whose reading side is waited for, too; NULL: none */
 	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
 };
 
@@ -455,6 +457,19 @@ static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 	return reason;
 }
 
+/* What makes the announcement needless: closed or cancelled between the caller's check and it, or an edge
+ * of the other one, whose poller may have looked before us. 0, an error, or 1. */
+static int look_again(const struct wait *wait)
+{
+	int err = control_error(atomic_load(&wait->d->control));
+
+	if (err == 0 && wait->other)
+		err = control_error(atomic_load(&wait->other->control));
+	if (err == 0 && wait->other)
+		err = atomic_load(&wait->other->sides[SN_SIDE_READ].state) == SN_SIDE_READY;
+	return err;
+}
+
 static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 {
 	const struct wait wait =
@@ -467,11 +482,11 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 		task->wake_reason = err < 0 ? err : 0;
 		return false;
 	}
+	SN_RACE_WINDOW();
 	when = wake_time(wait.side);
 	if (when)
 		err = arm(self, wait.d, wait.side, when);
-	/* Closed or cancelled between the caller's check and the announcement: wake ourselves. */
-	if (err == 0 && control_error(atomic_load(&wait.d->control)) == 0)
+	if (err == 0 && look_again(&wait) == 0)
 		return true;
 	state = (uintptr_t)task;
 	if (!atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
@@ -480,14 +495,16 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 	return false;
 }
 
-/* Parks until the side is woken. 0, or what prevented or ended it. */
-static int park_in(struct sn_fd *d, struct sn_side *side, const char *what)
+/* Parks until the side is woken, or that of reading from other. 0, or what prevented or ended it. */
+static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, const char *what)
 {
 	struct sn_thread *self = sn_thread_self();
 	struct sn_task *task = self->task;
 	bool cancellable = sn_cancel_possible(task);
-	struct wait wait = {
-		.d = d, .side = side, .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
+	struct wait wait = {.d = d,
+			    .side = side,
+			    .other = other,
+			    .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
 	int err;
 
 	sn_task_waits(task, what, d);
@@ -520,7 +537,7 @@ static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 		unmute(d);
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
-	err = park_in(d, side, readiness(index));
+	err = park_in(d, side, NULL, readiness(index));
 	if (err < 0)
 		return err;
 	err = control_error(atomic_load(&d->control));
@@ -548,6 +565,47 @@ int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index index, int64_t until)
 	err = wait_for_edge(d, index);
 	atomic_store(&d->sides[index].pause, 0);
 	return err;
+}
+
+static bool has_edge(struct sn_fd *d)
+{
+	return atomic_load(&d->sides[SN_SIDE_READ].state) == SN_SIDE_READY;
+}
+
+int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
+{
+	int err = control_error(atomic_load(&d->control) | atomic_load(&other->control));
+
+	if (err == 0)
+		err = sn_fd_check_deadline(d, SN_SIDE_READ);
+	if (err < 0)
+		return err;
+	if (sn_unlikely(is_muted(d)))
+		unmute(d);
+	if (sn_unlikely(is_muted(other)))
+		unmute(other);
+	if (has_edge(d) || has_edge(other))
+		return 0;
+	SN_RACE_WINDOW();
+	err = park_in(d, &d->sides[SN_SIDE_READ], other,
+		      "either of two descriptors to be readable");
+	if (err == 0)
+		err = control_error(atomic_load(&d->control) | atomic_load(&other->control));
+	if (err < 0 || has_edge(d) || has_edge(other))
+		return err;
+	return sn_fd_check_deadline(d, SN_SIDE_READ);
+}
+
+void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader)
+{
+	atomic_store(&d->sides[SN_SIDE_READ].leader, leader ? &leader->sides[SN_SIDE_READ] : NULL);
+}
+
+bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
+{
+	uintptr_t state = SN_SIDE_READY;
+
+	return atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
 }
 
 /* Sequentially consistent: whoever takes the edge also sees what the poller has told before it. */
@@ -586,7 +644,7 @@ static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until,
 		unmute(d);
 	atomic_store(&side->pause, until);
 	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
-	err = park_in(d, side, what);
+	err = park_in(d, side, NULL, what);
 	atomic_store(&side->pause, 0);
 	if (err == 0)
 		err = control_error(atomic_load(&d->control));
@@ -614,6 +672,14 @@ int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
 	return err;
 }
 
+/* Who waits on the side that leads this one, if any. */
+static struct sn_task *unblock_leader(struct sn_side *side)
+{
+	struct sn_side *leader = atomic_load(&side->leader);
+
+	return leader ? side_unblock(leader) : NULL;
+}
+
 int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 {
 	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
@@ -625,9 +691,12 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 			return -EBADF;
 	} while (!atomic_compare_exchange_weak(&d->control, &control,
 					       (control | flags) + SN_FD_USER));
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if ((task = side_unblock(&d->sides[i])) != NULL)
 			sn_ready(self, task, SN_READY_LAST);
+		if ((task = unblock_leader(&d->sides[i])) != NULL)
+			sn_ready(self, task, SN_READY_LAST);
+	}
 	leave(d, SN_FD_USER);
 	return 0;
 }
@@ -638,12 +707,15 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t edges)
 {
 	const uint32_t failed = EPOLLERR | EPOLLHUP;
+	struct sn_task *task;
 
 	if (!(what & (edges | failed)))
 		return NULL;
 	if (!(what & failed) && atomic_load(&side->deaf))
 		return NULL;
-	return side_ready(side);
+	task = side_ready(side);
+	SN_RACE_WINDOW();
+	return task ? task : unblock_leader(side);
 }
 
 bool sn_netpoll_is_exact(void)

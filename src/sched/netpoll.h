@@ -17,6 +17,12 @@
  * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
  * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
  *
+ * A task that waits for either of two descriptors puts itself on one side, the *leader* of the other
+ * side, and looks at the other one after that (commit_wait()). Who tells of an edge makes the side
+ * ready first, and then takes off the leader who is there. Both steps are sequentially consistent on
+ * both sides, so one sees the other; and who is taken off is so by one compare-and-swap. models/side.pml
+ * checks the waits for one side, models/either.pml those for two.
+ *
  * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
  * cancel.h, under which the task of a scope also puts itself there.
  *
@@ -47,10 +53,11 @@ enum sn_side_index {
 
 struct sn_side {
 	_Atomic uintptr_t state;
-	_Atomic int64_t deadline; /* 0: none */
-	_Atomic int64_t pause;    /* of sn_fd_wait_until() and the like: 0: none */
-	_Atomic bool deaf;        /* in sn_fd_sleep(): edges of bytes do not matter */
-	struct sn_timer timer;    /* armed lazily: fires at some former deadline and looks again */
+	_Atomic int64_t deadline;       /* 0: none */
+	_Atomic int64_t pause;          /* of sn_fd_wait_until() and the like: 0: none */
+	_Atomic bool deaf;              /* in sn_fd_sleep(): edges of bytes do not matter */
+	struct sn_side *_Atomic leader; /* who is woken by our edges, NULL: only who waits here */
+	struct sn_timer timer; /* armed lazily: fires at some former deadline and looks again */
 };
 
 /* The control word. */
@@ -129,6 +136,21 @@ int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
 /* The same, and no longer than until a time; 1 when nothing but that, or somebody who meant another
  * wait, has ended it. */
 int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
+
+/*
+ * Waits until either of two descriptors becomes ready to be read, within operations that read of
+ * both; no longer than the deadline of the first. 0 when sn_fd_take_edge() of either may be true, which can
+ * be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_lead(other, NULL) d is to
+ * lead other. Parks.
+ */
+int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other);
+
+/* Edges of bytes to be read from d wake who waits to read from leader; NULL: nobody any more. A wake-up
+ * may be on its way still, to whoever waits there next. */
+void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader);
+
+/* Whether an edge has arrived since the last wait, or the last one that was taken. */
+bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index side);
 
 /*
  * Forgets an edge that has arrived, for who is about to try the operation: what the edge was about

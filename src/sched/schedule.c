@@ -46,7 +46,7 @@
  * Nor does it wake anybody for the brief tasks that such a task makes runnable, as long as they are
  * few: it owes that, too. They are in its own queue, where it finds them before it looks into the
  * poller again; pay_poller() looks for them, and sn_brief_poll() pays when any were left waiting. In
- * a relay, where each connection starts two tasks and each event wakes one, the other thread was
+ * a relay, where each connection started two tasks and each event woke one, the other thread was
  * woken for most of them, found little and slept again: with 64 short connections at once on two
  * processors that were busy besides, sennit-relay went to and fro between 80 us of CPU for a
  * connection and 150, with 0.2 context switches of the OS or 16.

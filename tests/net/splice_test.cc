@@ -278,6 +278,57 @@ TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
 		});
 }
 
+// The same of a relay that waits for either of its connections.
+TEST(Splice, IsNoReasonForTheNextRelayNotToBeWoken)
+{
+	for (const bool first : {false, true})
+		test::run([first] {
+			Route route;
+			const std::string sent = pattern(16 * MiB);
+			Task copy([&] { return route.copy(); });
+			Task writer([&] { route.send(sent); });
+			sn_tcp *const source = route.source.server;
+
+			EXPECT_TRUE(route.stalls_in_a_pipe());
+			EXPECT_TRUE(test::eventually([&] { return probe_fd_muted(source); }));
+			sn_tcp_cancel(route.sink.client);
+			EXPECT_EQ(-ECANCELED, copy.join());
+			// Past the runtime, which does not wait and so changes nothing.
+			std::string rest(sent.size() - route.result.bytes_read, 0);
+			for (size_t done = 0; done < rest.size();) {
+				const ssize_t n = recv(sn_tcp_fd(source), &rest[done],
+						       rest.size() - done, MSG_DONTWAIT);
+
+				done += n > 0 ? size_t(n) : 0;
+				if (n <= 0)
+					sn_sleep(test::ms);
+			}
+			writer.join();
+			EXPECT_TRUE(probe_fd_muted(source));
+
+			Listener door;
+			test::Pair other(door);
+			sn_tcp *ends[] = {source, other.server};
+			struct sn_relay_result result;
+			char buf[8];
+
+			if (!first)
+				std::swap(ends[0], ends[1]);
+			Task relay([&] {
+				return sn_relay(sn_tcp_stream(ends[0]), sn_tcp_stream(ends[1]),
+						nullptr, &result);
+			});
+			EXPECT_TRUE(test::eventually([&] {
+				return probe_fd_waiting(ends[0], 0) || probe_fd_waiting(ends[1], 0);
+			}));
+			route.send("more");
+			EXPECT_EQ(4, sn_tcp_read(other.client, buf, sizeof buf));
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+			sn_tcp_shutdown(other.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, relay.join());
+		});
+}
+
 // ---- the traps ----
 
 // EAGAIN means "empty" or "full": each piece takes a slot of the pipe, which is full of almost

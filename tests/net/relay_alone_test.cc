@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+//
+// Relays that one task serves alone, until a direction needs a task to itself; and its waiting for either
+// of two connections, of which nothing may be forgotten.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sennit/copy.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// A relay between two pairs: left.client and right.client are the peers.
+struct Relay {
+	explicit Relay(Listener &door) : left(door), right(door) {}
+	void start()
+	{
+		task = std::make_unique<Task>([this] {
+			return sn_relay(sn_tcp_stream(left.server), sn_tcp_stream(right.server),
+					&options, &result);
+		});
+	}
+	// Until the relay waits for both, or in either direction.
+	bool is_waiting()
+	{
+		return test::eventually([this] {
+			return probe_fd_waiting(left.server, 0) ||
+			       probe_fd_waiting(right.server, 0);
+		});
+	}
+	void finish()
+	{
+		EXPECT_EQ(0, sn_tcp_shutdown(left.client, SN_SHUT_WRITE));
+		EXPECT_EQ("", test::read_to_end(right.client));
+		EXPECT_EQ(0, sn_tcp_shutdown(right.client, SN_SHUT_WRITE));
+		EXPECT_EQ("", test::read_to_end(left.client));
+		EXPECT_EQ(0, task->join());
+		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+	}
+
+	Pair left, right;
+	struct sn_relay_options options = {};
+	struct sn_relay_result result = {};
+	std::unique_ptr<Task> task;
+};
+
+void pass(sn_tcp *from, sn_tcp *to, const std::string &bytes)
+{
+	std::string got(bytes.size(), 0);
+
+	ASSERT_EQ(ssize_t(bytes.size()), sn_tcp_write_all(from, bytes.data(), bytes.size()));
+	for (size_t done = 0; done < got.size();) {
+		const ssize_t n = sn_tcp_read(to, &got[done], got.size() - done);
+
+		ASSERT_GT(n, 0);
+		done += size_t(n);
+	}
+	ASSERT_EQ(bytes, got);
+}
+
+TEST(RelayAlone, OneTaskPassesMessagesBothWays)
+{
+	test::run([] {
+		Listener door;
+		Relay relay(door);
+
+		relay.start();
+		EXPECT_TRUE(relay.is_waiting());
+		const uint64_t tasks = test::stats().tasks_spawned;
+		for (int i = 0; i < 100; i++) {
+			pass(relay.left.client, relay.right.client, std::string(1 + i, 'q'));
+			pass(relay.right.client, relay.left.client, std::string(1 + 30 * i, 'a'));
+		}
+		relay.finish();
+		EXPECT_EQ(tasks, test::stats().tasks_spawned);
+	});
+}
+
+TEST(RelayAlone, ALargeFlowHasATaskToItself)
+{
+	test::run([] {
+		Listener door;
+		Relay relay(door);
+		const std::string large(4 << 20, 'x');
+
+		relay.start();
+		pass(relay.left.client, relay.right.client, "small");
+		const uint64_t tasks = test::stats().tasks_spawned;
+		Task writer([&] {
+			return int(
+				sn_tcp_write_all(relay.right.client, large.data(), large.size()));
+		});
+		std::string got(large.size(), 0);
+		for (size_t n = 0; n < got.size();)
+			n += size_t(sn_tcp_read(relay.left.client, &got[n], got.size() - n));
+		EXPECT_EQ(int(large.size()), writer.join());
+		EXPECT_EQ(large, got);
+		EXPECT_EQ(tasks + 2, test::stats().tasks_spawned) << "the relay's, and the writer";
+		pass(relay.left.client, relay.right.client, "small");
+		relay.finish();
+	});
+}
+
+// Where a peer does not read, the other direction goes on.
+TEST(RelayAlone, WhoWaitsForRoomDoesNotKeepTheOtherDirection)
+{
+	test::run([] {
+		for (const bool towards_left : {false, true}) {
+			Listener door;
+			Relay relay(door);
+			sn_tcp *from = relay.left.client, *to = relay.right.client;
+
+			if (towards_left)
+				std::swap(from, to);
+			test::fill(towards_left ? relay.left.server : relay.right.server);
+			const int filled = test::unread(to);
+			relay.start();
+			EXPECT_EQ(3, sn_tcp_write_all(from, "abc", 3));
+			EXPECT_TRUE(test::someone_writes(towards_left ? relay.left.server
+								      : relay.right.server));
+			for (int i = 0; i < 20; i++)
+				pass(to, from, "goes on");
+			std::string all;
+			char buf[65536];
+			// What was in the way, however much of it was not sent yet, and then what was relayed.
+			while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
+				const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
+
+				ASSERT_GT(n, 0);
+				all.append(buf, size_t(n));
+			}
+			EXPECT_GE(all.size(), size_t(filled));
+			relay.finish();
+		}
+	});
+}
+
+TEST(RelayAlone, IsCancelledByEither)
+{
+	test::run([] {
+		for (const bool left : {false, true}) {
+			Listener door;
+			Relay relay(door);
+
+			relay.start();
+			EXPECT_TRUE(relay.is_waiting());
+			EXPECT_EQ(0, sn_tcp_cancel(left ? relay.left.server : relay.right.server));
+			EXPECT_EQ(-ECANCELED, relay.task->join());
+			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+		}
+	});
+}
+
+// Closing is not the way, but must not harm others.
+TEST(RelayAlone, WhoClosesAStreamEndsIt)
+{
+	test::run([] {
+		for (const bool left : {false, true}) {
+			Listener door;
+			Relay relay(door);
+
+			relay.start();
+			EXPECT_TRUE(relay.is_waiting());
+			if (left)
+				relay.left.close_server();
+			else
+				relay.right.close_server();
+			EXPECT_EQ(-EBADF, relay.task->join());
+			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+			for (const auto &direction : relay.result.directions)
+				EXPECT_EQ(SN_COPY_READ, direction.failed);
+		}
+	});
+}
+
+TEST(RelayAlone, IsIdleWhenNeitherSaysAnything)
+{
+	test::run([] {
+		Listener door;
+		Relay relay(door);
+
+		relay.options.idle_timeout = 20 * test::ms;
+		relay.start();
+		EXPECT_EQ(-ETIMEDOUT, relay.task->join());
+		EXPECT_EQ(SN_RELAY_IDLE, relay.result.end);
+	});
+}
+
+// After an end in one direction, which is passed on, too.
+TEST(RelayAlone, TellsOfAResetOfEither)
+{
+	test::run([] {
+		for (const bool half_closed : {false, true})
+			for (const int side : {0, 1}) {
+				Listener door;
+				Relay relay(door);
+				Pair &resets = side == 0 ? relay.left : relay.right;
+				Pair &other = side == 0 ? relay.right : relay.left;
+
+				relay.start();
+				if (half_closed) {
+					EXPECT_EQ(0, sn_tcp_shutdown(resets.client, SN_SHUT_WRITE));
+					EXPECT_EQ("", test::read_to_end(other.client));
+				}
+				EXPECT_EQ(0, sn_tcp_abort(resets.release_client()));
+				EXPECT_EQ(-ECONNRESET, relay.task->join());
+				EXPECT_EQ(SN_RELAY_FAILED, relay.result.end);
+				EXPECT_EQ(side, relay.result.side);
+			}
+	});
+}
+
+// Both peers write whenever they like, each in a task of its own. Who is forgotten waits for ever.
+TEST(RelayAlone, NothingIsForgotten)
+{
+	test::run([] {
+		const int messages = test::scaled(2000);
+		Listener door;
+		std::vector<std::unique_ptr<Relay>> relays;
+		std::vector<Task> peers;
+		test::Random seeds;
+
+		for (int i = 0; i < 8; i++) {
+			relays.push_back(std::make_unique<Relay>(door));
+			Relay &relay = *relays.back();
+			relay.options.gather = SN_RELAY_GATHER_NEVER; // for that it would part
+			relay.start();
+			for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
+				peers.emplace_back([=, seed = seeds.next()] {
+					test::Random random(seed);
+
+					for (int n = 0; n < messages; n++) {
+						if (random.below(8) == 0)
+							sn_yield();
+						if (random.below(64) == 0)
+							sn_sleep(int64_t(random.below(100)) *
+								 test::us);
+						EXPECT_EQ(1, sn_tcp_write_all(me, "m", 1));
+					}
+					return 0;
+				});
+				peers.emplace_back([=] {
+					char buf[256];
+
+					for (int got = 0; got < messages;) {
+						const ssize_t n = sn_tcp_read(me, buf, sizeof buf);
+
+						if (n <= 0)
+							return 1;
+						got += int(n);
+					}
+					return 0;
+				});
+			}
+		}
+		for (Task &peer : peers)
+			EXPECT_EQ(0, peer.join());
+		for (auto &relay : relays)
+			relay->finish();
+	});
+}
+
+} // namespace
