@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the CMake package, sennit.pc and
-# the relay.
+# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the CMake
+# package, sennit.pc, gdb's script and the relay.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS sennit-static sennit-shared sennit-clock-static sennit-clock-shared EXPORT sennit
@@ -15,6 +15,17 @@ if(TARGET sennit-gc-static)
 		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
 endif()
+install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
+# gdb loads a script by itself whose path, below one of its folders, is that of the library in a process.
+# Where that folder is: <prefix>/share/gdb/auto-load, so a gdb of the same prefix finds it. The prefix is
+# known when this is installed; a library folder that is absolute is what it is.
+install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
+	cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+	set(datadir \"${CMAKE_INSTALL_DATADIR}\")
+	cmake_path(ABSOLUTE_PATH datadir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+	file(INSTALL DESTINATION \"\${datadir}/gdb/auto-load\${libdir}\" TYPE FILE
+		RENAME \"$<TARGET_FILE_NAME:sennit-shared>-gdb.py\"
+		FILES \"${PROJECT_SOURCE_DIR}/tools/gdb/sennit.py\")")
 if(TARGET sennit-relay)
 	install(TARGETS sennit-relay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -8,7 +8,7 @@
  * such locks by itself: their owner is known only to themselves. When it is told, builds with
  * SENNIT_DEBUG end the program, with the call's name, when a task parks with one.
  *
- * LD_PRELOAD=libsennit-lock-check.so, which is built from tools/lock-check, tells it of all pthread
+ * LD_PRELOAD=libsennit-lock-check.so, which is installed beside the library, tells it of all pthread
  * mutexes and rwlocks in a program that is linked dynamically; wrappers of other locks can do so too.
  */
 #ifndef SENNIT_DEBUG_H

@@ -32,6 +32,10 @@
 #ifndef SENNIT_SENNIT_HPP
 #define SENNIT_SENNIT_HPP
 
+#if __cplusplus < 202002L
+#	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
+#endif
+
 #include <sennit/sennit.h>
 
 #include <atomic>

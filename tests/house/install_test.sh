@@ -57,7 +57,6 @@ CC
 cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C CXX)
-set(CMAKE_CXX_STANDARD 20)
 find_package(sennit 0.1 CONFIG REQUIRED)
 add_executable(c-shared program.c)
 target_link_libraries(c-shared PRIVATE sennit::sennit)
@@ -67,6 +66,31 @@ add_executable(cxx-shared program.cc)
 target_link_libraries(cxx-shared PRIVATE sennit::sennit)
 add_executable(cxx-static program.cc)
 target_link_libraries(cxx-static PRIVATE sennit::sennit-static)
+# Of the C headers alone, in the mode that it wishes.
+add_executable(cxx-old old.cc)
+target_link_libraries(cxx-old PRIVATE sennit::sennit)
+set_target_properties(cxx-old PROPERTIES CXX_STANDARD 17 SENNIT_C_HEADERS_ONLY ON)
+CMAKE
+cat >old.cc <<'CC'
+#include <sennit/sennit.h>
+
+#include <cstdio>
+
+static_assert(__cplusplus < 202002L, "CMake's target forces C++20 on it");
+
+int main()
+{
+	std::puts(sn_version());
+	return sn_run([](void *) { return sn_yield() < 0 ? 1 : 0; }, nullptr);
+}
+CC
+mkdir c-only
+cat >c-only/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(c-only LANGUAGES C)
+find_package(sennit 0.1 CONFIG REQUIRED)
+add_executable(c-only ../program.c)
+target_link_libraries(c-only PRIVATE sennit::sennit)
 CMAKE
 
 version=$(sed -n 's/^Version: //p' "$pc")
@@ -83,9 +107,13 @@ cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" \
 	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" \
 	-DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${cflags[*]}" >log 2>&1 &&
 	cmake --build build >>log 2>&1 || { cat log >&2; fail "a user's CMake project"; }
-for program in c-shared c-static cxx-shared cxx-static; do
+for program in c-shared c-static cxx-shared cxx-static cxx-old; do
 	try "build/$program"
 done
+cmake -G Ninja -S c-only -B build-c-only -DCMAKE_PREFIX_PATH="$prefix" \
+	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+	cmake --build build-c-only >>log 2>&1 || { cat log >&2; fail "a CMake project of C alone"; }
+try build-c-only/c-only
 needs_shared build/c-shared || fail "sennit::sennit is not the shared library"
 needs_shared build/c-static && fail "sennit::sennit-static is not the static library"
 
@@ -96,6 +124,11 @@ flags() {
 flags --cflags --libs
 "$CC" "${cflags[@]}" -o shared program.c "${found[@]}"
 "$CXX" "${cflags[@]}" -std=c++20 -o shared-cxx program.cc "${found[@]}"
+if [ "$face" = sennit.hpp ]; then
+	"$CXX" "${cflags[@]}" -std=c++17 -fsyntax-only program.cc "${found[@]}" 2>log &&
+		fail "sennit.hpp is taken in C++17"
+	grep -q 'error: .*sennit\.hpp is C++20' log || { cat log >&2; fail "sennit.hpp in C++17 does not say what is wrong"; }
+fi
 needs_shared shared || fail "pkg-config does not link the shared library"
 try ./shared
 try ./shared-cxx
@@ -149,4 +182,28 @@ fi
 
 if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
+fi
+
+# What finds mistakes is installed too: gdb's script, which gdb loads by itself when it is told of this
+# prefix, and lock-check, which a release build takes without a word.
+[ -e "$prefix/share/sennit/sennit.py" ] || fail "gdb's script was not installed"
+[ -e "$libdir/libsennit-lock-check.so" ] || fail "lock-check was not installed"
+cd "$scratch/user"
+if [ ${#launcher[@]} = 0 ]; then
+	[ "$(LD_PRELOAD=$libdir/libsennit-lock-check.so ./shared)" = "$version" ] || fail "./shared with lock-check"
+	if command -v gdb >/dev/null; then
+		# The script's place has the prefix that was given to cmake --install. DESTDIR is not to be
+		# seen by the programs, so this reads it from where it was staged.
+		script=$(find "$prefix/share/gdb/auto-load/opt/sennit" -name 'libsennit.so.*-gdb.py')
+		[ "${script##*/}" = "$(basename "$(readlink -f "$libdir/libsennit.so")")-gdb.py" ] ||
+			fail "gdb would not find its script: ${script:-there is none}"
+		mkdir -p "$scratch/auto-load$libdir"
+		cp "$script" "$scratch/auto-load$libdir/"
+		gdb -nx -batch -iex "set debuginfod enabled off" \
+			-iex "add-auto-load-scripts-directory $scratch/auto-load" \
+			-iex "add-auto-load-safe-path $scratch" -ex "break sn_yield" -ex "run" \
+			-ex "sennit tasks" ./shared >log 2>&1 || { cat log >&2; fail "gdb"; }
+		grep -q ptrace log || grep -q '^task [0-9]* "main" running' log ||
+			{ cat log >&2; fail "gdb has not loaded its script, or that does not know the tasks"; }
+	fi
 fi
