@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,10 +98,31 @@ ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 }
 
 /*
- * splice() and sendfile() to a socket, and write() to a pipe, have no MSG_NOSIGNAL. So the thread
- * blocks SIGPIPE around the call, and takes the one that the call has raised: it is directed at the
- * thread, so it is pending here and nowhere else. A program that blocks it itself may have one
- * pending already, which is to stay.
+ * SIGPIPE.
+ *
+ * splice() and sendfile() to a socket or pipe, and write() to a pipe, have no MSG_NOSIGNAL. So
+ * the thread blocks SIGPIPE around the call, and then takes the one that the call has raised: the
+ * kernel directs it at the thread, so it is pending here and nowhere else.
+ *
+ * Not only when the call has returned -EPIPE. These calls loop: a first part may be sent, and a
+ * later one meets the reset, the end of the last reader, or the close of a peer that it slept
+ * for. Then the signal is raised, and the call returns the bytes of the first part. Only a call
+ * that has moved all that it was asked for has met no error in any part. That is the usual
+ * outcome for what is in a pipe of ours, and it needs no further system call.
+ *
+ * Signals of the program:
+ *   - One that it has blocked itself may be pending already. It stays, and what the call raises
+ *     merges with it. One sent to the whole process (kill()) does not merge: then the call's
+ *     stays beside it, in a thread that has the signal blocked.
+ *   - One may arrive during the call, sent to this thread, or to a process whose other threads
+ *     have it blocked. What is taken says where it is from: the kernel's looks as if the process
+ *     had sent it. What is from elsewhere is put back where it was. If the call raised one as
+ *     well, the two have merged, as they would have without us.
+ *
+ * Rejected: runtime threads that have SIGPIPE blocked for good. Programs that the tasks start
+ * would inherit that (`yes | head` would not end), and tasks with a handler for it would not see
+ * it. Ignoring it for the whole process is the program's decision, which saves all of this (hold
+ * below).
  */
 enum sigpipe {
 	SIGPIPE_FREE,    /* not blocked before */
@@ -126,15 +148,46 @@ static enum sigpipe hold_sigpipe(void)
 	return sigismember(&old, SIGPIPE) ? SIGPIPE_PENDING : SIGPIPE_BLOCKED;
 }
 
-static void release_sigpipe(enum sigpipe former, bool raised)
+/*
+ * tgkill() and its kin are directed at the thread, all else at the process. The kernel lets a thread send
+ * what looks like somebody else's only to itself; by the thread's number it goes to the process too.
+ */
+static void put_back(siginfo_t *info)
 {
-	static const struct timespec now;
+	const pid_t thread = (pid_t)syscall(SYS_gettid);
+
+	if (info->si_code == SI_TKILL)
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, SIGPIPE, info);
+	else
+		syscall(SYS_rt_sigqueueinfo, thread, SIGPIPE, info);
+}
+
+/*
+ * The thread's own signals come before those of the process, so ours is found if there is one. Not the
+ * C library's function, which does not tell tgkill() from kill().
+ */
+static void take_sigpipe(const sigset_t *set)
+{
+	/* The kernel's struct timespec for this call: seconds and ns. */
+	static const long now[2];
+	siginfo_t info;
+	long n;
+
+	do {
+		n = syscall(SYS_rt_sigtimedwait, set, &info, now, (size_t)(_NSIG / 8));
+	} while (n < 0 && errno == EINTR);
+	if (n == SIGPIPE && (info.si_code != SI_USER || info.si_pid != getpid()))
+		put_back(&info);
+}
+
+/* The call was asked for size bytes and has returned n. */
+static void release_sigpipe(enum sigpipe former, ssize_t n, size_t size)
+{
 	sigset_t set;
 
 	sigpipe_only(&set);
-	if (raised && former != SIGPIPE_PENDING)
-		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
-			continue;
+	if (former != SIGPIPE_PENDING && (n < 0 || (size_t)n < size))
+		take_sigpipe(&set);
 	if (former == SIGPIPE_FREE)
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
@@ -166,7 +219,7 @@ ssize_t sn_sys_write(int fd, const void *buf, size_t size)
 		n = write(fd, buf, size);
 	} while (n < 0 && errno == EINTR);
 	n = n < 0 ? -errno : n;
-	release_sigpipe(former, n == -EPIPE);
+	release_sigpipe(former, n, size);
 	return n;
 }
 
@@ -211,7 +264,7 @@ ssize_t sn_sys_splice(int in, int out, size_t size, bool hold)
 		return splice_once(in, out, size);
 	former = hold_sigpipe();
 	n = splice_once(in, out, size);
-	release_sigpipe(former, n == -EPIPE);
+	release_sigpipe(former, n, size);
 	return n;
 }
 
@@ -234,7 +287,7 @@ ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold)
 		return sendfile_once(out, in, size);
 	former = hold_sigpipe();
 	n = sendfile_once(out, in, size);
-	release_sigpipe(former, n == -EPIPE);
+	release_sigpipe(former, n, size);
 	return n;
 }
 
