@@ -44,6 +44,7 @@ write_basic_package_version_file(sennit-config-version.cmake COMPATIBILITY SameM
 install(FILES
 	${CMAKE_CURRENT_BINARY_DIR}/sennit-config.cmake
 	${CMAKE_CURRENT_BINARY_DIR}/sennit-config-version.cmake
+	cmake/SennitStackClash.cmake
 	DESTINATION ${package_dir})
 
 # sennit.pc finds its prefix from its own place, so that an installed tree can be moved. An absolute
@@ -61,6 +62,11 @@ if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
 	set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
 else()
 	set(pc_prefix "\${pcfiledir}/${pc_up}")
+endif()
+# A .pc file is static: what the compiler of the library has, for this architecture.
+set(pc_stack_clash)
+if(SENNIT_HAS_STACK_CLASH_PROTECTION)
+	set(pc_stack_clash " -fstack-clash-protection")
 endif()
 configure_file(cmake/sennit.pc.in sennit.pc @ONLY)
 if(TARGET sennit-gc-static)

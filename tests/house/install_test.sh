@@ -54,6 +54,39 @@ int main()
 	return sn_run([](void *) { return sn_yield() < 0 ? 1 : 0; }, nullptr);
 }
 CC
+# Its frame is larger than the guard below a task's stack, and so is the stack below: it could jump
+# into that in silence.
+cat >frame.c <<'C'
+#include <sennit/sennit.h>
+
+static int large(void *arg)
+{
+	volatile char frame[200 << 10];
+
+	frame[0] = *(char *)arg;
+	return frame[0];
+}
+
+static int first(void *arg)
+{
+	sn_task *tasks[40];
+	int n = 0;
+
+	while (n < 40 && sn_spawn(&tasks[n], large, arg, 0) == 0)
+		n++;
+	while (n > 0)
+		sn_join(tasks[--n], 0);
+	return 0;
+}
+
+int main(void)
+{
+	char one = 1;
+
+	return sn_run(first, &one);
+}
+C
+ln -s frame.c frame.cc
 cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C CXX)
@@ -66,6 +99,11 @@ add_executable(cxx-shared program.cc)
 target_link_libraries(cxx-shared PRIVATE sennit::sennit)
 add_executable(cxx-static program.cc)
 target_link_libraries(cxx-static PRIVATE sennit::sennit-static)
+find_package(sennit 0.1 CONFIG REQUIRED) # again, as the project's parts do
+add_executable(frame-c frame.c)
+target_link_libraries(frame-c PRIVATE sennit::sennit)
+add_executable(frame-cxx frame.cc)
+target_link_libraries(frame-cxx PRIVATE sennit::sennit-static)
 # Of the C headers alone, in the mode that it wishes.
 add_executable(cxx-old old.cc)
 target_link_libraries(cxx-old PRIVATE sennit::sennit)
@@ -99,6 +137,18 @@ try() {
 	said=$("${launcher[@]}" "$@") || fail "$* exited with $?"
 	[ "$said" = "$version" ] || fail "$* says it has sennit $said, but $version is installed"
 }
+# A compiler without the flag is none of ours to test; nor is 32-bit ARM, where it guards only frames whose
+# size is not constant.
+has_flag=
+if echo 'int main(void){return 0;}' | "$CC" "${cflags[@]}" -fstack-clash-protection -Werror -x c -o /dev/null - 2>/dev/null &&
+	[ "$SENNIT_ARCH" != arm ]; then
+	has_flag=yes
+fi
+hits_the_guard() {
+	[ -n "$has_flag" ] || return 0
+	(ulimit -c 0; "${launcher[@]}" "$@") 2>said && fail "$* has jumped over the guard"
+	grep -q 'sennit: stack overflow in task' said || { cat said >&2; fail "$*: no report of the overflow"; }
+}
 needs_shared() {
 	readelf -dW "$1" | grep -q 'NEEDED.*\[libsennit\.so\.0\]'
 }
@@ -114,6 +164,8 @@ cmake -G Ninja -S c-only -B build-c-only -DCMAKE_PREFIX_PATH="$prefix" \
 	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
 	cmake --build build-c-only >>log 2>&1 || { cat log >&2; fail "a CMake project of C alone"; }
 try build-c-only/c-only
+hits_the_guard build/frame-c
+hits_the_guard build/frame-cxx
 needs_shared build/c-shared || fail "sennit::sennit is not the shared library"
 needs_shared build/c-static && fail "sennit::sennit-static is not the static library"
 
@@ -129,6 +181,8 @@ if [ "$face" = sennit.hpp ]; then
 		fail "sennit.hpp is taken in C++17"
 	grep -q 'error: .*sennit\.hpp is C++20' log || { cat log >&2; fail "sennit.hpp in C++17 does not say what is wrong"; }
 fi
+"$CC" "${cflags[@]}" -o frame frame.c "${found[@]}"
+hits_the_guard ./frame
 needs_shared shared || fail "pkg-config does not link the shared library"
 try ./shared
 try ./shared-cxx
