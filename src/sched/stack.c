@@ -58,6 +58,7 @@ struct sn_slab {
 	/* From here on under the lock. Slots from used on are nobody's, and have never been used; a bit
 	 * for each of the others that is free. */
 	int used;
+	int mprotected; /* how many of the guards are by mprotect() */
 	uint64_t free[LISTS];
 	struct sn_slab *before[LISTS], *after[LISTS];
 };
@@ -82,7 +83,10 @@ static _Atomic bool any_warm;
 static int64_t looked; /* the monitor's: when it last looked for idle ones */
 static bool owing;     /* the monitor's: it found some, and may not be through with them */
 static _Atomic uint64_t mapped;
-static uint64_t guard_mappings_left; /* mprotect only */
+static uint64_t guard_mappings_left; /* for guards by mprotect() */
+/* The system has refused address space or a guard, and nothing since then. Relaxed: see
+ * sn_stack_is_scarce(). */
+static _Atomic bool refused;
 static enum sn_stack_guard guard_kind;
 static bool several_work; /* guards by one process_madvise() */
 static bool initialised;
@@ -170,6 +174,7 @@ static void nothing_is_free(void)
 	owing = false;
 	atomic_store_explicit(&any_warm, false, memory_order_relaxed);
 	atomic_store_explicit(&mapped, 0, memory_order_relaxed);
+	atomic_store_explicit(&refused, false, memory_order_relaxed);
 }
 
 /* Under the lock. */
@@ -210,7 +215,9 @@ static bool is_large(int class)
 
 bool sn_stack_is_scarce(int class)
 {
-	return sizeof(void *) < 8 || guard_kind == SN_STACK_GUARD_MPROTECT || is_large(class);
+	/* Relaxed: who does not see it yet is given a task that waits for its stack. */
+	return sizeof(void *) < 8 || guard_kind == SN_STACK_GUARD_MPROTECT || is_large(class) ||
+	       atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
 int sn_stack_class(size_t size)
@@ -239,6 +246,29 @@ static size_t round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
+/* Keeps what the system has last said in refused. errno is that of the call when it has not done. */
+static bool was_granted(bool granted, const char *what, const char **why)
+{
+	if (!granted)
+		*why = errno == EAGAIN ? "memory that may be locked (RLIMIT_MEMLOCK)" : what;
+	if (atomic_load_explicit(&refused, memory_order_relaxed) == granted)
+		atomic_store_explicit(&refused, !granted, memory_order_relaxed);
+	return granted;
+}
+
+/* After mlockall(MCL_FUTURE) it is all locked into memory at once. Where so much may not be (EAGAIN) a smaller
+ * one is tried, down to one slot. Not for want of address space: heap and threads have to live, too. */
+static char *slab_map(struct sn_slab *slab)
+{
+	char *base;
+
+	do
+		base = mmap(NULL, slab->slot_size * (size_t)slab->slots, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	while (base == MAP_FAILED && errno == EAGAIN && (slab->slots /= 2) > 0);
+	return base;
+}
+
 static struct sn_slab *slab_create(int class, const char **why)
 {
 	struct sn_slab *slab = calloc(1, sizeof *slab);
@@ -254,10 +284,8 @@ static struct sn_slab *slab_create(int class, const char **why)
 		round_up(SN_STACK_GUARD_SIZE + sn_stack_class_size(class), sn_page_size());
 	slots = SLAB_SIZE_LIMIT / slab->slot_size;
 	slab->slots = slots < 1 ? 1 : slots > SLOTS_PER_SLAB ? SLOTS_PER_SLAB : (int)slots;
-	slab->base = mmap(NULL, slab->slot_size * (size_t)slab->slots, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-	if (slab->base == MAP_FAILED) {
-		*why = "address space";
+	slab->base = slab_map(slab);
+	if (!was_granted(slab->base != MAP_FAILED, "address space", why)) {
 		free(slab);
 		return NULL;
 	}
@@ -269,14 +297,31 @@ static struct sn_slab *slab_create(int class, const char **why)
 	return slab;
 }
 
-/* Under the lock, for the budget of mappings. */
-static bool guard_install(char *at)
+/*
+ * Under the lock, for the budget of mappings. The kernel refuses MADV_GUARD_INSTALL with EINVAL where memory
+ * is locked (mlockall() by the program, while it runs): that slot's guard is by mprotect() then, and its
+ * pages, which nobody can touch, are not kept in memory.
+ */
+static bool guard_install(struct sn_slab *slab, int slot)
 {
-	if (guard_kind == SN_STACK_GUARD_MADVISE)
-		return madvise(at, SN_STACK_GUARD_SIZE, MADV_GUARD_INSTALL) == 0;
-	if (guard_mappings_left == 0 || mprotect(at, SN_STACK_GUARD_SIZE, PROT_NONE) < 0)
+	char *at = slab->base + slab->slot_size * (size_t)slot;
+
+	if (guard_kind == SN_STACK_GUARD_MADVISE) {
+		if (madvise(at, SN_STACK_GUARD_SIZE, MADV_GUARD_INSTALL) == 0)
+			return true;
+		if (errno != EINVAL)
+			return false;
+		munlock(at, SN_STACK_GUARD_SIZE);
+		madvise(at, SN_STACK_GUARD_SIZE, MADV_DONTNEED);
+	}
+	if (guard_mappings_left == 0) {
+		errno = ENOMEM;
+		return false;
+	}
+	if (mprotect(at, SN_STACK_GUARD_SIZE, PROT_NONE) < 0)
 		return false;
 	guard_mappings_left--;
+	slab->mprotected++;
 	return true;
 }
 
@@ -442,8 +487,7 @@ static void give_unused(struct sn_stack_cache *cache)
 		return;
 	}
 	for (int slot = cache->next; slab && slot < cache->end; slot++) {
-		if (slot >= cache->guarded &&
-		    !guard_install(slab->base + slab->slot_size * (size_t)slot))
+		if (slot >= cache->guarded && !guard_install(slab, slot))
 			continue;
 		free_set(slab, COLD, (uint64_t)1 << slot);
 		atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
@@ -472,10 +516,9 @@ static int take_cold(int class, struct sn_stack *stack, struct sn_stack_cache *c
 		return 1;
 	} else {
 		slot = slab->used;
-		if (!guard_install(slab->base + slab->slot_size * (size_t)slot)) {
-			*why = "mappings for guard pages (vm.max_map_count)";
+		if (!was_granted(guard_install(slab, slot),
+				 "mappings for guard pages (vm.max_map_count)", why))
 			return -ENOMEM;
-		}
 		set_used(slab, slot + 1);
 		atomic_fetch_add_explicit(&mapped, 1, memory_order_relaxed);
 	}
@@ -520,22 +563,23 @@ static bool take_guarded(int class, struct sn_stack *stack)
 }
 
 /*
- * There is no guard for the cache's next slot. When that is not for want of memory, such as for a
- * slab that the program has locked into memory, it gives the slots up, so that the next are tried: they
- * are lost.
+ * There is no guard for the cache's next slot without the lock. 1: it has got one; 0: *stack is another
+ * that has one.
  */
-static sn_noinline int do_without(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
-				  int err, const char **why)
+static sn_noinline int guard_slowly(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
+				    const char **why)
 {
-	bool found;
+	int saved = errno, err = 0;
 
-	if (err != -ENOMEM)
-		cache->slab = NULL;
 	sn_lock(&lock);
-	found = take_guarded(class, stack);
+	if (was_granted(guard_install(cache->slab, cache->next), "memory for guard pages", why))
+		err = 1;
+	else if (!take_guarded(class, stack))
+		err = -ENOMEM;
 	sn_unlock(&lock);
-	*why = "memory for guard pages";
-	return found ? 0 : -ENOMEM;
+	cache->guarded += err == 1;
+	errno = saved;
+	return err;
 }
 
 /* The next of the cache's unused slots, of which there is one. Without the lock. */
@@ -547,9 +591,13 @@ static int take_own(struct sn_stack_cache *cache, int class, struct sn_stack *st
 	if (cache->next == cache->guarded) {
 		int n = guards_install(slab, cache->next, cache->end - cache->next);
 
-		if (n < 0)
-			return do_without(cache, class, stack, n, why);
-		cache->guarded += n;
+		if (n < 0) {
+			n = guard_slowly(cache, class, stack, why);
+			if (n <= 0)
+				return n;
+		} else {
+			cache->guarded += n;
+		}
 	}
 	*stack = slot_stack(slab, cache->next++);
 	if (cache->next == cache->end)
@@ -704,8 +752,7 @@ void sn_stacks_destroy(void)
 	slab = atomic_exchange(&all_slabs, NULL);
 	for (; slab; slab = next) {
 		next = slab->next;
-		if (guard_kind == SN_STACK_GUARD_MPROTECT)
-			guard_mappings_left += (uint64_t)slab->used;
+		guard_mappings_left += (uint64_t)slab->mprotected;
 		munmap(slab->base, slab->slot_size * (size_t)slab->slots);
 		free(slab);
 	}

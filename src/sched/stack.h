@@ -14,7 +14,8 @@
  *     vm.max_map_count lasts. Past it there are no more stacks: -ENOMEM. An unguarded stack is never
  *     handed out, because its overflow would corrupt another task in silence. That the kernel really
  *     refuses access is probed at start, not believed: emulators accept advice that they do not
- *     know.
+ *     know. So are single guards where memory is locked: by mlockall() while the program runs, after
+ *     which the kernel refuses the other kind.
  *
  * Freed stacks go to the processor's cache, warm, and from there, when it is full, to a store that
  * all processors share, still warm: a first touch and an madvise() cost 2.5 us each where spawning

@@ -632,4 +632,105 @@ TEST(StackReuse, ByTasks)
 	});
 }
 
+/* ---- locked memory ---- */
+
+// In the first task, with the runtime's first stacks mapped already.
+int lock_memory(int which)
+{
+	return mlockall(which) < 0 ? errno : 0;
+}
+
+void check_own_guard()
+{
+	probe_stack stack;
+	bool in_guard;
+
+	CHILD_CHECK(probe_stack_find(__builtin_frame_address(0), &stack, &in_guard) && !in_guard);
+	for (char *at : {stack.low - 1, stack.low - probe_stack_guard_size()})
+		CHILD_CHECK(kernel_refuses(at));
+}
+
+// 200 tasks at once, which is more than a slab, and of two sizes.
+void spawn_in_locked_memory(int which)
+{
+	test::run(2, [which] {
+		std::atomic<int> ran{0};
+		std::vector<Task> tasks;
+		struct sn_task_attr attr = {};
+
+		Task([] {}).join();
+		if (const int err = lock_memory(which)) {
+			fprintf(stderr, "memory cannot be locked here: %s\n", strerror(err));
+			_exit(0);
+		}
+		attr.stack_size = 16 << 10;
+		for (int i = 0; i < 200; i++) {
+			Task task(
+				[&] {
+					check_own_guard();
+					ran++;
+					CHILD_CHECK(test::eventually([&] { return ran == 200; }));
+				},
+				i % 2 ? &attr : nullptr);
+			CHILD_CHECK(task.error() == 0);
+			tasks.push_back(std::move(task));
+		}
+		for (Task &task : tasks)
+			task.join();
+		CHILD_CHECK(ran == 200);
+		munlockall();
+	});
+	fprintf(stderr, "all ran\n");
+	_exit(0);
+}
+
+TEST(StackLocked, TasksAreSpawnedAfterMemoryWasLocked)
+{
+	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
+	const int on_fault = 4; // MCL_ONFAULT, which old headers lack
+	for (int how : {0, on_fault})
+		for (int which : {MCL_CURRENT | MCL_FUTURE, int(MCL_CURRENT), int(MCL_FUTURE)})
+			EXPECT_EXIT(spawn_in_locked_memory(which | how), testing::ExitedWithCode(0),
+				    "^(memory cannot be locked here.*|all ran)\n$");
+}
+
+// Spawns until that is refused, then lets memory be had again.
+[[noreturn]] void spawn_with_too_little()
+{
+	const struct rlimit little = {64 << 10, 64 << 10};
+
+	CHILD_CHECK(setrlimit(RLIMIT_MEMLOCK, &little) == 0);
+	if (geteuid() == 0) // whom no limit binds
+		CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
+	test::run(1, [] {
+		std::vector<sn_task *> tasks;
+		sn_task *task;
+		int err = 0;
+
+		CHILD_CHECK(lock_memory(MCL_FUTURE) == 0);
+		while (err == 0 && tasks.size() < 100) {
+			err = sn_spawn(
+				&task, [](void *) { return 1; }, nullptr, nullptr);
+			if (err == 0)
+				tasks.push_back(task);
+			sn_yield();
+		}
+		CHILD_CHECK(err == -ENOMEM);
+		CHILD_CHECK(munlockall() == 0);
+		for (sn_task *accepted : tasks)
+			CHILD_CHECK(sn_join(accepted, nullptr) == 0);
+		Task([] {}).join();
+	});
+	_exit(0);
+}
+
+TEST(StackLocked, ALimitTooLowIsAnErrorOfTheSpawn)
+{
+	if (TEST_ASAN || TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "mlockall() does nothing here";
+	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
+	EXPECT_EXIT(spawn_with_too_little(), testing::ExitedWithCode(0),
+		    "sennit: .*RLIMIT_MEMLOCK");
+}
+
 } // namespace
