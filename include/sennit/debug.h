@@ -34,8 +34,11 @@ SN_API void sn_debug_foreign_locks(int by);
  * backtrace ends at the first function without.
  *
  * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when every processor is kept
- * by foreign code, and the program goes on. SENNIT_DUMP_SIGNAL gives another number, 0: none. It is only
- * caught when the program has no handler of its own for it when sn_run() is called.
+ * by foreign code, and the program goes on. SENNIT_DUMP_SIGNAL gives another number, 0: none. A signal that
+ * the program has a handler for, or has itself ignored, when sn_run() is called is left alone. One that was
+ * ignored already when the program began is caught: a script that starts a program with `&` has SIGQUIT
+ * ignored there. So is an ignored one that SENNIT_DUMP_SIGNAL names. Until sn_run() returns, what the
+ * program executes starts with the default action instead of ignoring it.
  *
  * Any thread; does not park, but takes some 10 us a task. Allocates nothing from the heap. Returns 0;
  * -EBUSY when another dump is under way; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a scan's

@@ -553,7 +553,36 @@ int sn_dump(int fd)
 }
 
 static _Atomic bool wanted;
-static int dump_signal; /* 0: not caught */
+static int dump_signal;         /* 0: not caught */
+static struct sigaction former; /* its action before */
+
+/*
+ * A shell without job control, such as a script, starts what has an `&` with SIGINT and SIGQUIT ignored,
+ * so that ctrl-\ at the terminal ends only what is in the foreground. For a program that dumps instead of
+ * dying this protects nobody from anything, and hides the dump from kill(). Ignored by the program
+ * itself is another thing, its own decision: so this is asked before main() could make one.
+ */
+static bool quit_was_ignored;
+
+__attribute__((constructor)) static void look_at_quit(void)
+{
+	struct sigaction now;
+
+	quit_was_ignored = sigaction(SIGQUIT, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+			   now.sa_handler == SIG_IGN;
+}
+
+/* Whether nobody but us has a use for the signal that now has the former action. */
+static bool is_free(int signum)
+{
+	bool asked_for = getenv("SENNIT_DUMP_SIGNAL") && *getenv("SENNIT_DUMP_SIGNAL");
+
+	if (former.sa_flags & SA_SIGINFO)
+		return false;
+	return former.sa_handler == SIG_DFL ||
+	       (former.sa_handler == SIG_IGN &&
+		(asked_for || (signum == SIGQUIT && quit_was_ignored)));
+}
 
 static void handle(int signum)
 {
@@ -598,14 +627,12 @@ int sn_dump_install(void)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
 	long signum = sn_environment_number("SENNIT_DUMP_SIGNAL", 0, SIGRTMAX, SIGQUIT);
-	struct sigaction former;
 
 	if (signum < 0)
 		return -EINVAL;
 	dump_signal = 0;
 	atomic_store(&wanted, false);
-	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 ||
-	    (former.sa_flags & SA_SIGINFO) || former.sa_handler != SIG_DFL)
+	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
 		return 0;
 	sigemptyset(&action.sa_mask);
 	if (sigaction((int)signum, &action, NULL) < 0) {
@@ -622,6 +649,6 @@ void sn_dump_uninstall(void)
 
 	if (dump_signal && sigaction(dump_signal, NULL, &current) == 0 &&
 	    !(current.sa_flags & SA_SIGINFO) && current.sa_handler == handle)
-		signal(dump_signal, SIG_DFL);
+		sigaction(dump_signal, &former, NULL);
 	dump_signal = 0;
 }

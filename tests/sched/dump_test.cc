@@ -464,6 +464,78 @@ TEST(Quit, AnIdleProcessTellsToo)
 	EXPECT_TRUE(has(part(text, "main"), wanted)) << text;
 }
 
+// What the next test starts in the background: tells what it does when it is asked to, then ends.
+TEST(Quit, Background)
+{
+	const char *report = getenv("SENNIT_TEST_REPORT");
+
+	if (!report)
+		GTEST_SKIP() << "is run by another test";
+	int fd = open(report, O_RDWR | O_CLOEXEC);
+
+	ASSERT_LE(0, dup2(fd, STDERR_FILENO));
+	test::run(2, [fd] {
+		kill(getpid(), SIGQUIT);
+		EXPECT_TRUE(
+			test::eventually([fd] { return has(contents(fd), "end of the dump"); }));
+	});
+	struct sigaction after;
+
+	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &after));
+	EXPECT_EQ(SIG_IGN, after.sa_handler) << "as it was";
+}
+
+TEST(Quit, AScriptsBackgroundJobTellsToo)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "programs cannot execute themselves here";
+	char name[] = "/tmp/sennit-dump-XXXXXX", self[4096] = "";
+	int fd = mkstemp(name);
+
+	ASSERT_LE(0, fd);
+	ASSERT_LT(0, readlink("/proc/self/exe", self, sizeof self - 1));
+	test::Environment report("SENNIT_TEST_REPORT", name), program("SENNIT_TEST_SELF", self);
+	EXPECT_EQ(0, system("\"$SENNIT_TEST_SELF\" --gtest_filter=Quit.Background >&2 & wait $!"));
+	const std::string text = contents(fd);
+	EXPECT_TRUE(has(text, "sennit: [0-9]+ tasks?,")) << text;
+	unlink(name);
+	close(fd);
+}
+
+TEST(Quit, WhatTheProgramIgnoresStaysIgnored)
+{
+	int status;
+	std::string text = quit(
+		SIGQUIT,
+		[] {
+			test::run(
+				2,
+				[] { // whatever the test was started with, from here on it is default
+					struct sigaction now;
+
+					CHILD_CHECK(sigaction(SIGQUIT, nullptr, &now) == 0);
+					CHILD_CHECK(now.sa_handler != SIG_DFL &&
+						    now.sa_handler != SIG_IGN);
+				});
+			signal(SIGUSR1, SIG_IGN);
+			for (const char *wish : {"", "10"}) {
+				const bool asked_for = *wish;
+
+				setenv("SENNIT_DUMP_SIGNAL", wish, 1);
+				test::run(2, [asked_for] {
+					struct sigaction now;
+
+					CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
+					CHILD_CHECK((now.sa_handler == SIG_IGN) != asked_for);
+				});
+			}
+			CHILD_CHECK(write(STDERR_FILENO, "done\n", 5) == 5);
+		},
+		"done\n", &status);
+
+	EXPECT_EQ("done\n", text);
+}
+
 TEST(Quit, TheSignalIsGivenBackAfterTheRun)
 {
 	struct sigaction now;
