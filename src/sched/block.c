@@ -253,6 +253,17 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache)
 	cache->count++;
 }
 
+void sn_block_flush(struct sn_block_cache *cache)
+{
+	/* Those that have never been used as well: they are zeros, which is a free block. */
+	for (; cache->fresh_count > 0; cache->fresh_count--, cache->fresh++) {
+		cache->fresh->next = cache->first;
+		cache->first = cache->fresh;
+		cache->count++;
+	}
+	give(cache, cache->count);
+}
+
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab)
 {
 	return slab ? slab->next : atomic_load_explicit(&all_block_slabs, memory_order_acquire);

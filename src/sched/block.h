@@ -47,6 +47,9 @@ struct sn_task *sn_block_alloc(struct sn_block_cache *cache);
 /* The task's status is FREE. */
 void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
 
+/* Gives all that a processor's cache holds to the list for all. By who owns the processor. */
+void sn_block_flush(struct sn_block_cache *cache);
+
 /* All slabs: the first, and the one after; NULL: no more. Async-signal-safe, as all below. */
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab);
 /* One of its blocks; and a bit for each that there is. */

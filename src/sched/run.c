@@ -128,6 +128,7 @@ static int processors_create(int n, int capacity)
 	}
 	sn_runtime.capacity = capacity;
 	atomic_store(&sn_runtime.nprocessors, (uint32_t)n);
+	atomic_store(&sn_runtime.wanted, (uint32_t)n);
 	return 0;
 }
 

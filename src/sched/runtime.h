@@ -57,8 +57,9 @@ struct sn_runtime {
 	/* Written under the lock, read also without. */
 	_Atomic uint32_t global_size;
 	_Atomic uint32_t idle_count;  /* length of idle_processors */
-	_Atomic uint32_t nprocessors; /* those in use, not retired */
-	_Atomic uint32_t surplus;     /* how many of them are to retire */
+	_Atomic uint32_t nprocessors; /* those that are not retired */
+	/* Those of lower number are to be in use, at least the first. Written by the monitor. */
+	_Atomic uint32_t wanted;
 	_Atomic uint32_t nthreads;
 	_Atomic uint32_t pinned_threads; /* each counted by itself */
 	_Atomic uint32_t thread_limit_hits;

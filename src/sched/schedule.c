@@ -378,18 +378,17 @@ static uint32_t active_processors(void)
 }
 
 /*
- * The lock is held. A processor that is surplus retires here. What its queue and timers may still
- * hold is found by the others, who look at all processors, retired ones too.
+ * Whether the processor is one too many. Exact under the lock; without it a hint, which is enough to
+ * begin with: release() asks again under the lock.
  */
+static bool is_surplus(const struct sn_processor *p)
+{
+	return p->id >= atomic_load_explicit(&sn_runtime.wanted, memory_order_relaxed);
+}
+
+/* The lock is held, and the processor is not surplus, or cannot be retired. */
 static void idle_put(struct sn_processor *p)
 {
-	if (atomic_load(&sn_runtime.surplus) > 0) {
-		atomic_fetch_sub(&sn_runtime.surplus, 1);
-		atomic_fetch_sub(&sn_runtime.nprocessors, 1);
-		p->retired = true;
-		sn_stack_flush(p->stacks);
-		return;
-	}
 	p->next_idle = sn_runtime.idle_processors;
 	sn_runtime.idle_processors = p;
 	atomic_fetch_add(&sn_runtime.idle_count, 1);
@@ -471,6 +470,8 @@ static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bo
 	sn_parker_release(&thread->parker);
 }
 
+static void release(struct sn_processor *p);
+
 /*
  * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
  * takes out of its sleep meanwhile is not freed before this thread has ended too (run.c).
@@ -479,6 +480,7 @@ static void start_processor(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
 	struct sn_task *waiter;
+	bool surplus;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_runtime.idle_threads;
@@ -505,16 +507,21 @@ static void start_processor(struct sn_processor *p, bool spinning)
 		return;
 	}
 	waiter = take_bound();
+	surplus = !waiter && is_surplus(p);
 	if (waiter) {
 		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
 	} else {
+		/* Also of one that is surplus: it may not be any more when release() comes to it. */
 		sn_runtime.threadless = true;
-		idle_put(p);
+		if (!surplus)
+			idle_put(p);
 	}
 	if (spinning)
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
 	sn_unlock(&sn_runtime.lock);
+	if (surplus)
+		release(p);
 	if (!waiter)
 		sn_netpoll_kick();
 }
@@ -681,6 +688,8 @@ static void pay_poller(struct sn_thread *self)
 	if (!self->owes_poller)
 		return;
 	self->owes_poller = false;
+	/* As in submitted(), for what sn_ready() has queued and not announced. */
+	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sn_runtime.idle_count) > 0 && (sn_work_exists() || nobody_would_notice()))
 		wake_one();
 }
@@ -905,6 +914,126 @@ static struct sn_task *run_next_or_local(struct sn_processor *p)
 	struct sn_task *task = sn_runqueue_take_next(&p->queue);
 
 	return task ? task : sn_runqueue_get(&p->queue);
+}
+
+/* ---- processors come into use and go out of it ---- */
+
+/*
+ * All that a processor which nobody has may hold gets a new owner. Its tasks go to the global queue, its
+ * timers to the first processor, what it has cached to the stores for all; pending wake-ups are its
+ * thread's, which pays them before it sleeps (sleep_in_parker()). False: there is no memory to move
+ * the timers to.
+ */
+static bool bequeath(struct sn_processor *p)
+{
+	struct sn_queue tasks = {0};
+	struct sn_task *task;
+	uint32_t n = 0;
+
+	for (; (task = run_next_or_local(p)) != NULL; n++)
+		sn_queue_put(&tasks, task);
+	if (n)
+		global_put(&tasks, n);
+	sn_stack_flush(p->stacks);
+	sn_block_flush(&p->blocks);
+	return sn_timers_move(&p->timers, &sn_runtime.processors[0].timers);
+}
+
+/*
+ * Puts a processor that nobody has, and that is in no list, with the idle ones, or out of use if it is
+ * surplus: this is the only place where one retires. Nothing can be added to it meanwhile: that takes a
+ * thread that has it, or, for timers, that it be the first, which is never surplus. The caller then
+ * looks whether somebody has to be woken for what was moved.
+ */
+static void release(struct sn_processor *p)
+{
+	for (bool done = false; !done;) {
+		bool surplus = is_surplus(p);
+		bool emptied = surplus && bequeath(p);
+
+		sn_lock(&sn_runtime.lock);
+		if (emptied && is_surplus(p)) {
+			p->retired = true;
+			atomic_fetch_sub(&sn_runtime.nprocessors, 1);
+			done = true;
+		} else if (surplus || !is_surplus(p)) {
+			/* It could not be emptied: it stays in use, until the next recount tries again. */
+			if (is_surplus(p))
+				atomic_store(&sn_runtime.wanted, p->id + 1);
+			idle_put(p);
+			done = true;
+		}
+		sn_unlock(&sn_runtime.lock);
+	}
+}
+
+/* Wakes somebody if there is something that an idle processor could do, or would notice. */
+static void wake_for_released(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (sn_work_exists() || atomic_load(&sn_runtime.polling) == 0)
+		wake_one();
+	else
+		sn_poller_expect(sn_earliest_timer());
+}
+
+void sn_processor_give(struct sn_processor *p)
+{
+	if (!is_surplus(p) && (anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now())) {
+		start_processor(p, false);
+		/*
+		 * A thread that left the poller for a brief task, and whose processor this was, owes a
+		 * wake-up that it cannot pay any more (pay_poller()).
+		 */
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
+		    nobody_would_notice())
+			wake_one();
+		return;
+	}
+	release(p);
+	/*
+	 * As in become_idle(), but the caller goes on to something else: where a thread would have
+	 * become the poller, another must. The fence pairs with submitted()'s, and with the
+	 * poller's giving up the role.
+	 */
+	wake_for_released();
+}
+
+void sn_processors_adjust(int wanted)
+{
+	struct sn_processor **link = &sn_runtime.idle_processors, *p, *surplus = NULL;
+
+	sn_lock(&sn_runtime.lock);
+	atomic_store(&sn_runtime.wanted, (uint32_t)wanted);
+	/* The idle ones at once; those in use follow as their threads come by (next_task()). */
+	while ((p = *link) != NULL) {
+		if (!is_surplus(p)) {
+			link = &p->next_idle;
+			continue;
+		}
+		*link = p->next_idle;
+		atomic_fetch_sub(&sn_runtime.idle_count, 1);
+		p->next_idle = surplus;
+		surplus = p;
+	}
+	for (int i = 0; i < wanted; i++) {
+		p = &sn_runtime.processors[i];
+		if (p->retired) {
+			p->retired = false;
+			atomic_fetch_add(&sn_runtime.nprocessors, 1);
+			idle_put(p);
+		}
+	}
+	sn_unlock(&sn_runtime.lock);
+	while ((p = surplus) != NULL) {
+		surplus = p->next_idle;
+		release(p);
+	}
+	/* For submitted_by(): a thread that has seen a single processor has queued its task by now, or will
+	 * see the others. Where there is no membarrier the monitor finds it after HOG_NS. */
+	sn_barrier_everywhere();
+	wake_for_released();
 }
 
 static void let_work_gather(struct sn_thread *self)
@@ -1250,7 +1379,8 @@ static bool become_idle(struct sn_thread *self)
 	struct sn_processor *p = self->processor;
 
 	sn_lock(&sn_runtime.lock);
-	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0) {
+	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0 ||
+	    is_surplus(p)) {
 		sn_unlock(&sn_runtime.lock);
 		return true;
 	}
@@ -1294,43 +1424,12 @@ static bool await_pinned(struct sn_thread *self)
 	return !atomic_load(&sn_runtime.stopping);
 }
 
-/* There are too many processors: gives up this one, its tasks to the others. False when the thread
- * is to end. */
+/* There are too many processors: gives up this one. False when the thread is to end. */
 static bool give_up_surplus(struct sn_thread *self)
 {
-	struct sn_queue tasks = {0};
-	struct sn_task *task;
-
-	while ((task = run_next_or_local(self->processor)) != NULL)
-		sn_queue_put(&tasks, task);
 	stop_spinning(self);
 	sn_processor_give(unassign(self));
-	sn_ready_all(&tasks);
 	return sleep_in_parker(self);
-}
-
-void sn_processors_adjust(int wanted)
-{
-	struct sn_processor *p;
-	int active;
-
-	sn_lock(&sn_runtime.lock);
-	active = (int)active_processors();
-	atomic_store(&sn_runtime.surplus, active > wanted ? (uint32_t)(active - wanted) : 0);
-	/* The idle ones first; the busy ones follow as they come by. Never the last. */
-	while (atomic_load(&sn_runtime.surplus) > 0 && (p = idle_get()) != NULL)
-		idle_put(p);
-	for (int i = 0; i < sn_runtime.capacity && active < wanted; i++) {
-		p = &sn_runtime.processors[i];
-		if (p->retired) {
-			p->retired = false;
-			atomic_fetch_add(&sn_runtime.nprocessors, 1);
-			idle_put(p);
-			active++;
-		}
-	}
-	sn_unlock(&sn_runtime.lock);
-	submitted();
 }
 
 /* The task to run next, with a processor to run it on; NULL when the thread is to end. */
@@ -1343,7 +1442,7 @@ static struct sn_task *next_task(struct sn_thread *self)
 			return NULL;
 		if (self->pinned)
 			return await_pinned(self) ? self->pinned : NULL;
-		if (atomic_load_explicit(&sn_runtime.surplus, memory_order_relaxed) > 0) {
+		if (is_surplus(self->processor)) {
 			if (!give_up_surplus(self))
 				return NULL;
 			continue;
@@ -1377,27 +1476,6 @@ void sn_schedule(struct sn_thread *self)
 }
 
 /* ---- leases ---- */
-
-void sn_processor_give(struct sn_processor *p)
-{
-	if (anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now()) {
-		start_processor(p, false);
-		return;
-	}
-	sn_lock(&sn_runtime.lock);
-	idle_put(p);
-	sn_unlock(&sn_runtime.lock);
-	/*
-	 * As in become_idle(), but the caller goes on to something else: where a thread would have
-	 * become the poller, another must. The fence pairs with submitted()'s, and with the
-	 * poller's giving up the role.
-	 */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (sn_work_exists() || atomic_load(&sn_runtime.polling) == 0)
-		wake_one();
-	else
-		sn_poller_expect(sn_earliest_timer());
-}
 
 void sn_processor_regain(struct sn_thread *self)
 {

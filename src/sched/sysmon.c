@@ -284,7 +284,9 @@ static void recount_processors(int64_t now)
 	wanted = sn_processors_allowed();
 	if (wanted > sn_runtime.capacity)
 		wanted = sn_runtime.capacity;
-	if (wanted != (int)atomic_load(&sn_runtime.nprocessors))
+	/* The second: one could not retire, for want of memory. */
+	if (wanted != (int)atomic_load(&sn_runtime.wanted) ||
+	    wanted != (int)atomic_load(&sn_runtime.nprocessors))
 		sn_processors_adjust(wanted);
 }
 

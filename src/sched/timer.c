@@ -16,6 +16,9 @@
  */
 #define MOST_DEFERRALS 64
 
+/* Timers that are moved before the locks are let go: some 20 us. */
+#define MOVED_AT_ONCE 256
+
 /* Four children: half the levels of a binary heap, and the four lie in one cache line. */
 #define ARITY 4
 
@@ -164,6 +167,36 @@ bool sn_timer_stop(struct sn_timer *timer)
 	atomic_store_explicit(&timer->heap, NULL, memory_order_release);
 	sn_unlock(&timers->lock);
 	return true;
+}
+
+/*
+ * The last entries first: what is left is a heap with the same earliest time, until nothing is. That
+ * time is told to the poller again when it has come to the other heap, as it may have looked at that
+ * one before and at this one after.
+ */
+bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
+{
+	int64_t earliest = sn_timers_earliest(from);
+	bool left = true, fits = true;
+
+	while (left && fits) {
+		sn_lock(&from->lock);
+		sn_lock(&to->lock); /* only here are two held, and to is always the first processor's */
+		for (int i = 0; i < MOVED_AT_ONCE && from->count > 0 && fits; i++) {
+			struct sn_timer_entry last = from->entries[from->count - 1];
+
+			fits = insert(to, last.timer, last.when) == 0;
+			if (fits)
+				from->count--;
+		}
+		publish_earliest(from);
+		left = from->count > 0;
+		sn_unlock(&to->lock);
+		sn_unlock(&from->lock);
+	}
+	if (earliest != SN_TIMER_NEVER)
+		sn_poller_expect(earliest);
+	return fits;
 }
 
 uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now)

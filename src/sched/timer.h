@@ -69,8 +69,8 @@ void sn_timers_destroy(struct sn_timers *timers);
 /*
  * Starts an inactive timer in the calling thread's processor's heap. Returns 0 or -ENOMEM. Only one
  * thread at a time may start or advance a given timer. self: NULL on a thread of the program's own,
- * between sn_foreign_enter() and sn_foreign_leave(); then it is the first processor's heap, where
- * others find it also when that processor is not in use.
+ * between sn_foreign_enter() and sn_foreign_leave(); then it is the first processor's heap, as that
+ * processor never retires.
  */
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
@@ -80,6 +80,13 @@ int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t whe
 /* True when the timer was active and now never fires; false when it had fired or was never started.
  */
 bool sn_timer_stop(struct sn_timer *timer);
+
+/*
+ * Moves all timers to another processor's heap: nobody has the processor of the first any more. Anybody
+ * may run, stop or advance timers of both meanwhile, but start none in the first. False: there was no
+ * memory; the rest stays where it was.
+ */
+bool sn_timers_move(struct sn_timers *from, struct sn_timers *to);
 
 /* Fires what is due. Returns how many fired. The calling thread has a processor. */
 uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now);

@@ -12,6 +12,7 @@
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
+#include "sched/schedule.h"
 #include "sched/stack.h"
 #include "sched/status.h"
 #include "sched/thread.h"
@@ -395,4 +396,9 @@ int probe_address_split(const char *text, char *host, size_t host_size, char *se
 void probe_pipes_reset(void)
 {
 	sn_pipes_reset();
+}
+
+void probe_processors_adjust(int wanted)
+{
+	sn_processors_adjust(wanted);
 }

@@ -91,6 +91,9 @@ bool probe_status_allowed(int from, int to, int by);
 struct sn__waits;
 unsigned probe_waiting(const void *address, const struct sn__waits *waits);
 
+/* sched/schedule.h: as the monitor does, which with SENNIT_PROCS leaves it to the test. One thread. */
+void probe_processors_adjust(int wanted);
+
 /* sched/netpoll.h */
 void probe_netpoll_kick(void);
 /* Whether the first task has returned: no task is resumed any more. */
