@@ -89,7 +89,7 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	 */
 	if (__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) || thread->processor != processor) {
 		decide(lease, sn_lease_held());
-		if (atomic_load(&thread->asked))
+		if (atomic_load(&thread->asked) || atomic_load(&thread->expired))
 			word_is(lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 		return false;
 	}
@@ -108,6 +108,30 @@ void sn_lease_ask(struct sn_thread *thread)
 	atomic_store(&thread->asked, 1);
 	/* Any other value leads into the slow path as it is, or is looked after by who changes it. */
 	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
+}
+
+/* 0 says that nothing has expired; that the decision before it is taken for it does no harm. */
+static uint32_t expiry_of(uint32_t tick)
+{
+	return tick ? tick : UINT32_MAX;
+}
+
+void sn_lease_expire(struct sn_thread *thread, uint32_t tick)
+{
+	atomic_store(&thread->expired, expiry_of(tick));
+	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
+}
+
+/* The thread has its processor. */
+static void lend_if_expired(struct sn_thread *self)
+{
+	uint32_t expired = 0;
+
+	if (sn_unlikely(atomic_load(&self->expired)))
+		expired = atomic_exchange(&self->expired, 0);
+	if (expired && expired == expiry_of(atomic_load_explicit(&self->processor->tick,
+								 memory_order_relaxed)))
+		sn_processor_lend(self);
 }
 
 void sn_lease_end(struct sn_thread *thread)
@@ -157,6 +181,7 @@ void sn__lease_lost(struct sn__lease *lease)
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
 	}
+	lend_if_expired(self);
 	if (sn_unlikely(atomic_load(&self->asked)))
 		sn_scan_serve_own(self);
 	*self->errno_location = saved_errno;

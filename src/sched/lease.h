@@ -25,11 +25,18 @@
  *   AWAITED  -> HELD or REVOKED   as from REVOKING, and the monitor wakes it
  *   REVOKED  -> HELD       the thread has got a processor again (store)
  *   any      -> REVOKED    the end of the runtime (exchange)
- *   HELD     -> ASKED      who wants the thread's task scanned (scan.h) wants it to take the slow path
+ *   HELD     -> ASKED      who wants the thread's task scanned (scan.h), or the processor back, wants it
+ *                          to take the slow path
  *   ASKED    -> REVOKING   as from HELD; -> HELD   the thread, in the slow path
  * Where membarrier is missing HELD is called FENCED, and every entry takes the slow path.
- * ASKED is HELD in all that follows. It is never lost: whoever asks sets asked first and then tries
- * HELD -> ASKED; who makes the word HELD again looks at asked after that, and does the same.
+ * ASKED is HELD in all that follows. It is never lost: whoever asks sets asked, or expired, first and then
+ * tries HELD -> ASKED; who makes the word HELD again looks at both after that, and does the same.
+ *
+ * Lending. The monitor cannot revoke from a thread that it finds inside each time, because its task does
+ * nothing but call what does not park. So it also asks the thread to lend its processor (expired): at its next
+ * entry the thread gives it away, and waits for one, just as if it had been revoked in user code.
+ * expired is the number of the processor's scheduling decision of which that was said, so that another
+ * task, which runs by the time it is seen, is not made to pay for the first.
  *
  * Coming inside:				Revoking:
  *	inside = 1;					compare-and-swap word HELD -> REVOKING;
@@ -113,6 +120,9 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor);
  * keeps the other from ending.
  */
 void sn_lease_ask(struct sn_thread *thread);
+
+/* The monitor: the thread has held its processor since that decision (sn_tick()), and is to lend it. */
+void sn_lease_expire(struct sn_thread *thread, uint32_t tick);
 
 /* What both sides of the handshake need where only one should pay; see above. Any thread. */
 void sn_barrier_everywhere(void);

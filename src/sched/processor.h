@@ -3,8 +3,8 @@
  * A processor: the right to run tasks, with what that needs at hand.
  *
  * All fields belong to the thread that has the processor, but for: the run queue's and the timers'
- * shared parts (see there), next_idle (under the runtime's lock), and the statistics, which others
- * may read.
+ * shared parts (see there); next_idle and retired (under the runtime's lock); what is atomic, which
+ * others may read; and next_fair and next_runs, which the monitor writes as well (schedule.c).
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H
@@ -18,15 +18,21 @@
 #include "sched/stack.h"
 #include "sched/timer.h"
 
+/* How often in a row a woken task may overtake the queue. More only helps pairs that starve the
+ * rest. */
+#define SN_NEXT_RUNS 32
+
 struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
 	struct sn_thread *_Atomic thread; /* who has it, for the monitor; NULL: nobody */
 	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
-	uint32_t next_fair; /* tick at which the global queue, the network and the timers get their
-			       turn */
-	uint32_t next_runs; /* times in a row that the next task was preferred to the ring */
-	uint32_t io_budget; /* operations that did not park, left to the running task */
+	/* The tick at which the timers, the network and the global queue get their turn. */
+	_Atomic uint32_t next_fair;
+	_Atomic uint32_t
+		next_runs; /* times in a row that the next task was preferred to the ring */
+	_Atomic uint32_t fair_turns; /* how often they have had their turn */
+	uint32_t io_budget;          /* operations that did not park, left to the running task */
 	int64_t last_poll;
 	uint32_t id;
 	struct sn_processor *next_idle;

@@ -103,6 +103,14 @@ struct sn_task *sn_runqueue_get(struct sn_runqueue *queue)
 	return NULL;
 }
 
+struct sn_task *sn_runqueue_first(struct sn_runqueue *queue)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+
+	return head == tail ? NULL : slot(queue, head);
+}
+
 static struct sn_task *steal_next_task(struct sn_runqueue *victim)
 {
 	struct sn_task *task = atomic_load_explicit(&victim->next, memory_order_acquire);

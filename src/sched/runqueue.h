@@ -67,6 +67,9 @@ uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task,
 /* Owner: the first task in the ring, or NULL. */
 struct sn_task *sn_runqueue_get(struct sn_runqueue *queue);
 
+/* Owner: the task that sn_runqueue_get() would return, as a hint: a thief may take it any time. */
+struct sn_task *sn_runqueue_first(struct sn_runqueue *queue);
+
 /* Owner: takes the next task (NULL when there is none), or sets it and returns the former one. */
 static inline struct sn_task *sn_runqueue_take_next(struct sn_runqueue *queue)
 {

@@ -94,9 +94,10 @@
 #include "wait/backoff.h"
 
 /*
- * Every so many decisions the global queue, the network and the timers go before the local queue.
- * At some 50 ns a switch this is 3 us; at 100 us a task, 6 ms. A power of two near Go's and
- * tokio's 61.
+ * Every so many decisions the timers, the network and one task of the global queue, in this order, go
+ * before the local queue. At some 50 ns a switch this is 3 us. With tasks that run for longer the time
+ * decides: after FAIR_NS the monitor has the next decision be such a one (sysmon.c). A power of two near
+ * Go's and tokio's 61.
  */
 #define FAIR_TICKS 64
 
@@ -106,10 +107,6 @@
 
 /* So many brief tasks are done before another thread would be awake. */
 #define FEW_BRIEF 4
-
-/* How often in a row a woken task may overtake the queue. More only helps pairs that starve the
- * rest. */
-#define NEXT_RUNS 32
 
 /* A busy processor polls the network itself, at most this often: a system call of 0.5 us each. */
 #define BUSY_POLL_NS 100000
@@ -237,22 +234,40 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 	return true;
 }
 
-/* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
-static inline struct sn_task *pick_local(struct sn_processor *p)
+/*
+ * next_fair and next_runs are the processor's owner's, but for what the monitor puts there when one of
+ * the orders below has lasted too long (sysmon.c). They are plain for their owner, so either may
+ * overwrite the other; then the owner has just been fair, or the monitor does it again at its next look.
+ */
+static inline bool is_fair_tick(struct sn_processor *p, uint32_t tick)
 {
+	/* It wraps. */
+	return (int32_t)(tick - atomic_load_explicit(&p->next_fair, memory_order_relaxed)) >= 0;
+}
+
+/* The next task, but not more than SN_NEXT_RUNS in a row, or the first in the ring. */
+static inline struct sn_task *take_local(struct sn_processor *p)
+{
+	uint32_t runs = atomic_load_explicit(&p->next_runs, memory_order_relaxed);
 	struct sn_task *task;
 
-	if (sn_unlikely((int32_t)(sn_tick(p) - p->next_fair) >= 0))
-		return NULL;
-	if (p->next_runs < NEXT_RUNS) {
+	if (runs < SN_NEXT_RUNS) {
 		task = sn_runqueue_take_next(&p->queue);
 		if (task) {
-			p->next_runs++;
+			atomic_store_explicit(&p->next_runs, runs + 1, memory_order_relaxed);
 			return task;
 		}
 	}
-	p->next_runs = 0;
+	atomic_store_explicit(&p->next_runs, 0, memory_order_relaxed);
 	return sn_runqueue_get(&p->queue);
+}
+
+/* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
+static inline struct sn_task *pick_local(struct sn_processor *p)
+{
+	if (sn_unlikely(is_fair_tick(p, sn_tick(p))))
+		return NULL;
+	return take_local(p);
 }
 
 static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
@@ -318,7 +333,7 @@ bool sn_reschedule(struct sn_thread *self)
 		sn_check_park(self);
 	/* With nothing else to run it is not worth a switch, but the network and the timers get
 	 * their turn. */
-	if (!anything_to_run(p) && (int32_t)(sn_tick(p) - p->next_fair) < 0)
+	if (!anything_to_run(p) && !is_fair_tick(p, sn_tick(p)))
 		return false;
 	leave_task(self, commit_reschedule, NULL, false);
 	return true;
@@ -714,11 +729,46 @@ void sn_brief_end(void)
 
 /* ---- queues ---- */
 
+/*
+ * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, so nobody
+ * changes when that was; a task that has just been stolen from a ring leaves a block that may be read.
+ */
+static bool is_older(struct sn_task *a, struct sn_task *b)
+{
+	return (int32_t)(atomic_load_explicit(&a->word.since, memory_order_relaxed) -
+			 atomic_load_explicit(&b->word.since, memory_order_relaxed)) < 0;
+}
+
+/* The lock is held. */
+static void global_append(struct sn_queue *tasks, uint32_t n)
+{
+	sn_queue_append(&sn_runtime.global, tasks);
+	atomic_fetch_add(&sn_runtime.global_size, n);
+}
+
 static void global_put(struct sn_queue *tasks, uint32_t n)
 {
 	sn_lock(&sn_runtime.lock);
-	sn_queue_append(&sn_runtime.global, tasks);
-	atomic_fetch_add(&sn_runtime.global_size, n);
+	global_append(tasks, n);
+	sn_unlock(&sn_runtime.lock);
+}
+
+/*
+ * What a ring cannot hold: its older half, and the task that did not fit. If these have waited for longer
+ * than anything in the global queue they come first there. Otherwise a task that was fetched from the
+ * global queue could be sent back to its end each time that somebody fills the ring, and never run. (The
+ * one that did not fit, the youngest, comes along: one in as many as half a ring holds.)
+ */
+static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
+{
+	sn_lock(&sn_runtime.lock);
+	if (sn_runtime.global.head && is_older(tasks->head, sn_runtime.global.head)) {
+		sn_queue_append(tasks, &sn_runtime.global);
+		sn_runtime.global = *tasks;
+		atomic_fetch_add(&sn_runtime.global_size, n);
+	} else {
+		global_append(tasks, n);
+	}
 	sn_unlock(&sn_runtime.lock);
 }
 
@@ -728,7 +778,7 @@ static void local_put(struct sn_processor *p, struct sn_task *task)
 	uint32_t n = sn_runqueue_put(&p->queue, task, &overflow);
 
 	if (n)
-		global_put(&overflow, n);
+		global_put_spilled(&overflow, n);
 }
 
 static bool has_few(struct sn_runqueue *queue)
@@ -789,6 +839,24 @@ void sn_ready_all(struct sn_queue *tasks)
 }
 
 /*
+ * The ring and the global queue take turns while the first in the global queue is the older one. So with
+ * however many tasks in either, each waits for about twice as many as are in both, and not, as with one
+ * in FAIR_TICKS, for 64 times as many as are before it in the global queue. Not every time, as a task that
+ * was handed a lock or a message is in neither. The lock is held.
+ */
+static void hurry_if_older_is_left(struct sn_processor *p)
+{
+	struct sn_task *mine = sn_runqueue_first(&p->queue);
+	uint32_t soon = atomic_load_explicit(&p->tick, memory_order_relaxed) + 2;
+	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
+
+	/* Never later than it was to be. */
+	if (mine && sn_runtime.global.head && is_older(sn_runtime.global.head, mine) &&
+	    (int32_t)(next - soon) > 0)
+		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
+}
+
+/*
  * Takes a fair share of the global queue: one task is returned, the others go to the local queue. A
  * task that is bound to a thread is taken alone, because what is in a local queue may be run by the
  * fast path, which does not look.
@@ -826,9 +894,10 @@ static struct sn_task *global_get(struct sn_processor *p, uint32_t most)
 
 		for (struct sn_task *task = overflow.head; task; task = task->next)
 			n++;
-		sn_queue_append(&sn_runtime.global, &overflow);
-		atomic_fetch_add(&sn_runtime.global_size, n);
+		global_append(&overflow, n);
 	}
+	if (taken > 0)
+		hurry_if_older_is_left(p);
 	sn_unlock(&sn_runtime.lock);
 	return first;
 }
@@ -909,11 +978,12 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 	return NULL;
 }
 
-static struct sn_task *run_next_or_local(struct sn_processor *p)
+/* As take_local(), but a next task that is all there is runs also out of its turn. */
+static struct sn_task *take_any_local(struct sn_processor *p)
 {
-	struct sn_task *task = sn_runqueue_take_next(&p->queue);
+	struct sn_task *task = take_local(p);
 
-	return task ? task : sn_runqueue_get(&p->queue);
+	return task ? task : sn_runqueue_take_next(&p->queue);
 }
 
 /* ---- processors come into use and go out of it ---- */
@@ -930,7 +1000,7 @@ static bool bequeath(struct sn_processor *p)
 	struct sn_task *task;
 	uint32_t n = 0;
 
-	for (; (task = run_next_or_local(p)) != NULL; n++)
+	for (; (task = take_any_local(p)) != NULL; n++)
 		sn_queue_put(&tasks, task);
 	if (n)
 		global_put(&tasks, n);
@@ -1079,34 +1149,49 @@ static bool all_others_idle(void)
 	       active_processors();
 }
 
+/* What goes before the local queue at times. */
+static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tick)
+{
+	int64_t now = sn_now();
+
+	sn_status_clock_set(now); /* for is_older(), should the monitor be late */
+	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
+	/* One writer, and the monitor only looks whether it has changed. */
+	atomic_store_explicit(&p->fair_turns,
+			      atomic_load_explicit(&p->fair_turns, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	if (sn_timers_earliest(&p->timers) <= now)
+		sn_timers_run(self, &p->timers, now);
+	if (now - p->last_poll > BUSY_POLL_NS)
+		poll_network(self, p, now);
+}
+
 /* Looks everywhere once, and for a while at the other processors, when there are any that work. */
 static struct sn_task *look_for_work(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
 	struct sn_task *task;
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
-	bool fair = (int32_t)(tick - p->next_fair) >= 0; /* it wraps */
 
-	if (fair)
-		p->next_fair = tick + FAIR_TICKS;
-	if (fair && (task = global_get(p, 1)) != NULL)
-		return task;
-	if (fair || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
+	/* The order is the promise: nothing that returns early may come before the timers and the network. */
+	if (is_fair_tick(p, tick)) {
+		be_fair(self, p, tick);
+		if ((task = global_get(p, 1)) != NULL)
+			return task;
+	} else if (sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
 		int64_t now = sn_now();
 
 		if (sn_timers_earliest(&p->timers) <= now)
 			sn_timers_run(self, &p->timers, now);
-		if (fair && now - p->last_poll > BUSY_POLL_NS)
-			poll_network(self, p, now);
 	}
-	if ((task = run_next_or_local(p)) != NULL)
+	if ((task = take_any_local(p)) != NULL)
 		return task;
 	if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
 		return task;
 	if (all_others_idle())
 		return steal(self, p, true);
 	poll_network(self, p, p->last_poll);
-	if ((task = run_next_or_local(p)) != NULL)
+	if ((task = take_any_local(p)) != NULL)
 		return task;
 
 	/* Half of the busy processors' number in spinning threads finds work as fast as more would.
@@ -1505,6 +1590,22 @@ void sn_processor_regain(struct sn_thread *self)
 		task->bound = NULL;
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = IO_BUDGET;
+}
+
+void sn_processor_lend(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	pay_poller(self);
+	/* The network alone is the monitor's, see POLL_NS there. */
+	if (!anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
+		return;
+	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	sn_status_set(&self->task->word, SN_TASK_BLOCKING, SN_BY_RUNNER);
+	sn_processor_give(unassign(self));
+	sn_processor_regain(self);
+	if (sn_thread_must_end(self))
+		sn_abandon(self);
 }
 
 void sn_runtime_stop(void)

@@ -81,6 +81,12 @@ void sn_processor_give(struct sn_processor *p);
  * runtime ends. */
 void sn_processor_regain(struct sn_thread *self);
 
+/*
+ * The running task has had its processor for long enough and does not park: lends the processor, if there
+ * is anything else to do, and waits for one as after a revocation. Does not return when the runtime ends.
+ */
+void sn_processor_lend(struct sn_thread *self);
+
 /* The monitor: from now on there are to be so many processors, at least 1 and at most the capacity.
  */
 void sn_processors_adjust(int wanted);

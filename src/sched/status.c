@@ -12,7 +12,8 @@ static const uint8_t changes[SN_TASK_STATUSES][SN_TASK_STATUSES] = {
 			      [SN_TASK_RUNNABLE] = SN_BY_SCANNER /* puts it into a queue again */},
 	[SN_TASK_RUNNING] = {[SN_TASK_PARKED] = SN_BY_LEAVER,
 			     [SN_TASK_RUNNABLE] = SN_BY_RUNNER /* a scanner has it: not now */,
-			     [SN_TASK_BLOCKING] = SN_BY_MONITOR,
+			     [SN_TASK_BLOCKING] =
+				     SN_BY_MONITOR | SN_BY_RUNNER /* lends its processor */,
 			     [SN_TASK_ENDED] = SN_BY_RUNNER},
 	[SN_TASK_PARKED] = {[SN_TASK_RUNNABLE] = SN_BY_WAKER},
 	[SN_TASK_BLOCKING] = {[SN_TASK_RUNNING] = SN_BY_RUNNER, [SN_TASK_RETURNING] = SN_BY_RUNNER},

@@ -19,8 +19,9 @@
  * The scan bit has a word of its own beside the status, in the same cache line: in one word with it
  * a change of the status would have to be a locked instruction, some 6 ns in a switch of 12.
  *
- * since is taken from a clock that the monitor keeps, because reading a real one takes longer than
- * a switch: it is late by at most one look of the monitor, 10 ms.
+ * since is taken from a clock that the monitor keeps, and processors that read a real one anyway, because
+ * reading that takes longer than a switch. It is late by at most one look of the monitor, 10 ms; while
+ * there is a queue, by a millisecond.
  */
 #ifndef SENNIT_SCHED_STATUS_H
 #define SENNIT_SCHED_STATUS_H
@@ -61,8 +62,9 @@ struct sn_task_status_word {
 };
 
 /*
- * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, and by whoever wakes it: while
- * every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
+ * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, by whoever wakes it, and by processors
+ * at their fair ticks (schedule.c); so it may step back by as much as one of them was delayed between
+ * reading the time and writing it here. While every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
  */
 extern struct sn_status_clock {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t ms;

@@ -3,16 +3,25 @@
  * The monitor.
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
- * often otherwise. What it sees of a processor is who has it, how often that thread has gone
- * outside, and how many scheduling decisions were made; if none of the three has changed
- * since an earlier look, the thread has been in one stretch of user code since then. The processor
- * is revoked from it
- *   - after BLOCKED_NS, when the thread sleeps: it is in a bracket, or the kernel says so; and when
- *     anything waits for a processor;
- *   - after HOG_NS, when the thread computes and anything waits; after NEXT_HOG_NS, when it was
- *     taken from another such thread a moment ago and a timer is due.
+ * often otherwise. What it sees of a processor is which thread has it, how often that thread has gone
+ * outside, and how many scheduling decisions were made. When anything waits for a processor, it is
+ * revoked
+ *   - after BLOCKED_NS in one stretch of user code, when the thread sleeps: it is in a bracket, or the
+ *     kernel says so;
+ *   - after HOG_NS without a scheduling decision, whatever the task has done: computed, or called what
+ *     does not park, in a loop. After NEXT_HOG_NS when the processor was taken from another such task a
+ *     moment ago and a timer is due.
+ * A thread that is inside the runtime at that moment cannot be revoked: it is told to lend its processor
+ * at its next entry (sn_lease_expire()). Either way the task stays on its thread, so that calls of which
+ * the headers say that they do not park never move it.
+ *
  * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
  * notice, because all processors are in such threads and none is idle with a thread in the poller.
+ *
+ * Decisions are fair by their number (schedule.c), which is a promise in time only where tasks are
+ * short. So while anything waits, and for FAIR_NS a processor's timers, network and global queue have
+ * not had their turn, the next decision is made to be theirs; and tasks that wake each other, of which
+ * the next always overtakes the ring, do so for HOG_NS at most.
  *
  * Whether a thread sleeps: its CPU clock stands still between two looks (a system call of 0.3 us);
  * then /proc says whether it waits or was only preempted by the OS (10 us, so only asked in that
@@ -73,6 +82,9 @@
 #define NEXT_HOG_NS 2500000
 #define HOG_ROW_NS 100000000
 
+/* A processor with long tasks looks to its timers, the network and the global queue so often. */
+#define FAIR_NS 5000000
+
 /* Looks without a revocation before the period grows: 1 ms at the shortest. */
 #define QUIET_LOOKS 50
 
@@ -106,8 +118,14 @@
 
 struct look {
 	struct sn_thread *thread;
-	uint32_t inside, stays, tick;
-	int64_t since;    /* when this state was first seen */
+	uint32_t inside, stays;
+	int64_t since; /* when this stretch of user code was first seen */
+	uint32_t tick; /* scheduling decisions, */
+	int64_t held;  /* and since when the last of them was seen to hold */
+	uint32_t turn; /* the decision at which the ring had its turn, */
+	int64_t next;  /* and since when that was seen to be the last: next tasks ran since then */
+	uint32_t fair_turns;
+	int64_t unfair;   /* since when that has not changed */
 	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
 	bool told;        /* reported as stalled */
 	int64_t hogged;   /* when the processor was last taken from a thread that computed */
@@ -202,55 +220,103 @@ struct findings {
 	bool unsure;  /* another look soon would tell more */
 };
 
+/*
+ * Notes what has changed since the last look. True: the thread is outside, in the same stretch of user
+ * code as then. All that is read is a hint, relaxed, as are the times that come of it.
+ */
+static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struct look *look,
+			 int64_t now)
+{
+	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
+	uint32_t inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
+	uint32_t stays = __atomic_load_n(&thread->lease.stays, __ATOMIC_RELAXED);
+	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
+	uint32_t turn = tick - atomic_load_explicit(&p->next_runs, memory_order_relaxed);
+	uint32_t fair_turns = atomic_load_explicit(&p->fair_turns, memory_order_relaxed);
+	bool other = look->thread != thread;
+	bool decided = other || look->tick != tick;
+	bool same_stay = !decided && look->inside == inside && look->stays == stays;
+
+	if (decided)
+		look->held = now;
+	if (other || look->turn != turn)
+		look->next = now;
+	if (other || look->fair_turns != fair_turns)
+		look->unfair = now;
+	if (!same_stay) {
+		look->since = now;
+		look->cpu_time = -1;
+		look->told = false;
+	}
+	look->thread = thread;
+	look->inside = inside;
+	look->stays = stays;
+	look->tick = tick;
+	look->turn = turn;
+	look->fair_turns = fair_turns;
+	return same_stay && !inside;
+}
+
+/* Something waits. What makes the processor's next decisions serve it: see next_fair in schedule.c. */
+static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
+{
+	if (now - look->unfair >= FAIR_NS)
+		atomic_store_explicit(&p->next_fair, look->tick, memory_order_relaxed);
+	if (now - look->next >= HOG_NS)
+		atomic_store_explicit(&p->next_runs, SN_NEXT_RUNS, memory_order_relaxed);
+}
+
+static void take_processor(struct sn_processor *p, struct findings *found)
+{
+	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	sn_processor_give(p);
+	found->revoked = true;
+}
+
+/* One task has had the processor for long. */
+static void end_hog(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
+{
+	if (sn_lease_revoke(look->thread, p))
+		take_processor(p, found);
+	else
+		sn_lease_expire(look->thread, look->tick);
+	look->hogged = now;
+}
+
 static void look_at(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
-	uint32_t inside, stays, tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
-	int64_t stayed;
-	bool hog, due;
+	bool stays;
 
 	/* When a collector lets it go on, it has only begun to stay away. */
 	if (!thread || sn_collector_stops()) {
 		look->thread = NULL;
 		return;
 	}
-	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
-	inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
-	stays = __atomic_load_n(&thread->lease.stays, __ATOMIC_RELAXED);
-	if (look->thread != thread || look->inside != inside || look->stays != stays ||
-	    look->tick != tick) {
-		*look = (struct look){.thread = thread,
-				      .inside = inside,
-				      .stays = stays,
-				      .tick = tick,
-				      .since = now,
-				      .cpu_time = -1,
-				      .hogged = look->hogged};
-		found->unsure |= !inside && something_waits(p, now);
-		return;
-	}
-	if (inside)
-		return;
-	stayed = now - look->since;
-	report_stall(look, thread, stayed);
+	stays = note_changes(p, thread, look, now);
+	if (stays)
+		report_stall(look, thread, now - look->since);
 	if (!something_waits(p, now))
 		return;
-	found->waiting = true;
-	if (stayed < BLOCKED_NS) {
+	make_fair(p, look, now);
+	found->waiting |= stays || now > look->held;
+	if (now - look->held >= hog_limit(p, look, now)) {
+		if (revoking)
+			end_hog(p, look, now, found);
+		return;
+	}
+	if (!stays) {
+		found->unsure |= !look->inside;
+		return;
+	}
+	if (now - look->since < BLOCKED_NS) {
 		found->unsure = true;
 		return;
 	}
 	found->unsure |= look->cpu_time < 0;
-	hog = stayed >= hog_limit(p, look, now);
-	due = hog || __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) ||
-	      asleep(look, thread);
-	if (!due || !revoking || !sn_lease_revoke(thread, p))
-		return;
-	if (hog)
-		look->hogged = now;
-	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
-	sn_processor_give(p);
-	found->revoked = true;
+	if ((__atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) || asleep(look, thread)) &&
+	    revoking && sn_lease_revoke(thread, p))
+		take_processor(p, found);
 }
 
 /* All processors are busy, and none of them has had time for the network. */

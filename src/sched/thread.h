@@ -51,6 +51,8 @@ struct sn_thread {
 	bool spinning;    /* counted in the runtime's spinning */
 	bool owes_poller; /* left the poller for a brief task, and woke nobody: schedule.c */
 
+	struct sn_task
+		*picked; /* what to run next in the loop, where something has to be done before */
 	struct sn_task *prev; /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
 	void *commit_arg;
@@ -77,6 +79,7 @@ struct sn_thread {
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
+	_Atomic uint32_t expired;    /* it is to lend its processor: lease.h */
 	_Atomic uint32_t reminded;   /* the signal for that was sent */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run.c */
 	const char *call;            /* debug builds: the public call that it is in */

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT
+//
+// Every wait has a bound (docs/design.md). What is counted here are scheduling decisions, not time, so a
+// machine that stops us for a while changes nothing.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <sennit/channel.h>
+#include <sennit/scope.h>
+#include <sennit/stream.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+using test::Task;
+
+void compute(int64_t ns)
+{
+	const int64_t until = sn_now() + ns;
+
+	while (sn_now() < until)
+		;
+}
+
+// Tasks that are runnable all the time, more than a ring holds if need be, and count their turns. At
+// the first turn after it the moment at which something is due is noted.
+class Crowd
+{
+public:
+	explicit Crowd(int size, int64_t work = 0)
+	{
+		for (int i = 0; i < size; i++)
+			tasks_.emplace_back([this, work] {
+				while (!stop_) {
+					turns_.fetch_add(1, std::memory_order_relaxed);
+					if (int64_t due = due_; due && sn_now() >= due) {
+						due_ = 0;
+						since_ = turns_.load();
+					}
+					if (work)
+						compute(work);
+					sn_yield();
+				}
+			});
+	}
+	~Crowd() { stop(); }
+
+	void stop()
+	{
+		stop_ = true;
+		for (Task &task : tasks_)
+			task.join();
+		tasks_.clear();
+	}
+
+	int64_t turns() const { return turns_; }
+	void expect(int64_t when)
+	{
+		since_ = INT64_MAX;
+		due_ = when;
+	}
+	// How many turns there were since the first after what was expected; 0 when there was none.
+	int64_t late() { return std::max(int64_t(0), turns_ - since_); }
+
+private:
+	std::atomic<bool> stop_{false};
+	std::atomic<int64_t> turns_{0}, due_{0}, since_{INT64_MAX};
+	std::vector<Task> tasks_;
+};
+
+// Whoever is queued waits for all of them twice at most; and ages are compared in milliseconds, of which
+// one has 50,000 turns at 20 ns.
+constexpr int64_t turns_to_queue(int tasks)
+{
+	return 4 * tasks + 150000;
+}
+
+// Runs the body for crowds of several sizes, with one processor, where no turn is taken while that one is
+// stopped by the machine, and with two, where the other may go on; then the best of the rounds counts.
+// The body returns by how many turns the thing came late.
+template <class Body>
+void with_crowds(Body body)
+{
+	for (int size : {10, 300, 10000})
+		test::run({1, 2}, [&] {
+			const bool alone = test::stats().processors == 1;
+			int64_t best = INT64_MAX, worst = 0;
+			Crowd crowd(size);
+
+			for (int i = 0; i < 10; i++) {
+				const int64_t late = body(crowd);
+
+				best = std::min(best, late);
+				worst = std::max(worst, late);
+			}
+			EXPECT_LT(alone ? worst : best, turns_to_queue(size)) << size << " tasks";
+		});
+}
+
+TEST(Fairness, TimersFireHoweverManyTasksAreRunnable)
+{
+	with_crowds([](Crowd &crowd) {
+		const int64_t when = sn_now() + 2 * test::ms;
+
+		crowd.expect(when);
+		EXPECT_EQ(0, sn_sleep_until(when));
+		return crowd.late();
+	});
+}
+
+TEST(Fairness, TheNetworkIsLookedAtHoweverManyTasksAreRunnable)
+{
+	with_crowds([](Crowd &crowd) {
+		std::atomic<int64_t> before{0};
+		sn_stream *stream;
+		int fds[2];
+		char byte;
+
+		EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+		EXPECT_EQ(0, sn_stream_adopt(&stream, fds[0]));
+		std::thread writer([&] {
+			usleep(1000);
+			before = crowd.turns();
+			EXPECT_EQ(1, write(fds[1], "x", 1));
+		});
+		EXPECT_EQ(1, sn_stream_read(stream, &byte, 1));
+		const int64_t late = crowd.turns() - before;
+		writer.join();
+		sn_stream_close(stream);
+		close(fds[1]);
+		return late;
+	});
+}
+
+// They come by the global queue, where the rings' overflow stands as well.
+TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
+{
+	with_crowds([](Crowd &crowd) {
+		std::atomic<int64_t> before{0};
+		sn_chan *chan;
+		int got = 0;
+
+		EXPECT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
+		std::thread sender([&] {
+			const int one = 1;
+
+			usleep(1000);
+			before = crowd.turns();
+			EXPECT_EQ(0, sn_chan_send(chan, &one));
+		});
+		EXPECT_EQ(0, sn_chan_recv(chan, &got));
+		const int64_t late = crowd.turns() - before;
+		sender.join();
+		sn_chan_free(chan);
+		return late;
+	});
+}
+
+// No early return for the global queue, however fast it is filled.
+TEST(Fairness, AFloodOfForeignSpawnsStarvesNobody)
+{
+	test::run({1, 2}, [] {
+		static std::atomic<int64_t> spawned, ran;
+		std::atomic<bool> stop{false};
+		std::vector<std::thread> threads;
+
+		spawned = ran = 0;
+		for (int i = 0; i < 2; i++)
+			threads.emplace_back([&] {
+				while (!stop) {
+					if (spawned - ran > 20000)
+						usleep(100);
+					else if (sn_go([](void *) { return int(ran++ > 0); },
+						       nullptr) == 0)
+						spawned++;
+				}
+			});
+		for (int i = 0; i < 20; i++) {
+			const int64_t when = sn_now() + test::ms;
+
+			ASSERT_EQ(0, sn_sleep_until(when));
+		}
+		stop = true;
+		for (std::thread &thread : threads)
+			thread.join();
+		EXPECT_TRUE(test::eventually([] { return ran == spawned; }));
+	});
+}
+
+// Decisions are few where tasks are long: then it is time that makes them fair. Of some rounds the best
+// one counts, as the monitor may be kept waiting by the machine.
+TEST(Fairness, LongTasksLeaveTimersTheirTurn)
+{
+	test::run(1, [] {
+		int64_t best = INT64_MAX;
+		Crowd crowd(4, 2 * test::ms);
+
+		for (int i = 0; i < 20 && best > 20; i++) {
+			const int64_t when = sn_now() + test::ms;
+
+			crowd.expect(when);
+			ASSERT_EQ(0, sn_sleep_until(when));
+			best = std::min(best, crowd.late());
+		}
+		// FAIR_NS and the monitor's period, at 2 ms a turn, and four in the queue.
+		EXPECT_LE(best, 20);
+	});
+}
+
+// Two that hand each other a message overtake the queue: for 10 ms, not for 32 times their length.
+TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
+{
+	test::run(1, [] {
+		std::atomic<int64_t> hands{0};
+		std::atomic<bool> stop{false};
+		sn_chan *there, *back;
+		int64_t best = INT64_MAX;
+
+		ASSERT_EQ(0, sn_chan_new(&there, sizeof(int), 0));
+		ASSERT_EQ(0, sn_chan_new(&back, sizeof(int), 0));
+		Task ping([&] {
+			for (int i = 0; !stop; i++) {
+				compute(3 * test::ms);
+				hands++;
+				if (sn_chan_send(there, &i) < 0 || sn_chan_recv(back, &i) < 0)
+					break;
+			}
+			sn_chan_close(there);
+		});
+		Task pong([&] {
+			int i;
+
+			while (sn_chan_recv(there, &i) >= 0) {
+				compute(3 * test::ms);
+				hands++;
+				if (sn_chan_send(back, &i) < 0)
+					break;
+			}
+			sn_chan_close(back);
+		});
+		for (int i = 0; i < 20 && best > 16; i++) {
+			const int64_t before = hands;
+
+			sn_yield();
+			best = std::min(best, hands - before);
+		}
+		EXPECT_LE(best, 16);
+		stop = true;
+		ping.join();
+		pong.join();
+		sn_chan_free(there);
+		sn_chan_free(back);
+	});
+}
+
+// ---- loops over calls that do not park ----
+
+struct Loop {
+	const char *name;
+	void (*begin)(Loop &loop); // in the task
+	void (*turn)(Loop &loop);
+	void (*end)(Loop &loop);
+	sn_chan *chan;
+	sn_scope *scope;
+};
+
+void nothing(Loop &) {}
+
+void new_chan(Loop &loop)
+{
+	ASSERT_EQ(0, sn_chan_new(&loop.chan, sizeof(int), 1));
+}
+
+void free_chan(Loop &loop)
+{
+	sn_chan_free(loop.chan);
+}
+
+const Loop loops[] = {
+	{"select", new_chan,
+	 [](Loop &loop) {
+		 int got;
+		 struct sn_case one = {};
+
+		 one.op = SN_CASE_RECV;
+		 one.chan = loop.chan;
+		 one.elem = &got;
+
+		 ASSERT_EQ(-EAGAIN, sn_select(&one, 1, SN_TRY));
+	 },
+	 free_chan, nullptr, nullptr},
+	{"try_recv", new_chan,
+	 [](Loop &loop) {
+		 int got;
+
+		 ASSERT_EQ(-EAGAIN, sn_chan_try_recv(loop.chan, &got));
+	 },
+	 free_chan, nullptr, nullptr},
+	{"bracket", nothing,
+	 [](Loop &) {
+		 sn_enter_blocking();
+		 sn_exit_blocking();
+	 },
+	 nothing, nullptr, nullptr},
+	{"blocking", nothing,
+	 [](Loop &) { ASSERT_EQ(7, sn_blocking([](void *) { return 7; }, nullptr)); }, nothing,
+	 nullptr, nullptr},
+	{"pin", nothing,
+	 [](Loop &) {
+		 ASSERT_EQ(0, sn_pin());
+		 ASSERT_EQ(0, sn_unpin());
+	 },
+	 nothing, nullptr, nullptr},
+	{"go", nothing,
+	 [](Loop &) {
+		 // Not without a bound: what they take is not what this is about.
+		 if (test::stats().tasks_alive < 1000) {
+			 ASSERT_EQ(0, sn_go([](void *) { return 0; }, nullptr));
+		 }
+	 },
+	 nothing, nullptr, nullptr},
+	{"cancelled sleep",
+	 [](Loop &loop) {
+		 ASSERT_EQ(0, sn_scope_open(&loop.scope, SN_NO_DEADLINE));
+		 ASSERT_EQ(0, sn_scope_cancel(loop.scope));
+	 },
+	 [](Loop &) { ASSERT_EQ(-ECANCELED, sn_sleep(test::ms)); },
+	 [](Loop &loop) { sn_scope_close(loop.scope); }, nullptr, nullptr},
+	{"time", nothing, [](Loop &) { sn_now(); }, nothing, nullptr, nullptr},
+};
+
+class Loops : public testing::TestWithParam<Loop>
+{
+};
+
+// A heart that beats beside them, on as many processors as there are such tasks.
+TEST_P(Loops, AreRescheduled)
+{
+	test::run({1, 2}, [] {
+		const int processors = int(test::stats().processors);
+		std::atomic<bool> stop{false};
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < processors; i++)
+			tasks.emplace_back([&] {
+				Loop loop = GetParam();
+				const int64_t end = sn_now() + test::patience;
+
+				loop.begin(loop);
+				while (!stop && !testing::Test::HasFatalFailure()) {
+					loop.turn(loop);
+					ASSERT_LT(sn_now(), end) << "nobody else ever ran";
+				}
+				loop.end(loop);
+			});
+		for (int beats = 0; beats < 10; beats++)
+			ASSERT_EQ(0, sn_sleep(test::ms));
+		stop = true;
+		for (Task &task : tasks)
+			task.join();
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &loop) {
+	std::string name = loop.param.name;
+
+	std::replace(name.begin(), name.end(), ' ', '_');
+	return name;
+});
+
+// Such a task stays on its thread, as its calls promise: what belongs to the thread is still there.
+TEST(Fairness, ALoopingTaskStaysOnItsThread)
+{
+	test::run(1, [] {
+		std::atomic<bool> stop{false};
+		const uint64_t before = test::stats().revocations;
+		Task loop([&] {
+			const pthread_t self = pthread_self();
+
+			while (!stop) {
+				ASSERT_EQ(7, sn_blocking([](void *) { return 7; }, nullptr));
+				ASSERT_TRUE(pthread_equal(self, pthread_self()));
+			}
+		});
+
+		EXPECT_TRUE(
+			test::eventually([&] { return test::stats().revocations > before + 3; }));
+		stop = true;
+		loop.join();
+	});
+}
+
+} // namespace
