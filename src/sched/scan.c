@@ -355,11 +355,26 @@ bool sn_scan_before_run(struct sn_task *task)
 	return true;
 }
 
-void sn_scan_after_leave(struct sn_task *task)
+bool sn_scan_is_free(struct sn_task *task)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
 	SN_RACE_WINDOW();
-	serve_saved(task);
+	return !(atomic_load(&task->word.scan) & (SN_SCAN_HELD | SN_SCAN_ASKED));
+}
+
+bool sn_scan_hold_left(struct sn_task *task)
+{
+	uint32_t seen;
+
+	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
+	SN_RACE_WINDOW();
+	seen = atomic_load(&task->word.scan);
+	do {
+		/* Somebody else who has HELD looks at the status, and for ASKED, after this. */
+		if (!(seen & SN_SCAN_ASKED) || (seen & SN_SCAN_HELD))
+			return false;
+	} while (!atomic_compare_exchange_weak(&task->word.scan, &seen, seen | SN_SCAN_HELD));
+	return true;
 }
 
 void sn_scan_ended(struct sn_task *task)

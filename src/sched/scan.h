@@ -29,8 +29,10 @@
  *
  * Asking. A request is a function and its argument in the task's block, ASKED its bit. It is served
  * exactly once, by whoever clears ASKED with a compare-and-swap while having the right to the stack:
- *   - the thread that has just switched away from the task, before the commit (so nobody else can
- *     have it): it looks at scan after it has stored PARKED, the same handshake as above;
+ *   - the thread that has just switched away from the task: it looks at scan after it has stored PARKED,
+ *     the same handshake as above, and when it finds ASKED there it takes HELD before the commit, while
+ *     nobody else can have the task. It serves after the commit, as an owner: the commit lets go the
+ *     lock of the queue that the task may wait in (waiter.h), which the callback may need;
  *   - the thread that has taken it out of a queue, before it switches to it;
  *   - who owns the stack by the bit, before he gives it up;
  *   - the task's own thread, at its next entry into the runtime, for which the asker has put
@@ -95,7 +97,8 @@ extern uint32_t sn_scan_initial;
 
 /* The slow paths of a switch: word.scan was not 0. */
 bool sn_scan_before_run(struct sn_task *task); /* false: leave it alone, it is the scanner's */
-void sn_scan_after_leave(struct sn_task *task);
+bool sn_scan_is_free(struct sn_task *task);    /* nobody has it or asks: run it */
+bool sn_scan_hold_left(struct sn_task *task);  /* true: to be followed by sn_scan_release() */
 void sn_scan_ended(struct sn_task *task);
 
 struct sn_thread;

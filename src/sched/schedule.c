@@ -166,6 +166,7 @@ struct sn_runtime sn_runtime;
 static inline void after_switch(struct sn_thread *self)
 {
 	struct sn_task *prev = self->prev;
+	bool asked = false;
 
 	if (prev) {
 		self->prev = NULL;
@@ -177,10 +178,13 @@ static inline void after_switch(struct sn_thread *self)
 			sn_compiler_barrier();
 			if (sn_unlikely(
 				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
-				sn_scan_after_leave(prev);
+				asked = sn_scan_hold_left(prev);
 		}
 		if (!self->commit(self, prev, self->commit_arg))
 			sn_ready(self, prev, SN_READY_LAST);
+		/* Only now, as the commit may let go a lock that the callback needs. */
+		if (sn_unlikely(asked))
+			sn_scan_release(prev);
 	}
 }
 
@@ -213,12 +217,46 @@ static inline void set_task(struct sn_thread *self, struct sn_task *task)
 
 static void pay_poller(struct sn_thread *self);
 
+static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p = self->processor;
+
+	set_task(self, task);
+	p->io_budget = IO_BUDGET;
+	sn_count(&p->stats.switches, 1);
+}
+
+/*
+ * The task may be switched to at once: nothing has to be done before that calls anybody back, maps memory
+ * or starts a thread. The task that is being left may have a lock that its commit lets go (waiter.h).
+ */
+static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p = self->processor;
+
+	if (sn_unlikely(self->owes_poller) && !task->brief)
+		return false;
+	if (sn_unlikely(!task->context.sp) && p->stacks[task->stack_class].count == 0)
+		return false;
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
+	    !sn_scan_is_free(task)) {
+		/* As if it were in a queue still. */
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
+		return false;
+	}
+	/* From the processor's own cache: nothing but memory. */
+	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
+		sn_fatal("a stack that was in the cache is not");
+	begin_turn(self, task);
+	return true;
+}
+
 /* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). Who will queue it
  * again is settled. */
 static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
-	struct sn_processor *p = self->processor;
-
 	if (sn_unlikely(self->owes_poller) && !task->brief)
 		pay_poller(self);
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
@@ -228,9 +266,7 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 		return false;
 	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
 		return false;
-	set_task(self, task);
-	p->io_budget = IO_BUDGET;
-	sn_count(&p->stats.switches, 1);
+	begin_turn(self, task);
 	return true;
 }
 
@@ -281,10 +317,12 @@ static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, boo
 	self->prev = task;
 	self->commit = commit;
 	self->commit_arg = arg;
-	if (sn_likely(next != NULL) && sn_likely(about_to_run(self, next)))
+	if (sn_likely(next != NULL) && sn_likely(run_at_once(self, next))) {
 		to = &next->context;
-	else
+	} else {
+		self->picked = next;
 		set_task(self, NULL);
+	}
 	/* One place for both, so that tasks that wait at the same place have the same backtrace. */
 	switch_context(self, &task->context, to, exiting);
 }
@@ -1525,6 +1563,10 @@ static struct sn_task *next_task(struct sn_thread *self)
 	for (;;) {
 		if (sn_thread_must_end(self))
 			return NULL;
+		if ((task = self->picked) != NULL) {
+			self->picked = NULL;
+			return task;
+		}
 		if (self->pinned)
 			return await_pinned(self) ? self->pinned : NULL;
 		if (is_surplus(self->processor)) {

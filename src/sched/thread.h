@@ -9,7 +9,7 @@
  *   processor         the thread itself; while its lease is being revoked, the monitor
  *   handed, spinning  while the thread is in its parker, or on its way there: who hands it a
  *                     processor; otherwise the thread itself
- *   prev, commit      the thread itself, around a switch
+ *   prev, commit, picked  the thread itself, around a switch
  *   pinned, pins      the thread itself
  *   *_idle, *_all     under the runtime's lock
  */

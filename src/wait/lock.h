@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock of the runtime's own shared state: spins briefly, then sleeps on a futex. For threads,
- * never held across a switch or a park. Zero is unlocked. Releasing it is the last access to it: it
- * may be freed by whoever gets it next.
+ * The lock of the runtime's own shared state: spins briefly, then sleeps on a futex. For threads. Zero
+ * is unlocked. Releasing it is the last access to it: it may be freed by whoever gets it next.
+ *
+ * It is not held while anything of the program's is called, nor across a switch, with one exception: the
+ * lock of a queue of exclusive waiters (sched/waiter.h) is taken by the task that parks, and let go by the
+ * thread that has switched away from it, with nothing but that switch in between (run_at_once() in
+ * sched/schedule.c). models/scan.pml has it.
  *
  * Unlocking is a plain store, which halves what an uncontended pair costs: 7 ns instead of 14 on
  * the machine that this was written on. So who unlocks cannot learn from the lock itself whether

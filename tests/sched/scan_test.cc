@@ -935,4 +935,64 @@ TEST(Scan, AtRandomWhileTasksLive)
 	printf("%llu changes of status\n", (unsigned long long)done);
 }
 
+// ---- callbacks that call sennit ----
+
+// The task waits in the channel with nothing else that could end that, so it parks with the channel's lock
+// held until it has been left. A request that comes just then is served afterwards, or the callback
+// would wait for the lock of its own thread.
+TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsIn)
+{
+	struct Shared {
+		sn_chan *chan = nullptr;
+		std::atomic<int> calls{0}, sent{0};
+	};
+
+	test::run([] {
+		Shared shared;
+		std::atomic<bool> stop{false};
+		int received = 0;
+
+		ASSERT_EQ(0, sn_chan_new(&shared.chan, sizeof(int), 0));
+		test::Task receiver([&] {
+			int got;
+
+			while (sn_chan_recv(shared.chan, &got) == 0)
+				received++;
+		});
+		// It keeps the receiver going to and fro between waiting and running.
+		test::Task sender([&] {
+			for (int i = 0; !stop; i++)
+				ASSERT_EQ(0, sn_chan_send(shared.chan, &i));
+		});
+		std::thread asker([&] {
+			const int scans = test::scaled(20000);
+
+			for (int i = 0; i < scans;) {
+				int err = sn_task_scan_async(
+					receiver.get(),
+					[](const struct sn_scan *, void *arg) {
+						auto *s = static_cast<Shared *>(arg);
+						const int one = 1;
+
+						s->calls++;
+						s->sent += sn_chan_try_send(s->chan, &one) == 0;
+					},
+					&shared);
+
+				ASSERT_TRUE(err == 0 || err == -EBUSY) << err;
+				i += err == 0;
+			}
+		});
+		asker.join();
+		// The last one may still be under way.
+		EXPECT_TRUE(test::eventually([&] { return shared.calls == test::scaled(20000); }));
+		stop = true;
+		sender.join();
+		EXPECT_EQ(0, sn_chan_close(shared.chan));
+		receiver.join();
+		EXPECT_GE(received, shared.sent);
+		sn_chan_free(shared.chan);
+	});
+}
+
 } // namespace
