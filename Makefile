@@ -12,7 +12,8 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean deb screenshot
+	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean deb screenshot \
+	test-mutants
 .NOTPARALLEL:
 
 help:
@@ -39,6 +40,7 @@ help:
 	@echo 'make bench-wait           latency of a server that collects garbage, by how the runtime waits, beside Go'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
+	@echo 'make test-mutants         mistakes that no test notices: LAYER=src/sync COUNT=50 SEED=...'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
 	@echo 'make test-scan            scanning of tasks at random, for 10^7 changes of status'
@@ -159,6 +161,13 @@ test-programs: build
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \
 		build/release/tests/sched/sched-lease-test --gtest_filter='*SurviveRevokedBrackets'
+
+# LAYER=src/sync COUNT=50 SEED= FILES= ONLY= DEBUG=1 FAIL=1: see scripts/mutants.
+test-mutants:
+	@scripts/setup mutants
+	@scripts/mutants --layer $(or $(LAYER),src/sync) --count $(or $(COUNT),50) \
+		$(SEED:%=--seed %) $(FILES:%=--files=%) $(if $(ONLY),--only '$(ONLY)') \
+		$(DEBUG:1=--debug) $(FAIL:1=--fail)
 
 # The short form is in the release preset's relay/page.
 screenshot: build

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+//
+// Turns: a task whose operations on connections never have to wait lets the others run within a number
+// of them. What is counted are operations, not time: the monitor, which would end the turn of a task
+// that keeps its processor for long, acts only after many more.
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// After how many operations another runnable task runs; most: not before they all are done.
+int until_another_runs(int most, const std::function<void()> &operation)
+{
+	std::atomic<bool> runs{false};
+	Task other([&] { runs = true; });
+	int n = 0;
+
+	while (n < most && !runs) {
+		operation();
+		n++;
+	}
+	other.join();
+	return n;
+}
+
+constexpr int many = 1000, connections = 300;
+
+TEST(FairStreams, ReadingLetsOthersRun)
+{
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+		const std::string bytes(many, 'x');
+
+		ASSERT_EQ(many, sn_tcp_write(pair.client, bytes.data(), bytes.size()));
+		ASSERT_TRUE(test::eventually([&] { return test::unread(pair.server) == many; }));
+		EXPECT_GT(many, until_another_runs(many, [&] {
+				  char byte;
+
+				  EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
+			  }));
+	});
+}
+
+TEST(FairStreams, WritingLetsOthersRun)
+{
+	test::run(1, [] {
+		Listener door;
+		Pair pair(door);
+
+		EXPECT_GT(many, until_another_runs(many, [&] {
+				  EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+			  }));
+	});
+}
+
+TEST(FairStreams, AcceptingLetsOthersRun)
+{
+	test::run(1, [] {
+		Listener door;
+		std::vector<sn_tcp *> conns;
+
+		for (int i = 0; i < connections; i++)
+			conns.push_back(test::connect(door.address()));
+		EXPECT_GT(connections,
+			  until_another_runs(connections, [&] { conns.push_back(door.accept()); }));
+		for (sn_tcp *conn : conns)
+			EXPECT_EQ(0, sn_tcp_close(conn));
+	});
+}
+
+} // namespace
