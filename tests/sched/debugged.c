@@ -18,9 +18,15 @@ static sn_mutex mutex;
 static atomic_int entered;
 static volatile int deeper = 1;
 
+/* gdb shows it as a frame of its own. */
+static inline __attribute__((always_inline)) void debugged_inlined(void)
+{
+	__asm__ volatile("nop" ::: "memory");
+}
+
 static NOINLINE void debugged_all_here(void)
 {
-	__asm__ volatile("" ::: "memory");
+	debugged_inlined();
 }
 
 static NOINLINE int debugged_receives(void *arg)

@@ -76,6 +76,9 @@ def mistakes(text):
             yield "%s ends at %s" % (name, names[-1:])
         if wanted and names[-2:-1] != ["task_main"]:
             yield "%s begins at %s" % (name, names[-2:-1])
+        # Where the debugger stands is nothing of the task's.
+        if name != "main" and {"debugged_inlined", "debugged_all_here"} & set(names):
+            yield "%s begins with frames of another" % name
         if "??" in names or "stopped" in seen[name][1]:
             yield "%s breaks off" % name
         # Those calls that inlining leaves, in that order.
@@ -129,7 +132,7 @@ def main():
         # These guards are mappings of their own. Where gdb cannot read a page, it leaves a megabyte
         # around it out of its core files; the kernel does not.
         core = os.path.join(scratch, "of-gdb")
-        text = gdb("break debugged_all_here", "run", "sennit bt all",
+        text = gdb("break debugged_inlined", "run", "sennit bt all",
                    "generate-core-file " + core, "kill", arguments=["--args", PROGRAM],
                    SENNIT_STACK_GUARD="mprotect")
         if "ptrace" in text:

@@ -135,10 +135,17 @@ def frames_of(task):
     unwinder.task = task
     gdb.invalidate_cached_frames()
     try:
-        # Without the first frame, which is the selected thread's.
+        # Without the first frame, which is the selected thread's, and those of the functions that are
+        # inlined there: gdb shows each as a frame of its own.
+        first = 1
+        frame = gdb.newest_frame()
+        while frame.type() == gdb.INLINE_FRAME:
+            frame = frame.older()
+            first += 1
         lines = gdb.execute("backtrace", to_string=True)
-        lines = re.split(r"^#(?=1 )", lines, maxsplit=1, flags=re.M)
-        return re.sub(r"^#(\d+) {0,2}", lambda m: "#%-3d" % (int(m[1]) - 1), "#" + lines[-1], flags=re.M)
+        lines = re.split(r"^#(?=%d )" % first, lines, maxsplit=1, flags=re.M)
+        return re.sub(r"^#(\d+) {0,2}", lambda m: "#%-3d" % (int(m[1]) - first), "#" + lines[-1],
+                      flags=re.M)
     finally:
         unwinder.task = None
         gdb.invalidate_cached_frames()
