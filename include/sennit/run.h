@@ -10,6 +10,9 @@
  *                       tells
  *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
  *   SENNIT_MEMBARRIER   0: use fences, as on kernels without membarrier; for tests
+ *   SENNIT_STACK_SIZE   stack of tasks for which none is asked, instead of that of sn_run_attr, in
+ *                       bytes, or as in 256K or 1M; from 16K to 1G, to 64M on 32-bit machines. The
+ *                       first task's becomes no smaller than that
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
  *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
  *                       0: none; default: SIGURG's
@@ -62,6 +65,24 @@ typedef int sn_fn(void *arg);
  * Not from a task. Blocks the calling thread until done.
  */
 SN_API int sn_run(sn_fn *fn, void *arg);
+
+/* Zero-initialise, then set what should differ from the default. Sizes are rounded up to what the runtime
+ * has, and at most 1 GiB, 64 MiB on 32-bit machines. */
+struct sn_run_attr {
+	/* Usable bytes of the stack of each task that asks for no size of its own, by whichever call it
+	 * is started; SENNIT_STACK_SIZE overrides it. Default 128 KiB, 64 KiB on 32-bit machines. */
+	size_t stack_size;
+
+	/* Of the first task's stack. Default 8 MiB, 1 MiB on 32-bit machines, or stack_size when that is
+	 * larger. */
+	size_t first_stack_size;
+};
+
+/*
+ * As sn_run(), with attributes (NULL: the defaults). More errors: -EINVAL for a size above the limit,
+ * after a line on stderr.
+ */
+SN_API int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg);
 
 /* Counters since the start of the running (or, afterwards, of the last) runtime. */
 struct sn_stats {

@@ -398,14 +398,22 @@ struct detached_body {
 
 } // namespace detail
 
+/* How a run should differ from the default; as struct sn_run_attr. */
+struct run_attr {
+	std::size_t stack_size = 0;
+	std::size_t first_stack_size = 0;
+};
+
 /*
  * Starts the runtime, calls f as its first task, and returns f's int, or 0 when f returns nothing.
  * Rethrows what f throws; throws std::system_error when the runtime cannot be started, so that
  * f's own negative values are never confused with that.
  */
 template <class F>
-requires std::invocable<F &> &&(std::is_void_v<std::invoke_result_t<F &>> ||
-				std::convertible_to<std::invoke_result_t<F &>, int>)int run(F &&f)
+requires std::invocable<F &> &&
+	(std::is_void_v<std::invoke_result_t<F &>> ||
+	 std::convertible_to<std::invoke_result_t<F &>, int>)int run(F &&f,
+								     const run_attr &attr = {})
 {
 	struct first {
 		std::remove_reference_t<F> *f;
@@ -413,7 +421,11 @@ requires std::invocable<F &> &&(std::is_void_v<std::invoke_result_t<F &>> ||
 		detail::outcome<std::invoke_result_t<F &>> outcome;
 	} task{&f, false, {}};
 
-	const int returned = sn_run(
+	sn_run_attr c_attr{};
+	c_attr.stack_size = attr.stack_size;
+	c_attr.first_stack_size = attr.first_stack_size;
+	const int returned = sn_run_with(
+		&c_attr,
 		[](void *arg) {
 			auto *self = static_cast<first *>(arg);
 			self->started = true;

@@ -8,6 +8,12 @@
  * belong to the task; other thread-locals belong to the thread, which may change across a call that
  * may park.
  *
+ * Stacks have a fixed size. A guard below each ends the program, with a report, when a task overflows
+ * its stack; but a function whose frame is larger than the guard (64 KiB, 16 KiB on 32-bit machines) can
+ * jump over it and write into another task's stack in silence, unless it is compiled with
+ * -fstack-clash-protection. `pkg-config --cflags sennit` and the CMake targets have that flag;
+ * docs/stacks.md says more.
+ *
  * Compilers take the address of errno, as of any thread-local, for constant within a function. So
  * read errno right after the call that set it, and thread-locals anew through a function that is
  * not inlined; what was set before a call that may park must be in a variable to be read after it.
@@ -34,8 +40,9 @@ typedef struct sn_task sn_task;
 /* Zero-initialise, then set what should differ from the default. */
 struct sn_task_attr {
 	const char *name;  /* copied, cut to SN_TASK_NAME_MAX; default: none, shown as "task" */
-	size_t stack_size; /* usable bytes, rounded up to what the runtime has; default 128 KiB, 64
-			      KiB on 32-bit machines; at most 1 GiB, 64 MiB on 32-bit machines */
+	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
+			      MiB on 32-bit machines. Default: as sn_run_attr.stack_size and
+			      SENNIT_STACK_SIZE say (run.h), else 128 KiB, 64 KiB on 32-bit machines */
 	uint32_t flags;    /* SN_TASK_BRIEF or 0 */
 
 	/*

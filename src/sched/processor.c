@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/processor.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,39 @@ long sn_environment_number(const char *name, long low, long high, long otherwise
 		return -EINVAL;
 	}
 	return value;
+}
+
+static size_t unit_of(const char *suffix)
+{
+	static const char letters[] = "KMG";
+	const char *at = *suffix ? strchr(letters, toupper((unsigned char)*suffix)) : NULL;
+
+	if (!*suffix)
+		return 1;
+	return !at || suffix[1] ? 0 : (size_t)1 << (10 * (at - letters + 1));
+}
+
+int sn_environment_size(const char *name, size_t low, size_t high, size_t *size)
+{
+	const char *text = getenv(name);
+	unsigned long long value;
+	size_t unit;
+	char *end;
+
+	if (!text || !*text)
+		return 0;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	unit = unit_of(end);
+	/* strtoull() takes a sign and spaces. */
+	if (errno || !isdigit((unsigned char)*text) || !unit || value > high / unit ||
+	    value * unit < low) {
+		sn_log("%s=%s: expected a size from %zuK to %zuK, in bytes, or as in 256K or 1M",
+		       name, text, low >> 10, high >> 10);
+		return -EINVAL;
+	}
+	*size = (size_t)value * unit;
+	return 0;
 }
 
 /* The quota of the process's cgroup (v2) or the tightest above it, in whole CPUs, rounded up; 0:

@@ -73,4 +73,8 @@ int sn_processors_allowed(void);
  */
 long sn_environment_number(const char *name, long low, long high, long otherwise);
 
+/* A size from the environment, "65536", "64K", "1M" or "1G", in *size, which is left alone where there is
+ * none. 0, or -EINVAL after a line on stderr. */
+int sn_environment_size(const char *name, size_t low, size_t high, size_t *size);
+
 #endif

@@ -181,13 +181,41 @@ static int threads_join(void)
 	return orphans;
 }
 
-static int create_first_task(struct sn_processor *p, struct first_task *first)
+/* What a run is to have of stacks: the class of tasks that ask for none, and of the first. */
+struct stack_classes {
+	int others, first;
+};
+
+static int stack_classes(const struct sn_run_attr *attr, struct stack_classes *classes)
+{
+	size_t size = attr->stack_size, first = attr->first_stack_size, from_environment = 0;
+
+	if (size > SN_STACK_MAX_SIZE || first > SN_STACK_MAX_SIZE) {
+		sn_log("sn_run_with(): a stack can have %zu MiB at most", SN_STACK_MAX_SIZE >> 20);
+		return -EINVAL;
+	}
+	if (sn_environment_size("SENNIT_STACK_SIZE", SN_STACK_MIN_SIZE, SN_STACK_MAX_SIZE,
+				&from_environment) < 0)
+		return -EINVAL;
+	if (from_environment)
+		size = from_environment;
+	if (!size)
+		size = SN_STACK_DEFAULT_SIZE;
+	if (!first)
+		first = size > SN_STACK_MAIN_SIZE ? size : SN_STACK_MAIN_SIZE;
+	if (first < from_environment)
+		first = from_environment;
+	classes->others = sn_stack_class(size);
+	classes->first = sn_stack_class(first);
+	return 0;
+}
+
+static int create_first_task(struct sn_processor *p, struct first_task *first, int class)
 {
 	struct sn_stack stack;
 	struct sn_task *task = sn_block_alloc(NULL);
 	const char *why = "memory";
-	int err = task ? sn_stack_alloc(&stack, sn_stack_class(SN_STACK_MAIN_SIZE), NULL, &why)
-		       : -ENOMEM;
+	int err = task ? sn_stack_alloc(&stack, class, NULL, &why) : -ENOMEM;
 
 	if (err < 0) {
 		if (task)
@@ -360,18 +388,26 @@ static void await_end(struct first_task *first)
 
 int sn_run(sn_fn *fn, void *arg)
 {
+	return sn_run_with(NULL, fn, arg);
+}
+
+int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
+{
+	static const struct sn_run_attr defaults;
 	struct first_task first = {.fn = fn,
 				   .arg = arg,
 				   .lock = PTHREAD_MUTEX_INITIALIZER,
 				   .ended = PTHREAD_COND_INITIALIZER};
 	/* 0: as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
+	struct stack_classes classes;
 	int err;
 
-	if (fixed < 0)
+	if (fixed < 0 || stack_classes(attr ? attr : &defaults, &classes) < 0)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
+	sn_stack_set_default(classes.others);
 	sn_collector_thread_begins(NULL);
 	err = runtime_init((int)fixed);
 	if (err < 0) {
@@ -380,7 +416,7 @@ int sn_run(sn_fn *fn, void *arg)
 		return err;
 	}
 	sn_fault_install();
-	err = create_first_task(&sn_runtime.processors[0], &first);
+	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);
 	sn_lock(&stats_lock);

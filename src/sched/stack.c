@@ -88,6 +88,7 @@ static uint64_t guard_mappings_left; /* for guards by mprotect() */
  * sn_stack_is_scarce(). */
 static _Atomic bool refused;
 static enum sn_stack_guard guard_kind;
+static int default_class; /* constant while a runtime runs */
 static bool several_work; /* guards by one process_madvise() */
 static bool initialised;
 
@@ -239,6 +240,16 @@ int sn_stack_class(size_t size)
 size_t sn_stack_class_size(int class)
 {
 	return SN_STACK_MIN_SIZE << class;
+}
+
+void sn_stack_set_default(int class)
+{
+	default_class = class;
+}
+
+int sn_stack_default_class(void)
+{
+	return default_class;
 }
 
 static size_t round_up(size_t n, size_t unit)

@@ -101,6 +101,10 @@ bool sn_stack_is_scarce(int class);
 int sn_stack_class(size_t size);
 size_t sn_stack_class_size(int class);
 
+/* The class of tasks that ask for no size. Set before the first thread of a run starts. */
+void sn_stack_set_default(int class);
+int sn_stack_default_class(void);
+
 /* Of the system, in bytes. */
 size_t sn_page_size(void);
 

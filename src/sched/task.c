@@ -366,7 +366,7 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 
 	if (!attr)
 		attr = &defaults;
-	class = sn_stack_class(attr->stack_size ? attr->stack_size : SN_STACK_DEFAULT_SIZE);
+	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
 	if (class < 0 || (attr->flags & ~SN_TASK_BRIEF) || attr->arg_size > SN_TASK_ARG_MAX)
 		return NULL;

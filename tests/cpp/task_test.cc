@@ -63,6 +63,26 @@ TEST(Run, RethrowsWhatTheTaskThrows)
 	EXPECT_EQ(sn::run([] { return 1; }), 1) << "it runs again afterwards";
 }
 
+TEST(Run, TakesAttributes)
+{
+	sn::run_attr attr;
+
+	attr.stack_size = 1 << 20;
+	EXPECT_EQ(3, sn::run(
+			     [] {
+				     sn::spawn([] {
+					     volatile char large[600 << 10];
+
+					     large[0] = 1;
+					     EXPECT_EQ(1, large[0]);
+				     }).join();
+				     return 3;
+			     },
+			     attr));
+	attr.stack_size = SIZE_MAX;
+	EXPECT_THROW(sn::run([] {}, attr), std::system_error);
+}
+
 TEST(Run, WithinRunIsAnError)
 {
 	sn::run([] {

@@ -241,6 +241,123 @@ TEST(RunEnvironment, InvalidMostThreadsAreTold)
 	}
 }
 
+/* ---- sizes of stacks ---- */
+
+void expect_begins(const std::string &text, const std::string &with)
+{
+	EXPECT_EQ(with, text.substr(0, with.size())) << text;
+}
+
+// Of the calling task's stack, in KiB.
+size_t own_stack()
+{
+	probe_stack stack = {};
+	bool in_guard;
+
+	EXPECT_TRUE(probe_stack_find(__builtin_frame_address(0), &stack, &in_guard));
+	return size_t(stack.high - stack.low) >> 10;
+}
+
+// Those of the first task and of tasks started in all the ways there are.
+std::vector<size_t> stacks_with(const sn_run_attr *attr)
+{
+	static std::atomic<size_t> seen;
+	static std::vector<size_t> sizes;
+
+	sizes.clear();
+	EXPECT_EQ(
+		0,
+		sn_run_with(
+			attr,
+			[](void *) {
+				sn_fn *look = [](void *) {
+					seen = own_stack();
+					return 0;
+				};
+				auto next = [&](auto start) {
+					seen = 0;
+					start();
+					EXPECT_TRUE(test::eventually([] { return seen != 0; }));
+					sizes.push_back(seen);
+				};
+				sn_task_attr own = {};
+				sn_scope *scope;
+
+				own.stack_size = 32 << 10;
+				sizes.push_back(own_stack());
+				next([&] { EXPECT_EQ(0, sn_go(look, nullptr)); });
+				next([&] {
+					EXPECT_EQ(0, sn_spawn(nullptr, look, nullptr, nullptr));
+				});
+				EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+				next([&] { EXPECT_EQ(0, sn_scope_go(scope, look, nullptr)); });
+				EXPECT_EQ(0, sn_scope_close(scope));
+				next([&] {
+					std::thread([&] {
+						EXPECT_EQ(0, sn_go(look, nullptr));
+					}).join();
+				});
+				next([&] { EXPECT_EQ(0, sn_spawn(nullptr, look, nullptr, &own)); });
+				return 0;
+			},
+			nullptr));
+	return sizes;
+}
+
+const size_t usual = probe_stack_default_size() >> 10, first = sizeof(void *) == 8 ? 8192 : 1024;
+
+TEST(RunStacks, HaveTheSizeThatTheRunIsGiven)
+{
+	using Sizes = std::vector<size_t>;
+	sn_run_attr attr = {};
+
+	EXPECT_EQ((Sizes{first, usual, usual, usual, usual, 32}), stacks_with(nullptr));
+	EXPECT_EQ((Sizes{first, usual, usual, usual, usual, 32}), stacks_with(&attr));
+	attr.stack_size = 200 << 10;
+	EXPECT_EQ((Sizes{first, 256, 256, 256, 256, 32}), stacks_with(&attr));
+	attr.first_stack_size = 64 << 10;
+	EXPECT_EQ((Sizes{64, 256, 256, 256, 256, 32}), stacks_with(&attr));
+	attr = {};
+	attr.stack_size = 16 << 20;
+	EXPECT_EQ(16384u, stacks_with(&attr)[0]) << "no smaller than the others";
+}
+
+TEST(RunStacks, HaveTheSizeThatTheEnvironmentGives)
+{
+	using Sizes = std::vector<size_t>;
+	sn_run_attr attr = {};
+
+	attr.stack_size = 64 << 10;
+	attr.first_stack_size = 64 << 10;
+	for (const char *text : {"512k", "512K", "524288", "400000"}) {
+		Environment size("SENNIT_STACK_SIZE", text);
+
+		EXPECT_EQ((Sizes{first, 512, 512, 512, 512, 32}), stacks_with(nullptr)) << text;
+		EXPECT_EQ((Sizes{512, 512, 512, 512, 512, 32}), stacks_with(&attr)) << text;
+	}
+	Environment size("SENNIT_STACK_SIZE", "1M");
+	EXPECT_EQ(1024u, stacks_with(nullptr)[1]);
+}
+
+TEST(RunStacks, BadSizesAreTold)
+{
+	for (const char *text : {"0", "128", "1K", "-1", " 64K", "K", "64KB", "64 K", "0x10000",
+				 "2G", "99999999999999999999", "17179869184G", "1e6"}) {
+		Environment size("SENNIT_STACK_SIZE", text);
+
+		expect_begins(errors_of([] { EXPECT_EQ(-EINVAL, sn_run(nothing, nullptr)); }),
+			      std::string("sennit: SENNIT_STACK_SIZE=") + text +
+				      ": expected a size from 16K to ");
+	}
+	sn_run_attr attr = {};
+	attr.stack_size = SIZE_MAX;
+	expect_begins(errors_of([&] { EXPECT_EQ(-EINVAL, sn_run_with(&attr, nothing, nullptr)); }),
+		      "sennit: sn_run_with(): a stack can have ");
+	attr = {};
+	attr.first_stack_size = (size_t(1) << 30) + 1;
+	EXPECT_EQ(-EINVAL, sn_run_with(&attr, nothing, nullptr));
+}
+
 TEST(RunEnvironment, ProcessorsAreAsMany)
 {
 	for (int n : {1, 3, 1024})
