@@ -47,6 +47,17 @@ SN_API void sn_debug_foreign_locks(int by);
 SN_API int sn_dump(int fd);
 
 /*
+ * Faults. SIGSEGV, SIGBUS and SIGABRT (abort(), std::terminate()) in a task are told on stderr: the task, its
+ * stack, how far outside of it the address lies and whose stack that is, where the task was spawned, and a
+ * backtrace. Then follows what would have without sennit: the handler that the program, or a sanitizer, had
+ * when sn_run() was called, with all that the kernel has told, or the process's death. Of each of the three
+ * signals only the first is told in a run, as a program that lives on handles them on purpose, and every
+ * overflow of a stack. SENNIT_FAULT_REPORTS=0 leaves only the overflows. A handler that is installed while
+ * sn_run() runs takes the place of the report. On threads of the program's own nothing is told, unless they
+ * hit the guard of a task's stack.
+ */
+
+/*
  * Deadlocks. When every task is parked and nothing is left that could wake one (no timer, no descriptor or
  * signal waited for, no call into foreign code, no thread of the program's own, which might do so), the
  * runtime says so on stderr after some tenths of a second, dumps all tasks and ends the process with

@@ -16,6 +16,8 @@
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
  *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
  *                       0: none; default: SIGURG's
+ *   SENNIT_FAULT_REPORTS  0: tell of no SIGSEGV, SIGBUS and SIGABRT in a task (debug.h) but stack
+ *                       overflows
  *   SENNIT_DEADLOCK     0: do not end the process when nothing can wake any task (debug.h)
  *   SENNIT_DUMP_SIGNAL  the signal that makes the process print what every task does (sn_dump() in
  *                       debug.h): a number, 0: none; default: SIGQUIT's

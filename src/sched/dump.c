@@ -114,6 +114,32 @@ void sn_out_frame(struct sn_out *out, const struct sn_modules *modules, uint64_t
 	sn_out_text(out, "\n");
 }
 
+static void out_spawned_at(struct sn_out *out, const struct sn_modules *modules, const void *at)
+{
+	struct sn_symbol symbol;
+
+	sn_symbol_of(modules, (uintptr_t)at, true, &symbol);
+	sn_out_text(out, "spawned at");
+	out_symbol(out, &symbol);
+}
+
+static void out_spawned_by(struct sn_out *out, uint64_t by)
+{
+	if (by) {
+		sn_out_text(out, " by task ");
+		sn_out_number(out, by, 10);
+	} else {
+		sn_out_text(out, " by a thread of the program's");
+	}
+}
+
+void sn_out_spawned(struct sn_out *out, const struct sn_modules *modules, const void *at,
+		    uint64_t by)
+{
+	out_spawned_at(out, modules, at);
+	out_spawned_by(out, by);
+}
+
 /* "3.204 s", "17 ms" */
 static void out_time(struct sn_out *out, int64_t ns)
 {
@@ -388,19 +414,12 @@ static void print_head(struct dump *dump, const struct group *g)
 		out_time(out, g->most_ns);
 	}
 	if (g->spawned_at) {
-		struct sn_symbol symbol;
-
-		sn_symbol_of(&dump->modules, (uintptr_t)g->spawned_at, true, &symbol);
-		sn_out_text(out, "\n  spawned at");
-		out_symbol(out, &symbol);
-		if (g->of_several) {
+		sn_out_text(out, "\n  ");
+		out_spawned_at(out, &dump->modules, g->spawned_at);
+		if (g->of_several)
 			sn_out_text(out, " by several tasks");
-		} else if (g->spawned_by) {
-			sn_out_text(out, " by task ");
-			sn_out_number(out, g->spawned_by, 10);
-		} else {
-			sn_out_text(out, " by a thread of the program's");
-		}
+		else
+			out_spawned_by(out, g->spawned_by);
 	}
 	sn_out_text(out, "\n");
 }

@@ -26,6 +26,10 @@ void sn_out_flush(struct sn_out *out);
 void sn_out_frame(struct sn_out *out, const struct sn_modules *modules, uint64_t number,
 		  uintptr_t pc, bool is_return_address);
 
+/* "spawned at name+0x12 (/lib/file.so+0x5678) by task 7"; by 0: by no task. */
+void sn_out_spawned(struct sn_out *out, const struct sn_modules *modules, const void *at,
+		    uint64_t by);
+
 /* The signal that asks for a dump: 0, or -EINVAL after a line on stderr. */
 int sn_dump_install(void);
 void sn_dump_uninstall(void);

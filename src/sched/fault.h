@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stack overflow reports: a fault in a stack's guard is told on stderr with the task's name and a
- * backtrace, before the process dies of SIGSEGV as it would have. All other faults go to whoever
- * handled them before.
+ * Reports of faults: SIGSEGV, SIGBUS and SIGABRT in a task are told on stderr, with the task, its stack,
+ * how far outside of that the address lies, and a backtrace. So is a hit of a stack's guard by any thread.
+ * Then the former action follows, be it a handler or the process's death; for all else at once.
  */
 #ifndef SENNIT_SCHED_FAULT_H
 #define SENNIT_SCHED_FAULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Installs the handlers of SIGSEGV and SIGBUS, and puts the former ones back. */
-void sn_fault_install(void);
+/* Installs the handlers, and puts the former ones back. tell_all: not only of overflows. */
+void sn_fault_install(bool tell_all);
 void sn_fault_uninstall(void);
 
 struct sn_thread;

@@ -400,10 +400,11 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 				   .ended = PTHREAD_COND_INITIALIZER};
 	/* 0: as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
+	long tell_faults = sn_environment_number("SENNIT_FAULT_REPORTS", 0, 1, 1);
 	struct stack_classes classes;
 	int err;
 
-	if (fixed < 0 || stack_classes(attr ? attr : &defaults, &classes) < 0)
+	if (fixed < 0 || tell_faults < 0 || stack_classes(attr ? attr : &defaults, &classes) < 0)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
@@ -415,7 +416,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		atomic_store(&taken, false);
 		return err;
 	}
-	sn_fault_install();
+	sn_fault_install(tell_faults);
 	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);
