@@ -55,6 +55,11 @@ SN_API int sn_dump(int fd);
  * overflow of a stack. SENNIT_FAULT_REPORTS=0 leaves only the overflows. A handler that is installed while
  * sn_run() runs takes the place of the report. On threads of the program's own nothing is told, unless they
  * hit the guard of a task's stack.
+ *
+ * A task that ends its thread, by pthread_exit(), or whose thread another ends by pthread_cancel(), takes with
+ * it what the runtime has there: that is told with the task's name, and the process aborted. (exit() and
+ * _exit() are fine. A system call of exit that goes round the C library is not noticed: who joins the task
+ * waits for ever.)
  */
 
 /*

@@ -14,6 +14,8 @@
  * -fstack-clash-protection. `pkg-config --cflags sennit` and the CMake targets have that flag;
  * docs/stacks.md says more.
  *
+ * A task must not end its thread (pthread_exit()): that aborts the process, see debug.h.
+ *
  * Compilers take the address of errno, as of any thread-local, for constant within a function. So
  * read errno right after the call that set it, and thread-locals anew through a function that is
  * not inlined; what was set before a call that may park must be in a variable to be read after it.

@@ -75,6 +75,43 @@ void sn_check_park(struct sn_thread *self)
 			 *self->lease.blocking ? " " : "", self->lease.blocking);
 }
 
+/*
+ * A task that calls pthread_exit(), or is cancelled as a thread, unwinds its stack and then ends the
+ * thread, which has a processor, and perhaps locks. The value of this key is the thread's block, from
+ * attach to detach, so its destructor is called only then. C++ code may have stopped the unwinding
+ * before, with an abort() by the C library.
+ */
+static pthread_key_t vanishing;
+static bool has_vanishing;
+static pthread_once_t vanishing_once = PTHREAD_ONCE_INIT;
+
+static _Noreturn void report_vanished(const struct sn_task *task)
+{
+	/* The report of SIGABRT would take the thread's own stack for a fault of the task's. */
+	sn__current = NULL;
+	if (!task)
+		sn_fatal("a thread of the runtime's was ended while it ran no task: by "
+			 "pthread_cancel(), or by pthread_exit() in a signal handler");
+	sn_fatal("task %llu \"%s\" has ended the thread that it ran on: by pthread_exit(), which a "
+		 "task must not call, or because another thread has cancelled that one",
+		 (unsigned long long)sn_task_id(task), sn_task_name(task));
+}
+
+static void vanish(void *arg)
+{
+	struct sn_thread *self = arg;
+
+	/* In a child of fork() the thread is none of the runtime's any more. */
+	if (sn_thread_self() == self)
+		report_vanished(self->task);
+}
+
+static void vanishing_create(void)
+{
+	/* Without it such a task is only waited for in vain. */
+	has_vanishing = pthread_key_create(&vanishing, vanish) == 0;
+}
+
 /* Of the C++ runtime, where there is one: pure C programs do without. */
 extern struct sn_cxx_globals *__cxa_get_globals(void) __attribute__((weak));
 
@@ -100,6 +137,9 @@ void sn_thread_attach(struct sn_thread *self)
 		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread is never
 						      thought to sleep */
 	sn__current = &self->lease;
+	pthread_once(&vanishing_once, vanishing_create);
+	if (has_vanishing)
+		pthread_setspecific(vanishing, self);
 
 	/* Without it an overflow still ends the process, only without the report. */
 	stack.ss_sp = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE,
@@ -120,6 +160,8 @@ void sn_thread_detach(struct sn_thread *self)
 			  .ss_flags = self->former_signal_stack.flags,
 			  .ss_size = self->former_signal_stack.size};
 
+	if (has_vanishing)
+		pthread_setspecific(vanishing, NULL);
 	if (self->signal_stack) {
 		sigaltstack(&former, NULL);
 		munmap(self->signal_stack, SIGNAL_STACK_SIZE);

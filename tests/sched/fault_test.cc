@@ -71,6 +71,14 @@ testing::Matcher<const std::string &> lacks(const char *what)
 	return tells(what, 0);
 }
 
+// A sanitizer has a handler of its own, which we chain to: it reports and exits.
+bool died_of_the_fault(int status)
+{
+	if (TEST_ASAN || TEST_TSAN) // or by SIGABRT, for which it has none
+		return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
 class Fault : public testing::Test
 {
 protected:
@@ -104,17 +112,17 @@ const char overflow_report[] = "sennit: stack overflow in task [0-9]+ \"runaway\
 TEST_F(Fault, EndlessRecursionNamesTheTask)
 {
 	for (int procs : {1, 2, 4})
-		EXPECT_EXIT(overflow(procs, 0), testing::KilledBySignal(SIGSEGV), overflow_report);
+		EXPECT_EXIT(overflow(procs, 0), died_of_the_fault, overflow_report);
 }
 
 // The advice is for the task that needs it: one that has a size of its own is not helped by another default.
 TEST_F(Fault, EndlessRecursionOnALargeStack)
 {
-	EXPECT_EXIT(overflow(2, 1 << 20), testing::KilledBySignal(SIGSEGV), overflow_report);
-	EXPECT_EXIT(overflow(2, 1 << 20), testing::KilledBySignal(SIGSEGV),
+	EXPECT_EXIT(overflow(2, 1 << 20), died_of_the_fault, overflow_report);
+	EXPECT_EXIT(overflow(2, 1 << 20), died_of_the_fault,
 		    "are used up \\(sn_task_attr.stack_size sets the size\\)");
 	EXPECT_EXIT(
-		overflow(2, 0), testing::KilledBySignal(SIGSEGV),
+		overflow(2, 0), died_of_the_fault,
 		"are used up \\(sn_task_attr.stack_size sets the size, SENNIT_STACK_SIZE that of "
 		"all tasks\\)");
 }
@@ -123,7 +131,7 @@ TEST_F(Fault, EndlessRecursionWithGuardsByMprotect)
 {
 	test::Environment guard("SENNIT_STACK_GUARD", "mprotect");
 
-	EXPECT_EXIT(overflow(2, 0), testing::KilledBySignal(SIGSEGV), overflow_report);
+	EXPECT_EXIT(overflow(2, 0), died_of_the_fault, overflow_report);
 }
 
 // The first task's stack is of another size and has a name of its own.
@@ -135,7 +143,7 @@ TEST_F(Fault, EndlessRecursionInTheFirstTask)
 			test::run(1, [] { sennit_test_runaway(0); });
 			_exit(0);
 		},
-		testing::KilledBySignal(SIGSEGV),
+		died_of_the_fault,
 		"stack overflow in task [0-9]+ \"main\": its [0-9]+ KiB are used up "
 		"\\(sn_run_attr.first_stack_size or SENNIT_STACK_SIZE sets the size\\)");
 }
@@ -186,7 +194,7 @@ TEST_F(Fault, AGuardHitByAnotherTaskNamesBoth)
 			test::Task culprit([at] { write_to(at); }, &attr);
 			culprit.join();
 		}),
-		testing::KilledBySignal(SIGSEGV),
+		died_of_the_fault,
 		"sennit: the guard below the stack of task [0-9]+ \"victim\" was hit at "
 		"0x[0-9a-f]+ by task [0-9]+ \"culprit\": a wild pointer\n"
 		"  address 0x[0-9a-f]+: [0-9]+ .* (below|above) its stack, in the guard below the "
@@ -196,17 +204,9 @@ TEST_F(Fault, AGuardHitByAnotherTaskNamesBoth)
 TEST_F(Fault, AGuardHitByAForeignThreadNamesTheVictim)
 {
 	EXPECT_EXIT(hit_guard([](char *at) { std::thread([at] { write_to(at); }).join(); }),
-		    testing::KilledBySignal(SIGSEGV),
+		    died_of_the_fault,
 		    "sennit: the guard below the stack of task [0-9]+ \"victim\" was hit at "
 		    "0x[0-9a-f]+: a wild pointer");
-}
-
-// A sanitizer has a handler of its own, which we chain to: it reports and exits.
-bool died_of_the_fault(int status)
-{
-	if (TEST_ASAN || TEST_TSAN) // or by SIGABRT, for which it has none
-		return WIFEXITED(status) && WEXITSTATUS(status) != 0;
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 }
 
 __attribute__((noinline)) char *nowhere()
@@ -323,7 +323,7 @@ TEST_F(Fault, OnlyOverflowsAreToldWhenThatIsWished)
 	test::Environment wish("SENNIT_FAULT_REPORTS", "0");
 
 	EXPECT_EXIT(in_task([] { write_to(nowhere()); }), died_of_the_fault, lacks("sennit:"));
-	EXPECT_EXIT(overflow(2, 0), testing::KilledBySignal(SIGSEGV), overflow_report);
+	EXPECT_EXIT(overflow(2, 0), died_of_the_fault, overflow_report);
 }
 
 TEST_F(Fault, NothingIsToldOfAThreadOfTheProgram)
@@ -495,6 +495,60 @@ TEST_F(Fault, FormerHandlersComeBackAfterTheRun)
 	sigaction(SIGSEGV, nullptr, &now);
 	EXPECT_EQ(own_handler, now.sa_handler);
 	sigaction(SIGSEGV, &former[0], nullptr);
+}
+
+/* ---- threads that end under a task ---- */
+
+TEST_F(Fault, ATaskThatEndsItsThreadIsNamed)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "ending a thread from another stack is an error to them";
+	EXPECT_EXIT(in_task([] { pthread_exit(nullptr); }), testing::KilledBySignal(SIGABRT),
+		    "^sennit: task [0-9]+ \"faulty\" has ended the thread that it ran on: by "
+		    "pthread_exit[^\n]*\n");
+}
+
+TEST_F(Fault, SoIsOneWhoseThreadIsCancelled)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "as above";
+	EXPECT_EXIT(in_task([] {
+			    const pthread_t me = pthread_self();
+
+			    // Not joined, which would be cancelled itself.
+			    static std::atomic<bool> cancelled;
+
+			    std::thread([me] {
+				    pthread_cancel(me);
+				    cancelled = true;
+			    }).detach();
+			    while (!cancelled)
+				    sched_yield();
+			    pthread_testcancel();
+		    }),
+		    testing::KilledBySignal(SIGABRT),
+		    "sennit: task [0-9]+ \"faulty\" has ended the thread that it ran on");
+}
+
+// It has no runtime, and its thread is an ordinary one.
+TEST_F(Fault, AForkedChildMayEndItsThread)
+{
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "as above";
+	EXPECT_EXIT(
+		{
+			test::run(2, [] {
+				const pid_t child = fork();
+				int status = -1;
+
+				if (child == 0)
+					pthread_exit(nullptr);
+				CHILD_CHECK(waitpid(child, &status, 0) == child);
+				CHILD_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+			});
+			_exit(0);
+		},
+		testing::ExitedWithCode(0), "");
 }
 
 } // namespace
