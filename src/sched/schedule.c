@@ -439,7 +439,7 @@ static bool is_surplus(const struct sn_processor *p)
 	return p->id >= atomic_load_explicit(&sn_runtime.wanted, memory_order_relaxed);
 }
 
-/* The lock is held, and the processor is not surplus, or cannot be retired. */
+/* The lock is held. A surplus one comes here only if it cannot retire now. */
 static void idle_put(struct sn_processor *p)
 {
 	p->next_idle = sn_runtime.idle_processors;
@@ -523,8 +523,6 @@ static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bo
 	sn_parker_release(&thread->parker);
 }
 
-static void release(struct sn_processor *p);
-
 /*
  * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
  * takes out of its sleep meanwhile is not freed before this thread has ended too (run.c).
@@ -533,7 +531,6 @@ static void start_processor(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
 	struct sn_task *waiter;
-	bool surplus;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_runtime.idle_threads;
@@ -560,21 +557,18 @@ static void start_processor(struct sn_processor *p, bool spinning)
 		return;
 	}
 	waiter = take_bound();
-	surplus = !waiter && is_surplus(p);
 	if (waiter) {
 		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
 	} else {
-		/* Also of one that is surplus: it may not be any more when release() comes to it. */
+		/* Also one that is surplus, as the lock must not be let go before: it retires when a thread
+		 * takes it, or at the next recount. */
 		sn_runtime.threadless = true;
-		if (!surplus)
-			idle_put(p);
+		idle_put(p);
 	}
 	if (spinning)
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
 	sn_unlock(&sn_runtime.lock);
-	if (surplus)
-		release(p);
 	if (!waiter)
 		sn_netpoll_kick();
 }
