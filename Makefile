@@ -12,7 +12,7 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock fuzz format check-format install clean deb screenshot \
+	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install clean deb screenshot \
 	test-mutants
 .NOTPARALLEL:
 
@@ -21,6 +21,7 @@ help:
 	@echo 'make test                 every test, every preset ($(PRESETS))'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
+	@echo 'make soak                 the hostile environment test for long: HOURS=1 PRESET=release SEED='
 	@echo 'make test-clock           the clocks for long: 10^9 reads, and 10 minutes against the kernel'
 	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
 	@echo 'make fuzz                 fuzz the vDSO's and the relay's readers, SECONDS=60 each'
@@ -77,6 +78,11 @@ $(ARM_PRESETS:%=build-%): build-%:
 test-arm:
 	@scripts/setup arm
 	@scripts/test $(ARM_PRESETS)
+
+# HOURS may be a fraction; SEED: by the time.
+soak:
+	@scripts/setup test
+	@scripts/soak $(or $(PRESET),release) $(or $(HOURS),1) $(SEED)
 
 # The short forms of both are in every preset's clock/behaviour.
 test-clock: build

@@ -21,6 +21,8 @@ expect 2 'there is no layer nonsense' scripts/mutants --layer nonsense
 expect 2 'there is no src/sync/nonsense.c' scripts/mutants --files nonsense.c
 expect 2 'there is no test program nonsense' scripts/mutants --tests nonsense
 expect 2 "invalid int value: 'nonsense'" scripts/mutants --seed nonsense
+expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/soak nonsense 1
+expect 2 'HOURS is "nonsense"; expected: a number' scripts/soak release nonsense
 
 # A machine without apt: the packages are named.
 mkdir "$scratch/bin"

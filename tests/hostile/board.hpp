@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+//
+// What is known of a run, in memory that the process under test shares with its parent: so the parent can
+// tell it also when the process has crashed or stands still. Everything is atomic; anybody may read and
+// write, tasks and plain threads.
+#ifndef SENNIT_TESTS_HOSTILE_BOARD_HPP
+#define SENNIT_TESTS_HOSTILE_BOARD_HPP
+
+#include <atomic>
+#include <cstdint>
+
+#include "hostile/bounds.hpp"
+
+namespace hostile
+{
+
+// What the driver does to the process (driver.hpp).
+enum Action {
+	ACT_MASK,
+	ACT_QUOTA,
+	ACT_NOFILE,
+	ACT_NPROC,
+	ACT_MEMORY,
+	ACT_MLOCK,
+	ACT_STOP,
+	ACT_GDB,
+	ACT_FORK,
+	ACT_FORK_TASK,
+	ACT_DUMP,
+	ACT_SIGNAL,
+	ACT_FLOOD,
+	ACTIONS
+};
+struct ActionName {
+	const char *name, *meaning;
+};
+constexpr ActionName action_names[ACTIONS] = {
+	{"mask", "the CPU mask of all threads shrinks, and grows again"},
+	{"quota", "cpu.max of the cgroup falls, and rises again"},
+	{"nofile", "RLIMIT_NOFILE falls to what is open, and rises again"},
+	{"nproc", "RLIMIT_NPROC falls to 1, and rises again"},
+	{"memory", "RLIMIT_AS falls to what is mapped, and rises again"},
+	{"mlock", "mlockall(), and munlockall()"},
+	{"stop", "SIGSTOP, and SIGCONT"},
+	{"gdb", "gdb attaches, and detaches"},
+	{"fork", "a plain thread forks; sn_run() in the child"},
+	{"fork-task", "a task forks; sn_run() in the child"},
+	{"dump", "SIGQUIT"},
+	{"signal", "SIGUSR1 for sn_signal_wait()"},
+	{"flood", "plain threads spawn tasks and send as fast as they can"},
+};
+
+// What the tasks do (loads.hpp).
+enum Load {
+	LOAD_PROBES,
+	LOAD_CHANNELS,
+	LOAD_MUTEX,
+	LOAD_NAPPERS,
+	LOAD_SLEEPERS,
+	LOAD_ALARMS,
+	LOAD_JOINS,
+	LOAD_ECHO,
+	LOAD_RELAY,
+	LOAD_BLOCKING,
+	LOAD_HOGS,
+	LOAD_CROWD,
+	LOAD_SCAN,
+	LOAD_SELECT,
+	LOAD_BRACKET,
+	LOAD_GO,
+	LOAD_PIN,
+	LOAD_CANCELED,
+	LOAD_FAST,
+	LOADS
+};
+struct LoadName {
+	const char *name, *meaning;
+};
+constexpr LoadName load_names[LOADS] = {
+	{"probes", "what the watchdog measures; always there"},
+	{"channels", "producers and consumers, also through sn_select()"},
+	{"mutex", "a counter under sn_mutex"},
+	{"nappers", "1,000 tasks that compute for 5 us and sleep for 1 ms"},
+	{"sleepers", "100 tasks that sleep for up to 2 s"},
+	{"alarms", "alarms that fire or are stopped"},
+	{"joins", "tasks that spawn and join others"},
+	{"echo", "TCP connections over loopback"},
+	{"relay", "sn_relay() between TCP connections, checked to the byte"},
+	{"blocking", "usleep() and read() with and without brackets"},
+	{"hogs", "tasks that compute for up to 40 ms"},
+	{"crowd", "40, 400 or 10,000 tasks that yield"},
+	{"scan", "sn_task_scan(), whose callback sends"},
+	{"select", "a loop of sn_select() with SN_TRY"},
+	{"bracket", "a loop of empty brackets"},
+	{"go", "a loop of sn_go()"},
+	{"pin", "a loop of sn_pin() and sn_unpin()"},
+	{"canceled", "a loop that tries a cancelled sn_sleep() again"},
+	{"fast", "a loop of sn_blocking() around something fast"},
+};
+
+struct Board {
+	uint64_t seed;
+	std::atomic<int64_t> beat;      // when the watchdog last looked
+	std::atomic<bool> failed, done; // the first failure counts
+	char failure[1024];
+
+	std::atomic<uint32_t> notes; // of the driver, the last in a ring
+	struct Note {
+		int64_t at;
+		char text[100];
+	} note[32];
+
+	std::atomic<uint64_t> made[ACTIONS], skipped[ACTIONS];
+	std::atomic<uint64_t> alive[LOADS], operations[LOADS], refused[LOADS], begun[LOADS];
+	std::atomic<uint64_t> measured[KINDS], too_long[KINDS];
+	std::atomic<int64_t> worst[KINDS], worst_counted[KINDS];
+	std::atomic<uint64_t> plain_measured[PLAINS];
+	std::atomic<int64_t> plain_worst[PLAINS];
+	std::atomic<int64_t> os_kept; // ns in which the system kept threads from running
+	std::atomic<uint64_t> phases, lives;
+
+	char skips[ACTIONS][100]; // why one is left out, written before the process has threads
+};
+
+// Made by board_make(), before the process under test is forked off.
+extern Board *board;
+
+void board_make(uint64_t seed);
+
+// CLOCK_MONOTONIC, by libc.
+int64_t now();
+
+// Notes what the driver does. One thread at a time.
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Something is wrong: the parent tells all that is known and ends the process; the caller waits for that.
+ * Any thread, tasks too.
+ */
+[[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+template <class T>
+void raise_to(std::atomic<T> &most, T value)
+{
+	T former = most.load(std::memory_order_relaxed);
+
+	while (former < value &&
+	       !most.compare_exchange_weak(former, value, std::memory_order_relaxed))
+		;
+}
+
+// Prints what was done and measured, and one line for machines.
+void report();
+// Prints what the driver did last, and what the loads are at.
+void report_failure();
+
+} // namespace hostile
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+//
+// What a child of fork() does: closes what it has inherited, opens files of its own, and runs a runtime of its
+// own, with tasks, timers, connections, signals and a deadlock. Then its files must still be there.
+#ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
+#define SENNIT_TESTS_HOSTILE_FORKED_HPP
+
+namespace hostile
+{
+
+constexpr int forked_well = 42;
+
+// Never returns: exits with forked_well, or with the number of the step that failed; a step that takes more
+// than forked_seconds ends it by SIGALRM.
+[[noreturn]] void forked_main();
+constexpr unsigned forked_seconds = 40;
+
+// What an exit status, as of waitpid(), says.
+const char *forked_status(int status);
+
+} // namespace hostile
+
+#endif

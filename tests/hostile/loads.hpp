@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+//
+// What the tasks do, in phases: a phase begins some loads, lets them run until it is told to stop, waits for
+// all that they have begun, and then checks that nothing was lost.
+//
+// A call that limits make fail (out of memory, of descriptors) is refused; the load goes on, or tries
+// again. When no limit is lowered no call may be refused.
+#ifndef SENNIT_TESTS_HOSTILE_LOADS_HPP
+#define SENNIT_TESTS_HOSTILE_LOADS_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sennit/sennit.h>
+
+#include "hostile/board.hpp"
+#include "hostile/random.hpp"
+#include "hostile/watch.hpp"
+
+namespace hostile
+{
+
+/*
+ * What the driver says of limits: between limits_begin() and limits_end() calls may be refused. A caller
+ * remembers limits_mark() before the call; limits_excuse() is whether any was lowered at some time since.
+ */
+void limits_begin();
+void limits_end();
+uint64_t limits_mark();
+bool limits_excuse(uint64_t mark);
+
+class Phase
+{
+public:
+	explicit Phase(uint64_t seed) : random(seed) {}
+
+	/*
+	 * Runs the body as a task that the phase waits for. Returns false when it was refused. Any thread
+	 * or task of the load.
+	 */
+	bool go(Load load, std::function<void()> body);
+	// The same, tried again until it is accepted. Tasks only.
+	void go_surely(Load load, const std::function<void()> &body);
+
+	bool stopping() const { return stop.load(std::memory_order_relaxed); }
+	// Sleeps until the phase is to end.
+	void until_stop();
+
+	Random random; // for who makes loads
+	std::atomic<bool> stop{false};
+	std::atomic<uint64_t> alive{0};
+};
+
+// A call of a load's failed, with that error: counts it when limits explain it, fails otherwise.
+void refused(Load load, const char *what, int error, uint64_t mark);
+
+// A channel, as soon as there is memory for it. Tasks only.
+sn_chan *make_channel(size_t elem_size, ssize_t capacity);
+
+// One load in one phase. Made, begun and ended by the phase's task.
+class Work
+{
+public:
+	virtual ~Work() = default;
+	virtual void begin(Phase &phase) = 0;
+	// Everything has ended: is all there?
+	virtual void end(Phase &) {}
+	// What the load may put ahead of a task that has become runnable: ns of a processor's time.
+	virtual int64_t queue() const = 0;
+};
+
+std::unique_ptr<Work> make_probes();
+std::unique_ptr<Work> make_channels();
+std::unique_ptr<Work> make_mutex();
+std::unique_ptr<Work> make_nappers();
+std::unique_ptr<Work> make_sleepers();
+std::unique_ptr<Work> make_alarms();
+std::unique_ptr<Work> make_joins();
+std::unique_ptr<Work> make_echo();
+std::unique_ptr<Work> make_relay();
+std::unique_ptr<Work> make_blocking();
+std::unique_ptr<Work> make_hogs();
+std::unique_ptr<Work> make_crowd();
+std::unique_ptr<Work> make_scan();
+std::unique_ptr<Work> make_loop(Load load);
+std::unique_ptr<Work> make(Load load);
+
+inline void done(Load load, uint64_t n = 1)
+{
+	board->operations[load].fetch_add(n, std::memory_order_relaxed);
+}
+
+// Computes for so long, by the thread's own clock, without calling anything of sennit's.
+void compute(int64_t ns);
+
+} // namespace hostile
+
+#endif
