@@ -369,6 +369,26 @@ bool probe_fd_muted(const void *conn)
 	return atomic_load(&((struct sn_fd *)(uintptr_t)conn)->muted);
 }
 
+void probe_waits_lock(const void *address)
+{
+	sn_lock(sn_waits_lock_of(address));
+}
+
+void probe_waits_unlock(const void *address)
+{
+	sn_unlock(sn_waits_lock_of(address));
+}
+
+void probe_chan_lock(struct sn_chan *chan)
+{
+	sn_lock(&chan->lock);
+}
+
+void probe_chan_unlock(struct sn_chan *chan)
+{
+	sn_unlock(&chan->lock);
+}
+
 size_t probe_chan_waiting(struct sn_chan *chan, int op)
 {
 	size_t n = 0;

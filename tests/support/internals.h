@@ -90,6 +90,9 @@ bool probe_status_allowed(int from, int to, int by);
 /* sync/waits.h: how many wait, in the list that belongs to what lies at the address. */
 struct sn__waits;
 unsigned probe_waiting(const void *address, const struct sn__waits *waits);
+/* Keeps others from that list. */
+void probe_waits_lock(const void *address);
+void probe_waits_unlock(const void *address);
 
 /* sched/schedule.h: as the monitor does, which with SENNIT_PROCS leaves it to the test. One thread. */
 void probe_processors_adjust(int wanted);
@@ -107,6 +110,8 @@ bool probe_fd_muted(const void *conn);
 /* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */
 struct sn_chan;
 size_t probe_chan_waiting(struct sn_chan *chan, int op);
+void probe_chan_lock(struct sn_chan *chan);
+void probe_chan_unlock(struct sn_chan *chan);
 
 /* net/pipe_pool.h */
 void probe_pipes_reset(void);
