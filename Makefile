@@ -12,8 +12,8 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install clean deb screenshot \
-	test-mutants
+	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install install-variants \
+	clean deb screenshot test-mutants
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make docs                 the reference of the public interface, in build/docs'
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make install-variants     the same, and libsennit-debug, -asan, -tsan and -valgrind (docs/tools.md)'
 	@echo 'make deb                  the Debian package of the relay, in build/deb'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
@@ -205,6 +206,11 @@ check-format:
 # DESTDIR is read by cmake --install from the environment.
 install: build
 	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+# VARIANTS="asan valgrind": some of them only.
+install-variants: install
+	@scripts/setup variants
+	@DESTDIR='$(DESTDIR)' scripts/install-variants '$(PREFIX)' $(VARIANTS)
 
 clean:
 	rm -rf build

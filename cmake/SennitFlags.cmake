@@ -5,12 +5,22 @@
 #   sennit-flags    everything of ours: warnings, SENNIT_DEBUG
 #   sennit-internal sees src/ beside include/: the library and its tests
 include(CheckCCompilerFlag)
+include(CheckIncludeFile)
 
-if(SENNIT_SANITIZE STREQUAL "address")
+if(SENNIT_SANITIZE STREQUAL "address" AND SENNIT_VARIANT)
+	# Without the undefined behaviour sanitizer: whoever links this would need that too.
+	set(sanitizer_flags -fsanitize=address -fno-omit-frame-pointer)
+elseif(SENNIT_SANITIZE STREQUAL "address")
 	set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all
 		-fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "thread")
 	set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer)
+	# GCC warns of fences, which neither compiler's sanitizer follows. It then knows less order between
+	# threads than there is; where ours matters to it, an atomic access is beside the fence.
+	check_c_compiler_flag(-Wtsan SENNIT_HAS_WTSAN)
+	if(SENNIT_HAS_WTSAN)
+		list(APPEND sanitizer_flags -Wno-tsan)
+	endif()
 elseif(NOT SENNIT_SANITIZE STREQUAL "")
 	message(FATAL_ERROR
 		"SENNIT_SANITIZE is \"${SENNIT_SANITIZE}\"; it can be empty, address or thread")
@@ -45,6 +55,14 @@ target_compile_definitions(sennit-internal INTERFACE
 	$<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE>
 	_FILE_OFFSET_BITS=64)
 target_link_libraries(sennit-internal INTERFACE sennit-flags)
+if(SENNIT_VALGRIND)
+	unset(SENNIT_HAS_MEMCHECK CACHE) # it may have been installed meanwhile
+	check_include_file(valgrind/memcheck.h SENNIT_HAS_MEMCHECK)
+	if(NOT SENNIT_HAS_MEMCHECK)
+		message(FATAL_ERROR "The library for valgrind needs <valgrind/memcheck.h> (Debian: valgrind)")
+	endif()
+	target_compile_definitions(sennit-internal INTERFACE SN_VALGRIND=1)
+endif()
 
 # What only the library's own code is compiled with.
 set(SENNIT_LIBRARY_OPTIONS

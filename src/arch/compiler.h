@@ -38,6 +38,10 @@
 #ifndef SN_ASAN
 #	define SN_ASAN 0
 #endif
+/* valgrind changes nothing in what a compiler does: the build says so (cmake/SennitFlags.cmake). */
+#ifndef SN_VALGRIND
+#	define SN_VALGRIND 0
+#endif
 #ifndef SENNIT_DEBUG
 #	define SENNIT_DEBUG 0
 #endif

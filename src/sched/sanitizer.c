@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/sanitizer.h"
 
-#if SN_ASAN || SN_TSAN
+#if SN_ASAN || SN_TSAN || SN_VALGRIND
 
 #	include "arch/arch.h"
 
@@ -11,6 +11,9 @@
 #	endif
 #	if SN_TSAN
 #		include <sanitizer/tsan_interface.h>
+#	endif
+#	if SN_VALGRIND
+#		include <valgrind/memcheck.h>
 #	endif
 
 void sn_sanitizer_create(struct sn_context *context, const char *name)
@@ -25,6 +28,9 @@ void sn_sanitizer_create(struct sn_context *context, const char *name)
 	if (name)
 		__tsan_set_fiber_name(context->fiber, name);
 #	endif
+#	if SN_VALGRIND
+	VALGRIND_MAKE_MEM_UNDEFINED(context->stack_low, context->stack_size);
+#	endif
 	(void)context, (void)name;
 }
 
@@ -32,6 +38,10 @@ void sn_sanitizer_destroy(struct sn_context *context)
 {
 #	if SN_TSAN
 	__tsan_destroy_fiber(context->fiber);
+#	endif
+#	if SN_VALGRIND
+	/* Whoever has the address of a local variable of a task that has ended is told. */
+	VALGRIND_MAKE_MEM_NOACCESS(context->stack_low, context->stack_size);
 #	endif
 	(void)context;
 }
@@ -69,6 +79,21 @@ void sn_sanitizer_entered(struct sn_context *context)
 #	endif
 	(void)context;
 }
+
+#	if SN_VALGRIND
+void sn_sanitizer_slab_begins(char *base, size_t guard, size_t slot, int n, unsigned *ids)
+{
+	VALGRIND_MAKE_MEM_NOACCESS(base, slot * (size_t)n);
+	for (int i = 0; i < n; i++, base += slot)
+		ids[i] = VALGRIND_STACK_REGISTER(base + guard, base + slot - 1);
+}
+
+void sn_sanitizer_slab_ends(int n, const unsigned *ids)
+{
+	for (int i = 0; i < n; i++)
+		VALGRIND_STACK_DEREGISTER(ids[i]);
+}
+#	endif
 
 #else
 /* ISO C wants a declaration in every file. */

@@ -15,6 +15,7 @@
 
 #include "arch/compiler.h"
 #include "sched/fork.h"
+#include "sched/sanitizer.h"
 #include "wait/lock.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -61,6 +62,9 @@ struct sn_slab {
 	int mprotected; /* how many of the guards are by mprotect() */
 	uint64_t free[LISTS];
 	struct sn_slab *before[LISTS], *after[LISTS];
+#if SN_VALGRIND
+	unsigned told[SLOTS_PER_SLAB];
+#endif
 };
 _Static_assert(SLOTS_PER_SLAB <= 64, "free has 64 bits");
 
@@ -157,8 +161,9 @@ void sn_stacks_init(void)
 
 		guard_kind = !forced && guards_work(guard_alone) ? SN_STACK_GUARD_MADVISE
 								 : SN_STACK_GUARD_MPROTECT;
-		several_work =
-			guard_kind == SN_STACK_GUARD_MADVISE && guards_work(guard_among_several);
+		/* valgrind does not know process_madvise(), and says so at each. */
+		several_work = !SN_VALGRIND && guard_kind == SN_STACK_GUARD_MADVISE &&
+			       guards_work(guard_among_several);
 		/* Two mappings a stack; the other half is for the program's own libraries and
 		 * heaps. */
 		guard_mappings_left = max_map_count() / 2 / 2;
@@ -303,6 +308,10 @@ static struct sn_slab *slab_create(int class, const char **why)
 	/* A huge page would commit two megabytes for one touched stack. Fails where there are none:
 	 * fine. */
 	madvise(slab->base, slab->slot_size * (size_t)slab->slots, MADV_NOHUGEPAGE);
+#if SN_VALGRIND
+	sn_sanitizer_slab_begins(slab->base, SN_STACK_GUARD_SIZE, slab->slot_size, slab->slots,
+				 slab->told);
+#endif
 	slab->next = atomic_load_explicit(&all_slabs, memory_order_relaxed);
 	atomic_store_explicit(&all_slabs, slab, memory_order_release);
 	return slab;
@@ -764,6 +773,9 @@ void sn_stacks_destroy(void)
 	for (; slab; slab = next) {
 		next = slab->next;
 		guard_mappings_left += (uint64_t)slab->mprotected;
+#if SN_VALGRIND
+		sn_sanitizer_slab_ends(slab->slots, slab->told);
+#endif
 		munmap(slab->base, slab->slot_size * (size_t)slab->slots);
 		free(slab);
 	}

@@ -114,7 +114,7 @@ static void task_main(void *arg);
 static void give_stack(struct sn_task *task, struct sn_stack stack, uintptr_t top)
 {
 	set_stack(task, stack);
-#if SN_ASAN || SN_TSAN
+#if SN_ASAN || SN_TSAN || SN_VALGRIND
 	task->context.stack_low = stack.low;
 	task->context.stack_size = (size_t)(stack.high - stack.low);
 #endif

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+#
+# SENNIT_VARIANT: a build of the library alone, for one tool, that is installed beside the normal one
+# under a name of its own (scripts/install-variants makes all of them). A variant checks the runtime's
+# assertions, whatever its tool: who links it looks for mistakes.
+#
+#   sennit_suffix           what is added to the library's name: empty, or "-asan"
+#   sennit_variant_options  what a program that links it is compiled and linked with too
+set(SENNIT_VARIANTS debug asan tsan valgrind)
+set(sennit_suffix "")
+set(sennit_variant_options "")
+if(NOT SENNIT_VARIANT)
+	return()
+endif()
+
+if(NOT SENNIT_VARIANT IN_LIST SENNIT_VARIANTS)
+	list(JOIN SENNIT_VARIANTS ", " known)
+	message(FATAL_ERROR "SENNIT_VARIANT is \"${SENNIT_VARIANT}\"; it can be empty, or one of ${known}")
+endif()
+set(sennit_suffix "-${SENNIT_VARIANT}")
+set(SENNIT_DEBUG ON)
+if(SENNIT_VARIANT STREQUAL "asan")
+	set(SENNIT_SANITIZE address)
+	set(sennit_variant_options -fsanitize=address)
+elseif(SENNIT_VARIANT STREQUAL "tsan")
+	set(SENNIT_SANITIZE thread)
+	set(sennit_variant_options -fsanitize=thread)
+elseif(SENNIT_VARIANT STREQUAL "valgrind")
+	set(SENNIT_VALGRIND ON)
+endif()
+foreach(part TESTS EXAMPLES RELAY BENCH)
+	set(SENNIT_${part} OFF)
+endforeach()
+if(SENNIT_VARIANT STREQUAL "debug")
+	set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
+else()
+	set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+endif()
