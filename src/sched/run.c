@@ -35,6 +35,7 @@
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
+#include "sched/tools.h"
 #include "sched/trim.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
@@ -408,6 +409,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
+	sn_tools_check();
 	sn_stack_set_default(classes.others);
 	sn_collector_thread_begins(NULL);
 	err = runtime_init((int)fixed);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/tools.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/compiler.h"
+
+/*
+ * valgrind answers a request that is a sequence of instructions without effect, another on each
+ * architecture. Its header has them, where it is installed when this is built. Without it: valgrind loads
+ * a library of its own into the program, by the environment, and removes it there from what the program
+ * starts in turn. That cannot be seen once the program has changed the variable.
+ */
+#ifndef SN_VALGRIND_HEADER
+#	if defined(__has_include)
+#		if __has_include(<valgrind/valgrind.h>)
+#			define SN_VALGRIND_HEADER 1
+#		endif
+#	endif
+#endif
+#ifndef SN_VALGRIND_HEADER
+#	define SN_VALGRIND_HEADER 0
+#endif
+#if SN_VALGRIND_HEADER
+#	include <valgrind/valgrind.h>
+
+static bool in_valgrind(void)
+{
+	return RUNNING_ON_VALGRIND > 0;
+}
+#else
+static bool in_valgrind(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && strstr(preloaded, "/vgpreload_");
+}
+#endif
+
+/*
+ * What a sanitizer's runtime calls its beginning. Weak: it is in the program, or in a library of its own,
+ * when the program is built for that sanitizer, and otherwise nowhere.
+ */
+extern void __asan_init(void) __attribute__((weak));
+extern void __hwasan_init(void) __attribute__((weak));
+extern void __lsan_init(void) __attribute__((weak));
+extern void __msan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
+/* variant: the library to link. NULL: there is none. */
+static void warn(const char *tool, const char *variant)
+{
+	if (variant)
+		sn_log("this program runs under %s, for which this libsennit is not built: expect "
+		       "false "
+		       "reports, and missing ones; link %s instead (make install-variants; "
+		       "pkg-config "
+		       "%s; docs/tools.md)",
+		       tool, variant, variant + strlen("lib"));
+	else
+		sn_log("this program runs under %s, for which libsennit cannot be built: expect "
+		       "false "
+		       "reports, and missing ones (docs/tools.md has the tools that work)",
+		       tool);
+}
+
+void sn_tools_check(void)
+{
+	static bool told;
+
+	if (told)
+		return;
+	told = true;
+	if (!SN_ASAN && __asan_init)
+		warn("AddressSanitizer", "libsennit-asan");
+	if (!SN_ASAN && __lsan_init)
+		warn("LeakSanitizer alone", "libsennit-asan");
+	if (!SN_TSAN && __tsan_init)
+		warn("ThreadSanitizer", "libsennit-tsan");
+	if (__msan_init)
+		warn("MemorySanitizer", NULL);
+	if (__hwasan_init)
+		warn("HWAddressSanitizer", NULL);
+	if (!SN_VALGRIND && in_valgrind())
+		warn("valgrind", "libsennit-valgrind");
+}
