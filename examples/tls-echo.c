@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An echo server over TLS, one task per connection, with OpenSSL. What it shows: how to use a library that
+ * keeps something for each thread, here its queue of errors. The library is given bytes and gives bytes
+ * (memory BIOs), and the task waits for the network between its calls, never within one.
+ *
+ *	openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
+ *	example-tls-echo 127.0.0.1:7443 cert.pem key.pem
+ *	openssl s_client -quiet -connect 127.0.0.1:7443
+ */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sennit/sennit.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One connection. What comes from the network goes into in; what is to be sent lies in out. */
+struct tls {
+	sn_tcp *conn;
+	SSL *ssl;
+	BIO *in, *out;
+};
+
+/* What one call of the library has come to. */
+struct outcome {
+	int result, error; /* as the call returned, and SSL_get_error() of it */
+	char text[200];    /* for SSL_ERROR_SSL */
+};
+
+enum call { ACCEPT, READ, WRITE, SHUTDOWN };
+
+/*
+ * Calls the library. From the clearing of the thread's queue of errors until all that is wanted has been read
+ * from it nothing parks, so that no other task comes to this thread and nothing else is in the queue. A
+ * function of its own, as a compiler may keep the address of a thread-local for as long as a function.
+ */
+static __attribute__((noinline)) struct outcome call(struct tls *tls, enum call which, void *buf,
+						     int size)
+{
+	struct outcome outcome = {0};
+
+	ERR_clear_error();
+	switch (which) {
+	case ACCEPT:
+		outcome.result = SSL_accept(tls->ssl);
+		break;
+	case READ:
+		outcome.result = SSL_read(tls->ssl, buf, size);
+		break;
+	case WRITE:
+		outcome.result = SSL_write(tls->ssl, buf, size);
+		break;
+	case SHUTDOWN:
+		/* 0: sent, but the peer's has not come. We wait for no answer. */
+		outcome.result = SSL_shutdown(tls->ssl) < 0 ? -1 : 1;
+		break;
+	}
+	if (outcome.result <= 0) {
+		outcome.error = SSL_get_error(tls->ssl, outcome.result);
+		if (outcome.error == SSL_ERROR_SSL)
+			ERR_error_string_n(ERR_peek_last_error(), outcome.text,
+					   sizeof outcome.text);
+	}
+	return outcome;
+}
+
+/* Sends what the library has written. May park. */
+static int flush(struct tls *tls)
+{
+	char buf[16384];
+	ssize_t err;
+	int n;
+
+	while ((n = BIO_read(tls->out, buf, sizeof buf)) > 0) {
+		err = sn_tcp_write_all(tls->conn, buf, (size_t)n);
+		if (err < 0)
+			return (int)err;
+	}
+	return 0;
+}
+
+/* Waits for bytes from the peer and gives them to the library. May park. */
+static int fill(struct tls *tls)
+{
+	char buf[16384];
+	ssize_t n = sn_tcp_read(tls->conn, buf, sizeof buf);
+
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		return -ECONNRESET; /* an end of TCP without one of TLS: bytes may have been cut off */
+	return BIO_write(tls->in, buf, (int)n) == (int)n ? 0 : -ENOMEM;
+}
+
+/* One call, with all the waiting that it needs: its result, 0 at the clean end, or a negative errno. */
+static int complete(struct tls *tls, enum call which, void *buf, int size)
+{
+	for (;;) {
+		struct outcome outcome = call(tls, which, buf, size);
+		int err = flush(tls); /* also what a failed call has to tell the peer */
+
+		if (outcome.result > 0)
+			return err < 0 ? err : outcome.result;
+		if (outcome.error == SSL_ERROR_ZERO_RETURN)
+			return 0;
+		if (outcome.error == SSL_ERROR_SSL)
+			fprintf(stderr, "tls-echo: %s\n", outcome.text);
+		if (outcome.error != SSL_ERROR_WANT_READ)
+			return -EPROTO;
+		if (err == 0)
+			err = fill(tls);
+		if (err < 0)
+			return err;
+	}
+}
+
+static SSL_CTX *context;
+
+static int echo(struct tls *tls)
+{
+	char buf[4096];
+	int n = complete(tls, ACCEPT, NULL, 0);
+
+	while (n > 0) {
+		n = complete(tls, READ, buf, sizeof buf);
+		if (n > 0)
+			n = complete(tls, WRITE, buf, n);
+	}
+	if (n == 0)
+		complete(tls, SHUTDOWN, NULL, 0);
+	return n;
+}
+
+static int session(void *arg)
+{
+	struct tls tls = {.conn = arg, .ssl = SSL_new(context)};
+	int err = -ENOMEM;
+
+	tls.in = BIO_new(BIO_s_mem());
+	tls.out = BIO_new(BIO_s_mem());
+	if (tls.ssl && tls.in && tls.out) {
+		SSL_set_bio(tls.ssl, tls.in, tls.out); /* they are the connection's from now on */
+		err = echo(&tls);
+	} else {
+		BIO_free(tls.in);
+		BIO_free(tls.out);
+	}
+	printf("%s\n", err == 0 ? "clean end" : strerror(-err));
+	fflush(stdout);
+	SSL_free(tls.ssl);
+	sn_tcp_close(tls.conn);
+	return 0;
+}
+
+static int serve(void *arg)
+{
+	sn_tcp_listener *door;
+	sn_tcp *peer;
+	char address[64];
+	int err = sn_tcp_listen(&door, arg);
+
+	if (err >= 0 && sn_tcp_listener_address(door, address, sizeof address) >= 0) {
+		printf("listening on %s\n", address);
+		fflush(stdout);
+	}
+	while (err >= 0 && (err = sn_tcp_accept(door, &peer)) >= 0)
+		err = sn_go(session, peer);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	int err;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: example-tls-echo ADDRESS CERTIFICATE KEY\n");
+		return 2;
+	}
+	context = SSL_CTX_new(TLS_server_method());
+	if (!context || SSL_CTX_use_certificate_chain_file(context, argv[2]) != 1 ||
+	    SSL_CTX_use_PrivateKey_file(context, argv[3], SSL_FILETYPE_PEM) != 1) {
+		ERR_print_errors_fp(stderr);
+		return 1;
+	}
+	err = sn_run(serve, argv[1]);
+	fprintf(stderr, "tls-echo: %s\n", strerror(-err));
+	return 1;
+}
