@@ -42,7 +42,7 @@ help:
 	@echo 'make bench-wait           latency of a server that collects garbage, by how the runtime waits, beside Go'
 	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
 	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
-	@echo 'make test-mutants         mistakes that no test notices: LAYER=src/sync COUNT=50 SEED=...'
+	@echo 'make test-mutants         mutation testing, lists the survivors: LAYER=src/sync COUNT=50 SEED=...'
 	@echo 'make test-revocations     a million revoked brackets, in some minutes'
 	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
 	@echo 'make test-scan            scanning of tasks at random, for 10^7 changes of status'

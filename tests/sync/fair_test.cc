@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Fairness: who is next, who overtakes whom, and how many operations a task has before the others
-// get their turn. Nothing here depends on how long something takes. Where a thread may have lost
-// its processor in the middle of an attempt, another attempt is made: a lock that was unfair would
-// fail every one of them.
+// Fairness: the order in which waiters are served, whether a newcomer can overtake them, and how many
+// operations a task can do before others get their turn. No result depends on how long something
+// takes. Where a thread may have lost its processor in the middle of an attempt, another attempt is
+// made: an unfair lock would fail every one of them.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -27,8 +27,9 @@ using test::Task;
 constexpr int many = 1000;
 
 /*
- * Attempts until one has an answer, which is to be yes. No answer: something came in between that
- * the machine's load explains. To have none in all these attempts means that there never is one.
+ * Repeats the attempt until it has an answer, which must be yes. No answer: something came in
+ * between that the machine's load explains. No answer in all these attempts means that there never
+ * is one.
  */
 void expect_yes(const std::function<std::optional<bool>()> &attempt)
 {
@@ -74,9 +75,9 @@ void pass(int64_t ns)
 constexpr int64_t starving_after = ms; // mutex.h
 
 /*
- * The mutex is the caller's, which lets go of it and takes it again before the first of those who
- * wait, so many of them, can have it. That one waits again, in front. False, and it is not the
- * caller's: one of them had it, of which had() tells.
+ * The caller holds the mutex, and so many tasks wait for it. Unlocks it and takes it again before the
+ * first of them can, so that this one waits again, in front. False: a waiter was faster (had() tells
+ * whether one has had it), and the caller does not hold the mutex any more.
  */
 template <class F>
 bool miss(sn_mutex &lock, unsigned waiters, F had)
@@ -84,7 +85,7 @@ bool miss(sn_mutex &lock, unsigned waiters, F had)
 	EXPECT_EQ(0, sn_mutex_unlock(&lock));
 	if (sn_mutex_trylock(&lock) != 0)
 		return false;
-	// What had() tells does not change while it is the caller's.
+	// What had() tells does not change while the caller holds the mutex.
 	if (had()) {
 		EXPECT_EQ(0, sn_mutex_unlock(&lock));
 		return false;
@@ -92,8 +93,8 @@ bool miss(sn_mutex &lock, unsigned waiters, F had)
 	return test::waiting(lock, waiters);
 }
 
-// Usually it is free when it is unlocked: who runs already does not wait for who has to be woken.
-TEST(FairMutex, IsFreeToAnybodyWhenNobodyStarves)
+// Usually an unlocked mutex is free: a running task need not wait until a waiter has been woken.
+TEST(FairMutex, IsUsuallyFreeWhenUnlocked)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -120,7 +121,7 @@ TEST(FairMutex, IsFreeToAnybodyWhenNobodyStarves)
 	});
 }
 
-// Waits for the mutex with others, and keeps it until it is told to go on.
+// A task that locks the mutex and holds it until it is told to go on.
 struct Holder {
 	std::atomic<bool> has{false}, may_go{false};
 	Task task;
@@ -143,8 +144,9 @@ struct Holder {
 	}
 };
 
-// One that has waited for long, and missed it once more, is handed it: who unlocks cannot have it.
-TEST(FairMutex, IsHandedToWhoStarves)
+// A waiter that has waited for long and was woken in vain is handed the mutex: the task that unlocks
+// it cannot take it again.
+TEST(FairMutex, IsHandedToAStarvingWaiter)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -169,8 +171,8 @@ TEST(FairMutex, IsHandedToWhoStarves)
 	});
 }
 
-// One that has not waited for long, and missed it, is not.
-TEST(FairMutex, IsNotHandedToWhoHasOnlyMissedIt)
+// A waiter that was woken in vain but has not waited for long is not handed it.
+TEST(FairMutex, IsNotHandedToAWaiterThatDoesNotStarve)
 {
 	test::run(1, [] {
 		expect_yes([]() -> std::optional<bool> {
@@ -201,7 +203,7 @@ TEST(FairMutex, IsNotHandedToWhoHasOnlyMissedIt)
 	});
 }
 
-// While one starves all are served in their order, and who comes last is the last.
+// While a waiter starves, all are served in their order, and newcomers are last.
 TEST(FairMutex, GoesFromHandToHandWhileAWaiterStarves)
 {
 	test::run([] {
@@ -237,8 +239,8 @@ TEST(FairMutex, GoesFromHandToHandWhileAWaiterStarves)
 	});
 }
 
-// The last of those who waited has been handed it: to who comes then it is free again.
-TEST(FairMutex, IsNotHandedOnAfterTheLastWhoStarved)
+// The last waiter has been handed the mutex: for a waiter that comes after it, it is as usual again.
+TEST(FairMutex, IsNotHandedOnAfterTheLastWaiter)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -275,8 +277,8 @@ TEST(FairMutex, IsNotHandedOnAfterTheLastWhoStarved)
 	});
 }
 
-// Who is handed it after a short wait ends this: to the next it is not handed.
-TEST(FairMutex, IsNotHandedOnByWhoHasNotStarved)
+// A waiter that is handed the mutex after a short wait ends the hand-overs.
+TEST(FairMutex, IsNotHandedOnAfterAShortWait)
 {
 	test::run(1, [] {
 		expect_yes([]() -> std::optional<bool> {
@@ -323,8 +325,8 @@ TEST(FairMutex, IsNotHandedOnByWhoHasNotStarved)
 	});
 }
 
-// Who was woken in vain has not lost its place.
-TEST(FairMutex, KeepsThePlaceOfWhoMissedIt)
+// A waiter that was woken in vain keeps its place.
+TEST(FairMutex, KeepsThePlaceOfAWaiterWokenInVain)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -356,7 +358,7 @@ TEST(FairMutex, KeepsThePlaceOfWhoMissedIt)
 
 // ---- the read-write lock ----
 
-// Holds it until it is told to go on.
+// A task that locks it and holds it until it is told to go on.
 struct RwHolder {
 	std::atomic<bool> has{false}, may_go{false};
 	Task task;
@@ -386,7 +388,7 @@ bool waiting(sn_rwlock &lock, unsigned readers, unsigned writers)
 	});
 }
 
-// Who leaves it to others hands it to them: it is never free in between.
+// When others wait, unlocking hands the lock to them: it is never free in between.
 TEST(FairRwLock, IsHandedOn)
 {
 	test::run([] {
@@ -455,7 +457,7 @@ TEST(FairRwLock, WritersHaveItInTheirOrder)
 	});
 }
 
-// A writer that gives up lets those in who waited for it alone, and nobody else.
+// A writer that gives up lets in the readers that waited for it alone, and nobody else.
 TEST(FairRwLock, GivingUpLeavesTheOthersTheirPlaces)
 {
 	test::run([] {
@@ -509,7 +511,7 @@ TEST(FairRwLock, GivingUpLeavesTheOthersTheirPlaces)
 
 // ---- conditions, semaphores, once, groups ----
 
-// Those who wait are woken one by one in their order, also when one in the middle has given up.
+// Signals wake the waiters one by one in their order, also when one in the middle has given up.
 TEST(FairCond, SignalsGoToTheFirst)
 {
 	test::run([] {
@@ -565,7 +567,7 @@ TEST(FairCond, SignalsGoToTheFirst)
 	});
 }
 
-// One processor runs those who are woken together in the order of their waits.
+// One processor runs waiters that are woken together in the order of their waits.
 bool woken_in_order(const std::function<int()> &wait, const std::function<bool(unsigned)> &waiting,
 		    const std::function<void()> &wake)
 {
@@ -640,7 +642,7 @@ TEST(FairBarrier, WakesInOrder)
 	});
 }
 
-// A permit is given to who waits longest; who comes between the two does not get it.
+// A permit is given to the first waiter; a newcomer cannot take it on the way.
 TEST(FairSemaphore, NobodyOvertakes)
 {
 	test::run([] {
@@ -685,8 +687,8 @@ TEST(FairSemaphore, NobodyOvertakes)
 	});
 }
 
-// After a failure the one who waits longest is the next to try.
-TEST(FairOnce, TheFirstWhoWaitsIsTheNextToTry)
+// After a failure the first waiter is the next to try.
+TEST(FairOnce, TheFirstWaiterIsTheNextToTry)
 {
 	struct Try {
 		std::vector<int> *order; // only one of them at a time is in its function
@@ -769,7 +771,7 @@ void send(Chan<int> &chan, Chan<int> &never, int way, int value)
 
 constexpr int waiters = 13, quitter = 6;
 
-// However they wait, those who came first are served first, and nobody gets in between.
+// However they wait, waiters are served in their order, and no newcomer gets in between.
 TEST(FairChannel, ReceiversAreServedInOrderHoweverTheyWait)
 {
 	test::run([] {
@@ -955,8 +957,8 @@ void each_operation(F body)
 	}
 }
 
-// Who always finds what it asks for does not keep the processor: the others get it within a number
-// of operations.
+// A task that never has to wait does not keep the processor: others get it within a number of
+// operations.
 TEST(FairTurns, OperationsThatMayParkLetOthersRun)
 {
 	test::run(1, [] {
@@ -969,8 +971,8 @@ TEST(FairTurns, OperationsThatMayParkLetOthersRun)
 	});
 }
 
-// The forms that only try never park: what a task does between two of them, nobody interrupts. (That
-// it may lose its processor after 10 ms is another matter, and a reason to try again.)
+// The forms that only try never park. (A task that loses its processor after 10 ms is another matter,
+// and a reason for another attempt.)
 TEST(FairTurns, TryingDoesNot)
 {
 	test::run(1, [] {
