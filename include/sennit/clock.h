@@ -46,7 +46,7 @@ SN_API int64_t sn_now(void);
 /*
  * Nanoseconds since 1970 (CLOCK_REALTIME). On i386, where sn_clock_source(SN_CLOCK_CALL_WALLTIME)
  * says SN_CLOCK_SOURCE_COUNTER, it is read off the counter as sn_ticks_now() is, with its error
- * bound, and shows that somebody set the clock up to 63 ms late.
+ * bound, and shows that somebody set the clock up to 5 ms late.
  */
 SN_API int64_t sn_walltime(void);
 
@@ -56,6 +56,35 @@ SN_API int64_t sn_walltime(void);
  * leads.
  */
 SN_API int64_t sn_time(void);
+
+/*
+ * What the inline sn_time() uses; src/clock/clock.c tells how. Not for programs: the kernel's function
+ * where there is one, and where it gives half of the seconds only, what the other half is.
+ */
+typedef long sn__seconds_function(long *seconds);
+extern SN_API sn__seconds_function *sn__seconds;
+extern SN_API uint32_t sn__last_second;
+SN_API int64_t sn__whole_second(uint32_t low);
+
+/* One indirect call, as libc's time() is. Its address is that of the library's own sn_time(). */
+#if defined(SN__OUT_OF_LINE)
+/* The library's own source defines it. */
+#elif __SIZEOF_LONG__ == 8
+extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
+{
+	return __atomic_load_n(&sn__seconds, __ATOMIC_RELAXED)(NULL);
+}
+#elif defined(__i386__)
+extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
+{
+	uint32_t low = (uint32_t)__atomic_load_n(&sn__seconds, __ATOMIC_RELAXED)(NULL);
+	uint32_t last = __atomic_load_n(&sn__last_second, __ATOMIC_RELAXED);
+
+	if (__builtin_expect((low << 1 ^ last) > 1, 0))
+		return sn__whole_second(low);
+	return (int64_t)(last & 1) << 32 | low;
+}
+#endif
 
 /* Seconds since 1970, without that lag: the second of CLOCK_REALTIME. */
 SN_API int64_t sn_time_exact(void);
@@ -98,10 +127,14 @@ SN_API uint64_t sn_ticks(void);
 /*
  * Monotonic time in nanoseconds off the counter: for a little more than the counter read it gives
  * CLOCK_MONOTONIC to within the bound that docs/clock.md states. It never goes back in a process,
- * whichever of its threads reads, and is measured against the kernel's clock 16 times a second, by
+ * whichever of its threads reads, and is measured against the kernel's clock 250 times a second, by
  * whoever calls it then. Where the counter cannot be trusted, in the first 20 ms, and in the first
  * 20 ms after fork(), it is sn_now(). After fork() the child may read up to the error bound less
  * than the parent just did.
+ *
+ * When a process enters another time namespace with setns(), which the kernel allows only while it has
+ * one thread, this clock follows within 10 ms, and goes back if CLOCK_MONOTONIC did. sn_now() and
+ * all others follow at once.
  */
 SN_API int64_t sn_ticks_now(void);
 

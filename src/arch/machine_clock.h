@@ -6,7 +6,8 @@
  *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. Not
  *                                    libc's syscall(), as these layers work without a libc, and
  *                                    must not touch errno
- *   sn_sys_map()                     anonymous private memory, by mmap's protection and flags
+ *   sn_sys_map()                     anonymous memory at a place, by mmap's protection and flags
+ *   SN_LARGEST_PAGE                  bytes of the largest page that a kernel may be built with
  *   sn_counter_halves()              the free-running counter's lower half; it stores the upper.
  *                                    Read after everything before it in program order is done,
  *                                    loads included: so a value that came from another thread was

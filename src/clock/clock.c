@@ -15,10 +15,20 @@
  * its initial value on, so a thread that sees the first without the second only makes a system
  * call.
  *
- * Rejected: IFUNC. It resolves before relocation is finished, differs between static and dynamic
- * programs, and musl has none. Rejected: a seqlock reader on the kernel's vvar page, which would
+ * sn_time() is inlined into programs that are compiled with the header, but on arm: the kernel's
+ * function takes 2.4 ns, so a second indirect jump is felt. They call through sn__seconds, which is
+ * `way.seconds` once more, and exported. A program may have it in its own memory by a copy
+ * relocation. Should the library have been linked with -Bsymbolic, the program's copy keeps the
+ * function that resolves: it is slower then, and right.
+ *
+ * Rejected: IFUNC. Its resolver runs before relocation is finished and may not call getauxval(),
+ * differs between static and dynamic programs, runs before the sanitizers, draws a warning from the
+ * dynamic linker in a preloaded library, and musl has none; and sn_time() could not resolve to the
+ * kernel's function, which takes an argument. Rejected: a seqlock reader on the kernel's vvar page, which would
  * save a call: its layout is nobody's interface and has changed in most releases.
  */
+#define SN__OUT_OF_LINE 1
+
 #include "clock/clock.h"
 
 #include <errno.h>
@@ -61,6 +71,8 @@ static struct {
 
 #define WAY(which) atomic_load_explicit(&way.which, memory_order_relaxed)
 
+sn__seconds_function *sn__seconds = first_seconds;
+
 #ifdef SN_VDSO_ENTRY
 _Atomic(void *) sn_clock_entry;
 #endif
@@ -69,27 +81,30 @@ _Atomic(void *) sn_clock_entry;
  */
 
 #if NARROW
-static int widen(int error, const struct narrow_time *from, struct sn_timespec *to)
-{
-	if (error == 0 && to) {
-		to->tv_sec = from->sec;
-		to->tv_nsec = from->fraction;
-	}
-	return error;
-}
-
 /*
  * Kernels before 5.1 lack the calls with 64-bit time, and sandboxes that were written before then
  * refuse them with EPERM.
  */
 static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *time)
 {
-	struct narrow_time narrow;
 	long error = sn_clock_sys3(call64, id, (long)time, 0);
+	int64_t both;
 
 	if (error != -ENOSYS && error != -EPERM)
 		return (int)error;
-	return widen((int)sn_clock_sys3(call32, id, time ? (long)&narrow : 0, 0), &narrow, time);
+	/*
+	 * The kernel writes into the caller's memory here too, so that a bad pointer is EFAULT: into
+	 * the second half first, which may lie on another page.
+	 */
+	error = time ? sn_clock_sys3(call32, id, (long)&time->tv_nsec, 0) : 0;
+	if (error == 0)
+		error = sn_clock_sys3(call32, id, (long)time, 0);
+	if (error == 0 && time) {
+		both = time->tv_sec;
+		time->tv_sec = (int32_t)both;
+		time->tv_nsec = both >> 32;
+	}
+	return (int)error;
 }
 
 static int gettime_by_syscall(int id, struct sn_timespec *time)
@@ -158,6 +173,20 @@ static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
 	return sn_clock_sys3(__NR_getcpu, (long)cpu, (long)node, 0);
 }
 
+/*
+ * The clocks that vDSOs serve. For others their functions make the system call; ours is made at once,
+ * with the caller's own pointer.
+ */
+static inline int served(int id)
+{
+	static const uint32_t ids = 1u << SN_ID_REALTIME | 1u << SN_ID_MONOTONIC |
+				    1u << SN_ID_MONOTONIC_RAW | 1u << SN_ID_REALTIME_COARSE |
+				    1u << SN_ID_MONOTONIC_COARSE | 1u << SN_ID_BOOTTIME |
+				    1u << SN_ID_TAI;
+
+	return (unsigned int)id <= SN_ID_TAI && (ids >> id & 1);
+}
+
 /* --- 32-bit functions of the vDSO --------------------------------------------------------------
  */
 
@@ -169,12 +198,23 @@ static struct {
 
 #	define NARROW_WAY(which) atomic_load_explicit(&narrow_way.which, memory_order_relaxed)
 
+static int widen(int error, const struct narrow_time *from, struct sn_timespec *to)
+{
+	if (error == 0 && to) {
+		to->tv_sec = from->sec;
+		to->tv_nsec = from->fraction;
+	}
+	return error;
+}
+
 /* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Right until 2038, as they are.
  */
 static int gettime_narrow(int id, struct sn_timespec *time)
 {
 	struct narrow_time narrow;
 
+	if (!served(id))
+		return gettime_by_syscall(id, time);
 	return widen(NARROW_WAY(gettime)(id, &narrow), &narrow, time);
 }
 
@@ -256,6 +296,7 @@ static void resolve(void)
 	if (!seconds && !gettime)
 		SET(way.seconds, seconds_by_syscall);
 #endif
+	__atomic_store_n(&sn__seconds, WAY(seconds), __ATOMIC_RELAXED);
 	SET(way.cpu, cpu ? (cpu_function *)cpu : cpu_by_syscall);
 	SET(way.random, (sn_getrandom_function *)random);
 
@@ -315,7 +356,7 @@ sn_getrandom_function *sn_clock_getrandom_function(void)
 	return WAY(random);
 }
 
-static int source_of(enum sn_clock_call call)
+int sn_clock_source_of(enum sn_clock_call call)
 {
 	if (!WAY(source[call]))
 		resolve();
@@ -324,7 +365,7 @@ static int source_of(enum sn_clock_call call)
 
 int sn_clock_by_vdso(void)
 {
-	return source_of(SN_CLOCK_CALL_GETTIME) == SN_CLOCK_SOURCE_VDSO;
+	return sn_clock_source_of(SN_CLOCK_CALL_GETTIME) == SN_CLOCK_SOURCE_VDSO;
 }
 
 #ifndef SENNIT_NO_LIBC
@@ -332,7 +373,6 @@ int sn_clock_by_vdso(void)
 __attribute__((constructor(101))) static void prepare(void)
 {
 	resolve();
-	sn_ticks_prepare();
 }
 #endif
 
@@ -341,16 +381,19 @@ __attribute__((constructor(101))) static void prepare(void)
 
 int sn_clock_gettime(int id, struct sn_timespec *time)
 {
+	/* The vDSO's own system call does not know that an old sandbox refuses 64-bit time. */
+	if (NARROW && sn_unlikely(!served(id)))
+		return gettime_by_syscall(id, time);
 	return WAY(gettime)(id, time);
 }
 
 /*
  * The vDSO of Linux 6.18 tells a resolution for auxiliary clocks (ids 16 to 23) that do not exist,
- * where the system call says EINVAL. It is right for the ids that every kernel has.
+ * where the system call says EINVAL.
  */
 int sn_clock_getres(int id, struct sn_timespec *resolution)
 {
-	if (sn_unlikely((unsigned int)id > SN_ID_TAI))
+	if (sn_unlikely(!served(id)))
 		return getres_by_syscall(id, resolution);
 	return WAY(getres)(id, resolution);
 }
@@ -381,16 +424,42 @@ int64_t sn_walltime(void)
 }
 #endif
 
+/*
+ * On i386 the kernel's functions for seconds give the lower half, which wraps in February 2106. The
+ * whole second is asked for when the lower half is not the one that it was last, so once a second. It
+ * is kept in one word, so that no two threads can mix: bit 32 takes the place of bit 31, which the
+ * lower half has as well. Relaxed: the word is all that there is to be seen.
+ */
+uint32_t sn__last_second;
+
+int64_t sn__whole_second(uint32_t low)
+{
+	struct sn_timespec time;
+
+	/* Sandboxes may allow the old call alone. The last 4095 values are its errors. */
+	if (WAY(gettime)(SN_ID_REALTIME_COARSE, &time) || time.tv_sec < 0)
+		return low > UINT32_MAX - 4095 ? (int32_t)low : (int64_t)low;
+	__atomic_store_n(&sn__last_second,
+			 (uint32_t)time.tv_sec << 1 | (uint32_t)(time.tv_sec >> 32 & 1),
+			 __ATOMIC_RELAXED);
+	return time.tv_sec;
+}
+
+/* For programs that were not compiled with the header's own, of which each is a copy. */
 int64_t sn_time(void)
 {
-#if NARROW
-	/*
-	 * The low half of 64-bit seconds, unsigned, as the clock cannot be set to before 1970; but
-	 * the last 4095 values, in February 2106, are errors.
-	 */
-	uint32_t seconds = (uint32_t)WAY(seconds)(NULL);
+#if NARROW && !defined(__i386__)
+	/* No vDSO here has a function for seconds. */
+	struct sn_timespec time;
+	int error = WAY(gettime)(SN_ID_REALTIME_COARSE, &time);
 
-	return sn_unlikely(seconds > UINT32_MAX - 4095) ? (int32_t)seconds : (int64_t)seconds;
+	return sn_unlikely(error) ? error : time.tv_sec;
+#elif NARROW
+	uint32_t low = (uint32_t)WAY(seconds)(NULL);
+	uint32_t last = __atomic_load_n(&sn__last_second, __ATOMIC_RELAXED);
+
+	return sn_unlikely((low << 1 ^ last) > 1) ? sn__whole_second(low)
+						  : ((int64_t)(last & 1) << 32 | low);
 #else
 	return WAY(seconds)(NULL);
 #endif
@@ -412,31 +481,4 @@ int sn_gettimeofday(struct sn_timeval *time, struct sn_timezone *zone)
 int sn_getcpu(unsigned int *cpu, unsigned int *node)
 {
 	return (int)WAY(cpu)(cpu, node, NULL);
-}
-
-int sn_clock_source(enum sn_clock_call call)
-{
-	if ((unsigned int)call >= SN_CLOCK_CALLS)
-		return -EINVAL;
-	if (call == SN_CLOCK_CALL_TICKS || call == SN_CLOCK_CALL_TICKS_NOW)
-		return sn_ticks_source();
-	if (SN_WALLTIME_BY_COUNTER && call == SN_CLOCK_CALL_WALLTIME &&
-	    sn_ticks_source() == SN_CLOCK_SOURCE_COUNTER)
-		return SN_CLOCK_SOURCE_COUNTER;
-	if (call == SN_CLOCK_CALL_GETRANDOM)
-		return sn_getrandom_source();
-	return source_of(call);
-}
-
-const char *sn_clock_source_name(int source)
-{
-	switch (source) {
-	case SN_CLOCK_SOURCE_SYSCALL:
-		return "system call";
-	case SN_CLOCK_SOURCE_VDSO:
-		return "vDSO";
-	case SN_CLOCK_SOURCE_COUNTER:
-		return "counter";
-	}
-	return "unknown";
 }

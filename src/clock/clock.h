@@ -16,8 +16,10 @@
 /* Ids, by the kernel's numbers; <time.h> is libc's. */
 #define SN_ID_REALTIME 0
 #define SN_ID_MONOTONIC 1
+#define SN_ID_MONOTONIC_RAW 4
 #define SN_ID_REALTIME_COARSE 5
 #define SN_ID_MONOTONIC_COARSE 6
+#define SN_ID_BOOTTIME 7
 #define SN_ID_TAI 11
 
 static inline int64_t sn_to_ns(const struct sn_timespec *ts)
@@ -27,6 +29,25 @@ static inline int64_t sn_to_ns(const struct sn_timespec *ts)
 
 /* The kernel's wall clock, whatever sn_walltime() uses. */
 int64_t sn_walltime_by_kernel(void);
+
+/*
+ * Memory that the kernel has to treat in its own way, a page for itself: taken from the library's own
+ * zeroed memory, so that dlclose() takes it back. The alignment is made here, because loaders do not
+ * all give more than a page's, and how large that is only the kernel knows.
+ */
+struct sn_page {
+	char bytes[2 * SN_LARGEST_PAGE];
+};
+
+#define SN_PAGE_BYTES 4096 /* to be used of it; the system calls round up to the kernel's page */
+
+static inline void *sn_page(struct sn_page *page)
+{
+	uintptr_t start = ((uintptr_t)page->bytes + SN_LARGEST_PAGE - 1) & -SN_LARGEST_PAGE;
+
+	__asm__("" : "+r"(start)); /* not an array of characters any more */
+	return (void *)start;
+}
 
 /* The resolved vDSO functions, NULL where there is none. */
 typedef ssize_t sn_getrandom_function(void *bytes, size_t size, unsigned int flags, void *state,
@@ -52,6 +73,9 @@ static inline long sn_clock_sys3(long number, long a, long b, long c)
 
 /* Does the vDSO serve clock_gettime? */
 int sn_clock_by_vdso(void);
+
+/* What resolving found for a call: SN_CLOCK_SOURCE_VDSO or _SYSCALL. */
+int sn_clock_source_of(enum sn_clock_call call);
 
 int sn_ticks_source(void);
 int sn_getrandom_source(void);

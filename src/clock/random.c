@@ -25,7 +25,6 @@
 #include <errno.h>
 #include <linux/mman.h>
 
-#define PAGE_BYTES 4096
 #define MOST_STATES 16
 #define FEW_TRIES 3
 
@@ -36,8 +35,8 @@ struct parameters {
 
 /* Written once each, by prepare(); `states` last, with release. */
 static _Atomic uint32_t state_size, stride, count;
-static _Atomic(char *) states;    /* NULL: not mapped yet */
-static _Atomic uint32_t hopeless; /* 1: mapping failed, so it is not tried at each call */
+static _Atomic(char *) states; /* NULL: not mapped yet */
+static _Atomic uint32_t tried; /* 1: somebody maps them, or has failed; it is not tried again */
 
 /* A flag has a cache line, as its state is one core's for as long as nobody else takes it. */
 static struct {
@@ -49,40 +48,36 @@ static ssize_t by_syscall(void *bytes, size_t size, unsigned int flags)
 	return sn_clock_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
 }
 
+/* Whoever finds it done by another, who may be the one that it interrupted, makes system calls. */
 static char *prepare(sn_getrandom_function *function)
 {
+	static struct sn_page place;
 	struct parameters wanted;
-	char *expected = NULL;
+	char *page = sn_page(&place);
 	uint32_t room;
-	long memory;
+
+	if (atomic_exchange_explicit(&tried, 1, memory_order_relaxed))
+		return NULL;
 
 	/* The documented way to ask: everything zero, and the size of the state all ones. */
 	if (function(NULL, 0, 0, &wanted, ~(size_t)0) != 0 || !wanted.size ||
-	    wanted.size > PAGE_BYTES)
-		goto no;
+	    wanted.size > SN_PAGE_BYTES)
+		return NULL;
 	/* No state may cross a page. Those of a larger page's other parts are not used. */
 	room = (wanted.size + 63) / 64 * 64;
-	if (room > PAGE_BYTES)
-		room = PAGE_BYTES;
-	memory = sn_sys_map(PAGE_BYTES, (int)wanted.protection, (int)wanted.flags);
-	if (memory < 0 && memory >= -4095)
-		goto no;
+	if (room > SN_PAGE_BYTES)
+		room = SN_PAGE_BYTES;
+	if (sn_sys_map(page, SN_PAGE_BYTES, (int)wanted.protection,
+		       (int)wanted.flags | MAP_FIXED) != (long)page)
+		return NULL;
 
-	/* Racing threads store the same values. */
 	atomic_store_explicit(&state_size, wanted.size, memory_order_relaxed);
 	atomic_store_explicit(&stride, room, memory_order_relaxed);
-	atomic_store_explicit(&count,
-			      PAGE_BYTES / room < MOST_STATES ? PAGE_BYTES / room : MOST_STATES,
-			      memory_order_relaxed);
-	if (!atomic_compare_exchange_strong_explicit(&states, &expected, (char *)memory,
-						     memory_order_acq_rel, memory_order_acquire)) {
-		sn_sys2(__NR_munmap, memory, PAGE_BYTES);
-		return expected;
-	}
-	return (char *)memory;
-no:
-	atomic_store_explicit(&hopeless, 1, memory_order_relaxed);
-	return NULL;
+	atomic_store_explicit(
+		&count, SN_PAGE_BYTES / room < MOST_STATES ? SN_PAGE_BYTES / room : MOST_STATES,
+		memory_order_relaxed);
+	atomic_store_explicit(&states, page, memory_order_release);
+	return page;
 }
 
 /* The page of states, or NULL: then there is only the system call. */
@@ -90,8 +85,7 @@ static char *get_states(sn_getrandom_function *function)
 {
 	char *page = atomic_load_explicit(&states, memory_order_acquire);
 
-	if (sn_unlikely(!page) && function &&
-	    !atomic_load_explicit(&hopeless, memory_order_relaxed))
+	if (sn_unlikely(!page) && function && !atomic_load_explicit(&tried, memory_order_relaxed))
 		page = prepare(function);
 	return page;
 }

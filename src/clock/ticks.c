@@ -18,7 +18,7 @@
  *  - A piece (struct piece) is a line from S = `start` on. It serves up to E; from W = start +
  *    `window` on, whoever reads tries to publish the next one, which begins at E exactly where this
  *    one ends. Its slope is chosen so that it meets the kernel's clock at its own end: an error
- *    that has built up is worked off evenly, never by a step back.
+ *    that has built up is worked off evenly. Steps are for jumps of the kernel's clock, see below.
  *  - A reader with a counter value in [S, W) needs nothing else: one multiplication, shift and
  *    addition. Before S (the next piece came early) it uses the line that the piece carries along of
  *    its predecessor. At E or later nobody has read a time yet, for nobody could: the first who
@@ -42,14 +42,32 @@
  * writer claimed the slot (acquire), before which the slot's previous user gave it back (release),
  * after it had published another `current`: so the reader's second look at `current` cannot see the
  * old value, and it starts over. On x86 all of these are plain moves but for the writer's three
- * locked instructions 16 times a second; on ARM they are ldar and stlr. No fences, which the thread
+ * locked instructions 250 times a second; on ARM they are ldar and stlr. No fences, which the thread
  * sanitizer does not understand.
  *
  * Trust. The counter is used only if the kernel itself keeps time by it (current_clocksource), the
  * processor says that it is constant and never stops, and the vDSO serves the clocks. If the
- * kernel's clock and this one then part by more than FAR in several pieces on end, which is what an
- * unstable counter or a migration to another host looks like, it is given up for good, and the call
- * reads the kernel's clock from then on.
+ * kernel's clock then jumps by it in several pieces on end, which is what an unstable counter looks
+ * like, it is given up for good, and the call reads the kernel's clock from then on.
+ *
+ * Every measurement is compared with the last one, at the rate that was measured before (judge()):
+ *
+ *  - The rate is the same: the usual case.
+ *  - It is another one. The kernel's clock can be steered by 500 ppm, and by ADJ_TICK, which chrony
+ *    uses, from 10 % below to 10 % above. What was not known when a piece was laid is wrong by the
+ *    rate's change times the time from its measurement to its end, at most 17/16 of a piece; this
+ *    is the error bound that docs/clock.md states. The measured rate is then a mixture of the old
+ *    one and the new one, so the next pieces are short, and double until they are whole again.
+ *  - The kernel's clock is ahead by more than a rate explains: the counter stopped or was set back,
+ *    or the process has entered another time namespace with setns(). The clock steps forward.
+ *  - It is behind by that, but later than at the last measurement: the counter went on while the
+ *    machine slept, or jumped, or another namespace is some milliseconds behind. The clock must not
+ *    go back; it goes at a sixteenth of its speed until the kernel's has caught up. As no piece
+ *    reaches far beyond its measurement, that takes a few pieces.
+ *  - It is earlier than at the last measurement. CLOCK_MONOTONIC never does that: so the process is
+ *    in another namespace, and this clock goes back as the kernel's did. A step back is at the join
+ *    of two pieces like any other, so threads still agree on what a counter value means. (The
+ *    kernel lets only a process with one thread enter a namespace.)
  *
  * fork(): the pieces lie in memory that the kernel hands to a child as zeros (MADV_WIPEONFORK), and
  * zero is the state in which measuring begins. A child may be in another time namespace, where the
@@ -59,7 +77,8 @@
  * seqlock around one line, with which a writer that is preempted between measuring and publishing
  * lets the clock step back, and which deadlocks a signal handler; clamping to the last value read,
  * whose cache line all cores would fight for; the rate that CPUID or CNTFRQ tell, as the kernel's
- * clock is steered away from it by up to 500 ppm.
+ * clock is steered away from it; comparing the inode of /proc/self/ns/time to notice
+ * setns(), as sandboxes forbid opening files.
  */
 #include "clock/clock.h"
 
@@ -68,25 +87,29 @@
 #include <linux/mman.h>
 
 /*
- * Nanoseconds that a piece lasts: 62.5 ms. Measuring takes some 0.4 us, so it costs 6 ppm of the
- * time of one thread. Shorter pieces would measure the rate less well (a measurement is some 10 ns
- * wrong), longer ones follow a change of the kernel's rate later: by 500 ppm at most, or 31 us in a
- * piece.
+ * Nanoseconds that a piece lasts: 4 ms. Measuring takes some 0.4 us, so it costs 0.01 % of the time
+ * of one thread. Shorter pieces would cost more, longer ones follow the kernel's clock later.
  */
-#define PIECE_NS 62500000
+#define PIECE_NS 4000000
+
+/* After a surprise they begin with this, so that the next measurement soon puts right what is wrong. */
+#define SHORT_NS (PIECE_NS / 16)
 
 /* The first slope is measured over this time. Until then the kernel's clock is read. */
 #define FIRST_NS 20000000
 
-/* The last 1/16 of a piece, 4 ms, is for publishing the next one. */
+/* The last 1/16 of a piece, 0.25 ms, is for publishing the next one. */
 #define LEAD_SHIFT 4
 
-/*
- * An error that steering cannot explain (31 us, see above) nor a measurement that was interrupted
- * (WORST_SAMPLE_NS), and how many pieces on end may have it.
- */
-#define FAR_NS 100000
+/* How many pieces on end may see a jump. Jumps over longer pauses are what a sleep looks like. */
 #define MOST_STRIKES 4
+#define PAUSE_NS (16 * PIECE_NS)
+
+/*
+ * A time that lies so far behind one that was told before is of another namespace: no piece ends
+ * more than 2 * PIECE_NS beyond its beginning, and none begins far beyond the kernel's time.
+ */
+#define FAR_NS (16 * PIECE_NS)
 
 /* A measurement that took longer was interrupted on each of its tries, and is not used. */
 #define WORST_SAMPLE_NS 20000
@@ -112,8 +135,10 @@ struct piece {
 	uint64_t before, before_origin_ns; /* its predecessor's line, which ends at start, */
 	uint32_t before_slope;             /* and where that began */
 	uint32_t strikes;
+	uint32_t rate;              /* as measured: ns per step, times 2^SN_COUNTER_SHIFT */
+	uint32_t span;              /* ns that it is to last */
 	uint64_t sample, sample_ns; /* the measurement: counter value and kernel's time */
-	uint64_t wall;              /* to be added for CLOCK_REALTIME */
+	uint64_t wall, before_wall; /* to be added for CLOCK_REALTIME */
 	uint64_t floor_ns;          /* GIVEN_UP: times may not fall below */
 };
 
@@ -148,14 +173,14 @@ struct ticks {
 	struct slot slots[SLOTS]; /* first: see slot_of() */
 	/*
 	 * The slot's offset in the low bits; above it a count that makes each value new. A machine
-	 * word: with 32 bits the count takes three days to come round, and a reader would have to be
+	 * word: with 32 bits the count takes hours to come round, and a reader would have to be
 	 * stopped in the middle of a read for exactly so long.
 	 */
 	_Atomic unsigned long current;
 	_Atomic uint32_t claimed; /* a bit per slot: a writer fills it, or it is the current one */
 };
 
-_Static_assert(sizeof(struct ticks) <= 4096, "one page on every machine");
+_Static_assert(sizeof(struct ticks) <= SN_PAGE_BYTES, "one page on every machine");
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "current holds offsets");
 
 static _Atomic(struct ticks *) ticks; /* NULL: none, or not yet */
@@ -202,7 +227,7 @@ static unsigned long read_piece(struct ticks *t, struct piece *piece)
 	unsigned long current;
 	struct slot *slot;
 
-	/* Ends at the latest when no more pieces are published, of which there are 16 a second. */
+	/* Ends at the latest when no more pieces are published, of which there are some 250 a second. */
 	do {
 		current = atomic_load_explicit(&t->current, memory_order_acquire);
 		slot = slot_of(t, current);
@@ -350,47 +375,73 @@ static uint64_t wall_offset(uint64_t otherwise)
 	return otherwise;
 }
 
-/* steps * ns / per, all of which may need more than 32 bits; exact to 1 in 2^30. */
-static uint64_t scale(uint64_t steps, uint64_t ns, uint64_t per)
+/* a * b / per, all of which may need more than 32 bits but `a`; exact to 1 in 2^30. */
+static uint64_t scale(uint32_t a, uint64_t b, uint64_t per)
 {
-	while (ns >> 32 || per >> 32) {
-		ns >>= 1;
+	while (b >> 32 || per >> 32) {
+		b >>= 1;
 		per >>= 1;
 	}
-	return per ? steps * ns / per : 0;
+	return per ? a * b / per : UINT64_MAX;
+}
+
+/* What a clock of that rate makes in so many steps. */
+static uint64_t passes(uint32_t rate, uint64_t steps)
+{
+	return scale(rate, steps, (uint64_t)1 << SN_COUNTER_SHIFT);
+}
+
+/* The rate of a clock that makes `ns` in `steps`; 0 if it does not fit: a slower counter, or none. */
+static uint32_t rate_of(uint64_t ns, uint64_t steps)
+{
+	uint64_t rate = scale((uint32_t)1 << (SN_COUNTER_SHIFT - 1), ns, steps);
+
+	return rate >> 31 ? 0 : (uint32_t)rate * 2;
+}
+
+/* What the kernel's clock has at a counter value after the piece's measurement, if it is steady. */
+static uint64_t kernels_at(const struct piece *p, uint64_t counter)
+{
+	return p->sample_ns + passes(p->rate, counter - p->sample);
 }
 
 /*
  * Gives the piece, whose start is set and has the time start_ns, its line, length and window: so
- * that it ends where the kernel's clock will be, which was at the piece's sample and makes `ns` in
- * `steps`. 0, or -1 if there is no such line.
+ * that it ends where the kernel's clock will be, by the piece's measurement and rate. 0, or -1 if
+ * there is no such line.
  */
-static int aim(struct piece *p, uint64_t start_ns, uint64_t steps, uint64_t ns)
+static int aim(struct piece *p, uint64_t start_ns)
 {
-	uint64_t length = scale(PIECE_NS, steps, ns), until, target, rise, room;
+	uint64_t length, rise, room;
+	int64_t error = (int64_t)(kernels_at(p, p->start) - start_ns);
 
+	/* Work it off fast. Steering other than by ADJ_TICK leaves a tenth of this. */
+	if (error > SHORT_NS / 16 || error < -SHORT_NS / 16)
+		p->span = SHORT_NS;
+	length = p->rate ? ((uint64_t)p->span << SN_COUNTER_SHIFT) / p->rate : 0;
 	if (length >= UINT32_MAX / 4 || length < 64)
 		return -1;
-	until = p->start + length - p->sample;
-	if (until >> 32) /* the start is seconds from the sample: no piece of ours begins there */
-		return -1;
-	target = p->sample_ns + scale(until, ns, steps);
-	rise = target - start_ns;
 	/* An error as large as the piece takes several of them; time goes on meanwhile. */
-	if ((int64_t)rise < PIECE_NS / 16)
-		rise = PIECE_NS / 16;
-	if (rise > 2 * PIECE_NS)
-		rise = 2 * PIECE_NS;
-	rise = (rise << SN_COUNTER_SHIFT) / length;
-	if (rise >> 32) /* the counter is slower than SN_COUNTER_SHIFT allows */
-		return -1;
+	error += p->span;
+	if (error < p->span / 16)
+		error = p->span / 16;
+	if (error > 2 * (int64_t)p->span)
+		error = 2 * (int64_t)p->span;
+	rise = ((uint64_t)error << SN_COUNTER_SHIFT) / length;
+	if (rise >> 32) /* steeper than SN_COUNTER_SHIFT allows; the rate itself fits */
+		rise = UINT32_MAX;
 	lay(p, start_ns, (uint32_t)rise);
 	/*
-	 * The end of the counter's range that has this origin cuts it off, or lengthens it if little
-	 * would be left. A short piece has a short lead, which a reader may miss; then it resumes.
+	 * The end of the counter's range that has this origin cuts it off, in two halves if little
+	 * would be left: none may be longer than planned. A short piece has a short lead, which a
+	 * reader may miss; then it resumes.
 	 */
 	room = origin_of(p->start) + ((uint64_t)1 << 32) - p->start;
-	p->length = (uint32_t)(room < length + length / 4 ? room : length);
+	if (room < length)
+		length = room;
+	else if (room < 2 * length)
+		length = (room + 1) / 2;
+	p->length = (uint32_t)length;
 	p->window = p->length - (p->length >> LEAD_SHIFT);
 	p->state = LINE;
 	return 0;
@@ -403,16 +454,18 @@ static void give_up(struct piece *p, uint64_t floor_ns)
 	p->window = 0;
 }
 
-/* The first measurement. */
-static void begin(struct ticks *t, unsigned long current)
+/* The first measurement; the strikes are those of earlier first ones. */
+static void begin(struct ticks *t, unsigned long current, uint32_t strikes)
 {
-	struct piece p = {.state = WAITING};
+	struct piece p = {.state = WAITING, .strikes = strikes};
 	struct sample s;
 
 	if (take_sample(&s) < 0)
 		return;
 	p.sample = s.counter;
 	p.sample_ns = s.ns;
+	if (strikes >= MOST_STRIKES)
+		give_up(&p, 0);
 	publish(t, current, &p);
 }
 
@@ -424,10 +477,6 @@ static void first_line(struct ticks *t, unsigned long current, const struct piec
 
 	if (take_sample(&s) < 0)
 		return;
-	if (s.counter <= waiting->sample) {
-		begin(t, current);
-		return;
-	}
 	/*
 	 * Until now times came from the kernel's clock. The line must not lie below it, so it takes
 	 * for the moment of the kernel's reading the earliest that it can have been.
@@ -435,34 +484,82 @@ static void first_line(struct ticks *t, unsigned long current, const struct piec
 	p.start = p.before = p.sample = s.early; /* nothing before */
 	p.sample_ns = s.ns;
 	p.wall = wall_offset(0);
-	if (!p.wall || aim(&p, s.ns, s.early - waiting->sample, s.ns - waiting->sample_ns) < 0)
-		give_up(&p, 0);
-	publish(t, current, &p);
+	p.span = SHORT_NS;
+	p.strikes = 0;
+	if (s.counter > waiting->sample && s.ns > waiting->sample_ns)
+		p.rate = rate_of(s.ns - waiting->sample_ns, s.early - waiting->sample);
+	if (aim(&p, s.ns) < 0) /* perhaps it entered another time namespace meanwhile */
+		begin(t, current, waiting->strikes + 1);
+	else
+		publish(t, current, &p);
+}
+
+enum course {
+	STEADY,   /* it went on at some possible rate */
+	JUMPED,   /* it did not */
+	WENT_BACK /* it is another clock */
+};
+
+/*
+ * Takes a measurement into the piece, which is still a copy of the last one, and says how the kernel's
+ * clock went on since that one's.
+ */
+static enum course judge(struct piece *p, const struct piece *last, uint64_t counter, uint64_t ns)
+{
+	uint64_t steps = counter - last->sample, passed = ns - last->sample_ns;
+	uint64_t expected, apart;
+	int steady;
+
+	p->sample = counter;
+	p->sample_ns = ns;
+	p->wall = wall_offset(last->wall);
+	p->span = SHORT_NS;
+	if ((int64_t)passed < 0)
+		return WENT_BACK;
+	p->strikes = last->strikes + 1;
+	if ((int64_t)steps <= 0)
+		return JUMPED; /* the counter went back: another host */
+
+	expected = passes(last->rate, steps);
+	apart = expected > passed ? expected - passed : passed - expected;
+	/* ADJ_TICK can turn 0.9 into 1.1, which is 22 %; either measurement may be off as well. */
+	steady = apart <= (expected > passed ? expected : passed) / 4 + 2 * WORST_SAMPLE_NS;
+	/*
+	 * Too short a time says little of the rate, and a jump nothing. But if there is another one at
+	 * once, the rate may be what was wrong.
+	 */
+	if (passed >= SHORT_NS / 2 && (steady || last->strikes))
+		p->rate = rate_of(passed, steps);
+	if (steady || expected > PAUSE_NS)
+		p->strikes = 0;
+	/* Steering other than by ADJ_TICK is below 1 in 1024. */
+	if (apart <= expected >> 10)
+		p->span = last->span < PIECE_NS / 2 ? 2 * last->span : PIECE_NS;
+	return steady ? STEADY : JUMPED;
 }
 
 /* The next piece, while the last one is still good. */
 static void append(struct ticks *t, unsigned long current, const struct piece *last)
 {
 	struct piece p = *last;
+	uint64_t start_ns = end_ns(last);
+	enum course course;
 	struct sample s;
-	int64_t error;
 
-	if (take_sample(&s) < 0 || s.counter <= last->sample ||
-	    s.counter - last->start > UINT32_MAX)
-		return;
-	error = (int64_t)(s.ns -
-			  along(time_at(last, last->start), s.counter - last->start, last->slope));
-	p.strikes = error > FAR_NS || error < -FAR_NS ? last->strikes + 1 : 0;
+	/* Whoever is stopped on the way for so long that the piece is over leaves it to the next. */
 	p.start = last->start + last->length;
+	if (take_sample(&s) < 0 || s.counter <= last->sample || s.counter >= p.start)
+		return;
 	p.before = last->start;
 	p.before_origin_ns = last->origin_ns;
 	p.before_slope = last->slope;
-	p.sample = s.counter;
-	p.sample_ns = s.ns;
-	p.wall = wall_offset(last->wall);
-	if (p.strikes >= MOST_STRIKES ||
-	    aim(&p, end_ns(last), s.counter - last->sample, s.ns - last->sample_ns) < 0)
-		give_up(&p, end_ns(last));
+	p.before_wall = last->wall;
+	course = judge(&p, last, s.counter, s.ns);
+	if (course == WENT_BACK ||
+	    (course == JUMPED && (int64_t)(kernels_at(&p, p.start) - start_ns) > 0))
+		start_ns = kernels_at(&p, p.start);
+	if (p.strikes >= MOST_STRIKES || aim(&p, start_ns) < 0)
+		give_up(&p, course == WENT_BACK ? 0 : start_ns);
 	publish(t, current, &p);
 }
 
@@ -470,37 +567,18 @@ static void append(struct ticks *t, unsigned long current, const struct piece *l
 static void resume(struct ticks *t, unsigned long current, const struct piece *last)
 {
 	struct piece p = *last;
-	uint64_t floor = end_ns(last), steps = last->length;
-	uint64_t rise = floor - time_at(last, last->start);
+	uint64_t start_ns = end_ns(last);
+	enum course course;
 	struct sample s;
 
 	if (take_sample(&s) < 0)
 		return;
-	p.start = p.before = p.sample = s.early; /* nothing before */
-	p.sample_ns = s.ns;
-	p.wall = wall_offset(last->wall);
-	if (s.early > last->sample) {
-		/*
-		 * The rate over the whole pause is the best there is, unless the machine slept
-		 * through part of it: the counter may go on then, while the kernel's clock stops.
-		 * Steering is far below 1 in 1024.
-		 */
-		uint64_t expected = scale(s.early - last->sample, rise, steps);
-		uint64_t measured = s.ns - last->sample_ns;
-		uint64_t apart = expected > measured ? expected - measured : measured - expected;
-
-		if (apart <= measured >> 10) {
-			steps = s.early - last->sample;
-			rise = measured;
-			p.strikes = 0;
-		} else {
-			p.strikes = last->strikes + 1;
-		}
-	} else {
-		p.strikes = last->strikes + 1; /* the counter went back: another host */
-	}
-	if (p.strikes >= MOST_STRIKES || aim(&p, s.ns > floor ? s.ns : floor, steps, rise) < 0)
-		give_up(&p, floor);
+	p.start = p.before = s.early; /* nothing before */
+	course = judge(&p, last, s.early, s.ns);
+	if (course == WENT_BACK || (int64_t)(s.ns - start_ns) > 0)
+		start_ns = s.ns;
+	if (p.strikes >= MOST_STRIKES || aim(&p, start_ns) < 0)
+		give_up(&p, course == WENT_BACK ? 0 : start_ns);
 	publish(t, current, &p);
 }
 
@@ -532,41 +610,36 @@ static int is_clocksource(void)
 #	define MADV_WIPEONFORK 18
 #endif
 
-#define PAGE_BYTES 4096 /* of which a larger page is a multiple; the calls round up */
-
 void sn_ticks_prepare(void)
 {
-	struct ticks *expected = NULL, *page;
+	static struct sn_page place;
+	struct ticks *page = sn_page(&place);
 	uint32_t verdict = SN_CLOCK_SOURCE_SYSCALL;
-	long memory;
 
 	if (atomic_load_explicit(&decided, memory_order_relaxed))
 		return;
 	if (sn_clock_by_vdso()) {
 		verdict = SN_CLOCK_SOURCE_VDSO;
-		if (sn_counter_usable() && is_clocksource()) {
-			memory = sn_sys_map(PAGE_BYTES, PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS);
-			if (memory < 0 && memory >= -4095)
-				goto out;
-			page = (struct ticks *)memory;
-			/* Without the wiping a child could tell its parent's time. */
-			if (sn_sys3(__NR_madvise, memory, PAGE_BYTES, MADV_WIPEONFORK) < 0) {
-				sn_sys2(__NR_munmap, memory, PAGE_BYTES);
-				goto out;
-			}
-			begin(page, 0);
+		/* Without the wiping a child could tell its parent's time. */
+		if (sn_counter_usable() && is_clocksource() &&
+		    sn_sys3(__NR_madvise, (long)page, SN_PAGE_BYTES, MADV_WIPEONFORK) == 0) {
+			/* Whoever does the same at the same time races as later writers do. */
+			begin(page, 0, 0);
 			verdict = SN_CLOCK_SOURCE_COUNTER;
-			/* Release: who sees the page sees what begin() wrote. */
-			if (!atomic_compare_exchange_strong_explicit(&ticks, &expected, page,
-								     memory_order_release,
-								     memory_order_relaxed))
-				sn_sys2(__NR_munmap, memory, PAGE_BYTES); /* somebody was faster */
+			/* Release: whoever sees the page sees what begin() wrote. */
+			atomic_store_explicit(&ticks, page, memory_order_release);
 		}
 	}
-out:
 	atomic_store_explicit(&decided, verdict, memory_order_relaxed);
 }
+
+#ifndef SENNIT_NO_LIBC
+/* In this file, not where the vDSO is looked up: static programs without ticks do without. */
+__attribute__((constructor(102))) static void prepare(void)
+{
+	sn_ticks_prepare();
+}
+#endif
 
 /* The page; NULL: none, for good. */
 static struct ticks *get_page(void)
@@ -613,7 +686,7 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 			 */
 			now = sn_now();
 			if (p.state == BLANK)
-				begin(t, current);
+				begin(t, current, 0);
 			else if ((uint64_t)now - p.sample_ns >= FIRST_NS)
 				first_line(t, current, &p);
 			read_piece(t, &p);
@@ -633,6 +706,7 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 				append(t, current, &p);
 			return (int64_t)time_at(&p, counter);
 		}
+		*wall = p.before_wall;
 		if (counter - p.before < p.start - p.before)
 			return (int64_t)along(p.before_origin_ns, counter - origin_of(p.before),
 					      p.before_slope);
@@ -641,7 +715,8 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 	}
 	*wall = 0;
 	now = sn_now();
-	return now < (int64_t)floor ? (int64_t)floor : now;
+	/* Unless it is an error, or the time of another namespace. */
+	return now >= 0 && floor - (uint64_t)now < FAR_NS ? (int64_t)floor : now;
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behaviour [--expect=vdso|syscall] [--short] [--never-back=READS | --follow=SECONDS | --million]:
+ * behaviour [--expect=vdso|syscall] [--short]
+ *           [--never-back=READS | --follow=SECONDS | --million | --setns=SECONDS]:
  * what the clocks promise, checked on whatever machine it runs, against the kernel's system calls.
  *
  * One static program without a test framework, because it also runs where there is none: under
@@ -11,11 +12,13 @@
  * --expect: fails if the clocks do not take that way. --short: for machines that are emulated.
  * --never-back: only the tests that two threads' times never go back, with so many reads.
  * --follow: only the comparison of the counter with the kernel's clock, for so long. --million:
- * does nothing but a million of each call that the vDSO serves, to be counted from outside. Ends
+ * does nothing but a million of each call that the vDSO serves, to be counted from outside.
+ * --setns: only enters a time namespace that is so far ahead. Ends
  * with "N passed, N failed", and how many were skipped if any were; what is skipped is what
  * qemu-user cannot do, and its runs say how many.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -849,6 +852,26 @@ static void do_a_million(long times)
 
 #define NO_SECCOMP 77
 
+#define MOST_FORBIDDEN 16
+
+static int forbid(const unsigned int *numbers, int count, unsigned int action)
+{
+	struct sock_filter code[1 + 2 * MOST_FORBIDDEN + 1];
+	struct sock_fprog program = {.len = 0, .filter = code};
+
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+							   offsetof(struct seccomp_data, nr));
+	for (int i = 0; i < count; i++) {
+		code[program.len++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[i], 0, 1);
+		code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+	}
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
+}
+
 /* From here on a system call that tells the time, or opens a file, kills the process. */
 static int forbid_clock_calls(unsigned int action)
 {
@@ -866,21 +889,8 @@ static int forbid_clock_calls(unsigned int action)
 		SYS_clock_getres_time64,
 #endif
 	};
-	enum { COUNT = sizeof(numbers) / sizeof(numbers[0]) };
-	struct sock_filter code[1 + 2 * COUNT + 1];
-	struct sock_fprog program = {.len = 0, .filter = code};
 
-	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-							   offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < COUNT; i++) {
-		code[program.len++] =
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[i], 0, 1);
-		code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
-	}
-	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return -errno;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
+	return forbid(numbers, sizeof(numbers) / sizeof(numbers[0]), action);
 }
 
 static void in_a_sandbox_no_system_call_is_made(void)
@@ -974,6 +984,117 @@ static void bad_pointers_do_what_they_do_in_libc(void)
 	munmap(bad, 4096);
 }
 
+/*
+ * Of a clock that needs a system call: also if the pointer is bad for half a structure only, and if the
+ * kernel is too old, or the sandbox, for 64-bit time.
+ */
+static void bad_pointers_are_told_where_the_kernel_is_asked(void)
+{
+	char *good = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(good + 4096, 4096, PROT_NONE);
+	fflush(stdout);
+	for (int old = 0; old < 2; old++) {
+		int status = -1;
+		pid_t child = fork();
+
+		if (child == 0) {
+			static const int ids[] = {CLOCK_PROCESS_CPUTIME_ID, 2000, -1};
+			int wrong = 0;
+
+			signal(SIGSEGV, SIG_DFL);
+#ifdef SYS_clock_gettime64
+			static const unsigned int numbers[] = {SYS_clock_gettime64,
+							       SYS_clock_getres_time64};
+
+			if (old && forbid(numbers, 2, SECCOMP_RET_ERRNO | ENOSYS))
+				_exit(NO_SECCOMP);
+#endif
+			for (int i = 0; i < 3; i++) {
+				struct sn_timespec ts = {-7, -7}, *half = (void *)(good + 4088);
+				struct sn_timespec *bad = (void *)(good + 4096);
+				int error = i == 0 ? -EFAULT : -EINVAL;
+
+				wrong |= sn_clock_gettime(ids[i], bad) != error;
+				wrong |= (sn_clock_getres(ids[i], bad) != error) << 1;
+				wrong |= (sn_clock_gettime(ids[i], half) != error) << 2;
+				wrong |= (sn_clock_getres(ids[i], half) != error) << 3;
+				error = i == 0 ? 0 : -EINVAL;
+				wrong |= (sn_clock_getres(ids[i], NULL) != error) << 4;
+				wrong |= (sn_clock_getres(ids[i], &ts) != error) << 5;
+				wrong |= (ts.tv_sec != (i ? -7 : 0)) << 6;
+			}
+			_exit(wrong);
+		}
+		waitpid(child, &status, 0);
+		if (status == NO_SECCOMP << 8)
+			continue; /* qemu-user has none */
+		CHECK(status == 0, "%s %#x", WIFSIGNALED(status) ? "killed by" : "status",
+		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+	munmap(good, 8192);
+}
+
+/* --- time namespaces ----------------------------------------------------------------------------
+ */
+
+#ifndef CLONE_NEWTIME
+#	define CLONE_NEWTIME 0x80
+#endif
+
+/* The header's bound, in which the counter's clock has to follow. */
+#define NAMESPACE_BOUND 10000000
+
+static int64_t namespace_offset;
+
+/* The offset is set as long as nobody is in it, and holds for the whole process after setns(). */
+static void ticks_follow_into_a_time_namespace(void)
+{
+	int64_t entered, before, now, after, wall, last = 0, worst = 0;
+	int file, space;
+	char line[64];
+
+	ticks_follow_the_kernel();
+	if (unshare(CLONE_NEWTIME)) {
+		printf("unshare: %s\n", strerror(errno));
+		exit(77);
+	}
+	file = open("/proc/self/timens_offsets", O_WRONLY);
+	snprintf(line, sizeof(line), "monotonic %lld 0\n", (long long)namespace_offset);
+	CHECK(write(file, line, strlen(line)) == (ssize_t)strlen(line), "%s", strerror(errno));
+	close(file);
+	space = open("/proc/self/ns/time_for_children", O_RDONLY);
+	sn_ticks_now();
+	before = sn_now();
+	CHECK(setns(space, CLONE_NEWTIME) == 0, "%s", strerror(errno));
+	entered = sn_now();
+	CHECK((entered - before - namespace_offset * SECOND) / SECOND == 0, "moved by %lld",
+	      (long long)(entered - before));
+	close(space);
+
+	do {
+		int64_t wall_before = kernel_ns(CLOCK_REALTIME);
+
+		wall = sn_walltime();
+		CHECK(wall >= wall_before - COUNTER_BOUND &&
+			      wall <= kernel_ns(CLOCK_REALTIME) + COUNTER_BOUND,
+		      "wall time off by %lld", (long long)(wall - wall_before));
+		before = sn_now();
+		now = sn_ticks_now();
+		after = sn_now();
+		if (before - entered < NAMESPACE_BOUND)
+			continue;
+		CHECK(now >= last, "back by %lld", (long long)(last - now));
+		last = now;
+		if (before - now > worst)
+			worst = before - now;
+		if (now - after > worst)
+			worst = now - after;
+	} while (after - entered < SECOND / 2 && !wrong_here);
+	CHECK(worst <= COUNTER_BOUND, "off by %lld", (long long)worst);
+	printf("  at most %lld ns from sn_now(), from 10 ms after\n", (long long)worst);
+}
+
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
@@ -995,6 +1116,11 @@ int main(int argc, char **argv)
 			follow_ns = atol(argv[i] + 9) * SECOND;
 			run("ticks follow the kernel", ticks_follow_the_kernel);
 			return failed != 0;
+		} else if (!strncmp(argv[i], "--setns=", 8)) {
+			namespace_offset = atol(argv[i] + 8);
+			run("ticks follow into a time namespace",
+			    ticks_follow_into_a_time_namespace);
+			return failed != 0;
 		} else if (!strcmp(argv[i], "--million")) {
 			do_a_million(1000000);
 			return 0;
@@ -1002,7 +1128,7 @@ int main(int argc, char **argv)
 			fprintf(stderr,
 				"unknown argument \"%s\"; expected: --expect=vdso, "
 				"--expect=syscall, --short, --never-back=READS, "
-				"--follow=SECONDS, --million\n",
+				"--follow=SECONDS, --million, --setns=SECONDS\n",
 				argv[i]);
 			return 2;
 		}
@@ -1037,6 +1163,8 @@ int main(int argc, char **argv)
 #endif
 	run("signals may land in the vDSO", signals_may_land_in_the_vdso);
 	run("bad pointers do what they do in libc", bad_pointers_do_what_they_do_in_libc);
+	run("bad pointers are told where the kernel is asked",
+	    bad_pointers_are_told_where_the_kernel_is_asked);
 	if (expected_source == SN_CLOCK_SOURCE_VDSO)
 		run("in a sandbox no system call is made", in_a_sandbox_no_system_call_is_made);
 	if (expected_source == SN_CLOCK_SOURCE_SYSCALL)

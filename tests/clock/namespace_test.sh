@@ -10,8 +10,9 @@ source "$(dirname "$0")/../house/lib.sh"
 launcher=(${SENNIT_LAUNCHER:-})
 program=$SENNIT_BUILD_DIR/tests/clock/behaviour
 
-enter=(unshare --time)
-"${enter[@]}" true 2>/dev/null || enter=(unshare --user --map-root-user --time)
+become=(unshare)
+"${become[@]}" --time true 2>/dev/null || become=(unshare --user --map-root-user)
+enter=("${become[@]}" --time)
 "${enter[@]}" true 2>/dev/null || skip "this kernel or sandbox lets nobody make time namespaces"
 
 uptime=$(cut -d. -f1 /proc/uptime)
@@ -19,6 +20,12 @@ for offset in 86400 $((10 - uptime)); do
 	echo "offset $offset s"
 	"${enter[@]}" --monotonic "$offset" --boottime "$offset" \
 		"${launcher[@]}" "$program" --expect=vdso
+done
+
+# A process that enters one while it runs: the clock goes back with the kernel's, or ahead.
+for offset in 864000 1 -1 $((10 - uptime)); do
+	echo "entered, offset $offset s"
+	"${become[@]}" "${launcher[@]}" "$program" --setns="$offset"
 done
 
 # The program does see the other time.

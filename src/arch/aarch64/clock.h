@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#define SN_LARGEST_PAGE 65536
+
 #define SN_VDSO_VERSION "LINUX_2.6.39"
 #define SN_VDSO_PREFIX "__kernel_"
 
@@ -34,9 +36,9 @@ static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 	return sn_sys6(number, a, b, c, d, e, 0);
 }
 
-static inline long sn_sys_map(size_t size, int protection, int flags)
+static inline long sn_sys_map(void *place, size_t size, int protection, int flags)
 {
-	return sn_sys6(__NR_mmap, 0, (long)size, protection, flags, -1, 0);
+	return sn_sys6(__NR_mmap, (long)place, (long)size, protection, flags, -1, 0);
 }
 
 /*

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#define SN_LARGEST_PAGE 65536 /* under a 64-bit kernel */
+
 #define SN_VDSO_VERSION "LINUX_2.6"
 #define SN_VDSO_PREFIX "__vdso_"
 
@@ -41,9 +43,9 @@ static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 	return sn_sys6(number, a, b, c, d, e, 0);
 }
 
-static inline long sn_sys_map(size_t size, int protection, int flags)
+static inline long sn_sys_map(void *place, size_t size, int protection, int flags)
 {
-	return sn_sys6(__NR_mmap2, 0, (long)size, protection, flags, -1, 0);
+	return sn_sys6(__NR_mmap2, (long)place, (long)size, protection, flags, -1, 0);
 }
 
 #if __ARM_ARCH >= 7

@@ -6,6 +6,8 @@
 
 #include "arch/tsc.h"
 
+#define SN_LARGEST_PAGE 4096
+
 #define SN_VDSO_VERSION "LINUX_2.6"
 #define SN_VDSO_ENTRY "__kernel_vsyscall" /* of version LINUX_2.5 */
 #define SN_VDSO_PREFIX "__vdso_"
@@ -44,10 +46,10 @@ static inline long sn_sys3_by(void *entry, long number, long a, long b, long c)
 }
 
 /* The old call takes its six arguments in memory, so no sixth register is needed, which is ebp. */
-static inline long sn_sys_map(size_t size, int protection, int flags)
+static inline long sn_sys_map(void *place, size_t size, int protection, int flags)
 {
-	unsigned long arguments[6] = {0,    size, (unsigned long)protection, (unsigned long)flags,
-				      -1ul, 0};
+	unsigned long arguments[6] = {(unsigned long)place, size, (unsigned long)protection,
+				      (unsigned long)flags, -1ul, 0};
 
 	return sn_sys5(__NR_mmap, (long)arguments, 0, 0, 0, 0);
 }

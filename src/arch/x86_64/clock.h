@@ -6,6 +6,8 @@
 
 #include "arch/tsc.h"
 
+#define SN_LARGEST_PAGE 4096
+
 #define SN_VDSO_VERSION "LINUX_2.6"
 #define SN_VDSO_PREFIX "__vdso_"
 
@@ -32,9 +34,9 @@ static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 	return sn_sys6(number, a, b, c, d, e, 0);
 }
 
-static inline long sn_sys_map(size_t size, int protection, int flags)
+static inline long sn_sys_map(void *place, size_t size, int protection, int flags)
 {
-	return sn_sys6(__NR_mmap, 0, (long)size, protection, flags, -1, 0);
+	return sn_sys6(__NR_mmap, (long)place, (long)size, protection, flags, -1, 0);
 }
 
 #endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//
+// Deadlines are points on the monotonic clock, which another time namespace would move under the timers'
+// feet. The kernel lets only a process with one thread enter one, so inside sn_run() it does not happen.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+extern "C" {
+#include <sennit/run.h>
+}
+
+#ifndef CLONE_NEWTIME
+#	define CLONE_NEWTIME 0x80
+#endif
+
+namespace
+{
+
+int enter(void *)
+{
+	int space = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+	int error = setns(space, CLONE_NEWTIME) ? errno : 0;
+
+	close(space);
+	return error;
+}
+
+TEST(TimeNamespace, CannotBeEnteredWhileTasksRun)
+{
+	// For the children alone, so far.
+	if (unshare(CLONE_NEWTIME))
+		GTEST_SKIP() << "nobody may make time namespaces here";
+	setenv("SENNIT_PROCS", "1", 1);
+	EXPECT_EQ(sn_run(enter, nullptr), EUSERS);
+}
+
+} // namespace

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The counter's clock in a world of its own: src/clock/ticks.c compiled on a counter and a kernel's
+ * clock that the test moves. What a machine does once in years takes no time here, and happens at
+ * any moment that the test likes; reading a clock takes as long as on a real machine.
+ */
+#ifndef SENNIT_TEST_SIMULATED_H
+#define SENNIT_TEST_SIMULATED_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct world {
+	double truth;      /* ns since the start, which nobody sees */
+	double counter;    /* steps per ns of truth */
+	double counter_at; /* its value at truth 0 */
+	double monotonic;  /* CLOCK_MONOTONIC, in ns */
+	double rate;       /* what it makes per ns of truth */
+	double wall;       /* what CLOCK_REALTIME is ahead of it */
+	double stall; /* how long the next call of the kernel's is preempted before it begins */
+};
+
+extern struct world world;
+
+/* A new process in a world where nothing has happened yet. */
+void start_world(void);
+
+/* Lets time pass. */
+void pass(double ns);
+
+int64_t simulated_ticks_now(void);
+int64_t simulated_walltime(void);
+int simulated_ticks_source(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
