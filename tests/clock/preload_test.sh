@@ -25,7 +25,10 @@ for variant in "${variants[@]}"; do
 
 	# It is our functions that are called: the dynamic linker says so.
 	LD_PRELOAD=$library LD_DEBUG=bindings "$program" >"$scratch/bindings" 2>&1
-	for name in time gettimeofday clock_gettime clock_getres getcpu; do
+	names=(gettimeofday clock_gettime clock_getres getcpu)
+	# There it is glibc's own that goes to the vDSO without a detour.
+	[ "$SENNIT_ARCH" = x86_64 ] || names+=(time)
+	for name in "${names[@]}"; do
 		grep -qE "$program .* to $library .*\`(__)?$name(64)?'" "$scratch/bindings" ||
 			fail "$name is not ours"
 	done
@@ -33,6 +36,125 @@ for variant in "${variants[@]}"; do
 	if grep -E ' (clock_.*|gettimeofday|time)$|^(clock_|gettimeofday|time)' "$scratch/calls"; then
 		fail "system calls were made"
 	fi
+done
+
+# Where libc's is as fast as the vDSO's function it must stay the one that is called.
+if [ "$SENNIT_ARCH" = x86_64 ] && nm -D --defined-only "$library" | grep -w time; then
+	fail "time() is a detour"
+fi
+
+# It prepares no counter, which none of these functions reads: only the loader's calls are made.
+cat >"$scratch/nothing.c" <<'C'
+int main(void)
+{
+	return 0;
+}
+C
+"$CC" "${cflags[@]}" -o "$scratch/nothing" "$scratch/nothing.c"
+strace -E "LD_PRELOAD=$library" -o "$scratch/start" "$scratch/nothing"
+if grep -E 'clocksource|MADV|madvise|PR_GET_TSC' "$scratch/start"; then
+	fail "a counter was prepared"
+fi
+
+# A library that replaces the clocks too, as libfaketime does, is respected in either order.
+cat >"$scratch/other.c" <<'C'
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+#define DAYS (10 * 86400)
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+	int result = real(id, ts);
+	ts->tv_sec -= DAYS;
+	return result;
+}
+int gettimeofday(struct timeval *tv, void *zone)
+{
+	int (*real)(struct timeval *, void *) = dlsym(RTLD_NEXT, "gettimeofday");
+	int result = real(tv, zone);
+	tv->tv_sec -= DAYS;
+	return result;
+}
+time_t time(time_t *seconds)
+{
+	time_t (*real)(time_t *) = dlsym(RTLD_NEXT, "time");
+	time_t now = real(0) - DAYS;
+	if (seconds)
+		*seconds = now;
+	return now;
+}
+C
+cat >"$scratch/three.c" <<'C'
+#include <stdio.h>
+#include <sys/time.h>
+#include <time.h>
+int main(void)
+{
+	struct timespec ts, resolution;
+	struct timeval tv;
+	if (clock_gettime(CLOCK_REALTIME, &ts) || gettimeofday(&tv, NULL) ||
+	    clock_getres(CLOCK_REALTIME, &resolution))
+		return 1;
+	printf("%ld %ld %ld\n", (long)time(NULL), (long)ts.tv_sec, (long)tv.tv_sec);
+	return 0;
+}
+C
+"$CC" "${cflags[@]}" -w -D_GNU_SOURCE -O2 -fPIC -shared -o "$scratch/other.so" "$scratch/other.c" -ldl
+"$CC" "${cflags[@]}" -O2 -o "$scratch/three" "$scratch/three.c"
+for order in "$library:$scratch/other.so" "$scratch/other.so:$library"; do
+	before=$(date +%s)
+	read -r -a told < <(LD_PRELOAD=$order "$scratch/three")
+	after=$(date +%s)
+	for clock in "${told[@]}"; do
+		# A second less, as time() may lag.
+		[ $((clock + 10 * 86400)) -ge $((before - 1)) ] &&
+			[ $((clock + 10 * 86400)) -le "$after" ] ||
+			fail "LD_PRELOAD=$order: ${told[*]} at $after, not ten days earlier"
+	done
+	[ ${#told[@]} = 3 ] || fail "LD_PRELOAD=$order: no answer"
+done
+
+# With no way to a time, time() says so as libc's does.
+cat >"$scratch/refused.c" <<'C'
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#define REFUSE(number)                                          \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES)
+int main(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		REFUSE(SYS_time),
+		REFUSE(SYS_clock_gettime),
+#ifdef SYS_clock_gettime64
+		REFUSE(SYS_clock_gettime64),
+#endif
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+	time_t now = 5;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 77;
+	errno = 0;
+	now = time(&now);
+	printf("%ld %d\n", (long)now, errno);
+	return 0;
+}
+C
+for variant in "${variants[@]}"; do
+	# shellcheck disable=SC2086 # words
+	"$CC" "${cflags[@]}" $variant -D_GNU_SOURCE -O2 -o "$scratch/refused" "$scratch/refused.c"
+	told=$(LD_PRELOAD=$library "$SENNIT_BUILD_DIR/tests/clock/without-vdso" "$scratch/refused")
+	[ "$told" = "-1 13" ] || fail "time() without a way to the time $variant: $told"
 done
 
 # Somebody else's programs, where they have the word size of this build.

@@ -10,9 +10,17 @@
  * not change what libc does inside itself, as for std::chrono in a libstdc++ that is linked
  * statically.
  *
+ * On x86_64 time() stays glibc's, which the dynamic linker binds to the vDSO's function itself: any
+ * function here would be a jump more. (One that is bound the same way, an IFUNC, makes the dynamic
+ * linker print a warning for each library that calls it.)
+ *
+ * Another library that replaces a clock, such as libfaketime, is respected wherever it stands in
+ * LD_PRELOAD: what is found behind this library, and is not libc's, is called.
+ *
  * Nothing here needs libc to have started: the dynamic linker may call these for other libraries'
  * constructors.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <sys/time.h>
@@ -20,14 +28,86 @@
 
 #include <sennit/clock.h>
 
+#ifdef __GLIBC__
+#	include <gnu/lib-names.h>
+#endif
+
 #define REPLACES __attribute__((visibility("default")))
+#if !(defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__))
+#	define REPLACES_TIME 1
+#endif
 
 /* libc declares some of these with attributes that a second declaration must not contradict. */
 REPLACES int sn_libc_clock_gettime(clockid_t id, struct timespec *time) __asm__("clock_gettime");
 REPLACES int sn_libc_clock_getres(clockid_t id, struct timespec *time) __asm__("clock_getres");
 REPLACES int sn_libc_gettimeofday(struct timeval *time, void *zone) __asm__("gettimeofday");
+#ifdef REPLACES_TIME
 REPLACES time_t sn_libc_time(time_t *seconds) __asm__("time");
+#endif
 REPLACES int sn_libc_getcpu(unsigned int *cpu, unsigned int *node) __asm__("getcpu");
+
+#if __SIZEOF_LONG__ == 4
+REPLACES int __clock_gettime64(clockid_t id, struct sn_timespec *time);
+REPLACES int __clock_getres64(clockid_t id, struct sn_timespec *resolution);
+REPLACES int __gettimeofday64(struct sn_timeval *time, void *zone);
+REPLACES int64_t __time64(int64_t *seconds);
+#endif
+
+/*
+ * Another library's functions; NULL: nobody else replaces it. Written before main() by one thread. A
+ * call before that, from a constructor that runs earlier, gets our time.
+ */
+static struct {
+	__typeof__(sn_libc_clock_gettime) *clock_gettime;
+	__typeof__(sn_libc_clock_getres) *clock_getres;
+	__typeof__(sn_libc_gettimeofday) *gettimeofday;
+	__typeof__(sn_libc_getcpu) *getcpu;
+#ifdef REPLACES_TIME
+	__typeof__(sn_libc_time) *time;
+#endif
+#if __SIZEOF_LONG__ == 4
+	__typeof__(__clock_gettime64) *clock_gettime64;
+	__typeof__(__clock_getres64) *clock_getres64;
+	__typeof__(__gettimeofday64) *gettimeofday64;
+	__typeof__(__time64) *time64;
+#endif
+} other;
+
+#define OTHER(name) __builtin_expect(other.name != NULL, 0)
+
+#ifdef LIBC_SO
+static void *find_other(void *libc, const char *name)
+{
+	void *next = dlsym(RTLD_NEXT, name);
+
+	return next != dlsym(libc, name) ? next : NULL;
+}
+
+__attribute__((constructor)) static void find_others(void)
+{
+	int saved = errno;
+	void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!libc)
+		return;
+	other.clock_gettime = find_other(libc, "clock_gettime");
+	other.clock_getres = find_other(libc, "clock_getres");
+	other.gettimeofday = find_other(libc, "gettimeofday");
+	other.getcpu = find_other(libc, "getcpu");
+#	ifdef REPLACES_TIME
+	other.time = find_other(libc, "time");
+#	endif
+#	if __SIZEOF_LONG__ == 4
+	other.clock_gettime64 = find_other(libc, "__clock_gettime64");
+	other.clock_getres64 = find_other(libc, "__clock_getres64");
+	other.gettimeofday64 = find_other(libc, "__gettimeofday64");
+	other.time64 = find_other(libc, "__time64");
+#	endif
+	dlclose(libc);
+	dlerror(); /* what an older libc lacks is nothing that the program should be told */
+	errno = saved;
+}
+#endif
 
 static int fail(int error)
 {
@@ -37,8 +117,11 @@ static int fail(int error)
 
 int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 {
-	int error = sn_getcpu(cpu, node);
+	int error;
 
+	if (OTHER(getcpu))
+		return other.getcpu(cpu, node);
+	error = sn_getcpu(cpu, node);
 	return error ? fail(error) : 0;
 }
 
@@ -47,67 +130,92 @@ int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 /* The same layout: nothing is converted. */
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
-	int error = sn_clock_gettime(id, (struct sn_timespec *)time);
+	int error;
 
+	if (OTHER(clock_gettime))
+		return other.clock_gettime(id, time);
+	error = sn_clock_gettime(id, (struct sn_timespec *)time);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
 int sn_libc_clock_getres(clockid_t id, struct timespec *resolution)
 {
-	int error = sn_clock_getres(id, (struct sn_timespec *)resolution);
+	int error;
 
+	if (OTHER(clock_getres))
+		return other.clock_getres(id, resolution);
+	error = sn_clock_getres(id, (struct sn_timespec *)resolution);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
 int sn_libc_gettimeofday(struct timeval *time, void *zone)
 {
-	int error = sn_gettimeofday((struct sn_timeval *)time, zone);
+	int error;
 
+	if (OTHER(gettimeofday))
+		return other.gettimeofday(time, zone);
+	error = sn_gettimeofday((struct sn_timeval *)time, zone);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
+#	ifdef REPLACES_TIME
 time_t sn_libc_time(time_t *seconds)
 {
-	time_t now = (time_t)sn_time();
+	int64_t now;
 
+	if (OTHER(time))
+		return other.time(seconds);
+	now = sn_time();
+	if (__builtin_expect(now < 0, 0))
+		return fail((int)now);
 	if (seconds)
-		*seconds = now;
-	return now;
+		*seconds = (time_t)now;
+	return (time_t)now;
 }
+#	endif
 
 #else
-
-REPLACES int __clock_gettime64(clockid_t id, struct sn_timespec *time);
-REPLACES int __clock_getres64(clockid_t id, struct sn_timespec *resolution);
-REPLACES int __gettimeofday64(struct sn_timeval *time, void *zone);
-REPLACES int64_t __time64(int64_t *seconds);
 
 /* glibc's 64-bit structures have the nanoseconds as a long, and padding after it. */
 int __clock_gettime64(clockid_t id, struct sn_timespec *time)
 {
-	int error = sn_clock_gettime(id, time);
+	int error;
 
+	if (OTHER(clock_gettime64))
+		return other.clock_gettime64(id, time);
+	error = sn_clock_gettime(id, time);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
 int __clock_getres64(clockid_t id, struct sn_timespec *resolution)
 {
-	int error = sn_clock_getres(id, resolution);
+	int error;
 
+	if (OTHER(clock_getres64))
+		return other.clock_getres64(id, resolution);
+	error = sn_clock_getres(id, resolution);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
 int __gettimeofday64(struct sn_timeval *time, void *zone)
 {
-	int error = sn_gettimeofday(time, zone);
+	int error;
 
+	if (OTHER(gettimeofday64))
+		return other.gettimeofday64(time, zone);
+	error = sn_gettimeofday(time, zone);
 	return __builtin_expect(error, 0) ? fail(error) : 0;
 }
 
 int64_t __time64(int64_t *seconds)
 {
-	int64_t now = sn_time();
+	int64_t now;
 
+	if (OTHER(time64))
+		return other.time64(seconds);
+	now = sn_time();
+	if (__builtin_expect(now < 0, 0))
+		return fail((int)now);
 	if (seconds)
 		*seconds = now;
 	return now;
@@ -116,8 +224,11 @@ int64_t __time64(int64_t *seconds)
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
 	struct sn_timespec wide;
-	int error = sn_clock_gettime(id, &wide);
+	int error;
 
+	if (OTHER(clock_gettime))
+		return other.clock_gettime(id, time);
+	error = sn_clock_gettime(id, &wide);
 	if (__builtin_expect(error, 0))
 		return fail(error);
 	if (wide.tv_sec != (time_t)wide.tv_sec)
@@ -130,8 +241,11 @@ int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 int sn_libc_clock_getres(clockid_t id, struct timespec *resolution)
 {
 	struct sn_timespec wide;
-	int error = sn_clock_getres(id, &wide);
+	int error;
 
+	if (OTHER(clock_getres))
+		return other.clock_getres(id, resolution);
+	error = sn_clock_getres(id, &wide);
 	if (__builtin_expect(error, 0))
 		return fail(error);
 	if (resolution) {
@@ -144,8 +258,11 @@ int sn_libc_clock_getres(clockid_t id, struct timespec *resolution)
 int sn_libc_gettimeofday(struct timeval *time, void *zone)
 {
 	struct sn_timeval wide;
-	int error = sn_gettimeofday(time ? &wide : NULL, zone);
+	int error;
 
+	if (OTHER(gettimeofday))
+		return other.gettimeofday(time, zone);
+	error = sn_gettimeofday(time ? &wide : NULL, zone);
 	if (__builtin_expect(error, 0))
 		return fail(error);
 	if (time) {
@@ -159,8 +276,13 @@ int sn_libc_gettimeofday(struct timeval *time, void *zone)
 
 time_t sn_libc_time(time_t *seconds)
 {
-	int64_t now = sn_time();
+	int64_t now;
 
+	if (OTHER(time))
+		return other.time(seconds);
+	now = sn_time();
+	if (__builtin_expect(now < 0, 0))
+		return fail((int)now);
 	if (now != (time_t)now)
 		return (time_t)fail(-EOVERFLOW);
 	if (seconds)
