@@ -12,6 +12,9 @@
 // whole of the library to be built for this one table; there, and with --plain anywhere, a loop of
 // the same kind takes its place.
 //
+// --time measures the one row of time(), where every jump is felt: bench-clock-shared, which is linked with
+// the shared library, does it with and without the preloaded one.
+//
 // --counter measures sennit's monotonic clocks, libc's and the counter alone, by that loop, and prints
 // them for peers.py, which runs it beside clocks of Rust and Go.
 
@@ -238,6 +241,8 @@ void print_table()
 		}
 		std::printf("\n");
 	}
+	if (!find("counter", "sn_ticks_now"))
+		return;
 	std::printf("\nthe counter, and how many times sn_ticks_now's each is\n");
 	for (const Cell &cell : cells)
 		if (cell.row == "counter")
@@ -330,6 +335,12 @@ int main(int argc, char **argv)
 			else
 				std::printf("%s clock_gettime\t%.2f\n", cell.column.c_str(),
 					    cell.ns);
+		return 0;
+	}
+	if (argc > 1 && std::strcmp(argv[1], "--time") == 0) {
+		std::erase_if(cells, [](const Cell &cell) { return cell.row != "time"; });
+		measure_plainly();
+		print_table();
 		return 0;
 	}
 #ifdef SENNIT_GOOGLE_BENCHMARK
