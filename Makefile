@@ -94,8 +94,13 @@ bench-clock:
 	@scripts/setup test
 	@for preset in release i386; do \
 		cmake --preset $$preset >/dev/null && \
-		cmake --build --preset $$preset -j $(JOBS) --target bench-clock && \
-		build/$$preset/bench/bench-clock || exit 1; \
+		cmake --build --preset $$preset -j $(JOBS) \
+			--target bench-clock bench-clock-shared sennit-clock-preload && \
+		build/$$preset/bench/bench-clock && \
+		echo 'linked with the shared library, and then preloaded as well:' && \
+		build/$$preset/bench/bench-clock-shared --time && \
+		LD_PRELOAD=$(CURDIR)/build/$$preset/tools/clock-preload/libsennit-clock-preload.so \
+			build/$$preset/bench/bench-clock-shared --time || exit 1; \
 	done
 	@bench/clock/peers.py build/release
 
