@@ -24,13 +24,19 @@
  *   -EAGAIN, -ETIMEDOUT   it would have to wait (longer)
  *   -ECANCELED   or another reason, -ETIMEDOUT for one: the scope of the calling task is cancelled
  *                (scope.h); also when there would be nothing to wait for
- *   -EINVAL      the channel is NULL, or the element, when the channel's elements have a size
+ *   -EINVAL      the channel is NULL, or was freed (see below), or the element is NULL, when the
+ *                channel's elements have a size
  *   -ENOMEM      a task waits with a deadline, and there is no memory for its timer
  * A cancellation or deadline that comes together with success is one or the other, never both.
  *
  * Lifetime. Whoever makes a call keeps the channel from being freed until it returns. Tasks that
  * sn_run() abandons at its end may have been waiting in a channel: such a channel can only be freed
  * afterwards. In a child of fork() channels of the parent are not to be used.
+ *
+ * A channel that is used after it was freed is a mistake of the program's. Debug builds report it, with the
+ * task, and abort. Others return -EINVAL, or do nothing where there is no error to return, as long
+ * as nothing else has come to lie in the memory; after that it is undefined, as with free(). A channel
+ * that was made there since is only taken for the freed one once in 128 times.
  *
  * C programs can have the compiler check the type of what goes through a channel: see the end.
  */

@@ -24,11 +24,13 @@
  * for less.
  *
  * Cancellation. Locking fails with the reason when the calling task's scope is cancelled and the
- * task would have to wait; a mutex that is free is locked all the same. So who must have the lock,
- * to clean up, masks (scope.h).
+ * task would have to wait; a mutex that is free is locked all the same. Clean-up that must have the
+ * lock takes it by sn_mutex_lock_uncancelled().
  *
- * Mistakes. Builds of the library with SENNIT_DEBUG end the program, with the call's name, when a
- * mutex is locked again by its owner, or unlocked by another than its owner.
+ * Mistakes. NULL gives -EINVAL. Builds of the library with SENNIT_DEBUG end the program, with the
+ * names of the call and the task, when a mutex is locked again by its owner, unlocked by another
+ * than its owner, or unlocked when nobody has locked it. Others do not look for the owner, as that would
+ * cost each call: there the first waits for ever, and the second lets somebody in too early.
  *
  * A mutex that abandoned tasks (run.h) hold or wait for must not be used any more.
  */
@@ -57,6 +59,12 @@ typedef struct sn_mutex {
  * Returns 0, or why the calling task's scope is cancelled: then it is not locked.
  */
 SN_API SN_CHECK_RESULT int sn_mutex_lock(sn_mutex *mutex);
+
+/*
+ * As sn_mutex_lock(), but cancellation does not end the wait: for clean-up, such as destructors, in
+ * tasks whose scope may be cancelled. It lasts as long as others hold the mutex. Returns 0.
+ */
+SN_API int sn_mutex_lock_uncancelled(sn_mutex *mutex);
 
 /*
  * As sn_mutex_lock(), but gives up at the deadline with -ETIMEDOUT. A mutex that is free is locked

@@ -3,7 +3,8 @@
  * Locks that many readers, or one writer, can hold; for tasks and for the program's own threads.
  *
  * A value, as a mutex is (mutex.h), and as there: zeros are unlocked, its memory may be reused when
- * nobody uses it any more, cancellation ends waiting and nothing else, it is not recursive. Not for
+ * nobody uses it any more, cancellation ends waiting and nothing else, it is not recursive, NULL gives
+ * -EINVAL, and debug builds report mistakes. Not for
  * readers either: one who holds it and asks again can wait for a writer who waits for him.
  *
  * Order. Readers and writers take turns, so neither starves: a writer waits at most for the
@@ -43,6 +44,11 @@ typedef struct sn_rwlock {
 SN_API SN_CHECK_RESULT int sn_rwlock_read(sn_rwlock *lock);
 SN_API SN_CHECK_RESULT int sn_rwlock_read_until(sn_rwlock *lock, int64_t deadline);
 SN_API SN_CHECK_RESULT int sn_rwlock_try_read(sn_rwlock *lock);
+
+/* Lock it for reading and for writing, whatever is cancelled: as sn_mutex_lock_uncancelled(). Return 0;
+ * -EAGAIN beyond SN_RWLOCK_MAX_READERS. Any thread; tasks may park. */
+SN_API int sn_rwlock_read_uncancelled(sn_rwlock *lock);
+SN_API int sn_rwlock_write_uncancelled(sn_rwlock *lock);
 
 /* Lock it for writing. Otherwise as above. */
 SN_API SN_CHECK_RESULT int sn_rwlock_write(sn_rwlock *lock);

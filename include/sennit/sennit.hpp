@@ -1256,7 +1256,10 @@ inline bool done_or(int allowed, int returned, const char *call)
 
 } // namespace detail
 
-/* As sn_mutex. */
+/*
+ * As sn_mutex. Cancellation does not end lock(), so that a std::lock_guard may stand in a destructor, and in
+ * any clean-up of a cancelled scope. Who would rather not wait any more then, calls lock_or_reason().
+ */
 class mutex
 {
 public:
@@ -1264,8 +1267,16 @@ public:
 	mutex(const mutex &) = delete;
 	mutex &operator=(const mutex &) = delete;
 
-	/* May park. */
-	void lock() { detail::throw_if_error(sn_mutex_lock(&mutex_), "sn::mutex::lock"); }
+	/* May park. Throws only in the callback of a scan (scan.h), where waiting is not possible. */
+	void lock()
+	{
+		detail::throw_if_error(sn_mutex_lock_uncancelled(&mutex_), "sn::mutex::lock");
+	}
+	/* Locks it, or says why not: the reason for which the calling task's scope is cancelled. May park. */
+	[[nodiscard]] result<void> lock_or_reason() noexcept
+	{
+		return detail::nothing_or_error(sn_mutex_lock(&mutex_));
+	}
 	bool try_lock() noexcept { return sn_mutex_trylock(&mutex_) == 0; }
 	void unlock() noexcept { sn_mutex_unlock(&mutex_); }
 
@@ -1293,7 +1304,7 @@ private:
 	sn_mutex mutex_ = SN_MUTEX_INIT;
 };
 
-/* As sn_rwlock. */
+/* As sn_rwlock; lock() and lock_shared() are not cancelled, as mutex::lock(). */
 class shared_mutex
 {
 public:
@@ -1302,7 +1313,11 @@ public:
 	shared_mutex &operator=(const shared_mutex &) = delete;
 
 	/* For writing. May park, but for try_lock(). */
-	void lock() { detail::throw_if_error(sn_rwlock_write(&lock_), "sn::shared_mutex::lock"); }
+	void lock()
+	{
+		detail::throw_if_error(sn_rwlock_write_uncancelled(&lock_),
+				       "sn::shared_mutex::lock");
+	}
 	bool try_lock() noexcept { return sn_rwlock_try_write(&lock_) == 0; }
 	void unlock() noexcept { sn_rwlock_write_unlock(&lock_); }
 	template <class Rep, class Period>
@@ -1319,7 +1334,17 @@ public:
 	/* For reading. May park, but for try_lock_shared(). */
 	void lock_shared()
 	{
-		detail::throw_if_error(sn_rwlock_read(&lock_), "sn::shared_mutex::lock_shared");
+		detail::throw_if_error(sn_rwlock_read_uncancelled(&lock_),
+				       "sn::shared_mutex::lock_shared");
+	}
+	/* As mutex::lock_or_reason(). May park. */
+	[[nodiscard]] result<void> lock_or_reason() noexcept
+	{
+		return detail::nothing_or_error(sn_rwlock_write(&lock_));
+	}
+	[[nodiscard]] result<void> lock_shared_or_reason() noexcept
+	{
+		return detail::nothing_or_error(sn_rwlock_read(&lock_));
 	}
 	bool try_lock_shared() noexcept { return sn_rwlock_try_read(&lock_) == 0; }
 	void unlock_shared() noexcept { sn_rwlock_read_unlock(&lock_); }

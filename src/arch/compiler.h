@@ -49,6 +49,17 @@
 /* Prints "sennit: " and the message on stderr and aborts. For states that only a bug can reach. */
 _Noreturn void sn_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * The program has made a mistake that cannot be told by an error: as sn_fatal(), with the task at the end
+ * of the line. SN_MISUSE() does so in debug builds; others go on to what follows it.
+ */
+_Noreturn void sn_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define SN_MISUSE(...)                          \
+	do {                                    \
+		if (SENNIT_DEBUG)               \
+			sn_misuse(__VA_ARGS__); \
+	} while (0)
+
 /* Prints "sennit: " and the message as one line on stderr. Keeps errno. */
 void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

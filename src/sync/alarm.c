@@ -128,7 +128,7 @@ int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, v
 	bool prevented;
 	int err;
 
-	if (first <= 0 || period < 0 || !fn)
+	if (!opaque || first <= 0 || period < 0 || !fn)
 		return -EINVAL;
 	err = sn_timers_enter(&self, __func__);
 	if (err < 0)
@@ -151,6 +151,8 @@ int sn_alarm_stop(sn_alarm *opaque)
 	struct sn_thread *self;
 	bool prevented;
 
+	if (!opaque)
+		return -EINVAL;
 	if (sn_timers_enter(&self, __func__) < 0)
 		return 0;
 	sn_lock(&alarm->guard);

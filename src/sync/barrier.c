@@ -47,9 +47,13 @@ static int wait_inside(struct sn_thread *self, sn_barrier *barrier, int64_t dead
 
 static int wait_until(sn_barrier *barrier, int64_t deadline, const char *call)
 {
-	struct sn_thread *self = sn_runtime_enter_for(call);
-	int result = wait_inside(self, barrier, deadline);
+	struct sn_thread *self;
+	int result;
 
+	if (!barrier)
+		return -EINVAL;
+	self = sn_runtime_enter_for(call);
+	result = wait_inside(self, barrier, deadline);
 	sn_runtime_leave_if(sn_thread_again(self));
 	return result;
 }

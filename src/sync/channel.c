@@ -35,6 +35,37 @@
 
 #include <sennit/collector.h>
 
+/* Not 0, and one that this thread has not used lately, so that the next channel at an address has another one. Where
+ * each begins differs, or two that make channels in turns could have the same. */
+static uintptr_t next_tag(void)
+{
+	static _Thread_local uint32_t last;
+
+	if (last == 0)
+		last = (uint32_t)((uintptr_t)&last >> 6) * 2654435761u;
+	return last++ % SN_CHAN_TAG + 1;
+}
+
+/*
+ * Memory of channels that are gone. Debug builds keep the last of it, so that who still uses one is
+ * told, instead of what has come to the address since.
+ */
+static void free_memory(struct sn_chan *chan)
+{
+#if SENNIT_DEBUG
+	static struct sn_chan *_Atomic kept[1024];
+	static _Atomic uint32_t next;
+	void *memory = chan;
+
+	if (chan->size < 4096)
+		memory = atomic_exchange(&kept[atomic_fetch_add(&next, 1) % 1024], chan);
+	if (memory)
+		sn_collector_free(memory);
+#else
+	sn_collector_free(chan);
+#endif
+}
+
 int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 		     const struct sn_elem_ops *ops)
 {
@@ -57,7 +88,8 @@ int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 	made->ops = ops;
 	made->plain = !ops || (!ops->move && !ops->destroy);
 	sn_relaxed_store(made->references, 1);
-	*chan = made;
+	*chan = (sn_chan *)((uintptr_t)made | next_tag());
+	made->mark = sn_chan_mark(*chan);
 	return 0;
 }
 
@@ -66,16 +98,21 @@ int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity)
 	return sn_chan_new_with(chan, elem_size, capacity, NULL);
 }
 
-sn_chan *sn_chan_ref(sn_chan *chan)
+sn_chan *sn_chan_ref(sn_chan *handle)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	if (!chan)
+		return NULL;
 	/* Relaxed: who has a reference to copy keeps the count above 0. */
-	if (chan)
-		atomic_fetch_add_explicit(&chan->references, 1, memory_order_relaxed);
-	return chan;
+	atomic_fetch_add_explicit(&chan->references, 1, memory_order_relaxed);
+	return handle;
 }
 
-void sn_chan_free(sn_chan *chan)
+void sn_chan_free(sn_chan *handle)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
 	/* Release what was done with this reference, acquire what was done with the others. */
 	if (!chan || atomic_fetch_sub_explicit(&chan->references, 1, memory_order_acq_rel) != 1)
 		return;
@@ -85,7 +122,8 @@ void sn_chan_free(sn_chan *chan)
 			chan->head = sn_chan_advance(chan, chan->head);
 		}
 	}
-	sn_collector_free(chan);
+	chan->mark = (uint16_t)~chan->mark;
+	free_memory(chan);
 }
 
 /* Ends the waits in the queue; the nodes go to the list, by their next. The lock is held. */
@@ -121,8 +159,9 @@ static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 	return 0;
 }
 
-int sn_chan_close(sn_chan *chan)
+int sn_chan_close(sn_chan *handle)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
 	struct sn_thread *self;
 	int err;
 
@@ -149,7 +188,7 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 	sn_waiter_init(&waiter, self, deadline, 0);
 	sn_chan_enqueue(sn_chan_queue_of(chan, op), &node);
 	if (self)
-		sn_task_waits(self->task, "a channel", chan);
+		sn_task_waits(self->task, "a channel", sn_chan_handle(chan));
 	err = sn_waiter_park(&waiter, &chan->lock);
 	if (sn_likely(node.status != SN_NODE_PENDING))
 		return node.status;
@@ -169,7 +208,7 @@ static inline __attribute__((always_inline)) int operate(struct sn_chan *chan, i
 	struct sn_thread *self;
 	int err;
 
-	if (sn_unlikely(!chan || !sn_chan_elem_valid(chan, op, elem)))
+	if (sn_unlikely(!sn_chan_elem_valid(chan, op, elem)))
 		return -EINVAL;
 	err = sn_sync_enter(&self);
 	if (sn_likely(err == 0)) {
@@ -202,7 +241,7 @@ static inline int try(struct sn_chan *chan, int op, void *elem)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	if (sn_unlikely(!chan || !sn_chan_elem_valid(chan, op, elem)))
+	if (sn_unlikely(!sn_chan_elem_valid(chan, op, elem)))
 		return -EINVAL;
 	if (!sn_chan_hopeless(chan, op))
 		return op == SN_CASE_SEND ? do_send(chan, elem, SN_TRY)
@@ -218,46 +257,66 @@ static inline void *readable(const void *elem)
 	return (void *)(uintptr_t)elem;
 }
 
-int sn_chan_send(sn_chan *chan, const void *elem)
+int sn_chan_send(sn_chan *handle, const void *elem)
 {
-	return do_send(chan, readable(elem), SN_NO_DEADLINE);
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	return sn_likely(chan != NULL) ? do_send(chan, readable(elem), SN_NO_DEADLINE) : -EINVAL;
 }
 
-int sn_chan_send_until(sn_chan *chan, const void *elem, int64_t deadline)
+int sn_chan_send_until(sn_chan *handle, const void *elem, int64_t deadline)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	if (sn_unlikely(!chan))
+		return -EINVAL;
 	if (deadline == SN_TRY)
-		return sn_chan_try_send(chan, elem);
+		return try(chan, SN_CASE_SEND, readable(elem));
 	return do_send(chan, readable(elem), deadline);
 }
 
-int sn_chan_try_send(sn_chan *chan, const void *elem)
+int sn_chan_try_send(sn_chan *handle, const void *elem)
 {
-	return try(chan, SN_CASE_SEND, readable(elem));
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	return sn_likely(chan != NULL) ? try(chan, SN_CASE_SEND, readable(elem)) : -EINVAL;
 }
 
-int sn_chan_recv(sn_chan *chan, void *elem)
+int sn_chan_recv(sn_chan *handle, void *elem)
 {
-	return do_recv(chan, elem, SN_NO_DEADLINE);
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	return sn_likely(chan != NULL) ? do_recv(chan, elem, SN_NO_DEADLINE) : -EINVAL;
 }
 
-int sn_chan_recv_until(sn_chan *chan, void *elem, int64_t deadline)
+int sn_chan_recv_until(sn_chan *handle, void *elem, int64_t deadline)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	if (sn_unlikely(!chan))
+		return -EINVAL;
 	if (deadline == SN_TRY)
-		return sn_chan_try_recv(chan, elem);
+		return try(chan, SN_CASE_RECV, elem);
 	return do_recv(chan, elem, deadline);
 }
 
-int sn_chan_try_recv(sn_chan *chan, void *elem)
+int sn_chan_try_recv(sn_chan *handle, void *elem)
 {
-	return try(chan, SN_CASE_RECV, elem);
+	struct sn_chan *chan = sn_chan_find(handle);
+
+	return sn_likely(chan != NULL) ? try(chan, SN_CASE_RECV, elem) : -EINVAL;
 }
 
-size_t sn_chan_len(const sn_chan *chan)
+size_t sn_chan_len(const sn_chan *handle)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
 	return chan ? sn_relaxed_load(chan->count) : 0;
 }
 
-size_t sn_chan_cap(const sn_chan *chan)
+size_t sn_chan_cap(const sn_chan *handle)
 {
+	struct sn_chan *chan = sn_chan_find(handle);
+
 	return chan ? chan->capacity : 0;
 }

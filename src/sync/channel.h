@@ -3,7 +3,16 @@
  * What channel.c and select.c share: a channel, and the two steps of which every send and receive
  * is made, the attempt and the wait. The protocol is argued in channel.c.
  *
- * Who may write what: all of a channel under its lock, and until it is published who makes it.
+ * Handles. What programs have is the channel's address plus a tag, which is less than the alignment and
+ * another for each channel that is made. The channel has a mark that goes with it, until it is freed.
+ * So a handle whose channel is gone is known by one comparison with a word on a line that is needed
+ * anyway: also when another channel has the address by now, but for one in SN_CACHE_LINE - 1; and when something
+ * else has, unless its bytes happen to be the mark. Debug builds keep what was freed for a while.
+ * An address with a tag points into the channel still, for leak checkers and collectors. Rejected: a tag in the
+ * unused high bits, which they would not take for a reference.
+ *
+ * Who may write what: all of a channel under its lock, and until it is published who makes it; mark, also
+ * who frees it.
  * first, count and closed are also read without it, to see that there is nothing to be had, so they
  * are atomic; their stores need no order, see sn_chan_hopeless().
  */
@@ -48,7 +57,8 @@ struct sn_chan_queue {
 struct sn_chan {
 	struct sn_lock lock;
 	_Atomic bool closed;
-	bool plain; /* elements are moved by copying, and need no destroying */
+	bool plain;    /* elements are moved by copying, and need no destroying */
+	uint16_t mark; /* see sn_chan_find() */
 	_Atomic size_t count;
 	size_t capacity;
 	size_t head; /* offset of the oldest element in the buffer */
@@ -64,6 +74,40 @@ struct sn_chan {
 #define sn_relaxed_load(object) atomic_load_explicit(&(object), memory_order_relaxed)
 #define sn_relaxed_store(object, value) \
 	atomic_store_explicit(&(object), (value), memory_order_relaxed)
+
+#define SN_CHAN_TAG ((uintptr_t)SN_CACHE_LINE - 1)
+
+/* The lowest bits of the handle, which has the address in them too; not 0, as no tag is. */
+static inline uint16_t sn_chan_mark(const sn_chan *handle)
+{
+	return (uint16_t)(uintptr_t)handle;
+}
+
+/* The channel of a handle that sn_chan_find() has found good. */
+static inline struct sn_chan *sn_chan_at(const sn_chan *handle)
+{
+	return (struct sn_chan *)((uintptr_t)handle & ~SN_CHAN_TAG);
+}
+
+/* And back, as programs know it. */
+static inline const sn_chan *sn_chan_handle(const struct sn_chan *chan)
+{
+	return (const sn_chan *)((uintptr_t)chan | (chan->mark & SN_CHAN_TAG));
+}
+
+/* The same of any handle: NULL for none, and for one whose channel is gone, with which debug builds
+ * abort. */
+static inline struct sn_chan *sn_chan_find(const sn_chan *handle)
+{
+	struct sn_chan *chan = sn_chan_at(handle);
+
+	if (sn_unlikely(!chan))
+		return NULL;
+	if (sn_likely(chan->mark == sn_chan_mark(handle)))
+		return chan;
+	SN_MISUSE("a call with a channel that was freed, or never was one");
+	return NULL;
+}
 
 static inline void sn_chan_enqueue(struct sn_chan_queue *queue, struct sn_chan_node *node)
 {

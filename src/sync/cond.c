@@ -54,9 +54,13 @@ static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, i
 
 static int wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline, const char *call)
 {
-	struct sn_thread *self = sn_runtime_enter_for(call);
-	int result = wait_inside(self, cond, mutex, deadline, call);
+	struct sn_thread *self;
+	int result;
 
+	if (!cond || !mutex)
+		return -EINVAL;
+	self = sn_runtime_enter_for(call);
+	result = wait_inside(self, cond, mutex, deadline, call);
 	sn_runtime_leave_if(self);
 	return result;
 }
@@ -78,6 +82,8 @@ static int signal_several(sn_cond *cond, uint32_t most, const char *call)
 	struct sn_thread *self;
 	uint32_t n;
 
+	if (!cond)
+		return -EINVAL;
 	if (!__atomic_load_n(&cond->waits.first, __ATOMIC_RELAXED))
 		return 0;
 	self = sn_runtime_enter_for(call);

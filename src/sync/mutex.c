@@ -80,7 +80,7 @@ static inline void note_owner(sn_mutex *mutex, bool owned)
 static void check_relock(sn_mutex *mutex, const char *call)
 {
 	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) == sn_caller())
-		sn_fatal("%s() of a mutex that the caller has locked already", call);
+		sn_misuse("%s() of a mutex that the caller has locked already", call);
 }
 
 bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
@@ -88,9 +88,9 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
 	bool locked = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & LOCKED;
 
 	if (SENNIT_DEBUG && !locked)
-		sn_fatal("%s() of a mutex that is not locked", call);
+		sn_misuse("%s() of a mutex that is not locked", call);
 	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) != sn_caller())
-		sn_fatal("%s() of a mutex that another has locked", call);
+		sn_misuse("%s() of a mutex that another has locked", call);
 	return locked;
 }
 
@@ -288,7 +288,8 @@ int sn_mutex_unlock_inside(struct sn_thread *self, sn_mutex *mutex, const char *
 	return 0;
 }
 
-static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, const char *call)
+static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, uint32_t flags,
+				   const char *call)
 {
 	struct sn_thread *self;
 	int result;
@@ -301,7 +302,7 @@ static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, const char
 		return 0;
 	}
 	self = sn_runtime_enter_for(call);
-	result = sn_mutex_lock_inside(self, mutex, deadline, 0, call);
+	result = sn_mutex_lock_inside(self, mutex, deadline, flags, call);
 	sn_runtime_leave_if(self);
 	return result;
 }
@@ -323,24 +324,41 @@ static sn_noinline int unlock_slowly(sn_mutex *mutex, const char *call)
 
 int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline)
 {
+	if (sn_unlikely(!mutex))
+		return -EINVAL;
 	if (sn_likely(lock_at_once(mutex))) {
 		note_owner(mutex, true);
 		return 0;
 	}
-	return lock_slowly(mutex, deadline, __func__);
+	return lock_slowly(mutex, deadline, 0, __func__);
 }
 
 int sn_mutex_lock(sn_mutex *mutex)
 {
+	if (sn_unlikely(!mutex))
+		return -EINVAL;
 	if (sn_likely(lock_at_once(mutex))) {
 		note_owner(mutex, true);
 		return 0;
 	}
-	return lock_slowly(mutex, SN_NO_DEADLINE, __func__);
+	return lock_slowly(mutex, SN_NO_DEADLINE, 0, __func__);
+}
+
+int sn_mutex_lock_uncancelled(sn_mutex *mutex)
+{
+	if (sn_unlikely(!mutex))
+		return -EINVAL;
+	if (sn_likely(lock_at_once(mutex))) {
+		note_owner(mutex, true);
+		return 0;
+	}
+	return lock_slowly(mutex, SN_NO_DEADLINE, SN_WAITER_UNCANCELLABLE, __func__);
 }
 
 int sn_mutex_trylock(sn_mutex *mutex)
 {
+	if (sn_unlikely(!mutex))
+		return -EINVAL;
 	if (!take(mutex, 0))
 		return -EBUSY;
 	note_owner(mutex, true);
@@ -349,6 +367,8 @@ int sn_mutex_trylock(sn_mutex *mutex)
 
 int sn_mutex_unlock(sn_mutex *mutex)
 {
+	if (sn_unlikely(!mutex))
+		return -EINVAL;
 	if (!SENNIT_DEBUG && sn_likely(unlock_at_once(mutex)))
 		return 0;
 	return unlock_slowly(mutex, __func__);

@@ -28,7 +28,7 @@ static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadl
 
 	if (__atomic_load_n(&once->owner, __ATOMIC_RELAXED) == sn_caller()) {
 		if (SENNIT_DEBUG)
-			sn_fatal("%s() called by the function that it calls itself", call);
+			sn_misuse("%s() called by the function that it calls itself", call);
 		return -EDEADLK;
 	}
 	sn_lock(lock);
@@ -70,6 +70,8 @@ static int run_or_wait(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadlin
 	struct sn_thread *self;
 	int result;
 
+	if (!once || !fn)
+		return -EINVAL;
 	if (sn_once_done(once))
 		return 0;
 	self = sn_runtime_enter_for(call);
@@ -96,5 +98,5 @@ int sn_once(sn_once_flag *once, sn_fn *fn, void *arg)
 int sn_once_done(const sn_once_flag *once)
 {
 	/* Acquire: what the function did is seen. */
-	return __atomic_load_n(&once->word, __ATOMIC_ACQUIRE) == DONE;
+	return once && __atomic_load_n(&once->word, __ATOMIC_ACQUIRE) == DONE;
 }

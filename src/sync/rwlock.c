@@ -114,7 +114,7 @@ static void let_in(sn_rwlock *rw, uint32_t leaves, struct sn_wait_chain *chain)
 					      __ATOMIC_RELAXED));
 }
 
-static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, const char *call)
+static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(rw);
 	struct sn_thread *self = sn_runtime_enter_for(call);
@@ -124,7 +124,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, const char *ca
 	int result = 0;
 
 	if (SENNIT_DEBUG && __atomic_load_n(&rw->owner, __ATOMIC_RELAXED) == sn_caller())
-		sn_fatal("%s() of a lock that the caller has locked for writing already", call);
+		sn_misuse("%s() of a lock that the caller has locked for writing already", call);
 	for (;;) {
 		if (writes ? write_if_free(rw) : read_if_free(rw, &word))
 			break;
@@ -137,7 +137,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, const char *ca
 			sn_unlock(lock);
 			continue; /* each time somebody else has got it: some progress is made */
 		}
-		sn_waiter_init(&wait.waiter, self, deadline, 0);
+		sn_waiter_init(&wait.waiter, self, deadline, flags);
 		sn_waits_put_last(writes ? &rw->writers : &rw->readers, &wait);
 		result = sn_wait_park(&wait, lock, "a read-write lock");
 		if (result < 0) {
@@ -171,25 +171,46 @@ static void leave_to_waiters(sn_rwlock *rw, uint32_t leaves, const char *call)
 	sn_runtime_leave_if(self);
 }
 
-int sn_rwlock_read_until(sn_rwlock *rw, int64_t deadline)
+static inline int lock_reading(sn_rwlock *rw, int64_t deadline, uint32_t flags, const char *call)
 {
 	uint32_t word;
 
-	return sn_likely(read_if_free(rw, &word)) ? 0 : wait_for(rw, false, deadline, __func__);
+	if (sn_unlikely(!rw))
+		return -EINVAL;
+	return sn_likely(read_if_free(rw, &word)) ? 0 : wait_for(rw, false, deadline, flags, call);
+}
+
+static inline int lock_writing(sn_rwlock *rw, int64_t deadline, uint32_t flags, const char *call)
+{
+	if (sn_unlikely(!rw))
+		return -EINVAL;
+	if (sn_unlikely(!write_if_free(rw)))
+		return wait_for(rw, true, deadline, flags, call);
+	note_owner(rw, true);
+	return 0;
+}
+
+int sn_rwlock_read_until(sn_rwlock *rw, int64_t deadline)
+{
+	return lock_reading(rw, deadline, 0, __func__);
 }
 
 int sn_rwlock_read(sn_rwlock *rw)
 {
-	uint32_t word;
+	return lock_reading(rw, SN_NO_DEADLINE, 0, __func__);
+}
 
-	return sn_likely(read_if_free(rw, &word)) ? 0
-						  : wait_for(rw, false, SN_NO_DEADLINE, __func__);
+int sn_rwlock_read_uncancelled(sn_rwlock *rw)
+{
+	return lock_reading(rw, SN_NO_DEADLINE, SN_WAITER_UNCANCELLABLE, __func__);
 }
 
 int sn_rwlock_try_read(sn_rwlock *rw)
 {
 	uint32_t word;
 
+	if (sn_unlikely(!rw))
+		return -EINVAL;
 	if (read_if_free(rw, &word))
 		return 0;
 	return word & (WRITER | WAITERS) ? -EBUSY : -EAGAIN;
@@ -197,22 +218,23 @@ int sn_rwlock_try_read(sn_rwlock *rw)
 
 int sn_rwlock_write_until(sn_rwlock *rw, int64_t deadline)
 {
-	if (sn_unlikely(!write_if_free(rw)))
-		return wait_for(rw, true, deadline, __func__);
-	note_owner(rw, true);
-	return 0;
+	return lock_writing(rw, deadline, 0, __func__);
 }
 
 int sn_rwlock_write(sn_rwlock *rw)
 {
-	if (sn_unlikely(!write_if_free(rw)))
-		return wait_for(rw, true, SN_NO_DEADLINE, __func__);
-	note_owner(rw, true);
-	return 0;
+	return lock_writing(rw, SN_NO_DEADLINE, 0, __func__);
+}
+
+int sn_rwlock_write_uncancelled(sn_rwlock *rw)
+{
+	return lock_writing(rw, SN_NO_DEADLINE, SN_WAITER_UNCANCELLABLE, __func__);
 }
 
 int sn_rwlock_try_write(sn_rwlock *rw)
 {
+	if (sn_unlikely(!rw))
+		return -EINVAL;
 	if (!write_if_free(rw))
 		return -EBUSY;
 	note_owner(rw, true);
@@ -221,12 +243,16 @@ int sn_rwlock_try_write(sn_rwlock *rw)
 
 int sn_rwlock_read_unlock(sn_rwlock *rw)
 {
-	uint32_t word = __atomic_load_n(&rw->word, __ATOMIC_RELAXED);
+	uint32_t word;
 
+	if (sn_unlikely(!rw))
+		return -EINVAL;
+	word = __atomic_load_n(&rw->word, __ATOMIC_RELAXED);
 	for (;;) {
 		if (word < READER) {
 			if (SENNIT_DEBUG)
-				sn_fatal("%s() of a lock that is not locked for reading", __func__);
+				sn_misuse("%s() of a lock that is not locked for reading",
+					  __func__);
 			return -EPERM;
 		}
 		if ((word & WAITERS) && word < 2 * READER) {
@@ -243,11 +269,13 @@ int sn_rwlock_write_unlock(sn_rwlock *rw)
 {
 	uint32_t word = WRITER;
 
+	if (sn_unlikely(!rw))
+		return -EINVAL;
 	if (SENNIT_DEBUG) {
 		if (!(__atomic_load_n(&rw->word, __ATOMIC_RELAXED) & WRITER))
-			sn_fatal("%s() of a lock that is not locked for writing", __func__);
+			sn_misuse("%s() of a lock that is not locked for writing", __func__);
 		if (__atomic_load_n(&rw->owner, __ATOMIC_RELAXED) != sn_caller())
-			sn_fatal("%s() of a lock that the caller has not locked", __func__);
+			sn_misuse("%s() of a lock that the caller has not locked", __func__);
 		note_owner(rw, false);
 	}
 	if (sn_likely(__atomic_compare_exchange_n(&rw->word, &word, 0, false, __ATOMIC_RELEASE,

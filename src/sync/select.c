@@ -40,6 +40,12 @@ struct place {
 	struct sn_case *in_order; /* the cases, sorted; of no concern to the node */
 };
 
+/* Each case's was found good before anything else. */
+static struct sn_chan *chan_of(const struct sn_case *of)
+{
+	return sn_chan_at(of->chan);
+}
+
 static uint32_t random_below(struct sn_thread *self, uint32_t n)
 {
 	static _Thread_local uint32_t of_plain_thread;
@@ -61,7 +67,7 @@ static struct sn_case *choose(struct sn_thread *self, struct sn_case *cases, siz
 	uint32_t found = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!cases[i].chan || sn_chan_hopeless(cases[i].chan, cases[i].op))
+		if (!cases[i].chan || sn_chan_hopeless(chan_of(&cases[i]), cases[i].op))
 			continue;
 		/* The k-th takes the place with the probability 1/k. */
 		if (++found == 1 || random_below(self, found) == 0)
@@ -99,22 +105,24 @@ static void lock_all(struct place *places, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || places[i].in_order->chan != places[i - 1].in_order->chan)
-			sn_lock(&places[i].in_order->chan->lock);
+			sn_lock(&chan_of(places[i].in_order)->lock);
 }
 
 static void unlock_all(struct place *places, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (i + 1 == count || places[i].in_order->chan != places[i + 1].in_order->chan)
-			sn_unlock(&places[i].in_order->chan->lock);
+			sn_unlock(&chan_of(places[i].in_order)->lock);
 }
 
 static void leave_queue(struct sn_case *from, struct sn_chan_node *node)
 {
-	sn_lock(&from->chan->lock);
+	struct sn_chan *chan = chan_of(from);
+
+	sn_lock(&chan->lock);
 	if (node->queued)
-		sn_chan_unlink(sn_chan_queue_of(from->chan, from->op), node);
-	sn_unlock(&from->chan->lock);
+		sn_chan_unlink(sn_chan_queue_of(chan, from->op), node);
+	sn_unlock(&chan->lock);
 }
 
 /* Nothing is ready. places is for as many as there are cases. */
@@ -130,7 +138,7 @@ static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t
 	lock_all(places, count);
 	/* An attempt that fails has dropped the nodes that made the case look ready. */
 	while ((chosen = choose(self, cases, n)) != NULL) {
-		err = sn_chan_attempt(chosen->chan, chosen->op, chosen->elem, &met);
+		err = sn_chan_attempt(chan_of(chosen), chosen->op, chosen->elem, &met);
 		if (err == -EAGAIN)
 			continue;
 		unlock_all(places, count);
@@ -146,7 +154,7 @@ static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t
 		node->waiter = &waiter;
 		node->elem = in->elem;
 		node->wake = (int)(in - cases);
-		sn_chan_enqueue(sn_chan_queue_of(in->chan, in->op), node);
+		sn_chan_enqueue(sn_chan_queue_of(chan_of(in), in->op), node);
 	}
 	unlock_all(places, count);
 	if (waiter.task)
@@ -191,9 +199,9 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 
 	/* One that looked ready and was not: somebody else was served, or it looks so no more. */
 	while ((chosen = choose(self, cases, n)) != NULL) {
-		sn_lock(&chosen->chan->lock);
-		err = sn_chan_attempt(chosen->chan, chosen->op, chosen->elem, &met);
-		sn_unlock(&chosen->chan->lock);
+		sn_lock(&chan_of(chosen)->lock);
+		err = sn_chan_attempt(chan_of(chosen), chosen->op, chosen->elem, &met);
+		sn_unlock(&chan_of(chosen)->lock);
 		if (err == -EAGAIN)
 			continue;
 		chosen->result = err;
@@ -216,7 +224,10 @@ int sn_select(struct sn_case *cases, size_t n, int64_t deadline)
 	for (size_t i = 0; i < n; i++) {
 		if (cases[i].op != SN_CASE_RECV && cases[i].op != SN_CASE_SEND)
 			return -EINVAL;
-		if (cases[i].chan && !sn_chan_elem_valid(cases[i].chan, cases[i].op, cases[i].elem))
+		if (!cases[i].chan)
+			continue;
+		if (!sn_chan_find(cases[i].chan) ||
+		    !sn_chan_elem_valid(chan_of(&cases[i]), cases[i].op, cases[i].elem))
 			return -EINVAL;
 	}
 	index = sn_sync_enter(&self);

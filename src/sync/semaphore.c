@@ -70,17 +70,21 @@ static int acquire(sn_semaphore *s, int64_t deadline, const char *call)
 
 int sn_semaphore_acquire(sn_semaphore *s)
 {
+	if (sn_unlikely(!s))
+		return -EINVAL;
 	return sn_likely(take(s)) ? 0 : acquire(s, SN_NO_DEADLINE, __func__);
 }
 
 int sn_semaphore_acquire_until(sn_semaphore *s, int64_t deadline)
 {
+	if (sn_unlikely(!s))
+		return -EINVAL;
 	return sn_likely(take(s)) ? 0 : acquire(s, deadline, __func__);
 }
 
 int sn_semaphore_try_acquire(sn_semaphore *s)
 {
-	return take(s) ? 0 : -EAGAIN;
+	return sn_unlikely(!s) ? -EINVAL : take(s) ? 0 : -EAGAIN;
 }
 
 /* Gives the permits to those who wait. False when nobody does any more, and nothing was done. */
@@ -107,10 +111,11 @@ static bool give(sn_semaphore *s, uint32_t n, const char *call)
 
 int sn_semaphore_release(sn_semaphore *s, int n)
 {
-	uint32_t word = __atomic_load_n(&s->word, __ATOMIC_RELAXED);
+	uint32_t word;
 
-	if (n < 1)
+	if (!s || n < 1)
 		return -EINVAL;
+	word = __atomic_load_n(&s->word, __ATOMIC_RELAXED);
 	for (;;) {
 		if (word == WAITERS) {
 			if (give(s, (uint32_t)n, __func__))

@@ -79,7 +79,7 @@ int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
 	bool prevented;
 	int err;
 
-	if (first <= 0 || period < 0)
+	if (!opaque || first <= 0 || period < 0)
 		return -EINVAL;
 	err = sn_timers_enter(&self, __func__);
 	if (err < 0)
@@ -100,6 +100,8 @@ int sn_ticker_stop(sn_ticker *opaque)
 	struct sn_thread *self;
 	bool prevented;
 
+	if (!opaque)
+		return -EINVAL;
 	if (sn_timers_enter(&self, __func__) < 0)
 		return 0;
 	sn_lock(&ticker->guard);
@@ -147,9 +149,13 @@ static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_
 
 static int64_t wait_until(sn_ticker *ticker, int64_t deadline, bool waits, const char *call)
 {
-	struct sn_thread *self = sn_runtime_enter_for(call);
-	int64_t ticks = wait_inside(self, (struct ticker *)ticker, deadline, waits);
+	struct sn_thread *self;
+	int64_t ticks;
 
+	if (!ticker)
+		return -EINVAL;
+	self = sn_runtime_enter_for(call);
+	ticks = wait_inside(self, (struct ticker *)ticker, deadline, waits);
 	sn_runtime_leave_if(sn_thread_again(self));
 	return ticks;
 }

@@ -55,14 +55,17 @@ static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 
 static int add(sn_waitgroup *group, int n, const char *call)
 {
-	uint32_t word = __atomic_load_n(&group->word, __ATOMIC_RELAXED);
+	uint32_t word;
 
+	if (sn_unlikely(!group))
+		return -EINVAL;
+	word = __atomic_load_n(&group->word, __ATOMIC_RELAXED);
 	for (;;) {
 		int64_t count = (int64_t)(word / ONE) + n;
 
 		if (count < 0) {
 			if (SENNIT_DEBUG)
-				sn_fatal("%s() makes the count of a wait group negative", call);
+				sn_misuse("%s() makes the count of a wait group negative", call);
 			return -EINVAL;
 		}
 		if (count > MOST)
@@ -128,6 +131,8 @@ static int wait_until(sn_waitgroup *group, int64_t deadline, const char *call)
 	struct sn_thread *self;
 	int result;
 
+	if (sn_unlikely(!group))
+		return -EINVAL;
 	if (is_zero(group))
 		return 0;
 	self = sn_runtime_enter_for(call);
@@ -148,5 +153,5 @@ int sn_waitgroup_wait_until(sn_waitgroup *group, int64_t deadline)
 
 int sn_waitgroup_try_wait(sn_waitgroup *group)
 {
-	return is_zero(group) ? 0 : -EAGAIN;
+	return !group ? -EINVAL : is_zero(group) ? 0 : -EAGAIN;
 }

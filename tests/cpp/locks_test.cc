@@ -69,25 +69,91 @@ TEST(Mutex, WorksWithTheStandardsGuards)
 	});
 }
 
-TEST(Mutex, ThrowsWhenTheScopeIsCancelled)
+// Runs the body in a task whose scope is cancelled, and gives the lock up once it waits for it.
+template <class Lock, class F>
+void in_cancelled_scope_with(Lock &lock, F body)
 {
-	sn::run([] {
-		sn::mutex lock;
-		sn_scope *scope = nullptr;
+	sn::run([&] {
+		std::atomic<bool> begun{false};
 
-		const std::lock_guard held(lock);
-		sn::spawn([&] {
+		lock.lock();
+		auto waiter = sn::spawn([&] {
+			sn_scope *scope = nullptr;
+
 			EXPECT_EQ(sn_scope_open(&scope, SN_NO_DEADLINE), 0);
 			sn_scope_cancel(scope);
-			try {
-				const std::lock_guard never(lock);
-				ADD_FAILURE() << "it got the lock";
-			} catch (const std::system_error &error) {
-				EXPECT_EQ(error.code(), std::errc::operation_canceled);
-			}
+			begun = true;
+			body();
+			EXPECT_EQ(sn_scope_close(scope), -ECANCELED);
+		});
+		while (!begun)
+			sn::sleep(1ms);
+		lock.unlock();
+		waiter.join();
+	});
+}
+
+// What ended the program, by std::terminate(): the lock is taken in a destructor.
+template <class Lock>
+struct CleansUp {
+	Lock &lock;
+	int &cleaned;
+	~CleansUp()
+	{
+		const std::lock_guard held(lock);
+		cleaned++;
+	}
+};
+
+TEST(Mutex, LockGuardInADestructorOfACancelledScope)
+{
+	sn::mutex lock;
+	int cleaned = 0;
+
+	in_cancelled_scope_with(lock, [&] { const CleansUp<sn::mutex> last{lock, cleaned}; });
+	EXPECT_EQ(cleaned, 1);
+}
+
+TEST(SharedMutex, LockGuardInADestructorOfACancelledScope)
+{
+	sn::shared_mutex lock;
+	int cleaned = 0;
+
+	in_cancelled_scope_with(lock, [&] {
+		const CleansUp<sn::shared_mutex> last{lock, cleaned};
+		const std::shared_lock reads(lock);
+	});
+	EXPECT_EQ(cleaned, 1);
+}
+
+template <class Lock>
+void expect_reason()
+{
+	sn::run([] {
+		Lock lock;
+		const std::lock_guard held(lock);
+
+		sn::spawn([&] {
+			sn_scope *scope = nullptr;
+
+			EXPECT_EQ(sn_scope_open(&scope, SN_NO_DEADLINE), 0);
+			sn_scope_cancel(scope);
+			const auto locked = lock.lock_or_reason();
+			ASSERT_FALSE(locked);
+			EXPECT_EQ(locked.error(), std::errc::operation_canceled);
 			EXPECT_EQ(sn_scope_close(scope), -ECANCELED);
 		}).join();
 	});
+}
+
+TEST(Mutex, LockOrReasonTellsWhyTheScopeIsCancelled)
+{
+	expect_reason<sn::mutex>();
+}
+
+TEST(SharedMutex, LockOrReasonTellsWhyTheScopeIsCancelled)
+{
+	expect_reason<sn::shared_mutex>();
 }
 
 TEST(SharedMutex, WorksWithSharedLock)

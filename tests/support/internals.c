@@ -381,16 +381,17 @@ void probe_waits_unlock(const void *address)
 
 void probe_chan_lock(struct sn_chan *chan)
 {
-	sn_lock(&chan->lock);
+	sn_lock(&sn_chan_at(chan)->lock);
 }
 
 void probe_chan_unlock(struct sn_chan *chan)
 {
-	sn_unlock(&chan->lock);
+	sn_unlock(&sn_chan_at(chan)->lock);
 }
 
-size_t probe_chan_waiting(struct sn_chan *chan, int op)
+size_t probe_chan_waiting(struct sn_chan *handle, int op)
 {
+	struct sn_chan *chan = sn_chan_at(handle);
 	size_t n = 0;
 
 	sn_lock(&chan->lock);

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+//
+// What programs do wrong with channels, locks, timers and the like: each is told by an error, or in
+// debug builds by a report that names the task, and nothing hangs or spins.
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "support/locks.h"
+
+namespace
+{
+
+using test::ms;
+using test::Task;
+
+int nothing(void *)
+{
+	return 0;
+}
+
+struct Mistake {
+	const char *call;
+	int64_t expected;
+	std::function<int64_t()> make;
+};
+
+void expect_each(const std::vector<Mistake> &mistakes)
+{
+	for (const Mistake &mistake : mistakes)
+		EXPECT_EQ(mistake.expected, mistake.make()) << mistake.call;
+}
+
+#define MISTAKE(expected, call)                                   \
+	{                                                         \
+		#call, expected, [&]() -> int64_t { return call; } \
+	}
+
+// Every call of channel.h, mutex.h and so on, with NULL where an object or a function is needed.
+void null_arguments()
+{
+	const int64_t soon = sn_now() + ms;
+	int element = 0;
+	sn_mutex mutex = SN_MUTEX_INIT;
+	sn_cond cond = SN_COND_INIT;
+	sn_once_flag once = SN_ONCE_INIT;
+	sn_alarm alarm = SN_ALARM_INIT;
+	sn_chan *chan = nullptr;
+
+	ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
+	expect_each({
+		MISTAKE(-EINVAL, sn_chan_new(nullptr, 4, 1)),
+		MISTAKE(-EINVAL, sn_chan_new_with(nullptr, 4, 1, nullptr)),
+		MISTAKE(0, sn_chan_ref(nullptr) != nullptr),
+		MISTAKE(0, (sn_chan_free(nullptr), 0)),
+		MISTAKE(-EINVAL, sn_chan_close(nullptr)),
+		MISTAKE(-EINVAL, sn_chan_send(nullptr, &element)),
+		MISTAKE(-EINVAL, sn_chan_send_until(nullptr, &element, soon)),
+		MISTAKE(-EINVAL, sn_chan_try_send(nullptr, &element)),
+		MISTAKE(-EINVAL, sn_chan_recv(nullptr, &element)),
+		MISTAKE(-EINVAL, sn_chan_recv_until(nullptr, &element, soon)),
+		MISTAKE(-EINVAL, sn_chan_try_recv(nullptr, &element)),
+		MISTAKE(-EINVAL, sn_chan_send(chan, nullptr)),
+		MISTAKE(-EINVAL, sn_chan_try_send(chan, nullptr)),
+		MISTAKE(0, sn_chan_len(nullptr)),
+		MISTAKE(0, sn_chan_cap(nullptr)),
+		MISTAKE(-EINVAL, sn_select(nullptr, 1, SN_TRY)),
+		MISTAKE(-EINVAL, sn_mutex_lock(nullptr)),
+		MISTAKE(-EINVAL, sn_mutex_lock_uncancelled(nullptr)),
+		MISTAKE(-EINVAL, sn_mutex_lock_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_mutex_trylock(nullptr)),
+		MISTAKE(-EINVAL, sn_mutex_unlock(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_read(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_read_uncancelled(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_read_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_rwlock_try_read(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_write(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_write_uncancelled(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_write_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_rwlock_try_write(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_read_unlock(nullptr)),
+		MISTAKE(-EINVAL, sn_rwlock_write_unlock(nullptr)),
+		MISTAKE(-EINVAL, sn_cond_wait(nullptr, &mutex)),
+		MISTAKE(-EINVAL, sn_cond_wait(&cond, nullptr)),
+		MISTAKE(-EINVAL, sn_cond_wait_until(nullptr, &mutex, soon)),
+		MISTAKE(-EINVAL, sn_cond_wait_until(&cond, nullptr, soon)),
+		MISTAKE(-EINVAL, sn_cond_signal(nullptr)),
+		MISTAKE(-EINVAL, sn_cond_broadcast(nullptr)),
+		MISTAKE(-EINVAL, sn_semaphore_acquire(nullptr)),
+		MISTAKE(-EINVAL, sn_semaphore_acquire_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_semaphore_try_acquire(nullptr)),
+		MISTAKE(-EINVAL, sn_semaphore_release(nullptr, 1)),
+		MISTAKE(-EINVAL, sn_waitgroup_add(nullptr, 1)),
+		MISTAKE(-EINVAL, sn_waitgroup_done(nullptr)),
+		MISTAKE(-EINVAL, sn_waitgroup_wait(nullptr)),
+		MISTAKE(-EINVAL, sn_waitgroup_wait_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_waitgroup_try_wait(nullptr)),
+		MISTAKE(-EINVAL, sn_once(nullptr, nothing, nullptr)),
+		MISTAKE(-EINVAL, sn_once(&once, nullptr, nullptr)),
+		MISTAKE(-EINVAL, sn_once_until(nullptr, nothing, nullptr, soon)),
+		MISTAKE(-EINVAL, sn_once_until(&once, nullptr, nullptr, soon)),
+		MISTAKE(0, sn_once_done(nullptr)),
+		MISTAKE(-EINVAL, sn_barrier_wait(nullptr)),
+		MISTAKE(-EINVAL, sn_barrier_wait_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_alarm_start(nullptr, soon, 0, nothing, nullptr)),
+		MISTAKE(-EINVAL, sn_alarm_start(&alarm, soon, 0, nullptr, nullptr)),
+		MISTAKE(-EINVAL, sn_alarm_stop(nullptr)),
+		MISTAKE(-EINVAL, sn_ticker_start(nullptr, soon, 0)),
+		MISTAKE(-EINVAL, sn_ticker_stop(nullptr)),
+		MISTAKE(-EINVAL, sn_ticker_wait(nullptr)),
+		MISTAKE(-EINVAL, sn_ticker_wait_until(nullptr, soon)),
+		MISTAKE(-EINVAL, sn_ticker_try_wait(nullptr)),
+	});
+	sn_chan_free(chan);
+}
+
+TEST(Misuse, NullArgumentsInATask)
+{
+	test::run(1, null_arguments);
+}
+
+TEST(Misuse, NullArgumentsOnAThread)
+{
+	null_arguments();
+}
+
+// ---- channels that were freed ----
+
+// A handle whose channel is gone; the memory may be anybody's.
+sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
+{
+	sn_chan *chan = nullptr;
+
+	EXPECT_EQ(0, sn_chan_new(&chan, elem_size, capacity));
+	sn_chan_free(chan);
+	return chan;
+}
+
+#define IN_TASK(body) test::run(1, [] { body; })
+#define FREED "channel that was freed.*in task [0-9]+ "
+
+// What a call with a freed channel does, given that nothing else lies there yet: ASan's own report would
+// come first in release builds.
+#if SENNIT_DEBUG
+TEST(MisuseDeathTest, FreedChannelsAreReported)
+{
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
+	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_send(stale_channel(4, 0), &i)), FREED);
+	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_recv(stale_channel(4, 1), &i)), FREED);
+	EXPECT_DEATH(IN_TASK(sn_chan_close(stale_channel(4, 1))), FREED);
+	EXPECT_DEATH(IN_TASK(sn_chan_free(stale_channel(4, 1))), FREED);
+	EXPECT_DEATH(IN_TASK(sn_chan_len(stale_channel(4, 1))), FREED);
+	EXPECT_DEATH(IN_TASK(int i = 0;
+			     struct sn_case one = {stale_channel(4, 1), &i, SN_CASE_RECV, 0};
+			     sn_select(&one, 1, SN_TRY)),
+		     FREED);
+}
+#elif !TEST_ASAN
+TEST(Misuse, FreedChannelsAreTold)
+{
+	test::run(1, [] {
+		int i = 0;
+		struct sn_case one = {stale_channel(4, 1), &i, SN_CASE_RECV, 0};
+
+		expect_each({
+			MISTAKE(-EINVAL, sn_chan_send(stale_channel(4, 0), &i)),
+			MISTAKE(-EINVAL, sn_chan_try_send(stale_channel(4, 0), &i)),
+			MISTAKE(-EINVAL, sn_chan_recv(stale_channel(4, 1), &i)),
+			MISTAKE(-EINVAL, sn_chan_recv_until(stale_channel(4, 1), &i, sn_now() + ms)),
+			MISTAKE(-EINVAL, sn_chan_close(stale_channel(4, 1))),
+			MISTAKE(0, sn_chan_ref(stale_channel(4, 1)) != nullptr),
+			MISTAKE(0, (sn_chan_free(stale_channel(4, 1)), 0)),
+			MISTAKE(0, sn_chan_len(stale_channel(4, 1))),
+			MISTAKE(0, sn_chan_cap(stale_channel(4, 1))),
+			MISTAKE(-EINVAL, sn_select(&one, 1, SN_NO_DEADLINE)),
+		});
+	});
+}
+
+// The memory goes to the next channel of that size, as free() and malloc() will have it.
+TEST(Misuse, AFreedChannelIsNotItsSuccessor)
+{
+	test::run(1, [] {
+		for (int i = 0; i < 64; i++) {
+			sn_chan *stale = stale_channel(sizeof i, 1), *next = nullptr;
+
+			ASSERT_EQ(0, sn_chan_new(&next, sizeof i, 1));
+			EXPECT_EQ(-EINVAL, sn_chan_send(stale, &i));
+			EXPECT_EQ(0, sn_chan_len(next)) << "it has got what was for another";
+			sn_chan_free(stale);
+			EXPECT_EQ(0, sn_chan_send(next, &i));
+			sn_chan_free(next);
+		}
+	});
+}
+#endif
+
+// ---- locks ----
+
+#if SENNIT_DEBUG
+TEST(MisuseDeathTest, ReportsOfLocksNameTheTask)
+{
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
+	EXPECT_DEATH(IN_TASK(sn_task_set_name("careless"); sn_mutex m = SN_MUTEX_INIT;
+			     (void)sn_mutex_lock(&m); (void)sn_mutex_lock_uncancelled(&m)),
+		     "sn_mutex_lock_uncancelled\\(\\).*already, in task [0-9]+ \"careless\"");
+	EXPECT_DEATH(IN_TASK(sn_mutex m = SN_MUTEX_INIT; sn_mutex_unlock(&m)),
+		     "sn_mutex_unlock\\(\\).*not locked, in task [0-9]+ \"task\"");
+	EXPECT_DEATH(IN_TASK(sn_rwlock l = SN_RWLOCK_INIT; sn_rwlock_write_unlock(&l)),
+		     "sn_rwlock_write_unlock\\(\\).*, in task [0-9]+ ");
+	EXPECT_DEATH(IN_TASK(sn_waitgroup g = SN_WAITGROUP_INIT; sn_waitgroup_done(&g)),
+		     "sn_waitgroup_done\\(\\).*negative, in task [0-9]+ ");
+}
+#endif
+
+// Cleaning up in a cancelled scope: the lock is waited for.
+template <class Lock, class Unlock>
+void expect_uncancelled(Lock lock, Unlock unlock)
+{
+	test::run({1, 2}, [&] {
+		std::atomic<bool> about{false}, has{false};
+		sn_scope *scope = nullptr;
+
+		ASSERT_EQ(0, lock());
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		test::scope_go(scope, [&] {
+			EXPECT_EQ(-ECANCELED, sn_sleep(test::second * 1000));
+			about = true;
+			EXPECT_EQ(0, lock());
+			has = true;
+			EXPECT_EQ(-ECANCELED, sn_cancelled()) << "it is cancelled all the same";
+			EXPECT_EQ(0, unlock());
+			return 0;
+		});
+		sn_yield();
+		EXPECT_EQ(0, sn_scope_cancel(scope));
+		sn_cancel_mask();
+		EXPECT_TRUE(test::eventually([&] { return about.load(); }));
+		EXPECT_FALSE(has) << "it did not wait";
+		sn_cancel_unmask();
+		EXPECT_EQ(0, unlock());
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		EXPECT_TRUE(has);
+	});
+}
+
+TEST(Uncancelled, Mutex)
+{
+	sn_mutex mutex = SN_MUTEX_INIT;
+
+	expect_uncancelled([&] { return sn_mutex_lock_uncancelled(&mutex); },
+			   [&] { return sn_mutex_unlock(&mutex); });
+}
+
+TEST(Uncancelled, RwlockOfWriters)
+{
+	sn_rwlock lock = SN_RWLOCK_INIT;
+
+	expect_uncancelled([&] { return sn_rwlock_write_uncancelled(&lock); },
+			   [&] { return sn_rwlock_write_unlock(&lock); });
+}
+
+// The reader that cleans up waits for a writer.
+TEST(Uncancelled, RwlockOfReaders)
+{
+	sn_rwlock lock = SN_RWLOCK_INIT;
+	int locked = 0, unlocked = 0;
+
+	expect_uncancelled(
+		[&] {
+			return locked++ % 2 ? sn_rwlock_read_uncancelled(&lock)
+					    : sn_rwlock_write_uncancelled(&lock);
+		},
+		[&] {
+			return unlocked++ % 2 ? sn_rwlock_read_unlock(&lock)
+					      : sn_rwlock_write_unlock(&lock);
+		});
+}
+
+} // namespace
