@@ -7,7 +7,7 @@
  * are made non-blocking and waited for by the netpoller; calls on the others, which are files and
  * some devices, block the thread, whose processor then goes to other tasks.
  *
- * Sharing, closing, cancelling and deadlines are as tcp.h says. Deadlines do not interrupt a call
+ * Sharing, closing, cancelling, deadlines, NULL and streams that were closed are as tcp.h says. Deadlines do not interrupt a call
  * on a file, they are looked at before it. SIGPIPE is not raised.
  */
 #ifndef SENNIT_STREAM_H
@@ -25,12 +25,12 @@ typedef struct sn_stream sn_stream;
  * Takes over a descriptor; *stream owns it and is closed with sn_stream_close(). One that can be
  * polled becomes non-blocking, which all who share its open file description notice: think of
  * terminals. Does not park.
- * Errors, after which fd is as before: -EBADF; -EPROTOTYPE a socket that is not a stream's; -EISDIR;
- * -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -EPERM outside a task.
+ * Errors, after which fd is as before: -EBADF; -EPROTOTYPE a socket that is not a stream's, or that
+ * listens; -EINVAL an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -EPERM outside a task.
  */
 SN_API int sn_stream_adopt(sn_stream **stream, int fd);
 
-/* The connection as a stream: the same object, closed once, by either name. Never NULL. */
+/* The connection as a stream: the same object, closed once, by either name. NULL only for NULL. */
 SN_API sn_stream *sn_tcp_stream(sn_tcp *conn);
 
 /*
@@ -53,7 +53,7 @@ SN_API int sn_stream_cancel(sn_stream *stream);
 SN_API int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline);
 SN_API int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline);
 
-/* The descriptor; stays the stream's. */
+/* The descriptor; stays the stream's. Also -EINVAL and -EBADF. */
 SN_API int sn_stream_fd(sn_stream *stream);
 
 SN_END

@@ -10,8 +10,12 @@
  * and one writer. At most one task may read, and one write, at a time: a second one gets -EBUSY.
  * Closing or aborting wakes both with -EBADF, and the descriptor
  * number is not given back to the system before they have left, so that a reused number can never
- * confuse them. As with free(), the closer must be the last to use the pointer: no *new* call may
- * begin after the close.
+ * confuse them. The closer should be the last to use the pointer. A call that begins after the close returns
+ * -EBADF, and reaches no later connection, until four million of these have had the same place in
+ * memory (in a 32-bit process 63); one that begins while it is being closed either still reaches
+ * it or returns -EBADF.
+ *
+ * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
  *
  * Deadlines are points on sn_now()'s clock. One set in the past makes the calls fail at
  * once, one set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that
@@ -74,11 +78,11 @@ SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadl
  */
 SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size);
 
-/* The descriptor, for getsockopt and the like; stays the listener's. */
+/* The descriptor, for getsockopt and the like; stays the listener's. -EBADF when it is closed. */
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
 /* Closes; a waiting accept gets -EBADF. From a task or, after sn_run() has returned, never. Returns
- * 0. */
+ * 0, also for NULL; -EBADF when it was closed before. */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*
@@ -136,7 +140,8 @@ SN_API int sn_tcp_shutdown(sn_tcp *conn, int half);
  */
 SN_API int sn_tcp_wait_closed(sn_tcp *conn);
 
-/* Closes in good order (FIN). Wakes who waits with -EBADF. Returns 0. Does not park. */
+/* Closes in good order (FIN). Wakes who waits with -EBADF. Returns 0, also for NULL; -EBADF when it was
+ * closed before. Does not park. */
 SN_API int sn_tcp_close(sn_tcp *conn);
 
 /* Closes with a reset (RST): what is unsent is thrown away. Otherwise as sn_tcp_close(). */
@@ -157,7 +162,8 @@ SN_API int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline);
 SN_API int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size);
 SN_API int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size);
 
-/* The descriptor, for setsockopt and the like; stays the connection's, and non-blocking. */
+/* The descriptor, for setsockopt and the like; stays the connection's, and non-blocking. -EBADF when it is
+ * closed. */
 SN_API int sn_tcp_fd(sn_tcp *conn);
 
 SN_END

@@ -456,18 +456,27 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	    struct sn_copy_result *result)
 {
 	struct sn_copy_result unwanted;
-	struct sn_copy_job job = {.dst = (struct sn_fd *)dst,
-				  .src = (struct sn_fd *)src,
-				  .left = n,
-				  .progress = progress,
-				  .arg = arg,
-				  .result = result ? result : &unwanted};
+	struct sn_copy_job job = {
+		.left = n, .progress = progress, .arg = arg, .result = result ? result : &unwanted};
 	int err;
 
 	if (!sn_runtime_enter())
 		return -EPERM;
 	*job.result = (struct sn_copy_result){0};
-	err = sn_copy_run(&job);
+	/* Who closes a stream meanwhile must not give it another life while we have it. */
+	err = sn_fd_use_handle(&job.dst, dst);
+	if (err < 0) {
+		sn_copy_fail(&job, SN_COPY_WRITE, err);
+	} else {
+		err = sn_fd_use_handle(&job.src, src);
+		if (err < 0) {
+			sn_copy_fail(&job, SN_COPY_READ, err);
+		} else {
+			err = sn_copy_run(&job);
+			sn_fd_unuse(job.src);
+		}
+		sn_fd_unuse(job.dst);
+	}
 	sn_runtime_leave();
 	return err;
 }

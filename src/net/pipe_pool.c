@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/pipe_pool.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -304,6 +305,8 @@ void sn_pipes_fork(enum sn_fork_phase phase)
 
 int sn_copy_stats(struct sn_copy_stats *stats)
 {
+	if (!stats)
+		return -EINVAL;
 	configure_once();
 	*stats = (struct sn_copy_stats){
 		.pipes = atomic_load_explicit(&npipes, memory_order_relaxed),

@@ -560,8 +560,8 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 {
 	static const struct sn_relay_options none;
 	struct sn_relay_result unwanted;
-	struct relay relay = {.fds = {(struct sn_fd *)a, (struct sn_fd *)b},
-			      .options = options ? options : &none,
+	sn_stream *const handles[2] = {a, b};
+	struct relay relay = {.options = options ? options : &none,
 			      .result = result ? result : &unwanted,
 			      .failed_side = -1,
 			      .ended_first = -1,
@@ -570,16 +570,20 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
 		return relay.result->error = -EPERM;
-	if (relay.fds[0]->kind != SN_KIND_SOCKET || relay.fds[1]->kind != SN_KIND_SOCKET)
-		return relay.result->error = -ENOTSOCK;
 	/* Who closes a stream meanwhile must not give it another life while we have it. */
 	for (int i = 0; i < 2; i++) {
-		relay.result->error = sn_fd_use(relay.fds[i]);
-		if (relay.result->error < 0) {
+		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
+
+		if (err == 0 && relay.fds[i]->kind != SN_KIND_SOCKET) {
+			sn_fd_unuse(relay.fds[i]);
+			err = -ENOTSOCK;
+		} else if (err == -EBADF) {
+			relay.result->end = SN_RELAY_CANCELED;
+		}
+		if (err < 0) {
 			if (i == 1)
 				sn_fd_unuse(relay.fds[0]);
-			relay.result->end = SN_RELAY_CANCELED;
-			return relay.result->error;
+			return relay.result->error = err;
 		}
 	}
 	both_directions(&relay);

@@ -12,8 +12,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <sennit/blocking.h>
 #include <sennit/stream.h>
@@ -126,9 +129,36 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until)
 	return n;
 }
 
-ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
+/* An operation on what the program has. It may have been closed, and be another, since it was found. */
+static int begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 {
-	ssize_t n = sn_attempt_begin(d, SN_SIDE_READ);
+	int err = sn_fd_find(d, handle);
+
+	if (err == 0)
+		err = sn_fd_begin(*d, side);
+	if (err == 0 && sn_unlikely(!sn_fd_fits(*d, handle))) {
+		sn_fd_end(*d, side);
+		err = -EBADF;
+	}
+	return err;
+}
+
+int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
+{
+	int err = begin(d, handle, side);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_check_deadline(*d, side);
+	if (err < 0)
+		sn_fd_end(*d, side);
+	return err;
+}
+
+ssize_t sn_conn_read(const void *handle, void *buf, size_t size)
+{
+	struct sn_fd *d;
+	ssize_t n = sn_conn_begin(&d, handle, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
@@ -141,9 +171,10 @@ ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size)
 	return n;
 }
 
-ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
+ssize_t sn_conn_write(const void *handle, const void *buf, size_t size)
 {
-	ssize_t n = sn_attempt_begin(d, SN_SIDE_WRITE);
+	struct sn_fd *d;
+	ssize_t n = sn_conn_begin(&d, handle, SN_SIDE_WRITE);
 
 	if (n < 0)
 		return n;
@@ -156,9 +187,10 @@ ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size)
 	return n;
 }
 
-int sn_conn_wait_closed(struct sn_fd *d)
+int sn_conn_wait_closed(const void *handle)
 {
-	int n = sn_fd_begin(d, SN_SIDE_READ), alive;
+	struct sn_fd *d;
+	int n = begin(&d, handle, SN_SIDE_READ), alive;
 
 	if (n < 0)
 		return n;
@@ -192,40 +224,76 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 /* ---- nothing that parks ---- */
 
+static int shut_down(struct sn_fd *d, int half)
+{
+	if (half == SN_SHUT_READ)
+		return sn_sys_shutdown(d->fd, SHUT_RD);
+	return half == SN_SHUT_WRITE ? sn_sys_shutdown(d->fd, SHUT_WR) : -EINVAL;
+}
+
 int sn_conn_shutdown(struct sn_fd *d, int half)
 {
 	int err = sn_fd_use(d);
 
 	if (err < 0)
 		return err;
-	if (half == SN_SHUT_READ)
-		err = sn_sys_shutdown(d->fd, SHUT_RD);
-	else if (half == SN_SHUT_WRITE)
-		err = sn_sys_shutdown(d->fd, SHUT_WR);
-	else
-		err = -EINVAL;
+	err = shut_down(d, half);
 	sn_fd_unuse(d);
 	return err;
 }
 
-int sn_conn_end_with(struct sn_fd *d, uint32_t flags)
+int sn_conn_shutdown_handle(const void *handle, int half)
+{
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, handle);
+
+	if (err < 0)
+		return err;
+	err = shut_down(d, half);
+	sn_fd_unuse(d);
+	return err;
+}
+int sn_conn_end_with(const void *handle, uint32_t flags)
 {
 	struct sn_thread *self = sn_runtime_enter();
-	int err = sn_fd_end_with(self, d, flags);
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, handle);
 
+	if (err == 0) {
+		err = sn_fd_end_with(self, d, flags);
+		sn_fd_unuse(d);
+	}
 	if (self)
 		sn_runtime_leave();
 	return err;
 }
 
-int sn_conn_set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline)
+int sn_conn_close(const void *handle, uint32_t flags)
+{
+	return handle ? sn_conn_end_with(handle, SN_FD_CLOSED | flags) : 0;
+}
+
+int sn_conn_descriptor(const void *handle)
+{
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, handle);
+
+	if (err < 0)
+		return err;
+	err = d->fd;
+	sn_fd_unuse(d);
+	return err;
+}
+
+int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t deadline)
 {
 	struct sn_thread *self = sn_runtime_enter();
+	struct sn_fd *d;
 	int err;
 
 	if (!self)
 		return -EPERM;
-	err = sn_fd_use(d);
+	err = sn_fd_use_handle(&d, handle);
 	if (err == 0) {
 		err = sn_fd_set_deadline(self, d, side, deadline);
 		sn_fd_unuse(d);
@@ -236,6 +304,27 @@ int sn_conn_set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadl
 
 /* ---- adopting ---- */
 
+/* Nothing can be read from one that listens, or from an epoll descriptor, though both can be polled. */
+static bool listens(int fd)
+{
+	int on = 0;
+	socklen_t length = sizeof on;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &length) == 0 && on;
+}
+
+/* Its name is all that tells it from other descriptors without a file. */
+static bool is_epoll(int fd)
+{
+	char path[32], name[32];
+	ssize_t n;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	n = readlink(path, name, sizeof name);
+	return n == sizeof "anon_inode:[eventpoll]" - 1 &&
+	       memcmp(name, "anon_inode:[eventpoll]", (size_t)n) == 0;
+}
+
 /* What the descriptor is, or a negative errno. */
 static int kind_of(int fd)
 {
@@ -245,7 +334,7 @@ static int kind_of(int fd)
 		return -errno;
 	switch (st.st_mode & S_IFMT) {
 	case S_IFSOCK:
-		return sn_sys_is_stream(fd) ? SN_KIND_SOCKET : -EPROTOTYPE;
+		return sn_sys_is_stream(fd) && !listens(fd) ? SN_KIND_SOCKET : -EPROTOTYPE;
 	case S_IFIFO:
 		return SN_KIND_PIPE;
 	case S_IFREG:
@@ -254,7 +343,7 @@ static int kind_of(int fd)
 	case S_IFDIR:
 		return -EISDIR;
 	default:
-		return SN_KIND_OTHER;
+		return is_epoll(fd) ? -EINVAL : SN_KIND_OTHER;
 	}
 }
 
@@ -280,21 +369,18 @@ int sn_stream_adopt(sn_stream **stream, int fd)
 	struct sn_fd *d;
 	int err;
 
+	if (!stream)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -EPERM;
 	err = adopt(&d, fd);
 	if (err == 0)
-		*stream = (sn_stream *)d;
+		*stream = sn_fd_handle(d);
 	sn_runtime_leave();
 	return err;
 }
 
 /* ---- the public face ---- */
-
-static struct sn_fd *stream_fd(sn_stream *stream)
-{
-	return (struct sn_fd *)stream;
-}
 
 sn_stream *sn_tcp_stream(sn_tcp *conn)
 {
@@ -307,7 +393,7 @@ ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_read(stream_fd(stream), buf, size) : 0;
+	n = size ? sn_conn_read(stream, buf, size) : 0;
 	sn_runtime_leave();
 	return n;
 }
@@ -318,7 +404,7 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_write(stream_fd(stream), buf, size) : 0;
+	n = size ? sn_conn_write(stream, buf, size) : 0;
 	sn_runtime_leave();
 	return n;
 }
@@ -331,7 +417,7 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 	if (!sn_runtime_enter())
 		return -EPERM;
 	while (done < size) {
-		n = sn_conn_write(stream_fd(stream), (const char *)buf + done, size - done);
+		n = sn_conn_write(stream, (const char *)buf + done, size - done);
 		if (n < 0)
 			break;
 		done += (size_t)n;
@@ -342,35 +428,35 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 
 int sn_stream_shutdown(sn_stream *stream, int half)
 {
-	return sn_conn_shutdown(stream_fd(stream), half);
+	return sn_conn_shutdown_handle(stream, half);
 }
 
 int sn_stream_close(sn_stream *stream)
 {
-	return sn_conn_end_with(stream_fd(stream), SN_FD_CLOSED);
+	return sn_conn_close(stream, 0);
 }
 
 int sn_stream_abort(sn_stream *stream)
 {
-	return sn_conn_end_with(stream_fd(stream), SN_FD_CLOSED | SN_FD_ABORT);
+	return sn_conn_close(stream, SN_FD_ABORT);
 }
 
 int sn_stream_cancel(sn_stream *stream)
 {
-	return sn_conn_end_with(stream_fd(stream), SN_FD_CANCELED);
+	return sn_conn_end_with(stream, SN_FD_CANCELED);
 }
 
 int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline)
 {
-	return sn_conn_set_deadline(stream_fd(stream), SN_SIDE_READ, deadline);
+	return sn_conn_set_deadline(stream, SN_SIDE_READ, deadline);
 }
 
 int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline)
 {
-	return sn_conn_set_deadline(stream_fd(stream), SN_SIDE_WRITE, deadline);
+	return sn_conn_set_deadline(stream, SN_SIDE_WRITE, deadline);
 }
 
 int sn_stream_fd(sn_stream *stream)
 {
-	return stream_fd(stream)->fd;
+	return sn_conn_descriptor(stream);
 }

@@ -38,9 +38,17 @@ enum sn_acks {
 	SN_ACKS_DUE, /* held, and something was read */
 };
 
+/*
+ * What takes a handle is for the public calls: it is what the program passes, of a connection, a listener or a
+ * stream, and may be NULL (-EINVAL) or stale (-EBADF).
+ */
+
 /* As sn_tcp_read() and sn_tcp_write(), with a size that is not 0. */
-ssize_t sn_conn_read(struct sn_fd *d, void *buf, size_t size);
-ssize_t sn_conn_write(struct sn_fd *d, const void *buf, size_t size);
+ssize_t sn_conn_read(const void *handle, void *buf, size_t size);
+ssize_t sn_conn_write(const void *handle, const void *buf, size_t size);
+
+/* Begins an operation, as sn_attempt_begin(). */
+int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 
 /* Waits for an edge: 0 or the error that sn_tcp_read() or sn_tcp_write() would return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
@@ -89,7 +97,7 @@ void sn_block_leave(const struct sn_fd *d);
 bool sn_conn_drained(const struct sn_fd *d);
 
 /* Waits until the connection is over in both directions: sn_tcp_wait_closed(). */
-int sn_conn_wait_closed(struct sn_fd *d);
+int sn_conn_wait_closed(const void *handle);
 
 /*
  * The same for who has read the end of the connection's stream, and is not to be kept by one that
@@ -100,9 +108,14 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 
 /* sn_tcp_shutdown(). Does not park. */
 int sn_conn_shutdown(struct sn_fd *d, int half);
+int sn_conn_shutdown_handle(const void *handle, int half);
 
 /* Ends the use of the descriptor, from any thread: sn_fd_end_with(). */
-int sn_conn_end_with(struct sn_fd *d, uint32_t flags);
-int sn_conn_set_deadline(struct sn_fd *d, enum sn_side_index side, int64_t deadline);
+int sn_conn_end_with(const void *handle, uint32_t flags);
+/* The same to close it; flags: SN_FD_ABORT or 0. Nothing for NULL. */
+int sn_conn_close(const void *handle, uint32_t flags);
+int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t deadline);
+/* sn_tcp_fd(). */
+int sn_conn_descriptor(const void *handle);
 
 #endif

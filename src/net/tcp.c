@@ -31,16 +31,6 @@
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 320000000
 
-static struct sn_fd *conn_fd(sn_tcp *conn)
-{
-	return (struct sn_fd *)conn;
-}
-
-static struct sn_fd *listener_fd(sn_tcp_listener *listener)
-{
-	return (struct sn_fd *)listener;
-}
-
 /* Small messages must not wait for the acknowledgement of the one before. Of a listening socket:
  * for all connections that are made from then on, which saves a system call for each. */
 static void set_no_delay(int fd)
@@ -116,11 +106,13 @@ int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
 	struct sn_fd *d;
 	int err;
 
+	if (!listener || !address)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -EPERM;
 	err = do_listen(&d, address);
 	if (err == 0)
-		*listener = (sn_tcp_listener *)d;
+		*listener = sn_fd_handle(d);
 	sn_runtime_leave();
 	return err;
 }
@@ -145,11 +137,13 @@ int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
 	struct sn_fd *d;
 	int err;
 
+	if (!listener)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -EPERM;
 	err = do_listener_adopt(&d, fd);
 	if (err == 0)
-		*listener = (sn_tcp_listener *)d;
+		*listener = sn_fd_handle(d);
 	sn_runtime_leave();
 	return err;
 }
@@ -191,7 +185,7 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 static int accept_one(struct sn_fd *d, struct sn_fd **out)
 {
 	int64_t pause = FIRST_PAUSE_NS;
-	int n = sn_fd_check_deadline(d, SN_SIDE_READ);
+	int n = 0;
 
 	while (n == 0) {
 		n = accept_now(d, out);
@@ -211,9 +205,10 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out)
 	return n;
 }
 
-static int do_accept(struct sn_fd *listener, struct sn_fd **out)
+static int do_accept(sn_tcp_listener *handle, struct sn_fd **out)
 {
-	int n = sn_fd_begin(listener, SN_SIDE_READ);
+	struct sn_fd *listener;
+	int n = sn_conn_begin(&listener, handle, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
@@ -229,11 +224,13 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 	struct sn_fd *d;
 	int err;
 
+	if (!conn)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -EPERM;
-	err = do_accept(listener_fd(listener), &d);
+	err = do_accept(listener, &d);
 	if (err == 0)
-		*conn = (sn_tcp *)d;
+		*conn = sn_fd_handle(d);
 	sn_runtime_leave();
 	return err;
 }
@@ -343,11 +340,13 @@ static int connect_in_task(sn_tcp **conn, const char *address, int64_t deadline,
 	struct sn_fd *d;
 	int err;
 
+	if (!conn || !address)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -EPERM;
 	err = do_connect(&d, address, deadline, to_write);
 	if (err == 0)
-		*conn = (sn_tcp *)d;
+		*conn = sn_fd_handle(d);
 	sn_runtime_leave();
 	return err;
 }
@@ -370,7 +369,7 @@ ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_read(conn_fd(conn), buf, size) : 0;
+	n = size ? sn_conn_read(conn, buf, size) : 0;
 	sn_runtime_leave();
 	return n;
 }
@@ -381,7 +380,7 @@ ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_write(conn_fd(conn), buf, size) : 0;
+	n = size ? sn_conn_write(conn, buf, size) : 0;
 	sn_runtime_leave();
 	return n;
 }
@@ -394,7 +393,7 @@ ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
 	if (!sn_runtime_enter())
 		return -EPERM;
 	while (done < size) {
-		n = sn_conn_write(conn_fd(conn), (const char *)buf + done, size - done);
+		n = sn_conn_write(conn, (const char *)buf + done, size - done);
 		if (n < 0)
 			break;
 		done += (size_t)n;
@@ -409,7 +408,7 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	err = sn_conn_wait_closed(conn_fd(conn));
+	err = sn_conn_wait_closed(conn);
 	sn_runtime_leave();
 	return err;
 }
@@ -418,49 +417,50 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 
 int sn_tcp_shutdown(sn_tcp *conn, int half)
 {
-	return sn_conn_shutdown(conn_fd(conn), half);
+	return sn_conn_shutdown_handle(conn, half);
 }
 
 int sn_tcp_close(sn_tcp *conn)
 {
-	return sn_conn_end_with(conn_fd(conn), SN_FD_CLOSED);
+	return sn_conn_close(conn, 0);
 }
 
 int sn_tcp_abort(sn_tcp *conn)
 {
-	return sn_conn_end_with(conn_fd(conn), SN_FD_CLOSED | SN_FD_ABORT);
+	return sn_conn_close(conn, SN_FD_ABORT);
 }
 
 int sn_tcp_cancel(sn_tcp *conn)
 {
-	return sn_conn_end_with(conn_fd(conn), SN_FD_CANCELED);
+	return sn_conn_end_with(conn, SN_FD_CANCELED);
 }
 
 int sn_tcp_listener_close(sn_tcp_listener *listener)
 {
-	return sn_conn_end_with(listener_fd(listener), SN_FD_CLOSED);
+	return sn_conn_close(listener, 0);
 }
 
 int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline)
 {
-	return sn_conn_set_deadline(listener_fd(listener), SN_SIDE_READ, deadline);
+	return sn_conn_set_deadline(listener, SN_SIDE_READ, deadline);
 }
 
 int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
 {
-	return sn_conn_set_deadline(conn_fd(conn), SN_SIDE_READ, deadline);
+	return sn_conn_set_deadline(conn, SN_SIDE_READ, deadline);
 }
 
 int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
 {
-	return sn_conn_set_deadline(conn_fd(conn), SN_SIDE_WRITE, deadline);
+	return sn_conn_set_deadline(conn, SN_SIDE_WRITE, deadline);
 }
 
-static int print_name(struct sn_fd *d, int peer, char *buf, size_t size)
+static int print_name(const void *handle, int peer, char *buf, size_t size)
 {
 	struct sockaddr_storage address;
+	struct sn_fd *d;
 	socklen_t length;
-	int n = sn_fd_use(d);
+	int n = buf ? sn_fd_use_handle(&d, handle) : -EINVAL;
 
 	if (n < 0)
 		return n;
@@ -471,25 +471,25 @@ static int print_name(struct sn_fd *d, int peer, char *buf, size_t size)
 
 int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size)
 {
-	return print_name(listener_fd(listener), 0, buf, size);
+	return print_name(listener, 0, buf, size);
 }
 
 int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size)
 {
-	return print_name(conn_fd(conn), 0, buf, size);
+	return print_name(conn, 0, buf, size);
 }
 
 int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size)
 {
-	return print_name(conn_fd(conn), 1, buf, size);
+	return print_name(conn, 1, buf, size);
 }
 
 int sn_tcp_listener_fd(sn_tcp_listener *listener)
 {
-	return listener_fd(listener)->fd;
+	return sn_conn_descriptor(listener);
 }
 
 int sn_tcp_fd(sn_tcp *conn)
 {
-	return conn_fd(conn)->fd;
+	return sn_conn_descriptor(conn);
 }

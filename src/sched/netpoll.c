@@ -108,8 +108,10 @@ static bool add_chunk(void)
 {
 	struct sn_fd *chunk;
 
-	if (nchunks == MOST_CHUNKS || !(chunk = calloc(CHUNK_SIZE, sizeof *chunk)))
+	if (nchunks == MOST_CHUNKS ||
+	    !(chunk = aligned_alloc(_Alignof(struct sn_fd), CHUNK_SIZE * sizeof *chunk)))
 		return false;
+	memset(chunk, 0, CHUNK_SIZE * sizeof *chunk);
 	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
 		chunk[i].index = nchunks * CHUNK_SIZE + i;
 		chunk[i].next_free = free_fds;
@@ -307,6 +309,27 @@ int sn_fd_use(struct sn_fd *d)
 void sn_fd_unuse(struct sn_fd *d)
 {
 	leave(d, SN_FD_USER);
+}
+
+int sn_fd_find(struct sn_fd **d, const void *handle)
+{
+	*d = sn_handle_object(handle);
+	if (sn_unlikely(!*d))
+		return -EINVAL;
+	return sn_likely(sn_fd_fits(*d, handle)) ? 0 : -EBADF;
+}
+
+int sn_fd_use_handle(struct sn_fd **d, const void *handle)
+{
+	int err = sn_fd_find(d, handle);
+
+	if (err == 0)
+		err = sn_fd_use(*d);
+	if (err == 0 && sn_unlikely(!sn_fd_fits(*d, handle))) {
+		sn_fd_unuse(*d);
+		err = -EBADF;
+	}
+	return err;
 }
 
 /* What abandoned tasks have left open is closed; nobody runs any more. */

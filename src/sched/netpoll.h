@@ -29,7 +29,8 @@
  * Life. The control word counts users and carries the flags; the descriptor is closed, and its
  * number given back to the system, by whoever leaves last. The structures themselves are never
  * freed, only reused, and tagged with a generation that goes into the epoll event: an event for an
- * earlier life is recognised and dropped.
+ * earlier life is recognised and dropped. So is a handle of the program's (handle.h): the generation stays
+ * the same while somebody uses the descriptor, so it is looked at again once one does.
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
 #define SENNIT_SCHED_NETPOLL_H
@@ -38,6 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/handle.h"
 #include "sched/runqueue.h"
 #include "sched/timer.h"
 
@@ -69,7 +71,7 @@ struct sn_side {
 #define SN_FD_USER 32u    /* and upwards: the number of other users */
 
 struct sn_fd {
-	_Atomic uint32_t control;
+	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;
 	_Atomic uint32_t generation;
 	uint32_t index;
 	int fd;
@@ -126,6 +128,26 @@ void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
 /* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
 int sn_fd_use(struct sn_fd *d);
 void sn_fd_unuse(struct sn_fd *d);
+
+/* What programs have of the descriptor: for who has just opened it. */
+static inline void *sn_fd_handle(struct sn_fd *d)
+{
+	return sn_handle_make(d, atomic_load_explicit(&d->generation, memory_order_relaxed));
+}
+
+/* Whether it is the descriptor's handle in its present life. Relaxed: who uses it has acquired control
+ * after that life began; otherwise it is a hint. */
+static inline bool sn_fd_fits(struct sn_fd *d, const void *handle)
+{
+	return sn_handle_fits(handle, atomic_load_explicit(&d->generation, memory_order_relaxed));
+}
+
+/* The descriptor of a handle. It can be closed, and be another, before it is used: look again then. 0;
+ * -EINVAL for NULL; -EBADF when it is gone. */
+int sn_fd_find(struct sn_fd **d, const void *handle);
+
+/* Both in one, with an answer that is sure: as sn_fd_use(). */
+int sn_fd_use_handle(struct sn_fd **d, const void *handle);
 
 /*
  * Waits for the side to become ready, within an operation. 0 when an operation should be tried, or

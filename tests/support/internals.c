@@ -346,7 +346,7 @@ void probe_netpoll_kick(void)
 
 bool probe_fd_waiting(const void *conn, int side)
 {
-	struct sn_fd *d = (struct sn_fd *)(uintptr_t)conn;
+	struct sn_fd *d = sn_handle_object(conn);
 	uintptr_t state = atomic_load(&d->sides[side].state);
 
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
@@ -354,7 +354,7 @@ bool probe_fd_waiting(const void *conn, int side)
 
 bool probe_fd_irregular(const void *conn)
 {
-	struct sn_fd *d = (struct sn_fd *)(uintptr_t)conn;
+	struct sn_fd *d = sn_handle_object(conn);
 
 	return atomic_load(&d->irregular);
 }
@@ -366,7 +366,7 @@ bool probe_run_is_ending(void)
 
 bool probe_fd_muted(const void *conn)
 {
-	return atomic_load(&((struct sn_fd *)(uintptr_t)conn)->muted);
+	return atomic_load(&((struct sn_fd *)sn_handle_object(conn))->muted);
 }
 
 void probe_waits_lock(const void *address)

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Handles of objects whose memory is kept for others of their kind: tasks, scopes, connections.
+ *
+ * A handle is the object's address with a tag, which goes with the generation of the object. Whoever ends one makes it
+ * of the next generation, before the memory can become another one; so who still has its handle is told
+ * by a comparison, and reaches nobody. The memory must stay readable for that, and the generation a
+ * generation, as long as the process lives, or as the run does where the header for programs says so.
+ *
+ * The tag lies in the six bits that are 0 in the address of every such object, and in 64-bit processes also in
+ * the upper 16, which are 0 in all user addresses that the kernel gives to who does not ask for others
+ * (x86_64 with five levels of pages and aarch64 with 52 bits want to be asked). So a stale handle fits again after 4
+ * million generations, in a 32-bit process after 63. 0 is no tag: inside, objects are known by their addresses.
+ */
+#ifndef SENNIT_SCHED_HANDLE_H
+#define SENNIT_SCHED_HANDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SN_HANDLE_ALIGN 64
+#define SN_HANDLE_LOW ((uintptr_t)SN_HANDLE_ALIGN - 1)
+
+#if UINTPTR_MAX > UINT32_MAX
+#	define SN_HANDLE_HIGH ((uintptr_t)0xffff << 48)
+#else
+#	define SN_HANDLE_HIGH ((uintptr_t)0)
+#endif
+
+static inline uintptr_t sn_handle_tag(uint32_t generation)
+{
+	return (generation & SN_HANDLE_LOW) | ((uint64_t)(generation >> 6) << 48 & SN_HANDLE_HIGH);
+}
+
+static inline uint32_t sn_handle_next(uint32_t generation)
+{
+	do {
+		generation++;
+	} while (sn_handle_tag(generation) == 0);
+	return generation;
+}
+
+static inline void *sn_handle_make(const void *object, uint32_t generation)
+{
+	return (void *)((uintptr_t)object | sn_handle_tag(generation));
+}
+
+static inline void *sn_handle_object(const void *handle)
+{
+	return (void *)((uintptr_t)handle & ~(SN_HANDLE_LOW | SN_HANDLE_HIGH));
+}
+
+static inline bool sn_handle_fits(const void *handle, uint32_t generation)
+{
+	return ((uintptr_t)handle & (SN_HANDLE_LOW | SN_HANDLE_HIGH)) == sn_handle_tag(generation);
+}
+
+#endif

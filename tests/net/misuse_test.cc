@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+//
+// What programs do wrong with connections, listeners and streams: each is told by an error, and never
+// reaches another connection.
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "support/misuse.h"
+#include "support/net.h"
+
+namespace
+{
+
+using test::expect_each;
+using test::Listener;
+using test::ms;
+using test::Pair;
+using test::Task;
+
+TEST(Misuse, NullArguments)
+{
+	test::run(1, [] {
+		Listener door;
+		char buf[SN_ADDRESS_MAX];
+		sn_tcp *conn = nullptr;
+		sn_tcp_listener *listener = nullptr;
+		const int64_t soon = sn_now() + ms;
+		struct sn_relay_result relayed;
+		struct sn_copy_result copied;
+		Pair pair(door);
+		sn_stream *stream = sn_tcp_stream(pair.client);
+
+		expect_each({
+			MISTAKE(-EINVAL, sn_tcp_listen(nullptr, "127.0.0.1:0")),
+			MISTAKE(-EINVAL, sn_tcp_listen(&listener, nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_listener_adopt(0, nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_accept(nullptr, &conn)),
+			MISTAKE(-EINVAL, sn_tcp_accept(door.get(), nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_listener_set_deadline(nullptr, soon)),
+			MISTAKE(-EINVAL, sn_tcp_listener_address(nullptr, buf, sizeof buf)),
+			MISTAKE(-EINVAL, sn_tcp_listener_address(door.get(), nullptr, 10)),
+			MISTAKE(-EINVAL, sn_tcp_listener_fd(nullptr)),
+			MISTAKE(0, sn_tcp_listener_close(nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_connect(nullptr, "127.0.0.1:1", soon)),
+			MISTAKE(-EINVAL, sn_tcp_connect(&conn, nullptr, soon)),
+			MISTAKE(-EINVAL, sn_tcp_connect_to_write(nullptr, "127.0.0.1:1", soon)),
+			MISTAKE(-EINVAL, sn_tcp_connect_to_write(&conn, nullptr, soon)),
+			MISTAKE(-EINVAL, sn_tcp_read(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_tcp_write(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_tcp_write_all(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_tcp_shutdown(nullptr, SN_SHUT_WRITE)),
+			MISTAKE(-EINVAL, sn_tcp_wait_closed(nullptr)),
+			MISTAKE(0, sn_tcp_close(nullptr)),
+			MISTAKE(0, sn_tcp_abort(nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_cancel(nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_set_read_deadline(nullptr, soon)),
+			MISTAKE(-EINVAL, sn_tcp_set_write_deadline(nullptr, soon)),
+			MISTAKE(-EINVAL, sn_tcp_local_address(nullptr, buf, sizeof buf)),
+			MISTAKE(-EINVAL, sn_tcp_peer_address(nullptr, buf, sizeof buf)),
+			MISTAKE(-EINVAL, sn_tcp_peer_address(pair.client, nullptr, 10)),
+			MISTAKE(-EINVAL, sn_tcp_fd(nullptr)),
+			MISTAKE(0, sn_tcp_stream(nullptr) != nullptr),
+			MISTAKE(-EINVAL, sn_stream_adopt(nullptr, 0)),
+			MISTAKE(-EINVAL, sn_stream_read(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_stream_write(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_stream_write_all(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_stream_shutdown(nullptr, SN_SHUT_WRITE)),
+			MISTAKE(0, sn_stream_close(nullptr)),
+			MISTAKE(0, sn_stream_abort(nullptr)),
+			MISTAKE(-EINVAL, sn_stream_cancel(nullptr)),
+			MISTAKE(-EINVAL, sn_stream_set_read_deadline(nullptr, soon)),
+			MISTAKE(-EINVAL, sn_stream_set_write_deadline(nullptr, soon)),
+			MISTAKE(-EINVAL, sn_stream_fd(nullptr)),
+			MISTAKE(-EINVAL, sn_copy(nullptr, stream, 1, nullptr, nullptr, &copied)),
+			MISTAKE(-EINVAL, sn_copy(stream, nullptr, 1, nullptr, nullptr, &copied)),
+			MISTAKE(-EINVAL, sn_relay(nullptr, stream, nullptr, &relayed)),
+			MISTAKE(-EINVAL, sn_relay(stream, nullptr, nullptr, &relayed)),
+			MISTAKE(-EINVAL, sn_copy_stats(nullptr)),
+		});
+	});
+}
+
+// The structure is used again at once, for the connection that is made next.
+template <class F>
+void with_successor(F check)
+{
+	test::run({1, 2}, [&] {
+		Listener door;
+
+		for (int i = 0; i < 50; i++) {
+			Pair former(door);
+			sn_tcp *stale = former.release_client();
+
+			EXPECT_EQ(0, sn_tcp_close(stale));
+			Pair next(door);
+			check(stale, next, door);
+		}
+	});
+}
+
+TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
+{
+	with_successor([](sn_tcp *stale, Pair &next, Listener &) {
+		sn_stream *stream = sn_tcp_stream(stale), *good = sn_tcp_stream(next.client);
+		char buf[SN_ADDRESS_MAX] = "x";
+
+		expect_each({
+			MISTAKE(-EBADF, sn_tcp_write(stale, buf, 1)),
+			MISTAKE(-EBADF, sn_tcp_write_all(stale, buf, 1)),
+			MISTAKE(-EBADF, sn_tcp_read(stale, buf, 1)),
+			MISTAKE(-EBADF, sn_tcp_wait_closed(stale)),
+			MISTAKE(-EBADF, sn_tcp_set_read_deadline(stale, 1)),
+			MISTAKE(-EBADF, sn_tcp_set_write_deadline(stale, 1)),
+			MISTAKE(-EBADF, sn_tcp_local_address(stale, buf, sizeof buf)),
+			MISTAKE(-EBADF, sn_tcp_peer_address(stale, buf, sizeof buf)),
+			MISTAKE(-EBADF, sn_tcp_fd(stale)),
+			MISTAKE(-EBADF, sn_tcp_shutdown(stale, SN_SHUT_WRITE)),
+			MISTAKE(-EBADF, sn_tcp_cancel(stale)),
+			MISTAKE(-EBADF, sn_tcp_abort(stale)),
+			MISTAKE(-EBADF, sn_tcp_close(stale)),
+			MISTAKE(-EBADF, sn_copy(stream, good, 1, nullptr, nullptr, nullptr)),
+			MISTAKE(-EBADF, sn_copy(good, stream, 1, nullptr, nullptr, nullptr)),
+			MISTAKE(-EBADF, sn_relay(stream, good, nullptr, nullptr)),
+			MISTAKE(-EBADF, sn_relay(good, stream, nullptr, nullptr)),
+		});
+		/* None of that has touched it. */
+		EXPECT_EQ(1, sn_tcp_write(next.client, "a", 1));
+		EXPECT_EQ(1, sn_tcp_read(next.server, buf, sizeof buf));
+		EXPECT_EQ('a', buf[0]);
+		EXPECT_EQ(1, sn_tcp_write(next.server, "b", 1));
+		EXPECT_EQ(1, sn_tcp_read(next.client, buf, sizeof buf));
+	});
+}
+
+TEST(Misuse, AClosedListenerIsNotItsSuccessor)
+{
+	test::run(1, [] {
+		for (int i = 0; i < 20; i++) {
+			sn_tcp_listener *stale = nullptr;
+			sn_tcp *conn = nullptr;
+			char buf[SN_ADDRESS_MAX];
+
+			ASSERT_EQ(0, sn_tcp_listen(&stale, "127.0.0.1:0"));
+			EXPECT_EQ(0, sn_tcp_listener_close(stale));
+			Listener next;
+			expect_each({
+				MISTAKE(-EBADF, sn_tcp_accept(stale, &conn)),
+				MISTAKE(-EBADF, sn_tcp_listener_set_deadline(stale, 1)),
+				MISTAKE(-EBADF, sn_tcp_listener_address(stale, buf, sizeof buf)),
+				MISTAKE(-EBADF, sn_tcp_listener_fd(stale)),
+				MISTAKE(-EBADF, sn_tcp_listener_close(stale)),
+			});
+			Pair pair(next);
+		}
+	});
+}
+
+TEST(Misuse, AClosedStreamIsNotItsSuccessor)
+{
+	test::run(1, [] {
+		for (int i = 0; i < 20; i++) {
+			int former[2], pipe_fds[2];
+			sn_stream *stale = nullptr, *next = nullptr;
+			char byte = 'x';
+
+			ASSERT_EQ(0, pipe2(former, O_CLOEXEC));
+			ASSERT_EQ(0, sn_stream_adopt(&stale, former[1]));
+			EXPECT_EQ(0, sn_stream_close(stale));
+			ASSERT_EQ(0, pipe2(pipe_fds, O_CLOEXEC));
+			ASSERT_EQ(0, sn_stream_adopt(&next, pipe_fds[1]));
+			expect_each({
+				MISTAKE(-EBADF, sn_stream_write(stale, &byte, 1)),
+				MISTAKE(-EBADF, sn_stream_write_all(stale, &byte, 1)),
+				MISTAKE(-EBADF, sn_stream_read(stale, &byte, 1)),
+				MISTAKE(-EBADF, sn_stream_shutdown(stale, SN_SHUT_WRITE)),
+				MISTAKE(-EBADF, sn_stream_set_read_deadline(stale, 1)),
+				MISTAKE(-EBADF, sn_stream_set_write_deadline(stale, 1)),
+				MISTAKE(-EBADF, sn_stream_fd(stale)),
+				MISTAKE(-EBADF, sn_stream_cancel(stale)),
+				MISTAKE(-EBADF, sn_stream_abort(stale)),
+				MISTAKE(-EBADF, sn_stream_close(stale)),
+			});
+			EXPECT_EQ(1, sn_stream_write(next, &byte, 1));
+			EXPECT_EQ(0, sn_stream_close(next));
+			close(former[0]);
+			close(pipe_fds[0]);
+		}
+	});
+}
+
+TEST(Misuse, AdoptingWhatHasNoBytes)
+{
+	test::run(1, [] {
+		const int epoll = epoll_create1(EPOLL_CLOEXEC);
+		const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		const int event = eventfd(0, EFD_CLOEXEC);
+		struct sockaddr_un name = {};
+		sn_stream *stream = nullptr;
+
+		name.sun_family = AF_UNIX; /* and the system chooses a name */
+		ASSERT_EQ(0, bind(listening, (struct sockaddr *)&name, sizeof name.sun_family));
+		ASSERT_EQ(0, listen(listening, 1));
+		EXPECT_EQ(-EINVAL, sn_stream_adopt(&stream, epoll));
+		EXPECT_EQ(-EPROTOTYPE, sn_stream_adopt(&stream, listening));
+		EXPECT_EQ(0, close(epoll)) << "it stays the caller's";
+		EXPECT_EQ(0, close(listening));
+		EXPECT_EQ(0, sn_stream_adopt(&stream, event)) << "it has bytes";
+		EXPECT_EQ(0, sn_stream_close(stream));
+	});
+}
+
+// One of a run that has ended.
+TEST(Misuse, AConnectionEndsWithItsRun)
+{
+	sn_tcp *stale = nullptr;
+	sn_tcp_listener *door = nullptr;
+
+	test::run(1, [&] {
+		Listener own;
+
+		ASSERT_EQ(0, sn_tcp_listen(&door, "127.0.0.1:0"));
+		stale = test::connect(own.address());
+	});
+	test::run(1, [&] {
+		Listener next;
+		Pair pair(next);
+		sn_tcp *conn = nullptr;
+
+		EXPECT_EQ(-EBADF, sn_tcp_write(stale, "x", 1));
+		EXPECT_EQ(-EBADF, sn_tcp_close(stale));
+		EXPECT_EQ(-EBADF, sn_tcp_accept(door, &conn));
+		EXPECT_EQ(-EBADF, sn_tcp_listener_close(door));
+	});
+}
+
+// Who copies keeps both streams from getting another life, also where he is in neither.
+TEST(Misuse, ClosedWhileItIsCopied)
+{
+	test::run({1, 2}, [] {
+		Listener door;
+		Pair from(door), to(door);
+		Task copier([&, src = from.server.load(), dst = to.client.load()] {
+			return sn_copy(sn_tcp_stream(dst), sn_tcp_stream(src), -1, nullptr, nullptr,
+				       nullptr);
+		});
+
+		EXPECT_TRUE(test::eventually([&] { return probe_fd_waiting(from.server, 0); }));
+		EXPECT_EQ(0, sn_tcp_close(to.release_client()));
+		EXPECT_EQ(0, sn_tcp_close(from.release_server()));
+		EXPECT_EQ(-EBADF, copier.join());
+	});
+}
+
+} // namespace
