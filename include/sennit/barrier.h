@@ -5,6 +5,8 @@
  *
  * A value: SN_BARRIER_INIT(parties). It may be reused, or its memory be, as soon as one wait of the
  * last round has returned.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_BARRIER_H
 #define SENNIT_BARRIER_H

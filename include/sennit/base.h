@@ -14,6 +14,21 @@
  *  - What tasks wait in (a scope, a channel, a lock) when sn_run() returns, and abandons them, must
  *    not be used any more.
  *  - "Any thread" says that threads which the runtime does not know may call it too.
+ *  - Signal handlers may call only what the header names at the end of its introduction: most calls
+ *    take locks, which the interrupted code may hold. A task that is to be woken by a signal waits in
+ *    sn_signal_wait() (signal.h), or for a stream of a pipe or an eventfd, to which a handler may
+ *    write(). Deadlocks are not reported where the program has handlers of its own (debug.h).
+ *  - NULL where an object, a function or a result's place is needed gives -EINVAL, but what gives an
+ *    object back (sn_chan_free(), sn_tcp_close() and the like, sn_detach(), sn_scope_close()) does
+ *    nothing with NULL, and returns 0, as free() does.
+ *  - A handle of what is gone reaches nothing else that has come to its place: of a task that was
+ *    joined or detached and has ended, or of a scope that was closed, -ESRCH; of a connection,
+ *    listener or stream that was closed, -EBADF. It could fit again once millions more have had the
+ *    same place, in a 32-bit process 63. channel.h says what is known of channels.
+ *  - Mistakes that cost something to see are looked for in builds of the library with SENNIT_DEBUG,
+ *    which end the program with a line that names the call and the task.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
 #ifndef SENNIT_BASE_H
 #define SENNIT_BASE_H

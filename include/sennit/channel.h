@@ -39,6 +39,8 @@
  * that was made there since is only taken for the freed one once in 128 times.
  *
  * C programs can have the compiler check the type of what goes through a channel: see the end.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_CHANNEL_H
 #define SENNIT_CHANNEL_H

@@ -9,6 +9,8 @@
  *
  * A bad pointer is a bug of the caller's and does what it does in libc: clocks that the vDSO serves
  * write through it and crash with SIGSEGV, those that need a system call return -EFAULT.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
 #ifndef SENNIT_CLOCK_H
 #define SENNIT_CLOCK_H

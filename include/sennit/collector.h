@@ -4,6 +4,8 @@
  * tasks refer to, and lends the memory in which the runtime keeps values of the program's.
  *
  * For those who connect a collector; programs that want Boehm's have gc.h, which is made of this.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: sn_collector_stopping(), sn_collector_roots() and sn_collector_thread_stack().
  */
 #ifndef SENNIT_COLLECTOR_H
 #define SENNIT_COLLECTOR_H

@@ -13,6 +13,8 @@
  * wait's return others may have had the mutex: look again, as above. A signal that comes after the
  * mutex was released by the wait is never lost; it may be given while holding the mutex or not.
  * Waiters are woken in the order in which they came.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_COND_H
 #define SENNIT_COND_H

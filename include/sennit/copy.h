@@ -15,6 +15,8 @@
  *                       64; 0: never splice
  *   SENNIT_PIPE_SIZE    bytes that a pipe is asked to hold; rounded up by the system to a power of
  *                       two of pages
+ *
+ * Threads outside the runtime: sn_copy_stats(); the others return -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_COPY_H
 #define SENNIT_COPY_H

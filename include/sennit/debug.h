@@ -10,6 +10,8 @@
  *
  * LD_PRELOAD=libsennit-lock-check.so, which is installed beside the library, tells it of all pthread
  * mutexes and rwlocks in a program that is linked dynamically; wrappers of other locks can do so too.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_DEBUG_H
 #define SENNIT_DEBUG_H
@@ -64,7 +66,8 @@ SN_API int sn_dump(int fd);
 
 /*
  * Deadlocks. When every task is parked and nothing is left that could wake one (no timer, no descriptor or
- * signal waited for, no call into foreign code, no thread of the program's own, which might do so), the
+ * signal waited for, no call into foreign code, no thread and no signal handler of the program's own, which
+ * might do so), the
  * runtime says so on stderr after some tenths of a second, dumps all tasks and ends the process with
  * status 2. SENNIT_DEADLOCK=0 in the environment lets it be. Where a task is pinned nothing is reported.
  */

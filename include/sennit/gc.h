@@ -25,6 +25,8 @@
  *   - Within GC_do_blocking() and GC_call_with_alloc_lock(), in finalizers, and in other callbacks
  *     of libgc, nothing that may park.
  *   - Not together with the incremental mode.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_GC_H
 #define SENNIT_GC_H

@@ -33,6 +33,8 @@
  * cost each call: there the first waits for ever, and the second lets somebody in too early.
  *
  * A mutex that abandoned tasks (run.h) hold or wait for must not be used any more.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_MUTEX_H
 #define SENNIT_MUTEX_H

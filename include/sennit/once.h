@@ -2,6 +2,8 @@
 /*
  * Something that is done once, by whoever comes first; for tasks and for the program's own threads.
  * Static flags begin as zeros or SN_ONCE_INIT.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_ONCE_H
 #define SENNIT_ONCE_H

@@ -11,6 +11,8 @@
  * readers that hold the lock and the writers that came before, a reader at most for one writer.
  * When a writer unlocks, all the readers that wait by then go on together; then comes the writer
  * who has waited longest. Readers that come while anyone waits, wait too.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_RWLOCK_H
 #define SENNIT_RWLOCK_H

@@ -7,6 +7,8 @@
  * reused when nobody waits and nobody will use it, also right after the acquisition that a release
  * has let through. A release gives its permits to those who wait, in the order in which they came;
  * who comes later does not overtake.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_SEMAPHORE_H
 #define SENNIT_SEMAPHORE_H

@@ -28,6 +28,8 @@
  *    counts in. Points in time are on sn::clock; sn::no_deadline means "never".
  *  - Tasks that are alive when run() returns are abandoned, as in C: the destructors of what lies
  *    on their stacks do not run.
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_SENNIT_HPP
 #define SENNIT_SENNIT_HPP

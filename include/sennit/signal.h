@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for signals in a task.
+ *
+ * Threads outside the runtime: none: they return -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_SIGNAL_H
 #define SENNIT_SIGNAL_H

@@ -9,6 +9,9 @@
  *
  * Sharing, closing, cancelling, deadlines, NULL and streams that were closed are as tcp.h says. Deadlines do not interrupt a call
  * on a file, they are looked at before it. SIGPIPE is not raised.
+ *
+ * Threads outside the runtime: sn_stream_fd(); what reads, writes, waits or sets a deadline returns
+ * -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_STREAM_H
 #define SENNIT_STREAM_H

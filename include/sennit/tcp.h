@@ -22,6 +22,9 @@
  * fails with -ETIMEDOUT leaves the connection as it was and can be repeated with a later deadline.
  *
  * A write to a connection that the peer has closed returns -EPIPE; SIGPIPE is not raised.
+ *
+ * Threads outside the runtime: what gives an address or a descriptor; what reads, writes, waits or sets a
+ * deadline returns -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_TCP_H
 #define SENNIT_TCP_H

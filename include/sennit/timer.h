@@ -12,6 +12,8 @@
  *
  * They belong to the running runtime: when it ends (run.h) they fire no more, and are to be made
  * zeros again before the next one uses them.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: sn_after().
  */
 #ifndef SENNIT_TIMER_H
 #define SENNIT_TIMER_H

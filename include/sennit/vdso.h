@@ -5,7 +5,9 @@
  * any of the four architectures whatever the one it runs on; then nothing found may be called.
  *
  * None of these parks, allocates or makes a system call (sn_vdso_self() alone makes some in a
- * program without a C library). Any thread may call them, also from a signal handler.
+ * program without a C library).
+ *
+ * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
 #ifndef SENNIT_VDSO_H
 #define SENNIT_VDSO_H

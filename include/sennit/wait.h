@@ -9,6 +9,8 @@
  *
  * Tasks that wait for other tasks (in channels, for connections, asleep) are not what this is
  * about, with one exception: a contended mutex spins before its caller parks, and so has a site.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_WAIT_H
 #define SENNIT_WAIT_H

@@ -15,6 +15,8 @@
  * A value, as a mutex is; it may lie on the stack of who waits: sn_waitgroup_done() does not touch
  * it any more once the wait may return. It can be used again when all waits for the former zero
  * have returned.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_WAITGROUP_H
 #define SENNIT_WAITGROUP_H

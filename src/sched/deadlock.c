@@ -3,12 +3,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <sennit/debug.h>
 
+#include "sched/dump.h"
+#include "sched/fault.h"
 #include "sched/netpoll.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
@@ -58,6 +64,44 @@ static bool program_has_threads(void)
 		n += entry->d_name[0] != '.';
 	closedir(threads);
 	return n != ours;
+}
+
+static uint64_t bit_of(int signum)
+{
+	return signum > 0 ? (uint64_t)1 << (signum - 1) : 0;
+}
+
+/* Those that the program catches, as the kernel tells; -1: not known. */
+static int64_t caught_signals(void)
+{
+	char text[4096], *line;
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return -1;
+	text[n] = 0;
+	line = strstr(text, "\nSigCgt:");
+	return line ? (int64_t)strtoull(line + sizeof "\nSigCgt:" - 1, NULL, 16) : -1;
+}
+
+/* Whether the program has a handler that may run at any time, and do what wakes a task. */
+static bool program_has_handlers(void)
+{
+	/* What a thread does to itself: no thread of the runtime does while it sleeps. */
+	static const int own_doing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+	uint64_t caught = (uint64_t)caught_signals();
+
+	for (size_t i = 0; i < sizeof own_doing / sizeof own_doing[0]; i++)
+		caught &= ~bit_of(own_doing[i]);
+	/* libc's, below SIGRTMIN. */
+	for (int signum = 32; signum < SIGRTMIN; signum++)
+		caught &= ~bit_of(signum);
+	caught &= ~(bit_of(sn_scan_own_signal()) | bit_of(sn_dump_own_signal()) |
+		    bit_of(sn_fault_own_signal()));
+	return caught != 0;
 }
 
 static uint64_t switches(void)
@@ -149,6 +193,9 @@ enum sn_deadlock sn_deadlock_look(void)
 	}
 	seen.suspected = false;
 	seen.told = true;
+	/* Last, as it costs most. One that is installed later must be by a task, which is a switch. */
+	if (program_has_handlers())
+		return SN_DEADLOCK_NOT;
 	report();
 	return SN_DEADLOCK_NOT;
 }

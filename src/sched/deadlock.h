@@ -8,11 +8,14 @@
  *   3. every processor is idle, nothing is queued, and every thread of the runtime is asleep: in the list of
  *      idle threads, or in the poller;
  *   4. every task that lives is parked, and there is one;
+ *   5. the program catches no signal by a handler of its own, but those that a thread brings upon itself;
  * and in between no task was switched to, and the poller has come back from the kernel twice.
  *
  * Why that never lies. By 1, read first, only the runtime's threads could wake a task or make a thread
- * that can; the one of sn_run() does nothing but wait for the first task, and signal handlers may not call
- * sennit. By 3 those threads run no task and are on their way nowhere, but for the poller, which may have
+ * that can; the one of sn_run() does nothing but wait for the first task. A signal handler of the program's would run
+ * on any of them: it may release a semaphore, on the thread of sn_run(), which is in no call of the library's
+ * then, or start a thread that wakes somebody; by 5 there is none. Who catches signals by sn_signal_catch() has a
+ * descriptor for them, so that 2 does not hold. By 3 those threads run no task and are on their way nowhere, but for the poller, which may have
  * returned from the kernel with a task in its hand before the first look. That task would be in a queue, or
  * run, before the poller asks the kernel a second time; or, when another thread has the role by then,
  * the one that has it in its hand is neither in the list nor in the poller. In the second poll it can get
@@ -20,7 +23,10 @@
  * their thread out of 3 and their task out of 4: name resolution, for one.
  *
  * A pinned task's thread is not in the list while the task is parked, so where tasks are pinned nothing is
- * reported; nor where the program has threads of its own, or under sanitizers that have.
+ * reported; nor where the program has threads of its own, or handlers, or under sanitizers that have.
+ *
+ * Rejected: to look which handler could wake what a task waits for. It can call anything. To report without ending the
+ * process: a program that waits for a signal in this way would begin with a report of what is no mistake.
  */
 #ifndef SENNIT_SCHED_DEADLOCK_H
 #define SENNIT_SCHED_DEADLOCK_H

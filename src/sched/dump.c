@@ -662,6 +662,11 @@ int sn_dump_install(void)
 	return 0;
 }
 
+int sn_dump_own_signal(void)
+{
+	return dump_signal;
+}
+
 void sn_dump_uninstall(void)
 {
 	struct sigaction current;

@@ -38,4 +38,7 @@ void sn_dump_uninstall(void);
 void sn_dump_serve(void);
 bool sn_dump_wanted(void);
 
+/* As sn_scan_own_signal(). */
+int sn_dump_own_signal(void);
+
 #endif

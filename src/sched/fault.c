@@ -611,6 +611,14 @@ static void put_back(int which)
 		sigaction(signums[which], &action, NULL);
 }
 
+int sn_fault_own_signal(void)
+{
+	bool had_none = !(former_stall.sa_flags & SA_SIGINFO) &&
+			(former_stall.sa_handler == SIG_DFL || former_stall.sa_handler == SIG_IGN);
+
+	return had_none ? stall_signal : 0;
+}
+
 void sn_fault_uninstall(void)
 {
 	for (int which = 0; which < CAUGHT; which++)

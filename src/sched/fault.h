@@ -29,4 +29,7 @@ int sn_fault_catch_stalls(void);
  */
 void sn_fault_report_stall(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 
+/* Of stalls; as sn_scan_own_signal(). */
+int sn_fault_own_signal(void);
+
 #endif

@@ -476,6 +476,14 @@ int sn_scan_init(void)
 	return 0;
 }
 
+int sn_scan_own_signal(void)
+{
+	bool had_none = !(former.sa_flags & SA_SIGINFO) &&
+			(former.sa_handler == SIG_DFL || former.sa_handler == SIG_IGN);
+
+	return caught && had_none ? scan_signal : 0;
+}
+
 void sn_scan_end(void)
 {
 	struct sigaction current;

@@ -127,4 +127,7 @@ int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t
 /* Not 0 while this thread runs a callback: it must not wait for tasks. */
 extern __thread int sn_scan_depth;
 
+/* The signal that the runtime catches for this, unless the program has caught it before; 0: none. */
+int sn_scan_own_signal(void);
+
 #endif

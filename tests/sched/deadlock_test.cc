@@ -87,6 +87,40 @@ TEST_F(Deadlock, IsToldAfterALife)
 	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
 }
 
+// What the handler releases, on the thread that waits in sn_run(): all others have the signal blocked.
+sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
+
+[[noreturn]] void waits_for_its_handler(int processors)
+{
+	struct sigaction action = {};
+	const pid_t self = getpid();
+	sigset_t signals;
+
+	action.sa_handler = [](int) { sn_semaphore_release(&from_handler, 1); };
+	CHILD_CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	// Later than a deadlock is reported, most often.
+	if (fork() == 0) {
+		sleep(2);
+		_exit(kill(self, SIGUSR1));
+	}
+	test::Environment procs("SENNIT_PROCS", std::to_string(processors));
+	CHILD_CHECK(sn_run(
+			    [](void *arg) {
+				    pthread_sigmask(SIG_BLOCK, static_cast<sigset_t *>(arg),
+						    nullptr);
+				    return sn_semaphore_acquire(&from_handler);
+			    },
+			    &signals) == 0);
+	_exit(42);
+}
+
+TEST_F(Deadlock, IsNoneWhereAHandlerMayWakeATask)
+{
+	EXPECT_EXIT(waits_for_its_handler(1), testing::ExitedWithCode(42), "");
+}
+
 struct Wake {
 	sn_chan *chan;
 	std::atomic<int> calls{0};
