@@ -7,6 +7,8 @@
  * tasks. The brackets here only make it quicker, about 20 us, and name the call in reports. Neither
  * they nor the monitor ever move a task to another thread: errno, thread-locals and everything else
  * that belongs to the thread stay what they were.
+ *
+ * Threads outside the runtime: all calls; sn_pin() and sn_unpin() return -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_BLOCKING_H
 #define SENNIT_BLOCKING_H
@@ -115,7 +117,7 @@ static inline void sn_exit_blocking(void)
 }
 
 /*
- * Calls fn(arg) within a bracket and returns its value. Outside a task it just calls fn.
+ * Calls fn(arg) within a bracket and returns its value; -EINVAL without fn. Outside a task it just calls fn.
  */
 SN_API int sn_blocking(sn_fn *fn, void *arg);
 

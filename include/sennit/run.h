@@ -31,6 +31,8 @@
  *                       return, and with each dump that SIGQUIT asks for
  *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what they
  *                       want, instead of yielding and sleeping; for comparisons
+ *
+ * Threads outside the runtime: all calls. Signal handlers: none.
  */
 #ifndef SENNIT_RUN_H
 #define SENNIT_RUN_H
@@ -60,7 +62,7 @@ typedef int sn_fn(void *arg);
  * returns in the child, the process exits with its value.
  *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
- * task); -EINVAL for an environment variable out of range, after a line on stderr that names it;
+ * task); -EINVAL without fn, or for an environment variable out of range, after a line on stderr that names it;
  * -ENOMEM, -EMFILE, -ENFILE or -EAGAIN when stacks, descriptors or threads cannot be had. As fn's
  * own values are returned unchanged, a program whose fn returns negative values cannot tell them
  * apart from these.
@@ -106,7 +108,7 @@ struct sn_stats {
 
 /*
  * Fills *stats. Counters are read without stopping anything, so they may be a moment apart from
- * each other. Any thread. Returns 0, or -ENODEV when no runtime has run yet.
+ * each other. Any thread. Returns 0; -ENODEV when no runtime has run yet; -EINVAL for NULL.
  */
 SN_API int sn_stats(struct sn_stats *stats);
 

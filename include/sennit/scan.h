@@ -5,6 +5,8 @@
  * This is what task dumps and garbage collectors are made of. None of it stops the world: tasks go
  * on while others are looked at, and the one that is looked at only waits if its turn comes meanwhile
  * (its processor runs others then).
+ *
+ * Threads outside the runtime: all calls. Signal handlers: sn_tasks_each().
  */
 #ifndef SENNIT_SCAN_H
 #define SENNIT_SCAN_H
@@ -100,7 +102,7 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
  * The caller knows the task alive, by its handle or otherwise. Any thread; a task may park.
  * Returns 0; -ESRCH when the task has ended, or no runtime runs any more; -EDEADLK when it is the
  * calling task, or in a callback; -EBUSY when another scan of that task is under way, or is waited for;
- * -EINVAL without task or fn.
+ * -EINVAL without task or fn. A handle whose task was freed is told by -ESRCH.
  */
 SN_API int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg);
 

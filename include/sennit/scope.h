@@ -34,7 +34,11 @@
  * Values that belong to a scope (sn_scope_set_value()) are seen by all tasks that work in it or in
  * scopes inside of it, without being passed through every call.
  *
- * A scope that is open when sn_run() returns has ended with it, and must not be used any more.
+ * A scope that is open when sn_run() returns has ended with it. Calls with a scope that was closed, or has ended so,
+ * return -ESRCH, and reach no other scope.
+ *
+ * Threads outside the runtime: starting tasks in a scope and cancelling it, and what asks, which finds no
+ * scope; the others return -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_SCOPE_H
 #define SENNIT_SCOPE_H
@@ -52,7 +56,8 @@ typedef struct sn_scope sn_scope;
  * Opens a scope in the one that the calling task works in, and makes it the one that the task works
  * in. deadline: when it is cancelled with -ETIMEDOUT, on sn_now()'s clock; SN_NO_DEADLINE for
  * never. The caller must close it, before those that it opened earlier. Parks only when it fails.
- * Returns 0; -ENOMEM; why, when the task's present scope is cancelled; -EPERM outside a task.
+ * Returns 0; -ENOMEM; why, when the task's present scope is cancelled; -EINVAL for NULL; -EPERM outside
+ * a task.
  *
  * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around
  * it.
@@ -62,8 +67,8 @@ SN_API SN_CHECK_RESULT int sn_scope_open(sn_scope **scope, int64_t deadline);
 /*
  * Starts fn(arg) as a task in the scope. When it returns a negative value the scope is cancelled.
  * Any task that knows the scope to be open, usually its opener or its own tasks; any thread
- * likewise. Does not park. Returns 0; the reason when the scope is cancelled; -ENOMEM, -ESRCH as
- * sn_go().
+ * likewise. Does not park. Returns 0; the reason when the scope is cancelled; -ESRCH when it is not open
+ * any more; -EINVAL, -ENOMEM, -ESRCH as sn_go().
  */
 SN_API int sn_scope_go(sn_scope *scope, sn_fn *fn, void *arg);
 
@@ -73,7 +78,8 @@ SN_API int sn_scope_spawn(sn_scope *scope, sn_fn *fn, void *arg, const struct sn
 /*
  * Cancels the scope and all in it, with -ECANCELED; of no effect when it is cancelled already. Does
  * not wait until the tasks have ended: that does sn_scope_close(). Whoever knows the scope to be
- * open; any thread. Does not park. Returns 0, or -ESRCH when no runtime runs.
+ * open; any thread. Does not park. Returns 0; -EINVAL for NULL; -ESRCH when it is not open any more, or no
+ * runtime runs.
  */
 SN_API int sn_scope_cancel(sn_scope *scope);
 
@@ -82,7 +88,8 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * that the calling task works in. Cancellation does not end this wait, as it ends what is waited
  * for. May park. Returns 0, or why the scope was cancelled: the first negative value that one of
  * its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the scope that the calling task
- * opened last and has not closed yet: -EINVAL, and debug builds abort. -EPERM outside a task.
+ * opened last and has not closed yet: -EINVAL, nothing is closed, and debug builds abort. 0 for NULL.
+ * -EPERM outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 
@@ -106,7 +113,7 @@ SN_API int sn_cancel_unmask(void);
  * Gives the scope a value for the key, in place of the one from a scope around it. A key is any
  * address; that of a static variable of your own cannot clash. The value is the caller's, and must
  * outlive the scope. Only the task that has opened the scope. Does not park. Returns 0; -ENOMEM;
- * -EPERM from any other task.
+ * -EINVAL for NULL; -ESRCH when it is not open any more; -EPERM from any other task.
  */
 SN_API int sn_scope_set_value(sn_scope *scope, const void *key, void *value);
 

@@ -19,6 +19,8 @@
  * Compilers take the address of errno, as of any thread-local, for constant within a function. So
  * read errno right after the call that set it, and thread-locals anew through a function that is
  * not inlined; what was set before a call that may park must be in a variable to be read after it.
+ *
+ * Threads outside the runtime: sn_go(), sn_spawn(), sn_detach(), and what asks; the others return -EPERM. Signal handlers: sn_self(), sn_task_id() and sn_task_name().
  */
 #ifndef SENNIT_TASK_H
 #define SENNIT_TASK_H
@@ -74,7 +76,7 @@ struct sn_task_attr {
 /*
  * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable at once and
  * runs when a processor takes it. Any thread while the runtime runs; does not park.
- * Returns 0; -ENOMEM when there is no memory, no address space for its stack, or no room for a
+ * Returns 0; -EINVAL without fn; -ENOMEM when there is no memory, no address space for its stack, or no room for a
  * guard page under vm.max_map_count; -ESRCH when no runtime runs.
  *
  * In a 64-bit process whose kernel has MADV_GUARD_INSTALL (Linux 6.13) a task gets its stack, up to
@@ -86,8 +88,8 @@ SN_API int sn_go(sn_fn *fn, void *arg);
 /*
  * As sn_go(), with attributes (NULL: the defaults) and, where task is not NULL, a handle in *task.
  * Whoever gets a handle owns it and must pass it to sn_join() or sn_detach() once. Without one the
- * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, or an
- * unknown flag. *task is written only on success.
+ * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, an unknown
+ * flag, or an argument that is NULL and has a size. *task is written only on success.
  */
 SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
 
@@ -96,7 +98,9 @@ SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_a
  * handle. May park. What the task borrows must stay until a join has succeeded: in a scope (scope.h)
  * it also fails with the reason when that is cancelled before the task has ended.
  * Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it already;
- * -EPERM outside a task. The handle stays valid on error.
+ * -ESRCH when the handle is none any more: the task was joined, or has ended detached; -EINVAL for NULL,
+ * or when it was detached and has not ended; -EPERM outside a task. The handle stays valid on error,
+ * but for -ESRCH. Handles end with their run.
  */
 SN_API int sn_join(sn_task *task, int *result);
 
@@ -109,7 +113,8 @@ SN_API SN_CHECK_RESULT int sn_join_until(sn_task *task, int *result, int64_t dea
 
 /*
  * Releases the handle without waiting; the task frees itself when it ends. Any thread; does not
- * park. Returns 0; -EBUSY when a task is joining it; -ESRCH when no runtime runs.
+ * park. Returns 0, also for NULL; -EBUSY when a task is joining it; -EINVAL when it was detached already;
+ * -ESRCH when the handle is none any more, or no runtime runs.
  */
 SN_API int sn_detach(sn_task *task);
 
@@ -128,13 +133,15 @@ SN_API int sn_sleep(int64_t ns);
 /* Sleeps until sn_now() has reached the deadline; as sn_sleep() otherwise. May park. */
 SN_API int sn_sleep_until(int64_t deadline);
 
-/* The calling task, or NULL outside of one. The pointer is not a handle to join. Any thread. */
+/* The calling task, or NULL outside of one. It equals the handle of who has spawned it, but only that one is to
+ * join by. Any thread. */
 SN_API sn_task *sn_self(void);
 
-/* The task's number, unique in the process from 1 upwards. Any thread that knows the task alive. */
+/* The task's number, unique in the process from 1 upwards; 0 for NULL, and when it is gone. Any thread. */
 SN_API uint64_t sn_task_id(const sn_task *task);
 
-/* The task's name, "task" when it has none; valid while the task lives. Any thread, as above. */
+/* The task's name, "task" when it has none, "" for NULL and when it is gone; valid while the task lives. Any
+ * thread. */
 SN_API const char *sn_task_name(const sn_task *task);
 
 /*

@@ -49,6 +49,8 @@ struct chunk {
 static struct sn_lock lock; /* guards everything below but all_block_slabs' readers */
 static struct sn_block_slab *_Atomic all_block_slabs;
 static struct chunk *chunks;
+static struct chunk *empty_chunks; /* of former runs; handles may point into them */
+static _Atomic uint32_t first_generation;
 static struct sn_task *free_blocks;  /* by next */
 static struct sn_block_cache shared; /* of the threads that have no processor */
 
@@ -86,10 +88,17 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 		forget(&forgotten_slabs); /* the child is one of them */
 }
 
+/* Under the lock. */
 static struct chunk *chunk_create(void)
 {
-	struct chunk *chunk;
+	struct chunk *chunk = empty_chunks;
 
+	if (chunk) {
+		empty_chunks = chunk->next;
+		chunk->next = chunks;
+		chunks = chunk;
+		return chunk;
+	}
 #if SN_ASAN
 	/* Where leak checkers look for what tasks refer to. */
 	chunk = aligned_alloc(_Alignof(struct chunk), sizeof *chunk);
@@ -107,13 +116,24 @@ static struct chunk *chunk_create(void)
 	return chunk;
 }
 
-static void chunk_destroy(struct chunk *chunk)
+/*
+ * Its memory goes back to the kernel, but not the addresses: who joins a task of a run that has ended is to find no
+ * task there, instead of nothing, or something else. Locked memory cannot be given back.
+ */
+static void chunk_empty(struct chunk *chunk)
 {
-#if SN_ASAN
-	free(chunk);
-#else
-	munmap(chunk, sizeof *chunk);
-#endif
+	if (SN_ASAN || madvise(chunk, sizeof *chunk, MADV_DONTNEED) < 0)
+		memset(chunk, 0, sizeof *chunk);
+	sn_lock(&lock);
+	chunk->next = empty_chunks;
+	empty_chunks = chunk;
+	sn_unlock(&lock);
+}
+
+uint32_t sn_block_first_generation(void)
+{
+	/* Relaxed: it changes between runs. */
+	return atomic_load_explicit(&first_generation, memory_order_relaxed);
 }
 
 /*
@@ -322,8 +342,10 @@ void sn_blocks_destroy(void)
 	chunk = chunks;
 	forget_all();
 	sn_unlock(&lock);
+	/* Far from all that the blocks of this run can have come to. */
+	atomic_fetch_add_explicit(&first_generation, 0x9e3779b1, memory_order_relaxed);
 	for (; chunk; chunk = next) {
 		next = chunk->next;
-		chunk_destroy(chunk);
+		chunk_empty(chunk);
 	}
 }

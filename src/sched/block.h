@@ -50,6 +50,9 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
 /* Gives all that a processor's cache holds to the list for all. By who owns the processor. */
 void sn_block_flush(struct sn_block_cache *cache);
 
+/* What the first task's generation in a block comes after, in this run. */
+uint32_t sn_block_first_generation(void);
+
 /* All slabs: the first, and the one after; NULL: no more. Async-signal-safe, as all below. */
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab);
 /* One of its blocks; and a bit for each that there is. */

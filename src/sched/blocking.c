@@ -11,6 +11,8 @@ int sn_blocking(sn_fn *fn, void *arg)
 {
 	int result;
 
+	if (!fn)
+		return -EINVAL;
 	sn_enter_blocking();
 	result = fn(arg);
 	sn_exit_blocking();

@@ -548,7 +548,7 @@ static int dump_to(int fd, struct sn_task *me)
 int sn_dump(int fd)
 {
 	struct sn__lease *lease = sn__current;
-	struct sn_task *me = sn_self();
+	struct sn_task *me = sn_task_of(sn_self());
 	int err;
 
 	if (sn_scan_depth > 0)

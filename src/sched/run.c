@@ -276,6 +276,8 @@ int sn_stats(struct sn_stats *stats)
 {
 	int err = 0;
 
+	if (!stats)
+		return -EINVAL;
 	sn_lock(&stats_lock);
 	if (!has_run)
 		err = -ENODEV;
@@ -405,7 +407,8 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	struct stack_classes classes;
 	int err;
 
-	if (fixed < 0 || tell_faults < 0 || stack_classes(attr ? attr : &defaults, &classes) < 0)
+	if (!fn || fixed < 0 || tell_faults < 0 ||
+	    stack_classes(attr ? attr : &defaults, &classes) < 0)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;
@@ -419,6 +422,8 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		return err;
 	}
 	sn_fault_install(tell_faults);
+	/* Before any task: what belongs to a run is known by its number. */
+	atomic_fetch_add(&sn_runtime.run, 1);
 	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);

@@ -82,6 +82,7 @@ struct sn_runtime {
 	 */
 	_Atomic uint32_t foreign;
 	_Atomic bool running;
+	_Atomic uint32_t run; /* the number of the present run, or of the last */
 	_Atomic bool stopping;
 	_Atomic uint64_t revocations;
 	_Atomic uint64_t polls;

@@ -81,7 +81,7 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 		return false;
 	since = atomic_load_explicit(&task->word.since, memory_order_relaxed);
 	*info = (struct sn_task_info){
-		.task = task,
+		.task = sn_task_handle(task),
 		.id = id,
 		.state = (enum sn_task_state)status,
 		.stack_low = stack.low,
@@ -185,7 +185,7 @@ static void describe_saved(struct sn_task *task, struct saved *saved)
 		sn_registers_saved(task->context.sp, &saved->registers);
 	else
 		saved->registers = (struct sn_registers){0}; /* it has not begun */
-	saved->scan = (struct sn_scan){.task = task,
+	saved->scan = (struct sn_scan){.task = sn_task_handle(task),
 				       .stack_low = task->context.sp,
 				       .stack_high = stack_of(task).high,
 				       .own_low = &task->arg,
@@ -389,7 +389,7 @@ static void serve_here(struct sn_task *task, const ucontext_t *context, bool int
 {
 	struct sn_registers registers;
 	struct sn_stack stack = stack_of(task);
-	struct sn_scan scan = {.task = task,
+	struct sn_scan scan = {.task = sn_task_handle(task),
 			       .stack_high = stack.high,
 			       .own_low = &task->arg,
 			       .own_high = task + 1,
@@ -739,22 +739,27 @@ static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn
 	return err;
 }
 
-static int begin(sn_task *task, sn_task_scan_fn *fn)
+/* The caller knows the task alive, so a handle that is stale now is an error, and stays good otherwise. */
+static int begin(struct sn_task **task, const sn_task *handle, sn_task_scan_fn *fn)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	if (!task || !fn)
+	if (!handle || !fn)
 		return -EINVAL;
-	if (sn_scan_depth > 0 || (self && self->task == task))
+	*task = sn_task_of(handle);
+	if (!*task)
+		return -ESRCH;
+	if (sn_scan_depth > 0 || (self && self->task == *task))
 		return -EDEADLK;
 	return sn_foreign_enter();
 }
 
-int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg)
+int sn_task_scan(sn_task *handle, sn_task_scan_fn *fn, void *arg)
 {
+	struct sn_task *task;
 	struct sn_thread *self = sn_thread_self();
 	struct caller caller = {.thread = self && self->task ? self : NULL, .counted = true};
-	int err = begin(task, fn);
+	int err = begin(&task, handle, fn);
 
 	if (err < 0)
 		return err;
@@ -774,10 +779,11 @@ int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t
 	return scan(task, &caller, fn, arg, sn_now() + ns);
 }
 
-int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg)
+int sn_task_scan_async(sn_task *handle, sn_task_scan_fn *fn, void *arg)
 {
 	struct sn__lease *lease;
-	int err = begin(task, fn);
+	struct sn_task *task;
+	int err = begin(&task, handle, fn);
 
 	if (err < 0)
 		return err;

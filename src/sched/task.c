@@ -21,6 +21,12 @@
  * So exactly one call frees a task, and every other one that comes while that one waits gets
  * -EBUSY.
  *
+ * Handles that outlive their task. The three states, which are no addresses, have the generation of the task with
+ * them, and whoever frees it makes the block of the next generation. A call finds the handle to be of the present
+ * generation or stale; if the task is freed after that, and another one lives in the block, its claim
+ * fails, as the state that it expects is of the former generation. So it never joins or detaches
+ * another task than its own.
+ *
  * A join that may be given up, past its deadline or because the joining task is cancelled, waits by
  * a struct sn_waiter (waiter.h), of which it leaves the address with the bit JOIN_WAITER:
  *
@@ -54,13 +60,24 @@
 #include "sched/waiter.h"
 #include "wait/lock.h"
 
-enum join_state {
-	JOIN_RUNNING = 0,
-	JOIN_ENDED = 1,
-	JOIN_DETACHED = 2,
-	/* above: a struct sn_task's address, or with JOIN_WAITER that of a struct sn_waiter */
-	JOIN_WAITER = 1,
-};
+enum join_state { JOIN_RUNNING = 0, JOIN_ENDED = 1, JOIN_DETACHED = 2 };
+
+/* What the word is, in its lowest bits. */
+#define JOIN_KIND ((uintptr_t)3)
+#define JOIN_JOINER ((uintptr_t)0) /* the address of a struct sn_task */
+#define JOIN_WAITER ((uintptr_t)1) /* of a struct sn_waiter, and this bit */
+#define JOIN_STATE ((uintptr_t)2)  /* a state, and the generation above it */
+
+static inline uintptr_t join_word(enum join_state state, uint32_t generation)
+{
+	return (uintptr_t)generation << 4 | (uintptr_t)state << 2 | JOIN_STATE;
+}
+
+/* Of a task that is not freed meanwhile, relaxed therefore. */
+static inline uint32_t generation_of(const struct sn_task *task)
+{
+	return atomic_load_explicit(&task->generation, memory_order_relaxed);
+}
 
 uint64_t sn_task_next_id(void)
 {
@@ -181,6 +198,9 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 
 static void task_free(struct sn_thread *self, struct sn_task *task)
 {
+	/* Relaxed: whoever gets the block gets this with it, and others need not know how soon. */
+	atomic_store_explicit(&task->generation, sn_handle_next(generation_of(task)),
+			      memory_order_relaxed);
 	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
 	sn_block_free(task, self && self->processor ? &self->processor->blocks : NULL);
 }
@@ -191,6 +211,8 @@ static void task_free(struct sn_thread *self, struct sn_task *task)
  */
 static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 {
+	const uintptr_t ended = join_word(JOIN_ENDED, generation_of(task));
+	const uintptr_t detached = join_word(JOIN_DETACHED, generation_of(task));
 	struct sn_lock *lock = sn_cancel_lock_of(task);
 	struct sn_task *woken = NULL;
 	uintptr_t state;
@@ -199,25 +221,24 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 	/* Only what is read under the lock names a waiter that is still there. */
 	state = atomic_load_explicit(&task->join, memory_order_acquire);
 	for (;;) {
-		struct sn_waiter *waiter = (struct sn_waiter *)(state & ~(uintptr_t)JOIN_WAITER);
-		bool waits = state > JOIN_DETACHED && (state & JOIN_WAITER);
+		struct sn_waiter *waiter = (struct sn_waiter *)(state & ~JOIN_KIND);
+		bool waits = (state & JOIN_KIND) == JOIN_WAITER;
 
-		if (state == JOIN_DETACHED || (state > JOIN_DETACHED && !waits))
+		if (state == detached || (state & JOIN_KIND) == JOIN_JOINER)
 			break; /* it stays so */
 		if (waits && sn_waiter_claim(waiter)) {
 			woken = sn_waiter_finish(waiter, 0);
 			break;
 		}
-		if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
-							    memory_order_acq_rel,
-							    memory_order_acquire))
+		if (atomic_compare_exchange_strong_explicit(
+			    &task->join, &state, ended, memory_order_acq_rel, memory_order_acquire))
 			break;
 	}
 	sn_unlock(lock);
 	/* Whoever frees the task may have done so by now, but in these two cases. */
-	if (state == JOIN_DETACHED)
+	if (state == detached)
 		task_free(self, task);
-	else if (state > JOIN_DETACHED && !(state & JOIN_WAITER))
+	else if ((state & JOIN_KIND) == JOIN_JOINER)
 		woken = (struct sn_task *)state;
 	if (woken)
 		sn_ready(self, woken, SN_READY_LAST);
@@ -225,17 +246,19 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 
 static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 {
-	uintptr_t state = JOIN_RUNNING;
+	const uint32_t generation = generation_of(task);
+	uintptr_t state = join_word(JOIN_RUNNING, generation);
 
 	(void)arg;
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
 	take_stack(self, task);
 	/* Release: the result. Acquire: what the joiner wrote before it parked. */
-	if (atomic_compare_exchange_strong_explicit(&task->join, &state, JOIN_ENDED,
+	if (atomic_compare_exchange_strong_explicit(&task->join, &state,
+						    join_word(JOIN_ENDED, generation),
 						    memory_order_acq_rel, memory_order_acquire))
 		return true;
-	if (state == JOIN_DETACHED)
+	if (state == join_word(JOIN_DETACHED, generation))
 		task_free(self, task);
 	else
 		end_joined(self, task);
@@ -307,12 +330,18 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 		    const struct sn_task_attr *attr)
 {
 	sn_status_set(&task->word, SN_TASK_NEW, SN_BY_CREATOR);
+	if (generation_of(task) == 0) /* the first in this block */
+		atomic_store_explicit(&task->generation,
+				      sn_handle_next(sn_block_first_generation()),
+				      memory_order_relaxed);
 	/* Not the status word: a scanner may have its bit there, until it has seen the status. */
 	memset(&task->context.cxx, 0,
 	       offsetof(struct sn_task, stack) - offsetof(struct sn_task, context.cxx));
 	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	if (sn_unlikely(sn_scan_initial))
 		atomic_fetch_or(&task->word.scan, sn_scan_initial);
+	atomic_store_explicit(&task->join, join_word(JOIN_RUNNING, generation_of(task)),
+			      memory_order_relaxed);
 	task->fn = fn;
 	task->arg = arg;
 	task->modes = sn_arch_modes();
@@ -368,16 +397,18 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 		attr = &defaults;
 	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
-	if (class < 0 || (attr->flags & ~SN_TASK_BRIEF) || attr->arg_size > SN_TASK_ARG_MAX)
+	if (!fn || class < 0 || (attr->flags & ~SN_TASK_BRIEF) ||
+	    attr->arg_size > SN_TASK_ARG_MAX || (attr->arg_size && !arg && !attr->arg_move))
 		return NULL;
 	with_stack = attr->arg_size > sizeof task->kept || sn_stack_is_scarce(class);
 	*err = take_memory(self ? self->processor : NULL, class, with_stack, &task, &stack);
 	if (*err < 0)
 		return NULL;
 	sn_task_create(task, with_stack ? &stack : NULL, fn, arg, attr);
-	task->stack_class = class;
+	task->stack_class = (uint8_t) class;
 	atomic_store_explicit(&task->spawned_at, at, memory_order_relaxed);
-	atomic_store_explicit(&task->join, JOIN_DETACHED, memory_order_relaxed);
+	atomic_store_explicit(&task->join, join_word(JOIN_DETACHED, generation_of(task)),
+			      memory_order_relaxed);
 	return task;
 }
 
@@ -405,8 +436,9 @@ static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, voi
 	if (!task)
 		return err;
 	if (handle) {
-		atomic_store_explicit(&task->join, JOIN_RUNNING, memory_order_relaxed);
-		*handle = task;
+		atomic_store_explicit(&task->join, join_word(JOIN_RUNNING, generation_of(task)),
+				      memory_order_relaxed);
+		*handle = sn_task_handle(task);
 	}
 	sn_task_launch(self, task);
 	return 0;
@@ -449,68 +481,108 @@ int sn_go(sn_fn *fn, void *arg)
 	return spawn_from(NULL, fn, arg, NULL, __builtin_return_address(0));
 }
 
-/* Claims a task that has ended, or becomes the one who waits for it. False: -EBUSY. */
-static bool claim(struct sn_task *task, uintptr_t from, uintptr_t to)
+/* A task as a handle knows it: what it is claimed by has to be of the same generation. */
+struct target {
+	struct sn_task *task;
+	uint32_t generation;
+};
+
+/* 0; -EINVAL for NULL, -ESRCH when the task was freed. */
+static int find(struct target *target, const sn_task *handle)
 {
-	return atomic_compare_exchange_strong_explicit(&task->join, &from, to, memory_order_acq_rel,
-						       memory_order_acquire);
+	struct sn_task *task = sn_handle_object(handle);
+
+	if (!task)
+		return -EINVAL;
+	/* Relaxed: see sn_task_of(). */
+	*target = (struct target){task, generation_of(task)};
+	return sn_handle_fits(handle, target->generation) ? 0 : -ESRCH;
+}
+
+/* Claims a task that has ended, or becomes the one who waits for it. */
+static bool claim(struct target target, enum join_state from, uintptr_t to)
+{
+	uintptr_t word = join_word(from, target.generation);
+
+	return atomic_compare_exchange_strong_explicit(&target.task->join, &word, to,
+						       memory_order_acq_rel, memory_order_acquire);
+}
+
+/* Why there is no claim: somebody joins it, -EBUSY, or has; or it was detached, -EINVAL. */
+static int why_not(struct target target)
+{
+	uintptr_t word = atomic_load_explicit(&target.task->join, memory_order_acquire);
+
+	if (generation_of(target.task) != target.generation)
+		return -ESRCH;
+	return word == join_word(JOIN_DETACHED, target.generation) ? -EINVAL : -EBUSY;
 }
 
 /* The last time that a joiner who does not get the claim touches the task. */
 static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
 {
-	struct sn_task *task = arg;
+	/* On the joiner's stack, who may run once he has the claim. */
+	const struct target target = *(struct target *)arg;
 
 	(void)self;
-	if (claim(task, JOIN_RUNNING, (uintptr_t)joiner))
+	if (claim(target, JOIN_RUNNING, (uintptr_t)joiner))
 		return true;
-	if (!claim(task, JOIN_ENDED, (uintptr_t)joiner))
-		joiner->wake_reason = -EBUSY;
+	if (!claim(target, JOIN_ENDED, (uintptr_t)joiner))
+		joiner->wake_reason = why_not(target);
 	return false;
 }
 
 /* With a deadline, or in a scope: see the top. */
-static int join_patiently(struct sn_thread *self, struct sn_task *task, int64_t deadline)
+static int join_patiently(struct sn_thread *self, struct target target, int64_t deadline)
 {
-	struct sn_lock *lock = sn_cancel_lock_of(task);
+	struct sn_lock *lock = sn_cancel_lock_of(target.task);
 	struct sn_waiter waiter;
+	uintptr_t word;
 	int err;
 
 	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
-	if (!claim(task, JOIN_RUNNING, (uintptr_t)&waiter | JOIN_WAITER))
-		return claim(task, JOIN_ENDED, (uintptr_t)self->task) ? 0 : -EBUSY;
+	if (!claim(target, JOIN_RUNNING, (uintptr_t)&waiter | JOIN_WAITER))
+		return claim(target, JOIN_ENDED, (uintptr_t)self->task) ? 0 : why_not(target);
 	err = sn_waiter_park(&waiter, NULL);
 	if (err < 0) {
 		sn_lock(lock);
-		claim(task, (uintptr_t)&waiter | JOIN_WAITER, JOIN_RUNNING);
+		word = (uintptr_t)&waiter | JOIN_WAITER;
+		atomic_compare_exchange_strong_explicit(&target.task->join, &word,
+							join_word(JOIN_RUNNING, target.generation),
+							memory_order_acq_rel, memory_order_acquire);
 		sn_unlock(lock);
 	}
 	return err;
 }
 
 /* Inside the runtime. */
-static int join(struct sn_thread *self, struct sn_task *task, int *result, int64_t deadline)
+static int join(struct sn_thread *self, const sn_task *handle, int *result, int64_t deadline)
 {
 	struct sn_task *me = self->task;
-	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
-	int err = sn_cancel_reason(me);
+	struct target target;
+	uintptr_t word;
+	int err = find(&target, handle);
 
-	if (task == me)
+	if (err < 0)
+		return err;
+	if (target.task == me)
 		return -EDEADLK;
-	sn_task_waits(me, "a task's end", task);
-	if (state == JOIN_ENDED)
-		err = claim(task, JOIN_ENDED, (uintptr_t)me) ? 0 : -EBUSY;
-	else if (state != JOIN_RUNNING)
-		err = -EBUSY;
+	err = sn_cancel_reason(me);
+	sn_task_waits(me, "a task's end", handle);
+	word = atomic_load_explicit(&target.task->join, memory_order_acquire);
+	if (word == join_word(JOIN_ENDED, target.generation))
+		err = claim(target, JOIN_ENDED, (uintptr_t)me) ? 0 : why_not(target);
+	else if (word != join_word(JOIN_RUNNING, target.generation))
+		err = why_not(target);
 	else if (err == 0 && (deadline || sn_cancel_possible(me)))
-		err = join_patiently(self, task, deadline);
+		err = join_patiently(self, target, deadline);
 	else if (err == 0)
-		err = sn_park(self, commit_join, task);
+		err = sn_park(self, commit_join, &target);
 	if (err < 0)
 		return err;
 	if (result)
-		*result = task->result;
-	task_free(sn_thread_self(), task);
+		*result = target.task->result;
+	task_free(sn_thread_self(), target.task);
 	return 0;
 }
 
@@ -531,21 +603,29 @@ int sn_join(sn_task *task, int *result)
 	return sn_join_until(task, result, SN_NO_DEADLINE);
 }
 
-static int detach(struct sn_thread *self, struct sn_task *task)
+static int detach(struct sn_thread *self, const sn_task *handle)
 {
-	if (claim(task, JOIN_RUNNING, JOIN_DETACHED))
+	struct target target;
+	int err = find(&target, handle);
+
+	if (err < 0)
+		return err;
+	if (claim(target, JOIN_RUNNING, join_word(JOIN_DETACHED, target.generation)))
 		return 0;
-	if (!claim(task, JOIN_ENDED, JOIN_DETACHED))
-		return -EBUSY;
-	task_free(self, task);
+	if (!claim(target, JOIN_ENDED, join_word(JOIN_DETACHED, target.generation)))
+		return why_not(target);
+	task_free(self, target.task);
 	return 0;
 }
 
 int sn_detach(sn_task *task)
 {
-	struct sn_thread *self = sn_runtime_enter();
+	struct sn_thread *self;
 	int err;
 
+	if (!task)
+		return 0;
+	self = sn_runtime_enter();
 	if (self) {
 		err = detach(self, task);
 		sn_runtime_leave();
@@ -608,26 +688,32 @@ sn_task *sn_self(void)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	return self ? self->task : NULL;
+	return self && self->task ? sn_task_handle(self->task) : NULL;
 }
 
-uint64_t sn_task_id(const sn_task *task)
+uint64_t sn_task_id(const sn_task *handle)
 {
-	return atomic_load_explicit(&task->id, memory_order_relaxed);
+	const struct sn_task *task = sn_task_of(handle);
+
+	return task ? atomic_load_explicit(&task->id, memory_order_relaxed) : 0;
 }
 
-const char *sn_task_name(const sn_task *task)
+const char *sn_task_name(const sn_task *handle)
 {
+	const struct sn_task *task = sn_task_of(handle);
+
+	if (!task)
+		return "";
 	/* Its bytes are atomic for those who read it while the task gives itself another. */
 	return task->name[0] ? (const char *)task->name : "task";
 }
 
 int sn_task_set_name(const char *name)
 {
-	struct sn_task *task = sn_self();
+	struct sn_thread *self = sn_thread_self();
 
-	if (!task)
+	if (!self || !self->task)
 		return -EPERM;
-	set_name(task, name);
+	set_name(self->task, name);
 	return 0;
 }

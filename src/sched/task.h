@@ -12,6 +12,7 @@
  *   next          whoever has the task in a list of his own; the queue that it is in
  *   bound         the thread that waits with this task on it, before it queues the task
  *   join, result  the protocol in task.c
+ *   generation    who frees the task, before its block can be another's; see handle.h
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.c
@@ -38,6 +39,7 @@
 #include <sennit/task.h>
 
 #include "sched/context.h"
+#include "sched/handle.h"
 #include "sched/stack.h"
 #include "sched/status.h"
 
@@ -66,6 +68,7 @@ struct sn_task {
 	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself; read by who has
 	 * made it runnable, or has taken it out of a queue, which orders it as it does context. */
 	uint8_t brief;
+	uint8_t stack_class; /* of the stack that it gets when it runs first */
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */
@@ -84,9 +87,9 @@ struct sn_task {
 	void (*on_end)(struct sn_task *task);
 
 	sn_fn *fn;
-	struct sn_stack stack; /* low and high NULL: none */
-	int stack_class;
-	uint64_t modes; /* floating-point, to begin with */
+	struct sn_stack stack;       /* low and high NULL: none */
+	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
+	uint64_t modes;              /* floating-point, to begin with */
 
 	/* scan.h: a request, who has set ASKING until he sets ASKED. */
 	sn_task_scan_fn *asked_fn;
@@ -113,6 +116,35 @@ static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 		.low = __atomic_load_n(&task->stack.low, __ATOMIC_RELAXED),
 		.high = __atomic_load_n(&task->stack.high, __ATOMIC_RELAXED),
 	};
+}
+
+/*
+ * What programs have of a task, to know it again and to join it; for who keeps it from being freed. Relaxed: the
+ * generation has been written before the task was made.
+ */
+static inline sn_task *sn_task_handle(const struct sn_task *task)
+{
+	return (sn_task *)sn_handle_make(
+		task, atomic_load_explicit(&task->generation, memory_order_relaxed));
+}
+
+/*
+ * The task of a handle; NULL for NULL, and for one whose task was freed. It can be freed, and the block be another's,
+ * at once: who is not sure that it stays looks at the generation again (task.c). An address without a tag,
+ * which is what there is inside, passes.
+ */
+static inline struct sn_task *sn_task_of(const sn_task *handle)
+{
+	struct sn_task *task = (struct sn_task *)sn_handle_object(handle);
+
+	if (sn_unlikely(!task))
+		return NULL;
+	if (sn_unlikely((const struct sn_task *)handle == task))
+		return task;
+	/* Relaxed: who passes a handle was given it after that generation began. */
+	return sn_handle_fits(handle, atomic_load_explicit(&task->generation, memory_order_relaxed))
+		       ? task
+		       : NULL;
 }
 
 /* Says, for reports, what the calling task is about to wait in. kind: a string that stays valid. */

@@ -20,6 +20,12 @@
  * visited recursively: they may be nested deeper than a stack is large. The list goes through
  * work_next, which only whoever cancels the scope around writes, once.
  *
+ * Handles (sched/handle.h). The memory of scopes stays theirs: who comes with the handle of a scope that was
+ * closed finds another generation. Counting makes sure: it takes a count only while there is one, so of a
+ * scope that is not being closed, and then looks at the generation, which stays as long as the count is
+ * held. One that was taken of a successor is given back, as if it had been its own. A scope that was open when its
+ * run ended is known by the number of that run; its memory is lost.
+ *
  * Locks nest from the outer scope to the inner, and then the lock of a task in cancel.h.
  *
  * Who may write what:
@@ -28,6 +34,7 @@
  *   tasks, inner           under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
  *   closer                 the opener, before it gives up a count
+ *   generation             the opener, before it frees the scope
  *   the rest               the opener, in sn_scope_open()
  *
  * Rejected: a count of references and no join (Go's contexts): tasks outlive what they borrow. A
@@ -39,17 +46,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <sennit/clock.h>
 #include <sennit/collector.h>
 
 #include "sched/cancel.h"
+#include "sched/fork.h"
+#include "sched/handle.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "sched/waiter.h"
+#include "sync/waits.h"
 #include "wait/lock.h"
 
 /* Tasks visited without leaving the lock: at some 100 ns each, about 6 us. */
@@ -62,8 +73,11 @@ struct value {
 };
 
 struct sn_scope {
-	struct sn_cancel cancel; /* first: what a task works in is task->cancel */
-	_Atomic int error;       /* what close returns */
+	_Alignas(SN_HANDLE_ALIGN) struct sn_cancel
+		cancel; /* first: what a task works in is task->cancel */
+	_Atomic uint32_t generation;
+	_Atomic uint32_t run; /* sn_runtime.run of when it was opened */
+	_Atomic int error;    /* what close returns */
 	_Atomic uint32_t running, active;
 	struct sn_waiter *closer;
 	struct sn_task *opener;
@@ -79,7 +93,110 @@ struct sn_scope {
 	struct sn_link among_inner; /* this one, in outer's list */
 	struct value *_Atomic values;
 	struct sn_scope *work_next;
+	struct sn_scope *next_free;
 };
+
+/* ---- memory ---- */
+
+/* Each thread has one of these lists, which it shares with few: who opens and closes scopes all the time seldom
+ * meets another. */
+#define LISTS 16
+
+/* So many are made at a time. */
+#define SCOPES_MADE 16
+
+static struct {
+	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
+	struct sn_scope *_Atomic free; /* under the lock, but for a look whether there is one */
+} lists[LISTS];
+
+static int list_of(struct sn_thread *self)
+{
+	return (int)((uint32_t)((uintptr_t)self / SN_CACHE_LINE) * 2654435761u >> 28);
+}
+_Static_assert(LISTS == 1 << (32 - 28), "the hash has as many values as there are lists");
+
+static struct sn_scope *take_free(int list)
+{
+	struct sn_scope *scope;
+
+	if (!atomic_load_explicit(&lists[list].free, memory_order_relaxed))
+		return NULL;
+	sn_lock(&lists[list].lock);
+	scope = atomic_load_explicit(&lists[list].free, memory_order_relaxed);
+	if (scope)
+		atomic_store_explicit(&lists[list].free, scope->next_free, memory_order_relaxed);
+	sn_unlock(&lists[list].lock);
+	return scope;
+}
+
+static void put_free(int list, struct sn_scope *scope)
+{
+	sn_lock(&lists[list].lock);
+	scope->next_free = atomic_load_explicit(&lists[list].free, memory_order_relaxed);
+	atomic_store_explicit(&lists[list].free, scope, memory_order_relaxed);
+	sn_unlock(&lists[list].lock);
+}
+
+static sn_noinline struct sn_scope *make_some(int list)
+{
+	/* Kept in sight of leak checkers. */
+	static struct sn_scope *_Atomic all;
+	struct sn_scope *made =
+		aligned_alloc(_Alignof(struct sn_scope), SCOPES_MADE * sizeof *made);
+
+	if (!made)
+		return NULL;
+	memset(made, 0, SCOPES_MADE * sizeof *made);
+	/* The first is no scope: it is the link to those that were made before. */
+	made->next_free = atomic_load(&all);
+	while (!atomic_compare_exchange_weak(&all, &made->next_free, made))
+		continue;
+	for (int i = 2; i < SCOPES_MADE; i++)
+		put_free(list, &made[i]);
+	return &made[1];
+}
+
+/* One that is zeros, but for its generation. */
+static struct sn_scope *scope_alloc(struct sn_thread *self)
+{
+	int own = list_of(self);
+	struct sn_scope *scope = take_free(own);
+
+	/* Tasks may open here and close there: what is free anywhere is used before there are more. */
+	for (int i = 1; !scope && i < LISTS; i++)
+		scope = take_free((own + i) % LISTS);
+	return scope ? scope : make_some(own);
+}
+
+static void scope_dealloc(struct sn_scope *scope)
+{
+	uint32_t generation = atomic_load_explicit(&scope->generation, memory_order_relaxed);
+
+	/* Relaxed: who looks at it holds a count, or is told so. */
+	atomic_store_explicit(&scope->generation, sn_handle_next(generation), memory_order_relaxed);
+	put_free(list_of(sn_thread_self()), scope);
+}
+
+void sn_scopes_fork(enum sn_fork_phase phase)
+{
+	for (int i = 0; i < LISTS; i++)
+		sn_fork_lock(&lists[i].lock, phase);
+}
+
+static sn_scope *handle_of(struct sn_scope *scope)
+{
+	return sn_handle_make(scope,
+			      atomic_load_explicit(&scope->generation, memory_order_relaxed));
+}
+
+static bool fits(struct sn_scope *scope, const sn_scope *handle)
+{
+	return sn_handle_fits(handle,
+			      atomic_load_explicit(&scope->generation, memory_order_relaxed)) &&
+	       atomic_load_explicit(&scope->run, memory_order_relaxed) ==
+		       atomic_load_explicit(&sn_runtime.run, memory_order_relaxed);
+}
 
 /* ---- lists ---- */
 
@@ -138,6 +255,42 @@ static void let_go(struct sn_thread *self, struct sn_scope *scope)
 	give_up(self, scope, &scope->active);
 }
 
+/* Takes one of a count, while there is one: false when there is none. */
+static bool take_count(_Atomic uint32_t *count)
+{
+	uint32_t n = atomic_load_explicit(count, memory_order_relaxed);
+
+	/* Acquire: what the opener wrote before it had the first. */
+	do {
+		if (n == 0)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(count, &n, n + 1, memory_order_acquire,
+							memory_order_relaxed));
+	return true;
+}
+
+/* The scope of a handle, with one of running taken, or of active: 0; -EINVAL for NULL, -ESRCH when it is not open any
+ * more. */
+static int hold_handle(struct sn_thread *self, struct sn_scope **out, const sn_scope *handle,
+		       bool running)
+{
+	struct sn_scope *scope = *out = sn_handle_object(handle);
+	_Atomic uint32_t *count;
+
+	if (!scope)
+		return -EINVAL;
+	/* First, as a scope of a former run has counts for ever. */
+	if (!fits(scope, handle))
+		return -ESRCH;
+	count = running ? &scope->running : &scope->active;
+	if (!take_count(count))
+		return -ESRCH;
+	if (sn_likely(fits(scope, handle)))
+		return 0;
+	give_up(self, scope, count);
+	return -ESRCH;
+}
+
 /* The opener gives up its own, and waits until it was the last. Parks. */
 static void await_last(struct sn_scope *scope, _Atomic uint32_t *count)
 {
@@ -146,7 +299,7 @@ static void await_last(struct sn_scope *scope, _Atomic uint32_t *count)
 	sn_waiter_init(&waiter, sn_thread_self(), SN_NO_DEADLINE,
 		       SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
 	scope->closer = &waiter;
-	sn_task_waits(waiter.task, "the tasks of a scope", scope);
+	sn_task_waits(waiter.task, "the tasks of a scope", handle_of(scope));
 	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
 		sn_waiter_park(&waiter, NULL);
 }
@@ -253,22 +406,38 @@ static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct
 	return NULL;
 }
 
+/* self: as for cancel(). */
+static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
+{
+	struct sn_scope *scope;
+	int err = hold_handle(self, &scope, handle, false);
+
+	if (err < 0)
+		return err;
+	cancel(self, scope, -ECANCELED, -ECANCELED);
+	let_go(self, scope);
+	return 0;
+}
+
 int sn_scope_cancel(sn_scope *scope)
 {
-	struct sn_thread *self = sn_runtime_enter();
+	struct sn_thread *self;
 	int err;
 
+	if (!scope)
+		return -EINVAL;
+	self = sn_runtime_enter();
 	if (self) {
-		cancel(self, scope, -ECANCELED, -ECANCELED);
+		err = cancel_handle(self, scope);
 		sn_runtime_leave();
-		return 0;
+		return err;
 	}
 	err = sn_foreign_enter();
 	if (err < 0)
 		return err;
-	cancel(NULL, scope, -ECANCELED, -ECANCELED);
+	err = cancel_handle(NULL, scope);
 	sn_foreign_leave();
-	return 0;
+	return err;
 }
 
 /* ---- opening and closing ---- */
@@ -310,7 +479,7 @@ static void free_scope(struct sn_scope *scope)
 		sn_collector_free(value);
 		value = next;
 	}
-	free(scope);
+	scope_dealloc(scope);
 }
 
 /* In its opener, which works in it. Parks. */
@@ -358,23 +527,31 @@ static void scope_task_ended(struct sn_task *task)
 static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t deadline)
 {
 	struct sn_task *me = self->task;
-	struct sn_scope *scope = calloc(1, sizeof *scope);
+	struct sn_scope *scope = scope_alloc(self);
 	int err = 0;
 
 	if (!scope)
 		return -ENOMEM;
-	atomic_store_explicit(&scope->running, 1, memory_order_relaxed);
-	atomic_store_explicit(&scope->active, 1, memory_order_relaxed);
+	/* What was here before. Its counts are 0, and its timer is stopped. */
+	atomic_store_explicit(&scope->cancel.reason, 0, memory_order_relaxed);
+	atomic_store_explicit(&scope->error, 0, memory_order_relaxed);
+	atomic_store_explicit(&scope->values, NULL, memory_order_relaxed);
+	atomic_store_explicit(&scope->run, atomic_load(&sn_runtime.run), memory_order_relaxed);
 	scope->opener = me;
 	scope->masks = me->cancel_masks;
 	scope->outer = scope_of(me);
 	scope->linked = scope->outer && !scope->masks;
 	list_init(&scope->tasks);
 	list_init(&scope->inner);
+	/* Release: who takes a count with an old handle sees the rest; see take_count(). */
+	atomic_store_explicit(&scope->running, 1, memory_order_release);
+	atomic_store_explicit(&scope->active, 1, memory_order_release);
 	if (scope->linked)
 		err = link_to_outer(scope);
 	if (err < 0) {
-		free(scope);
+		await_last(scope, &scope->running);
+		await_last(scope, &scope->active);
+		scope_dealloc(scope);
 		return err;
 	}
 	work_in(me, scope, 0);
@@ -388,15 +565,18 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 		scope_close(scope);
 		return err;
 	}
-	*out = scope;
+	*out = handle_of(scope);
 	return 0;
 }
 
 int sn_scope_open(sn_scope **scope, int64_t deadline)
 {
-	struct sn_thread *self = sn_runtime_enter();
+	struct sn_thread *self;
 	int err;
 
+	if (!scope)
+		return -EINVAL;
+	self = sn_runtime_enter();
 	if (!self)
 		return -EPERM;
 	err = scope_open(self, scope, deadline);
@@ -404,34 +584,45 @@ int sn_scope_open(sn_scope **scope, int64_t deadline)
 	return err;
 }
 
-int sn_scope_close(sn_scope *scope)
+int sn_scope_close(sn_scope *handle)
 {
+	struct sn_scope *scope = sn_handle_object(handle);
 	struct sn_thread *self = sn_runtime_enter();
 	int err = -EINVAL;
 
 	if (!self)
 		return -EPERM;
-	if (scope && scope_of(self->task) == scope && scope->opener == self->task)
+	if (!scope)
+		err = 0;
+	else if (scope_of(self->task) == scope && scope->opener == self->task &&
+		 fits(scope, handle))
 		err = scope_close(scope);
-	else if (SENNIT_DEBUG)
-		sn_fatal("sn_scope_close(): not the scope that this task has opened last");
+	else
+		SN_MISUSE("sn_scope_close(): not the scope that this task has opened last");
 	sn_runtime_leave();
 	return err;
 }
 
 /* ---- tasks ---- */
 
-static int scope_spawn(struct sn_thread *self, struct sn_scope *scope, sn_fn *fn, void *arg,
+static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn, void *arg,
 		       const struct sn_task_attr *attr, const void *at)
 {
-	int err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
-	struct sn_task *task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, at, &err);
+	struct sn_scope *scope;
+	struct sn_task *task;
+	int err = hold_handle(self, &scope, handle, true);
 
-	if (!task)
+	if (err < 0)
 		return err;
+	err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
+	task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, at, &err);
+	if (!task) {
+		give_up(self, scope, &scope->running);
+		return err;
+	}
+	/* The count is the task's from now on. */
 	task->cancel = task->home = &scope->cancel;
 	task->on_end = scope_task_ended;
-	atomic_fetch_add_explicit(&scope->running, 1, memory_order_relaxed);
 	sn_lock(&scope->lock);
 	list_add(&scope->tasks, &task->in_scope);
 	sn_unlock(&scope->lock);
@@ -484,7 +675,9 @@ sn_scope *sn_scope_current(void)
 {
 	struct sn_task *me = running_task();
 
-	return me ? scope_of(me) : NULL;
+	struct sn_scope *scope = me ? scope_of(me) : NULL;
+
+	return scope ? handle_of(scope) : NULL;
 }
 
 int sn_cancelled(void)
@@ -516,11 +709,16 @@ int sn_cancel_unmask(void)
 	return 0;
 }
 
-int sn_scope_set_value(sn_scope *scope, const void *key, void *value)
+int sn_scope_set_value(sn_scope *handle, const void *key, void *value)
 {
+	struct sn_scope *scope = sn_handle_object(handle);
 	struct value *node;
 
-	if (!scope || scope->opener != running_task())
+	if (!scope)
+		return -EINVAL;
+	if (!fits(scope, handle))
+		return -ESRCH;
+	if (scope->opener != running_task())
 		return -EPERM;
 	/* In a collector's sight, as nobody but this list may refer to the value. */
 	node = sn_collector_alloc(_Alignof(struct value), sizeof *node);
@@ -534,7 +732,9 @@ int sn_scope_set_value(sn_scope *scope, const void *key, void *value)
 
 void *sn_scope_value(const void *key)
 {
-	for (struct sn_scope *scope = sn_scope_current(); scope; scope = scope->outer) {
+	struct sn_task *me = running_task();
+
+	for (struct sn_scope *scope = me ? scope_of(me) : NULL; scope; scope = scope->outer) {
 		struct value *value = atomic_load_explicit(&scope->values, memory_order_acquire);
 
 		for (; value; value = value->next)

@@ -136,4 +136,5 @@ void sn_sync_fork(enum sn_fork_phase phase)
 {
 	for (int i = 0; i < LOCKS; i++)
 		sn_fork_lock(&locks[i].lock, phase);
+	sn_scopes_fork(phase);
 }

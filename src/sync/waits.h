@@ -30,6 +30,7 @@
 
 #include <sennit/base.h>
 
+#include "sched/fork.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
@@ -90,6 +91,9 @@ static inline void sn_runtime_leave_if(struct sn_thread *self)
 	if (self)
 		sn_runtime_leave();
 }
+
+/* scope.c: around fork(), with these locks. */
+void sn_scopes_fork(enum sn_fork_phase phase);
 
 /* Who calls, for reports of mistakes: a task's address, or one that each thread has of its own. */
 uintptr_t sn_caller(void);
