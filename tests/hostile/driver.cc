@@ -121,20 +121,18 @@ int flood_consumer(void *)
 	return 0;
 }
 
-/*
- * Spawns tasks that need stacks all at once, and waits until all that were accepted have run. Returns how
- * many were refused.
- */
-int burst()
+std::atomic<int> burst_left; // of the tasks of a burst
+
+// Spawns tasks that need stacks all at once. Returns how many were refused.
+int begin_burst()
 {
 	constexpr int tasks = 200;
-	static std::atomic<int> ran;
-	Slot slot(PHASE);
-	int accepted = 0, refusals = 0;
+	int refusals = 0;
 
-	ran = 0;
 	for (int i = 0; i < tasks; i++) {
 		const uint64_t mark = limits_mark();
+
+		burst_left++;
 		const int error = sn_go(
 			[](void *) {
 				volatile char some[8192];
@@ -142,20 +140,28 @@ int burst()
 				some[0] = 1;
 				some[sizeof some - 1] = some[0];
 				sn_sleep(20 * ms);
-				ran++;
+				burst_left--;
 				return 0;
 			},
 			nullptr);
-		if (error == 0)
-			accepted++;
-		else if (++refusals)
+		if (error < 0) {
+			burst_left--;
+			refusals++;
 			refused(LOAD_PROBES, "sn_go() of a burst", error, mark);
+		}
 	}
+	return refusals;
+}
+
+// All that were accepted run.
+void end_burst()
+{
+	Slot slot(PHASE);
+
 	slot.expect(now());
-	while (ran < accepted)
+	while (burst_left > 0)
 		usleep(1000);
 	slot.met();
-	return refusals;
 }
 
 // ---- CPUs ----
@@ -216,8 +222,9 @@ void recover()
 	Use use;
 
 	slot.expect(now());
-	while (use && burst() > 0)
+	while (use && begin_burst() > 0)
 		usleep(5000);
+	end_burst();
 	slot.met();
 }
 
@@ -350,13 +357,19 @@ bool change_memory()
 	const int64_t time = random_.between(50 * ms, 800 * ms);
 	const long more = (long)random_.between(0, 4 << 20);
 
-	if (held_until[HELD_MEMORY] || !lower(HELD_MEMORY, RLIMIT_AS, (rlim_t)(mapped() + more)))
+	if (held_until[HELD_MEMORY] || held_until[HELD_MLOCK])
 		return false;
+	watch_memory_limited(true);
+	if (!lower(HELD_MEMORY, RLIMIT_AS, (rlim_t)(mapped() + more))) {
+		watch_memory_limited(false);
+		return false;
+	}
 	note("memory: %ld KiB more for %lld ms", more >> 10, (long long)(time / ms));
 	held_until[HELD_MEMORY] = now() + time;
 	Use use;
+	// Those that are accepted may wait for stacks until the limit is raised.
 	if (use)
-		note("memory: %d of a burst of tasks were refused", burst());
+		note("memory: %d of a burst of tasks were refused", begin_burst());
 	return true;
 }
 
@@ -382,8 +395,10 @@ bool change_mlock()
 	     (long long)(time / ms));
 	held_until[HELD_MLOCK] = now() + time;
 	Use use;
-	if (use)
-		note("mlock: %d of a burst of tasks were refused", burst());
+	if (use) {
+		note("mlock: %d of a burst of tasks were refused", begin_burst());
+		end_burst();
+	}
 	return true;
 }
 

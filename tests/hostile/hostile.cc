@@ -53,7 +53,7 @@ int64_t ends;
 
 // ---- phases and lives ----
 
-Phase *current; // the one to be ended
+std::atomic<Phase *> current{nullptr}; // the one to be ended
 std::atomic<int64_t> current_ends{0};
 std::atomic<Slot *> current_slot{nullptr};
 
@@ -68,7 +68,7 @@ void end_phases()
 			continue;
 		current_slot.load()->expect(at);
 		current_ends = 0;
-		current->stop = true;
+		current.load()->stop = true;
 	}
 }
 

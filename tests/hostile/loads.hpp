@@ -46,7 +46,7 @@ public:
 	// The same, tried again until it is accepted. Tasks only.
 	void go_surely(Load load, const std::function<void()> &body);
 
-	bool stopping() const { return stop.load(std::memory_order_relaxed); }
+	bool stopping() const { return stop.load(std::memory_order_acquire); }
 	// Sleeps until the phase is to end.
 	void until_stop();
 
