@@ -3,9 +3,10 @@
  * The scan bit: src/sched/scan.h, and the plain stores of the status that it lives with.
  *
  * What is modelled, by the names of the C code:
- *   runner()   about_to_run(), sn_scan_before_run(); the task on that thread, which may serve a request
- *              itself (sn_scan_serve_own(), handle_signal()); leave_task() and after_switch() with
- *              sn_scan_after_leave() and the commit; sn_exit_task() with sn_scan_ended()
+ *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left; about_to_run(),
+ *              sn_scan_before_run(); the task on that thread, which may serve a request itself
+ *              (sn_scan_serve_own(), handle_signal()); leave_task() and after_switch() with
+ *              sn_scan_hold_left(), the commit, sn_scan_release(); sn_exit_task() with sn_scan_ended()
  *   waker()    sn_ready(), by whoever has found the task parked
  *   scanner()  own(), give_up(), sn_scan_release() with sn_requeue()
  *   asker()    ask(), withdraw()
@@ -13,15 +14,17 @@
  *              atomic read-modify-write, a fence and a membarrier drain. TSO; with -DPSO stores to
  *              different addresses drain in any order, but a store-release after all before it.
  * One task, and one word for each of status, saved registers, the right to wake and the queue, which are
- * buffered, and scan, which is only changed atomically.
+ * buffered, and scan, which is only changed atomically. It parks as an exclusive waiter (waiter.h): the
+ * lock of its queue is held from before the switch until the commit. The other task that is left is one, too;
+ * its lock is other. Every callback takes both locks, as one that calls sn_chan_try_send() may.
  *
- * Abstracted: the commit is a store-release of the right to wake (an unlock), and so is putting the task
- * into a queue; taking it out is atomic. No status but RUNNABLE, RUNNING, PARKED and ENDED.
+ * Abstracted: the commit is a store-release (an unlock), and so is putting the task into a queue; taking it out is atomic. No status but RUNNABLE, RUNNING, PARKED and ENDED.
  *
  * Safety (assertions): who owns the stack finds all registers saved, and the task on no thread, from
  * beginning to end; so does who serves a request, unless it is on the task's own thread; a request is
  * served, refused or withdrawn once, and never forgotten, also when the task ends; the task is never in
- * the queue twice, and never lost.
+ * the queue twice, and never lost; no thread waits for a lock that it has itself, or that somebody has who
+ * waits (nothing is left undone at the end).
  *
  * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS (the
  * task ends).
@@ -37,6 +40,10 @@
  *   FORGET_WANTED     release queues nobody
  *   GIVE_UP_WANTED    give_up() does not look at WANTED
  *   GIVE_UP_ASKED     nor at ASKED
+ *   SERVE_FIRST       who has left the task serves before the commit
+ *   HOLD_LATE         takes HELD only after it
+ *   HOLD_TWICE        takes HELD although somebody has it
+ *   SERVE_PICKED      the next task's request is served while the commit of the one before is due
  *   NO_LOOK           who has left the task does not look at scan
  *   END_NO_LOOK       with ENDS: the end does not look at scan
  *   NO_SERVE          release serves nobody
@@ -59,9 +66,11 @@
 #define SAVED 1
 #define MAY_WAKE 2
 #define QUEUED 3
-byte memory[4];
+#define LOCK 4 /* of the queue that the task waits in */
+byte memory[5];
 
 bool HELD, WANTED, ASKED; /* the scan word: whoever tests and sets does so in one d_step */
+bool other;               /* the lock of the queue that the other task waits in */
 byte request;             /* 0 none yet, 1 asked, 2 served, 3 refused or withdrawn */
 
 /* Not in the machine. */
@@ -144,15 +153,36 @@ inline stands_still()
 	assert(on == 0 && memory[SAVED] == 1)
 }
 
-/* By who has the right to the stack and is not the task's thread. */
+/* seen: whether to look; then whether HELD was taken. */
+inline hold_left()
+{
+	if
+	:: seen ->
+		d_step { /* a fence, and compare-and-swap */
+			drain(t);
+			if
+#ifdef HOLD_TWICE
+			:: ASKED -> HELD = 1; owners++; assert(owners == 1)
+#else
+			:: ASKED && !HELD -> HELD = 1; owners++; assert(owners == 1)
+#endif
+			:: else -> seen = 0
+			fi
+		}
+	:: else
+	fi
+}
+
+/* By who has the right to the stack and is not the task's thread. It waits for both locks. */
 inline serve()
 {
-	d_step {
-		if
-		:: ASKED -> ASKED = 0; stands_still(); assert(request == 1); request = 2
-		:: else
-		fi
-	}
+	if
+	:: d_step { ASKED -> ASKED = 0; stands_still(); assert(request == 1) };
+		memory[LOCK] == 0;
+		!other;
+		d_step { stands_still(); request = 2 }
+	:: !ASKED
+	fi
 }
 
 inline sn_requeue()
@@ -161,13 +191,79 @@ inline sn_requeue()
 	memory[QUEUED] = 1
 }
 
+/* sn_scan_release(), of one that is owned and counted in owners */
+inline release()
+{
+	do
+	::
+#ifndef NO_SERVE
+		if
+		:: ASKED -> serve()
+		:: else
+		fi;
+#endif
+		/* compare-and-swap */
+		d_step {
+			wanted = 0;
+			done = 0;
+			if
+#ifdef NO_SERVE
+			:: true ->
+#else
+			:: !ASKED ->
+#endif
+				done = 1; wanted = WANTED; WANTED = 0; HELD = 0; owners--
+			:: else
+			fi
+		};
+		if
+		:: done -> break
+		:: else
+		fi
+	od;
+	done = 0;
+	if
+#ifdef FORGET_WANTED
+	:: wanted
+#else
+	:: wanted -> d_step { sn_requeue(); memory[STATUS] = RUNNABLE }
+#endif
+	:: else
+	fi;
+	wanted = 0
+}
+
 proctype runner(byte t)
 {
 	byte seen;
+	bool wanted, done;
+#ifdef SERVE_PICKED
+	bool picking;
+#endif
 
 take:	if
 	:: d_step { memory[QUEUED] == 1 && !finished -> drain(t); memory[QUEUED] = 0 }
 	:: finished -> goto ended
+	fi;
+	if
+	:: true
+	:: d_step { !other -> other = 1 };
+		/* run_at_once(), while the other task is left, which holds the lock until its commit */
+#ifndef SERVE_PICKED
+		store(t, STATUS, RUNNING, 1);
+#	ifdef FENCED
+		d_step { drain(t) }
+#	endif
+		seen = HELD || ASKED;
+		if
+		:: seen == 0 -> other = 0; goto go_on
+		:: else -> seen = 0; store(t, STATUS, RUNNABLE, 1)
+		fi;
+		/* self->picked */
+		other = 0
+#else
+		picking = 1
+#endif
 	fi;
 	/* about_to_run() */
 #ifdef EARLY_LOAD
@@ -212,13 +308,26 @@ slow:	skip; /* sn_scan_before_run() */
 #ifdef LATE_RUNNABLE
 		store(t, STATUS, RUNNABLE, 1);
 #endif
-		seen = 0; goto take
+		seen = 0;
+#ifdef SERVE_PICKED
+		if
+		:: picking -> picking = 0; other = 0
+		:: else
+		fi;
+#endif
+		goto take
 	:: else
 	fi;
 	store(t, STATUS, RUNNING, 1);
 	goto slow;
 
 go_on:	seen = 0;
+#ifdef SERVE_PICKED
+	if
+	:: picking -> picking = 0; other = 0
+	:: else
+	fi;
+#endif
 	d_step { assert(owners == 0 && on == 0); on = 1; memory[SAVED] = 0 }
 	if
 	:: d_step { ASKED -> ASKED = 0; assert(request == 1); request = 2 } /* at an entry, or by signal */
@@ -241,7 +350,8 @@ go_on:	seen = 0;
 #endif
 	:: else
 	fi;
-	/* The switch, then after_switch() */
+	/* The queue's lock, the switch, then after_switch() */
+	d_step { memory[LOCK] == 0 -> drain(t); memory[LOCK] = 1 }
 #ifdef EARLY_PARKED
 	store(t, STATUS, PARKED, 1);
 	store(t, SAVED, 1, 0);
@@ -264,19 +374,32 @@ go_on:	seen = 0;
 #if !defined(EARLY_LOOK) && !defined(NO_LOOK)
 	seen = ASKED;
 #endif
+#ifdef SERVE_FIRST
 	if
-	:: seen -> d_step { drain(t) }; serve() /* the slow path's fence */
+	:: seen -> d_step { drain(t) }; serve()
 	:: else
 	fi;
 	seen = 0;
+#elif !defined(HOLD_LATE)
+	hold_left();
+#endif
+	/* The commit */
 #ifndef ENDS
 	if
 	:: rounds >= ROUNDS -> finished = 1
-	:: else -> store(t, MAY_WAKE, 1, 1)
+	:: else -> store(t, MAY_WAKE, 1, 0)
 	fi;
 #else
-	store(t, MAY_WAKE, 1, 1);
+	store(t, MAY_WAKE, 1, 0);
 #endif
+	store(t, LOCK, 0, 1);
+#ifdef HOLD_LATE
+	hold_left();
+#endif
+	if
+	:: seen -> seen = 0; release()
+	:: else
+	fi;
 	goto take;
 ended:	skip
 }
@@ -284,7 +407,7 @@ ended:	skip
 proctype waker()
 {
 	do
-	:: d_step { memory[MAY_WAKE] == 1 -> drain(2); memory[MAY_WAKE] = 0 } ->
+	:: d_step { memory[LOCK] == 0 && memory[MAY_WAKE] == 1 -> drain(2); memory[MAY_WAKE] = 0 } ->
 		store(2, STATUS, RUNNABLE, 1);
 		assert(memory[QUEUED] == 0);
 		store(2, QUEUED, 1, 1)
@@ -333,48 +456,6 @@ inline own()
 		fi
 	od;
 	again = 0
-}
-
-/* sn_scan_release(), of one that is owned and counted in owners */
-inline release()
-{
-	do
-	::
-#ifndef NO_SERVE
-		if
-		:: ASKED -> serve()
-		:: else
-		fi;
-#endif
-		/* compare-and-swap */
-		d_step {
-			wanted = 0;
-			done = 0;
-			if
-#ifdef NO_SERVE
-			:: true ->
-#else
-			:: !ASKED ->
-#endif
-				done = 1; wanted = WANTED; WANTED = 0; HELD = 0; owners--
-			:: else
-			fi
-		};
-		if
-		:: done -> break
-		:: else
-		fi
-	od;
-	done = 0;
-	if
-#ifdef FORGET_WANTED
-	:: wanted
-#else
-	:: wanted -> d_step { sn_requeue(); memory[STATUS] = RUNNABLE }
-#endif
-	:: else
-	fi;
-	wanted = 0
 }
 
 proctype scanner()
@@ -436,6 +517,7 @@ init
 		run asker()
 	};
 	timeout;
+	assert(!other && memory[LOCK] == 0);
 	assert(finished && !HELD && !WANTED && !ASKED && request >= 2 && owners == 0);
 #ifndef ENDS
 	assert(request == 2)
