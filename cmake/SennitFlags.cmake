@@ -15,8 +15,9 @@ elseif(SENNIT_SANITIZE STREQUAL "address")
 		-fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "thread")
 	set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer)
-	# GCC warns of fences, which neither compiler's sanitizer follows. It then knows less order between
-	# threads than there is; where ours matters to it, an atomic access is beside the fence.
+	# GCC warns of fences, which neither compiler's sanitizer follows. It then knows less order
+	# between threads than there is; where ours matters to it, an atomic access is beside the
+	# fence.
 	check_c_compiler_flag(-Wtsan SENNIT_HAS_WTSAN)
 	if(SENNIT_HAS_WTSAN)
 		list(APPEND sanitizer_flags -Wno-tsan)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the CMake
-# package, sennit.pc, gdb's script and the relay. Of a variant (SennitVariant.cmake) only what is not there
-# with the normal build: its libraries, its targets for the CMake package and its .pc.
+# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the
+# CMake package, sennit.pc, gdb's script and the relay. Of a variant (SennitVariant.cmake) only what
+# is not there with the normal build: its libraries, its targets for the CMake package and its .pc.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -16,9 +16,9 @@ install(TARGETS ${sennit_exported} EXPORT sennit${sennit_suffix}
 install(EXPORT sennit${sennit_suffix} NAMESPACE sennit:: FILE sennit${sennit_suffix}-targets.cmake
 	DESTINATION ${package_dir})
 
-# gdb loads a script by itself whose path, below one of its folders, is that of the library in a process.
-# Where that folder is: <prefix>/share/gdb/auto-load, so a gdb of the same prefix finds it. The prefix is
-# known when this is installed; a library folder that is absolute is what it is.
+# gdb loads a script by itself whose path, below one of its folders, is that of the library in a
+# process. Where that folder is: <prefix>/share/gdb/auto-load, so a gdb of the same prefix finds it.
+# The prefix is known when this is installed; a library folder that is absolute is what it is.
 install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
 	cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
 	set(datadir \"${CMAKE_INSTALL_DATADIR}\")

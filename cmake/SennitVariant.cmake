@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# SENNIT_VARIANT: a build of the library alone, for one tool, that is installed beside the normal one
-# under a name of its own (scripts/install-variants makes all of them). A variant checks the runtime's
-# assertions, whatever its tool: who links it looks for mistakes.
+# SENNIT_VARIANT: a build of the library alone, for one tool, that is installed beside the normal
+# one under a name of its own (scripts/install-variants makes all of them). A variant checks the
+# runtime's assertions, whatever its tool: a program links it to find mistakes.
 #
 #   sennit_suffix           what is added to the library's name: empty, or "-asan"
 #   sennit_variant_options  what a program that links it is compiled and linked with too
@@ -33,6 +33,9 @@ foreach(part TESTS EXAMPLES RELAY BENCH)
 endforeach()
 if(SENNIT_VARIANT STREQUAL "debug")
 	set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
+elseif(SENNIT_VARIANT STREQUAL "valgrind")
+	# valgrind 3.19 gives up at Clang 14's DWARF 5.
+	set(CMAKE_C_FLAGS_DEBUG "-O1 -gdwarf-4")
 else()
 	set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
 endif()

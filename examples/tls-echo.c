@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An echo server over TLS, one task per connection, with OpenSSL. What it shows: how to use a library that
- * keeps something for each thread, here its queue of errors. The library is given bytes and gives bytes
- * (memory BIOs), and the task waits for the network between its calls, never within one.
+ * An echo server over TLS, one task per connection, with OpenSSL. What it shows: how to use a
+ * library that keeps something for each thread, here its queue of errors. The library is given
+ * bytes and gives bytes (memory BIOs), and the task waits for the network between its calls, never
+ * within one.
  *
  *	openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
  *	example-tls-echo 127.0.0.1:7443 cert.pem key.pem
@@ -31,9 +32,10 @@ struct outcome {
 enum call { ACCEPT, READ, WRITE, SHUTDOWN };
 
 /*
- * Calls the library. From the clearing of the thread's queue of errors until all that is wanted has been read
- * from it nothing parks, so that no other task comes to this thread and nothing else is in the queue. A
- * function of its own, as a compiler may keep the address of a thread-local for as long as a function.
+ * Calls the library. From the clearing of the thread's queue of errors until all that is wanted has
+ * been read from it nothing parks, so that no other task comes to this thread and nothing else is
+ * in the queue. A function of its own, as a compiler may keep the address of a thread-local for as
+ * long as a function.
  */
 static __attribute__((noinline)) struct outcome call(struct tls *tls, enum call which, void *buf,
 						     int size)

@@ -2,9 +2,9 @@
 /*
  * Telling ASan, TSan and valgrind of stacks and switches. Empty in other builds.
  *
- * valgrind takes a jump of the stack pointer for a call or a return, unless it is into another stack that it
- * knows: then for a switch. So it is told of stacks and not of switches, and of what nobody may touch: the
- * guards, and the stacks that no task has.
+ * valgrind takes a jump of the stack pointer for a call or a return, unless it is into another
+ * stack that it knows: then for a switch. So it is told of stacks and not of switches, and of what
+ * nobody may touch: the guards, and the stacks that no task has.
  *
  * sanitizer.c is compiled without TSan's instrumentation, because TSan keeps a shadow call stack
  * per fiber and a function that switches must not push on one and pop from another.
@@ -29,9 +29,9 @@ void sn_sanitizer_entered(struct sn_context *context);
 #endif
 #if SN_VALGRIND
 /*
- * A slab of n slots has been mapped, and is about to be unmapped. A slot is a guard and, up to the slot's end,
- * a stack. ids has room for n numbers, and is the same at the end. Until a stack is given to a task, nobody
- * may touch the slab.
+ * A slab of n slots has been mapped, and is about to be unmapped. A slot is a guard and, up to the
+ * slot's end, a stack. ids has room for n numbers, and is the same at the end. Until a stack is
+ * given to a task, nobody may touch the slab.
  */
 void sn_sanitizer_slab_begins(char *base, size_t guard, size_t slot, int n, unsigned *ids);
 void sn_sanitizer_slab_ends(int n, const unsigned *ids);

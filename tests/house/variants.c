@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For variants_test.sh. Without an argument: a program that is right, and does much of what a tool has to
- * follow. With one: the mistake of that name, made in tasks, which the tool is to find.
+ * For variants_test.sh. Without an argument: a program that is right, and does much of what a tool
+ * has to follow. With one: the mistake of that name, made in tasks, which the tool is to find.
  */
 #include <sennit/sennit.h>
 

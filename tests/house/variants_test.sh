@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# scripts/install-variants installs a library for each tool beside the normal one; a program selects it by
-# pkg-config or by CMake; the tool then finds nothing in a program that is right, and finds mistakes.
+# scripts/install-variants installs a library for each tool beside the normal one; a program selects
+# it by pkg-config or by CMake; the tool then finds nothing in a program that is right, and finds
+# mistakes.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
