@@ -128,6 +128,9 @@ static void touch(struct relay *relay)
 	sn_unlock(&relay->lock);
 }
 
+/* As good as for ever, and far enough from what the clock can tell for limits to be added to times. */
+#define LONGEST_LIMIT_NS (INT64_MAX / 4)
+
 /* From now on another limit, 0 being as before. */
 static void change_limit(struct relay *relay, int64_t limit)
 {
@@ -135,6 +138,8 @@ static void change_limit(struct relay *relay, int64_t limit)
 
 	if (limit <= 0)
 		return;
+	if (limit > LONGEST_LIMIT_NS)
+		limit = LONGEST_LIMIT_NS;
 	sn_lock(&relay->lock);
 	atomic_store_explicit(&relay->limit, limit, memory_order_relaxed);
 	now = sn_now();

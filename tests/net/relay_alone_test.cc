@@ -195,6 +195,32 @@ TEST(RelayAlone, IsIdleWhenNeitherSaysAnything)
 	});
 }
 
+// A limit beyond what the clock can tell is as good as none, also after one stream has ended.
+TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
+{
+	test::run([] {
+		for (const int64_t limit : {INT64_MAX, INT64_MAX - sn_now(), INT64_MAX / 9 * 8}) {
+			Listener door;
+			Relay relay(door);
+			char byte = 0;
+
+			relay.options.idle_timeout = limit;
+			relay.options.half_close_timeout = limit;
+			relay.start();
+			EXPECT_TRUE(relay.is_waiting());
+			EXPECT_EQ(1, sn_tcp_write(relay.left.client, "a", 1));
+			EXPECT_EQ(1, sn_tcp_read(relay.right.client, &byte, 1));
+			EXPECT_EQ(0, sn_tcp_shutdown(relay.left.client, SN_SHUT_WRITE));
+			EXPECT_EQ("", test::read_to_end(relay.right.client));
+			EXPECT_EQ(1, sn_tcp_write(relay.right.client, "b", 1));
+			EXPECT_EQ(1, sn_tcp_read(relay.left.client, &byte, 1));
+			relay.right.close_client();
+			EXPECT_EQ(0, relay.task->join());
+			EXPECT_EQ(SN_RELAY_FINISHED, relay.result.end);
+		}
+	});
+}
+
 // After an end in one direction, which is passed on, too.
 TEST(RelayAlone, TellsOfAResetOfEither)
 {
