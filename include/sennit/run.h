@@ -58,8 +58,10 @@ typedef int sn_fn(void *arg);
  *
  * fork() in a task, or in any thread, copies the calling thread only. In the child there is no
  * runtime: calls that may park return -EPERM, sn_go() returns -ESRCH, connections can only be
- * closed, and exec, _exit() or a new sn_run() is what it should come to. When the task's function
- * returns in the child, the process exits with its value.
+ * closed, and exec, _exit() or a new sn_run() is what it should come to. In that run too the
+ * parent's connections can only be closed; reading and the like return -EBADF. Signals that the
+ * parent's tasks caught do in the child what they did before. When the task's function returns in
+ * the child, the process exits with its value.
  *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
  * task); -EINVAL without fn, or for an environment variable out of range, after a line on stderr that names it;

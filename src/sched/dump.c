@@ -27,6 +27,7 @@
 #include <sennit/debug.h>
 #include <sennit/wait.h>
 
+#include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/stack.h"
@@ -524,6 +525,9 @@ static void print(struct dump *dump)
 
 static _Atomic bool under_way;
 
+/* Held in dl_iterate_phdr(): the loader's lock would stay locked in a child of fork(), for ever. */
+static struct sn_lock finding;
+
 static int dump_to(int fd, struct sn_task *me)
 {
 	size_t size = sizeof(struct dump) + MOST_LINES * sizeof(struct line);
@@ -537,7 +541,9 @@ static int dump_to(int fd, struct sn_task *me)
 	dump->out.fd = fd;
 	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
 	dump->modules.rules = dump->rules;
+	sn_lock(&finding);
 	sn_modules_find(&dump->modules);
+	sn_unlock(&finding);
 	collect(dump, me);
 	print(dump);
 	err = dump->out.error;
@@ -665,6 +671,15 @@ int sn_dump_install(void)
 int sn_dump_own_signal(void)
 {
 	return dump_signal;
+}
+
+void sn_dump_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&finding, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	atomic_store(&under_way, false);
+	sn_dump_uninstall();
 }
 
 void sn_dump_uninstall(void)

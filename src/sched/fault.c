@@ -561,6 +561,22 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+/*
+ * In a child of fork() the handler may be ours already, from the parent's run: then what was there before
+ * it is known, and the handler is not to come before itself. 0, 1 when it was ours, or an error.
+ */
+static int catch_instead(int signum, const struct sigaction *action, struct sigaction *before)
+{
+	struct sigaction current;
+
+	if (sigaction(signum, action, &current) < 0)
+		return -errno;
+	if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == action->sa_sigaction)
+		return 1;
+	*before = current;
+	return 0;
+}
+
 int sn_fault_catch_stalls(void)
 {
 	struct sigaction action = {.sa_sigaction = handle_stall,
@@ -570,7 +586,7 @@ int sn_fault_catch_stalls(void)
 	if (signum < 0)
 		return -EINVAL;
 	sigemptyset(&action.sa_mask);
-	if (sigaction((int)signum, &action, &former_stall) < 0) {
+	if (catch_instead((int)signum, &action, &former_stall) < 0) {
 		sn_log("SENNIT_STALL_SIGNAL=%ld: that signal cannot be caught", signum);
 		return -EINVAL;
 	}
@@ -595,9 +611,9 @@ void sn_fault_install(bool tell_all)
 	may_give_up = 0;
 	atomic_store(&reporter, 0);
 	for (int which = 0; which < CAUGHT; which++) {
-		atomic_store(&spent[which], false);
+		if (catch_instead(signums[which], &action, &former[which]) == 0)
+			atomic_store(&spent[which], false);
 		atomic_store(&told[which], false);
-		sigaction(signums[which], &action, &former[which]);
 	}
 }
 

@@ -7,6 +7,8 @@
 
 #include <sennit/blocking.h>
 
+#include "sched/collector.h"
+#include "sched/scan.h"
 #include "wait/lock.h"
 #include "wait/site.h"
 
@@ -24,6 +26,7 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase)
 static void all(enum sn_fork_phase phase)
 {
 	sn_run_fork(phase);
+	sn_signal_fork(phase); /* it opens descriptors under its lock */
 	sn_netpoll_fork(phase);
 	sn_tasks_fork(phase);
 	sn_stacks_fork(phase);
@@ -32,6 +35,7 @@ static void all(enum sn_fork_phase phase)
 	sn_pipes_fork(phase);
 	sn_sync_fork(phase);
 	sn_cancel_fork(phase);
+	sn_dump_fork(phase); /* nobody dumps in a child, and the signal does what it did before */
 }
 
 static void prepare(void)
@@ -49,6 +53,8 @@ static void in_child(void)
 	all(SN_FORK_CHILD);
 	sn_lock_forget_sleepers();
 	sn_wait_fork_child();
+	sn_scan_end();
+	sn_collector_stopping(0); /* whoever stopped the others is not here, and neither are they */
 	sn__current = NULL;
 }
 

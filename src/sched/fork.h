@@ -23,8 +23,10 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase);
 /* From now on fork() is handled. Idempotent. */
 void sn_fork_init(void);
 
-/* run.c, netpoll.c, stack.c, block.c, net/buffer.c, net/pipe_pool.c, sync/waits.c, cancel.c */
+/* run.c, signal.c, dump.c, netpoll.c, stack.c, block.c, net/buffer.c, net/pipe_pool.c, sync/waits.c, cancel.c */
 void sn_run_fork(enum sn_fork_phase phase);
+void sn_signal_fork(enum sn_fork_phase phase);
+void sn_dump_fork(enum sn_fork_phase phase);
 void sn_netpoll_fork(enum sn_fork_phase phase);
 void sn_stacks_fork(enum sn_fork_phase phase);
 void sn_blocks_fork(enum sn_fork_phase phase);

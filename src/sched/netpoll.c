@@ -42,13 +42,18 @@ static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
 static int epoll_fd = -1, kick_fd = -1;
 static _Atomic uint32_t kicked;
 static _Atomic uint32_t open_fds;
+/* In a child of fork(): the table is the parent's, and nobody has looked at it yet. */
+static _Atomic bool inherited;
 static _Atomic bool no_pwait2; /* the kernel, or who filters its calls, does not have it */
+
+static void disown_inherited(void);
 
 int sn_netpoll_init(void)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = KICK_EVENT};
 	int err;
 
+	disown_inherited();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		return -errno;
@@ -78,18 +83,28 @@ void sn_netpoll_kick(void)
 	errno = saved;
 }
 
-/* The child closes its copies: what it registered there would be the parent's too. Open descriptors
- * stay open, as after any fork(). */
-void sn_netpoll_fork(enum sn_fork_phase phase)
+/* Under the lock, so that a child of fork() finds either open descriptors or none. */
+static void close_own(void)
 {
-	sn_fork_lock(&lock, phase);
-	if (phase != SN_FORK_CHILD)
-		return;
 	if (kick_fd >= 0)
 		close(kick_fd);
 	if (epoll_fd >= 0)
 		close(epoll_fd);
 	kick_fd = epoll_fd = -1;
+}
+
+/*
+ * The child closes its copies: what it registered there would be the parent's too. Open descriptors
+ * stay open, as after any fork(). What is known of them is dealt with when it matters: most children
+ * only execute a program, and the table of a large server has many pages to copy.
+ */
+void sn_netpoll_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	close_own();
+	atomic_store(&inherited, true);
 }
 
 /* ---- descriptors ---- */
@@ -235,9 +250,10 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		close(d->fd); /* takes it out of epoll too; a fork's copy may send stale events */
 	}
-	atomic_fetch_sub(&open_fds, 1);
-	d->open = false;
+	if (!(control & SN_FD_INHERITED))
+		atomic_fetch_sub(&open_fds, 1);
 	sn_lock(&lock);
+	d->open = false;
 	d->next_free = free_fds;
 	free_fds = d;
 	sn_unlock(&lock);
@@ -250,7 +266,7 @@ static uint32_t side_flag(enum sn_side_index side)
 
 static int control_error(uint32_t control)
 {
-	if (control & SN_FD_CLOSED)
+	if (control & (SN_FD_CLOSED | SN_FD_INHERITED))
 		return -EBADF;
 	return control & SN_FD_CANCELED ? -ECANCELED : 0;
 }
@@ -284,7 +300,8 @@ static void leave(struct sn_fd *d, uint32_t what)
 	uint32_t control =
 		atomic_fetch_sub_explicit(&d->control, what, memory_order_acq_rel) - what;
 
-	if ((control & SN_FD_CLOSED) && !(control & ~(SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT)))
+	if ((control & SN_FD_CLOSED) && control < SN_FD_USER &&
+	    !(control & (SN_FD_READING | SN_FD_WRITING)))
 		fd_destroy(d, control);
 }
 
@@ -295,8 +312,12 @@ void sn_fd_end(struct sn_fd *d, enum sn_side_index side)
 
 int sn_fd_use(struct sn_fd *d)
 {
-	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	uint32_t control;
 
+	/* Before we count as a user, who would be forgotten. */
+	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
+		disown_inherited();
+	control = atomic_load_explicit(&d->control, memory_order_relaxed);
 	do {
 		if (control & SN_FD_CLOSED)
 			return -EBADF;
@@ -332,33 +353,74 @@ int sn_fd_use_handle(struct sn_fd **d, const void *handle)
 	return err;
 }
 
+static void forget_timers(struct sn_fd *d)
+{
+	for (int side = 0; side < 2; side++)
+		atomic_store(&d->sides[side].timer.heap, NULL);
+}
+
+/*
+ * The threads that used the table are not in this process: whatever they held at the fork is let go, the
+ * lock of one that was being armed, the sides on which the parent's tasks wait, its heaps. A
+ * descriptor that was being opened or closed at that moment is neither open nor free, and stays so.
+ */
+static void disown(struct sn_fd *d)
+{
+	const uint32_t kept = SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT;
+
+	atomic_store(&d->lock.word, 0);
+	forget_timers(d);
+	for (int side = 0; side < 2; side++) {
+		atomic_store(&d->sides[side].state, SN_SIDE_NONE);
+		atomic_store(&d->sides[side].leader, NULL);
+	}
+	if (d->open)
+		atomic_store(&d->control, (atomic_load(&d->control) & kept) | SN_FD_INHERITED);
+}
+
+static void disown_inherited(void)
+{
+	if (!atomic_load(&inherited))
+		return;
+	sn_lock(&lock);
+	if (atomic_load(&inherited)) {
+		for (uint32_t i = 0; i < nchunks; i++)
+			for (int k = 0; k < CHUNK_SIZE; k++)
+				disown(&atomic_load(&chunks[i])[k]);
+		atomic_store(&open_fds, 0);
+		atomic_store(&inherited, false); /* last: who sees it needs no lock */
+	}
+	sn_unlock(&lock);
+}
+
 /* What abandoned tasks have left open is closed; nobody runs any more. */
 static void close_all(void)
 {
+	sn_lock(&lock);
 	free_fds = NULL;
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
 		struct sn_fd *d = fd_by_index(i);
 
+		if (d->open && (atomic_load(&d->control) & SN_FD_INHERITED))
+			continue;
 		if (d->open && d->fd >= 0)
 			close(d->fd);
 		d->open = false;
-		for (int side = 0; side < 2; side++)
-			atomic_store(&d->sides[side].timer.heap, NULL);
+		forget_timers(d);
 		atomic_fetch_add(&d->generation, 1);
 		d->next_free = free_fds;
 		free_fds = d;
 	}
 	atomic_store(&open_fds, 0);
+	sn_unlock(&lock);
 }
 
 void sn_netpoll_destroy(void)
 {
 	close_all();
-	if (kick_fd >= 0)
-		close(kick_fd);
-	if (epoll_fd >= 0)
-		close(epoll_fd);
-	kick_fd = epoll_fd = -1;
+	sn_lock(&lock);
+	close_own();
+	sn_unlock(&lock);
 }
 
 /* ---- waiting ---- */
@@ -705,9 +767,12 @@ static struct sn_task *unblock_leader(struct sn_side *side)
 
 int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 {
-	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	uint32_t control;
 	struct sn_task *task;
 
+	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
+		disown_inherited();
+	control = atomic_load_explicit(&d->control, memory_order_relaxed);
 	/* We count as a user meanwhile, so that d stays. */
 	do {
 		if (control & SN_FD_CLOSED)

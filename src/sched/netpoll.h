@@ -31,6 +31,11 @@
  * freed, only reused, and tagged with a generation that goes into the epoll event: an event for an
  * earlier life is recognised and dropped. So is a handle of the program's (handle.h): the generation stays
  * the same while somebody uses the descriptor, so it is looked at again once one does.
+ *
+ * In a child of fork() the parent's descriptors are marked INHERITED, before the child closes one or
+ * runs the runtime anew. The tasks that used them are not there, so those that are open have no users;
+ * they count for nothing, no operation begins on them, and their numbers are closed only by who asks
+ * for that: the child may have closed and reused them behind our back.
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
 #define SENNIT_SCHED_NETPOLL_H
@@ -65,10 +70,11 @@ struct sn_side {
 /* The control word. */
 #define SN_FD_READING 1u /* an operation holds the side */
 #define SN_FD_WRITING 2u
-#define SN_FD_CLOSED 4u   /* no new operation; the last to leave closes */
-#define SN_FD_CANCELED 8u /* operations fail with -ECANCELED */
-#define SN_FD_ABORT 16u   /* close by a reset */
-#define SN_FD_USER 32u    /* and upwards: the number of other users */
+#define SN_FD_CLOSED 4u     /* no new operation; the last to leave closes */
+#define SN_FD_CANCELED 8u   /* operations fail with -ECANCELED */
+#define SN_FD_ABORT 16u     /* close by a reset */
+#define SN_FD_INHERITED 32u /* the parent's, in a child of fork(): it can be closed, no more */
+#define SN_FD_USER 64u      /* and upwards: the number of other users */
 
 struct sn_fd {
 	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;

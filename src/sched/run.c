@@ -272,6 +272,14 @@ static void collect_stats(struct sn_stats *stats)
 	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
 }
 
+/* Of a run that is over. */
+static void keep_stats(void)
+{
+	collect_stats(&last_stats);
+	last_stats.threads = last_stats.threads_blocking = 0;
+	stats_live = false;
+}
+
 int sn_stats(struct sn_stats *stats)
 {
 	int err = 0;
@@ -295,6 +303,8 @@ void sn_run_fork(enum sn_fork_phase phase)
 	sn_fork_lock(&sn_runtime.start_lock, phase);
 	sn_fork_lock(&sn_runtime.lock, phase);
 	if (phase == SN_FORK_CHILD) {
+		if (stats_live)
+			keep_stats();
 		atomic_store(&sn_runtime.running, false);
 		atomic_store(&taken, false);
 	}
@@ -363,9 +373,7 @@ static void runtime_destroy(void)
 	foreign_end();
 	orphans = threads_join();
 	sn_lock(&stats_lock);
-	collect_stats(&last_stats);
-	last_stats.threads = 0;
-	stats_live = false;
+	keep_stats();
 	sn_unlock(&stats_lock);
 	sn_signal_destroy();
 	sn_netpoll_destroy();

@@ -17,6 +17,7 @@
 
 #include <sennit/signal.h>
 
+#include "sched/fork.h"
 #include "sched/netpoll.h"
 #include "sched/thread.h"
 
@@ -28,7 +29,7 @@ static bool caught[MOST_SIGNALS + 1];
 static struct sn_fd *event; /* of the present run: a copy of event_fd */
 
 /*
- * Set once in the process and never closed: a handler that is late must not write into a descriptor that
+ * Set once in a process and never closed: a handler that is late must not write into a descriptor that
  * has become somebody else's.
  */
 static _Atomic int event_fd = -1;
@@ -151,17 +152,40 @@ int sn_signal_wait(int64_t deadline)
 	return result;
 }
 
-void sn_signal_destroy(void)
+/* Under the lock. The netpoller closes the copy. */
+static void catch_none(void)
 {
-	sn_lock(&lock);
 	for (int signum = 1; signum <= MOST_SIGNALS; signum++)
 		if (caught[signum]) {
 			sigaction(signum, &former[signum], NULL);
 			caught[signum] = false;
 		}
-	/* The netpoller closes the copy. */
 	event = NULL;
 	atomic_store(&pending[0], 0);
 	atomic_store(&pending[1], 0);
+}
+
+void sn_signal_destroy(void)
+{
+	sn_lock(&lock);
+	catch_none();
 	sn_unlock(&lock);
+}
+
+/*
+ * The child has no tasks to tell: its signals do again what they did before. It needs an eventfd of its
+ * own, as what either writes to the one they share the other could read. Closed here, before the program
+ * can have given its number to something else, and when no handler is at it: it has one thread, this.
+ */
+void sn_signal_fork(enum sn_fork_phase phase)
+{
+	int fd;
+
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	catch_none();
+	fd = atomic_exchange(&event_fd, -1);
+	if (fd >= 0)
+		close(fd);
 }

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT
+//
+// fork() while the runtime runs, and a new sn_run() in the child: what the child must not have of its
+// parent's, and that all of the runtime works there.
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+// TSan does not let a child of a process with threads start threads, and leaks are looked for when a
+// process exits, in a child on the stack of a task.
+#if !TEST_TSAN && !TEST_ASAN
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+// A child that hangs is a failure, not the end of the time for all tests.
+constexpr unsigned too_long = 120;
+
+int status_of(pid_t child)
+{
+	int status = -1;
+
+	sn_enter_blocking();
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	sn_exit_blocking();
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+// The exit status of a child that does this.
+template <class F>
+int in_child(F body)
+{
+	const pid_t child = fork();
+
+	if (child == 0) {
+		alarm(too_long);
+		body();
+		_exit(0);
+	}
+	EXPECT_GT(child, 0);
+	return status_of(child);
+}
+
+// A run of the child's own.
+template <class F>
+void run_anew(F body)
+{
+	const int result = sn_run(
+		[](void *arg) {
+			(*static_cast<F *>(arg))();
+			return 4711;
+		},
+		&body);
+
+	CHILD_CHECK(result == 4711);
+}
+
+void signals_work()
+{
+	CHILD_CHECK(sn_signal_wait(SN_NO_DEADLINE) == -EINVAL);
+	CHILD_CHECK(sn_signal_catch(SIGUSR1) == 0);
+	for (int i = 0; i < 3; i++) {
+		CHILD_CHECK(kill(getpid(), SIGUSR1) == 0);
+		CHILD_CHECK(sn_signal_wait(sn_now() + test::patience) == SIGUSR1);
+	}
+	CHILD_CHECK(sn_signal_wait(sn_now() + test::ms) == -ETIMEDOUT);
+}
+
+void network_works()
+{
+	sn_tcp_listener *door = nullptr;
+	sn_tcp *near = nullptr, *far = nullptr;
+	char address[SN_ADDRESS_MAX], byte = 0;
+
+	CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
+	CHILD_CHECK(sn_tcp_listener_address(door, address, sizeof address) > 0);
+	Task accepting([&] { return sn_tcp_accept(door, &far); });
+	sn_yield();
+	CHILD_CHECK(sn_tcp_connect(&near, address, sn_now() + test::patience) == 0);
+	CHILD_CHECK(accepting.join() == 0);
+	Task reading([&] { return int(sn_tcp_read(far, &byte, 1)); });
+	sn_sleep(test::ms);
+	CHILD_CHECK(sn_tcp_write(near, "x", 1) == 1);
+	CHILD_CHECK(reading.join() == 1);
+	sn_tcp_set_read_deadline(far, sn_now() + test::ms);
+	CHILD_CHECK(sn_tcp_read(far, &byte, 1) == -ETIMEDOUT);
+	CHILD_CHECK(sn_tcp_close(near) == 0);
+	CHILD_CHECK(sn_tcp_close(far) == 0);
+	CHILD_CHECK(sn_tcp_listener_close(door) == 0);
+}
+
+void tasks_and_timers_work()
+{
+	std::vector<Task> tasks;
+
+	for (int i = 0; i < 50; i++)
+		tasks.emplace_back([i] {
+			sn_sleep(i % 7 * test::ms);
+			return i;
+		});
+	for (int i = 0; i < 50; i++)
+		CHILD_CHECK(tasks[size_t(i)].join() == i);
+}
+
+void everything_works()
+{
+	run_anew([] {
+		tasks_and_timers_work();
+		signals_work();
+		network_works();
+	});
+}
+
+// Both processes' signals come to their own tasks, although the descriptors are copies.
+TEST(Fork, SignalsAreForTheOwnTasks)
+{
+	test::run([] {
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+		ASSERT_EQ(0, kill(getpid(), SIGUSR1));
+		EXPECT_EQ(0, in_child([] {
+				  struct sigaction now;
+
+				  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
+				  CHILD_CHECK(now.sa_handler == SIG_DFL);
+				  run_anew(signals_work);
+				  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
+				  CHILD_CHECK(now.sa_handler == SIG_DFL);
+			  }));
+		EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience)) << "the parent's";
+		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
+		// While the parent waits.
+		Task waiting([] { return sn_signal_wait(sn_now() + test::patience); });
+		sn_yield();
+		EXPECT_EQ(0, in_child([] { run_anew(signals_work); }));
+		EXPECT_EQ(0, kill(getpid(), SIGUSR1));
+		EXPECT_EQ(SIGUSR1, waiting.join());
+	});
+}
+
+// The numbers of the parent's connections may be those of something else in the child by now.
+TEST(Fork, TheEndOfTheChildsRunClosesNothingOfItsOwn)
+{
+	test::run([] {
+		Listener door;
+		Pair pair(door);
+		const int numbers[] = {sn_tcp_fd(pair.client), sn_tcp_fd(pair.server),
+				       sn_tcp_listener_fd(door.get())};
+
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+		EXPECT_EQ(0, in_child([&] {
+				  for (int fd = 3; fd < 256; fd++)
+					  close(fd);
+				  for (int fd = 3; fd < 256; fd++)
+					  CHILD_CHECK(open("/dev/null", O_RDONLY) == fd);
+				  for (int round = 0; round < 2; round++)
+					  everything_works();
+				  for (int fd = 3; fd < 256; fd++)
+					  CHILD_CHECK(fcntl(fd, F_GETFD) >= 0);
+			  }));
+		for (const int fd : numbers)
+			EXPECT_GE(fcntl(fd, F_GETFD), 0);
+		char byte;
+		EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
+	});
+}
+
+// The parent's connections do not count as something that could wake a task.
+TEST(Fork, DeadlockIsNoticedInTheChild)
+{
+	test::run({1, 2}, [] {
+		Listener door;
+		Pair pair(door);
+		int said[2];
+		std::string text;
+		char buf[4096];
+
+		ASSERT_EQ(0, pipe2(said, O_CLOEXEC));
+		EXPECT_EQ(2, in_child([&] {
+				  dup2(said[1], STDERR_FILENO);
+				  run_anew([] {
+					  sn_waitgroup group = {};
+
+					  CHILD_CHECK(sn_waitgroup_add(&group, 1) == 0);
+					  CHILD_CHECK(sn_waitgroup_wait(&group) == 0);
+				  });
+			  }));
+		close(said[1]);
+		for (ssize_t n; (n = read(said[0], buf, sizeof buf)) > 0;)
+			text.append(buf, size_t(n));
+		close(said[0]);
+		EXPECT_NE(std::string::npos, text.find("deadlock: every task is asleep")) << text;
+	});
+}
+
+// They can be closed there, before the new run, in it and after it, and nothing else.
+TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
+{
+	test::run([] {
+		Listener door;
+		Pair first(door), second(door), third(door), fourth(door);
+		char byte;
+		// Somebody waits there, who is not in the child.
+		Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
+		Task another([&] { return int(sn_tcp_read(second.server, &byte, 1)); });
+
+		EXPECT_TRUE(test::someone_reads(first.server));
+		EXPECT_TRUE(test::someone_reads(second.server));
+		EXPECT_EQ(0, in_child([&] {
+				  sn_tcp *all[] = {first.server, second.server, third.server};
+
+				  const int numbers[] = {sn_tcp_fd(all[0]), sn_tcp_fd(all[1]),
+							 sn_tcp_fd(all[2])};
+				  CHILD_CHECK(sn_tcp_close(all[0]) == 0);
+				  CHILD_CHECK(fcntl(numbers[0], F_GETFD) < 0);
+				  run_anew([&] {
+					  char c;
+
+					  CHILD_CHECK(sn_tcp_read(all[1], &c, 1) == -EBADF);
+					  CHILD_CHECK(sn_tcp_write(all[1], "x", 1) == -EBADF);
+					  CHILD_CHECK(sn_tcp_close(all[1]) == 0);
+					  CHILD_CHECK(fcntl(numbers[1], F_GETFD) < 0);
+					  network_works();
+				  });
+				  CHILD_CHECK(sn_tcp_close(all[2]) == 0);
+				  CHILD_CHECK(fcntl(numbers[2], F_GETFD) < 0);
+				  everything_works();
+			  }));
+		EXPECT_EQ(1, sn_tcp_write(first.client, "x", 1));
+		EXPECT_EQ(1, sn_tcp_write(second.client, "x", 1));
+		EXPECT_EQ(1, reading.join());
+		EXPECT_EQ(1, another.join());
+	});
+}
+
+// All locks are in some state at that moment, and all tasks somewhere.
+TEST(Fork, WhileEverythingIsBusy)
+{
+	for (const bool from_task : {true, false})
+		test::run({1, 2, 4}, [&] {
+			std::atomic<bool> stop = false, closing = false;
+			std::vector<Task> busy;
+			Listener door;
+			std::string address = door.address();
+
+			ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+			for (int i = 0; i < 4; i++) {
+				busy.emplace_back([&] { // connections
+					while (!stop) {
+						sn_tcp *near = test::connect(address);
+
+						EXPECT_EQ(1, sn_tcp_write(near, "x", 1));
+						sn_tcp_close(near);
+					}
+				});
+				busy.emplace_back([&] { // timers and spawning
+					while (!stop) {
+						Task task([] { sn_sleep(100 * test::us); });
+
+						task.join();
+					}
+				});
+				busy.emplace_back([&] { // signals' lock
+					while (!stop) {
+						sn_signal_catch(SIGUSR1);
+						sn_sleep(50 * test::us);
+					}
+				});
+				busy.emplace_back([&] { // a bracket
+					while (!stop) {
+						sn_enter_blocking();
+						usleep(100);
+						sn_exit_blocking();
+					}
+				});
+			}
+			Task accepting([&] {
+				sn_tcp *far;
+				char c;
+
+				while (!closing && sn_tcp_accept(door.get(), &far) == 0) {
+					sn_tcp_read(far, &c, 1);
+					sn_tcp_close(far);
+				}
+			});
+			std::thread dumping([&] {
+				const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+				while (!stop) {
+					sn_dump(null);
+					usleep(200);
+				}
+				close(null);
+			});
+			const auto rounds = [] {
+				for (int i = 0; i < test::scaled(20); i++)
+					EXPECT_EQ(0, in_child([] {
+							  everything_works();
+							  run_anew([] {
+								  const int null = open("/dev/null",
+											O_WRONLY);
+								  CHILD_CHECK(sn_dump(null) == 0);
+							  });
+						  }));
+			};
+			if (from_task) {
+				rounds();
+			} else {
+				std::thread own(rounds);
+
+				sn_enter_blocking();
+				own.join();
+				sn_exit_blocking();
+			}
+			stop = true;
+			sn_enter_blocking();
+			dumping.join();
+			sn_exit_blocking();
+			for (Task &task : busy)
+				task.join();
+			closing = true;
+			sn_tcp_close(test::connect(address)); // for who waits for one
+			accepting.join();
+		});
+}
+
+void give_42(int)
+{
+	_exit(42);
+}
+
+// The program's own handlers come after the runtime's in the child as well, once.
+TEST(Fork, HandlersOfFaultsAreNotTheirOwnSuccessors)
+{
+	test::Environment stalls("SENNIT_STALL_MS", "1000");
+	struct sigaction action = {}, former_segv, former_urg;
+
+	action.sa_handler = give_42;
+	ASSERT_EQ(0, sigaction(SIGSEGV, &action, &former_segv));
+	ASSERT_EQ(0, sigaction(SIGURG, &action, &former_urg));
+	test::run({1}, [] {
+		for (const int signum : {SIGSEGV, SIGURG}) {
+			EXPECT_EQ(42, in_child([&] { run_anew([&] { raise(signum); }); }))
+				<< signum;
+			// And after the child's run they are the program's alone.
+			EXPECT_EQ(42, in_child([&] {
+					  run_anew([] {});
+					  raise(signum);
+				  }))
+				<< signum;
+		}
+	});
+	ASSERT_EQ(0, sigaction(SIGSEGV, &former_segv, nullptr));
+	ASSERT_EQ(0, sigaction(SIGURG, &former_urg, nullptr));
+}
+
+// The signal for a dump does what it did, when nobody is there to dump.
+TEST(Fork, SigquitEndsTheChild)
+{
+	test::run({1}, [] {
+		EXPECT_EQ(1000 + SIGQUIT, in_child([] {
+				  struct rlimit none = {0, 0};
+
+				  setrlimit(RLIMIT_CORE, &none);
+				  raise(SIGQUIT);
+			  }));
+	});
+}
+
+} // namespace
+
+#endif
