@@ -90,7 +90,12 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*
  * Connects, trying each address of the name in turn until one answers or the deadline has passed.
- * The caller owns *conn. TCP_NODELAY is set, as on accepted connections. May park.
+ * Each has an equal share of the time that is left when it is tried, but not less than 250 ms, so
+ * that one that says nothing leaves time for the others; without a deadline the kernel's patience
+ * decides, some two minutes for each. While the name is looked up the deadline counts, too, and the
+ * task's scope can be cancelled; the lookup itself goes on, on one of 16 threads at most, and
+ * what it finds is thrown away. Only where the system refuses a thread for it the caller waits for
+ * its end. The caller owns *conn. TCP_NODELAY is set, as on accepted connections. May park.
  * Errors: those of sn_tcp_listen() for the address; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH and
  * others as from connect(2), of the last address tried; -ETIMEDOUT.
  */

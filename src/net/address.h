@@ -31,10 +31,15 @@ bool sn_address_numeric(struct sockaddr_in *address, const char *text);
 
 /*
  * Resolves an address. passive: for listening. Returns 0 and a list for freeaddrinfo(), or the
- * negative errno that tcp.h documents. Numeric addresses are answered at once; names by
- * getaddrinfo() in a blocking section. Within the runtime; the thread stays the same.
+ * negative errno that tcp.h documents. Numeric addresses are answered at once; names by a helper
+ * (resolver.h) if the deadline or the task's scope may end the wait, otherwise by getaddrinfo() in
+ * a blocking section, as also where no helper can be had. Within the runtime. May park.
  */
-int sn_address_resolve(struct addrinfo **list, const char *text, bool passive);
+int sn_address_resolve(struct addrinfo **list, const char *text, bool passive, int64_t deadline);
+
+/* getaddrinfo(): 0 or a negative errno. Any thread; blocks. */
+int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
+		       const struct addrinfo *hints);
 
 /* Prints an address with its port. Returns the length or -ENOSPC. */
 int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size);

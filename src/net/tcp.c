@@ -31,6 +31,10 @@
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 320000000
 
+/* What an address has at least before the next is tried, if there is so much: a packet that was lost
+ * is sent again after a second, but one that came takes less even around the earth. */
+#define LEAST_SHARE_NS 250000000
+
 /* Small messages must not wait for the acknowledgement of the one before. Of a listening socket:
  * for all connections that are made from then on, which saves a system call for each. */
 static void set_no_delay(int fd)
@@ -85,7 +89,7 @@ static int do_listen(struct sn_fd **out, const char *address)
 	int err = sn_cancel_reason(sn_thread_self()->task), fd;
 
 	if (err == 0)
-		err = sn_address_resolve(&list, address, true);
+		err = sn_address_resolve(&list, address, true, SN_NO_DEADLINE);
 
 	if (err < 0)
 		return err;
@@ -288,11 +292,26 @@ static int cancelled(void)
 	return sn_cancel_reason(sn_thread_self()->task);
 }
 
+/* Until when an address may be tried that others come after: an equal share of the time that is left. */
+static int64_t end_of_share(int64_t deadline, int addresses)
+{
+	int64_t now = sn_now(), share;
+
+	if (deadline == SN_NO_DEADLINE || addresses == 1 || now >= deadline)
+		return deadline;
+	share = (deadline - now) / addresses;
+	if (share < LEAST_SHARE_NS)
+		share = LEAST_SHARE_NS;
+	return share < deadline - now ? now + share : deadline;
+}
+
 static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t deadline,
 		       bool to_write)
 {
-	int err = -EHOSTUNREACH;
+	int err = -EHOSTUNREACH, left = 0;
 
+	for (const struct addrinfo *info = list; info; info = info->ai_next)
+		left++;
 	for (const struct addrinfo *info = list; info; info = info->ai_next) {
 		int reason = cancelled();
 
@@ -302,7 +321,7 @@ static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t 
 			err = reason;
 			break;
 		}
-		err = connect_one(out, info, deadline, to_write);
+		err = connect_one(out, info, end_of_share(deadline, left--), to_write);
 		if (err == 0)
 			break;
 	}
@@ -327,7 +346,7 @@ static int do_connect(struct sn_fd **out, const char *address, int64_t deadline,
 						      .ai_addr = (struct sockaddr *)&numeric,
 						      .ai_addrlen = sizeof numeric},
 				   deadline, to_write);
-	err = sn_address_resolve(&list, address, false);
+	err = sn_address_resolve(&list, address, false, deadline);
 	if (err < 0)
 		return err;
 	err = connect_any(out, list, deadline, to_write);

@@ -33,6 +33,7 @@ static void all(enum sn_fork_phase phase)
 	sn_blocks_fork(phase);
 	sn_buffers_fork(phase);
 	sn_pipes_fork(phase);
+	sn_resolver_fork(phase);
 	sn_sync_fork(phase);
 	sn_cancel_fork(phase);
 	sn_dump_fork(phase); /* nobody dumps in a child, and the signal does what it did before */

@@ -23,7 +23,8 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase);
 /* From now on fork() is handled. Idempotent. */
 void sn_fork_init(void);
 
-/* run.c, signal.c, dump.c, netpoll.c, stack.c, block.c, net/buffer.c, net/pipe_pool.c, sync/waits.c, cancel.c */
+/* run.c, signal.c, dump.c, netpoll.c, stack.c, block.c, net/buffer.c, net/pipe_pool.c,
+ * net/resolver.c, sync/waits.c, cancel.c */
 void sn_run_fork(enum sn_fork_phase phase);
 void sn_signal_fork(enum sn_fork_phase phase);
 void sn_dump_fork(enum sn_fork_phase phase);
@@ -33,6 +34,7 @@ void sn_blocks_fork(enum sn_fork_phase phase);
 void sn_tasks_fork(enum sn_fork_phase phase);
 void sn_buffers_fork(enum sn_fork_phase phase);
 void sn_pipes_fork(enum sn_fork_phase phase);
+void sn_resolver_fork(enum sn_fork_phase phase);
 void sn_sync_fork(enum sn_fork_phase phase);
 void sn_cancel_fork(enum sn_fork_phase phase);
 

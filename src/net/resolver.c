@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who owns a lookup. The task that asks makes it, and frees it, as long as it is there. It gives that up
+ * when it leaves while a helper is at it: it sets waiter to NULL under the lock, and the helper, which
+ * looks under the lock when it is done, frees it. A lookup that is still in the queue is taken out and
+ * freed by the task that leaves. So the helper reads nothing but the lookup, which is on the heap, and the
+ * waiter only under the lock, or when it has claimed it: a waiter stays until its claimer has woken it.
+ *
+ * The end of a run abandons tasks where they are, and with them their waiters. The end waits for threads
+ * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that; so a helper
+ * looks at a waiter only in between, and only if it still is the run that the task belongs to. Otherwise
+ * nobody is there any more.
+ *
+ * Deadlock detection finds a thread that it does not know while there is a helper, and says nothing.
+ */
+#include "net/resolver.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "sched/cancel.h"
+#include "sched/fork.h"
+#include "sched/runtime.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* Name service modules are foreign code; glibc's own take a few dozen KiB. */
+#define HELPER_STACK_SIZE ((size_t)256 << 10)
+
+enum state {
+	QUEUED,
+	UNDER_WAY,
+	DONE,
+};
+
+struct lookup {
+	struct lookup *next;
+	enum state state;         /* under the lock */
+	struct sn_waiter *waiter; /* under the lock; NULL: the task has left */
+	uint32_t run;
+	/* The helper's, and the task's when it is DONE. */
+	int error;
+	struct addrinfo *list;
+	/* Constant. */
+	struct sn_host_port parts;
+	struct addrinfo hints;
+};
+
+static struct sn_lock lock; /* guards what follows, and what is marked above */
+static struct lookup *first, *last;
+static int helpers; /* that live, or are being started */
+
+void sn_resolver_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	/* Neither helpers nor the tasks that asked are here. What they had is not worth walking. */
+	first = last = NULL;
+	helpers = 0;
+}
+
+static void discard(struct lookup *lookup)
+{
+	if (lookup->list)
+		freeaddrinfo(lookup->list);
+	free(lookup);
+}
+
+/* ---- the queue; under the lock ---- */
+
+static void put(struct lookup *lookup)
+{
+	lookup->next = NULL;
+	if (last)
+		last->next = lookup;
+	else
+		first = lookup;
+	last = lookup;
+}
+
+static void take_out(struct lookup *lookup)
+{
+	struct lookup *before = NULL;
+
+	for (struct lookup *at = first; at != lookup; at = at->next)
+		before = at;
+	if (before)
+		before->next = lookup->next;
+	else
+		first = lookup->next;
+	if (last == lookup)
+		last = before;
+}
+
+/* ---- helpers ---- */
+
+/* The next of the present run, NULL: none. Those of former runs have nobody to tell. */
+static struct lookup *next_lookup(void)
+{
+	const uint32_t run = atomic_load(&sn_runtime.run);
+	struct lookup *lookup;
+
+	while ((lookup = first) != NULL) {
+		take_out(lookup);
+		if (lookup->run == run)
+			return lookup;
+		free(lookup);
+	}
+	return NULL;
+}
+
+static void finish(struct lookup *lookup)
+{
+	const bool entered = sn_foreign_enter() == 0;
+	struct sn_waiter *waiter = NULL;
+
+	sn_lock(&lock);
+	if (!lookup->waiter || !entered || lookup->run != atomic_load(&sn_runtime.run)) {
+		discard(lookup);
+	} else {
+		lookup->state = DONE;
+		/* If not, its time is up just now: the task sees what has become of the lookup. */
+		if (sn_waiter_claim(lookup->waiter))
+			waiter = lookup->waiter;
+	}
+	sn_unlock(&lock);
+	if (waiter)
+		sn_waiter_wake(NULL, waiter, 0, SN_READY_LAST);
+	if (entered)
+		sn_foreign_leave();
+}
+
+static void *helper_main(void *arg)
+{
+	struct lookup *lookup;
+
+	(void)arg;
+	for (;;) {
+		sn_lock(&lock);
+		lookup = next_lookup();
+		if (!lookup)
+			break;
+		lookup->state = UNDER_WAY;
+		sn_unlock(&lock);
+		lookup->error = sn_address_look_up(&lookup->list, &lookup->parts, &lookup->hints);
+		finish(lookup);
+	}
+	/* With the lock: whoever puts a lookup after this finds one helper less. */
+	helpers--;
+	sn_unlock(&lock);
+	return NULL;
+}
+
+/* The program's signals are for the program's threads. */
+static int start_helper(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, former;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, HELPER_STACK_SIZE);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, helper_main, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	return -err;
+}
+
+/* ---- the task ---- */
+
+/* False: there is no helper, so nobody will ever look it up. */
+static bool ask(struct lookup *lookup)
+{
+	bool more, hopeless = false;
+
+	sn_lock(&lock);
+	put(lookup);
+	more = helpers < SN_RESOLVER_THREADS;
+	if (more)
+		helpers++;
+	sn_unlock(&lock);
+	if (!more || start_helper() == 0)
+		return true;
+	sn_lock(&lock);
+	helpers--;
+	if (helpers == 0 && lookup->state == QUEUED) {
+		take_out(lookup);
+		hopeless = true;
+	}
+	sn_unlock(&lock);
+	return !hopeless;
+}
+
+/* The wait is over with the result: takes what was found, or leaves the lookup to the helper. */
+static int collect(struct lookup *lookup, int result, struct addrinfo **list)
+{
+	sn_lock(&lock);
+	lookup->waiter = NULL;
+	if (lookup->state == UNDER_WAY) {
+		sn_unlock(&lock);
+		return result;
+	}
+	if (lookup->state == QUEUED)
+		take_out(lookup);
+	sn_unlock(&lock);
+	if (result == 0 && (result = lookup->error) == 0) {
+		*list = lookup->list;
+		lookup->list = NULL;
+	}
+	discard(lookup);
+	return result;
+}
+
+int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts,
+			const struct addrinfo *hints, int64_t deadline)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct lookup *lookup = calloc(1, sizeof *lookup);
+	struct sn_waiter waiter;
+
+	if (!lookup)
+		return -ENOMEM;
+	lookup->parts = *parts;
+	lookup->hints = *hints;
+	lookup->run = atomic_load(&sn_runtime.run);
+	/* Shared: a helper, a deadline or a scope may end it before it has parked. */
+	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
+	lookup->waiter = &waiter;
+	if (!ask(lookup)) {
+		free(lookup);
+		return SN_RESOLVER_ABSENT;
+	}
+	sn_task_waits(self->task, "a name to be resolved", NULL);
+	return collect(lookup, sn_waiter_park(&waiter, NULL), list);
+}

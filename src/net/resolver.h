@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Name resolution that the caller can leave.
+ *
+ * getaddrinfo() cannot be interrupted, and takes as long as the name service likes. A task that has a
+ * deadline, or works in a scope, does not call it: a helper thread does, while the task parks. When the
+ * task's time is up, or its scope is cancelled, it goes on at once and leaves the lookup to the helper,
+ * which throws away what it finds.
+ *
+ * There are SN_RESOLVER_THREADS helpers at most, so a name service that hangs keeps so many threads and
+ * no more; further lookups wait in a queue, in which callers whose time is up leave nothing. A helper is
+ * started when a lookup finds none that is free, and ends when the queue is empty: 30 us for a thread
+ * are little beside asking a name server, and nobody has to end it, at the end of a run or at exit.
+ */
+#ifndef SENNIT_NET_RESOLVER_H
+#define SENNIT_NET_RESOLVER_H
+
+#include <netdb.h>
+#include <stdint.h>
+
+#include "net/address.h"
+
+/* A name service that works takes milliseconds: these are thousands of lookups a second. */
+#define SN_RESOLVER_THREADS 16
+
+#define SN_RESOLVER_ABSENT 1
+
+/*
+ * Looks the parts up on a helper: 0 and a list for freeaddrinfo(); -ETIMEDOUT; why the task's scope was
+ * cancelled; -ENOMEM; an error of sn_address_look_up(); or SN_RESOLVER_ABSENT when there is no helper,
+ * and no thread to be had for one. Within the runtime. Parks.
+ */
+int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts,
+			const struct addrinfo *hints, int64_t deadline);
+
+#endif
