@@ -37,10 +37,11 @@
  * tasks stay outside for ever (served); one that sleeps on AWAITED is woken (woken); at the end of
  * the runtime no thread stays asleep (-DENDS).
  *
- * Variants: PSO; FENCED (no membarrier, fences on both sides); ENDS (the runtime ends at any time); ASKS;
+ * Variants: PSO; FENCED (no membarrier, fences on both sides); REFUSED (now and then no barrier can be had); ENDS (the runtime ends at any time); ASKS;
  * THREADS, TASKS.
  * Mutants, each of which must be caught:
  *   NO_MEMBARRIER     the monitor does not wait for the other CPUs
+ *   REFUSED_BELIEVED  with REFUSED: the monitor looks at inside although there was no barrier
  *   EARLY_LOAD        no compiler barrier: the thread loads word before it stores inside
  *   EARLY_LOOK        the monitor reads inside before the barrier
  *   NO_FENCE          with FENCED: the slow path without its fence
@@ -538,6 +539,16 @@ look:	if
 	within = inside[t];
 #endif
 #if !defined(NO_MEMBARRIER) && !defined(FENCED)
+#	ifdef REFUSED
+	if
+#		ifdef REFUSED_BELIEVED
+	:: goto believed
+#		else
+	:: within = 1; goto believed /* nothing is known: as if it were inside */
+#		endif
+	:: true
+	fi;
+#	endif
 	d_step {
 		drain(0);
 		drain(1);
@@ -546,8 +557,11 @@ look:	if
 #	endif
 	}
 #endif
+#ifdef REFUSED
+believed:
+#endif
 #ifndef EARLY_LOOK
-	within = inside[t];
+	within = within || inside[t];
 #endif
 	if
 	:: within || processor[t] != p + 1 ->

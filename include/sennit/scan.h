@@ -102,7 +102,8 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
  * The caller knows the task alive, by its handle or otherwise. Any thread; a task may park.
  * Returns 0; -ESRCH when the task has ended, or no runtime runs any more; -EDEADLK when it is the
  * calling task, or in a callback; -EBUSY when another scan of that task is under way, or is waited for;
- * -EINVAL without task or fn. A handle whose task was freed is told by -ESRCH.
+ * -EINVAL without task or fn; -ENOSYS when a filter of system calls has come to refuse both membarrier()
+ * and sched_setaffinity(). A handle whose task was freed is told by -ESRCH.
  */
 SN_API int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg);
 

@@ -47,11 +47,67 @@ uint32_t sn_lease_held(void)
 	return use_membarrier ? SN_LEASE_HELD : SN_LEASE_FENCED;
 }
 
-void sn_barrier_everywhere(void)
+/* What the kernel calls nr_cpu_ids is less, everywhere. */
+#define MOST_CPUS 8192
+#define BITS_PER_WORD (8 * sizeof(unsigned long))
+
+/*
+ * A full barrier on all threads of the process without membarrier(): the caller has itself moved to each
+ * CPU in turn, and back. Once it runs on a CPU, whatever ran there before has been switched from, and the
+ * kernel's switch between two threads is a full barrier for both: it is what membarrier() itself relies
+ * on for threads that do not run. So a thread that ran when this began has passed a barrier by the time
+ * this ends: where it was, when this thread came, or when it moved to a CPU that comes later. One that
+ * did not run has passed one before, and passes another before it runs. It takes some 10 us a CPU, and
+ * as long as others keep a CPU from the caller.
+ *
+ * A CPU that is refused with EINVAL is off, or not in this process's cpuset, where no thread of it runs.
+ * (Only threads that were put into threaded cgroups with cpusets of their own could be elsewhere.)
+ */
+static bool visit_every_cpu(void)
 {
+	unsigned long former[MOST_CPUS / BITS_PER_WORD], one[MOST_CPUS / BITS_PER_WORD] = {0};
+	long size = syscall(SYS_sched_getaffinity, 0, sizeof former, former);
+	bool all = size > 0;
+
+	for (size_t cpu = 0; all && cpu < (size_t)size * 8; cpu++) {
+		one[cpu / BITS_PER_WORD] = 1ul << cpu % BITS_PER_WORD;
+		if (syscall(SYS_sched_setaffinity, 0, size, one) < 0 && errno != EINVAL)
+			all = false;
+		one[cpu / BITS_PER_WORD] = 0;
+	}
+	if (size > 0 && syscall(SYS_sched_setaffinity, 0, size, former) < 0)
+		all = false;
+	return all;
+}
+
+/* A filter was installed that refuses it. Filters belong to threads: others may not be refused. */
+static bool without_membarrier(int err)
+{
+	static _Atomic bool told;
+	bool done = visit_every_cpu();
+
+	if (!atomic_exchange(&told, true))
+		sn_log(done ? "membarrier() is refused from now on (%s): a visit to every CPU "
+			      "takes "
+			      "its place, so tasks that block or compute are noticed later"
+			    : "membarrier() is refused from now on (%s), and sched_setaffinity() "
+			      "too: "
+			      "tasks that block or compute keep their processors, and none is "
+			      "scanned",
+		       strerror(err));
+	return done;
+}
+
+bool sn_barrier_everywhere(void)
+{
+	int saved = errno;
+	bool done = true;
+
 	atomic_thread_fence(memory_order_seq_cst);
 	if (use_membarrier && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
-		sn_fatal("membarrier: %s", strerror(errno)); /* it was registered: cannot fail */
+		done = without_membarrier(errno); /* it was registered, so the kernel has it */
+	errno = saved;
+	return done;
 }
 
 static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired)
@@ -73,21 +129,22 @@ static void decide(struct sn__lease *lease, uint32_t decision)
 bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 {
 	struct sn__lease *lease = &thread->lease;
-
 	struct sn_task *task;
+	bool passed;
 
 	if (!word_is(lease, sn_lease_held(), SN_LEASE_REVOKING) &&
 	    !word_is(lease, SN_LEASE_ASKED, SN_LEASE_REVOKING))
 		return false;
 	SN_RACE_WINDOW();
-	sn_barrier_everywhere();
+	passed = sn_barrier_everywhere();
 	SN_RACE_WINDOW();
 	/*
 	 * Acquire: all that the thread did before it went outside, its processor's state first of
 	 * all. From here on a thread that is outside waits in sn__lease_lost() before it does
 	 * anything.
 	 */
-	if (__atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) || thread->processor != processor) {
+	if (!passed || __atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) ||
+	    thread->processor != processor) {
 		decide(lease, sn_lease_held());
 		if (atomic_load(&thread->asked) || atomic_load(&thread->expired))
 			word_is(lease, SN_LEASE_HELD, SN_LEASE_ASKED);

@@ -71,7 +71,18 @@
  * SENNIT_MEMBARRIER=0, both sides execute sequentially consistent fences: the thread's is in the
  * slow path, which FENCED, not being HELD, always leads to. The fast path stays the same.
  *
+ * A filter of system calls (seccomp) can refuse it also later, to some threads or to all. The words of
+ * held leases stay HELD then: to make them FENCED would need a barrier on each thread, once, before the
+ * first revocation that relies on it, as a thread may have read HELD and not yet have made its
+ * store to inside visible. That barrier can be had in another way, which is slow: the monitor visits
+ * every CPU (visit_every_cpu() in lease.c). So it does that each time, and the handshake stays what
+ * it is. Where this is refused as well nothing is revoked any more: the lease goes back to HELD, as if
+ * the thread were inside.
+ *
  * Rejected:
+ *   - Instead of the visits: changing the protection of a page, whose interrupts to other CPUs are none
+ *     on ARM and newer x86, and no barrier by contract; signals, for the reasons below; asking threads
+ *     to confirm FENCED at their next entry, as one that blocks for ever makes none.
  *   - Compare-and-swap on both borders (Go): 11.5 ns a pair against 1.7, and it grows with the
  *     number of processors.
  *   - Signals to stop the thread: EINTR in foreign code, and somebody else's handler.
@@ -124,8 +135,11 @@ void sn_lease_ask(struct sn_thread *thread);
 /* The monitor: the thread has held its processor since that decision (sn_tick()), and is to lend it. */
 void sn_lease_expire(struct sn_thread *thread, uint32_t tick);
 
-/* What both sides of the handshake need where only one should pay; see above. Any thread. */
-void sn_barrier_everywhere(void);
+/*
+ * What both sides of the handshake need where only one should pay; see above. False: it could not be
+ * had, so nothing may be concluded; a line on stderr has said so, once. Any thread.
+ */
+bool sn_barrier_everywhere(void);
 
 /* The end of the runtime: the thread leaves it at its next entry. */
 void sn_lease_end(struct sn_thread *thread);

@@ -283,7 +283,7 @@ static bool take(struct sn_task *task, uint32_t bits)
 }
 
 /* 0: the stack is the caller's until sn_scan_release(). -EBUSY: somebody else's. -EAGAIN: a thread's.
- * -ESRCH: there is no task any more. */
+ * -ESRCH: there is no task any more. -ENOSYS: it cannot be known, see sn_barrier_everywhere(). */
 static int own(struct sn_task *task, uint32_t bits)
 {
 	enum sn_task_status status;
@@ -292,7 +292,10 @@ static int own(struct sn_task *task, uint32_t bits)
 		if (!take(task, bits))
 			return -EBUSY;
 		SN_RACE_WINDOW();
-		sn_barrier_everywhere();
+		if (!sn_barrier_everywhere()) {
+			give_up(task);
+			return -ENOSYS;
+		}
 		SN_RACE_WINDOW();
 		status = sn_status_get(&task->word);
 		if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE)
@@ -305,6 +308,7 @@ static int own(struct sn_task *task, uint32_t bits)
 uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks)
 {
 	uint64_t held = 0, owned = 0;
+	bool passed;
 
 	for (uint64_t left = blocks; left; left &= left - 1) {
 		int number = __builtin_ctzll(left);
@@ -318,14 +322,16 @@ uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks)
 	if (!held)
 		return 0;
 	SN_RACE_WINDOW();
-	sn_barrier_everywhere();
+	passed = sn_barrier_everywhere();
 	for (uint64_t left = held; left; left &= left - 1) {
 		int number = __builtin_ctzll(left);
 		struct sn_task *task = sn_block_slab_at(slab, number);
 		enum sn_task_status status = sn_status_get(&task->word);
 
-		if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE ||
-		    (give_up(task) && own(task, SN_SCAN_BRIEF) == 0))
+		if (!passed)
+			give_up(task);
+		else if (status == SN_TASK_PARKED || status == SN_TASK_RUNNABLE ||
+			 (give_up(task) && own(task, SN_SCAN_BRIEF) == 0))
 			owned |= (uint64_t)1 << number;
 	}
 	return owned;
@@ -570,7 +576,8 @@ static int ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_onc
 	 * Not only own()'s barrier: it has none when somebody else has HELD. He looks whether the task is
 	 * parked after he has seen ASKED; a thread whose PARKED is not visible to him by then sees ASKED.
 	 */
-	sn_barrier_everywhere();
+	if (!sn_barrier_everywhere() && withdraw(task))
+		return -ENOSYS;
 	SN_RACE_WINDOW();
 	err = own(task, 0);
 	if (err == 0)

@@ -12,6 +12,7 @@ holds '-DPSO -DFENCED -DDEPTH=2'
 holds '-DENDS -DTASKS=2 -DDEPTH=2'
 holds '-DTHREADS=3 -DTASKS=2 -DDEPTH=2'
 holds '-DASKS -DTASKS=2 -DDEPTH=2'
+holds '-DREFUSED -DTASKS=2 -DDEPTH=2'
 holds '-DLIVE' served
 holds '-DLIVE' woken
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
@@ -27,6 +28,7 @@ reached
 
 caught '-DNO_MEMBARRIER'
 caught '-DPSO -DNO_MEMBARRIER'
+caught '-DREFUSED -DREFUSED_BELIEVED'
 caught '-DEARLY_LOAD'
 caught '-DEARLY_LOOK'
 caught '-DFENCED -DNO_FENCE'
