@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
-// What the system allows the process changes while it runs: system calls are refused. Each case is a
-// child process, as none of that can be taken back.
+// What the system allows the process changes while it runs: system calls are refused, limits are lowered.
+// Each case is a child process, as not all of that can be taken back.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -215,6 +217,184 @@ TEST(Seccomp, RefusesEveryBarrier)
 	EXPECT_LE(count(outcome.said, "membarrier() is refused"), 1u) << outcome.said;
 	EXPECT_EQ(count(outcome.said, "\n"), count(outcome.said, "membarrier() is refused"))
 		<< outcome.said;
+}
+
+// ---- limits ----
+
+void set_limit(__rlimit_resource which, rlim_t value)
+{
+	struct rlimit limit;
+
+	CHILD_CHECK(getrlimit(which, &limit) == 0);
+	limit.rlim_cur = value;
+	CHILD_CHECK(setrlimit(which, &limit) == 0);
+}
+
+// Tasks, timers, brackets and calls that block without a word; nothing that needs more than there is.
+void all_is_well()
+{
+	for (int round = 0; round < 5; round++) {
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < 20; i++)
+			tasks.emplace_back([i] {
+				sn_sleep(i % 3 * test::ms);
+				sn_yield();
+				sn_enter_blocking();
+				usleep(100);
+				sn_exit_blocking();
+				return i;
+			});
+		for (int i = 0; i < 20; i++)
+			CHILD_CHECK(tasks[size_t(i)].join() == i);
+	}
+}
+
+bool connects(const std::string &address, int error)
+{
+	sn_tcp *conn = nullptr;
+	const int err = sn_tcp_connect(&conn, address.c_str(), sn_now() + test::patience);
+
+	if (err == 0)
+		sn_tcp_close(conn);
+	return err == error;
+}
+
+// No more descriptors: what needs one says so, and can have it again later.
+TEST(Limits, OfDescriptorsAreLowered)
+{
+	const Outcome outcome = child(2, [] {
+		sn_tcp_listener *door = nullptr, *another = nullptr;
+		char address[SN_ADDRESS_MAX];
+		struct rlimit former;
+
+		CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
+		CHILD_CHECK(sn_tcp_listener_address(door, address, sizeof address) > 0);
+		CHILD_CHECK(connects(address, 0));
+		CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &former) == 0);
+		set_limit(RLIMIT_NOFILE, 3);
+		CHILD_CHECK(connects(address, -EMFILE));
+		CHILD_CHECK(sn_tcp_listen(&another, "127.0.0.1:0") == -EMFILE);
+		CHILD_CHECK(sn_signal_catch(SIGUSR1) == -EMFILE);
+		all_is_well();
+		// Who accepts waits for better times.
+		Task accepting([&] {
+			sn_tcp *conn = nullptr;
+
+			for (int i = 0; i < 2; i++) {
+				CHILD_CHECK(sn_tcp_accept(door, &conn) == 0);
+				sn_tcp_close(conn);
+			}
+		});
+		CHILD_CHECK(test::eventually([] { return test::stats().accept_pauses > 0; }));
+		set_limit(RLIMIT_NOFILE, former.rlim_cur);
+		CHILD_CHECK(connects(address, 0));
+		accepting.join();
+		CHILD_CHECK(sn_signal_catch(SIGUSR1) == 0);
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
+	EXPECT_EQ("", outcome.said);
+}
+
+// No more threads: work waits for those that there are, and one line says so.
+TEST(Limits, OfThreadsAreLowered)
+{
+	const Outcome outcome = child(2, [] {
+		std::vector<Task> sleepers;
+
+		set_limit(RLIMIT_NPROC, 0);
+		// The limit is not for root. All threads change their user, and it with them.
+		if (geteuid() == 0)
+			CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
+		for (int i = 0; i < 20; i++)
+			sleepers.emplace_back([] {
+				sn_enter_blocking();
+				usleep(5000);
+				sn_exit_blocking();
+			});
+		for (Task &task : sleepers)
+			task.join();
+		all_is_well();
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
+	EXPECT_EQ(count(outcome.said, "\n"), 1u) << outcome.said;
+	EXPECT_EQ(1u, count(outcome.said, "cannot start another thread")) << outcome.said;
+}
+
+#if !TEST_TSAN && !TEST_ASAN // their shadows are larger than any limit
+
+// No more address space: spawning fails, or the tasks wait for stacks; those that run go on.
+TEST(Limits, OfAddressSpaceAreLowered)
+{
+	const Outcome outcome = child(2, [] {
+		static std::atomic<bool> stop;
+		static std::atomic<int> begun;
+		std::vector<sn_task *> tasks;
+		int spawned = 0, refused = 0;
+
+		tasks.reserve(200000);
+		all_is_well();
+		const rlim_t now = rlim_t(test::process_status("VmSize")) << 10;
+		set_limit(RLIMIT_AS, now + (8 << 20));
+		for (int i = 0; i < 200000 && refused == 0; i++) {
+			sn_task *task = nullptr;
+			const int err = sn_spawn(
+				&task,
+				[](void *) {
+					begun++;
+					while (!stop)
+						sn_sleep(test::ms);
+					return 0;
+				},
+				nullptr, nullptr);
+
+			CHILD_CHECK(err == 0 || err == -ENOMEM);
+			if (err == 0) {
+				tasks.push_back(task);
+				spawned++;
+			} else {
+				refused++;
+			}
+			if (i % 64 == 0)
+				sn_yield();
+		}
+		CHILD_CHECK(spawned > 0);
+		CHILD_CHECK(test::eventually([] { return begun > 0; }));
+		stop = true;
+		for (sn_task *task : tasks)
+			CHILD_CHECK(sn_join(task, nullptr) == 0);
+		CHILD_CHECK(begun == spawned);
+		all_is_well();
+		set_limit(RLIMIT_AS, RLIM_INFINITY);
+		all_is_well();
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
+	EXPECT_LE(count(outcome.said, "\n"), 2u) << outcome.said;
+}
+
+#endif
+
+// The first thread's stack is not one of the runtime's, and theirs have the sizes that it says.
+TEST(Limits, OfStacksAreLowered)
+{
+	const Outcome outcome = child(2, [] {
+		set_limit(RLIMIT_STACK, 16 << 10);
+		all_is_well();
+		Task large([] {
+			char frame[40 << 10];
+
+			for (size_t i = 0; i < sizeof frame; i += 1024)
+				static_cast<volatile char *>(frame)[i] = 1;
+			sn_yield();
+		});
+		large.join();
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
+	EXPECT_EQ("", outcome.said);
 }
 
 } // namespace
