@@ -6,6 +6,7 @@
 #define sn_queue_get small_list_get
 #define sn_queue_append small_list_append
 #define sn_runqueue_put small_runqueue_put
+#define sn_runqueue_first small_runqueue_first
 #define sn_runqueue_get small_runqueue_get
 #define sn_runqueue_steal small_runqueue_steal
 #define sn_runqueue_empty small_runqueue_empty
