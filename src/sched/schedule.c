@@ -889,11 +889,26 @@ static void hurry_if_older_is_left(struct sn_processor *p)
 }
 
 /*
+ * Whether the processor has a task that has been runnable for longer than any in the global queue: at a fair
+ * turn that goes first. With tasks that run for long every turn is fair (FAIR_NS in sysmon.c), and a global
+ * queue that others keep filled would have all of them (models/fair.pml, LONG). The lock is held.
+ */
+static bool older_is_local(struct sn_processor *p)
+{
+	struct sn_task *head = sn_runtime.global.head;
+	struct sn_task *mine = sn_runqueue_first(&p->queue);
+	/* A hint, as mine is: a thief may take it, and leaves a block that may be read. */
+	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
+
+	return head && ((mine && is_older(mine, head)) || (next && is_older(next, head)));
+}
+
+/*
  * Takes a fair share of the global queue: one task is returned, the others go to the local queue. A
  * task that is bound to a thread is taken alone, because what is in a local queue may be run by the
  * fast path, which does not look.
  */
-static struct sn_task *global_get(struct sn_processor *p, uint32_t most)
+static struct sn_task *global_get(struct sn_processor *p, uint32_t most, bool by_age)
 {
 	struct sn_task *first = NULL;
 	struct sn_queue overflow = {0};
@@ -906,6 +921,8 @@ static struct sn_task *global_get(struct sn_processor *p, uint32_t most)
 
 	if (share > most)
 		share = most;
+	if (by_age && older_is_local(p))
+		share = 0;
 	while (taken < share && sn_runtime.global.head) {
 		struct sn_task *task = sn_runtime.global.head;
 
@@ -1163,7 +1180,7 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 			self->poor_at = sn_runqueue_empty(&p->queue) ? sn_now() : 0;
 			return task;
 		}
-		if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
+		if ((task = global_get(p, GLOBAL_BATCH, false)) != NULL)
 			return task;
 	} while (sn_backoff_pause(&backoff));
 	return steal(self, p, true);
@@ -1208,7 +1225,7 @@ static struct sn_task *look_for_work(struct sn_thread *self)
 	/* The order is the promise: nothing that returns early may come before the timers and the network. */
 	if (is_fair_tick(p, tick)) {
 		be_fair(self, p, tick);
-		if ((task = global_get(p, 1)) != NULL)
+		if ((task = global_get(p, 1, true)) != NULL)
 			return task;
 	} else if (sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
 		int64_t now = sn_now();
@@ -1218,7 +1235,7 @@ static struct sn_task *look_for_work(struct sn_thread *self)
 	}
 	if ((task = take_any_local(p)) != NULL)
 		return task;
-	if ((task = global_get(p, GLOBAL_BATCH)) != NULL)
+	if ((task = global_get(p, GLOBAL_BATCH, false)) != NULL)
 		return task;
 	if (all_others_idle())
 		return steal(self, p, true);

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/fair.pml: every wait has a bound, whatever the others do.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DLONG'
+reached
+
+caught '-DGLOBAL_FIRST'
+caught '-DNEXT_UNLIMITED'
+caught '-DNEXT_SLOW'
+caught '-DSPILL_FRONT'
+caught '-DLONG -DGLOBAL_ALWAYS'
+caught '-DLONG -DNO_FORCE'
