@@ -616,11 +616,12 @@ static void handle(int signum)
 	sn_sysmon_interrupt();
 }
 
-static void *dump_main(void *arg)
+/* Nobody waits for this thread, so the run may have ended, and another be about to begin, meanwhile:
+ * nothing of the run is looked at but by sn_dump(), which asks whether there is one. */
+static void *dump_main(void *tell_waits)
 {
-	(void)arg;
 	sn_dump(STDERR_FILENO);
-	if (sn_runtime.tell_waits)
+	if (tell_waits)
 		sn_wait_print(STDERR_FILENO);
 	return NULL;
 }
@@ -642,7 +643,7 @@ void sn_dump_serve(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, dump_main, NULL);
+	err = pthread_create(&thread, &attr, dump_main, sn_runtime.tell_waits ? &wanted : NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
 		sn_dump(STDERR_FILENO);
