@@ -80,7 +80,7 @@ test-arm:
 	@scripts/setup arm
 	@scripts/test $(ARM_PRESETS)
 
-# HOURS may be a fraction; SEED: by the time.
+# The short form is in every preset's hostile/short. HOURS may be a fraction; SEED: by the time.
 soak:
 	@scripts/setup test
 	@scripts/soak $(or $(PRESET),release) $(or $(HOURS),1) $(SEED)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a child of fork() does: closes what it has inherited, opens files of its own, and runs a runtime of its
-// own, with tasks, timers, connections, signals and a deadlock. Then its files must still be there.
+// What a child of fork() does: closes what it has inherited, opens files of its own, and runs runtimes of
+// its own, with tasks, timers, connections, a deadlock and signals. Then its files must still be there.
 #ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
 #define SENNIT_TESTS_HOSTILE_FORKED_HPP
 

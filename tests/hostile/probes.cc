@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -45,7 +46,10 @@ private:
 	void receive();
 	void wait_for_signals();
 
+	void start(std::function<void()> body);
+
 	Phase *phase_ = nullptr;
+	std::atomic<int> to_start_{0};
 	Slot socket_{SOCKET}, foreign_{FOREIGN}, spawn_{SPAWN}, signal_{SIGNAL};
 	std::atomic<bool> catching_{false}, closed_{false};
 	std::atomic<void (*)()> asked_{nullptr};
@@ -102,15 +106,13 @@ void Probes::begin(Phase &phase)
 	connection(&reader_, &writer_);
 	connection(&silent_, &silent_end_);
 	for (int i = 0; i < 4; i++)
-		phase.go_surely(LOAD_PROBES,
-				[this, seed = phase.random.next()] { sleep(Random(seed)); });
-	phase.go_surely(LOAD_PROBES,
-			[this, seed = phase.random.next()] { wait_for_deadline(Random(seed)); });
-	phase.go_surely(LOAD_PROBES, [this] { yield(); });
-	phase.go_surely(LOAD_PROBES, [this] { read(); });
-	phase.go_surely(LOAD_PROBES, [this] { receive(); });
-	phase.go_surely(LOAD_PROBES, [this] { wait_for_signals(); });
-	phase.go_surely(LOAD_PROBES, [this] {
+		start([this, seed = phase.random.next()] { sleep(Random(seed)); });
+	start([this, seed = phase.random.next()] { wait_for_deadline(Random(seed)); });
+	start([this] { yield(); });
+	start([this] { read(); });
+	start([this] { receive(); });
+	start([this] { wait_for_signals(); });
+	start([this] {
 		// Until nobody can ask any more.
 		while (!closed_ || asked_.load()) {
 			if (void (*fn)() = asked_.load()) {
@@ -120,8 +122,20 @@ void Probes::begin(Phase &phase)
 			sn_sleep(2 * ms);
 		}
 	});
+	// Before they have run once they may wait for stacks, while memory is limited.
+	while (to_start_ > 0)
+		sn_sleep(ms);
 	std::lock_guard hold(current_lock);
 	current = this;
+}
+
+void Probes::start(std::function<void()> body)
+{
+	to_start_++;
+	phase_->go_surely(LOAD_PROBES, [this, body = std::move(body)] {
+		to_start_--;
+		body();
+	});
 }
 
 void Probes::end(Phase &)
