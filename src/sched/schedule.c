@@ -183,8 +183,12 @@ static inline void after_switch(struct sn_thread *self)
 		if (!self->commit(self, prev, self->commit_arg))
 			sn_ready(self, prev, SN_READY_LAST);
 		/* Only now, as the commit may let go a lock that the callback needs. */
-		if (sn_unlikely(asked))
+		if (sn_unlikely(asked)) {
 			sn_scan_release(prev);
+			/* The time that it took is not the next task's. */
+			if (self->processor)
+				sn_tick(self->processor);
+		}
 	}
 }
 
@@ -439,7 +443,7 @@ static bool is_surplus(const struct sn_processor *p)
 	return p->id >= atomic_load_explicit(&sn_runtime.wanted, memory_order_relaxed);
 }
 
-/* The lock is held. A surplus one comes here only if it cannot retire now. */
+/* The lock is held. A surplus one comes here only if it cannot retire now, see there. */
 static void idle_put(struct sn_processor *p)
 {
 	p->next_idle = sn_runtime.idle_processors;
@@ -762,8 +766,9 @@ void sn_brief_end(void)
 /* ---- queues ---- */
 
 /*
- * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, so nobody
- * changes when that was; a task that has just been stolen from a ring leaves a block that may be read.
+ * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, where
+ * that does not change, or by as little as a thread takes that queues the task it waits with
+ * (sn_processor_regain()). A task that has just been stolen from a ring leaves a block that may be read.
  */
 static bool is_older(struct sn_task *a, struct sn_task *b)
 {
@@ -1119,6 +1124,13 @@ void sn_processor_give(struct sn_processor *p)
 	wake_for_released();
 }
 
+void sn_processors_notice(int64_t now)
+{
+	if (atomic_load(&sn_runtime.idle_count) > 0 && atomic_load(&sn_runtime.polling) == 0 &&
+	    sn_earliest_timer() <= now)
+		wake_one();
+}
+
 void sn_processors_adjust(int wanted)
 {
 	struct sn_processor **link = &sn_runtime.idle_processors, *p, *surplus = NULL;
@@ -1203,7 +1215,7 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 {
 	int64_t now = sn_now();
 
-	sn_status_clock_set(now); /* for is_older(), should the monitor be late */
+	sn_status_clock_advance(now); /* for is_older(), should the monitor be late */
 	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
 	/* One writer, and the monitor only looks whether it has changed. */
 	atomic_store_explicit(&p->fair_turns,
@@ -1623,6 +1635,7 @@ void sn_processor_regain(struct sn_thread *self)
 
 	if (p) {
 		assign(self, p);
+		sn_tick(p); /* a turn of its own, for the monitor too */
 		p->io_budget = IO_BUDGET;
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 		return;

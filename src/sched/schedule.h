@@ -91,6 +91,9 @@ void sn_processor_lend(struct sn_thread *self);
  */
 void sn_processors_adjust(int wanted);
 
+/* The monitor: a timer is due, a processor idle, and a brief task that stands in for the poller does not come back. */
+void sn_processors_notice(int64_t now);
+
 /* Whether a task is queued anywhere; and when the first timer of all is due, SN_TIMER_NEVER: there is none. */
 bool sn_work_exists(void);
 int64_t sn_earliest_timer(void);

@@ -53,6 +53,15 @@ void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
 			 sn_status_name(from), sn_status_name(to), (int)by);
 }
 
+void sn_status_clock_advance(int64_t now)
+{
+	/* It wraps. Two at once may still put the older time last, for as long as one of them is stopped
+	 * right here: is_older() then errs by that. */
+	if ((int32_t)((uint32_t)(now / 1000000) -
+		      atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed)) > 0)
+		sn_status_clock_set(now);
+}
+
 void sn_status_clock_set(int64_t now)
 {
 	uint32_t ms = (uint32_t)(now / 1000000);

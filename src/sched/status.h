@@ -63,14 +63,15 @@ struct sn_task_status_word {
 
 /*
  * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, by whoever wakes it, and by processors
- * at their fair ticks (schedule.c); so it may step back by as much as one of them was delayed between
- * reading the time and writing it here. While every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
+ * at their fair ticks (schedule.c). While every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
  */
 extern struct sn_status_clock {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t ms;
 	char rest[SN_CACHE_LINE - sizeof(uint32_t)];
 } sn_status_clock;
 void sn_status_clock_set(int64_t now);
+/* The same, by a thread that may have been stopped since it read the time: never back. */
+void sn_status_clock_advance(int64_t now);
 
 /* Ends the program when the table does not have the change. */
 void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,

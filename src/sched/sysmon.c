@@ -456,6 +456,7 @@ static void *monitor_main(void *arg)
 		sn_scan_remind(now);
 		sn_dump_serve();
 		poll_if_nobody_does(now);
+		sn_processors_notice(now);
 		recount_processors(now);
 		sn_threads_reap();
 		starving = sn_tasks_feed(FED_AT_A_LOOK);

@@ -95,8 +95,8 @@ static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 		since = parked_since(task);
 		if (since == task->trimmed)
 			continue;
-		/* Unsigned, as both wrap. */
-		if (now_ms - since >= (uint32_t)trim_ms)
+		/* It wraps; and a processor's clock may be ahead of the monitor's. */
+		if ((int32_t)(now_ms - since) >= trim_ms)
 			found |= (uint64_t)1 << number;
 		else
 			again = true;

@@ -375,6 +375,51 @@ INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &
 	return name;
 });
 
+// Two processors. The sleeper's timer is left with the one that becomes idle; the poller is left for a task
+// that promises to be brief, and so wakes nobody in its place; and that task computes until the sleeper
+// has woken.
+TEST(Fairness, ABriefTaskThatIsNotDelaysNoTimer)
+{
+	for (int round = 0; round < 10; round++)
+		test::run(2, [] {
+			std::atomic<bool> awake{false};
+			struct sn_task_attr brief = {};
+			sn_stream *stream;
+			int fds[2];
+
+			brief.flags = SN_TASK_BRIEF;
+			ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+			ASSERT_EQ(0, sn_stream_adopt(&stream, fds[0]));
+			Task sleeper([&] {
+				compute(3 * test::ms);
+				ASSERT_EQ(0, sn_sleep(60 * test::ms));
+				awake = true;
+			});
+			Task liar(
+				[&] {
+					char byte;
+
+					compute(8 * test::ms);
+					ASSERT_EQ(1, sn_stream_read(stream, &byte, 1));
+					const int64_t end = sn_now() + test::patience;
+
+					while (!awake && sn_now() < end)
+						;
+					EXPECT_TRUE(awake);
+				},
+				&brief);
+			std::thread writer([&] {
+				usleep(30000);
+				ASSERT_EQ(1, write(fds[1], "x", 1));
+			});
+			sleeper.join();
+			liar.join();
+			writer.join();
+			sn_stream_close(stream);
+			close(fds[1]);
+		});
+}
+
 // Such a task stays on its thread, as its calls promise: what belongs to the thread is still there.
 TEST(Fairness, ALoopingTaskStaysOnItsThread)
 {
