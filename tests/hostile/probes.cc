@@ -262,8 +262,16 @@ void Probes::receive()
 
 void Probes::wait_for_signals()
 {
-	if (sn_signal_catch(SIGUSR1) < 0 || sn_signal_catch(SIGCHLD) < 0)
-		fail("probes: sn_signal_catch() failed");
+	for (int signum : {SIGUSR1, SIGCHLD}) {
+		uint64_t mark;
+		int error;
+
+		// The first takes a descriptor.
+		while (mark = limits_mark(), (error = sn_signal_catch(signum)) < 0) {
+			refused(LOAD_PROBES, "sn_signal_catch()", error, mark);
+			sn_sleep(5 * ms);
+		}
+	}
 	catching_ = true;
 	for (;;) {
 		const uint64_t mark = limits_mark();
