@@ -5,6 +5,7 @@
 
 #include <sennit/sennit.h>
 
+#include "sched/task.h"
 #include "sched/thread.h"
 
 /* Its address is a constant of the thread to the compiler, but not through this. */
@@ -17,12 +18,12 @@ int thread_block_follows(int rounds, int *moves)
 	for (int i = 0; i < rounds; i++) {
 		struct sn_thread *before = sn_thread_self();
 
-		wrong += before->task != sn_self();
+		wrong += sn_task_handle(before->task) != sn_self();
 		if (i % 4 == 0)
 			sn_sleep(100000);
 		else
 			sn_yield();
-		wrong += sn_thread_self()->task != sn_self();
+		wrong += sn_task_handle(sn_thread_self()->task) != sn_self();
 		wrong += sn_thread_self()->errno_location != errno_of_thread();
 		*moves += sn_thread_self() != before;
 	}
