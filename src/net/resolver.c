@@ -177,8 +177,30 @@ static int start_helper(void)
 
 /* ---- the task ---- */
 
+/*
+ * The last helper could not be started, so nobody will come for what is in the queue: who waits there, each
+ * of whom had counted on another's, looks it up without one.
+ */
+static void give_up_queue(struct sn_thread *self)
+{
+	struct lookup *lookup;
+	struct sn_waiter *waiter;
+
+	sn_lock(&lock);
+	while (helpers == 0 && (lookup = next_lookup()) != NULL) {
+		lookup->state = DONE;
+		lookup->error = SN_RESOLVER_ABSENT;
+		waiter = sn_waiter_claim(lookup->waiter) ? lookup->waiter : NULL;
+		sn_unlock(&lock);
+		if (waiter)
+			sn_waiter_wake(self, waiter, 0, SN_READY_LAST);
+		sn_lock(&lock);
+	}
+	sn_unlock(&lock);
+}
+
 /* False: there is no helper, so nobody will ever look it up. */
-static bool ask(struct lookup *lookup)
+static bool ask(struct sn_thread *self, struct lookup *lookup)
 {
 	bool more, hopeless = false;
 
@@ -197,6 +219,7 @@ static bool ask(struct lookup *lookup)
 		hopeless = true;
 	}
 	sn_unlock(&lock);
+	give_up_queue(self);
 	return !hopeless;
 }
 
@@ -235,7 +258,7 @@ int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts
 	/* Shared: a helper, a deadline or a scope may end it before it has parked. */
 	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
 	lookup->waiter = &waiter;
-	if (!ask(lookup)) {
+	if (!ask(self, lookup)) {
 		free(lookup);
 		return SN_RESOLVER_ABSENT;
 	}
