@@ -135,7 +135,7 @@ static int begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 	int err = sn_fd_find(d, handle);
 
 	if (err == 0)
-		err = sn_fd_begin(*d, side);
+		err = sn_fd_begin_handle(*d, handle, side);
 	if (err == 0 && sn_unlikely(!sn_fd_fits(*d, handle))) {
 		sn_fd_end(*d, side);
 		err = -EBADF;

@@ -138,6 +138,11 @@ static bool add_chunk(void)
 
 static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired);
 
+static uint32_t life_of(uintptr_t handle)
+{
+	return (uint32_t)(handle & SN_HANDLE_LOW) * SN_FD_LIFE;
+}
+
 int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 {
 	struct sn_fd *d = NULL;
@@ -171,7 +176,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 		atomic_store_explicit(&d->sides[i].leader, NULL, memory_order_relaxed);
 		d->sides[i].timer.fire = deadline_fire;
 	}
-	atomic_store_explicit(&d->control, 0, memory_order_release);
+	atomic_store_explicit(&d->control, life_of((uintptr_t)sn_fd_handle(d)),
+			      memory_order_release);
 	atomic_fetch_add(&open_fds, 1);
 	if (register_now && (err = sn_fd_register(d)) < 0) {
 		d->fd = -1; /* stays the caller's */
@@ -271,13 +277,13 @@ static int control_error(uint32_t control)
 	return control & SN_FD_CANCELED ? -ECANCELED : 0;
 }
 
-int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
+static inline int begin(struct sn_fd *d, enum sn_side_index side, uint32_t life, uint32_t mask)
 {
 	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
 	int reason = sn_cancel_reason(sn_thread_self()->task);
 
 	do {
-		int err = control_error(control);
+		int err = (control ^ life) & mask ? -EBADF : control_error(control);
 
 		if (err == 0)
 			err = reason;
@@ -291,6 +297,16 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 	if (side == SN_SIDE_READ)
 		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
 	return 0;
+}
+
+int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
+{
+	return begin(d, side, 0, 0);
+}
+
+int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side)
+{
+	return begin(d, side, life_of((uintptr_t)handle), SN_FD_LIFE_MASK);
 }
 
 /* Acquire as well as release: the last to leave must see what the others did with the descriptor.
@@ -366,7 +382,7 @@ static void forget_timers(struct sn_fd *d)
  */
 static void disown(struct sn_fd *d)
 {
-	const uint32_t kept = SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT;
+	const uint32_t kept = SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT | SN_FD_LIFE_MASK;
 
 	atomic_store(&d->lock.word, 0);
 	forget_timers(d);
@@ -406,6 +422,7 @@ static void close_all(void)
 		if (d->open && d->fd >= 0)
 			close(d->fd);
 		d->open = false;
+		atomic_store(&d->control, SN_FD_CLOSED); /* nobody uses it until it is open */
 		forget_timers(d);
 		atomic_fetch_add(&d->generation, 1);
 		d->next_free = free_fds;

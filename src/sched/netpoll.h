@@ -74,7 +74,11 @@ struct sn_side {
 #define SN_FD_CANCELED 8u   /* operations fail with -ECANCELED */
 #define SN_FD_ABORT 16u     /* close by a reset */
 #define SN_FD_INHERITED 32u /* the parent's, in a child of fork(): it can be closed, no more */
-#define SN_FD_USER 64u      /* and upwards: the number of other users */
+/* Six bits: those of the generation that are the lowest of the handle. Who begins with a handle takes the side
+ * by a compare-and-swap that fails when these are another life's. */
+#define SN_FD_LIFE 64u
+#define SN_FD_LIFE_MASK (SN_HANDLE_LOW * SN_FD_LIFE)
+#define SN_FD_USER 4096u /* and upwards: the number of other users */
 
 struct sn_fd {
 	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;
@@ -129,6 +133,8 @@ int sn_fd_register(struct sn_fd *d);
 /* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED, -EBUSY, or why the task's scope was
  * cancelled. */
 int sn_fd_begin(struct sn_fd *d, enum sn_side_index side);
+/* The same of a handle, which sn_fd_find() has found: -EBADF also when that life is over. */
+int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side);
 void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
 
 /* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
