@@ -569,12 +569,17 @@ static int catch_instead(int signum, const struct sigaction *action, struct siga
 {
 	struct sigaction current;
 
-	if (sigaction(signum, action, &current) < 0)
+	bool ours;
+
+	/* Known before the handler is there, as that chains to it. */
+	if (sigaction(signum, NULL, &current) < 0)
 		return -errno;
-	if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == action->sa_sigaction)
-		return 1;
-	*before = current;
-	return 0;
+	ours = (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == action->sa_sigaction;
+	if (!ours)
+		*before = current;
+	if (sigaction(signum, action, NULL) < 0)
+		return -errno;
+	return ours;
 }
 
 int sn_fault_catch_stalls(void)

@@ -13,9 +13,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <sennit/clock.h>
+
 #include "arch/compiler.h"
 #include "sched/fork.h"
 #include "sched/sanitizer.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
 #include "wait/lock.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -80,6 +84,14 @@ static struct sn_lock lock; /* guards everything below but all_slabs' readers, a
 static struct sn_slab *_Atomic all_slabs;
 /* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not lost. */
 static struct sn_slab *_Atomic forgotten_slabs;
+/* How the end of a run waits for those in sn_stack_find(), which takes microseconds. */
+#define FINDERS_SPIN_NS 5000
+#define FINDERS_YIELD_NS 100000
+#define FINDERS_LOOK_NS 1000000
+#define FINDERS_NS 1000000000
+
+/* In sn_stack_find(). They count themselves, then look; the end takes the list away, then waits for them. */
+static _Atomic uint32_t finders;
 static struct store stores[SN_STACK_CLASSES];
 /* Set under the lock, cleared there by the monitor's look. Relaxed: the monitor, which alone reads it
  * without, comes again. */
@@ -205,6 +217,7 @@ void sn_stacks_fork(enum sn_fork_phase phase)
 	if (phase == SN_FORK_CHILD) {
 		/* The child stands on one of them. */
 		forget();
+		atomic_store(&finders, 0);
 	}
 }
 
@@ -764,12 +777,29 @@ bool sn_stacks_cool(int64_t now)
 	return true;
 }
 
+/*
+ * Handlers of faults, and others as short. One that faulted in there itself was left by a jump (fault.c), so
+ * not for ever: what it was looking for then is not worth more.
+ */
+static void await_finders(void)
+{
+	SN_BACKOFF(backoff, SN_WAIT_END, FINDERS_SPIN_NS, FINDERS_YIELD_NS);
+	int64_t give_up = sn_now() + FINDERS_NS;
+	uint32_t inside;
+
+	while ((inside = atomic_load(&finders)) > 0 && sn_now() < give_up)
+		if (!sn_backoff_pause(&backoff))
+			sn_futex_wait(&finders, inside, sn_now() + FINDERS_LOOK_NS);
+	atomic_store(&finders, 0);
+}
+
 void sn_stacks_destroy(void)
 {
 	struct sn_slab *slab, *next;
 
 	sn_lock(&lock);
 	slab = atomic_exchange(&all_slabs, NULL);
+	await_finders();
 	for (; slab; slab = next) {
 		next = slab->next;
 		guard_mappings_left += (uint64_t)slab->mprotected;
@@ -813,8 +843,11 @@ static bool find_from(struct sn_slab *slab, const void *address, struct sn_stack
 
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
 {
-	return find_from(atomic_load_explicit(&all_slabs, memory_order_acquire), address, stack,
-			 in_guard) ||
-	       find_from(atomic_load_explicit(&forgotten_slabs, memory_order_acquire), address,
-			 stack, in_guard);
+	bool found;
+
+	atomic_fetch_add(&finders, 1);
+	found = find_from(atomic_load(&all_slabs), address, stack, in_guard);
+	atomic_fetch_sub(&finders, 1);
+	return found || find_from(atomic_load_explicit(&forgotten_slabs, memory_order_acquire),
+				  address, stack, in_guard);
 }
