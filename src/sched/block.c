@@ -325,6 +325,24 @@ void sn_blocks_forget(void)
 	sn_unlock(&lock);
 }
 
+/* Nobody else writes it: their tasks neither end nor run on. */
+void sn_blocks_outdate(void)
+{
+	static struct sn_block_slab *outdated;
+	struct sn_block_slab *first = atomic_load(&forgotten_slabs);
+
+	for (struct sn_block_slab *slab = first; slab != outdated; slab = slab->next)
+		for (int i = 0; i < BLOCKS_PER_SLAB; i++) {
+			_Atomic uint32_t *at = &slab->blocks[i].generation;
+			uint32_t generation = atomic_load_explicit(at, memory_order_relaxed);
+
+			if (generation != 0)
+				atomic_store_explicit(at, sn_handle_next(generation),
+						      memory_order_relaxed);
+		}
+	outdated = first;
+}
+
 void sn_blocks_destroy(void)
 {
 	struct chunk *chunk, *next;

@@ -64,6 +64,9 @@ int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg);
 /* The same for what former runs have left to their orphans. */
 int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void *arg);
 
+/* The beginning of a run: the handles of tasks that former ones have left to orphans are stale. */
+void sn_blocks_outdate(void);
+
 /* As in stack.h: the end of a run, with orphans that may still touch their blocks, and without. */
 void sn_blocks_forget(void);
 void sn_blocks_destroy(void);

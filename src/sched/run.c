@@ -20,6 +20,7 @@
 #include <sennit/clock.h>
 #include <sennit/wait.h>
 
+#include "sched/block.h"
 #include "sched/collector.h"
 #include "sched/deadlock.h"
 #include "sched/dump.h"
@@ -66,6 +67,7 @@ struct first_task {
 static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
 static struct sn_stats last_stats;
 static bool has_run, stats_live; /* under stats_lock */
+static bool forked;              /* in a child of fork(), until it runs */
 static _Atomic bool taken;       /* from the beginning to the end of a run */
 
 int sn_foreign_enter(void)
@@ -307,6 +309,7 @@ void sn_run_fork(enum sn_fork_phase phase)
 			keep_stats();
 		atomic_store(&sn_runtime.running, false);
 		atomic_store(&taken, false);
+		forked = true;
 	}
 }
 
@@ -325,9 +328,14 @@ static int runtime_init(int fixed)
 
 	if (max_threads < 0 || tell_waits < 0 || only_spin < 0)
 		return -EINVAL;
-	/* Not the lock: an orphan of the last run may be about to look at it. */
+	/* Not the lock: an orphan of the last run may be about to look at it. Nor foreign: somebody may be
+	 * about to find that no runtime runs, and take back what he has counted. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
-	       offsetof(struct sn_runtime, running) - sizeof sn_runtime.lock);
+	       offsetof(struct sn_runtime, foreign) - sizeof sn_runtime.lock);
+	if (forked)
+		atomic_store(&sn_runtime.foreign, 0); /* the parent's threads */
+	forked = false;
+	sn_blocks_outdate();
 	sn_runtime.max_threads = (int)max_threads;
 	sn_runtime.tell_waits = tell_waits == 1;
 	sn_backoff_only_spin(only_spin == 1);
@@ -355,6 +363,7 @@ static int runtime_init(int fixed)
 		err = sn_netpoll_init();
 	if (err < 0) {
 		processors_destroy();
+		sn_dump_uninstall();
 		return err;
 	}
 	/* The first is not idle: the first thread starts with it. */
