@@ -325,13 +325,11 @@ void sn_blocks_forget(void)
 	sn_unlock(&lock);
 }
 
-/* Nobody else writes it: their tasks neither end nor run on. */
-void sn_blocks_outdate(void)
+/* The handles of the tasks in a list of slabs, up to one, are stale. Nobody else writes the generations:
+ * these tasks neither end nor run on. */
+static void outdate(struct sn_block_slab *first, const struct sn_block_slab *end)
 {
-	static struct sn_block_slab *outdated;
-	struct sn_block_slab *first = atomic_load(&forgotten_slabs);
-
-	for (struct sn_block_slab *slab = first; slab != outdated; slab = slab->next)
+	for (struct sn_block_slab *slab = first; slab != end; slab = slab->next)
 		for (int i = 0; i < BLOCKS_PER_SLAB; i++) {
 			_Atomic uint32_t *at = &slab->blocks[i].generation;
 			uint32_t generation = atomic_load_explicit(at, memory_order_relaxed);
@@ -340,6 +338,14 @@ void sn_blocks_outdate(void)
 				atomic_store_explicit(at, sn_handle_next(generation),
 						      memory_order_relaxed);
 		}
+}
+
+void sn_blocks_outdate(void)
+{
+	static struct sn_block_slab *outdated;
+	struct sn_block_slab *first = atomic_load(&forgotten_slabs);
+
+	outdate(first, outdated);
 	outdated = first;
 }
 
@@ -351,10 +357,12 @@ void sn_blocks_destroy(void)
 	/* The run may end with tasks alive: what they were given is then theirs for ever, not lost. No
 	 * collector may look at them, as their stacks go. */
 	static struct sn_block_slab *_Atomic kept;
+	struct sn_block_slab *former = atomic_load(&kept);
 
 	sn_lock(&lock);
 	forget(&kept);
 	sn_unlock(&lock);
+	outdate(atomic_load(&kept), former);
 #endif
 	sn_lock(&lock);
 	chunk = chunks;

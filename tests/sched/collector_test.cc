@@ -98,6 +98,13 @@ TEST(Collector, Threads)
 
 TEST(Collector, Memory)
 {
+	// Debug builds keep a freed channel for a while, to tell who uses it still.
+#if SENNIT_DEBUG
+	static const int kept = 1;
+#else
+	static const int kept = 0;
+#endif
+
 	install();
 	allocated = freed = 0;
 	run(2, [] {
@@ -114,12 +121,12 @@ TEST(Collector, Memory)
 		EXPECT_EQ(0, sn_scope_close(scope));
 		EXPECT_EQ(1, freed);
 		sn_chan_free(chan);
-		EXPECT_EQ(2, freed);
+		EXPECT_EQ(2 - kept, freed);
 
 		void *memory = sn_collector_alloc(256, 1000);
 		EXPECT_EQ(0u, (uintptr_t)memory % 256);
 		sn_collector_free(memory);
-		EXPECT_EQ(3, freed);
+		EXPECT_EQ(3 - kept, freed);
 		EXPECT_EQ(nullptr, sn_collector_alloc(64, SIZE_MAX - 10));
 	});
 }
