@@ -260,6 +260,62 @@ TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 	});
 }
 
+// Two that foreign threads wake again and again, so that one of them is in the global queue whenever the
+// other stops: each turn is a fair one by then, which must not mean that both go before what is older.
+TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
+{
+	constexpr int64_t enough =
+		400; // turns, without which a task that starves would do so for ever
+
+	test::run(1, [] {
+		std::atomic<int64_t> turns{0};
+		int64_t worst = 0;
+		std::atomic<bool> stop{false}, asks[2] = {};
+		sn_chan *answers[2];
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < 2; i++)
+			ASSERT_EQ(0, sn_chan_new(&answers[i], sizeof(int), 1));
+		std::thread foreign([&] {
+			const int one = 1;
+
+			while (!stop) {
+				usleep(500);
+				for (int i = 0; i < 2; i++)
+					if (asks[i].exchange(false)) {
+						EXPECT_EQ(0, sn_chan_send(answers[i], &one));
+					}
+			}
+			for (sn_chan *chan : answers)
+				sn_chan_close(chan);
+		});
+		for (int i = 0; i < 2; i++)
+			tasks.emplace_back([&, i] {
+				int got = 0;
+
+				do {
+					turns++;
+					compute(8 * test::ms);
+					asks[i] = true;
+				} while (turns < enough && sn_chan_recv(answers[i], &got) == 0);
+			});
+		while (turns < enough) {
+			const int64_t before = turns;
+
+			sn_yield();
+			worst = std::max(worst, turns - before);
+		}
+		// Ages decide: some turns are enough, however many there are.
+		EXPECT_LE(worst, 20);
+		stop = true;
+		foreign.join();
+		for (Task &task : tasks)
+			task.join();
+		for (sn_chan *chan : answers)
+			sn_chan_free(chan);
+	});
+}
+
 // ---- loops over calls that do not park ----
 
 struct Loop {
