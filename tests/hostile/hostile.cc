@@ -302,6 +302,8 @@ void adapt()
 	}
 	if (HOSTILE_EMULATED) {
 		leave_out(ACT_GDB, "gdb would see the emulator");
+		leave_out(ACT_FORK, "the emulator starts no thread in a child");
+		leave_out(ACT_FORK_TASK, "the emulator starts no thread in a child");
 		leave_out(ACT_MLOCK, "it would lock the emulator's memory");
 		leave_out(ACT_MEMORY, "it would limit the emulator's memory");
 	}

@@ -61,12 +61,18 @@ int64_t queue_at(int64_t at)
 
 	if (at < former_until.load())
 		ahead = std::max(ahead, former_queue.load());
-	if (const int64_t limited = limited_until.load();
-	    limited == still || (limited && at < limited + second))
-		ahead *= pieces_to_map_a_stack;
 	if (at < more_until.load())
 		ahead += more_queue.load();
 	return ahead;
+}
+
+// The same in time.
+int64_t wait_at(int64_t at)
+{
+	const int64_t limited = limited_until.load();
+	const bool slow = limited == still || (limited && at < limited + second);
+
+	return queue_at(at) * (slow ? pieces_to_map_a_stack : 1);
 }
 
 // Times when waits of a kind began to be too long.
@@ -113,7 +119,7 @@ void look_at(Kind kind, int64_t due, int64_t at)
 {
 	const Bound &bound = bounds[kind];
 	const Judged judged = judge(due, at);
-	const int64_t ahead = bound.behind_queue ? queue_at(at) : 0;
+	const int64_t ahead = bound.behind_queue ? wait_at(at) : 0;
 	const int64_t allowed = bound.ns + 2 * ahead + slack + plain_factor * judged.plain;
 
 	raise_to(board->worst_counted[kind], judged.counted);

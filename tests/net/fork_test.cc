@@ -18,7 +18,7 @@
 
 // TSan does not let a child of a process with threads start threads, and leaks are looked for when a
 // process exits, in a child on the stack of a task.
-#if !TEST_TSAN && !TEST_ASAN
+#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // qemu starts no thread in a child
 
 namespace
 {

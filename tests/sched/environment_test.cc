@@ -145,6 +145,8 @@ void scans_work()
 
 TEST(Seccomp, RefusesMembarrierLater)
 {
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator has no filters";
 	for (const int processors : {1, 2}) {
 		const Outcome outcome = child(processors, [] {
 			others_go_on();
@@ -162,7 +164,7 @@ TEST(Seccomp, RefusesMembarrierLater)
 }
 
 // TSan does not let a child of a process with threads start threads, and leaks are looked for there.
-#if !TEST_TSAN && !TEST_ASAN
+#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // the emulator has no filters
 
 // Another run, in a child of it, finds out at its beginning.
 TEST(Seccomp, AndTheNextRunDoesWithoutFromTheBeginning)
@@ -192,6 +194,8 @@ TEST(Seccomp, AndTheNextRunDoesWithoutFromTheBeginning)
 // No barrier can be had at all: who blocks keeps the processor until it is back, and nobody is killed.
 TEST(Seccomp, RefusesEveryBarrier)
 {
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator has no filters";
 	const Outcome outcome = child(2, [] {
 		refuse(SYS_membarrier, SYS_sched_setaffinity);
 		for (int round = 0; round < 20; round++) {
