@@ -45,7 +45,7 @@ else()
 endif()
 # A .pc file is static: what the compiler of the library has, for this architecture.
 set(pc_stack_clash)
-if(SENNIT_HAS_STACK_CLASH_PROTECTION)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^arm" AND SENNIT_HAS_STACK_CLASH_PROTECTION)
 	set(pc_stack_clash " -fstack-clash-protection")
 endif()
 set(pc_description "")
