@@ -34,8 +34,9 @@
  * Values that belong to a scope (sn_scope_set_value()) are seen by all tasks that work in it or in
  * scopes inside of it, without being passed through every call.
  *
- * A scope that is open when sn_run() returns has ended with it. Calls with a scope that was closed, or has ended so,
- * return -ESRCH, and reach no other scope.
+ * A scope that is open when sn_run() returns has ended with it. Calls with a scope that was closed, or has
+ * ended so, return -ESRCH, and reach no other scope, until four million of these have had the same place in
+ * memory (in a 32-bit process 63).
  *
  * Threads outside the runtime: starting tasks in a scope and cancelling it, and what asks, which finds no
  * scope; the others return -EPERM. Signal handlers: none.

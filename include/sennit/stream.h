@@ -7,8 +7,8 @@
  * are made non-blocking and waited for by the netpoller; calls on the others, which are files and
  * some devices, block the thread, whose processor then goes to other tasks.
  *
- * Sharing, closing, cancelling, deadlines, NULL and streams that were closed are as tcp.h says. Deadlines do not interrupt a call
- * on a file, they are looked at before it. SIGPIPE is not raised.
+ * Sharing, closing, cancelling, deadlines, 0 bytes, NULL and streams that were closed are as tcp.h says.
+ * Deadlines do not interrupt a call on a file, they are looked at before it. SIGPIPE is not raised.
  *
  * Threads outside the runtime: sn_stream_fd(); what reads, writes, waits or sets a deadline returns
  * -EPERM. Signal handlers: none.

@@ -101,6 +101,9 @@ SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_a
  * -ESRCH when the handle is none any more: the task was joined, or has ended detached; -EINVAL for NULL,
  * or when it was detached and has not ended; -EPERM outside a task. The handle stays valid on error,
  * but for -ESRCH. Handles end with their run.
+ *
+ * A handle that is none any more reaches no other task, until four million of these have had the same
+ * place in memory (in a 32-bit process 63). That is for finding mistakes, not for keeping handles.
  */
 SN_API int sn_join(sn_task *task, int *result);
 

@@ -21,6 +21,9 @@
  * once, one set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that
  * fails with -ETIMEDOUT leaves the connection as it was and can be repeated with a later deadline.
  *
+ * Reading or writing 0 bytes never waits and returns 0, unless the connection, its deadline or its other
+ * users make a call of any size fail at once.
+ *
  * A write to a connection that the peer has closed returns -EPIPE; SIGPIPE is not raised.
  *
  * Threads outside the runtime: what gives an address or a descriptor; what reads, writes, waits or sets a

@@ -187,6 +187,16 @@ ssize_t sn_conn_write(const void *handle, const void *buf, size_t size)
 	return n;
 }
 
+int sn_conn_nothing(const void *handle, enum sn_side_index side)
+{
+	struct sn_fd *d;
+	int err = sn_conn_begin(&d, handle, side);
+
+	if (err == 0)
+		sn_fd_end(d, side);
+	return err;
+}
+
 int sn_conn_wait_closed(const void *handle)
 {
 	struct sn_fd *d;
@@ -393,7 +403,7 @@ ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_read(stream, buf, size) : 0;
+	n = size ? sn_conn_read(stream, buf, size) : sn_conn_nothing(stream, SN_SIDE_READ);
 	sn_runtime_leave();
 	return n;
 }
@@ -404,7 +414,7 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_write(stream, buf, size) : 0;
+	n = size ? sn_conn_write(stream, buf, size) : sn_conn_nothing(stream, SN_SIDE_WRITE);
 	sn_runtime_leave();
 	return n;
 }
@@ -416,6 +426,8 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
+	if (size == 0)
+		n = sn_conn_nothing(stream, SN_SIDE_WRITE);
 	while (done < size) {
 		n = sn_conn_write(stream, (const char *)buf + done, size - done);
 		if (n < 0)

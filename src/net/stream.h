@@ -46,6 +46,8 @@ enum sn_acks {
 /* As sn_tcp_read() and sn_tcp_write(), with a size that is not 0. */
 ssize_t sn_conn_read(const void *handle, void *buf, size_t size);
 ssize_t sn_conn_write(const void *handle, const void *buf, size_t size);
+/* The same with a size of 0: it has the errors of other sizes, and neither attempts nor waits. */
+int sn_conn_nothing(const void *handle, enum sn_side_index side);
 
 /* Begins an operation, as sn_attempt_begin(). */
 int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);

@@ -388,7 +388,7 @@ ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_read(conn, buf, size) : 0;
+	n = size ? sn_conn_read(conn, buf, size) : sn_conn_nothing(conn, SN_SIDE_READ);
 	sn_runtime_leave();
 	return n;
 }
@@ -399,7 +399,7 @@ ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_write(conn, buf, size) : 0;
+	n = size ? sn_conn_write(conn, buf, size) : sn_conn_nothing(conn, SN_SIDE_WRITE);
 	sn_runtime_leave();
 	return n;
 }
@@ -411,6 +411,8 @@ ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
+	if (size == 0)
+		n = sn_conn_nothing(conn, SN_SIDE_WRITE);
 	while (done < size) {
 		n = sn_conn_write(conn, (const char *)buf + done, size - done);
 		if (n < 0)

@@ -51,6 +51,9 @@ TEST(Misuse, NullArguments)
 			MISTAKE(-EINVAL, sn_tcp_read(nullptr, buf, 1)),
 			MISTAKE(-EINVAL, sn_tcp_write(nullptr, buf, 1)),
 			MISTAKE(-EINVAL, sn_tcp_write_all(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_tcp_read(nullptr, buf, 0)),
+			MISTAKE(-EINVAL, sn_tcp_write(nullptr, buf, 0)),
+			MISTAKE(-EINVAL, sn_tcp_write_all(nullptr, buf, 0)),
 			MISTAKE(-EINVAL, sn_tcp_shutdown(nullptr, SN_SHUT_WRITE)),
 			MISTAKE(-EINVAL, sn_tcp_wait_closed(nullptr)),
 			MISTAKE(0, sn_tcp_close(nullptr)),
@@ -67,6 +70,9 @@ TEST(Misuse, NullArguments)
 			MISTAKE(-EINVAL, sn_stream_read(nullptr, buf, 1)),
 			MISTAKE(-EINVAL, sn_stream_write(nullptr, buf, 1)),
 			MISTAKE(-EINVAL, sn_stream_write_all(nullptr, buf, 1)),
+			MISTAKE(-EINVAL, sn_stream_read(nullptr, buf, 0)),
+			MISTAKE(-EINVAL, sn_stream_write(nullptr, buf, 0)),
+			MISTAKE(-EINVAL, sn_stream_write_all(nullptr, buf, 0)),
 			MISTAKE(-EINVAL, sn_stream_shutdown(nullptr, SN_SHUT_WRITE)),
 			MISTAKE(0, sn_stream_close(nullptr)),
 			MISTAKE(0, sn_stream_abort(nullptr)),
@@ -111,6 +117,18 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 			MISTAKE(-EBADF, sn_tcp_write(stale, buf, 1)),
 			MISTAKE(-EBADF, sn_tcp_write_all(stale, buf, 1)),
 			MISTAKE(-EBADF, sn_tcp_read(stale, buf, 1)),
+			MISTAKE(-EBADF, sn_tcp_read(stale, buf, 0)),
+			MISTAKE(-EBADF, sn_tcp_write(stale, buf, 0)),
+			MISTAKE(-EBADF, sn_tcp_write_all(stale, buf, 0)),
+			MISTAKE(-EBADF, sn_stream_read(stream, buf, 0)),
+			MISTAKE(-EBADF, sn_stream_write(stream, buf, 0)),
+			MISTAKE(-EBADF, sn_stream_write_all(stream, buf, 0)),
+			MISTAKE(0, sn_tcp_read(next.client, buf, 0)),
+			MISTAKE(0, sn_tcp_write(next.client, buf, 0)),
+			MISTAKE(0, sn_tcp_write_all(next.client, buf, 0)),
+			MISTAKE(0, sn_stream_read(good, buf, 0)),
+			MISTAKE(0, sn_stream_write(good, buf, 0)),
+			MISTAKE(0, sn_stream_write_all(good, buf, 0)),
 			MISTAKE(-EBADF, sn_tcp_wait_closed(stale)),
 			MISTAKE(-EBADF, sn_tcp_set_read_deadline(stale, 1)),
 			MISTAKE(-EBADF, sn_tcp_set_write_deadline(stale, 1)),
@@ -133,6 +151,23 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 		EXPECT_EQ(1, sn_tcp_write(next.server, "b", 1));
 		EXPECT_EQ(1, sn_tcp_read(next.client, buf, sizeof buf));
 	});
+}
+
+// An operation that had found the connection before it was closed, and begins after: it takes no side.
+TEST(Misuse, AnOperationThatIsLateTakesNoSideOfTheSuccessor)
+{
+	int same_place = 0;
+
+	with_successor([&](sn_tcp *stale, Pair &next, Listener &) {
+		same_place += probe_fd_same_place(stale, next.client);
+		for (int side = 0; side < 2; side++) {
+			EXPECT_EQ(-EBADF, probe_fd_begin(stale, side));
+			EXPECT_EQ(0, probe_fd_begin(next.client, side)) << "its first";
+			EXPECT_EQ(-EBUSY, probe_fd_begin(next.client, side));
+			probe_fd_end(next.client, side);
+		}
+	});
+	EXPECT_GT(same_place, 0);
 }
 
 TEST(Misuse, AClosedListenerIsNotItsSuccessor)

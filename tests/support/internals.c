@@ -369,6 +369,21 @@ bool probe_fd_muted(const void *conn)
 	return atomic_load(&((struct sn_fd *)sn_handle_object(conn))->muted);
 }
 
+int probe_fd_begin(const void *conn, int side)
+{
+	return sn_fd_begin_handle(sn_handle_object(conn), conn, (enum sn_side_index)side);
+}
+
+void probe_fd_end(const void *conn, int side)
+{
+	sn_fd_end(sn_handle_object(conn), (enum sn_side_index)side);
+}
+
+bool probe_fd_same_place(const void *conn, const void *other)
+{
+	return sn_handle_object(conn) == sn_handle_object(other);
+}
+
 void probe_waits_lock(const void *address)
 {
 	sn_lock(sn_waits_lock_of(address));

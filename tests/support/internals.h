@@ -106,6 +106,11 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has told of more than bytes: an end, an error. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_muted(const void *conn);
+/* An operation of a side that has found its connection, from there on: as sn_fd_begin_handle(). */
+int probe_fd_begin(const void *conn, int side);
+void probe_fd_end(const void *conn, int side);
+/* Whether two handles are of lives of the same structure. */
+bool probe_fd_same_place(const void *conn, const void *other);
 
 /* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */
 struct sn_chan;
