@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,28 @@ extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo
 		err = real("127.0.0.2", service, &more, &(*list)->ai_next);
 	return err;
 }
+
+// So many threads that nobody joins are refused, once all of them are being started.
+static std::atomic<int> to_refuse, refused;
+
+using Start = int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+#if !TEST_TSAN // which has one of its own there
+extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			      void *arg)
+{
+	static const auto real = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "pthread_create"));
+	int state = PTHREAD_CREATE_JOINABLE;
+
+	if (attr)
+		pthread_attr_getdetachstate(attr, &state);
+	if (to_refuse == 0 || state != PTHREAD_CREATE_DETACHED)
+		return real(thread, attr, body, arg);
+	refused++;
+	test::eventually_in_thread([] { return refused >= to_refuse; });
+	return EAGAIN;
+}
+#endif
 
 namespace
 {
@@ -146,6 +169,37 @@ TEST(ConnectByName, EndsWithItsScope)
 		EXPECT_EQ(-ECANCELED, arg.result);
 		EXPECT_EQ(1, inside) << "still";
 	});
+}
+
+// Each takes the other's thread for one that will come, until both know better.
+TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "threads are the sanitizer's to start";
+	// Starting a thread keeps the caller's processor, so there are enough of these.
+	for (int callers : {1, 2, 3})
+		test::run(8, [callers] {
+			Listener door;
+			const std::string name = "one.test" + port_of(door.address());
+			std::vector<Task> tasks;
+
+			refused = 0;
+			to_refuse = callers;
+			for (int i = 0; i < callers; i++)
+				tasks.emplace_back([&name] {
+					sn_tcp *conn = nullptr;
+					const int err = sn_tcp_connect(&conn, name.c_str(),
+								       sn_now() + test::patience);
+
+					if (err == 0)
+						sn_tcp_close(conn);
+					return err;
+				});
+			for (Task &task : tasks)
+				EXPECT_EQ(0, task.join());
+			EXPECT_EQ(callers, refused);
+			to_refuse = 0;
+		});
 }
 
 // Their callers are gone in time, whether a thread looked for them or none was left to.

@@ -10,6 +10,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -451,6 +452,75 @@ TEST_F(Fault, AProgramThatHandlesFaultsIsToldOfOne)
 			_exit(0);
 		},
 		testing::ExitedWithCode(0), tells("sennit: SIGSEGV in task", 2));
+}
+
+/* ---- threads of the program's own that live on faults, as collectors and virtual machines do ---- */
+
+const size_t page = size_t(sysconf(_SC_PAGESIZE));
+char *barrier[3]; // a page for each thread
+
+void open_barrier(int, siginfo_t *info, void *)
+{
+	for (char *at : barrier)
+		if (info->si_addr == at) {
+			mprotect(at, page, PROT_READ | PROT_WRITE);
+			return;
+		}
+	static const char text[] = "a fault of somebody else's\n";
+	(void)!write(STDERR_FILENO, text, sizeof text - 1);
+	_exit(42);
+}
+
+void hit_again_and_again(char *at, const std::atomic<bool> &over)
+{
+	while (!over) {
+		CHILD_CHECK(mprotect(at, page, PROT_NONE) == 0);
+		write_to(at);
+	}
+}
+
+// Stacks of several sizes, and more than one of each, so that there is something to look through and to
+// give back.
+void use_many_stacks()
+{
+	for (size_t size = 4096; size <= size_t(1) << 20; size *= 2) {
+		struct sn_task_attr attr = {};
+
+		attr.stack_size = size;
+		test::Task([] {}, &attr).join();
+	}
+}
+
+// Each of their faults is looked up among the stacks, while the end of a run gives these back.
+TEST_F(Fault, AProgramThatLivesOnFaultsSeesRunsEnd)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "it does not follow jumps between its fibers' handlers";
+	EXPECT_EXIT(
+		{
+			struct sigaction action = {};
+			std::atomic<bool> over{false};
+			std::vector<std::thread> threads;
+
+			action.sa_sigaction = open_barrier;
+			action.sa_flags = SA_SIGINFO;
+			for (char *&at : barrier) {
+				at = static_cast<char *>(mmap(nullptr, page, PROT_NONE,
+							      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+				CHILD_CHECK(at != MAP_FAILED);
+			}
+			CHILD_CHECK(sigaction(SIGSEGV, &action, nullptr) == 0);
+			for (char *at : barrier)
+				threads.emplace_back(
+					[at, &over] { hit_again_and_again(at, over); });
+			for (int i = 0; i < test::scaled(500); i++)
+				test::run(1, use_many_stacks);
+			over = true;
+			for (std::thread &thread : threads)
+				thread.join();
+			_exit(0);
+		},
+		testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Fault, AHandlerOfTheProgramsOwnTakesItsPlace)

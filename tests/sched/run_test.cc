@@ -412,14 +412,18 @@ TEST(RunEnvironment, MostThreadsAreKept)
 TEST(RunResources, WithoutDescriptorsItFailsAndCanBeRepeated)
 {
 	struct rlimit former, none;
+	struct sigaction before, after;
 
 	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &before));
 	none = former;
 	none.rlim_cur = 3;
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
 	const int result = sn_run(return_seven, nullptr);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 	EXPECT_EQ(-EMFILE, result);
+	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &after));
+	EXPECT_EQ(before.sa_handler, after.sa_handler) << "no handler of a run that never was";
 	EXPECT_EQ(7, sn_run(return_seven, nullptr));
 }
 
