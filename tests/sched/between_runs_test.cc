@@ -126,7 +126,7 @@ TEST_F(Handles, OfAFormerRunWithOrphansAreStale)
 
 // TSan does not let a child of a process with threads start threads, and leaks are looked for when a
 // process exits, in a child on the stack of a task.
-#if !TEST_TSAN && !TEST_ASAN
+#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
 
 TEST_F(Handles, OfTheParentAreStaleInAForkedChild)
 {
