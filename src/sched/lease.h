@@ -25,7 +25,7 @@
  *   AWAITED  -> HELD or REVOKED   as from REVOKING, and the monitor wakes it
  *   REVOKED  -> HELD       the thread has got a processor again (store)
  *   any      -> REVOKED    the end of the runtime (exchange)
- *   HELD     -> ASKED      who wants the thread's task scanned (scan.h), or the processor back, wants it
+ *   HELD     -> ASKED      a scanner of the thread's task (scan.h), or the monitor for its processor, wants it
  *                          to take the slow path
  *   ASKED    -> REVOKING   as from HELD; -> HELD   the thread, in the slow path
  * Where membarrier is missing HELD is called FENCED, and every entry takes the slow path.

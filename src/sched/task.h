@@ -130,7 +130,7 @@ static inline sn_task *sn_task_handle(const struct sn_task *task)
 
 /*
  * The task of a handle; NULL for NULL, and for one whose task was freed. It can be freed, and the block be another's,
- * at once: who is not sure that it stays looks at the generation again (task.c). An address without a tag,
+ * at once: a caller that is not sure that it stays looks at the generation again (task.c). An address without a tag,
  * which is what there is inside, passes.
  */
 static inline struct sn_task *sn_task_of(const sn_task *handle)

@@ -20,7 +20,7 @@
  * visited recursively: they may be nested deeper than a stack is large. The list goes through
  * work_next, which only whoever cancels the scope around writes, once.
  *
- * Handles (sched/handle.h). The memory of scopes stays theirs: who comes with the handle of a scope that was
+ * Handles (sched/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope that was
  * closed finds another generation. Counting makes sure: it takes a count only while there is one, so of a
  * scope that is not being closed, and then looks at the generation, which stays as long as the count is
  * held. One that was taken of a successor is given back, as if it had been its own. A scope that was open when its

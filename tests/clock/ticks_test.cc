@@ -116,7 +116,7 @@ TEST_F(Ticks, FollowAClockThatIsSteered)
 	}
 }
 
-// The same long slew, with a reader who comes rarely: the counter must not be given up for it.
+// The same long slew, with a reader that comes rarely: the counter must not be given up for it.
 TEST_F(Ticks, KeepTheCounterThroughALongSlew)
 {
 	settle();

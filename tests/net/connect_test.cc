@@ -39,7 +39,7 @@ int hang()
 	asked++;
 	for (int most = most_inside; now > most && !most_inside.compare_exchange_weak(most, now);)
 		continue;
-	// Not for ever, so that a caller who waits for it fails instead of hanging.
+	// Not for ever, so that a caller that waits for it fails instead of hanging.
 	test::eventually_in_thread([] { return !hangs; }, 2 * test::patience);
 	inside--;
 	return 0;

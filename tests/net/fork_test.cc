@@ -214,7 +214,7 @@ TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 		Listener door;
 		Pair first(door), second(door), third(door), fourth(door);
 		char byte;
-		// Somebody waits there, who is not in the child.
+		// The task that waits there is not in the child.
 		Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
 		Task another([&] { return int(sn_tcp_read(second.server, &byte, 1)); });
 

@@ -56,7 +56,7 @@ void leave_handles()
 	CHILD_CHECK(test::eventually([] { return test::stats().tasks_alive == 2; }));
 }
 
-// Asked with a deadline, so that one who takes it for a task of this run fails and does not hang.
+// Asked with a deadline, so that a call that takes it for a task of this run fails and does not hang.
 void expect_stale()
 {
 	int result = 0;
