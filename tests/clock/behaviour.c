@@ -991,8 +991,13 @@ static void bad_pointers_do_what_they_do_in_libc(void)
 static void bad_pointers_are_told_where_the_kernel_is_asked(void)
 {
 	char *good = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int checks_pointers;
 
 	mprotect(good + 4096, 4096, PROT_NONE);
+	/* qemu-user answers clock_getres() with success where it could not write the result. */
+	checks_pointers = syscall(SYS_clock_getres, CLOCK_PROCESS_CPUTIME_ID, good + 4096) != 0;
+	if (!checks_pointers)
+		printf("  without clock_getres(), whose pointer this kernel does not check\n");
 	fflush(stdout);
 	for (int old = 0; old < 2; old++) {
 		int status = -1;
@@ -1016,9 +1021,11 @@ static void bad_pointers_are_told_where_the_kernel_is_asked(void)
 				int error = i == 0 ? -EFAULT : -EINVAL;
 
 				wrong |= sn_clock_gettime(ids[i], bad) != error;
-				wrong |= (sn_clock_getres(ids[i], bad) != error) << 1;
 				wrong |= (sn_clock_gettime(ids[i], half) != error) << 2;
-				wrong |= (sn_clock_getres(ids[i], half) != error) << 3;
+				if (checks_pointers) {
+					wrong |= (sn_clock_getres(ids[i], bad) != error) << 1;
+					wrong |= (sn_clock_getres(ids[i], half) != error) << 3;
+				}
 				error = i == 0 ? 0 : -EINVAL;
 				wrong |= (sn_clock_getres(ids[i], NULL) != error) << 4;
 				wrong |= (sn_clock_getres(ids[i], &ts) != error) << 5;
