@@ -2,10 +2,12 @@
 //
 // Scans of tasks that wait in a channel, whose callback sends into that channel: no lock may be held by whoever
 // runs the callback. What the callback sent is received, once.
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,23 @@ class Scan : public Work
 {
 public:
 	~Scan() override { sn_chan_free(chan_); }
+
+	// Once in a process, which may be short of memory or threads when the first phase begins.
+	static void start_outside()
+	{
+		static std::atomic<bool> started = false;
+
+		if (started.exchange(true))
+			return;
+		for (;;) {
+			try {
+				std::thread(scan_from_outside).detach();
+				return;
+			} catch (const std::system_error &) {
+				sn_sleep(5 * ms);
+			}
+		}
+	}
 
 	void begin(Phase &phase) override
 	{
@@ -43,11 +62,10 @@ public:
 			phase.go_surely(LOAD_SCAN, [this, &phase, seed = phase.random.next()] {
 				scan(phase, Random(seed));
 			});
+		start_outside();
 		{
-			static std::once_flag once;
 			std::lock_guard hold(current_lock);
 
-			std::call_once(once, [] { std::thread(scan_from_outside).detach(); });
 			current = this;
 		}
 		// Joins last, so that every handle is good for as long as somebody scans.
