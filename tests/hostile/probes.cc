@@ -126,7 +126,9 @@ void Probes::begin(Phase &phase)
 	while (to_start_ > 0)
 		sn_sleep(ms);
 	std::lock_guard hold(current_lock);
-	current = this;
+	// The phase may be over by now: it has taken long to begin, or gdb has held everything.
+	if (!closed_)
+		current = this;
 }
 
 void Probes::start(std::function<void()> body)
@@ -248,8 +250,8 @@ void Probes::receive()
 		std::lock_guard hold(current_lock);
 
 		current = nullptr;
+		closed_ = true;
 	}
-	closed_ = true;
 	// What was sent before that is still there.
 	while (sn_chan_try_recv(chan_, nullptr) == 0) {
 		received_++;
