@@ -642,9 +642,12 @@ int sn_fault_own_signal(void)
 
 void sn_fault_uninstall(void)
 {
+	struct sigaction current;
+
 	for (int which = 0; which < CAUGHT; which++)
 		put_back(which);
-	if (stall_signal)
+	if (stall_signal && sigaction(stall_signal, NULL, &current) == 0 &&
+	    (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == handle_stall)
 		sigaction(stall_signal, &former_stall, NULL);
 	stall_signal = 0;
 }

@@ -694,8 +694,13 @@ sn_task *sn_self(void)
 uint64_t sn_task_id(const sn_task *handle)
 {
 	const struct sn_task *task = sn_task_of(handle);
+	uint64_t id;
 
-	return task ? atomic_load_explicit(&task->id, memory_order_relaxed) : 0;
+	if (!task)
+		return 0;
+	/* Acquire: an id of the block's next task comes with that task's generation. */
+	id = atomic_load_explicit(&task->id, memory_order_acquire);
+	return sn_task_of(handle) ? id : 0;
 }
 
 const char *sn_task_name(const sn_task *handle)
