@@ -13,7 +13,7 @@ ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install install-variants \
-	clean deb screenshot test-mutants
+	clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
 help:
