@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <new>
 
 #include <sys/mman.h>
@@ -39,6 +40,9 @@ int64_t now()
 
 void note(const char *format, ...)
 {
+	// The driver writes, and the task that begins the phases.
+	static std::mutex lock;
+	std::lock_guard hold(lock);
 	const uint32_t n = board->notes.load();
 	Board::Note &note = board->note[n % 32];
 	va_list args;
