@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 #
 # Without AT_SYSINFO_EHDR in the auxiliary vector the clocks make system calls and tell the same time.
+# With few reads: that threads' times never go back is the kernel's doing here, and a 32-bit process
+# makes each call by an interrupt, which takes 6 us in some virtual machines.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
 # shellcheck disable=SC2206 # the launcher has words
 launcher=(${SENNIT_LAUNCHER:-})
 "${launcher[@]}" "$SENNIT_BUILD_DIR/tests/clock/without-vdso" \
-	"$SENNIT_BUILD_DIR/tests/clock/behaviour" --expect=syscall
+	"$SENNIT_BUILD_DIR/tests/clock/behaviour" --expect=syscall --short
