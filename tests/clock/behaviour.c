@@ -14,9 +14,12 @@
  * --never-back: only the tests that two threads' times never go back, with so many reads.
  * --follow: only the comparison of the counter with the kernel's clock, for so long. --million:
  * does nothing but a million of each call that the vDSO serves, to be counted from outside.
- * --setns: only enters a time namespace that is so far ahead. Ends
- * with "N passed, N failed", and how many were skipped if any were; what is skipped is what
- * qemu-user cannot do, and its runs say how many.
+ * --setns: only enters a time namespace that is so far ahead. Ends with "N passed, N failed", and
+ * how many were skipped if any were; what is skipped is what qemu-user cannot do, and its runs say
+ * how many.
+ *
+ * No test depends on how fast the machine is, or on how long it stands still: a clock is compared
+ * with what the kernel says before and after. The wall clock may be set at any time (retake()).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +37,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -45,6 +49,7 @@
 #include <sennit/vdso.h>
 
 #include "arch/compiler.h"
+#include "kernel_clock.h"
 
 #define SECOND 1000000000LL
 
@@ -86,25 +91,6 @@ static void run(const char *name, void (*function)(void))
 /* --- the kernel's own answers, by system call ---------------------------------------------------
  */
 
-static int kernel_gettime(int id, struct sn_timespec *ts)
-{
-#ifdef SYS_clock_gettime64
-	int error = syscall(SYS_clock_gettime64, id, ts) ? -errno : 0;
-
-	if (error != -ENOSYS)
-		return error;
-#endif
-	struct {
-		long sec, nsec;
-	} narrow;
-
-	if (syscall(SYS_clock_gettime, id, &narrow))
-		return -errno;
-	ts->tv_sec = narrow.sec;
-	ts->tv_nsec = narrow.nsec;
-	return 0;
-}
-
 static int kernel_getres(int id, struct sn_timespec *ts)
 {
 	struct {
@@ -123,15 +109,6 @@ static int64_t ns(struct sn_timespec ts)
 	return ts.tv_sec * SECOND + ts.tv_nsec;
 }
 
-static int64_t kernel_ns(int id)
-{
-	struct sn_timespec ts = {0, 0};
-
-	if (kernel_gettime(id, &ts))
-		abort();
-	return ns(ts);
-}
-
 static int64_t sennit_ns(int id)
 {
 	struct sn_timespec ts = {0, 0};
@@ -144,24 +121,64 @@ static int64_t sennit_ns(int id)
 static const struct {
 	int id;
 	const char *name;
+	int wall; /* can be set */
 } clocks[] = {
-	{0, "REALTIME"},          {1, "MONOTONIC"},     {2, "PROCESS_CPUTIME_ID"},
-	{3, "THREAD_CPUTIME_ID"}, {4, "MONOTONIC_RAW"}, {5, "REALTIME_COARSE"},
-	{6, "MONOTONIC_COARSE"},  {7, "BOOTTIME"},      {8, "REALTIME_ALARM"},
-	{9, "BOOTTIME_ALARM"},    {10, "SGI_CYCLE"},    {11, "TAI"},
+	{0, "REALTIME", 1},          {1, "MONOTONIC", 0},     {2, "PROCESS_CPUTIME_ID", 0},
+	{3, "THREAD_CPUTIME_ID", 0}, {4, "MONOTONIC_RAW", 0}, {5, "REALTIME_COARSE", 1},
+	{6, "MONOTONIC_COARSE", 0},  {7, "BOOTTIME", 0},      {8, "REALTIME_ALARM", 1},
+	{9, "BOOTTIME_ALARM", 0},    {10, "SGI_CYCLE", 0},    {11, "TAI", 1},
 };
 
 #define CLOCKS (sizeof(clocks) / sizeof(clocks[0]))
+
+/* --- wall times ---------------------------------------------------------------------------------
+ */
+
+/*
+ * How far a clock that is read off the counter may be from the kernel's. Measured below 200 ns; a
+ * virtual machine that loses its CPU while it measures is worse for as long as a piece lasts.
+ */
+#define COUNTER_BOUND 100000
+
+/* The header's bound for that clock to show that the wall clock was set. */
+#define FOLLOW_NS 5000000
+
+/*
+ * What was set before this call is no excuse after it. Off the counter the wall clock shows it late:
+ * that has passed too.
+ */
+static void retake_from_here(void)
+{
+	struct timespec pause = {0, FOLLOW_NS + 1000000};
+
+	wall_clock_was_set();
+	if (sn_clock_source(SN_CLOCK_CALL_WALLTIME) == SN_CLOCK_SOURCE_COUNTER)
+		nanosleep(&pause, NULL);
+}
+
+/*
+ * Is a round that went wrong to be taken again? Only if somebody has set the wall clock, and not
+ * for ever. Rounds since the last retake share the excuse; the next one has none.
+ */
+static int retake(int *tries)
+{
+	if (!wall_clock_was_set() || ++*tries > RETAKES)
+		return 0;
+	retake_from_here();
+	return 1;
+}
 
 /* --- each clock ---------------------------------------------------------------------------------
  */
 
 static void every_id_agrees_with_the_kernel(void)
 {
+	retake_from_here();
 	for (size_t i = 0; i < CLOCKS; i++) {
-		for (int round = 0; round < 1000; round++) {
-			struct sn_timespec before = {0, 0}, here = before, after = before;
-			int error = kernel_gettime(clocks[i].id, &before);
+		for (int round = 0, tries = 0; round < 1000; round++) {
+			struct sn_timespec here = {0, 0};
+			int64_t before = 0, after = 0;
+			int error = kernel_gettime(clocks[i].id, &before), right;
 
 			if (error) {
 				/* Alarm clocks need a real-time clock device; SGI's is no more. */
@@ -171,10 +188,15 @@ static void every_id_agrees_with_the_kernel(void)
 			}
 			error = sn_clock_gettime(clocks[i].id, &here);
 			kernel_gettime(clocks[i].id, &after);
+			right = before <= ns(here) && ns(here) <= after;
+			if (!error && !right && clocks[i].wall && retake(&tries)) {
+				round--;
+				continue;
+			}
+			tries = 0;
 			CHECK(error == 0, "%s: %d", clocks[i].name, error);
-			CHECK(ns(before) <= ns(here) && ns(here) <= ns(after),
-			      "%s: %lld, %lld, %lld", clocks[i].name, (long long)ns(before),
-			      (long long)ns(here), (long long)ns(after));
+			CHECK(right, "%s: %lld, %lld, %lld", clocks[i].name, (long long)before,
+			      (long long)ns(here), (long long)after);
 			CHECK(here.tv_nsec >= 0 && here.tv_nsec < SECOND, "%s: %lld",
 			      clocks[i].name, (long long)here.tv_nsec);
 			if (wrong_here)
@@ -204,7 +226,8 @@ static void unknown_ids_are_refused(void)
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		struct sn_timespec kernels = {0, 0}, here = {-5, -5};
-		int expected = kernel_gettime(ids[i], &kernels);
+		int64_t unused;
+		int expected = kernel_gettime(ids[i], &unused);
 
 		/* Some of the negative ids are processes' and threads' CPU clocks, and exist. */
 		CHECK(sn_clock_gettime(ids[i], &here) == expected, "id %d: %d", ids[i], expected);
@@ -251,52 +274,48 @@ static void cpu_clocks_of_others(void)
 	      "%lld, %lld", (long long)ns(ours), (long long)ns(later));
 }
 
-/* What the kernel's tick is: the coarse clock's resolution. */
-static int64_t tick(void)
-{
-	struct sn_timespec resolution = {0, 0};
-
-	if (kernel_getres(CLOCK_REALTIME_COARSE, &resolution))
-		abort();
-	return ns(resolution);
-}
-
-static void coarse_lags_by_a_tick_at_most(void)
+/*
+ * How much a coarse clock lags is the kernel's affair: a tick, and more where the machine stood
+ * still.
+ */
+static void coarse_is_the_kernels_and_never_leads(void)
 {
 	for (int i = 0; i < loops; i++) {
-		int64_t before = sennit_ns(CLOCK_MONOTONIC);
+		int64_t before = kernel_ns(CLOCK_MONOTONIC_COARSE);
 		int64_t coarse = sennit_ns(CLOCK_MONOTONIC_COARSE);
-		int64_t after = sennit_ns(CLOCK_MONOTONIC);
+		int64_t after = kernel_ns(CLOCK_MONOTONIC_COARSE);
+		int64_t fine = sennit_ns(CLOCK_MONOTONIC);
 
-		CHECK(coarse <= after, "ahead by %lld", (long long)(coarse - after));
-		/*
-		 * A late tick makes it lag more: two ticks, and what the machine was not running
-		 * for, of which a second is the most that a busy host takes.
-		 */
-		CHECK(before - coarse < 2 * tick() + SECOND, "behind by %lld",
-		      (long long)(before - coarse));
+		CHECK(before <= coarse && coarse <= after, "%lld, %lld, %lld", (long long)before,
+		      (long long)coarse, (long long)after);
+		CHECK(coarse <= fine, "ahead by %lld", (long long)(coarse - fine));
 		if (wrong_here)
 			return;
 	}
 }
 
-static void seconds_lag_and_never_lead(void)
+static void seconds_are_the_kernels_and_never_lead(void)
 {
 	int64_t last = 0, end = sn_now() + SECOND + SECOND / 10;
+	int tries = 0;
 
+	retake_from_here();
 	/* Over more than a second, so the change of the second is in it. */
-	while (sn_now() < end) {
-		int64_t before = sn_time_exact(), seconds = sn_time(), after = sn_time_exact();
-		int64_t lag = sn_walltime() - (seconds + 1) * SECOND;
+	do {
+		int64_t before = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, seconds = sn_time();
+		int64_t after = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, exact = sn_time_exact();
+		int follows = before <= seconds && seconds <= after && seconds >= last;
 
-		CHECK(seconds <= after, "leads: %lld, %lld", (long long)seconds, (long long)after);
-		CHECK(seconds >= before - 1 && seconds >= last, "%lld after %lld",
-		      (long long)seconds, (long long)last);
-		CHECK(lag < 2 * tick() + SECOND, "lags by %lld", (long long)lag);
 		last = seconds;
-		if (wrong_here)
-			return;
-	}
+		if ((!follows || seconds > exact) && retake(&tries)) {
+			last = 0;
+			continue;
+		}
+		tries = 0;
+		CHECK(follows, "%lld, %lld, %lld", (long long)before, (long long)seconds,
+		      (long long)after);
+		CHECK(seconds <= exact, "leads: %lld, %lld", (long long)seconds, (long long)exact);
+	} while (sn_now() < end && !wrong_here);
 }
 
 static void nanoseconds_are_the_kernels(void)
@@ -312,24 +331,25 @@ static void nanoseconds_are_the_kernels(void)
 	}
 }
 
-/*
- * How far a clock that is read off the counter may be from the kernel's. Measured below 200 ns; a
- * virtual machine that loses its CPU while it measures is worse for as long as a piece lasts.
- */
-#define COUNTER_BOUND 100000
-
 static void walltime_is_the_kernels(void)
 {
 	int64_t slack = sn_clock_source(SN_CLOCK_CALL_WALLTIME) == SN_CLOCK_SOURCE_COUNTER
 				? COUNTER_BOUND
 				: 0;
 
-	for (int i = 0; i < loops; i++) {
+	retake_from_here();
+	for (int i = 0, tries = 0; i < loops; i++) {
 		int64_t before = kernel_ns(CLOCK_REALTIME), now = sn_walltime();
 		int64_t after = kernel_ns(CLOCK_REALTIME);
+		int right = before - slack <= now && now <= after + slack;
 
-		CHECK(before - slack <= now && now <= after + slack, "%lld, %lld, %lld",
-		      (long long)before, (long long)now, (long long)after);
+		if (!right && retake(&tries)) {
+			i--;
+			continue;
+		}
+		tries = 0;
+		CHECK(right, "%lld, %lld, %lld", (long long)before, (long long)now,
+		      (long long)after);
 		if (wrong_here)
 			return;
 	}
@@ -341,14 +361,22 @@ static void the_day_is_the_kernels(void)
 	struct timezone theirs = {3, 4};
 	struct sn_timeval tv;
 
-	for (int i = 0; i < loops / 10; i++) {
-		int64_t before = kernel_ns(CLOCK_REALTIME) / 1000;
+	retake_from_here();
+	for (int i = 0, tries = 0; i < loops / 10; i++) {
+		int64_t before = kernel_ns(CLOCK_REALTIME) / 1000, after;
+		int right;
 
 		CHECK(sn_gettimeofday(&tv, i % 2 ? NULL : &zone) == 0, "failed");
+		after = kernel_ns(CLOCK_REALTIME) / 1000;
+		right = before <= tv.tv_sec * 1000000 + tv.tv_usec &&
+			tv.tv_sec * 1000000 + tv.tv_usec <= after;
+		if (!right && retake(&tries)) {
+			i--;
+			continue;
+		}
+		tries = 0;
 		CHECK(tv.tv_usec >= 0 && tv.tv_usec < 1000000, "%lld", (long long)tv.tv_usec);
-		CHECK(before <= tv.tv_sec * 1000000 + tv.tv_usec &&
-			      tv.tv_sec * 1000000 + tv.tv_usec <= kernel_ns(CLOCK_REALTIME) / 1000,
-		      "%lld.%06lld", (long long)tv.tv_sec, (long long)tv.tv_usec);
+		CHECK(right, "%lld.%06lld", (long long)tv.tv_sec, (long long)tv.tv_usec);
 		if (wrong_here)
 			return;
 	}
@@ -774,7 +802,7 @@ static void signals_may_land_in_the_vdso(void)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
 	pthread_t self = pthread_self(), sender;
-	int64_t begin = sn_now(), last = 0, last_ticks = 0;
+	int64_t last = 0, last_ticks = 0;
 	unsigned long results = 0;
 
 	/* The thread sanitizer holds signals back until the program calls it. */
@@ -783,9 +811,8 @@ static void signals_may_land_in_the_vdso(void)
 	stop_signals = 0;
 	if (pthread_create(&sender, NULL, send_signals, &self))
 		abort();
-	/* Until enough have landed; on a machine too busy for that, the deadline fails the test. */
-	while ((signals < loops / 50 || (has_image && signals_inside < loops / 1000)) &&
-	       sn_now() - begin < 60 * SECOND) {
+	/* Until enough have landed, however busy the machine is. */
+	while (signals < loops / 50 || (has_image && signals_inside < loops / 1000)) {
 		for (int i = 0; i < 100; i++) {
 			int64_t now = sn_now(), ticks = sn_ticks_now();
 			char bytes[24];
@@ -807,9 +834,6 @@ static void signals_may_land_in_the_vdso(void)
 	pthread_join(sender, NULL);
 	signal(SIGUSR1, SIG_IGN);
 	CHECK(results != 0, "no results");
-	CHECK(signals >= loops / 50, "only %d signals", (int)signals);
-	CHECK(!has_image || signals_inside >= loops / 1000, "only %d of %d inside",
-	      (int)signals_inside, (int)signals);
 	CHECK(signal_wrong == 0, "%d", (int)signal_wrong);
 	printf("  %d signals, %d of them inside the vDSO\n", (int)signals, (int)signals_inside);
 }
@@ -929,39 +953,62 @@ static int forbid_clock_calls(unsigned int action)
 
 static void in_a_sandbox_no_system_call_is_made(void)
 {
-	int64_t before = sn_walltime(), monotonic = sn_now();
-	int status = -1, ends[2];
+	int status = -1, ends[2], right, tries = 0;
 	struct {
 		int64_t wall, now, ticks, seconds;
 	} seen = {0, 0, 0, 0};
 	pid_t child;
 
-	if (pipe(ends))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends))
 		abort();
+	retake_from_here();
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
+		char request;
+
+		close(ends[0]);
 		if (forbid_clock_calls(SECCOMP_RET_KILL_PROCESS))
 			_exit(NO_SECCOMP);
 		do_a_million(loops);
-		seen.wall = sn_walltime();
-		seen.now = sn_now();
-		seen.ticks = sn_ticks_now();
-		seen.seconds = sn_time();
-		_exit(write(ends[1], &seen, sizeof(seen)) != (ssize_t)sizeof(seen));
+		while (read(ends[1], &request, 1) == 1) {
+			seen.wall = sn_walltime();
+			seen.now = sn_now();
+			seen.ticks = sn_ticks_now();
+			seen.seconds = sn_time();
+			if (write(ends[1], &seen, sizeof(seen)) != (ssize_t)sizeof(seen))
+				break;
+		}
+		_exit(0);
 	}
 	close(ends[1]);
-	CHECK(read(ends[0], &seen, sizeof(seen)) == (ssize_t)sizeof(seen), "no answer");
+	do {
+		int64_t wall = kernel_ns(CLOCK_REALTIME), now = kernel_ns(CLOCK_MONOTONIC);
+		int64_t seconds = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND;
+
+		if (send(ends[0], "", 1, MSG_NOSIGNAL) != 1 ||
+		    read(ends[0], &seen, sizeof(seen)) != (ssize_t)sizeof(seen)) {
+			CHECK(0, "no answer");
+			break;
+		}
+		right = seen.wall >= wall - COUNTER_BOUND &&
+			seen.wall <= kernel_ns(CLOCK_REALTIME) + COUNTER_BOUND &&
+			seen.seconds >= seconds &&
+			seen.seconds <= kernel_ns(CLOCK_REALTIME_COARSE) / SECOND;
+		CHECK(seen.now >= now && seen.now <= kernel_ns(CLOCK_MONOTONIC), "now");
+		CHECK(seen.ticks >= now - COUNTER_BOUND &&
+			      seen.ticks <= kernel_ns(CLOCK_MONOTONIC) + COUNTER_BOUND,
+		      "ticks");
+		if (!right && retake(&tries))
+			continue;
+		CHECK(right, "wall time %lld, seconds %lld", (long long)seen.wall,
+		      (long long)seen.seconds);
+		break;
+	} while (!wrong_here);
 	close(ends[0]);
 	waitpid(child, &status, 0);
 	CHECK(status == 0, "%s %d", WIFSIGNALED(status) ? "killed by" : "status",
 	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	CHECK(seen.wall >= before - COUNTER_BOUND && seen.wall <= sn_walltime() + COUNTER_BOUND,
-	      "wall");
-	CHECK(seen.now >= monotonic && seen.now <= sn_now(), "now");
-	CHECK(seen.ticks >= monotonic - COUNTER_BOUND && seen.ticks <= sn_now() + COUNTER_BOUND,
-	      "ticks");
-	CHECK(seen.seconds >= before / SECOND - 1 && seen.seconds <= sn_time_exact(), "seconds");
 }
 
 static void without_any_way_an_error_is_told(void)
@@ -1091,8 +1138,8 @@ static int64_t namespace_offset;
 /* The offset is set as long as nobody is in it, and holds for the whole process after setns(). */
 static void ticks_follow_into_a_time_namespace(void)
 {
-	int64_t entered, before, now, after, wall, last = 0, worst = 0;
-	int file, space;
+	int64_t began, entered, before, now, after, last = 0, worst = 0;
+	int file, space, tries = 0;
 	char line[64];
 
 	ticks_follow_the_kernel();
@@ -1105,21 +1152,29 @@ static void ticks_follow_into_a_time_namespace(void)
 	CHECK(write(file, line, strlen(line)) == (ssize_t)strlen(line), "%s", strerror(errno));
 	close(file);
 	space = open("/proc/self/ns/time_for_children", O_RDONLY);
+	retake_from_here();
 	sn_ticks_now();
+	/* This clock stays what it is. */
+	began = kernel_ns(CLOCK_BOOTTIME);
 	before = sn_now();
 	CHECK(setns(space, CLONE_NEWTIME) == 0, "%s", strerror(errno));
-	entered = sn_now();
-	CHECK((entered - before - namespace_offset * SECOND) / SECOND == 0, "moved by %lld",
-	      (long long)(entered - before));
+	after = entered = sn_now();
+	before += namespace_offset * SECOND;
+	CHECK(entered >= before && entered - before <= kernel_ns(CLOCK_BOOTTIME) - began,
+	      "%lld too far", (long long)(entered - before));
 	close(space);
+	wall_clock_was_set(); /* its distance to the monotonic clock is another one here */
 
 	do {
-		int64_t wall_before = kernel_ns(CLOCK_REALTIME);
+		int64_t wall_before = kernel_ns(CLOCK_REALTIME), wall = sn_walltime();
+		int64_t wall_after = kernel_ns(CLOCK_REALTIME);
+		int right =
+			wall >= wall_before - COUNTER_BOUND && wall <= wall_after + COUNTER_BOUND;
 
-		wall = sn_walltime();
-		CHECK(wall >= wall_before - COUNTER_BOUND &&
-			      wall <= kernel_ns(CLOCK_REALTIME) + COUNTER_BOUND,
-		      "wall time off by %lld", (long long)(wall - wall_before));
+		if (!right && retake(&tries))
+			continue;
+		tries = 0;
+		CHECK(right, "wall time off by %lld", (long long)(wall - wall_before));
 		before = sn_now();
 		now = sn_ticks_now();
 		after = sn_now();
@@ -1187,8 +1242,8 @@ int main(int argc, char **argv)
 	run("unknown ids are refused", unknown_ids_are_refused);
 	run("errno is left alone", errno_is_left_alone);
 	run("CPU clocks of others", cpu_clocks_of_others);
-	run("coarse lags by a tick at most", coarse_lags_by_a_tick_at_most);
-	run("seconds lag and never lead", seconds_lag_and_never_lead);
+	run("coarse is the kernel's and never leads", coarse_is_the_kernels_and_never_leads);
+	run("seconds are the kernel's and never lead", seconds_are_the_kernels_and_never_lead);
 	run("nanoseconds are the kernel's", nanoseconds_are_the_kernels);
 	run("walltime is the kernel's", walltime_is_the_kernels);
 	run("the day is the kernel's", the_day_is_the_kernels);

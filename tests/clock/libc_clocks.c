@@ -2,7 +2,8 @@
 /*
  * libc_clocks: an unmodified program for the preload library: what libc's manual promises of its
  * clocks, by libc's names only. Passes with libc's own as well; the script compares the two.
- * Compiled once with 32-bit and once with 64-bit time where there is a difference.
+ * Compiled once with 32-bit and once with 64-bit time where there is a difference. It compares wall
+ * times, so it is to be run by retake.
  */
 #include <errno.h>
 #include <sched.h>
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
 			continue;
 		}
 		CHECK(errno == 0 && a.tv_nsec >= 0 && a.tv_nsec < 1000000000);
-		for (int i = 0; i < 10000; i++) {
+		for (int i = 0; i < 1000; i++) {
 			clock_gettime(id, &b);
 			CHECK(b.tv_sec > a.tv_sec ||
 			      (b.tv_sec == a.tv_sec && b.tv_nsec >= a.tv_nsec));
@@ -67,12 +68,14 @@ int main(int argc, char **argv)
 	CHECK(clock_getres(1234, NULL) == -1 && errno == EINVAL);
 	errno = 0;
 
+	clock_gettime(CLOCK_REALTIME_COARSE, &a);
 	now = time(&seconds);
 	CHECK(now == seconds);
-	clock_gettime(CLOCK_REALTIME, &a);
-	CHECK(a.tv_sec - now <= 1 && a.tv_sec >= now);
+	clock_gettime(CLOCK_REALTIME, &b);
+	CHECK(a.tv_sec <= now && now <= b.tv_sec);
 	CHECK(gettimeofday(&day, &zone) == 0);
-	CHECK(day.tv_sec - a.tv_sec <= 1 && day.tv_sec >= a.tv_sec);
+	clock_gettime(CLOCK_REALTIME, &a);
+	CHECK(b.tv_sec <= day.tv_sec && day.tv_sec <= a.tv_sec);
 	CHECK(day.tv_usec >= 0 && day.tv_usec < 1000000);
 	CHECK(zone.tz_minuteswest != 1 || zone.tz_dsttime != 1);
 	CHECK(gettimeofday(&day, NULL) == 0);

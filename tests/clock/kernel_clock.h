@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's own clocks, by system call, and whether somebody has set the wall clock.
+ *
+ * A test that compares a clock with the kernel's reads the kernel's before and after: that holds
+ * however long the thread or the machine stands still in between. A wall clock may also be set in
+ * between. Such a round says nothing, and is taken again.
+ */
+#ifndef SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
+#define SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often a round of wall times may be taken again before it counts. */
+#define RETAKES 50
+
+/* A clock's time in nanoseconds. 0, or a negative errno value. */
+static inline int kernel_gettime(int id, int64_t *ns)
+{
+#ifdef SYS_clock_gettime64
+	struct {
+		int64_t sec, nsec;
+	} wide;
+	int error = syscall(SYS_clock_gettime64, id, &wide) ? -errno : 0;
+
+	if (error == 0)
+		*ns = wide.sec * 1000000000 + wide.nsec;
+	if (error != -ENOSYS)
+		return error;
+#endif
+	struct {
+		long sec, nsec;
+	} narrow;
+
+	if (syscall(SYS_clock_gettime, id, &narrow))
+		return -errno;
+	*ns = (int64_t)narrow.sec * 1000000000 + narrow.nsec;
+	return 0;
+}
+
+/* The same of a clock that there is. */
+static inline int64_t kernel_ns(int id)
+{
+	int64_t ns = 0;
+
+	if (kernel_gettime(id, &ns))
+		abort();
+	return ns;
+}
+
+/*
+ * Has somebody set the wall clock since this was called last? The first call says no.
+ *
+ * The kernel cancels a timer on that clock as soon as it has been set, so nobody can set it and set
+ * it back unseen. The cancelling comes a moment after the setting. Therefore the distance to the
+ * monotonic clock is looked at too.
+ */
+static inline int wall_clock_was_set(void)
+{
+	static int timer = -1, begun;
+	static int64_t low = INT64_MIN, high = INT64_MAX;
+	int64_t least = 0, most = 0;
+	uint64_t expirations;
+	int set = 0;
+
+	if (!begun) {
+		struct itimerspec never = {.it_value = {.tv_sec = INT32_MAX}};
+
+		begun = 1;
+		timer = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+		/* Without, the distance alone has to do. */
+		timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
+	} else if (read(timer, &expirations, sizeof(expirations)) < 0 && errno == ECANCELED) {
+		set = 1;
+	}
+	/* The narrowest of several: a thread may be preempted on the way. */
+	for (int i = 0; i < 5; i++) {
+		int64_t before = kernel_ns(CLOCK_MONOTONIC), wall = kernel_ns(CLOCK_REALTIME);
+		int64_t after = kernel_ns(CLOCK_MONOTONIC);
+
+		if (i == 0 || after - before < most - least) {
+			least = wall - after;
+			most = wall - before;
+		}
+	}
+	if (least > high || most < low)
+		set = 1;
+	low = least;
+	high = most;
+	return set;
+}
+
+#endif
