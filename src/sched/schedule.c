@@ -935,12 +935,14 @@ static struct sn_task *global_get(struct sn_processor *p, uint32_t most, bool by
 			break;
 		sn_queue_get(&sn_runtime.global);
 		taken++;
-		if (!first)
+		if (!first) {
 			first = task;
-		else if (sn_runqueue_put(&p->queue, task, &overflow))
+			if (task->bound)
+				break;
+		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {
 			break; /* it was full: what overflowed goes back below */
-		if (task->bound)
-			break;
+		}
+		/* A thief may have what was put, so it is not looked at any more. */
 	}
 	atomic_fetch_sub(&sn_runtime.global_size, taken);
 	if (overflow.head) {
