@@ -9,11 +9,15 @@
 
 #include <stddef.h>
 
+#include "sched/fork.h"
+
 /* One system call's worth: beyond 64 KiB a loopback copy gains little, and the L2 cache loses. */
 #define SN_BUFFER_SIZE ((size_t)64 << 10)
 
 /* NULL without memory. Any thread. */
 void *sn_buffer_borrow(void);
 void sn_buffer_return(void *buffer);
+
+void sn_buffers_fork(enum sn_fork_phase phase);
 
 #endif

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sched/fork.h"
+
 struct sn_pipe {
 	int read_end, write_end;
 	size_t size;                 /* granted; of no more pages than this */
@@ -44,5 +46,7 @@ void sn_pipes_trim(void);
 
 /* For tests: that, and the environment and the quota are read again. */
 void sn_pipes_reset(void);
+
+void sn_pipes_fork(enum sn_fork_phase phase);
 
 #endif

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "sched/cancel.h"
+#include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/task.h"

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "net/address.h"
+#include "sched/fork.h"
 
 /* A name service that works takes milliseconds: these are thousands of lookups a second. */
 #define SN_RESOLVER_THREADS 16
@@ -32,5 +33,7 @@
  */
 int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 			const struct addrinfo *hints, int64_t deadline);
+
+void sn_resolver_fork(enum sn_fork_phase phase);
 
 #endif

@@ -31,6 +31,8 @@
 
 #include <stdint.h>
 
+#include "sched/fork.h"
+
 struct sn_block_slab;
 struct sn_task;
 
@@ -70,5 +72,6 @@ void sn_blocks_outdate(void);
 /* As in stack.h: the end of a run, with orphans that may still touch their blocks, and without. */
 void sn_blocks_forget(void);
 void sn_blocks_destroy(void);
+void sn_blocks_fork(enum sn_fork_phase phase);
 
 #endif

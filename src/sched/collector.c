@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "sched/block.h"
-#include "sched/runtime.h"
+#include "sched/foreign.h"
 #include "sched/stack.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -22,7 +22,7 @@ int sn_collector_install(const struct sn_collector *collector)
 
 	if (!collector || !collector->alloc != !collector->free)
 		return -EINVAL;
-	if (atomic_load(&sn_runtime.running))
+	if (sn_foreign_admitted())
 		return -EBUSY;
 	if (!atomic_compare_exchange_strong(&installed, &none, collector))
 		return none == collector ? 0 : -EEXIST;
@@ -40,6 +40,13 @@ void sn_collector_stopping(int stopping)
 bool sn_collector_stops(void)
 {
 	return atomic_load_explicit(&stops, memory_order_relaxed);
+}
+
+void sn_collector_fork(enum sn_fork_phase phase)
+{
+	/* Whoever stopped the others is not here, and neither are they. */
+	if (phase == SN_FORK_CHILD)
+		sn_collector_stopping(0);
 }
 
 void sn_collector_thread_begins(void *thread)

@@ -13,7 +13,7 @@
  *   - a task in the making is NEW from before its argument is moved into its block, or onto its
  *     stack, which its block names by then;
  *   - blocks are freed only by the caller of sn_run(), who stands still, and taken out of sight
- *     before that; and stacks after them. What orphans (run.c) have is in the lists of what was
+ *     before that; and stacks after them. What orphans (run/run.c) have is in the lists of what was
  *     forgotten.
  * Threads that do not stand still (the monitor, threads of the program's that the collector does
  * not know) may meanwhile make tasks and wake them, and give back pages below saved stack pointers.
@@ -29,11 +29,15 @@
 
 #include <sennit/collector.h>
 
+#include "sched/fork.h"
+
 /* Whether a thread that does nothing may do so because it was stopped. For the monitor; a hint. */
 bool sn_collector_stops(void);
 
 /* The calling thread begins, or ends. thread: NULL on sn_run()'s caller. */
 void sn_collector_thread_begins(void *thread);
 void sn_collector_thread_ends(void *thread);
+
+void sn_collector_fork(enum sn_fork_phase phase);
 
 #endif

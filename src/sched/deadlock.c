@@ -15,6 +15,7 @@
 
 #include "sched/dump.h"
 #include "sched/fault.h"
+#include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
@@ -118,7 +119,7 @@ static bool everything_sleeps(void)
 	bool sleeps;
 
 	if (sn_netpoll_used() || sn_work_exists() || sn_earliest_timer() != SN_TIMER_NEVER ||
-	    sn_scan_pending() || atomic_load(&sn_runtime.foreign) > 0)
+	    sn_scan_pending() || sn_foreign_count() > 0)
 		return false;
 	sn_lock(&sn_runtime.lock);
 	sleeps = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&

@@ -27,6 +27,7 @@
 #include <sennit/debug.h>
 #include <sennit/wait.h>
 
+#include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"

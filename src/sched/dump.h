@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "sched/backtrace.h"
+#include "sched/fork.h"
 
 /* Text on its way to a descriptor. Async-signal-safe. */
 struct sn_out {
@@ -40,5 +41,7 @@ bool sn_dump_wanted(void);
 
 /* As sn_scan_own_signal(). */
 int sn_dump_own_signal(void);
+
+void sn_dump_fork(enum sn_fork_phase phase);
 
 #endif

@@ -5,10 +5,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <sennit/blocking.h>
-
-#include "sched/collector.h"
-#include "sched/scan.h"
 #include "wait/lock.h"
 #include "wait/site.h"
 
@@ -22,48 +18,41 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase)
 		atomic_store(&lock->word, 0); /* whoever may have slept on it is not in the child */
 }
 
-/* The order is that in which they nest anywhere: the runtime's first. */
-static void all(enum sn_fork_phase phase)
-{
-	sn_run_fork(phase);
-	sn_signal_fork(phase); /* it opens descriptors under its lock */
-	sn_netpoll_fork(phase);
-	sn_tasks_fork(phase);
-	sn_stacks_fork(phase);
-	sn_blocks_fork(phase);
-	sn_buffers_fork(phase);
-	sn_pipes_fork(phase);
-	sn_resolver_fork(phase);
-	sn_sync_fork(phase);
-	sn_cancel_fork(phase);
-	sn_dump_fork(phase); /* nobody dumps in a child, and the signal does what it did before */
-}
+static sn_fork_handler *const *first, *const *end;
 
 static void prepare(void)
 {
-	all(SN_FORK_PREPARE);
+	for (sn_fork_handler *const *handler = first; handler != end; handler++)
+		(*handler)(SN_FORK_PREPARE);
+}
+
+/* Backwards, so that a handler finds free what nests within its lock. */
+static void afterwards(enum sn_fork_phase phase)
+{
+	for (sn_fork_handler *const *handler = end; handler != first;)
+		(*--handler)(phase);
 }
 
 static void in_parent(void)
 {
-	all(SN_FORK_PARENT);
+	afterwards(SN_FORK_PARENT);
 }
 
 static void in_child(void)
 {
-	all(SN_FORK_CHILD);
+	afterwards(SN_FORK_CHILD);
 	sn_lock_forget_sleepers();
 	sn_wait_fork_child();
-	sn_scan_end();
-	sn_collector_stopping(0); /* whoever stopped the others is not here, and neither are they */
-	sn__current = NULL;
 }
 
-void sn_fork_init(void)
+void sn_fork_init(sn_fork_handler *const *handlers, size_t n)
 {
 	static _Atomic bool done;
 
 	/* Fails only without memory, and then a child that calls sennit is on its own. */
-	if (!atomic_exchange(&done, true))
-		pthread_atfork(prepare, in_parent, in_child);
+	if (atomic_exchange(&done, true))
+		return;
+	first = handlers;
+	end = handlers + n;
+	pthread_atfork(prepare, in_parent, in_child);
 }

@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/fork.h"
 #include "sched/handle.h"
 #include "sched/runqueue.h"
 #include "sched/timer.h"
@@ -105,6 +106,7 @@ struct sn_fd {
 
 int sn_netpoll_init(void);
 void sn_netpoll_destroy(void);
+void sn_netpoll_fork(enum sn_fork_phase phase);
 
 /*
  * Polls: for at most timeout ns (0: not at all, negative: for ever); puts the tasks to wake into

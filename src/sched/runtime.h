@@ -23,9 +23,9 @@ enum sn_nap {
 };
 
 struct sn_runtime {
-	struct sn_lock lock; /* first: it outlives a run, see run.c */
+	struct sn_lock lock; /* first: it outlives a run, see run/run.c */
 
-	/* Set by run.c before the first thread starts. */
+	/* Set by run/run.c before the first thread starts. */
 	struct sn_processor *processors;
 	int capacity; /* length of processors: all that there may ever be */
 	int max_threads;
@@ -76,12 +76,6 @@ struct sn_runtime {
 	_Atomic uint32_t polling;
 	_Atomic int64_t poll_until;
 
-	/*
-	 * Threads of the program's own that are inside a call. They count themselves and then look at running;
-	 * the end clears running and then waits for the count (both sequentially consistent).
-	 */
-	_Atomic uint32_t foreign;
-	_Atomic bool running;
 	_Atomic uint32_t run; /* the number of the present run, or of the last */
 	_Atomic bool stopping;
 	_Atomic uint64_t revocations;
@@ -98,10 +92,6 @@ static inline bool sn_thread_must_end(struct sn_thread *self)
 {
 	return atomic_load(&sn_runtime.stopping) || atomic_load(&self->orphan);
 }
-
-/* Brackets what a thread of the program's own does with the runtime: 0, or -ESRCH when none runs. */
-int sn_foreign_enter(void);
-void sn_foreign_leave(void);
 
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);

@@ -9,6 +9,7 @@
 #include <sennit/clock.h>
 
 #include "arch/registers.h"
+#include "sched/foreign.h"
 #include "sched/lease.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
@@ -499,6 +500,12 @@ void sn_scan_end(void)
 	    (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == handle_signal)
 		sigaction(scan_signal, &former, NULL);
 	caught = false;
+}
+
+void sn_scan_fork(enum sn_fork_phase phase)
+{
+	if (phase == SN_FORK_CHILD)
+		sn_scan_end();
 }
 
 /* ---- asking ---- */

@@ -73,6 +73,7 @@
 #include <sennit/scan.h>
 
 #include "sched/block.h"
+#include "sched/fork.h"
 #include "sched/task.h"
 
 enum sn_scan_bits {
@@ -92,6 +93,7 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info);
 int sn_scan_init(void);
 /* The end of a run: no handler of ours any more. */
 void sn_scan_end(void);
+void sn_scan_fork(enum sn_fork_phase phase);
 /* What a new task's scan word has to have: 0 or FENCED. */
 extern uint32_t sn_scan_initial;
 

@@ -529,7 +529,7 @@ static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bo
 
 /*
  * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
- * takes out of its sleep meanwhile is not freed before this thread has ended too (run.c).
+ * takes out of its sleep meanwhile is not freed before this thread has ended too (run/run.c).
  */
 static void start_processor(struct sn_processor *p, bool spinning)
 {

@@ -41,6 +41,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sched/fork.h"
+
 struct sn_slab;
 
 /* A stack in use. low is the lowest usable byte, high the end; the guard ends at low. */
@@ -135,6 +137,7 @@ void sn_stacks_forget(void);
 
 /* Unmaps everything. No stack may be in use. */
 void sn_stacks_destroy(void);
+void sn_stacks_fork(enum sn_fork_phase phase);
 
 /* Stacks that have been used at least once, or could be without a further guard, and are still mapped;
  * not those that are in a cache unused. */

@@ -49,7 +49,7 @@
 
 #include "sched/block.h"
 #include "sched/cancel.h"
-#include "sched/fork.h"
+#include "sched/foreign.h"
 #include "sched/processor.h"
 #include "sched/runqueue.h"
 #include "sched/runtime.h"

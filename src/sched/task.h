@@ -171,6 +171,8 @@ bool sn_tasks_feed(int n);
 /* The end of a run. */
 void sn_tasks_forget_starved(void);
 
+void sn_tasks_fork(enum sn_fork_phase phase);
+
 /*
  * Spawning in steps, for who has something to do with the task before it may run: a new detached
  * task, NULL with *err when there cannot be one (at: where in the program that was asked for); then

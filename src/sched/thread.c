@@ -169,6 +169,12 @@ void sn_thread_detach(struct sn_thread *self)
 	sn__current = NULL;
 }
 
+void sn_thread_fork(enum sn_fork_phase phase)
+{
+	if (phase == SN_FORK_CHILD)
+		sn__current = NULL;
+}
+
 /*
  * The thread ends: it leaves the list of those that live for the list of those to join. Its block
  * is freed only by the monitor or at the end of the runtime, because the monitor may be looking at

@@ -23,6 +23,7 @@
 
 #include "arch/arch.h"
 #include "sched/context.h"
+#include "sched/fork.h"
 #include "sched/lease.h"
 #include "wait/futex.h"
 
@@ -81,7 +82,7 @@ struct sn_thread {
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
 	_Atomic uint32_t expired;    /* it is to lend its processor: lease.h */
 	_Atomic uint32_t reminded;   /* the signal for that was sent */
-	_Atomic bool orphan;         /* its runtime has ended without it: see run.c */
+	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */
 	const char *call;            /* debug builds: the public call that it is in */
 	pthread_t pthread;           /* written by its creator */
 	void *signal_stack;
@@ -140,6 +141,9 @@ static inline void sn_runtime_leave(void)
 
 /* The thread may run any task again. blocking.c. */
 void sn_thread_unpin(struct sn_thread *self);
+
+/* In a child of fork() the thread has none. */
+void sn_thread_fork(enum sn_fork_phase phase);
 
 /* Gives the calling thread a block of its own, or takes it away again. thread.c. */
 void sn_thread_attach(struct sn_thread *self);

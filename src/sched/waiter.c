@@ -5,7 +5,7 @@
 
 #include <sennit/clock.h>
 
-#include "sched/runtime.h"
+#include "sched/foreign.h"
 #include "sched/scan.h"
 
 /* The claimer's second step. True when the task is parked and has to be made runnable. */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "sched/runtime.h"
+#include "sched/foreign.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 

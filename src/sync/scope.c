@@ -52,6 +52,7 @@
 #include <sennit/collector.h>
 
 #include "sched/cancel.h"
+#include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/handle.h"
 #include "sched/runtime.h"

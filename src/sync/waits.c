@@ -132,9 +132,8 @@ uintptr_t sn_caller(void)
 	return self && self->task ? (uintptr_t)self->task : (uintptr_t)&here;
 }
 
-void sn_sync_fork(enum sn_fork_phase phase)
+void sn_waits_fork(enum sn_fork_phase phase)
 {
 	for (int i = 0; i < LOCKS; i++)
 		sn_fork_lock(&locks[i].lock, phase);
-	sn_scopes_fork(phase);
 }

@@ -92,8 +92,8 @@ static inline void sn_runtime_leave_if(struct sn_thread *self)
 		sn_runtime_leave();
 }
 
-/* scope.c: around fork(), with these locks. */
-void sn_scopes_fork(enum sn_fork_phase phase);
+void sn_waits_fork(enum sn_fork_phase phase);
+void sn_scopes_fork(enum sn_fork_phase phase); /* scope.c */
 
 /* Who calls, for reports of mistakes: a task's address, or one that each thread has of its own. */
 uintptr_t sn_caller(void);

@@ -8,6 +8,9 @@
  * left alone with the memory that they may touch (their task's stack, so all stacks, and their
  * block), and end when they come back. Then nobody else is left, and everything is freed.
  * Statistics stay, for whoever asks afterwards.
+ *
+ * This is the only file that knows all the others: what has to be begun, ended, or handled around
+ * fork() is named here, from the bottom to the top, so that no layer calls one above it.
  */
 #include <sennit/run.h>
 
@@ -20,11 +23,16 @@
 #include <sennit/clock.h>
 #include <sennit/wait.h>
 
+#include "net/buffer.h"
+#include "net/pipe_pool.h"
+#include "net/resolver.h"
 #include "sched/block.h"
+#include "sched/cancel.h"
 #include "sched/collector.h"
 #include "sched/deadlock.h"
 #include "sched/dump.h"
 #include "sched/fault.h"
+#include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
@@ -34,10 +42,12 @@
 #include "sched/schedule.h"
 #include "sched/signal.h"
 #include "sched/stack.h"
+#include "sched/stats.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
 #include "sched/tools.h"
 #include "sched/trim.h"
+#include "sync/waits.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
@@ -64,39 +74,7 @@ struct first_task {
 	bool done;
 };
 
-static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
-static struct sn_stats last_stats;
-static bool has_run, stats_live; /* under stats_lock */
-static bool forked;              /* in a child of fork(), until it runs */
-static _Atomic bool taken;       /* from the beginning to the end of a run */
-
-int sn_foreign_enter(void)
-{
-	atomic_fetch_add(&sn_runtime.foreign, 1);
-	if (atomic_load(&sn_runtime.running))
-		return 0;
-	sn_foreign_leave();
-	return -ESRCH;
-}
-
-void sn_foreign_leave(void)
-{
-	if (atomic_fetch_sub(&sn_runtime.foreign, 1) == 1 && !atomic_load(&sn_runtime.running))
-		sn_futex_wake(&sn_runtime.foreign, 1);
-}
-
-/* No more foreign callers from now on. */
-static void foreign_end(void)
-{
-	SN_BACKOFF(backoff, SN_WAIT_END, 0, 0);
-	uint32_t inside;
-
-	atomic_store(&sn_runtime.running, false);
-	while ((inside = atomic_load(&sn_runtime.foreign)) > 0) {
-		sn_backoff_pause(&backoff); /* only counts */
-		sn_futex_wait(&sn_runtime.foreign, inside, 0);
-	}
-}
+static _Atomic bool taken; /* from the beginning to the end of a run */
 
 static int first_main(void *arg)
 {
@@ -233,85 +211,32 @@ static int create_first_task(struct sn_processor *p, struct first_task *first, i
 	return 0;
 }
 
-static uint64_t count_blocking(void)
+/* ---- fork() ---- */
+
+static void run_fork(enum sn_fork_phase phase)
 {
-	uint64_t n = 0;
-
-	sn_lock(&sn_runtime.lock);
-	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
-		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) != NULL;
-	sn_unlock(&sn_runtime.lock);
-	return n;
-}
-
-static void collect_stats(struct sn_stats *stats)
-{
-	memset(stats, 0, sizeof *stats);
-	stats->tasks_spawned = atomic_load(&sn_runtime.foreign_spawned);
-	for (int i = 0; i < sn_runtime.capacity; i++) {
-		struct sn_processor *p = &sn_runtime.processors[i];
-
-		/* Ended before spawned: a task that passes in between must not make alive negative.
-		 */
-		stats->tasks_alive -= atomic_load(&p->stats.ended);
-	}
-	for (int i = 0; i < sn_runtime.capacity; i++) {
-		struct sn_processor *p = &sn_runtime.processors[i];
-
-		stats->tasks_spawned += atomic_load(&p->stats.spawned);
-		stats->switches += atomic_load(&p->stats.switches);
-		stats->steals += atomic_load(&p->stats.steals);
-	}
-	stats->tasks_alive += stats->tasks_spawned;
-	stats->polls = atomic_load(&sn_runtime.polls);
-	stats->threads = atomic_load(&sn_runtime.nthreads);
-	stats->threads_blocking = count_blocking();
-	stats->revocations = atomic_load(&sn_runtime.revocations);
-	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
-	stats->processors = atomic_load(&sn_runtime.nprocessors);
-	stats->stacks_mapped = sn_stacks_mapped();
-	stats->stacks_trimmed = sn_trim_count();
-	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
-}
-
-/* Of a run that is over. */
-static void keep_stats(void)
-{
-	collect_stats(&last_stats);
-	last_stats.threads = last_stats.threads_blocking = 0;
-	stats_live = false;
-}
-
-int sn_stats(struct sn_stats *stats)
-{
-	int err = 0;
-
-	if (!stats)
-		return -EINVAL;
-	sn_lock(&stats_lock);
-	if (!has_run)
-		err = -ENODEV;
-	else if (stats_live)
-		collect_stats(stats);
-	else
-		*stats = last_stats;
-	sn_unlock(&stats_lock);
-	return err;
-}
-
-void sn_run_fork(enum sn_fork_phase phase)
-{
-	sn_fork_lock(&stats_lock, phase);
 	sn_fork_lock(&sn_runtime.start_lock, phase);
 	sn_fork_lock(&sn_runtime.lock, phase);
-	if (phase == SN_FORK_CHILD) {
-		if (stats_live)
-			keep_stats();
-		atomic_store(&sn_runtime.running, false);
+	if (phase == SN_FORK_CHILD)
 		atomic_store(&taken, false);
-		forked = true;
-	}
 }
+
+/*
+ * The order is that in which their locks nest anywhere: the runtime's first. Nobody dumps in a child,
+ * and the signal for that does what it did before.
+ */
+static sn_fork_handler *const fork_handlers[] =
+	{
+		sn_stats_fork,     run_fork,        sn_foreign_fork,
+		sn_signal_fork, /* it opens descriptors under its lock */
+		sn_netpoll_fork,   sn_tasks_fork,   sn_stacks_fork,
+		sn_blocks_fork,    sn_buffers_fork, sn_pipes_fork,
+		sn_resolver_fork,  sn_waits_fork,   sn_scopes_fork,
+		sn_cancel_fork,    sn_dump_fork,    sn_scan_fork,
+		sn_collector_fork, sn_thread_fork,
+};
+
+/* ---- the beginning and the end ---- */
 
 /* Clears what the last run has left. */
 static int runtime_init(int fixed)
@@ -328,13 +253,9 @@ static int runtime_init(int fixed)
 
 	if (max_threads < 0 || tell_waits < 0 || only_spin < 0)
 		return -EINVAL;
-	/* Not the lock: an orphan of the last run may be about to look at it. Nor foreign: somebody may be
-	 * about to find that no runtime runs, and take back what he has counted. */
+	/* Not the lock: an orphan of the last run may be about to look at it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
-	       offsetof(struct sn_runtime, foreign) - sizeof sn_runtime.lock);
-	if (forked)
-		atomic_store(&sn_runtime.foreign, 0); /* the parent's threads */
-	forked = false;
+	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
 	sn_runtime.max_threads = (int)max_threads;
 	sn_runtime.tell_waits = tell_waits == 1;
@@ -348,7 +269,7 @@ static int runtime_init(int fixed)
 	atomic_store(&sn_runtime.accept_pauses, 0);
 	atomic_store(&sn_runtime.foreign_spawned, 0);
 	sn_stacks_init();
-	sn_fork_init();
+	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
 	sn_lease_init();
 	err = sn_scan_init();
 	if (err == 0)
@@ -379,11 +300,9 @@ static void runtime_destroy(void)
 {
 	int orphans;
 
-	foreign_end();
+	sn_foreign_end();
 	orphans = threads_join();
-	sn_lock(&stats_lock);
-	keep_stats();
-	sn_unlock(&stats_lock);
+	sn_stats_end();
 	sn_signal_destroy();
 	sn_netpoll_destroy();
 	processors_destroy();
@@ -444,11 +363,9 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
 		err = sn_sysmon_start(fixed == 0);
-	sn_lock(&stats_lock);
-	has_run = stats_live = true;
-	sn_unlock(&stats_lock);
+	sn_stats_begin();
 	if (err == 0) {
-		atomic_store(&sn_runtime.running, true);
+		sn_foreign_begin();
 		/*
 		 * The calling thread itself runs no task: it must return when the first one does,
 		 * and a thread whose task is in foreign code for ever can only be left behind.

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/stats.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sennit/run.h>
+
+#include "sched/processor.h"
+#include "sched/runtime.h"
+#include "sched/stack.h"
+#include "sched/trim.h"
+
+static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
+static struct sn_stats last_stats;
+static bool has_run, stats_live; /* under stats_lock */
+
+static uint64_t count_blocking(void)
+{
+	uint64_t n = 0;
+
+	sn_lock(&sn_runtime.lock);
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
+		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) != NULL;
+	sn_unlock(&sn_runtime.lock);
+	return n;
+}
+
+static void collect_stats(struct sn_stats *stats)
+{
+	memset(stats, 0, sizeof *stats);
+	stats->tasks_spawned = atomic_load(&sn_runtime.foreign_spawned);
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		struct sn_processor *p = &sn_runtime.processors[i];
+
+		/* Ended before spawned: a task that passes in between must not make alive negative.
+		 */
+		stats->tasks_alive -= atomic_load(&p->stats.ended);
+	}
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		struct sn_processor *p = &sn_runtime.processors[i];
+
+		stats->tasks_spawned += atomic_load(&p->stats.spawned);
+		stats->switches += atomic_load(&p->stats.switches);
+		stats->steals += atomic_load(&p->stats.steals);
+	}
+	stats->tasks_alive += stats->tasks_spawned;
+	stats->polls = atomic_load(&sn_runtime.polls);
+	stats->threads = atomic_load(&sn_runtime.nthreads);
+	stats->threads_blocking = count_blocking();
+	stats->revocations = atomic_load(&sn_runtime.revocations);
+	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
+	stats->processors = atomic_load(&sn_runtime.nprocessors);
+	stats->stacks_mapped = sn_stacks_mapped();
+	stats->stacks_trimmed = sn_trim_count();
+	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
+}
+
+/* Of a run that is over. */
+static void keep_stats(void)
+{
+	collect_stats(&last_stats);
+	last_stats.threads = last_stats.threads_blocking = 0;
+	stats_live = false;
+}
+
+int sn_stats(struct sn_stats *stats)
+{
+	int err = 0;
+
+	if (!stats)
+		return -EINVAL;
+	sn_lock(&stats_lock);
+	if (!has_run)
+		err = -ENODEV;
+	else if (stats_live)
+		collect_stats(stats);
+	else
+		*stats = last_stats;
+	sn_unlock(&stats_lock);
+	return err;
+}
+
+void sn_stats_begin(void)
+{
+	sn_lock(&stats_lock);
+	has_run = stats_live = true;
+	sn_unlock(&stats_lock);
+}
+
+void sn_stats_end(void)
+{
+	sn_lock(&stats_lock);
+	keep_stats();
+	sn_unlock(&stats_lock);
+}
+
+void sn_stats_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&stats_lock, phase);
+	if (phase == SN_FORK_CHILD && stats_live)
+		keep_stats();
+}

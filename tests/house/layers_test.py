@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""The layers, as the linker sees them: no object file of src/ needs a symbol of a layer above its own.
+
+The table of layers in docs/design.md is the order; this test reads it there. Includes alone would
+prove little, since a declaration can stand anywhere. Inline functions show as what they call.
+
+Run by hand it takes the build folder and also prints what a reader of the structure wants to know:
+the largest circle of files that call each other, the largest files, and the longest functions.
+"""
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.environ.get("SENNIT_SOURCE_DIR") or os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("SENNIT_BUILD_DIR") or (sys.argv[1] if len(sys.argv) > 1 else "")
+CC = os.environ.get("CC", "cc")
+
+# Calls upward that are still there: (file, symbol, file). This list may only get shorter.
+KNOWN_CALLS = set()
+
+# Files of src/ that are longer than this, and still are. This list may only get shorter.
+MOST_LINES = 600
+KNOWN_LONG = {
+    "clock/ticks.c", "net/relay.c", "sched/backtrace.c", "sched/dump.c", "sched/fault.c",
+    "sched/netpoll.c", "sched/scan.c", "sched/schedule.c", "sched/stack.c", "sched/task.c",
+    "sync/scope.c",
+}
+
+LONG_FUNCTION = 60
+
+
+def layers():
+    """The layers, from the top, as docs/design.md has them; CONTRIBUTING.md must refer to it."""
+    with open(os.path.join(SOURCE, "docs", "design.md"), encoding="utf-8") as design:
+        section = design.read().split("\n## Layers\n")[1].split("\n## ")[0]
+    order = re.findall(r"^\| `([a-z]+)` \|", section, re.MULTILINE)
+    with open(os.path.join(SOURCE, "CONTRIBUTING.md"), encoding="utf-8") as contributing:
+        if "docs/design.md#layers" not in contributing.read():
+            sys.exit("CONTRIBUTING.md does not refer to docs/design.md#layers")
+    folders = {name for name in os.listdir(os.path.join(SOURCE, "src"))
+               if os.path.isdir(os.path.join(SOURCE, "src", name))}
+    if set(order) != folders or len(order) != len(folders):
+        sys.exit(f"docs/design.md has the layers {order}, src/ the folders {sorted(folders)}")
+    return order
+
+
+def objects():
+    """(source, object) of everything that src/ is compiled to; the source relative to src/."""
+    top = os.path.join(BUILD, "src")
+    for folder, _, names in os.walk(top):
+        inner = re.match(r"(.*?)/?CMakeFiles/[^/]*\.dir(?:/(.*))?$", os.path.relpath(folder, top))
+        for name in names:
+            if inner and name.endswith(".o"):
+                source = os.path.normpath(os.path.join(inner[1], inner[2] or "", name[:-2]))
+                # CMake keeps the objects of sources that are no more.
+                if os.path.exists(os.path.join(SOURCE, "src", source)):
+                    yield source, os.path.join(folder, name)
+
+
+def run(*command):
+    """What the command prints."""
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def symbols(nm, path):
+    """The symbols that the object needs, and those that it defines for others."""
+    needed, defined = set(), set()
+    for line in run(nm, path).splitlines():
+        kind, name = line.split()[-2:]
+        if kind in "Uwv":
+            needed.add(name)
+        elif kind.isupper():
+            defined.add(name)
+    return needed, defined
+
+
+def graph():
+    """{source: {symbol needed: source that defines it}}"""
+    needs, owner = {}, {}
+    nm = run(CC, "-print-prog-name=nm").strip() or "nm"  # an architecture may need its own
+    for source, path in objects():
+        needed, defined = symbols(nm, path)
+        needs.setdefault(source, set()).update(needed)
+        for symbol in defined:
+            owner.setdefault(symbol, source)
+    return {source: {symbol: owner[symbol] for symbol in sorted(needed)
+                     if owner.get(symbol, source) != source}
+            for source, needed in needs.items()}
+
+
+def circles(calls):
+    """The sets of files of which each reaches each other by calls, the largest first."""
+    reached = {}
+    for start in calls:
+        seen, todo = set(), [start]
+        while todo:
+            for source in calls.get(todo.pop(), {}).values():
+                if source not in seen:
+                    seen.add(source)
+                    todo.append(source)
+        reached[start] = seen
+    found = {frozenset(other for other in calls
+                       if other in reached[start] and start in reached[other])
+             for start in calls if start in reached[start]}
+    return sorted(found, key=len, reverse=True)
+
+
+def functions(path):
+    """(name, lines) of each function, from its first line to its closing brace."""
+    with open(path, encoding="utf-8") as source:
+        lines = source.read().split("\n")
+    for number, line in enumerate(lines):
+        if line != "{":
+            continue
+        first = number
+        while first > 0 and lines[first - 1] and lines[first - 1][0] not in "#} /*":
+            first -= 1
+        last = lines.index("}", number)
+        name = re.search(r"(\w+)\(", " ".join(lines[first:number]))
+        yield name[1] if name else "?", last - first + 1
+
+
+def sources():
+    """What is in src/, relative to it."""
+    top = os.path.join(SOURCE, "src")
+    for folder, _, names in os.walk(top):
+        for name in names:
+            if name.endswith((".c", ".h", ".S")):
+                yield os.path.relpath(os.path.join(folder, name), top)
+
+
+def check_calls(calls, order):
+    """The complaints about calls."""
+    level = {layer: number for number, layer in enumerate(order)}
+    upward = {(source, symbol, target)
+              for source, needed in calls.items() for symbol, target in needed.items()
+              if level[target.split("/")[0]] < level[source.split("/")[0]]}
+    for source, symbol, target in sorted(upward - KNOWN_CALLS):
+        yield f"src/{source} needs {symbol} of src/{target}, which is in a layer above"
+    for source, symbol, target in sorted(KNOWN_CALLS - upward):
+        yield f"no longer needed in KNOWN_CALLS: {source}, {symbol}, {target}"
+
+
+def check_lengths(lengths):
+    """The complaints about long files."""
+    long = {source for source, length in lengths.items() if length > MOST_LINES}
+    for source in sorted(long - KNOWN_LONG):
+        yield f"src/{source} has {lengths[source]} lines, more than {MOST_LINES}"
+    for source in sorted(KNOWN_LONG - long):
+        yield f"no longer needed in KNOWN_LONG: {source}"
+
+
+def main():
+    order = layers()
+    calls = graph()
+    if len(calls) < 50:
+        sys.exit(f"only {len(calls)} object files in {BUILD}/src")
+    lengths, long_functions = {}, []
+    for source in sources():
+        path = os.path.join(SOURCE, "src", source)
+        with open(path, encoding="utf-8") as text:
+            lengths[source] = len(text.readlines())
+        if source.endswith((".c", ".h")):
+            long_functions += [(lines, source, name) for name, lines in functions(path)
+                               if lines > LONG_FUNCTION]
+
+    print(f"layers, from the top: {' '.join(order)}")
+    found = circles(calls)
+    print(f"the largest circle of calls: {len(found[0]) if found else 0} of {len(calls)} files")
+    for circle in found:
+        print("  circle of", len(circle), *sorted(circle))
+    print("the ten largest files:")
+    for source in sorted(lengths, key=lengths.get, reverse=True)[:10]:
+        print(f"  {lengths[source]:5} src/{source}")
+    print(f"functions of more than {LONG_FUNCTION} lines:", "" if long_functions else "none")
+    for lines, source, name in sorted(long_functions, reverse=True):
+        print(f"  {lines:5} src/{source}: {name}()")
+    complaints = [*check_calls(calls, order), *check_lengths(lengths)]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    sys.exit(1 if complaints else 0)
+
+
+main()
