@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sennit/blocking.h>
-
-#include "net/resolver.h"
-#include "sched/cancel.h"
-#include "sched/schedule.h"
-#include "sched/thread.h"
-
 static int copy_part(char *to, size_t size, const char *from, size_t length)
 {
 	if (length >= size || memchr(from, 0, length))
@@ -104,51 +97,6 @@ int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 	const char *host = parts->host[0] ? parts->host : NULL;
 
 	return errno_of_gai(getaddrinfo(host, parts->service, hints, list));
-}
-
-struct lookup {
-	struct addrinfo **list;
-	const struct sn_host_port *parts;
-	const struct addrinfo *hints;
-};
-
-static int look_up(void *arg)
-{
-	struct lookup *lookup = arg;
-
-	return sn_address_look_up(lookup->list, lookup->parts, lookup->hints);
-}
-
-/* sn_blocking() is a public call, so the runtime is left around it. */
-static int look_up_blocking(struct lookup *lookup)
-{
-	int err;
-
-	sn_brief_pay(sn_thread_self());
-	sn_runtime_leave();
-	err = sn_blocking(look_up, lookup);
-	sn_runtime_enter();
-	return err;
-}
-
-int sn_address_resolve(struct addrinfo **list, const char *text, bool passive, int64_t deadline)
-{
-	struct sn_host_port parts;
-	struct addrinfo hints = {.ai_family = AF_UNSPEC,
-				 .ai_socktype = SOCK_STREAM,
-				 .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV |
-					     (passive ? AI_PASSIVE : 0)};
-	struct lookup lookup = {.list = list, .parts = &parts, .hints = &hints};
-	int err = SN_RESOLVER_ABSENT;
-
-	if (sn_address_split(&parts, text) < 0 || (!passive && !parts.host[0]))
-		return -EINVAL;
-	if (sn_address_look_up(list, &parts, &hints) == 0)
-		return 0;
-	hints.ai_flags &= ~(AI_NUMERICHOST | AI_NUMERICSERV);
-	if (deadline || sn_cancel_possible(sn_thread_self()->task))
-		err = sn_resolver_look_up(list, &parts, &hints, deadline);
-	return err == SN_RESOLVER_ABSENT ? look_up_blocking(&lookup) : err;
 }
 
 int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses in text form: parsing, resolving, printing.
+ * Addresses in text form: parsing, printing, and the lookup that blocks. Any thread; none parks.
  */
 #ifndef SENNIT_NET_ADDRESS_H
 #define SENNIT_NET_ADDRESS_H
@@ -25,17 +25,9 @@ int sn_address_split(struct sn_host_port *parts, const char *text);
 
 /*
  * Reads an address of numbers only, "127.0.0.1:80", into *address: whether it is one. Those of IPv6
- * and unusual ways to write IPv4's are left to sn_address_resolve(), which would say the same.
+ * and unusual ways to write IPv4's are left to sn_resolve(), which would say the same.
  */
 bool sn_address_numeric(struct sockaddr_in *address, const char *text);
-
-/*
- * Resolves an address. passive: for listening. Returns 0 and a list for freeaddrinfo(), or the
- * negative errno that tcp.h documents. Numeric addresses are answered at once; names by a helper
- * (resolver.h) if the deadline or the task's scope may end the wait, otherwise by getaddrinfo() in
- * a blocking section, as also where no helper can be had. Within the runtime. May park.
- */
-int sn_address_resolve(struct addrinfo **list, const char *text, bool passive, int64_t deadline);
 
 /* getaddrinfo(): 0 or a negative errno. Any thread; blocks. */
 int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,

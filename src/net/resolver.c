@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who owns a lookup. The task that asks makes it, and frees it, as long as it is there. It gives that up
+ * The owner of a lookup. The task that asks makes it, and frees it, as long as it is there. It gives that up
  * when it leaves while a helper is at it: it sets waiter to NULL under the lock, and the helper, which
  * looks under the lock when it is done, frees it. A lookup that is still in the queue is taken out and
  * freed by the task that leaves. So the helper reads nothing but the lookup, which is on the heap, and the
@@ -20,10 +20,14 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <sennit/blocking.h>
+
+#include "net/address.h"
 #include "sched/cancel.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/runtime.h"
+#include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
@@ -31,6 +35,9 @@
 
 /* Name service modules are foreign code; glibc's own take a few dozen KiB. */
 #define HELPER_STACK_SIZE ((size_t)256 << 10)
+
+/* There is none, and no thread to be had for one. */
+#define NO_HELPER 1
 
 enum state {
 	QUEUED,
@@ -190,7 +197,7 @@ static void give_up_queue(struct sn_thread *self)
 	sn_lock(&lock);
 	while (helpers == 0 && (lookup = next_lookup()) != NULL) {
 		lookup->state = DONE;
-		lookup->error = SN_RESOLVER_ABSENT;
+		lookup->error = NO_HELPER;
 		waiter = sn_waiter_claim(lookup->waiter) ? lookup->waiter : NULL;
 		sn_unlock(&lock);
 		if (waiter)
@@ -244,8 +251,9 @@ static int collect(struct lookup *lookup, int result, struct addrinfo **list)
 	return result;
 }
 
-int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts,
-			const struct addrinfo *hints, int64_t deadline)
+/* 0 and a list, what sn_resolve() returns, or NO_HELPER. */
+static int look_up_on_helper(struct addrinfo **list, const struct sn_host_port *parts,
+			     const struct addrinfo *hints, int64_t deadline)
 {
 	struct sn_thread *self = sn_thread_self();
 	struct lookup *lookup = calloc(1, sizeof *lookup);
@@ -261,8 +269,57 @@ int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts
 	lookup->waiter = &waiter;
 	if (!ask(self, lookup)) {
 		free(lookup);
-		return SN_RESOLVER_ABSENT;
+		return NO_HELPER;
 	}
 	sn_task_waits(self->task, "a name to be resolved", NULL);
 	return collect(lookup, sn_waiter_park(&waiter, NULL), list);
+}
+
+/* ---- in a blocking section ---- */
+
+struct call {
+	struct addrinfo **list;
+	const struct sn_host_port *parts;
+	const struct addrinfo *hints;
+};
+
+static int call_resolver(void *arg)
+{
+	struct call *call = arg;
+
+	return sn_address_look_up(call->list, call->parts, call->hints);
+}
+
+/* sn_blocking() is a public call, so the runtime is left around it. */
+static int look_up_blocking(struct call *call)
+{
+	int err;
+
+	sn_brief_pay(sn_thread_self());
+	sn_runtime_leave();
+	err = sn_blocking(call_resolver, call);
+	sn_runtime_enter();
+	return err;
+}
+
+/* ---- either ---- */
+
+int sn_resolve(struct addrinfo **list, const char *text, bool passive, int64_t deadline)
+{
+	struct sn_host_port parts;
+	struct addrinfo hints = {.ai_family = AF_UNSPEC,
+				 .ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV |
+					     (passive ? AI_PASSIVE : 0)};
+	struct call call = {.list = list, .parts = &parts, .hints = &hints};
+	int err = NO_HELPER;
+
+	if (sn_address_split(&parts, text) < 0 || (!passive && !parts.host[0]))
+		return -EINVAL;
+	if (sn_address_look_up(list, &parts, &hints) == 0)
+		return 0;
+	hints.ai_flags &= ~(AI_NUMERICHOST | AI_NUMERICSERV);
+	if (deadline || sn_cancel_possible(sn_thread_self()->task))
+		err = look_up_on_helper(list, &parts, &hints, deadline);
+	return err == NO_HELPER ? look_up_blocking(&call) : err;
 }

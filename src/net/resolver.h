@@ -16,23 +16,22 @@
 #define SENNIT_NET_RESOLVER_H
 
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "net/address.h"
 #include "sched/fork.h"
 
 /* A name service that works takes milliseconds: these are thousands of lookups a second. */
 #define SN_RESOLVER_THREADS 16
 
-#define SN_RESOLVER_ABSENT 1
-
 /*
- * Looks the parts up on a helper: 0 and a list for freeaddrinfo(); -ETIMEDOUT; why the task's scope was
- * cancelled; -ENOMEM; an error of sn_address_look_up(); or SN_RESOLVER_ABSENT when there is no helper,
- * and no thread to be had for one. Within the runtime. Parks.
+ * Resolves an address. passive: for listening. Returns 0 and a list for freeaddrinfo(), or the
+ * negative errno that tcp.h documents; -ETIMEDOUT; or why the task's scope was cancelled. Numeric
+ * addresses are answered at once; names by a helper if the deadline or the task's scope may end the
+ * wait, otherwise by getaddrinfo() in a blocking section, as also where no helper can be had. Within
+ * the runtime. May park.
  */
-int sn_resolver_look_up(struct addrinfo **list, const struct sn_host_port *parts,
-			const struct addrinfo *hints, int64_t deadline);
+int sn_resolve(struct addrinfo **list, const char *text, bool passive, int64_t deadline);
 
 void sn_resolver_fork(enum sn_fork_phase phase);
 

@@ -16,6 +16,7 @@
 
 #include "net/address.h"
 #include "net/pipe_pool.h"
+#include "net/resolver.h"
 #include "net/stream.h"
 #include "net/sys.h"
 #include "sched/cancel.h"
@@ -89,7 +90,7 @@ static int do_listen(struct sn_fd **out, const char *address)
 	int err = sn_cancel_reason(sn_thread_self()->task), fd;
 
 	if (err == 0)
-		err = sn_address_resolve(&list, address, true, SN_NO_DEADLINE);
+		err = sn_resolve(&list, address, true, SN_NO_DEADLINE);
 
 	if (err < 0)
 		return err;
@@ -346,7 +347,7 @@ static int do_connect(struct sn_fd **out, const char *address, int64_t deadline,
 						      .ai_addr = (struct sockaddr *)&numeric,
 						      .ai_addrlen = sizeof numeric},
 				   deadline, to_write);
-	err = sn_address_resolve(&list, address, false, deadline);
+	err = sn_resolve(&list, address, false, deadline);
 	if (err < 0)
 		return err;
 	err = connect_any(out, list, deadline, to_write);
