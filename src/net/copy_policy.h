@@ -4,7 +4,7 @@
  *
  * A flow begins in userspace, where a small one is cheapest. It is spliced after LARGE_READS reads
  * in a row that took LARGE or more each: what a splice costs more than a read is less than copying
- * that much. It returns to userspace after SHORT_SPELLS spells in a row that moved less than SHORT
+ * that much. It returns to userspace after SHORT_PASSES passes in a row that moved less than SHORT
  * each, or when splice refuses what there is. Unless it spliced WORTH_IT bytes in between, it then
  * takes twice as many large reads as before to be spliced again, up to MOST_LARGE_READS: so a flow
  * that goes to and fro stops doing so, and stays where it costs no pipe; and one that was unlucky
@@ -20,9 +20,9 @@
  * with 64 KiB streams in chunks of 1 MiB did, and up to four fifths of them were copied.
  *
  * The tail of a chunk comes alone now and then: of 64 KiB over loopback it is 53 bytes, after one
- * segment of the rest. With two short spells in a row, as others do it, and those that found nothing
+ * segment of the rest. With two short passes in a row, as others do it, and those that found nothing
  * counted as well, 15 to 40 % of the bytes of a stream of 16 KiB to 1 MiB chunks were copied, in
- * stretches of 256 large reads, and it took a fifth more CPU time. A few more short spells cost
+ * stretches of 256 large reads, and it took a fifth more CPU time. A few more short passes cost
  * nothing that could be measured.
  */
 #ifndef SENNIT_NET_COPY_POLICY_H
@@ -36,7 +36,7 @@
 #define SN_POLICY_LARGE_READS 3
 #define SN_POLICY_MOST_LARGE_READS 256
 #define SN_POLICY_SHORT ((uint64_t)2 << 10)
-#define SN_POLICY_SHORT_SPELLS 8
+#define SN_POLICY_SHORT_PASSES 8
 
 /* LARGE_READS reads of a buffer each, 192 KiB, are then a twentieth of what was moved. */
 #define SN_POLICY_WORTH_IT ((uint64_t)4 << 20)
@@ -45,7 +45,7 @@ struct sn_copy_policy {
 	bool splicing;
 	uint32_t large;   /* reads in a row that took LARGE or more */
 	uint32_t wanted;  /* how many of those it takes */
-	uint32_t shorts;  /* spells in a row that were short */
+	uint32_t shorts;  /* passes in a row that were short */
 	uint64_t spliced; /* since it was begun the last time */
 };
 
@@ -72,14 +72,14 @@ static inline void sn_policy_begin(struct sn_copy_policy *policy)
 	policy->spliced = 0;
 }
 
-/* A spell moved so much; nothing, when a wake-up was for bytes that were gone, says nothing about
+/* A pass moved so much; nothing, when a wake-up was for bytes that were gone, says nothing about
  * the flow. Whether it should go through userspace. */
-static inline bool sn_policy_spell(struct sn_copy_policy *policy, uint64_t moved)
+static inline bool sn_policy_pass(struct sn_copy_policy *policy, uint64_t moved)
 {
 	policy->spliced += moved;
 	if (moved > 0)
 		policy->shorts = moved < SN_POLICY_SHORT ? policy->shorts + 1 : 0;
-	return policy->shorts >= SN_POLICY_SHORT_SPELLS;
+	return policy->shorts >= SN_POLICY_SHORT_PASSES;
 }
 
 /* There was no pipe: no reason to think less of the flow, so it is soon tried again. */

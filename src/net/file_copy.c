@@ -2,14 +2,15 @@
 /*
  * From a file: copy_file_range(2) to another file, sendfile(2) to what can wait.
  *
- * Contract. A spell copies until the end of the file or the limit, or says SN_SPELL_SWITCH when the
+ * Contract. A pass copies until the end of the file or the limit, or says SN_PASS_SWITCH when the
  * kernel cannot, or says the end where userspace should look once more: files of /proc and the like
  * claim to be empty to copy_file_range. Nothing is read that is not written: the file's position is
  * moved by what was written. A read from a disk blocks the thread, so each call is in a bracket.
  */
 #include <errno.h>
 
-#include "net/copy.h"
+#include "net/copy_job.h"
+#include "net/copy_pass.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -27,13 +28,13 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
 	if (n == 0) {
 		*refused = SN_COPY_NONE;
-		sn_guard_begin(job->guard);
+		sn_copy_write_begin(job);
 		sn_block_enter(job->src, "sendfile");
 		n = job->dst->kind == SN_KIND_FILE
 			    ? sn_sys_copy_file_range(job->src->fd, job->dst->fd, size)
 			    : sn_sys_sendfile(job->dst->fd, job->src->fd, size, job->hold_sigpipe);
 		sn_block_leave(job->src);
-		sn_guard_end(job->guard, n);
+		sn_copy_write_end(job, n);
 		sn_fd_end(job->dst, SN_SIDE_WRITE);
 	} else {
 		*refused = SN_COPY_WRITE;
@@ -49,7 +50,7 @@ static bool cannot(ssize_t n)
 	       n == -EPERM || n == -ETXTBSY || n == -EOVERFLOW;
 }
 
-int sn_file_spell(struct sn_copy_job *job)
+int sn_file_pass(struct sn_copy_job *job)
 {
 	for (;;) {
 		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
@@ -57,16 +58,16 @@ int sn_file_spell(struct sn_copy_job *job)
 		ssize_t n;
 
 		if (size == 0)
-			return SN_SPELL_END;
+			return sn_copy_limit_reached(job);
 		n = once(job, size, &refused);
 		if (n < 0 && refused != SN_COPY_NONE)
 			return sn_copy_fail(job, refused, n);
 		if (n == 0 || cannot(n)) {
 			job->may_splice = false;
-			return SN_SPELL_SWITCH;
+			return SN_PASS_SWITCH;
 		}
 		if (n == -EAGAIN && job->dst->registered)
-			return SN_SPELL_FULL;
+			return SN_PASS_FULL;
 		if (n < 0)
 			return sn_copy_fail(job, n == -EIO ? SN_COPY_READ : SN_COPY_WRITE, n);
 		sn_copy_taken(job, (size_t)n);

@@ -1,24 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Holding a direction of a relay back: struct sn_relay_pace, see copy.h.
- *
- * Contract. No byte is read that was not granted, and what was granted and not read is given back
- * before the task waits for more, or ends. Whoever waits for its time holds nothing: no buffer, no
- * pipe, no operation of the descriptor's other side; and sleeps, whatever arrives meanwhile. What
- * cancels the connection wakes it.
- *
- * What is there is asked for first, so that a grant is what will be read: a connection that has
- * nothing to read takes nothing of a rate that others share, and one that has little does not wait
- * for much. That costs a system call for each grant, of relays that are limited only.
- *
- * Rejected: reading first and sleeping afterwards. That needs no grants to be given back, but then
- * each connection exceeds the rate by a chunk, and a thousand of them by a thousand.
- */
+#include "net/pace.h"
+
 #include <errno.h>
 
 #include <sennit/clock.h>
 
-#include "net/copy.h"
+#include "net/copy_job.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -26,7 +13,7 @@
 /* While there is no limit: so that one that comes is noticed by a flow that never pauses. */
 #define UNLIMITED ((size_t)4 << 20)
 
-/* Who waits looks again that often, as the rate may have changed. */
+/* A task that waits looks again that often, as the rate may have changed. */
 #define LOOK_AGAIN_NS 250000000
 
 /* For what the system does not know the size of, such as what is behind urgent data. */
@@ -63,7 +50,7 @@ static ssize_t available(struct sn_copy_job *job)
 	sn_fd_end(job->src, SN_SIDE_READ);
 	if (n > 0)
 		return n;
-	n = sn_copy_peek(job);
+	n = sn_conn_peek(job->src);
 	return n > 0 ? (ssize_t)UNKNOWN_SIZE : n;
 }
 
@@ -82,11 +69,11 @@ static int sleep_until(struct sn_copy_job *job, int64_t until)
 /* Sleeps until the time that was said last, or that is said meanwhile. */
 static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 {
-	for (int64_t now; (now = sn_now()) < when; when = take(job->pace, 0)) {
+	for (int64_t now; (now = sn_now()) < when; when = take(&job->relay->pace, 0)) {
 		const int64_t until = when - now > LOOK_AGAIN_NS ? now + LOOK_AGAIN_NS : when;
 		int err;
 
-		job->pace->pausing(job, until);
+		job->relay->pace.pausing(job, until);
 		err = sleep_until(job, until);
 		if (err < 0)
 			return sn_copy_fail(job, SN_COPY_READ, err);
@@ -107,29 +94,29 @@ static size_t limit_of(struct sn_pace *pace)
 
 bool sn_pace_is_free(struct sn_copy_job *job)
 {
-	return job->pace->granted > 0 || limit_of(job->pace) == 0;
+	return job->relay->pace.granted > 0 || limit_of(&job->relay->pace) == 0;
 }
 
 int sn_pace_begin(struct sn_copy_job *job)
 {
-	struct sn_pace *pace = job->pace;
+	struct sn_pace *pace = &job->relay->pace;
 	size_t most;
 	ssize_t n;
 	int err;
 
 	if (pace->granted > 0)
-		return SN_SPELL_PACED;
+		return SN_PASS_MORE;
 	most = limit_of(pace);
 	if (most == 0)
-		return SN_SPELL_PACED;
+		return SN_PASS_MORE;
 	n = available(job);
 	if (n == -EAGAIN)
-		return SN_SPELL_DRAINED;
+		return SN_PASS_DRAINED;
 	if (n <= 0)
-		return n == 0 ? SN_SPELL_END : sn_copy_fail(job, SN_COPY_READ, n);
+		return n == 0 ? SN_PASS_END : sn_copy_fail(job, SN_COPY_READ, n);
 	pace->granted = (size_t)n < most ? (size_t)n : most;
 	err = wait_for_grant(job, take(pace, (int64_t)pace->granted));
-	return err < 0 ? err : SN_SPELL_PACED;
+	return err < 0 ? err : SN_PASS_MORE;
 }
 
 void sn_pace_end(struct sn_pace *pace)

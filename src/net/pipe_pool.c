@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
-#include <sennit/copy.h>
 
-#include "net/copy.h"
 #include "net/sys.h"
 #include "sched/fork.h"
 #include "wait/lock.h"
@@ -29,7 +27,7 @@
 #define MOST_FREE 16
 
 /*
- * What a pipe is asked to hold: 256 slots. A spell moves what has gathered in the socket, up to
+ * What a pipe is asked to hold: 256 slots. A pass moves what has gathered in the socket, up to
  * megabytes, and each refill costs two system calls. Not yet compared with smaller ones here. An
  * empty pipe holds no pages.
  */
@@ -303,10 +301,8 @@ void sn_pipes_fork(enum sn_fork_phase phase)
 	atomic_store(&nbytes, 0);
 }
 
-int sn_copy_stats(struct sn_copy_stats *stats)
+void sn_pipes_count(struct sn_copy_stats *stats)
 {
-	if (!stats)
-		return -EINVAL;
 	configure_once();
 	*stats = (struct sn_copy_stats){
 		.pipes = atomic_load_explicit(&npipes, memory_order_relaxed),
@@ -315,7 +311,5 @@ int sn_copy_stats(struct sn_copy_stats *stats)
 		.pipe_bytes = atomic_load_explicit(&nbytes, memory_order_relaxed),
 		.pipes_made = atomic_load_explicit(&nmade, memory_order_relaxed),
 		.pipes_missed = atomic_load_explicit(&nmissed, memory_order_relaxed),
-		.gathered_late = sn_copies_late(),
 	};
-	return 0;
 }

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <sennit/copy.h>
+
 #include "sched/fork.h"
 
 struct sn_pipe {
@@ -40,6 +42,9 @@ void sn_pipe_return(struct sn_pipe *pipe, bool empty);
 
 /* Whether there may be pipes at all: false with SENNIT_PIPES=0. */
 bool sn_pipes_wanted(void);
+
+/* Zeroes *stats and fills in what is about pipes, from counters that may be a moment apart. */
+void sn_pipes_count(struct sn_copy_stats *stats);
 
 /* Closes the pipes that nobody has. */
 void sn_pipes_trim(void);

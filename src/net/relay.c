@@ -12,13 +12,14 @@
  * task on one stack, and a connection that is short, or idle, takes one task. As soon as a direction
  * needs more, the two *part*: a second task runs the other direction from where it is, and so they go
  * on to the end. That is when a flow is large enough for splicing or has more to give after two
- * pieces, gathers, has a pace, or would wait for room; the last in the middle of a piece, so before
- * it waits (blocks()). 4,000 connections through sennit-relay that are open and idle take 5.8 KB
- * each, of the relay's anonymous memory, and 0.4 of page tables; with two tasks 10.2 and 0.8.
+ * pieces, gathers, has a pace, or would wait for room. That is decided between two passes of its
+ * copy, whose state is all in its job. 4,000 connections through sennit-relay that are open and idle
+ * take 5.8 KB each, of the relay's anonymous memory, and 0.4 of page tables; with two tasks 10.2 and
+ * 0.8.
  *
  * The end of a stream is passed on only when it is one. A reset takes the form of an error once, and
  * of an end of stream after that, so the direction that reads a stream's end asks the other one,
- * which writes to the same connection, whether it was told of a reset (struct sn_write_guard). A
+ * which writes to the same connection, whether it was told of a reset (write_guard.h). A
  * direction that is through keeps watching the connection that it read from, so that a reset after
  * the half-close is noticed too. The one that ends last looks at both connections once more, in one
  * system call, and then sends the watcher home (over). Where the caller has said that it closes both
@@ -26,33 +27,27 @@
  * it is a FIN like any other, after all that was written. One system call less, and the watched
  * connection does not change under the watcher, who would be told of it by the poller.
  *
- * Time. The limit without a byte is the deadline of all four halves, so that a pair whose peers both
- * have stopped reading ends as well. Moving four deadlines with every chunk would be dear: they are
- * set an eighth of the limit later than needed, and moved only when they have aged by an eighth; in
- * between a chunk costs reading the clock and one comparison.
+ * Time: idle_limit.h.
  *
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
- * stack: the caller always waits for the second task to end. pushed and limit are written under
- * lock, end and ended_first once, half_closed by who has ended first and over by the other one,
- * error and failed_side by who wrote end, and read by the caller when both are through. alone, second and
- * what is the other direction's are the caller's until they part.
+ * stack: the caller always waits for the second task to end. end and ended_first are written once,
+ * half_closed by the direction that has ended first and over by the other one, error and failed_side
+ * by the one that wrote end, and read by the caller when both are through. alone, second and what is
+ * the other direction's are the caller's until they part.
  */
 #include <errno.h>
 
-#include <sennit/clock.h>
 #include <sennit/copy.h>
 #include <sennit/scope.h>
 #include <sennit/task.h>
 
 #include "net/copy.h"
+#include "net/idle_limit.h"
 #include "net/sys.h"
 #include "sched/netpoll.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
-#include "wait/backoff.h"
-#include "wait/lock.h"
 
 struct relay {
 	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */
@@ -66,106 +61,21 @@ struct relay {
 	_Atomic bool half_closed;
 	_Atomic bool over; /* both streams have ended, and neither connection was reset */
 	struct direction *directions;
-	bool alone;             /* there is no second task, and may never be one */
-	sn_task *second;        /* NULL: there was none, or it could not be had */
-	struct sn_lock lock;    /* of pushing: a late one must not move the deadlines back */
-	_Atomic int64_t pushed; /* the time that the deadlines count from */
-	_Atomic int64_t limit;  /* 0: none */
+	bool alone;      /* there is no second task, and may never be one */
+	sn_task *second; /* NULL: there was none, or it could not be had */
+	struct sn_idle_limit idle;
 	/* How often a direction has moved something; written by its task. Relaxed: the other task only
 	 * decides by it how long to wait, gather.h. */
 	_Atomic uint32_t moves[2];
 };
 
 struct direction {
-	struct sn_copy_job job; /* first */
-	struct sn_pace pace;
+	struct sn_copy_job job;
+	struct sn_relayed relayed; /* the job's */
 	struct relay *relay;
 	enum sn_relay_direction number;
 	bool passed; /* its end, and the other's is to come: it only watches for a reset */
 };
-
-/* ---- time ---- */
-
-static void set_deadlines(struct relay *relay, int64_t deadline)
-{
-	struct sn_thread *self = sn_thread_self();
-
-	/* One that cannot be armed for want of memory is noticed by the wait, which fails. */
-	for (int i = 0; i < 2; i++) {
-		sn_fd_set_deadline(self, relay->fds[i], SN_SIDE_READ, deadline);
-		sn_fd_set_deadline(self, relay->fds[i], SN_SIDE_WRITE, deadline);
-	}
-}
-
-/* The lock is held. */
-static void push(struct relay *relay, int64_t now)
-{
-	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
-
-	/*
-	 * Published first: who fails at the new deadline finds it passed. Who failed at the old one
-	 * a moment ago may find it not passed, and takes the failure for the kernel's; by then a
-	 * byte was delivered after the limit, so either answer is true.
-	 */
-	atomic_store_explicit(&relay->pushed, now, memory_order_relaxed);
-	set_deadlines(relay, now + limit + limit / 8);
-}
-
-static void touch(struct relay *relay)
-{
-	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed), now;
-
-	if (limit == 0)
-		return;
-	now = sn_now();
-	/* Relaxed: looked at again under the lock. */
-	if (now - atomic_load_explicit(&relay->pushed, memory_order_relaxed) <= limit / 8)
-		return;
-	sn_lock(&relay->lock);
-	limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
-	if (now - atomic_load_explicit(&relay->pushed, memory_order_relaxed) > limit / 8)
-		push(relay, now);
-	sn_unlock(&relay->lock);
-}
-
-/* As good as for ever, and far enough from what the clock can tell for limits to be added to times. */
-#define LONGEST_LIMIT_NS (INT64_MAX / 4)
-
-/* From now on another limit, 0 being as before. */
-static void change_limit(struct relay *relay, int64_t limit)
-{
-	int64_t now, pushed;
-
-	if (limit <= 0)
-		return;
-	if (limit > LONGEST_LIMIT_NS)
-		limit = LONGEST_LIMIT_NS;
-	sn_lock(&relay->lock);
-	atomic_store_explicit(&relay->limit, limit, memory_order_relaxed);
-	now = sn_now();
-	pushed = atomic_load_explicit(&relay->pushed, memory_order_relaxed);
-	push(relay, pushed > now ? pushed : now); /* it is ahead while a direction is held back */
-	sn_unlock(&relay->lock);
-}
-
-/* Bytes are held back until then, which is not idleness. */
-static void hold(struct relay *relay, int64_t until)
-{
-	if (atomic_load_explicit(&relay->limit, memory_order_relaxed) == 0)
-		return;
-	sn_lock(&relay->lock);
-	if (until > atomic_load_explicit(&relay->pushed, memory_order_relaxed))
-		push(relay, until);
-	sn_unlock(&relay->lock);
-}
-
-static bool time_is_up(const struct relay *relay)
-{
-	int64_t limit = atomic_load_explicit(&relay->limit, memory_order_relaxed);
-	int64_t pushed = atomic_load_explicit(&relay->pushed, memory_order_relaxed);
-
-	return limit && sn_now() >= pushed + limit + limit / 8;
-}
 
 /* ---- the end ---- */
 
@@ -186,7 +96,7 @@ static enum sn_relay_end meaning(const struct relay *relay, int err)
 {
 	if (err == -ECANCELED || err == -EBADF)
 		return SN_RELAY_CANCELED;
-	if (err != -ETIMEDOUT || !time_is_up(relay))
+	if (err != -ETIMEDOUT || !sn_idle_is_over(&relay->idle))
 		return SN_RELAY_FAILED;
 	return atomic_load(&relay->half_closed) && relay->options->half_close_timeout
 		       ? SN_RELAY_HALF_CLOSE
@@ -204,7 +114,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 		&d->relay->moves[d->number],
 		atomic_load_explicit(&d->relay->moves[d->number], memory_order_relaxed) + 1,
 		memory_order_relaxed);
-	touch(d->relay);
+	sn_idle_touch(&d->relay->idle);
 	if (!options->progress)
 		return;
 	sn_runtime_leave();
@@ -214,41 +124,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 
 static void pausing(struct sn_copy_job *job, int64_t until)
 {
-	hold(sn_container_of(job, struct direction, job)->relay, until);
-}
-
-/*
- * The writer is in a system call, mostly on a thread that does not run. Under connections that close
- * after each request ("reset" in docs/waiting.md), of 267 waits 2 of 100 ended within 8 us, 24 within
- * 66, half within 260, the last after 13 ms: spinning does not pay. Yielding once mostly lets the
- * writer run, and 95 of 100 waits then end without a rest; during that, other tasks run.
- */
-#define YIELD_NS 30000
-#define REST_NS 100000
-
-/* Parks, and is woken by the timer alone. */
-static void rest(void)
-{
-	struct sn_thread *self = sn_thread_self();
-	struct sn_waiter waiter;
-
-	sn_task_waits(self->task, "another task's write", NULL);
-	sn_waiter_init(&waiter, self, sn_now() + REST_NS, SN_WAITER_UNCANCELLABLE);
-	if (sn_waiter_park(&waiter, NULL) == -ENOMEM)
-		sn_reschedule(sn_thread_self());
-}
-
-/* Whether the end of the stream that was read is none. Waits for a system call of another thread,
- * which does not block. */
-static bool was_reset(struct sn_write_guard *writes)
-{
-	uint32_t begun = atomic_load_explicit(&writes->begun, memory_order_acquire);
-	SN_BACKOFF(backoff, SN_WAIT_RESET, 0, YIELD_NS);
-
-	while ((int32_t)(atomic_load_explicit(&writes->ended, memory_order_acquire) - begun) < 0)
-		if (!sn_backoff_pause(&backoff))
-			rest();
-	return atomic_load_explicit(&writes->failed, memory_order_relaxed);
+	sn_idle_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
 }
 
 /* On failure *side is the connection's whose it is. */
@@ -302,7 +178,7 @@ static int pass_end_on(struct direction *d, int *side)
 	struct relay *relay = d->relay;
 	int err, nobody = -1;
 
-	if (was_reset(&relay->guards[d->number]))
+	if (sn_guard_was_reset(&relay->guards[d->number]))
 		return -ECONNRESET;
 	/* Before it is passed on: the other peer may answer with its own end at once. */
 	if (!atomic_compare_exchange_strong(&relay->ended_first, &nobody, (int)d->number))
@@ -311,7 +187,7 @@ static int pass_end_on(struct direction *d, int *side)
 	if (err < 0)
 		return err;
 	atomic_store(&relay->half_closed, true);
-	change_limit(relay, relay->options->half_close_timeout);
+	sn_idle_change(&relay->idle, relay->options->half_close_timeout);
 	d->passed = true;
 	return 0;
 }
@@ -333,19 +209,16 @@ static void fail(struct direction *d, int err, int side)
 		end(d->relay, meaning(d->relay, err), err, side);
 }
 
-/* To its end, with a task to itself; from what sn_copy_run() has come to, unless that was before. */
-static void go_on(struct direction *d, int copied)
+/* To its end, with a task to itself, from wherever it is. */
+static void run_direction(struct direction *d)
 {
-	int side = (int)d->number, err = d->passed ? 0 : conclude(d, copied, &side);
+	int side = (int)d->number, err = 0;
 
+	if (!d->passed)
+		err = conclude(d, sn_copy_run(&d->job), &side);
 	if (err == 0 && d->passed)
 		err = sn_conn_watch(d->job.src, &d->relay->over);
 	fail(d, err, side);
-}
-
-static void run_direction(struct direction *d)
-{
-	go_on(d, d->passed ? 0 : sn_copy_run(&d->job));
 }
 
 static int second_task(void *arg)
@@ -369,8 +242,6 @@ static void part(struct direction *stays)
 	int err;
 
 	relay->alone = false;
-	stays->job.blocks = NULL;
-	goes->job.blocks = NULL;
 	sn_fd_lead(relay->fds[1], NULL);
 	sn_runtime_leave();
 	err = sn_spawn(&relay->second, second_task, goes, &attributes);
@@ -381,29 +252,22 @@ static void part(struct direction *stays)
 	}
 }
 
-static void blocks(struct sn_copy_job *job)
-{
-	part(sn_container_of(job, struct direction, job));
-}
-
 static void prepare(struct direction *d, struct relay *relay, enum sn_relay_direction number)
 {
-	*d = (struct direction){
-		.job = {.src = relay->fds[number],
-			.dst = relay->fds[1 - number],
-			.left = -1,
-			.result = &relay->result->directions[number],
-			.delivered = delivered,
-			.guard = &relay->guards[1 - number],
-			.answers = &relay->moves[1 - number],
-			.passes_end = true},
-		.pace = {.calls = relay->options->pace, .direction = number, .pausing = pausing},
-		.relay = relay,
-		.number = number};
-	d->job.blocks = blocks;
-	sn_gather_init(&d->job.gather, relay->options->gather);
-	if (d->pace.calls)
-		d->job.pace = &d->pace;
+	*d = (struct direction){.job = {.src = relay->fds[number],
+					.dst = relay->fds[1 - number],
+					.left = -1,
+					.result = &relay->result->directions[number],
+					.delivered = delivered,
+					.relay = &d->relayed},
+				.relayed = {.guard = &relay->guards[1 - number],
+					    .answers = &relay->moves[1 - number],
+					    .pace = {.calls = relay->options->pace,
+						     .direction = number,
+						     .pausing = pausing}},
+				.relay = relay,
+				.number = number};
+	sn_gather_init(&d->relayed.gather, relay->options->gather);
 }
 
 /* Whether the connection whose end was passed on has been reset since. */
@@ -425,7 +289,6 @@ static int look_for_reset(struct direction *d)
 /* What has come in this direction. False when the relay is through, or both have parted and this one is. */
 static bool serve(struct direction *d)
 {
-	struct relay *relay = d->relay;
 	int copied, side = (int)d->number, err;
 
 	if (d->passed) {
@@ -434,14 +297,13 @@ static bool serve(struct direction *d)
 		return err == 0;
 	}
 	copied = sn_copy_try(&d->job);
-	if (copied == SN_SPELL_SWITCH && relay->alone)
+	if (copied == SN_PASS_DRAINED)
+		return true;
+	if (copied > 0) {
 		part(d);
-	if (!relay->alone) {
-		go_on(d, copied > 0 ? sn_copy_run(&d->job) : copied);
+		run_direction(d);
 		return false;
 	}
-	if (copied == SN_SPELL_DRAINED)
-		return true;
 	err = conclude(d, copied, &side);
 	/* Its edge may have been taken for that of the end. */
 	if (err == 0 && d->passed)
@@ -526,8 +388,9 @@ static void both_directions(struct relay *relay)
 	relay->alone = true;
 	prepare(&directions[0], relay, SN_RELAY_A_TO_B);
 	prepare(&directions[1], relay, SN_RELAY_B_TO_A);
+	sn_idle_init(&relay->idle, relay->fds);
 	sn_runtime_enter();
-	change_limit(relay, relay->options->idle_timeout);
+	sn_idle_change(&relay->idle, relay->options->idle_timeout);
 	sn_fd_lead(relay->fds[1], relay->fds[0]);
 	sn_brief_begin();
 	serve_both(relay);
@@ -569,13 +432,12 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	struct relay relay = {.options = options ? options : &none,
 			      .result = result ? result : &unwanted,
 			      .failed_side = -1,
-			      .ended_first = -1,
-			      .pushed = INT64_MIN / 2};
+			      .ended_first = -1};
 
 	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
 		return relay.result->error = -EPERM;
-	/* Who closes a stream meanwhile must not give it another life while we have it. */
+	/* A stream that is closed meanwhile must not have another life while we have it. */
 	for (int i = 0; i < 2; i++) {
 		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 

@@ -2,9 +2,9 @@
 /*
  * Moving bytes in the kernel with splice(2).
  *
- * Contract. A spell moves what src has now to dst, and ends with the pipe empty, unless dst failed;
+ * Contract. A pass moves what src has now to dst, and ends with the pipe empty, unless dst failed;
  * then what was left in it is lost, and the result says so. No byte of src is read that the limit
- * does not cover.
+ * does not cover. While dst has no room the pass waits with what is in its pipe.
  *
  * The pipe is filled, then emptied, in turn: it is empty whenever src is read. That keeps three
  * things unambiguous that have cost others a hang or a truncated stream:
@@ -16,9 +16,9 @@
  * Filling and emptying at the same time would need two tasks and gains nothing: both calls run on
  * the caller's processor.
  *
- * Nobody parks because splice said EAGAIN. It says so for ever while urgent data is next in the
+ * No task parks because splice said EAGAIN. It says so for ever while urgent data is next in the
  * stream, which poll(2) calls readable, and then the edge has long passed. A socket is peeked at
- * instead: when that finds nothing either, an edge is sure to come. In the usual spell the peek
+ * instead: when that finds nothing either, an edge is sure to come. In the usual pass the peek
  * takes the place of the second splice, so it costs no system call of its own; and what is urgent
  * goes through userspace, where recv(2) skips it as every reader of the stream would. Nor is splice
  * believed when it says that the stream has ended: it says so too when urgent data is next and the
@@ -32,7 +32,9 @@
 #include <poll.h>
 
 #include "net/buffer.h"
-#include "net/copy.h"
+#include "net/copy_job.h"
+#include "net/copy_pass.h"
+#include "net/low_water.h"
 #include "net/pipe_pool.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
@@ -53,18 +55,6 @@
  * row; a fast flow was sent through userspace eight times a GiB when once was enough.
  */
 #define MOST_REFUSALS 3
-
-ssize_t sn_copy_peek(struct sn_copy_job *job)
-{
-	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
-
-	if (n < 0)
-		return n;
-	/* Others than sockets have neither urgent data nor another way to ask. */
-	n = job->src->kind == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
-	sn_fd_end(job->src, SN_SIDE_READ);
-	return n;
-}
 
 static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
@@ -109,26 +99,40 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 	if (n < 0)
 		return n;
 	do {
-		sn_guard_begin(job->guard);
+		sn_copy_write_begin(job);
 		sn_block_enter(dst, "splice");
 		n = sn_sys_splice(pipe->read_end, dst->fd, size, job->hold_sigpipe);
 		sn_block_leave(dst);
-		sn_guard_end(job->guard, n);
+		sn_copy_write_end(job, n);
 	} while (n == -EAGAIN && dst->registered && (n = wait_for_room(job)) == 0);
 	sn_fd_end(dst, SN_SIDE_WRITE);
 	return n;
 }
 
+/* Writes the job's piece, waiting for room. */
+static int write_piece(struct sn_copy_job *job)
+{
+	int end;
+
+	while ((end = sn_piece_write(job)) == SN_PASS_FULL) {
+		int err = sn_conn_wait(job->dst, SN_SIDE_WRITE);
+
+		if (err < 0)
+			return sn_copy_fail(job, SN_COPY_WRITE, err);
+	}
+	return end;
+}
+
 /* dst cannot be spliced to: what is in the pipe goes through userspace. */
 static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
-	char *buffer = sn_buffer_borrow();
+	struct sn_copy_piece *piece = &job->piece;
 	int err = 0;
 
-	if (!buffer)
+	if (sn_piece_borrow(piece) < 0)
 		return sn_copy_fail(job, SN_COPY_WRITE, -ENOMEM);
 	while (size > 0 && err == 0) {
-		ssize_t n = sn_sys_read(pipe->read_end, buffer,
+		ssize_t n = sn_sys_read(pipe->read_end, piece->buffer,
 					size < SN_BUFFER_SIZE ? size : SN_BUFFER_SIZE);
 
 		if (n <= 0) {
@@ -136,9 +140,11 @@ static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t s
 			break;
 		}
 		size -= (size_t)n;
-		err = sn_copy_deliver(job, buffer, (size_t)n);
+		piece->size = (size_t)n;
+		piece->written = 0;
+		err = write_piece(job);
 	}
-	sn_buffer_return(buffer);
+	sn_piece_return(piece);
 	return err;
 }
 
@@ -163,13 +169,15 @@ static int empty(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 /* What reading has come to, n having been returned by splice or peek; the pipe is empty. */
 static int ended(struct sn_copy_job *job, ssize_t n)
 {
-	return n == 0 ? SN_SPELL_END : sn_copy_fail(job, SN_COPY_READ, n);
+	return n == 0 ? SN_PASS_END : sn_copy_fail(job, SN_COPY_READ, n);
 }
 
-static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean)
+int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean)
 {
 	int refusals = 0;
 
+	*moved = 0;
+	*clean = true;
 	for (;;) {
 		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
 		ssize_t n;
@@ -181,19 +189,19 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 		n = fill(job, pipe, size);
 		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
 			refusals = n == 0 ? MOST_REFUSALS : refusals + 1;
-			n = sn_copy_peek(job);
+			n = sn_conn_peek(job->src);
 			if (n == -EAGAIN)
-				return SN_SPELL_DRAINED;
+				return SN_PASS_DRAINED;
 			if (n <= 0)
 				return ended(job, n);
 			if (refusals >= MOST_REFUSALS)
-				return SN_SPELL_SWITCH;
+				return SN_PASS_SWITCH;
 			continue;
 		}
 		refusals = 0;
 		if (n == -EINVAL) {
 			job->may_splice = false;
-			return SN_SPELL_SWITCH;
+			return SN_PASS_SWITCH;
 		}
 		if (n <= 0)
 			return ended(job, n);
@@ -205,31 +213,17 @@ static int spell(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved,
 			return err;
 		*clean = true;
 		if (!job->may_splice)
-			return SN_SPELL_SWITCH;
-		if (sn_copy_gathers(job, (size_t)n))
-			return SN_SPELL_DRAINED;
+			return SN_PASS_SWITCH;
+		if (sn_low_water_gathers(job, (size_t)n))
+			return SN_PASS_DRAINED;
 		if ((size_t)n >= LIKELY_MORE)
 			continue;
-		n = sn_copy_peek(job);
+		n = sn_conn_peek(job->src);
 		if (n == -EAGAIN)
-			return SN_SPELL_DRAINED;
+			return SN_PASS_DRAINED;
 		if (n <= 0)
 			return ended(job, n);
 	}
-}
-
-int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved)
-{
-	struct sn_pipe *pipe = sn_pipe_borrow();
-	bool clean = true;
-	int end;
-
-	*moved = 0;
-	if (!pipe)
-		return SN_SPELL_NO_PIPE;
-	end = spell(job, pipe, moved, &clean);
-	sn_pipe_return(pipe, clean);
-	return end;
 }
 
 /* ---- pipes of the caller's: no pipe of ours in between ---- */
@@ -241,10 +235,10 @@ int sn_splice_spell(struct sn_copy_job *job, uint64_t *moved)
 static int why_not(struct sn_copy_job *job)
 {
 	if (job->dst->registered && !sn_sys_poll(job->dst->fd, POLLOUT))
-		return SN_SPELL_FULL;
+		return SN_PASS_FULL;
 	if (job->src->registered && !sn_sys_poll(job->src->fd, POLLIN))
-		return SN_SPELL_DRAINED;
-	return SN_SPELL_SWITCH;
+		return SN_PASS_DRAINED;
+	return SN_PASS_SWITCH;
 }
 
 /* Whose error it is when one call reads and writes. */
@@ -271,17 +265,17 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 		return n;
 	}
 	*refused = SN_COPY_NONE;
-	sn_guard_begin(job->guard);
+	sn_copy_write_begin(job);
 	sn_block_enter(blocking, "splice");
 	n = sn_sys_splice(job->src->fd, job->dst->fd, size, job->hold_sigpipe);
 	sn_block_leave(blocking);
-	sn_guard_end(job->guard, n);
+	sn_copy_write_end(job, n);
 	sn_fd_end(job->dst, SN_SIDE_WRITE);
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;
 }
 
-int sn_direct_spell(struct sn_copy_job *job)
+int sn_direct_pass(struct sn_copy_job *job)
 {
 	for (;;) {
 		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
@@ -292,14 +286,14 @@ int sn_direct_spell(struct sn_copy_job *job)
 			return sn_copy_limit_reached(job);
 		n = move_directly(job, size, &refused);
 		if (n == 0)
-			return SN_SPELL_END;
+			return SN_PASS_END;
 		if (n < 0 && refused != SN_COPY_NONE)
 			return sn_copy_fail(job, refused, n);
 		if (n == -EAGAIN)
 			return why_not(job);
 		if (n == -EINVAL) {
 			job->may_splice = false;
-			return SN_SPELL_SWITCH;
+			return SN_PASS_SWITCH;
 		}
 		if (n < 0)
 			return sn_copy_fail(job, blame(job, n), n);

@@ -83,6 +83,18 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 	return n;
 }
 
+ssize_t sn_conn_peek(struct sn_fd *d)
+{
+	ssize_t n = sn_attempt_begin(d, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	/* Others than sockets have neither urgent data nor another way to ask. */
+	n = d->kind == SN_KIND_SOCKET ? sn_sys_peek(d->fd) : 1;
+	sn_fd_end(d, SN_SIDE_READ);
+	return n;
+}
+
 /* Also those to come, until the kernel finds again that bytes are answered soon. */
 void sn_conn_send_ack(struct sn_fd *d)
 {
@@ -263,6 +275,7 @@ int sn_conn_shutdown_handle(const void *handle, int half)
 	sn_fd_unuse(d);
 	return err;
 }
+
 int sn_conn_end_with(const void *handle, uint32_t flags)
 {
 	struct sn_thread *self = sn_runtime_enter();

@@ -68,6 +68,9 @@ int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
 
+/* What there is to read, without taking it: > 0 something, 0 the end, -EAGAIN nothing, or an error. */
+ssize_t sn_conn_peek(struct sn_fd *d);
+
 /* After n bytes were read, in another way than by an attempt. Within an operation that reads. */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {

@@ -23,16 +23,16 @@ struct Policy : sn_copy_policy {
 		sn_policy_begin(this);
 		return reads;
 	}
-	// Spells until it goes back to userspace, 1000 at most: how many.
+	// Passes until it goes back to userspace, 1000 at most: how many.
 	int demote(uint64_t each)
 	{
-		int spells = 1;
+		int passes = 1;
 
-		while (spells < 1000 && !sn_policy_spell(this, each))
-			spells++;
-		if (spells < 1000)
+		while (passes < 1000 && !sn_policy_pass(this, each))
+			passes++;
+		if (passes < 1000)
 			sn_policy_end(this);
-		return spells;
+		return passes;
 	}
 };
 
@@ -50,7 +50,7 @@ TEST(CopyPolicy, LargeReadsInARowBeginIt)
 	EXPECT_TRUE(policy.splicing);
 }
 
-TEST(CopyPolicy, ShortSpellsInARowEndIt)
+TEST(CopyPolicy, ShortPassesInARowEndIt)
 {
 	Policy policy;
 
@@ -66,26 +66,26 @@ TEST(CopyPolicy, ALargeFlowWithTailsStays)
 
 	policy.promote();
 	for (int i = 0; i < 1000; i++) {
-		EXPECT_FALSE(sn_policy_spell(&policy, large_read));
+		EXPECT_FALSE(sn_policy_pass(&policy, large_read));
 		for (int tails = 0; tails < 7; tails++)
-			EXPECT_FALSE(sn_policy_spell(&policy, 53));
+			EXPECT_FALSE(sn_policy_pass(&policy, 53));
 		for (int nothing = 0; nothing < 10; nothing++)
-			EXPECT_FALSE(sn_policy_spell(&policy, 0));
+			EXPECT_FALSE(sn_policy_pass(&policy, 0));
 	}
 	EXPECT_EQ(1000, policy.demote(0));
 }
 
-// Spells that found nothing neither count as short nor hide those that were.
+// Passes that found nothing neither count as short nor hide those that were.
 TEST(CopyPolicy, NothingIsNotShort)
 {
 	Policy policy;
 
 	policy.promote();
 	for (int i = 0; i < 7; i++) {
-		EXPECT_FALSE(sn_policy_spell(&policy, small_read));
-		EXPECT_FALSE(sn_policy_spell(&policy, 0));
+		EXPECT_FALSE(sn_policy_pass(&policy, small_read));
+		EXPECT_FALSE(sn_policy_pass(&policy, 0));
 	}
-	EXPECT_TRUE(sn_policy_spell(&policy, small_read));
+	EXPECT_TRUE(sn_policy_pass(&policy, small_read));
 }
 
 TEST(CopyPolicy, ToAndFroIsGivenUp)
@@ -95,7 +95,7 @@ TEST(CopyPolicy, ToAndFroIsGivenUp)
 
 	for (int i = 0; i < 20; i++) {
 		EXPECT_EQ(expected, policy.promote());
-		EXPECT_FALSE(sn_policy_spell(&policy, large_read));
+		EXPECT_FALSE(sn_policy_pass(&policy, large_read));
 		policy.demote(small_read);
 		if (expected < 256)
 			expected *= 2;
@@ -110,7 +110,7 @@ TEST(CopyPolicy, WhatWasWorthItIsForgiven)
 
 	for (int i = 0; i < 20; i++) {
 		EXPECT_EQ(3u, policy.promote());
-		EXPECT_FALSE(sn_policy_spell(&policy, 4 << 20));
+		EXPECT_FALSE(sn_policy_pass(&policy, 4 << 20));
 		policy.demote(small_read);
 	}
 	// What was refused before did not count for ever.
@@ -119,7 +119,7 @@ TEST(CopyPolicy, WhatWasWorthItIsForgiven)
 		policy.demote(small_read);
 	}
 	policy.promote();
-	EXPECT_FALSE(sn_policy_spell(&policy, 8 << 20));
+	EXPECT_FALSE(sn_policy_pass(&policy, 8 << 20));
 	policy.demote(small_read);
 	EXPECT_EQ(3u, policy.promote());
 }

@@ -161,7 +161,7 @@ TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 		route.promote();
 		// Idle: no pipe is held.
 		EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
-		// Small again, and at last in userspace: at most eight short spells are spliced.
+		// Small again, and at last in userspace: at most eight short passes are spliced.
 		for (int i = 0; i < 100; i++) {
 			route.send("pong");
 			EXPECT_EQ("pong", route.receive(4));

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inside of copying: a job, and what the ways to move its bytes share.
+ *
+ * Bytes move in *passes* (copy_pass.h): a pass borrows what it needs (a buffer, a pipe), moves what is
+ * there, gives that back and returns how it ended. Only the driver, copy.c, decides what comes next,
+ * and only it waits for src. A pass never calls the driver; what it needs of the job is here.
+ *
+ *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, pace.c -> copy_piece.c, low_water.c
+ *
+ * A job belongs to the one task that runs it, which may be another one between two passes. All of
+ * this is within the runtime.
+ */
+#ifndef SENNIT_NET_COPY_JOB_H
+#define SENNIT_NET_COPY_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/copy.h>
+
+#include "net/copy_piece.h"
+#include "net/copy_policy.h"
+#include "net/gather.h"
+#include "net/pace.h"
+#include "net/stream.h"
+#include "net/write_guard.h"
+
+/* What a direction of a relay has besides. Whoever runs it passes the end of src on to dst at once. */
+struct sn_relayed {
+	struct sn_write_guard *guard;    /* of dst */
+	const _Atomic uint32_t *answers; /* how often the other direction has moved something */
+	struct sn_gather gather;
+	uint32_t low_water; /* of src, while it is ours to change; 0: it is not. low_water.c */
+	struct sn_pace pace;
+};
+
+struct sn_copy_job {
+	struct sn_fd *dst, *src;
+	int64_t left; /* bytes to copy; negative: until the end */
+	struct sn_copy_result *result;
+	/* After each chunk that dst has taken; must not park. NULL: none. */
+	void (*delivered)(struct sn_copy_job *job, size_t n);
+	struct sn_relayed *relay; /* NULL: a copy alone */
+
+	/* From here on it is the copy's own; zero at first. */
+	struct sn_copy_policy policy;
+	struct sn_copy_piece piece;
+	bool begun;        /* the policy is initialised */
+	bool may_splice;   /* until the kernel says that it cannot */
+	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
+};
+
+/* How a pass ended. Negative: an error, and result->failed says whose. */
+enum sn_pass {
+	SN_PASS_END = 0, /* of the stream, or what was asked for is copied */
+	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job gathers; more will
+			  * be an edge */
+	SN_PASS_FULL,    /* dst has no room, which will be an edge */
+	SN_PASS_MORE,    /* there may be more; the pass has moved as much as it was to, or was granted */
+	SN_PASS_SWITCH,  /* there may be more, which should go another way */
+};
+
+static inline int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err)
+{
+	job->result->failed = side;
+	return (int)err;
+}
+
+static inline bool sn_copy_is_paced(const struct sn_copy_job *job)
+{
+	return job->relay && job->relay->pace.calls;
+}
+
+/* most, or what is left to copy, or what may be read for now. */
+static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
+{
+	if (sn_copy_is_paced(job) && job->relay->pace.granted < most)
+		most = job->relay->pace.granted;
+	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
+}
+
+/* What it means that this is nothing. */
+static inline enum sn_pass sn_copy_limit_reached(const struct sn_copy_job *job)
+{
+	return job->left == 0 ? SN_PASS_END : SN_PASS_MORE;
+}
+
+/* Accounts for n bytes that were read. */
+static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
+{
+	job->result->bytes_read += n;
+	if (job->left >= 0)
+		job->left -= (int64_t)n;
+	if (sn_copy_is_paced(job))
+		job->relay->pace.granted -= n;
+}
+
+/* Accounts for n bytes that dst has taken on one of the result's paths, and tells of them. */
+static inline void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path)
+{
+	job->result->bytes_written += n;
+	*path += n;
+	if (job->delivered)
+		job->delivered(job, n);
+}
+
+/* Around each call that writes to dst; n is what it returned. */
+static inline void sn_copy_write_begin(struct sn_copy_job *job)
+{
+	if (job->relay)
+		sn_guard_begin(job->relay->guard);
+}
+
+static inline void sn_copy_write_end(struct sn_copy_job *job, ssize_t n)
+{
+	if (job->relay)
+		sn_guard_end(job->relay->guard, n);
+}
+
+#endif

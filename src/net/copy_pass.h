@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways to move a job's bytes: one pass of each. enum sn_pass says how it ended.
+ *
+ * A pass does not wait for src, and holds nothing of src's that dst has not been given, save after
+ * SN_PASS_FULL (copy_piece.h). It may let other tasks run (sn_fair_chance()), and blocks the
+ * thread, in a bracket, on descriptors that cannot be polled.
+ */
+#ifndef SENNIT_NET_COPY_PASS_H
+#define SENNIT_NET_COPY_PASS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sn_copy_job;
+struct sn_pipe;
+
+/* Through a buffer in userspace; SN_PASS_MORE after so many pieces. Does not wait for dst. copy_user.c */
+int sn_user_pass(struct sn_copy_job *job, int most);
+
+/* Through an empty pipe, which is empty again, unless dst failed: then *clean is false. Waits for
+ * room in dst. *moved: how much. splice.c */
+int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean);
+
+/* By splice, when src or dst is a pipe itself. splice.c */
+int sn_direct_pass(struct sn_copy_job *job);
+
+/* From a file to anything, as far as the kernel can. file_copy.c */
+int sn_file_pass(struct sn_copy_job *job);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copying through a buffer in userspace.
+ *
+ * Contract. A pass reads a piece, writes it, and so on, until src has no more, dst has no room, so
+ * many pieces were moved, or the flow is large enough for splicing (copy_policy.h). It waits for
+ * neither side. The buffer is held within a pass, and while a piece in it waits for room.
+ */
+#include <errno.h>
+
+#include "net/buffer.h"
+#include "net/copy_job.h"
+#include "net/copy_pass.h"
+#include "net/low_water.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* Reads without waiting: -EAGAIN when there is nothing. */
+static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
+{
+	ssize_t n = sn_attempt_begin(src, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	sn_fd_forget(src, SN_SIDE_READ);
+	n = sn_attempt_read(src, buf, size);
+	sn_fd_end(src, SN_SIDE_READ);
+	return n;
+}
+
+/*
+ * After a read that took less than it could: what comes behind these bytes, when epoll has told of an
+ * end already. A peer that answers and closes has sent both in two packets; found together they go on
+ * in one, the end with the last bytes (MSG_MORE), and the other peer is woken once for both. No system
+ * call more than reading on after the bytes are delivered. Short connections of bench-relay, nine
+ * rounds in turns with and without: 18.2 packets for a connection through the relay instead of 20.0,
+ * its CPU 77 us instead of 86.
+ *
+ * Only in relays, which pass the end on at once, and to TCP of our own making: with TLS on top, in the
+ * kernel, MSG_MORE leaves a record open, which no FIN closes.
+ *
+ * More bytes are added to the piece. Returns what is behind it.
+ */
+static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
+{
+	ssize_t more;
+
+	if (!job->relay || piece->size == most || sn_conn_drained(job->src))
+		return SN_BEHIND_UNKNOWN;
+	more = read_now(job->src, piece->buffer + piece->size, most - piece->size);
+	if (more <= 0)
+		return more;
+	sn_copy_taken(job, (size_t)more);
+	piece->size += (size_t)more;
+	return SN_BEHIND_UNKNOWN;
+}
+
+/* A piece is in the buffer: SN_PASS_MORE. Otherwise there is none. */
+static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
+{
+	ssize_t n = read_now(job->src, piece->buffer, most);
+
+	if (n == -EAGAIN && job->src->registered)
+		return SN_PASS_DRAINED;
+	if (n < 0)
+		return sn_copy_fail(job, SN_COPY_READ, n);
+	if (n == 0)
+		return SN_PASS_END;
+	sn_copy_taken(job, (size_t)n);
+	piece->size = (size_t)n;
+	piece->written = 0;
+	piece->behind = read_behind(job, piece, most);
+	piece->partial = piece->size < most;
+	piece->is_last = piece->behind == 0 && job->dst->tcp;
+	return SN_PASS_MORE;
+}
+
+/* The piece was written: what follows from what was read with it. */
+static int conclude_piece(struct sn_copy_job *job, const struct sn_copy_piece *piece)
+{
+	bool gathers;
+
+	if (piece->behind == 0)
+		return SN_PASS_END;
+	if (piece->behind < 0 && piece->behind != -EAGAIN)
+		return sn_copy_fail(job, SN_COPY_READ, piece->behind);
+	gathers = sn_low_water_gathers(job, piece->size);
+	if (sn_policy_read(&job->policy, piece->size) && job->may_splice)
+		return SN_PASS_SWITCH;
+	if (gathers || piece->behind == -EAGAIN)
+		return SN_PASS_DRAINED;
+	return piece->partial && sn_conn_drained(job->src) ? SN_PASS_DRAINED : SN_PASS_MORE;
+}
+
+static int write_piece(struct sn_copy_job *job, struct sn_copy_piece *piece)
+{
+	int end = sn_piece_write(job);
+
+	return end == 0 ? conclude_piece(job, piece) : end;
+}
+
+static int move_pieces(struct sn_copy_job *job, struct sn_copy_piece *piece, int most)
+{
+	int end = piece->size > 0 ? write_piece(job, piece) : SN_PASS_MORE;
+
+	for (int i = 0; i < most && end == SN_PASS_MORE; i++) {
+		const size_t size = sn_copy_limit(job, SN_BUFFER_SIZE);
+
+		if (size == 0)
+			return sn_copy_limit_reached(job);
+		sn_brief_turn(sn_thread_self());
+		end = read_piece(job, piece, size);
+		if (end == SN_PASS_MORE)
+			end = write_piece(job, piece);
+	}
+	return end;
+}
+
+int sn_user_pass(struct sn_copy_job *job, int most)
+{
+	int end;
+
+	if (sn_piece_borrow(&job->piece) < 0)
+		return sn_copy_fail(job, SN_COPY_READ, -ENOMEM);
+	end = move_pieces(job, &job->piece, most);
+	if (end != SN_PASS_FULL)
+		sn_piece_return(&job->piece);
+	return end;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/idle_limit.h"
+
+#include <sennit/clock.h>
+
+#include "sched/netpoll.h"
+#include "sched/thread.h"
+
+/* As good as for ever, and far enough from what the clock can tell for limits to be added to times. */
+#define LONGEST_LIMIT_NS (INT64_MAX / 4)
+
+static int64_t limit_of(const struct sn_idle_limit *idle)
+{
+	return atomic_load_explicit(&idle->limit, memory_order_relaxed);
+}
+
+static int64_t start_of(const struct sn_idle_limit *idle)
+{
+	return atomic_load_explicit(&idle->counted_from, memory_order_relaxed);
+}
+
+static void set_deadlines(struct sn_idle_limit *idle, int64_t deadline)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	/* One that cannot be armed for want of memory is noticed by the wait, which fails. */
+	for (int i = 0; i < 2; i++) {
+		sn_fd_set_deadline(self, idle->fds[i], SN_SIDE_READ, deadline);
+		sn_fd_set_deadline(self, idle->fds[i], SN_SIDE_WRITE, deadline);
+	}
+}
+
+/* The lock is held. */
+static void count_from(struct sn_idle_limit *idle, int64_t start)
+{
+	const int64_t limit = limit_of(idle);
+
+	/*
+	 * Published first: a direction that fails at the new deadline finds it passed. One that
+	 * failed at the old deadline a moment ago may find it not passed, and takes the failure for
+	 * the kernel's; by then a byte was delivered after the limit, so either answer is true.
+	 */
+	atomic_store_explicit(&idle->counted_from, start, memory_order_relaxed);
+	set_deadlines(idle, start + limit + limit / 8);
+}
+
+void sn_idle_init(struct sn_idle_limit *idle, struct sn_fd *const *fds)
+{
+	*idle = (struct sn_idle_limit){.fds = fds, .counted_from = INT64_MIN / 2};
+}
+
+void sn_idle_change(struct sn_idle_limit *idle, int64_t limit)
+{
+	int64_t now, start;
+
+	if (limit <= 0)
+		return;
+	if (limit > LONGEST_LIMIT_NS)
+		limit = LONGEST_LIMIT_NS;
+	sn_lock(&idle->lock);
+	atomic_store_explicit(&idle->limit, limit, memory_order_relaxed);
+	now = sn_now();
+	start = start_of(idle);
+	count_from(idle, start > now ? start : now); /* it is ahead while a direction is held back */
+	sn_unlock(&idle->lock);
+}
+
+void sn_idle_touch(struct sn_idle_limit *idle)
+{
+	int64_t limit = limit_of(idle), now;
+
+	if (limit == 0)
+		return;
+	now = sn_now();
+	if (now - start_of(idle) <= limit / 8)
+		return;
+	sn_lock(&idle->lock);
+	limit = limit_of(idle);
+	if (now - start_of(idle) > limit / 8)
+		count_from(idle, now);
+	sn_unlock(&idle->lock);
+}
+
+void sn_idle_hold(struct sn_idle_limit *idle, int64_t until)
+{
+	if (limit_of(idle) == 0)
+		return;
+	sn_lock(&idle->lock);
+	if (until > start_of(idle))
+		count_from(idle, until);
+	sn_unlock(&idle->lock);
+}
+
+bool sn_idle_is_over(const struct sn_idle_limit *idle)
+{
+	const int64_t limit = limit_of(idle), start = start_of(idle);
+
+	return limit && sn_now() >= start + limit + limit / 8;
+}

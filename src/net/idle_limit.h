@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long a relay may go on without delivering a byte.
+ *
+ * The limit is the deadline of all four halves of the two connections, so that a pair whose peers
+ * both have stopped reading ends as well. Moving four deadlines with every chunk would be expensive:
+ * they are set an eighth of the limit later than needed, and moved only when they have aged by an
+ * eighth; in between a chunk costs reading the clock and one comparison.
+ *
+ * The tasks of both directions share it. counted_from and limit are written under the lock, and read
+ * without: relaxed, as a decision that matters is taken again under the lock.
+ */
+#ifndef SENNIT_NET_IDLE_LIMIT_H
+#define SENNIT_NET_IDLE_LIMIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wait/lock.h"
+
+struct sn_fd;
+
+struct sn_idle_limit {
+	struct sn_fd *const *fds;     /* the two connections */
+	struct sn_lock lock;          /* so that a late task does not move the deadlines back */
+	_Atomic int64_t counted_from; /* the time that the deadlines count from */
+	_Atomic int64_t limit;        /* ns; 0: none */
+};
+
+/* Without a limit at first. fds: two. */
+void sn_idle_init(struct sn_idle_limit *idle, struct sn_fd *const *fds);
+
+/* From now on another limit; 0: as before. */
+void sn_idle_change(struct sn_idle_limit *idle, int64_t limit);
+
+/* A chunk was delivered. */
+void sn_idle_touch(struct sn_idle_limit *idle);
+
+/* Bytes are held back until then, which is not idleness. */
+void sn_idle_hold(struct sn_idle_limit *idle, int64_t until);
+
+/* Whether a connection that failed with -ETIMEDOUT did so by the limit. */
+bool sn_idle_is_over(const struct sn_idle_limit *idle);
+
+#endif

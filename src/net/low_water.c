@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/low_water.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include <sennit/clock.h>
+
+#include "net/copy_job.h"
+#include "net/sys.h"
+
+static _Atomic uint64_t nlate; /* waits for enough that ended without */
+
+uint64_t sn_low_water_late(void)
+{
+	return atomic_load_explicit(&nlate, memory_order_relaxed);
+}
+
+static void set(struct sn_copy_job *job, uint32_t size)
+{
+	if (job->relay->low_water == size || sn_fd_use(job->src) < 0)
+		return; /* a failure is found out when it is read next */
+	job->relay->low_water = size;
+	sn_sys_set_option(job->src->fd, SOL_SOCKET, SO_RCVLOWAT, (int)size);
+	sn_fd_unuse(job->src);
+}
+
+/* Not where the program has a mark of its own. */
+static bool is_ours_to_set(struct sn_copy_job *job)
+{
+	struct sn_relayed *relay = job->relay;
+
+	if (sn_fd_use(job->src) < 0)
+		return false;
+	if (sn_sys_low_water(job->src->fd) == 1)
+		relay->low_water = 1;
+	else
+		relay->gather.how = SN_RELAY_GATHER_NEVER;
+	sn_fd_unuse(job->src);
+	return relay->low_water == 1;
+}
+
+/* What is there already will not be an edge. */
+static bool is_enough_left(struct sn_copy_job *job)
+{
+	bool enough;
+
+	if (sn_fd_use(job->src) < 0)
+		return true; /* it is found out when it is read next */
+	enough = sn_sys_readable(job->src->fd) >= job->relay->gather.enough;
+	sn_fd_unuse(job->src);
+	return enough;
+}
+
+static uint32_t answers(const struct sn_copy_job *job)
+{
+	return atomic_load_explicit(job->relay->answers, memory_order_relaxed);
+}
+
+bool sn_low_water_gathers(struct sn_copy_job *job, size_t n)
+{
+	struct sn_gather *gather;
+
+	/* With an end, an error or urgent data, there may be no more edge. */
+	if (!job->relay || job->relay->gather.how == SN_RELAY_GATHER_NEVER ||
+	    !sn_conn_drained(job->src))
+		return false;
+	gather = &job->relay->gather;
+	if (gather->enough)
+		return sn_gather_more(gather, n) && !is_enough_left(job);
+	/* Where polling is by the millisecond, bytes that nobody has asked to be late would be. */
+	if (gather->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
+		return false;
+	if (!sn_gather_piece(gather, sn_now(), n, answers(job)))
+		return false;
+	if (job->relay->low_water || is_ours_to_set(job))
+		return !is_enough_left(job);
+	gather->enough = 0;
+	return false;
+}
+
+bool sn_low_water_is_set(const struct sn_copy_job *job)
+{
+	return job->relay && job->relay->gather.enough;
+}
+
+int sn_low_water_wait(struct sn_copy_job *job)
+{
+	struct sn_gather *gather = &job->relay->gather;
+	const int64_t now = sn_now();
+	const uint32_t enough = sn_gather_wait(gather, now, answers(job));
+	int n;
+
+	/* Also where it stops there may be something: what has come since the last read, and was not
+	 * enough, was no edge. */
+	set(job, enough ? enough : 1);
+	if (enough == 0)
+		return 0;
+	n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_GATHER_MOST_NS);
+	if (n == 1)
+		atomic_fetch_add_explicit(&nlate, 1, memory_order_relaxed);
+	return n < 0 ? sn_copy_fail(job, SN_COPY_READ, n) : 0;
+}
+
+void sn_low_water_reset(struct sn_copy_job *job)
+{
+	if (job->relay && job->relay->low_water)
+		set(job, 1);
+}
