@@ -7,8 +7,25 @@
  * are made non-blocking and waited for by the netpoller; calls on the others, which are files and
  * some devices, block the thread, whose processor then goes to other tasks.
  *
- * Sharing, closing, cancelling, deadlines, 0 bytes, NULL and streams that were closed are as tcp.h says.
- * Deadlines do not interrupt a call on a file, they are looked at before it. SIGPIPE is not raised.
+ * Sharing. A stream may be used by several tasks at once; the usual arrangement is one reader and one
+ * writer. At most one task may read, and one write, at a time: a second one gets -EBUSY. Closing or
+ * aborting wakes both with -EBADF, and the descriptor number is not given back to the system before
+ * they have left, so that a reused number can never confuse them. The closer should be the last to
+ * use the pointer. A call that begins after the close returns -EBADF, and reaches no later stream,
+ * until four million of these have had the same place in memory (in a 32-bit process 63); one that
+ * begins while it is being closed either still reaches it or returns -EBADF.
+ *
+ * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
+ *
+ * Deadlines are points on sn_now()'s clock. One set in the past makes the calls fail at once, one set
+ * while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that fails with
+ * -ETIMEDOUT leaves the stream as it was and can be repeated with a later deadline. Deadlines do not
+ * interrupt a call on a file, they are looked at before it.
+ *
+ * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its other
+ * users make a call of any size fail at once.
+ *
+ * A write to a socket or pipe that the peer has closed returns -EPIPE; SIGPIPE is not raised.
  *
  * Threads outside the runtime: sn_stream_fd(); what reads, writes, waits or sets a deadline returns
  * -EPERM. Signal handlers: none.
@@ -17,7 +34,6 @@
 #define SENNIT_STREAM_H
 
 #include <sennit/base.h>
-#include <sennit/tcp.h>
 
 SN_BEGIN
 
@@ -29,34 +45,62 @@ typedef struct sn_stream sn_stream;
  * polled becomes non-blocking, which all who share its open file description notice: think of
  * terminals. Does not park.
  * Errors, after which fd is as before: -EBADF; -EPROTOTYPE a socket that is not a stream's, or that
- * listens; -EINVAL an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -EPERM outside a task.
+ * listens; -EINVAL an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past
+ * fs.epoll.max_user_watches; -EPERM outside a task.
  */
 SN_API int sn_stream_adopt(sn_stream **stream, int fd);
 
-/* The connection as a stream: the same object, closed once, by either name. NULL only for NULL. */
-SN_API sn_stream *sn_tcp_stream(sn_tcp *conn);
-
 /*
- * As sn_tcp_read(), sn_tcp_write() and sn_tcp_write_all(); errors of read(2) and write(2) besides.
- * May park.
+ * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
+ * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET and other errors of
+ * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May park.
  */
 SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
+
+/*
+ * Writes some of the bytes, at least one, waiting for room. Returns the number written; -EPIPE,
+ * -ECONNRESET and other errors of write(2); -ETIMEDOUT past the write deadline, -EBADF, -EBUSY,
+ * -EPERM. May park.
+ */
 SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
+
+/*
+ * Writes all of the bytes. Returns size, or an error as above, in which case an unknown part was
+ * written; sn_stream_write() tells how much where that matters. May park.
+ */
 SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size);
 
-/* As sn_tcp_shutdown(); -ENOTSOCK for what is not a socket. Does not park. */
+/* Which half sn_stream_shutdown() ends. */
+#define SN_SHUT_READ 0
+#define SN_SHUT_WRITE 1
+
+/*
+ * Ends one half of a socket: SN_SHUT_WRITE sends a FIN after what was written, the peer reads to the
+ * end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL; -ENOTSOCK for what is not a
+ * socket. Does not park.
+ */
 SN_API int sn_stream_shutdown(sn_stream *stream, int half);
 
-/* As sn_tcp_close(), sn_tcp_abort() (which resets TCP only), sn_tcp_cancel(). Do not park. */
+/* Closes, a connection in good order (FIN). Wakes tasks that wait with -EBADF. Returns 0, also for
+ * NULL; -EBADF when it was closed before. Does not park. */
 SN_API int sn_stream_close(sn_stream *stream);
+
+/* Closes TCP with a reset (RST): what is unsent is thrown away. Otherwise as sn_stream_close(). */
 SN_API int sn_stream_abort(sn_stream *stream);
+
+/*
+ * Wakes tasks that wait on the stream, and makes every later call on it fail, with -ECANCELED; the
+ * stream itself stays open until it is closed or aborted. For ending the tasks that use it from
+ * outside without taking the pointer from under them. Any task; does not park. Returns 0.
+ */
 SN_API int sn_stream_cancel(sn_stream *stream);
 
 /* Deadlines of reading and of writing. Any task; do not park. Return 0. */
 SN_API int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline);
 SN_API int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline);
 
-/* The descriptor; stays the stream's. Also -EINVAL and -EBADF. */
+/* The descriptor, for setsockopt and the like; stays the stream's, and non-blocking if it can be
+ * polled. -EBADF when it is closed, -EINVAL. */
 SN_API int sn_stream_fd(sn_stream *stream);
 
 SN_END

@@ -6,33 +6,18 @@
  * ":80" (every address of the machine, both families) and "127.0.0.1:0" (any free port, which
  * sn_tcp_listener_address() tells).
  *
- * Sharing. A connection may be used by several tasks at once; the usual arrangement is one reader
- * and one writer. At most one task may read, and one write, at a time: a second one gets -EBUSY.
- * Closing or aborting wakes both with -EBADF, and the descriptor
- * number is not given back to the system before they have left, so that a reused number can never
- * confuse them. The closer should be the last to use the pointer. A call that begins after the close returns
- * -EBADF, and reaches no later connection, until four million of these have had the same place in
- * memory (in a 32-bit process 63); one that begins while it is being closed either still reaches
- * it or returns -EBADF.
+ * A connection is a stream: sn_tcp_read() and the others at the end of this header are the calls of
+ * stream.h under another name. Sharing, closing, NULL, deadlines, 0 bytes and SIGPIPE are as stream.h
+ * says, for listeners as well: one task at a time may accept.
  *
- * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
- *
- * Deadlines are points on sn_now()'s clock. One set in the past makes the calls fail at
- * once, one set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that
- * fails with -ETIMEDOUT leaves the connection as it was and can be repeated with a later deadline.
- *
- * Reading or writing 0 bytes never waits and returns 0, unless the connection, its deadline or its other
- * users make a call of any size fail at once.
- *
- * A write to a connection that the peer has closed returns -EPIPE; SIGPIPE is not raised.
- *
- * Threads outside the runtime: what gives an address or a descriptor; what reads, writes, waits or sets a
- * deadline returns -EPERM. Signal handlers: none.
+ * Threads outside the runtime: what gives an address or a descriptor; what waits or sets a deadline
+ * returns -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_TCP_H
 #define SENNIT_TCP_H
 
 #include <sennit/base.h>
+#include <sennit/stream.h>
 
 SN_BEGIN
 
@@ -115,35 +100,6 @@ SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 SN_API int sn_tcp_connect_to_write(sn_tcp **conn, const char *address, int64_t deadline);
 
 /*
- * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
- * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET, -ETIMEDOUT past the
- * read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May park.
- */
-SN_API ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size);
-
-/*
- * Writes some of the bytes, at least one, waiting for room. Returns the number written; -EPIPE,
- * -ECONNRESET, -ETIMEDOUT past the write deadline, -EBADF, -EBUSY, -EPERM. May park.
- */
-SN_API ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size);
-
-/*
- * Writes all of the bytes. Returns size, or an error as above, in which case an unknown part was
- * written; sn_tcp_write() tells how much where that matters. May park.
- */
-SN_API ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size);
-
-/* Which half sn_tcp_shutdown() ends. */
-#define SN_SHUT_READ 0
-#define SN_SHUT_WRITE 1
-
-/*
- * Ends one half: SN_SHUT_WRITE sends a FIN after what was written, the peer reads to the
- * end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL. Does not park.
- */
-SN_API int sn_tcp_shutdown(sn_tcp *conn, int half);
-
-/*
  * Waits until the connection is over in both directions, however that happens, without reading from
  * it. Returns 0 when both halves were shut in good order, -ECONNRESET (or the error pending on the
  * socket) when it was reset. Counts as reading: the read deadline and -EBUSY apply. Meant for the
@@ -151,31 +107,75 @@ SN_API int sn_tcp_shutdown(sn_tcp *conn, int half);
  */
 SN_API int sn_tcp_wait_closed(sn_tcp *conn);
 
-/* Closes in good order (FIN). Wakes who waits with -EBADF. Returns 0, also for NULL; -EBADF when it was
- * closed before. Does not park. */
-SN_API int sn_tcp_close(sn_tcp *conn);
-
-/* Closes with a reset (RST): what is unsent is thrown away. Otherwise as sn_tcp_close(). */
-SN_API int sn_tcp_abort(sn_tcp *conn);
-
-/*
- * Wakes who waits on the connection, and makes every later call on it fail, with -ECANCELED; the
- * connection itself stays open until it is closed or aborted. For ending the tasks that use it from
- * outside without taking the pointer from under them. Any task; does not park. Returns 0.
- */
-SN_API int sn_tcp_cancel(sn_tcp *conn);
-
-/* Deadlines of reading and of writing. Any task; do not park. Return 0. */
-SN_API int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline);
-SN_API int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline);
-
 /* This end's and the peer's address in text; as sn_tcp_listener_address(). -ENOTCONN when gone. */
 SN_API int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size);
 SN_API int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size);
 
-/* The descriptor, for setsockopt and the like; stays the connection's, and non-blocking. -EBADF when it is
- * closed. */
-SN_API int sn_tcp_fd(sn_tcp *conn);
+/* The connection as a stream: the same object, closed once, by either name. NULL only for NULL. */
+static inline sn_stream *sn_tcp_stream(sn_tcp *conn)
+{
+	return (sn_stream *)conn;
+}
+
+/* Reads what there is: sn_stream_read(). May park. */
+static inline ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
+{
+	return sn_stream_read(sn_tcp_stream(conn), buf, size);
+}
+
+/* Writes some of the bytes: sn_stream_write(). May park. */
+static inline ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
+{
+	return sn_stream_write(sn_tcp_stream(conn), buf, size);
+}
+
+/* Writes all of the bytes: sn_stream_write_all(). May park. */
+static inline ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
+{
+	return sn_stream_write_all(sn_tcp_stream(conn), buf, size);
+}
+
+/* Ends one half: sn_stream_shutdown(). Does not park. */
+static inline int sn_tcp_shutdown(sn_tcp *conn, int half)
+{
+	return sn_stream_shutdown(sn_tcp_stream(conn), half);
+}
+
+/* Closes in good order (FIN): sn_stream_close(). Does not park. */
+static inline int sn_tcp_close(sn_tcp *conn)
+{
+	return sn_stream_close(sn_tcp_stream(conn));
+}
+
+/* Closes with a reset (RST): sn_stream_abort(). Does not park. */
+static inline int sn_tcp_abort(sn_tcp *conn)
+{
+	return sn_stream_abort(sn_tcp_stream(conn));
+}
+
+/* Makes all calls fail with -ECANCELED: sn_stream_cancel(). Does not park. */
+static inline int sn_tcp_cancel(sn_tcp *conn)
+{
+	return sn_stream_cancel(sn_tcp_stream(conn));
+}
+
+/* Deadline of reading: sn_stream_set_read_deadline(). Does not park. */
+static inline int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
+{
+	return sn_stream_set_read_deadline(sn_tcp_stream(conn), deadline);
+}
+
+/* Deadline of writing: sn_stream_set_write_deadline(). Does not park. */
+static inline int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
+{
+	return sn_stream_set_write_deadline(sn_tcp_stream(conn), deadline);
+}
+
+/* The descriptor, which stays the connection's: sn_stream_fd(). Does not park. */
+static inline int sn_tcp_fd(sn_tcp *conn)
+{
+	return sn_stream_fd(sn_tcp_stream(conn));
+}
 
 SN_END
 

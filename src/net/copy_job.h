@@ -59,8 +59,8 @@ enum sn_pass {
 	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job gathers; more will
 			  * be an edge */
 	SN_PASS_FULL,    /* dst has no room, which will be an edge */
-	SN_PASS_MORE,    /* there may be more; the pass has moved as much as it was to, or was granted */
-	SN_PASS_SWITCH,  /* there may be more, which should go another way */
+	SN_PASS_MORE, /* there may be more; the pass has moved as much as it was to, or was granted */
+	SN_PASS_SWITCH, /* there may be more, which should go another way */
 };
 
 static inline int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err)

@@ -61,7 +61,8 @@ void sn_idle_change(struct sn_idle_limit *idle, int64_t limit)
 	atomic_store_explicit(&idle->limit, limit, memory_order_relaxed);
 	now = sn_now();
 	start = start_of(idle);
-	count_from(idle, start > now ? start : now); /* it is ahead while a direction is held back */
+	count_from(idle,
+		   start > now ? start : now); /* it is ahead while a direction is held back */
 	sn_unlock(&idle->lock);
 }
 

@@ -167,7 +167,7 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 	return err;
 }
 
-ssize_t sn_conn_read(const void *handle, void *buf, size_t size)
+static ssize_t read_some(const void *handle, void *buf, size_t size)
 {
 	struct sn_fd *d;
 	ssize_t n = sn_conn_begin(&d, handle, SN_SIDE_READ);
@@ -183,7 +183,7 @@ ssize_t sn_conn_read(const void *handle, void *buf, size_t size)
 	return n;
 }
 
-ssize_t sn_conn_write(const void *handle, const void *buf, size_t size)
+static ssize_t write_some(const void *handle, const void *buf, size_t size)
 {
 	struct sn_fd *d;
 	ssize_t n = sn_conn_begin(&d, handle, SN_SIDE_WRITE);
@@ -199,7 +199,8 @@ ssize_t sn_conn_write(const void *handle, const void *buf, size_t size)
 	return n;
 }
 
-int sn_conn_nothing(const void *handle, enum sn_side_index side)
+/* A size of 0: it has the errors of other sizes, and neither attempts nor waits. */
+static int nothing(const void *handle, enum sn_side_index side)
 {
 	struct sn_fd *d;
 	int err = sn_conn_begin(&d, handle, side);
@@ -264,19 +265,7 @@ int sn_conn_shutdown(struct sn_fd *d, int half)
 	return err;
 }
 
-int sn_conn_shutdown_handle(const void *handle, int half)
-{
-	struct sn_fd *d;
-	int err = sn_fd_use_handle(&d, handle);
-
-	if (err < 0)
-		return err;
-	err = shut_down(d, half);
-	sn_fd_unuse(d);
-	return err;
-}
-
-int sn_conn_end_with(const void *handle, uint32_t flags)
+static int end_with(const void *handle, uint32_t flags)
 {
 	struct sn_thread *self = sn_runtime_enter();
 	struct sn_fd *d;
@@ -293,7 +282,7 @@ int sn_conn_end_with(const void *handle, uint32_t flags)
 
 int sn_conn_close(const void *handle, uint32_t flags)
 {
-	return handle ? sn_conn_end_with(handle, SN_FD_CLOSED | flags) : 0;
+	return handle ? end_with(handle, SN_FD_CLOSED | flags) : 0;
 }
 
 int sn_conn_descriptor(const void *handle)
@@ -405,18 +394,13 @@ int sn_stream_adopt(sn_stream **stream, int fd)
 
 /* ---- the public face ---- */
 
-sn_stream *sn_tcp_stream(sn_tcp *conn)
-{
-	return (sn_stream *)conn;
-}
-
 ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 {
 	ssize_t n;
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_read(stream, buf, size) : sn_conn_nothing(stream, SN_SIDE_READ);
+	n = size ? read_some(stream, buf, size) : nothing(stream, SN_SIDE_READ);
 	sn_runtime_leave();
 	return n;
 }
@@ -427,7 +411,7 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -EPERM;
-	n = size ? sn_conn_write(stream, buf, size) : sn_conn_nothing(stream, SN_SIDE_WRITE);
+	n = size ? write_some(stream, buf, size) : nothing(stream, SN_SIDE_WRITE);
 	sn_runtime_leave();
 	return n;
 }
@@ -440,9 +424,9 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 	if (!sn_runtime_enter())
 		return -EPERM;
 	if (size == 0)
-		n = sn_conn_nothing(stream, SN_SIDE_WRITE);
+		n = nothing(stream, SN_SIDE_WRITE);
 	while (done < size) {
-		n = sn_conn_write(stream, (const char *)buf + done, size - done);
+		n = write_some(stream, (const char *)buf + done, size - done);
 		if (n < 0)
 			break;
 		done += (size_t)n;
@@ -453,7 +437,14 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 
 int sn_stream_shutdown(sn_stream *stream, int half)
 {
-	return sn_conn_shutdown_handle(stream, half);
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, stream);
+
+	if (err < 0)
+		return err;
+	err = shut_down(d, half);
+	sn_fd_unuse(d);
+	return err;
 }
 
 int sn_stream_close(sn_stream *stream)
@@ -468,7 +459,7 @@ int sn_stream_abort(sn_stream *stream)
 
 int sn_stream_cancel(sn_stream *stream)
 {
-	return sn_conn_end_with(stream, SN_FD_CANCELED);
+	return end_with(stream, SN_FD_CANCELED);
 }
 
 int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline)

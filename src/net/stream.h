@@ -43,16 +43,10 @@ enum sn_acks {
  * stream, and may be NULL (-EINVAL) or stale (-EBADF).
  */
 
-/* As sn_tcp_read() and sn_tcp_write(), with a size that is not 0. */
-ssize_t sn_conn_read(const void *handle, void *buf, size_t size);
-ssize_t sn_conn_write(const void *handle, const void *buf, size_t size);
-/* The same with a size of 0: it has the errors of other sizes, and neither attempts nor waits. */
-int sn_conn_nothing(const void *handle, enum sn_side_index side);
-
 /* Begins an operation, as sn_attempt_begin(). */
 int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 
-/* Waits for an edge: 0 or the error that sn_tcp_read() or sn_tcp_write() would return. */
+/* Waits for an edge: 0 or the error that sn_stream_read() or sn_stream_write() would return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 
 /* The same, and no longer than until a time; 1 when there was no edge. Of one that is registered. */
@@ -111,16 +105,14 @@ int sn_conn_wait_closed(const void *handle);
  */
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 
-/* sn_tcp_shutdown(). Does not park. */
+/* sn_stream_shutdown(). Does not park. */
 int sn_conn_shutdown(struct sn_fd *d, int half);
-int sn_conn_shutdown_handle(const void *handle, int half);
 
-/* Ends the use of the descriptor, from any thread: sn_fd_end_with(). */
-int sn_conn_end_with(const void *handle, uint32_t flags);
-/* The same to close it; flags: SN_FD_ABORT or 0. Nothing for NULL. */
+/* sn_stream_close(), or with SN_FD_ABORT sn_stream_abort(). Any thread. */
 int sn_conn_close(const void *handle, uint32_t flags);
+/* sn_stream_set_read_deadline(), sn_stream_set_write_deadline(). */
 int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t deadline);
-/* sn_tcp_fd(). */
+/* sn_stream_fd(). */
 int sn_conn_descriptor(const void *handle);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP on the netpoller. A connection and a listener are the netpoller's descriptor under other
- * names.
+ * TCP on the netpoller: listening, accepting and connecting. A connection and a listener are the
+ * netpoller's descriptor under other names; what a connection does as a stream is in stream.c.
  *
  * Every operation tries first and waits only when the kernel says EAGAIN. Public functions enter
  * the runtime, call the static function that does the work and leave; the static ones may change
@@ -381,49 +381,6 @@ int sn_tcp_connect_to_write(sn_tcp **conn, const char *address, int64_t deadline
 	return connect_in_task(conn, address, deadline, true);
 }
 
-/* ---- reading and writing ---- */
-
-ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
-{
-	ssize_t n;
-
-	if (!sn_runtime_enter())
-		return -EPERM;
-	n = size ? sn_conn_read(conn, buf, size) : sn_conn_nothing(conn, SN_SIDE_READ);
-	sn_runtime_leave();
-	return n;
-}
-
-ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
-{
-	ssize_t n;
-
-	if (!sn_runtime_enter())
-		return -EPERM;
-	n = size ? sn_conn_write(conn, buf, size) : sn_conn_nothing(conn, SN_SIDE_WRITE);
-	sn_runtime_leave();
-	return n;
-}
-
-ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
-{
-	size_t done = 0;
-	ssize_t n = 0;
-
-	if (!sn_runtime_enter())
-		return -EPERM;
-	if (size == 0)
-		n = sn_conn_nothing(conn, SN_SIDE_WRITE);
-	while (done < size) {
-		n = sn_conn_write(conn, (const char *)buf + done, size - done);
-		if (n < 0)
-			break;
-		done += (size_t)n;
-	}
-	sn_runtime_leave();
-	return n < 0 ? n : (ssize_t)size;
-}
-
 int sn_tcp_wait_closed(sn_tcp *conn)
 {
 	int err;
@@ -437,26 +394,6 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 
 /* ---- the rest: nothing that parks ---- */
 
-int sn_tcp_shutdown(sn_tcp *conn, int half)
-{
-	return sn_conn_shutdown_handle(conn, half);
-}
-
-int sn_tcp_close(sn_tcp *conn)
-{
-	return sn_conn_close(conn, 0);
-}
-
-int sn_tcp_abort(sn_tcp *conn)
-{
-	return sn_conn_close(conn, SN_FD_ABORT);
-}
-
-int sn_tcp_cancel(sn_tcp *conn)
-{
-	return sn_conn_end_with(conn, SN_FD_CANCELED);
-}
-
 int sn_tcp_listener_close(sn_tcp_listener *listener)
 {
 	return sn_conn_close(listener, 0);
@@ -465,16 +402,6 @@ int sn_tcp_listener_close(sn_tcp_listener *listener)
 int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline)
 {
 	return sn_conn_set_deadline(listener, SN_SIDE_READ, deadline);
-}
-
-int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
-{
-	return sn_conn_set_deadline(conn, SN_SIDE_READ, deadline);
-}
-
-int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
-{
-	return sn_conn_set_deadline(conn, SN_SIDE_WRITE, deadline);
 }
 
 static int print_name(const void *handle, int peer, char *buf, size_t size)
@@ -509,9 +436,4 @@ int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size)
 int sn_tcp_listener_fd(sn_tcp_listener *listener)
 {
 	return sn_conn_descriptor(listener);
-}
-
-int sn_tcp_fd(sn_tcp *conn)
-{
-	return sn_conn_descriptor(conn);
 }
