@@ -38,6 +38,7 @@
 #	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
 #endif
 
+#include <sennit/clock.hpp>
 #include <sennit/sennit.h>
 
 #include <atomic>
@@ -212,18 +213,7 @@ private:
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* The monotonic clock of sn_now(), which deadlines are points on. */
-struct clock {
-	using duration = std::chrono::nanoseconds;
-	using rep = duration::rep;
-	using period = duration::period;
-	using time_point = std::chrono::time_point<clock>;
-	static constexpr bool is_steady = true;
-
-	static time_point now() noexcept { return time_point(duration(sn_now())); }
-};
-
-/* A point on that clock. */
+/* A point on sn::clock (clock.hpp). */
 using deadline = clock::time_point;
 
 /* In place of a deadline: never. */

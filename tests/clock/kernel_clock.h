@@ -70,7 +70,7 @@ static inline int wall_clock_was_set(void)
 	int set = 0;
 
 	if (!begun) {
-		struct itimerspec never = {.it_value = {.tv_sec = INT32_MAX}};
+		struct itimerspec never = {{0, 0}, {INT32_MAX, 0}};
 
 		begun = 1;
 		timer = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
