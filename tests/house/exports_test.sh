@@ -2,23 +2,34 @@
 # SPDX-License-Identifier: MIT
 #
 # The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
-# gc.h does, libsennit the rest.
+# gc.h does, libsennit-clock what the headers of the clocks do, libsennit all but gc.h. Each symbol
+# has a version.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
 library=$SENNIT_BUILD_DIR/src/libsennit.so
 gc_library=$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so
-gc_header=$SENNIT_SOURCE_DIR/include/sennit/gc.h
+clock_library=$SENNIT_BUILD_DIR/src/clock/libsennit-clock.so
+include=$SENNIT_SOURCE_DIR/include/sennit
+gc_header=$include/gc.h
 
-# compare LIBRARY SYMBOL HEADER...: the symbol is one that must be among them.
+# Before 1.0 each minor version is an interface of its own.
+release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | paste -sd.)
+
+# compare LIBRARY VERSION SYMBOL HEADER...: the symbol is one that must be among them.
 compare() {
-	nm -D --defined-only "$1" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$scratch/exported"
-	cat "${@:3}" | tr '\n' ' ' |
+	# Name, version and type; the version itself is an absolute symbol.
+	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort >"$scratch/versioned"
+	awk '{ print $1 }' "$scratch/versioned" >"$scratch/exported"
+	if grep -v " $2\$" "$scratch/versioned" >&2; then
+		fail "these have not the version $2: $1"
+	fi
+	cat "${@:4}" | tr '\n' ' ' |
 		grep -oE 'SN_API [^;(]*\(' | sed -nE 's/^.*[^a-z0-9_](sn_[a-z0-9_]+)\($/\1/p' |
-		cat - <(grep -hoE '^extern SN_API [^;]*\bsn_[a-z0-9_]+' "${@:3}" |
+		cat - <(grep -hoE '^extern SN_API [^;]*\bsn_[a-z0-9_]+' "${@:4}" |
 			grep -oE 'sn_[a-z0-9_]+$') | sort -u >"$scratch/declared"
 
-	grep -q "^$2\$" "$scratch/declared" || fail "found no declarations in the headers"
+	grep -q "^$3\$" "$scratch/declared" || fail "found no declarations in the headers"
 	if ! diff -u "$scratch/declared" "$scratch/exported" >"$scratch/diff"; then
 		sed -n '4,$p' "$scratch/diff" >&2
 		fail "declared (-) and exported (+) symbols differ: $1"
@@ -26,13 +37,21 @@ compare() {
 }
 
 headers=()
-for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do
+for header in "$include"/*.h; do
 	[ "$header" = "$gc_header" ] || headers+=("$header")
 done
-compare "$library" sn_version "${headers[@]}"
+compare "$library" "SENNIT_$release" sn_version "${headers[@]}"
+compare "$clock_library" "SENNIT_CLOCK_$release" sn_now "$include"/{base,clock,vdso}.h
 if [ -e "$gc_library" ]; then
-	compare "$gc_library" sn_gc_init "$gc_header"
+	compare "$gc_library" "SENNIT_GC_$release" sn_gc_init "$gc_header"
 fi
+
+# What is preloaded takes the place of others' functions, whatever the version that a program asks for.
+for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so; do
+	if nm -D --defined-only "$preload" | grep @; then
+		fail "these have a version: $preload"
+	fi
+done
 
 readelf -dW "$library" >"$scratch/dynamic"
 grep -q 'SONAME.*\[libsennit\.so\.0\]' "$scratch/dynamic" || fail "the SONAME is not libsennit.so.0"
