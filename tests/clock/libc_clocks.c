@@ -16,6 +16,15 @@
 
 static int failed;
 
+/* libc exports these too. By hand: no header has the first, and <sys/timeb.h> may be dropped. */
+int __gettimeofday(struct timeval *time, void *zone);
+struct timeb {
+	long time;
+	unsigned short millitm;
+	short timezone, dstflag;
+};
+int ftime(struct timeb *now);
+
 #define CHECK(condition)                                                           \
 	do {                                                                       \
 		if (!(condition)) {                                                \
@@ -28,6 +37,10 @@ int main(int argc, char **argv)
 {
 	struct timespec a, b, resolution;
 	struct timeval day;
+	struct {
+		long sec, usec;
+	} narrow;
+	struct timeb old;
 	struct timezone zone = {1, 1};
 	time_t seconds = 0, now;
 	unsigned int cpu = ~0u, node = ~0u;
@@ -36,6 +49,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 1000000; i++) {
 			time(NULL);
 			gettimeofday(&day, NULL);
+			timespec_get(&a, TIME_UTC);
+			ftime(&old);
 			clock_gettime(CLOCK_MONOTONIC, &a);
 			clock_gettime(CLOCK_REALTIME_COARSE, &a);
 		}
@@ -79,6 +94,27 @@ int main(int argc, char **argv)
 	CHECK(day.tv_usec >= 0 && day.tv_usec < 1000000);
 	CHECK(zone.tz_minuteswest != 1 || zone.tz_dsttime != 1);
 	CHECK(gettimeofday(&day, NULL) == 0);
+
+	/* With 64-bit time as well this one has the old structure. */
+	clock_gettime(CLOCK_REALTIME, &a);
+	CHECK(__gettimeofday((void *)&narrow, NULL) == 0);
+	clock_gettime(CLOCK_REALTIME, &b);
+	CHECK(a.tv_sec <= narrow.sec && narrow.sec <= b.tv_sec);
+	CHECK(narrow.usec >= 0 && narrow.usec < 1000000);
+
+	memset(&old, 1, sizeof(old));
+	CHECK(ftime(&old) == 0);
+	clock_gettime(CLOCK_REALTIME, &a);
+	CHECK(b.tv_sec <= old.time && old.time <= a.tv_sec && old.millitm < 1000);
+	CHECK(old.timezone == 0 && old.dstflag == 0);
+
+	CHECK(timespec_get(&b, TIME_UTC) == TIME_UTC);
+	CHECK(b.tv_sec > a.tv_sec || (b.tv_sec == a.tv_sec && b.tv_nsec >= a.tv_nsec));
+	clock_gettime(CLOCK_REALTIME, &a);
+	CHECK(a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec >= b.tv_nsec));
+	CHECK(timespec_get(&b, 1234) == 0);
+	errno = 0;
+
 	CHECK(getcpu(&cpu, &node) == 0 && cpu < 4096 && node < 4096);
 	CHECK(errno == 0);
 	printf(failed ? "FAILED\n" : "ok\n");

@@ -35,11 +35,29 @@ for variant in "${variants[@]}"; do
 		grep -qE "$program .* to $library .*\`(__)?$name(64)?'" "$scratch/bindings" ||
 			fail "$name is not ours"
 	done
+	# These have one name, however wide the program's time is.
+	for name in __gettimeofday ftime; do
+		grep -qF "symbol \`$name'" <(grep "$program .* to $library" "$scratch/bindings") ||
+			fail "$name is not ours"
+	done
+	grep -qE "$program .* to $library .*\`(timespec_get|__timespec_get64)'" "$scratch/bindings" ||
+		fail "timespec_get is not ours"
 	strace -f -c -U name,calls -E "LD_PRELOAD=$library" -o "$scratch/calls" "$program" --million
 	if grep -E ' (clock_.*|gettimeofday|time)$|^(clock_|gettimeofday|time)' "$scratch/calls"; then
 		fail "system calls were made"
 	fi
 done
+
+# Whatever libc exports that tells a time is ours, but what preload.c names.
+libc=$(ldd "$scratch/libc_clocks" | awk '$1 == "libc.so.6" { print $3 }')
+nm -D --defined-only "$libc" | sed 's/.* //; s/@.*//' |
+	grep -xE '_*(time|gettimeofday|clock_gettime|clock_getres|timespec_get|timespec_getres|ftime|getcpu)(64)?' |
+	sort -u >"$scratch/theirs"
+nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$scratch/ours"
+[ "$SENNIT_ARCH" != x86_64 ] || echo time >>"$scratch/ours"
+missing=$(comm -23 "$scratch/theirs" <(sort -u "$scratch/ours"))
+[ -z "$missing" ] || fail "these stay libc's: $missing"
+[ "$(wc -l <"$scratch/theirs")" -ge 8 ] || fail "found too few clocks in $libc"
 
 # Where libc's is as fast as the vDSO's function it must stay the one that is called.
 if [ "$SENNIT_ARCH" = x86_64 ] && nm -D --defined-only "$library" | grep -w time; then

@@ -4,15 +4,17 @@
  *
  *     LD_PRELOAD=/usr/lib/libsennit-clock-preload.so program
  *
- * It takes the place of time, gettimeofday, clock_gettime, clock_getres and getcpu, and on 32-bit
- * machines also of the names that programs with 64-bit time (_TIME_BITS=64) call. It keeps libc's
- * contract: -1 and errno on failure, EOVERFLOW for a time that a 32-bit time_t cannot hold. It does
- * not change what libc does inside itself, as for std::chrono in a libstdc++ that is linked
- * statically.
+ * It takes the place of time, gettimeofday, clock_gettime, clock_getres, getcpu, timespec_get,
+ * timespec_getres and ftime, of the second names that glibc exports for some of them
+ * (__gettimeofday, __clock_gettime), and on 32-bit machines also of the names that programs with
+ * 64-bit time (_TIME_BITS=64) call. It keeps libc's contract: -1 and errno on failure, EOVERFLOW for
+ * a time that a 32-bit time_t cannot hold. It does not change what libc does inside itself, as for
+ * std::chrono in a libstdc++ that is linked statically.
  *
  * On x86_64 time() stays glibc's, which the dynamic linker binds to the vDSO's function itself: any
  * function here would be a jump more. (One that is bound the same way, an IFUNC, makes the dynamic
- * linker print a warning for each library that calls it.)
+ * linker print a warning for each library that calls it.) sched_getcpu() stays glibc's everywhere: it
+ * reads the thread's rseq area, which is cheaper still. clock() tells CPU time, by a system call.
  *
  * Another library that replaces a clock, such as libfaketime, is respected wherever it stands in
  * LD_PRELOAD: what is found behind this library, and is not libc's, is called.
@@ -45,12 +47,30 @@ REPLACES int sn_libc_gettimeofday(struct timeval *time, void *zone) __asm__("get
 REPLACES time_t sn_libc_time(time_t *seconds) __asm__("time");
 #endif
 REPLACES int sn_libc_getcpu(unsigned int *cpu, unsigned int *node) __asm__("getcpu");
+REPLACES int sn_libc_timespec_get(struct timespec *time, int base) __asm__("timespec_get");
+REPLACES int sn_libc_timespec_getres(struct timespec *resolution,
+				     int base) __asm__("timespec_getres");
+/* As in <sys/timeb.h>, which libc's authors have announced to drop. */
+struct libc_timeb {
+	time_t time;
+	unsigned short millitm;
+	short timezone, dstflag; /* not filled in any more */
+};
+REPLACES int sn_libc_ftime(struct libc_timeb *now) __asm__("ftime");
+#ifdef __GLIBC__
+REPLACES int __gettimeofday(struct timeval *time, void *zone)
+	__attribute__((alias("gettimeofday")));
+REPLACES int __clock_gettime(clockid_t id, struct timespec *time)
+	__attribute__((alias("clock_gettime")));
+#endif
 
 #if __SIZEOF_LONG__ == 4
 REPLACES int __clock_gettime64(clockid_t id, struct sn_timespec *time);
 REPLACES int __clock_getres64(clockid_t id, struct sn_timespec *resolution);
 REPLACES int __gettimeofday64(struct sn_timeval *time, void *zone);
 REPLACES int64_t __time64(int64_t *seconds);
+REPLACES int __timespec_get64(struct sn_timespec *time, int base);
+REPLACES int __timespec_getres64(struct sn_timespec *resolution, int base);
 #endif
 
 /*
@@ -62,6 +82,9 @@ static struct {
 	__typeof__(sn_libc_clock_getres) *clock_getres;
 	__typeof__(sn_libc_gettimeofday) *gettimeofday;
 	__typeof__(sn_libc_getcpu) *getcpu;
+	__typeof__(sn_libc_timespec_get) *timespec_get;
+	__typeof__(sn_libc_timespec_getres) *timespec_getres;
+	__typeof__(sn_libc_ftime) *ftime;
 #ifdef REPLACES_TIME
 	__typeof__(sn_libc_time) *time;
 #endif
@@ -70,8 +93,20 @@ static struct {
 	__typeof__(__clock_getres64) *clock_getres64;
 	__typeof__(__gettimeofday64) *gettimeofday64;
 	__typeof__(__time64) *time64;
+	__typeof__(__timespec_get64) *timespec_get64;
+	__typeof__(__timespec_getres64) *timespec_getres64;
 #endif
 } other;
+
+/* libc's own, for time bases that are newer than this library. Written as `other` is. */
+static struct {
+	__typeof__(sn_libc_timespec_get) *timespec_get;
+	__typeof__(sn_libc_timespec_getres) *timespec_getres;
+#if __SIZEOF_LONG__ == 4
+	__typeof__(__timespec_get64) *timespec_get64;
+	__typeof__(__timespec_getres64) *timespec_getres64;
+#endif
+} libcs;
 
 #define OTHER(name) __builtin_expect(other.name != NULL, 0)
 
@@ -94,6 +129,11 @@ __attribute__((constructor)) static void find_others(void)
 	other.clock_getres = find_other(libc, "clock_getres");
 	other.gettimeofday = find_other(libc, "gettimeofday");
 	other.getcpu = find_other(libc, "getcpu");
+	other.timespec_get = find_other(libc, "timespec_get");
+	other.timespec_getres = find_other(libc, "timespec_getres");
+	other.ftime = find_other(libc, "ftime");
+	libcs.timespec_get = dlsym(libc, "timespec_get");
+	libcs.timespec_getres = dlsym(libc, "timespec_getres");
 #	ifdef REPLACES_TIME
 	other.time = find_other(libc, "time");
 #	endif
@@ -102,6 +142,10 @@ __attribute__((constructor)) static void find_others(void)
 	other.clock_getres64 = find_other(libc, "__clock_getres64");
 	other.gettimeofday64 = find_other(libc, "__gettimeofday64");
 	other.time64 = find_other(libc, "__time64");
+	other.timespec_get64 = find_other(libc, "__timespec_get64");
+	other.timespec_getres64 = find_other(libc, "__timespec_getres64");
+	libcs.timespec_get64 = dlsym(libc, "__timespec_get64");
+	libcs.timespec_getres64 = dlsym(libc, "__timespec_getres64");
 #	endif
 	dlclose(libc);
 	dlerror(); /* what an older libc lacks is nothing that the program should be told */
@@ -221,6 +265,24 @@ int64_t __time64(int64_t *seconds)
 	return now;
 }
 
+int __timespec_get64(struct sn_timespec *time, int base)
+{
+	if (OTHER(timespec_get64))
+		return other.timespec_get64(time, base);
+	if (base != TIME_UTC)
+		return libcs.timespec_get64 ? libcs.timespec_get64(time, base) : 0;
+	return sn_clock_gettime(CLOCK_REALTIME, time) ? 0 : base;
+}
+
+int __timespec_getres64(struct sn_timespec *resolution, int base)
+{
+	if (OTHER(timespec_getres64))
+		return other.timespec_getres64(resolution, base);
+	if (base != TIME_UTC)
+		return libcs.timespec_getres64 ? libcs.timespec_getres64(resolution, base) : 0;
+	return sn_clock_getres(CLOCK_REALTIME, resolution) ? 0 : base;
+}
+
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
 	struct sn_timespec wide;
@@ -291,3 +353,60 @@ time_t sn_libc_time(time_t *seconds)
 }
 
 #endif
+
+/* --- what is made of the above -----------------------------------------------------------------
+ */
+
+/* Our own, whatever another library has of clock_gettime(): libc's would not ask that either. */
+static int wall_time(struct timespec *time)
+{
+	struct sn_timespec wide;
+	int error = sn_clock_gettime(CLOCK_REALTIME, &wide);
+
+	if (error)
+		return fail(error);
+	if (wide.tv_sec != (time_t)wide.tv_sec)
+		return fail(-EOVERFLOW);
+	time->tv_sec = (time_t)wide.tv_sec;
+	time->tv_nsec = (long)wide.tv_nsec;
+	return 0;
+}
+
+int sn_libc_timespec_get(struct timespec *time, int base)
+{
+	if (OTHER(timespec_get))
+		return other.timespec_get(time, base);
+	if (base != TIME_UTC)
+		return libcs.timespec_get ? libcs.timespec_get(time, base) : 0;
+	return wall_time(time) ? 0 : base;
+}
+
+int sn_libc_timespec_getres(struct timespec *resolution, int base)
+{
+	struct sn_timespec wide;
+
+	if (OTHER(timespec_getres))
+		return other.timespec_getres(resolution, base);
+	if (base != TIME_UTC)
+		return libcs.timespec_getres ? libcs.timespec_getres(resolution, base) : 0;
+	if (sn_clock_getres(CLOCK_REALTIME, &wide))
+		return 0;
+	if (resolution) {
+		resolution->tv_sec = (time_t)wide.tv_sec;
+		resolution->tv_nsec = (long)wide.tv_nsec;
+	}
+	return base;
+}
+
+int sn_libc_ftime(struct libc_timeb *now)
+{
+	struct timespec time;
+
+	if (OTHER(ftime))
+		return other.ftime(now);
+	if (wall_time(&time))
+		return -1;
+	*now = (struct libc_timeb){.time = time.tv_sec,
+				   .millitm = (unsigned short)(time.tv_nsec / 1000000)};
+	return 0;
+}
