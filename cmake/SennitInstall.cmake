@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the
-# CMake package, sennit.pc, gdb's script and the relay. Of a variant (SennitVariant.cmake) only what
+# CMake package, sennit.pc, sennit-clock.pc, gdb's script and the relay. Of a variant (SennitVariant.cmake) only what
 # is not there with the normal build: its libraries, its targets for the CMake package and its .pc.
 include(CMakePackageConfigHelpers)
 
@@ -62,6 +62,9 @@ if(SENNIT_VARIANT)
 	return()
 endif()
 
+configure_file(cmake/sennit-clock.pc.in sennit-clock.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-clock.pc
+	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE)
 install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)

@@ -191,6 +191,64 @@ flags --static --cflags --libs
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}" 2>log || { cat log >&2; fail "-static"; }
 try ./static
 
+# The clocks alone: a program that links them needs neither the runtime nor threads.
+mkdir "$scratch/clocks"
+cd "$scratch/clocks"
+cat >program.c <<'C'
+#include <sennit/clock.h>
+#include <stdio.h>
+
+int main(void)
+{
+	puts(sn_version());
+	return sn_now() > 0 && sn_time() > 0 && sn_ticks_now() > 0 ? 0 : 1;
+}
+C
+cat >program.cc <<'CC'
+#include <sennit/clock.hpp>
+
+#include <cstdio>
+
+int main()
+{
+	std::puts(sn_version());
+	return sn::tick_clock::now() > sn::tick_clock::time_point() ? 0 : 1;
+}
+CC
+cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(clocks LANGUAGES C CXX)
+find_package(sennit 0.1 CONFIG REQUIRED)
+foreach(language c cc)
+	add_executable(${language}-shared program.${language})
+	target_link_libraries(${language}-shared PRIVATE sennit::clock)
+	add_executable(${language}-static program.${language})
+	target_link_libraries(${language}-static PRIVATE sennit::clock-static)
+endforeach()
+CMAKE
+cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" \
+	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" \
+	-DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${cflags[*]}" >log 2>&1 &&
+	cmake --build build >>log 2>&1 || { cat log >&2; fail "a user's CMake project of the clocks"; }
+for program in c-shared c-static cc-shared cc-static; do
+	try "build/$program"
+	needs_shared "build/$program" && fail "build/$program needs libsennit"
+done
+read -r -a found <<<"$(pkg-config --cflags --libs sennit-clock)"
+"$CC" "${cflags[@]}" -o shared program.c "${found[@]}"
+"$CXX" "${cflags[@]}" -std=c++17 -o shared-cxx program.cc "${found[@]}"
+try ./shared
+try ./shared-cxx
+read -r -a found <<<"$(pkg-config --static --cflags --libs sennit-clock)"
+"$CC" "${cflags[@]}" -static -o static program.c "${found[@]}"
+try ./static
+# The dynamic linker is told the versions.
+readelf --version-info -W shared | grep -q 'Name: SENNIT_CLOCK_' || fail "./shared asks for no version of its symbols"
+"$CXX" "${cflags[@]}" -std=c++14 -fsyntax-only program.cc "${found[@]}" 2>log &&
+	fail "clock.hpp is taken in C++14"
+grep -q 'error: .*clock\.hpp is C++17' log || { cat log >&2; fail "clock.hpp in C++14 does not say what is wrong"; }
+[ -e "$libdir/libsennit-clock-preload.so" ] || fail "the clocks' preload library was not installed"
+
 # The bridge to libgc, where it was built.
 if [ -e "$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so" ]; then
 	mkdir "$scratch/collected"
