@@ -17,58 +17,59 @@ namespace relay
 namespace
 {
 
-/* By hand: laid out for a terminal of 80 columns. options_test checks the defaults that it tells.
- */
+/* Laid out by hand for a terminal of 80 columns. options_test checks the defaults that it names. */
 constexpr const char *help =
 	R"(Usage: sennit-relay [OPTION]... LISTEN BACKEND [LISTEN BACKEND]...
        sennit-relay --config FILE [--check]
 
-Accepts TCP connections at each LISTEN address, and passes their bytes on to
-its BACKEND and back. Half-closed connections and resets are passed on too.
+Accepts TCP connections at each LISTEN address, connects to its BACKEND, and
+passes bytes on in both directions. Half-closed connections and resets are
+passed on too.
 
-Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which is
-every address of this machine; its port 0 is any free one, told on stdout.
+Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which means
+every address of this machine. Port 0 means any free port; stdout has the one
+that was chosen.
 
 Options:
   --config FILE               read everything from a TOML file, see the manual;
-                              no address or other option is given beside it
+                              no address or other option may be given with it
   --check                     only validate the file: exit status 0 or 2
-  --connect-timeout DURATION  give up on a backend that does not answer for so
-                              long; 0: when the system does (default 5s)
+  --connect-timeout DURATION  give up on a backend that does not answer for
+                              this long; 0: when the system does (default 5s)
   --idle-timeout DURATION     close a connection when no byte has moved in
-                              either direction for so long; 0: never
+                              either direction for this long; 0: never
                               (default 10m)
-  --keepalive DURATION        ask a peer that is silent for so long whether it
-                              is still there, and reset the connection when it
-                              is not; whole seconds; 0: never (default 1m)
+  --keepalive DURATION        probe a peer that has been silent for this long,
+                              and reset the connection if it does not answer;
+                              whole seconds; 0: never (default 1m)
   --drain DURATION            the time that open connections have to finish
                               after SIGTERM; 0: none (default 10s)
-  --stats-interval DURATION   print the counters on stderr every so often;
+  --stats-interval DURATION   print the counters on stderr at this interval;
                               0: only on SIGUSR1 (default 0)
-  --admin ADDRESS             serve metrics, health and a live web page there,
-                              by HTTP; see that not everybody can connect
+  --admin ADDRESS             serve metrics, health and a live web page there
+                              by HTTP; use an address that is not public
   --access-log TARGET         write a line for each connection that has ended
                               to a file, stderr, stdout or fd:N
   --access-log-format FORMAT  logfmt or json (default logfmt)
   --version                   print the version
   -h, --help                  print this
 
-A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone is
-seconds.
+A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone
+means seconds.
 
 Signals:
-  SIGTERM, SIGINT  accept no more, let open connections finish, exit; another
-                   one cuts what is still open
+  SIGTERM, SIGINT  accept no more, let open connections finish, exit; a second
+                   one resets the connections that are still open
   SIGUSR1          print the counters on stderr
   SIGUSR2          run the program's file again and hand it the sockets
-  SIGHUP           read the file of --config again, if nothing is wrong with it;
-                   open the file of --access-log anew
+  SIGHUP           read the file of --config again, and use it if it is valid;
+                   reopen the file of --access-log
 
-Exit status: 0 after SIGTERM or SIGINT, 2 when the command line or the
-configuration is wrong, 1 when the relay cannot run.
+Exit status: 0 after SIGTERM or SIGINT, 2 if the command line or the
+configuration is wrong, 1 if the relay cannot run.
 
-Example: port 8080 of this machine is served by backend:80, and port 8443 of
-its IPv6 loopback by 10.0.0.7:443; what is silent for a minute is closed.
+Example: serve port 8080 of this machine from backend:80, and port 8443 of its
+IPv6 loopback from 10.0.0.7:443; close what is silent for a minute.
 
   sennit-relay --idle-timeout 1m :8080 backend:80 [::1]:8443 10.0.0.7:443
 )";
