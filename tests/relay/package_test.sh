@@ -33,7 +33,7 @@ done <<'LIST'
 755 usr/bin/sennit-relay
 644 lib/systemd/system/sennit-relay.service
 644 etc/default/sennit-relay
-644 usr/share/man/man8/sennit-relay.8.gz
+644 usr/share/man/man1/sennit-relay.1.gz
 644 usr/share/doc/sennit-relay/copyright
 644 usr/share/doc/sennit-relay/changelog.gz
 644 usr/share/doc/sennit-relay/relay.md
@@ -78,7 +78,7 @@ wait "$pid" || fail "it ended with $?"
 
 # --- the manual ---
 
-manual=$root/usr/share/man/man8/sennit-relay.8.gz
+manual=$root/usr/share/man/man1/sennit-relay.1.gz
 gzip -t "$manual"
 text=$(zcat "$manual" | sed 's/\\-/-/g')
 for option in $("$relay" --help | grep -oE -- '--[a-z-]+' | sort -u); do
