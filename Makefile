@@ -17,36 +17,36 @@ ARM_PRESETS := aarch64 arm
 .NOTPARALLEL:
 
 help:
-	@echo 'make run                  build and try the relay, on 127.0.0.1:8080'
+	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
 	@echo 'make test                 every test, every preset ($(PRESETS))'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
-	@echo 'make soak                 the hostile environment test for long: HOURS=1 PRESET=release SEED='
-	@echo 'make test-clock           the clocks for long: 10^9 reads, and 10 minutes against the kernel'
+	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
+	@echo 'make test-clock           a long test of the clocks: 10^9 reads, and 10 minutes against the kernel'
 	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
-	@echo 'make fuzz                 fuzz the vDSO's and the relay's readers, SECONDS=60 each'
+	@echo 'make fuzz                 fuzz the parsers of the vDSO and the relay: SECONDS=60 each'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
-	@echo 'make docs                 the reference of the public interface, in build/docs'
+	@echo 'make docs                 the documentation as a site and as manual pages, in build/docs'
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
-	@echo 'make install-variants     the same, and libsennit-debug, -asan, -tsan and -valgrind (docs/tools.md)'
+	@echo 'make install-variants     the same, and the builds for debuggers and sanitizers (docs/tools.md)'
 	@echo 'make deb                  the Debian package of the relay, in build/deb'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
-	@echo 'make bench-gc             how long collections stop tasks, by their number: TASKS="1000 10000"'
+	@echo 'make bench-gc             how long collections stop the tasks: TASKS="1000 10000"'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
-	@echo 'make bench-wait           latency of a server that collects garbage, by how the runtime waits, beside Go'
-	@echo 'make test-copy            the oracle of copying and relaying for long: SESSIONS=100000'
-	@echo 'make test-programs        random programs of channels, locks and scopes for long: PROGRAMS=10000'
+	@echo 'make bench-wait           latency of a server that collects garbage, beside Go'
+	@echo 'make test-copy            long: random sessions through copies and relays: SESSIONS=100000'
+	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
 	@echo 'make test-mutants         mutation testing, lists the survivors: LAYER=src/sync COUNT=50 SEED=...'
-	@echo 'make test-revocations     a million revoked brackets, in some minutes'
-	@echo 'make screenshot           the relay at work, into docs/relay-page.png'
-	@echo 'make test-scan            scanning of tasks at random, for 10^7 changes of status'
-	@echo 'make test-idle            the processor time of 10,000 parked tasks, and of an idle relay: SECONDS=30'
+	@echo 'make test-revocations     long: a million revoked brackets'
+	@echo 'make screenshot           a picture of the relay at work, in docs/relay-page.png'
+	@echo 'make test-scan            long: random scans of tasks, for 10^7 changes of status'
+	@echo 'make test-idle            the CPU time of 10,000 parked tasks, and of an idle relay: SECONDS=30'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
 	@echo 'make clean                remove build/'
 
@@ -139,8 +139,9 @@ bench-tasks: build
 	@bench/tasks/tasks.py --rounds $(or $(ROUNDS),5) build/release $(ROWS)
 
 docs:
-	@scripts/setup test
+	@scripts/setup docs
 	@scripts/docs
+	@echo 'The site is build/docs/html/index.html; manual pages: man -M build/docs/man sn_go'
 
 bench-blocking-server: build
 	@scripts/setup test

@@ -89,6 +89,13 @@ if(TARGET sennit-gc-static)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-gc.pc
 		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
+# Those of the library, if `make docs` has made them.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3
+	DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
 if(TARGET sennit-relay)
 	install(TARGETS sennit-relay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	set(VERSION ${PROJECT_VERSION})
+	configure_file(packaging/sennit-relay.1 sennit-relay.1 @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-relay.1
+		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 """filter.py HEADER: prints a public header as Doxygen wants it.
 
-The headers are documentation themselves, in plain comments: the first one of a file is about the file,
-and one right above a declaration is about that, and about those that follow without an empty line. So:
+The headers are documentation themselves, in plain comments. The first one of a file is about the
+file. One right above a declaration is about that, and about those that follow without an empty
+line. So:
 
  - the first comment after the licence becomes the file's
  - a comment right above code becomes a documentation comment, repeated for each of the declarations
-   that it covers
- - indented examples in comments become code blocks
+   that it covers. Its text stays as it is: reference.py formats it
  - a comment after a member, on its line, becomes the member's
 """
 import re
@@ -23,25 +23,9 @@ def strip(comment):
     return [re.sub(r"^\s*\* ?", "", line) for line in text.split("\n")]
 
 
-def escape(line):
-    return re.sub(r"([@\\<>#%&$])", r"\\\1", line)
-
-
 def document(comment, first=None):
-    """A documentation comment with the same text."""
-    out = ["/**" + (" " + first if first else "")]
-    code = False
-    for line in strip(comment):
-        starts_code = line.startswith("\t")
-        if starts_code and not code:
-            out.append(" * @code{.c}")
-        if code and not starts_code and line.strip():
-            out.append(" * @endcode")
-        code = starts_code or (code and not line.strip())
-        out.append(" * " + (line if code else escape(line)))
-    if code:
-        out.append(" * @endcode")
-    return out + [" */"]
+    """A documentation comment that carries the text as it is."""
+    return ["/**" + (" " + first if first else ""), "@verbatim", *strip(comment), "@endverbatim", "*/"]
 
 
 def main():

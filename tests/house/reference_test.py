@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The site and the manual pages are whole.
+
+scripts/docs builds them without a warning, so every public name has a comment. Every function that
+the headers declare has a manual page, which man formats without a warning. No link of the site leads
+nowhere. Names with two underscores (sn__) are not for programs.
+"""
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.parse
+from pathlib import Path
+
+SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
+
+
+class Page(html.parser.HTMLParser):
+    """The links of a page, and what they can lead to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links = set()
+        self.anchors = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name in ("href", "src") and tag != "form" and value:
+                self.links.add(value)
+            elif name in ("id", "name") and value:
+                self.anchors.add(value)
+
+
+class Documentation(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.folder = Path(cls.scratch.name)
+        result = subprocess.run([SOURCE / "scripts/docs", cls.folder], capture_output=True, text=True,
+                                check=False)
+        if result.returncode != 0 or result.stderr:
+            raise AssertionError(f"scripts/docs exited with {result.returncode}:\n{result.stderr}")
+
+    def test_every_function_has_a_manual_page(self):
+        headers = "".join(path.read_text(encoding="utf-8")
+                          for path in (SOURCE / "include/sennit").rglob("*.h"))
+        functions = re.findall(r"^SN_API [^;(]*\b(sn_[a-z0-9]\w*)\(", headers, re.M)
+        self.assertGreater(len(functions), 50)
+        missing = [name for name in functions if not (self.folder / f"man/man3/{name}.3").exists()]
+        self.assertEqual(missing, [])
+        self.assertTrue((self.folder / "man/man1/sennit-relay.1").exists())
+
+    def test_man_formats_the_pages(self):
+        if not shutil.which("groff"):
+            self.skipTest("groff is not installed")
+        for page in sorted((self.folder / "man").glob("*/*")):
+            result = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", page],
+                                    cwd=self.folder / "man", capture_output=True, text=True, check=False)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), page)
+
+    def test_functions_can_be_searched(self):
+        index = (self.folder / "html/searchindex.js").read_text(encoding="utf-8")
+        for name in ("sn_go", "sn_chan_send", "sn_tcp_read"):
+            self.assertIn(name, index)
+
+    def test_no_link_is_dead(self):
+        pages = {path: Page(path) for path in (self.folder / "html").rglob("*.html")}
+        self.assertGreater(len(pages), 40)
+        dead = []
+        for path, page in pages.items():
+            for link in page.links:
+                url = urllib.parse.urlsplit(link)
+                if url.scheme or url.netloc:
+                    continue
+                target = path
+                if url.path:
+                    target = Path(os.path.normpath(path.parent / urllib.parse.unquote(url.path)))
+                anchor = urllib.parse.unquote(url.fragment)
+                if not target.exists() or (
+                    anchor and target in pages and anchor not in pages[target].anchors
+                ):
+                    dead.append(f"{path.relative_to(self.folder)}: {link}")
+        self.assertEqual(dead, [])
+
+
+def missing():
+    """What is not installed here, "" if all is."""
+    for tool in ("doxygen", "sphinx-build"):
+        if not shutil.which(tool):
+            return tool
+    for module in ("furo", "myst_parser"):
+        if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True,
+                          check=False).returncode:
+            return module
+    return ""
+
+
+if __name__ == "__main__":
+    if missing():
+        print(f"skipped: there is no {missing()} here; scripts/setup docs installs it", file=sys.stderr)
+        sys.exit(77)
+    sys.exit(unittest.main())
