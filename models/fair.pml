@@ -11,8 +11,8 @@
  * a foreign thread, and then parks or yields; timers become due, and news come by the network.
  *
  * Abstracted:
- *   - The figures: FAIR_TICKS is 3, SN_NEXT_RUNS 1, the ring holds 2. next_fair is counted down instead of tick
- *     up.
+ *   - The figures: FAIR_TICKS is 3, HURRY_TICKS 2, SN_NEXT_RUNS 1, the ring holds 2. next_fair is counted
+ *     down instead of tick up.
  *   - A task's age is its rank among those that are runnable (rank), so no two are of the same age. The code
  *     compares milliseconds; of two tasks of the same one that in the ring goes first.
  *   - No thieves: they only ever shorten a queue. Every turn of the network polls.
@@ -30,7 +30,8 @@
  *   GLOBAL_FIRST     a task of the global queue is returned before timers and network are looked at, as it was
  *   NEXT_UNLIMITED   the next task always comes before the ring
  *   NEXT_SLOW        the limit does not hold in the scheduler's loop, where the next task comes first
- *   SPILL_FRONT      it goes to the front, whatever the ages
+ *   SPILL_FRONT      what a full ring sends away goes to the front of the global queue, whatever the ages
+ *   SPILL_BACK       with 6 FAIR_TICKS: it goes to the end, whatever the ages
  *   NO_FORCE         with LONG: the monitor does nothing
  */
 #ifndef TASKS
@@ -42,6 +43,7 @@
 #ifndef FAIR_TICKS
 #	define FAIR_TICKS 3
 #endif
+#define HURRY 2
 #define NEXT_RUNS 1
 #define CAPACITY 2
 #ifndef MOST_TURNS
@@ -106,6 +108,9 @@ inline local_put(t)
 #ifdef SPILL_FRONT
 		n = 1;
 #endif
+#ifdef SPILL_BACK
+		n = 0;
+#endif
 		ring?i; global!i;
 		global!t;
 		/* To the front: the others go behind it. */
@@ -126,7 +131,7 @@ inline hurry_if_older_is_left()
 		global?<i>;
 		ring?<n>;
 		if
-		:: rank[i] < rank[n] && to_fair > 2 -> to_fair = 2
+		:: rank[i] < rank[n] && to_fair > HURRY -> to_fair = HURRY
 		:: else
 		fi;
 		i = 0;

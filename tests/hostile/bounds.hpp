@@ -92,7 +92,7 @@ constexpr int scaled(int n)
 /*
  * A wait is too long when it exceeds
  *
- *	the promise + twice the queue + slack + plain_factor * the worst of any plain thread,
+ *	the promise + queue_factor * the queue + slack + plain_factor * the worst of any plain thread,
  *
  * where the time does not count in which the system kept threads from running that wanted to. Too long by
  * `hard` it is a stall; and so are `episodes` of them within `episode_window`. So is whatever takes `hopeless`
@@ -100,6 +100,7 @@ constexpr int scaled(int n)
  */
 constexpr int64_t slack = (HOSTILE_EMULATED || HOSTILE_TSAN ? 3 : HOSTILE_ASAN ? 2 : 1) * 100 * ms;
 constexpr int plain_factor = 4;
+constexpr int queue_factor = 8; // "about 8n/P + 64 turns" in docs/design.md
 constexpr int64_t hard = (HOSTILE_EMULATED || HOSTILE_TSAN ? 3 : 1) * 500 * ms;
 constexpr int64_t hopeless = (HOSTILE_EMULATED || HOSTILE_TSAN ? 2 : 1) * 20 * second;
 constexpr int episodes = 4;

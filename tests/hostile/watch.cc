@@ -108,11 +108,11 @@ Judged judge(int64_t from, int64_t to)
 	const Bound &bound = bounds[kind];
 
 	fail("stall: %s (%s): %.1f ms late by now, %.1f of them not the system's; allowed are "
-	     "%.1f: the promise %.1f, twice a queue of %.1f, slack %.1f, %d times a plain "
+	     "%.1f: the promise %.1f, %d times a queue of %.1f, slack %.1f, %d times a plain "
 	     "thread's worst of %.1f",
 	     bound.name, bound.meaning, (double)(at - due) / ms, (double)judged.counted / ms,
-	     (double)allowed / ms, (double)bound.ns / ms, (double)ahead / ms, (double)slack / ms,
-	     plain_factor, (double)judged.plain / ms);
+	     (double)allowed / ms, (double)bound.ns / ms, queue_factor, (double)ahead / ms,
+	     (double)slack / ms, plain_factor, (double)judged.plain / ms);
 }
 
 void look_at(Kind kind, int64_t due, int64_t at)
@@ -120,7 +120,8 @@ void look_at(Kind kind, int64_t due, int64_t at)
 	const Bound &bound = bounds[kind];
 	const Judged judged = judge(due, at);
 	const int64_t ahead = bound.behind_queue ? wait_at(at) : 0;
-	const int64_t allowed = bound.ns + 2 * ahead + slack + plain_factor * judged.plain;
+	const int64_t allowed =
+		bound.ns + queue_factor * ahead + slack + plain_factor * judged.plain;
 
 	raise_to(board->worst_counted[kind], judged.counted);
 	raise_to(board->worst[kind], at - due);

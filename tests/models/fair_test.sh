@@ -8,10 +8,12 @@ source "$(dirname "$0")/lib.sh"
 holds ''
 holds '-DLONG'
 reached
+holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
 
 caught '-DGLOBAL_FIRST'
 caught '-DNEXT_UNLIMITED'
 caught '-DNEXT_SLOW'
 caught '-DSPILL_FRONT'
+caught '-DSPILL_BACK -DFAIR_TICKS=6 -DMOST_TURNS=24'
 caught '-DLONG -DGLOBAL_ALWAYS'
 caught '-DLONG -DNO_FORCE'
