@@ -13,7 +13,7 @@ ARM_PRESETS := aarch64 arm
 
 .PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install install-variants \
-	clean deb screenshot test-mutants docs
+	install-preload clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make install-variants     the same, and the builds for debuggers and sanitizers (docs/tools.md)'
+	@echo 'make install-preload      the clocks for unmodified programs, 64-bit and 32-bit (docs/clock.md)'
 	@echo 'make deb                  the Debian package of the relay, in build/deb'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
@@ -217,6 +218,10 @@ install: build
 install-variants: install
 	@scripts/setup variants
 	@DESTDIR='$(DESTDIR)' scripts/install-variants '$(PREFIX)' $(VARIANTS)
+
+install-preload:
+	@scripts/setup preload
+	@DESTDIR='$(DESTDIR)' scripts/install-preload '$(PREFIX)'
 
 clean:
 	rm -rf build

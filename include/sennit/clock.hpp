@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks of clock.h as clocks of std::chrono, for C++17 and later. Header-only; it needs no more
- * than the library sennit::clock. `sn` is short for the namespace.
+ * The clocks of clock.h as clocks of std::chrono, for C++17 and later. Header-only; it needs no
+ * more than the library sennit::clock. `sn` is short for the namespace.
  *
  *	const auto start = sn::tick_clock::now();
  *	work();
@@ -11,11 +11,11 @@
  *		std::chrono::time_point_cast<std::chrono::system_clock::duration>(
  *			sn::wall_clock::to_sys(sn::wall_clock::now())));
  *
- * Each is a TrivialClock that counts nanoseconds. now() does not throw; only where clock.h says that
- * a clock returns an errno value is the result that many nanoseconds before the epoch.
+ * Each is a TrivialClock that counts nanoseconds. now() does not throw. Where clock.h says that a
+ * clock returns a negative errno value, the result is that many nanoseconds before the epoch.
  *
- * Only wall_clock can be converted to and from std::chrono::system_clock. The other two count from a
- * point that has no date, and how far they are from the date changes whenever that is set.
+ * Only wall_clock can be converted to and from std::chrono::system_clock. The other two count from
+ * a point that has no date, and their distance from the date changes whenever that is set.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -47,8 +47,8 @@ struct clock {
 
 /*
  * The monotonic clock of sn_ticks_now(), read off the processor's counter: for short spans. It has
- * clock's epoch and is within the bound of docs/clock.md of it. Its points are of a type of their own
- * all the same, as a point of this clock may lie after a later one of the other.
+ * the epoch of sn::clock, and is within the bound of docs/clock.md of it. Its points have a type of
+ * their own all the same, as a point of this clock may lie after a later one of the other.
  */
 struct tick_clock {
 	using duration = std::chrono::nanoseconds;              /* what it counts */

@@ -51,7 +51,7 @@ done
 # Whatever libc exports that tells a time is ours, but what preload.c names.
 libc=$(ldd "$scratch/libc_clocks" | awk '$1 == "libc.so.6" { print $3 }')
 nm -D --defined-only "$libc" | sed 's/.* //; s/@.*//' |
-	grep -xE '_*(time|gettimeofday|clock_gettime|clock_getres|timespec_get|timespec_getres|ftime|getcpu)(64)?' |
+	grep -xE '_*(f?time|gettimeofday|(clock_get|timespec_get)(time|res)?|getcpu)(64)?' |
 	sort -u >"$scratch/theirs"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$scratch/ours"
 [ "$SENNIT_ARCH" != x86_64 ] || echo time >>"$scratch/ours"

@@ -19,7 +19,8 @@ release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | 
 # compare LIBRARY VERSION SYMBOL HEADER...: the symbol is one that must be among them.
 compare() {
 	# Name, version and type; the version itself is an absolute symbol.
-	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort >"$scratch/versioned"
+	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort \
+		>"$scratch/versioned"
 	awk '{ print $1 }' "$scratch/versioned" >"$scratch/exported"
 	if grep -v " $2\$" "$scratch/versioned" >&2; then
 		fail "these have not the version $2: $1"
@@ -46,7 +47,7 @@ if [ -e "$gc_library" ]; then
 	compare "$gc_library" "SENNIT_GC_$release" sn_gc_init "$gc_header"
 fi
 
-# What is preloaded takes the place of others' functions, whatever the version that a program asks for.
+# What is preloaded takes the place of functions of any version.
 for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so; do
 	if nm -D --defined-only "$preload" | grep @; then
 		fail "these have a version: $preload"

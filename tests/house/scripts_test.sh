@@ -14,11 +14,12 @@ expect() {
 	grep -qF -- "$2" "$scratch/err" || { cat "$scratch/err" >&2; fail "${*:3}: does not say: $2"; }
 }
 
-expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, bench, deb or mutants' scripts/setup nonsense
+expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench, deb or mutants' scripts/setup nonsense
 expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan aarch64 arm' scripts/test nonsense
 expect 2 'unknown argument "nonsense"' scripts/format nonsense
 expect 2 'unknown variant "nonsense"; expected: debug asan tsan valgrind' scripts/install-variants / nonsense
 expect 2 'needs a prefix that begins with a slash, not "somewhere"' scripts/install-variants somewhere
+expect 2 'needs a prefix that begins with a slash, not ""' scripts/install-preload
 expect 2 'there is no layer nonsense' scripts/mutants --layer nonsense
 expect 2 'there is no src/sync/nonsense.c' scripts/mutants --files nonsense.c
 expect 2 'there is no test program nonsense' scripts/mutants --tests nonsense
