@@ -11,14 +11,15 @@ export JOBS
 PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 
-.PHONY: help build run test $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
+.PHONY: help build run test test-all $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install install-variants \
 	install-preload clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
 help:
 	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
-	@echo 'make test                 every test, every preset ($(PRESETS))'
+	@echo 'make test                 every test of the release preset'
+	@echo 'make test-all             every test of every preset ($(PRESETS) $(ARM_PRESETS))'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
@@ -56,12 +57,20 @@ build:
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-run: build
+# Only the two programs that it starts.
+run:
+	@scripts/setup build
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-relay example-demo-upstream
 	@scripts/run-demo
 
-test:
+test: test-release
+
+# EXCEPT=release leaves presets out, for those that were tested just before.
+test-all:
 	@scripts/setup test
-	@scripts/test
+	@scripts/setup arm
+	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(ARM_PRESETS))
 
 $(PRESETS:%=build-%): build-%:
 	@scripts/setup test
