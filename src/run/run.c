@@ -23,15 +23,18 @@
 #include <sennit/clock.h>
 #include <sennit/wait.h>
 
+#include "debug/deadlock.h"
+#include "debug/dump.h"
+#include "debug/fault.h"
+#include "debug/stall.h"
 #include "net/buffer.h"
 #include "net/pipe_pool.h"
 #include "net/resolver.h"
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/collector.h"
-#include "sched/deadlock.h"
-#include "sched/dump.h"
-#include "sched/fault.h"
+#include "sched/cpus.h"
+#include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/netpoll.h"
@@ -75,6 +78,7 @@ struct first_task {
 };
 
 static _Atomic bool taken; /* from the beginning to the end of a run */
+static bool waits_told;    /* SENNIT_WAIT_STATS */
 
 static int first_main(void *arg)
 {
@@ -236,6 +240,28 @@ static sn_fork_handler *const fork_handlers[] =
 		sn_collector_fork, sn_thread_fork,
 };
 
+/* ---- the monitor ---- */
+
+static const struct sn_chore chores[] = {
+	{.step = sn_scan_remind, .is_asked = sn_scan_pending},
+	{.step = sn_dump_serve, .is_asked = sn_dump_wanted},
+	{.step = sn_tasks_feed, .is_left = sn_tasks_starve},
+	{.step = sn_trim_step, .due = sn_trim_due},
+	{.step = sn_stacks_cool_step, .due = sn_stacks_cool_due},
+	{.when_idle = sn_deadlock_look},
+};
+
+static int start_monitor(bool follow_cpus)
+{
+	struct sn_sysmon_attr attr = {.follow_cpus = follow_cpus,
+				      .chores = chores,
+				      .chore_count = sizeof chores / sizeof chores[0],
+				      .stalled = sn_stall_report};
+	int err = sn_stall_init(&attr.stall_ns);
+
+	return err < 0 ? err : sn_sysmon_start(&attr);
+}
+
 /* ---- the beginning and the end ---- */
 
 /* Clears what the last run has left. */
@@ -258,7 +284,7 @@ static int runtime_init(int fixed)
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
 	sn_runtime.max_threads = (int)max_threads;
-	sn_runtime.tell_waits = tell_waits == 1;
+	waits_told = tell_waits == 1;
 	sn_backoff_only_spin(only_spin == 1);
 	sn_threads_inherit();
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
@@ -277,7 +303,7 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = sn_deadlock_init();
 	if (err == 0)
-		err = sn_dump_install();
+		err = sn_dump_install(tell_waits == 1);
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
@@ -362,7 +388,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	atomic_fetch_add(&sn_runtime.run, 1);
 	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
-		err = sn_sysmon_start(fixed == 0);
+		err = start_monitor(fixed == 0);
 	sn_stats_begin();
 	if (err == 0) {
 		sn_foreign_begin();
@@ -382,7 +408,8 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	sn_dump_uninstall();
 	sn_scan_end();
 	sn_fault_uninstall();
-	if (sn_runtime.tell_waits)
+	sn_stall_end();
+	if (waits_told)
 		sn_wait_print(STDERR_FILENO);
 	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
 	if (err == 0)

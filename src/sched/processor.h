@@ -65,16 +65,4 @@ static inline uint32_t sn_tick(struct sn_processor *p)
 	return tick;
 }
 
-/* Processors that the affinity mask and the cgroup allow now: 1 to SN_MOST_PROCESSORS. */
-int sn_processors_allowed(void);
-#define SN_MOST_PROCESSORS 1024
-
-/* A number from the environment within [low, high], or the default; -EINVAL after a line on stderr.
- */
-long sn_environment_number(const char *name, long low, long high, long otherwise);
-
-/* A size from the environment, "65536", "64K", "1M" or "1G", in *size, which is left alone where there is
- * none. 0, or -EINVAL after a line on stderr. */
-int sn_environment_size(const char *name, size_t low, size_t high, size_t *size);
-
 #endif

@@ -29,7 +29,6 @@ struct sn_runtime {
 	struct sn_processor *processors;
 	int capacity; /* length of processors: all that there may ever be */
 	int max_threads;
-	bool tell_waits; /* SENNIT_WAIT_STATS */
 
 	/* Under the lock. */
 	struct sn_queue global;

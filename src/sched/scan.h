@@ -86,9 +86,6 @@ enum sn_scan_bits {
 	SN_SCAN_FENCED = 64,  /* no membarrier: set from the beginning */
 };
 
-/* What sn_tasks_each() tells of the task in a block. False: there is none, or it has just gone or come. */
-bool sn_task_describe(struct sn_task *task, struct sn_task_info *info);
-
 /* Once in a run, after sn_lease_init(). 0, or -EINVAL after a line on stderr. */
 int sn_scan_init(void);
 /* The end of a run: no handler of ours any more. */
@@ -109,7 +106,7 @@ struct sn_thread;
 void sn_scan_serve_own(struct sn_thread *self);
 
 /* The monitor: reminds threads of requests that have not been served. Cheap when there are none. */
-void sn_scan_remind(int64_t now);
+void sn_scan_remind(int64_t now, bool idle);
 bool sn_scan_pending(void);
 
 /*

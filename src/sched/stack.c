@@ -98,6 +98,7 @@ static struct store stores[SN_STACK_CLASSES];
 static _Atomic bool any_warm;
 static int64_t looked; /* the monitor's: when it last looked for idle ones */
 static bool owing;     /* the monitor's: it found some, and may not be through with them */
+static int64_t cooled; /* the monitor's: when stacks were cooled last */
 static _Atomic uint64_t mapped;
 static uint64_t guard_mappings_left; /* for guards by mprotect() */
 /* The system has refused address space or a guard, and nothing since then. Relaxed: see
@@ -745,8 +746,9 @@ static struct sn_slab *take_coldest(uint64_t *slots)
 	return NULL;
 }
 
-int64_t sn_stacks_cool_due(void)
+int64_t sn_stacks_cool_due(int64_t now)
 {
+	(void)now;
 	if (!atomic_load_explicit(&any_warm, memory_order_relaxed))
 		return 0;
 	return owing ? looked : looked + SN_STACK_IDLE_NS;
@@ -754,7 +756,7 @@ int64_t sn_stacks_cool_due(void)
 
 bool sn_stacks_cool(int64_t now)
 {
-	int64_t due = sn_stacks_cool_due();
+	int64_t due = sn_stacks_cool_due(now);
 	struct sn_slab *slab;
 	uint64_t slots = 0;
 
@@ -777,8 +779,26 @@ bool sn_stacks_cool(int64_t now)
 	return true;
 }
 
+/* Cooling has a share of a CPU of a tenth at most. That its threads are looked at a little later matters
+ * to a process that works; to one that waits memory does. */
+#define COOL_STEP_NS 100000
+#define COOL_STEP_IDLE_NS 1000000
+
+void sn_stacks_cool_step(int64_t now, bool idle)
+{
+	int64_t step = idle ? COOL_STEP_IDLE_NS : COOL_STEP_NS;
+
+	if (now - cooled < 10 * step)
+		return;
+	while (sn_stacks_cool(now)) {
+		cooled = sn_now();
+		if (cooled - now >= step)
+			return;
+	}
+}
+
 /*
- * Handlers of faults, and others as short. One that faulted in there itself was left by a jump (fault.c), so
+ * Handlers of faults, and others as short. One that faulted in there itself was left by a jump (debug/fault.c), so
  * not for ever: what it was looking for then is not worth more.
  */
 static void await_finders(void)

@@ -127,10 +127,12 @@ void sn_stack_flush(struct sn_stack_cache *caches);
 /*
  * sn_stacks_cool() cools the free stacks of one slab that have been idle: false when there are none
  * (left). Takes 50 us for the 64 of a slab. sn_stacks_cool_due() says from which time on (ns, as of
- * sn_now()) that is worth calling; 0: not before a stack is given to the store. For the monitor only.
+ * sn_now()) that is worth calling; 0: not before a stack is given to the store. For the monitor only,
+ * whose chore is sn_stacks_cool_step(): some of that, at its pace.
  */
+void sn_stacks_cool_step(int64_t now, bool idle);
 bool sn_stacks_cool(int64_t now);
-int64_t sn_stacks_cool_due(void);
+int64_t sn_stacks_cool_due(int64_t now);
 
 /* Leaves everything mapped and forgets it: somebody may still stand on one of the stacks. */
 void sn_stacks_forget(void);

@@ -32,8 +32,9 @@
  * more would only have to be stopped, too. (With Boehm's collector at 200 collections a second a program
  * of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to 9 since.)
  *
- * Besides, it does what nobody waits for: it trims the stacks of tasks that have been parked for long
- * (trim.h), and cools those that nobody has needed (stack.h). Both in small steps, as looks wait for them.
+ * Besides, it does what nobody waits for, by a list of chores (sysmon.h): it trims the stacks of tasks
+ * that have been parked for long (trim.h), cools those that nobody has needed (stack.h), and more. All in
+ * small steps, as looks wait for them.
  *
  * What it sees is a hint only: whether the thread is outside is decided by the lease's protocol.
  */
@@ -53,18 +54,14 @@
 #include <sennit/clock.h>
 
 #include "sched/collector.h"
-#include "sched/deadlock.h"
-#include "sched/dump.h"
-#include "sched/fault.h"
+#include "sched/cpus.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/scan.h"
 #include "sched/schedule.h"
-#include "sched/task.h"
+#include "sched/status.h"
 #include "sched/thread.h"
-#include "sched/trim.h"
 #include "wait/futex.h"
 
 /* Go's figures. 20 us is a few times what handing a processor over costs; a hog gets a usual time
@@ -113,9 +110,6 @@
 /* How often the CPUs are counted anew: a few system calls, 30 us. */
 #define RECOUNT_NS 1000000000
 
-/* Tasks without a stack that may try again at a look; each costs failing system calls. */
-#define FED_AT_A_LOOK 16
-
 struct look {
 	struct sn_thread *thread;
 	uint32_t inside, stays;
@@ -134,9 +128,8 @@ struct look {
 static pthread_t monitor;
 static struct look *looks;
 static _Atomic uint32_t wake_word;
-static bool revoking, follow_cpus;
-static int64_t stall_ns; /* 0: no reports */
-static int64_t cooled;   /* when stacks were cooled last */
+static bool revoking;
+static struct sn_sysmon_attr attr;
 
 /* ---- is it asleep? ---- */
 
@@ -207,10 +200,10 @@ static int64_t hog_limit(struct sn_processor *p, const struct look *look, int64_
 
 static void report_stall(struct look *look, struct sn_thread *thread, int64_t stayed)
 {
-	if (!stall_ns || look->told || stayed < stall_ns)
+	if (!attr.stall_ns || look->told || stayed < attr.stall_ns)
 		return;
 	look->told = true;
-	sn_fault_report_stall(thread, look->stays, stayed);
+	attr.stalled(thread, look->stays, stayed);
 }
 
 /* What a round of looks found. */
@@ -344,7 +337,7 @@ static void recount_processors(int64_t now)
 	static int64_t last;
 	int wanted;
 
-	if (!follow_cpus || now - last < RECOUNT_NS)
+	if (!attr.follow_cpus || now - last < RECOUNT_NS)
 		return;
 	last = now;
 	wanted = sn_processors_allowed();
@@ -355,6 +348,56 @@ static void recount_processors(int64_t now)
 	    wanted != (int)atomic_load(&sn_runtime.nprocessors))
 		sn_processors_adjust(wanted);
 }
+
+/* ---- chores ---- */
+
+static void chores_step(int64_t now, bool idle)
+{
+	for (int i = 0; i < attr.chore_count; i++)
+		if (attr.chores[i].step)
+			attr.chores[i].step(now, idle);
+}
+
+static bool chores_are_left(void)
+{
+	for (int i = 0; i < attr.chore_count; i++)
+		if (attr.chores[i].is_left && attr.chores[i].is_left())
+			return true;
+	return false;
+}
+
+static bool chores_are_asked(void)
+{
+	for (int i = 0; i < attr.chore_count; i++)
+		if (attr.chores[i].is_asked && attr.chores[i].is_asked())
+			return true;
+	return false;
+}
+
+/* Until when it may sleep if nothing runs before; 0: for ever. */
+static int64_t chores_due(int64_t now)
+{
+	int64_t earliest = 0;
+
+	for (int i = 0; i < attr.chore_count; i++) {
+		int64_t due = attr.chores[i].due ? attr.chores[i].due(now) : 0;
+
+		if (due != 0 && (earliest == 0 || due < earliest))
+			earliest = due;
+	}
+	return earliest;
+}
+
+/* True: to be asked again soon. */
+static bool chores_when_idle(void)
+{
+	for (int i = 0; i < attr.chore_count; i++)
+		if (attr.chores[i].when_idle && attr.chores[i].when_idle())
+			return true;
+	return false;
+}
+
+/* ---- sleeping and waking ---- */
 
 static void sleep_for(int64_t ns)
 {
@@ -372,7 +415,7 @@ static bool sleep_deeply(int64_t until)
 
 	sn_lock(&sn_runtime.lock);
 	all_idle = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-		   !sn_scan_pending() && !sn_dump_wanted() && !atomic_load(&sn_runtime.stopping);
+		   !chores_are_asked() && !atomic_load(&sn_runtime.stopping);
 	sn_runtime.monitor_sleeps = all_idle;
 	sn_unlock(&sn_runtime.lock);
 	if (!all_idle || sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT)
@@ -398,32 +441,6 @@ void sn_sysmon_interrupt(void)
 	sn_futex_wake(&wake_word, 1);
 }
 
-/* Cooling has a share of a CPU of a tenth at most. That its threads are looked at a little later matters
- * to a process that works; to one that waits memory does. */
-#define COOL_STEP_NS 100000
-#define COOL_STEP_IDLE_NS 1000000
-
-static void cool_stacks(int64_t now, bool idle)
-{
-	int64_t step = idle ? COOL_STEP_IDLE_NS : COOL_STEP_NS;
-
-	if (now - cooled < 10 * step)
-		return;
-	while (sn_stacks_cool(now)) {
-		cooled = sn_now();
-		if (cooled - now >= step)
-			return;
-	}
-}
-
-/* Until when it may sleep if nothing runs before; 0: for ever. */
-static int64_t chores_due(int64_t now)
-{
-	int64_t trim = sn_trim_due(now), cool = sn_stacks_cool_due();
-
-	return trim == 0 || (cool != 0 && cool < trim) ? cool : trim;
-}
-
 static bool nobody_works(void)
 {
 	return atomic_load(&sn_runtime.idle_count) >= atomic_load(&sn_runtime.nprocessors);
@@ -433,7 +450,6 @@ static void *monitor_main(void *arg)
 {
 	int64_t period = PERIOD_MIN_NS;
 	int quiet = 0, idle_looks = 0, quick_looks = 0;
-	bool starving = false;
 
 	(void)arg;
 	prctl(PR_SET_NAME, "sennit-monitor");
@@ -453,15 +469,11 @@ static void *monitor_main(void *arg)
 			continue;
 		}
 		quick_looks = 0;
-		sn_scan_remind(now);
-		sn_dump_serve();
 		poll_if_nobody_does(now);
 		sn_processors_notice(now);
 		recount_processors(now);
 		sn_threads_reap();
-		starving = sn_tasks_feed(FED_AT_A_LOOK);
-		sn_trim_step(now);
-		cool_stacks(now, nobody_works());
+		chores_step(now, nobody_works());
 
 		if (found.revoked) {
 			quiet = 0;
@@ -473,9 +485,9 @@ static void *monitor_main(void *arg)
 		}
 		if (!nobody_works()) {
 			idle_looks = 0;
-		} else if (!starving && period == PERIOD_MAX_NS &&
+		} else if (period == PERIOD_MAX_NS && !chores_are_left() &&
 			   ++idle_looks >= DEEP_SLEEP_LOOKS) {
-			if (sn_deadlock_look() == SN_DEADLOCK_PERHAPS)
+			if (chores_when_idle())
 				continue;
 			due = chores_due(now);
 			if ((due != 0 && due <= now) || !sleep_deeply(due))
@@ -488,19 +500,14 @@ static void *monitor_main(void *arg)
 	return NULL;
 }
 
-int sn_sysmon_start(bool follow)
+int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 {
 	const char *leases = getenv("SENNIT_LEASES");
-	long stall_ms = sn_environment_number("SENNIT_STALL_MS", 0, 86400000, 0);
-	pthread_attr_t attr;
+	pthread_attr_t thread_attr;
 	sigset_t all, former;
 	int err;
 
-	if (stall_ms < 0 || (stall_ms > 0 && sn_fault_catch_stalls() < 0))
-		return -EINVAL;
-	follow_cpus = follow;
-	stall_ns = stall_ms * (int64_t)1000000;
-	cooled = 0;
+	attr = *wanted;
 	revoking = !(leases && strcmp(leases, "0") == 0);
 	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)
@@ -509,10 +516,10 @@ int sn_sysmon_start(bool follow)
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
-	err = pthread_create(&monitor, &attr, monitor_main, NULL);
-	pthread_attr_destroy(&attr);
+	pthread_attr_init(&thread_attr);
+	pthread_attr_setstacksize(&thread_attr, (size_t)256 << 10);
+	err = pthread_create(&monitor, &thread_attr, monitor_main, NULL);
+	pthread_attr_destroy(&thread_attr);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	if (err)
 		free(looks);

@@ -1,18 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The monitor: a thread of its own, without a processor, that revokes the leases of threads which
- * block or hog, and looks after what nobody else would.
+ * block or hog, and looks after what nobody else would: the parts that need it register chores.
  */
 #ifndef SENNIT_SCHED_SYSMON_H
 #define SENNIT_SCHED_SYSMON_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+struct sn_thread;
 
 /*
- * Starts the monitor; 0 or a negative errno. follow: the number of processors follows that of the
- * usable CPUs. SENNIT_LEASES=0 keeps it from revoking.
+ * What the monitor does besides, for parts that it does not know. Each is NULL where there is nothing.
+ * All are called on the monitor's thread.
  */
-int sn_sysmon_start(bool follow);
+struct sn_chore {
+	/* After each round of looks. now: when that began. idle: no processor is in use, so nobody waits for
+	 * the next round. */
+	void (*step)(int64_t now, bool idle);
+	/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
+	int64_t (*due)(int64_t now);
+	/* Something is left that takes further looks, at the longest period. */
+	bool (*is_left)(void);
+	/* Somebody has asked for a step, and relies on it: no deep sleep. The runtime's lock is held. */
+	bool (*is_asked)(void);
+	/* Everything has been idle for a while. True: ask again soon. */
+	bool (*when_idle)(void);
+};
+
+struct sn_sysmon_attr {
+	bool follow_cpus; /* the number of processors follows that of the usable CPUs */
+	const struct sn_chore *chores;
+	int chore_count;
+	/* A thread has stayed outside for so long: called once for each such stay. 0: never. */
+	int64_t stall_ns;
+	void (*stalled)(struct sn_thread *thread, uint32_t stay, int64_t stayed);
+};
+
+/* Starts the monitor; 0 or a negative errno. SENNIT_LEASES=0 keeps it from revoking. */
+int sn_sysmon_start(const struct sn_sysmon_attr *attr);
 
 /* Waits for its end, after stopping was set. */
 void sn_sysmon_stop(void);

@@ -91,6 +91,9 @@ uint64_t sn_task_next_id(void)
 /* No more than this at once, so that who feeds the starved is not kept by them. */
 #define FED_BY_ONE_STACK 1
 
+/* Tasks without a stack that may try again at a look of the monitor; each costs failing system calls. */
+#define FED_AT_A_LOOK 16
+
 static struct sn_lock starved_lock;
 static struct sn_queue starved; /* under the lock */
 static _Atomic bool anybody_starves;
@@ -164,7 +167,7 @@ sn_noinline bool sn_task_bind(struct sn_thread *self, struct sn_task *task)
 	return true;
 }
 
-bool sn_tasks_feed(int n)
+static void feed(int n)
 {
 	struct sn_task *task;
 
@@ -177,6 +180,16 @@ bool sn_tasks_feed(int n)
 		if (task)
 			sn_requeue(task);
 	}
+}
+
+void sn_tasks_feed(int64_t now, bool idle)
+{
+	(void)now, (void)idle;
+	feed(FED_AT_A_LOOK);
+}
+
+bool sn_tasks_starve(void)
+{
 	return atomic_load_explicit(&anybody_starves, memory_order_relaxed);
 }
 
@@ -191,7 +204,7 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 	set_stack(task, (struct sn_stack){NULL, NULL, NULL});
 	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
-	sn_tasks_feed(FED_BY_ONE_STACK);
+	feed(FED_BY_ONE_STACK);
 }
 
 /* ---- the end ---- */
@@ -373,7 +386,7 @@ static int take_memory(struct sn_processor *p, int class, bool with_stack, struc
 {
 	const char *why = "memory for control blocks";
 
-	if (sn_unlikely(atomic_load_explicit(&anybody_starves, memory_order_relaxed)))
+	if (sn_unlikely(sn_tasks_starve()))
 		return -ENOMEM;
 	*task = sn_block_alloc(p ? &p->blocks : NULL);
 	if (*task && (!with_stack || sn_stack_alloc(stack, class, p ? p->stacks : NULL, &why) == 0))

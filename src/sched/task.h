@@ -164,9 +164,12 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
  */
 bool sn_task_bind(struct sn_thread *self, struct sn_task *task);
 
-/* Queues some of the tasks that wait for a stack: when one was freed, and from time to time. Any thread
- * inside the runtime, and the monitor. True: others are left. */
-bool sn_tasks_feed(int n);
+/*
+ * A chore of the monitor's: queues some of the tasks that wait for a stack, as address space may be had
+ * again. Whether any wait.
+ */
+void sn_tasks_feed(int64_t now, bool idle);
+bool sn_tasks_starve(void);
 
 /* The end of a run. */
 void sn_tasks_forget_starved(void);

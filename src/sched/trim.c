@@ -11,6 +11,7 @@
 
 #include "arch/registers.h"
 #include "sched/block.h"
+#include "sched/environment.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/task.h"
@@ -169,10 +170,11 @@ static bool begin_pass(int64_t now)
 	return true;
 }
 
-void sn_trim_step(int64_t now)
+void sn_trim_step(int64_t now, bool idle)
 {
 	uint32_t now_ms = (uint32_t)(now / 1000000);
 
+	(void)idle;
 	if (trim_ms == 0 || (!under_way && !begin_pass(now)) || now - worked < REST_NS)
 		return;
 	do {

@@ -31,13 +31,14 @@
 #ifndef SENNIT_SCHED_TRIM_H
 #define SENNIT_SCHED_TRIM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Once in a run, before the monitor starts. 0, or -EINVAL after a line on stderr. */
 int sn_trim_init(void);
 
 /* A step of a pass, or nothing if it is not time for one. */
-void sn_trim_step(int64_t now);
+void sn_trim_step(int64_t now, bool idle);
 
 /* Until when the monitor may sleep if nothing runs before; 0: for ever. */
 int64_t sn_trim_due(int64_t now);

@@ -298,7 +298,7 @@ bool probe_stacks_cool(int64_t now)
 
 int64_t probe_stacks_cool_due(void)
 {
-	return sn_stacks_cool_due();
+	return sn_stacks_cool_due(0);
 }
 
 int64_t probe_stack_idle_ns(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/deadlock.h"
+#include "debug/deadlock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +13,9 @@
 
 #include <sennit/debug.h>
 
-#include "sched/dump.h"
-#include "sched/fault.h"
+#include "debug/dump.h"
+#include "debug/stall.h"
+#include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/runtime.h"
@@ -101,7 +102,7 @@ static bool program_has_handlers(void)
 	for (int signum = 32; signum < SIGRTMIN; signum++)
 		caught &= ~bit_of(signum);
 	caught &= ~(bit_of(sn_scan_own_signal()) | bit_of(sn_dump_own_signal()) |
-		    bit_of(sn_fault_own_signal()));
+		    bit_of(sn_stall_own_signal()));
 	return caught != 0;
 }
 
@@ -167,36 +168,36 @@ static void report(void)
 	_exit(2);
 }
 
-enum sn_deadlock sn_deadlock_look(void)
+bool sn_deadlock_look(void)
 {
 	uint64_t now_switches, now_polls;
 
 	/* The order matters: see the header. */
 	if (!watching || program_has_threads() || !everything_sleeps() || !every_task_is_parked()) {
 		seen.suspected = false;
-		return SN_DEADLOCK_NOT;
+		return false;
 	}
 	now_switches = switches();
 	now_polls = atomic_load(&sn_runtime.polls);
 	if (seen.told && seen.switches == now_switches)
-		return SN_DEADLOCK_NOT;
+		return false;
 	seen.told = false;
 	if (!seen.suspected || seen.switches != now_switches) {
 		seen.suspected = true;
 		seen.switches = now_switches;
 		seen.polls = now_polls;
 		sn_netpoll_kick();
-		return SN_DEADLOCK_PERHAPS;
+		return true;
 	}
 	if (now_polls < seen.polls + 2 && atomic_load(&sn_runtime.polling)) {
 		sn_netpoll_kick();
-		return SN_DEADLOCK_PERHAPS;
+		return true;
 	}
 	seen.suspected = false;
 	seen.told = true;
 	/* Last, as it costs most. One that is installed later must be by a task, which is a switch. */
 	if (program_has_handlers())
-		return SN_DEADLOCK_NOT;
+		return false;
 	report();
-	return SN_DEADLOCK_NOT;
+	return false;
 }

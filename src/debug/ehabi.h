@@ -3,10 +3,10 @@
  * One step of a backtrace on 32-bit ARM, by tables that are not DWARF's: see ehabi.c. For
  * backtrace.c only. Async-signal-safe; reads the stack only between low and high.
  */
-#ifndef SENNIT_SCHED_EHABI_H
-#define SENNIT_SCHED_EHABI_H
+#ifndef SENNIT_DEBUG_EHABI_H
+#define SENNIT_DEBUG_EHABI_H
 
-#include "sched/backtrace.h"
+#include "debug/backtrace.h"
 
 enum sn_step {
 	SN_STEP_UNKNOWN, /* there is no table, or it makes no sense; the registers are as before */

@@ -7,7 +7,7 @@
  * work on a virtual stack pointer, each in decode(). The tables are right at calls only, not in
  * prologues.
  */
-#include "sched/ehabi.h"
+#include "debug/ehabi.h"
 
 #if defined(__arm__)
 

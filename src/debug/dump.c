@@ -12,135 +12,32 @@
  * The signal's handler only notes that it came and wakes the monitor, which starts a thread for the
  * dump: the threads that run tasks may all be in foreign code, and the monitor has to look after those.
  */
-#include "sched/dump.h"
+#include "debug/dump.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <sennit/clock.h>
 #include <sennit/debug.h>
 #include <sennit/wait.h>
 
+#include "debug/backtrace.h"
+#include "debug/out.h"
+#include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
+#include "sched/inspect.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
-
-/* ---- text ---- */
-
-void sn_out_flush(struct sn_out *out)
-{
-	const char *at = out->buffer;
-
-	while (out->used > 0 && !out->error) {
-		ssize_t written = write(out->fd, at, out->used);
-		struct pollfd writable = {.fd = out->fd, .events = POLLOUT};
-
-		if (written > 0) {
-			at += written;
-			out->used -= (size_t)written;
-		} else if (errno == EAGAIN) {
-			poll(&writable, 1, -1);
-		} else if (errno != EINTR) {
-			out->error = -errno;
-		}
-	}
-	out->used = 0;
-}
-
-void sn_out_text(struct sn_out *out, const char *text)
-{
-	for (; *text; text++) {
-		if (out->used == sizeof out->buffer)
-			sn_out_flush(out);
-		out->buffer[out->used++] = *text;
-	}
-}
-
-void sn_out_number(struct sn_out *out, uint64_t value, unsigned base)
-{
-	char digits[24], *at = digits + sizeof digits - 1;
-
-	*at = 0;
-	do {
-		*--at = "0123456789abcdef"[value % base];
-		value /= base;
-	} while (value);
-	sn_out_text(out, at);
-}
-
-static void out_address(struct sn_out *out, uintptr_t address)
-{
-	sn_out_text(out, "0x");
-	sn_out_number(out, address, 16);
-}
-
-/* "name+0x12 (/lib/file.so+0x5678)" */
-static void out_symbol(struct sn_out *out, const struct sn_symbol *symbol)
-{
-	if (symbol->name[0]) {
-		sn_out_text(out, " ");
-		sn_out_text(out, symbol->name);
-		sn_out_text(out, "+");
-		out_address(out, symbol->offset);
-	}
-	if (symbol->module) {
-		sn_out_text(out, " (");
-		sn_out_text(out, symbol->module);
-		sn_out_text(out, "+");
-		out_address(out, symbol->module_offset);
-		sn_out_text(out, ")");
-	}
-}
-
-void sn_out_frame(struct sn_out *out, const struct sn_modules *modules, uint64_t number,
-		  uintptr_t pc, bool is_return_address)
-{
-	struct sn_symbol symbol;
-
-	sn_symbol_of(modules, pc, is_return_address, &symbol);
-	sn_out_text(out, "  #");
-	sn_out_number(out, number, 10);
-	sn_out_text(out, " ");
-	out_address(out, pc);
-	out_symbol(out, &symbol);
-	sn_out_text(out, "\n");
-}
-
-static void out_spawned_at(struct sn_out *out, const struct sn_modules *modules, const void *at)
-{
-	struct sn_symbol symbol;
-
-	sn_symbol_of(modules, (uintptr_t)at, true, &symbol);
-	sn_out_text(out, "spawned at");
-	out_symbol(out, &symbol);
-}
-
-static void out_spawned_by(struct sn_out *out, uint64_t by)
-{
-	if (by) {
-		sn_out_text(out, " by task ");
-		sn_out_number(out, by, 10);
-	} else {
-		sn_out_text(out, " by a thread of the program's");
-	}
-}
-
-void sn_out_spawned(struct sn_out *out, const struct sn_modules *modules, const void *at,
-		    uint64_t by)
-{
-	out_spawned_at(out, modules, at);
-	out_spawned_by(out, by);
-}
 
 /* "3.204 s", "17 ms" */
 static void out_time(struct sn_out *out, int64_t ns)
@@ -417,11 +314,11 @@ static void print_head(struct dump *dump, const struct group *g)
 	}
 	if (g->spawned_at) {
 		sn_out_text(out, "\n  ");
-		out_spawned_at(out, &dump->modules, g->spawned_at);
+		sn_out_spawned_at(out, &dump->modules, g->spawned_at);
 		if (g->of_several)
 			sn_out_text(out, " by several tasks");
 		else
-			out_spawned_by(out, g->spawned_by);
+			sn_out_spawned_by(out, g->spawned_by);
 	}
 	sn_out_text(out, "\n");
 }
@@ -439,7 +336,7 @@ static void print_lines(struct dump *dump, const struct group *g)
 		out_time(out, line->state_ns);
 		if (line->waits_in) {
 			sn_out_text(out, " in ");
-			out_address(out, (uintptr_t)line->waits_in);
+			sn_out_address(out, (uintptr_t)line->waits_in);
 		}
 		sn_out_text(out, "\n");
 	}
@@ -462,8 +359,8 @@ static void print_group(struct dump *dump, const struct group *g)
 		sn_out_text(out, "  #");
 		sn_out_number(out, (uint64_t)i, 10);
 		sn_out_text(out, " ");
-		out_address(out, g->pcs[i]);
-		out_symbol(out, name_of(dump, g->pcs[i], is_return_address));
+		sn_out_address(out, g->pcs[i]);
+		sn_out_symbol(out, name_of(dump, g->pcs[i], is_return_address));
 		sn_out_text(out, "\n");
 	}
 	if (g->silent && g->state != SN_STATE_ENDED)
@@ -579,6 +476,7 @@ int sn_dump(int fd)
 }
 
 static _Atomic bool wanted;
+static bool with_waits;         /* SENNIT_WAIT_STATS */
 static int dump_signal;         /* 0: not caught */
 static struct sigaction former; /* its action before */
 
@@ -632,25 +530,26 @@ bool sn_dump_wanted(void)
 	return atomic_load(&wanted);
 }
 
-void sn_dump_serve(void)
+void sn_dump_serve(int64_t now, bool idle)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 	int err;
 
+	(void)now, (void)idle;
 	if (sn_likely(!atomic_load_explicit(&wanted, memory_order_relaxed)) ||
 	    !atomic_exchange(&wanted, false))
 		return;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, dump_main, sn_runtime.tell_waits ? &wanted : NULL);
+	err = pthread_create(&thread, &attr, dump_main, with_waits ? &wanted : NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
 		sn_dump(STDERR_FILENO);
 }
 
-int sn_dump_install(void)
+int sn_dump_install(bool tell_waits)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
 	long signum = sn_environment_number("SENNIT_DUMP_SIGNAL", 0, SIGRTMAX, SIGQUIT);
@@ -658,6 +557,7 @@ int sn_dump_install(void)
 	if (signum < 0)
 		return -EINVAL;
 	dump_signal = 0;
+	with_waits = tell_waits;
 	atomic_store(&wanted, false);
 	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
 		return 0;

@@ -28,18 +28,18 @@
  * Rejected: to look which handler could wake what a task waits for. It can call anything. To report without ending the
  * process: a program that waits for a signal in this way would begin with a report of what is no mistake.
  */
-#ifndef SENNIT_SCHED_DEADLOCK_H
-#define SENNIT_SCHED_DEADLOCK_H
+#ifndef SENNIT_DEBUG_DEADLOCK_H
+#define SENNIT_DEBUG_DEADLOCK_H
 
-enum sn_deadlock {
-	SN_DEADLOCK_NOT,
-	SN_DEADLOCK_PERHAPS, /* look again, and do not sleep for long before */
-};
+#include <stdbool.h>
 
 /* Once in a run. 0, or -EINVAL after a line on stderr. */
 int sn_deadlock_init(void);
 
-/* The monitor, when everything has been idle for a while. Reports, and may end the process. */
-enum sn_deadlock sn_deadlock_look(void);
+/*
+ * A chore of the monitor's, when everything has been idle for a while. Reports, and may end the process.
+ * True: look again, and do not sleep for long before.
+ */
+bool sn_deadlock_look(void);
 
 #endif

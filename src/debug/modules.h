@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is mapped: the program and its libraries, with their tables, and the names of their functions.
+ *
+ * Everything here is async-signal-safe but sn_modules_find(), which asks the loader for what is mapped
+ * (dl_iterate_phdr() takes its lock, as every unwinder does): no heap, no lock of ours, no thread-local.
+ *
+ * Names come from the files: .symtab, which has static functions too, else .dynsym.
+ */
+#ifndef SENNIT_DEBUG_MODULES_H
+#define SENNIT_DEBUG_MODULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sn_frame_rule;
+
+#define SN_MOST_MODULES 128
+
+struct sn_module {
+	uintptr_t base, low, high; /* load bias; what its segments span */
+	const uint8_t *frames;     /* .eh_frame_hdr, NULL: none */
+#if defined(__arm__)
+	const uint32_t *exidx; /* .ARM.exidx, two words for each function */
+	size_t exidx_count;
+#endif
+	const char *name; /* as the loader has it; the program's is "" */
+};
+
+struct sn_modules {
+	int count;
+	struct sn_module all[SN_MOST_MODULES];
+	char program[256];           /* its file */
+	struct sn_frame_rule *rules; /* of backtrace.h, SN_FRAME_RULES of them, zeroed; or NULL */
+};
+
+void sn_modules_find(struct sn_modules *modules);
+const struct sn_module *sn_module_of(const struct sn_modules *modules, uintptr_t pc);
+
+/* Where an address lies. name is cut to fit; "" when it is not known. */
+struct sn_symbol {
+	char name[128];
+	uintptr_t offset;        /* into the function */
+	const char *module;      /* a file's name, NULL: not known */
+	uintptr_t module_offset; /* what addr2line wants */
+};
+void sn_symbol_of(const struct sn_modules *modules, uintptr_t pc, bool is_return_address,
+		  struct sn_symbol *symbol);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/report.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "debug/backtrace.h"
+#include "debug/out.h"
+#include "sched/task.h"
+
+/* The first frames show the recursion's period, the last ones who began it. */
+#define FIRST_FRAMES 16
+#define LAST_FRAMES 8
+
+/* How long a second report waits for the first. */
+#define PATIENCE_MS 5000
+
+/* ---- one at a time ---- */
+
+#define DYING (-1)
+
+static _Atomic pid_t reporter; /* its tid; 0: nobody */
+
+/* The reporter's, as all that is static from here on. */
+static struct sn_out out;
+static struct sn_modules modules;
+
+static pid_t my_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+bool sn_report_begin(void)
+{
+	pid_t me = my_tid();
+
+	for (int ms = 0; ms < PATIENCE_MS; ms++) {
+		pid_t nobody = 0;
+
+		/* Acquire, and release at the end: what the last reporter left in the static tables. */
+		if (atomic_compare_exchange_strong_explicit(
+			    &reporter, &nobody, me, memory_order_acquire, memory_order_relaxed)) {
+			out = (struct sn_out){.fd = STDERR_FILENO};
+			return true;
+		}
+		if (nobody == me)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+void sn_report_end(bool dying)
+{
+	atomic_store_explicit(&reporter, dying ? DYING : 0, memory_order_release);
+}
+
+bool sn_report_is_mine(void)
+{
+	return atomic_load_explicit(&reporter, memory_order_relaxed) == my_tid();
+}
+
+void sn_report_reset(void)
+{
+	atomic_store(&reporter, 0);
+}
+
+/* ---- printing ---- */
+
+void sn_put(const char *text)
+{
+	sn_out_text(&out, text);
+}
+
+void sn_put_number(uint64_t value, unsigned base)
+{
+	sn_out_number(&out, value, base);
+}
+
+void sn_put_address(uintptr_t address)
+{
+	sn_put("0x");
+	sn_put_number(address, 16);
+}
+
+void sn_put_size(uintptr_t size)
+{
+	static const char *const units[] = {" bytes", " KiB", " MiB", " GiB"};
+	int unit = 0;
+
+	for (; unit < 3 && size >= (uintptr_t)64 << 10; unit++)
+		size /= 1024;
+	sn_put_number(size, 10);
+	sn_put(size == 1 && unit == 0 ? " byte" : units[unit]);
+}
+
+void sn_put_task(const struct sn_task *task)
+{
+	sn_put("task ");
+	sn_put_number(sn_task_id(task), 10);
+	sn_put(" \"");
+	sn_put(sn_task_name(task));
+	sn_put("\"");
+}
+
+void sn_put_spawned(const void *at, uint64_t by)
+{
+	sn_out_spawned(&out, &modules, at, by);
+}
+
+void sn_put_flush(void)
+{
+	sn_out_flush(&out);
+}
+
+void sn_report_find_modules(void)
+{
+	sn_modules_find(&modules);
+}
+
+/* Static tables: the frames of a recursion would fill the signal's stack. */
+void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *limit)
+{
+	static uintptr_t first[FIRST_FRAMES], rest[LAST_FRAMES];
+	uint64_t count, last = 0, number;
+	bool complete;
+
+	count = sn_backtrace(&modules, registers, limit->low, limit->high, true, first,
+			     FIRST_FRAMES, &complete);
+	for (uint64_t i = 0; i < count; i++)
+		sn_out_frame(&out, &modules, i, first[i], i > 0);
+	/* One by one, each over the one eight before it. */
+	for (; !complete && count >= FIRST_FRAMES; last++)
+		if (sn_backtrace(&modules, registers, limit->low, limit->high, false,
+				 &rest[last % LAST_FRAMES], 1, &complete) == 0)
+			break;
+	count += last;
+	number = last > LAST_FRAMES ? count - LAST_FRAMES : FIRST_FRAMES;
+	if (number > FIRST_FRAMES) {
+		sn_put("  ... ");
+		sn_put_number(number - FIRST_FRAMES, 10);
+		sn_put(" more frames ...\n");
+	}
+	for (; last > 0 && number < count; number++)
+		sn_out_frame(&out, &modules, number, rest[(number - FIRST_FRAMES) % LAST_FRAMES],
+			     true);
+}
+
+/* ---- signals ---- */
+
+int sn_catch_instead(int signum, const struct sigaction *action, struct sigaction *before)
+{
+	struct sigaction current;
+	bool ours;
+
+	/* Known before the handler is there, as that chains to it. */
+	if (sigaction(signum, NULL, &current) < 0)
+		return -errno;
+	ours = (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == action->sa_sigaction;
+	if (!ours)
+		*before = current;
+	if (sigaction(signum, action, NULL) < 0)
+		return -errno;
+	return ours;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How many processors the machine and its administrator allow.
+ */
+#ifndef SENNIT_SCHED_CPUS_H
+#define SENNIT_SCHED_CPUS_H
+
+/* Processors that the affinity mask and the cgroup allow now: 1 to SN_MOST_PROCESSORS. */
+int sn_processors_allowed(void);
+#define SN_MOST_PROCESSORS 1024
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Settings from the environment. One that makes no sense is reported on stderr, by its name, and is an
+ * error: whoever set it meant something.
+ */
+#ifndef SENNIT_SCHED_ENVIRONMENT_H
+#define SENNIT_SCHED_ENVIRONMENT_H
+
+#include <stddef.h>
+
+/* A number within [low, high], or the default; -EINVAL after a line on stderr. */
+long sn_environment_number(const char *name, long low, long high, long otherwise);
+
+/* A size, "65536", "64K", "1M" or "1G", in *size, which is left alone where there is none. 0, or
+ * -EINVAL after a line on stderr. */
+int sn_environment_size(const char *name, size_t low, size_t high, size_t *size);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/inspect.h"
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/block.h"
+#include "sched/foreign.h"
+#include "sched/task.h"
+
+/* The order of reads is argued at describe() in task.c. */
+bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
+{
+	enum sn_task_status status = sn_status_get(&task->word);
+	/* Acquire: no field read below is older than this id. */
+	uint64_t id = atomic_load_explicit(&task->id, memory_order_acquire);
+	/* The former task's was taken away before its block had this id. */
+	struct sn_stack stack = sn_task_stack(task);
+	uint32_t since;
+
+	if (status == SN_TASK_FREE || status == SN_TASK_NEW || id == 0)
+		return false;
+	since = atomic_load_explicit(&task->word.since, memory_order_relaxed);
+	*info = (struct sn_task_info){
+		.task = sn_task_handle(task),
+		.id = id,
+		.state = (enum sn_task_state)status,
+		.stack_low = stack.low,
+		.stack_high = stack.high,
+		.own_low = &task->arg,
+		.own_high = task + 1,
+		.stack_saved = __atomic_load_n(&task->context.sp, __ATOMIC_RELAXED),
+		.spawned_at = atomic_load_explicit(&task->spawned_at, memory_order_relaxed),
+		.spawned_by = atomic_load_explicit(&task->spawned_by, memory_order_relaxed),
+	};
+	/* Unsigned: the clock's 32 bits wrap. It may have been read before the status was set. */
+	/* Not the monitor's clock, which stands while every processor is idle. */
+	since = (uint32_t)(sn_now() / 1000000) - since;
+	info->state_ns = since > UINT32_MAX / 2 ? 0 : (int64_t)since * 1000000;
+	if (status == SN_TASK_PARKED) {
+		info->waits_for = atomic_load_explicit(&task->waits_for, memory_order_relaxed);
+		info->waits_in = atomic_load_explicit(&task->waits_in, memory_order_relaxed);
+	}
+	for (int i = 0; i < SN_TASK_NAME_MAX; i++)
+		if (!(info->name[i] = atomic_load_explicit(&task->name[i], memory_order_relaxed)))
+			break;
+	atomic_thread_fence(memory_order_acquire);
+	return sn_task_id(task) == id && sn_status_get(&task->word) != SN_TASK_FREE;
+}
+
+struct each {
+	sn_task_visitor *fn;
+	void *arg;
+};
+
+static int visit(struct sn_task *task, void *arg)
+{
+	const struct each *each = arg;
+	struct sn_task_info info;
+
+	if (!sn_task_describe(task, &info))
+		return 0;
+	return each->fn(&info, each->arg);
+}
+
+int sn_tasks_each(sn_task_visitor *fn, void *arg)
+{
+	struct each each = {fn, arg};
+	int result;
+
+	if (!fn)
+		return -EINVAL;
+	/* Also in a task: the slabs stay as long as somebody is counted. */
+	result = sn_foreign_enter();
+	if (result < 0)
+		return result;
+	result = sn_block_each(visit, &each);
+	sn_foreign_leave();
+	return result;
+}
