@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Debts to the poller: owes_poller and brief tasks, at the top of src/sched/schedule.c.
+ * Debts to the poller: owes_poller and brief tasks, src/sched/brief.c.
  *
  * What is modelled, by the names of the C code:
- *   thread()    sleep_in_poller() with take_news() and inject(); next_task(), about_to_run(),
- *               stop_spinning(), pay_poller(), hand_over(); a task that makes others runnable (sn_ready())
+ *   thread()    sleep_in_poller() with take_news() and sn_ready_each(); sn_next_task(), about_to_run(),
+ *               sn_stop_spinning(), sn_brief_pay(), hand_over(); a task that makes others runnable (sn_ready())
  *               and parks, computes for ever, or stays outside; a brief one that calls sn_brief_poll() or
  *               sn_brief_end(); become_idle(), sleep_in_parker(); sn_processor_regain()
  *   monitor()   sn_lease_revoke(), sn_processor_give(), sn_processors_notice()
@@ -15,9 +15,9 @@
  *
  * Abstracted:
  *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a thread to be
- *     started, a processor is handed over in one step, everything comes to rest. wake_one() gives the
+ *     started, a processor is handed over in one step, everything comes to rest. sn_wake_one() gives the
  *     processor away in the step that takes it.
- *   - Something is always waited for in the poller: nobody_would_notice() is polling == 0.
+ *   - Something is always waited for in the poller: sn_nobody_would_notice() is polling == 0.
  *   - FEW_BRIEF is 1, and the poller finds one event at a time. Only the poller and sn_brief_poll() look
  *     for events.
  *   - Time: sn_brief_poll() finds at any time that the poller's news have waited for too long, any turn may
@@ -35,9 +35,9 @@
  * foreign thread's task is bound to a thread that waits); QUIET (at first all is idle, and a thread about
  * to sleep in the poller; otherwise both processors run something).
  * Mutants, each of which must be caught:
- *   NO_FENCE        pay_poller() without its fence
- *   PAY_UNPOLLED    pay_poller() does not care whether anybody polls
- *   PAY_UNSEEN      pay_poller() does not look for what sn_ready() has left
+ *   NO_FENCE        sn_brief_pay() without its fence
+ *   PAY_UNPOLLED    sn_brief_pay() does not care whether anybody polls
+ *   PAY_UNSEEN      sn_brief_pay() does not look for what sn_ready() has left
  *   NOT_PAID        about_to_run() runs a task that is not brief without paying
  *   END_OWES        sn_brief_end() does not pay
  *   POLL_OWES       sn_brief_poll() looks for events only, though tasks were left waiting
@@ -45,7 +45,7 @@
  *   ALL_LEFT        sn_ready() announces no brief task, however many there are
  *   ANY_LEFT        sn_ready() leaves a task that is not brief
  *   LEFT_BY_ALL     sn_ready() leaves a brief task of a thread that owes nothing
- *   OWN_ONLY        stop_spinning() of one that owes does not look at the queues of others either
+ *   OWN_ONLY        sn_stop_spinning() of one that owes does not look at the queues of others either
  *   PARKER_OWES     with BOUND: sleep_in_parker() does not pay
  *   NO_NOTICE       with TIMER: no sn_processors_notice()
  * A thread that becomes idle need not forget what it owes: that would be paid once more, and so is not

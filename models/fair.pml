@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is next: the order of src/sched/schedule.c, and that every wait has a bound ("How late things can be" in
+ * Who is next: the order of src/sched/steal.c and turn.h, and that every wait has a bound ("How late things can be" in
  * docs/design.md).
  *
  * What is modelled, by the names of the C code: one processor, all of whose tasks may do as they like:
- *   leave_task(), pick_local(), take_local(), take_any_local(), next_task(), look_for_work(), be_fair(),
- *   global_get(), older_is_local(), hurry_if_older_is_left(), local_put(), global_put_spilled(), sn_ready()
+ *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(), sn_look_for_work(), be_fair(),
+ *   sn_global_get(), older_is_local(), hurry_if_older_is_left(), local_put(), global_put_spilled(), sn_ready()
  *   make_fair() of src/sched/sysmon.c, with LONG
  * One decision is one step; between two of them the running task makes up to WAKES others runnable, here or by
  * a foreign thread, and then parks or yields; timers become due, and news come by the network.
@@ -229,7 +229,7 @@ inline decide()
 	fi;
 	if
 	:: task == 0 ->
-		/* next_task(), look_for_work() */
+		/* sn_next_task(), sn_look_for_work() */
 		sn_tick();
 		if
 		:: to_fair == 0 ->

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waking and going idle: the essay at the top of src/sched/schedule.c.
+ * Waking and going idle: the essays at the top of src/sched/wake.c and src/sched/idle.c.
  *
  * What is modelled, by the names of the C code:
- *   thread()    sn_ready() with submitted(), wake_one(), start_processor(), look_for_work(),
- *               start_spinning(), stop_spinning(), nap(), end_nap(), become_idle(),
+ *   thread()    sn_ready() with sn_submitted(), sn_wake_one(), sn_processor_start(), sn_look_for_work(),
+ *               sn_start_spinning(), sn_stop_spinning(), nap(), sn_end_nap(), become_idle(),
  *               sleep_in_poller(), sleep_in_parker()
  *   monitor()   sn_processor_give(), after a revocation
  *   network()   events, which only the poller sees
@@ -19,7 +19,7 @@
  *   - A thread to start is one that is about to come into the list of idle threads: born holds its
  *     processor until then. There is always one, except with CAP.
  *   - A processor is handed over in one step; pin.pml and parker.pml have the mailbox.
- *   - Something is always waited for in the poller: nobody_would_notice() is polling == 0.
+ *   - Something is always waited for in the poller: sn_nobody_would_notice() is polling == 0.
  *   - Tasks make others runnable, end, or stay outside for ever. There are few of them, and few
  *     events, so that everything comes to rest; then only processors that nobody uses, and threads
  *     outside, are left, and it is looked at (the check at the end). The monitor would, in time,
@@ -39,25 +39,25 @@
  * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (so many at
  * most), LONG_NAPS.
  * Mutants, each of which must be caught:
- *   NO_WAKER_FENCE      submitted() without its fence
+ *   NO_WAKER_FENCE      sn_submitted() without its fence
  *   LOOK_FIRST          become_idle() looks for work before it releases the processor
  *   SPINNING_LATE       become_idle() stops counting as spinning after it has looked
  *   ROLE_LATE           the poller gives the role up after it has looked for a processor
  *   NO_LAST             the last to look, which has found something, wakes nobody
  *   LEAVE_UNPOLLED      the last to look does not care whether anybody polls
- *   UNCOUNT_LATE        wake_one() finds no processor, and lets the lock go before it ceases to count
+ *   UNCOUNT_LATE        sn_wake_one() finds no processor, and lets the lock go before it ceases to count
  *                       as spinning
  *   GIVE_UNPOLLED       sn_processor_give() does not care whether anybody polls
  *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not look, under the lock,
  *                       whether a processor was put back for want of a thread meanwhile
  *   NAP_BLIND           nap() does not look for work once the nap is announced
  *   NAP_LOOK_FIRST      or looks before it is
- *   NAP_UNENDED         with LONG_NAPS: announce() does not end naps
- *   NAP_FREED           end_nap() lets the next nap begin before the one that it ends is over
+ *   NAP_UNENDED         with LONG_NAPS: sn_announce() does not end naps
+ *   NAP_FREED           sn_end_nap() lets the next nap begin before the one that it ends is over
  *   NAP_KEEPS_ROLE      the nap was in the poller, and its role is not given up
  *   NAP_UNPOLLED        with LONG_NAPS: a nap in the parker begins though nobody is in the poller
  *   POLLER_SILENT       with LONG_NAPS: who leaves the poller without a processor ends no nap
- *   BATCH_UNTOLD        with LONG_NAPS: stop_spinning() ends no nap where there is work
+ *   BATCH_UNTOLD        with LONG_NAPS: sn_stop_spinning() ends no nap where there is work
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2

@@ -4,7 +4,7 @@
  *
  * What is modelled, by the names of the C code:
  *   thread()   sn_runtime_enter(), sn_runtime_leave() (blocking.h's brackets are the same two),
- *              sn__lease_lost(), await_decision(), sn_processor_regain(), await_processor(), and
+ *              sn__lease_lost(), await_decision(), sn_processor_regain(), sn_await_processor(), and
  *              of the scheduler's loop what hands processors on: become_idle(), hand_over()
  *   monitor()  sn_lease_revoke(), full_barrier_everywhere(), decide(), sn_processor_give()
  *   ender()    sn_runtime_stop(), sn_lease_end()
@@ -50,7 +50,7 @@
  *   END_NO_WAKE       with ENDS: sn_lease_end() wakes nobody
  *   NO_RECHECK        with ENDS: the thread does not look at stopping after it has stored HELD
  *   DECIDE_FORGETS    with ASKS: who makes the word HELD again does not look at asked
- *   IDLE_AT_CAP       start_processor() without a thread to start looks for no waiting one
+ *   IDLE_AT_CAP       sn_processor_start() without a thread to start looks for no waiting one
  */
 #ifndef THREADS
 #	define THREADS 2
@@ -250,7 +250,7 @@ inline hand(t, p)
 	parker[t] = 1
 }
 
-/* await_processor() has found something in the mailbox. */
+/* sn_await_processor() has found something in the mailbox. */
 inline take_handed(t)
 {
 	assert(owner[handed[t] - 1] == IN_HAND && processor[t] == 0);

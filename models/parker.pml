@@ -3,7 +3,7 @@
  * The parking place of a thread: src/wait/futex.c.
  *
  * What is modelled, by the names of the C code:
- *   owner()      await_processor() of src/sched/schedule.c around sn_parker_wait(), with a deadline
+ *   owner()      sn_await_processor() of src/sched/idle.c around sn_parker_wait(), with a deadline
  *                at first and without one then, as sleep_in_parker() does
  *   releaser()   sn_parker_release(): the first has something to hand over, the second has not
  * The owner's plain stores wait in its store buffer (stored) until a read-modify-write, or until

@@ -3,10 +3,10 @@
  * The sleep in the poller, and what ends it early.
  *
  * What is modelled, by the names of the C code:
- *   poller()     sleep_in_poller() of src/sched/schedule.c, again and again; sn_netpoll() and
+ *   poller()     sleep_in_poller() of src/sched/idle.c, again and again; sn_netpoll() and
  *                drain_kick() of src/sched/netpoll.c
  *   inserter()   sn_timer_start(): publish_earliest(), then sn_poller_expect(), sn_netpoll_kick()
- *   passer()     poll_network(): a poll that does not sleep
+ *   passer()     sn_poll_network(): a poll that does not sleep
  *   ender()      sn_runtime_stop()
  *
  * Abstracted: time stands still: a timer is one of two moments ahead, SOON or LATE. Each inserter has

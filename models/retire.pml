@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The number of processors changes: src/sched/schedule.c, "processors come into use and go out of it".
+ * The number of processors changes: src/sched/processors.c, "into use and out of it".
  *
  * What is modelled, by the names of the C code:
- *   thread()    next_task() with is_surplus(), give_up_surplus(), release(), bequeath(); the timers of
- *               look_for_work() and steal(); become_idle(), sleep_in_poller() with time_to_sleep(),
+ *   thread()    sn_next_task() with sn_processor_is_surplus(), give_up_surplus(), release(), bequeath(); the timers of
+ *               sn_look_for_work() and steal(); become_idle(), sleep_in_poller() with time_to_sleep(),
  *               sleep_in_parker(); a task that makes others runnable (sn_ready(), with its shortcut for a
  *               single processor) and starts timers (sn_timer_start(), sn_poller_expect())
  *   monitor()   sn_processors_adjust(), and sn_processor_give() after a revocation
@@ -19,7 +19,7 @@
  *   - A timer is an ordinary one that makes a task runnable. All are for the same moment, SOON. Time stands
  *     still: either that is over from the beginning, or it does not come.
  *   - With NO_MEMORY timers cannot be moved.
- *   - is_surplus() reads wanted without the lock. It changes under the lock, so whoever has just had that
+ *   - sn_processor_is_surplus() reads wanted without the lock. It changes under the lock, so whoever has just had that
  *     reads no older value, and all who rely on it ask again under the lock.
  *
  * Safety (assertions): a processor that retires has no task and no timer, nobody has it, and it is in no
@@ -53,7 +53,7 @@
  *   UNRETIRE_SILENT     adjust() wakes nobody
  *   NO_BARRIER          with STORES: adjust() without its barrier
  *   STILL_SURPLUS       with NO_MEMORY: what could not be emptied is surplus again at once
- *   LIMIT_RELEASES      with CAP: start_processor() releases a surplus processor for which there is no thread,
+ *   LIMIT_RELEASES      with CAP: sn_processor_start() releases a surplus processor for which there is no thread,
  *                       after it has let the lock go under which it saw that there is none
  */
 #ifndef PROCESSORS

@@ -2,7 +2,7 @@
 /*
  * The beginning and the end of the runtime.
  *
- * The end, in order: the first task returns and sets stopping (sn_runtime_stop()); every thread
+ * The end, in order: the first task returns and sets stopping (stop()); every thread
  * leaves its loop as soon as it is in the scheduler, or at its task's next sennit call; sn_run()'s
  * thread joins them. Those that are still in foreign code after ORPHAN_NS become orphans: they are
  * left alone with the memory that they may touch (their task's stack, so all stacks, and their
@@ -37,6 +37,7 @@
 #include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
+#include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -80,13 +81,28 @@ struct first_task {
 static _Atomic bool taken; /* from the beginning to the end of a run */
 static bool waits_told;    /* SENNIT_WAIT_STATS */
 
+/* Begins the end of the runtime: every thread leaves its loop as soon as it can. */
+static void stop(void)
+{
+	/* Under the lock: a thread that is starting sees it, or is in the list. */
+	sn_lock(&sn_runtime.lock);
+	atomic_store(&sn_runtime.stopping, true);
+	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all) {
+		sn_lease_end(thread);
+		sn_parker_release(&thread->parker);
+	}
+	sn_sysmon_wake();
+	sn_unlock(&sn_runtime.lock);
+	sn_netpoll_kick();
+}
+
 static int first_main(void *arg)
 {
 	struct first_task *first = arg;
 
 	first->result = first->fn(first->arg);
 	if (sn_thread_self()) {
-		sn_runtime_stop();
+		stop();
 		pthread_mutex_lock(&first->lock);
 		first->done = true;
 		pthread_cond_signal(&first->ended);
@@ -398,7 +414,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		 */
 		err = sn_thread_start(&sn_runtime.processors[0], false);
 		if (err < 0)
-			sn_runtime_stop();
+			stop();
 		else
 			await_end(&first);
 		sn_sysmon_stop();

@@ -4,7 +4,7 @@
  *
  * All fields belong to the thread that has the processor, but for: the run queue's and the timers'
  * shared parts (see there); next_idle and retired (under the runtime's lock); what is atomic, which
- * others may read; and next_fair and next_runs, which the monitor writes as well (schedule.c).
+ * others may read; and next_fair and next_runs, which the monitor writes as well (turn.h).
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H

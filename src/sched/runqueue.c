@@ -172,7 +172,7 @@ bool sn_runqueue_empty(struct sn_runqueue *queue)
 	 * next read first, the task could be missed in both places. Tail is read again to know that
 	 * the ring did not change meanwhile.
 	 *
-	 * Sequentially consistent, because stop_spinning() and wake_one() look here right after
+	 * Sequentially consistent, because sn_stop_spinning() and sn_wake_one() look here right after
 	 * they have left the count of those who look. sn_runqueue_take_next() only acquires, so a
 	 * machine may show its effect before that of an earlier put; then the task of that put is
 	 * missed here, and its waker, whose fence comes after both, sees that we were idle.

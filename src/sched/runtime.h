@@ -63,7 +63,7 @@ struct sn_runtime {
 	_Atomic uint32_t pinned_threads; /* each counted by itself */
 	_Atomic uint32_t thread_limit_hits;
 
-	/* Threads that look for work, or are on their way to. schedule.c has the protocol. */
+	/* Threads that look for work, or are on their way to. wake.c has the protocol. */
 	_Atomic uint32_t spinning;
 	/* One of them sleeps for a moment: enum sn_nap. By compare-and-swap, NONE to where by who
 	 * naps, from there to ENDED by anybody; NONE again by who napped, who waits in the parker. */

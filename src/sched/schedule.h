@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scheduler: which task runs next on which thread. Its protocol is argued in schedule.c.
+ * The scheduler: which task runs next on which thread. switch.c leaves one and begins
+ * another, ready.c makes them runnable, wake.c argues that no work is forgotten, idle.c has the poller
+ * and naps, brief.c the tasks that stand in for it, steal.c the order of turns, processors.c the change of
+ * processors.
  *
  * All of these are for threads inside the runtime (between sn_runtime_enter() and
  * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread; after a park it
@@ -109,8 +112,5 @@ void sn_poller_expect(int64_t when);
 
 /* Abandons the running task for good and returns to the thread's own loop. The runtime ends. */
 _Noreturn void sn_abandon(struct sn_thread *self);
-
-/* Begins the end of the runtime: every thread leaves its loop as soon as it can. Any thread. */
-void sn_runtime_stop(void);
 
 #endif

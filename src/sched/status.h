@@ -63,7 +63,7 @@ struct sn_task_status_word {
 
 /*
  * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, by whoever wakes it, and by processors
- * at their fair ticks (schedule.c). While every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
+ * at their fair ticks (steal.c). While every processor is idle nobody keeps it. On a line of its own, which is read with every switch.
  */
 extern struct sn_status_clock {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t ms;

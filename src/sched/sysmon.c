@@ -18,7 +18,7 @@
  * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
  * notice, because all processors are in such threads and none is idle with a thread in the poller.
  *
- * Decisions are fair by their number (schedule.c), which is a promise in time only where tasks are
+ * Decisions are fair by their number (steal.c), which is a promise in time only where tasks are
  * short. So while anything waits, and for FAIR_NS a processor's timers, network and global queue have
  * not had their turn, the next decision is made to be theirs; and tasks that wake each other, of which
  * the next always overtakes the ring, do so for HOG_NS at most.
@@ -250,7 +250,7 @@ static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struc
 	return same_stay && !inside;
 }
 
-/* Something waits. What makes the processor's next decisions serve it: see next_fair in schedule.c. */
+/* Something waits. What makes the processor's next decisions serve it: see next_fair in turn.h. */
 static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
 {
 	if (now - look->unfair >= FAIR_NS)

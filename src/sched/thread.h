@@ -50,7 +50,7 @@ struct sn_thread {
 	/* Found when the parker is released; atomic, since the end of the runtime releases it too. */
 	struct sn_processor *_Atomic handed;
 	bool spinning;    /* counted in the runtime's spinning */
-	bool owes_poller; /* left the poller for a brief task, and woke nobody: schedule.c */
+	bool owes_poller; /* left the poller for a brief task, and woke nobody: brief.c */
 
 	struct sn_task
 		*picked; /* what to run next in the loop, where something has to be done before */
@@ -72,7 +72,7 @@ struct sn_thread {
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	/* As it looks for work, by itself alone: see schedule.c. */
+	/* As it looks for work, by itself alone: see steal.c and idle.c. */
 	int64_t poor_at;             /* when it stole a single task; 0: the last time it was more */
 	int64_t nothing_at;          /* when it had nothing last, */
 	uint32_t fruitless;          /* and how often in a row that was soon after it had looked */

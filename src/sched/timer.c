@@ -12,7 +12,7 @@
 /*
  * What is deferred may start a task each. So many at a time, and then others run before the next look
  * at the timers: with a million due at once, all of their stacks would have to be there together. As
- * many as the decisions after which the timers have their turn (schedule.c).
+ * many as the decisions after which the timers have their turn (steal.c).
  */
 #define MOST_DEFERRALS 64
 

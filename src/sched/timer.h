@@ -93,7 +93,7 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 
 static inline int64_t sn_timers_earliest(struct sn_timers *timers)
 {
-	/* Sequentially consistent: one half of the handshake with the poller, see schedule.c. */
+	/* Sequentially consistent: one half of the handshake with the poller, see idle.c. */
 	return atomic_load(&timers->earliest);
 }
 

@@ -34,7 +34,7 @@
  * A waiter that was woken in vain, and is to be woken again within SPIN_NS of that, would most likely
  * come in vain again: whoever has the mutex takes it again and again. So it becomes the next task of
  * its processor instead of any runnable one: it runs when that task parks, or after a while elsewhere,
- * and no napping thread is got up for it (sched/schedule.c). Eight tasks on two processors took 9.5 ns
+ * and no napping thread is got up for it (sched/idle.c). Eight tasks on two processors took 9.5 ns
  * for a round without this and 8.0 with it (bench-tasks, five runs in turns). As the next task at each
  * wake-up, 7.3; but where a lock was held for 5 us, with 5 us in between, two tasks took 10 us a round
  * instead of 6.6, as who would have come in time was not got up.

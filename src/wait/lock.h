@@ -6,7 +6,7 @@
  * It is not held while anything of the program's is called, nor across a switch, with one exception: the
  * lock of a queue of exclusive waiters (sched/waiter.h) is taken by the task that parks, and let go by the
  * thread that has switched away from it, with nothing but that switch in between (run_at_once() in
- * sched/schedule.c). models/scan.pml has it.
+ * sched/switch.c). models/scan.pml has it.
  *
  * Unlocking is a plain store, which halves what an uncontended pair costs: 7 ns instead of 14 on
  * the machine that this was written on. So who unlocks cannot learn from the lock itself whether

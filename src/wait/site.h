@@ -37,9 +37,9 @@
 enum sn_wait_site {
 	SN_WAIT_LOCK,       /* wait/lock.c */
 	SN_WAIT_LEASE,      /* sched/lease.c */
-	SN_WAIT_PROCESSOR,  /* sched/schedule.c: a thread that has lost its own */
-	SN_WAIT_IDLE,       /* sched/schedule.c */
-	SN_WAIT_GATHER,     /* sched/schedule.c: to steal more than one task */
+	SN_WAIT_PROCESSOR,  /* sched/processors.c: a thread that has lost its own */
+	SN_WAIT_IDLE,       /* sched/steal.c */
+	SN_WAIT_GATHER,     /* sched/steal.c: to steal more than one task */
 	SN_WAIT_STEAL,      /* sched/runqueue.c */
 	SN_WAIT_SCAN,       /* sched/scan.c: for an answer */
 	SN_WAIT_SCAN_OWNER, /* sched/scan.c: for another who has the stack */

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processors change hands: from thread to thread, to the idle ones, out of use and into it again.
+ */
+#include "sched/processors.h"
+
+#include <sennit/clock.h>
+
+#include "sched/block.h"
+#include "sched/idle.h"
+#include "sched/lease.h"
+#include "sched/netpoll.h"
+#include "sched/ready.h"
+#include "sched/schedule.h"
+#include "sched/stack.h"
+#include "sched/sysmon.h"
+#include "sched/task.h"
+#include "sched/turn.h"
+#include "sched/wake.h"
+#include "wait/backoff.h"
+
+/* ---- idle ones ---- */
+
+/* The lock is held. A surplus one comes here only if it cannot retire now, see there. */
+void sn_idle_put(struct sn_processor *p)
+{
+	p->next_idle = sn_runtime.idle_processors;
+	sn_runtime.idle_processors = p;
+	atomic_fetch_add(&sn_runtime.idle_count, 1);
+}
+
+/* The lock is held. */
+struct sn_processor *sn_idle_get(void)
+{
+	struct sn_processor *p = sn_runtime.idle_processors;
+
+	if (p) {
+		sn_runtime.idle_processors = p->next_idle;
+		atomic_fetch_sub(&sn_runtime.idle_count, 1);
+		if (sn_runtime.monitor_sleeps)
+			sn_sysmon_wake();
+	}
+	return p;
+}
+
+struct sn_processor *sn_idle_get_locking(void)
+{
+	struct sn_processor *p;
+
+	if (atomic_load(&sn_runtime.idle_count) == 0)
+		return NULL;
+	sn_lock(&sn_runtime.lock);
+	p = sn_idle_get();
+	sn_unlock(&sn_runtime.lock);
+	return p;
+}
+
+/* The lock is held. */
+void sn_idle_thread_put(struct sn_thread *thread)
+{
+	thread->prev_idle = NULL;
+	thread->next_idle = sn_runtime.idle_threads;
+	if (thread->next_idle)
+		thread->next_idle->prev_idle = thread;
+	sn_runtime.idle_threads = thread;
+	sn_runtime.idle_thread_count++;
+	thread->is_idle = true;
+}
+
+/* The lock is held, and the thread in the list. */
+void sn_idle_thread_remove(struct sn_thread *thread)
+{
+	if (thread->prev_idle)
+		thread->prev_idle->next_idle = thread->next_idle;
+	else
+		sn_runtime.idle_threads = thread->next_idle;
+	if (thread->next_idle)
+		thread->next_idle->prev_idle = thread->prev_idle;
+	sn_runtime.idle_thread_count--;
+	thread->is_idle = false;
+}
+
+/* ---- to another thread ---- */
+
+/* To one that was just taken out of the list of idle threads. */
+static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bool spinning)
+{
+	thread->spinning = spinning;
+	atomic_store_explicit(&thread->handed, p, memory_order_release);
+	sn_parker_release(&thread->parker);
+}
+
+/*
+ * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
+ * takes out of its sleep meanwhile is not freed before this thread has ended too (run/run.c).
+ */
+void sn_processor_start(struct sn_processor *p, bool spinning)
+{
+	struct sn_thread *thread;
+	struct sn_task *waiter;
+
+	sn_lock(&sn_runtime.lock);
+	thread = sn_runtime.idle_threads;
+	if (thread)
+		sn_idle_thread_remove(thread);
+	sn_unlock(&sn_runtime.lock);
+	if (thread) {
+		hand_to_sleeper(thread, p, spinning);
+		return;
+	}
+	if (sn_thread_start(p, spinning) == 0)
+		return;
+	/*
+	 * No more threads. One that waits with its task for a processor can have it; otherwise the
+	 * processor waits for a thread, of which the poller, if there is one, is the next.
+	 */
+	sn_lock(&sn_runtime.lock);
+	/* One may have come to the list meanwhile; who comes later finds the processor. */
+	if (sn_runtime.idle_threads) {
+		thread = sn_runtime.idle_threads;
+		sn_idle_thread_remove(thread);
+		sn_unlock(&sn_runtime.lock);
+		hand_to_sleeper(thread, p, spinning);
+		return;
+	}
+	waiter = sn_global_take_bound();
+	if (waiter) {
+		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
+		sn_parker_release(&waiter->bound->parker);
+	} else {
+		/* Also one that is surplus, as the lock must not be let go before: it retires when a thread
+		 * takes it, or at the next recount. */
+		sn_runtime.threadless = true;
+		sn_idle_put(p);
+	}
+	if (spinning)
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	sn_unlock(&sn_runtime.lock);
+	if (!waiter)
+		sn_netpoll_kick();
+}
+
+/* ---- into use and out of it ---- */
+
+/*
+ * All that a processor which nobody has may hold gets a new owner. Its tasks go to the global queue, its
+ * timers to the first processor, what it has cached to the stores for all; pending wake-ups are its
+ * thread's, which pays them before it sleeps (sleep_in_parker()). False: there is no memory to move
+ * the timers to.
+ */
+static bool bequeath(struct sn_processor *p)
+{
+	struct sn_queue tasks = {0};
+	struct sn_task *task;
+	uint32_t n = 0;
+
+	for (; (task = sn_take_any_local(p)) != NULL; n++)
+		sn_queue_put(&tasks, task);
+	if (n)
+		sn_global_put(&tasks, n);
+	sn_stack_flush(p->stacks);
+	sn_block_flush(&p->blocks);
+	return sn_timers_move(&p->timers, &sn_runtime.processors[0].timers);
+}
+
+/*
+ * Puts a processor that nobody has, and that is in no list, with the idle ones, or out of use if it is
+ * surplus: this is the only place where one retires. Nothing can be added to it meanwhile: that takes a
+ * thread that has it, or, for timers, that it be the first, which is never surplus. The caller then
+ * looks whether somebody has to be woken for what was moved.
+ */
+static void release(struct sn_processor *p)
+{
+	for (bool done = false; !done;) {
+		bool surplus = sn_processor_is_surplus(p);
+		bool emptied = surplus && bequeath(p);
+
+		sn_lock(&sn_runtime.lock);
+		if (emptied && sn_processor_is_surplus(p)) {
+			p->retired = true;
+			atomic_fetch_sub(&sn_runtime.nprocessors, 1);
+			done = true;
+		} else if (surplus || !sn_processor_is_surplus(p)) {
+			/* It could not be emptied: it stays in use, until the next recount tries again. */
+			if (sn_processor_is_surplus(p))
+				atomic_store(&sn_runtime.wanted, p->id + 1);
+			sn_idle_put(p);
+			done = true;
+		}
+		sn_unlock(&sn_runtime.lock);
+	}
+}
+
+/* Wakes somebody if there is something that an idle processor could do, or would notice. */
+static void wake_for_released(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (sn_work_exists() || atomic_load(&sn_runtime.polling) == 0)
+		sn_wake_one();
+	else
+		sn_poller_expect(sn_earliest_timer());
+}
+
+void sn_processor_give(struct sn_processor *p)
+{
+	if (!sn_processor_is_surplus(p) &&
+	    (sn_anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now())) {
+		sn_processor_start(p, false);
+		/*
+		 * A thread that left the poller for a brief task, and whose processor this was, owes a
+		 * wake-up that it cannot pay any more (sn_brief_pay()).
+		 */
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
+		    sn_nobody_would_notice())
+			sn_wake_one();
+		return;
+	}
+	release(p);
+	/*
+	 * As in become_idle(), but the caller goes on to something else: where a thread would have
+	 * become the poller, another must. The fence pairs with sn_submitted()'s, and with the
+	 * poller's giving up the role.
+	 */
+	wake_for_released();
+}
+
+void sn_processors_adjust(int wanted)
+{
+	struct sn_processor **link = &sn_runtime.idle_processors, *p, *surplus = NULL;
+
+	sn_lock(&sn_runtime.lock);
+	atomic_store(&sn_runtime.wanted, (uint32_t)wanted);
+	/* The idle ones at once; those in use follow as their threads come by (sn_next_task()). */
+	while ((p = *link) != NULL) {
+		if (!sn_processor_is_surplus(p)) {
+			link = &p->next_idle;
+			continue;
+		}
+		*link = p->next_idle;
+		atomic_fetch_sub(&sn_runtime.idle_count, 1);
+		p->next_idle = surplus;
+		surplus = p;
+	}
+	for (int i = 0; i < wanted; i++) {
+		p = &sn_runtime.processors[i];
+		if (p->retired) {
+			p->retired = false;
+			atomic_fetch_add(&sn_runtime.nprocessors, 1);
+			sn_idle_put(p);
+		}
+	}
+	sn_unlock(&sn_runtime.lock);
+	while ((p = surplus) != NULL) {
+		surplus = p->next_idle;
+		release(p);
+	}
+	/* For sn_submitted_by(): a thread that has seen a single processor has queued its task by now, or will
+	 * see the others. Where there is no membarrier the monitor finds it after HOG_NS. */
+	sn_barrier_everywhere();
+	wake_for_released();
+}
+
+/* ---- back to a thread that has lost its own ---- */
+
+void sn_processor_regain(struct sn_thread *self)
+{
+	struct sn_processor *p = sn_idle_get_locking();
+	struct sn_task *task = self->task;
+	struct sn_queue one = {0};
+
+	if (p) {
+		sn_processor_assign(self, p);
+		sn_tick(p); /* a turn of its own, for the monitor too */
+		p->io_budget = SN_IO_BUDGET;
+		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+		return;
+	}
+	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
+	task->bound = self;
+	sn_queue_put(&one, task);
+	sn_global_put(&one, 1);
+	sn_submitted();
+	SN_BACKOFF(backoff, SN_WAIT_PROCESSOR, 0, 0);
+	sn_backoff_sleeps(&backoff, sn_now());
+	/* From here on a signal may serve scans, see scan.c: no lock is held. */
+	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
+	sn_await_processor(self, 0);
+	if (!self->processor)
+		sn_abandon(self); /* the runtime ends */
+	if (!self->pinned)
+		task->bound = NULL;
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+	self->processor->io_budget = SN_IO_BUDGET;
+}
+
+void sn_processor_lend(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	sn_brief_pay(self);
+	/* The network alone is the monitor's, see POLL_NS there. */
+	if (!sn_anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
+		return;
+	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	sn_status_set(&self->task->word, SN_TASK_BLOCKING, SN_BY_RUNNER);
+	sn_processor_give(sn_processor_unassign(self));
+	sn_processor_regain(self);
+	if (sn_thread_must_end(self))
+		sn_abandon(self);
+}

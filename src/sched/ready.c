@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making tasks runnable, and the global queue.
+ *
+ * A task that is made runnable goes to the processor of whoever does it: as its next task, or into its
+ * ring. What a ring cannot hold, and what is made runnable without a processor, goes to the global
+ * queue. Processors take from that by age, so that nothing waits for much longer than what is in their
+ * own rings.
+ */
+#include "sched/ready.h"
+
+#include "sched/processors.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/wake.h"
+
+/* What follows an older task in the global queue: see hurry_if_older_is_left(). */
+#define HURRY_TICKS 8
+
+/* ---- the global queue ---- */
+
+/*
+ * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, where
+ * that does not change, or by as little as a thread takes that queues the task it waits with
+ * (sn_processor_regain()). A task that has just been stolen from a ring leaves a block that may be read.
+ */
+static bool is_older(struct sn_task *a, struct sn_task *b)
+{
+	return (int32_t)(atomic_load_explicit(&a->word.since, memory_order_relaxed) -
+			 atomic_load_explicit(&b->word.since, memory_order_relaxed)) < 0;
+}
+
+/* The lock is held. */
+static void global_append(struct sn_queue *tasks, uint32_t n)
+{
+	sn_queue_append(&sn_runtime.global, tasks);
+	atomic_fetch_add(&sn_runtime.global_size, n);
+}
+
+void sn_global_put(struct sn_queue *tasks, uint32_t n)
+{
+	sn_lock(&sn_runtime.lock);
+	global_append(tasks, n);
+	sn_unlock(&sn_runtime.lock);
+}
+
+/*
+ * What a ring cannot hold: its older half, and the task that did not fit. If these have waited for longer
+ * than anything in the global queue they come first there. Otherwise a task that was fetched from the
+ * global queue could be sent back to its end each time that somebody fills the ring, and never run. (The
+ * one that did not fit, the youngest, comes along: one in as many as half a ring holds.)
+ */
+static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
+{
+	sn_lock(&sn_runtime.lock);
+	if (sn_runtime.global.head && is_older(tasks->head, sn_runtime.global.head)) {
+		sn_queue_append(tasks, &sn_runtime.global);
+		sn_runtime.global = *tasks;
+		atomic_fetch_add(&sn_runtime.global_size, n);
+	} else {
+		global_append(tasks, n);
+	}
+	sn_unlock(&sn_runtime.lock);
+}
+
+struct sn_task *sn_global_take_bound(void)
+{
+	struct sn_queue rest = {0};
+	struct sn_task *task, *found = NULL;
+
+	while ((task = sn_queue_get(&sn_runtime.global)) != NULL)
+		if (!found && task->bound)
+			found = task;
+		else
+			sn_queue_put(&rest, task);
+	sn_runtime.global = rest;
+	if (found)
+		atomic_fetch_sub(&sn_runtime.global_size, 1);
+	return found;
+}
+
+/*
+ * While the first task in the global queue is older than the first in the ring, one turn in HURRY_TICKS
+ * is fair, and not one in FAIR_TICKS (steal.c). So each task waits for about HURRY_TICKS times as many turns
+ * as there are tasks, wherever they are. Not every second turn: a program that spawns a tree of tasks then
+ * goes through it level by level, and a million of them have begun before the first ends. With 2, skynet
+ * took 5 times as many pages and 2.3 times as long; with 8 it is as fast as with 64 (make bench-tasks
+ * ROWS=skynet). The lock is held.
+ */
+static void hurry_if_older_is_left(struct sn_processor *p)
+{
+	struct sn_task *mine = sn_runqueue_first(&p->queue);
+	uint32_t soon = atomic_load_explicit(&p->tick, memory_order_relaxed) + HURRY_TICKS;
+	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
+
+	/* Never later than it was to be. */
+	if (mine && sn_runtime.global.head && is_older(sn_runtime.global.head, mine) &&
+	    (int32_t)(next - soon) > 0)
+		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
+}
+
+/*
+ * Whether the processor has a task that has been runnable for longer than any in the global queue: at a fair
+ * turn that goes first. With tasks that run for long every turn is fair (FAIR_NS in sysmon.c), and a global
+ * queue that others keep filled would have all of them (models/fair.pml, LONG). The lock is held.
+ */
+static bool older_is_local(struct sn_processor *p)
+{
+	struct sn_task *head = sn_runtime.global.head;
+	struct sn_task *mine = sn_runqueue_first(&p->queue);
+	/* A hint, as mine is: a thief may take it, and leaves a block that may be read. */
+	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
+
+	return head && ((mine && is_older(mine, head)) || (next && is_older(next, head)));
+}
+
+struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age)
+{
+	struct sn_task *first = NULL;
+	struct sn_queue overflow = {0};
+
+	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) == 0)
+		return NULL;
+	sn_lock(&sn_runtime.lock);
+	uint32_t size = atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed);
+	uint32_t share = size / sn_processors_in_use() + 1, taken = 0;
+
+	if (share > most)
+		share = most;
+	if (by_age && older_is_local(p))
+		share = 0;
+	while (taken < share && sn_runtime.global.head) {
+		struct sn_task *task = sn_runtime.global.head;
+
+		if (first && task->bound)
+			break;
+		sn_queue_get(&sn_runtime.global);
+		taken++;
+		if (!first) {
+			first = task;
+			if (task->bound)
+				break;
+		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {
+			break; /* it was full: what overflowed goes back below */
+		}
+		/* A thief may have what was put, so it is not looked at any more. */
+	}
+	atomic_fetch_sub(&sn_runtime.global_size, taken);
+	if (overflow.head) {
+		uint32_t n = 0;
+
+		for (struct sn_task *task = overflow.head; task; task = task->next)
+			n++;
+		global_append(&overflow, n);
+	}
+	if (taken > 0)
+		hurry_if_older_is_left(p);
+	sn_unlock(&sn_runtime.lock);
+	return first;
+}
+
+/* ---- making runnable ---- */
+
+static void local_put(struct sn_processor *p, struct sn_task *task)
+{
+	struct sn_queue overflow = {0};
+	uint32_t n = sn_runqueue_put(&p->queue, task, &overflow);
+
+	if (n)
+		global_put_spilled(&overflow, n);
+}
+
+static bool has_few(struct sn_runqueue *queue)
+{
+	return atomic_load_explicit(&queue->tail, memory_order_relaxed) -
+		       atomic_load_explicit(&queue->head, memory_order_relaxed) <=
+	       SN_FEW_BRIEF;
+}
+
+void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
+{
+	bool only_next = false;
+
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
+	if (!self || !self->processor || task->bound) {
+		struct sn_queue one = {0};
+
+		sn_queue_put(&one, task);
+		sn_global_put(&one, 1);
+	} else if (place == SN_READY_NEXT) {
+		struct sn_processor *p = self->processor;
+		struct sn_task *displaced = sn_runqueue_set_next(&p->queue, task);
+
+		if (displaced)
+			local_put(p, displaced);
+		only_next = !displaced;
+	} else {
+		/* The one that runs is brief as well, or this would be paid. Asked before: once it is
+		 * queued it may run elsewhere. */
+		bool may_be_left = self->owes_poller && task->brief;
+
+		local_put(self->processor, task);
+		if (may_be_left && has_few(&self->processor->queue))
+			return;
+	}
+	sn_submitted_by(self, only_next);
+}
+
+void sn_requeue(struct sn_task *task)
+{
+	struct sn_queue one = {0};
+
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_SCANNER);
+	sn_queue_put(&one, task);
+	sn_global_put(&one, 1);
+	sn_submitted();
+}
+
+void sn_ready_all(struct sn_queue *tasks)
+{
+	uint32_t n = 0;
+
+	for (struct sn_task *task = tasks->head; task; task = task->next, n++)
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
+	if (n)
+		sn_global_put(tasks, n);
+	sn_submitted();
+}
+
+void sn_ready_each(struct sn_thread *self, struct sn_queue *ready)
+{
+	struct sn_task *task;
+
+	while ((task = sn_queue_get(ready)) != NULL)
+		sn_ready(self, task, SN_READY_LAST);
+}

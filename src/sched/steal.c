@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking for work: the timers, the network, the queues, and then the other processors, from which a
+ * thread steals.
+ */
+#include "sched/steal.h"
+
+#include <sennit/clock.h>
+
+#include "sched/idle.h"
+#include "sched/netpoll.h"
+#include "sched/processors.h"
+#include "sched/ready.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/turn.h"
+#include "sched/wake.h"
+#include "wait/backoff.h"
+
+/*
+ * Every so many decisions the timers, the network and one task of the global queue, in this order, go
+ * before the local queue. At some 50 ns a switch this is 3 us. With tasks that run for longer the time
+ * decides: after FAIR_NS the monitor has the next decision be such a one (sysmon.c). A power of two near
+ * Go's and tokio's 61.
+ */
+#define FAIR_TICKS 64
+
+/* A busy processor polls the network itself, at most this often: a system call of 0.5 us each. */
+#define BUSY_POLL_NS 100000
+
+/* At most so many tasks are moved from the global to a local queue at once: half of what fits. */
+#define GLOBAL_BATCH (SN_RUNQUEUE_CAPACITY / 2)
+
+/*
+ * How long an idle thread looks for work before it sleeps. Waking a sleeper takes 5 to 50 us, and a
+ * peer's answer over loopback 10 to 20; longer would take CPU from whoever prepares that answer.
+ * How much it finds depends on the load ("idle" in docs/waiting.md, where "slept" are those that found
+ * nothing): 69 of 100 times something, nearly always within 4 us, when tasks make tasks (bench-dump);
+ * 80 when they pass a lock (bench-mutex); once in 200 in a relay, which loses 3 % of a CPU to it.
+ */
+#define IDLE_SPIN_NS 5000
+
+/*
+ * A thief that stole a single task, and is back so soon, lets the other prepare some more first.
+ * Where one spawns tasks shorter than that, it would take each as soon as it is there, and the two
+ * would spend their time in passing the lines of the queue to each other and, when one was late
+ * for once, in sleeping and waking.
+ */
+#define POOR_STEAL_NS 1500
+
+void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now)
+{
+	struct sn_queue ready = {0};
+
+	p->last_poll = now;
+	if (!sn_netpoll_used() || atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed))
+		return;
+	if (sn_netpoll(0, &ready) > 0)
+		sn_ready_each(self, &ready);
+}
+
+/* ---- the others ---- */
+
+static uint32_t next_random(struct sn_thread *self)
+{
+	/* xorshift: the order of victims only has to differ between threads. */
+	self->random ^= self->random << 13;
+	self->random ^= self->random >> 17;
+	self->random ^= self->random << 5;
+	return self->random;
+}
+
+/* One round over all other processors. */
+static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, bool desperate)
+{
+	int n = sn_runtime.capacity;
+	uint32_t start = next_random(self);
+
+	for (int i = 0; i < n; i++) {
+		struct sn_processor *victim =
+			&sn_runtime.processors[(start + (uint32_t)i) % (uint32_t)n];
+		struct sn_task *task;
+		bool from_next;
+
+		if (victim == p)
+			continue;
+		from_next = desperate && sn_runqueue_ring_empty(&victim->queue);
+		task = sn_runqueue_steal(&p->queue, &victim->queue, desperate);
+		if (task) {
+			self->stole_next = from_next;
+			sn_count(&p->stats.steals, 1);
+			return task;
+		}
+		/* Timers of a processor that is busy, or has no thread, are late otherwise. */
+		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
+		    sn_timers_run(self, &victim->timers, sn_now()) > 0) {
+			task = sn_runqueue_get(&p->queue);
+			if (task)
+				return task;
+		}
+	}
+	return NULL;
+}
+
+static void let_work_gather(struct sn_thread *self)
+{
+	int64_t since = self->poor_at ? sn_now() - self->poor_at : POOR_STEAL_NS;
+
+	if (since < POOR_STEAL_NS) {
+		SN_BACKOFF(backoff, SN_WAIT_GATHER, POOR_STEAL_NS - since, 0);
+		while (sn_backoff_pause(&backoff))
+			;
+	}
+}
+
+/* Spinning: until the others have work to share, or for long enough. */
+static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processor *p)
+{
+	SN_BACKOFF(backoff, SN_WAIT_IDLE, self->fruitless < SN_NAP_AFTER ? IDLE_SPIN_NS : 0, 0);
+	struct sn_task *task;
+
+	let_work_gather(self);
+	do {
+		if (atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed))
+			return NULL;
+		if ((task = steal(self, p, false)) != NULL) {
+			self->poor_at = sn_runqueue_empty(&p->queue) ? sn_now() : 0;
+			return task;
+		}
+		if ((task = sn_global_get(p, GLOBAL_BATCH, false)) != NULL)
+			return task;
+	} while (sn_backoff_pause(&backoff));
+	return steal(self, p, true);
+}
+
+/* ---- everywhere ---- */
+
+/* What goes before the local queue at times. */
+static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tick)
+{
+	int64_t now = sn_now();
+
+	sn_status_clock_advance(now); /* for is_older(), should the monitor be late */
+	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
+	/* One writer, and the monitor only looks whether it has changed. */
+	atomic_store_explicit(&p->fair_turns,
+			      atomic_load_explicit(&p->fair_turns, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	if (sn_timers_earliest(&p->timers) <= now)
+		sn_timers_run(self, &p->timers, now);
+	if (now - p->last_poll > BUSY_POLL_NS)
+		sn_poll_network(self, p, now);
+}
+
+struct sn_task *sn_look_for_work(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+	struct sn_task *task;
+	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
+
+	/* The order is the promise: nothing that returns early may come before the timers and the network. */
+	if (sn_is_fair_tick(p, tick)) {
+		be_fair(self, p, tick);
+		if ((task = sn_global_get(p, 1, true)) != NULL)
+			return task;
+	} else if (sn_timers_earliest(&p->timers) != SN_TIMER_NEVER) {
+		int64_t now = sn_now();
+
+		if (sn_timers_earliest(&p->timers) <= now)
+			sn_timers_run(self, &p->timers, now);
+	}
+	if ((task = sn_take_any_local(p)) != NULL)
+		return task;
+	if ((task = sn_global_get(p, GLOBAL_BATCH, false)) != NULL)
+		return task;
+	if (sn_all_others_idle())
+		return steal(self, p, true);
+	sn_poll_network(self, p, p->last_poll);
+	if ((task = sn_take_any_local(p)) != NULL)
+		return task;
+
+	/* Half of the busy processors' number in spinning threads finds work as fast as more would.
+	 */
+	if (!self->spinning) {
+		uint32_t busy = sn_processors_in_use() -
+				atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed);
+
+		if (2 * atomic_load_explicit(&sn_runtime.spinning, memory_order_relaxed) >= busy)
+			return NULL;
+		sn_start_spinning(self);
+	}
+	return look_at_others(self, p);
+}

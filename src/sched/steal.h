@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking for work.
+ */
+#ifndef SENNIT_SCHED_STEAL_H
+#define SENNIT_SCHED_STEAL_H
+
+#include <stdint.h>
+
+#include "sched/processor.h"
+#include "sched/thread.h"
+
+/* Looks everywhere once, and for a while at the other processors, when there are any that work. */
+struct sn_task *sn_look_for_work(struct sn_thread *self);
+
+/* A busy processor looks at the network, unless a thread sleeps in the poller. */
+void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Switching: a task is left, and another begins or goes on.
+ *
+ * A task that parks picks its successor itself when one is at hand on its processor, and switches
+ * straight to it; everything slower happens in the scheduler's loop on the thread's own stack
+ * (sn_schedule()). What has to be done with the task that was left, once its registers are saved,
+ * is done by whoever runs next (after_switch()), because only then may another thread resume it.
+ *
+ * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
+ * park, and the second is half of the cost of a ping-pong.
+ */
+#include "sched/schedule.h"
+
+#include "sched/idle.h"
+#include "sched/processors.h"
+#include "sched/runtime.h"
+#include "sched/sanitizer.h"
+#include "sched/scan.h"
+#include "sched/task.h"
+#include "sched/turn.h"
+#include "sched/wake.h"
+
+/* ---- from one context to another ---- */
+
+static inline void after_switch(struct sn_thread *self)
+{
+	struct sn_task *prev = self->prev;
+	bool asked = false;
+
+	if (prev) {
+		self->prev = NULL;
+		/* Only now are its registers saved. The right to change it goes on with the commit. */
+		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
+			      SN_TASK_ENDED)) {
+			sn_status_set(&prev->word, SN_TASK_PARKED, SN_BY_LEAVER);
+			/* The scan protocol: after the status, and nothing but the compiler between. */
+			sn_compiler_barrier();
+			if (sn_unlikely(
+				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
+				asked = sn_scan_hold_left(prev);
+		}
+		if (!self->commit(self, prev, self->commit_arg))
+			sn_ready(self, prev, SN_READY_LAST);
+		/* Only now, as the commit may let go a lock that the callback needs. */
+		if (sn_unlikely(asked)) {
+			sn_scan_release(prev);
+			/* The time that it took is not the next task's. */
+			if (self->processor)
+				sn_tick(self->processor);
+		}
+	}
+}
+
+/* Leaves context from for context to; the caller has set self->task. Returns on whatever thread
+ * resumes from. */
+static inline void switch_context(struct sn_thread *self, struct sn_context *from,
+				  struct sn_context *to, bool exiting)
+{
+	from->saved_errno = *self->errno_location;
+	if (self->cxx) {
+		from->cxx = *self->cxx;
+		*self->cxx = to->cxx;
+	}
+#if SN_ASAN || SN_TSAN
+	sn_sanitizer_switch(from, to, exiting);
+#else
+	(void)exiting;
+	sn_arch_switch(&from->sp, to->sp);
+#endif
+	self = sn_thread_self();
+	after_switch(self);
+	*self->errno_location = from->saved_errno;
+}
+
+static inline void set_task(struct sn_thread *self, struct sn_task *task)
+{
+	/* Atomic: who asks for a scan looks which thread has the task. */
+	__atomic_store_n(&self->task, task, __ATOMIC_RELAXED);
+}
+
+static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p = self->processor;
+
+	set_task(self, task);
+	p->io_budget = SN_IO_BUDGET;
+	sn_count(&p->stats.switches, 1);
+}
+
+/*
+ * The task may be switched to at once: nothing has to be done before that calls anybody back, maps memory
+ * or starts a thread. The task that is being left may have a lock that its commit lets go (waiter.h).
+ */
+static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p = self->processor;
+
+	if (sn_unlikely(self->owes_poller) && !task->brief)
+		return false;
+	if (sn_unlikely(!task->context.sp) && p->stacks[task->stack_class].count == 0)
+		return false;
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
+	    !sn_scan_is_free(task)) {
+		/* As if it were in a queue still. */
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
+		return false;
+	}
+	/* From the processor's own cache: nothing but memory. */
+	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
+		sn_fatal("a stack that was in the cache is not");
+	begin_turn(self, task);
+	return true;
+}
+
+/* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). Who will queue it
+ * again is settled. */
+static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
+{
+	if (sn_unlikely(self->owes_poller) && !task->brief)
+		sn_brief_pay(self);
+	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
+	    !sn_scan_before_run(task))
+		return false;
+	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
+		return false;
+	begin_turn(self, task);
+	return true;
+}
+
+/* ---- a task leaves ---- */
+
+/* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
+static inline struct sn_task *pick_local(struct sn_processor *p)
+{
+	if (sn_unlikely(sn_is_fair_tick(p, sn_tick(p))))
+		return NULL;
+	return sn_take_local(p);
+}
+
+static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
+{
+	struct sn_task *task = self->task;
+	/* A pinned task's thread runs nothing else: its loop gives the processor away. */
+	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
+	struct sn_context *to = &self->idle;
+
+	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
+	self->prev = task;
+	self->commit = commit;
+	self->commit_arg = arg;
+	if (sn_likely(next != NULL) && sn_likely(run_at_once(self, next))) {
+		to = &next->context;
+	} else {
+		self->picked = next;
+		set_task(self, NULL);
+	}
+	/* One place for both, so that tasks that wait at the same place have the same backtrace. */
+	switch_context(self, &task->context, to, exiting);
+}
+
+int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
+{
+	struct sn_task *task = self->task;
+
+	if (SENNIT_DEBUG)
+		sn_check_park(self);
+	task->wake_reason = 0;
+	leave_task(self, commit, arg, false);
+	return task->wake_reason;
+}
+
+void sn_exit_task(struct sn_thread *self, sn_commit *after)
+{
+	struct sn_task *task = self->task;
+
+	sn_status_set(&task->word, SN_TASK_ENDED, SN_BY_RUNNER);
+	sn_compiler_barrier();
+	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)))
+		sn_scan_ended(task);
+	leave_task(self, after, NULL, true);
+	sn_fatal("a task that had ended was resumed");
+}
+
+static bool commit_reschedule(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	(void)arg;
+	sn_ready(self, task, SN_READY_LAST);
+	return true;
+}
+
+bool sn_reschedule(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	if (SENNIT_DEBUG)
+		sn_check_park(self);
+	/* With nothing else to run it is not worth a switch, but the network and the timers get
+	 * their turn. */
+	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
+		return false;
+	leave_task(self, commit_reschedule, NULL, false);
+	return true;
+}
+
+bool sn_fair_chance(struct sn_thread *self)
+{
+	if (sn_likely(--self->processor->io_budget > 0))
+		return false;
+	self->processor->io_budget = SN_IO_BUDGET;
+	sn_reschedule(self);
+	return true;
+}
+
+void sn_task_entered(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	after_switch(self);
+	*self->errno_location = 0;
+}
+
+void sn_abandon(struct sn_thread *self)
+{
+	struct sn_task *task = self->task;
+
+	set_task(self, NULL);
+	switch_context(self, &task->context, &self->idle, true);
+	sn_fatal("a task that had been abandoned was resumed");
+}
+
+/* ---- the loop ---- */
+
+void sn_schedule(struct sn_thread *self)
+{
+	struct sn_task *task;
+
+	atomic_store_explicit(&self->processor->thread, self, memory_order_release);
+	while ((task = sn_next_task(self)) != NULL) {
+		if (about_to_run(self, task))
+			switch_context(self, &self->idle, &task->context, false);
+	}
+	sn_brief_pay(self);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waking.
+ *
+ * No work is forgotten. Whoever makes a task runnable puts it into a queue first and then looks
+ * whether to wake a processor; a thread that finds nothing announces itself idle first and then
+ * looks into all queues again. Both sides have a sequentially consistent fence between the two
+ * steps, so at least one of them sees the other:
+ *
+ *	waker: queue; fence; if idle_count > 0 and spinning == 0 wake one	(sn_submitted())
+ *	idler: release processor: idle_count++; spinning--; fence; look again	(become_idle())
+ *
+ * The fences make this hold whatever the order of the accesses around them: of the two fences one
+ * is first in their total order, and what precedes it is seen by what follows the other. So the
+ * queues themselves need only what passes a task from hand to hand, release and acquire.
+ *
+ * At most one thread is woken at a time: it is counted in spinning until it has found something,
+ * and then wakes the next if there are idle processors left (sn_stop_spinning()). So a burst of tasks
+ * raises threads one after the other, and a trickle of them raises one.
+ *
+ * A thread that naps (idle.c) is counted in spinning, too. So a waker ends the nap instead, unless
+ * what it has queued may wait for that:
+ *
+ *	waker:  queue; fence; if nap != NONE end it			(sn_announce(), sn_end_nap())
+ *	napper: nap = POLLING or PARKED; fence; look; sleep; nap = NONE	(nap())
+ */
+#include "sched/wake.h"
+
+#include <sennit/clock.h>
+
+#include "sched/netpoll.h"
+#include "sched/runqueue.h"
+#include "sched/schedule.h"
+#include "sched/timer.h"
+
+/* ---- is there work? ---- */
+
+/* In any queue but that of one processor; NULL: in any. */
+static bool work_exists_beside(const struct sn_processor *but)
+{
+	if (atomic_load(&sn_runtime.global_size) > 0)
+		return true;
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		if (&sn_runtime.processors[i] != but &&
+		    !sn_runqueue_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
+}
+
+bool sn_work_exists(void)
+{
+	return work_exists_beside(NULL);
+}
+
+int64_t sn_earliest_timer(void)
+{
+	int64_t earliest = SN_TIMER_NEVER;
+
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		int64_t when = sn_timers_earliest(&sn_runtime.processors[i].timers);
+
+		if (when < earliest)
+			earliest = when;
+	}
+	return earliest;
+}
+
+bool sn_nobody_would_notice(void)
+{
+	return atomic_load(&sn_runtime.polling) == 0 &&
+	       (sn_netpoll_used() || sn_earliest_timer() != SN_TIMER_NEVER);
+}
+
+bool sn_ring_work_exists(void)
+{
+	if (atomic_load(&sn_runtime.global_size) > 0)
+		return true;
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		if (!sn_runqueue_ring_empty(&sn_runtime.processors[i].queue))
+			return true;
+	return false;
+}
+
+/* ---- waking ---- */
+
+sn_noinline void sn_end_nap(void)
+{
+	int where = atomic_load(&sn_runtime.nap);
+
+	/* ENDED until the napper is up: the parker is for one thread at a time. */
+	if ((where != SN_NAP_POLLING && where != SN_NAP_PARKED) ||
+	    !atomic_compare_exchange_strong(&sn_runtime.nap, &where, SN_NAP_ENDED))
+		return;
+	if (where == SN_NAP_POLLING)
+		sn_netpoll_kick();
+	else
+		sn_parker_release(&sn_runtime.nap_parker);
+}
+
+/*
+ * While this counts in spinning, other wakers leave the waking to it. So when it finds no processor
+ * it takes itself out again under the lock: a processor that becomes idle does so under the same
+ * lock, hence after that, and a waker that sees it idle sees the count without us.
+ */
+void sn_wake_one(void)
+{
+	uint32_t none = 0;
+	struct sn_processor *p;
+
+	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1)) {
+		sn_end_nap(); /* if that one naps */
+		return;
+	}
+	sn_lock(&sn_runtime.lock);
+	p = sn_idle_get();
+	if (!p)
+		atomic_fetch_sub(&sn_runtime.spinning, 1);
+	sn_unlock(&sn_runtime.lock);
+	if (p)
+		sn_processor_start(p, true);
+}
+
+void sn_start_spinning(struct sn_thread *self)
+{
+	if (!self->spinning) {
+		self->spinning = true;
+		atomic_fetch_add(&sn_runtime.spinning, 1);
+	}
+}
+
+/*
+ * The others that are counted look, too; or one of them naps, and has looked before what is in the
+ * queues by now was there, such as the rest of a batch that this thread has stolen.
+ */
+static void end_nap_for_work(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&sn_runtime.nap, memory_order_relaxed) && sn_ring_work_exists())
+		sn_end_nap();
+}
+
+/*
+ * The thread has found something. Wakers saw it looking and woke nobody, so if it was the last to
+ * look, and there is more, it wakes the next itself: more is also the role of the poller, which
+ * this thread may just have left, while processors are idle.
+ */
+void sn_stop_spinning(struct sn_thread *self)
+{
+	bool owes = self->owes_poller;
+
+	if (!self->spinning)
+		return;
+	self->spinning = false;
+	/* The few tasks that it came with are its own, see owes_poller; what others have queued while
+	 * they saw it looking is not. */
+	if (atomic_fetch_sub(&sn_runtime.spinning, 1) > 1)
+		end_nap_for_work();
+	else if (atomic_load(&sn_runtime.idle_count) > 0 &&
+		 (work_exists_beside(owes ? self->processor : NULL) ||
+		  (!owes && sn_nobody_would_notice())))
+		sn_wake_one();
+}
+
+void sn_processors_notice(int64_t now)
+{
+	if (atomic_load(&sn_runtime.idle_count) > 0 && atomic_load(&sn_runtime.polling) == 0 &&
+	    sn_earliest_timer() <= now)
+		sn_wake_one();
+}
+
+void sn_poller_expect(int64_t when)
+{
+	if (when < atomic_load(&sn_runtime.poll_until))
+		sn_netpoll_kick();
+}

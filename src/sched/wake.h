@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waking threads for tasks that were queued. wake.c argues why no work is forgotten.
+ */
+#ifndef SENNIT_SCHED_WAKE_H
+#define SENNIT_SCHED_WAKE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sched/processors.h"
+#include "sched/runtime.h"
+#include "sched/thread.h"
+
+/* So many brief tasks are done before another thread would be awake. */
+#define SN_FEW_BRIEF 4
+
+/* Wakes one thread with an idle processor to look for work, unless one is looking already. */
+void sn_wake_one(void);
+
+/* Ends the nap of the thread that naps, if there is one. */
+void sn_end_nap(void);
+
+/* The thread looks for work from now on; it has found something. */
+void sn_start_spinning(struct sn_thread *self);
+void sn_stop_spinning(struct sn_thread *self);
+
+/* In a queue that is not waited for to be looked at: not as next task alone. */
+bool sn_ring_work_exists(void);
+
+/* Descriptors or timers are waited for, and no thread sleeps in the poller. */
+bool sn_nobody_would_notice(void);
+
+/* A task was queued: the waker's half of the handshake above. may_wait: for a nap to end. */
+static inline void sn_announce(bool may_wait)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
+	    atomic_load_explicit(&sn_runtime.spinning, memory_order_relaxed) == 0)
+		sn_wake_one();
+	else if (!may_wait && atomic_load_explicit(&sn_runtime.nap, memory_order_relaxed))
+		sn_end_nap();
+}
+
+static inline void sn_submitted(void)
+{
+	sn_announce(false);
+}
+
+/*
+ * The same by a thread with a processor. When that is the only one nobody can be idle, and whoever gets
+ * it next, even by revoking it, sees what was queued under it: no fence, a fifth of a switch. Should
+ * there be more processors at this moment, whoever adds them looks for work itself.
+ */
+static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
+{
+	if (self && self->processor && sn_processors_in_use() == 1)
+		return;
+	sn_announce(may_wait);
+}
+
+#endif
