@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One side of a descriptor: src/sched/netpoll.c.
+ * One side of a descriptor: src/sched/side.h, src/net/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
  *   task()           an operation: the attempt, and after EAGAIN sn_fd_wait()

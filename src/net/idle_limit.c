@@ -3,7 +3,7 @@
 
 #include <sennit/clock.h>
 
-#include "sched/netpoll.h"
+#include "net/fd.h"
 #include "sched/thread.h"
 
 /* As good as for ever, and far enough from what the clock can tell for limits to be added to times. */

@@ -8,6 +8,7 @@
 
 #include "net/copy_job.h"
 #include "net/sys.h"
+#include "sched/netpoll.h"
 
 static _Atomic uint64_t nlate; /* waits for enough that ended without */
 

@@ -42,9 +42,9 @@
 #include <sennit/task.h>
 
 #include "net/copy.h"
+#include "net/fd.h"
 #include "net/idle_limit.h"
 #include "net/sys.h"
-#include "sched/netpoll.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -10,11 +10,10 @@
 #ifndef SENNIT_NET_STREAM_H
 #define SENNIT_NET_STREAM_H
 
+#include "net/fd.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-
-#include "sched/netpoll.h"
 
 /* In struct sn_fd. 0 is what a connection is that nobody has asked about. */
 enum sn_kind {

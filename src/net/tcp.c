@@ -15,12 +15,12 @@
 #include <sennit/tcp.h>
 
 #include "net/address.h"
+#include "net/fd.h"
 #include "net/pipe_pool.h"
 #include "net/resolver.h"
 #include "net/stream.h"
 #include "net/sys.h"
 #include "sched/cancel.h"
-#include "sched/netpoll.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

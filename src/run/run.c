@@ -28,8 +28,10 @@
 #include "debug/fault.h"
 #include "debug/stall.h"
 #include "net/buffer.h"
+#include "net/fd.h"
 #include "net/pipe_pool.h"
 #include "net/resolver.h"
+#include "net/signal.h"
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/collector.h"
@@ -44,7 +46,6 @@
 #include "sched/sanitizer.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
-#include "sched/signal.h"
 #include "sched/stack.h"
 #include "sched/stats.h"
 #include "sched/sysmon.h"
@@ -247,13 +248,13 @@ static void run_fork(enum sn_fork_phase phase)
  */
 static sn_fork_handler *const fork_handlers[] =
 	{
-		sn_stats_fork,     run_fork,        sn_foreign_fork,
+		sn_stats_fork,  run_fork,          sn_foreign_fork,
 		sn_signal_fork, /* it opens descriptors under its lock */
-		sn_netpoll_fork,   sn_tasks_fork,   sn_stacks_fork,
-		sn_blocks_fork,    sn_buffers_fork, sn_pipes_fork,
-		sn_resolver_fork,  sn_waits_fork,   sn_scopes_fork,
-		sn_cancel_fork,    sn_dump_fork,    sn_scan_fork,
-		sn_collector_fork, sn_thread_fork,
+		sn_fds_fork,    sn_netpoll_fork,   sn_tasks_fork,
+		sn_stacks_fork, sn_blocks_fork,    sn_buffers_fork,
+		sn_pipes_fork,  sn_resolver_fork,  sn_waits_fork,
+		sn_scopes_fork, sn_cancel_fork,    sn_dump_fork,
+		sn_scan_fork,   sn_collector_fork, sn_thread_fork,
 };
 
 /* ---- the monitor ---- */
@@ -310,6 +311,7 @@ static int runtime_init(int fixed)
 	atomic_store(&sn_runtime.polls, 0);
 	atomic_store(&sn_runtime.accept_pauses, 0);
 	atomic_store(&sn_runtime.foreign_spawned, 0);
+	sn_fds_begin();
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
 	sn_lease_init();
@@ -323,7 +325,7 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
-		err = sn_netpoll_init();
+		err = sn_netpoll_init(sn_fds_told);
 	if (err < 0) {
 		processors_destroy();
 		sn_dump_uninstall();
@@ -346,6 +348,7 @@ static void runtime_destroy(void)
 	orphans = threads_join();
 	sn_stats_end();
 	sn_signal_destroy();
+	sn_fds_end();
 	sn_netpoll_destroy();
 	processors_destroy();
 	sn_tasks_forget_starved();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/cancel.h"
 
-#include "sched/netpoll.h"
+#include "sched/side.h"
 #include "sched/waiter.h"
 
 /* Enough that tasks of a large machine seldom meet; at two cache lines each 8 KiB. */

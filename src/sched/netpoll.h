@@ -1,110 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The netpoller: descriptors that tasks wait on, by edge-triggered epoll.
+ * The netpoller: edge-triggered epoll, and how whoever sleeps there is woken.
  *
- * Each descriptor (struct sn_fd) has two sides, reading and writing. A side is one word:
- *
- *   SN_SIDE_NONE   nothing known: an operation would probably block
- *   SN_SIDE_READY  an edge has arrived since the last wait
- *   otherwise      the address of the task that waits
- *
- *   none -> ready       an edge                      (poller)
- *   task -> ready       an edge; the task is woken   (poller)
- *   ready -> none       a wait that need not wait    (the task)
- *   none -> task        the task parks               (commit)
- *   task -> none        woken without an edge: closed, cancelled, past the deadline
- *
- * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
- * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
- *
- * A task that waits for either of two descriptors puts itself on one side, the *leader* of the other
- * side, and looks at the other one after that (commit_wait()). Who tells of an edge makes the side
- * ready first, and then takes off the leader who is there. Both steps are sequentially consistent on
- * both sides, so one sees the other; and who is taken off is so by one compare-and-swap. models/side.pml
- * checks the waits for one side, models/either.pml those for two.
- *
- * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
- * cancel.h, under which the task of a scope also puts itself there.
- *
- * Life. The control word counts users and carries the flags; the descriptor is closed, and its
- * number given back to the system, by whoever leaves last. The structures themselves are never
- * freed, only reused, and tagged with a generation that goes into the epoll event: an event for an
- * earlier life is recognised and dropped. So is a handle of the program's (handle.h): the generation stays
- * the same while somebody uses the descriptor, so it is looked at again once one does.
- *
- * In a child of fork() the parent's descriptors are marked INHERITED, before the child closes one or
- * runs the runtime anew. The tasks that used them are not there, so those that are open have no users;
- * they count for nothing, no operation begins on them, and their numbers are closed only by who asks
- * for that: the child may have closed and reused them behind our back.
+ * It knows descriptors by tags. What an event means to the tasks that wait is decided by a hook, which
+ * the layer of the descriptors (net/fd.c) registers.
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
 #define SENNIT_SCHED_NETPOLL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sched/fork.h"
-#include "sched/handle.h"
 #include "sched/runqueue.h"
-#include "sched/timer.h"
 
-struct sn_thread;
+/*
+ * epoll has told what (EPOLLIN and so on) of the descriptor that has the tag: puts the tasks to wake
+ * into *ready, and returns how many there are. On any thread that polls, without any lock.
+ */
+typedef int sn_netpoll_hook(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
-enum sn_side_index {
-	SN_SIDE_READ = 0,
-	SN_SIDE_WRITE = 1,
-};
-
-#define SN_SIDE_NONE ((uintptr_t)0)
-#define SN_SIDE_READY ((uintptr_t)1)
-
-struct sn_side {
-	_Atomic uintptr_t state;
-	_Atomic int64_t deadline;       /* 0: none */
-	_Atomic int64_t pause;          /* of sn_fd_wait_until() and the like: 0: none */
-	_Atomic bool deaf;              /* in sn_fd_sleep(): edges of bytes do not matter */
-	struct sn_side *_Atomic leader; /* who is woken by our edges, NULL: only who waits here */
-	struct sn_timer timer; /* armed lazily: fires at some former deadline and looks again */
-};
-
-/* The control word. */
-#define SN_FD_READING 1u /* an operation holds the side */
-#define SN_FD_WRITING 2u
-#define SN_FD_CLOSED 4u     /* no new operation; the last to leave closes */
-#define SN_FD_CANCELED 8u   /* operations fail with -ECANCELED */
-#define SN_FD_ABORT 16u     /* close by a reset */
-#define SN_FD_INHERITED 32u /* the parent's, in a child of fork(): it can be closed, no more */
-/* Six bits: those of the generation that are the lowest of the handle. Who begins with a handle takes the side
- * by a compare-and-swap that fails when these are another life's. */
-#define SN_FD_LIFE 64u
-#define SN_FD_LIFE_MASK (SN_HANDLE_LOW * SN_FD_LIFE)
-#define SN_FD_USER 4096u /* and upwards: the number of other users */
-
-struct sn_fd {
-	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;
-	_Atomic uint32_t generation;
-	uint32_t index;
-	int fd;
-	uint8_t kind; /* what it is to the net layer: its enum sn_kind, 0 at first */
-	bool tcp;     /* of the net layer's making: TCP without delays; written as kind */
-	uint8_t acks; /* the net layer's enum sn_acks, 0 at first; by who holds the reading side */
-	bool open;    /* not in the free list */
-	bool registered; /* written by the opener, before the descriptor is shared */
-	/*
-	 * epoll has told of more than bytes: an end, an error, urgent data. Written by pollers,
-	 * before they make the sides ready.
-	 */
-	_Atomic bool irregular;
-	_Atomic bool over;   /* the same: of an error, or of the end of both directions */
-	_Atomic bool unread; /* since it was registered; written by who holds the reading side */
-	_Atomic bool muted;  /* sn_fd_mute(); the same */
-	struct sn_side sides[2];
-	struct sn_lock lock; /* orders the arming of the timers */
-	struct sn_fd *next_free;
-};
-
-int sn_netpoll_init(void);
+/* The beginning and the end of a run. 0 or a negative errno. */
+int sn_netpoll_init(sn_netpoll_hook *hook);
 void sn_netpoll_destroy(void);
 void sn_netpoll_fork(enum sn_fork_phase phase);
 
@@ -124,119 +41,12 @@ bool sn_netpoll_is_exact(void);
 /* Whether any descriptor is open: otherwise polling is of no use. */
 bool sn_netpoll_used(void);
 
-/*
- * Adopts a non-blocking descriptor. With register_now it is made known to epoll at once, otherwise
- * by sn_fd_register(). Returns 0, -ENOMEM, or -ENOSPC past fs.epoll.max_user_watches; then fd is
- * not closed.
- */
-int sn_fd_open(struct sn_fd **out, int fd, bool register_now);
-int sn_fd_register(struct sn_fd *d);
+/* One more is open, or one less, or none is. */
+void sn_netpoll_add(void);
+void sn_netpoll_remove(void);
+void sn_netpoll_forget(void);
 
-/* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED, -EBUSY, or why the task's scope was
- * cancelled. */
-int sn_fd_begin(struct sn_fd *d, enum sn_side_index side);
-/* The same of a handle, which sn_fd_find() has found: -EBADF also when that life is over. */
-int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side);
-void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
-
-/* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
-int sn_fd_use(struct sn_fd *d);
-void sn_fd_unuse(struct sn_fd *d);
-
-/* What programs have of the descriptor: for who has just opened it. */
-static inline void *sn_fd_handle(struct sn_fd *d)
-{
-	return sn_handle_make(d, atomic_load_explicit(&d->generation, memory_order_relaxed));
-}
-
-/* Whether it is the descriptor's handle in its present life. Relaxed: who uses it has acquired control
- * after that life began; otherwise it is a hint. */
-static inline bool sn_fd_fits(struct sn_fd *d, const void *handle)
-{
-	return sn_handle_fits(handle, atomic_load_explicit(&d->generation, memory_order_relaxed));
-}
-
-/* The descriptor of a handle. It can be closed, and be another, before it is used: look again then. 0;
- * -EINVAL for NULL; -EBADF when it is gone. */
-int sn_fd_find(struct sn_fd **d, const void *handle);
-
-/* Both in one, with an answer that is sure: as sn_fd_use(). */
-int sn_fd_use_handle(struct sn_fd **d, const void *handle);
-
-/*
- * Waits for the side to become ready, within an operation. 0 when an operation should be tried, or
- * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
- */
-int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
-
-/* The same, and no longer than until a time; 1 when nothing but that, or somebody who meant another
- * wait, has ended it. */
-int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
-
-/*
- * Waits until either of two descriptors becomes ready to be read, within operations that read of
- * both; no longer than the deadline of the first. 0 when sn_fd_take_edge() of either may be true, which can
- * be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_lead(other, NULL) d is to
- * lead other. Parks.
- */
-int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other);
-
-/* Edges of bytes to be read from d wake who waits to read from leader; NULL: nobody any more. A wake-up
- * may be on its way still, to whoever waits there next. */
-void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader);
-
-/* Whether an edge has arrived since the last wait, or the last one that was taken. */
-bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index side);
-
-/*
- * Forgets an edge that has arrived, for who is about to try the operation: what the edge was about
- * is there by now. Otherwise the wait after an operation that took all there was would return at
- * once. Within an operation of the side.
- */
-void sn_fd_forget(struct sn_fd *d, enum sn_side_index side);
-
-/* Whether nobody has read it since it was registered and no edge has arrived: the first byte will be
- * an edge. */
-bool sn_fd_is_silent(struct sn_fd *d);
-
-/* Makes the side ready as an edge does, and wakes who waits: to him it is a spurious one. */
-void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
-
-/*
- * Within an operation that reads: nobody waits for bytes for a while, so epoll is not to tell of
- * them. Whoever does wait, here or in another operation, changes that first. A thread that sleeps in
- * the poller is otherwise woken by each piece that arrives for a copy that waits for room to write.
- * One system call, unless it is so already.
- */
-void sn_fd_mute(struct sn_fd *d);
-
-/*
- * Waits until a time, or an edge, whichever is first; for operations that fail for another reason
- * than that the descriptor is not ready. 0, or as sn_fd_wait(). Parks.
- */
-int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
-
-/*
- * Waits until a time, whatever bytes there are meanwhile; an end or an error of both directions, the
- * deadline, and all that ends the use of the descriptor can end it early. 0, or as sn_fd_wait().
- * Whoever waits for the side next must have tried its operation first: an edge that came meanwhile
- * is forgotten. Parks.
- */
-int sn_fd_sleep(struct sn_fd *d, enum sn_side_index side, int64_t until);
-
-/*
- * Takes the task off the side that it waits on, so that its wait returns the reason: true when it
- * was there, and then the caller must make it runnable. Under the task's lock of cancel.h.
- */
-bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason);
-
-/* 0 when the side's deadline is ahead or there is none, else -ETIMEDOUT. */
-int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side);
-int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side,
-		       int64_t deadline);
-
-/* Sets flags (SN_FD_CLOSED with or without SN_FD_ABORT, or SN_FD_CANCELED) and wakes both sides. 0
- * or -EBADF. */
-int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags);
+/* epoll_ctl(): 0 or a negative errno. tag: not UINT64_MAX. */
+int sn_netpoll_tell(int operation, int fd, uint64_t tag, uint32_t edges);
 
 #endif

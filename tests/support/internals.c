@@ -8,6 +8,7 @@
 #include <sennit/wait.h>
 
 #include "net/address.h"
+#include "net/fd.h"
 #include "net/pipe_pool.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"

@@ -97,7 +97,7 @@ void probe_waits_unlock(const void *address);
 /* sched/schedule.h: as the monitor does, which with SENNIT_PROCS leaves it to the test. One thread. */
 void probe_processors_adjust(int wanted);
 
-/* sched/netpoll.h */
+/* sched/netpoll.h, net/fd.h */
 void probe_netpoll_kick(void);
 /* Whether the first task has returned: no task is resumed any more. */
 bool probe_run_is_ending(void);

@@ -5,7 +5,7 @@
  * need the signal blocked in every thread of the program, also in those that the program starts
  * itself, and children would inherit that mask.
  */
-#include "sched/signal.h"
+#include "net/signal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 
 #include <sennit/signal.h>
 
+#include "net/fd.h"
 #include "sched/fork.h"
-#include "sched/netpoll.h"
 #include "sched/thread.h"
 
 #define MOST_SIGNALS 64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SENNIT_SCHED_SIGNAL_H
-#define SENNIT_SCHED_SIGNAL_H
+#ifndef SENNIT_NET_SIGNAL_H
+#define SENNIT_NET_SIGNAL_H
 
 #include "sched/fork.h"
 

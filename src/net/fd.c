@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/fd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sched/cancel.h"
+#include "sched/netpoll.h"
+#include "sched/runqueue.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* Descriptors are allocated in chunks, which are never freed: an event may name any of them at any
+ * time. */
+#define CHUNK_SIZE 256
+#define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
+
+static struct sn_lock lock; /* guards the two below */
+static struct sn_fd *free_fds;
+static uint32_t nchunks;
+static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
+
+/* In a child of fork(): the table is the parent's, and nobody has looked at it yet. */
+static _Atomic bool inherited;
+
+/* ---- opening and closing ---- */
+
+static struct sn_fd *fd_by_index(uint32_t index)
+{
+	struct sn_fd *chunk =
+		index / CHUNK_SIZE < MOST_CHUNKS
+			? atomic_load_explicit(&chunks[index / CHUNK_SIZE], memory_order_acquire)
+			: NULL;
+
+	return chunk ? &chunk[index % CHUNK_SIZE] : NULL;
+}
+
+static bool add_chunk(void)
+{
+	struct sn_fd *chunk;
+
+	if (nchunks == MOST_CHUNKS ||
+	    !(chunk = aligned_alloc(_Alignof(struct sn_fd), CHUNK_SIZE * sizeof *chunk)))
+		return false;
+	memset(chunk, 0, CHUNK_SIZE * sizeof *chunk);
+	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
+		chunk[i].index = nchunks * CHUNK_SIZE + i;
+		chunk[i].next_free = free_fds;
+		free_fds = &chunk[i];
+	}
+	atomic_store_explicit(&chunks[nchunks++], chunk, memory_order_release);
+	return true;
+}
+
+static uint32_t life_of(uintptr_t handle)
+{
+	return (uint32_t)(handle & SN_HANDLE_LOW) * SN_FD_LIFE;
+}
+
+int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
+{
+	struct sn_fd *d = NULL;
+	int err = 0;
+
+	sn_lock(&lock);
+	if (free_fds || add_chunk()) {
+		d = free_fds;
+		free_fds = d->next_free;
+	}
+	sn_unlock(&lock);
+	if (!d)
+		return -ENOMEM;
+	d->fd = fd;
+	d->kind = 0;
+	d->tcp = false;
+	d->acks = 0;
+	d->open = true;
+	d->registered = false;
+	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
+	atomic_store_explicit(&d->over, false, memory_order_relaxed);
+	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
+	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
+	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
+	 * before the event; others from whoever was given d. */
+	for (int i = 0; i < 2; i++) {
+		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].deaf, false, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].leader, NULL, memory_order_relaxed);
+		d->sides[i].timer.fire = sn_fd_deadline_fire;
+	}
+	atomic_store_explicit(&d->control, life_of((uintptr_t)sn_fd_handle(d)),
+			      memory_order_release);
+	sn_netpoll_add();
+	if (register_now && (err = sn_fd_register(d)) < 0) {
+		d->fd = -1; /* stays the caller's */
+		sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
+		return err;
+	}
+	*out = d;
+	return 0;
+}
+
+/*
+ * Bytes are announced as urgent ones as well: sock_def_readable() wakes for EPOLLPRI and EPOLLIN
+ * alike. An end of the stream is neither, and is told of in any case.
+ */
+#define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
+#define OTHER_EDGES ((uint32_t)EPOLLOUT | EPOLLRDHUP | EPOLLET)
+
+static int tell_epoll(struct sn_fd *d, int operation, uint32_t edges)
+{
+	uint64_t generation = atomic_load_explicit(&d->generation, memory_order_relaxed);
+
+	return sn_netpoll_tell(operation, d->fd, generation << 32 | d->index, edges);
+}
+
+int sn_fd_register(struct sn_fd *d)
+{
+	int err = tell_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
+
+	d->registered = err == 0;
+	return err;
+}
+
+void sn_fd_mute(struct sn_fd *d)
+{
+	if (!d->registered || sn_fd_is_muted(d))
+		return;
+	if (tell_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
+		atomic_store_explicit(&d->muted, true, memory_order_relaxed);
+}
+
+/*
+ * What has come meanwhile is an edge of this call: epoll looks at the descriptor once it knows what
+ * it is to tell of. It fails only for a descriptor that the program has closed behind our back.
+ */
+void sn_fd_unmute(struct sn_fd *d)
+{
+	tell_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
+	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
+}
+
+/* The last user has left a closed descriptor. */
+static void fd_destroy(struct sn_fd *d, uint32_t control)
+{
+	static const struct {
+		int on, seconds;
+	} reset = {1, 0};
+
+	/*
+	 * An event on its way, or the end of a commit_wait() that was overtaken by its own task,
+	 * may still touch d in its next life: that costs the next owner a spurious wake-up at most.
+	 */
+	sn_timer_stop(&d->sides[SN_SIDE_READ].timer);
+	sn_timer_stop(&d->sides[SN_SIDE_WRITE].timer);
+	atomic_fetch_add(&d->generation, 1);
+	if (d->fd >= 0) {
+		if (control & SN_FD_ABORT)
+			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		close(d->fd); /* takes it out of epoll too; a fork's copy may send stale events */
+	}
+	if (!(control & SN_FD_INHERITED))
+		sn_netpoll_remove();
+	sn_lock(&lock);
+	d->open = false;
+	d->next_free = free_fds;
+	free_fds = d;
+	sn_unlock(&lock);
+}
+
+/* ---- operations and users ---- */
+
+static uint32_t side_flag(enum sn_side_index side)
+{
+	return side == SN_SIDE_READ ? SN_FD_READING : SN_FD_WRITING;
+}
+
+static inline int begin(struct sn_fd *d, enum sn_side_index side, uint32_t life, uint32_t mask)
+{
+	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	int reason = sn_cancel_reason(sn_thread_self()->task);
+
+	do {
+		int err = (control ^ life) & mask ? -EBADF : sn_fd_error(control);
+
+		if (err == 0)
+			err = reason;
+		if (err < 0)
+			return err;
+		if (control & side_flag(side))
+			return -EBUSY;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&d->control, &control, control | side_flag(side), memory_order_acquire,
+		memory_order_relaxed));
+	if (side == SN_SIDE_READ)
+		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
+	return 0;
+}
+
+int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
+{
+	return begin(d, side, 0, 0);
+}
+
+int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side)
+{
+	return begin(d, side, life_of((uintptr_t)handle), SN_FD_LIFE_MASK);
+}
+
+/* Acquire as well as release: the last to leave must see what the others did with the descriptor.
+ */
+static void leave(struct sn_fd *d, uint32_t what)
+{
+	uint32_t control =
+		atomic_fetch_sub_explicit(&d->control, what, memory_order_acq_rel) - what;
+
+	if ((control & SN_FD_CLOSED) && control < SN_FD_USER &&
+	    !(control & (SN_FD_READING | SN_FD_WRITING)))
+		fd_destroy(d, control);
+}
+
+void sn_fd_end(struct sn_fd *d, enum sn_side_index side)
+{
+	leave(d, side_flag(side));
+}
+
+static void disown_inherited(void);
+
+int sn_fd_use(struct sn_fd *d)
+{
+	uint32_t control;
+
+	/* Before we count as a user, who would be forgotten. */
+	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
+		disown_inherited();
+	control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	do {
+		if (control & SN_FD_CLOSED)
+			return -EBADF;
+	} while (!atomic_compare_exchange_weak_explicit(&d->control, &control, control + SN_FD_USER,
+							memory_order_acquire,
+							memory_order_relaxed));
+	return 0;
+}
+
+void sn_fd_unuse(struct sn_fd *d)
+{
+	leave(d, SN_FD_USER);
+}
+
+int sn_fd_find(struct sn_fd **d, const void *handle)
+{
+	*d = sn_handle_object(handle);
+	if (sn_unlikely(!*d))
+		return -EINVAL;
+	return sn_likely(sn_fd_fits(*d, handle)) ? 0 : -EBADF;
+}
+
+int sn_fd_use_handle(struct sn_fd **d, const void *handle)
+{
+	int err = sn_fd_find(d, handle);
+
+	if (err == 0)
+		err = sn_fd_use(*d);
+	if (err == 0 && sn_unlikely(!sn_fd_fits(*d, handle))) {
+		sn_fd_unuse(*d);
+		err = -EBADF;
+	}
+	return err;
+}
+
+/* Who waits on the side that leads this one, if any. */
+static struct sn_task *unblock_leader(struct sn_side *side)
+{
+	struct sn_side *leader = atomic_load(&side->leader);
+
+	return leader ? sn_side_unblock(leader) : NULL;
+}
+
+int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
+{
+	uint32_t control;
+	struct sn_task *task;
+
+	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
+		disown_inherited();
+	control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	/* We count as a user meanwhile, so that d stays. */
+	do {
+		if (control & SN_FD_CLOSED)
+			return -EBADF;
+	} while (!atomic_compare_exchange_weak(&d->control, &control,
+					       (control | flags) + SN_FD_USER));
+	for (int i = 0; i < 2; i++) {
+		if ((task = sn_side_unblock(&d->sides[i])) != NULL)
+			sn_ready(self, task, SN_READY_LAST);
+		if ((task = unblock_leader(&d->sides[i])) != NULL)
+			sn_ready(self, task, SN_READY_LAST);
+	}
+	leave(d, SN_FD_USER);
+	return 0;
+}
+
+/* ---- a run, and fork() ---- */
+
+static void forget_timers(struct sn_fd *d)
+{
+	for (int side = 0; side < 2; side++)
+		atomic_store(&d->sides[side].timer.heap, NULL);
+}
+
+/*
+ * The threads that used the table are not in this process: whatever they held at the fork is let go, the
+ * lock of one that was being armed, the sides on which the parent's tasks wait, its heaps. A
+ * descriptor that was being opened or closed at that moment is neither open nor free, and stays so.
+ */
+static void disown(struct sn_fd *d)
+{
+	const uint32_t kept = SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT | SN_FD_LIFE_MASK;
+
+	atomic_store(&d->lock.word, 0);
+	forget_timers(d);
+	for (int side = 0; side < 2; side++) {
+		atomic_store(&d->sides[side].state, SN_SIDE_NONE);
+		atomic_store(&d->sides[side].leader, NULL);
+	}
+	if (d->open)
+		atomic_store(&d->control, (atomic_load(&d->control) & kept) | SN_FD_INHERITED);
+}
+
+static void disown_inherited(void)
+{
+	if (!atomic_load(&inherited))
+		return;
+	sn_lock(&lock);
+	if (atomic_load(&inherited)) {
+		for (uint32_t i = 0; i < nchunks; i++)
+			for (int k = 0; k < CHUNK_SIZE; k++)
+				disown(&atomic_load(&chunks[i])[k]);
+		sn_netpoll_forget();
+		atomic_store(&inherited, false); /* last: who sees it needs no lock */
+	}
+	sn_unlock(&lock);
+}
+
+void sn_fds_begin(void)
+{
+	disown_inherited();
+}
+
+/* What abandoned tasks have left open is closed; nobody runs any more. */
+void sn_fds_end(void)
+{
+	sn_lock(&lock);
+	free_fds = NULL;
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
+		struct sn_fd *d = fd_by_index(i);
+
+		if (d->open && (atomic_load(&d->control) & SN_FD_INHERITED))
+			continue;
+		if (d->open && d->fd >= 0)
+			close(d->fd);
+		d->open = false;
+		atomic_store(&d->control, SN_FD_CLOSED); /* nobody uses it until it is open */
+		forget_timers(d);
+		atomic_fetch_add(&d->generation, 1);
+		d->next_free = free_fds;
+		free_fds = d;
+	}
+	sn_netpoll_forget();
+	sn_unlock(&lock);
+}
+
+/*
+ * Open descriptors stay open, as after any fork(). What is known of them is dealt with when it matters:
+ * most children only execute a program, and the table of a large server has many pages to copy.
+ */
+void sn_fds_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase == SN_FORK_CHILD)
+		atomic_store(&inherited, true);
+}
+
+/* ---- edges ---- */
+
+/* The task to wake for what epoll has told of a side, if any. */
+static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t edges)
+{
+	const uint32_t failed = EPOLLERR | EPOLLHUP;
+	struct sn_task *task;
+
+	if (!(what & (edges | failed)))
+		return NULL;
+	if (!(what & failed) && atomic_load(&side->deaf))
+		return NULL;
+	task = sn_side_ready(side);
+	SN_RACE_WINDOW();
+	return task ? task : unblock_leader(side);
+}
+
+int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready)
+{
+	struct sn_fd *d = fd_by_index((uint32_t)tag);
+	struct sn_task *task;
+	int count = 0;
+
+	if (!d || atomic_load(&d->generation) != tag >> 32)
+		return 0; /* of an earlier life */
+	/* Relaxed: whoever is woken by, or finds, the side ready sees it. */
+	if (what & (EPOLLRDHUP | EPOLLPRI | EPOLLERR | EPOLLHUP))
+		atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
+	if (what & (EPOLLERR | EPOLLHUP))
+		atomic_store_explicit(&d->over, true, memory_order_relaxed);
+	task = side_told(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
+	if (task) {
+		sn_queue_put(ready, task);
+		count++;
+	}
+	task = side_told(&d->sides[SN_SIDE_WRITE], what, EPOLLOUT);
+	if (task) {
+		sn_queue_put(ready, task);
+		count++;
+	}
+	return count;
+}

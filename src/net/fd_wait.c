@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for descriptors, with deadlines and pauses.
+ */
+#include "net/fd.h"
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/cancel.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* ---- deadlines ---- */
+
+/* The earlier of deadline and pause; 0 when there is neither. */
+static int64_t wake_time(struct sn_side *side)
+{
+	int64_t deadline = atomic_load(&side->deadline), pause = atomic_load(&side->pause);
+
+	return pause && (!deadline || pause < deadline) ? pause : deadline;
+}
+
+struct sn_task *sn_fd_deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
+{
+	struct sn_side *side = sn_container_of(timer, struct sn_side, timer);
+	int64_t when = wake_time(side);
+
+	if (when == 0)
+		return NULL;
+	if (when > now) {
+		fired->again = when;
+		return NULL;
+	}
+	return sn_side_unblock(side); /* the task sees for itself that it is too late */
+}
+
+int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
+{
+	int64_t deadline = atomic_load(&d->sides[side].deadline);
+
+	return deadline && sn_now() >= deadline ? -ETIMEDOUT : 0;
+}
+
+static int arm(struct sn_thread *self, struct sn_fd *d, struct sn_side *side, int64_t deadline)
+{
+	int err;
+
+	sn_lock(&d->lock);
+	err = sn_timer_advance(self, &side->timer, deadline);
+	sn_unlock(&d->lock);
+	return err;
+}
+
+int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index,
+		       int64_t deadline)
+{
+	struct sn_side *side = &d->sides[index];
+	uintptr_t state;
+
+	atomic_store(&side->deadline, deadline);
+	/*
+	 * Nobody waits: whoever comes to wait reads the deadline after it has announced itself in
+	 * state (commit_wait()), so either it sees the new deadline or we see it.
+	 */
+	state = atomic_load(&side->state);
+	if (deadline == 0 || state == SN_SIDE_NONE || state == SN_SIDE_READY)
+		return 0;
+	return arm(self, d, side, deadline);
+}
+
+/* ---- parking ---- */
+
+struct wait {
+	struct sn_fd *d;
+	struct sn_side *side;
+	struct sn_fd *other;         /* whose reading side is waited for, too; NULL: none */
+	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
+};
+
+/* As cancel.h has it: under the lock we look whether we are cancelled, and can be found. */
+static int announce_cancellable(const struct wait *wait, struct sn_task *task)
+{
+	int reason;
+
+	sn_lock(wait->cancel_lock);
+	reason = sn_cancel_reason(task);
+	if (reason == 0) {
+		task->in_side = wait->side;
+		reason = sn_side_announce(wait->side, task);
+	}
+	sn_unlock(wait->cancel_lock);
+	return reason;
+}
+
+/* What makes the announcement needless: closed or cancelled between the caller's check and it, or an edge
+ * of the other one, whose poller may have looked before us. 0, an error, or 1. */
+static int look_again(const struct wait *wait)
+{
+	int err = sn_fd_error(atomic_load(&wait->d->control));
+
+	if (err == 0 && wait->other)
+		err = sn_fd_error(atomic_load(&wait->other->control));
+	if (err == 0 && wait->other)
+		err = atomic_load(&wait->other->sides[SN_SIDE_READ].state) == SN_SIDE_READY;
+	return err;
+}
+
+static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	const struct wait wait =
+		*(struct wait *)arg; /* arg's stack may run as soon as we publish */
+	int err = wait.cancel_lock ? announce_cancellable(&wait, task)
+				   : sn_side_announce(wait.side, task);
+	uintptr_t state;
+	int64_t when;
+
+	if (err != 0) {
+		task->wake_reason = err < 0 ? err : 0;
+		return false;
+	}
+	SN_RACE_WINDOW();
+	when = wake_time(wait.side);
+	if (when)
+		err = arm(self, wait.d, wait.side, when);
+	if (err == 0 && look_again(&wait) == 0)
+		return true;
+	state = (uintptr_t)task;
+	if (!atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
+		return true; /* somebody else has woken it */
+	task->wake_reason = err;
+	return false;
+}
+
+/* Parks until the side is woken, or that of reading from other. 0, or what prevented or ended it. */
+static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, const char *what)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct sn_task *task = self->task;
+	bool cancellable = sn_cancel_possible(task);
+	struct wait wait = {.d = d,
+			    .side = side,
+			    .other = other,
+			    .cancel_lock = cancellable ? sn_cancel_lock_of(task) : NULL};
+	int err;
+
+	sn_task_waits(task, what, d);
+	err = sn_park(self, commit_wait, &wait);
+
+	if (cancellable)
+		sn_cancel_retract(task);
+	return err;
+}
+
+/* ---- waits ---- */
+
+static const char *readiness(enum sn_side_index index)
+{
+	return index == SN_SIDE_READ ? "a descriptor to be readable"
+				     : "a descriptor to be writable";
+}
+
+/* As sn_fd_wait(); 1 when it was woken without an edge. */
+static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_side *side = &d->sides[index];
+	uintptr_t state = SN_SIDE_READY;
+	int err;
+
+	err = sn_fd_error(atomic_load(&d->control));
+	if (err == 0)
+		err = sn_fd_check_deadline(d, index);
+	if (err < 0)
+		return err;
+	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_muted(d)))
+		sn_fd_unmute(d);
+	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
+		return 0;
+	err = park_in(d, side, NULL, readiness(index));
+	if (err < 0)
+		return err;
+	err = sn_fd_error(atomic_load(&d->control));
+	if (err < 0)
+		return err;
+	state = SN_SIDE_READY;
+	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
+		return 0;
+	err = sn_fd_check_deadline(d, index);
+	return err < 0 ? err : 1;
+}
+
+int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
+{
+	int err = wait_for_edge(d, index);
+
+	return err < 0 ? err : 0;
+}
+
+int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	int err;
+
+	atomic_store(&d->sides[index].pause, until);
+	err = wait_for_edge(d, index);
+	atomic_store(&d->sides[index].pause, 0);
+	return err;
+}
+
+static bool has_edge(struct sn_fd *d)
+{
+	return atomic_load(&d->sides[SN_SIDE_READ].state) == SN_SIDE_READY;
+}
+
+int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
+{
+	int err = sn_fd_error(atomic_load(&d->control) | atomic_load(&other->control));
+
+	if (err == 0)
+		err = sn_fd_check_deadline(d, SN_SIDE_READ);
+	if (err < 0)
+		return err;
+	if (sn_unlikely(sn_fd_is_muted(d)))
+		sn_fd_unmute(d);
+	if (sn_unlikely(sn_fd_is_muted(other)))
+		sn_fd_unmute(other);
+	if (has_edge(d) || has_edge(other))
+		return 0;
+	SN_RACE_WINDOW();
+	err = park_in(d, &d->sides[SN_SIDE_READ], other,
+		      "either of two descriptors to be readable");
+	if (err == 0)
+		err = sn_fd_error(atomic_load(&d->control) | atomic_load(&other->control));
+	if (err < 0 || has_edge(d) || has_edge(other))
+		return err;
+	return sn_fd_check_deadline(d, SN_SIDE_READ);
+}
+
+void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader)
+{
+	atomic_store(&d->sides[SN_SIDE_READ].leader, leader ? &leader->sides[SN_SIDE_READ] : NULL);
+}
+
+bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
+{
+	uintptr_t state = SN_SIDE_READY;
+
+	return atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
+}
+
+/* Sequentially consistent: whoever takes the edge also sees what the poller has told before it. */
+void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_side *side = &d->sides[index];
+	uintptr_t state = SN_SIDE_READY;
+
+	if (atomic_load_explicit(&side->state, memory_order_relaxed) == state)
+		atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE);
+}
+
+/* Relaxed: both are hints. unread goes from one reader to the next with the control word; an edge that
+ * is not seen here is by sn_fd_wait(), which looks by compare-and-swap before it parks. */
+bool sn_fd_is_silent(struct sn_fd *d)
+{
+	return d->registered && atomic_load_explicit(&d->unread, memory_order_relaxed) &&
+	       atomic_load_explicit(&d->sides[SN_SIDE_READ].state, memory_order_relaxed) ==
+		       SN_SIDE_NONE;
+}
+
+void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_task *task = sn_side_ready(&d->sides[index]);
+
+	if (task)
+		sn_ready(self, task, SN_READY_LAST);
+}
+
+static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until, const char *what)
+{
+	struct sn_side *side = &d->sides[index];
+	int err;
+
+	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_muted(d)))
+		sn_fd_unmute(d);
+	atomic_store(&side->pause, until);
+	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
+	err = park_in(d, side, NULL, what);
+	atomic_store(&side->pause, 0);
+	if (err == 0)
+		err = sn_fd_error(atomic_load(&d->control));
+	return err < 0 ? err : sn_fd_check_deadline(d, index);
+}
+
+int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	return pause_until(d, index, until, readiness(index));
+}
+
+/*
+ * A poller that still finds the side deaf drops an edge that the sleeper might have wanted. Then its
+ * bytes were there before the sleeper's next attempt: that takes the descriptor's lock in the kernel
+ * after our store, and had the bytes come after it, the poller would have found the store.
+ */
+int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
+{
+	struct sn_side *side = &d->sides[index];
+	int err;
+
+	atomic_store(&side->deaf, true);
+	err = pause_until(d, index, until, "its share of a rate");
+	atomic_store(&side->deaf, false);
+	return err;
+}

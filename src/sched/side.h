@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A side of a descriptor, reading or writing, on which one task at a time waits. It is one word:
+ *
+ *   SN_SIDE_NONE   nothing known: an operation would probably block
+ *   SN_SIDE_READY  an edge has arrived since the last wait
+ *   otherwise      the address of the task that waits
+ *
+ *   none -> ready       an edge                      (poller)
+ *   task -> ready       an edge; the task is woken   (poller)
+ *   ready -> none       a wait that need not wait    (the task)
+ *   none -> task        the task parks               (commit)
+ *   task -> none        woken without an edge: closed, cancelled, past the deadline
+ *
+ * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
+ * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
+ *
+ * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
+ * cancel.h, under which the task of a scope also puts itself there.
+ *
+ * models/side.pml checks the waits for one side. net/fd.h has the rest of a descriptor.
+ */
+#ifndef SENNIT_SCHED_SIDE_H
+#define SENNIT_SCHED_SIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sched/task.h"
+#include "sched/timer.h"
+
+#define SN_SIDE_NONE ((uintptr_t)0)
+#define SN_SIDE_READY ((uintptr_t)1)
+
+struct sn_side {
+	_Atomic uintptr_t state;
+	_Atomic int64_t deadline;       /* 0: none */
+	_Atomic int64_t pause;          /* of sn_fd_wait_until() and the like: 0: none */
+	_Atomic bool deaf;              /* in sn_fd_sleep(): edges of bytes do not matter */
+	struct sn_side *_Atomic leader; /* who is woken by our edges, NULL: only who waits here */
+	struct sn_timer timer; /* armed lazily: fires at some former deadline and looks again */
+};
+
+/* Takes the task off a side, without marking the side ready. NULL when none waits. */
+static inline struct sn_task *sn_side_unblock(struct sn_side *side)
+{
+	/* Sequentially consistent: the second half of a handshake with commit_wait() in net/fd_wait.c, after the
+	 * store of a deadline or of the control word. */
+	uintptr_t state = atomic_load(&side->state);
+
+	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)
+		if (atomic_compare_exchange_weak(&side->state, &state, SN_SIDE_NONE))
+			return (struct sn_task *)state;
+	return NULL;
+}
+
+/* An edge: marks the side ready and takes the task that waits, if any. */
+static inline struct sn_task *sn_side_ready(struct sn_side *side)
+{
+	uintptr_t state = atomic_exchange(&side->state, SN_SIDE_READY);
+
+	return state == SN_SIDE_NONE || state == SN_SIDE_READY ? NULL : (struct sn_task *)state;
+}
+
+/* none -> task; 0, or 1 when an edge came first. */
+static inline int sn_side_announce(struct sn_side *side, struct sn_task *task)
+{
+	uintptr_t state = SN_SIDE_NONE;
+
+	return atomic_compare_exchange_strong(&side->state, &state, (uintptr_t)task) ? 0 : 1;
+}
+
+/*
+ * Takes the task off the side that it waits on, so that its wait returns the reason: true when it
+ * was there, and then the caller must make it runnable. Under the task's lock of cancel.h.
+ */
+static inline bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason)
+{
+	uintptr_t state = (uintptr_t)task;
+
+	if (!atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
+		return false;
+	task->wake_reason = reason;
+	return true;
+}
+
+#endif
