@@ -19,6 +19,7 @@ CONCEPTS = {
         "task": "Tasks",
         "scope": "Scopes: groups, cancellation, deadlines",
         "blocking": "Calls that block, and pinning",
+        "result": "Results in C++",
     },
     "Between tasks": {
         "channel": "Channels and select",
@@ -29,10 +30,12 @@ CONCEPTS = {
         "waitgroup": "Wait groups",
         "barrier": "Barriers",
         "once": "Once",
+        "sync": "Locks in C++",
     },
     "Time": {
         "clock": "Clocks",
         "timer": "Timers",
+        "time": "Time in C++",
     },
     "Input and output": {
         "tcp": "TCP",
@@ -40,6 +43,7 @@ CONCEPTS = {
         "copy": "Copying",
         "relay": "Relaying",
         "signal": "Signals",
+        "net": "The network in C++",
     },
     "Looking inside": {
         "debug": "Dumps, faults and deadlocks",
@@ -52,6 +56,7 @@ CONCEPTS = {
     "All of it": {
         "base": "Conventions and versions",
         "sennit": "The umbrella headers",
+        "unstable": "What may change without notice",
     },
 }
 
