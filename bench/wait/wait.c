@@ -40,6 +40,7 @@
 
 #include <http_parser.h>
 
+#include <sennit/scan.h>
 #include <sennit/sennit.h>
 
 #include "../check.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole C interface. */
+/*
+ * What programs use of the C interface. Included on request: scan.h (looking at tasks), collector.h
+ * (garbage collectors), wait.h (how long the library waits), vdso.h, unstable.h, and gc.h, which is
+ * another library's.
+ */
 #ifndef SENNIT_SENNIT_H
 #define SENNIT_SENNIT_H
 
@@ -8,15 +12,14 @@
 #include <sennit/blocking.h>
 #include <sennit/channel.h>
 #include <sennit/clock.h>
-#include <sennit/collector.h>
 #include <sennit/cond.h>
 #include <sennit/copy.h>
 #include <sennit/debug.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>
+#include <sennit/relay.h>
 #include <sennit/run.h>
 #include <sennit/rwlock.h>
-#include <sennit/scan.h>
 #include <sennit/scope.h>
 #include <sennit/semaphore.h>
 #include <sennit/signal.h>
@@ -24,8 +27,6 @@
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 #include <sennit/timer.h>
-#include <sennit/vdso.h>
-#include <sennit/wait.h>
 #include <sennit/waitgroup.h>
 
 #endif

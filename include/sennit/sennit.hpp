@@ -39,6 +39,7 @@
 #endif
 
 #include <sennit/clock.hpp>
+#include <sennit/collector.h>
 #include <sennit/sennit.h>
 
 #include <atomic>
@@ -284,7 +285,7 @@ inline void yield()
 struct task_attr {
 	const char *name = nullptr;
 	std::size_t stack_size = 0;
-	bool brief = false; /* a promise: SN_TASK_BRIEF */
+	std::uint32_t flags = 0;
 };
 
 namespace detail
@@ -295,7 +296,7 @@ inline sn_task_attr to_c(const task_attr &attr)
 	sn_task_attr c_attr{};
 	c_attr.name = attr.name;
 	c_attr.stack_size = attr.stack_size;
-	c_attr.flags = attr.brief ? SN_TASK_BRIEF : 0;
+	c_attr.flags = attr.flags;
 	return c_attr;
 }
 
@@ -1775,18 +1776,6 @@ public:
 		return tcp(conn);
 	}
 
-	/* For who writes at once: sn_tcp_connect_to_write(). May park. */
-	static result<tcp> connect_to_write(const std::string &address,
-					    deadline until = no_deadline)
-	{
-		sn_tcp *conn = nullptr;
-		const int err =
-			sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));
-		if (err < 0)
-			return failure{-err};
-		return tcp(conn);
-	}
-
 	/* At least one byte; 0 is the end of the stream. May park. */
 	result<std::size_t> read(void *buf, std::size_t size)
 	{
@@ -2073,10 +2062,8 @@ copied copy(Dst &dst, Src &src)
 struct relay_limits {
 	std::chrono::nanoseconds idle{0};
 	std::chrono::nanoseconds half_close{0};
-	const sn_relay_pace *pace = nullptr; /* how fast: struct sn_relay_pace */
-	/* Both are closed at once when it has finished, which passes the last end on. */
-	bool closing = false;
-	sn_relay_gather gather = SN_RELAY_GATHER_AUTO; /* whether small pieces wait for more */
+	const sn_relay_pace *pace = nullptr;     /* how fast: struct sn_relay_pace */
+	const sn_relay_tuning *tuning = nullptr; /* unstable.h */
 };
 
 /* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
@@ -2107,8 +2094,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	options.idle_timeout = limits.idle.count();
 	options.half_close_timeout = limits.half_close.count();
 	options.pace = limits.pace;
-	options.closing = limits.closing;
-	options.gather = limits.gather;
+	options.tuning = limits.tuning;
 	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
 	};

@@ -33,21 +33,13 @@ SN_BEGIN
 /* A task: what sn_self() tells, and the handle to join it by. */
 typedef struct sn_task sn_task;
 
-/*
- * In flags: from one wait to the next the task computes for some tens of microseconds at most, as one
- * that serves a connection, and it does not block its thread, in blocking brackets neither. Then few
- * such tasks are left to one thread, and no other is woken for them, nor to look after the network and
- * the timers meanwhile: these wait if the promise is not kept.
- */
-#define SN_TASK_BRIEF 1u
-
 /* Zero-initialise, then set what should differ from the default. */
 struct sn_task_attr {
 	const char *name;  /* copied, cut to SN_TASK_NAME_MAX; default: none, shown as "task" */
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
 			      MiB on 32-bit machines. Default: as sn_run_attr.stack_size and
 			      SENNIT_STACK_SIZE say (run.h), else 128 KiB, 64 KiB on 32-bit machines */
-	uint32_t flags;    /* SN_TASK_BRIEF or 0 */
+	uint32_t flags;    /* 0, or what unstable.h has */
 
 	/*
 	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with

@@ -90,16 +90,6 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 
 /*
- * The same for a caller who has bytes at hand and writes them as soon as it is connected: the last
- * packet of the handshake waits for them and goes with them. That is a packet less, and a peer
- * that waits in accept() is told of the connection when there is something to read. Not for
- * protocols in which the server speaks first, unless the caller does not wait for that: when nothing is
- * written the packet goes by itself, 200 ms after the peer has answered. An answer is acknowledged
- * as usual.
- */
-SN_API int sn_tcp_connect_to_write(sn_tcp **conn, const char *address, int64_t deadline);
-
-/*
  * Waits until the connection is over in both directions, however that happens, without reading from
  * it. Returns 0 when both halves were shut in good order, -ECONNRESET (or the error pending on the
  * socket) when it was reset. Counts as reading: the read deadline and -EBUSY apply. Meant for the

@@ -39,7 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <sennit/copy.h>
+#include <sennit/unstable.h>
 
 #define SN_GATHER_SMALL ((size_t)256 << 10)
 #define SN_GATHER_QUICK_NS 50000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding a direction of a relay back: struct sn_relay_pace, see copy.h.
+ * Holding a direction of a relay back: struct sn_relay_pace, see relay.h.
  *
  * Contract. No byte is read that was not granted, and what was granted and not read is given back
  * before the task waits for more, or ends. A task that waits for its time holds nothing: no buffer,
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <sennit/copy.h>
+#include <sennit/relay.h>
 
 struct sn_copy_job;
 

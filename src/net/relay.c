@@ -37,9 +37,9 @@
  */
 #include <errno.h>
 
-#include <sennit/copy.h>
+#include <sennit/relay.h>
 #include <sennit/scope.h>
-#include <sennit/task.h>
+#include <sennit/unstable.h>
 
 #include "net/copy.h"
 #include "net/fd.h"
@@ -53,6 +53,7 @@ struct relay {
 	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */
 	struct sn_write_guard guards[2]; /* of fds[0], fds[1] */
 	const struct sn_relay_options *options;
+	const struct sn_relay_tuning *tuning;
 	struct sn_relay_result *result;
 	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
 	int error;
@@ -160,7 +161,7 @@ static int look_at_both(struct direction *d, int *side)
 static int end_both(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
-	int err = relay->options->closing ? 0 : shut(d, side);
+	int err = relay->tuning->closing ? 0 : shut(d, side);
 
 	if (err == 0)
 		err = look_at_both(d, side);
@@ -267,7 +268,7 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 						     .pausing = pausing}},
 				.relay = relay,
 				.number = number};
-	sn_gather_init(&d->relayed.gather, relay->options->gather);
+	sn_gather_init(&d->relayed.gather, relay->tuning->gather);
 }
 
 /* Whether the connection whose end was passed on has been reset since. */
@@ -427,6 +428,7 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	     struct sn_relay_result *result)
 {
 	static const struct sn_relay_options none;
+	static const struct sn_relay_tuning automatic;
 	struct sn_relay_result unwanted;
 	sn_stream *const handles[2] = {a, b};
 	struct relay relay = {.options = options ? options : &none,
@@ -434,6 +436,7 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 			      .failed_side = -1,
 			      .ended_first = -1};
 
+	relay.tuning = relay.options->tuning ? relay.options->tuning : &automatic;
 	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
 		return relay.result->error = -EPERM;

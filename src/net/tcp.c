@@ -13,6 +13,7 @@
 
 #include <sennit/clock.h>
 #include <sennit/tcp.h>
+#include <sennit/unstable.h>
 
 #include "net/address.h"
 #include "net/fd.h"

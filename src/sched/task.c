@@ -46,6 +46,7 @@
 #include <string.h>
 
 #include <sennit/clock.h>
+#include <sennit/unstable.h>
 
 #include "sched/block.h"
 #include "sched/cancel.h"

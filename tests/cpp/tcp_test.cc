@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections through the C++ face. */
 #include <sennit/sennit.hpp>
+#include <sennit/unstable.hpp>
 
 #include <csignal>
 #include <gtest/gtest.h>
@@ -78,13 +79,13 @@ TEST(Tcp, WhoWritesAtOnceIsHeard)
 	sn::run([] {
 		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
 		const auto address = door.address().value();
-		auto near = sn::tcp::connect_to_write(address, sn::after(10s)).value();
+		auto near = sn::unstable::connect_to_write(address, sn::after(10s)).value();
 		near.write_all("at once").value();
 		auto far = door.accept().value();
 		near.shutdown_write().value();
 		EXPECT_EQ(read_all(far), "at once");
 		door.close();
-		EXPECT_EQ(sn::tcp::connect_to_write(address).error(),
+		EXPECT_EQ(sn::unstable::connect_to_write(address).error(),
 			  std::errc::connection_refused);
 	});
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sennit/scan.h>
 #include <sennit/sennit.hpp>
 
 #include "gc/heap.h"

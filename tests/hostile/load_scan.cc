@@ -14,6 +14,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <sennit/scan.h>
+
 #include "hostile/loads.hpp"
 
 namespace hostile

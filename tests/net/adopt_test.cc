@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <sennit/scan.h>
+
 #include "support/net.h"
 
 namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <sennit/sennit.hpp>
+#include <sennit/unstable.h>
 
 #include "support/net.h"
 
@@ -31,7 +32,7 @@ void answer(sn::tcp &peer, bool is_brief)
 				if (!peer.write_all(&number, sizeof number))
 					break;
 		},
-		{.brief = is_brief});
+		{.flags = is_brief ? SN_TASK_BRIEF : 0});
 	helper.join();
 }
 
@@ -47,9 +48,9 @@ TEST(Brief, NobodyIsForgotten)
 				for (int i = 0; i < clients * connections; i++)
 					sn::go([peer = door.accept().value(),
 						i]() mutable { answer(peer, i % 3 != 0); },
-					       {.brief = i % 4 != 0});
+					       {.flags = i % 4 != 0 ? SN_TASK_BRIEF : 0});
 			},
-			{.brief = true});
+			{.flags = SN_TASK_BRIEF});
 		std::vector<sn::task<void>> all;
 
 		for (int c = 0; c < clients; c++)
@@ -68,7 +69,7 @@ TEST(Brief, NobodyIsForgotten)
 						answered += got == number;
 					}
 				},
-				{.brief = c % 2 == 0}));
+				{.flags = c % 2 == 0 ? SN_TASK_BRIEF : 0}));
 		for (auto &each : all)
 			each.join();
 		server.join();
@@ -95,7 +96,7 @@ TEST(Brief, ChainsGoOn)
 							sn::sleep(10us);
 						go(over, left - 1);
 					},
-					{.brief = left % 10 != 0});
+					{.flags = left % 10 != 0 ? SN_TASK_BRIEF : 0});
 			}
 		};
 		for (int i = 0; i < 3; i++)

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <sennit/copy.h>
+#include <sennit/unstable.h>
 
 #include "net/gather.h"
 #include "support/net.h"
@@ -155,9 +156,10 @@ TEST(Gather, AlwaysBeginsWithTheFirstPieceWhateverIsAnswered)
 
 // A relay between two pairs: from.client writes, to.server reads.
 struct Route {
-	explicit Route(sn_relay_gather mode) { options.gather = mode; }
+	explicit Route(sn_relay_gather mode) { tuning.gather = mode; }
 	void start()
 	{
+		options.tuning = &tuning;
 		relay = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
 					&options, &result);
@@ -188,6 +190,7 @@ struct Route {
 
 	Listener door;
 	Pair from{door}, to{door};
+	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result;
 	std::unique_ptr<Task> relay;

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <sennit/unstable.h>
+
 #include "support/misuse.h"
 #include "support/net.h"
 

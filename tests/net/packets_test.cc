@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <sennit/copy.h>
+#include <sennit/unstable.h>
 
 #include "support/packets.h"
 
@@ -25,7 +26,8 @@ using test::Task;
 struct Route {
 	void start(bool closing = false)
 	{
-		options.closing = closing;
+		tuning.closing = closing;
+		options.tuning = &tuning;
 		relay = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
 					&options, &result);
@@ -45,6 +47,7 @@ struct Route {
 
 	Listener door;
 	Pair from{door}, to{door};
+	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result;
 	std::unique_ptr<Task> relay;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <sennit/copy.h>
+#include <sennit/unstable.h>
 
 #include "support/net.h"
 
@@ -24,6 +25,7 @@ struct Relay {
 	explicit Relay(Listener &door) : left(door), right(door) {}
 	void start()
 	{
+		options.tuning = &tuning;
 		task = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(left.server), sn_tcp_stream(right.server),
 					&options, &result);
@@ -48,6 +50,7 @@ struct Relay {
 	}
 
 	Pair left, right;
+	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result = {};
 	std::unique_ptr<Task> task;
@@ -258,7 +261,7 @@ TEST(RelayAlone, NothingIsForgotten)
 		for (int i = 0; i < 8; i++) {
 			relays.push_back(std::make_unique<Relay>(door));
 			Relay &relay = *relays.back();
-			relay.options.gather = SN_RELAY_GATHER_NEVER; // for that it would part
+			relay.tuning.gather = SN_RELAY_GATHER_NEVER; // for that it would part
 			relay.start();
 			for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
 				peers.emplace_back([=, seed = seeds.next()] {

@@ -26,6 +26,8 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
+#include <sennit/unstable.h>
+
 #include "support/net.h"
 
 namespace
@@ -278,6 +280,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	test::Random random(seed);
 	Pair a(door), b(door);
 	Peer left{a.client, draw(random)}, right{b.client, draw(random)};
+	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result;
 	const uint64_t fate = random.below(16);
@@ -287,8 +290,9 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 
 	if (random.below(3) == 0)
 		options.pace = &pace.calls;
-	options.closing = random.below(2) == 0;
-	options.gather = static_cast<sn_relay_gather>(random.below(3));
+	tuning.closing = random.below(2) == 0;
+	tuning.gather = static_cast<sn_relay_gather>(random.below(3));
+	options.tuning = &tuning;
 
 	// A timeout that some sessions meet and others do not.
 	if (fate == 0)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <sennit/scan.h>
 #include <sennit/sennit.h>
 
 #define NOINLINE __attribute__((noinline))

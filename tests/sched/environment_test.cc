@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sennit/scan.h>
+
 #include "support/runtime.h"
 
 namespace

@@ -13,6 +13,7 @@
 #include <sennit/channel.h>
 #include <sennit/scope.h>
 #include <sennit/stream.h>
+#include <sennit/unstable.h>
 
 #include "support/runtime.h"
 

@@ -5,6 +5,10 @@
 #include "support/locks.h"
 #include "support/misuse.h"
 
+#include <sennit/collector.h>
+#include <sennit/scan.h>
+#include <sennit/wait.h>
+
 namespace
 {
 

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sennit/scan.h>
+
 #include "support/internals.h"
 #include "support/runtime.h"
 

@@ -12,6 +12,8 @@
 
 #include <dlfcn.h>
 
+#include <sennit/scan.h>
+
 #include "support/internals.h"
 #include "support/runtime.h"
 

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sennit/wait.h>
+
 #include "support/locks.h"
 
 namespace

@@ -22,7 +22,7 @@
 #include "config.hpp"
 #include "counters.hpp"
 
-#include <sennit/copy.h>
+#include <sennit/relay.h>
 
 #include <array>
 #include <atomic>

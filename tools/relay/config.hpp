@@ -17,7 +17,7 @@
 
 #include "ip.hpp"
 
-#include <sennit/copy.h>
+#include <sennit/unstable.h>
 
 #include <chrono>
 #include <cstddef>

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include <sennit/unstable.h>
+
 namespace relay
 {
 namespace
@@ -96,7 +98,8 @@ std::shared_ptr<lane> door::via(bool &is_told)
 
 void door::start()
 {
-	accepting_ = sn::spawn([this] { serve(); }, {.name = task_name_.c_str(), .brief = true});
+	accepting_ = sn::spawn([this] { serve(); },
+			       {.name = task_name_.c_str(), .flags = SN_TASK_BRIEF});
 	const std::lock_guard lock(lock_);
 	is_started_ = true;
 	settle_keepalive();
@@ -280,7 +283,7 @@ void door::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counte
 	/* The session has the client now, and closes it if its task cannot be had. */
 	try {
 		sn::go([made = std::move(made)] { made->run(); },
-		       {.name = "session", .brief = true});
+		       {.name = "session", .flags = SN_TASK_BRIEF});
 	} catch (const std::exception &) {
 		all_.counters.no_memory.add();
 	}

@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <utility>
 
+#include <sennit/unstable.hpp>
+
 namespace relay
 {
 namespace
@@ -82,7 +84,7 @@ sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> s
 					     : sn::now() + (until - sn::now()) / 2;
 		const auto &address = (*all)[(first + i) % all->size()];
 		auto connected = whose == first_words::ours
-					 ? sn::tcp::connect_to_write(address, give_up)
+					 ? sn::unstable::connect_to_write(address, give_up)
 					 : sn::tcp::connect(address, give_up);
 		if (connected || is_last || is_shortage(connected.error()) || gone() ||
 		    (until != sn::no_deadline && sn::now() >= until))

@@ -83,7 +83,7 @@ private:
 	std::atomic<bool> is_failing_{false};
 };
 
-/* Whether something is at hand that will be written at once: sn::tcp::connect_to_write(). */
+/* Whether something is at hand that will be written at once: sn::unstable::connect_to_write(). */
 enum class first_words { unknown, ours };
 
 /*

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <sennit/unstable.h>
+
 namespace relay
 {
 namespace
@@ -352,11 +354,11 @@ void session::relay_both()
 		    .waits_of_listener = of_listener.throttled,
 		    .waits_of_backend = of_backend.throttled,
 		    .throttled = all_.counters.throttled});
+	const sn_relay_tuning tuning{.closing = 1, .gather = via_->settings.gather};
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
 				      .pace = pace.calls(),
-				      .closing = true,
-				      .gather = via_->settings.gather};
+				      .tuning = &tuning};
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {
 			if (way == SN_RELAY_A_TO_B) {

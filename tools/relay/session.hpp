@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session: a client's connection, its backend's, and the two tasks that copy between them.
+ * A session: a client's connection, its backend's, and the task that relays between them, which has a
+ * second one only while there is more to do than pass on small messages (sn_relay()).
  *
  * How it ends:
  *  - In good order. A direction that reads to the end of its stream ends the other side's stream
@@ -10,8 +11,8 @@
  *    side that it read from, so that a reset after a half-close is passed on too.
  *  - When no byte moved for the idle timeout: both are closed.
  *  - When it was open for its lifetime, or is cut: both are reset.
- * The first of the last four that happens decides, and cancels both connections, which brings both
- * tasks back. Only when both are back are the connections closed.
+ * The first of the last four that happens decides, and cancels both connections, which ends
+ * the relay. Only then are the connections closed.
  *
  * A backend that cannot be connected to is left out, and another one of the group chosen, until
  * none is left or the connect timeout, which is for all of them, is over. One that is silent may

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The C++ face of unstable.h, as unstable as that: tuning that sennit-relay needs.
+ *
+ * Threads outside the runtime and signal handlers: none.
+ */
+#ifndef SENNIT_UNSTABLE_HPP
+#define SENNIT_UNSTABLE_HPP
+
+#include <sennit/sennit.hpp>
+#include <sennit/unstable.h>
+
+namespace sennit::unstable
+{
+
+/* tcp::connect() for a caller that writes at once: sn_tcp_connect_to_write(). May park. */
+inline result<tcp> connect_to_write(const std::string &address, deadline until = no_deadline)
+{
+	sn_tcp *conn = nullptr;
+	const int err = sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));
+	if (err < 0)
+		return failure{-err};
+	return tcp(conn);
+}
+
+} // namespace sennit::unstable
+
+#endif
