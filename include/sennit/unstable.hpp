@@ -7,8 +7,10 @@
 #ifndef SENNIT_UNSTABLE_HPP
 #define SENNIT_UNSTABLE_HPP
 
-#include <sennit/sennit.hpp>
+#include <sennit/net.hpp>
 #include <sennit/unstable.h>
+
+#include <string>
 
 namespace sennit::unstable
 {

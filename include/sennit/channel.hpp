@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Channels of values, and select over several of them (channel.h).
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
+ */
+#ifndef SENNIT_CHANNEL_HPP
+#define SENNIT_CHANNEL_HPP
+
+#include <sennit/channel.h>
+#include <sennit/task.hpp>
+
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace sennit
+{
+
+namespace detail
+{
+
+/* Whether a T can be moved while the channel is locked, from where it is to where it goes. */
+template <class T>
+inline constexpr bool carried_in_place = std::is_trivially_copyable_v<T> ||
+					 (std::is_nothrow_move_constructible_v<T> &&
+					  alignof(T) <= alignof(std::max_align_t));
+
+/* What a channel of T has for elements: T itself, or a pointer to one on the heap. */
+template <class T>
+using carried = std::conditional_t<carried_in_place<T>, T, boxed<T> *>;
+
+template <class T>
+inline constexpr sn_elem_ops ops_in_place = {
+	[](void *to, void *from) noexcept { ::new (to) T(std::move(*static_cast<T *>(from))); },
+	[](void *elem) noexcept { static_cast<T *>(elem)->~T(); },
+};
+
+/* The pointers are copied. */
+template <class T>
+inline constexpr sn_elem_ops ops_in_box = {
+	nullptr,
+	[](void *elem) noexcept { delete *static_cast<boxed<T> **>(elem); },
+};
+
+template <class T>
+constexpr const sn_elem_ops *elem_ops()
+{
+	if constexpr (std::is_trivially_copyable_v<T>)
+		return nullptr;
+	else if constexpr (carried_in_place<T>)
+		return &ops_in_place<T>;
+	else
+		return &ops_in_box<T>;
+}
+
+/* Raw memory for an element to be received. */
+template <class T>
+class inbox
+{
+public:
+	void *memory() noexcept { return raw_; }
+
+	/* Takes out what was received. */
+	T take()
+	{
+		auto *elem = std::launder(reinterpret_cast<carried<T> *>(raw_));
+		if constexpr (carried_in_place<T>) {
+			struct destroying {
+				T *elem;
+				~destroying() { elem->~T(); }
+			} after{elem};
+			return std::move(*elem);
+		} else {
+			const std::unique_ptr<boxed<T>> box(*elem);
+			return std::move(box->value);
+		}
+	}
+
+private:
+	alignas(carried<T>) unsigned char raw_[sizeof(carried<T>)];
+};
+
+/* An element to be sent, of which somebody else takes care. */
+template <class T>
+class outbox
+{
+public:
+	explicit outbox(T &value)
+	{
+		if constexpr (carried_in_place<T>) {
+			elem_ = std::addressof(value);
+		} else {
+			box_ = std::make_unique<boxed<T>>(std::move(value));
+			elem_ = box_.get();
+		}
+	}
+	void *memory() noexcept
+	{
+		if constexpr (carried_in_place<T>)
+			return elem_;
+		else
+			return &elem_;
+	}
+	/* The channel has it. */
+	void sent() noexcept { static_cast<void>(box_.release()); }
+
+private:
+	std::conditional_t<carried_in_place<T>, T, boxed<T>> *elem_;
+	std::unique_ptr<boxed<T>> box_; /* what elem_ points to, where it is not carried in place */
+};
+
+template <class T, class F>
+class recv_case;
+template <class T, class F>
+class send_case;
+
+} // namespace detail
+
+/*
+ * A channel of T, as channel.h: the handle of one, which all copies of the handle share; the last
+ * one frees it, and destroys the elements in it. The handle itself is not to be changed while
+ * others use it, as with std::shared_ptr; calls through it may be made at the same time by any
+ * task, or by plain threads, and also through a const one.
+ *
+ * T can be moved; it need not be copied or default constructed. Bytes are copied where that will
+ * do, and a T whose move constructor is noexcept is moved from the sender's memory into the
+ * receiver's, or into the buffer, without an allocation. It is then moved with the channel locked,
+ * possibly by another task, so the constructor and the destructor may call nothing of sennit's. Any
+ * other T travels on the heap.
+ *
+ * Errors, beside those of channel.h: a call on a handle without a channel fails with
+ * std::errc::invalid_argument.
+ *
+ *	sn::channel<std::string> lines(16);
+ *	all.go([lines] {
+ *		for (std::string &line : lines)
+ *			print(line);
+ *	});
+ *	lines.send("a line").value();
+ *	lines.close();
+ */
+template <class T>
+class channel
+{
+	static_assert(std::is_object_v<T> && std::is_same_v<T, std::remove_cv_t<T>>,
+		      "a channel carries values");
+	static_assert(std::is_move_constructible_v<T> && std::is_nothrow_destructible_v<T>);
+
+public:
+	using value_type = T;
+
+	/* A new one, unbuffered or with a buffer. Throws std::system_error: not_enough_memory, or
+	 * invalid_argument for what cannot be. */
+	explicit channel(std::size_t capacity = 0)
+	{
+		detail::throw_if_error(sn_chan_new_with(&chan_, sizeof(detail::carried<T>),
+							capacity > PTRDIFF_MAX
+								? -1
+								: static_cast<ssize_t>(capacity),
+							detail::elem_ops<T>()),
+				       "sn::channel");
+	}
+
+	/* None. In select() its cases are never ready. */
+	template <std::same_as<std::nullptr_t> None> /* so that 0 is a capacity */
+	channel(None) noexcept
+	{
+	}
+
+	channel(const channel &other) noexcept : chan_(sn_chan_ref(other.chan_)) {}
+	channel(channel &&other) noexcept : chan_(std::exchange(other.chan_, nullptr)) {}
+	channel &operator=(channel other) noexcept
+	{
+		std::swap(chan_, other.chan_);
+		return *this;
+	}
+	~channel() { sn_chan_free(chan_); }
+
+	/*
+	 * Sends the value. When that fails value is as it was; only a T that travels on the heap
+	 * has been moved from, and is gone. May park.
+	 */
+	result<void> send(T &&value, deadline until = no_deadline) const
+	{
+		return send_by(value, detail::to_ns(until));
+	}
+	result<void> send(const T &value, deadline until = no_deadline) const
+	{
+		T copy(value);
+		return send_by(copy, detail::to_ns(until));
+	}
+
+	/* std::errc::resource_unavailable_try_again when it would have to wait. */
+	result<void> try_send(T &&value) const { return send_by(value, SN_TRY); }
+	result<void> try_send(const T &value) const
+	{
+		T copy(value);
+		return send_by(copy, SN_TRY);
+	}
+
+	/* std::errc::broken_pipe when it is closed and there is nothing left in it. May park. */
+	result<T> recv(deadline until = no_deadline) const { return recv_by(detail::to_ns(until)); }
+	result<T> try_recv() const { return recv_by(SN_TRY); }
+
+	/* True when this call has closed it, false when it was closed, or is none. */
+	bool close() const noexcept { return sn_chan_close(chan_) == 0; }
+
+	/* How many elements lie in the buffer at this moment, and how many fit. */
+	std::size_t size() const noexcept { return sn_chan_len(chan_); }
+	std::size_t capacity() const noexcept { return sn_chan_cap(chan_); }
+
+	explicit operator bool() const noexcept { return chan_ != nullptr; }
+	friend bool operator==(const channel &, const channel &) = default;
+
+	/* For calls of the C interface; it has T, or T * where a T travels on the heap. */
+	sn_chan *get() const noexcept { return chan_; }
+
+	/* For select(): f gets a result<T>, or nothing, when something has been received. */
+	template <class F>
+	auto on_recv(F f) const
+	{
+		return detail::recv_case<T, F>(chan_, std::move(f));
+	}
+
+	/* For select(): f gets a result<void>, or nothing, when the value has been sent. Otherwise
+	 * the value is destroyed with the case. */
+	template <class F>
+	auto on_send(T value, F f) const
+	{
+		return detail::send_case<T, F>(chan_, std::move(value), std::move(f));
+	}
+
+	/*
+	 * Goes through what is received until the channel is closed; what it points to may be moved
+	 * from. Incrementing may park, and throws std::system_error when receiving fails otherwise:
+	 * the scope was cancelled.
+	 */
+	class iterator
+	{
+	public:
+		using iterator_concept = std::input_iterator_tag;
+		using value_type = T;
+		using difference_type = std::ptrdiff_t;
+
+		explicit iterator(const channel *from) : from_(from) { ++*this; }
+
+		T &operator*() const noexcept { return *elem_; }
+		T *operator->() const noexcept { return std::addressof(*elem_); }
+		iterator &operator++()
+		{
+			elem_.reset();
+			result<T> received = from_->recv();
+			if (received)
+				elem_.emplace(*std::move(received));
+			else if (received.error() != std::errc::broken_pipe)
+				throw std::system_error(received.error());
+			return *this;
+		}
+		void operator++(int) { ++*this; }
+		friend bool operator==(const iterator &it, std::default_sentinel_t) noexcept
+		{
+			return !it.elem_;
+		}
+
+	private:
+		const channel *from_;
+		mutable std::optional<T> elem_;
+	};
+	/* May park. */
+	iterator begin() const { return iterator(this); }
+	std::default_sentinel_t end() const noexcept { return {}; }
+
+private:
+	result<void> send_by(T &value, std::int64_t until) const
+	{
+		detail::outbox<T> out(value);
+		const int err = sn_chan_send_until(chan_, out.memory(), until);
+		if (err == 0)
+			out.sent();
+		return detail::nothing_or_error(err);
+	}
+
+	result<T> recv_by(std::int64_t until) const
+	{
+		detail::inbox<T> in;
+		const int err = sn_chan_recv_until(chan_, in.memory(), until);
+		if (err < 0)
+			return failure{-err};
+		return in.take();
+	}
+
+	sn_chan *chan_ = nullptr;
+};
+
+namespace detail
+{
+
+struct select_case {
+	static constexpr bool is_default = false;
+	static constexpr bool is_deadline = false;
+};
+
+/* f with the result, or without, as it likes. */
+template <class F, class Result>
+void tell(F &f, Result &&result)
+{
+	if constexpr (std::is_invocable_v<F &, Result>)
+		static_cast<void>(std::invoke(f, std::forward<Result>(result)));
+	else
+		static_cast<void>(std::invoke(f));
+}
+
+template <class T, class F>
+class recv_case : public select_case
+{
+public:
+	recv_case(sn_chan *chan, F f) : chan_(chan), f_(std::move(f)) {}
+	sn_case prepare() noexcept { return {chan_, in_.memory(), SN_CASE_RECV, 0}; }
+	void finish(int err)
+	{
+		if (err < 0)
+			tell(f_, result<T>(failure{-err}));
+		else
+			tell(f_, result<T>(in_.take()));
+	}
+
+private:
+	sn_chan *chan_;
+	inbox<T> in_;
+	F f_;
+};
+
+template <class T, class F>
+class send_case : public select_case
+{
+public:
+	send_case(sn_chan *chan, T value, F f)
+	    : chan_(chan), value_(std::move(value)), out_(value_), f_(std::move(f))
+	{
+	}
+	send_case(const send_case &) = delete; /* out_ points to value_ */
+	send_case &operator=(const send_case &) = delete;
+	sn_case prepare() noexcept { return {chan_, out_.memory(), SN_CASE_SEND, 0}; }
+	void finish(int err)
+	{
+		if (err == 0)
+			out_.sent();
+		tell(f_, nothing_or_error(err));
+	}
+
+private:
+	sn_chan *chan_;
+	T value_;
+	outbox<T> out_;
+	F f_;
+};
+
+template <class F>
+struct default_case : select_case {
+	explicit default_case(F &&g) : f(std::move(g)) {}
+	static constexpr bool is_default = true;
+	sn_case prepare() noexcept { return {nullptr, nullptr, SN_CASE_RECV, 0}; }
+	void finish(int) { static_cast<void>(std::invoke(f)); }
+	F f;
+};
+
+template <class F>
+struct deadline_case : select_case {
+	deadline_case(deadline d, F &&g) : until(d), f(std::move(g)) {}
+	static constexpr bool is_deadline = true;
+	sn_case prepare() noexcept { return {nullptr, nullptr, SN_CASE_RECV, 0}; }
+	void finish(int) { static_cast<void>(std::invoke(f)); }
+	deadline until;
+	F f;
+};
+
+} // namespace detail
+
+/* For select(): f is called when nothing else is ready, and there is no waiting. */
+template <class F>
+auto otherwise(F f)
+{
+	return detail::default_case<F>(std::move(f));
+}
+
+/* For select(): f is called when nothing else has been until then. */
+template <class F>
+auto on_deadline(deadline until, F f)
+{
+	return detail::deadline_case<F>(until, std::move(f));
+}
+
+/*
+ * Does one of the cases, as sn_select(), and calls its function:
+ *
+ *	sn::select(
+ *		jobs.on_recv([&](sn::result<job> next) { ... }),
+ *		answers.on_send(answer, [&] { ... }),
+ *		sn::on_deadline(sn::after(1s), [&] { ... }));
+ *
+ * The function of a channel's case gets a result, which fails with std::errc::broken_pipe when the
+ * channel is closed, unless it takes no argument. At most one otherwise() and one on_deadline().
+ * Returns the index of the case that was done; or an error, when there was none: the scope's
+ * reason, or not_enough_memory. What a function throws comes through. May park.
+ */
+template <class... Cases>
+result<std::size_t> select(Cases &&...cases)
+{
+	constexpr std::size_t n = sizeof...(Cases);
+	static_assert(
+		(std::is_base_of_v<detail::select_case, std::remove_reference_t<Cases>> && ...),
+		"the cases are on_recv(), on_send(), otherwise() and on_deadline()");
+	static_assert((0 + ... + std::remove_reference_t<Cases>::is_default) <= 1);
+	static_assert((0 + ... + std::remove_reference_t<Cases>::is_deadline) <= 1);
+
+	/* One more, for a select without cases. Those that have no channel are never ready. */
+	sn_case each[n + 1] = {cases.prepare()..., {}};
+	std::int64_t until = SN_NO_DEADLINE;
+	const auto look = [&](auto &one) {
+		using type = std::remove_reference_t<decltype(one)>;
+		if constexpr (type::is_default)
+			until = SN_TRY;
+		else if constexpr (type::is_deadline)
+			until = until == SN_TRY ? until : detail::to_ns(one.until);
+	};
+	(look(cases), ...);
+
+	const int chosen = sn_select(each, n, until);
+	std::size_t i = 0, done = n;
+	const auto finish = [&](auto &one) {
+		using type = std::remove_reference_t<decltype(one)>;
+		bool mine = chosen == static_cast<int>(i);
+		if constexpr (type::is_default)
+			mine = chosen == -EAGAIN;
+		else if constexpr (type::is_deadline)
+			/* Not the scope's, which may come first. */
+			mine = chosen == -ETIMEDOUT && one.until <= clock::now();
+		if (mine) {
+			done = i;
+			one.finish(each[i].result);
+		}
+		i++;
+	};
+	(finish(cases), ...);
+	if (done == n)
+		return failure{-chosen};
+	return done;
+}
+
+} // namespace sennit
+
+#endif

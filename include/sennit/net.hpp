@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connections, listeners, streams of any descriptor, copying between them and relaying (tcp.h,
+ * stream.h, copy.h, relay.h).
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
+ */
+#ifndef SENNIT_NET_HPP
+#define SENNIT_NET_HPP
+
+#include <sennit/copy.h>
+#include <sennit/relay.h>
+#include <sennit/stream.h>
+#include <sennit/tcp.h>
+#include <sennit/time.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+namespace sennit
+{
+
+namespace detail
+{
+
+template <class Get>
+result<std::string> address_text(Get get)
+{
+	char text[SN_ADDRESS_MAX];
+	const int length = get(text, sizeof text);
+	if (length < 0)
+		return failure{-length};
+	return std::string(text, static_cast<std::size_t>(length));
+}
+
+struct tcp_closer {
+	void operator()(sn_tcp *conn) const noexcept { sn_tcp_close(conn); }
+};
+
+struct listener_closer {
+	void operator()(sn_tcp_listener *listener) const noexcept
+	{
+		sn_tcp_listener_close(listener);
+	}
+};
+
+} // namespace detail
+
+/*
+ * A connection; closes it in good order when destroyed. Movable. Any number of tasks may use one
+ * object at a time under the rules of tcp.h, except that moving, closing, aborting and destroying
+ * it must be the last use. Calls on an empty object (default constructed, moved from, closed) are
+ * mistakes, save operator bool, close() and abort().
+ */
+class tcp
+{
+public:
+	tcp() = default;
+
+	/* Takes over a connection of the C interface. */
+	explicit tcp(sn_tcp *owned) noexcept : conn_(owned) {}
+
+	/* May park. */
+	static result<tcp> connect(const std::string &address, deadline until = no_deadline)
+	{
+		sn_tcp *conn = nullptr;
+		const int err = sn_tcp_connect(&conn, address.c_str(), detail::to_ns(until));
+		if (err < 0)
+			return failure{-err};
+		return tcp(conn);
+	}
+
+	/* At least one byte; 0 is the end of the stream. May park. */
+	result<std::size_t> read(void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_tcp_read(conn_.get(), buf, size));
+	}
+
+	/* Some of the bytes, at least one. May park. */
+	result<std::size_t> write(const void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_tcp_write(conn_.get(), buf, size));
+	}
+
+	/* All of the bytes. May park. */
+	result<void> write_all(const void *buf, std::size_t size)
+	{
+		return detail::nothing_or_error(sn_tcp_write_all(conn_.get(), buf, size));
+	}
+	result<void> write_all(std::string_view text)
+	{
+		return write_all(text.data(), text.size());
+	}
+
+	/* Sends the end of the stream; reading goes on. */
+	result<void> shutdown_write()
+	{
+		return detail::nothing_or_error(sn_tcp_shutdown(conn_.get(), SN_SHUT_WRITE));
+	}
+
+	/* Reads return 0 from now on; writing goes on. */
+	result<void> shutdown_read()
+	{
+		return detail::nothing_or_error(sn_tcp_shutdown(conn_.get(), SN_SHUT_READ));
+	}
+
+	/* Until both halves have ended in good order, or the connection was reset. May park. */
+	result<void> wait_closed()
+	{
+		return detail::nothing_or_error(sn_tcp_wait_closed(conn_.get()));
+	}
+
+	/* In good order. */
+	void close() noexcept { conn_.reset(); }
+
+	/* With a reset. */
+	void abort() noexcept
+	{
+		if (conn_)
+			sn_tcp_abort(conn_.release());
+	}
+
+	/* Makes every call fail with std::errc::operation_canceled, from now on. Any task. */
+	void cancel() noexcept { sn_tcp_cancel(conn_.get()); }
+
+	void set_read_deadline(deadline until) noexcept
+	{
+		sn_tcp_set_read_deadline(conn_.get(), detail::to_ns(until));
+	}
+	void set_write_deadline(deadline until) noexcept
+	{
+		sn_tcp_set_write_deadline(conn_.get(), detail::to_ns(until));
+	}
+
+	result<std::string> local_address() const
+	{
+		return detail::address_text([this](char *text, std::size_t size) {
+			return sn_tcp_local_address(conn_.get(), text, size);
+		});
+	}
+	result<std::string> peer_address() const
+	{
+		return detail::address_text([this](char *text, std::size_t size) {
+			return sn_tcp_peer_address(conn_.get(), text, size);
+		});
+	}
+
+	explicit operator bool() const noexcept { return conn_ != nullptr; }
+
+	/* The connection for calls of the C interface; stays this object's. */
+	sn_tcp *get() const noexcept { return conn_.get(); }
+
+private:
+	std::unique_ptr<sn_tcp, detail::tcp_closer> conn_;
+};
+
+/* A listening socket; closes when destroyed. Movable. */
+class tcp_listener
+{
+public:
+	tcp_listener() = default;
+
+	/* Takes over a listener of the C interface. */
+	explicit tcp_listener(sn_tcp_listener *owned) noexcept : listener_(owned) {}
+
+	/* May park. */
+	static result<tcp_listener> listen(const std::string &address)
+	{
+		sn_tcp_listener *listener = nullptr;
+		const int err = sn_tcp_listen(&listener, address.c_str());
+		if (err < 0)
+			return failure{-err};
+		return tcp_listener(listener);
+	}
+
+	/* Takes over a descriptor that listens already, if it can be had. */
+	static result<tcp_listener> adopt(int fd)
+	{
+		sn_tcp_listener *listener = nullptr;
+		const int err = sn_tcp_listener_adopt(fd, &listener);
+		if (err < 0)
+			return failure{-err};
+		return tcp_listener(listener);
+	}
+
+	/* May park. */
+	result<tcp> accept()
+	{
+		sn_tcp *conn = nullptr;
+		const int err = sn_tcp_accept(listener_.get(), &conn);
+		if (err < 0)
+			return failure{-err};
+		return tcp(conn);
+	}
+
+	void set_deadline(deadline until) noexcept
+	{
+		sn_tcp_listener_set_deadline(listener_.get(), detail::to_ns(until));
+	}
+
+	/* What it is bound to, the port that the system chose included. */
+	result<std::string> address() const
+	{
+		return detail::address_text([this](char *text, std::size_t size) {
+			return sn_tcp_listener_address(listener_.get(), text, size);
+		});
+	}
+
+	void close() noexcept { listener_.reset(); }
+	explicit operator bool() const noexcept { return listener_ != nullptr; }
+	sn_tcp_listener *get() const noexcept { return listener_.get(); }
+
+private:
+	std::unique_ptr<sn_tcp_listener, detail::listener_closer> listener_;
+};
+
+/* ---- streams ---- */
+
+namespace detail
+{
+
+struct stream_closer {
+	void operator()(sn_stream *stream) const noexcept { sn_stream_close(stream); }
+};
+
+} // namespace detail
+
+/* Any descriptor that carries bytes: sn_stream. Closed by the destructor. */
+class stream
+{
+public:
+	stream() = default;
+
+	/* Takes over a stream of the C interface. */
+	explicit stream(sn_stream *owned) noexcept : stream_(owned) {}
+
+	/* Takes over a descriptor; on failure it stays the caller's. */
+	static result<stream> adopt(int fd)
+	{
+		sn_stream *adopted = nullptr;
+		const int err = sn_stream_adopt(&adopted, fd);
+		if (err < 0)
+			return failure{-err};
+		return stream(adopted);
+	}
+
+	/* At least one byte; 0 is the end of the stream. May park. */
+	result<std::size_t> read(void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_stream_read(stream_.get(), buf, size));
+	}
+
+	/* Some of the bytes, at least one. May park. */
+	result<std::size_t> write(const void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_stream_write(stream_.get(), buf, size));
+	}
+
+	/* All of the bytes. May park. */
+	result<void> write_all(std::string_view bytes)
+	{
+		return detail::nothing_or_error(
+			sn_stream_write_all(stream_.get(), bytes.data(), bytes.size()));
+	}
+
+	result<void> shutdown_write()
+	{
+		return detail::nothing_or_error(sn_stream_shutdown(stream_.get(), SN_SHUT_WRITE));
+	}
+
+	void set_read_deadline(deadline until) noexcept
+	{
+		sn_stream_set_read_deadline(stream_.get(), detail::to_ns(until));
+	}
+
+	void set_write_deadline(deadline until) noexcept
+	{
+		sn_stream_set_write_deadline(stream_.get(), detail::to_ns(until));
+	}
+
+	void cancel() noexcept { sn_stream_cancel(stream_.get()); }
+	void close() noexcept { stream_.reset(); }
+
+	sn_stream *get() const noexcept { return stream_.get(); }
+	explicit operator bool() const noexcept { return stream_ != nullptr; }
+
+private:
+	std::unique_ptr<sn_stream, detail::stream_closer> stream_;
+};
+
+namespace detail
+{
+
+inline sn_stream *as_stream(const stream &each) noexcept
+{
+	return each.get();
+}
+
+inline sn_stream *as_stream(const tcp &each) noexcept
+{
+	return sn_tcp_stream(each.get());
+}
+
+} // namespace detail
+
+/* A stream or a connection. */
+template <class T>
+concept byte_stream = requires(const T &each)
+{
+	detail::as_stream(each);
+};
+
+/* ---- copying ---- */
+
+/* What copy() did; struct sn_copy_result, with the error that ended it, if one did. */
+struct copied : sn_copy_result {
+	std::error_code error;
+
+	/* Whether the end of the stream was reached. */
+	explicit operator bool() const noexcept { return !error; }
+};
+
+/*
+ * Copies from src to dst until the end of the stream. progress(std::size_t) is called after each
+ * chunk that was delivered; it must not park and must not throw. May park.
+ */
+template <byte_stream Dst, byte_stream Src, class Progress>
+requires std::invocable<Progress &, std::size_t> copied copy(Dst &dst, Src &src,
+							     Progress &&progress)
+{
+	copied done{};
+	const int err = sn_copy(
+		detail::as_stream(dst), detail::as_stream(src), -1,
+		[](void *arg, std::size_t bytes) noexcept {
+			(*static_cast<std::remove_reference_t<Progress> *>(arg))(bytes);
+		},
+		const_cast<void *>(static_cast<const void *>(std::addressof(progress))), &done);
+
+	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
+	return done;
+}
+
+/* Without being told of progress. */
+template <byte_stream Dst, byte_stream Src>
+copied copy(Dst &dst, Src &src)
+{
+	copied done{};
+	const int err = sn_copy(detail::as_stream(dst), detail::as_stream(src), -1, nullptr,
+				nullptr, &done);
+
+	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
+	return done;
+}
+
+/* Limits of relay(); zero is none. */
+struct relay_limits {
+	std::chrono::nanoseconds idle{0};
+	std::chrono::nanoseconds half_close{0};
+	const sn_relay_pace *pace = nullptr;     /* how fast: struct sn_relay_pace */
+	const sn_relay_tuning *tuning = nullptr; /* unstable.h */
+};
+
+/* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
+struct relayed {
+	sn_copy_result a_to_b{}, b_to_a{};
+	sn_relay_end end = SN_RELAY_FINISHED;
+	bool lost_bytes = false;
+	int side = -1; /* whose doing it was: 0 a, 1 b, -1 neither */
+	std::error_code error;
+
+	/* Whether both streams ended in good order. */
+	explicit operator bool() const noexcept { return !error; }
+};
+
+/*
+ * Passes bytes on in both directions: sn_relay(). progress(sn_relay_direction, std::size_t) is
+ * called after each chunk that was delivered, from either of two tasks; it must not park and must
+ * not throw. May park.
+ */
+template <byte_stream A, byte_stream B, class Progress>
+requires std::invocable<Progress &, sn_relay_direction, std::size_t>
+	relayed relay(A &a, B &b, const relay_limits &limits, Progress &&progress)
+{
+	sn_relay_options options{};
+	sn_relay_result c_result{};
+	relayed done;
+
+	options.idle_timeout = limits.idle.count();
+	options.half_close_timeout = limits.half_close.count();
+	options.pace = limits.pace;
+	options.tuning = limits.tuning;
+	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
+		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
+	};
+	options.arg = const_cast<void *>(static_cast<const void *>(std::addressof(progress)));
+	const int err = sn_relay(detail::as_stream(a), detail::as_stream(b), &options, &c_result);
+	done.a_to_b = c_result.directions[SN_RELAY_A_TO_B];
+	done.b_to_a = c_result.directions[SN_RELAY_B_TO_A];
+	done.end = c_result.end;
+	done.lost_bytes = c_result.lost != 0;
+	done.side = c_result.side;
+	done.error = std::error_code(err < 0 ? -err : 0, std::generic_category());
+	return done;
+}
+
+/* Without being told of progress. */
+template <byte_stream A, byte_stream B>
+relayed relay(A &a, B &b, const relay_limits &limits = {})
+{
+	return relay(a, b, limits, [](sn_relay_direction, std::size_t) noexcept {});
+}
+
+} // namespace sennit
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scopes: structured concurrency, cancellation, and values that a scope's tasks share (scope.h).
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
+ */
+#ifndef SENNIT_SCOPE_HPP
+#define SENNIT_SCOPE_HPP
+
+#include <sennit/run.h>
+#include <sennit/scope.h>
+#include <sennit/task.h>
+#include <sennit/task.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <concepts>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace sennit
+{
+
+/*
+ * Structured concurrency, as scope.h: the tasks started in a scope have ended when join() returns,
+ * or the destructor. The task that makes a scope works in it until then; scopes are left in the
+ * reverse order of their making, as their destructors see to. Not to be moved: tasks know it by its
+ * address.
+ *
+ *	sn::scope all(sn::after(5s));
+ *	for (auto &job : jobs)
+ *		all.go([&] { job.fetch(); });
+ *	all.join().value();
+ */
+class scope
+{
+public:
+	/* Throws std::system_error: the reason, when the scope around is cancelled; not_enough_memory. */
+	explicit scope(deadline until = no_deadline)
+	{
+		detail::throw_if_error(sn_scope_open(&scope_, detail::to_ns(until)), "sn::scope");
+	}
+	scope(const scope &) = delete;
+	scope &operator=(const scope &) = delete;
+
+	/*
+	 * Cancels and waits, when it was not joined: the way out of an exception. Scopes that go in
+	 * another order, or in another task, end the program: their tasks would lose what they use.
+	 */
+	~scope()
+	{
+		if (!scope_ || !sn_self()) /* in a child of fork() */
+			return;
+		if (sn_scope_current() != scope_)
+			std::terminate();
+		cancel();
+		sn_scope_close(scope_);
+	}
+
+	/*
+	 * Starts f, which may be move-only, as a task of the scope. f returns nothing, a sn::result
+	 * of whatever, or an int as C tasks do; an error or a negative int cancels the scope and is
+	 * what join() returns, an exception cancels it and is what join() throws: of several, the
+	 * first. Throws std::system_error with the reason when the scope is cancelled, and as
+	 * sn::go() does. Any task or thread that knows the scope to be there.
+	 */
+	template <class F>
+	requires std::invocable < std::decay_t<F>
+	& > void go(F &&f, const task_attr &attr = {})
+	{
+		using body = scoped<std::decay_t<F>>;
+		const int err = detail::start_with<call_scoped, body>(
+			body{this, std::forward<F>(f)}, attr,
+			[this](sn_fn *fn, void *arg, const sn_task_attr *c_attr) {
+				return scope_ ? sn_scope_spawn(scope_, fn, arg, c_attr) : -EINVAL;
+			});
+		detail::throw_if_error(err, "sn::scope::go");
+	}
+
+	/* Any task or thread that knows the scope to be there. */
+	void cancel() noexcept
+	{
+		if (scope_)
+			sn_scope_cancel(scope_);
+	}
+
+	/*
+	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it was
+	 * joined before, or is not the one that the calling task has made last. May park.
+	 */
+	result<void> join()
+	{
+		if (!scope_ || sn_scope_current() != scope_)
+			return failure{EINVAL};
+		/* Until it has ended its tasks may cancel it. */
+		const int err = sn_scope_close(scope_);
+		scope_ = nullptr;
+		if (err == thrown && exception_)
+			std::rethrow_exception(std::exchange(exception_, nullptr));
+		return detail::nothing_or_error(err);
+	}
+
+	/* For the calls of scope.h; NULL after join(). */
+	sn_scope *get() const noexcept { return scope_; }
+
+private:
+	/* What a task that has thrown returns to C: no errno value. */
+	static constexpr int thrown = INT32_MIN;
+
+	template <class F>
+	struct scoped {
+		scope *self;
+		F f;
+	};
+
+	struct call_scoped {
+		template <class B>
+		static int call(B &body) noexcept
+		{
+			try {
+				using R = std::invoke_result_t<decltype(body.f) &>;
+				if constexpr (std::is_void_v<R>) {
+					std::invoke(body.f);
+					return 0;
+				} else if constexpr (std::is_convertible_v<R, int>) {
+					return std::invoke(body.f);
+				} else {
+					return -std::invoke(body.f).error().value();
+				}
+			} catch (...) {
+				body.self->keep(std::current_exception());
+				return thrown;
+			}
+		}
+	};
+
+	/* The first one wins; it is read when all tasks have ended. */
+	void keep(std::exception_ptr exception) noexcept
+	{
+		if (!kept_.test_and_set(std::memory_order_relaxed))
+			exception_ = std::move(exception);
+	}
+
+	sn_scope *scope_ = nullptr;
+	std::atomic_flag kept_ = ATOMIC_FLAG_INIT;
+	std::exception_ptr exception_;
+};
+
+/* No error, or why the scope that the calling task works in is cancelled. */
+inline std::error_code cancelled() noexcept
+{
+	return {-sn_cancelled(), std::generic_category()};
+}
+
+/* While there is one, the waits of the task that made it are not cancelled. */
+class cancel_shield
+{
+public:
+	cancel_shield() { detail::throw_if_error(sn_cancel_mask(), "sn::cancel_shield"); }
+	cancel_shield(const cancel_shield &) = delete;
+	cancel_shield &operator=(const cancel_shield &) = delete;
+	~cancel_shield() { sn_cancel_unmask(); }
+};
+
+/*
+ * A T that the tasks of a scope see without its being passed to them: one static variable for each
+ * purpose.
+ *
+ *	static sn::scope_value<request_id> current_request;
+ */
+template <class T>
+class scope_value
+{
+public:
+	constexpr scope_value() = default;
+	scope_value(const scope_value &) = delete;
+	scope_value &operator=(const scope_value &) = delete;
+
+	/* The value must outlive the scope. Only the task that made the scope. */
+	void set(scope &in, T &value)
+	{
+		detail::throw_if_error(sn_scope_set_value(in.get(), this, std::addressof(value)),
+				       "sn::scope_value::set");
+	}
+	/* That of the innermost scope that has one; nullptr when none has. */
+	T *get() const noexcept { return static_cast<T *>(sn_scope_value(this)); }
+
+private:
+	char distinct_ = 0; /* constants could share an address otherwise */
+};
+
+} // namespace sennit
+
+#endif

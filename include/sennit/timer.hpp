@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Alarms, which start a task at a time, and tickers, which a task waits for (timer.h).
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
+ */
+#ifndef SENNIT_TIMER_HPP
+#define SENNIT_TIMER_HPP
+
+#include <sennit/scope.h>
+#include <sennit/task.hpp>
+#include <sennit/timer.h>
+#include <sennit/waitgroup.h>
+
+#include <cerrno>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace sennit
+{
+
+/*
+ * Runs a callable as a new task at a time, as sn_alarm; once. What is to be done periodically is done
+ * by a task with a ticker. When it is destroyed it is stopped, and a task that has begun is waited
+ * for, so it may refer to what lives longer than the alarm; it must not destroy the alarm itself. An
+ * exception that leaves it ends the program, as with go().
+ */
+class alarm
+{
+public:
+	template <class F>
+	requires std::invocable < std::decay_t<F>
+	& > explicit alarm(F &&f) : f_(std::forward<F>(f)) {}
+	alarm(const alarm &) = delete;
+	alarm &operator=(const alarm &) = delete;
+
+	/* May park. */
+	~alarm()
+	{
+		stop();
+		/* Not to be given up, whatever the scope says. */
+		const bool masked = sn_cancel_mask() == 0;
+		if (sn_waitgroup_wait(&running_) < 0)
+			std::terminate();
+		if (masked)
+			sn_cancel_unmask();
+	}
+
+	/* Sets it, anew if it was set. True when a former time was thereby prevented. */
+	template <class Rep, class Period>
+	bool set_after(const std::chrono::duration<Rep, Period> &d)
+	{
+		return set(detail::after_ns(d));
+	}
+	template <class Clock, class Duration>
+	bool set_at(const std::chrono::time_point<Clock, Duration> &when)
+	{
+		return set(detail::until_ns(when));
+	}
+
+	/* True when the callable is thereby not called; as sn_alarm_stop(). */
+	bool stop() noexcept
+	{
+		const bool prevented = sn_alarm_stop(&alarm_) == 1;
+		if (prevented)
+			sn_waitgroup_done(&running_);
+		return prevented;
+	}
+
+private:
+	bool set(std::int64_t when)
+	{
+		/* Not by starting: a start that fails does not tell whether it has prevented one. */
+		const bool prevented = stop();
+		sn_waitgroup_add(&running_, 1);
+		const int result = sn_alarm_start(
+			&alarm_, when > 0 ? when : 1, 0,
+			[](void *arg) {
+				auto *self = static_cast<alarm *>(arg);
+				try {
+					self->f_();
+				} catch (...) {
+					detail::exception_left_task();
+				}
+				sn_waitgroup_done(&self->running_);
+				return 0;
+			},
+			this);
+		if (result != 0)
+			sn_waitgroup_done(&running_); /* another's, or this one that was refused */
+		detail::throw_if_error(result, "sn::alarm::set");
+		return prevented || result == 1;
+	}
+
+	sn_alarm alarm_ = SN_ALARM_INIT;
+	sn_waitgroup running_ = SN_WAITGROUP_INIT;
+	std::function<void()> f_;
+};
+
+/* The other name that it is looked for by. */
+using timer = alarm;
+
+/* As sn_ticker; stops when destroyed, by when nobody may wait any more. */
+class ticker
+{
+public:
+	ticker() noexcept = default;
+
+	/* Ticks each period from now on. */
+	template <class Rep, class Period>
+	explicit ticker(const std::chrono::duration<Rep, Period> &period)
+	{
+		start(period, period);
+	}
+	ticker(const ticker &) = delete;
+	ticker &operator=(const ticker &) = delete;
+	~ticker() { sn_ticker_stop(&ticker_); }
+
+	/* First after one duration, then after each of the other, if that is not zero. */
+	template <class Rep, class Period, class Rep2 = std::int64_t, class Period2 = std::nano>
+	bool start(const std::chrono::duration<Rep, Period> &first,
+		   const std::chrono::duration<Rep2, Period2> &period = {})
+	{
+		const int result =
+			sn_ticker_start(&ticker_, detail::after_ns(first), detail::to_ns(period));
+		detail::throw_if_error(result, "sn::ticker::start");
+		return result == 1;
+	}
+	bool stop() noexcept { return sn_ticker_stop(&ticker_) == 1; }
+
+	/* The number of ticks since the last wait; when none is there, 0 past the deadline. May park. */
+	std::int64_t wait(deadline until = no_deadline)
+	{
+		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));
+		if (n == -ETIMEDOUT && until != no_deadline && now() >= until)
+			return 0;
+		detail::throw_if_error(n < 0 ? static_cast<int>(n) : 0, "sn::ticker::wait");
+		return n;
+	}
+
+private:
+	sn_ticker ticker_ = SN_TICKER_INIT;
+};
+
+} // namespace sennit
+
+#endif
