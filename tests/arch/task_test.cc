@@ -27,7 +27,7 @@ void check(bool good)
 		failures++;
 }
 
-/* Runs the body in several tasks at once; kTasks of them park between each other's steps. */
+/* Runs the body in kTasks tasks at once, which park between each other's steps. */
 int run_together(sn_fn *body)
 {
 	static sn_fn *the_body;
@@ -52,7 +52,8 @@ int run_together(sn_fn *body)
 	return err;
 }
 
-/* errno's address is the thread's: asked for in a function of its own, it is not kept. */
+/* errno's address belongs to the thread. A separate function looks it up, so it is not kept across
+ * a park. */
 [[gnu::noinline]] int get_errno()
 {
 	int value = errno;
@@ -66,7 +67,7 @@ int run_together(sn_fn *body)
 	asm volatile("" ::: "memory");
 }
 
-/* Parks while an exception is on its way: the most delicate moment. */
+/* Parks while an exception is in flight, which is the most delicate moment. */
 struct Parker {
 	~Parker()
 	{

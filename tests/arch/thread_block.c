@@ -8,7 +8,8 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 
-/* Its address is a constant of the thread to the compiler, but not through this. */
+/* The compiler takes errno's address for constant in a thread, but not through a volatile
+ * pointer. */
 static int *(*volatile errno_of_thread)(void) = __errno_location;
 
 int thread_block_follows(int rounds, int *moves)

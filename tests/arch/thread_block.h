@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For task_test.cc, in C as the library's headers are.
+ * For task_test.cc. In C, like the library's headers.
  */
 #ifndef SENNIT_TESTS_ARCH_THREAD_BLOCK_H
 #define SENNIT_TESTS_ARCH_THREAD_BLOCK_H
@@ -10,9 +10,10 @@ extern "C" {
 #endif
 
 /*
- * Parks so many times, and looks at its thread's block before and after, all in one function, so
- * that a compiler that took the block's address for constant would keep it. Returns how often it
- * was the wrong one; adds to *moves how often the task came to another thread. Runs in a task.
+ * Parks the given number of times, and looks at its thread's block before and after each park. All
+ * of this is one function, so that a compiler that takes the block's address for constant would
+ * keep it. Returns how often the block was the wrong one, and adds to *moves how often the task
+ * moved to another thread. Runs in a task.
  */
 int thread_block_follows(int rounds, int *moves);
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 #
-# A debugger finds its way out of the context switch at every instruction of it: before the stack
-# pointer changes through the frames of the context that is left, after it through those of the
-# parked one that is continued. Steps through arch/switch's RoundingTest, which writes the
-# floating-point control registers too, in gdb; under an emulator through the emulator's gdb stub.
+# A debugger can unwind from every instruction of the context switch: through the frames of the
+# context that is being left until the stack pointer changes, and then through those of the parked
+# context that continues. The test steps through RoundingTest of arch/switch in gdb, because that
+# test writes the floating-point control registers too. Under an emulator it uses the emulator's gdb
+# stub.
 import os
 import subprocess
 import sys
