@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The waiting policy: budgets are kept, so nothing waits actively for longer than it was told.
+// The waiting policy keeps its budgets: nothing spins or yields for longer than it was told to.
 #include <sched.h>
 
 #include "support/internals.h"
@@ -9,8 +9,8 @@
 namespace
 {
 
-// Other programs may take the CPU from us at any moment, all the more where we yield it, so the least
-// of many tries counts: of 20, and of as many more as it takes to be below the bound.
+// Other programs may take the CPU at any moment, most of all when the test yields it. So the
+// shortest of many tries counts: of 20, and of as many more as it takes to get below the bound.
 int64_t least_time(int64_t spin, int64_t yield)
 {
 	const int64_t bound = 20 * (spin + yield), end = sn_now() + test::patience;

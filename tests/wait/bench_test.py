@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What `make bench-wait` measures with works: the server under both policies, and in Go where there is one,
-alone and beside a second copy, for a moment each. No figure is asserted: that each answer is right,
-the programs see to themselves.
+The programs that `make bench-wait` measures with work: the server under both policies, and in Go where
+that is installed, alone and beside a second copy, for a moment each. No figure is asserted. The
+programs check by themselves that each answer is right.
 """
 import os
 import re
@@ -24,7 +24,8 @@ def bench(*arguments, environment=None):
 
 class Bench(unittest.TestCase):
     def test_it_measures_each_at_each_level(self):
-        # A machine that stops for a tenth of a second leaves nothing to measure: longer and longer.
+        # A machine that stalls for a tenth of a second leaves nothing to measure, so each try is
+        # longer.
         for seconds in "0.1", "0.5", "2":
             done = bench(*SHORT, "--seconds=" + seconds, "--levels=none,copy")
             if len(re.findall(r"\| [1-9][0-9,]* requests/s", done.stdout)) == 2:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The futex calls and the parker: a release before the wait is kept, several merge, timeouts are
-// told and not early, errno is kept.
+// The futex calls and the parker: a release before the wait is kept, several releases merge into
+// one, a timeout is reported and never early, and errno is preserved.
 #include <atomic>
 #include <thread>
 
@@ -56,7 +56,7 @@ TEST_F(Parker, PingPong)
 {
 	const int rounds = test::scaled(20000);
 	probe_parker *other = probe_parker_new();
-	long plain = 0; // handed over with the parkers: what they order
+	long plain = 0; // not atomic: the parkers order the accesses
 
 	std::thread peer([&] {
 		for (int i = 0; i < rounds; i++) {

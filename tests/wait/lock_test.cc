@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The runtime's lock: mutual exclusion, and that nobody sleeps for ever when many contend.
+// The runtime's lock excludes, and under contention no waiter sleeps for ever.
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -33,8 +33,8 @@ TEST(Lock, IsFreeAgainAfterRelease)
 	}
 }
 
-// More threads than CPUs, and holders that give their CPU away: every path is taken, spinning,
-// sleeping and the wake-up of a sleeper.
+// There are more threads than CPUs, and holders yield their CPU, so every path is taken: spinning,
+// sleeping and waking a sleeper.
 void contend()
 {
 	const int threads = 8, rounds = test::scaled(40000);
@@ -71,7 +71,7 @@ TEST(Lock, ExcludesUnderContentionAfterRegistration)
 	contend();
 }
 
-// The registration comes while threads are on their way to sleep.
+// The registration happens while threads are about to sleep.
 TEST(Lock, ExcludesUnderContentionDuringRegistration)
 {
 	std::thread other(contend);
@@ -81,14 +81,16 @@ TEST(Lock, ExcludesUnderContentionDuringRegistration)
 	other.join();
 }
 
-// A holder that stays long: the others must sleep, not spin, and all be served in the end.
+// A holder keeps the lock for long. The others must sleep rather than spin, and all get it in the
+// end.
 TEST(Lock, WaitersSleep)
 {
 	// Four spinning threads would use all of the CPUs for 0.3 s.
 	constexpr double most = 0.15;
 	double least = most;
 
-	// A virtual machine may charge us with what it has lost: once more then.
+	// A virtual machine may charge the process for time that it has lost. Then the test tries
+	// again.
 	for (int i = 0; i < 10 && least >= most; i++) {
 		Guarded g;
 		std::vector<std::thread> all;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What is counted of waits: every wait that was one, in its site and its bucket, by whichever
-// thread, also one that has ended; and nothing where nobody had to wait.
+// The statistics of waits. Every real wait is counted, in its site and its bucket, whichever thread
+// waited, even if that has ended. Nothing is counted where no thread had to wait.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -60,7 +60,8 @@ TEST(Sites, ReadsAsManyAsThereIsRoomFor)
 	EXPECT_EQ(-EINVAL, sn_wait_stats(nullptr, 1));
 }
 
-// A lock that is free costs no wait; one that another holds for a while costs one of that time.
+// Taking a free lock counts no wait. Taking one that another thread holds for a while counts one
+// wait of that length.
 TEST(Sites, CountAContendedLock)
 {
 	probe_lock *lock = probe_lock_new();
@@ -72,7 +73,8 @@ TEST(Sites, CountAContendedLock)
 	}
 	EXPECT_EQ(first.waits, site("lock").waits) << "nobody was in the way";
 
-	// 50 ms are more than any spinning; or more, if the other one comes so late.
+	// 50 ms are longer than any spinning. The time doubles if the other thread arrives too
+	// late.
 	auto before = first, after = first;
 	for (useconds_t us = 50000; us < 10000000 && after.longest_ns < 20 * uint64_t(test::ms);
 	     us *= 2) {
@@ -113,7 +115,7 @@ TEST(Sites, CountAContendedMutexOnce)
 			EXPECT_EQ(0, sn_mutex_lock(&mutex));
 			EXPECT_EQ(0, sn_mutex_unlock(&mutex));
 		});
-		// Who is in its list has told that it sleeps.
+		// A waiter that is in the list has already reported that it sleeps.
 		EXPECT_TRUE(test::waiting(mutex, 1));
 		EXPECT_EQ(0, sn_mutex_unlock(&mutex));
 		waiter.join();
@@ -122,7 +124,7 @@ TEST(Sites, CountAContendedMutexOnce)
 	EXPECT_EQ(before.slept + 1, site("mutex").slept);
 }
 
-// One processor, from which a task computes while another comes back from the kernel.
+// There is one processor. A task computes on it while another returns from the kernel.
 TEST(Sites, CountThreadsThatWaitForAProcessor)
 {
 	const auto before = site("processor");
@@ -131,7 +133,8 @@ TEST(Sites, CountThreadsThatWaitForAProcessor)
 		const auto waited = [&] { return site("processor").waits > before.waits; };
 		const int64_t end = sn_now() + test::patience;
 
-		// Longer and longer, until the monitor takes the processor away before it is over.
+		// Sleeps longer each time, until the monitor takes the processor away before the
+		// sleep ends.
 		for (useconds_t us = 3000; !waited() && sn_now() < end; us *= 2) {
 			std::atomic<bool> back{false};
 			test::Task sleeper([&] {
@@ -180,7 +183,7 @@ TEST(Sites, HaveABucketForEachPowerOfTwo)
 	EXPECT_EQ(uint64_t(INT64_MAX), after.longest_ns);
 }
 
-// Threads come, wait and go while others read: at the end every wait is there, in its bucket.
+// Threads start, wait and end while another reads. At the end every wait is counted, in its bucket.
 TEST(Sites, KeepWhatEndedThreadsHaveCounted)
 {
 	const int rounds = test::scaled(8), threads = 16, waits = 500;
@@ -298,7 +301,7 @@ std::string row(const char *range, uint64_t count, int stars)
 	return text;
 }
 
-// Of a site where nothing else waits in this program, which may have been through this before.
+// Of a site where nothing else in this program waits. The process may have run this test before.
 TEST(Sites, AreToldAsHistograms)
 {
 	const auto before = site("scan owner");
