@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The vDSO reader: what it finds in the images of real kernels, and that nothing it is given makes
-// it read outside of them. The images lie in buffers of exactly their size, so that the address
-// sanitizer sees a read beyond.
+// The vDSO reader finds what the images of real kernels have, and nothing that it is given makes it
+// read outside of an image. The images are in buffers of exactly their size, so that
+// AddressSanitizer notices a read past the end.
 
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ void change_tags(std::vector<char> &bytes, Change change)
 	}
 }
 
-// A tag that nobody looks for.
+// A tag that no reader looks for.
 constexpr uint64_t unused_tag = DT_RELACOUNT;
 
 std::vector<char> without(std::vector<char> bytes, std::initializer_list<uint64_t> tags)
@@ -189,7 +189,7 @@ TEST(Image, IsSearchedWithoutVersions)
 	}
 }
 
-// Both tables give the same, and one of them is enough. The images of 6.1 have DT_HASH only.
+// Both tables give the same result, and one of them is enough. The images of 6.1 have DT_HASH only.
 TEST(Image, IsSearchedByEitherHashTable)
 {
 	for (const Image &image : images) {
@@ -270,7 +270,7 @@ TEST(Image, OfAnotherKindIsRefused)
 	}
 }
 
-// At addresses that are not aligned, too.
+// Even at unaligned addresses.
 TEST(Image, MayLieAnywhere)
 {
 	std::vector<char> bytes = read("x86_64-6.18"), shifted(bytes.size() + 1);
@@ -281,7 +281,7 @@ TEST(Image, MayLieAnywhere)
 	EXPECT_NE(sn_vdso_find(&vdso, "LINUX_2.6", "__vdso_time"), nullptr);
 }
 
-// The running process's image, against what the dynamic linker says of it.
+// The image of the running process, compared with what the dynamic linker says.
 TEST(Self, AgreesWithTheDynamicLinker)
 {
 	struct sn_vdso vdso;
