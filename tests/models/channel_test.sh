@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/channel.pml: a wait in channels is ended once, and no element is lost or doubled.
+# models/channel.pml: a wait on channels ends once, and no element is lost or duplicated.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

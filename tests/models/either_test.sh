@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/either.pml: who waits for either of two descriptors is woken, once.
+# models/either.pml: a task that waits for either of two descriptors is woken, once.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

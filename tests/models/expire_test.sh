@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/expire.pml: a thread that is never found outside lends its processor when it is told to.
+# models/expire.pml: a thread that is never found outside lends its processor when it is asked to.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

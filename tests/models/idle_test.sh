@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/idle.pml: no task is forgotten, and no processor idle with nobody in the poller.
+# models/idle.pml: no task is forgotten, and no processor stays idle while no thread is in the
+# poller.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/join.pml: a task's stack is freed once, and not under its feet.
+# models/join.pml: a task's stack is freed once, and not while the task still uses it.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

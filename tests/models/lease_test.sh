@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/lease.pml: a processor is taken from a thread at any moment, and nothing is lost.
+# models/lease.pml: a processor may be taken from a thread at any moment, and nothing is lost.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
 #
-# How a model is checked; the tests beside this source it. A model, models/<name>.pml, opens with what
-# it models. For each of its variants (preprocessor flags)
+# How a model is checked. The tests beside this file source it. A model, models/<name>.pml, opens with
+# what it models. FLAGS are preprocessor flags that choose a variant of it.
 #
-#   holds FLAGS [CLAIM]    spin must search all of it and find no error; with CLAIM, the name of a
-#                          formula in the model, it checks that under weak fairness, otherwise
-#                          assertions and deadlocks
-#   caught FLAGS [CLAIM]   a mutant: spin must find an error. A model that cannot fail where the code
-#                          could is worth nothing.
-#   reached                at last: each line was executed in one of the variants that hold
+#   holds FLAGS [CLAIM]    spin must search the whole variant and find no error. With CLAIM, the name
+#                          of a formula in the model, it checks that formula under weak fairness,
+#                          otherwise assertions and deadlocks.
+#   caught FLAGS [CLAIM]   a mutant: spin must find an error. A model that cannot fail where the
+#                          code could is worth nothing.
+#   reached                comes last: each line was executed in one of the variants that hold.
 #
-# They say how many states there were, and how long it took. Variants too large for every day run with
-# SENNIT_LONG_MODELS=1.
+# The first two print how many states there were, and how long it took. Variants that are too large
+# for every day run with SENNIT_LONG_MODELS=1.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "${BASH_SOURCE[0]}")/../house/lib.sh"
@@ -21,13 +21,13 @@ for tool in spin gcc; do
 done
 
 model=$(basename "$0" _test.sh)
-# The longest path that a search may follow, and the memory it may take, in MiB: past either it is not
-# complete, which is an error here.
+# The longest path that a search may follow, and the memory that it may take, in MiB. A search that
+# exceeds either is incomplete, which is an error here.
 depth=${SENNIT_LONG_MODELS:+5000000}
 depth=${depth:-300000}
 memory=${SENNIT_LONG_MODELS:+6000}
 memory=${memory:-1500}
-# Below some ten million states the verifier does not run as long as optimizing it takes.
+# Below some ten million states, optimizing the verifier takes longer than running it.
 optimize=${SENNIT_LONG_MODELS:+-O2}
 optimize=${optimize:--O0}
 touch "$scratch/executed" "$scratch/unreached"
@@ -71,8 +71,9 @@ holds() {
 		show_and_fail "$1 ${2:-}: the search was not complete"
 	fi
 	if [ -z "${2:-}" ]; then
-		# What there is to execute, which spin lists in full only when it merges no statements.
-		# A line of an inline is in several places, and reached when it is in one of them.
+		# The lines that can be executed. Spin lists all of them only when it merges no
+		# statements. A line of an inline stands in several places, and is reached when one
+		# of them is.
 		mkdir unmerged && cd unmerged
 		read -r -a flags <<<"$1"
 		spin -o3 -a "${flags[@]}" ../model.pml >/dev/null 2>&1
@@ -80,7 +81,7 @@ holds() {
 		cd ..
 		sed -n '/"-end-"/!s/.*model\.pml:\([0-9]*\), state .*/\1/p' "$scratch/report" | sort >not
 		cat not >>"$scratch/unreached"
-		# One instance of each line that is left when the unreached ones are taken away.
+		# One instance of each line that remains without the unreached ones.
 		comm -23 lines not >>"$scratch/executed"
 	fi
 	tell 'holds' "$start" "$@"
@@ -89,7 +90,7 @@ holds() {
 caught() {
 	local start=$EPOCHREALTIME depth=100000
 	search "$1" "${2:-}"
-	# An index out of range, for one, would be an error of the model's own.
+	# Any other error, such as an index out of range, would be a mistake of the model itself.
 	grep -qE '^pan:1: (assertion violated [( !]|assertion violated [a-z]|invalid end state|acceptance cycle)' \
 		"$scratch/report" || show_and_fail "$1 ${2:-}: was not caught"
 	tell 'caught' "$start" "$@"
@@ -100,7 +101,7 @@ tell() {
 		"$(((${EPOCHREALTIME/.} - ${2/.}) / 100000))e-1" "${*:3}"
 }
 
-# Formulas do not count: their runs leave out what cannot change their truth.
+# Searches with a CLAIM do not count: they leave out what cannot change the formula's truth.
 reached() {
 	local line bad=0
 	while IFS= read -r line; do

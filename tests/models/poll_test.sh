@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/poll.pml: the poller sleeps no longer than it may.
+# models/poll.pml: the poller sleeps for no longer than it may.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

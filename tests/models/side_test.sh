@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/side.pml: who waits for a descriptor is woken, once.
+# models/side.pml: a task that waits for a descriptor is woken, once.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/waiter.pml: a wait is ended once, and its waiter left alone afterwards.
+# models/waiter.pml: a wait ends once, and nothing touches its waiter afterwards.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
