@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the collector bridge share: lists on the collected heap whose end is noticed,
-// and whose references are hidden from the collector except where a test puts them.
+// Shared by the tests of the collector bridge: lists on the collected heap. The tests notice when a
+// list is collected, and hide references to it from the collector except where they put one.
 #ifndef SENNIT_TESTS_GC_HEAP_H
 #define SENNIT_TESTS_GC_HEAP_H
 
@@ -27,9 +27,8 @@ inline Hidden hide(void *p)
 	return ~reinterpret_cast<uintptr_t>(p);
 }
 
-// A list of three nodes. The first has a finalizer, by which its owner learns that it was found to
-// be garbage; all have a checksum, by which who follows it sees that the memory is still the
-// list's.
+// A list of three nodes. The first has a finalizer, which shows that the list was found to be
+// garbage. Each has a checksum, which shows a reader that the memory is still the list's.
 struct Node {
 	Node *next;
 	uint32_t id;
@@ -43,8 +42,8 @@ inline uint32_t checksum(uint32_t id, uint32_t place)
 	return (id * list_length + place) * 2654435761u ^ 0x5eed;
 }
 
-// Which lists there are, and which of them were finalized. A finalizer may run late, when the test
-// is over: what it writes to stays for ever.
+// The lists that were made, and which of them were finalized. A finalizer may run after the test
+// has ended, so the record that it writes to is never freed.
 class Lists
 {
 	struct Record {
@@ -59,7 +58,7 @@ public:
 	Lists(const Lists &) = delete;
 	Lists &operator=(const Lists &) = delete;
 
-	// Does not leave a plain reference behind, as far as a compiler allows.
+	// Leaves no plain reference behind, as far as a compiler allows.
 	[[gnu::noinline]] Hidden make()
 	{
 		uint32_t id = record_->made.fetch_add(1);
@@ -117,7 +116,8 @@ private:
 	Record *const record_;
 };
 
-// Several times, as one collection may find what another has left in a register or a dead frame.
+// Collects several times, because one collection may find what another has left in a register or a
+// dead frame.
 [[gnu::noinline]] inline void collect()
 {
 	for (int i = 0; i < 3; i++)
@@ -126,7 +126,7 @@ private:
 		GC_invoke_finalizers();
 }
 
-// Connects the library; finalizers run in collect() only, and children of fork() may collect.
+// Connects the library. Finalizers run in collect() only, and children of fork() may collect.
 inline void connect()
 {
 	GC_set_handle_fork(1);
@@ -134,7 +134,7 @@ inline void connect()
 	GC_set_finalize_on_demand(1);
 }
 
-// For the life of it the bridge leaves something out: the test must notice.
+// While one of these exists, the bridge leaves something out, and the test must notice.
 class Blind
 {
 public:
@@ -164,7 +164,7 @@ __asm__(".pushsection .text\n"
 	".size test_hold, . - test_hold\n"
 	".popsection\n");
 #else
-// On the stack, then.
+// Elsewhere, on the stack.
 [[gnu::noinline]] inline Hidden test_hold(Hidden reference, void (*fn)(void *), void *arg)
 {
 	void *volatile plain = reinterpret_cast<void *>(~reference);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What sn_gc_init() refuses. Each in a process of its own, as it is for good.
+// What sn_gc_init() refuses. Each case has a process of its own, because initialisation cannot be
+// undone.
 #include <thread>
 
 #include <sys/wait.h>
@@ -30,7 +31,7 @@ void in_child(F body)
 	EXPECT_EQ(0, status);
 }
 
-// Nothing else is in this program, so nothing is initialised yet.
+// This is the program's only test, so nothing is initialised yet.
 TEST(GcInit, Refusals)
 {
 	struct sn_gc_stats stats;
@@ -59,7 +60,7 @@ TEST(GcInit, Refusals)
 		CHILD_CHECK(sn_collector_install(&other) == 0);
 		CHILD_CHECK(sn_gc_init() == -EEXIST);
 	});
-	// What was made before keeps its memory.
+	// A channel that was made before keeps its memory.
 	in_child([] {
 		sn_chan *chan;
 
@@ -67,7 +68,8 @@ TEST(GcInit, Refusals)
 		CHILD_CHECK(sn_gc_init() == 0);
 		sn_chan_free(chan);
 	});
-	// With the signals blocked in the thread that calls sn_run(), whose mask all threads have.
+	// All signals are blocked in the thread that calls sn_run(), and all threads inherit its
+	// mask.
 	in_child([] {
 		sigset_t all;
 

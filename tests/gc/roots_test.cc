@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What tasks refer to survives collections, wherever the reference is; what they do not refer to
-// any more does not; and with any one part of the bridge left out, the former does not hold.
+// What tasks refer to survives collections, wherever the reference is. What they no longer refer to
+// does not. With any one part of the bridge left out, something that is still referred to is lost.
 #include <array>
 #include <atomic>
 #include <vector>
@@ -20,10 +20,11 @@ namespace
 
 using namespace test;
 
-// How many tasks hold something. Some thousands, as the collector's roots are otherwise bounded.
+// How many tasks hold something: some thousands, because the collector's own table of roots is
+// bounded.
 const int many = scaled(4000);
 
-// What tasks wait for, holding their list.
+// The tasks wait here while they hold their lists.
 class Gate
 {
 public:
@@ -34,8 +35,8 @@ private:
 	sn_semaphore semaphore_ = {};
 };
 
-// All lists that were made are whole now; only few are when nobody refers to them any more. A
-// conservative collector may keep some.
+// No task refers to the lists any more, so most of them must be collected. A conservative collector
+// may keep some.
 void expect_reclaimed(Lists &lists)
 {
 	collect();
@@ -46,7 +47,7 @@ struct Found {
 	uint32_t lost = 0; // while their tasks held them
 };
 
-// Each of n tasks holds a list in the way that hold_one(list, until) does it until the gate opens.
+// Each of n tasks holds a list by hold_one(list, wait, i) until the gate opens.
 template <class Holder>
 Found held_by_tasks(int n, Holder hold_one, const sn_task_attr *attr = nullptr)
 {
@@ -72,7 +73,7 @@ Found held_by_tasks(int n, Holder hold_one, const sn_task_attr *attr = nullptr)
 			attr);
 	EXPECT_TRUE(eventually([&] { return holding == n; }));
 	collect();
-	// Also by tasks on other threads.
+	// Also from a task, which may be on another thread.
 	Task([] { collect(); }).join();
 	found.lost = lists.ended();
 	gate.open(n);
@@ -120,7 +121,7 @@ TEST(GcRoots, Init)
 TEST(GcRoots, GarbageIsReclaimed)
 {
 	connect();
-	// Not a collection for each of the first 64 KiB.
+	// Otherwise the first allocations would cause a collection for each 64 KiB.
 	ASSERT_TRUE(GC_expand_hp(4 << 20));
 	run([] {
 		std::vector<Task> tasks;
@@ -137,7 +138,7 @@ TEST(GcRoots, GarbageIsReclaimed)
 		for (auto &task : tasks)
 			task.join();
 	});
-	// Of 200 MB each time.
+	// 200 MB are allocated each time.
 	EXPECT_LT(GC_get_heap_size(), size_t{64} << 20);
 }
 
@@ -170,7 +171,7 @@ TEST(GcRoots, RegistersOfParkedTasks)
 	});
 }
 
-// In user code, in each on another thread.
+// Tasks in user code, each on a thread of its own.
 TEST(GcRoots, RunningTasks)
 {
 	connect();
@@ -213,7 +214,7 @@ TEST(GcRoots, RunningTasks)
 	});
 }
 
-// Until somebody writes to it, in a system call.
+// Tasks wait for it in a system call, until open() writes to it.
 class Pipe
 {
 public:
@@ -230,7 +231,7 @@ public:
 	{
 		char byte;
 
-		// SA_RESTART: it is not interrupted.
+		// SA_RESTART: the call is not interrupted.
 		EXPECT_EQ(1, read(fds_[0], &byte, 1));
 	}
 	void open(int n) const
@@ -243,7 +244,7 @@ private:
 	int fds_[2];
 };
 
-// In a system call, in a bracket or without; the processor was taken away from each but for a few.
+// Tasks in a system call, in a bracket or without one. All but a few have lost their processor.
 TEST(GcRoots, BlockingTasks)
 {
 	connect();
@@ -284,7 +285,7 @@ TEST(GcRoots, BlockingTasks)
 		sn_exit_blocking();
 	};
 	auto unaware = [](auto wait) { wait(); };
-	// The collector is told too, and sends no signal.
+	// The collector is told too, so it sends no signal.
 	auto told = [](auto wait) {
 		sn_enter_blocking();
 		GC_do_blocking(
@@ -307,8 +308,8 @@ TEST(GcRoots, BlockingTasks)
 	});
 }
 
-// A task that computes is scanned in a signal's handler, on its thread's alternate stack; there the
-// collector stops it.
+// A task that computes is scanned in a signal handler, on its thread's alternate stack. The
+// collector stops the thread there.
 TEST(GcRoots, ThreadOnItsSignalStack)
 {
 	connect();
@@ -368,7 +369,7 @@ struct LargeArgument : Argument {
 	char filler[SN_TASK_ARG_MAX - sizeof(Argument)];
 };
 
-// Of tasks most of which have not run yet.
+// The arguments of tasks, most of which have not run yet.
 TEST(GcRoots, Arguments)
 {
 	connect();
@@ -511,7 +512,7 @@ TEST(GcRoots, ChannelsAndScopes)
 	});
 }
 
-// Received by tasks that have not run since: it was copied to their stacks.
+// Elements received by tasks that have not run since. They were copied to the tasks' stacks.
 TEST(GcRoots, ElementsOnTheirWay)
 {
 	connect();
@@ -608,7 +609,7 @@ TEST(GcRoots, ClosuresAndBoxes)
 	});
 }
 
-// A task that does not come back goes on when sn_run() has returned, and keeps what it has.
+// A task that does not return in time goes on after sn_run() has returned, and keeps what it holds.
 TEST(GcRoots, Orphans)
 {
 	connect();
@@ -664,8 +665,7 @@ TEST(GcRoots, Orphans)
 	EXPECT_EQ(0, broken);
 }
 
-// A thread that neither libgc nor the runtime knows makes a channel, which has its memory from
-// libgc.
+// A thread that neither libgc nor the runtime knows makes channels, whose memory comes from libgc.
 TEST(GcRoots, UnknownThread)
 {
 	connect();
@@ -695,7 +695,7 @@ TEST(GcRoots, UnknownThread)
 	});
 }
 
-// The child has one thread, which stands on a task's stack.
+// The child has one thread, which runs on a task's stack.
 TEST(GcRoots, ChildOfFork)
 {
 	connect();
@@ -712,7 +712,8 @@ TEST(GcRoots, ChildOfFork)
 				ASSERT_GE(child, 0);
 				if (child == 0) {
 					collect();
-					// The other task never runs again, but may be seen.
+					// The other task never runs again, but the collector may
+					// still see it.
 					CHILD_CHECK(lists.ended() <= 1);
 					CHILD_CHECK(lists.whole(mine));
 					_exit(0);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tasks that do at random what tasks do, with trees on the collected heap in their hands all the
-// time, while the collector runs as often as it can on whichever thread comes by. A tree that was
-// collected although somebody had it is found by its root's finalizer, which spoils it, or by its
-// checksums.
+// Tasks do at random what tasks do, and hold trees on the collected heap all the time. Meanwhile
+// the collector runs as often as it can, on any thread. A tree that was collected while a task held
+// it is found by its root's finalizer, which spoils it, or by its checksums.
 #include <atomic>
 #include <vector>
 
@@ -18,7 +17,7 @@ namespace
 
 using namespace test;
 
-// Also a link in the tree of what a task has: more than a few words on its stack.
+// A node of a tree, so that a task holds more than the few words on its stack.
 struct Item {
 	Item *left, *right;
 	uint64_t id;
@@ -34,7 +33,7 @@ uint64_t check_of(const Item *item)
 	       (uintptr_t)item->right * 17;
 }
 
-// A tree of the depth; only its root has a finalizer, which spoils it.
+// A tree of this depth. Only the root gets a finalizer, from make_watched(), which spoils it.
 Item *make(int depth)
 {
 	auto *item = static_cast<Item *>(GC_MALLOC(sizeof(Item)));
@@ -105,7 +104,7 @@ void start(Shared *shared, uint64_t seed, int depth, Random &random)
 	sn_task_attr attr = {};
 
 	static_cast<Child &>(child) = {make_watched((int)random.below(4)), shared, seed, depth};
-	// In its block, or on its stack.
+	// The argument is in the task's control block, or on its stack.
 	attr.arg_size = random.below(2) ? sizeof(Child) : sizeof(Padded);
 	shared->alive++;
 	if (sn_spawn(nullptr, live_in_task, &child, &attr) < 0)
@@ -157,7 +156,7 @@ void block(Random &random)
 		if (sn_chan_try_recv(shared->buffered, &other) < 0)
 			other = nullptr;
 		break;
-	case 4: // meets whoever comes within the time
+	case 4: // meets a task that comes within the time
 		if (sn_chan_send_until(shared->direct, &item, sn_now() + 300 * us) == 0)
 			item = nullptr;
 		break;
@@ -194,7 +193,7 @@ void block(Random &random)
 		expect_whole(other);
 }
 
-// Deeper, with something to keep in every frame.
+// Recurses, with something to keep in every frame.
 [[gnu::noinline]] void descend(Shared *shared, Random &random, int frames, int depth)
 {
 	Item *mine = make_watched(2);
@@ -219,7 +218,7 @@ int live(Child *child)
 	return 0;
 }
 
-// For so long, or until something is damaged.
+// Runs for this length, or until something is damaged.
 void stress(int processors, Random &random, int64_t length)
 {
 	made = finalized = damaged = 0;
@@ -232,7 +231,7 @@ void stress(int processors, Random &random, int64_t length)
 		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
 		const int64_t end = sn_now() + length;
 		shared.until = end + patience;
-		// However little the machine lets us do, some are finalized.
+		// Goes on until some are finalized, however slow the machine is.
 		while ((sn_now() < end || (finalized == 0 && sn_now() < shared.until)) &&
 		       damaged == 0) {
 			while (shared.alive < 300)
@@ -269,8 +268,9 @@ TEST(GcStress, EverythingAtOnce)
 	}
 }
 
-// Tasks that do nothing but switch, with a list in a register: a thread is stopped before, in and
-// after the switch. How many of them lost it, in so many collections, or until one has.
+// Tasks that do nothing but switch, each with a list in a register, so that threads are stopped
+// before, in and after a switch. Collects this many times, or until a list is lost. Returns how
+// many were lost.
 uint32_t lost_in_switches(int collections)
 {
 	constexpr int n = 64;
@@ -307,14 +307,14 @@ TEST(GcStress, Switches)
 {
 	connect();
 	run({1, 2, 4}, [] { EXPECT_EQ(0u, lost_in_switches(scaled(100))); });
-	// It happens in one of some tens of collections.
+	// A list is lost in one of some tens of collections.
 	run(2, [] {
 		Blind blind(SN_GC_BLIND_SWITCHES);
 		EXPECT_GT(lost_in_switches(20000), 0u);
 	});
 }
 
-// Connections, deadlines and sleeps while threads are interrupted all the time: no wait of sennit's
+// Connections, deadlines and sleeps while threads are interrupted all the time. No wait in sennit
 // ends early or with EINTR.
 TEST(GcStress, WaitsGoOn)
 {
@@ -378,7 +378,7 @@ TEST(GcStress, WaitsGoOn)
 	});
 }
 
-// Each part left out is noticed.
+// The stress test notices each part that is left out.
 TEST(GcStress, Mutants)
 {
 	Random random;
