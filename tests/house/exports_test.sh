@@ -16,7 +16,7 @@ gc_header=$include/gc.h
 # Before 1.0 each minor version is an interface of its own.
 release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | paste -sd.)
 
-# compare LIBRARY VERSION SYMBOL HEADER...: the symbol is one that must be among them.
+# compare LIBRARY VERSION SYMBOL HEADER...: SYMBOL must be among them.
 compare() {
 	# Name, version and type; the version itself is an absolute symbol.
 	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort \
@@ -47,7 +47,7 @@ if [ -e "$gc_library" ]; then
 	compare "$gc_library" "SENNIT_GC_$release" sn_gc_init "$gc_header"
 fi
 
-# What is preloaded takes the place of functions of any version.
+# What is preloaded replaces functions of any version, so it has no versions itself.
 for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so; do
 	if nm -D --defined-only "$preload" | grep @; then
 		fail "these have a version: $preload"

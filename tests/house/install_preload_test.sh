@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # scripts/install-preload installs the clocks' preload library for 64-bit and for 32-bit programs,
-# and one LD_PRELOAD with $LIB serves both, without a complaint of the dynamic linker's.
+# and one LD_PRELOAD with $LIB serves both, without a complaint from the dynamic linker.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

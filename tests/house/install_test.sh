@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# What is installed can be used, by CMake and by pkg-config, from C and from C++, shared and static;
-# also from another place than it was configured for.
+# What is installed can be used through CMake and through pkg-config, from C and from C++, shared
+# and static. It also works in a place other than the one that it was configured for.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -54,8 +54,8 @@ int main()
 	return sn_run([](void *) { return sn_yield() < 0 ? 1 : 0; }, nullptr);
 }
 CC
-# Its frame is larger than the guard below a task's stack, and so is the stack below: it could jump
-# into that in silence.
+# Its frame is larger than the guard below a task's stack, and so is the next stack below: without a
+# probe, the frame would silently reach into that stack.
 cat >frame.c <<'C'
 #include <sennit/sennit.h>
 
@@ -104,7 +104,7 @@ add_executable(frame-c frame.c)
 target_link_libraries(frame-c PRIVATE sennit::sennit)
 add_executable(frame-cxx frame.cc)
 target_link_libraries(frame-cxx PRIVATE sennit::sennit-static)
-# Of the C headers alone, in the mode that it wishes.
+# Uses the C headers alone, in the C++ mode that it chooses.
 add_executable(cxx-old old.cc)
 target_link_libraries(cxx-old PRIVATE sennit::sennit)
 set_target_properties(cxx-old PROPERTIES CXX_STANDARD 17 SENNIT_C_HEADERS_ONLY ON)
@@ -137,8 +137,8 @@ try() {
 	said=$("${launcher[@]}" "$@") || fail "$* exited with $?"
 	[ "$said" = "$version" ] || fail "$* says it has sennit $said, but $version is installed"
 }
-# A compiler without the flag is none of ours to test; nor is 32-bit ARM, where it guards only frames whose
-# size is not constant.
+# A compiler without the flag cannot be tested. Neither can 32-bit ARM, where the flag guards only
+# frames whose size is not constant.
 has_flag=
 if echo 'int main(void){return 0;}' | "$CC" "${cflags[@]}" -fstack-clash-protection -Werror -x c -o /dev/null - 2>/dev/null &&
 	[ "$SENNIT_ARCH" != arm ]; then
@@ -187,7 +187,7 @@ needs_shared shared || fail "pkg-config does not link the shared library"
 try ./shared
 try ./shared-cxx
 flags --static --cflags --libs
-# The linker warns of getaddrinfo() in a static program, and is right.
+# The linker warns of getaddrinfo() in a static program, and rightly so.
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}" 2>log || { cat log >&2; fail "-static"; }
 try ./static
 
@@ -296,16 +296,16 @@ if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi
 
-# What finds mistakes is installed too: gdb's script, which gdb loads by itself when it is told of this
-# prefix, and lock-check, which a release build takes without a word.
+# The debugging tools are installed too: gdb's script, which gdb loads by itself when it is told of
+# this prefix, and lock-check, which a release build accepts silently.
 [ -e "$prefix/share/sennit/sennit.py" ] || fail "gdb's script was not installed"
 [ -e "$libdir/libsennit-lock-check.so" ] || fail "lock-check was not installed"
 cd "$scratch/user"
 if [ ${#launcher[@]} = 0 ]; then
 	[ "$(LD_PRELOAD=$libdir/libsennit-lock-check.so ./shared)" = "$version" ] || fail "./shared with lock-check"
 	if command -v gdb >/dev/null; then
-		# The script's place has the prefix that was given to cmake --install. DESTDIR is not to be
-		# seen by the programs, so this reads it from where it was staged.
+		# The script's path has the prefix that was given to cmake --install. gdb knows
+		# nothing of DESTDIR, so the script is copied from where it was staged.
 		script=$(find "$prefix/share/gdb/auto-load/opt/sennit" -name 'libsennit.so.*-gdb.py')
 		[ "${script##*/}" = "$(basename "$(readlink -f "$libdir/libsennit.so")")-gdb.py" ] ||
 			fail "gdb would not find its script: ${script:-there is none}"

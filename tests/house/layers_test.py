@@ -20,7 +20,7 @@ CC = os.environ.get("CC", "cc")
 # Calls upward that are still there: (file, symbol, file). This list may only get shorter.
 KNOWN_CALLS = set()
 
-# Files of src/ that are longer than this, and still are. This list may only get shorter.
+# The files of src/ that are still longer than this. This list may only get shorter.
 MOST_LINES = 600
 KNOWN_LONG = {
     "clock/ticks.c", "sched/scan.c", "sched/stack.c", "sched/task.c", "sync/scope.c",
@@ -52,7 +52,7 @@ def objects():
         for name in names:
             if inner and name.endswith(".o"):
                 source = os.path.normpath(os.path.join(inner[1], inner[2] or "", name[:-2]))
-                # CMake keeps the objects of sources that are no more.
+                # CMake keeps the objects of sources that no longer exist.
                 if os.path.exists(os.path.join(SOURCE, "src", source)):
                     yield source, os.path.join(folder, name)
 

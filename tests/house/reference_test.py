@@ -3,8 +3,8 @@
 """The site and the manual pages are whole.
 
 scripts/docs builds them without a warning, so every public name has a comment. Every function that
-the headers declare has a manual page, which man formats without a warning. No link of the site leads
-nowhere. Names with two underscores (sn__) are not for programs.
+the headers declare has a manual page, which man formats without a warning. No link of the site is
+dead. Names with two underscores (sn__) are not for programs.
 """
 import html.parser
 import os

@@ -136,7 +136,7 @@ class Samples(unittest.TestCase):
     def test_the_program_in_cpp_echoes(self):
         (code,) = self.readme("cpp")
         self.assertIn("127.0.0.1:7000", code)
-        # Any other port than one that a second test may use.
+        # A free port, because another test may use the sample's.
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         program = self.program("cpp", code.replace("127.0.0.1:7000", f"127.0.0.1:{port}"))
@@ -148,7 +148,7 @@ class Samples(unittest.TestCase):
                         peer = socket.create_connection(("127.0.0.1", port), 60)
                         break
                     except ConnectionRefusedError:
-                        time.sleep(0.02)  # asked again until the test's time limit
+                        time.sleep(0.02)  # tried again until the test's time limit
                 with peer:
                     peer.sendall(b"hello")
                     peer.shutdown(socket.SHUT_WR)

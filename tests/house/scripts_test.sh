@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The scripts say what is wrong with what they are given, in one line.
+# The scripts say in one line what is wrong with their arguments.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
 
-# expect STATUS TEXT COMMAND...: the command exits so, and its stderr has the text.
+# expect STATUS TEXT COMMAND...: the command exits with STATUS, and its stderr has TEXT.
 expect() {
 	local status=0
 	"${@:3}" >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
@@ -35,7 +35,7 @@ done
 expect 1 'g++' env PATH="$scratch/bin" bash scripts/setup build
 expect 1 'ninja-build' env PATH="$scratch/bin" bash scripts/setup build
 
-# A machine where something is missing and nobody may install it.
+# A machine where something is missing and the user may not install it.
 printf '#!/bin/sh\nexit 1\n' | tee "$scratch/bin/apt-get" >"$scratch/bin/dpkg-query"
 printf '#!/bin/sh\necho 1000\n' >"$scratch/bin/id"
 chmod +x "$scratch"/bin/{apt-get,dpkg-query,id}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A program under a tool for which the library is not built is told so, in one line that names the
-# remedy, whether it links the static or the shared library; a program under none is told nothing.
+# A program that runs under a tool for which the library is not built prints one line that names the
+# remedy, whether it links the static or the shared library. Without a tool it prints nothing.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -34,7 +34,7 @@ build() {
 		"${libraries[@]}" -pthread 2>log || { cat log >&2; fail "$* does not build"; }
 }
 
-# told WHAT TOOL REMEDY: what was in ./said is that one line, once for two runs.
+# told WHAT TOOL REMEDY: ./said has that line, once for two runs.
 told() {
 	grep '^sennit: ' said >lines || { cat said >&2; fail "$1: says nothing"; }
 	[ "$(wc -l <lines)" = 1 ] || { cat lines >&2; fail "$1: says more than one line"; }
@@ -58,7 +58,7 @@ for kind in static shared; do
 	./program 2>said || fail "$kind: exited with $?"
 	[ ! -s said ] || { cat said >&2; fail "$kind: says something under no tool"; }
 
-	# What the tools find in it does not matter.
+	# What the tools find in the program does not matter.
 	for compiler in "${compilers[@]}"; do
 		for tool in address/AddressSanitizer/asan thread/ThreadSanitizer/tsan \
 			leak/LeakSanitizer\ alone/asan; do
@@ -72,7 +72,8 @@ for kind in static shared; do
 
 	if $has_valgrind; then
 		build "$CC" "$kind"
-		# Without debugging information, of which valgrind does not read each compiler's.
+		# Without debugging information, because valgrind cannot read that of every
+		# compiler.
 		strip -g program
 		strip -g -o libsennit.so.0 "$SENNIT_BUILD_DIR/src/libsennit.so.0"
 		LD_LIBRARY_PATH=$scratch valgrind -q ./program >said 2>&1 || true
@@ -80,7 +81,7 @@ for kind in static shared; do
 	fi
 done
 
-# Built where valgrind's headers are not.
+# A build without valgrind's headers.
 cat >without.c <<'C'
 #include <stdarg.h>
 #include <stdio.h>

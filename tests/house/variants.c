@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For variants_test.sh. Without an argument: a program that is right, and does much of what a tool
- * has to follow. With one: the mistake of that name, made in tasks, which the tool is to find.
+ * For variants_test.sh. Without an argument, a correct program that does much of what a tool has to
+ * follow. With one, it makes the mistake of that name in tasks, which the tool has to find.
  */
 #include <sennit/sennit.h>
 
@@ -49,7 +49,7 @@ static int works(void *arg)
 		if (i % 8 == 0)
 			sn_sleep(100000);
 		if (i % 16 == 1)
-			usleep(100); /* without a word to the runtime */
+			usleep(100); /* the runtime is not told */
 		sn_chan_send(numbers, &number);
 		free(text);
 	}
@@ -151,7 +151,7 @@ static int returns(void *arg)
 
 static int races(void *arg)
 {
-	/* Both tasks at once, on two threads; nothing that orders them. */
+	/* Both tasks run at once, on two threads, and nothing orders them. */
 	(void)arg;
 	atomic_fetch_add_explicit(&there, 1, memory_order_relaxed);
 	while (atomic_load_explicit(&there, memory_order_relaxed) < 2)

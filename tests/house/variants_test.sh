@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# scripts/install-variants installs a library for each tool beside the normal one; a program selects
-# it by pkg-config or by CMake; the tool then finds nothing in a program that is right, and finds
-# mistakes.
+# scripts/install-variants installs a library for each tool beside the normal one. A program selects
+# it through pkg-config or CMake. The tool then finds nothing in a correct program, and finds the
+# mistakes in a wrong one.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -99,7 +99,7 @@ for variant in "${variants[@]}"; do
 	done
 done
 
-# run VARIANT PROGRAM [ARGUMENT]: under the tool, what it says in ./said.
+# run VARIANT PROGRAM [ARGUMENT]: runs it under the tool, with its output in ./said.
 run() {
 	local words=() status=0
 	case $1 in
