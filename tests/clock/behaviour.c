@@ -4,22 +4,21 @@
  *           [--never-back=READS | --follow=SECONDS | --million | --setns=SECONDS]:
  * what the clocks promise, checked on whatever machine it runs, against the kernel's system calls.
  *
- * One static program without a test framework, because it also runs where there is none: under
- * qemu-user, as the init process of a tiny system under qemu-system, in a sandbox, in a time
- * namespace, and with the vDSO taken away. It models what the kernel's own vDSO self-tests, LTP's
- * clock tests and bionic's time tests look at.
+ * It is one static program without a test framework, because it also runs where there is none:
+ * under qemu-user, in a tiny system under qemu-system, in a sandbox, in a time namespace, and with
+ * the vDSO taken away. It checks what the kernel's own vDSO self-tests, LTP's clock tests and
+ * bionic's time tests check.
  *
- * --expect: fails if the clocks do not take that way. --short: fewer reads, for emulated machines
- * and where each read is a system call.
- * --never-back: only the tests that two threads' times never go back, with so many reads.
- * --follow: only the comparison of the counter with the kernel's clock, for so long. --million:
- * does nothing but a million of each call that the vDSO serves, to be counted from outside.
- * --setns: only enters a time namespace that is so far ahead. Ends with "N passed, N failed", and
- * how many were skipped if any were; what is skipped is what qemu-user cannot do, and its runs say
- * how many.
+ * --expect: fails if the clocks do not take this way. --short: makes fewer reads, for emulated
+ * machines and where each read is a system call. --never-back: runs only the tests that times never
+ * go back between two threads, with this many reads. --follow: runs only the comparison of the
+ * counter with the kernel's clock, for this long. --million: only makes a million of each call that
+ * the vDSO serves, to be counted from outside. --setns: runs only the entry into a time namespace
+ * that is this far ahead. The output ends with "N passed, N failed", and the number of skipped
+ * tests if there are any. Skipped is what qemu-user cannot do.
  *
- * No test depends on how fast the machine is, or on how long it stands still: a clock is compared
- * with what the kernel says before and after. The wall clock may be set at any time (retake()).
+ * No test depends on how fast the machine is, or on how long it stalls: a clock is compared with
+ * what the kernel says before and after. The wall clock may be set at any time (retake()).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +56,7 @@ static int passed, failed, skipped, wrong_here, not_here;
 
 #define SHORT_LOOPS 5000
 
-/* How much is done, for the command line to change. */
+/* How much the tests do. The command line can change it. */
 static int loops = 100000;
 /* On a loaded machine a read that is handed over under the thread sanitizer takes 5 us. */
 static long many_reads = SN_TSAN ? 1000000 : 10000000;
@@ -135,17 +134,17 @@ static const struct {
  */
 
 /*
- * How far a clock that is read off the counter may be from the kernel's. Measured below 200 ns; a
+ * How far a clock that is read off the counter may be from the kernel's. Measured below 200 ns. A
  * virtual machine that loses its CPU while it measures is worse for as long as a piece lasts.
  */
 #define COUNTER_BOUND 100000
 
-/* The header's bound for that clock to show that the wall clock was set. */
+/* The header's bound for how late that clock shows that the wall clock was set. */
 #define FOLLOW_NS 5000000
 
 /*
- * What was set before this call is no excuse after it. Off the counter the wall clock shows it late:
- * that has passed too.
+ * A change of the wall clock before this call is no excuse after it. The counter's wall clock shows
+ * a change late, so this waits until it does.
  */
 static void retake_from_here(void)
 {
@@ -157,8 +156,8 @@ static void retake_from_here(void)
 }
 
 /*
- * Is a round that went wrong to be taken again? Only if somebody has set the wall clock, and not
- * for ever. Rounds since the last retake share the excuse; the next one has none.
+ * Whether a round that went wrong is taken again: only if the wall clock was set, and not for ever.
+ * Rounds since the last retake share the excuse. The next one has none.
  */
 static int retake(int *tries)
 {
@@ -181,7 +180,7 @@ static void every_id_agrees_with_the_kernel(void)
 			int error = kernel_gettime(clocks[i].id, &before), right;
 
 			if (error) {
-				/* Alarm clocks need a real-time clock device; SGI's is no more. */
+				/* Alarm clocks need a real-time clock device. SGI's is gone. */
 				CHECK(sn_clock_gettime(clocks[i].id, &here) == error, "%s: %d",
 				      clocks[i].name, error);
 				break;
@@ -229,7 +228,7 @@ static void unknown_ids_are_refused(void)
 		int64_t unused;
 		int expected = kernel_gettime(ids[i], &unused);
 
-		/* Some of the negative ids are processes' and threads' CPU clocks, and exist. */
+		/* Some negative ids are CPU clocks of processes and threads, and exist. */
 		CHECK(sn_clock_gettime(ids[i], &here) == expected, "id %d: %d", ids[i], expected);
 		if (ids[i] > 0)
 			CHECK(expected && here.tv_sec == -5, "id %d: written to", ids[i]);
@@ -275,8 +274,7 @@ static void cpu_clocks_of_others(void)
 }
 
 /*
- * How much a coarse clock lags is the kernel's affair: a tick, and more where the machine stood
- * still.
+ * How far a coarse clock lags is up to the kernel: a tick, and more if the machine stalled.
  */
 static void coarse_is_the_kernels_and_never_leads(void)
 {
@@ -300,7 +298,7 @@ static void seconds_are_the_kernels_and_never_lead(void)
 	int tries = 0;
 
 	retake_from_here();
-	/* Over more than a second, so the change of the second is in it. */
+	/* For more than a second, so that the second changes meanwhile. */
 	do {
 		int64_t before = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, seconds = sn_time();
 		int64_t after = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, exact = sn_time_exact();
@@ -415,7 +413,7 @@ static void the_cpu_is_the_one_we_are_bound_to(void)
 /* --- never back ---------------------------------------------------------------------------------
  */
 
-/* What a thread read last, for the other one: each has a line of its own to write. */
+/* What each thread read last, for the other. Each writes to a cache line of its own. */
 struct relay {
 	int64_t (*read)(void);
 	long rounds;
@@ -432,8 +430,8 @@ struct half {
 };
 
 /*
- * Takes the other's last value, reads the clock and compares: a value that was handed over was read
- * before. Acquire and release are the hand-over.
+ * Takes the other thread's last value, reads the clock and compares: the value that was handed over
+ * was read earlier. Acquire and release order the hand-over.
  */
 static void *hand_over(void *arg)
 {
@@ -601,7 +599,7 @@ static void random_bytes_differ(void)
 		for (int k = 0; k < 16; k++)
 			counts[a[k]]++;
 	}
-	/* 65536 bytes: 256 of each on average, and 16 the standard deviation. */
+	/* 65536 bytes: 256 of each on average, with a standard deviation of 16. */
 	for (int i = 0; i < 256; i++)
 		CHECK(counts[i] > 256 - 128 && counts[i] < 256 + 128, "%d: %d", i, counts[i]);
 }
@@ -671,10 +669,10 @@ static void call_everything(void)
 	sn_gettimeofday(&tv, NULL), sn_getcpu(&cpu, NULL), sn_getrandom(bytes, sizeof(bytes), 0);
 }
 
-/* Sanitizers use stack of their own, and know nothing of this one. */
+/* Sanitizers need stack themselves, and know nothing of this one. */
 #if !SN_ASAN && !SN_TSAN
 #	define STACK_BYTES (16 * 1024)
-/* What optimised code is held to; without, gcc keeps all variables there. */
+/* The bound for optimised code. Without optimisation gcc keeps all variables on the stack. */
 #	ifdef __OPTIMIZE__
 #		define STACK_BOUND 1024
 #	else
@@ -682,7 +680,7 @@ static void call_everything(void)
 #	endif
 #	define PAINT 0xa5
 
-/* Shared with a child, which has a counter's clock that is still to be measured. */
+/* Shared with a child, in which the counter's clock has not been measured yet. */
 static struct {
 	size_t used;
 	unsigned char bytes[STACK_BYTES];
@@ -691,15 +689,16 @@ static struct {
 static ucontext_t main_context, small_context;
 
 /*
- * Calls everything, over and over: in a new process that is the first measurement of the counter, 20 ms
- * later its first line, and then a new piece every 4 ms. After a pause there is no piece to append to.
+ * Calls everything, over and over. In a new process that makes the first measurement of the
+ * counter, 20 ms later its first line, and then a new piece every 4 ms. After a pause there is no
+ * piece to append to.
  */
 static void on_small_stack(void)
 {
 	size_t depth = (size_t)((unsigned char *)__builtin_frame_address(0) - small_stack->bytes);
 	size_t clean = 0;
 
-	/* Everything below this frame is painted, but for a little that memset itself may use. */
+	/* Paints everything below this frame, except for a little that the loop may use. */
 	for (unsigned char *p = small_stack->bytes; p < small_stack->bytes + depth - 256; p++)
 		*(volatile unsigned char *)p = PAINT;
 	for (int round = 0; round < 3; round++) {
@@ -811,7 +810,7 @@ static void signals_may_land_in_the_vdso(void)
 	stop_signals = 0;
 	if (pthread_create(&sender, NULL, send_signals, &self))
 		abort();
-	/* Until enough have landed, however busy the machine is. */
+	/* Goes on until enough have landed, however busy the machine is. */
 	while (signals < loops / 50 || (has_image && signals_inside < loops / 1000)) {
 		for (int i = 0; i < 100; i++) {
 			int64_t now = sn_now(), ticks = sn_ticks_now();
@@ -824,7 +823,7 @@ static void signals_may_land_in_the_vdso(void)
 			last_ticks = ticks;
 			results += (unsigned long)sn_walltime() + (unsigned long)sn_time();
 			results += (unsigned long)sn_time_exact();
-			/* Mostly, only where that makes no system call of its own. */
+			/* In most rounds only where that makes no system call. */
 			if (i == 0 ||
 			    sn_clock_source(SN_CLOCK_CALL_GETRANDOM) == SN_CLOCK_SOURCE_VDSO)
 				sn_getrandom(bytes, sizeof(bytes), 0);
@@ -851,7 +850,7 @@ static int expected_source;
 
 static void the_way_is_the_expected_one(void)
 {
-	/* The others are not in every kernel's image. */
+	/* The other calls are not in every kernel's image. */
 	static const enum sn_clock_call served[] = {
 		SN_CLOCK_CALL_NOW,     SN_CLOCK_CALL_WALLTIME,     SN_CLOCK_CALL_TIME,
 		SN_CLOCK_CALL_GETTIME, SN_CLOCK_CALL_GETTIMEOFDAY, SN_CLOCK_CALL_TIME_EXACT,
@@ -1054,7 +1053,7 @@ static void bad_pointers_do_what_they_do_in_libc(void)
 		struct rlimit none = {0, 0};
 
 		setrlimit(RLIMIT_CORE, &none);
-		signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would tell at length */
+		signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would print a long report */
 		_exit(sn_clock_gettime(CLOCK_MONOTONIC, bad) == -EFAULT ? 3 : 4);
 	}
 	waitpid(child, &status, 0);
@@ -1066,8 +1065,8 @@ static void bad_pointers_do_what_they_do_in_libc(void)
 }
 
 /*
- * Of a clock that needs a system call: also if the pointer is bad for half a structure only, and if the
- * kernel is too old, or the sandbox, for 64-bit time.
+ * With a clock that needs a system call. Also if the pointer is bad for only half of a structure,
+ * and if the kernel or the sandbox is too old for 64-bit time.
  */
 static void bad_pointers_are_told_where_the_kernel_is_asked(void)
 {
@@ -1075,7 +1074,7 @@ static void bad_pointers_are_told_where_the_kernel_is_asked(void)
 	int checks_pointers;
 
 	mprotect(good + 4096, 4096, PROT_NONE);
-	/* qemu-user answers clock_getres() with success where it could not write the result. */
+	/* qemu-user's clock_getres() succeeds even where it could not write the result. */
 	checks_pointers = syscall(SYS_clock_getres, CLOCK_PROCESS_CPUTIME_ID, good + 4096) != 0;
 	if (!checks_pointers)
 		printf("  without clock_getres(), whose pointer this kernel does not check\n");
@@ -1130,12 +1129,12 @@ static void bad_pointers_are_told_where_the_kernel_is_asked(void)
 #	define CLONE_NEWTIME 0x80
 #endif
 
-/* The header's bound, in which the counter's clock has to follow. */
+/* The header's bound for how late the counter's clock follows. */
 #define NAMESPACE_BOUND 10000000
 
 static int64_t namespace_offset;
 
-/* The offset is set as long as nobody is in it, and holds for the whole process after setns(). */
+/* The offset is set while the namespace is empty. After setns() it holds for the process. */
 static void ticks_follow_into_a_time_namespace(void)
 {
 	int64_t began, entered, before, now, after, last = 0, worst = 0;
@@ -1154,7 +1153,7 @@ static void ticks_follow_into_a_time_namespace(void)
 	space = open("/proc/self/ns/time_for_children", O_RDONLY);
 	retake_from_here();
 	sn_ticks_now();
-	/* This clock stays what it is. */
+	/* The namespace does not change this clock. */
 	began = kernel_ns(CLOCK_BOOTTIME);
 	before = sn_now();
 	CHECK(setns(space, CLONE_NEWTIME) == 0, "%s", strerror(errno));
@@ -1163,7 +1162,7 @@ static void ticks_follow_into_a_time_namespace(void)
 	CHECK(entered >= before && entered - before <= kernel_ns(CLOCK_BOOTTIME) - began,
 	      "%lld too far", (long long)(entered - before));
 	close(space);
-	wall_clock_was_set(); /* its distance to the monotonic clock is another one here */
+	wall_clock_was_set(); /* its distance to the monotonic clock has changed */
 
 	do {
 		int64_t wall_before = kernel_ns(CLOCK_REALTIME), wall = sn_walltime();
@@ -1230,11 +1229,11 @@ int main(int argc, char **argv)
 		}
 	}
 
-	/* That times which the kernel tells never go back is not what this is about. */
+	/* This program need not show that the kernel's own times never go back. */
 	if (loops == SHORT_LOOPS && expected_source == SN_CLOCK_SOURCE_SYSCALL)
 		many_reads /= 10;
 
-	/* Line by line also into a pipe: a crash shows where it was. */
+	/* Line by line even into a pipe, so that a crash shows where it was. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	run("the way is the expected one", the_way_is_the_expected_one);
 	run("every id agrees with the kernel", every_id_agrees_with_the_kernel);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The clocks keep their promises in an ordinary process, whose vDSO serves them; that no system call
-# is made the program checks itself, by forbidding them. Under qemu-user there is no vDSO.
+# The clocks keep their promises in an ordinary process, whose vDSO serves them. The program itself
+# checks that they make no system calls, by forbidding those. Under qemu-user there is no vDSO.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 

@@ -52,7 +52,7 @@ static_assert(!std::is_convertible_v<sn::tick_clock::time_point, sn::clock::time
 static_assert(!std::is_convertible_v<sn::wall_clock::time_point, sn::clock::time_point>);
 static_assert(!std::is_convertible_v<sn::wall_clock::time_point, chrono::system_clock::time_point>);
 
-// A clock off the counter may be so far from the kernel's (behaviour.c).
+// How far a clock that is read off the counter may be from the kernel's (behaviour.c).
 constexpr std::int64_t COUNTER_BOUND = 100'000;
 
 template <class Point>
@@ -97,7 +97,7 @@ TEST(Chrono, TheWallClockIsTheSystemClock)
 	const auto slack = chrono::nanoseconds(counter ? COUNTER_BOUND : 0);
 	bool right = false;
 
-	// Again if somebody has set the clock meanwhile, which the counter shows 5 ms late.
+	// Tries again if the clock was set meanwhile, which the counter shows 5 ms late.
 	wall_clock_was_set();
 	for (int i = 0; !right && i < RETAKES && (i == 0 || wall_clock_was_set()); i++) {
 		const timespec pause = {0, counter ? 6'000'000 : 0};

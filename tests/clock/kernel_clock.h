@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's own clocks, by system call, and whether somebody has set the wall clock.
+ * The kernel's own clocks, by system call, and whether the wall clock was set.
  *
- * A test that compares a clock with the kernel's reads the kernel's before and after: that holds
- * however long the thread or the machine stands still in between. A wall clock may also be set in
- * between. Such a round says nothing, and is taken again.
+ * A test that compares a clock with the kernel's reads the kernel's before and after, so it holds
+ * however long the thread or the machine stalls in between. The wall clock may also be set in
+ * between. Such a round shows nothing, and is taken again.
  */
 #ifndef SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
 #define SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
@@ -20,7 +20,7 @@
 /* How often a round of wall times may be taken again before it counts. */
 #define RETAKES 50
 
-/* A clock's time in nanoseconds. 0, or a negative errno value. */
+/* Stores a clock's time in nanoseconds. Returns 0, or a negative errno value. */
 static inline int kernel_gettime(int id, int64_t *ns)
 {
 #ifdef SYS_clock_gettime64
@@ -44,7 +44,7 @@ static inline int kernel_gettime(int id, int64_t *ns)
 	return 0;
 }
 
-/* The same of a clock that there is. */
+/* The time of a clock that exists. */
 static inline int64_t kernel_ns(int id)
 {
 	int64_t ns = 0;
@@ -55,11 +55,11 @@ static inline int64_t kernel_ns(int id)
 }
 
 /*
- * Has somebody set the wall clock since this was called last? The first call says no.
+ * Whether the wall clock was set since the last call. The first call says no.
  *
- * The kernel cancels a timer on that clock as soon as it has been set, so nobody can set it and set
- * it back unseen. The cancelling comes a moment after the setting. Therefore the distance to the
- * monotonic clock is looked at too.
+ * The kernel cancels a timer on that clock as soon as it has been set, so setting it and setting it
+ * back does not go unnoticed. The timer is cancelled a moment after the clock is set. Therefore the
+ * distance to the monotonic clock is checked too.
  */
 static inline int wall_clock_was_set(void)
 {
@@ -74,12 +74,12 @@ static inline int wall_clock_was_set(void)
 
 		begun = 1;
 		timer = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-		/* Without, the distance alone has to do. */
+		/* If this fails, the distance alone has to do. */
 		timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
 	} else if (read(timer, &expirations, sizeof(expirations)) < 0 && errno == ECANCELED) {
 		set = 1;
 	}
-	/* The narrowest of several: a thread may be preempted on the way. */
+	/* The narrowest of several readings, because a thread may be preempted during one. */
 	for (int i = 0; i < 5; i++) {
 		int64_t before = kernel_ns(CLOCK_MONOTONIC), wall = kernel_ns(CLOCK_REALTIME);
 		int64_t after = kernel_ns(CLOCK_MONOTONIC);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The clocks keep their promises on the vDSO of a real ARM kernel, Debian's own, under qemu-system: a
-# system of one process, with the same static program as everywhere. As it forbids itself the
-# system calls while it reads the clocks, a lookup that fails cannot pass here.
+# The clocks keep their promises on the vDSO of a real ARM kernel, Debian's own, under qemu-system.
+# The system has one process, which runs the same static program as everywhere. The program forbids
+# itself the system calls while it reads the clocks, so a failed lookup cannot pass here.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 

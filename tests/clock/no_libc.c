@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program without a C library: its start, and proof that the clocks find the vDSO by themselves.
- * Exits 0, or with the number of the check that failed.
+ * A program without a C library, which shows that the clocks find the vDSO by themselves. It exits
+ * with 0, or with the number of the check that failed.
  */
 #include <sennit/clock.h>
 #include <sennit/vdso.h>

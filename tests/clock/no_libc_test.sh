@@ -6,7 +6,7 @@
 source "$(dirname "$0")/../house/lib.sh"
 
 src=$SENNIT_SOURCE_DIR/src
-# Arithmetic on 64 bits that the machine does not have is the compiler's own library's.
+# libgcc has the 64-bit arithmetic that the machine lacks.
 "$CC" "${cflags[@]}" -std=gnu11 -O2 -ffreestanding -fno-stack-protector -DSENNIT_NO_LIBC \
 	-Wall -Wextra -Werror -nostdlib -static -I "$src" -I "$SENNIT_SOURCE_DIR/include" \
 	"$src"/vdso/*.c "$src"/clock/*.c "$SENNIT_SOURCE_DIR/tests/clock/no_libc.c" -lgcc \

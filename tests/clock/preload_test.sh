@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Unmodified programs run on sennit's clocks: what libc promises still holds, no system call is made
-# for a million times, and programs of other people's tell the right time.
+# Unmodified programs run on sennit's clocks: what libc promises still holds, reading the time a
+# million times makes no system call, and ordinary programs show the right time.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -14,7 +14,7 @@ retake=$scratch/retake
 "$CC" "${cflags[@]}" -o "$retake" "$SENNIT_SOURCE_DIR/tests/clock/retake.c"
 
 variants=("")
-# Where long has 32 bits a program chooses how wide its time is.
+# Where long has 32 bits, a program chooses how wide its time is.
 if [ "$SENNIT_ARCH" = i386 ] || [ "$SENNIT_ARCH" = arm ]; then
 	variants+=("-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64")
 fi
@@ -26,10 +26,10 @@ for variant in "${variants[@]}"; do
 	"$retake" "$program" || fail "libc's own clocks"
 	"$retake" env LD_PRELOAD="$library" "$program" || fail "our clocks"
 
-	# It is our functions that are called: the dynamic linker says so.
+	# The dynamic linker reports that our functions are called.
 	LD_PRELOAD=$library LD_DEBUG=bindings "$program" >"$scratch/bindings" 2>&1 || true
 	names=(gettimeofday clock_gettime clock_getres getcpu)
-	# There it is glibc's own that goes to the vDSO without a detour.
+	# On x86_64, glibc's own time() goes straight to the vDSO.
 	[ "$SENNIT_ARCH" = x86_64 ] || names+=(time)
 	for name in "${names[@]}"; do
 		grep -qE "$program .* to $library .*\`(__)?$name(64)?'" "$scratch/bindings" ||
@@ -48,7 +48,7 @@ for variant in "${variants[@]}"; do
 	fi
 done
 
-# Whatever libc exports that tells a time is ours, but what preload.c names.
+# Every function of libc that returns a time is ours, except for those that preload.c names.
 libc=$(ldd "$scratch/libc_clocks" | awk '$1 == "libc.so.6" { print $3 }')
 nm -D --defined-only "$libc" | sed 's/.* //; s/@.*//' |
 	grep -xE '_*(f?time|gettimeofday|(clock_get|timespec_get)(time|res)?|getcpu)(64)?' |
@@ -59,12 +59,13 @@ missing=$(comm -23 "$scratch/theirs" <(sort -u "$scratch/ours"))
 [ -z "$missing" ] || fail "these stay libc's: $missing"
 [ "$(wc -l <"$scratch/theirs")" -ge 8 ] || fail "found too few clocks in $libc"
 
-# Where libc's is as fast as the vDSO's function it must stay the one that is called.
+# Where libc's time() is as fast as the vDSO's function, it must stay the one that is called.
 if [ "$SENNIT_ARCH" = x86_64 ] && nm -D --defined-only "$library" | grep -w time; then
 	fail "time() is a detour"
 fi
 
-# It prepares no counter, which none of these functions reads: only the loader's calls are made.
+# None of these functions reads the counter, so the library prepares none: only the loader makes
+# system calls.
 cat >"$scratch/nothing.c" <<'C'
 int main(void)
 {
@@ -133,7 +134,7 @@ for order in "$library:$scratch/other.so" "$scratch/other.so:$library"; do
 		fail "LD_PRELOAD=$order is not ten days earlier: $(cat "$scratch/told")"
 done
 
-# With no way to a time, time() says so as libc's does.
+# Where no way to the time is left, time() fails as libc's does.
 cat >"$scratch/refused.c" <<'C'
 #include <errno.h>
 #include <linux/filter.h>
@@ -175,7 +176,7 @@ for variant in "${variants[@]}"; do
 	[ "$told" = "-1 13" ] || fail "time() without a way to the time $variant: $told"
 done
 
-# Somebody else's programs, where they have the word size of this build.
+# Ordinary programs, where they have the word size of this build.
 if [ "$SENNIT_ARCH" = "$(uname -m)" ]; then
 	cat >"$scratch/date" <<'SH'
 before=$(date +%s%N)
@@ -198,7 +199,7 @@ for clock in ("monotonic", "perf_counter", "time"):
 before = time.monotonic()
 threading.Event().wait(0.05)
 assert time.monotonic() - before >= 0.05
-# To a microsecond, and to what a double holds of it.
+# To within a microsecond, and what a double can hold of it.
 before, now, after = time.time(), datetime.datetime.now().timestamp(), time.time()
 assert before - 2e-6 <= now <= after + 2e-6, (before, now, after)
 try:

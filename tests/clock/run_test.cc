@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Deadlines are points on the monotonic clock, which another time namespace would move under the timers'
-// feet. The kernel lets only a process with one thread enter one, so inside sn_run() it does not happen.
+// Deadlines are points on the monotonic clock, which another time namespace would change while
+// timers rely on it. The kernel lets only a process with one thread enter one, so this does not
+// happen inside sn_run().
 
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ int enter(void *)
 
 TEST(TimeNamespace, CannotBeEnteredWhileTasksRun)
 {
-	// For the children alone, so far.
+	// So far this concerns only future children.
 	if (unshare(CLONE_NEWTIME))
 		GTEST_SKIP() << "nobody may make time namespaces here";
 	setenv("SENNIT_PROCS", "1", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sn_time() over the centuries: src/clock/clock.c compiled on a vDSO of the test's own, whose clock it
- * sets to where a machine's cannot be set. On 32-bit machines the kernel's function for seconds has
- * 32 bits, which wrap in February 2106.
+ * sn_time() over the centuries: src/clock/clock.c is compiled on a vDSO of the test's own, whose
+ * clock can be set further than a machine's. On 32-bit machines the kernel's function for seconds
+ * has 32 bits, which wrap in February 2106.
  */
 #define SN__OUT_OF_LINE 1
 
@@ -12,7 +12,7 @@
 
 #include "clock/clock.h"
 
-static int64_t now_there; /* that the kernel's clock shows */
+static int64_t now_there; /* what the kernel's clock shows */
 static int gettime_error; /* what its other function returns */
 static long forbidden;    /* what its function for seconds returns instead */
 
@@ -67,7 +67,8 @@ int main(void)
 					 1LL << 32, 3LL << 31,  8200000000};
 	enum { POINTS = sizeof(points) / sizeof(points[0]) };
 
-	/* Second by second over each, and from each to each, as if somebody had set the clock. */
+	/* Second by second across each point, and from each point to each, as if the clock had been
+	 * set. */
 	for (int from = 0; from < POINTS; from++) {
 		for (int64_t i = from ? -5000 : 0; i < 5000; i++) {
 			now_there = points[from] + i;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that is linked with the clocks' shared library: sn_time() goes straight to the vDSO's
- * function where that has one and long has 64 bits. With -DLOADS it is not linked with it, and loads
- * and unloads the library that it is told of, often enough to see memory that is not given back.
+ * function where there is one and long has 64 bits. With -DLOADS the program is not linked with the
+ * library. It then loads and unloads the one that it is given, often enough to notice memory that
+ * is not freed.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void test(const char *unused)
 	int64_t now, also;
 
 	(void)unused;
-	/* The script takes this again if somebody sets the wall clock meanwhile. */
+	/* The script runs this again if the wall clock is set meanwhile. */
 	CHECK(sn_clock_gettime(CLOCK_REALTIME_COARSE, &before) == 0);
 	now = sn_time();
 	also = called();
@@ -82,7 +83,7 @@ static void test(const char *path)
 	after = pages();
 	CHECK(!dlopen(path, RTLD_NOW | RTLD_NOLOAD));
 	printf("%ld pages before, %ld after\n", before, after);
-	/* One in two cycles would be a leak; libc may take a few for itself. */
+	/* One page in two cycles would be a leak. libc may take a few for itself. */
 	CHECK(after - before < CYCLES / 2);
 }
 #endif

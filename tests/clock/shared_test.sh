@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Programs that are linked with the clocks' shared library call sn_time() without a detour through it,
-# however they are compiled; and a program that loads and unloads the library keeps nothing of it.
+# Programs that are linked with the clocks' shared library call sn_time() without a detour through
+# it, however they are compiled. A program that loads and unloads the library keeps nothing of it.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -14,7 +14,7 @@ include=$SENNIT_SOURCE_DIR/include
 retake=$scratch/retake
 "$CC" "${cflags[@]}" -o "$retake" "$SENNIT_SOURCE_DIR/tests/clock/retake.c"
 
-# The last two: the executable has a copy of the library's variable, and never has one.
+# The last two: an executable that has a copy of the library's variable, and one that never has.
 for flags in -O0 -O2 "-O2 -fno-pie -no-pie" "-O2 -fPIC -pie"; do
 	# shellcheck disable=SC2086 # words
 	"$CC" "${cflags[@]}" $flags -I "$include" -o "$scratch/shared" "$source" \

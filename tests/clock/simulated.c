@@ -66,7 +66,7 @@ static int64_t simulated_walltime_by_kernel(void)
 	return sn_to_ns(&time);
 }
 
-/* The only file that is read tells the clock source. */
+/* The only file that is read names the clock source. */
 static long simulated_sys3(long number, long a, long b, long c)
 {
 	static const char source[] = SN_COUNTER_CLOCKSOURCE "\n";
@@ -106,7 +106,7 @@ void simulated_ticks_prepare(void);
 void start_world(void)
 {
 	world = (struct world){
-		/* 2.5 GHz; and 24 MHz, as the counters of ARM are far slower. */
+		/* 2.5 GHz, or 24 MHz, because ARM's counters are far slower. */
 		.counter = SN_COUNTER_SHIFT == 32 ? 2.5 : 0.024,
 		.counter_at = 1e12,
 		.monotonic = 5e13,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counter's clock in a world of its own: src/clock/ticks.c compiled on a counter and a kernel's
- * clock that the test moves. What a machine does once in years takes no time here, and happens at
- * any moment that the test likes; reading a clock takes as long as on a real machine.
+ * The counter's clock in a simulated world: src/clock/ticks.c is compiled on a counter and a
+ * kernel's clock that the test moves. What a machine does once in years takes no time here, and
+ * happens at any moment that the test chooses. Reading a clock takes as long as on a real machine.
  */
 #ifndef SENNIT_TEST_SIMULATED_H
 #define SENNIT_TEST_SIMULATED_H
@@ -14,13 +14,13 @@ extern "C" {
 #endif
 
 struct world {
-	double truth;      /* ns since the start, which nobody sees */
+	double truth;      /* ns since the start, which no clock shows */
 	double counter;    /* steps per ns of truth */
 	double counter_at; /* its value at truth 0 */
 	double monotonic;  /* CLOCK_MONOTONIC, in ns */
-	double rate;       /* what it makes per ns of truth */
-	double wall;       /* what CLOCK_REALTIME is ahead of it */
-	double stall; /* how long the next call of the kernel's is preempted before it begins */
+	double rate;       /* how far it moves per ns of truth */
+	double wall;       /* how far CLOCK_REALTIME is ahead of it */
+	double stall;      /* how long the next call to the kernel is preempted before it begins */
 };
 
 extern struct world world;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A million calls of each clock that the vDSO serves make no system call that tells a time, counted
-# by strace: so that a fallback which nobody notices cannot pass.
+# A million calls of each clock that the vDSO serves make no system call that returns a time. strace
+# counts them, so an unnoticed fallback cannot pass.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -20,7 +20,7 @@ calls=$(count "${launcher[@]}" "$program" --million)
 cat "$scratch/calls"
 [ "$calls" -eq 0 ] || fail "$calls clock system calls in a million of each"
 
-# That strace sees such calls at all, and that this script would count them:
+# Check that strace sees such calls at all, and that this script counts them.
 cat >"$scratch/count.c" <<'C'
 #include <sys/syscall.h>
 #include <unistd.h>

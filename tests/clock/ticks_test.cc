@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What the counter's clock makes of a kernel's clock that is steered, set, or another one, at any
-// moment between its own measurements. The world is simulated (simulated.h), so every number here is
-// arithmetic; behaviour.c and setns.c look at the real one.
+// What the counter's clock does when the kernel's clock is steered, set, or replaced by another, at
+// any moment between its own measurements. The world is simulated (simulated.h), so every number
+// here is arithmetic. behaviour.c tests the real one.
 
 #include <gtest/gtest.h>
 
@@ -21,11 +21,11 @@ namespace
 constexpr double US = 1e3, MS = 1e6, SECOND = 1e9, DAY = 86400 * SECOND;
 
 // What docs/clock.md and the header promise.
-constexpr double STEADY = 1 * US;     // when nothing happens
-constexpr double FOLLOWS = 5 * MS;    // of a new rate, and for the wall clock's steps
-constexpr double NAMESPACE = 10 * MS; // for another time namespace
+constexpr double STEADY = 1 * US;     // while nothing happens
+constexpr double FOLLOWS = 5 * MS;    // after a new rate or a step of the wall clock
+constexpr double NAMESPACE = 10 * MS; // after entering another time namespace
 
-// Of a counter of 24 MHz a step is 42 ns, and a measurement no better.
+// A step of a 24 MHz counter takes 42 ns, and a measurement is no better.
 constexpr double STEP = 4 * 42;
 
 class Ticks : public testing::Test
@@ -33,7 +33,7 @@ class Ticks : public testing::Test
 protected:
 	void SetUp() override { start_world(); }
 
-	// Reads, and keeps the largest error and whether it went back.
+	// Reads, and records the largest error and how often the clock went back.
 	void look()
 	{
 		double before = world.monotonic;
@@ -47,7 +47,7 @@ protected:
 		last = now;
 	}
 
-	// Reads every so many nanoseconds for so long.
+	// Reads at this interval, for this long, in nanoseconds.
 	void look_on(double duration, double interval)
 	{
 		for (double end = world.truth + duration; world.truth < end;) {
@@ -56,7 +56,7 @@ protected:
 		}
 	}
 
-	// Until the counter's clock is what it is for most of its life.
+	// Reads until the counter's clock has reached its usual state.
 	void settle(double interval = 10 * US)
 	{
 		look_on(60 * MS, interval);
@@ -70,7 +70,7 @@ protected:
 	int back = 0;
 };
 
-// How often somebody reads: all the time, about as often as pieces change, or rarely.
+// How often the clock is read: all the time, about as often as pieces change, or rarely.
 constexpr double INTERVALS[] = {3 * US, 300 * US, 1 * MS, 3.9 * MS, 7 * MS, 23 * MS};
 
 TEST_F(Ticks, AgreeWhileNothingHappens)
@@ -82,7 +82,7 @@ TEST_F(Ticks, AgreeWhileNothingHappens)
 	EXPECT_EQ(back, 0);
 }
 
-// ADJ_TICK takes a rate from 0.9 to 1.1, and chrony goes up to 1/12 from the middle.
+// ADJ_TICK accepts a rate from 0.9 to 1.1, and chrony goes up to 1/12 from the middle.
 TEST_F(Ticks, FollowAClockThatIsSteered)
 {
 	const struct {
@@ -107,7 +107,7 @@ TEST_F(Ticks, FollowAClockThatIsSteered)
 							<< "every " << interval << " ns";
 				ASSERT_EQ(back, 0);
 				ASSERT_TRUE(by_counter()) << interval;
-				// And it has caught up.
+				// By now it has caught up.
 				worst = 0;
 				look_on(60 * MS, interval);
 				ASSERT_LE(worst, STEADY) << interval;
@@ -116,7 +116,7 @@ TEST_F(Ticks, FollowAClockThatIsSteered)
 	}
 }
 
-// The same long slew, with a reader that comes rarely: the counter must not be given up for it.
+// A long slew with infrequent reads: the counter must not be given up for that.
 TEST_F(Ticks, KeepTheCounterThroughALongSlew)
 {
 	settle();
@@ -154,7 +154,7 @@ TEST_F(Ticks, FollowIntoAnotherTimeNamespace)
 	}
 }
 
-// Nothing has been measured twice, so nothing can be compared yet.
+// The namespace changes before anything was measured twice, so nothing can be compared yet.
 TEST_F(Ticks, FollowIntoANamespaceFromTheFirstMoment)
 {
 	for (double offset : {10 * DAY, -10000 * SECOND, 5 * MS, -5 * MS}) {
@@ -172,7 +172,7 @@ TEST_F(Ticks, FollowIntoANamespaceFromTheFirstMoment)
 	}
 }
 
-// CLOCK_MONOTONIC stops while the machine sleeps; counters may go on, or begin anew.
+// CLOCK_MONOTONIC stops while the machine sleeps. Counters may go on, or start again.
 TEST_F(Ticks, NeverGoBackAfterASleep)
 {
 	for (double jump : {3600 * SECOND, 70 * MS, 5 * MS, 1 * MS, -0.9e12 / 2.5}) {
@@ -203,7 +203,7 @@ TEST_F(Ticks, StayRightOverPauses)
 	}
 }
 
-// A thread may be stopped between looking at the counter and measuring.
+// A thread may be stopped between reading the counter and measuring.
 TEST_F(Ticks, SurviveAStopInTheMiddleOfAMeasurement)
 {
 	for (double stall : {0.1 * MS, 0.3 * MS, 5 * MS, 80 * MS, 5 * SECOND}) {
@@ -235,13 +235,13 @@ TEST_F(Ticks, GiveUpACounterThatJumps)
 	EXPECT_EQ(worst, 0);
 	EXPECT_EQ(back, 0);
 
-	// It is the kernel's clock from here on, and in another namespace too.
+	// From here on it is the kernel's clock, in another namespace too.
 	world.monotonic -= 10000 * SECOND;
 	look_on(50 * MS, 10 * US);
 	EXPECT_EQ(worst, 0);
 }
 
-// Wall time by the counter, as on i386: when does it show that somebody set the clock?
+// Wall time by the counter, as on i386: how late does it show that the clock was set?
 TEST_F(Ticks, ShowThatTheWallClockWasSet)
 {
 	settle();
@@ -261,7 +261,7 @@ TEST_F(Ticks, ShowThatTheWallClockWasSet)
 	ASSERT_TRUE(by_counter());
 }
 
-// The namespace changes only the monotonic clock: the wall clock shows nothing of it.
+// The namespace changes only the monotonic clock, so the wall clock shows no change.
 TEST_F(Ticks, LeaveTheWallClockAloneInAnotherNamespace)
 {
 	settle();
@@ -274,7 +274,7 @@ TEST_F(Ticks, LeaveTheWallClockAloneInAnotherNamespace)
 			double before = world.monotonic + world.wall;
 			auto now = static_cast<double>(simulated_walltime());
 
-			// At 10^18 a double is good for 256 ns.
+			// At 10^18 a double has a resolution of 256 ns.
 			ASSERT_NEAR(now, before, STEADY + 256);
 			pass(5 * US);
 		}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * without_vdso PROGRAM [ARGUMENT...]: runs a program that is told of no vDSO, as valgrind does it.
+ * without_vdso PROGRAM [ARGUMENT...]: runs a program without telling it of the vDSO, as valgrind
+ * does.
  *
- * The child stops at its exec; its auxiliary vector then lies at the top of its new stack, and
- * AT_SYSINFO_EHDR in it becomes AT_IGNORE. Exits with the program's status.
+ * The child stops at its exec. Its auxiliary vector then lies at the top of its new stack, where
+ * this replaces AT_SYSINFO_EHDR by AT_IGNORE. Exits with the program's status.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Without AT_SYSINFO_EHDR in the auxiliary vector the clocks make system calls and tell the same
-# time. With few reads: that threads' times never go back is the kernel's doing here, and a 32-bit
-# process makes each call by an interrupt, which takes 6 us in some virtual machines.
+# Without AT_SYSINFO_EHDR in the auxiliary vector the clocks make system calls and show the same
+# time. The test makes few reads, because it is the kernel that keeps times from going back here,
+# and because a 32-bit process makes each call by an interrupt, which takes 6 us in some virtual
+# machines.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 

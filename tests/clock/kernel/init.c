@@ -2,7 +2,7 @@
 /*
  * The first process of the tiny system in which scripts/test-arm runs a test program under a real
  * kernel: mounts /proc and /sys, runs /test with the arguments that the kernel's command line gave
- * to init, says its exit status, and switches the machine off.
+ * to init, prints its exit status, and switches the machine off.
  */
 #include <fcntl.h>
 #include <stdio.h>
