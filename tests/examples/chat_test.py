@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/chat.cc: everybody hears what the others say, in order, and who reads nothing is let go."""
+"""examples/chat.cc: everybody hears the others, in order; a client that reads nothing is dropped."""
 import os
 import socket
 import subprocess
@@ -19,7 +19,7 @@ def fail(text):
 
 class Client:
     def __init__(self, number):
-        # A connection is there before its session is: only the greeting says that it is heard.
+        # The connection exists before its session: only after the greeting is the client heard.
         self.socket = socket.create_connection(address, timeout=60)
         self.file = self.socket.makefile("r", encoding="utf-8")
         self.hears(f"* you are {number}\n")
@@ -58,7 +58,7 @@ eve.file.close()
 ada.hears("* 3 has left\n")
 bob.hears("* 3 has left\n")
 
-# Deaf takes nothing in, until the kernel's buffers and its channel are full. The others hear all.
+# This client reads nothing, so the kernel's buffers and its channel fill up. The others hear everything.
 deaf = Client(4)
 ada.hears("* 4 is here\n")
 bob.hears("* 4 is here\n")
