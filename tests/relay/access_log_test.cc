@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The access log: its lines, and that nobody waits for it, whatever becomes of what it writes to.
+ * The access log: its lines, and that nothing waits for it, whatever happens to its target.
  */
 #include "access_log.hpp"
 
@@ -133,7 +133,7 @@ std::unique_ptr<access_log> opened(const std::string &target, std::size_t queue 
 	return log;
 }
 
-/* Waits until the file has so many lines. */
+/* Waits until the file has `n` lines. */
 bool has_lines(const std::string &path, std::size_t n)
 {
 	const auto until = sn::after(harness::patience);
@@ -174,7 +174,7 @@ TEST(AccessLog, WritesEveryLineOfManyTasks)
 	EXPECT_EQ(dropped, 0U);
 	const auto lines = lines_of(in / "log");
 	ASSERT_EQ(lines.size(), std::size_t{tasks} * each);
-	/* Each task's are in order. */
+	/* The lines of each task are in order. */
 	int next[tasks] = {};
 	const std::regex pattern(R"(time=.* listener=(\d+) .* to_backend=(\d+) .*)");
 	for (const auto &line : lines) {
@@ -182,7 +182,7 @@ TEST(AccessLog, WritesEveryLineOfManyTasks)
 		ASSERT_TRUE(std::regex_match(line, match, pattern)) << line;
 		ASSERT_EQ(std::stoi(match[2]), next[std::stoi(match[1])]++);
 	}
-	/* Others cannot read who the clients are. */
+	/* Other users cannot read it: it has the clients' addresses. */
 	EXPECT_EQ(std::filesystem::status(in / "log").permissions() &
 			  std::filesystem::perms::others_all,
 		  std::filesystem::perms::none);
@@ -199,7 +199,7 @@ TEST(AccessLog, GoesOnInANewFileWhenTheOldOneWasRenamed)
 		std::filesystem::rename(in / "log", in / "log.1");
 		log->write(example());
 		ASSERT_TRUE(has_lines(in / "log.1", 2));
-		/* At once, not only with the next line. */
+		/* It reopens at once, not only with the next line. */
 		log->reopen();
 		const auto until = sn::after(harness::patience);
 		while (!std::filesystem::exists(in / "log") && sn::now() < until)
@@ -208,7 +208,7 @@ TEST(AccessLog, GoesOnInANewFileWhenTheOldOneWasRenamed)
 		ASSERT_TRUE(has_lines(in / "log", 1));
 		EXPECT_EQ(lines_of(in / "log.1").size(), 2U);
 
-		/* It cannot be opened anew: the old one stays in use. */
+		/* The new file cannot be opened: the old one stays in use. */
 		std::filesystem::rename(in / "log", in / "log.2");
 		std::filesystem::create_directory(in / "log");
 		log->reopen();
@@ -228,7 +228,7 @@ TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
 	sn::run([&] {
 		auto log = opened("fd:" + std::to_string(ends[1]), 10);
 		log->start();
-		/* Nobody reads: no more than what fits, the queue, and what the task holds. */
+		/* Nobody reads: only what fits into the pipe, the queue and the task is kept. */
 		const auto start = sn::now();
 		for (int i = 0; i < 1000; i++) {
 			log->write(example());
@@ -238,14 +238,14 @@ TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
 		EXPECT_LT(sn::now() - start, harness::patience);
 		EXPECT_GT(log->dropped(), 800U);
 
-		/* Now somebody does. */
+		/* Now a thread reads. */
 		std::string text;
 		std::jthread reader([&text, &ends] {
 			char buf[4096];
 			for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
 				text.append(buf, static_cast<std::size_t>(n));
 		});
-		/* Until one gets through. */
+		/* Write until a line gets through. */
 		std::uint64_t written = 1000;
 		for (const auto until = sn::after(harness::patience); sn::now() < until;) {
 			const auto dropped = log->dropped();
@@ -271,7 +271,7 @@ TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
 			else
 				lines++;
 		}
-		/* Each line was written or is accounted for. */
+		/* Each line was written or is counted as dropped. */
 		EXPECT_EQ(lines + told, written);
 		EXPECT_EQ(told, dropped);
 	});
@@ -313,7 +313,7 @@ TEST(AccessLog, DropsWhenTheReaderHasGone)
 	close(ends[1]);
 }
 
-/* The file cannot grow any more, and then can again. */
+/* The file cannot grow, and later can again. */
 TEST(AccessLog, RecoversWhenTheDiskWasFull)
 {
 	const folder in;

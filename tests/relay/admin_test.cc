@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The admin server before clients of every kind: good ones, wrong ones, slow ones, and too many.
+ * The admin server with clients of every kind: good ones, broken ones, slow ones, and too many.
  */
 #include "admin.hpp"
 
@@ -91,7 +91,7 @@ struct answer {
 	std::string body;
 };
 
-/* One answer, of which nothing more is read than it has. */
+/* Reads one answer, and no byte after it. */
 answer receive(peer &from, bool head = false)
 {
 	answer got;
@@ -159,7 +159,7 @@ TEST(Admin, IsNotReadyWhileTheRelayDrains)
 	EXPECT_EQ(get(server, "/ready").status, 200);
 	server.tells.ready = false;
 	EXPECT_EQ(get(server, "/ready").status, 503);
-	/* It is well all the same, and goes on telling. */
+	/* It stays healthy and keeps answering. */
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	EXPECT_EQ(get(server, "/json").status, 200);
 	server.tells.ready = true;
@@ -197,7 +197,7 @@ TEST(Admin, TellsWhatIsWrongWithARequest)
 		auto client = server.connect();
 		client.send(request);
 		const int told = receive(client).status;
-		/* In good order, so that the answer arrives. */
+		/* An orderly close, so that the answer arrives. */
 		EXPECT_EQ(client.receive_end(), ending::fin) << request.substr(0, 40);
 		return told;
 	};
@@ -226,7 +226,7 @@ TEST(Admin, LeavesWhoTakesTooLong)
 	{
 		const running server(
 			{.request_time = 100ms, .answer_time = 100ms, .idle_time = 300ms});
-		/* A request that does not become whole, though a byte comes every now and then. */
+		/* A request that is never complete, although bytes keep coming. */
 		auto slow = server.connect();
 		const auto start = std::chrono::steady_clock::now();
 		slow.send("GET /healthz HTTP/1.1\r\nA: ");
@@ -242,11 +242,11 @@ TEST(Admin, LeavesWhoTakesTooLong)
 		});
 		EXPECT_EQ(receive(slow).status, 408);
 		EXPECT_GE(std::chrono::steady_clock::now() - start, 90ms);
-		/* One that asks nothing. */
+		/* A client that sends nothing. */
 		auto silent = server.connect();
 		EXPECT_EQ(silent.receive_end(), ending::fin);
 	}
-	/* The time of waiting for the next request is not that of a request. */
+	/* Waiting for the next request does not count towards the time of a request. */
 	const running server({.request_time = 100ms, .idle_time = patience});
 	auto patient = server.connect();
 	for (int i = 0; i < 2; i++) {
@@ -264,7 +264,7 @@ TEST(Admin, LeavesWhoDoesNotTakeItsAnswer)
 	auto stuck = server.connect();
 	const auto request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"s;
 	stuck.send(request + request + request + request);
-	/* It has the only place until then. */
+	/* It has the only place until the server drops it. */
 	EXPECT_TRUE(eventually([&] {
 		try {
 			return get(server, "/healthz").status == 200;
@@ -288,7 +288,7 @@ TEST(Admin, TellsWhoIsTooMany)
 		EXPECT_EQ(receive(more).status, 503);
 		EXPECT_EQ(more.receive_end(), ending::fin);
 	}
-	/* Those that are there go on, and whoever leaves makes room. */
+	/* The others go on, and one that leaves makes room. */
 	there[0].send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
 	EXPECT_EQ(receive(there[0]).status, 200);
 	there.pop_back();
@@ -325,8 +325,8 @@ TEST(Admin, ClosesWithClientsInEveryState)
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	const auto start = std::chrono::steady_clock::now();
 	server.stop();
-	/* Less than until the silent ones would be given up. Making so large pages takes a while under
-	 * a sanitizer, or an emulator. */
+	/* Less than the time after which silent clients would be dropped. Large pages take a while under
+	 * a sanitizer or an emulator. */
 	EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay answers to command lines that it cannot serve: one line that names the thing, an
- * exit status, and nothing begun.
+ * Command lines that the relay cannot serve: it prints one line that names the mistake, exits with a
+ * status, and starts nothing.
  */
 #include "harness.hpp"
 
@@ -18,10 +18,10 @@ struct bad {
 	const char *what;
 	std::vector<std::string> arguments;
 	int status;
-	std::vector<std::string> mentioned; /* the thing, and what was expected */
+	std::vector<std::string> mentioned; /* the mistake, and what was expected */
 };
 
-/* Names the tests too. */
+/* Also gives the tests their names. */
 void PrintTo(const bad &line, std::ostream *out)
 {
 	*out << line.what;
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Failure, BadInput,
 					     {"127.0.0.1:no-such-service", house},
 					     1,
 					     {"127.0.0.1:no-such-service", "expected"}},
-					 /* An address of the documentation's range is nobody's. */
+					 /* A documentation address: no machine has it. */
 					 bad{"AddressOfAnotherMachine",
 					     {"192.0.2.1:8080", house},
 					     1,
@@ -164,7 +164,7 @@ TEST(PortInUse, StopsTheRelayBeforeItServesAnything)
 TEST(PortInUse, IsFreeAgainAtOnceAfterARestart)
 {
 	listener backends;
-	/* Of an address that no other test uses: at 127.0.0.1 another's client may be given the port. */
+	/* An address that no other test uses: on 127.0.0.1 another test's client may be given the port. */
 	const auto n = static_cast<unsigned>(getpid());
 	std::string address = "127." + std::to_string(1 + n / 65536 % 250) + '.' +
 			      std::to_string(n / 256 % 256) + '.' + std::to_string(1 + n % 254) +
@@ -174,7 +174,7 @@ TEST(PortInUse, IsFreeAgainAtOnceAfterARestart)
 		address = relay.address();
 		auto client = peer::connect(address);
 		auto backend = backends.accept();
-		/* The relay closes first, so that the old connection lingers on its side. */
+		/* The relay closes first, so that TIME_WAIT is on its side. */
 		backend.close();
 		EXPECT_EQ(client.receive_end(), ending::fin);
 		client.close();

@@ -57,7 +57,7 @@ TEST(LeastConnections, FollowsTheWeights)
 	}
 	EXPECT_EQ(counts["b0:1"], 30);
 	EXPECT_EQ(counts["b1:1"], 10);
-	/* Who has become free is next. */
+	/* The backend that has become free is next. */
 	std::erase_if(open, [](auto &each) { return each->settings.address == "b1:1"; });
 	EXPECT_EQ(g.choose(), "b1:1");
 }
@@ -71,7 +71,7 @@ TEST(TwoChoices, KeepsLoadsClose)
 		open.push_back(g.made->choose(0, {}));
 		counts[open.back()->settings.address]++;
 	}
-	/* One choice would be some 90 off (three standard deviations), two are a few. */
+	/* With one choice they would be some 90 off (three standard deviations), with two a few. */
 	for (const auto &[address, n] : counts)
 		EXPECT_NEAR(n, 1000, 12) << address;
 }
@@ -131,7 +131,7 @@ TEST(Ejection, LeavesOutWhoFailsInARowAndComesBackSlowly)
 {
 	group g(balancing::round_robin, {1, 1});
 	g.settings.eject_after = 3;
-	/* So long that it is not over before it is looked at, on a machine that stops for a while. */
+	/* So long that it does not run out before the test looks, even on a machine that stalls. */
 	g.settings.eject_for = std::chrono::hours(1);
 	g.settings.slow_return = std::chrono::hours(1);
 	auto first = g.made->choose(0, {});
@@ -176,7 +176,7 @@ class Limits : public testing::TestWithParam<balancing>
 {
 };
 
-/* Many threads take and give back; at no time are there more than there may be. */
+/* Many threads take connections and give them back. There are never more than allowed. */
 TEST_P(Limits, AreExact)
 {
 	group g(GetParam(), {1, 3}, 2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits of bandwidth: never more than was allowed, all of it for who wants it, shared fairly, waited
- * for in sleep, and changed by a reload.
+ * Bandwidth limits: never exceeded, used up by a connection that always has more to send, shared
+ * fairly, waited for asleep, and changed by a reload.
  *
- * That something takes at least its time holds on any machine; upper bounds are for hangs alone.
+ * Lower bounds on times hold on any machine. Upper bounds catch hangs only.
  */
 #include "bandwidth.hpp"
 #include "harness.hpp"
@@ -52,7 +52,7 @@ std::chrono::duration<double> since(std::chrono::steady_clock::time_point began)
 	return std::chrono::steady_clock::now() - began;
 }
 
-/* Passes so much on, and checks that it is all. Returns how long it took. */
+/* Sends `size` bytes through, and checks that they arrive. Returns how long it took. */
 std::chrono::duration<double> pass(peer &from, peer &to, std::size_t size)
 {
 	std::mt19937_64 random(seed());
@@ -86,7 +86,8 @@ TEST(Size, IsWrittenWithAUnit)
 		EXPECT_EQ(parse_size(wrong), std::nullopt) << wrong;
 }
 
-/* Whatever the text is, what is read is what it says when it is written out. Short form of a fuzzer. */
+/* If a random text is accepted, its value is a multiple of its digits and reads back as itself. A short
+ * form of a fuzzer. */
 TEST(Size, OfRandomTexts)
 {
 	std::mt19937_64 random(seed());
@@ -108,8 +109,8 @@ TEST(Size, OfRandomTexts)
 }
 
 /*
- * Greedy takers, pauses and bytes that are given back, at every rate: what has moved by a time is at
- * most the burst and what the time is worth; and who always wants more gets all of that.
+ * Greedy takers, pauses and bytes that are given back, at every rate. What has moved by any time is at
+ * most the burst plus the rate times the time, and a taker that always wants more gets all of it.
  */
 TEST(Bucket, IsExact)
 {
@@ -142,7 +143,7 @@ TEST(Bucket, IsExact)
 			if (random() % 1000 == 0)
 				now += static_cast<std::int64_t>(random() % second) / 5;
 		}
-		/* Now greedy alone, from the moment that there is nothing left: all of the rate. */
+		/* Now only greedy, from the moment when nothing is left: it gets all of the rate. */
 		now = std::max(now, of.when(of.take(burst, now)));
 		const std::int64_t from = now;
 		std::uint64_t more = 0;
@@ -170,7 +171,7 @@ TEST(Bucket, ChangesWhileSomebodyWaits)
 	of.set(0, 0, 3 * second);
 	EXPECT_EQ(of.when(place), INT64_MIN);
 	EXPECT_EQ(of.most(), 0U);
-	of.set(1024, 2048, 4 * second); /* anew, and full */
+	of.set(1024, 2048, 4 * second); /* a new limit, and a full bucket */
 	EXPECT_EQ(of.when(place), INT64_MIN);
 	EXPECT_LE(of.when(of.take(2048, 4 * second)), 4 * second);
 	EXPECT_EQ(of.when(of.take(512, 4 * second)), 4 * second + second / 2);
@@ -180,7 +181,7 @@ TEST(Bucket, ChangesWhileSomebodyWaits)
 	EXPECT_EQ(of.when(of.take(1024, later)), later + second);
 }
 
-/* In both directions at once, each of which has a limit of its own; spliced and by hand. */
+/* In both directions at once, each with a limit of its own; spliced and in userspace. */
 TEST(Bandwidth, IsKeptInEachDirection)
 {
 	for (const bool spliced : {true, false}) {
@@ -201,7 +202,7 @@ TEST(Bandwidth, IsKeptInEachDirection)
 			EXPECT_GE(up.count(), 448.0 / 1024);
 			EXPECT_GE(down.count(), 192.0 / 512);
 		}
-		/* How often depends on how long the machine stops it. */
+		/* How often it is throttled depends on how long the machine stalls it. */
 		EXPECT_GT(relay.counter("throttled"), 0U);
 		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
 		EXPECT_EQ(relay.metric("backend_throttled_total{route=\"g\",backend=\"" +
@@ -225,7 +226,7 @@ TEST(Bandwidth, OfABackendAndOfAConnection)
 	pair one(relay, door);
 	pair two(relay, door);
 	const auto began = std::chrono::steady_clock::now();
-	/* Of connections: each has its own. */
+	/* The limit of connections: each has its own. */
 	std::thread other(
 		[&] { EXPECT_GE(pass(one.client, one.backend, 64 << 10).count(), 63.0 / 256); });
 	EXPECT_GE(pass(two.client, two.backend, 64 << 10).count(), 63.0 / 256);
@@ -234,7 +235,7 @@ TEST(Bandwidth, OfABackendAndOfAConnection)
 		"backend_throttled_total{route=\"g\",backend=\"" + door.address() + "\"}";
 	EXPECT_EQ(relay.metric(of_backend), 0U);
 	EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
-	/* Of the backend: both together. */
+	/* The limit of the backend: both share it. */
 	other = std::thread([&] { pass(one.backend, one.client, 64'000); });
 	pass(two.backend, two.client, 64'000);
 	other.join();
@@ -254,7 +255,7 @@ int waiting_at(const peer &of)
 	return n;
 }
 
-/* Who always wants more gets as much as the others, who ask for more or less at once. */
+/* Connections that always have more to send get about the same. */
 TEST(Bandwidth, IsSharedFairly)
 {
 	constexpr std::size_t each = 256 << 10;
@@ -282,18 +283,18 @@ TEST(Bandwidth, IsSharedFairly)
 	stop(relay);
 }
 
-/* Waiting for bandwidth is no idleness, costs no processor time, and ends with the connection. */
+/* Waiting for bandwidth does not count as idle, uses no processor time, and ends with the connection. */
 TEST(Bandwidth, IsWaitedForInSleep)
 {
 	listener door;
-	/* A second is waited for each KiB: longer than either. */
+	/* Each KiB takes a second: longer than either timeout. */
 	const file config(text("idle_timeout = '900ms'\nhalf_close_timeout = '800ms'\n"
 			       "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
 			       door.address()));
 	relay_process relay({"--config", config.name()});
 	const auto until = std::chrono::steady_clock::now() + patience;
 	std::uint64_t idle = 0;
-	/* Once more when the machine let the relay, and us, stand for about as long as those times are. */
+	/* Again if the machine stalled the relay, and us, for about as long as those timeouts. */
 	for (bool stood = true; stood && std::chrono::steady_clock::now() < until;) {
 		const stops seen;
 		std::list<pair> all;
@@ -302,7 +303,7 @@ TEST(Bandwidth, IsWaitedForInSleep)
 		for (int i = 0; i < 10; i++) {
 			auto &one = all.emplace_back(relay, door);
 			one.backend.send(std::string(3 << 10, 'x'));
-			/* The half-close too must not end what is only held back. */
+			/* Nor may the half-close timeout end what is only held back. */
 			one.client.shutdown_write();
 			one.backend.shutdown_write();
 		}
@@ -325,12 +326,11 @@ TEST(Bandwidth, IsWaitedForInSleep)
 	last.backend.send(std::string(100 << 10, 'x'));
 	EXPECT_EQ(last.client.receive(1024).size(), 1024U);
 	const auto began = std::chrono::steady_clock::now();
-	EXPECT_EQ(relay.stop().status,
-		  0); /* without time to drain; what is waited for is minutes off */
+	EXPECT_EQ(relay.stop().status, 0); /* drain is 0; the bytes would take minutes */
 	EXPECT_LT(since(began), patience);
 }
 
-/* For as long as it waits, however that ends. */
+/* For as long as the connection waits, however that ends. */
 TEST(Bandwidth, WhoWaitsIsCounted)
 {
 	for (const bool is_backends : {true, false}) {
@@ -380,7 +380,7 @@ TEST(Bandwidth, ChangesByReload)
 	EXPECT_EQ(at.client.receive(1024), bytes.substr(0, 1024));
 	config.write(text("bandwidth = '10MiB'\n", door.address()));
 	EXPECT_TRUE(relay.reload());
-	at.client.receive(bytes.size() - 1024); /* else it would be four minutes */
+	at.client.receive(bytes.size() - 1024); /* four minutes at the old limit */
 
 	config.write(text("", door.address()));
 	EXPECT_TRUE(relay.reload());

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What `make bench-relay` measures with works: sennit-relay and a bare loop, and nothing in between, for a
-moment each. No figure is asserted: that bytes and answers arrive, the programs see to themselves.
+The benchmark of `make bench-relay` works: it measures sennit-relay, two bare loops and a direct
+connection for a moment each. No figure is asserted. The programs check by themselves that bytes and
+answers arrive.
 """
 import os
 import subprocess
@@ -24,7 +25,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for relay in RELAYS:
             rows = [line for line in done.stdout.splitlines() if line.startswith(f"| {relay} |")]
-            # Five tables, of which the one of CPU time for bulk has no row for none.
+            # Five tables. The one of CPU time for bulk has no row for "none".
             self.assertEqual(len(rows), 4 if relay == RELAYS[0] else 5, done.stdout)
             self.assertNotIn(" - ", "".join(rows))
 

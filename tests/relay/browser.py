@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
-Chromium without a window, for tests of what it shows: it loads pages, evaluates expressions in them
-and takes screenshots. It is spoken to by its debugging protocol over a pipe: JSON, each message ended
-by a zero.
+Headless Chromium, for tests of what it shows: it loads pages, evaluates expressions in them and takes
+screenshots. It is driven by its debugging protocol over a pipe: JSON, each message ended by a zero
+byte.
 
-It resolves no names and asks nobody but 127.0.0.1. All that it writes is in one folder, which close()
-removes; its processes are one group, none of which is left.
+It resolves no names and connects to nothing but 127.0.0.1. All that it writes is in one folder, which
+close() removes. Its processes are one group, and close() leaves none of them.
 """
 import base64
 import json
@@ -22,13 +22,14 @@ from traffic import PATIENCE
 
 class Browser:
     def __init__(self):
-        # Not in the build's folder, whose name may be too long for the sockets in it.
+        # Not in the build folder, whose path may be too long for the sockets in it.
         self.folder = tempfile.TemporaryDirectory(prefix="sennit-browser-", ignore_cleanup_errors=True)
         from_us, self.to = os.pipe()
         self.back, to_us = os.pipe()
 
         def descriptors():
-            # 3 is what the browser reads, 4 what it writes; neither is lost to the other's number.
+            # The browser reads from 3 and writes to 4. Copies above both, so that neither dup2
+            # closes the other's.
             a, b = os.dup(from_us), os.dup(to_us)
             while a < 5:
                 a = os.dup(a)
@@ -42,7 +43,7 @@ class Browser:
                 shutil.which("chromium"),
                 "--headless=new",
                 "--remote-debugging-pipe",
-                # Its own, of processes against each other; there is nothing here but our page.
+                # Its sandbox shields its processes from each other; it shows nothing but our pages.
                 "--no-sandbox",
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
@@ -58,7 +59,7 @@ class Browser:
             preexec_fn=descriptors,
             close_fds=False,
             start_new_session=True,
-            # Where it has sockets and the like, which one that is killed leaves there.
+            # Its sockets and the like are there. A killed one leaves them behind.
             env={**os.environ, "TMPDIR": self.folder.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -84,7 +85,7 @@ class Browser:
 
     def message(self):
         while b"\0" not in self.unread:
-            # Starting is much work for a busy machine.
+            # Starting it takes long on a busy machine.
             if not select.select([self.back], [], [], 2 * PATIENCE)[0]:
                 raise AssertionError("waited too long for the browser")
             more = os.read(self.back, 1 << 20)
@@ -117,11 +118,11 @@ class Browser:
         return result["result"].get("value")
 
     def text(self, element):
-        """Empty when there is no such element, as while a page is loading."""
+        """Empty if there is no such element, as while a page is loading."""
         return self.value(f"document.getElementById({json.dumps(element)})?.innerText ?? ''")
 
     def complaints(self):
-        """What the page itself threw or logged."""
+        """What the page threw or logged."""
         bad = []
         for event in self.events:
             if event["method"] == "Runtime.exceptionThrown":
@@ -153,14 +154,14 @@ class Browser:
         """May be called again."""
         if self.to is None:
             return
-        # Not terminate(), which would wait for one that has ended.
+        # Not terminate(), which would reap a process that has ended.
         os.kill(self.process.pid, signal.SIGTERM)
         until = time.monotonic() + 20
         while time.monotonic() < until and not os.waitid(
             os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG
         ):
             time.sleep(0.02)
-        # Its helpers, if it left any, or all. It was not waited for, so the number is still its own.
+        # Any helpers that are left, or all of them. It was not reaped, so the id is still its own.
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Active checks of backends: who fails them gets nobody, until they succeed again. */
+/* Active checks of backends: one that fails them gets no clients until they succeed again. */
 #include "harness.hpp"
 
 #include <atomic>
@@ -42,7 +42,7 @@ private:
 				else
 					client.send(name_);
 			} catch (const std::exception &) {
-				/* It has gone, as a check does that only connects. */
+				/* The client has gone, like a check that only connects. */
 			}
 		}
 	}
@@ -69,7 +69,7 @@ std::string text(const std::vector<std::string> &backends, const std::string &ch
 const std::string quick = "interval = \"20ms\"\ntimeout = \"10s\"\nfall = 2\nrise = 2\n";
 const std::string asks = quick + "send = \"ok?\"\nexpect = \"yes!\"\n";
 
-/* Who has served so many clients, in turn. */
+/* The names of the backends that served so many clients, in turn. */
 std::string served_by(relay_process &relay, int clients)
 {
 	std::string names;
@@ -143,7 +143,7 @@ TEST(Checks, ConnectingIsOneToo)
 
 TEST(Checks, WhoIsSilentIsDown)
 {
-	/* The system accepts for it; nobody says anything. */
+	/* The kernel completes the connection; nothing is ever sent. */
 	const listener silent;
 	answering b('b');
 	const file config(text({silent.address(), b.address()},
@@ -154,7 +154,7 @@ TEST(Checks, WhoIsSilentIsDown)
 	stop(relay);
 }
 
-/* The end comes at once also while a check waits for an answer, or for its time. */
+/* The relay ends at once even while a check waits for an answer, or for its next turn. */
 TEST(Checks, DoNotDelayTheEnd)
 {
 	const silent_backend unreachable;
@@ -187,12 +187,12 @@ TEST(Checks, ComeAndGoWithReloads)
 	ASSERT_TRUE(relay.reload());
 	relay.await_error("backend " + a.address() + " of g is down");
 	EXPECT_EQ(served_by(relay, 3), "bbb");
-	/* What is known stays: it need not fail again. */
+	/* The state stays: the backend need not fail again. */
 	config.write(text({a.address(), b.address()}, asks, ""));
 	ASSERT_TRUE(relay.reload());
 	EXPECT_TRUE(is_state(relay, a.address(), "down"));
 	EXPECT_EQ(served_by(relay, 3), "bbb");
-	/* Nobody asks any more, so nobody would find out that it is well. */
+	/* Without checks nothing would notice that it is well again. */
 	config.write(without);
 	ASSERT_TRUE(relay.reload());
 	EXPECT_TRUE(is_state(relay, a.address(), "up"));

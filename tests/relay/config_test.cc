@@ -148,7 +148,7 @@ TEST(Config, WhatIsNoTomlIsOneErrorWithItsPlace)
 	}
 }
 
-/* Each prefix of a good file, and each with one byte spoilt, is an answer and never a crash. */
+/* Each prefix of a good file, and the file with any one byte spoilt, gets an answer and no crash. */
 TEST(Config, SurvivesWhatIsCutOrSpoilt)
 {
 	const std::string text = "drain = \"1s\"\n[listeners.a]\naddress = \":1\"\ngroup = \"g\"\n"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-A backend is killed with traffic on it: who comes afterwards is served by another, within the time to
-connect, and no connection to another backend notices. Then it is there again, and has its share.
+A backend is killed under traffic. Later clients are served by another backend, within the connect
+timeout, and connections to other backends are not disturbed. When the backend is back, it gets its
+share again.
 
 Environment: as traffic.py.
 """
@@ -30,7 +31,7 @@ slow_return = 0
 backends = ["127.0.0.1:{a}", "127.0.0.1:{b}"]
 """
 
-# Reads a line with a number, and answers with so many letters.
+# Reads lines with a number, and answers each with that many letters.
 BACKEND = """
 import socket, sys, threading
 door = socket.create_server(("127.0.0.1", int(sys.argv[2])), backlog=512)
@@ -60,7 +61,7 @@ class Backend:
 
 
 def ask(client, size):
-    """The letter of who has answered; None when it was not the whole answer."""
+    """The letter of the backend that answered; None if the answer was incomplete."""
     try:
         client.sendall(b"%d\n" % size)
         got = bytearray()
@@ -84,7 +85,7 @@ class Failover(unittest.TestCase):
                                             eject_after=eject_after, a=a.port, b=b.port))
         self.addCleanup(relay.stop)
 
-        # Those that stay: each asks all the time, and says when it did not get its answer.
+        # Lasting connections: each asks all the time, and records when it got no answer.
         over = threading.Event()
         staying = [relay.connect() for _ in range(12)]
         whose = [ask(client, 10) for client in staying]

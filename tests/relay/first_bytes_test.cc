@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The short form of the fuzzing of the readers of a connection's first bytes (`make fuzz` is the
- * long one): over its seeds, and over what a seeded generator makes of them. The sanitizers' builds
- * see what is read outside of the bytes.
+ * A short form of the fuzzing of the parsers of a connection's first bytes (`make fuzz` is the long
+ * one): over its seeds, and over what a seeded generator makes of them. Builds with sanitizers notice
+ * reads outside of the bytes.
  */
 #include "harness.hpp"
 #include "relay/properties.hpp"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The relay by its configuration file: several backends, retries, limits. */
+/* The relay with a configuration file: several backends, retries, limits. */
 #include "harness.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(Groups, ASilentBackendLeavesTimeForAnother)
 {
 	listener alive;
 	const silent_backend silent;
-	/* Half of the time is for the first. What is left is for the other, and for a machine that stops. */
+	/* The first gets half of the time. The rest is for the other, and for a machine that stalls. */
 	const file config(one_listener("connect_timeout = \"5s\"\n",
 				       "backends = [\"" + silent.address() + "\", \"" +
 					       alive.address() + "\"]\n"));
@@ -107,7 +107,7 @@ TEST(Groups, ASourceStaysWithItsBackend)
 		open.back().send("x");
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("bytes_to_backend") == open.size(); }));
-	/* Every one is at the same backend: at one nobody waits to be accepted. */
+	/* All are at the same backend: the other has no connection to accept. */
 	pollfd waiting[2] = {{backends[0].fd(), POLLIN, 0}, {backends[1].fd(), POLLIN, 0}};
 	EXPECT_EQ(poll(waiting, 2, 0), 1);
 	EXPECT_EQ(relay.stop().status, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay's program is started anew, and takes over: nobody is refused, open connections finish.
- * SENNIT_RELOADS is how often under traffic (3; 100 is what the relay promises).
+ * A new process of the relay takes over from the old one: no client is refused, and open connections
+ * finish. SENNIT_RELOADS is the number of handovers under traffic (3; the relay promises 100).
  */
 #include "harness.hpp"
 
@@ -19,13 +19,13 @@ using namespace harness;
 namespace
 {
 
-/* The new processes become this one's children when the old ones end, so they can be waited for. */
+/* When the old processes end, the new ones become children of this process, which can wait for them. */
 class Handover : public testing::Test
 {
 protected:
 	Handover() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-	/* The process that it was handed over to so far last. */
+	/* The process that the nth handover went to. */
 	static pid_t successor(relay_process &relay, std::size_t nth)
 	{
 		const std::string start = "handed over to process ";
@@ -83,7 +83,7 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	old.close();
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	client.close();
-	/* It ends by itself; what both have said has an end only when both are gone. */
+	/* The old process ends by itself. Their shared stderr has an end only when both are gone. */
 	siginfo_t info{};
 	EXPECT_TRUE(eventually([&] {
 		info.si_pid = 0;
@@ -118,7 +118,7 @@ TEST_F(Handover, FailsNobodyUnderTraffic)
 	const char *const asked = std::getenv("SENNIT_RELOADS");
 	const std::size_t times = asked ? static_cast<std::size_t>(std::atoi(asked)) : 3;
 	listener backend;
-	std::atomic<bool> over{false}; /* clients first, so that each has his answer */
+	std::atomic<bool> over{false}; /* clients end first, so that each gets its answer */
 	std::atomic<bool> done{false};
 	std::atomic<unsigned> served{0};
 	std::atomic<unsigned> failed{0};
@@ -128,7 +128,7 @@ TEST_F(Handover, FailsNobodyUnderTraffic)
 				auto client = backend.accept();
 				client.send(client.receive(5));
 			} catch (const std::exception &) {
-				/* The last one, who only ends this. */
+				/* The last connection, which only ends this loop. */
 			}
 		}
 	});
@@ -159,7 +159,7 @@ TEST_F(Handover, FailsNobodyUnderTraffic)
 		if (next <= 0)
 			break;
 		EXPECT_TRUE(eventually([&] { return served > before + 10 || failed > 0; }));
-		/* The first is the harness's to wait for. */
+		/* The harness waits for the first process. */
 		int status = 0;
 		const pid_t old = now;
 		if (old != relay.pid()) {

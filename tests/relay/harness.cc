@@ -44,8 +44,8 @@ std::uint64_t number_in_environment(const char *name, std::uint64_t otherwise)
 	return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/* Calls it again when it was interrupted: a process that is stopped and goes on meets that in calls on
- * sockets that have a timeout. */
+/* Repeats the call after EINTR: calls on sockets with a timeout return it when the process is stopped
+ * and continued. */
 template <class Call>
 ssize_t again(Call call)
 {
@@ -58,7 +58,7 @@ ssize_t again(Call call)
 
 bool is_reset(int err)
 {
-	/* EPIPE: what a reset is called on a socket that has already read to the end. */
+	/* A socket that has already read to the end reports a reset as EPIPE. */
 	return err == ECONNRESET || err == EPIPE;
 }
 
@@ -123,7 +123,7 @@ stops::stops()
 
 std::chrono::nanoseconds stops::longest() const
 {
-	/* A look may be under way that has seen nothing yet of what the caller has met. */
+	/* The look under way may have begun before the stall that the caller saw. */
 	const unsigned before = looks_;
 	while (looks_ - before < 2)
 		std::this_thread::sleep_for(1ms);
@@ -191,7 +191,7 @@ peer peer::connect(const std::string &address, const std::string &from)
 			fail_errno("bind " + from);
 	}
 	if (::connect(made.fd_, target.list->ai_addr, target.list->ai_addrlen) < 0) {
-		/* Interrupted it goes on all the same. */
+		/* An interrupted connect continues in the background. */
 		if (errno == EINTR) {
 			socklen_t size = sizeof errno;
 			await(made.fd_, POLLOUT, "a connection");
@@ -315,7 +315,7 @@ listener::listener(const std::string &host, int backlog)
 		errno = err;
 		fail_errno("bind " + host);
 	}
-	/* The port is at the same place for both families. */
+	/* Both families have the port at the same offset. */
 	const auto port = ntohs(reinterpret_cast<const sockaddr_in *>(&bound)->sin_port);
 	address_ = host + ":" + std::to_string(port);
 	if (backlog >= 0)
@@ -350,7 +350,8 @@ silent_backend::silent_backend()
 		queue_.emplace_back(fd);
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 		::connect(fd, target.list->ai_addr, target.list->ai_addrlen);
-		/* It takes one, which is waited for: while that is under way others would pass. */
+		/* A backlog of 0 still takes one connection. Wait for that one: while it is being
+		 * established, others would get through. */
 		pollfd entry{fd, POLLOUT, 0};
 		const bool is_first = queue_.size() == 1;
 		const int longest = is_first ? static_cast<int>(patience / 1ms) : 300;
@@ -413,7 +414,7 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 		environment.push_back(*each);
 	std::string count = "LISTEN_FDS=" + std::to_string(handed.size());
 	char pid[32] = "LISTEN_PID=";
-	/* Out of the way of where they are to be. */
+	/* Copies that are clear of their numbers in the child, 3 and up. */
 	std::vector<int> copies;
 	for (const int fd : handed)
 		copies.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 100));
@@ -427,7 +428,7 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 	if (pid_ < 0)
 		fail_errno("fork");
 	if (pid_ == 0) {
-		/* Only what is safe between fork and exec while there are other threads. */
+		/* Only what is async-signal-safe: the parent has other threads. */
 		dup2(out[1], STDOUT_FILENO);
 		dup2(err[1], STDERR_FILENO);
 		if (descriptors) {
@@ -466,7 +467,7 @@ relay_process::~relay_process()
 		waitpid(pid_, &status, 0);
 	}
 	join_readers();
-	/* A test that gave up: the reason may be in what the relay said, or that it died. */
+	/* The test gave up. The reason may be in the relay's stderr, or be that it died. */
 	if (left)
 		std::cerr << "a relay was left behind, "
 			  << (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? "running"
@@ -517,7 +518,7 @@ void relay_process::read_all(stream &from)
 	}
 }
 
-/* The complete lines that begin so, without that beginning. With the lock held. */
+/* The complete lines that begin with `start`, without it. Call with the lock held. */
 std::vector<std::string> relay_process::lines_with(stream &from, std::string_view start)
 {
 	std::vector<std::string> found;
@@ -595,7 +596,7 @@ std::uint64_t relay_process::metric(const std::string &name)
 
 bool relay_process::reload()
 {
-	address(); /* it has started: before that, the signal would end it */
+	address(); /* wait until it has started: before that, the signal would end it */
 	const auto outcomes = [this] {
 		const std::lock_guard lock(lock_);
 		return std::pair(lines_with(errors_, "sennit-relay: reloaded ").size(),

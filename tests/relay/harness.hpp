@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay's end-to-end tests are made of: the relay as a process, and plain blocking sockets
- * that stand before and behind it. Nothing here uses sennit.
+ * What the relay's end-to-end tests share: the relay as a process, and plain blocking sockets for
+ * its clients and backends. Nothing here uses sennit.
  *
- * Everything that waits gives up after `patience` and throws, which fails the test with a line that
- * says what it waited for; so nothing hangs, and nothing hopes that a fixed sleep was long enough.
- * Sockets may be used from any thread, one at a time.
+ * Every wait gives up after `patience` and throws, which fails the test with a line that says what
+ * it waited for. So nothing hangs, and nothing depends on a fixed sleep being long enough. A socket
+ * may be used from any thread, but from one at a time.
  *
- * Environment: SENNIT_TEST_SEED repeats a run's random choices, SENNIT_TEST_SCALE is the percentage
- * of the full amounts (bytes, connections) that tests use, 1 to 100; builds that are slow or small
- * (sanitizers, i386) come with a lower one.
+ * Environment: SENNIT_TEST_SEED repeats a run's random choices. SENNIT_TEST_SCALE is the percentage
+ * of the full amounts (bytes, connections) that tests use, 1 to 100; slow or small builds
+ * (sanitizers, i386) default to less.
  */
 #ifndef TESTS_RELAY_HARNESS_HPP
 #define TESTS_RELAY_HARNESS_HPP
@@ -36,7 +36,7 @@ using namespace std::chrono_literals;
 
 inline constexpr std::chrono::seconds patience{40};
 
-/* Polls until the condition holds. False when patience ended first. */
+/* Polls until the condition holds. False if patience ran out first. */
 template <class Condition>
 bool eventually(Condition holds)
 {
@@ -49,7 +49,7 @@ bool eventually(Condition holds)
 	return true;
 }
 
-/* For how long the machine has let this process stand at most, since this was made. */
+/* The longest time for which the machine has stalled this process since this object was made. */
 class stops
 {
 public:
@@ -62,10 +62,10 @@ private:
 	std::jthread watching_;
 };
 
-/* The seed of this run; to be shown when a test fails (SCOPED_TRACE). */
+/* The seed of this run. Show it when a test fails (SCOPED_TRACE). */
 std::uint64_t seed();
 
-/* That part of the full amount which this build tests; at least 1. */
+/* The part of the full amount that this build tests; at least 1. */
 std::size_t scaled(std::size_t full);
 
 std::string random_bytes(std::mt19937_64 &random, std::size_t size);
@@ -84,19 +84,19 @@ public:
 	peer &operator=(peer &&other) noexcept;
 	~peer() { close(); }
 
-	/* From that address of the machine, if one is given. */
+	/* `from`: the local address to connect from, if given. */
 	static peer connect(const std::string &address, const std::string &from = "");
 
 	void send(std::string_view bytes);
-	/* Sends until the other end takes no more for a while; returns how much that was. */
+	/* Sends until the other end accepts no more for a while. Returns how much it sent. */
 	std::size_t send_until_stuck();
 
 	std::string receive(std::size_t exactly);
-	/* Everything up to the end, and how that came. */
+	/* Everything up to the end of the stream, and how it ended. */
 	std::pair<std::string, ending> receive_rest();
-	/* The end is next: any byte before it throws. */
+	/* The end must come next: any byte before it throws. */
 	ending receive_end();
-	/* Waits for a reset without reading, which also one who has read the end can see. */
+	/* Waits for a reset without reading. Works even after the end of the stream was read. */
 	void await_reset();
 
 	void shutdown_write();
@@ -113,7 +113,7 @@ class listener
 public:
 	static constexpr int largest_backlog = 4096;
 
-	/* On a free port. With a negative backlog it is only bound: who connects is refused. */
+	/* On a free port. With a negative backlog it is only bound, so connections are refused. */
 	explicit listener(const std::string &host = "127.0.0.1", int backlog = largest_backlog);
 	~listener();
 
@@ -127,7 +127,7 @@ private:
 	std::string address_;
 };
 
-/* Nobody who connects to it gets an answer. */
+/* Connection attempts to it get no answer. */
 class silent_backend
 {
 public:
@@ -135,12 +135,12 @@ public:
 	const std::string &address() const { return full_.address(); }
 
 private:
-	/* When the queue of a listener is full, the system ignores who wants to connect. */
+	/* While a listener's backlog is full, the system ignores further SYNs. */
 	listener full_{"127.0.0.1", 0};
 	std::vector<peer> queue_;
 };
 
-/* A file with that text, until it goes. */
+/* A temporary file with the given text. The destructor removes it. */
 class file
 {
 public:
@@ -149,7 +149,7 @@ public:
 	file &operator=(const file &) = delete;
 	~file();
 
-	/* Has another text from now on. */
+	/* Replaces the text. */
 	void write(const std::string &text);
 	const std::string &name() const { return name_; }
 
@@ -169,40 +169,40 @@ class relay_process
 {
 public:
 	/*
-	 * Starts it, without waiting for anything; with that limit of descriptors, or as many as
-	 * this process has. Hands those descriptors down as systemd does.
+	 * Starts it, and waits for nothing. `descriptors` is its RLIMIT_NOFILE; 0 leaves this
+	 * process's. It inherits the descriptors in `handed` the way systemd passes them.
 	 */
 	explicit relay_process(const std::vector<std::string> &arguments, unsigned descriptors = 0,
 			       const std::vector<int> &handed = {});
 	relay_process(const relay_process &) = delete;
 	relay_process &operator=(const relay_process &) = delete;
-	/* Kills it if it was not waited for, and shows what it said: the test has failed. */
+	/* If the test did not wait for it, the test has failed: kills it and shows its stderr. */
 	~relay_process();
 
-	/* The address that its nth listener announced. */
+	/* The address that its nth listener printed. */
 	std::string address(std::size_t nth = 0);
 
-	/* Has it print its counters. */
+	/* Makes it print its counters, and reads them. */
 	std::map<std::string, std::uint64_t> counters();
 	std::uint64_t counter(const std::string &name);
 
-	/* Of its admin server's metrics, without "sennit_relay_" and with its labels as they stand
-	 * there. Throws when there is no such line. */
+	/* A value from its admin server's metrics. The name is without "sennit_relay_" and with the
+	 * labels as they are in the page. Throws if there is no such line. */
 	std::uint64_t metric(const std::string &name);
-	std::string admin_address(); /* that was announced last */
+	std::string admin_address(); /* the last one that it printed */
 
-	/* Has it read its configuration again, and waits until it has; false: it was not taken. */
+	/* Makes it read its configuration again, and waits until it has. False if it refused it. */
 	bool reload();
 
-	/* Waits until it has said that on stderr. */
+	/* Waits until stderr contains the text. */
 	void await_error(const std::string &text);
 
 	void signal(int signum);
 	ended wait();
-	/* SIGTERM, then wait(). Sessions should be over by then, or it drains. */
+	/* SIGTERM, then wait(). It drains sessions that are still open. */
 	ended stop();
 
-	/* Reads its stdout and stderr no more; closed tells whether the pipes are closed, too. */
+	/* Stops reading its stdout and stderr. `closed`: closes the pipes as well. */
 	void stop_reading(bool closed);
 
 	/* What it has printed so far. */
@@ -210,10 +210,10 @@ public:
 	std::string errors();
 
 	pid_t pid() const { return pid_; }
-	/* Processor time that it has used. */
+	/* The processor time that it has used. */
 	std::chrono::milliseconds cpu_time() const;
-	/* Whether it uses less than that in a second. In one of ten: what it had still to do, or what a
-	 * virtual machine has lost, may be in the others. */
+	/* Whether it uses less than that in one of ten seconds. The others may contain work that was
+	 * left to do, or time that a virtual machine has lost. */
 	bool rests(std::chrono::milliseconds most) const;
 
 private:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The histogram's buckets: none missing, none that overlaps, and how far what is read is off.
+ * The histogram's buckets: no gaps and no overlaps, and a bounded error of what is read from them.
  */
 #include "histogram.hpp"
 #include "snapshot.hpp"
@@ -33,7 +33,7 @@ TEST(Histogram, EveryDurationHasTheBucketThatItsBoundsSay)
 		ASSERT_EQ(histogram_counts::bucket(us(start)), i);
 		ASSERT_EQ(histogram_counts::bucket(us(end - 1)), i);
 		ASSERT_EQ(histogram_counts::bucket(us(end) - 1ns), i);
-		/* An eighth at most. */
+		/* At most an eighth wide. */
 		ASSERT_LE((end - start - 1) * 8, start) << i;
 		start = end;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests as clients send them, whole, in pieces, several at once, and wrong in every way that has
- * an answer of its own; and what is written.
+ * Reading requests: whole, in pieces, several at once, and with every mistake that has an answer of its
+ * own. Writing answers.
  */
 #include "http.hpp"
 
@@ -20,7 +20,7 @@ using relay::to_http;
 namespace
 {
 
-/* The status that the text is refused with; 0 when it is not. */
+/* The status with which the text is refused; 0 if it is not. */
 int refused(std::string_view text)
 {
 	http_reader reader;
@@ -140,7 +140,7 @@ TEST(HttpReader, ReadsNothingMoreOnceItHasRefused)
 	EXPECT_FALSE(reader.complete());
 }
 
-/* What became of the text, fed in pieces of so many bytes at most. */
+/* The outcome for a text that is fed in pieces of at most size() bytes. */
 struct outcome {
 	std::size_t took = 0;
 	bool complete = false;
@@ -156,7 +156,7 @@ outcome fed(std::string_view text, Size size)
 	http_reader reader;
 	outcome now;
 	while (now.took < text.size() && !reader.complete() && !reader.http_error()) {
-		/* Just as large as it is, for the address sanitizer. */
+		/* A copy of its own, for the address sanitizer. */
 		const std::string piece(text.substr(now.took, size()));
 		const auto took = reader.feed(piece);
 		EXPECT_LE(took, piece.size());
@@ -165,7 +165,7 @@ outcome fed(std::string_view text, Size size)
 	now.complete = reader.complete();
 	now.error = reader.http_error();
 	EXPECT_FALSE(now.complete && now.error);
-	/* How much of what is refused was looked at depends on the pieces. */
+	/* How much of a refused text was read depends on the pieces. */
 	if (now.error)
 		now.took = 0;
 	if (now.complete)

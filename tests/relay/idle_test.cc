@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A relay with a thousand connections on which nothing moves takes no processor time.
+ * A relay with a thousand idle connections uses no processor time.
  *
- * SENNIT_TEST_IDLE_SECONDS: for how long that is watched, make test-idle.
+ * SENNIT_TEST_IDLE_SECONDS: how long it is watched (make test-idle).
  */
 #include "harness.hpp"
 #include "support/runtime.h"
@@ -19,7 +19,7 @@ using namespace harness;
 namespace
 {
 
-/* Of one CPU. Sanitizers and emulators have threads of their own. */
+/* Percent of one CPU. Sanitizers and emulators have threads of their own. */
 constexpr double most_percent = TEST_TSAN || TEST_EMULATED ? 1 : 0.1;
 
 double cpu_seconds(const relay_process &relay)
@@ -45,7 +45,7 @@ TEST(Idle, TakesNoProcessorTime)
 	const std::size_t count = scaled(1000);
 	rlimit limit{};
 
-	/* Both ends are this process's; in the relay it is the same. */
+	/* This process has both ends of each connection, and the relay needs as many descriptors. */
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 2 * count + 64);
 	setrlimit(RLIMIT_NOFILE, &limit);
@@ -59,7 +59,7 @@ TEST(Idle, TakesNoProcessorTime)
 		ends.push_back(backend.accept());
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("active") == count; }));
-	/* The threads of the start have ended, the monitor sleeps, stacks have been trimmed. */
+	/* By then the threads of the start have ended, the monitor sleeps and stacks are trimmed. */
 	std::this_thread::sleep_for(4s);
 
 	if (const char *wish = std::getenv("SENNIT_TEST_IDLE_SECONDS")) {

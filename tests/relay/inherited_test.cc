@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listening sockets that a service manager hands down. */
+/* Listening sockets that a service manager passes on. */
 #include "harness.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void stop(relay_process &relay)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Also who connected before the relay was there, and in whatever order they are. */
+/* In any order, and including clients that connected before the relay started. */
 TEST(Inherited, SocketsAreServed)
 {
 	listener backend;
@@ -43,11 +43,11 @@ TEST(Inherited, SocketsAreServed)
 	serves(one.address(), backend);
 	serves(two.address(), backend);
 	stop(relay);
-	/* The manager has them still: nobody is refused meanwhile. */
+	/* The manager still holds the sockets, so no client is refused meanwhile. */
 	EXPECT_NO_THROW(peer::connect(one.address()));
 }
 
-/* ":PORT" is how every address is asked for. */
+/* ":PORT" asks for every address. */
 TEST(Inherited, SocketsOfEveryAddressAreServed)
 {
 	listener backend;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers that are gone without a word, on either side: noticed when that is asked for, and only then.
+ * Peers that vanish without a FIN or a reset, on either side: noticed if keepalive is configured, and
+ * only then.
  *
- * A peer vanishes by a filter on its socket that drops whatever arrives, so nothing is acknowledged
- * any more, as when a machine has lost its power. That takes no privilege. The kernel's times are
- * whole seconds, so each case takes a few; bounds are for hangs alone.
+ * A peer is made to vanish by a filter on its socket that drops whatever arrives. Nothing is
+ * acknowledged from then on, as after a power failure. That takes no privilege. The kernel's times
+ * are whole seconds, so each case takes a few of them. Upper bounds catch hangs only.
  */
 #include "keepalive.hpp"
 
@@ -29,7 +30,7 @@ using namespace harness;
 namespace
 {
 
-/* Nothing reaches it from now on. What it sends itself is not held back. */
+/* From now on nothing reaches the peer. What it sends still goes out. */
 void vanish(const peer &one)
 {
 	sock_filter nothing{BPF_RET | BPF_K, 0, 0, 0};
@@ -122,11 +123,12 @@ TEST(Keepalive, IsToldToTheKernel)
 	EXPECT_EQ(options_of(one.fd()).is_on, 0);
 	EXPECT_EQ(options_of(one.fd()).user_timeout, 0);
 
-	/* Who is in the queue has what was before, and is counted; who comes then has it. */
+	/* Connections in the backlog keep the earlier options, and are counted. Later ones get the
+	 * new options. */
 	const peer two = peer::connect(door.address());
 	EXPECT_TRUE(eventually([&] {
 		const auto n = set_keepalive_of_listener(door.fd(), both);
-		return n == 3 || n == UINT64_MAX; /* an emulator does not tell */
+		return n == 3 || n == UINT64_MAX; /* an emulator does not report it */
 	}));
 	EXPECT_EQ(options_of(door.accept().fd()), by_default);
 	EXPECT_EQ(options_of(door.accept().fd()), by_default);
@@ -181,7 +183,7 @@ TEST(Keepalive, NoticesABackendThatHasVanished)
 	stop(relay);
 }
 
-/* When the kernel will ask the backend at that port, in hundredths of a second; -1: it will not. */
+/* When the kernel will probe the backend at that port, in hundredths of a second; -1: never. */
 long until_asked(const std::string &port)
 {
 	char remote[8];
@@ -198,7 +200,7 @@ long until_asked(const std::string &port)
 	return -1;
 }
 
-/* The kernel is told late, and counts from the last sign of life all the same. */
+/* The option is set late, but the kernel counts from the last sign of life. */
 TEST(Keepalive, IsForBackendsWhoseConnectionsLive)
 {
 	listener door;
@@ -207,7 +209,7 @@ TEST(Keepalive, IsForBackendsWhoseConnectionsLive)
 	relay_process relay({"--config", config.name()});
 	pair at(relay, door);
 	const auto lived = std::chrono::steady_clock::now();
-	/* It is set in several calls, between which the kernel counts by what it has by default. */
+	/* It is set in several calls, between which the kernel uses its default times. */
 	EXPECT_TRUE(eventually([&] {
 		const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(
 			std::chrono::steady_clock::now() - lived);
@@ -219,7 +221,7 @@ TEST(Keepalive, IsForBackendsWhoseConnectionsLive)
 	stop(relay);
 }
 
-/* Before there is a backend, and with all the time that it wants to say who it is. */
+/* Before it has a backend, and with no limit on the time for its PROXY header. */
 TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 {
 	listener door;
@@ -235,7 +237,8 @@ TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 	stop(relay);
 }
 
-/* Who answers is asked again and again, and left alone; for the idle timeout it is silent. */
+/* A peer that answers probes is probed again and again, and kept. Probes do not defer the idle
+ * timeout. */
 TEST(Keepalive, LeavesAloneWhoIsThere)
 {
 	const std::string often = "keepalive = { idle = '1s', interval = '1s', count = 20 }\n";
@@ -249,7 +252,7 @@ TEST(Keepalive, LeavesAloneWhoIsThere)
 	stop(relay);
 }
 
-/* With bytes on their way there are no probes. */
+/* While bytes are unacknowledged, the kernel sends no probes. */
 TEST(UserTimeout, EndsWhoDoesNotAcknowledge)
 {
 	listener door;
@@ -264,7 +267,8 @@ TEST(UserTimeout, EndsWhoDoesNotAcknowledge)
 	stop(relay);
 }
 
-/* At a socket that listened before the relay was there, as systemd's: its queue has no keepalive. */
+/* On a socket that listened before the relay started, such as systemd's, connections in the backlog
+ * have no keepalive. */
 TEST(Keepalive, IsForThoseWhoHaveWaited)
 {
 	listener door;
@@ -290,7 +294,7 @@ TEST(Keepalive, IsForThoseWhoHaveWaited)
 	stop(relay);
 }
 
-/* As other settings: for who is accepted from then on. */
+/* Like other settings, it applies to connections that are accepted after the reload. */
 TEST(Keepalive, ChangesByReload)
 {
 	listener door;
@@ -318,7 +322,7 @@ TEST(Keepalive, ChangesByReload)
 	pair after(relay, door);
 	vanish(after.client);
 	vanish(after.backend);
-	/* Longer than it would take to notice. */
+	/* Longer than the relay would take to notice. */
 	std::this_thread::sleep_for(3s);
 	EXPECT_EQ(relay.counter("active"), 2U);
 	for (pair *each : {&before, &one, &two, &after}) {

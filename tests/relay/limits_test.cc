@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is let in, how many, how fast and for how long: each limit is exact, has its counter and its
- * cause in the log.
+ * Limits on which clients are accepted, how many, how fast and for how long. Each limit is exact, and
+ * has a counter and a cause in the log.
  */
 #include "harness.hpp"
 
@@ -90,7 +90,7 @@ TEST(Lists, DenyAndAllow)
 	stop(relay);
 }
 
-/* A socket of both families tells IPv4 addresses as IPv6 ones. */
+/* A dual-stack socket reports IPv4 addresses as mapped IPv6 addresses. */
 TEST(Lists, HoldForASocketOfBothFamilies)
 {
 	listener backend;
@@ -112,14 +112,14 @@ TEST(Lists, HoldForASocketOfBothFamilies)
 	stop(relay);
 }
 
-/* It begins with the one end, and anew with each byte of the other direction. */
+/* The time starts when one direction ends, and again with each byte of the other direction. */
 TEST(HalfClose, HasATimeOfItsOwn)
 {
 	using clock = std::chrono::steady_clock;
 	listener door;
 	const file config(text("idle_timeout = 0\nhalf_close_timeout = \"1s\"\n", door.address()));
 	relay_process relay({"--config", config.name()});
-	/* False: the machine has stopped us for half that time or longer, so it may be over too soon. */
+	/* False: the machine stalled us for half that time or longer, so it may have run out. */
 	const auto is_kept = [&] {
 		const auto before = ended(relay, "half_close_timeout");
 		auto client_first = peer::connect(relay.address());
@@ -128,7 +128,7 @@ TEST(HalfClose, HasATimeOfItsOwn)
 		auto backend_first = door.accept();
 		const std::pair<peer *, peer *> both[] = {{&client_first, &its_backend},
 							  {&backend_first, &its_client}};
-		std::this_thread::sleep_for(1100ms); /* there is no limit yet */
+		std::this_thread::sleep_for(1100ms); /* no limit applies yet */
 		const auto start = clock::now();
 		auto last = start;
 		bool in_time = true;
@@ -215,7 +215,7 @@ TEST(Lifetime, EndsWhoIsBusyToo)
 	std::chrono::steady_clock::time_point start;
 	peer client;
 	std::uint64_t lives = 0;
-	/* One that the machine has not let come as far as the backend in its time is followed by another. */
+	/* On a slow machine a lifetime can end before the connection reaches the backend: try again. */
 	EXPECT_TRUE(eventually([&] {
 		start = std::chrono::steady_clock::now();
 		client = peer::connect(relay.address());
@@ -229,7 +229,7 @@ TEST(Lifetime, EndsWhoIsBusyToo)
 			for (;;)
 				served.send("x");
 		} catch (const std::exception &) {
-			/* It has ended. */
+			/* The connection has ended. */
 		}
 	});
 	EXPECT_EQ(client.receive_rest().second, ending::reset);

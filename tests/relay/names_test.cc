@@ -2,10 +2,10 @@
 /*
  * Backends by name: their addresses come and go, the name service fails and recovers.
  *
- * The resolver is the system's own, and asks a name server: a thread of this test, which answers as
- * each case wants. So that it can be the machine's name server without anybody noticing, the program
- * starts itself again in a network and a set of mounts of its own, by unshare(1), which takes no
- * privilege; there 127.0.0.1:53 is free, and three files in /etc are others.
+ * The resolver is the system's own. It asks a name server, which is a thread of this test and answers
+ * as each case wants. For that, the program starts itself again by unshare(1) in its own network and
+ * mount namespaces, which takes no privilege. There 127.0.0.1:53 is free, and three files in /etc are
+ * replaced.
  */
 #include "config.hpp"
 #include "harness.hpp"
@@ -35,10 +35,10 @@ using namespace harness;
 namespace
 {
 
-/* In the messages of DNS (RFC 1035): the rest is the question, which is sent back as it came. */
-// In the environment of the program that has been started again.
+/* Set in the environment of the program that has been started again. */
 const char *const inside = "SENNIT_NAMES_INSIDE";
 
+/* Writes the parts of DNS messages (RFC 1035) that matter here. The question is sent back as it came. */
 class name_server
 {
 public:
@@ -64,7 +64,7 @@ public:
 		close(fd_);
 	}
 
-	/* From now on, for every name: those of its addresses. */
+	/* From now on, for every name: how it answers, and with which addresses. */
 	void set(how does, const std::vector<std::string> &addresses = {})
 	{
 		const std::lock_guard lock(lock_);
@@ -148,7 +148,7 @@ std::string text(const std::string &backend, const std::string &of_group = "")
 	       backend + "\"]\n" + of_group;
 }
 
-/* Where the relay has connected to. */
+/* The address that the relay has connected to. */
 std::string local_host(const peer &of)
 {
 	sockaddr_in at{};
@@ -159,7 +159,7 @@ std::string local_host(const peer &of)
 	return host;
 }
 
-/* Which address a new client is served at. */
+/* The address at which a new client is served. */
 std::string served_at(relay_process &relay, listener &door)
 {
 	auto client = peer::connect(relay.address());
@@ -217,7 +217,7 @@ TEST_F(Names, AddressesComeAndGo)
 	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 1; }));
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(served_at(relay, door_), "127.0.0.3");
-	/* Who is connected to the one that is gone does not notice. */
+	/* A connection to the removed address is not disturbed. */
 	client.send("still");
 	EXPECT_EQ(served.receive(5), "still");
 	EXPECT_EQ(relay.counter("connect_failed"), 0U);
@@ -238,7 +238,8 @@ TEST_F(Names, AddressesAreUsedInTurnAndTriedAll)
 				  {"127.0.0.2", 2}, {"127.0.0.3", 2}, {"127.0.0.4", 2}}));
 	stop(relay);
 
-	/* Here nobody else listens: who is given one that refuses is served by the next one. */
+	/* Nothing listens at the two other addresses: a client that gets one of them is served by the
+	 * next one. */
 	listener only("127.0.0.9");
 	names_->set(how::answers, {"127.0.0.8", "127.0.0.9", "127.0.0.7"});
 	const file other(text("other.test" + port_of(only)));
@@ -249,7 +250,7 @@ TEST_F(Names, AddressesAreUsedInTurnAndTriedAll)
 	stop(another);
 }
 
-/* It is the source that says which address it is given. */
+/* The source determines the address. */
 TEST_F(Names, ASourceStaysWithItsAddress)
 {
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
@@ -330,14 +331,14 @@ TEST_F(Names, WhatNeverResolvedIsDownUntilItDoes)
 		names_->set(how::answers, {"127.0.0.5"});
 		relay.await_error(" of g resolves again");
 		EXPECT_TRUE(eventually([&] { return metric(relay, "up") == 1; }));
-		if (!is_checked) { /* whose connections would be accepted here */
+		if (!is_checked) { /* otherwise accept() would take a check's connection */
 			EXPECT_EQ(served_at(relay, door_), "127.0.0.5");
 		}
 		stop(relay);
 	}
 }
 
-/* Clients wait for the first answer, and no longer than for a backend. */
+/* Clients wait for the first answer, as they wait for a backend, and no longer. */
 TEST_F(Names, TheFirstAnswerIsWaitedFor)
 {
 	names_->set(how::is_silent);
@@ -357,7 +358,7 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	relay_process another({"--config", hasty.name()});
 	EXPECT_EQ(peer::connect(another.address()).receive_end(), ending::fin);
 	another.await_error("does not resolve: the name service does not answer; it is down");
-	/* Nor is the end waited for, in which the look-up cannot be interrupted. */
+	/* A look-up cannot be interrupted. Shutting down does not wait for it. */
 	EXPECT_EQ(another.stop().status, 0);
 }
 
@@ -379,7 +380,7 @@ TEST_F(Names, ComeAndGoWithReloads)
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
 	const auto before = names_->asked();
 	std::this_thread::sleep_for(
-		300ms); /* what is wrong would be seen, what is right is not late */
+		300ms); /* a wrong look-up would be seen; a slow machine fails nothing */
 	EXPECT_LE(names_->asked(), before + 2) << "it is looked up no more";
 	stop(relay);
 }
@@ -410,7 +411,7 @@ TEST(NamesOf, NonsenseIsRefused)
 	std::exit(1);
 }
 
-/* The loopback is there and down. */
+/* A new namespace has a loopback interface, which is down. */
 void start_network()
 {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -422,7 +423,7 @@ void start_network()
 	close(fd);
 }
 
-/* Has the text until this process's mounts go with it. */
+/* Replaces the file's text for as long as this process's mounts last. */
 void replace(const char *name, const std::string &with)
 {
 	const file other(with);
@@ -438,8 +439,8 @@ bool write_to(const char *name, const std::string &text)
 	return done;
 }
 
-// What is done in main(), where nobody sees it: some containers, and some kernels, forbid all of it to
-// everybody, or let them have namespaces and do nothing in them.
+/* Tries in a child what main() does. Some containers and kernels forbid it altogether; others allow
+ * namespaces and nothing inside them. */
 bool can_replace_files()
 {
 	const std::string user = "0 " + std::to_string(getuid()) + " 1";

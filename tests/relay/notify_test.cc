@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a service manager hears: its end of the socket is here.
+ * What a service manager is told. This test has the manager's end of the socket.
  */
 #include "notify.hpp"
 
@@ -23,7 +23,7 @@ namespace
 class manager
 {
 public:
-	/* name: as NOTIFY_SOCKET has it. */
+	/* `name`: the value of NOTIFY_SOCKET. */
 	explicit manager(const std::string &name) : fd_(socket(AF_UNIX, SOCK_DGRAM, 0))
 	{
 		sockaddr_un to{};
@@ -46,7 +46,7 @@ public:
 			unlink(name_.c_str());
 	}
 
-	/* "" when nothing comes. */
+	/* "" if nothing comes. */
 	std::string heard(std::chrono::milliseconds within = patience)
 	{
 		pollfd in{fd_, POLLIN, 0};
@@ -74,7 +74,7 @@ TEST(Notify, TellsTheRelaysLife)
 	listener backends;
 	relay_process relay({"--drain", "1h", "127.0.0.1:0", backends.address()});
 	EXPECT_EQ(systemd.heard(), "READY=1");
-	/* It listens by then: this is what units that come after it rely on. */
+	/* It listens by then. Units that are ordered after it rely on that. */
 	auto client = peer::connect(relay.address());
 	auto backend = backends.accept();
 	EXPECT_EQ(systemd.heard(0ms), "");
@@ -110,7 +110,7 @@ TEST(Notify, IsSilentWithoutAManager)
 		relay::notify_ready();
 	}
 	unsetenv("NOTIFY_SOCKET");
-	/* One that reads nothing: it must not keep the relay. */
+	/* A manager that reads nothing must not block the relay. */
 	manager deaf(somewhere('@'));
 	for (int i = 0; i < 10000; i++)
 		relay::notify_ready();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What connections begin with: PROXY headers taken and sent, and TLS routed by the name in the
- * hello. Each thing that can be wrong with it has a clear answer, its counter and its cause.
+ * The first bytes of connections: PROXY headers received and sent, and TLS routed by the server name
+ * in the hello. Each error in them has a clear answer, a counter and a cause in the log.
  */
 #include "harness.hpp"
 
@@ -55,7 +55,7 @@ std::string number(std::size_t value, int bytes)
 	return made;
 }
 
-/* Sends the end; that it is reset already is no failure of who has been told what is wrong. */
+/* Sends the end. The relay may have reset the connection already, which is no failure here. */
 void end(peer &client)
 {
 	try {
@@ -74,7 +74,7 @@ std::string proxy_v2(const std::string &more = "")
 
 const std::string proxy_v1 = "PROXY TCP4 10.1.2.3 10.9.8.7 1000 443\r\n";
 
-/* A hello that asks for a name, in records of that many bytes, with so much padding. */
+/* A hello that asks for a name, in records of `record` bytes, with `padding` bytes of padding. */
 std::string hello(const std::string &name, std::size_t record = 16384, std::size_t padding = 0)
 {
 	const auto sized = [](int bytes, const std::string &what) {
@@ -92,7 +92,7 @@ std::string hello(const std::string &name, std::size_t record = 16384, std::size
 	return all;
 }
 
-/* ---- PROXY headers that come ------------------------------------------------------------- */
+/* ---- PROXY headers received -------------------------------------------------------------- */
 
 class Proxied : public testing::Test
 {
@@ -105,7 +105,7 @@ protected:
 		address_ = relay_->address();
 	}
 
-	/* Sends it and ends; the answer is the end of the connection. */
+	/* Sends the bytes and ends. The relay must end the connection without an answer. */
 	void expect_bad(const std::string &bytes, const std::string &why)
 	{
 		const auto before = ended(*relay_, "bad_proxy_header");
@@ -145,7 +145,7 @@ TEST_F(Proxied, HeadersTellWhoTheClientIs)
 	stop(*relay_);
 }
 
-/* The proxy's own connections, such as its checks. */
+/* As for the proxy's own connections, such as its checks. */
 TEST_F(Proxied, HeadersNeedNotTellAnybody)
 {
 	start("allow = [\"10.0.0.0/8\"]\n");
@@ -166,7 +166,7 @@ TEST_F(Proxied, BadHeadersEndTheConnection)
 	expect_bad(proxy_v2().substr(0, 20), "cut off after 20 bytes");
 	expect_bad("PROXY TCP4 " + std::string(200, '1'), "");
 	expect_bad("PROXY TCP4 10.1.2.3 10.9.8.7 1000 443000\r\n", "");
-	/* Says that it is 65,535 bytes long. */
+	/* Claims to be 65,535 bytes long. */
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"s, "");
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x12"s + proxy_v2().substr(14),
 		   "it tells of datagrams");
@@ -241,7 +241,7 @@ TEST_F(Proxied, HeadersAreHandedOn)
 	stop(*relay_);
 }
 
-/* Who is being waited for does not delay the end. */
+/* A client whose header is still awaited does not delay the shutdown. */
 TEST_F(Proxied, TheEndCutsWhoHasNotTold)
 {
 	start("hello_timeout = 0\n");
@@ -251,7 +251,7 @@ TEST_F(Proxied, TheEndCutsWhoHasNotTold)
 	EXPECT_EQ(client.receive_rest().second, ending::reset);
 }
 
-/* ---- PROXY headers that are sent --------------------------------------------------------- */
+/* ---- PROXY headers sent ------------------------------------------------------------------ */
 
 TEST(SendProxy, TellsTheClientsAddress)
 {
@@ -292,7 +292,7 @@ TEST(SendProxy, TellsTheClientsAddress)
 	stop(relay);
 }
 
-/* A backend that expects a header gets one from checks, too. */
+/* A backend that expects a header gets one from checks too. */
 TEST(SendProxy, IsForChecksToo)
 {
 	listener backend;
@@ -431,9 +431,9 @@ TEST_F(Named, MustNotBeSlow)
 	slow.send(bytes.substr(0, 10));
 	std::this_thread::sleep_for(100ms);
 	try {
-		slow.send(bytes.substr(10, 1)); /* which does not give it more time */
+		slow.send(bytes.substr(10, 1)); /* does not extend its time */
 	} catch (const std::system_error &) {
-		/* The machine has stopped us until its time was over. */
+		/* The machine stalled us until the time was over. */
 	}
 	EXPECT_EQ(silent.receive_end(), ending::fin);
 	EXPECT_EQ(slow.receive_rest().first, "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay's process tells of its connections, to its log and to those who ask it by HTTP; and
- * what it says when that cannot be.
+ * What the relay's process reports of its connections, in its log and over HTTP, and its messages when
+ * log or admin server cannot be opened.
  */
 #include "harness.hpp"
 
@@ -39,7 +39,7 @@ private:
 
 using fields = std::map<std::string, std::string>;
 
-/* The lines of a log without quotes in it. */
+/* The lines of a log, which must have no quotes in it. */
 std::vector<fields> log_lines(const std::string &path)
 {
 	std::vector<fields> lines;
@@ -54,7 +54,7 @@ std::vector<fields> log_lines(const std::string &path)
 	return lines;
 }
 
-/* The one line that is in it, once it is. */
+/* Waits for the log's only line. */
 fields only_line(const std::string &path)
 {
 	EXPECT_TRUE(eventually([&] { return !log_lines(path).empty(); }));
@@ -124,7 +124,8 @@ TEST(AccessLogOfTheRelay, TellsEachCause)
 		relay_process relay(options);
 		auto client = peer::connect(relay.address());
 		auto backend = backends.accept();
-		/* So that the relay has noticed that it is connected. Who will be idle may be so before. */
+		/* Now the relay has noticed that it is connected. Not for the idle timeout, which may end
+		 * the connection before. */
 		if (options[0] != "--idle-timeout") {
 			client.send("x");
 			EXPECT_EQ(backend.receive(1), "x");
@@ -226,7 +227,7 @@ TEST(AdminOfTheRelay, FollowsDrainingToItsEnd)
 	EXPECT_TRUE(eventually(
 		[&] { return get(admin, "/ready").find(" 503 ") != std::string::npos; }));
 	EXPECT_NE(get(admin, "/metrics").find("\nsennit_relay_sessions 1\n"), std::string::npos);
-	/* Somebody who asks nothing does not keep it from ending. */
+	/* A client that sends no request does not keep it from ending. */
 	auto silent = peer::connect(admin);
 	client.close();
 	EXPECT_EQ(backend.receive_end(), ending::fin);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian package: what is in it and who may do what with it, that it is the same when it is made
-# again, and that the program in it runs; installed into a system of its own, upgraded, removed and
-# purged there; and that systemd has nothing against its units.
+# The Debian package: its files and their permissions; that building it again gives the same package;
+# that the program in it runs; that it can be installed into an empty system, upgraded, removed and
+# purged; and that systemd accepts its units.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
@@ -62,12 +62,12 @@ relay=$root/usr/bin/sennit-relay
 if ldd "$relay" | grep -q 'not found'; then
 	fail "it lacks libraries: $(ldd "$relay")"
 fi
-# The options that the unit gives it, on free ports.
+# The options that the unit passes, on free ports.
 options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
 read -r -a words <<<"${options//:8080/:0}"
 words=("${words[@]//:9090/:0}")
 coproc "$relay" "${words[@]}"
-# Bash forgets both once it has ended.
+# Bash unsets both variables once it has ended.
 pid=$COPROC_PID
 exec {said}<&"${COPROC[0]}"
 read -r -t 60 line <&"$said" && [[ $line == 'listening on 127.0.0.1:'* ]] || fail "it said: $line"
@@ -82,7 +82,7 @@ manual=$root/usr/share/man/man1/sennit-relay.1.gz
 gzip -t "$manual"
 text=$(zcat "$manual" | sed 's/\\-/-/g')
 for option in $("$relay" --help | grep -oE -- '--[a-z-]+' | sort -u); do
-	# Not by a pipe: grep ends early, and the writer before it would fail.
+	# Not through a pipe: grep ends early, and the writer before it would fail.
 	grep -qF -- "$option" <<<"$text" || fail "$option is not in the manual"
 done
 if command -v man >/dev/null; then
@@ -91,13 +91,13 @@ if command -v man >/dev/null; then
 	[ -z "$warnings" ] || fail "man: $warnings"
 fi
 
-# --- installed, in a system of its own ---
+# --- installed into an empty system ---
 
 system=$scratch/system
 mkdir -p "$system/var/lib/dpkg"/{info,updates,triggers}
 touch "$system/var/lib/dpkg"/{status,available}
 dpkg_there() {
-	# Nothing else is installed there, no library and no shell.
+	# Nothing else is installed there: no libraries and no shell.
 	dpkg --root="$system" --force-script-chrootless --force-depends --force-not-root \
 		--log="$scratch/dpkg.log" "$@" >"$scratch/log" 2>&1 ||
 		{ cat "$scratch/log" >&2; fail "dpkg $*"; }
@@ -109,7 +109,7 @@ dpkg_there -i "$package"
 [ "$(status)" = installed ] || fail "it is $(status)"
 [ -z "$(dpkg --root="$system" --verify sennit-relay)" ] || fail "dpkg --verify"
 "$system/usr/bin/sennit-relay" --version >/dev/null || fail "the installed one does not run"
-# What the administrator has changed stays when it is installed again.
+# The administrator's changes stay when the package is installed again.
 echo 'SENNIT_RELAY_OPTIONS="mine"' >"$system/etc/default/sennit-relay"
 dpkg_there --force-confdef --force-confold -i "$package"
 grep -qx 'SENNIT_RELAY_OPTIONS="mine"' "$system/etc/default/sennit-relay" || fail "conffile overwritten"
@@ -127,7 +127,7 @@ if command -v systemd-analyze >/dev/null; then
 	units=$scratch/units
 	mkdir "$units"
 	cp "$root/usr/share/doc/sennit-relay/examples/sennit-relay.socket" "$units"
-	# The program is looked for, so where it is now.
+	# systemd-analyze looks for the program, so name the place where it is now.
 	sed "s,/usr/bin/sennit-relay,$relay,; s,/etc/default/,$root/etc/default/," \
 		"$root/lib/systemd/system/sennit-relay.service" >"$units/sennit-relay.service"
 	said=$(SYSTEMD_UNIT_PATH="$units:" systemd-analyze verify --man=no \
@@ -135,7 +135,7 @@ if command -v systemd-analyze >/dev/null; then
 	if grep -F sennit-relay <<<"$said"; then
 		fail "systemd-analyze verify has something to say"
 	fi
-	# What it may do beyond passing bytes on: 10 is everything. 1.6 was reached.
+	# What it may do beyond passing bytes on. The scale ends at 10.0, "everything"; the unit had 1.6.
 	systemd-analyze security --offline=true --threshold=20 --no-pager \
 		"$units/sennit-relay.service" >"$scratch/log" 2>&1 ||
 		{ cat "$scratch/log" >&2; fail "the service is exposed more than it was"; }

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The admin server's page in a real browser, Chromium without a window, while the relay works: what it
-shows is compared with what the relay says, and a screenshot is taken.
+The admin server's page in a real browser, headless Chromium, while the relay is busy. What the page
+shows is compared with what the relay reports, and a screenshot is taken.
 
-Environment: as traffic.py; SENNIT_SCREENSHOT is a file to write the screenshot to (default: in the
-build folder), SENNIT_PAGE_SECONDS how long the relay works before it is taken (3; the one in
-docs/relay-page.png had 130, `make screenshot`). Fails without chromium; scripts/setup test
-installs it.
+Environment: as for traffic.py. SENNIT_SCREENSHOT is the file to write the screenshot to (default: in
+the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before it is taken (3; 130 for
+docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs it.
 """
 import os
 import re
@@ -22,7 +21,7 @@ from browser import Browser
 from traffic import BUILD, Backend, Load, RelayByConfig, ask, eventually
 
 SCREENSHOT = os.environ.get("SENNIT_SCREENSHOT", BUILD + "/relay-page.png")
-# The time to drain is more than a busy browser needs to notice it.
+# The drain time is longer than a busy browser needs to notice it.
 CONFIGURATION = """
 admin = "127.0.0.1:0"
 drain = "60s"
@@ -52,12 +51,12 @@ class InABrowser(unittest.TestCase):
         self.backends = [Backend(), Backend()]
         for backend in self.backends:
             self.addCleanup(backend.close)
-        # A third one refuses: its port is taken, and nobody listens.
+        # A third one refuses connections: its port is bound, but does not listen.
         gone = socket.socket()
         self.addCleanup(gone.close)
         gone.bind(("127.0.0.1", 0))
-        # The second one by name, which the file of hosts has, and behind a limit of bandwidth.
-        # A fourth one's name is nobody's.
+        # The second one is given by a name in /etc/hosts, and has a bandwidth limit.
+        # The name of the fourth does not resolve.
         port = self.backends[1].address.rpartition(":")[2]
         self.relay = RelayByConfig(
             CONFIGURATION.format(
@@ -101,14 +100,14 @@ class InABrowser(unittest.TestCase):
             lambda: browser.value("document.querySelectorAll('#chart-throughput .one').length"),
             "a line in the chart",
         )
-        # What is asked for when the relay starts, and shown a second later.
+        # Looked up when the relay starts, and shown a second later.
         eventually(
             lambda: "look-up" in rows(browser, "backends")[3][0]
             and "\n" in rows(browser, "listeners")[1][7],
             "names and limits to have had an effect",
         )
 
-        # The figures, each second anew, against what the relay says.
+        # The figures, which change each second, against what the relay reports.
         now = relay.status()
         active = int(browser.text("active").split()[0].replace(",", ""))
         self.assertGreaterEqual(active, 48)
@@ -134,7 +133,7 @@ class InABrowser(unittest.TestCase):
         self.assertTrue(all(row[2] == "up" for row in backends[:2]), backends)
         self.assertEqual(backends[2][10], "3")
 
-        # What their names stand for.
+        # The addresses behind the names.
         self.assertEqual([b["named"] for b in now["backends"]], [False, True, False, True])
         self.assertEqual(now["backends"][0]["resolved"], [self.backends[0].address])
         self.assertIn(self.backends[1].address, now["backends"][1]["resolved"])
@@ -144,7 +143,7 @@ class InABrowser(unittest.TestCase):
         self.assertEqual(backends[3][2], "down")
         self.assertTrue(now["backends"][3]["resolve_failing"])
 
-        # Who is held back by a limit of bandwidth, and who never was.
+        # Which rows a bandwidth limit has held back, and which never were.
         limited = [(listeners, 7, [1]), (backends, 8, [1])]
         for table, column, those in limited:
             for i, row in enumerate(table):
@@ -166,15 +165,15 @@ class InABrowser(unittest.TestCase):
         png = browser.screenshot(SCREENSHOT, 1240, 1240, dark=False)
         self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
         self.assertEqual(struct.unpack("!II", png[16:24]), (1240, 1240))
-        # An empty page of this size has some 10 KB.
+        # A screenshot of an empty page of this size has some 10 KB.
         self.assertGreater(len(png), 50000)
         dark = browser.screenshot(BUILD + "/relay-page-dark.png", 1240, 1240, dark=True)
         self.assertNotEqual(dark, png)
-        # On a telephone nothing is wider than the screen.
+        # On a phone nothing is wider than the screen.
         browser.screenshot(BUILD + "/relay-page-narrow.png", 390, 2400, dark=False)
         self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), 390)
 
-        # Text, where there is no picture: names for charts, captions, a language.
+        # Accessibility: labels for charts, captions for tables, a language.
         self.assertRegex(
             browser.value("document.getElementById('chart-throughput').getAttribute('aria-label')"),
             r"now .*/s to clients",
@@ -191,8 +190,8 @@ class InABrowser(unittest.TestCase):
         eventually(lambda: browser.text("ready").startswith("ready"), "the page")
         press = "document.getElementById('pause').click()"
         browser.value(press)
-        # A poll that was under way shows what it has got, however late; then nothing comes for longer
-        # than two polls take.
+        # A poll that was under way may still change the page, however late. After that it stays
+        # unchanged for longer than two polls take.
         shown, changes, since = browser.text("about"), 0, time.monotonic()
         while time.monotonic() - since < 2.5:
             time.sleep(0.1)

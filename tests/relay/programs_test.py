@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: MIT
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
-clone; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays open. What
-arrives is compared with what arrives without the relay, and every connection has to have ended in good
-order.
+clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays open.
+What arrives is compared with what arrives without the relay, and every connection must end cleanly.
 
-Environment: as traffic.py; SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at least,
-and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup test installs
-them.
+Environment: as for traffic.py. SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at
+least, and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup test
+installs them.
 """
 import asyncio
 import glob
@@ -36,12 +35,12 @@ GOOD = {"client_end", "server_end"}
 def program(name):
     found = shutil.which(name, path=PATH)
     for path in sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")):
-        found = path  # the newest, past Debian's wrappers
+        found = path  # the newest, instead of Debian's wrappers
     return found
 
 
 def digest_of(folder):
-    """Of all files: names and contents."""
+    """A digest of the names and contents of all files."""
     all_of_it = hashlib.sha256()
     for path, folders, names in os.walk(folder):
         folders.sort()
@@ -61,7 +60,7 @@ class Traffic(unittest.TestCase):
         os.chmod(self.root, 0o755)
 
     def serve(self, command, port, **options):
-        """A server, once it answers at the port."""
+        """Starts a server, and waits until it answers at the port."""
         server = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             **options
@@ -92,7 +91,7 @@ class Traffic(unittest.TestCase):
         return done.stdout
 
     def finish(self, relay, least=1, causes=GOOD):
-        """All connections have ended, each as it should."""
+        """Waits until all connections have ended, and checks that each ended as it should."""
         eventually(lambda: relay.status()["active"] == 0, "the connections to end")
         listener = relay.status()["listeners"][0]
         ended = {cause for cause, n in listener["ended"].items() if n}
@@ -105,7 +104,7 @@ class Traffic(unittest.TestCase):
 class Postgresql(Traffic):
     def setUp(self):
         super().setUp()
-        # It does not run as root.
+        # PostgreSQL does not run as root.
         self.user = "postgres" if os.getuid() == 0 else None
         data = self.root + "/data"
         os.mkdir(data, 0o700)
@@ -137,14 +136,14 @@ class Postgresql(Traffic):
     def test_a_session_a_benchmark_and_a_dump(self):
         relay = self.relay(self.server_port)
         psql = (program("psql"), *self.at(self.port), "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1")
-        # Both directions large: rows that come in, rows that go out.
+        # Large in both directions: rows that come in, rows that go out.
         rows = b"".join(b"%d\t%s\n" % (i, hashlib.sha256(b"%d" % i).hexdigest().encode())
                         for i in range(100000))
         self.run_program(*psql, "-c", "create table t (i int primary key, x text)")
         self.run_program(*psql, "-c", "copy t from stdin", input=rows)
         self.assertEqual(self.run_program(*psql, "-c", "copy (select * from t order by i) to stdout"),
                          rows)
-        # A session that waits, and one that is told by another.
+        # A session that is silent for a while, and goes on.
         self.assertEqual(
             self.run_program(*psql, "-c", "select pg_sleep(0.5)", "-c", "select count(*) from t")
             .split(), [b"100000"])
@@ -159,7 +158,7 @@ class Postgresql(Traffic):
         dump = (program("pg_dump"), "--no-sync")
         through = self.run_program(*dump, *self.at(self.port), "postgres")
         direct = self.run_program(*dump, *self.at(self.server_port), "postgres")
-        # Newer versions put a random word into it.
+        # Newer versions put a random word into the dump.
         plain = [b"\n".join(line for line in each.splitlines() if b"restrict" not in line)
                  for each in (through, direct)]
         self.assertEqual(plain[0], plain[1])
@@ -261,7 +260,7 @@ http {{
 }}
 """
 
-# The scripts put what they have seen into the page, once everything is there.
+# Once everything is loaded, the scripts put what they have seen into the page.
 PAGE = """<!doctype html>
 <meta charset="utf-8"><title>before</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css">
@@ -296,7 +295,7 @@ export async function digest(bytes) {
 
 
 def png(width, height):
-    """A picture of noise, as that does not get smaller by being packed."""
+    """A picture of noise, because noise does not compress."""
 
     def chunk(kind, body):
         return (struct.pack("!I", len(body)) + kind + body
@@ -310,7 +309,7 @@ def png(width, height):
 
 class Web(Traffic):
     def serve_files(self, files, protocol=""):
-        """By nginx; contents by name. Returns the port."""
+        """Serves the files (contents by name) with nginx. Returns the port."""
         port = free_port()
         os.mkdir(self.root + "/www")
         for name, content in files.items():
@@ -348,7 +347,7 @@ class Web(Traffic):
         self.assertEqual(browser.complaints(), [])
         browser.close()
 
-        # Who closes a browser does not wait for anything.
+        # A browser that is closed waits for nothing, and may reset connections.
         causes = GOOD | {"client_reset"}
         listener = self.finish(relay, causes=causes)
         self.assertGreater(listener["to_client"]["bytes"], of_page)
@@ -371,7 +370,7 @@ class Web(Traffic):
                 f"http://127.0.0.1:{self.port}/{name}").decode()
             print("h2load", name, next(line for line in said.splitlines() if "finished" in line))
             self.assertIn(f"{requests} succeeded, 0 failed, 0 errored, 0 timeout", said)
-        # h2load leaves with its last answer, whatever is still to come.
+        # h2load ends with its last answer, and may reset connections.
         listener = self.finish(relay, least=120, causes=GOOD | {"client_reset"})
         self.assertGreater(listener["to_client"]["bytes"], 400 << 20)
 
@@ -381,7 +380,7 @@ class Web(Traffic):
                 await connection.send(message)
 
         async def talk():
-            # Who does not answer a ping is left; a busy machine may be slow to.
+            # A peer that does not answer a ping in time is dropped. A busy machine may be slow.
             options = {"ping_interval": 1, "ping_timeout": 60, "max_size": None}
             async with websockets.serve(echo, "127.0.0.1", 0, **options) as server:
                 relay = self.relay(server.sockets[0].getsockname()[1])
@@ -413,7 +412,7 @@ if __name__ == "__main__":
     try:
         import websockets
     except ModuleNotFoundError:
-        # Debian's package is for Debian's Python, which need not be the first in PATH.
+        # Debian's package is for Debian's Python, which may not be the first in PATH.
         if os.environ.get("SENNIT_SECOND_PYTHON"):
             sys.exit("no websockets for Python; scripts/setup test installs it")
         os.environ["SENNIT_SECOND_PYTHON"] = "1"

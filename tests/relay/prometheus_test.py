@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-A real Prometheus reads the relay's metrics, and says by its own API what it has read.
+A real Prometheus scrapes the relay's metrics. Its API says what it has read.
 
-Environment: as traffic.py. Fails without prometheus; scripts/setup test installs it.
+Environment: as for traffic.py. Fails without prometheus; scripts/setup test installs it.
 """
 import json
 import os
@@ -57,7 +57,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def ask_if_there(self, path, **query):
-        """None as long as it does not answer."""
+        """None while it does not answer."""
         try:
             return self.ask(path, **query)
         except (urllib.error.URLError, OSError):
@@ -67,7 +67,7 @@ class Prometheus:
             return None
 
     def value(self, query):
-        """Of the only series; None as long as there is none, or after a scrape that came to nothing."""
+        """The value of the only series; None while there is none, or after a failed scrape."""
         answer = self.ask_if_there("query", query=query)
         result = answer["result"] if answer else []
         if len(result) > 1:
@@ -98,7 +98,7 @@ class ReadByPrometheus(unittest.TestCase):
         self.addCleanup(stays.close)
         self.assertEqual(ask(stays, 4000), 4000)
         eventually(lambda: relay.status()["active"] == 1, "five connections to end")
-        # They can arrive before the relay has counted them.
+        # Bytes can arrive before the relay has counted them.
         eventually(
             lambda: relay.status()["listeners"][0]["to_client"]["bytes"] == 9000,
             "all bytes to be counted",
@@ -109,7 +109,7 @@ class ReadByPrometheus(unittest.TestCase):
         eventually(lambda: prometheus.value("up") == 1, "prometheus to scrape")
 
         def expect(number, query):
-            # A machine that stops for a second makes a scrape fail, which the next one mends.
+            # A scrape fails if the machine stalls for a second. The next one makes up for it.
             eventually(lambda: prometheus.value(query) == number, f"{query} to be {number}")
 
         expect(6, "sennit_relay_connections_accepted_total")
@@ -121,12 +121,12 @@ class ReadByPrometheus(unittest.TestCase):
         expect(1, f'sennit_relay_backend_up{{backend="{backend.address}"}}')
         expect(5, "sennit_relay_connection_seconds_count")
         expect(1, "sennit_relay_ready")
-        # Each of the histogram's series, and what is reckoned of them.
+        # A histogram's series, and a quantile computed from them.
         expect(5, 'sennit_relay_connect_seconds_bucket{le="+Inf"}')
         p99 = "histogram_quantile(0.99, sennit_relay_connect_seconds_bucket)"
         eventually(lambda: 0 < (prometheus.value(p99) or 0) < 20, "a quantile")
 
-        # Types and help, as Prometheus has understood them.
+        # Types and help as Prometheus has parsed them.
         metadata = eventually(lambda: prometheus.ask_if_there("metadata"), "metadata")
         relays = {name: of[0] for name, of in metadata.items() if name.startswith("sennit_")}
         self.assertGreater(len(relays), 30)
@@ -136,7 +136,7 @@ class ReadByPrometheus(unittest.TestCase):
             self.assertTrue(of["help"], name)
         self.assertEqual(relays["sennit_relay_connect_seconds"]["type"], "histogram")
 
-        # It follows: a rate, which needs several scrapes.
+        # A rate needs several scrapes.
         load = Load(relay, small=2)
         self.addCleanup(load.stop)
         rate = "rate(sennit_relay_connections_accepted_total[30s])"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PROXY headers: those that proxy_headers.py makes, by other means than ours; what we write; and
- * what is told of a header before it is whole. fuzz/relay/properties.hpp has what holds for all.
+ * PROXY headers: reading those that proxy_headers.py makes independently of our code; writing; and what
+ * the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties that hold
+ * for all headers.
  */
 #include "proxy_header.hpp"
 
@@ -102,7 +103,7 @@ TEST(ProxyHeader, AsksForNoByteBeyondItself)
 	const auto end = line.size() - 4;
 	std::size_t have = 0;
 	int wakes = 0;
-	/* A reader that reads just what it was told to. */
+	/* A reader that reads only as much as it is asked to. */
 	for (parsed now = read({}); now.is == parsed::state::more;
 	     now = read(std::string_view(line).substr(0, have))) {
 		ASSERT_GT(now.size, have);
@@ -170,7 +171,7 @@ TEST(ProxyHeader, IsWrittenAsTheProtocolSays)
 	const std::string ip = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
 	EXPECT_EQ(write_proxy_v1(header), "PROXY TCP6 " + ip + " " + ip + " 65535 65535\r\n");
 
-	/* Nothing that would make a record longer than its reader accepts. */
+	/* No record may be longer than its reader accepts. */
 	header.authority.assign(1000, 'a');
 	header.unique_id.assign(1000, 'u');
 	proxy_header again;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-PROXY headers made by other means than ours, for proxy_header_test.cc: prints a line for each,
+Makes PROXY headers independently of our code, for proxy_header_test.cc. Prints a line for each,
 
     HEX TAB SIZE TAB SOURCE TAB DESTINATION TAB AUTHORITY TAB UNIQUE_ID_HEX TAB CHECKED
 
-where SIZE is the header's, or "bad"; bytes of the connection follow it in HEX. Argument: a seed.
+where SIZE is the header's size, or "bad". In HEX, bytes of the connection follow the header.
+Argument: a seed.
 """
 import ipaddress
 import random
@@ -67,7 +68,7 @@ def version1(rng):
     spelled = (a.exploded, b.exploded) if rng.random() < 0.3 else (str(a), str(b))
     line = f"PROXY TCP{version} {spelled[0]} {spelled[1]} {ports[0]} {ports[1]}\r\n".encode()
     show(line, len(line), text(a, ports[0]), text(b, ports[1]))
-    # What the text forbids.
+    # What the specification forbids.
     wrong = rng.choice(
         (
             line.replace(b"\r\n", b"\n"),

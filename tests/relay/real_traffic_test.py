@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The relay between programs that people use: nginx behind it; curl, wrk and iperf3 before it.
+The relay between programs that people use: nginx and iperf3's server as backends; curl, wrk and
+iperf3 as clients.
 
 Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
-build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, and 30 is what the relay promises),
-SENNIT_TRAFFIC_MIB (the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is
-read again while wrk runs; 10, and 100 is what the relay promises), SENNIT_HANDOVERS (the same of new
-processes that take over).
+build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, the relay promises 30), SENNIT_TRAFFIC_MIB (the
+size of the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is reloaded while
+wrk runs; 10, the relay promises 100), SENNIT_HANDOVERS (how often a new process takes over; the same).
 
 Exit status 77: one of the programs is not installed.
 """
@@ -61,7 +61,7 @@ http {{
 
 
 def find_program(name):
-    # nginx is where only root's PATH looks.
+    # nginx is in a folder that only root's PATH has.
     path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:/sbin"
     return shutil.which(name, path=path)
 
@@ -91,7 +91,7 @@ def start_on_free_port(command_for):
         server = subprocess.Popen(
             command_for(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # Somebody else may have taken the port in between: then it ends.
+        # Another process may have taken the port in between: then the server ends.
         eventually(
             lambda: server.poll() is not None or accepts(port), "a server to start"
         )
@@ -112,13 +112,13 @@ def stop(process):
 
 
 class Relay:
-    """The relay in front of a local port, or by its configuration file."""
+    """The relay in front of a local port, or with a configuration file."""
 
     def __init__(self, backend_port=None, config=None):
-        # Longer than the default: a busy machine may need it, and what is cut would be an error.
+        # Longer than the default: a busy machine may need it, and a cut connection is an error here.
         what = ["--drain", "40s", "127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
-        # The relay writes through the same description that said() moves to the beginning.
+        # The relay shares the file description whose position said() moves to the beginning.
         fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)
         self.process = subprocess.Popen(
             LAUNCHER
@@ -132,7 +132,7 @@ class Relay:
         if not line.startswith("listening on "):
             stop(self.process)
             raise AssertionError("the relay did not start: " + self.said())
-        self.pid = self.process.pid  # of whoever serves now
+        self.pid = self.process.pid  # the process that serves now
         self.address = line.split()[-1]
         self.port = int(self.address.rsplit(":", 1)[1])
 
@@ -152,7 +152,7 @@ class Relay:
         return {name: int(value) for name, value in (w.split("=") for w in last.split())}
 
     def hand_over(self):
-        """To a new process; returns the old one's id."""
+        """Makes a new process take over. Returns the old one's id."""
         lines = len(self.successors())
         os.kill(self.pid, signal.SIGUSR2)
         eventually(lambda: len(self.successors()) > lines, "a new process to serve")
@@ -163,7 +163,7 @@ class Relay:
         return [int(pid) for pid in re.findall(r": handed over to process (\d+)\n", self.said())]
 
     def finish(self):
-        """Ends it in order; what it said is in the message when it did not."""
+        """Shuts it down gracefully. If that fails, the message has its stderr."""
         eventually(lambda: self.counters()["active"] == 0, "connections to end")
         self.process.terminate()
         status = self.process.wait(PATIENCE)
@@ -210,7 +210,7 @@ class BehindItNginx(Traffic):
             with open(cls.root + "/nginx.conf", "w") as conf:
                 user = "root" if os.getuid() == 0 else "nobody"
                 conf.write(NGINX_CONF.format(root=cls.root, port=port, user=user))
-            # -g: where it logs before it has read its configuration.
+            # -e: where it logs before it has read its configuration.
             return [
                 find_program("nginx"),
                 "-p",
@@ -235,7 +235,7 @@ class BehindItNginx(Traffic):
                 got.update(piece)
         self.assertEqual(curl.returncode, 0)
         self.assertEqual(got.hexdigest(), self.sha256.hexdigest())
-        # They can arrive before the relay has counted them.
+        # Bytes can arrive before the relay has counted them.
         eventually(lambda: relay.counters()["active"] == 0, "the connection to end")
         self.assertGreater(relay.counters()["bytes_to_client"], MIB << 20)
         relay.finish()
@@ -248,8 +248,8 @@ class BehindItNginx(Traffic):
                 "-t2",
                 f"-c{CONNECTIONS}",
                 f"-d{SECONDS}s",
-                # Its default counts an answer that took two seconds as an error, which a busy
-                # machine can make of anything.
+                # By default an answer that takes two seconds is an error; on a busy machine any
+                # answer may take as long.
                 "--timeout",
                 "15s",
                 f"http://{relay.address}/small",
@@ -274,7 +274,7 @@ class BehindItNginx(Traffic):
 
     def start_wrk(self, relay):
         wrk = subprocess.Popen(
-            # Each request over a connection of its own, so that all are accepted meanwhile.
+            # Each request over a connection of its own, so that connections are accepted all the time.
             [find_program("wrk"), "-t2", "-c50", "-d600s", "--timeout", "15s"]
             + ["-H", "Connection: close", f"http://{relay.address}/small"],
             stdout=subprocess.PIPE,
@@ -287,9 +287,9 @@ class BehindItNginx(Traffic):
         return wrk
 
     def end_wrk(self, wrk):
-        """No request has failed since it began."""
+        """Ends wrk, and checks that no request failed."""
         self.assertIsNone(wrk.poll(), "wrk was there all the time")
-        wrk.send_signal(signal.SIGINT)  # ends it in order, with its figures
+        wrk.send_signal(signal.SIGINT)  # it prints its figures and ends
         said = wrk.communicate(timeout=PATIENCE)[0]
         print(said)
         self.assertEqual(wrk.returncode, 0)
@@ -298,14 +298,14 @@ class BehindItNginx(Traffic):
 
     @unittest.skipIf(LAUNCHER, "an emulator is not there for the program that is run again")
     def test_wrk_sees_no_error_while_new_processes_take_over(self):
-        # So that new processes become this one's children, and can be waited for.
+        # So that new processes become children of this one, which can wait for them.
         PR_SET_CHILD_SUBREAPER = 36
         self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
         relay = self.relay(self.port)
         wrk = self.start_wrk(relay)
         for _ in range(HANDOVERS):
             old = relay.hand_over()
-            # The new one counts from the beginning.
+            # The new process counts from 0.
             eventually(lambda: relay.counters()["accepted"] > 50, "connections after it")
             if old == relay.process.pid:
                 self.assertEqual(relay.process.wait(PATIENCE), 0)
@@ -367,8 +367,8 @@ class BehindItIperf3(Traffic):
                 [*command, "-t2", "--json", *options], stdout=subprocess.PIPE, text=True
             )
             report = json.loads(client.stdout)
-            # The server has one client at a time, and may not be done with the last one. It says so
-            # and closes without having read, which resets: the client may see that alone.
+            # The server has one client at a time, and may not be done with the last one. Then it
+            # says so and closes with unread bytes, which resets: the client may see only the reset.
             error = report.get("error", "")
             refused = "busy" in error or "unable to receive control message" in error
             if not refused or time.monotonic() > until:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A new configuration on SIGHUP: taken as a whole or not at all, without a client who notices.
- * SENNIT_RELOADS is how often it is read anew under traffic (10; 100 is what the relay promises).
+ * A new configuration on SIGHUP is taken as a whole or not at all, and no client notices.
+ * SENNIT_RELOADS is the number of reloads under traffic (10; the relay promises 100).
  */
 #include "harness.hpp"
 
@@ -22,7 +22,7 @@ using namespace harness;
 namespace
 {
 
-/* Sends back what it gets, to any number of clients. */
+/* Echoes what it receives, to any number of clients. */
 class echo_backend
 {
 public:
@@ -32,7 +32,7 @@ public:
 			      peer client = door_.accept();
 			      if (over_)
 				      return;
-			      /* Those that have ended, as their stacks fill 32 bits of memory. */
+			      /* Threads that have ended: their stacks would fill a 32-bit address space. */
 			      std::erase_if(talking_, [](talk &each) { return each.is_over(); });
 			      talking_.emplace_back(std::move(client));
 		      }
@@ -66,7 +66,7 @@ private:
 				for (;;)
 					client_.send(client_.receive(5));
 			} catch (const std::exception &) {
-				/* It has ended. */
+				/* The client has ended. */
 			}
 			client_.close();
 			over_ = true;
@@ -156,7 +156,7 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_FALSE(relay.reload());
 	goes_to_one();
 
-	/* A listener that cannot be had: neither is the one before it. */
+	/* A listener that cannot be opened: the one before it is not opened either. */
 	config.write("drain = 0\n" + listening("web") + listening("second") +
 		     "[listeners.third]\naddress = \"" + taken.address() + "\"\ngroup = \"g\"\n" +
 		     group(quoted(two.address())));
@@ -165,7 +165,8 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
-	/* Nor what there is one of for the process, and nothing else when it cannot be had. */
+	/* The admin server and the access log, of which the process has one each: if one of them cannot
+	 * be opened, nothing changes. */
 	config.write("admin = \"" + taken.address() + "\"\ndrain = 0\n" + listening("web") +
 		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
@@ -206,7 +207,7 @@ std::size_t lines_with(const std::string &text, const std::string &part)
 	return n;
 }
 
-/* To another file, to another format, to none and back: each connection has its line. */
+/* From none to a file, to other files and formats, and back to none: each connection has its line. */
 TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
 {
 	echo_backend backend;
@@ -247,7 +248,7 @@ TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
 	over = true;
 	for (auto &each : clients)
 		each.join();
-	/* One that began when there was no log is told of like the others. */
+	/* A connection that began when there was no log is logged like the others. */
 	early.close();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	const auto accepted = relay.counter("accepted");
@@ -269,7 +270,7 @@ TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
 	EXPECT_EQ(contents(first.name()) + contents(second.name()), all);
 }
 
-/* Who is at the old one gets an answer, whether it has asked already or only connected. */
+/* Clients of the old one get their answer, even those that have only connected. */
 TEST(Reload, ExchangesTheAdminServerWithoutLosingAScrape)
 {
 	listener backend;
@@ -306,7 +307,7 @@ TEST(Reload, ExchangesTheAdminServerWithoutLosingAScrape)
 		}
 	}));
 
-	/* What stays as it was stays where it was. */
+	/* If the address does not change, the server stays. */
 	const std::string now = relay.admin_address();
 	EXPECT_TRUE(relay.reload());
 	EXPECT_EQ(relay.admin_address(), now);
@@ -325,7 +326,7 @@ TEST(Reload, OpensAndDrainsListeners)
 	const std::string both = one + listening("second");
 	file config(one);
 	relay_process relay({"--config", config.name()});
-	relay.address(); /* it has read it */
+	relay.address(); /* by now it has read the file */
 	config.write(both);
 	ASSERT_TRUE(relay.reload());
 	const std::string second = relay.address(1);
@@ -338,7 +339,7 @@ TEST(Reload, OpensAndDrainsListeners)
 	echoes(client);
 	client.close();
 
-	/* It comes again, as another one. */
+	/* When it returns it is another listener. */
 	config.write(both);
 	ASSERT_TRUE(relay.reload());
 	client = peer::connect(relay.address(2));
@@ -350,7 +351,7 @@ TEST(Reload, OpensAndDrainsListeners)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Nobody who has connected is reset, also when the relay had not come to accept him. */
+/* No connected client is reset, even if the relay had not yet accepted it. */
 TEST(Reload, LetsInWhoIsInTheQueueOfAListenerThatGoes)
 {
 	echo_backend backend;
@@ -409,7 +410,7 @@ TEST(Reload, KeepsWhatIsKnownOfABackend)
 	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"web\"}"), 16U);
 	EXPECT_EQ(relay.metric("reloads_total"), 1U);
 
-	/* When nothing refers to it any more it is not told of; until then it is. */
+	/* The metrics have a removed backend until its last connection has ended. */
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	auto client = peer::connect(relay.address());
 	echoes(client);
@@ -432,7 +433,7 @@ TEST(Reload, KeepsWhatIsKnownOfABackend)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Exactly, also for who was let in by another configuration. */
+/* Exactly, and connections that an earlier configuration let in count too. */
 TEST(Reload, KeepsLimits)
 {
 	echo_backend backend;
@@ -468,7 +469,7 @@ TEST(Reload, FailsNobodyUnderTraffic)
 	const char *const asked = std::getenv("SENNIT_RELOADS");
 	const unsigned reloads = asked ? static_cast<unsigned>(std::atoi(asked)) : 10;
 	echo_backend backends[3];
-	/* Backends come and go, limits and ways to choose change; so does a second listener. */
+	/* Backends and a second listener come and go; limits and balancing methods change. */
 	const auto text = [&](unsigned round) {
 		std::string chosen = quoted(backends[0].address());
 		if (round % 2)
@@ -526,7 +527,7 @@ TEST(Reload, FailsNobodyUnderTraffic)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Without a file there is nothing to read: only the log is opened anew. */
+/* Without a file there is nothing to read: only the log is reopened. */
 TEST(Reload, OfAOneLinerIsNone)
 {
 	echo_backend backend;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client, the relay and a backend: that bytes, ends and resets come out as they went in.
+ * A client, the relay and a backend: bytes, ends and resets come out as they went in.
  */
 #include "harness.hpp"
 #include "support/packets.h"
@@ -33,7 +33,7 @@ protected:
 		backend = backend_.accept();
 	}
 
-	/* To be called when all connections are over: nothing may be left, and nothing leaked. */
+	/* Call when all connections are over: nothing may be left, and nothing leaked. */
 	void finish()
 	{
 		EXPECT_TRUE(eventually([&] { return relay_->counter("active") == 0; }));
@@ -51,7 +51,7 @@ void send_in_chunks(peer &to, const std::string &bytes, std::uint64_t with_seed)
 {
 	std::mt19937_64 random(with_seed);
 	for (std::size_t at = 0; at < bytes.size();) {
-		/* Each size up to 2^16 about as likely as its double. */
+		/* Up to 2^16; each power of two about equally likely. */
 		const std::size_t size = (random() & 0xffff) >> (random() % 16);
 		const auto chunk = std::string_view(bytes).substr(at, size + 1);
 		to.send(chunk);
@@ -61,7 +61,7 @@ void send_in_chunks(peer &to, const std::string &bytes, std::uint64_t with_seed)
 	}
 }
 
-/* Reads as many bytes in chunks of random sizes. */
+/* Reads that many bytes in chunks of random sizes. */
 std::string receive_in_chunks(peer &from, std::size_t size, std::uint64_t with_seed)
 {
 	std::mt19937_64 random(with_seed);
@@ -119,7 +119,7 @@ TEST_F(Session, CarriesTheClientsHalfClose)
 	client.shutdown_write();
 	EXPECT_EQ(backend.receive_rest(), std::pair(std::string("the question"), ending::fin));
 
-	/* The other direction goes on for as long as it likes. */
+	/* The other direction continues without a limit. */
 	const std::string answer(scaled(4'000'000), 'a');
 	auto sent = std::async(std::launch::async, [&] { backend.send(answer); });
 	EXPECT_TRUE(client.receive(answer.size()) == answer);
@@ -183,8 +183,9 @@ TEST_F(Session, AHalfCloseInTheMiddleOfDataLosesNone)
 	finish();
 }
 
-/* Who has spoken before the relay connects: what it said ends the handshake with the backend. If the relay
- * is stopped for 200 ms meanwhile the kernel has ended it, and another client is tried. */
+/* If a client has sent bytes before the relay connects, they go out with the last packet of the handshake
+ * with the backend. If the relay is stalled for 200 ms meanwhile, the kernel completes the handshake
+ * without them, and another client is tried. */
 TEST_F(Session, TheFirstBytesAreTheFirstPacketOfWhoHasSpoken)
 {
 	start();
@@ -199,7 +200,7 @@ TEST_F(Session, TheFirstBytesAreTheFirstPacketOfWhoHasSpoken)
 		EXPECT_EQ(backend.receive(5), "hello");
 		const int packets = test::packets_in(backend.fd());
 		is_counted = packets >= 0;
-		/* The server may still speak first, and is heard at once. */
+		/* The backend may still send first, and its bytes arrive at once. */
 		backend.send("welcome");
 		EXPECT_EQ(client.receive(7), "welcome");
 		client.shutdown_write();
@@ -250,7 +251,7 @@ TEST_F(Session, AResetAfterTheClientsHalfCloseReachesTheBackend)
 	client.shutdown_write();
 	EXPECT_EQ(backend.receive_end(), ending::fin);
 	client.reset();
-	/* The backend has read to the end, so it is not by reading that it learns of it. */
+	/* The backend has read to the end, so it does not see the reset by reading. */
 	EXPECT_NO_THROW(backend.await_reset());
 	EXPECT_EQ(relay_->counter("resets"), 1U);
 	finish();
@@ -276,7 +277,7 @@ TEST_F(Session, AResetAgainstTheFlowReachesTheSender)
 	peer client;
 	peer backend;
 	open(client, backend);
-	/* The relay is stuck writing to a backend that does not read, when that one resets. */
+	/* The relay is stuck writing to a backend that does not read. Then the backend resets. */
 	EXPECT_GT(client.send_until_stuck(), 0U);
 	backend.reset();
 	EXPECT_NO_THROW(client.await_reset());
@@ -356,7 +357,7 @@ TEST_F(Session, ClosesWhatIsIdle)
 	start({"--idle-timeout", "400ms"});
 	peer client;
 	peer backend;
-	const auto start = std::chrono::steady_clock::now(); /* it begins before we see it */
+	const auto start = std::chrono::steady_clock::now(); /* before the relay's timeout starts */
 	open(client, backend);
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	EXPECT_EQ(backend.receive_end(), ending::fin);
@@ -369,11 +370,11 @@ TEST_F(Session, ClosesWhatIsIdle)
 TEST_F(Session, OneBusyDirectionIsNotIdle)
 {
 	start({"--idle-timeout", "2s"});
-	relay_->address(); /* it has started, and can be asked for its counters */
+	relay_->address(); /* wait until it has started and can be asked for its counters */
 	using clock = std::chrono::steady_clock;
 	auto longest = clock::duration::max();
-	/* For three times the limit, in steps that leave a slow machine much room. Was one of them nearly as
-	 * long all the same, then how that ended is none of the relay's business: once more. */
+	/* For three times the limit, in steps that leave a slow machine much room. If one of them takes
+	 * nearly as long as the limit, the outcome says nothing about the relay: try again. */
 	for (int tries = 0; tries < 10 && longest > 1500ms; tries++) {
 		const auto before = relay_->counter("idle_timeouts");
 		auto last = clock::now();
@@ -431,7 +432,7 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 	peer client;
 	peer backend;
 	open(client, backend);
-	/* Who has been stopped by the machine for as long may meet the reset while he sends. */
+	/* If the machine stalls us for as long as the timeout, the reset may come while we send. */
 	const auto is_reset = [](peer &of) {
 		try {
 			of.send_until_stuck();
@@ -443,7 +444,7 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 		return true;
 	};
 	auto other = std::async(std::launch::async, [&] { return is_reset(backend); });
-	/* Bytes were lost, so nobody may take what came for a complete stream. */
+	/* Bytes were lost, so what came must not look like a complete stream. */
 	EXPECT_TRUE(is_reset(client));
 	EXPECT_TRUE(other.get());
 	EXPECT_EQ(relay_->counter("idle_timeouts"), 1U);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay with few descriptors: accepting pauses and goes on by itself, what runs is not touched,
- * and waiting costs no processor time.
+ * The relay with few descriptors: accepting pauses and resumes by itself, open sessions are not
+ * disturbed, and waiting uses no processor time.
  */
 #include "harness.hpp"
 
@@ -23,12 +23,12 @@ bool is_readable(const peer &at)
 	return poll(&entry, 1, 0) > 0;
 }
 
-/* Room for a few connections, with an even and an odd number of descriptors. */
+/* Room for a few connections, with an even and with an odd number of descriptors. */
 class Shortage : public testing::TestWithParam<unsigned>
 {
 };
 
-/* The lowest descriptor number that is free in the process: the next that it gets. */
+/* The lowest free descriptor number of the process, which is the next that it gets. */
 rlim_t lowest_free_now(pid_t pid)
 {
 	for (rlim_t fd = 0;; fd++) {
@@ -61,8 +61,8 @@ void limit_descriptors(pid_t pid, rlim_t most)
 }
 
 /*
- * The limit sinks while the relay runs, which it has not reckoned with: first so far that accepting
- * fails, then so that a client still gets in but its backend does not.
+ * The limit is lowered while the relay runs, which it cannot know. First so far that accepting fails,
+ * then so that a client still gets in but there is no descriptor for its backend.
  */
 TEST(SuddenShortage, IsWaitedOut)
 {
@@ -114,14 +114,14 @@ TEST_P(Shortage, AcceptingPausesAndGoesOn)
 			    GetParam());
 	const std::string address = relay.address();
 
-	/* All connect: the system accepts for the relay, as far as its queue is long. */
+	/* All connect: the kernel takes them into the relay's backlog. */
 	std::deque<peer> waiting;
 	for (std::size_t i = 0; i < clients_count; i++) {
 		waiting.push_back(peer::connect(address));
 		waiting.back().send("hello");
 	}
 
-	/* Some are served, in any order, and then it pauses. */
+	/* Some are served, in any order. Then the relay pauses. */
 	struct ends {
 		peer client;
 		peer backend;
@@ -162,7 +162,7 @@ TEST_P(Shortage, AcceptingPausesAndGoesOn)
 	ASSERT_GT(served.size(), 1U);
 	ASSERT_LT(served.size(), clients_count);
 
-	/* While it pauses: the sessions run, and hardly any processor time is used. */
+	/* While it pauses, the sessions run, and it uses hardly any processor time. */
 	EXPECT_TRUE(relay.rests(250ms));
 	for (auto &both : served) {
 		both.client.send("up");
@@ -172,7 +172,7 @@ TEST_P(Shortage, AcceptingPausesAndGoesOn)
 	}
 	EXPECT_FALSE(backend_waits());
 
-	/* Each that ends makes room for another, until all have been served. */
+	/* Each session that ends makes room for another, until all have been served. */
 	while (!served.empty()) {
 		served.front().client.close();
 		EXPECT_EQ(served.front().backend.receive_end(), ending::fin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals: ending the relay, in order or at once, and having it tell its counters.
+ * Signals: shutting the relay down, gracefully or at once, and making it print its counters.
  */
 #include "harness.hpp"
 
@@ -16,8 +16,8 @@ namespace
 {
 
 /*
- * Until the relay has stopped accepting: who connects then is refused. Who was still let in leaves
- * with a reset, so that no session stays.
+ * Waits until the relay has stopped accepting, so that clients are refused. A client that still got
+ * in leaves with a reset, so that its session ends.
  */
 bool refuses(const std::string &address)
 {
@@ -60,7 +60,7 @@ TEST(Shutdown, LetsOpenConnectionsFinish)
 	EXPECT_EQ(backend.receive(5), "after");
 	backend.send("answer");
 	EXPECT_EQ(client.receive(6), "answer");
-	/* It still tells its counters. */
+	/* It still prints its counters. */
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
 
 	client.close();
@@ -190,7 +190,7 @@ TEST(Counters, ArePrintedAtEachInterval)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Whoever reads stdout and stderr has gone, or has not but is asleep. */
+/* The reader of stdout and stderr has gone, or is there and does not read. */
 class Readers : public testing::TestWithParam<bool>
 {
 };

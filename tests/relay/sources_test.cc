@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who a client is, and how often he may come: the parts, without connections. */
+/* Client addresses, networks, limits per source and rates: the parts, without connections. */
 #include "ip.hpp"
 #include "sources.hpp"
 
@@ -48,7 +48,7 @@ TEST(Networks, HaveWhatTheirPrefixSays)
 	EXPECT_FALSE(is_in("::2", "::1/128"));
 }
 
-/* As a socket of both families tells them. */
+/* As a dual-stack socket reports them. */
 TEST(Networks, TakeMappedAddressesForIpv4)
 {
 	EXPECT_EQ(ip("::ffff:10.0.0.1"), ip("10.0.0.1"));
@@ -114,13 +114,13 @@ TEST(Rate, LetsInABurstAndThenEvenly)
 	while (rate.enter(start + 3'600'000 * ms, 10, 5))
 		let_in++;
 	EXPECT_EQ(let_in, 5);
-	/* For ten seconds at ten times the rate. */
+	/* Ten seconds of attempts at ten times the rate. */
 	relay::rate other;
 	let_in = 0;
 	for (int i = 0; i < 1000; i++)
 		let_in += other.enter(start + i * 10 * ms, 10, 1) ? 1 : 0;
 	EXPECT_EQ(let_in, 100);
-	/* The most that can be said. */
+	/* The largest values that can be configured. */
 	relay::rate most;
 	EXPECT_TRUE(most.enter(INT64_MAX / 2, 1'000'000'000, 1'000'000'000));
 	EXPECT_TRUE(relay::rate().enter(start, 1, 1'000'000'000));

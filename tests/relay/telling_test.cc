@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as metrics and as JSON: names and values as they are documented, and names of others
- * that cannot break out of where they stand. Whether Prometheus and a browser read it is asked of
- * those themselves (prometheus_test.py, page_test.py).
+ * A snapshot as metrics and as JSON: names and values as documented, and foreign names that cannot
+ * break out of their quotes. prometheus_test.py and page_test.py check that Prometheus and a browser
+ * can read them.
  */
 #include "metrics.hpp"
 #include "status.hpp"
@@ -120,7 +120,7 @@ TEST(Metrics, SayWhatTheSnapshotSays)
 		EXPECT_EQ(all.count(line), 1U) << line;
 }
 
-/* Each line is a comment or a sample, each metric is described once, before its samples. */
+/* Each line is a comment or a sample. Each metric is described once, before its samples. */
 TEST(Metrics, AreWellFormed)
 {
 	const std::regex sample(
@@ -167,7 +167,7 @@ TEST(Metrics, AreAllInTheManual)
 		EXPECT_NE(manual.find("`" + std::string(name) + "`"), manual.npos) << name;
 }
 
-/* Python is the judge of whether it is JSON. */
+/* Python decides whether it is JSON. */
 std::string asked_of_json(const std::string &json, const std::string &expression)
 {
 	const std::string path = testing::TempDir() + "telling." + std::to_string(getpid());
@@ -226,7 +226,7 @@ TEST(Text, IsEscapedWhereItStands)
 	EXPECT_EQ(json("a\"b\\c\n\x01\x7f"), R"("a\"b\\c\u000a\u0001\u007f")");
 	EXPECT_EQ(json("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
 		  "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
-	/* Too long, a surrogate, past the end of Unicode, cut off, a byte alone. */
+	/* Overlong, a surrogate, past the end of Unicode, cut off, a lone continuation byte. */
 	EXPECT_EQ(json("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");
 	EXPECT_EQ(json("\xed\xa0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 	EXPECT_EQ(json("\xf4\x90\x80\x80").size(), 2 + 4 * 3U);

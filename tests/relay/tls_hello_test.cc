@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS hellos: those that OpenSSL sends, whole and cut into many records; and made by hand what no
- * library would send. fuzz/relay/properties.hpp has what holds for all.
+ * TLS hellos: those of OpenSSL, whole and cut into many records, and handmade ones that no library
+ * would send. fuzz/relay/properties.hpp has the properties that hold for all of them.
  */
 #include "tls_hello.hpp"
 
@@ -59,7 +59,7 @@ std::string name(std::string_view text)
 	return names("\0"s + vector(text, 2));
 }
 
-/* The message; what: type of the handshake. */
+/* The message; `what` is the type of the handshake. */
 std::string message(std::string_view extensions, bool with_extensions = true, char what = 1)
 {
 	std::string body = "\3\3" + std::string(32, 'r') + vector(std::string(32, 's'), 1) +
@@ -69,7 +69,7 @@ std::string message(std::string_view extensions, bool with_extensions = true, ch
 	return what + vector(body, 3);
 }
 
-/* The message in records of so many bytes. */
+/* The message in records of `size` bytes. */
 std::string records(std::string_view all, std::size_t size = 16384)
 {
 	std::string out;
@@ -125,7 +125,7 @@ TEST(TlsHello, MayHaveNoName)
 	EXPECT_EQ(name_in(records(message(""))), "name: ");
 	EXPECT_EQ(name_in(records(message("", false))), "name: ");
 	EXPECT_EQ(name_in(records(message(extension(23, "")))), "name: ");
-	/* A name of another type than a host's. */
+	/* A name whose type is not that of a host name. */
 	EXPECT_EQ(name_in(records(message(names("\1\0\3abc"sv)))), "name: ");
 	EXPECT_EQ(name_in(records(message(names("\1\0\3abc\0\0\4host"sv)))), "name: host");
 }
@@ -149,7 +149,7 @@ TEST(TlsHello, MayBeCutIntoAnyRecords)
 	const auto whole = message(extension(21, std::string(700, '\0')) + name("cut.example"));
 	for (const std::size_t size : {1U, 2U, 3U, 4U, 5U, 100U, 512U, 16384U})
 		EXPECT_EQ(name_in(records(whole, size)), "name: cut.example") << size;
-	/* What follows is not looked at, be it in the same record or not. */
+	/* What follows is ignored, in the same record or after it. */
 	tls_hello hello;
 	auto got = read(records(whole) + "\x17garbage", hello);
 	EXPECT_TRUE(got);
@@ -188,8 +188,7 @@ TEST(TlsHello, RefusesRecordsThatAreNone)
 
 TEST(TlsHello, RefusesLengthsThatDoNotAgree)
 {
-	/* Each byte of the message, one more and one less: never beyond the end, and what is read
-	 * as well is read by right. */
+	/* Each byte of the message one more, one less, and changed by 127: the properties must hold. */
 	const auto whole = message(extension(16, "\0\3\2h2"sv) + name("host.example"));
 	for (std::size_t i = 0; i < whole.size(); i++)
 		for (const int change : {-1, 1, 0x7f}) {
@@ -217,7 +216,7 @@ TEST(TlsHello, LargerThanAllowedIsToldAtOnce)
 	/* It says so in its tenth byte. */
 	EXPECT_EQ(read("\x16\3\1\2\0\1\0\x40\0"sv, hello).is, parsed::state::bad);
 	EXPECT_EQ(hello.is, tls_hello::other::too_large);
-	/* Its records become so many. */
+	/* It is cut into too many records. */
 	const auto whole = message(extension(21, std::string(4000, '\0')) + name("host.example"));
 	EXPECT_TRUE(read(records(whole), hello));
 	EXPECT_EQ(read(records(whole, 1), hello).is, parsed::state::bad);
@@ -242,8 +241,8 @@ TEST(TlsHello, OtherProtocolsAreToldAtOnce)
 
 /* ---- OpenSSL's --------------------------------------------------------------------------- */
 
-/* What `openssl s_client` sends before it hears anything: read in pieces, as they come, until it is
- * a hello, and never more than was asked for. */
+/* What `openssl s_client` sends first. Reads it piece by piece until it is a hello, and never more
+ * than the parser asks for. */
 std::string openssl_hello(std::vector<std::string> options, tls_hello &hello)
 {
 	harness::listener door;
@@ -304,7 +303,7 @@ TEST(TlsHello, OpensslsIsReadInManyRecords)
 					 hello);
 	EXPECT_EQ(hello.name, "cut.example");
 	EXPECT_GT(bytes.size(), 2000U);
-	/* It is cut indeed. */
+	/* It was cut indeed. */
 	EXPECT_EQ(static_cast<unsigned char>(bytes[3]) << 8 | static_cast<unsigned char>(bytes[4]),
 		  512);
 }

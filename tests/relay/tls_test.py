@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """
 TLS routed by name, between real clients and real servers: curl, OpenSSL's client and Python's ssl
-module before the relay, two of OpenSSL's servers with certificates of their own behind it. Who is
-reached is told by the certificate, which only one of the two can show; so it is also seen that the
-relay takes no part in the encryption.
+module as clients, two of OpenSSL's servers with certificates of their own as backends. The
+certificate shows which server was reached, because only that one has it. It also shows that the relay
+takes no part in the encryption.
 
-Environment: as traffic.py. Fails when a program is missing; scripts/setup test installs them.
+Environment: as for traffic.py. Fails when a program is missing; scripts/setup test installs them.
 """
 import hashlib
 import os
@@ -104,7 +104,7 @@ class Tls(unittest.TestCase):
                                  f"--tlsv{version}")
                 self.assertEqual((done.returncode, done.stdout), (0, f"this is {whose}\n".encode()),
                                  f"{name}, TLS {version}: {done.stderr}")
-        # The other's certificate is refused, so it was not the other that answered.
+        # With the other server's certificate curl refuses, so it was not the other that answered.
         self.assertEqual(self.curl("a.test", "b", "a.txt").returncode, 60)
         done = self.curl("a.test", "a", "large")
         with open(self.root + "/large", "rb") as file:
@@ -118,13 +118,13 @@ class Tls(unittest.TestCase):
                 stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, text=True)
             lines = [line for line in (said.stdout + said.stderr).splitlines()
                      if line.startswith("subject=") or "unrecognized name" in line]
-            # OpenSSL 3.2 writes CN=a, those before it CN = a.
+            # OpenSSL 3.2 writes CN=a, earlier versions CN = a.
             return lines[0].replace(" ", "") if lines else said.stderr
 
         self.assertEqual(subject(0, "-servername", "a.test"), "subject=CN=a")
         self.assertEqual(subject(0, "-servername", "deep.er.b.test"), "subject=CN=b")
         self.assertEqual(subject(1, "-servername", "b.test"), "subject=CN=b")
-        # Who has no route: the alert, where there is no group for the others.
+        # A name without a route gets the alert if the listener has no default group.
         self.assertIn("unrecognizedname", subject(0, "-servername", "c.test"))
         self.assertIn("unrecognizedname", subject(0, "-noservername"))
         self.assertEqual(subject(1, "-servername", "c.test"), "subject=CN=a")
@@ -166,7 +166,7 @@ class Tls(unittest.TestCase):
                 try:
                     self.assertEqual(client.recv(100), b"")
                 except ConnectionResetError:
-                    pass  # closed with what it said unread
+                    pass  # closed with unread bytes
         eventually(lambda: self.ended() == {"bad_tls_hello": 3}, "all three to be counted")
 
     def test_a_hello_must_not_take_for_ever(self):

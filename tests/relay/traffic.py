@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-What the Python tests of the relay share: the relay with an admin server, a backend that does what
-its client asks for, and clients that keep it busy. Everything listens on loopback, on ports of the
-system's choice, and ends with the test.
+What the relay's Python tests share: the relay with an admin server, a backend that sends what its
+client asks for, and clients that keep it busy. Everything listens on loopback, on ports that the
+system chooses, and ends with the test.
 """
 import json
 import os
@@ -39,7 +39,7 @@ def free_port(host="127.0.0.1"):
 
 
 def own_host():
-    """An address that nobody else uses, at which a port that was free stays so."""
+    """A loopback address that no other process uses, so a free port on it stays free."""
     n = os.getpid()
     return f"127.{1 + n // 65536 % 250}.{n // 256 % 256}.{1 + n % 254}"
 
@@ -53,7 +53,7 @@ def answers(port):
 
 
 class Backend:
-    """Reads a number of bytes to send (8 bytes) and sends them, until the client ends."""
+    """Reads a count (8 bytes) and sends that many bytes, again and again until the client ends."""
 
     def __init__(self):
         self.door = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -83,13 +83,13 @@ class Backend:
                 pass
 
     def close(self):
-        # Closing alone would leave it listening until the accept that waits has returned.
+        # Closing alone would leave it listening until the pending accept has returned.
         self.door.shutdown(socket.SHUT_RDWR)
         self.door.close()
 
 
 def ask(client, size):
-    """Gets so many bytes; the answer's length."""
+    """Asks for that many bytes. Returns how many came."""
     client.sendall(struct.pack("!Q", size))
     got = 0
     while got < size:
@@ -150,7 +150,7 @@ class Relay:
 
 
 class RelayByConfig(Relay):
-    """The relay by a configuration file, which says where its admin server is."""
+    """The relay with a configuration file, which sets the admin server's address."""
 
     ADMIN = ()
 
@@ -162,7 +162,7 @@ class RelayByConfig(Relay):
 
 
 class Load:
-    """Clients that are busy until they are stopped."""
+    """Clients that keep the relay busy until they are stopped."""
 
     def __init__(self, relay, nth=0, idle=0, small=0, large=0, size=1 << 20):
         self.stopping = threading.Event()
