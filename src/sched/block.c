@@ -20,15 +20,17 @@
 
 #define BLOCKS_PER_SLAB 64
 
-/* In a mapping: a million tasks need 245 of them; a 32-bit process has 1.1 MiB less room, others 1.8. */
+/* Slabs per mapping. A million tasks need 245 mappings. Each takes 1.1 MiB of address space in a
+ * 32-bit process, 1.8 MiB in others. */
 #define SLABS_PER_CHUNK 64
 
-/* So many slabs get their pages at once, see get_pages(): 448 KiB, some 60 us for one spawn in a thousand. */
+/* How many slabs get their pages at once, see get_pages(): 448 KiB, some 60 us for one spawn in a
+ * thousand. */
 #define SLABS_AT_ONCE 16
 _Static_assert(SLABS_PER_CHUNK % SLABS_AT_ONCE == 0, "");
 
-/* So many move between a cache and the list at a time: a processor that only spawns, or only ends
- * tasks, takes the lock once in so many. A cache holds twice as many at most. */
+/* How many blocks move between a cache and the list at a time. A processor that only spawns tasks,
+ * or only ends them, takes the lock once for this many. A cache holds at most twice as many. */
 #ifndef SN_BLOCKS_MOVED
 #	define SN_BLOCKS_MOVED 64u
 #endif
@@ -39,22 +41,22 @@ struct sn_block_slab {
 };
 _Static_assert(BLOCKS_PER_SLAB == 64, "SN_BLOCK_SLAB_ALL has 64 bits");
 
-/* What slabs are cut from, from the first on. */
+/* Slabs are cut from it in order. */
 struct chunk {
 	struct chunk *next;
 	uint32_t used;
 	struct sn_block_slab slabs[SLABS_PER_CHUNK];
 };
 
-static struct sn_lock lock; /* guards everything below but all_block_slabs' readers */
+static struct sn_lock lock; /* guards everything below except reads of all_block_slabs */
 static struct sn_block_slab *_Atomic all_block_slabs;
 static struct chunk *chunks;
 static struct chunk *empty_chunks; /* of former runs; handles may point into them */
 static _Atomic uint32_t first_generation;
-static struct sn_task *free_blocks;  /* by next */
-static struct sn_block_cache shared; /* of the threads that have no processor */
+static struct sn_task *free_blocks;  /* linked by next */
+static struct sn_block_cache shared; /* for threads that have no processor */
 
-/* Under the lock. */
+/* The lock is held. */
 static void forget_all(void)
 {
 	atomic_store(&all_block_slabs, NULL);
@@ -63,17 +65,19 @@ static void forget_all(void)
 	shared = (struct sn_block_cache){0};
 }
 
-/* Of former runs. Kept in sight of leak checkers, as what its tasks refer to. */
+/* Slabs of earlier runs. Leak checkers must be able to reach them, and what their tasks refer
+ * to. */
 static struct sn_block_slab *_Atomic forgotten_slabs;
 
-/* Moves all slabs to a list. Under the lock. */
+/* Moves all slabs to a list. The lock is held. */
 static void forget(struct sn_block_slab *_Atomic *list)
 {
 	struct sn_block_slab *slab = atomic_load(&all_block_slabs), *last;
 
 	for (last = slab; last && last->next; last = last->next)
 		;
-	/* In this order: a collector that stops this thread in between sees them in either list. */
+	/* In this order, so that a collector that stops this thread in between sees them in one of
+	 * the lists. */
 	if (last) {
 		last->next = atomic_load(list);
 		atomic_store(list, slab);
@@ -85,10 +89,10 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD)
-		forget(&forgotten_slabs); /* the child is one of them */
+		forget(&forgotten_slabs); /* the task that forked lives in one of them */
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static struct chunk *chunk_create(void)
 {
 	struct chunk *chunk = empty_chunks;
@@ -100,7 +104,7 @@ static struct chunk *chunk_create(void)
 		return chunk;
 	}
 #if SN_ASAN
-	/* Where leak checkers look for what tasks refer to. */
+	/* From malloc(), because leak checkers look there for what tasks refer to. */
 	chunk = aligned_alloc(_Alignof(struct chunk), sizeof *chunk);
 	if (!chunk)
 		return NULL;
@@ -117,8 +121,9 @@ static struct chunk *chunk_create(void)
 }
 
 /*
- * Its memory goes back to the kernel, but not the addresses: who joins a task of a run that has ended is to find no
- * task there, instead of nothing, or something else. Locked memory cannot be given back.
+ * Returns the chunk's memory to the kernel, but keeps its addresses. A join of a task of an earlier
+ * run must find that there is no such task, rather than unmapped memory or another object. Locked
+ * memory cannot be returned.
  */
 static void chunk_empty(struct chunk *chunk)
 {
@@ -132,20 +137,23 @@ static void chunk_empty(struct chunk *chunk)
 
 uint32_t sn_block_first_generation(void)
 {
-	/* Relaxed: it changes between runs. */
+	/* Relaxed: it changes only between runs. */
 	return atomic_load_explicit(&first_generation, memory_order_relaxed);
 }
 
 /*
- * Gets the pages of the slab and of those after it at once: where there are so many tasks that one
- * chunk is not enough, each of the pages will be used, and a page fault for each is a fifth of what a
- * million tasks that are joined afterwards cost (bench-tasks spawn-all, seven runs in turns: 780 to
- * 657 ms of CPU on one processor, 970 to 766 on two, a slab at a time). More slabs at once, as the
- * call itself costs much where several threads come by new pages: a spawn on two processors took
- * 288 ns with 1, 235 with 16, and with 64 no less (five runs in turns). Kernels before 5.14 cannot;
- * then they come one by one, as they do when there is no memory. Rejected: huge pages. Clearing them
- * drives everything else out of the caches (922 and 1,088 ms in the first runs); on another machine
- * they halved what a spawn takes, in most runs, and made it five times as much in others.
+ * Commits the pages of the slab, and of those after it, at once. Where one chunk does not suffice,
+ * there are so many tasks that every page will be used. A page fault for each page is a fifth of
+ * the cost of a million tasks that are joined afterwards (bench-tasks spawn-all, seven alternating
+ * runs: 780 to 657 ms of CPU on one processor, 970 to 766 on two, with one slab at a time). Several
+ * slabs at once, because the call itself is expensive where several threads obtain new pages: a
+ * spawn on two processors took 288 ns with 1 slab, 235 with 16, and no less with 64 (five
+ * alternating runs). Kernels before 5.14 do not support it. The pages then come one by one, as they
+ * do when memory is short.
+ *
+ * Rejected: huge pages. Clearing them evicts everything else from the caches (922 and 1,088 ms in
+ * the first runs). On another machine they halved the time of a spawn in most runs, and made it
+ * five times as long in others.
  */
 static void get_pages(struct sn_block_slab *slab)
 {
@@ -162,7 +170,7 @@ static void get_pages(struct sn_block_slab *slab)
 	errno = saved;
 }
 
-/* A slab that nobody has used. Under the lock. */
+/* Cuts a slab that has never been used. The lock is held. */
 static struct sn_block_slab *fresh_slab(void)
 {
 	struct chunk *chunk = chunks;
@@ -178,8 +186,8 @@ static struct sn_block_slab *fresh_slab(void)
 	return slab;
 }
 
-/* Some into a cache that has none. Under the lock. Returns the slab that get_pages() should be called
- * for, or NULL. */
+/* Puts some blocks into an empty cache. Returns the slab for which to call get_pages(), or NULL.
+ * The lock is held. */
 static struct sn_block_slab *fill(struct sn_block_cache *cache)
 {
 	struct sn_block_slab *slab;
@@ -196,11 +204,11 @@ static struct sn_block_slab *fill(struct sn_block_cache *cache)
 		return NULL;
 	cache->fresh = slab->blocks;
 	cache->fresh_count = BLOCKS_PER_SLAB;
-	/* With ASan they have been written already. */
+	/* With ASan the pages have been written already. */
 	return chunks->next && !SN_ASAN && (chunks->used - 1) % SLABS_AT_ONCE == 0 ? slab : NULL;
 }
 
-/* NULL: it has none. */
+/* Takes a block out of the cache; NULL when it is empty. */
 static struct sn_task *take(struct sn_block_cache *cache)
 {
 	struct sn_task *task = cache->first;
@@ -230,7 +238,7 @@ static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 		task = take(cache);
 	}
 	sn_unlock(&lock);
-	/* Not under the lock: where memory is short this takes long. */
+	/* Not under the lock, because this takes long where memory is short. */
 	if (without_pages)
 		get_pages(without_pages);
 	return task;
@@ -275,7 +283,8 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache)
 
 void sn_block_flush(struct sn_block_cache *cache)
 {
-	/* Those that have never been used as well: they are zeros, which is a free block. */
+	/* Blocks that have never been used, too: they are all zeros, which makes them free
+	 * blocks. */
 	for (; cache->fresh_count > 0; cache->fresh_count--, cache->fresh++) {
 		cache->fresh->next = cache->first;
 		cache->first = cache->fresh;
@@ -325,8 +334,8 @@ void sn_blocks_forget(void)
 	sn_unlock(&lock);
 }
 
-/* The handles of the tasks in a list of slabs, up to one, are stale. Nobody else writes the generations:
- * these tasks neither end nor run on. */
+/* Makes the handles of the tasks in a list of slabs stale, up to the slab end. No other thread
+ * writes the generations, because these tasks neither end nor continue. */
 static void outdate(struct sn_block_slab *first, const struct sn_block_slab *end)
 {
 	for (struct sn_block_slab *slab = first; slab != end; slab = slab->next)
@@ -354,8 +363,8 @@ void sn_blocks_destroy(void)
 	struct chunk *chunk, *next;
 
 #if SN_ASAN
-	/* The run may end with tasks alive: what they were given is then theirs for ever, not lost. No
-	 * collector may look at them, as their stacks go. */
+	/* The run may end with tasks alive. What they were given then belongs to them for ever, and
+	 * is not a leak. No collector may look at them, because their stacks are unmapped. */
 	static struct sn_block_slab *_Atomic kept;
 	struct sn_block_slab *former = atomic_load(&kept);
 
@@ -368,7 +377,7 @@ void sn_blocks_destroy(void)
 	chunk = chunks;
 	forget_all();
 	sn_unlock(&lock);
-	/* Far from all that the blocks of this run can have come to. */
+	/* Far from any generation that the blocks of this run can have reached. */
 	atomic_fetch_add_explicit(&first_generation, 0x9e3779b1, memory_order_relaxed);
 	for (; chunk; chunk = next) {
 		next = chunk->next;

@@ -2,29 +2,30 @@
 /*
  * The memory of tasks' control blocks (struct sn_task).
  *
- * Contract. A block, once made, stays a block until the run ends: whoever has found its address may
- * read its status, id and scan word at any time, and write the last, whether there is a task in it or
- * not; the status word outlives the task. So blocks are never given back to the kernel: as many are
- * kept as tasks were alive at once, some 450 bytes each. (Go keeps its own for the same reason.)
+ * Contract. A block, once made, stays a block until the run ends. Whoever holds its address may
+ * read its status, id and scan word at any time, and write the scan word, whether or not there is a
+ * task in it; the status word outlives the task. So blocks are never returned to the kernel: as
+ * many are kept as there were tasks alive at once, some 450 bytes each. (Go keeps its own for the
+ * same reason.)
  *
- * Blocks come in slabs of 64, all of which can be walked without a lock; one that nobody has used yet
- * is zeros, a free block. Slabs are cut from large mappings, of which a page is committed when it is
- * touched first: by way of malloc() a slab of a growing heap cost an mprotect() and seven page faults
- * in one go, under the lock, while the processor that takes tasks over found none for so long that it
- * slept. A processor takes a slab whole. Free blocks are in a cache of the processor, and when that is
- * full in a list for all.
+ * Blocks come in slabs of 64, which can be walked without a lock. A block that has never been used
+ * is all zeros, which makes it a free block. Slabs are cut from large mappings, of which each page
+ * is committed at the first access. With malloc(), a slab of a growing heap cost an mprotect() and
+ * seven page faults at once, under the lock; the processor that takes over tasks meanwhile found
+ * none for so long that it went to sleep. A processor takes whole slabs. It keeps free blocks in a
+ * cache, and moves them to a common list when the cache is full.
  *
- * A block is apart from the task's stack, because a task needs a stack only when it runs for the first
- * time (task.h): then it gets one that is warm from a task that has ended, and a million tasks that
+ * A block is separate from the task's stack, because a task needs a stack only when it first runs
+ * (task.h). It then gets one that is still warm from a task that has ended. A million tasks that
  * are spawned and not joined yet take no stack at all.
  *
- * Rejected: the block at the top of the stack. An idle task touches a page either way, the block's
- * share of another is a tenth; but a spawn then costs a page fault and a guard, five times as much
- * (make bench-tasks, spawn-all).
+ * Rejected: the block at the top of the stack. An idle task touches a page of its stack either way,
+ * and the block is a tenth of another page; but each spawn then costs a page fault and a guard,
+ * which is five times as much (make bench-tasks, spawn-all).
  *
  * Who may write what:
- *   blocks' next in the list    under the lock
- *   a cache   the thread that has the processor
+ *   blocks' next in the list   any thread, under the lock
+ *   a cache                    the thread that has the processor
  */
 #ifndef SENNIT_SCHED_BLOCK_H
 #define SENNIT_SCHED_BLOCK_H
@@ -38,38 +39,39 @@ struct sn_task;
 
 /* Free blocks of one processor. Zeros: none. */
 struct sn_block_cache {
-	struct sn_task *first; /* by next */
+	struct sn_task *first; /* linked by next */
 	uint32_t count;
 	uint32_t fresh_count;
 	struct sn_task *fresh; /* an array of blocks that have never been used */
 };
 
-/* cache: NULL on a thread without a processor. NULL: no memory. */
+/* cache: NULL on a thread without a processor. Returns NULL when there is no memory. */
 struct sn_task *sn_block_alloc(struct sn_block_cache *cache);
-/* The task's status is FREE. */
+/* The task's status must be FREE. */
 void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
 
-/* Gives all that a processor's cache holds to the list for all. By who owns the processor. */
+/* Moves everything in a processor's cache to the common list. Called by the processor's owner. */
 void sn_block_flush(struct sn_block_cache *cache);
 
-/* What the first task's generation in a block comes after, in this run. */
+/* In this run, the first task in a block gets the generation after this one. */
 uint32_t sn_block_first_generation(void);
 
-/* All slabs: the first, and the one after; NULL: no more. Async-signal-safe, as all below. */
+/* Walks all slabs: NULL gives the first, a slab gives the one after it, and NULL is returned after
+ * the last. Async-signal-safe, as is everything below. */
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab);
-/* One of its blocks; and a bit for each that there is. */
+/* One of a slab's blocks; and the mask with a bit for each of them. */
 struct sn_task *sn_block_slab_at(struct sn_block_slab *slab, int number);
 #define SN_BLOCK_SLAB_ALL UINT64_MAX
 
 /* Calls visit for every block, until it returns something other than 0, which is returned. */
 int sn_block_each(int (*visit)(struct sn_task *task, void *arg), void *arg);
-/* The same for what former runs have left to their orphans. */
+/* The same for the blocks that earlier runs have left to their orphans. */
 int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void *arg);
 
-/* The beginning of a run: the handles of tasks that former ones have left to orphans are stale. */
+/* At the beginning of a run: makes the handles of tasks that earlier runs left to orphans stale. */
 void sn_blocks_outdate(void);
 
-/* As in stack.h: the end of a run, with orphans that may still touch their blocks, and without. */
+/* As in stack.h: the end of a run with orphans, which may still touch their blocks, and without. */
 void sn_blocks_forget(void);
 void sn_blocks_destroy(void);
 void sn_blocks_fork(enum sn_fork_phase phase);

@@ -19,7 +19,8 @@ int sn_blocking(sn_fn *fn, void *arg)
 	return result;
 }
 
-/* One thread must be left that runs everything else, and serves the poller and the timers. */
+/* At least one thread must remain to run everything else, and to serve the poller and the
+ * timers. */
 static sn_noinline int pin(struct sn_thread *self)
 {
 	if (atomic_fetch_add(&sn_runtime.pinned_threads, 1) + 1 >=

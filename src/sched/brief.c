@@ -2,22 +2,23 @@
 /*
  * Brief tasks, which stand in for the poller.
  *
- * A thread that leaves the poller would wake another to take its place, each time: for a task that only
- * moves a few KiB and waits again, that is two threads' switches and a second CPU for nothing. So
- * when all that has come are a few tasks that are brief (sn_brief_begin()), it wakes nobody, but
- * notes in owes_poller that it owes this. It pays as soon as it is about to run anything else, to
- * sleep elsewhere, or when the task's call ends; or never, when it comes back to the poller first.
- * Should the task have much to do after all, it polls in the poller's stead every so often
- * (sn_brief_poll()). So news waits for at most BRIEF_POLL_NS and one piece, never for user code that has
- * not promised to be as brief (SN_TASK_BRIEF).
+ * A thread that leaves the poller would normally wake another to take its place. For a task that
+ * only moves a few KiB and waits again, that costs two thread switches and a second CPU for
+ * nothing. So when an event makes only a few brief tasks runnable (sn_brief_begin()), the thread
+ * wakes nobody, but records in owes_poller that it owes a wake-up. It pays this debt when it is
+ * about to run anything else or to sleep elsewhere, or when the task's call ends. If it returns to
+ * the poller first, it never has to. Should the task have much to do after all, it polls in the
+ * poller's place from time to time (sn_brief_poll()). So an event waits for at most BRIEF_POLL_NS
+ * and one piece of copying, and never for user code that has not promised to be as brief
+ * (SN_TASK_BRIEF).
  *
- * Nor does it wake anybody for the brief tasks that such a task makes runnable, as long as they are
- * few: it owes that, too. They are in its own queue, where it finds them before it looks into the
- * poller again; sn_brief_pay() looks for them, and sn_brief_poll() pays when any were left waiting. In
- * a relay, where each connection started two tasks and each event woke one, the other thread was
- * woken for most of them, found little and slept again: with 64 short connections at once on two
- * processors that were busy besides, sennit-relay went to and fro between 80 us of CPU for a
- * connection and 150, with 0.2 context switches of the OS or 16.
+ * The thread does not wake another for the brief tasks that such a task makes runnable either, as
+ * long as they are few: this, too, is part of the debt. They are in its own queue, where it finds
+ * them before it polls again. sn_brief_pay() looks for them, and sn_brief_poll() pays when any were
+ * left waiting. In a relay each connection started two tasks and each event woke one; the other
+ * thread was woken for most of them, found little and slept again. With 64 short connections at
+ * once, on two processors that were busy besides, sennit-relay alternated between 80 us of CPU for
+ * a connection and 150, with 0.2 context switches of the OS or 16.
  */
 #include "sched/schedule.h"
 
@@ -30,17 +31,18 @@
 #include "sched/task.h"
 #include "sched/wake.h"
 
-/* As late as the network's news may be while a brief task stands in for the poller: about what
- * waking a sleeping thread takes when the machine is busy. */
+/* How late an event of the network may be while a brief task stands in for the poller: about as
+ * long as it takes to wake a sleeping thread on a busy machine. */
 #define BRIEF_POLL_NS 50000
 
-/* What sn_stop_spinning() left undone. */
+/* Pays what sn_stop_spinning() left undone. */
 void sn_brief_pay(struct sn_thread *self)
 {
 	if (!self->owes_poller)
 		return;
 	self->owes_poller = false;
-	/* As in sn_submitted(), for what sn_ready() has queued and not announced. */
+	/* As in sn_submitted(), for the tasks that sn_ready() has queued without announcing
+	 * them. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sn_runtime.idle_count) > 0 &&
 	    (sn_work_exists() || sn_nobody_would_notice()))
@@ -60,7 +62,7 @@ void sn_brief_end(void)
 		sn_brief_pay(self);
 }
 
-/* The poller's work, by who owes it. */
+/* Does the poller's work, on the thread that owes it. */
 void sn_brief_poll(struct sn_thread *self)
 {
 	int64_t now = sn_now();

@@ -4,7 +4,7 @@
 #include "sched/side.h"
 #include "sched/waiter.h"
 
-/* Enough that tasks of a large machine seldom meet; at two cache lines each 8 KiB. */
+/* So many that tasks of a large machine seldom share one; 8 KiB, at two cache lines each. */
 #define LOCKS 64
 
 static struct {

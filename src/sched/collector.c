@@ -11,7 +11,7 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 
-/* Arguments too large for the block lie at the top of the stack, aligned. */
+/* Arguments that are too large for the block are at the top of the stack, aligned. */
 #define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64)
 
 static const struct sn_collector *_Atomic installed;
@@ -29,7 +29,8 @@ int sn_collector_install(const struct sn_collector *collector)
 	return 0;
 }
 
-/* Relaxed, both: the monitor may have looked at a thread just before, and then takes its processor. */
+/* Both accesses are relaxed: even with a stronger order, the monitor may have looked at a thread
+ * just before the stop, and then takes its processor. */
 static _Atomic bool stops;
 
 void sn_collector_stopping(int stopping)
@@ -44,7 +45,7 @@ bool sn_collector_stops(void)
 
 void sn_collector_fork(enum sn_fork_phase phase)
 {
-	/* Whoever stopped the others is not here, and neither are they. */
+	/* Neither the thread that stopped the others nor the stopped threads exist in the child. */
 	if (phase == SN_FORK_CHILD)
 		sn_collector_stopping(0);
 }
@@ -69,7 +70,7 @@ void *sn_collector_alloc(size_t align, size_t size)
 {
 	const struct sn_collector *collector = atomic_load(&installed);
 
-	/* aligned_alloc() wants whole units. */
+	/* aligned_alloc() wants a multiple of the alignment. */
 	if (__builtin_add_overflow(size, align - 1, &size))
 		return NULL;
 	size &= ~(align - 1);
@@ -109,7 +110,7 @@ static int show(struct sn_task *task, void *arg)
 
 	if (status == SN_TASK_FREE || status == SN_TASK_ENDED)
 		return 0;
-	/* Of what was forgotten only orphans go on. */
+	/* Of the forgotten tasks, only those on an orphan's thread still run. */
 	if (visit->forgotten && !roots.on_thread)
 		return 0;
 	if (stack.low && stack.high && stack.low < stack.high) {
@@ -149,7 +150,7 @@ int sn_collector_thread_stack(const void *thread, const void *sp, const void **l
 	if (task)
 		stack = sn_task_stack(task);
 	if (sp ? !lies_on(&stack, sp) : !stack.low) {
-		/* In the middle of a switch, or about to end. */
+		/* The thread is in the middle of a switch, or the task is about to end. */
 		if (!sp || !sn_stack_find(sp, &stack, &in_guard) || in_guard)
 			return 0;
 	}

@@ -16,9 +16,9 @@
 
 /*
  * The Itanium C++ ABI's per-thread exception state (__cxa_eh_globals). The ARM EHABI adds the
- * exceptions whose cleanups run at the moment: a destructor may park. libstdc++ tells by
- * __ARM_EABI_UNWINDER__, which is no predefined macro but one of <unwind.h>: asking for it here
- * would give the structure another size in each file.
+ * exceptions whose cleanups are running, because a destructor may park. libstdc++ decides by
+ * __ARM_EABI_UNWINDER__, which is not predefined but comes from <unwind.h>: a test for it here
+ * would give the structure different sizes in different files.
  */
 struct sn_cxx_globals {
 	void *caught_exceptions;

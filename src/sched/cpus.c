@@ -6,8 +6,8 @@
 
 #include "wait/backoff.h"
 
-/* The quota of the process's cgroup (v2) or the tightest above it, in whole CPUs, rounded up; 0:
- * none. */
+/* The quota of the process's cgroup (v2), or of the tightest one above it, in whole CPUs, rounded
+ * up. 0: none. */
 static long cgroup_quota(void)
 {
 	char line[4096], path[4200], *slash;

@@ -5,7 +5,7 @@
 #ifndef SENNIT_SCHED_CPUS_H
 #define SENNIT_SCHED_CPUS_H
 
-/* Processors that the affinity mask and the cgroup allow now: 1 to SN_MOST_PROCESSORS. */
+/* How many processors the affinity mask and the cgroup allow now: 1 to SN_MOST_PROCESSORS. */
 int sn_processors_allowed(void);
 #define SN_MOST_PROCESSORS 1024
 

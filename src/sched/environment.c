@@ -47,7 +47,7 @@ int sn_environment_size(const char *name, size_t low, size_t high, size_t *size)
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	unit = unit_of(end);
-	/* strtoull() takes a sign and spaces. */
+	/* strtoull() also accepts a sign and leading spaces. */
 	if (errno || !isdigit((unsigned char)*text) || !unit || value > high / unit ||
 	    value * unit < low) {
 		sn_log("%s=%s: expected a size from %zuK to %zuK, in bytes, or as in 256K or 1M",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Settings from the environment. One that makes no sense is reported on stderr, by its name, and is an
- * error: whoever set it meant something.
+ * Settings from the environment. An invalid one is reported on stderr, by its name, and is an
+ * error, because the user who set it had a purpose.
  */
 #ifndef SENNIT_SCHED_ENVIRONMENT_H
 #define SENNIT_SCHED_ENVIRONMENT_H
@@ -11,8 +11,8 @@
 /* A number within [low, high], or the default; -EINVAL after a line on stderr. */
 long sn_environment_number(const char *name, long low, long high, long otherwise);
 
-/* A size, "65536", "64K", "1M" or "1G", in *size, which is left alone where there is none. 0, or
- * -EINVAL after a line on stderr. */
+/* Stores a size ("65536", "64K", "1M" or "1G") in *size, which is left alone when the variable is
+ * not set. Returns 0, or -EINVAL after a line on stderr. */
 int sn_environment_size(const char *name, size_t low, size_t high, size_t *size);
 
 #endif

@@ -9,7 +9,7 @@
 
 static _Atomic uint32_t inside;
 static _Atomic bool running;
-static bool forked; /* in a child of fork(), until it runs */
+static bool forked; /* in a child of fork(), until its next run begins */
 
 int sn_foreign_enter(void)
 {
@@ -38,8 +38,8 @@ bool sn_foreign_admitted(void)
 
 void sn_foreign_begin(void)
 {
-	/* Not otherwise: somebody may be about to find that no runtime runs, and take back what he has
-	 * counted. */
+	/* Only then: otherwise a thread may be about to find that no runtime runs, and to undo its
+	 * own count. */
 	if (forked)
 		atomic_store(&inside, 0); /* the parent's threads */
 	forked = false;
@@ -53,12 +53,12 @@ void sn_foreign_end(void)
 
 	atomic_store(&running, false);
 	while ((left = atomic_load(&inside)) > 0) {
-		sn_backoff_pause(&backoff); /* only counts */
+		sn_backoff_pause(&backoff); /* only counts the wait */
 		sn_futex_wait(&inside, left, 0);
 	}
 }
 
-/* The count stays until the child runs: the thread that forked may have been inside. */
+/* The count stays until the child runs, because the thread that forked may have been inside. */
 void sn_foreign_fork(enum sn_fork_phase phase)
 {
 	if (phase != SN_FORK_CHILD)

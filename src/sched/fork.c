@@ -15,7 +15,7 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase)
 	else if (phase == SN_FORK_PARENT)
 		sn_unlock(lock);
 	else
-		atomic_store(&lock->word, 0); /* whoever may have slept on it is not in the child */
+		atomic_store(&lock->word, 0); /* threads that slept on it are not in the child */
 }
 
 static sn_fork_handler *const *first, *const *end;
@@ -26,7 +26,7 @@ static void prepare(void)
 		(*handler)(SN_FORK_PREPARE);
 }
 
-/* Backwards, so that a handler finds free what nests within its lock. */
+/* Backwards, so that a handler finds the locks free that nest within its own. */
 static void afterwards(enum sn_fork_phase phase)
 {
 	for (sn_fork_handler *const *handler = end; handler != first;)
@@ -49,7 +49,7 @@ void sn_fork_init(sn_fork_handler *const *handlers, size_t n)
 {
 	static _Atomic bool done;
 
-	/* Fails only without memory, and then a child that calls sennit is on its own. */
+	/* This fails only without memory. A child that calls sennit is then on its own. */
 	if (atomic_exchange(&done, true))
 		return;
 	first = handlers;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handles of objects whose memory is kept for others of their kind: tasks, scopes, connections.
+ * Handles of objects whose memory is reused only for others of their kind: tasks, scopes,
+ * connections.
  *
- * A handle is the object's address with a tag, which goes with the generation of the object. Whoever ends one makes it
- * of the next generation, before the memory can become another one; so who still has its handle is told
- * by a comparison, and reaches nobody. The memory must stay readable for that, and the generation a
- * generation, as long as the process lives, or as the run does where the header for programs says so.
+ * A handle is the object's address with a tag, which follows from the object's generation. Whoever
+ * ends an object gives it the next generation, before the memory can become another object. So a
+ * comparison recognizes an old handle, and the handle reaches no other object. For this the memory
+ * must stay readable, and the generation must stay a generation, for as long as the process lives,
+ * or for as long as the run where the public header says so.
  *
- * The tag lies in the six bits that are 0 in the address of every such object, and in 64-bit processes also in
- * the upper 16, which are 0 in all user addresses that the kernel gives to who does not ask for others
- * (x86_64 with five levels of pages and aarch64 with 52 bits want to be asked). So a stale handle fits again after 4
- * million generations, in a 32-bit process after 63. 0 is no tag: inside, objects are known by their addresses.
+ * The tag is in the six bits that are 0 in the address of every such object, and in 64-bit
+ * processes also in the upper 16 bits. Those are 0 in all user addresses, unless the program asks
+ * the kernel for others (on x86_64 with five levels of pages, and on aarch64 with 52 bits). So a
+ * stale handle matches again after 4 million generations, in a 32-bit process after 63. 0 is no
+ * tag: inside the runtime, objects are known by their addresses.
  */
 #ifndef SENNIT_SCHED_HANDLE_H
 #define SENNIT_SCHED_HANDLE_H

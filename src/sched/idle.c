@@ -2,38 +2,40 @@
 /*
  * Idle threads: the poller, naps, and sleep in the parker.
  *
- * One idle thread at a time sleeps in epoll ("polling" is 1), until the earliest timer of any
- * processor; the other idle threads sleep in their parkers. It gives the role up before it looks
- * for a processor:
+ * One idle thread at a time, the poller, sleeps in epoll ("polling" is 1), until the earliest timer
+ * of any processor. The other idle threads sleep in their parkers. The poller gives the role up
+ * before it looks for a processor:
  *
  *	poller: polling = 0; take an idle processor, else park
  *	idler:  release processor (idle); polling == 0? then take the role
  *
- * so a processor never stays idle with nobody polling. Whoever adds a timer earlier than poll_until
- * kicks the poller; it announces poll_until = "never" before it reads the processors' earliest
- * times, so again one sees the other.
+ * so a processor never stays idle while nobody polls. A thread that adds a timer earlier than
+ * poll_until wakes the poller. The poller announces poll_until = "never" before it reads the
+ * processors' earliest times, so here, too, one of the two sees the other.
  *
- * A task that is woken to run next is announced like any other, as the one that woke it may go on
- * to compute for long. Where it does not, but waits at once, as in a ping-pong, the thief finds
- * nothing, or a next task that is there only because waking the thief took its processor so long;
- * then the two answer each other across processors, 20 us for what takes 0.2 on one. Soon the
- * thief has nothing and sleeps, and is woken again. So a thread that has nothing so soon after it
- * looked, SN_NAP_AFTER times in a row, does not become idle but *naps*: it keeps its processor, stays
- * counted in spinning, so that nobody wakes anybody, and sleeps for NAP_NS at most, in the poller if
- * nobody else does. That is looking for work, slowly, and so the argument in wake.c covers it. A
- * thread that queues anything but a next task ends the nap, by the handshake there, and so does the
- * network.
+ * A task that is woken to run next is announced like any other, because the task that woke it may
+ * continue to compute for long. If it waits at once instead, as in a ping-pong, the thief finds
+ * nothing, or a next task that is there only because waking the thief took its processor so long.
+ * The two then answer each other across processors, which takes 20 us instead of 0.2 on one
+ * processor. Soon the thief has nothing and sleeps, and is woken again. So a thread that has found
+ * nothing shortly after it last looked, SN_NAP_AFTER times in a row, does not become idle but
+ * *naps*. It keeps its processor, stays counted in spinning, so that no thread wakes another, and
+ * sleeps for NAP_NS at most, in the poller if no other thread is there. This counts as looking for
+ * work, slowly, so the argument in wake.c covers it. A thread that queues anything but a next task
+ * ends the nap, by the handshake there, and so does the network.
  *
- * It naps on while the others decide so often what to run that no next task waits for long. As
- * nobody else is the last to look while it naps, a thread that stops looking, leaves the poller
- * without a processor, or would wake somebody, ends the nap where that is due. The price: a next task
- * that has to be stolen after all waits for NAP_NS more, and a thread that comes back from foreign
- * code has to wake the napper for a processor. bench-tasks on two processors, medians of seven runs in
- * turns with and without: ping-pong 311 to 192 ns, select 445 to 359, the mutex of eight tasks 66 to
- * 54; 27,500 context switches of the OS in a second of ping-pong to 6,200.
+ * The thread goes on napping while the others take scheduling decisions so often that no next task
+ * waits for long. While it naps, no other thread is the last one to look. So a thread that stops
+ * looking, leaves the poller without a processor, or would wake another, ends the nap where that is
+ * due. The price: a next task that has to be stolen after all waits for NAP_NS more, and a thread
+ * that returns from foreign code has to wake the napper for a processor. bench-tasks on two
+ * processors, medians of seven alternating runs without and with naps: ping-pong 311 to 192 ns,
+ * select 445 to 359, the mutex of eight tasks 66 to 54; context switches of the OS in a second of
+ * ping-pong 27,500 to 6,200.
  *
- * Rejected: a poller thread of its own: two context switches of the OS per wake-up under light load. A
- * processor-less poll with tasks pushed to the global queue under load: the lock there becomes hot.
+ * Rejected: a poller thread of its own: two context switches of the OS per wake-up under light
+ * load. Polling without a processor, with the tasks pushed to the global queue, under load: its
+ * lock becomes hot.
  */
 #include "sched/idle.h"
 
@@ -52,8 +54,9 @@
 #include "sched/wake.h"
 
 /*
- * A nap: as long as waking a sleeper may take; after so many looks for nothing that followed each
- * other as quickly as that; and on only while so many decisions are taken meanwhile.
+ * A nap lasts as long as waking a sleeper may take. It comes after SN_NAP_AFTER fruitless looks,
+ * each no later than NAP_QUICK_NS after the one before. It is repeated only while the others take
+ * at least NAP_TICKS decisions during a nap.
  */
 #define NAP_NS 100000
 #if SENNIT_DEBUG
@@ -64,7 +67,7 @@
 #define NAP_TICKS 32
 
 /*
- * A thread that has been idle for so long ends, if more than one a processor are idle: after a
+ * A thread that has been idle for this long ends, if more threads than processors are idle. After a
  * burst of blocking calls the next one is likely within this time, and a thread costs 100 us to
  * start.
  */
@@ -72,7 +75,7 @@
 
 /* ---- the poller ---- */
 
-/* Whether that is all: a few brief tasks. */
+/* Whether the poller has found nothing but a few brief tasks. */
 static bool are_brief(const struct sn_queue *ready, int n)
 {
 	const struct sn_task *task = ready->head;
@@ -85,8 +88,8 @@ static bool are_brief(const struct sn_queue *ready, int n)
 }
 
 /*
- * How long the poller may sleep: until the earliest timer, and no longer than a time, which is
- * announced. -1: for ever.
+ * How long the poller may sleep: until the earliest timer, but no longer than until a given time.
+ * That moment is announced. -1: for ever.
  */
 static int64_t time_to_sleep(int64_t latest)
 {
@@ -105,7 +108,7 @@ static int64_t time_to_sleep(int64_t latest)
 	return until <= now ? 0 : until - now;
 }
 
-/* What a thread with a processor does with what the poller has told it. */
+/* Queues what the poller has found. The thread has a processor. */
 static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 {
 	if (are_brief(ready, n)) {
@@ -116,8 +119,8 @@ static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 }
 
 /*
- * Sleeps in the poller, if nobody does. True with a processor and perhaps tasks in its queue; false
- * without: the thread should park.
+ * Sleeps in the poller, if no other thread does. Returns true with a processor, and perhaps tasks
+ * in its queue. Returns false without a processor: the thread should park.
  */
 static bool sleep_in_poller(struct sn_thread *self)
 {
@@ -128,8 +131,8 @@ static bool sleep_in_poller(struct sn_thread *self)
 
 	if (!atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, 1))
 		return false;
-	/* Edges of descriptors that nobody waits for are no reason to look for work: each piece that
-	 * arrives while its reader is busy with the one before is such an edge. */
+	/* Edges of descriptors that no task waits for are no reason to look for work: each piece
+	 * that arrives while its reader is busy with the one before is such an edge. */
 	do {
 		n = sn_netpoll(time_to_sleep(SN_TIMER_NEVER), &ready);
 	} while (n == -EAGAIN);
@@ -143,8 +146,8 @@ static bool sleep_in_poller(struct sn_thread *self)
 		take_news(self, &ready, n);
 		return true;
 	}
-	/* All processors are busy: whoever is free first takes them. Or one of them naps, who has to take
-	 * the role, and to see to the timers. */
+	/* All processors are busy, and the first thread that has time takes the tasks. Or one of
+	 * them naps; then that thread has to take the role, and to serve the timers. */
 	if (n > 0)
 		sn_ready_all(&ready);
 	sn_end_nap();
@@ -162,7 +165,8 @@ static uint32_t all_ticks(void)
 	return sum;
 }
 
-/* Until the time is over, somebody ends the nap, or, in the poller, there is news: how many tasks. */
+/* Sleeps until the time is over or another thread ends the nap, or, in the poller, until an event.
+ * Returns the number of tasks that the poller has found. */
 static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
 {
 	int64_t until = sn_now() + NAP_NS;
@@ -177,7 +181,8 @@ static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
 	return n;
 }
 
-/* Where. PARKED when there is somebody in the poller, or it cannot sleep for so short a time. */
+/* Chooses where to nap: PARKED when another thread is in the poller, or when the poller cannot
+ * sleep for so short a time. */
 static enum sn_nap take_nap_place(void)
 {
 	uint32_t nobody = 0;
@@ -189,12 +194,14 @@ static enum sn_nap take_nap_place(void)
 }
 
 /*
- * Sleeps for a moment instead of becoming idle, if that is worth it: true, and the thread should
- * look again. It was counted in spinning before it last looked. Who queues something before the
- * nap is announced is seen here; who does later ends it. One thread at a time, in the poller if
- * nobody is there: a token that comes late to the parker ends another nap at once, which is as
- * good. Who leaves the poller without a processor ends it as well, and so a nap in the parker begins
- * only while somebody is in the poller, who then pays what this thread may owe.
+ * Sleeps for a moment instead of becoming idle, if that is worthwhile. Returns true when the thread
+ * should look again. The thread was counted in spinning before it last looked. A task that was
+ * queued before the nap is announced is seen here; a thread that queues one later ends the nap.
+ *
+ * One thread naps at a time, in the poller if no other thread is there. A token that comes late to
+ * the parker ends another nap at once, which does no harm. A thread that leaves the poller without
+ * a processor ends the nap as well. So a nap in the parker begins only while a thread is in the
+ * poller, and that thread then pays what this one may owe.
  */
 static bool nap(struct sn_thread *self)
 {
@@ -223,7 +230,8 @@ static bool nap(struct sn_thread *self)
 		if (n <= 0 && all_ticks() - before < NAP_TICKS)
 			self->fruitless = 0;
 	}
-	/* In this order: who naps next finds the role free, or taken by somebody else. */
+	/* In this order, so that the next napper finds the role free, or taken by another
+	 * thread. */
 	if (where == SN_NAP_POLLING)
 		atomic_store(&sn_runtime.polling, 0);
 	if (none == SN_NAP_NONE)
@@ -235,8 +243,9 @@ static bool nap(struct sn_thread *self)
 }
 
 /*
- * A thread that looked has found something. A next task that was stolen need not have waited: waking
- * the thief takes its processor longer than a switch. How soon nothing is left tells.
+ * A thread that looked has found something. A stolen next task does not count, because it need not
+ * have waited: waking the thief takes the victim longer than a switch. How soon there is nothing
+ * left shows which it was.
  */
 static void note_found(struct sn_thread *self)
 {
@@ -263,7 +272,7 @@ int sn_await_processor(struct sn_thread *self, int64_t deadline)
 	return err;
 }
 
-/* Leaves the list of idle threads for good, if it is still in it and there are enough others. */
+/* Leaves the list of idle threads for good, if the thread is still in it and enough others are. */
 static bool retire(struct sn_thread *self)
 {
 	bool retires;
@@ -277,11 +286,11 @@ static bool retire(struct sn_thread *self)
 }
 
 /*
- * Sleeps until somebody hands over a processor. False when the thread is to end.
+ * Sleeps until another thread hands over a processor. Returns false when the thread is to end.
  *
- * At the limit of threads a processor may have been put with the idle ones, though there was work for
- * it, because no thread was in the list (sn_processor_start()). Both are done under the same lock:
- * either that finds us in the list, or we find the processor.
+ * At the limit of threads, a processor may have been put with the idle ones although there was work
+ * for it, because no thread was in the list (sn_processor_start()). Both sides hold the same lock:
+ * either the processor finds this thread in the list, or this thread finds the processor.
  */
 static bool sleep_in_parker(struct sn_thread *self)
 {
@@ -310,14 +319,15 @@ static bool sleep_in_parker(struct sn_thread *self)
 	if (sn_await_processor(self, deadline) == -ETIMEDOUT) {
 		if (retire(self))
 			return false;
-		/* Needed, or handed a processor this very moment: then the parker knows. */
+		/* Still needed, or a processor is being handed over at this moment: the parker then
+		 * has the token. */
 		sn_await_processor(self, 0);
 	}
 	return !atomic_load(&sn_runtime.stopping);
 }
 
-/* Nothing to do: gives the processor up and sleeps until there is something. False when the runtime
- * ends. */
+/* There is nothing to do: gives the processor up and sleeps until there is something. Returns false
+ * when the runtime ends. */
 static bool become_idle(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
@@ -331,7 +341,7 @@ static bool become_idle(struct sn_thread *self)
 	sn_processor_unassign(self);
 	sn_idle_put(p);
 	sn_unlock(&sn_runtime.lock);
-	self->owes_poller = false; /* what follows is what any idle thread does */
+	self->owes_poller = false; /* what follows is what every idle thread does */
 	if (self->spinning) {
 		self->spinning = false;
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
@@ -351,18 +361,20 @@ static bool become_idle(struct sn_thread *self)
 
 /* ---- between tasks ---- */
 
-/* The task is bound to another thread, which waits for it or with it: gives it our processor. */
+/* The task is bound to another thread, which waits for it or with it. Gives that thread our
+ * processor. */
 static void hand_over(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_thread *thread = task->bound;
 
-	/* Not into its processor: a pinned task's thread may not have given up its own yet. */
+	/* Not directly into the other thread's processor field: the thread of a pinned task may not
+	 * have given up its own yet. */
 	atomic_store_explicit(&thread->handed, sn_processor_unassign(self), memory_order_release);
 	sn_parker_release(&thread->parker);
 }
 
-/* The pinned task was left, parked or runnable: waits until it can go on. False when the runtime
- * ends. */
+/* The pinned task was left, parked or runnable. Waits until it can continue. Returns false when the
+ * runtime ends. */
 static bool await_pinned(struct sn_thread *self)
 {
 	sn_processor_give(sn_processor_unassign(self));
@@ -370,7 +382,7 @@ static bool await_pinned(struct sn_thread *self)
 	return !atomic_load(&sn_runtime.stopping);
 }
 
-/* There are too many processors: gives up this one. False when the thread is to end. */
+/* There are too many processors: gives this one up. Returns false when the thread is to end. */
 static bool give_up_surplus(struct sn_thread *self)
 {
 	sn_stop_spinning(self);

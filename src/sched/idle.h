@@ -9,8 +9,8 @@
 
 #include "sched/thread.h"
 
-/* So many looks for nothing, each soon after the last, make a thread nap: idle.c. Debug builds nap
- * instead of every other sleep while others work. */
+/* After so many fruitless looks, each soon after the last, a thread naps: idle.c. In debug builds,
+ * every other sleep while other threads work is a nap. */
 #if SENNIT_DEBUG
 #	define SN_NAP_AFTER 2
 #else
@@ -24,8 +24,8 @@
 struct sn_task *sn_next_task(struct sn_thread *self);
 
 /*
- * Waits in the parker for a processor. -ETIMEDOUT past the deadline (0: none); 0 otherwise, also
- * when the runtime ends.
+ * Waits in the parker for a processor. Returns -ETIMEDOUT after the deadline (0: none), otherwise
+ * 0, also when the runtime ends.
  */
 int sn_await_processor(struct sn_thread *self, int64_t deadline);
 

@@ -15,7 +15,7 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 	enum sn_task_status status = sn_status_get(&task->word);
 	/* Acquire: no field read below is older than this id. */
 	uint64_t id = atomic_load_explicit(&task->id, memory_order_acquire);
-	/* The former task's was taken away before its block had this id. */
+	/* The stack of an earlier task was detached before the block got this id. */
 	struct sn_stack stack = sn_task_stack(task);
 	uint32_t since;
 
@@ -34,8 +34,9 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 		.spawned_at = atomic_load_explicit(&task->spawned_at, memory_order_relaxed),
 		.spawned_by = atomic_load_explicit(&task->spawned_by, memory_order_relaxed),
 	};
-	/* Unsigned: the clock's 32 bits wrap. It may have been read before the status was set. */
-	/* Not the monitor's clock, which stands while every processor is idle. */
+	/* Unsigned, because the clock's 32 bits wrap. since may have been read before the status
+	 * was set. */
+	/* Not the monitor's clock, which stands still while every processor is idle. */
 	since = (uint32_t)(sn_now() / 1000000) - since;
 	info->state_ns = since > UINT32_MAX / 2 ? 0 : (int64_t)since * 1000000;
 	if (status == SN_TASK_PARKED) {
@@ -71,7 +72,7 @@ int sn_tasks_each(sn_task_visitor *fn, void *arg)
 
 	if (!fn)
 		return -EINVAL;
-	/* Also in a task: the slabs stay as long as somebody is counted. */
+	/* In a task, too: the slabs stay for as long as a thread is counted. */
 	result = sn_foreign_enter();
 	if (result < 0)
 		return result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a task is, for those who have no right to it: they look at its block while it runs, ends, and
- * another one begins there.
+ * What a task is, for readers that have no right to it. They look at its block while the task runs,
+ * while it ends, and while another one begins there.
  */
 #ifndef SENNIT_SCHED_INSPECT_H
 #define SENNIT_SCHED_INSPECT_H
@@ -12,7 +12,8 @@
 
 struct sn_task;
 
-/* What sn_tasks_each() tells of the task in a block. False: there is none, or it has just gone or come. */
+/* What sn_tasks_each() reports of the task in a block. False: there is none, or it has just ended
+ * or begun. */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info);
 
 #endif

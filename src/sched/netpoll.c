@@ -15,8 +15,8 @@
 
 /*
  * The event of the eventfd that ends a poll early. No descriptor has this tag. It is
- * level-triggered, and only a poll that may sleep drains it: a passing one must not swallow the
- * kick that was meant for a sleeper.
+ * level-triggered, and only a poll that may sleep drains it: a passing poll must not swallow the
+ * wake-up that was meant for a sleeper.
  */
 #define KICK_EVENT UINT64_MAX
 
@@ -25,7 +25,7 @@ static int epoll_fd = -1, kick_fd = -1;
 static sn_netpoll_hook *tell; /* constant while a runtime runs */
 static _Atomic uint32_t kicked;
 static _Atomic uint32_t open_fds;
-static _Atomic bool no_pwait2; /* the kernel, or who filters its calls, does not have it */
+static _Atomic bool no_pwait2; /* the kernel does not have it, or a seccomp filter refuses it */
 
 /* Under the lock, so that a child of fork() finds either open descriptors or none. */
 static void close_own(void)
@@ -63,7 +63,8 @@ void sn_netpoll_destroy(void)
 	sn_unlock(&lock);
 }
 
-/* The child closes its copies: what it registered there would be the parent's too. */
+/* The child closes its copies: what it registered in them would appear in the parent's epoll
+ * too. */
 void sn_netpoll_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
@@ -103,7 +104,7 @@ void sn_netpoll_kick(void)
 	uint64_t one = 1;
 	int saved = errno;
 
-	/* Kicks that nobody has seen yet merge; drain_kick() says why none is lost. */
+	/* Wake-ups that have not been seen yet merge; drain_kick() says why none is lost. */
 	if (atomic_exchange(&kicked, 1) == 0)
 		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
 	errno = saved;
@@ -119,8 +120,8 @@ bool sn_netpoll_is_exact(void)
 }
 
 /*
- * epoll_pwait2() takes nanoseconds; before Linux 5.11 there are milliseconds only, rounded up,
- * because waking before a timer is due would spin.
+ * epoll_pwait2() takes nanoseconds. Before Linux 5.11 there are only milliseconds, which are
+ * rounded up, because waking before a timer is due would spin.
  */
 static int wait_for_events(struct epoll_event *events, int64_t timeout)
 {
@@ -133,7 +134,7 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 		} ts = {timeout / 1000000000, timeout % 1000000000};
 		long n = syscall(SYS_epoll_pwait2, epoll_fd, events, MOST_EVENTS, &ts, NULL, 0);
 
-		/* Old seccomp profiles refuse with EPERM what they do not know. */
+		/* Old seccomp profiles refuse unknown calls with EPERM. */
 		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 			return (int)n;
 		atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
@@ -144,10 +145,10 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 }
 
 /*
- * The descriptor first, then the flag. A kick in between finds the flag set and writes nothing; the
- * exchange reads what it wrote, so the poller, which looks for what to do after this, sees what
- * that kick was for. The other way round the read would swallow what such a kick has written and
- * leave its flag set: then nobody would ever write again.
+ * The descriptor first, then the flag. A wake-up in between finds the flag set and writes nothing.
+ * The exchange reads what it wrote, so the poller, which looks for work after this, sees what that
+ * wake-up was for. In the other order the read would swallow what such a wake-up has written and
+ * leave its flag set; then no thread would ever write again.
  */
 static void drain_kick(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The netpoller: edge-triggered epoll, and how whoever sleeps there is woken.
+ * The netpoller: edge-triggered epoll, and how a thread that sleeps there is woken.
  *
- * It knows descriptors by tags. What an event means to the tasks that wait is decided by a hook, which
- * the layer of the descriptors (net/fd.c) registers.
+ * It knows descriptors by tags. A hook, which the layer of the descriptors (net/fd.c) registers,
+ * decides what an event means to the tasks that wait.
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
 #define SENNIT_SCHED_NETPOLL_H
@@ -15,8 +15,9 @@
 #include "sched/runqueue.h"
 
 /*
- * epoll has told what (EPOLLIN and so on) of the descriptor that has the tag: puts the tasks to wake
- * into *ready, and returns how many there are. On any thread that polls, without any lock.
+ * Called when epoll has reported an event (what: EPOLLIN and so on) of the descriptor with the tag.
+ * Puts the tasks to wake into *ready, and returns how many there are. Runs on any thread that
+ * polls, without any lock.
  */
 typedef int sn_netpoll_hook(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
@@ -26,22 +27,22 @@ void sn_netpoll_destroy(void);
 void sn_netpoll_fork(enum sn_fork_phase phase);
 
 /*
- * Polls: for at most timeout ns (0: not at all, negative: for ever); puts the tasks to wake into
- * *ready. Returns how many there are; -EAGAIN when a poll that may sleep was ended by nothing but
- * edges that nobody waits for, so that whoever has nothing else to do may go on sleeping.
+ * Polls for at most timeout ns (0: does not wait; negative: for ever). Puts the tasks to wake into
+ * *ready, and returns how many there are. Returns -EAGAIN when a poll that may sleep was ended only
+ * by edges that no task waits for, so that a thread with nothing else to do may continue to sleep.
  */
 int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 
-/* Ends somebody's sn_netpoll() early, or the next one. Any thread. */
+/* Ends another thread's sn_netpoll() early, or the next one. Any thread may call it. */
 void sn_netpoll_kick(void);
 
-/* Whether it sleeps for less than a millisecond when told so. */
+/* Whether sn_netpoll() can sleep for less than a millisecond. */
 bool sn_netpoll_is_exact(void);
 
-/* Whether any descriptor is open: otherwise polling is of no use. */
+/* Whether any descriptor is open: otherwise polling is useless. */
 bool sn_netpoll_used(void);
 
-/* One more is open, or one less, or none is. */
+/* One more descriptor is open; one fewer; none at all. */
 void sn_netpoll_add(void);
 void sn_netpoll_remove(void);
 void sn_netpoll_forget(void);

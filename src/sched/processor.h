@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor: the right to run tasks, with what that needs at hand.
+ * A processor: the right to run tasks, and what running them needs.
  *
- * All fields belong to the thread that has the processor, but for: the run queue's and the timers'
- * shared parts (see there); next_idle and retired (under the runtime's lock); what is atomic, which
- * others may read; and next_fair and next_runs, which the monitor writes as well (turn.h).
+ * All fields belong to the thread that has the processor, except: the shared parts of the run queue
+ * and of the timers (see there); next_idle and retired (under the runtime's lock); the atomic
+ * fields, which others may read; and next_fair and next_runs, which the monitor writes as well
+ * (turn.h).
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H
@@ -18,21 +19,21 @@
 #include "sched/stack.h"
 #include "sched/timer.h"
 
-/* How often in a row a woken task may overtake the queue. More only helps pairs that starve the
- * rest. */
+/* How often in a row a woken task may overtake the queue. More would only help pairs that starve
+ * the rest. */
 #define SN_NEXT_RUNS 32
 
 struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
-	struct sn_thread *_Atomic thread; /* who has it, for the monitor; NULL: nobody */
+	struct sn_thread *_Atomic thread; /* that has it, for the monitor; NULL: none */
 	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
 	/* The tick at which the timers, the network and the global queue get their turn. */
 	_Atomic uint32_t next_fair;
 	_Atomic uint32_t
 		next_runs; /* times in a row that the next task was preferred to the ring */
 	_Atomic uint32_t fair_turns; /* how often they have had their turn */
-	uint32_t io_budget;          /* operations that did not park, left to the running task */
+	uint32_t io_budget; /* operations that the running task may still do without parking */
 	int64_t last_poll;
 	uint32_t id;
 	struct sn_processor *next_idle;
@@ -47,7 +48,7 @@ struct sn_processor {
 };
 
 /*
- * Counts in a counter that one thread at a time writes. Not a read-modify-write: readers see some
+ * Adds to a counter that one thread at a time writes. Not a read-modify-write: readers see some
  * recent value, which is all that statistics promise.
  */
 static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
@@ -56,7 +57,7 @@ static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* Counts a decision. As sn_count(): one writer. */
+/* Counts a scheduling decision. One writer, as for sn_count(). */
 static inline uint32_t sn_tick(struct sn_processor *p)
 {
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed) + 1;

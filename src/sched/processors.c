@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processors change hands: from thread to thread, to the idle ones, out of use and into it again.
+ * How processors change hands: from thread to thread, to the idle ones, out of use and back into
+ * use.
  */
 #include "sched/processors.h"
 
@@ -21,7 +22,7 @@
 
 /* ---- idle ones ---- */
 
-/* The lock is held. A surplus one comes here only if it cannot retire now, see there. */
+/* The lock is held. A surplus processor comes here only if it cannot retire now, see release(). */
 void sn_idle_put(struct sn_processor *p)
 {
 	p->next_idle = sn_runtime.idle_processors;
@@ -82,7 +83,7 @@ void sn_idle_thread_remove(struct sn_thread *thread)
 
 /* ---- to another thread ---- */
 
-/* To one that was just taken out of the list of idle threads. */
+/* The thread has just been taken out of the list of idle threads. */
 static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bool spinning)
 {
 	thread->spinning = spinning;
@@ -91,8 +92,9 @@ static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bo
 }
 
 /*
- * Gives the processor to a sleeping thread, or to a new one. A thread that the end of the runtime
- * takes out of its sleep meanwhile is not freed before this thread has ended too (run/run.c).
+ * Gives the processor to a sleeping thread, or to a new one. If the end of the runtime meanwhile
+ * wakes the sleeping thread, that thread is not freed before the calling thread has ended too
+ * (run/run.c).
  */
 void sn_processor_start(struct sn_processor *p, bool spinning)
 {
@@ -111,11 +113,13 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	if (sn_thread_start(p, spinning) == 0)
 		return;
 	/*
-	 * No more threads. One that waits with its task for a processor can have it; otherwise the
-	 * processor waits for a thread, of which the poller, if there is one, is the next.
+	 * No more threads can be started. A thread that waits with its task for a processor can
+	 * have it. Otherwise the processor waits for a thread; if there is a poller, that is the
+	 * next one.
 	 */
 	sn_lock(&sn_runtime.lock);
-	/* One may have come to the list meanwhile; who comes later finds the processor. */
+	/* A thread may have come to the list meanwhile; one that comes later finds the
+	 * processor. */
 	if (sn_runtime.idle_threads) {
 		thread = sn_runtime.idle_threads;
 		sn_idle_thread_remove(thread);
@@ -128,8 +132,8 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
 	} else {
-		/* Also one that is surplus, as the lock must not be let go before: it retires when a thread
-		 * takes it, or at the next recount. */
+		/* A surplus processor, too, because the lock must not be released before: it
+		 * retires when a thread takes it, or at the next recount. */
 		sn_runtime.threadless = true;
 		sn_idle_put(p);
 	}
@@ -143,10 +147,10 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 /* ---- into use and out of it ---- */
 
 /*
- * All that a processor which nobody has may hold gets a new owner. Its tasks go to the global queue, its
- * timers to the first processor, what it has cached to the stores for all; pending wake-ups are its
- * thread's, which pays them before it sleeps (sleep_in_parker()). False: there is no memory to move
- * the timers to.
+ * Gives everything that an unowned processor holds to new owners. Its tasks go to the global queue,
+ * its timers to the first processor, and its caches to the shared stores. Pending wake-ups belong
+ * to its thread, which pays them before it sleeps (sleep_in_parker()). Returns false when there is
+ * no memory to move the timers to.
  */
 static bool bequeath(struct sn_processor *p)
 {
@@ -164,10 +168,11 @@ static bool bequeath(struct sn_processor *p)
 }
 
 /*
- * Puts a processor that nobody has, and that is in no list, with the idle ones, or out of use if it is
- * surplus: this is the only place where one retires. Nothing can be added to it meanwhile: that takes a
- * thread that has it, or, for timers, that it be the first, which is never surplus. The caller then
- * looks whether somebody has to be woken for what was moved.
+ * Puts a processor that no thread has, and that is in no list, with the idle ones, or out of use if
+ * it is surplus. This is the only place where a processor retires. Nothing can be added to it
+ * meanwhile: only the thread that has it could do that, and timers are added to the first
+ * processor, which is never surplus. The caller then checks whether a thread has to be woken for
+ * what was moved.
  */
 static void release(struct sn_processor *p)
 {
@@ -181,7 +186,8 @@ static void release(struct sn_processor *p)
 			atomic_fetch_sub(&sn_runtime.nprocessors, 1);
 			done = true;
 		} else if (surplus || !sn_processor_is_surplus(p)) {
-			/* It could not be emptied: it stays in use, until the next recount tries again. */
+			/* It could not be emptied, so it stays in use until the next recount tries
+			 * again. */
 			if (sn_processor_is_surplus(p))
 				atomic_store(&sn_runtime.wanted, p->id + 1);
 			sn_idle_put(p);
@@ -191,7 +197,7 @@ static void release(struct sn_processor *p)
 	}
 }
 
-/* Wakes somebody if there is something that an idle processor could do, or would notice. */
+/* Wakes a thread if there is something that an idle processor could do, or would notice. */
 static void wake_for_released(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -207,8 +213,8 @@ void sn_processor_give(struct sn_processor *p)
 	    (sn_anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now())) {
 		sn_processor_start(p, false);
 		/*
-		 * A thread that left the poller for a brief task, and whose processor this was, owes a
-		 * wake-up that it cannot pay any more (sn_brief_pay()).
+		 * A thread that left the poller for a brief task, and that had this processor, owes
+		 * a wake-up which it can no longer pay (sn_brief_pay()).
 		 */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
@@ -218,9 +224,9 @@ void sn_processor_give(struct sn_processor *p)
 	}
 	release(p);
 	/*
-	 * As in become_idle(), but the caller goes on to something else: where a thread would have
-	 * become the poller, another must. The fence pairs with sn_submitted()'s, and with the
-	 * poller's giving up the role.
+	 * As in become_idle(), except that the caller continues with something else: where a thread
+	 * would have become the poller, another must. The fence pairs with the one in
+	 * sn_submitted(), and with the poller's giving up the role.
 	 */
 	wake_for_released();
 }
@@ -231,7 +237,8 @@ void sn_processors_adjust(int wanted)
 
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.wanted, (uint32_t)wanted);
-	/* The idle ones at once; those in use follow as their threads come by (sn_next_task()). */
+	/* The idle ones retire at once; those in use follow when their threads come by
+	 * (sn_next_task()). */
 	while ((p = *link) != NULL) {
 		if (!sn_processor_is_surplus(p)) {
 			link = &p->next_idle;
@@ -255,8 +262,10 @@ void sn_processors_adjust(int wanted)
 		surplus = p->next_idle;
 		release(p);
 	}
-	/* For sn_submitted_by(): a thread that has seen a single processor has queued its task by now, or will
-	 * see the others. Where there is no membarrier the monitor finds it after HOG_NS. */
+	/*
+	 * For sn_submitted_by(): a thread that has seen a single processor has queued its task by
+	 * now, or will see the others. Without membarrier the monitor finds the task after HOG_NS.
+	 */
 	sn_barrier_everywhere();
 	wake_for_released();
 }
@@ -276,14 +285,15 @@ void sn_processor_regain(struct sn_thread *self)
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 		return;
 	}
-	/* Stands in the global queue like a runnable task; whoever takes it there hands over. */
+	/* Stands in the global queue like a runnable task; the thread that takes it there hands
+	 * over. */
 	task->bound = self;
 	sn_queue_put(&one, task);
 	sn_global_put(&one, 1);
 	sn_submitted();
 	SN_BACKOFF(backoff, SN_WAIT_PROCESSOR, 0, 0);
 	sn_backoff_sleeps(&backoff, sn_now());
-	/* From here on a signal may serve scans, see scan.c: no lock is held. */
+	/* From here on a signal may serve scans, see scan.c, because no lock is held. */
 	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	sn_await_processor(self, 0);
 	if (!self->processor)
@@ -299,7 +309,7 @@ void sn_processor_lend(struct sn_thread *self)
 	struct sn_processor *p = self->processor;
 
 	sn_brief_pay(self);
-	/* The network alone is the monitor's, see POLL_NS there. */
+	/* The network alone is left to the monitor, see POLL_NS there. */
 	if (!sn_anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
 		return;
 	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processors together: which of them are idle, in use, or too many, and which thread has which.
+ * The processors as a whole: which of them are idle, in use, or surplus, and which thread has
+ * which.
  */
 #ifndef SENNIT_SCHED_PROCESSORS_H
 #define SENNIT_SCHED_PROCESSORS_H
@@ -13,9 +14,9 @@
 #include "sched/thread.h"
 
 /*
- * The processor is the thread's from now on. The monitor reads thread only to know whom to look at,
- * and under the lease's protocol checks what it saw, so relaxed would do; release makes it see the
- * thread's block initialised.
+ * From now on the processor belongs to the thread. The monitor reads p->thread only to find which
+ * thread to look at, and checks what it saw under the lease's protocol. So relaxed would do;
+ * release makes the monitor see the thread's block initialised.
  */
 static inline void sn_processor_assign(struct sn_thread *thread, struct sn_processor *p)
 {
@@ -38,8 +39,8 @@ static inline uint32_t sn_processors_in_use(void)
 }
 
 /*
- * Whether the processor is one too many. Exact under the lock; without it a hint, which is enough to
- * begin with: release() asks again under the lock.
+ * Whether there is one processor too many, namely this one. Exact under the lock. Without it this
+ * is a hint, which is enough to start from, because release() checks again under the lock.
  */
 static inline bool sn_processor_is_surplus(const struct sn_processor *p)
 {
@@ -47,10 +48,10 @@ static inline bool sn_processor_is_surplus(const struct sn_processor *p)
 }
 
 /*
- * Then nobody runs who could queue a task that is worth waiting for: whoever does it from outside
- * wakes a thread, and what comes by the network is what this one is going to sleep for. A
- * connection that waits after every few KiB took 5 us of looking, and a poll that found nothing,
- * each time.
+ * If so, no running thread could queue a task that is worth waiting for. A thread outside that
+ * queues one wakes a thread, and this thread is about to sleep until the network reports something.
+ * A connection that waits after every few KiB took 5 us of looking each time, and a poll that found
+ * nothing.
  */
 static inline bool sn_all_others_idle(void)
 {
@@ -58,7 +59,7 @@ static inline bool sn_all_others_idle(void)
 	       sn_processors_in_use();
 }
 
-/* The list of idle processors. The lock is held, but by the third. */
+/* The list of idle processors. The lock is held, except for the third. */
 void sn_idle_put(struct sn_processor *p);
 struct sn_processor *sn_idle_get(void);
 struct sn_processor *sn_idle_get_locking(void);
@@ -67,7 +68,8 @@ struct sn_processor *sn_idle_get_locking(void);
 void sn_idle_thread_put(struct sn_thread *thread);
 void sn_idle_thread_remove(struct sn_thread *thread);
 
-/* Gives the processor to a sleeping thread, or to a new one; it is counted in spinning, if so. */
+/* Gives the processor to a sleeping thread, or to a new one. spinning: the thread is already
+ * counted there. */
 void sn_processor_start(struct sn_processor *p, bool spinning);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * Making tasks runnable, and the global queue.
  *
- * A task that is made runnable goes to the processor of whoever does it: as its next task, or into its
- * ring. What a ring cannot hold, and what is made runnable without a processor, goes to the global
- * queue. Processors take from that by age, so that nothing waits for much longer than what is in their
- * own rings.
+ * A runnable task goes to the processor of the thread that made it runnable: as its next task, or
+ * into its ring. Tasks that do not fit into the ring, and tasks that are made runnable without a
+ * processor, go to the global queue. Processors take tasks from it by age, so that no task there
+ * waits for much longer than those in the rings.
  */
 #include "sched/ready.h"
 
@@ -15,15 +15,17 @@
 #include "sched/task.h"
 #include "sched/wake.h"
 
-/* What follows an older task in the global queue: see hurry_if_older_is_left(). */
+/* How soon a fair turn follows while an older task is in the global queue:
+ * hurry_if_older_is_left(). */
 #define HURRY_TICKS 8
 
 /* ---- the global queue ---- */
 
 /*
  * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, where
- * that does not change, or by as little as a thread takes that queues the task it waits with
- * (sn_processor_regain()). A task that has just been stolen from a ring leaves a block that may be read.
+ * that does not change, or only by the short time in which a thread queues the task that it waits
+ * with (sn_processor_regain()). The block of a task that has just been stolen from a ring may still
+ * be read.
  */
 static bool is_older(struct sn_task *a, struct sn_task *b)
 {
@@ -46,10 +48,11 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 }
 
 /*
- * What a ring cannot hold: its older half, and the task that did not fit. If these have waited for longer
- * than anything in the global queue they come first there. Otherwise a task that was fetched from the
- * global queue could be sent back to its end each time that somebody fills the ring, and never run. (The
- * one that did not fit, the youngest, comes along: one in as many as half a ring holds.)
+ * Queues what a ring cannot hold: its older half, and the task that did not fit. If these have
+ * waited for longer than anything in the global queue, they go to its front. Otherwise a task that
+ * was fetched from the global queue could be sent back to its end each time that the ring fills up,
+ * and never run. (The one that did not fit is the youngest, and comes along: one for each half a
+ * ring.)
  */
 static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 {
@@ -81,11 +84,13 @@ struct sn_task *sn_global_take_bound(void)
 }
 
 /*
- * While the first task in the global queue is older than the first in the ring, one turn in HURRY_TICKS
- * is fair, and not one in FAIR_TICKS (steal.c). So each task waits for about HURRY_TICKS times as many turns
- * as there are tasks, wherever they are. Not every second turn: a program that spawns a tree of tasks then
- * goes through it level by level, and a million of them have begun before the first ends. With 2, skynet
- * took 5 times as many pages and 2.3 times as long; with 8 it is as fast as with 64 (make bench-tasks
+ * While the first task in the global queue is older than the first in the ring, one turn in
+ * HURRY_TICKS is fair, rather than one in FAIR_TICKS (steal.c). So each task waits for about
+ * HURRY_TICKS times as many turns as there are tasks, wherever they are.
+ *
+ * Not every second turn: a program that spawns a tree of tasks would then go through it level by
+ * level, and a million of them would have begun before the first ends. With 2, skynet took 5 times
+ * as many pages and 2.3 times as long; with 8 it is as fast as with 64 (make bench-tasks
  * ROWS=skynet). The lock is held.
  */
 static void hurry_if_older_is_left(struct sn_processor *p)
@@ -94,22 +99,23 @@ static void hurry_if_older_is_left(struct sn_processor *p)
 	uint32_t soon = atomic_load_explicit(&p->tick, memory_order_relaxed) + HURRY_TICKS;
 	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
 
-	/* Never later than it was to be. */
+	/* Never later than it was going to be. */
 	if (mine && sn_runtime.global.head && is_older(sn_runtime.global.head, mine) &&
 	    (int32_t)(next - soon) > 0)
 		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
 }
 
 /*
- * Whether the processor has a task that has been runnable for longer than any in the global queue: at a fair
- * turn that goes first. With tasks that run for long every turn is fair (FAIR_NS in sysmon.c), and a global
- * queue that others keep filled would have all of them (models/fair.pml, LONG). The lock is held.
+ * Whether the processor has a task that has been runnable for longer than any in the global queue.
+ * At a fair turn that task goes first. With tasks that run for long, every turn is fair (FAIR_NS in
+ * sysmon.c), and a global queue that others keep filled would get all of them (models/fair.pml,
+ * LONG). The lock is held.
  */
 static bool older_is_local(struct sn_processor *p)
 {
 	struct sn_task *head = sn_runtime.global.head;
 	struct sn_task *mine = sn_runqueue_first(&p->queue);
-	/* A hint, as mine is: a thief may take it, and leaves a block that may be read. */
+	/* A hint, like mine: a thief may take the task, but its block may still be read. */
 	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
 
 	return head && ((mine && is_older(mine, head)) || (next && is_older(next, head)));
@@ -142,9 +148,9 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 			if (task->bound)
 				break;
 		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {
-			break; /* it was full: what overflowed goes back below */
+			break; /* the ring was full: what overflowed goes back below */
 		}
-		/* A thief may have what was put, so it is not looked at any more. */
+		/* A thief may have the task by now, so it must not be looked at any more. */
 	}
 	atomic_fetch_sub(&sn_runtime.global_size, taken);
 	if (overflow.head) {
@@ -196,8 +202,8 @@ void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place 
 			local_put(p, displaced);
 		only_next = !displaced;
 	} else {
-		/* The one that runs is brief as well, or this would be paid. Asked before: once it is
-		 * queued it may run elsewhere. */
+		/* The running task is brief as well, or the debt would have been paid. Read before
+		 * the task is queued, because from then on it may run elsewhere. */
 		bool may_be_left = self->owes_poller && task->brief;
 
 		local_put(self->processor, task);

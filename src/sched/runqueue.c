@@ -8,10 +8,11 @@
 _Static_assert((SN_RUNQUEUE_CAPACITY & MASK) == 0, "the capacity must be a power of two");
 
 /*
- * How long a next task must have stayed before it may be stolen: many times a switch (tens of ns),
- * so that two tasks that wake each other stay together; far below a time slice. The histogram of
- * "steal" (docs/waiting.md) has few that are shorter: what is still there when a thief comes by belongs
- * to a processor that is busy otherwise, so more than this would only delay it.
+ * How long a next task must have stayed before it may be stolen: many times as long as a switch
+ * (tens of ns), so that two tasks that wake each other stay together; far shorter than a time
+ * slice. The histogram of "steal" (docs/waiting.md) has few shorter stays: a task that is still
+ * there when a thief comes by belongs to a processor that is busy otherwise, so a longer wait would
+ * only delay it.
  */
 #define STEAL_NEXT_AFTER_NS 3000
 
@@ -79,7 +80,7 @@ uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task, struct
 		if (!atomic_compare_exchange_strong_explicit(&queue->head, &head, head + n,
 							     memory_order_acq_rel,
 							     memory_order_relaxed))
-			continue; /* a thief made room */
+			continue; /* a thief has made room */
 		for (uint32_t i = 0; i < n; i++)
 			sn_queue_put(overflow, batch[i]);
 		sn_queue_put(overflow, task);
@@ -121,7 +122,8 @@ static struct sn_task *steal_next_task(struct sn_runqueue *victim)
 	while (sn_backoff_pause(&backoff))
 		if (atomic_load_explicit(&victim->next, memory_order_relaxed) != task)
 			return NULL;
-	/* The same address may be another wake-up of the same task: as good to steal. */
+	/* The same address may be another wake-up of the same task, which may be stolen just as
+	 * well. */
 	if (atomic_compare_exchange_strong_explicit(&victim->next, &task, NULL,
 						    memory_order_acq_rel, memory_order_relaxed))
 		return task;
@@ -144,12 +146,14 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 		if (n > SN_RUNQUEUE_CAPACITY / 2)
 			continue; /* head and tail are of different moments */
 		/*
-		 * Mine is empty, and has room for half of another. That it is empty the owner has
-		 * seen in sn_runqueue_get(), by an acquiring load of head that thieves released: so
-		 * none of them still reads the slots that are written here with any effect.
+		 * Mine is empty, and has room for half of another. The owner has seen that it is
+		 * empty in sn_runqueue_get(), by an acquiring load of a head that thieves released.
+		 * So the reads of any thief that still looks at the slots written here have no
+		 * effect.
 		 *
-		 * The reads of victim's slots are relaxed. They come after the acquiring load of
-		 * tail, which saw them published, and before the release of the compare-and-swap.
+		 * The reads of the victim's slots are relaxed. They come after the acquiring load
+		 * of tail, which saw them published, and before the release of the
+		 * compare-and-swap.
 		 */
 		for (uint32_t i = 0; i < n; i++)
 			set_slot(mine, my_tail + i, slot(victim, head + i));
@@ -168,14 +172,15 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 bool sn_runqueue_empty(struct sn_runqueue *queue)
 {
 	/*
-	 * A task moves from next into the ring when it is displaced, so the order matters: were
-	 * next read first, the task could be missed in both places. Tail is read again to know that
+	 * A task moves from next into the ring when it is displaced, so the order matters: if next
+	 * were read first, the task could be missed in both places. Tail is read again to know that
 	 * the ring did not change meanwhile.
 	 *
-	 * Sequentially consistent, because sn_stop_spinning() and sn_wake_one() look here right after
-	 * they have left the count of those who look. sn_runqueue_take_next() only acquires, so a
-	 * machine may show its effect before that of an earlier put; then the task of that put is
-	 * missed here, and its waker, whose fence comes after both, sees that we were idle.
+	 * Sequentially consistent, because sn_stop_spinning() and sn_wake_one() look here right
+	 * after they have left the count of spinning threads. sn_runqueue_take_next() only
+	 * acquires, so a machine may show its effect before that of an earlier put. Then the task
+	 * of that put is missed here, and its waker, whose fence comes after both, sees that we
+	 * were idle.
 	 */
 	for (;;) {
 		uint32_t tail = atomic_load(&queue->tail);

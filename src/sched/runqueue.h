@@ -2,26 +2,26 @@
 /*
  * Queues of runnable tasks.
  *
- * sn_queue is a plain linked list; whoever has it, locks it. sn_runqueue is a processor's own: a
- * bounded ring, filled and emptied by the thread that has the processor (the owner) without a lock,
- * and stolen from by the others.
+ * sn_queue is a plain linked list; its owner provides the locking. sn_runqueue is a processor's
+ * own: a bounded ring, filled and emptied by the thread that has the processor (the owner) without
+ * a lock, and stolen from by the others.
  *
  * Ring. head and tail only grow; the tasks are at [head, tail) modulo the capacity.
  *   tail: written by the owner alone. Its store-release publishes the slot written before it.
  *   head: advanced by compare-and-swap, by the owner and by thieves. Its release orders a thief's
  *         reads of slots before the owner's reuse of them (the owner acquires head before it
  *         writes a slot).
- * A thief reads head before tail, so it may see a tail that is newer than its head, never older;
- * and its reads of slots count only if its compare-and-swap on head succeeds: then head has not
- * moved since, so no slot in the range was reused. 32-bit counters would have to wrap within one
- * attempt for that to fail.
+ * A thief reads head before tail, so it may see a tail that is newer than its head, never older.
+ * Its reads of slots count only if its compare-and-swap on head succeeds: then head has not moved
+ * since, so no slot in the range was reused. For that to fail, the 32-bit counters would have to
+ * wrap within one attempt.
  *
  * The owner of the ring changes only through the runtime's lock or a parker, both of which order
  * everything.
  *
- * next: the task to run before those in the ring: the one that the current task woke last. Owner:
- * exchange; thieves: compare-and-swap to NULL, and only after it has stayed for a while, because it
- * is usually about to run.
+ * next: the task to run before those in the ring, which is the one that the current task woke last.
+ * The owner exchanges it. Thieves set it to NULL by compare-and-swap, and only after it has stayed
+ * for a while, because it is usually about to run.
  */
 #ifndef SENNIT_SCHED_RUNQUEUE_H
 #define SENNIT_SCHED_RUNQUEUE_H
@@ -44,8 +44,8 @@ struct sn_task *sn_queue_get(struct sn_queue *queue);
 /* Moves all of from to the end of to. */
 void sn_queue_append(struct sn_queue *to, struct sn_queue *from);
 
-/* A power of two. Go's figure; tests shrink it to reach the overflow and the races at its border.
- */
+/* A power of two. Go's figure; tests shrink it to reach the overflow and the races at its
+ * border. */
 #ifndef SN_RUNQUEUE_CAPACITY
 #	define SN_RUNQUEUE_CAPACITY 256u
 #endif
@@ -59,7 +59,7 @@ struct sn_runqueue {
 
 /*
  * Owner: puts the task at the end. When the ring is full, half of it and the task go to *overflow,
- * and the result is how many; 0 otherwise.
+ * and the result is how many went; otherwise it is 0.
  */
 uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task,
 			 struct sn_queue *overflow);
@@ -67,7 +67,8 @@ uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task,
 /* Owner: the first task in the ring, or NULL. */
 struct sn_task *sn_runqueue_get(struct sn_runqueue *queue);
 
-/* Owner: the task that sn_runqueue_get() would return, as a hint: a thief may take it any time. */
+/* Owner: the task that sn_runqueue_get() would return. A hint, because a thief may take it any
+ * time. */
 struct sn_task *sn_runqueue_first(struct sn_runqueue *queue);
 
 /* Owner: takes the next task (NULL when there is none), or sets it and returns the former one. */
@@ -83,8 +84,9 @@ static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, st
 }
 
 /*
- * Thief, who owns mine: moves half of victim's ring to mine and returns one of them, NULL when
- * there was nothing. With steal_next also victim's next task, when that is all there is.
+ * Called by a thief that owns mine: moves half of the victim's ring to mine and returns one of the
+ * tasks, or NULL when there was nothing. With steal_next it also takes the victim's next task, when
+ * that is all there is.
  */
 struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
 				  bool steal_next);
@@ -92,8 +94,11 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 /* Anyone: whether there was nothing in it at some moment during the call. */
 bool sn_runqueue_empty(struct sn_runqueue *queue);
 
-/* Anyone: the same of the ring, without the next task. Head first: it only grows, so where it was equal
- * to the later tail, it was to the tail at its own moment. */
+/*
+ * Anyone: the same for the ring alone, without the next task. Head is read first. Tail only grows
+ * and is never behind head, so if the later tail equals head, the ring was empty when head was
+ * read.
+ */
 static inline bool sn_runqueue_ring_empty(struct sn_runqueue *queue)
 {
 	uint32_t head = atomic_load(&queue->head);

@@ -19,7 +19,7 @@
 void sn_sanitizer_create(struct sn_context *context, const char *name)
 {
 #	if SN_ASAN
-	/* Frames of the stack's former task that never returned have left poison behind. */
+	/* Frames of an earlier task on this stack that never returned have left poison behind. */
 	__asan_unpoison_memory_region(context->stack_low, context->stack_size);
 	context->fake_stack = NULL;
 #	endif
@@ -40,7 +40,7 @@ void sn_sanitizer_destroy(struct sn_context *context)
 	__tsan_destroy_fiber(context->fiber);
 #	endif
 #	if SN_VALGRIND
-	/* Whoever has the address of a local variable of a task that has ended is told. */
+	/* valgrind then reports any use of a local variable of a task that has ended. */
 	VALGRIND_MAKE_MEM_NOACCESS(context->stack_low, context->stack_size);
 #	endif
 	(void)context;
@@ -51,7 +51,7 @@ void sn_sanitizer_adopt(struct sn_context *context)
 #	if SN_TSAN
 	context->fiber = __tsan_get_current_fiber();
 #	endif
-	(void)context; /* ASan tells the bounds of the thread's stack at the first switch */
+	(void)context; /* ASan learns the bounds of the thread's stack at the first switch */
 }
 
 void sn_sanitizer_switch(struct sn_context *from, struct sn_context *to, bool exiting)
@@ -63,7 +63,7 @@ void sn_sanitizer_switch(struct sn_context *from, struct sn_context *to, bool ex
 #	if SN_TSAN
 	/*
 	 * With synchronisation (flags 0): what one thread does before a switch happens before what
-	 * it does after it, as it does in the machine. Two threads get no order from this.
+	 * it does after it, as in the machine. Two threads get no order from this.
 	 */
 	__tsan_switch_to_fiber(to->fiber, 0);
 #	endif

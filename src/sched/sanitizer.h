@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Telling ASan, TSan and valgrind of stacks and switches. Empty in other builds.
+ * Announces stacks and switches to ASan, TSan and valgrind. Empty in other builds.
  *
- * valgrind takes a jump of the stack pointer for a call or a return, unless it is into another
- * stack that it knows: then for a switch. So it is told of stacks and not of switches, and of what
- * nobody may touch: the guards, and the stacks that no task has.
+ * valgrind takes a jump of the stack pointer for a call or a return, unless it leads into another
+ * stack that valgrind knows; that it takes for a switch. So it is told about stacks rather than
+ * switches, and about memory that nothing may touch: the guards, and the stacks that no task has.
  *
  * sanitizer.c is compiled without TSan's instrumentation, because TSan keeps a shadow call stack
- * per fiber and a function that switches must not push on one and pop from another.
+ * for each fiber, and a function that switches must not push on one and pop from another.
  */
 #ifndef SENNIT_SCHED_SANITIZER_H
 #define SENNIT_SCHED_SANITIZER_H
@@ -17,21 +17,21 @@
 #include "sched/context.h"
 
 #if SN_ASAN || SN_TSAN || SN_VALGRIND
-/* A task's stack is about to be used, or is given back. */
+/* A task's stack is about to be used; it is given back. */
 void sn_sanitizer_create(struct sn_context *context, const char *name);
 void sn_sanitizer_destroy(struct sn_context *context);
 /* The thread's own context adopts the stack and the fiber that it runs on. */
 void sn_sanitizer_adopt(struct sn_context *context);
-/* sn_arch_switch() with the sanitizers told before and after; exiting: from is never resumed. */
+/* sn_arch_switch(), announced before and after; exiting: from is never resumed. */
 void sn_sanitizer_switch(struct sn_context *from, struct sn_context *to, bool exiting);
-/* First thing that runs on a new stack. */
+/* The first call on a new stack. */
 void sn_sanitizer_entered(struct sn_context *context);
 #endif
 #if SN_VALGRIND
 /*
- * A slab of n slots has been mapped, and is about to be unmapped. A slot is a guard and, up to the
- * slot's end, a stack. ids has room for n numbers, and is the same at the end. Until a stack is
- * given to a task, nobody may touch the slab.
+ * A slab of n slots has been mapped; it is about to be unmapped. A slot is a guard and then, up to
+ * the slot's end, a stack. ids has room for n numbers, and is the same array at the end. Nothing
+ * may touch the slab until a stack is given to a task.
  */
 void sn_sanitizer_slab_begins(char *base, size_t guard, size_t slot, int n, unsigned *ids);
 void sn_sanitizer_slab_ends(int n, const unsigned *ids);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scheduler: which task runs next on which thread. switch.c leaves one and begins
- * another, ready.c makes them runnable, wake.c argues that no work is forgotten, idle.c has the poller
- * and naps, brief.c the tasks that stand in for it, steal.c the order of turns, processors.c the change of
- * processors.
+ * The scheduler: which task runs next on which thread. switch.c leaves one task and begins another,
+ * ready.c makes tasks runnable, wake.c argues that no work is forgotten, idle.c has the poller and
+ * naps, brief.c the tasks that stand in for the poller, steal.c the order of turns, processors.c
+ * the change of processors.
  *
  * All of these are for threads inside the runtime (between sn_runtime_enter() and
- * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread; after a park it
- * is another, so it must be asked for anew.
+ * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread. After a park the
+ * task may be on another thread, so self must be read anew.
  */
 #ifndef SENNIT_SCHED_SCHEDULE_H
 #define SENNIT_SCHED_SCHEDULE_H
@@ -22,8 +22,9 @@ struct sn_processor;
 struct sn_task;
 
 /*
- * Parks the running task: switches to another, then calls commit (see there). Returns, when
- * somebody has made the task runnable, the reason that he left in wake_reason: 0 unless stated.
+ * Parks the running task: switches to another, then calls commit (see sn_commit). Returns when
+ * another party has made the task runnable, with the reason that it left in wake_reason: 0 unless
+ * stated.
  */
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg);
 
@@ -35,27 +36,28 @@ bool sn_reschedule(struct sn_thread *self);
 _Noreturn void sn_exit_task(struct sn_thread *self, sn_commit *after);
 
 enum sn_ready_place {
-	SN_READY_NEXT, /* runs next on this processor: for whoever was handed something */
+	SN_READY_NEXT, /* runs next on this processor: for a task that was handed something */
 	SN_READY_LAST, /* at the end of this processor's queue */
 };
 
-/* Makes a parked task runnable. self: the calling thread's block; NULL, or one without a processor,
- * is allowed. */
+/* Makes a parked task runnable. self: the calling thread's block, which may be NULL or have no
+ * processor. */
 void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
 
 /*
- * An operation succeeded without parking. Every so often lets others run, so that a task whose
- * connection always has data cannot keep a processor for itself. Returns true when it did: self is
- * stale.
+ * An operation succeeded without parking. From time to time this lets other tasks run, so that a
+ * task whose connection always has data cannot keep a processor for itself. Returns true when it
+ * did; self is then stale.
  */
 bool sn_fair_chance(struct sn_thread *self);
 
 /*
- * Between these the running task executes nothing but the runtime's own code, a few microseconds at
- * a time from one wait to the next, or calls sn_brief_turn() in between. So a thread that leaves
- * the poller for such a task need not wake another to take its place: it is back soon. Parks may be
- * in between; before a blocking bracket sn_brief_pay() wakes that other one. sn_brief_end() comes
- * before anything of the user's is run, unless the task is one of SN_TASK_BRIEF, for all its life.
+ * Between these two, the running task executes nothing but the runtime's own code, a few
+ * microseconds at a time from one wait to the next, or calls sn_brief_turn() in between. So a
+ * thread that leaves the poller for such a task need not wake another to take its place, because it
+ * is back soon. Parks may be in between. Before a blocking bracket sn_brief_pay() wakes that other
+ * thread. sn_brief_end() comes before any code of the user runs, unless the task was spawned with
+ * SN_TASK_BRIEF, which is brief for all its life.
  */
 void sn_brief_begin(void);
 void sn_brief_end(void);
@@ -68,15 +70,15 @@ static inline void sn_brief_turn(struct sn_thread *self)
 		sn_brief_poll(self);
 }
 
-/* A new task is at the start of its stack: what sn_park() does after it has switched. */
+/* Called first on the stack of a new task: does what sn_park() does after a switch. */
 void sn_task_entered(void);
 
-/* The scheduler's loop; returns when the runtime ends. Begins and ends without a processor. */
+/* The scheduler's loop. Returns when the runtime ends. Begins and ends without a processor. */
 void sn_schedule(struct sn_thread *self);
 
 /*
- * Gives a processor that has no thread to one that has use for it, or puts it with the idle ones.
- * Any thread of the runtime.
+ * Gives a processor that no thread has to a thread that can use it, or puts it with the idle ones.
+ * Any thread of the runtime may call it.
  */
 void sn_processor_give(struct sn_processor *p);
 
@@ -85,32 +87,38 @@ void sn_processor_give(struct sn_processor *p);
 void sn_processor_regain(struct sn_thread *self);
 
 /*
- * The running task has had its processor for long enough and does not park: lends the processor, if there
- * is anything else to do, and waits for one as after a revocation. Does not return when the runtime ends.
+ * The running task has had its processor for long enough and does not park. If there is anything
+ * else to do, lends the processor, and waits for one as after a revocation. Does not return when
+ * the runtime ends.
  */
 void sn_processor_lend(struct sn_thread *self);
 
-/* The monitor: from now on there are to be so many processors, at least 1 and at most the capacity.
- */
+/* Called by the monitor: changes the number of processors, to at least 1 and at most the
+ * capacity. */
 void sn_processors_adjust(int wanted);
 
-/* The monitor: a timer is due, a processor idle, and a brief task that stands in for the poller does not come back. */
+/* Called by the monitor when a timer is due, a processor is idle, and a brief task that stands in
+ * for the poller does not return. */
 void sn_processors_notice(int64_t now);
 
-/* Whether a task is queued anywhere; and when the first timer of all is due, SN_TIMER_NEVER: there is none. */
+/* Whether a task is queued anywhere; and when the earliest timer of all is due, SN_TIMER_NEVER
+ * without timers. */
 bool sn_work_exists(void);
 int64_t sn_earliest_timer(void);
 
-/* Puts a runnable task that is in no queue into one: a scanner who was left it. Any thread. */
+/* Queues a runnable task that is in no queue, for a scanner that the task was left to. Any
+ * thread. */
 void sn_requeue(struct sn_task *task);
 
 /* Makes parked tasks runnable, for callers without a processor. */
 void sn_ready_all(struct sn_queue *tasks);
 
-/* If an idle thread sleeps in the poller until after the time given, it is woken to think again. */
+/* Wakes an idle thread that sleeps in the poller until after the given time, so that it
+ * reconsiders. */
 void sn_poller_expect(int64_t when);
 
-/* Abandons the running task for good and returns to the thread's own loop. The runtime ends. */
+/* Abandons the running task for good and returns to the thread's own loop. For the runtime's
+ * end. */
 _Noreturn void sn_abandon(struct sn_thread *self);
 
 #endif

@@ -12,8 +12,8 @@
  *   none -> task        the task parks               (commit)
  *   task -> none        woken without an edge: closed, cancelled, past the deadline
  *
- * A task tries its operation first and waits only after EAGAIN, then tries again; so an edge that
- * nobody consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
+ * A task tries its operation first, waits only after EAGAIN, and then tries again. So an edge that
+ * no task consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
  *
  * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
  * cancel.h, under which the task of a scope also puts itself there.
@@ -38,15 +38,15 @@ struct sn_side {
 	_Atomic int64_t deadline;       /* 0: none */
 	_Atomic int64_t pause;          /* of sn_fd_wait_until() and the like: 0: none */
 	_Atomic bool deaf;              /* in sn_fd_sleep(): edges of bytes do not matter */
-	struct sn_side *_Atomic leader; /* who is woken by our edges, NULL: only who waits here */
-	struct sn_timer timer; /* armed lazily: fires at some former deadline and looks again */
+	struct sn_side *_Atomic leader; /* our edges also wake what waits there; NULL: none */
+	struct sn_timer timer; /* armed lazily: fires at some earlier deadline and looks again */
 };
 
 /* Takes the task off a side, without marking the side ready. NULL when none waits. */
 static inline struct sn_task *sn_side_unblock(struct sn_side *side)
 {
-	/* Sequentially consistent: the second half of a handshake with commit_wait() in net/fd_wait.c, after the
-	 * store of a deadline or of the control word. */
+	/* Sequentially consistent: the second half of a handshake with commit_wait() in
+	 * net/fd_wait.c, after the store of a deadline or of the control word. */
 	uintptr_t state = atomic_load(&side->state);
 
 	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)
@@ -72,8 +72,9 @@ static inline int sn_side_announce(struct sn_side *side, struct sn_task *task)
 }
 
 /*
- * Takes the task off the side that it waits on, so that its wait returns the reason: true when it
- * was there, and then the caller must make it runnable. Under the task's lock of cancel.h.
+ * Takes the task off the side that it waits on, so that its wait returns the reason. Returns true
+ * when the task was there; the caller must then make it runnable. The task's lock of cancel.h is
+ * held.
  */
 static inline bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason)
 {

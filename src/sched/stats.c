@@ -34,8 +34,8 @@ static void collect_stats(struct sn_stats *stats)
 	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
-		/* Ended before spawned: a task that passes in between must not make alive negative.
-		 */
+		/* Ended before spawned: a task that comes and goes in between must not make alive
+		 * negative. */
 		stats->tasks_alive -= atomic_load(&p->stats.ended);
 	}
 	for (int i = 0; i < sn_runtime.capacity; i++) {
@@ -57,7 +57,7 @@ static void collect_stats(struct sn_stats *stats)
 	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
 }
 
-/* Of a run that is over. */
+/* Of a run that has ended. */
 static void keep_stats(void)
 {
 	collect_stats(&last_stats);

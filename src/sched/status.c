@@ -3,13 +3,13 @@
 
 struct sn_status_clock sn_status_clock;
 
-/* [from][to]: who may. Everything else is 0: nobody. */
+/* [from][to]: which actors may make the change. Everything else is 0: none. */
 static const uint8_t changes[SN_TASK_STATUSES][SN_TASK_STATUSES] = {
 	[SN_TASK_FREE] = {[SN_TASK_NEW] = SN_BY_CREATOR},
 	[SN_TASK_NEW] = {[SN_TASK_RUNNABLE] = SN_BY_CREATOR | SN_BY_WAKER,
 			 [SN_TASK_FREE] = SN_BY_FREER /* thrown away before it ran */},
 	[SN_TASK_RUNNABLE] = {[SN_TASK_RUNNING] = SN_BY_RUNNER,
-			      [SN_TASK_RUNNABLE] = SN_BY_SCANNER /* puts it into a queue again */},
+			      [SN_TASK_RUNNABLE] = SN_BY_SCANNER /* queues it again */},
 	[SN_TASK_RUNNING] = {[SN_TASK_PARKED] = SN_BY_LEAVER,
 			     [SN_TASK_RUNNABLE] = SN_BY_RUNNER /* a scanner has it: not now */,
 			     [SN_TASK_BLOCKING] =
@@ -55,8 +55,8 @@ void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
 
 void sn_status_clock_advance(int64_t now)
 {
-	/* It wraps. Two at once may still put the older time last, for as long as one of them is stopped
-	 * right here: is_older() then errs by that. */
+	/* It wraps. Of two threads at once, the one with the older time may still store last, if it
+	 * is stopped right here. is_older() is then wrong by as long as it was stopped. */
 	if ((int32_t)((uint32_t)(now / 1000000) -
 		      atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed)) > 0)
 		sn_status_clock_set(now);
@@ -66,7 +66,7 @@ void sn_status_clock_set(int64_t now)
 {
 	uint32_t ms = (uint32_t)(now / 1000000);
 
-	/* Not a store to a line that every processor reads, when nothing changes. */
+	/* No store when nothing changes, because every processor reads this line. */
 	if (atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed) != ms)
 		atomic_store_explicit(&sn_status_clock.ms, ms, memory_order_relaxed);
 }

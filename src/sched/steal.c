@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking for work: the timers, the network, the queues, and then the other processors, from which a
- * thread steals.
+ * Looking for work: in the timers, the network and the queues, and then on the other processors,
+ * from which a thread steals.
  */
 #include "sched/steal.h"
 
@@ -19,33 +19,35 @@
 #include "wait/backoff.h"
 
 /*
- * Every so many decisions the timers, the network and one task of the global queue, in this order, go
- * before the local queue. At some 50 ns a switch this is 3 us. With tasks that run for longer the time
- * decides: after FAIR_NS the monitor has the next decision be such a one (sysmon.c). A power of two near
- * Go's and tokio's 61.
+ * Every so many decisions, the timers, the network and one task of the global queue, in this order,
+ * come before the local queue. At some 50 ns a switch this is every 3 us. With tasks that run for
+ * longer, the time decides: after FAIR_NS the monitor makes the next decision such a one
+ * (sysmon.c). A power of two near the 61 of Go and tokio.
  */
 #define FAIR_TICKS 64
 
 /* A busy processor polls the network itself, at most this often: a system call of 0.5 us each. */
 #define BUSY_POLL_NS 100000
 
-/* At most so many tasks are moved from the global to a local queue at once: half of what fits. */
+/* At most so many tasks move from the global to a local queue at once: half of the ring's
+ * capacity. */
 #define GLOBAL_BATCH (SN_RUNQUEUE_CAPACITY / 2)
 
 /*
  * How long an idle thread looks for work before it sleeps. Waking a sleeper takes 5 to 50 us, and a
- * peer's answer over loopback 10 to 20; longer would take CPU from whoever prepares that answer.
- * How much it finds depends on the load ("idle" in docs/waiting.md, where "slept" are those that found
- * nothing): 69 of 100 times something, nearly always within 4 us, when tasks make tasks (bench-dump);
- * 80 when they pass a lock (bench-mutex); once in 200 in a relay, which loses 3 % of a CPU to it.
+ * peer's answer over loopback 10 to 20; a longer search would take CPU from the thread that
+ * prepares that answer. How often the search succeeds depends on the load ("idle" in
+ * docs/waiting.md, where "slept" counts the searches that found nothing): in 69 of 100 cases,
+ * nearly always within 4 us, when tasks spawn tasks (bench-dump); in 80 when they pass a lock
+ * (bench-mutex); once in 200 in a relay, which loses 3 % of a CPU to it.
  */
 #define IDLE_SPIN_NS 5000
 
 /*
- * A thief that stole a single task, and is back so soon, lets the other prepare some more first.
- * Where one spawns tasks shorter than that, it would take each as soon as it is there, and the two
- * would spend their time in passing the lines of the queue to each other and, when one was late
- * for once, in sleeping and waking.
+ * A thief that stole a single task, and is back this soon, first lets the victim prepare some more.
+ * Otherwise, where a task spawns others that are shorter than this, the thief would take each as
+ * soon as it is there. The two would spend their time in passing the cache lines of the queue to
+ * each other and, whenever one of them is late, in sleeping and waking.
  */
 #define POOR_STEAL_NS 1500
 
@@ -92,7 +94,8 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 			sn_count(&p->stats.steals, 1);
 			return task;
 		}
-		/* Timers of a processor that is busy, or has no thread, are late otherwise. */
+		/* Otherwise the timers of a processor that is busy, or that has no thread, are
+		 * late. */
 		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
 		    sn_timers_run(self, &victim->timers, sn_now()) > 0) {
 			task = sn_runqueue_get(&p->queue);
@@ -114,7 +117,7 @@ static void let_work_gather(struct sn_thread *self)
 	}
 }
 
-/* Spinning: until the others have work to share, or for long enough. */
+/* Spins until the others have work to share, or for long enough. */
 static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processor *p)
 {
 	SN_BACKOFF(backoff, SN_WAIT_IDLE, self->fruitless < SN_NAP_AFTER ? IDLE_SPIN_NS : 0, 0);
@@ -136,14 +139,14 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 
 /* ---- everywhere ---- */
 
-/* What goes before the local queue at times. */
+/* What comes before the local queue at a fair tick. */
 static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tick)
 {
 	int64_t now = sn_now();
 
-	sn_status_clock_advance(now); /* for is_older(), should the monitor be late */
+	sn_status_clock_advance(now); /* for is_older(), in case the monitor is late */
 	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
-	/* One writer, and the monitor only looks whether it has changed. */
+	/* There is one writer, and the monitor only checks whether the value has changed. */
 	atomic_store_explicit(&p->fair_turns,
 			      atomic_load_explicit(&p->fair_turns, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -159,7 +162,8 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 	struct sn_task *task;
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
 
-	/* The order is the promise: nothing that returns early may come before the timers and the network. */
+	/* The order is a promise: nothing that returns early may come before the timers and the
+	 * network. */
 	if (sn_is_fair_tick(p, tick)) {
 		be_fair(self, p, tick);
 		if ((task = sn_global_get(p, 1, true)) != NULL)
@@ -180,8 +184,8 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 	if ((task = sn_take_any_local(p)) != NULL)
 		return task;
 
-	/* Half of the busy processors' number in spinning threads finds work as fast as more would.
-	 */
+	/* Half as many spinning threads as there are busy processors find work as fast as more
+	 * would. */
 	if (!self->spinning) {
 		uint32_t busy = sn_processors_in_use() -
 				atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed);

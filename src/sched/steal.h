@@ -10,10 +10,10 @@
 #include "sched/processor.h"
 #include "sched/thread.h"
 
-/* Looks everywhere once, and for a while at the other processors, when there are any that work. */
+/* Looks everywhere once and, if other processors are busy, at those for a while. */
 struct sn_task *sn_look_for_work(struct sn_thread *self);
 
-/* A busy processor looks at the network, unless a thread sleeps in the poller. */
+/* Polls the network from a busy processor, unless a thread sleeps in the poller. */
 void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now);
 
 #endif

@@ -3,12 +3,12 @@
  * Switching: a task is left, and another begins or goes on.
  *
  * A task that parks picks its successor itself when one is at hand on its processor, and switches
- * straight to it; everything slower happens in the scheduler's loop on the thread's own stack
+ * straight to it. Everything slower happens in the scheduler's loop on the thread's own stack
  * (sn_schedule()). What has to be done with the task that was left, once its registers are saved,
- * is done by whoever runs next (after_switch()), because only then may another thread resume it.
+ * is done by its successor (after_switch()), because only then may another thread resume it.
  *
- * Rejected: one scheduler context through which every switch goes (Go's g0): two switches for each
- * park, and the second is half of the cost of a ping-pong.
+ * Rejected: one scheduler context through which every switch goes (Go's g0). Each park then takes
+ * two switches, and the second is half of the cost of a ping-pong.
  */
 #include "sched/schedule.h"
 
@@ -30,11 +30,13 @@ static inline void after_switch(struct sn_thread *self)
 
 	if (prev) {
 		self->prev = NULL;
-		/* Only now are its registers saved. The right to change it goes on with the commit. */
+		/* Only now are its registers saved. The right to change the status goes on with the
+		 * commit. */
 		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
 			      SN_TASK_ENDED)) {
 			sn_status_set(&prev->word, SN_TASK_PARKED, SN_BY_LEAVER);
-			/* The scan protocol: after the status, and nothing but the compiler between. */
+			/* The scan protocol: after the status, with nothing but a compiler barrier
+			 * between. */
 			sn_compiler_barrier();
 			if (sn_unlikely(
 				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
@@ -42,17 +44,17 @@ static inline void after_switch(struct sn_thread *self)
 		}
 		if (!self->commit(self, prev, self->commit_arg))
 			sn_ready(self, prev, SN_READY_LAST);
-		/* Only now, as the commit may let go a lock that the callback needs. */
+		/* Only now, because the commit may release a lock that the callback needs. */
 		if (sn_unlikely(asked)) {
 			sn_scan_release(prev);
-			/* The time that it took is not the next task's. */
+			/* The time that it took must not be charged to the next task. */
 			if (self->processor)
 				sn_tick(self->processor);
 		}
 	}
 }
 
-/* Leaves context from for context to; the caller has set self->task. Returns on whatever thread
+/* Leaves context from for context to; the caller has set self->task. Returns on the thread that
  * resumes from. */
 static inline void switch_context(struct sn_thread *self, struct sn_context *from,
 				  struct sn_context *to, bool exiting)
@@ -75,7 +77,7 @@ static inline void switch_context(struct sn_thread *self, struct sn_context *fro
 
 static inline void set_task(struct sn_thread *self, struct sn_task *task)
 {
-	/* Atomic: who asks for a scan looks which thread has the task. */
+	/* Atomic, because a thread that requests a scan reads which thread has the task. */
 	__atomic_store_n(&self->task, task, __ATOMIC_RELAXED);
 }
 
@@ -89,8 +91,9 @@ static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
 }
 
 /*
- * The task may be switched to at once: nothing has to be done before that calls anybody back, maps memory
- * or starts a thread. The task that is being left may have a lock that its commit lets go (waiter.h).
+ * Whether the task may be switched to at once: nothing has to be done before that calls back, maps
+ * memory or starts a thread. The task that is being left may hold a lock that its commit releases
+ * (waiter.h).
  */
 static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 {
@@ -104,19 +107,19 @@ static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
 	    !sn_scan_is_free(task)) {
-		/* As if it were in a queue still. */
+		/* As if it were still in a queue. */
 		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
 		return false;
 	}
-	/* From the processor's own cache: nothing but memory. */
+	/* From the processor's own cache, so this only touches memory. */
 	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
 		sn_fatal("a stack that was in the cache is not");
 	begin_turn(self, task);
 	return true;
 }
 
-/* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). Who will queue it
- * again is settled. */
+/* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). It is then
+ * settled which party will queue the task again. */
 static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	if (sn_unlikely(self->owes_poller) && !task->brief)
@@ -145,7 +148,7 @@ static inline struct sn_task *pick_local(struct sn_processor *p)
 static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
 {
 	struct sn_task *task = self->task;
-	/* A pinned task's thread runs nothing else: its loop gives the processor away. */
+	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
 	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
 	struct sn_context *to = &self->idle;
 
@@ -159,7 +162,8 @@ static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, boo
 		self->picked = next;
 		set_task(self, NULL);
 	}
-	/* One place for both, so that tasks that wait at the same place have the same backtrace. */
+	/* The same call for both, so that tasks that wait at the same place have the same
+	 * backtrace. */
 	switch_context(self, &task->context, to, exiting);
 }
 
@@ -199,7 +203,7 @@ bool sn_reschedule(struct sn_thread *self)
 
 	if (SENNIT_DEBUG)
 		sn_check_park(self);
-	/* With nothing else to run it is not worth a switch, but the network and the timers get
+	/* With nothing else to run a switch is not worthwhile, but the network and the timers get
 	 * their turn. */
 	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The monitor: a thread of its own, without a processor, that revokes the leases of threads which
- * block or hog, and looks after what nobody else would: the parts that need it register chores.
+ * The monitor: a thread of its own, without a processor. It revokes the leases of threads that
+ * block or that hold a processor for too long, and does chores that no other thread would do in
+ * time; the parts that need them register them.
  */
 #ifndef SENNIT_SCHED_SYSMON_H
 #define SENNIT_SCHED_SYSMON_H
@@ -12,18 +13,19 @@
 struct sn_thread;
 
 /*
- * What the monitor does besides, for parts that it does not know. Each is NULL where there is nothing.
- * All are called on the monitor's thread.
+ * What the monitor does for parts that it does not know. Each may be NULL. All are called on the
+ * monitor's thread.
  */
 struct sn_chore {
-	/* After each round of looks. now: when that began. idle: no processor is in use, so nobody waits for
-	 * the next round. */
+	/* After each round of looks. now: when the round began. idle: no processor is in use, so
+	 * nothing waits for the next round. */
 	void (*step)(int64_t now, bool idle);
 	/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
 	int64_t (*due)(int64_t now);
 	/* Something is left that takes further looks, at the longest period. */
 	bool (*is_left)(void);
-	/* Somebody has asked for a step, and relies on it: no deep sleep. The runtime's lock is held. */
+	/* Another thread has requested a step and relies on it: no deep sleep. The runtime's lock
+	 * is held. */
 	bool (*is_asked)(void);
 	/* Everything has been idle for a while. True: ask again soon. */
 	bool (*when_idle)(void);
@@ -33,7 +35,7 @@ struct sn_sysmon_attr {
 	bool follow_cpus; /* the number of processors follows that of the usable CPUs */
 	const struct sn_chore *chores;
 	int chore_count;
-	/* A thread has stayed outside for so long: called once for each such stay. 0: never. */
+	/* Called once for each stay outside that lasts this long. 0: never. */
 	int64_t stall_ns;
 	void (*stalled)(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 };
@@ -44,10 +46,10 @@ int sn_sysmon_start(const struct sn_sysmon_attr *attr);
 /* Waits for its end, after stopping was set. */
 void sn_sysmon_stop(void);
 
-/* Wakes it from its deep sleep. The runtime's lock is held. */
+/* Wakes the monitor from its deep sleep. The runtime's lock is held. */
 void sn_sysmon_wake(void);
 
-/* The same for a signal's handler, without the lock. */
+/* The same for a signal handler, without the lock. */
 void sn_sysmon_interrupt(void);
 
 #endif

@@ -21,20 +21,21 @@
 #include "sched/task.h"
 
 /*
- * Stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few hundred
- * bytes deep; the rest is for signal handlers of the program, the C library's thread block and
- * static TLS.
+ * The stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few
+ * hundred bytes deep. The rest is for signal handlers of the program, the C library's thread block
+ * and static TLS.
  */
 #define THREAD_STACK_SIZE ((size_t)256 << 10)
 
-/* After the system has refused a thread: until then work waits, instead of asking at each wake-up. */
+/* How long to wait after the system has refused a thread, instead of asking again at each
+ * wake-up. */
 #define RETRY_NS 20000000
 
-/* Stack for the report of a stack overflow: unwinding takes some KiB, and handlers of the program
- * run there too. */
+/* The stack for the report of a stack overflow: unwinding takes some KiB, and signal handlers of
+ * the program run there too. */
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
-/* Used: link-time optimisation does not see the name in sn__self()'s assembly. */
+/* "used", because link-time optimisation does not see the name in sn__self()'s assembly. */
 __thread struct sn__lease *sn__current __attribute__((tls_model("initial-exec"), used));
 
 sn_noinline struct sn__lease *sn__current_slow(void)
@@ -54,7 +55,7 @@ void sn_check_entry(struct sn_thread *self, const char *call)
 	self->call = call;
 }
 
-/* What sn_debug_foreign_locks() was told of this thread. */
+/* How many locks sn_debug_foreign_locks() has announced on this thread. */
 static __thread int foreign_locks;
 
 void sn_debug_foreign_locks(int by)
@@ -76,10 +77,10 @@ void sn_check_park(struct sn_thread *self)
 }
 
 /*
- * A task that calls pthread_exit(), or is cancelled as a thread, unwinds its stack and then ends the
- * thread, which has a processor, and perhaps locks. The value of this key is the thread's block, from
- * attach to detach, so its destructor is called only then. C++ code may have stopped the unwinding
- * before, with an abort() by the C library.
+ * A task that calls pthread_exit(), or whose thread is cancelled, unwinds its stack and then ends
+ * the thread, which has a processor and perhaps locks. From attach to detach, the value of this key
+ * is the thread's block, so its destructor is called only in that case. In C++ code the C library
+ * may have aborted before, when something stopped the unwinding.
  */
 static pthread_key_t vanishing;
 static bool has_vanishing;
@@ -87,7 +88,8 @@ static pthread_once_t vanishing_once = PTHREAD_ONCE_INIT;
 
 static _Noreturn void report_vanished(const struct sn_task *task)
 {
-	/* The report of SIGABRT would take the thread's own stack for a fault of the task's. */
+	/* Otherwise the report of SIGABRT would take the thread's own stack for a fault of the
+	 * task. */
 	sn__current = NULL;
 	if (!task)
 		sn_fatal("a thread of the runtime's was ended while it ran no task: by "
@@ -101,18 +103,18 @@ static void vanish(void *arg)
 {
 	struct sn_thread *self = arg;
 
-	/* In a child of fork() the thread is none of the runtime's any more. */
+	/* In a child of fork() the thread no longer belongs to the runtime. */
 	if (sn_thread_self() == self)
 		report_vanished(self->task);
 }
 
 static void vanishing_create(void)
 {
-	/* Without it such a task is only waited for in vain. */
+	/* Without the key, the end of such a task is not noticed, and a join never returns. */
 	has_vanishing = pthread_key_create(&vanishing, vanish) == 0;
 }
 
-/* Of the C++ runtime, where there is one: pure C programs do without. */
+/* From the C++ runtime, if there is one; pure C programs have none. */
 extern struct sn_cxx_globals *__cxa_get_globals(void) __attribute__((weak));
 
 void sn_thread_attach(struct sn_thread *self)
@@ -134,14 +136,14 @@ void sn_thread_attach(struct sn_thread *self)
 	sn_sanitizer_adopt(&self->idle);
 	self->tid = (pid_t)syscall(SYS_gettid);
 	if (pthread_getcpuclockid(pthread_self(), &self->cpu_clock) != 0)
-		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread is never
-						      thought to sleep */
+		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread never
+						      seems to sleep */
 	sn__current = &self->lease;
 	pthread_once(&vanishing_once, vanishing_create);
 	if (has_vanishing)
 		pthread_setspecific(vanishing, self);
 
-	/* Without it an overflow still ends the process, only without the report. */
+	/* Without it, an overflow still ends the process, but without the report. */
 	stack.ss_sp = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (stack.ss_sp == MAP_FAILED)
@@ -176,9 +178,8 @@ void sn_thread_fork(enum sn_fork_phase phase)
 }
 
 /*
- * The thread ends: it leaves the list of those that live for the list of those to join. Its block
- * is freed only by the monitor or at the end of the runtime, because the monitor may be looking at
- * it.
+ * The thread ends: it moves from the list of live threads to the list of those to join. Only the
+ * monitor frees its block, or the end of the runtime, because the monitor may be looking at it.
  */
 static void thread_dismiss(struct sn_thread *self)
 {
@@ -186,7 +187,8 @@ static void thread_dismiss(struct sn_thread *self)
 
 	sn_lock(&sn_runtime.lock);
 	orphan = atomic_load(&self->orphan);
-	/* An orphan belongs to a runtime that is gone; its block is all that is left of it. */
+	/* An orphan belongs to a runtime that is gone; its block is all that is left of that
+	 * runtime. */
 	if (!orphan) {
 		sn_thread_unlink(self);
 		self->next_all = sn_runtime.dead_threads;
@@ -216,8 +218,9 @@ void sn_threads_reap(void)
 
 	sn_lock(&sn_runtime.lock);
 	/*
-	 * A thread that retired had left the list of idle ones, so nobody was about to wake it. One
-	 * that ends with the runtime may still be woken by another: it is freed when all have ended.
+	 * A thread that retired had left the list of idle ones, so no other thread was about to
+	 * wake it. A thread that ends with the runtime may still be woken by another, so it is
+	 * freed when all have ended.
 	 */
 	if (!atomic_load(&sn_runtime.stopping) || atomic_load(&sn_runtime.nthreads) == 0) {
 		thread = sn_runtime.dead_threads;
@@ -241,8 +244,8 @@ void sn_threads_inherit(void)
 }
 
 /*
- * A thread begins with what its creator has at the moment: the monitor blocks all signals and is woken
- * sharply, and a task may have set its own. Tasks are not to see which of them it was.
+ * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal timer
+ * slack, or the thread of a task, which may have set its own. Tasks must not be able to tell which.
  */
 static void become_like_the_first(void)
 {
@@ -268,7 +271,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Enters the thread in the list, unless there are too many or the runtime ends. */
+/* Adds the thread to the list, unless there are too many or the runtime ends. */
 static int thread_admit(struct sn_thread *thread)
 {
 	int err = 0;
@@ -298,8 +301,8 @@ static int thread_admit(struct sn_thread *thread)
 	return err;
 }
 
-/* The thread could not be created. Nobody else knows its block: the monitor sees only threads that
- * have a processor. */
+/* The thread could not be created. No other thread knows its block, because the monitor sees only
+ * threads that have a processor. */
 static int thread_failed(struct sn_thread *thread, int err)
 {
 	sn_lock(&sn_runtime.lock);
@@ -337,8 +340,9 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, THREAD_STACK_SIZE);
 	/*
-	 * Inside from its first moment, and known as the processor's only once it runs: until then
-	 * the monitor has no business with it. The lock is for the handle: see thread_main().
+	 * The thread is inside from its first moment, and becomes known as the processor's only
+	 * when it runs; until then the monitor ignores it. The lock is for the handle: see
+	 * thread_main().
 	 */
 	sn_lock(&sn_runtime.start_lock);
 	err = pthread_create(&thread->pthread, &attr, thread_main, thread);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread of the runtime, and the pair of inline functions that every public call begins and ends
- * with: the border between user code, where the processor is held on a lease, and runtime code,
- * where it is owned. lease.h has the protocol.
+ * A thread of the runtime, and the pair of inline functions with which every public call begins and
+ * ends. They are the border between user code, where the processor is held on a lease, and runtime
+ * code, where it is owned. lease.h has the protocol.
  *
  * Who may write what:
  *   lease             see lease.h
  *   processor         the thread itself; while its lease is being revoked, the monitor
- *   handed, spinning  while the thread is in its parker, or on its way there: who hands it a
- *                     processor; otherwise the thread itself
+ *   handed, spinning  while the thread is in its parker, or on its way there: the thread that hands
+ *                     it a processor; otherwise the thread itself
  *   prev, commit, picked  the thread itself, around a switch
  *   pinned, pins      the thread itself
- *   *_idle, *_all     under the runtime's lock
+ *   *_idle, *_all     any thread, under the runtime's lock
  */
 #ifndef SENNIT_SCHED_THREAD_H
 #define SENNIT_SCHED_THREAD_H
@@ -39,22 +39,22 @@ typedef bool sn_commit(struct sn_thread *self, struct sn_task *task, void *arg);
 
 struct sn_thread {
 	/*
-	 * First, so that the accessor in blocking.h serves both. On a line of its own from here on: a
-	 * bracket is three stores to it, and what somebody else had at the end of the line before, or
-	 * of the pair that is fetched together, would be waited for.
+	 * First, so that the accessor in blocking.h serves both. On a cache line of its own from
+	 * here on: a bracket is three stores to it, which would have to wait for another thread's
+	 * data at the end of the line before, or of the pair of lines that is fetched together.
 	 */
 	_Alignas(SN_CACHE_LINE) struct sn__lease lease;
 	struct sn_task
-		*task; /* what it runs; NULL in the scheduler's own loop; stored atomically */
+		*task; /* that it runs; NULL in the scheduler's own loop; stored atomically */
 	struct sn_processor *processor;
-	/* Found when the parker is released; atomic, since the end of the runtime releases it too. */
+	/* Read when the parker is released. Atomic, because the end of the runtime releases the
+	 * parker too. */
 	struct sn_processor *_Atomic handed;
 	bool spinning;    /* counted in the runtime's spinning */
 	bool owes_poller; /* left the poller for a brief task, and woke nobody: brief.c */
 
-	struct sn_task
-		*picked; /* what to run next in the loop, where something has to be done before */
-	struct sn_task *prev; /* the task just switched away from, for after_switch() */
+	struct sn_task *picked; /* to run next in the loop, where something has to be done first */
+	struct sn_task *prev;   /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
 	void *commit_arg;
 
@@ -64,23 +64,23 @@ struct sn_thread {
 
 	struct sn_context idle; /* the scheduler's loop on the thread's own stack */
 	struct sn_parker parker;
-	struct sn_task *pinned; /* the only task that this thread may run, */
-	uint32_t pins;          /* and how often it was pinned */
+	struct sn_task *pinned; /* the only task that this thread may run */
+	uint32_t pins;          /* how often it was pinned */
 	struct sn_thread *next_idle, *prev_idle;
 	bool is_idle; /* in the list of idle threads */
 	struct sn_thread *next_all, *prev_all;
 	clockid_t cpu_clock; /* of this thread, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	/* As it looks for work, by itself alone: see steal.c and idle.c. */
+	/* How its searches for work went; only for itself: see steal.c and idle.c. */
 	int64_t poor_at;             /* when it stole a single task; 0: the last time it was more */
-	int64_t nothing_at;          /* when it had nothing last, */
-	uint32_t fruitless;          /* and how often in a row that was soon after it had looked */
-	bool stole_next;             /* the task that it has found was a victim's next */
+	int64_t nothing_at;          /* when it last found nothing */
+	uint32_t fruitless;          /* how often in a row that was soon after it had looked */
+	bool stole_next;             /* the task that it has found was a victim's next task */
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
-	_Atomic uint32_t expired;    /* it is to lend its processor: lease.h */
+	_Atomic uint32_t expired;    /* it must lend its processor: lease.h */
 	_Atomic uint32_t reminded;   /* the signal for that was sent */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */
 	const char *call;            /* debug builds: the public call that it is in */
@@ -94,8 +94,8 @@ struct sn_thread {
 };
 
 /*
- * Debug builds: a call from within a call, and parking within a blocking bracket, end the program with the
- * call's name.
+ * Debug builds: end the program, with the name of the call, when a task makes a call from within a
+ * call, or parks within a blocking bracket.
  */
 void sn_check_park(struct sn_thread *self);
 void sn_check_entry(struct sn_thread *self, const char *call);
@@ -109,8 +109,8 @@ static inline struct sn_thread *sn_thread_self(void)
 }
 
 /*
- * Begins a public call. NULL when the caller is not a task; then nothing is entered. Why the plain
- * store and load are enough is argued in lease.h.
+ * Begins a public call. Returns NULL, and enters nothing, when the caller is not a task. lease.h
+ * argues why the plain store and load suffice.
  */
 #define sn_runtime_enter() sn_runtime_enter_for(__func__)
 static inline struct sn_thread *sn_runtime_enter_for(const char *call)
@@ -129,7 +129,7 @@ static inline struct sn_thread *sn_runtime_enter_for(const char *call)
 	return self;
 }
 
-/* Ends a public call, on whatever thread the task is by now. */
+/* Ends a public call, on whichever thread the task is by now. */
 static inline void sn_runtime_leave(void)
 {
 	struct sn_thread *self = sn_thread_self();
@@ -142,10 +142,10 @@ static inline void sn_runtime_leave(void)
 /* The thread may run any task again. blocking.c. */
 void sn_thread_unpin(struct sn_thread *self);
 
-/* In a child of fork() the thread has none. */
+/* In a child of fork() the only thread has no block. */
 void sn_thread_fork(enum sn_fork_phase phase);
 
-/* Gives the calling thread a block of its own, or takes it away again. thread.c. */
+/* Gives the calling thread a block; takes it away again. thread.c. */
 void sn_thread_attach(struct sn_thread *self);
 void sn_thread_detach(struct sn_thread *self);
 

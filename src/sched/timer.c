@@ -10,13 +10,14 @@
 #include "sched/thread.h"
 
 /*
- * What is deferred may start a task each. So many at a time, and then others run before the next look
- * at the timers: with a million due at once, all of their stacks would have to be there together. As
- * many as the decisions after which the timers have their turn (steal.c).
+ * A deferred function may start a task. So at most this many run before other tasks get their turn
+ * and the timers are served again. With a million timers due at once, all of the stacks would
+ * otherwise have to exist at the same time. As many as there are decisions between two turns of the
+ * timers (steal.c).
  */
 #define MOST_DEFERRALS 64
 
-/* Timers that are moved before the locks are let go: some 20 us. */
+/* How many timers move before the locks are released: some 20 us. */
 #define MOVED_AT_ONCE 256
 
 /* Four children: half the levels of a binary heap, and the four lie in one cache line. */
@@ -90,7 +91,7 @@ static void publish_earliest(struct sn_timers *timers)
 		atomic_store(&timers->earliest, earliest);
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when)
 {
 	if (timers->count == timers->capacity) {
@@ -110,8 +111,8 @@ static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when
 }
 
 /*
- * Locks the heap that the timer is in. NULL when it is in none. A timer leaves its heap only under
- * that heap's lock, so what holds after taking it keeps holding.
+ * Locks the heap that the timer is in. Returns NULL when it is in none. A timer leaves its heap
+ * only under that heap's lock, so what is true once the lock is taken stays true.
  */
 static struct sn_timers *lock_heap_of(struct sn_timer *timer)
 {
@@ -170,9 +171,9 @@ bool sn_timer_stop(struct sn_timer *timer)
 }
 
 /*
- * The last entries first: what is left is a heap with the same earliest time, until nothing is. That
- * time is told to the poller again when it has come to the other heap, as it may have looked at that
- * one before and at this one after.
+ * The last entries move first. What is left is a heap with the same earliest time, until nothing is
+ * left. The poller is told of that time again once it is in the other heap, because it may have
+ * looked at the other heap before that, and at this one after.
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
 {
@@ -181,7 +182,7 @@ bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
 
 	while (left && fits) {
 		sn_lock(&from->lock);
-		sn_lock(&to->lock); /* only here are two held, and to is always the first processor's */
+		sn_lock(&to->lock); /* only here are two held; to is the first processor's */
 		for (int i = 0; i < MOVED_AT_ONCE && from->count > 0 && fits; i++) {
 			struct sn_timer_entry last = from->entries[from->count - 1];
 
@@ -230,7 +231,7 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 	}
 	publish_earliest(timers);
 	sn_unlock(&timers->lock);
-	/* Without the lock: this may start a thread. */
+	/* Without the lock, because this may start a thread. */
 	while ((task = sn_queue_get(&ready)) != NULL)
 		sn_ready(self, task, SN_READY_LAST);
 	while (later) {

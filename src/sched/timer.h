@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One-shot timers: one 4-ary heap a processor, under a lock of its own, so that idle threads can
- * serve the timers of a processor that is busy or without a thread.
+ * One-shot timers: a 4-ary heap for each processor, with a lock of its own, so that idle threads
+ * can serve the timers of a processor that is busy or without a thread.
  *
- * A timer's memory is the caller's (usually on the stack of the task that waits) and must stay
- * valid until it has fired or sn_timer_stop() has returned. fire runs with the heap's lock held: it
- * must not touch timers. It returns the task to make runnable, if any; by then the timer is not
- * touched any more, because that task may free it at once. After sn_timer_stop() has returned fire
- * neither runs nor will run.
+ * A timer's memory is the caller's (usually on the stack of the task that waits), and must stay
+ * valid until the timer has fired or sn_timer_stop() has returned. fire runs with the heap's lock
+ * held, so it must not touch timers. It returns the task to make runnable, if any. From then on the
+ * timer is not touched, because that task may free it at once. After sn_timer_stop() has returned,
+ * fire neither runs nor will run.
  *
  * heap, when, index: under the heap's lock. The heap's earliest time is also read without it.
  */
@@ -25,9 +25,9 @@ struct sn_thread;
 struct sn_timer;
 
 /*
- * What is to be done when the heap's lock has been released: more than making one task runnable. It
- * must not park. Its memory must last until run is called, so whoever stops the timer has to know
- * that it had been fired.
+ * What is to be done when the heap's lock has been released, where it is more than making one task
+ * runnable. It must not park. Its memory must last until run is called, so code that stops the
+ * timer has to know that it had fired.
  */
 struct sn_deferred {
 	struct sn_deferred *next;
@@ -37,7 +37,7 @@ struct sn_deferred {
 /* What fire may ask for besides the task that it returns. */
 struct sn_fired {
 	int64_t again;             /* not 0: a later time at which it is to fire once more */
-	struct sn_deferred *later; /* not NULL: to be run without the lock */
+	struct sn_deferred *later; /* not NULL: to run without the lock */
 };
 
 typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired);
@@ -67,28 +67,28 @@ void sn_timers_init(struct sn_timers *timers);
 void sn_timers_destroy(struct sn_timers *timers);
 
 /*
- * Starts an inactive timer in the calling thread's processor's heap. Returns 0 or -ENOMEM. Only one
- * thread at a time may start or advance a given timer. self: NULL on a thread of the program's own,
- * between sn_foreign_enter() and sn_foreign_leave(); then it is the first processor's heap, as that
- * processor never retires.
+ * Starts an inactive timer in the heap of the calling thread's processor. Returns 0 or -ENOMEM.
+ * Only one thread at a time may start or advance a given timer. self: NULL on a thread of the
+ * program's own, between sn_foreign_enter() and sn_foreign_leave(). The timer then goes into the
+ * first processor's heap, because that processor never retires.
  */
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
 /* Starts an inactive timer, or moves an active one to an earlier time; never to a later one. */
 int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
-/* True when the timer was active and now never fires; false when it had fired or was never started.
- */
+/* True when the timer was active and now never fires; false when it had fired or was never
+ * started. */
 bool sn_timer_stop(struct sn_timer *timer);
 
 /*
- * Moves all timers to another processor's heap: nobody has the processor of the first any more. Anybody
- * may run, stop or advance timers of both meanwhile, but start none in the first. False: there was no
- * memory; the rest stays where it was.
+ * Moves all timers of a processor that no thread has to another processor's heap. Other threads may
+ * run, stop or advance timers of both meanwhile, but must not start any in the first. False: there
+ * was no memory, and the rest stays where it was.
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to);
 
-/* Fires what is due. Returns how many fired. The calling thread has a processor. */
+/* Fires the timers that are due. Returns how many fired. The calling thread has a processor. */
 uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now);
 
 static inline int64_t sn_timers_earliest(struct sn_timers *timers)

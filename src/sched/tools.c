@@ -8,10 +8,11 @@
 #include "arch/compiler.h"
 
 /*
- * valgrind answers a request that is a sequence of instructions without effect, another on each
- * architecture. Its header has them, where it is installed when this is built. Without it: valgrind
- * loads a library of its own into the program, by the environment, and removes it there from what
- * the program starts in turn. That cannot be seen once the program has changed the variable.
+ * valgrind answers a request, which is a sequence of instructions without effect, different on each
+ * architecture. Its header has them, if it is installed when this is built. Without the header:
+ * valgrind loads a library of its own into the program through the environment, and removes it from
+ * the environment of the programs that this one starts. That cannot be seen once the program has
+ * changed the variable.
  */
 #ifndef SN_VALGRIND_HEADER
 #	if defined(__has_include)
@@ -40,8 +41,8 @@ static bool in_valgrind(void)
 #endif
 
 /*
- * What a sanitizer's runtime calls its beginning. Weak: it is in the program, or in a library of
- * its own, when the program is built for that sanitizer, and otherwise nowhere.
+ * The initialisation of each sanitizer's runtime. Weak: it is in the program, or in a library of
+ * its own, when the program is built for that sanitizer, and nowhere otherwise.
  */
 extern void __asan_init(void) __attribute__((weak));
 extern void __hwasan_init(void) __attribute__((weak));

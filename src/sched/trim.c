@@ -16,13 +16,14 @@
 #include "sched/scan.h"
 #include "sched/task.h"
 
-/* The monitor should look at threads that block every 20 us: this is how late it may be at times. */
+/* How late the monitor may sometimes be, which should look at blocking threads every 20 us. */
 #define STEP_NS 100000
 #define REST_NS (100 * STEP_NS)
 
 /*
- * A task that has been parked for so long waits for something slow, such as a person or a peer that
- * keeps its connection: what it will touch again costs it some microseconds then.
+ * A task that has been parked for this long waits for something slow, such as a person, or a peer
+ * that keeps its connection open. Touching the released pages again then costs it only some
+ * microseconds.
  */
 #define TRIM_MS 5000
 
@@ -30,13 +31,13 @@ static int64_t trim_ms; /* 0: never */
 static size_t page;
 static _Atomic uint64_t count;
 
-/* The pass. Where it is (NULL: before the first slab), when it began and last worked. */
+/* The pass: its position (NULL: before the first slab), when it began and when it last worked. */
 static bool under_way;
 static struct sn_block_slab *at;
 static int64_t began, worked;
-/* Found in it: a task that is parked, but not for long enough, or had to be left alone. */
+/* It has found a task that is parked, but not for long enough, or that had to be left alone. */
 static bool again;
-/* The last whole pass found nothing of that kind; and what had run when it began. */
+/* The last whole pass found no such task; and the sum of the ticks when it began. */
 static bool settled;
 static uint32_t ticks;
 
@@ -48,7 +49,7 @@ int sn_trim_init(void)
 	page = sn_page_size();
 	atomic_store(&count, 0);
 	under_way = settled = false;
-	at = NULL; /* the last run's slabs are gone */
+	at = NULL; /* the slabs of the last run are gone */
 	began = worked = 0;
 	return 0;
 }
@@ -58,7 +59,7 @@ uint64_t sn_trim_count(void)
 	return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* Other than before if any task has run. */
+/* Differs from an earlier result if any task has run. */
 static uint32_t all_ticks(void)
 {
 	uint32_t sum = 0;
@@ -68,7 +69,7 @@ static uint32_t all_ticks(void)
 	return sum;
 }
 
-/* The time from the beginning of one pass to that of the next. */
+/* The time from the beginning of one pass to the beginning of the next. */
 static int64_t interval(void)
 {
 	int64_t ns = trim_ms * 1000000;
@@ -96,7 +97,7 @@ static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 		since = parked_since(task);
 		if (since == task->trimmed)
 			continue;
-		/* It wraps; and a processor's clock may be ahead of the monitor's. */
+		/* The clock wraps; and a processor's clock may be ahead of the monitor's. */
 		if ((int32_t)(now_ms - since) >= trim_ms)
 			found |= (uint64_t)1 << number;
 		else
@@ -119,7 +120,7 @@ static void trim(struct sn_task *task)
 	if (sn_status_get(&task->word) != SN_TASK_PARKED)
 		return;
 	SN_RACE_WINDOW();
-	/* It fails where memory is locked: then there is nothing to be had, now or later. */
+	/* It fails where memory is locked: there is nothing to gain then, now or later. */
 	if (end > (uintptr_t)low)
 		madvise(low, end - (uintptr_t)low, MADV_DONTNEED);
 	task->trimmed = parked_since(task);
@@ -155,7 +156,7 @@ static void trim_slab(struct sn_block_slab *slab, uint32_t now_ms)
 	}
 }
 
-/* False: not now. */
+/* False: it is not time for a pass. */
 static bool begin_pass(int64_t now)
 {
 	uint32_t present = all_ticks();

@@ -70,7 +70,7 @@ struct park {
 static bool commit_exclusive(struct sn_thread *self, struct sn_task *task, void *unlock)
 {
 	(void)self, (void)task;
-	/* From here on the task may run elsewhere. */
+	/* From here on the task may run on another thread. */
 	if (unlock)
 		sn_unlock(unlock);
 	return true;
@@ -86,7 +86,7 @@ static bool commit_park(struct sn_thread *self, struct sn_task *task, void *arg)
 		 SN_WAITER_DONE);
 }
 
-/* What prevents the wait is what ends it, if nothing else has. */
+/* The reason that prevents the wait also ends it, if nothing else has. */
 static void end_self(struct sn_waiter *waiter, int result)
 {
 	if (sn_waiter_claim(waiter))
@@ -108,7 +108,7 @@ static int park_shared(struct sn_waiter *waiter, struct sn_lock *unlock)
 	}
 	if (err < 0)
 		end_self(waiter, err);
-	/* Not a wait to be saved when it is over already. */
+	/* Saves a park when the wait is over already. */
 	if (!(atomic_load_explicit(&waiter->state, memory_order_acquire) & SN_WAITER_DONE))
 		sn_park(self, commit_park, waiter);
 	if (waiter->deadline)
@@ -122,13 +122,14 @@ static int park_thread(struct sn_waiter *waiter, struct sn_lock *unlock)
 {
 	if (unlock)
 		sn_unlock(unlock);
-	/* In a scan's callback: what it waits for may be the scanned task's to do. */
+	/* In a scan's callback: the event that it waits for may have to come from the scanned
+	 * task. */
 	if (sn_unlikely(sn_scan_depth > 0) && sn_waiter_claim(waiter))
 		return -EDEADLK;
 	if (sn_parker_wait(&waiter->parker, waiter->deadline) == -ETIMEDOUT) {
 		if (sn_waiter_claim(waiter))
 			return -ETIMEDOUT;
-		sn_parker_wait(&waiter->parker, 0); /* it is being ended this moment */
+		sn_parker_wait(&waiter->parker, 0); /* it is being ended at this moment */
 	}
 	return waiter->result;
 }

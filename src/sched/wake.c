@@ -2,27 +2,27 @@
 /*
  * Waking.
  *
- * No work is forgotten. Whoever makes a task runnable puts it into a queue first and then looks
- * whether to wake a processor; a thread that finds nothing announces itself idle first and then
- * looks into all queues again. Both sides have a sequentially consistent fence between the two
+ * No work is forgotten. A thread that makes a task runnable first puts it into a queue, and then
+ * checks whether to wake a processor. A thread that finds nothing first announces itself idle, and
+ * then looks into all queues again. Both sides have a sequentially consistent fence between the two
  * steps, so at least one of them sees the other:
  *
- *	waker: queue; fence; if idle_count > 0 and spinning == 0 wake one	(sn_submitted())
- *	idler: release processor: idle_count++; spinning--; fence; look again	(become_idle())
+ *   waker: queue; fence; if idle_count > 0 and spinning == 0 wake one        (sn_submitted())
+ *   idler: release processor: idle_count++; spinning--; fence; look again    (become_idle())
  *
- * The fences make this hold whatever the order of the accesses around them: of the two fences one
- * is first in their total order, and what precedes it is seen by what follows the other. So the
- * queues themselves need only what passes a task from hand to hand, release and acquire.
+ * This holds whatever the order of the accesses around the fences: one of the two fences is first
+ * in their total order, and what precedes it is seen by what follows the other. So the queues
+ * themselves need only what hands a task from one thread to another: release and acquire.
  *
- * At most one thread is woken at a time: it is counted in spinning until it has found something,
- * and then wakes the next if there are idle processors left (sn_stop_spinning()). So a burst of tasks
- * raises threads one after the other, and a trickle of them raises one.
+ * At most one thread is woken at a time. It is counted in spinning until it has found something,
+ * and then wakes the next one if there are idle processors left (sn_stop_spinning()). So a burst of
+ * tasks wakes threads one after the other, and a trickle of them wakes one.
  *
  * A thread that naps (idle.c) is counted in spinning, too. So a waker ends the nap instead, unless
- * what it has queued may wait for that:
+ * what it has queued may wait until the nap is over:
  *
- *	waker:  queue; fence; if nap != NONE end it			(sn_announce(), sn_end_nap())
- *	napper: nap = POLLING or PARKED; fence; look; sleep; nap = NONE	(nap())
+ *   waker:  queue; fence; if nap != NONE end it             (sn_announce(), sn_end_nap())
+ *   napper: nap = POLLING or PARKED; fence; look; sleep; nap = NONE                (nap())
  */
 #include "sched/wake.h"
 
@@ -35,7 +35,7 @@
 
 /* ---- is there work? ---- */
 
-/* In any queue but that of one processor; NULL: in any. */
+/* In any queue except that of one processor; NULL: in any. */
 static bool work_exists_beside(const struct sn_processor *but)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0)
@@ -87,7 +87,7 @@ sn_noinline void sn_end_nap(void)
 {
 	int where = atomic_load(&sn_runtime.nap);
 
-	/* ENDED until the napper is up: the parker is for one thread at a time. */
+	/* ENDED until the napper is awake, because the parker serves one thread at a time. */
 	if ((where != SN_NAP_POLLING && where != SN_NAP_PARKED) ||
 	    !atomic_compare_exchange_strong(&sn_runtime.nap, &where, SN_NAP_ENDED))
 		return;
@@ -98,9 +98,10 @@ sn_noinline void sn_end_nap(void)
 }
 
 /*
- * While this counts in spinning, other wakers leave the waking to it. So when it finds no processor
- * it takes itself out again under the lock: a processor that becomes idle does so under the same
- * lock, hence after that, and a waker that sees it idle sees the count without us.
+ * While this caller counts in spinning, other wakers leave the waking to it. So when it finds no
+ * processor, it takes itself out again under the lock. A processor that becomes idle does so under
+ * the same lock, hence after that, and a waker that sees the processor idle sees the count without
+ * us.
  */
 void sn_wake_one(void)
 {
@@ -108,7 +109,7 @@ void sn_wake_one(void)
 	struct sn_processor *p;
 
 	if (!atomic_compare_exchange_strong(&sn_runtime.spinning, &none, 1)) {
-		sn_end_nap(); /* if that one naps */
+		sn_end_nap(); /* if the thread that is counted naps */
 		return;
 	}
 	sn_lock(&sn_runtime.lock);
@@ -129,8 +130,8 @@ void sn_start_spinning(struct sn_thread *self)
 }
 
 /*
- * The others that are counted look, too; or one of them naps, and has looked before what is in the
- * queues by now was there, such as the rest of a batch that this thread has stolen.
+ * Other threads are still counted. They look, too; or one of them naps, and last looked before some
+ * of the queued tasks were there, such as the rest of a batch that this thread has stolen.
  */
 static void end_nap_for_work(void)
 {
@@ -140,9 +141,9 @@ static void end_nap_for_work(void)
 }
 
 /*
- * The thread has found something. Wakers saw it looking and woke nobody, so if it was the last to
- * look, and there is more, it wakes the next itself: more is also the role of the poller, which
- * this thread may just have left, while processors are idle.
+ * The thread has found something. Wakers saw it looking and woke no other thread. So if it was the
+ * last one to look, and there is more to do, it wakes the next one itself. The role of the poller,
+ * which this thread may just have left, also counts as more to do while processors are idle.
  */
 void sn_stop_spinning(struct sn_thread *self)
 {
@@ -151,8 +152,8 @@ void sn_stop_spinning(struct sn_thread *self)
 	if (!self->spinning)
 		return;
 	self->spinning = false;
-	/* The few tasks that it came with are its own, see owes_poller; what others have queued while
-	 * they saw it looking is not. */
+	/* The few tasks that it found in the poller are its own, see owes_poller; tasks that others
+	 * have queued while they saw it looking are not. */
 	if (atomic_fetch_sub(&sn_runtime.spinning, 1) > 1)
 		end_nap_for_work();
 	else if (atomic_load(&sn_runtime.idle_count) > 0 &&

@@ -19,20 +19,21 @@
 /* Wakes one thread with an idle processor to look for work, unless one is looking already. */
 void sn_wake_one(void);
 
-/* Ends the nap of the thread that naps, if there is one. */
+/* Ends the nap of the napping thread, if there is one. */
 void sn_end_nap(void);
 
 /* The thread looks for work from now on; it has found something. */
 void sn_start_spinning(struct sn_thread *self);
 void sn_stop_spinning(struct sn_thread *self);
 
-/* In a queue that is not waited for to be looked at: not as next task alone. */
+/* Whether there are tasks in the global queue or in a ring: anywhere but in a next slot, which may
+ * wait. */
 bool sn_ring_work_exists(void);
 
-/* Descriptors or timers are waited for, and no thread sleeps in the poller. */
+/* Whether tasks wait for descriptors or timers, and no thread sleeps in the poller. */
 bool sn_nobody_would_notice(void);
 
-/* A task was queued: the waker's half of the handshake above. may_wait: for a nap to end. */
+/* A task was queued: the waker's half of the handshake in wake.c. may_wait: until a nap ends. */
 static inline void sn_announce(bool may_wait)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -49,9 +50,10 @@ static inline void sn_submitted(void)
 }
 
 /*
- * The same by a thread with a processor. When that is the only one nobody can be idle, and whoever gets
- * it next, even by revoking it, sees what was queued under it: no fence, a fifth of a switch. Should
- * there be more processors at this moment, whoever adds them looks for work itself.
+ * The same by a thread with a processor. When that is the only processor, no processor can be idle,
+ * and the thread that gets it next, even by revoking it, sees what was queued under it. So there is
+ * no fence, which is a fifth of a switch. Should there be more processors at this moment, the
+ * thread that adds them looks for work itself.
  */
 static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
 {
