@@ -2,31 +2,32 @@
 /*
  * What every sennit header needs: visibility, linkage and the version.
  *
- * Conventions that hold for every call of the library, so that each header need not repeat them:
+ * These conventions hold for every call of the library, so that each header need not repeat them:
  *
  *  - A fallible call returns a non-negative result, or a negative errno value such as -ENOMEM.
  *    Nothing reports through errno: a task may be on another thread by the time it looks.
  *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
  *    SN_NO_DEADLINE, which is 0, means "never".
- *  - "May park" says that the call can put the calling task to sleep and let others run; after a
- *    park the task may go on on another thread of the runtime. A call that may park returns -EPERM
- *    when the caller is not a task, and does nothing.
- *  - What tasks wait in (a scope, a channel, a lock) when sn_run() returns, and abandons them, must
- *    not be used any more.
- *  - "Any thread" says that threads which the runtime does not know may call it too.
+ *  - "May park" means that the call can put the calling task to sleep and let others run. After a
+ *    park the task may continue on another thread of the runtime. A call that may park returns
+ *    -EPERM when the caller is not a task, and does nothing.
+ *  - When sn_run() returns, it abandons the tasks that still wait. The objects they wait in (a
+ *    scope, a channel, a lock) must not be used any more.
+ *  - "Any thread" means that threads unknown to the runtime may call it too.
  *  - Signal handlers may call only what the header names at the end of its introduction: most calls
- *    take locks, which the interrupted code may hold. A task that is to be woken by a signal waits in
- *    sn_signal_wait() (signal.h), or for a stream of a pipe or an eventfd, to which a handler may
- *    write(). Deadlocks are not reported where the program has handlers of its own (debug.h).
- *  - NULL where an object, a function or a result's place is needed gives -EINVAL, but what gives an
- *    object back (sn_chan_free(), sn_tcp_close() and the like, sn_detach(), sn_scope_close()) does
- *    nothing with NULL, and returns 0, as free() does.
- *  - A handle of what is gone reaches nothing else that has come to its place: of a task that was
- *    joined or detached and has ended, or of a scope that was closed, -ESRCH; of a connection,
- *    listener or stream that was closed, -EBADF. It could fit again once millions more have had the
- *    same place, in a 32-bit process 63. channel.h says what is known of channels.
- *  - Mistakes that cost something to see are looked for in builds of the library with SENNIT_DEBUG,
- *    which end the program with a line that names the call and the task.
+ *    take locks, which the interrupted code may hold. A task that a signal should wake waits in
+ *    sn_signal_wait() (signal.h), or reads a stream of a pipe or an eventfd, to which a handler may
+ *    write(). Deadlocks are not reported in programs with signal handlers of their own (debug.h).
+ *  - NULL in place of an object, a function or the address of a result gives -EINVAL. Calls that
+ *    give an object back (sn_chan_free(), sn_tcp_close() and the like, sn_detach(),
+ *    sn_scope_close()) do nothing with NULL and return 0, as free() does.
+ *  - A stale handle never reaches the object that has taken its place. It gives -ESRCH for a task
+ *    that was joined, or detached and has ended, and for a scope that was closed; -EBADF for a
+ *    connection, listener or stream that was closed. It could match again only after millions of
+ *    objects in the same place; in a 32-bit process, after 63. channel.h says what is detected for
+ *    channels.
+ *  - Checks for programming errors that cost something are made only in builds of the library with
+ *    SENNIT_DEBUG. They end the program with a line that names the call and the task.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -37,7 +38,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What surrounds the declarations of a header, for C++. */
+/* The brackets around the declarations of a header, for C++. */
 #ifdef __cplusplus
 #	define SN_BEGIN extern "C" {
 #	define SN_END }
@@ -46,7 +47,7 @@
 #	define SN_END
 #endif
 
-/* What the shared library exports. */
+/* A declaration that the shared library exports. */
 #define SN_API __attribute__((visibility("default")))
 /* A result that must not be ignored: compilers warn. */
 #define SN_CHECK_RESULT __attribute__((warn_unused_result))
@@ -60,8 +61,8 @@
 #define SN_NO_DEADLINE ((int64_t)0)
 
 /*
- * Those who wait for a lock or the like, in a list whose nodes lie on their stacks. Not for programs;
- * it is here because locks are values that programs place where they like. Zero is empty.
+ * The waiters of a lock or a similar object: a list whose nodes lie on the waiters' stacks. Not for
+ * programs; it is public because locks are values that programs embed. Zero is empty.
  */
 struct sn__waits {
 	void *first; /* not for programs */

@@ -2,13 +2,14 @@
 /*
  * Calling code that blocks the thread.
  *
- * Any C call may block in any task, without any annotation: the runtime's monitor notices a thread
- * that sleeps in the kernel, or keeps its processor for 10 ms, and gives the processor to other
- * tasks. The brackets here only make it quicker, about 20 us, and name the call in reports. Neither
- * they nor the monitor ever move a task to another thread: errno, thread-locals and everything else
- * that belongs to the thread stay what they were.
+ * Any C call may block in any task, without any annotation. The runtime's monitor notices a thread
+ * that sleeps in the kernel, or that keeps its processor for 10 ms, and gives the processor to
+ * other tasks. The brackets here only make that faster, by about 20 us, and name the call in
+ * reports. Neither the brackets nor the monitor ever move a task to another thread: errno,
+ * thread-locals and everything else that belongs to the thread stay what they were.
  *
- * Threads outside the runtime: all calls; sn_pin() and sn_unpin() return -EPERM. Signal handlers: none.
+ * Threads outside the runtime: all calls; sn_pin() and sn_unpin() return -EPERM. Signal handlers:
+ * none.
  */
 #ifndef SENNIT_BLOCKING_H
 #define SENNIT_BLOCKING_H
@@ -35,9 +36,9 @@ SN_API void sn__lease_lost(struct sn__lease *lease);
 SN_API void sn__bracket_check(struct sn__lease *lease, int entering);
 
 /*
- * The calling thread's lease; NULL on threads that the runtime does not know. Volatile assembly,
- * because compilers cache the address of a thread-local across calls, and a task may be on another
- * thread after one.
+ * The calling thread's lease; NULL on threads unknown to the runtime. Volatile assembly, because
+ * compilers cache the address of a thread-local across calls, and a task may be on another thread
+ * after a call.
  */
 static inline struct sn__lease *sn__self(void)
 {
@@ -69,11 +70,11 @@ static inline struct sn__lease *sn__self(void)
 }
 
 /*
- * Says that the calling thread is about to block, in a call that what names (a string that stays
- * valid until sn_exit_blocking(); NULL: no name). Costs half a nanosecond. Any thread: outside of
- * a task it does nothing. Does not park. Between it and sn_exit_blocking() the task should call no
- * sennit function that may park: builds with SENNIT_DEBUG abort with the call's name, others carry
- * it out as usual, and the bracket ends early.
+ * Says that the calling thread is about to block. `what` names the call; it is a string that stays
+ * valid until sn_exit_blocking(), or NULL for no name. Costs half a nanosecond. Any thread; outside
+ * a task it does nothing. Does not park. Until sn_exit_blocking() the task should call no sennit
+ * function that may park: builds with SENNIT_DEBUG abort with the call's name; others carry it out
+ * as usual, and the bracket ends early.
  */
 static inline void sn_enter_blocking_as(const char *what)
 {
@@ -94,9 +95,9 @@ static inline void sn_enter_blocking(void)
 }
 
 /*
- * Ends what sn_enter_blocking() began. When the processor was given away meanwhile, waits for one,
- * on the same thread; otherwise costs about a nanosecond, without an atomic instruction or a
- * system call. errno is kept. Any thread, as above.
+ * Ends the bracket that sn_enter_blocking() began. If the processor was given away meanwhile, the
+ * call waits for one, on the same thread. Otherwise it costs about a nanosecond, without an atomic
+ * instruction or a system call. It preserves errno. Any thread, as above.
  */
 static inline void sn_exit_blocking(void)
 {
@@ -117,16 +118,19 @@ static inline void sn_exit_blocking(void)
 }
 
 /*
- * Calls fn(arg) within a bracket and returns its value; -EINVAL without fn. Outside a task it just calls fn.
+ * Calls fn(arg) within a bracket and returns its value; -EINVAL without fn. Outside a task it only
+ * calls fn.
  */
 SN_API int sn_blocking(sn_fn *fn, void *arg);
 
 /*
- * Keeps the calling task on its present thread until as many sn_unpin() as sn_pin() were called, or
- * it ends. Meanwhile that thread runs no other task, and each park costs two switches of the OS.
- * For libraries that keep state in thread-locals across calls. Returns 0, or -EPERM outside a task;
- * sn_pin() also -EAGAIN when all but one of the threads that SENNIT_MAX_THREADS allows are pinned;
- * sn_unpin() also -EINVAL when the task is not pinned. Do not park.
+ * Keeps the calling task on its present thread until sn_unpin() has been called as often as
+ * sn_pin(), or until the task ends. Meanwhile that thread runs no other task, and each park costs
+ * two context switches of the OS. For libraries that keep state in thread-locals across calls.
+ *
+ * Return 0, or -EPERM outside a task. sn_pin() returns -EAGAIN when all but one of the threads that
+ * SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not pinned. Do
+ * not park.
  */
 SN_API int sn_pin(void);
 SN_API int sn_unpin(void);

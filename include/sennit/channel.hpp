@@ -29,13 +29,14 @@ namespace sennit
 namespace detail
 {
 
-/* Whether a T can be moved while the channel is locked, from where it is to where it goes. */
+/* Whether a T can be moved straight from its source to its destination while the channel is
+ * locked. */
 template <class T>
 inline constexpr bool carried_in_place = std::is_trivially_copyable_v<T> ||
 					 (std::is_nothrow_move_constructible_v<T> &&
 					  alignof(T) <= alignof(std::max_align_t));
 
-/* What a channel of T has for elements: T itself, or a pointer to one on the heap. */
+/* The elements of a channel of T: T itself, or a pointer to one on the heap. */
 template <class T>
 using carried = std::conditional_t<carried_in_place<T>, T, boxed<T> *>;
 
@@ -45,7 +46,7 @@ inline constexpr sn_elem_ops ops_in_place = {
 	[](void *elem) noexcept { static_cast<T *>(elem)->~T(); },
 };
 
-/* The pointers are copied. */
+/* The pointers are copied bytewise. */
 template <class T>
 inline constexpr sn_elem_ops ops_in_box = {
 	nullptr,
@@ -90,7 +91,7 @@ private:
 	alignas(carried<T>) unsigned char raw_[sizeof(carried<T>)];
 };
 
-/* An element to be sent, of which somebody else takes care. */
+/* An element to be sent, whose value the caller owns. */
 template <class T>
 class outbox
 {
@@ -111,7 +112,7 @@ public:
 		else
 			return &elem_;
 	}
-	/* The channel has it. */
+	/* The channel owns it now. */
 	void sent() noexcept { static_cast<void>(box_.release()); }
 
 private:
@@ -127,16 +128,16 @@ class send_case;
 } // namespace detail
 
 /*
- * A channel of T, as channel.h: the handle of one, which all copies of the handle share; the last
- * one frees it, and destroys the elements in it. The handle itself is not to be changed while
- * others use it, as with std::shared_ptr; calls through it may be made at the same time by any
- * task, or by plain threads, and also through a const one.
+ * A channel of T, as in channel.h: a handle, whose copies all refer to the same channel; the last
+ * one frees it, and destroys the elements in it. The handle itself must not be changed while others
+ * use it, as with std::shared_ptr. Any tasks or plain threads may make calls through it at the same
+ * time, also through a const one.
  *
- * T can be moved; it need not be copied or default constructed. Bytes are copied where that will
- * do, and a T whose move constructor is noexcept is moved from the sender's memory into the
- * receiver's, or into the buffer, without an allocation. It is then moved with the channel locked,
- * possibly by another task, so the constructor and the destructor may call nothing of sennit's. Any
- * other T travels on the heap.
+ * T must be movable; it need not be copyable or default constructible. A trivially copyable T is
+ * copied bytewise. A T whose move constructor is noexcept is moved from the sender's memory into
+ * the receiver's, or into the buffer, without an allocation. It is moved with the channel locked,
+ * possibly by another task, so its constructor and destructor must not call sennit. Any other T
+ * travels on the heap.
  *
  * Errors, beside those of channel.h: a call on a handle without a channel fails with
  * std::errc::invalid_argument.
@@ -159,8 +160,8 @@ class channel
 public:
 	using value_type = T;
 
-	/* A new one, unbuffered or with a buffer. Throws std::system_error: not_enough_memory, or
-	 * invalid_argument for what cannot be. */
+	/* A new channel, unbuffered or with a buffer. Throws std::system_error: not_enough_memory,
+	 * or invalid_argument for an impossible capacity. */
 	explicit channel(std::size_t capacity = 0)
 	{
 		detail::throw_if_error(sn_chan_new_with(&chan_, sizeof(detail::carried<T>),
@@ -171,7 +172,7 @@ public:
 				       "sn::channel");
 	}
 
-	/* None. In select() its cases are never ready. */
+	/* No channel. In select() its cases are never ready. */
 	template <std::same_as<std::nullptr_t> None> /* so that 0 is a capacity */
 	channel(None) noexcept
 	{
@@ -187,8 +188,8 @@ public:
 	~channel() { sn_chan_free(chan_); }
 
 	/*
-	 * Sends the value. When that fails value is as it was; only a T that travels on the heap
-	 * has been moved from, and is gone. May park.
+	 * Sends the value. When that fails, value is unchanged, except that a T that travels on the
+	 * heap has been moved from and is gone. May park.
 	 */
 	result<void> send(T &&value, deadline until = no_deadline) const
 	{
@@ -208,32 +209,33 @@ public:
 		return send_by(copy, SN_TRY);
 	}
 
-	/* std::errc::broken_pipe when it is closed and there is nothing left in it. May park. */
+	/* std::errc::broken_pipe when it is closed and empty. May park. */
 	result<T> recv(deadline until = no_deadline) const { return recv_by(detail::to_ns(until)); }
 	result<T> try_recv() const { return recv_by(SN_TRY); }
 
-	/* True when this call has closed it, false when it was closed, or is none. */
+	/* True when this call has closed it; false when it was closed, or there is no channel. */
 	bool close() const noexcept { return sn_chan_close(chan_) == 0; }
 
-	/* How many elements lie in the buffer at this moment, and how many fit. */
+	/* How many elements are in the buffer at this moment, and how many fit. */
 	std::size_t size() const noexcept { return sn_chan_len(chan_); }
 	std::size_t capacity() const noexcept { return sn_chan_cap(chan_); }
 
 	explicit operator bool() const noexcept { return chan_ != nullptr; }
 	friend bool operator==(const channel &, const channel &) = default;
 
-	/* For calls of the C interface; it has T, or T * where a T travels on the heap. */
+	/* For calls of the C interface; its elements are T, or T * where a T travels on the
+	 * heap. */
 	sn_chan *get() const noexcept { return chan_; }
 
-	/* For select(): f gets a result<T>, or nothing, when something has been received. */
+	/* For select(): f gets a result<T>, or no argument, when an element has been received. */
 	template <class F>
 	auto on_recv(F f) const
 	{
 		return detail::recv_case<T, F>(chan_, std::move(f));
 	}
 
-	/* For select(): f gets a result<void>, or nothing, when the value has been sent. Otherwise
-	 * the value is destroyed with the case. */
+	/* For select(): f gets a result<void>, or no argument, when the value has been sent.
+	 * Otherwise the value is destroyed with the case. */
 	template <class F>
 	auto on_send(T value, F f) const
 	{
@@ -241,9 +243,9 @@ public:
 	}
 
 	/*
-	 * Goes through what is received until the channel is closed; what it points to may be moved
-	 * from. Incrementing may park, and throws std::system_error when receiving fails otherwise:
-	 * the scope was cancelled.
+	 * Iterates over what is received until the channel is closed; the elements may be moved
+	 * from. Incrementing may park, and throws std::system_error when receiving fails for
+	 * another reason: the scope was cancelled.
 	 */
 	class iterator
 	{
@@ -310,7 +312,7 @@ struct select_case {
 	static constexpr bool is_deadline = false;
 };
 
-/* f with the result, or without, as it likes. */
+/* Calls f with the result, or without an argument if f takes none. */
 template <class F, class Result>
 void tell(F &f, Result &&result)
 {
@@ -386,14 +388,14 @@ struct deadline_case : select_case {
 
 } // namespace detail
 
-/* For select(): f is called when nothing else is ready, and there is no waiting. */
+/* For select(): f is called when no other case is ready; select() does not wait then. */
 template <class F>
 auto otherwise(F f)
 {
 	return detail::default_case<F>(std::move(f));
 }
 
-/* For select(): f is called when nothing else has been until then. */
+/* For select(): f is called when no other case could proceed before the deadline. */
 template <class F>
 auto on_deadline(deadline until, F f)
 {
@@ -410,8 +412,8 @@ auto on_deadline(deadline until, F f)
  *
  * The function of a channel's case gets a result, which fails with std::errc::broken_pipe when the
  * channel is closed, unless it takes no argument. At most one otherwise() and one on_deadline().
- * Returns the index of the case that was done; or an error, when there was none: the scope's
- * reason, or not_enough_memory. What a function throws comes through. May park.
+ * Returns the index of the case that was done. If none was, returns an error: the scope's reason,
+ * or not_enough_memory. Exceptions from the functions pass through. May park.
  */
 template <class... Cases>
 result<std::size_t> select(Cases &&...cases)
@@ -423,7 +425,7 @@ result<std::size_t> select(Cases &&...cases)
 	static_assert((0 + ... + std::remove_reference_t<Cases>::is_default) <= 1);
 	static_assert((0 + ... + std::remove_reference_t<Cases>::is_deadline) <= 1);
 
-	/* One more, for a select without cases. Those that have no channel are never ready. */
+	/* One more, for a select without cases. Cases without a channel are never ready. */
 	sn_case each[n + 1] = {cases.prepare()..., {}};
 	std::int64_t until = SN_NO_DEADLINE;
 	const auto look = [&](auto &one) {
@@ -443,7 +445,7 @@ result<std::size_t> select(Cases &&...cases)
 		if constexpr (type::is_default)
 			mine = chosen == -EAGAIN;
 		else if constexpr (type::is_deadline)
-			/* Not the scope's, which may come first. */
+			/* This deadline, not the scope's, which may come first. */
 			mine = chosen == -ETIMEDOUT && one.until <= clock::now();
 		if (mine) {
 			done = i;

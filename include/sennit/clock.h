@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clocks, read through the vDSO: without a system call where the kernel allows it.
+ * Clocks, read through the vDSO, so without a system call where the kernel allows it.
  *
- * What holds for every call here: it does not park, any thread may call it, it is
- * async-signal-safe, leaves errno alone, allocates nothing, and uses less than 1 KiB of stack
- * (docs/clock.md tells how that is measured). They work without the runtime, and in the library
- * sennit::clock without the rest of sennit. 64-bit time everywhere, so nothing ends in 2038.
+ * All calls here have this in common: they do not park, any thread may call them, they are
+ * async-signal-safe, preserve errno, allocate nothing, and use less than 1 KiB of stack
+ * (docs/clock.md says how that is measured). They work without the runtime, and in the library
+ * sennit::clock without the rest of sennit. Time has 64 bits everywhere, so nothing ends in 2038.
  *
- * A bad pointer is a bug of the caller's and does what it does in libc: clocks that the vDSO serves
- * write through it and crash with SIGSEGV, those that need a system call return -EFAULT.
+ * A bad pointer has the effect that it has in libc: clocks that the vDSO serves write through it
+ * and crash with SIGSEGV; those that need a system call return -EFAULT.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -31,44 +31,45 @@ struct sn_timeval {
 	int64_t tv_usec; /* 0 to 999999 */
 };
 
-/* The kernel's idea of the time zone: 0, 0 on nearly every system. */
+/* The kernel's time zone: 0, 0 on nearly every system. */
 struct sn_timezone {
 	int tz_minuteswest; /* of Greenwich */
-	int tz_dsttime;     /* a kind of daylight saving time that is not used any more */
+	int tz_dsttime;     /* a kind of daylight saving time, obsolete */
 };
 
 /*
- * The clocks that cannot fail return the time. Only where a process has no vDSO and has forbidden
- * itself the system call as well do they return that call's negative errno value.
+ * The clocks that cannot fail return the time. They return a negative errno value, that of the
+ * system call, only in a process that has no vDSO and has forbidden itself the system call too.
  */
 
-/* Monotonic time in nanoseconds (CLOCK_MONOTONIC): what deadlines are points on. */
+/* Monotonic time in nanoseconds (CLOCK_MONOTONIC), the clock of all deadlines. */
 SN_API int64_t sn_now(void);
 
 /*
  * Nanoseconds since 1970 (CLOCK_REALTIME). On i386, where sn_clock_source(SN_CLOCK_CALL_WALLTIME)
- * says SN_CLOCK_SOURCE_COUNTER, it is read off the counter as sn_ticks_now() is, with its error
- * bound, and shows that somebody set the clock up to 5 ms late.
+ * says SN_CLOCK_SOURCE_COUNTER, it is read from the counter, as sn_ticks_now() is, with the same
+ * error bound. There, a change of the wall clock shows up to 5 ms late.
  */
 SN_API int64_t sn_walltime(void);
 
 /*
  * Seconds since 1970, the cheapest of all. The second begins with the kernel's next tick, so it may
- * lag sn_time_exact() by up to one tick (1 to 10 ms, by the kernel's configuration), and never
- * leads.
+ * lag sn_time_exact() by up to one tick (1 to 10 ms, depending on the kernel's configuration). It
+ * is never ahead.
  */
 SN_API int64_t sn_time(void);
 
 /*
- * What the inline sn_time() uses; src/clock/clock.c tells how. Not for programs: the kernel's function
- * where there is one, and where it gives half of the seconds only, what the other half is.
+ * What the inline sn_time() uses; src/clock/clock.c explains it. Not for programs: the kernel's
+ * function where there is one, and, where that returns only the lower half of the seconds, what the
+ * upper half is derived from.
  */
 typedef long sn__seconds_function(long *seconds);
 extern SN_API sn__seconds_function *sn__seconds;
 extern SN_API uint32_t sn__last_second;
 SN_API int64_t sn__whole_second(uint32_t low);
 
-/* One indirect call, as libc's time() is. Its address is that of the library's own sn_time(). */
+/* One indirect call, as in libc's time(). Its address is that of the library's own sn_time(). */
 #if defined(SN__OUT_OF_LINE)
 /* The library's own source defines it. */
 #elif __SIZEOF_LONG__ == 8
@@ -92,55 +93,57 @@ extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
 SN_API int64_t sn_time_exact(void);
 
 /*
- * The time of a clock by its id (CLOCK_REALTIME and so on, from <time.h>, or one made from a
- * process, thread or clock device). 0, or -EINVAL for an id that the kernel does not know. Those
- * that the vDSO does not serve, such as CPU times, take a system call.
+ * The time of a clock by its id (CLOCK_REALTIME and so on, from <time.h>, or an id derived from a
+ * process, thread or clock device). Returns 0, or -EINVAL for an id that the kernel does not know.
+ * Clocks that the vDSO does not serve, such as CPU times, take a system call.
  */
 SN_API int sn_clock_gettime(int id, struct sn_timespec *time);
 
 /* The resolution of a clock; `resolution` may be NULL. 0, or -EINVAL as above. */
 SN_API int sn_clock_getres(int id, struct sn_timespec *resolution);
 
-/* CLOCK_REALTIME in microseconds, and the time zone. Each may be NULL. 0; fails as sn_now() does.
+/*
+ * CLOCK_REALTIME in microseconds, and the time zone. Each pointer may be NULL. Returns 0; fails as
+ * sn_now() does.
  */
 SN_API int sn_gettimeofday(struct sn_timeval *time, struct sn_timezone *zone);
 
 /*
- * The CPU and the NUMA node that the caller runs on; either may be NULL. They may have changed
- * before the call returns. 0, or a negative errno value.
+ * The CPU and the NUMA node on which the caller runs; either pointer may be NULL. They may have
+ * changed before the call returns. Returns 0, or a negative errno value.
  */
 SN_API int sn_getcpu(unsigned int *cpu, unsigned int *node);
 
 /*
- * Random bytes fit for keys, by getrandom(2)'s flags and rules: the number of bytes written, which
- * is `size` up to 256, and for more may be less when a signal arrives; or a negative errno value:
- * -EAGAIN with GRND_NONBLOCK before the kernel has seeded itself, -EINVAL for unknown flags,
- * -ENOSYS before Linux 3.17. Bytes are not repeated after fork(). Linux 6.11 and later make them
- * without a system call; it then keeps one page, mapped by the first call.
+ * Random bytes fit for keys, with the flags and rules of getrandom(2). Returns the number of bytes
+ * written: `size` if that is at most 256; beyond that it may be less when a signal arrives. Errors:
+ * -EAGAIN with GRND_NONBLOCK before the kernel's generator is seeded, -EINVAL for unknown flags,
+ * -ENOSYS before Linux 3.17. Bytes are not repeated after fork(). Linux 6.11 and later generate
+ * them without a system call; that keeps one page, which the first call maps.
  */
 SN_API ssize_t sn_getrandom(void *bytes, size_t size, unsigned int flags);
 
 /*
- * The counter itself (TSC, CNTVCT), or sn_now() where there is none to be trusted. For short spans
- * on one machine; it is read after everything before it in program order is done.
+ * The counter itself (TSC, CNTVCT), or sn_now() where there is no reliable one. For short spans on
+ * one machine. It is read after everything that precedes it in program order.
  */
 SN_API uint64_t sn_ticks(void);
 
 /*
- * Monotonic time in nanoseconds off the counter: for a little more than the counter read it gives
+ * Monotonic time in nanoseconds from the counter: for little more than the counter read it gives
  * CLOCK_MONOTONIC to within the bound that docs/clock.md states. It never goes back in a process,
- * whichever of its threads reads, and is measured against the kernel's clock 250 times a second, by
- * whoever calls it then. Where the counter cannot be trusted, in the first 20 ms, and in the first
- * 20 ms after fork(), it is sn_now(). After fork() the child may read up to the error bound less
- * than the parent just did.
+ * whichever thread reads it. It is compared with the kernel's clock 250 times a second, by
+ * whichever caller comes at that moment. Where the counter is not reliable, in the first 20 ms, and
+ * in the first 20 ms after fork(), it is sn_now(). After fork() the child may read up to the error
+ * bound less than the parent just did.
  *
- * When a process enters another time namespace with setns(), which the kernel allows only while it has
- * one thread, this clock follows within 10 ms, and goes back if CLOCK_MONOTONIC did. sn_now() and
- * all others follow at once.
+ * When a process enters another time namespace with setns(), which the kernel allows only while it
+ * has one thread, this clock follows within 10 ms, and goes back if CLOCK_MONOTONIC did. sn_now()
+ * and all others follow at once.
  */
 SN_API int64_t sn_ticks_now(void);
 
-/* Which way a call takes. */
+/* A call whose implementation sn_clock_source() reports. */
 enum sn_clock_call {
 	SN_CLOCK_CALL_NOW,
 	SN_CLOCK_CALL_WALLTIME,
@@ -164,9 +167,9 @@ enum sn_clock_source {
 };
 
 /*
- * Which way the call takes now, or -EINVAL for an unknown one. With SN_CLOCK_SOURCE_VDSO the
- * kernel's function decides: it makes a system call of its own for CPU times and other ids that it
- * does not serve, and for all of them while the machine's clock source cannot be read by programs
+ * How the call is served now, or -EINVAL for an unknown one. With SN_CLOCK_SOURCE_VDSO the kernel's
+ * function decides: it makes a system call of its own for CPU times and other ids that it does not
+ * serve, and for all ids while programs cannot read the machine's clock source
  * (/sys/devices/system/clocksource/clocksource0/current_clocksource).
  */
 SN_API int sn_clock_source(enum sn_clock_call call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks of clock.h as clocks of std::chrono, for C++17 and later. Header-only; it needs no
- * more than the library sennit::clock. `sn` is short for the namespace.
+ * The clocks of clock.h as clocks of std::chrono, for C++17 and later. Header-only; it needs only
+ * the library sennit::clock. `sn` is short for the namespace.
  *
  *	const auto start = sn::tick_clock::now();
  *	work();
@@ -15,7 +15,7 @@
  * clock returns a negative errno value, the result is that many nanoseconds before the epoch.
  *
  * Only wall_clock can be converted to and from std::chrono::system_clock. The other two count from
- * a point that has no date, and their distance from the date changes whenever that is set.
+ * a point that has no date, and their offset from the date changes whenever the date is set.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -33,7 +33,7 @@
 namespace sennit
 {
 
-/* The monotonic clock of sn_now(), which deadlines are points on. */
+/* The monotonic clock of sn_now(), the clock of all deadlines. */
 struct clock {
 	using duration = std::chrono::nanoseconds;         /* what it counts */
 	using rep = duration::rep;                         /* the type that it counts in */
@@ -41,14 +41,15 @@ struct clock {
 	using time_point = std::chrono::time_point<clock>; /* a point on it */
 	static constexpr bool is_steady = true;            /* it never goes back */
 
-	/* The present. */
+	/* The current time. */
 	static time_point now() noexcept { return time_point(duration(sn_now())); }
 };
 
 /*
- * The monotonic clock of sn_ticks_now(), read off the processor's counter: for short spans. It has
- * the epoch of sn::clock, and is within the bound of docs/clock.md of it. Its points have a type of
- * their own all the same, as a point of this clock may lie after a later one of the other.
+ * The monotonic clock of sn_ticks_now(), read from the processor's counter: for short spans. It has
+ * the epoch of sn::clock, and differs from it by at most the bound of docs/clock.md. Its points
+ * have a type of their own all the same, because a point of this clock may be greater than a later
+ * one of the other.
  */
 struct tick_clock {
 	using duration = std::chrono::nanoseconds;              /* what it counts */
@@ -57,10 +58,10 @@ struct tick_clock {
 	using time_point = std::chrono::time_point<tick_clock>; /* a point on it */
 	static constexpr bool is_steady = true; /* it never goes back in a process */
 
-	/* The present. */
+	/* The current time. */
 	static time_point now() noexcept { return time_point(duration(sn_ticks_now())); }
 
-	/* The point on sn::clock, to within that bound: what a deadline can be. */
+	/* The point on sn::clock, to within that bound; it can be a deadline. */
 	template <class Duration>
 	static constexpr std::chrono::time_point<clock, Duration>
 	to_clock(const std::chrono::time_point<tick_clock, Duration> &when)
@@ -79,7 +80,7 @@ struct tick_clock {
 
 /*
  * The wall clock of sn_walltime(): nanoseconds since 1970, without leap seconds, as
- * std::chrono::system_clock counts. Somebody may set it, also back.
+ * std::chrono::system_clock counts. It may be set, also back.
  */
 struct wall_clock {
 	using duration = std::chrono::nanoseconds;              /* what it counts */
@@ -88,7 +89,7 @@ struct wall_clock {
 	using time_point = std::chrono::time_point<wall_clock>; /* a point on it */
 	static constexpr bool is_steady = false;                /* it may be set */
 
-	/* The present. */
+	/* The current time. */
 	static time_point now() noexcept { return time_point(duration(sn_walltime())); }
 
 	/* The same point on std::chrono::system_clock; std::chrono::clock_cast finds it too. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Condition variables: waiting, with a mutex unlocked meanwhile, until somebody signals that what
- * the mutex guards has changed. For tasks and for the program's own threads.
+ * Condition variables: waiting, with a mutex unlocked meanwhile, until another task or thread
+ * signals that what the mutex guards has changed. For tasks and for the program's own threads.
  *
  *	err = sn_mutex_lock(&q->lock);			sn_mutex_lock(&q->lock) ...
  *	while (err == 0 && !q->first)			put(q, item);
  *		err = sn_cond_wait(&q->filled, &q->lock);	sn_cond_signal(&q->filled);
  *	...						sn_mutex_unlock(&q->lock);
  *
- * A value, as a mutex is: zeros are ready for use; its memory may be reused when nobody waits and
- * nobody is about to call. Waits end only for a signal or an error, but between the signal and the
- * wait's return others may have had the mutex: look again, as above. A signal that comes after the
- * mutex was released by the wait is never lost; it may be given while holding the mutex or not.
- * Waiters are woken in the order in which they came.
+ * A value, as a mutex is: zeros are ready for use, and its memory may be reused when nobody waits
+ * and nobody is about to call. A wait ends only for a signal or an error. But between the signal
+ * and the return of the wait others may have held the mutex, so check the condition again, as
+ * above. A signal that is sent after the wait has released the mutex is never lost; the sender may
+ * hold the mutex or not. Waiters are woken in the order in which they arrived.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */
@@ -38,19 +38,21 @@ typedef struct sn_cond {
 	}
 
 /*
- * Unlocks the mutex, which the caller has locked, waits for a signal, and locks the mutex again, in
- * every case: also after an error the caller holds it. Locking it again is neither cancelled nor
- * subject to the deadline. Any thread; tasks may park.
+ * Unlocks the mutex, which the caller holds, waits for a signal, and locks the mutex again. The
+ * caller holds it again in every case, also after an error. Neither cancellation nor the deadline
+ * applies to that lock. Any thread; tasks may park.
  *
- * Returns 0 after a signal; why the calling task's scope is cancelled; -ETIMEDOUT past the
- * deadline; -ENOMEM when there is no memory for a timer; -EPERM when the mutex was not locked
- * (debug builds abort). A wait that returns an error has not used up a signal.
+ * Returns 0 after a signal. Errors: the reason of the calling task's scope when that is cancelled;
+ * -ETIMEDOUT past the deadline; -ENOMEM when there is no memory for a timer; -EPERM when the mutex
+ * was not locked (debug builds abort). A wait that returns an error has not consumed a signal.
  */
 SN_API SN_CHECK_RESULT int sn_cond_wait(sn_cond *cond, sn_mutex *mutex);
 SN_API SN_CHECK_RESULT int sn_cond_wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline);
 
-/* Ends one wait, or all that there are. Any thread; do not park. Return how many there were: 0 when
- * nobody waits, and then nothing is remembered. */
+/*
+ * End one wait, or all present ones. Any thread; do not park. Return how many they ended. If that
+ * is 0, the signal is not remembered.
+ */
 SN_API int sn_cond_signal(sn_cond *cond);
 SN_API int sn_cond_broadcast(sn_cond *cond);
 

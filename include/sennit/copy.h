@@ -2,17 +2,18 @@
 /*
  * Copying from one stream to another, in the kernel where that pays. relay.h has both directions.
  *
- * Which way bytes take is chosen while they flow. A small flow goes through a buffer in userspace.
- * One of which three reads in a row took 4 KiB or more goes through a pipe in the kernel (splice),
- * until it comes in small pieces again. From a file, sendfile and copy_file_range take them. What the
- * kernel refuses, and what there is no pipe for, goes through userspace. docs/copy.md has the figures.
+ * The path is chosen while the bytes flow. A small flow goes through a buffer in userspace. After
+ * three reads in a row of 4 KiB or more, a flow goes through a pipe in the kernel (splice), until
+ * it comes in small pieces again. From a file, sendfile and copy_file_range take the bytes. What
+ * the kernel refuses, or what there is no pipe for, goes through userspace. docs/copy.md has the
+ * figures.
  *
- * Pipes are held only while bytes are in them, and come from one pool of the process, which keeps to
- * a part of the user's quota of pipe pages. Environment, read once:
- *   SENNIT_PIPES        most pipes of the pool; default: what fits into half of the quota, at most
- *                       64; 0: never splice
- *   SENNIT_PIPE_SIZE    bytes that a pipe is asked to hold; rounded up by the system to a power of
- *                       two of pages
+ * Pipes are held only while bytes are in them. They come from one pool of the process, which stays
+ * within a part of the user's quota of pipe pages. Environment, read once:
+ *   SENNIT_PIPES        the most pipes in the pool; default: what fits into half of the quota, at
+ *                       most 64; 0: never splice
+ *   SENNIT_PIPE_SIZE    bytes requested for a pipe; the system rounds them up to a power of two of
+ *                       pages
  *
  * Threads outside the runtime: sn_copy_stats(); sn_copy() returns -EPERM. Signal handlers: none.
  */
@@ -41,37 +42,36 @@ struct sn_copy_result {
 	uint64_t bytes_file;      /* by sendfile or copy_file_range */
 };
 
-/* Told after every chunk that was delivered, so that the caller can push an idle deadline
- * forward. */
+/* Called after every delivered chunk, so that the caller can push an idle deadline forward. */
 typedef void sn_copy_progress(void *arg, size_t bytes);
 
 /*
  * Copies from src to dst until the end of the stream, or n bytes when n is not negative. Waiting
  * for data holds no buffer and no pipe, so idle copies cost none. Neither stream is shut down or
- * closed. A file is read from and written at its position, which moves. progress (NULL: none) is
+ * closed. A file is read and written at its position, which advances. progress (NULL: none) is
  * called in the calling task after each delivered chunk; it must not park.
  *
  * Returns 0 at the end of the stream or after n bytes; otherwise the error of the side that
  * result->failed names (as sn_stream_read()'s or sn_stream_write()'s), or -ENOMEM. When src fails,
- * what was read before is delivered first. When dst fails, bytes_read - bytes_written bytes that
- * were read are lost; otherwise the two are equal. A deadline that passes, like any failure, can
- * leave bytes lost only in dst. May park.
+ * what was read before is delivered first. When dst fails, the bytes that were read but not
+ * written, bytes_read - bytes_written, are lost; otherwise the two are equal. A deadline that
+ * passes counts as a failure of its side, so it loses bytes only on dst. May park.
  */
 SN_API int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progress, void *arg,
 		   struct sn_copy_result *result);
 
-/* The pool of pipes and what the paths have carried since the program began. */
+/* The pool of pipes, and what the paths have carried since the program began. */
 struct sn_copy_stats {
 	uint64_t pipes;          /* that exist now, two descriptors each */
 	uint64_t pipes_borrowed; /* of those, with bytes in flight now */
-	uint64_t pipes_limit;    /* most that there may be; what the quota allows */
+	uint64_t pipes_limit;    /* the most that there may be, as the quota allows */
 	uint64_t pipe_bytes;     /* capacity of all that exist now, as the system granted it */
 	uint64_t pipes_made;     /* ever */
-	uint64_t pipes_missed;   /* times that none was to be had, and bytes were copied instead */
+	uint64_t pipes_missed;   /* times that none was available, and bytes were copied instead */
 	uint64_t gathered_late;  /* times that a relay waited 250 us for more bytes */
 };
 
-/* Fills *stats, from counters that may be a moment apart. Any thread. Returns 0. */
+/* Fills *stats, from counters that are not read at the same instant. Any thread. Returns 0. */
 SN_API int sn_copy_stats(struct sn_copy_stats *stats);
 
 SN_END

@@ -3,8 +3,8 @@
  * Mutexes, for tasks and for the program's own threads alike.
  *
  * A mutex is a value: place it in a structure or a static variable, initialised with SN_MUTEX_INIT
- * or to zeros. It needs no end; its memory may be reused as soon as nobody holds it, waits for it
- * or will use it again, also right after the unlock that lets the last user know.
+ * or to zeros. It needs no destructor. Its memory may be reused as soon as nobody holds it, waits
+ * for it or will use it again, also right after the unlock that lets the last user know.
  *
  *	static sn_mutex lock = SN_MUTEX_INIT;
  *
@@ -14,23 +14,24 @@
  *	balance += amount;
  *	sn_mutex_unlock(&lock);
  *
- * It belongs to the task (or the thread) that has locked it, wherever that runs by then; a task
- * may hold it across calls that may park, which it must not do with a pthread mutex. It is not
- * recursive: who locks it again waits for itself, for ever.
+ * It belongs to the task (or the thread) that has locked it, on whichever thread the task
+ * continues. A task may hold it across calls that may park, which it must not do with a pthread
+ * mutex. It is not recursive: an owner that locks it again waits for itself, for ever.
  *
- * Order. Usually a mutex goes to whoever comes first when it is free, who is often running already
- * and so gets more done; a waiter that finds it taken again a millisecond after it first asked
- * makes the mutex go from hand to hand, in the order of the waiters, until one of them has waited
- * for less.
+ * Order. A free mutex usually goes to the first caller, which is often running already, so more
+ * work gets done. A waiter that finds it taken again a millisecond after it first asked switches
+ * the mutex to handing over: it goes from owner to waiter, in the order of arrival, until a waiter
+ * has waited for less.
  *
  * Cancellation. Locking fails with the reason when the calling task's scope is cancelled and the
  * task would have to wait; a mutex that is free is locked all the same. Clean-up that must have the
  * lock takes it by sn_mutex_lock_uncancelled().
  *
  * Mistakes. NULL gives -EINVAL. Builds of the library with SENNIT_DEBUG end the program, with the
- * names of the call and the task, when a mutex is locked again by its owner, unlocked by another
- * than its owner, or unlocked when nobody has locked it. Others do not look for the owner, as that would
- * cost each call: there the first waits for ever, and the second lets somebody in too early.
+ * names of the call and the task, when a mutex is locked again by its owner, unlocked by anyone but
+ * its owner, or unlocked when nobody has locked it. Other builds do not check the owner, because
+ * that would slow each call down: the first mistake waits for ever, and the second lets another
+ * caller in too early.
  *
  * A mutex that abandoned tasks (run.h) hold or wait for must not be used any more.
  *
@@ -57,8 +58,9 @@ typedef struct sn_mutex {
 	}
 
 /*
- * Locks it, waiting until it can be had. Any thread; tasks may park.
- * Returns 0, or why the calling task's scope is cancelled: then it is not locked.
+ * Locks it, waiting until it is available. Any thread; tasks may park.
+ * Returns 0, or the reason of the calling task's scope when that is cancelled: then it is not
+ * locked.
  */
 SN_API SN_CHECK_RESULT int sn_mutex_lock(sn_mutex *mutex);
 
@@ -69,8 +71,8 @@ SN_API SN_CHECK_RESULT int sn_mutex_lock(sn_mutex *mutex);
 SN_API int sn_mutex_lock_uncancelled(sn_mutex *mutex);
 
 /*
- * As sn_mutex_lock(), but gives up at the deadline with -ETIMEDOUT. A mutex that is free is locked
- * also past the deadline. Also -ENOMEM, when there is no memory for a timer.
+ * As sn_mutex_lock(), but gives up at the deadline with -ETIMEDOUT. A free mutex is locked even
+ * past the deadline. Also -ENOMEM, when there is no memory for a timer.
  */
 SN_API SN_CHECK_RESULT int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline);
 
@@ -78,7 +80,7 @@ SN_API SN_CHECK_RESULT int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline
 SN_API SN_CHECK_RESULT int sn_mutex_trylock(sn_mutex *mutex);
 
 /*
- * Unlocks it. Only who has locked it; does not park. Returns 0, or -EPERM when it was not locked.
+ * Unlocks it. Only its owner may; does not park. Returns 0, or -EPERM when it was not locked.
  */
 SN_API int sn_mutex_unlock(sn_mutex *mutex);
 

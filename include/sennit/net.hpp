@@ -53,10 +53,10 @@ struct listener_closer {
 } // namespace detail
 
 /*
- * A connection; closes it in good order when destroyed. Movable. Any number of tasks may use one
- * object at a time under the rules of tcp.h, except that moving, closing, aborting and destroying
- * it must be the last use. Calls on an empty object (default constructed, moved from, closed) are
- * mistakes, save operator bool, close() and abort().
+ * A connection; the destructor closes it in good order. Movable. Any number of tasks may use one
+ * object at a time under the rules of tcp.h, but moving, closing, aborting or destroying it must be
+ * the last use. On an empty object (default constructed, moved from, closed) only operator bool,
+ * close() and abort() may be called.
  */
 class tcp
 {
@@ -98,19 +98,20 @@ public:
 		return write_all(text.data(), text.size());
 	}
 
-	/* Sends the end of the stream; reading goes on. */
+	/* Sends the end of the stream; reading continues. */
 	result<void> shutdown_write()
 	{
 		return detail::nothing_or_error(sn_tcp_shutdown(conn_.get(), SN_SHUT_WRITE));
 	}
 
-	/* Reads return 0 from now on; writing goes on. */
+	/* Reads return 0 from now on; writing continues. */
 	result<void> shutdown_read()
 	{
 		return detail::nothing_or_error(sn_tcp_shutdown(conn_.get(), SN_SHUT_READ));
 	}
 
-	/* Until both halves have ended in good order, or the connection was reset. May park. */
+	/* Waits until both halves have ended in good order, or the connection was reset. May
+	 * park. */
 	result<void> wait_closed()
 	{
 		return detail::nothing_or_error(sn_tcp_wait_closed(conn_.get()));
@@ -153,7 +154,7 @@ public:
 
 	explicit operator bool() const noexcept { return conn_ != nullptr; }
 
-	/* The connection for calls of the C interface; stays this object's. */
+	/* The connection for calls of the C interface; it still belongs to this object. */
 	sn_tcp *get() const noexcept { return conn_.get(); }
 
 private:
@@ -179,7 +180,7 @@ public:
 		return tcp_listener(listener);
 	}
 
-	/* Takes over a descriptor that listens already, if it can be had. */
+	/* Takes over a descriptor that listens already; on failure it stays the caller's. */
 	static result<tcp_listener> adopt(int fd)
 	{
 		sn_tcp_listener *listener = nullptr;
@@ -204,7 +205,7 @@ public:
 		sn_tcp_listener_set_deadline(listener_.get(), detail::to_ns(until));
 	}
 
-	/* What it is bound to, the port that the system chose included. */
+	/* The address it is bound to, with the port that the system chose. */
 	result<std::string> address() const
 	{
 		return detail::address_text([this](char *text, std::size_t size) {
@@ -318,7 +319,7 @@ concept byte_stream = requires(const T &each)
 
 /* ---- copying ---- */
 
-/* What copy() did; struct sn_copy_result, with the error that ended it, if one did. */
+/* The outcome of copy(): struct sn_copy_result, with the error that ended it, if one did. */
 struct copied : sn_copy_result {
 	std::error_code error;
 
@@ -346,7 +347,7 @@ requires std::invocable<Progress &, std::size_t> copied copy(Dst &dst, Src &src,
 	return done;
 }
 
-/* Without being told of progress. */
+/* The same without progress reports. */
 template <byte_stream Dst, byte_stream Src>
 copied copy(Dst &dst, Src &src)
 {
@@ -366,12 +367,12 @@ struct relay_limits {
 	const sn_relay_tuning *tuning = nullptr; /* unstable.h */
 };
 
-/* What relay() did; struct sn_relay_result, whose `error` is here an error code. */
+/* The outcome of relay(): struct sn_relay_result, whose `error` is an error code here. */
 struct relayed {
 	sn_copy_result a_to_b{}, b_to_a{};
 	sn_relay_end end = SN_RELAY_FINISHED;
 	bool lost_bytes = false;
-	int side = -1; /* whose doing it was: 0 a, 1 b, -1 neither */
+	int side = -1; /* the side that caused the end: 0 a, 1 b, -1 neither */
 	std::error_code error;
 
 	/* Whether both streams ended in good order. */
@@ -409,7 +410,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 	return done;
 }
 
-/* Without being told of progress. */
+/* The same without progress reports. */
 template <byte_stream A, byte_stream B>
 relayed relay(A &a, B &b, const relay_limits &limits = {})
 {

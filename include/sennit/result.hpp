@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the C++ face returns: results, which hold a value or an error; and what every header of it
- * needs. `sn` is short for the namespace.
+ * Results of the C++ interface, which hold a value or an error, and what all its headers need. `sn`
+ * is short for the namespace.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -33,9 +33,9 @@ struct failure {
 };
 
 /*
- * A T, or the error that there is instead; as std::expected<T, std::error_code>. The error is in
+ * A T, or an error instead; as std::expected<T, std::error_code>. The error is in
  * std::generic_category(), so it compares with std::errc: `r.error() == std::errc::timed_out`.
- * value() throws the error as std::system_error; * and -> are for who has tested.
+ * value() throws the error as std::system_error; * and -> require that the caller has tested it.
  */
 template <class T>
 class [[nodiscard]] result
@@ -47,7 +47,7 @@ public:
 	bool has_value() const noexcept { return either_.index() == 0; }
 	explicit operator bool() const noexcept { return has_value(); }
 
-	/* No error, which is false, when there is a value. */
+	/* An empty error code, which is false, when there is a value. */
 	std::error_code error() const noexcept
 	{
 		const int *number = std::get_if<1>(&either_);
@@ -76,7 +76,7 @@ private:
 	std::variant<T, int> either_;
 };
 
-/* Success, or the error that there is instead. */
+/* Success, or an error instead. */
 template <>
 class [[nodiscard]] result<void>
 {
@@ -101,7 +101,7 @@ private:
 namespace detail
 {
 
-/* From what C calls return: a negative errno value or a result. */
+/* From what C calls return: a negative errno value, or a result. */
 inline result<void> nothing_or_error(long returned)
 {
 	return returned < 0 ? result<void>(failure{static_cast<int>(-returned)}) : result<void>();
@@ -120,7 +120,7 @@ inline void throw_if_error(int returned, const char *call)
 		throw std::system_error(-returned, std::generic_category(), call);
 }
 
-/* Called while the exception is being handled, so that terminate's report can show it. */
+/* Called while the exception is being handled, so that the report of std::terminate() shows it. */
 [[noreturn]] inline void exception_left_task() noexcept
 {
 	const sn_task *self = sn_self();

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting the runtime, and what it can tell about itself.
+ * Starting the runtime, and its statistics.
  *
  * Environment, read by each sn_run():
  *   SENNIT_PROCS        number of processors, 1 to 1024; default: the CPUs in the affinity mask,
  *                       further limited by the cgroup v2 cpu.max quota where there is one
  *   SENNIT_MAX_THREADS  most OS threads that run tasks; default 10,000, at least 2. At the limit
- *                       work waits for a thread, which sn_stats() counts and one line on stderr
- *                       tells
+ *                       work waits for a thread; the runtime's statistics count that, and one line
+ *                       on stderr reports it
  *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
  *   SENNIT_MEMBARRIER   0: use fences, as on kernels without membarrier; for tests
- *   SENNIT_STACK_SIZE   stack of tasks for which none is asked, instead of that of sn_run_attr, in
+ *   SENNIT_STACK_SIZE   stack size of tasks that ask for none, instead of that of sn_run_attr: in
  *                       bytes, or as in 256K or 1M; from 16K to 1G, to 64M on 32-bit machines. The
- *                       first task's becomes no smaller than that
+ *                       first task's stack is at least that large
  *   SENNIT_STACK_GUARD  mprotect: guard stacks as on kernels without MADV_GUARD_INSTALL; for tests
- *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number,
+ *   SENNIT_SCAN_SIGNAL  the signal by which tasks in foreign code are scanned (scan.h): a number;
  *                       0: none; default: SIGURG's
- *   SENNIT_FAULT_REPORTS  0: tell of no SIGSEGV, SIGBUS and SIGABRT in a task (debug.h) but stack
+ *   SENNIT_FAULT_REPORTS  0: report no SIGSEGV, SIGBUS and SIGABRT in a task (debug.h) except stack
  *                       overflows
  *   SENNIT_DEADLOCK     0: do not end the process when nothing can wake any task (debug.h)
  *   SENNIT_DUMP_SIGNAL  the signal that makes the process print what every task does (sn_dump() in
- *                       debug.h): a number, 0: none; default: SIGQUIT's
- *   SENNIT_DUMP_TASKS   how many of those that do the same are listed one by one; default 20
- *   SENNIT_STALL_MS     a task that keeps its processor for longer is reported on stderr with a
- *                       backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL (a
- *                       number; default: SIGURG's); 0, the default: no reports
- *   SENNIT_TRIM_MS      what a task that has been parked for so long does not use of its stack goes
+ *                       debug.h): a number; 0: none; default: SIGQUIT's
+ *   SENNIT_DUMP_TASKS   how many of the tasks that do the same are listed one by one; default 20
+ *   SENNIT_STALL_MS     a task that keeps its processor for longer than this is reported on stderr
+ *                       with a backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL
+ *                       (a number; default: SIGURG's); 0, the default: no reports
+ *   SENNIT_TRIM_MS      when a task has been parked for this long, the unused part of its stack
+ *   goes
  *                       back to the kernel; default 5,000, 0: never
- *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about to
+ *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about
+ *   to
  *                       return, and with each dump that SIGQUIT asks for
- *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what they
+ *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what
+ *   they
  *                       want, instead of yielding and sleeping; for comparisons
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
@@ -41,52 +44,54 @@
 
 SN_BEGIN
 
-/* What a task runs. Its return value is what sn_join() reports. */
+/* The function of a task. Its return value is what sn_join() reports. */
 typedef int sn_fn(void *arg);
 
 /*
- * Starts the runtime, runs fn(arg) as its first task on a thread of the runtime's, and returns what
- * it returns, once it has returned.
+ * Starts the runtime, runs fn(arg) as its first task on a thread of the runtime, and returns fn's
+ * value once fn has returned.
  *
  * Tasks that are alive at that moment are abandoned where they are, as goroutines are when main
- * returns: they never run again and their stacks are freed, so a program that cares joins them.
- * A task that at that moment is executing code outside of sennit is stopped at its next sennit
- * call; sn_run() waits a second for that, then leaves such a task's thread behind, with the memory
- * that it may touch. It may be called again.
+ * returns: they never run again and their stacks are freed, so a program that needs them joins
+ * them. A task that is executing code outside sennit at that moment is stopped at its next sennit
+ * call. sn_run() waits a second for that, then leaves the task's thread behind, with the memory
+ * that it may touch. sn_run() may be called again.
  *
- * The threads that run tasks have the signal mask, the name and the timer slack of the calling thread.
+ * The threads that run tasks have the signal mask, the name and the timer slack of the calling
+ * thread.
  *
- * fork() in a task, or in any thread, copies the calling thread only. In the child there is no
- * runtime: calls that may park return -EPERM, sn_go() returns -ESRCH, connections can only be
- * closed, and exec, _exit() or a new sn_run() is what it should come to. In that run too the
- * parent's connections can only be closed; reading and the like return -EBADF. Signals that the
- * parent's tasks caught do in the child what they did before. When the task's function returns in
- * the child, the process exits with its value.
+ * fork() in a task, or in any thread, copies the calling thread only. The child has no runtime:
+ * calls that may park return -EPERM, sn_go() returns -ESRCH, and connections can only be closed.
+ * The child should call exec, _exit() or a new sn_run(). In that run too the parent's connections
+ * can only be closed; reading and the like return -EBADF. Signals that the parent's tasks caught
+ * have in the child the effect that they had before. When the task's function returns in the child,
+ * the process exits with its value.
  *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
- * task); -EINVAL without fn, or for an environment variable out of range, after a line on stderr that names it;
- * -ENOMEM, -EMFILE, -ENFILE or -EAGAIN when stacks, descriptors or threads cannot be had. As fn's
- * own values are returned unchanged, a program whose fn returns negative values cannot tell them
- * apart from these.
- * Not from a task. Blocks the calling thread until done.
+ * task); -EINVAL without fn, or for an environment variable out of range, after a line on stderr
+ * that names it; -ENOMEM, -EMFILE, -ENFILE or -EAGAIN when stacks, descriptors or threads cannot be
+ * obtained. fn's own values are returned unchanged, so a program whose fn returns negative values
+ * cannot distinguish them from these. Not from a task. Blocks the calling thread until done.
  */
 SN_API int sn_run(sn_fn *fn, void *arg);
 
-/* Zero-initialise, then set what should differ from the default. Sizes are rounded up to what the runtime
- * has, and at most 1 GiB, 64 MiB on 32-bit machines. */
+/*
+ * Zero-initialise, then set what should differ from the default. Sizes are rounded up to those that
+ * the runtime has, and are at most 1 GiB, 64 MiB on 32-bit machines.
+ */
 struct sn_run_attr {
-	/* Usable bytes of the stack of each task that asks for no size of its own, by whichever call it
-	 * is started; SENNIT_STACK_SIZE overrides it. Default 128 KiB, 64 KiB on 32-bit machines. */
+	/* Usable bytes of the stack of each task that asks for no size of its own, whichever call
+	 * starts it; SENNIT_STACK_SIZE overrides it. Default 128 KiB, 64 KiB on 32-bit machines. */
 	size_t stack_size;
 
-	/* Of the first task's stack. Default 8 MiB, 1 MiB on 32-bit machines, or stack_size when that is
-	 * larger. */
+	/* The same for the first task. Default 8 MiB, 1 MiB on 32-bit machines, or stack_size when
+	 * that is larger. */
 	size_t first_stack_size;
 };
 
 /*
- * As sn_run(), with attributes (NULL: the defaults). More errors: -EINVAL for a size above the limit,
- * after a line on stderr.
+ * As sn_run(), with attributes (NULL: the defaults). Also -EINVAL for a size above the limit, after
+ * a line on stderr.
  */
 SN_API int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg);
 
@@ -95,22 +100,22 @@ struct sn_stats {
 	uint64_t tasks_spawned;     /* ever */
 	uint64_t tasks_alive;       /* that have not ended */
 	uint64_t switches;          /* context switches */
-	uint64_t steals;            /* successful steals of a half queue */
+	uint64_t steals;            /* successful steals of half a queue */
 	uint64_t polls;             /* epoll_wait calls */
 	uint64_t threads;           /* OS threads that run tasks, now */
 	uint64_t threads_blocking;  /* of those, within a blocking bracket now */
-	uint64_t revocations;       /* processors taken from threads that blocked or hogged */
-	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be had */
+	uint64_t revocations;       /* processors taken from threads that blocked or hogged them */
+	uint64_t thread_limit_hits; /* times that a thread was wanted and could not be started */
 	uint64_t processors;        /* in use now */
 	uint64_t stacks_mapped;     /* stacks in use or cached */
 	uint64_t
 		stacks_trimmed; /* times that a parked task's stack gave back what it did not use */
-	uint64_t accept_pauses; /* times that accepting paused for want of descriptors or memory */
+	uint64_t accept_pauses; /* times that accepting paused for lack of descriptors or memory */
 };
 
 /*
- * Fills *stats. Counters are read without stopping anything, so they may be a moment apart from
- * each other. Any thread. Returns 0; -ENODEV when no runtime has run yet; -EINVAL for NULL.
+ * Fills *stats. Counters are read without stopping anything, so they are not all from the same
+ * instant. Any thread. Returns 0; -ENODEV when no runtime has run yet; -EINVAL for NULL.
  */
 SN_API int sn_stats(struct sn_stats *stats);
 

@@ -26,10 +26,10 @@ namespace sennit
 {
 
 /*
- * Structured concurrency, as scope.h: the tasks started in a scope have ended when join() returns,
- * or the destructor. The task that makes a scope works in it until then; scopes are left in the
- * reverse order of their making, as their destructors see to. Not to be moved: tasks know it by its
- * address.
+ * Structured concurrency, as in scope.h: the tasks started in a scope have ended when join() or the
+ * destructor returns. The task that makes a scope works in it until then. Scopes are left in the
+ * reverse order of their creation, as their destructors ensure. It cannot be moved: tasks know it
+ * by its address.
  *
  *	sn::scope all(sn::after(5s));
  *	for (auto &job : jobs)
@@ -39,7 +39,9 @@ namespace sennit
 class scope
 {
 public:
-	/* Throws std::system_error: the reason, when the scope around is cancelled; not_enough_memory. */
+	/* Throws std::system_error: the reason, when the scope around is cancelled;
+	 * not_enough_memory.
+	 */
 	explicit scope(deadline until = no_deadline)
 	{
 		detail::throw_if_error(sn_scope_open(&scope_, detail::to_ns(until)), "sn::scope");
@@ -48,8 +50,9 @@ public:
 	scope &operator=(const scope &) = delete;
 
 	/*
-	 * Cancels and waits, when it was not joined: the way out of an exception. Scopes that go in
-	 * another order, or in another task, end the program: their tasks would lose what they use.
+	 * Cancels and waits when it was not joined, as when an exception passes. A scope that is
+	 * destroyed in another order, or in another task, ends the program: its tasks would lose
+	 * what they use.
 	 */
 	~scope()
 	{
@@ -63,10 +66,10 @@ public:
 
 	/*
 	 * Starts f, which may be move-only, as a task of the scope. f returns nothing, a sn::result
-	 * of whatever, or an int as C tasks do; an error or a negative int cancels the scope and is
-	 * what join() returns, an exception cancels it and is what join() throws: of several, the
-	 * first. Throws std::system_error with the reason when the scope is cancelled, and as
-	 * sn::go() does. Any task or thread that knows the scope to be there.
+	 * of any type, or an int as C tasks do. An error or a negative int cancels the scope and is
+	 * what join() returns; an exception cancels it and is what join() throws. Of several, the
+	 * first counts. Throws std::system_error with the reason when the scope is cancelled, and
+	 * as sn::go() does. Any task or thread that knows the scope to be open.
 	 */
 	template <class F>
 	requires std::invocable < std::decay_t<F>
@@ -81,7 +84,7 @@ public:
 		detail::throw_if_error(err, "sn::scope::go");
 	}
 
-	/* Any task or thread that knows the scope to be there. */
+	/* Any task or thread that knows the scope to be open. */
 	void cancel() noexcept
 	{
 		if (scope_)
@@ -89,14 +92,14 @@ public:
 	}
 
 	/*
-	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it was
-	 * joined before, or is not the one that the calling task has made last. May park.
+	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it
+	 * was joined before, or is not the one that the calling task made last. May park.
 	 */
 	result<void> join()
 	{
 		if (!scope_ || sn_scope_current() != scope_)
 			return failure{EINVAL};
-		/* Until it has ended its tasks may cancel it. */
+		/* Its tasks may cancel it until it has ended. */
 		const int err = sn_scope_close(scope_);
 		scope_ = nullptr;
 		if (err == thrown && exception_)
@@ -108,7 +111,7 @@ public:
 	sn_scope *get() const noexcept { return scope_; }
 
 private:
-	/* What a task that has thrown returns to C: no errno value. */
+	/* What a task that has thrown returns to C; not an errno value. */
 	static constexpr int thrown = INT32_MIN;
 
 	template <class F>
@@ -150,13 +153,13 @@ private:
 	std::exception_ptr exception_;
 };
 
-/* No error, or why the scope that the calling task works in is cancelled. */
+/* No error, or the reason for which the scope that the calling task works in is cancelled. */
 inline std::error_code cancelled() noexcept
 {
 	return {-sn_cancelled(), std::generic_category()};
 }
 
-/* While there is one, the waits of the task that made it are not cancelled. */
+/* While one exists, the waits of the task that made it are not cancelled. */
 class cancel_shield
 {
 public:
@@ -167,8 +170,8 @@ public:
 };
 
 /*
- * A T that the tasks of a scope see without its being passed to them: one static variable for each
- * purpose.
+ * A T that the tasks of a scope see without its being passed to them; use one static variable for
+ * each purpose.
  *
  *	static sn::scope_value<request_id> current_request;
  */
@@ -186,7 +189,7 @@ public:
 		detail::throw_if_error(sn_scope_set_value(in.get(), this, std::addressof(value)),
 				       "sn::scope_value::set");
 	}
-	/* That of the innermost scope that has one; nullptr when none has. */
+	/* The value of the innermost scope that has one; nullptr when none has. */
 	T *get() const noexcept { return static_cast<T *>(sn_scope_value(this)); }
 
 private:

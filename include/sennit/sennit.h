@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs use of the C interface. Included on request: scan.h (looking at tasks), collector.h
- * (garbage collectors), wait.h (how long the library waits), vdso.h, unstable.h, and gc.h, which is
- * another library's.
+ * The part of the C interface that most programs use. Include the rest on request: scan.h (looking
+ * at tasks), collector.h (garbage collectors), wait.h (how long the library waits), vdso.h,
+ * unstable.h, and gc.h, which belongs to another library.
  */
 #ifndef SENNIT_SENNIT_H
 #define SENNIT_SENNIT_H

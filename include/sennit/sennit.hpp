@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C++20 face of sennit: the objects of the C headers as values that own what they hold.
+ * The C++20 interface of sennit: the objects of the C headers as values that own what they hold.
  * Header-only; include it, or the header of one concept, and link the C library. `sn` is short for
  * the namespace.
  *
  *	int main()
  *	{
  *		return sn::run([] {
- *			auto door = sn::tcp_listener::listen("127.0.0.1:7000").value();
+ *			auto server = sn::tcp_listener::listen("127.0.0.1:7000").value();
  *			for (;;)
- *				sn::go([peer = door.accept().value()]() mutable { greet(peer); });
+ *				sn::go([peer = server.accept().value()]() mutable { greet(peer); });
  *		});
  *	}
  *
- * What differs from the C headers, whose comments say all the rest:
+ * It differs from the C headers, whose comments apply otherwise, in these points:
  *
  *  - Errors. A call on a connection can fail in the ordinary course of things, so it returns a
  *    sn::result, to be tested, or turned into an exception by value(). Starting the runtime or a
  *    task fails as starting a std::thread does: it throws std::system_error. So does a call that
- *    only a task may make, made outside of one (EPERM): that is a mistake in the program.
+ *    only a task may make when it is made outside a task (EPERM): that is a mistake in the program.
  *  - Exceptions may be thrown and caught in tasks freely, also around calls that park; the
- *    exception that is being handled belongs to the task. One that leaves a task's function is
- *    rethrown by run(), task::join() and scope::join(); from a detached task (go()) nobody could
- *    catch it, so the task is named on stderr and std::terminate() called.
- *  - Cancellation. In a scope that is cancelled the calls that return results fail with its reason
+ *    exception that is being handled belongs to the task. An exception that leaves a task's
+ *    function is rethrown by run(), task::join() and scope::join(). Nobody could catch one from a
+ *    detached task (go()), so the task is named on stderr and std::terminate() is called.
+ *  - Cancellation. In a cancelled scope the calls that return results fail with its reason
  *    (std::errc::operation_canceled, timed_out); those that return nothing, such as sleep(), throw
  *    it.
- *  - Time. Durations are any std::chrono durations, saturated to the nanoseconds that the runtime
- *    counts in. Points in time are on sn::clock; sn::no_deadline means "never".
- *  - Tasks that are alive when run() returns are abandoned, as in C: the destructors of what lies
+ *  - Time. Durations are any std::chrono durations, saturated to the nanoseconds in which the
+ *    runtime counts. Points in time are on sn::clock; sn::no_deadline means "never".
+ *  - Tasks that are alive when run() returns are abandoned, as in C: the destructors of the objects
  *    on their stacks do not run.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.

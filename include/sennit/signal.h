@@ -12,9 +12,9 @@
 SN_BEGIN
 
 /*
- * Catches a signal for sn_signal_wait() from now on, until sn_run() returns, which puts the former
- * disposition back. Returns 0, -EINVAL for a signal that cannot be caught or that the runtime needs
- * (SIGSEGV, SIGBUS), -EPERM outside a task. Does not park.
+ * Catches a signal for sn_signal_wait() from now on, until sn_run() returns, which restores the
+ * former disposition. Returns 0, -EINVAL for a signal that cannot be caught or that the runtime
+ * needs (SIGSEGV, SIGBUS), -EPERM outside a task. Does not park.
  */
 SN_API int sn_signal_catch(int signum);
 

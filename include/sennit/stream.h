@@ -2,32 +2,33 @@
 /*
  * Streams: any descriptor that bytes can be read from or written to, in blocking style.
  *
- * A stream is made of a descriptor (sn_stream_adopt()) or is a connection under its other name
+ * A stream is made of a descriptor (sn_stream_adopt()), or is a connection under its other name
  * (sn_tcp_stream()). Descriptors that can be polled, which are stream sockets, pipes and terminals,
- * are made non-blocking and waited for by the netpoller; calls on the others, which are files and
- * some devices, block the thread, whose processor then goes to other tasks.
+ * are made non-blocking, and the runtime's poller waits for them. Calls on the others, which are
+ * files and some devices, block the thread, whose processor then goes to other tasks.
  *
- * Sharing. A stream may be used by several tasks at once; the usual arrangement is one reader and one
- * writer. At most one task may read, and one write, at a time: a second one gets -EBUSY. Closing or
- * aborting wakes both with -EBADF, and the descriptor number is not given back to the system before
- * they have left, so that a reused number can never confuse them. The closer should be the last to
- * use the pointer. A call that begins after the close returns -EBADF, and reaches no later stream,
- * until four million of these have had the same place in memory (in a 32-bit process 63); one that
- * begins while it is being closed either still reaches it or returns -EBADF.
+ * Sharing. A stream may be used by several tasks at once; the usual arrangement is one reader and
+ * one writer. At most one task may read, and one write, at a time: a second one gets -EBUSY.
+ * Closing or aborting wakes both with -EBADF. The descriptor is closed only after they have left,
+ * so that a reused number can never confuse them. The closer should be the last to use the pointer.
+ * A call that begins after the close returns -EBADF, and reaches no later stream, until four
+ * million of these have had the same place in memory (in a 32-bit process, 63). A call that begins
+ * during the close either still reaches the stream or returns -EBADF.
  *
  * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
  *
- * Deadlines are points on sn_now()'s clock. One set in the past makes the calls fail at once, one set
- * while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call that fails with
- * -ETIMEDOUT leaves the stream as it was and can be repeated with a later deadline. Deadlines do not
- * interrupt a call on a file, they are looked at before it.
+ * Deadlines are points on sn_now()'s clock. A deadline in the past makes the calls fail at once;
+ * one that is set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call
+ * that fails with -ETIMEDOUT leaves the stream as it was and can be repeated with a later deadline.
+ * Deadlines do not interrupt a call on a file; they are checked before it.
  *
- * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its other
- * users make a call of any size fail at once.
+ * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its
+ * other users make a call of any size fail at once.
  *
  * A write to a socket or pipe that the peer has closed returns -EPIPE; SIGPIPE is not raised.
  *
- * Threads outside the runtime: sn_stream_fd(); what reads, writes, waits or sets a deadline returns
+ * Threads outside the runtime: sn_stream_fd(); calls that read, write, wait or set a deadline
+ * return
  * -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_STREAM_H
@@ -41,11 +42,11 @@ SN_BEGIN
 typedef struct sn_stream sn_stream;
 
 /*
- * Takes over a descriptor; *stream owns it and is closed with sn_stream_close(). One that can be
- * polled becomes non-blocking, which all who share its open file description notice: think of
- * terminals. Does not park.
- * Errors, after which fd is as before: -EBADF; -EPROTOTYPE a socket that is not a stream's, or that
- * listens; -EINVAL an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past
+ * Takes over a descriptor; *stream owns it and is closed with sn_stream_close(). A descriptor that
+ * can be polled becomes non-blocking, which affects everyone that shares its open file description:
+ * think of terminals. Does not park.
+ * Errors, after which fd is as before: -EBADF; -EPROTOTYPE for a socket that is not a stream
+ * socket, or that listens; -EINVAL for an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past
  * fs.epoll.max_user_watches; -EPERM outside a task.
  */
 SN_API int sn_stream_adopt(sn_stream **stream, int fd);
@@ -53,7 +54,8 @@ SN_API int sn_stream_adopt(sn_stream **stream, int fd);
 /*
  * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
  * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET and other errors of
- * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May park.
+ * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May
+ * park.
  */
 SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
 
@@ -66,7 +68,7 @@ SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
 
 /*
  * Writes all of the bytes. Returns size, or an error as above, in which case an unknown part was
- * written; sn_stream_write() tells how much where that matters. May park.
+ * written; use sn_stream_write() where that matters. May park.
  */
 SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size);
 
@@ -75,23 +77,23 @@ SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t si
 #define SN_SHUT_WRITE 1
 
 /*
- * Ends one half of a socket: SN_SHUT_WRITE sends a FIN after what was written, the peer reads to the
- * end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL; -ENOTSOCK for what is not a
- * socket. Does not park.
+ * Ends one half of a socket. SN_SHUT_WRITE sends a FIN after what was written, and the peer reads
+ * to the end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL; -ENOTSOCK for what
+ * is not a socket. Does not park.
  */
 SN_API int sn_stream_shutdown(sn_stream *stream, int half);
 
-/* Closes, a connection in good order (FIN). Wakes tasks that wait with -EBADF. Returns 0, also for
+/* Closes it, a connection in good order (FIN). Waiting tasks wake with -EBADF. Returns 0, also for
  * NULL; -EBADF when it was closed before. Does not park. */
 SN_API int sn_stream_close(sn_stream *stream);
 
-/* Closes TCP with a reset (RST): what is unsent is thrown away. Otherwise as sn_stream_close(). */
+/* Closes TCP with a reset (RST): unsent bytes are discarded. Otherwise as sn_stream_close(). */
 SN_API int sn_stream_abort(sn_stream *stream);
 
 /*
  * Wakes tasks that wait on the stream, and makes every later call on it fail, with -ECANCELED; the
- * stream itself stays open until it is closed or aborted. For ending the tasks that use it from
- * outside without taking the pointer from under them. Any task; does not park. Returns 0.
+ * stream itself stays open until it is closed or aborted. For ending the tasks that use it, without
+ * invalidating the pointer they use. Any task; does not park. Returns 0.
  */
 SN_API int sn_stream_cancel(sn_stream *stream);
 
@@ -99,8 +101,8 @@ SN_API int sn_stream_cancel(sn_stream *stream);
 SN_API int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline);
 SN_API int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline);
 
-/* The descriptor, for setsockopt and the like; stays the stream's, and non-blocking if it can be
- * polled. -EBADF when it is closed, -EINVAL. */
+/* The descriptor, for setsockopt and the like. It still belongs to the stream, and stays
+ * non-blocking if it can be polled. -EBADF when it is closed, -EINVAL. */
 SN_API int sn_stream_fd(sn_stream *stream);
 
 SN_END

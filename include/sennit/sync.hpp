@@ -2,11 +2,11 @@
 /*
  * Locks, semaphores, flags, groups and barriers (mutex.h and its neighbours).
  *
- * For tasks and for the program's own threads, in any mixture. They satisfy what the standard asks
- * of its own (Lockable, TimedLockable, SharedTimedLockable), so std::unique_lock, std::scoped_lock
- * and std::shared_lock take them. Calls that would have to wait in a scope that is cancelled throw
- * std::system_error with the scope's reason (operation_canceled, timed_out); those that have a
- * deadline or only try say false when that is why they failed.
+ * For tasks and for the program's own threads, in any mixture. They meet the standard's
+ * requirements (Lockable, TimedLockable, SharedTimedLockable), so std::unique_lock,
+ * std::scoped_lock and std::shared_lock take them. Calls that would have to wait in a cancelled
+ * scope throw std::system_error with the scope's reason (operation_canceled, timed_out). Calls
+ * with a deadline return false when it passes, and try forms when they would have to wait.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -37,7 +37,7 @@ namespace sennit
 namespace detail
 {
 
-/* True for success; false for the error that the call is allowed to fail with. */
+/* True for success; false for the one error that the call may report that way. */
 inline bool done_or(int allowed, int returned, const char *call)
 {
 	if (returned == -allowed)
@@ -49,8 +49,8 @@ inline bool done_or(int allowed, int returned, const char *call)
 } // namespace detail
 
 /*
- * As sn_mutex. Cancellation does not end lock(), so that a std::lock_guard may stand in a destructor, and in
- * any clean-up of a cancelled scope. Who would rather not wait any more then, calls lock_or_reason().
+ * As sn_mutex. Cancellation does not end lock(), so a std::lock_guard may be used in a destructor,
+ * and in any clean-up of a cancelled scope. To stop waiting on cancellation, call lock_or_reason().
  */
 class mutex
 {
@@ -59,12 +59,14 @@ public:
 	mutex(const mutex &) = delete;
 	mutex &operator=(const mutex &) = delete;
 
-	/* May park. Throws only in the callback of a scan (scan.h), where waiting is not possible. */
+	/* May park. Throws only in the callback of a scan (scan.h), where waiting is not
+	 * possible. */
 	void lock()
 	{
 		detail::throw_if_error(sn_mutex_lock_uncancelled(&mutex_), "sn::mutex::lock");
 	}
-	/* Locks it, or says why not: the reason for which the calling task's scope is cancelled. May park. */
+	/* Locks it, or returns the reason for which the calling task's scope is cancelled. May
+	 * park. */
 	[[nodiscard]] result<void> lock_or_reason() noexcept
 	{
 		return detail::nothing_or_error(sn_mutex_lock(&mutex_));
@@ -96,7 +98,7 @@ private:
 	sn_mutex mutex_ = SN_MUTEX_INIT;
 };
 
-/* As sn_rwlock; lock() and lock_shared() are not cancelled, as mutex::lock(). */
+/* As sn_rwlock; cancellation does not end lock() and lock_shared(), as with mutex::lock(). */
 class shared_mutex
 {
 public:
@@ -104,7 +106,7 @@ public:
 	shared_mutex(const shared_mutex &) = delete;
 	shared_mutex &operator=(const shared_mutex &) = delete;
 
-	/* For writing. May park, but for try_lock(). */
+	/* For writing. May park, except try_lock(). */
 	void lock()
 	{
 		detail::throw_if_error(sn_rwlock_write_uncancelled(&lock_),
@@ -123,7 +125,7 @@ public:
 		return try_until(detail::until_ns(when));
 	}
 
-	/* For reading. May park, but for try_lock_shared(). */
+	/* For reading. May park, except try_lock_shared(). */
 	void lock_shared()
 	{
 		detail::throw_if_error(sn_rwlock_read_uncancelled(&lock_),
@@ -167,8 +169,8 @@ private:
 };
 
 /*
- * As sn_cond, with std::unique_lock<sn::mutex>. Also when it throws, the lock is held. May park, but
- * for notifying.
+ * As sn_cond, with std::unique_lock<sn::mutex>. The lock is held even when a wait throws. May park,
+ * except when notifying.
  */
 class condition_variable
 {
@@ -256,7 +258,7 @@ public:
 				       "sn::semaphore::release");
 	}
 
-	/* May park, but for try_acquire(). */
+	/* May park, except try_acquire(). */
 	void acquire()
 	{
 		detail::throw_if_error(sn_semaphore_acquire(&semaphore_), "sn::semaphore::acquire");
@@ -299,8 +301,8 @@ private:
 };
 
 /*
- * Calls f(args...) unless a call with the flag has returned; waits while one is being made. When f
- * throws, that goes to the caller, and the next one makes his call. f may park.
+ * Calls f(args...) unless a call with the flag has returned; waits while one is being made. If f
+ * throws, its caller gets the exception, and the next caller makes its own call. f may park.
  */
 template <class F, class... Args>
 void call_once(once_flag &flag, F &&f, Args &&...args)
@@ -337,7 +339,7 @@ public:
 	}
 	void done() { detail::throw_if_error(sn_waitgroup_done(&group_), "sn::wait_group::done"); }
 
-	/* May park, but for try_wait(). */
+	/* May park, except try_wait(). */
 	void wait() { detail::throw_if_error(sn_waitgroup_wait(&group_), "sn::wait_group::wait"); }
 	bool try_wait() noexcept { return sn_waitgroup_try_wait(&group_) == 0; }
 	template <class Rep, class Period>
@@ -369,7 +371,7 @@ public:
 	barrier(const barrier &) = delete;
 	barrier &operator=(const barrier &) = delete;
 
-	/* True for one of each round. May park. */
+	/* True for one caller of each round. May park. */
 	bool arrive_and_wait()
 	{
 		const int result = sn_barrier_wait(&barrier_);

@@ -2,25 +2,28 @@
 /*
  * Tasks: spawning, yielding, sleeping, joining.
  *
- * A task is a function running on a stack of its own, switched in user space. Tasks are cheap: an
- * idle one occupies one page of memory, so a million fit. Code in a task is plain blocking code; it
- * gives up its processor in the sennit calls marked "may park". errno and C++ exception state
- * belong to the task; other thread-locals belong to the thread, which may change across a call that
- * may park.
+ * A task is a function that runs on a stack of its own and is switched in user space. Tasks are
+ * cheap: an idle one occupies one page of memory, so a million fit. Code in a task is plain
+ * blocking code; it gives up its processor in the sennit calls marked "may park". errno and C++
+ * exception state belong to the task. Other thread-locals belong to the thread, which may change
+ * across a call that may park.
  *
- * Stacks have a fixed size. A guard below each ends the program, with a report, when a task overflows
- * its stack; but a function whose frame is larger than the guard (64 KiB, 16 KiB on 32-bit machines) can
- * jump over it and write into another task's stack in silence, unless it is compiled with
+ * Stacks have a fixed size. When a task overflows its stack, the guard below it ends the program
+ * with a report. But a function whose frame is larger than the guard (64 KiB, 16 KiB on 32-bit
+ * machines) can jump over it and silently write into another task's stack, unless it is compiled
+ * with
  * -fstack-clash-protection. `pkg-config --cflags sennit` and the CMake targets have that flag;
  * docs/stacks.md says more.
  *
  * A task must not end its thread (pthread_exit()): that aborts the process, see debug.h.
  *
- * Compilers take the address of errno, as of any thread-local, for constant within a function. So
- * read errno right after the call that set it, and thread-locals anew through a function that is
- * not inlined; what was set before a call that may park must be in a variable to be read after it.
+ * Compilers assume that the address of errno, as of any thread-local, is constant within a
+ * function. So read errno right after the call that set it, and read thread-locals afresh through a
+ * function that is not inlined. To use such a value after a call that may park, save it in a
+ * variable first.
  *
- * Threads outside the runtime: sn_go(), sn_spawn(), sn_detach(), and what asks; the others return -EPERM. Signal handlers: sn_self(), sn_task_id() and sn_task_name().
+ * Threads outside the runtime: sn_go(), sn_spawn(), sn_detach(), and the queries; the others return
+ * -EPERM. Signal handlers: sn_self(), sn_task_id() and sn_task_name().
  */
 #ifndef SENNIT_TASK_H
 #define SENNIT_TASK_H
@@ -30,113 +33,115 @@
 
 SN_BEGIN
 
-/* A task: what sn_self() tells, and the handle to join it by. */
+/* A task: what sn_self() returns, and the handle for joining it. */
 typedef struct sn_task sn_task;
 
 /* Zero-initialise, then set what should differ from the default. */
 struct sn_task_attr {
 	const char *name;  /* copied, cut to SN_TASK_NAME_MAX; default: none, shown as "task" */
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
-			      MiB on 32-bit machines. Default: as sn_run_attr.stack_size and
-			      SENNIT_STACK_SIZE say (run.h), else 128 KiB, 64 KiB on 32-bit machines */
+			      MiB on 32-bit machines. Default: sn_run_attr.stack_size or
+			      SENNIT_STACK_SIZE (run.h), else 128 KiB, 64 KiB on 32-bit machines */
 	uint32_t flags;    /* 0, or what unstable.h has */
 
 	/*
-	 * Not 0: the argument is so many bytes, at most SN_TASK_ARG_MAX, which the task takes with
-	 * it, aligned to 64. They are copied from arg, and fn gets the address of the copy, valid
-	 * until it returns. So arg may be a local variable of the caller, and nothing has to be
-	 * allocated.
+	 * Not 0: the argument is an object of this many bytes, at most SN_TASK_ARG_MAX, which the
+	 * task takes with it, aligned to 64. The bytes are copied from arg, and fn gets the address
+	 * of the copy, valid until it returns. So arg may be a local variable of the caller, and
+	 * nothing has to be allocated.
 	 */
 	size_t arg_size;
 
 	/*
-	 * Copies the argument, instead of memcpy(). Called by the spawning call, unless it fails; it
-	 * must not call the library.
+	 * Copies the argument, instead of memcpy(). The spawning call makes this call, unless it
+	 * fails; arg_move must not call the library.
 	 */
 	void (*arg_move)(void *to, void *from);
 };
 
 /*
- * Largest arg_size: a quarter of a page, so that an idle task still occupies one. Above 128 bytes it
- * lies on the task's stack, which the task otherwise gets only when it runs for the first time.
+ * The largest arg_size: a quarter of a page, so that an idle task still occupies one. An argument
+ * of more than 128 bytes lies on the task's stack, which the task otherwise gets only when it runs
+ * for the first time.
  */
 #define SN_TASK_ARG_MAX 1024
 
-/* Longest task name, without the terminating zero. */
+/* The longest task name, without the terminating zero. */
 #define SN_TASK_NAME_MAX 31
 
 /*
  * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable at once and
  * runs when a processor takes it. Any thread while the runtime runs; does not park.
- * Returns 0; -EINVAL without fn; -ENOMEM when there is no memory, no address space for its stack, or no room for a
- * guard page under vm.max_map_count; -ESRCH when no runtime runs.
+ * Returns 0; -EINVAL without fn; -ENOMEM when there is no memory, no address space for its stack,
+ * or no room for a guard page under vm.max_map_count; -ESRCH when no runtime runs.
  *
  * In a 64-bit process whose kernel has MADV_GUARD_INSTALL (Linux 6.13) a task gets its stack, up to
- * 512 KiB, when it first runs. Should there be none then, it waits until another task has ended;
- * -ENOMEM is then returned to who spawns more.
+ * 512 KiB, when it first runs. If there is none then, it waits until another task has ended, and
+ * spawning more tasks fails with -ENOMEM.
  */
 SN_API int sn_go(sn_fn *fn, void *arg);
 
 /*
  * As sn_go(), with attributes (NULL: the defaults) and, where task is not NULL, a handle in *task.
- * Whoever gets a handle owns it and must pass it to sn_join() or sn_detach() once. Without one the
- * task is detached. More errors: -EINVAL for a stack or an argument size above its limit, an unknown
- * flag, or an argument that is NULL and has a size. *task is written only on success.
+ * The owner of a handle must pass it to sn_join() or sn_detach() once. Without a handle the task is
+ * detached. More errors: -EINVAL for a stack or an argument size above its limit, an unknown flag,
+ * or a NULL argument with a size. *task is written only on success.
  */
 SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
 
 /*
  * Waits until the task has ended, stores its return value in *result (unless NULL) and releases the
- * handle. May park. What the task borrows must stay until a join has succeeded: in a scope (scope.h)
- * it also fails with the reason when that is cancelled before the task has ended.
- * Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it already;
- * -ESRCH when the handle is none any more: the task was joined, or has ended detached; -EINVAL for NULL,
- * or when it was detached and has not ended; -EPERM outside a task. The handle stays valid on error,
- * but for -ESRCH. Handles end with their run.
+ * handle. May park. Whatever the task borrows must stay until a join has succeeded: in a scope
+ * (scope.h) a join also fails, with the reason, when the scope is cancelled before the task has
+ * ended. Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it
+ * already; -ESRCH when the handle is stale: the task was joined, or has ended detached; -EINVAL for
+ * NULL, or when the task was detached and has not ended; -EPERM outside a task. The handle stays
+ * valid on error, except for -ESRCH. Handles end with their run.
  *
- * A handle that is none any more reaches no other task, until four million of these have had the same
- * place in memory (in a 32-bit process 63). That is for finding mistakes, not for keeping handles.
+ * A stale handle reaches no other task, until four million of these have had the same place in
+ * memory (in a 32-bit process, 63). That is meant for finding mistakes, not for keeping handles.
  */
 SN_API int sn_join(sn_task *task, int *result);
 
 /*
  * As sn_join(), but no longer than until the deadline: then -ETIMEDOUT, and the handle stays valid.
- * A task that has ended is joined also past the deadline. Also -ECANCELED, or another reason, when
+ * A task that has ended is joined even past the deadline. Also -ECANCELED, or another reason, when
  * the calling task's scope is cancelled (scope.h). May park.
  */
 SN_API SN_CHECK_RESULT int sn_join_until(sn_task *task, int *result, int64_t deadline);
 
 /*
  * Releases the handle without waiting; the task frees itself when it ends. Any thread; does not
- * park. Returns 0, also for NULL; -EBUSY when a task is joining it; -EINVAL when it was detached already;
- * -ESRCH when the handle is none any more, or no runtime runs.
+ * park. Returns 0, also for NULL; -EBUSY when a task is joining it; -EINVAL when it was detached
+ * already; -ESRCH when the handle is stale, or no runtime runs.
  */
 SN_API int sn_detach(sn_task *task);
 
 /*
- * Lets other runnable tasks go first. Returns at once when there are none. May park (in the sense
+ * Lets other runnable tasks run first. Returns at once when there are none. May park (in the sense
  * that it may change threads). Returns 0, or -EPERM outside a task.
  */
 SN_API int sn_yield(void);
 
 /*
- * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0; why, when the
- * calling task's scope is cancelled (scope.h); -ENOMEM; -EPERM outside a task.
+ * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0; the reason
+ * when the calling task's scope is cancelled (scope.h); -ENOMEM; -EPERM outside a task.
  */
 SN_API int sn_sleep(int64_t ns);
 
 /* Sleeps until sn_now() has reached the deadline; as sn_sleep() otherwise. May park. */
 SN_API int sn_sleep_until(int64_t deadline);
 
-/* The calling task, or NULL outside of one. It equals the handle of who has spawned it, but only that one is to
- * join by. Any thread. */
+/* The calling task, or NULL outside a task. It equals the handle that the spawning call returned,
+ * but only the owner of that handle may join. Any thread. */
 SN_API sn_task *sn_self(void);
 
-/* The task's number, unique in the process from 1 upwards; 0 for NULL, and when it is gone. Any thread. */
+/* The task's number, unique in the process, from 1 upwards; 0 for NULL and for a stale handle. Any
+ * thread. */
 SN_API uint64_t sn_task_id(const sn_task *task);
 
-/* The task's name, "task" when it has none, "" for NULL and when it is gone; valid while the task lives. Any
- * thread. */
+/* The task's name; "task" when it has none, "" for NULL and for a stale handle. Valid while the
+ * task lives. Any thread. */
 SN_API const char *sn_task_name(const sn_task *task);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks: starting the runtime, starting tasks and joining them, and calls that block (run.h, task.h,
- * blocking.h).
+ * Tasks: starting the runtime, starting tasks and joining them, and calls that block (run.h,
+ * task.h, blocking.h).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -58,7 +58,7 @@ inline void start(sn_task **handle, sn_fn *fn, void *arg, const task_attr &attr,
 	throw_if_error(sn_spawn(handle, fn, arg, &c_attr), call);
 }
 
-/* Those who derive from it are on the heap where a garbage collector sees them, if there is one. */
+/* Derived classes are allocated where a garbage collector sees them, if there is one. */
 struct in_sight {
 	static void *operator new(std::size_t size)
 	{
@@ -78,7 +78,7 @@ struct in_sight {
 	}
 };
 
-/* A T of which a pointer is passed on. */
+/* A T on the heap, to be passed on by pointer. */
 template <class T>
 struct boxed final : in_sight {
 	explicit boxed(T &&from) : value(std::move(from)) {}
@@ -92,8 +92,8 @@ inline constexpr bool travels = sizeof(C) <= SN_TASK_ARG_MAX &&
 
 /*
  * Starts a task by spawn(fn, arg, attr) that calls body(callable) and then destroys the callable,
- * which was moved into it. Body: a type with a static int call(C &) noexcept. Returns what spawn
- * does.
+ * which was moved into it. Body: a type with a static int call(C &) noexcept. Returns spawn's
+ * result.
  */
 template <class Body, class C, class Spawn>
 int start_with(C callable, const task_attr &attr, Spawn spawn)
@@ -150,8 +150,8 @@ struct run_attr {
 
 /*
  * Starts the runtime, calls f as its first task, and returns f's int, or 0 when f returns nothing.
- * Rethrows what f throws; throws std::system_error when the runtime cannot be started, so that
- * f's own negative values are never confused with that.
+ * Rethrows what f throws. Throws std::system_error when the runtime cannot be started, so f's own
+ * negative values are never confused with that.
  */
 template <class F>
 requires std::invocable<F &> &&
@@ -206,8 +206,8 @@ requires std::invocable < std::decay_t<F>
 /*
  * A task to be joined, and the T (or nothing) that it returns. Move-only. The handle must be
  * joined, or destroyed, in a task, before run() returns. Destroying a handle that was not joined
- * joins, so what the task borrows from its creator stays alive for it; value and exception are
- * thrown away then. Who does not want to wait uses go().
+ * joins it, so what the task borrows from its creator lives long enough; its value or exception is
+ * discarded then. To start a task without waiting for it, use go().
  */
 template <class T>
 class [[nodiscard]] task
@@ -234,8 +234,8 @@ public:
 	/*
 	 * Waits until the task has ended and returns its value, or rethrows the exception that left
 	 * it. Throws std::system_error when there is nothing to join (invalid_argument), when a
-	 * task joins itself, or when the calling task's scope is cancelled: then it can still be
-	 * joined. May park.
+	 * task joins itself, or when the calling task's scope is cancelled; in the last case it can
+	 * still be joined. May park.
 	 */
 	T join()
 	{
@@ -248,8 +248,8 @@ public:
 	}
 
 	/*
-	 * Waits for the end, at most until a time, without taking the value: true when the task has
-	 * ended, false when the time has come first. join() then does not wait. May park.
+	 * Waits for the end, at most until a deadline, without taking the value: true when the task
+	 * has ended, false when the deadline has passed. join() then does not wait. May park.
 	 */
 	bool wait_until(deadline until)
 	{
@@ -284,7 +284,7 @@ private:
 		{
 			auto *self = static_cast<state_with *>(arg);
 			self->outcome.take_from(*self->f);
-			self->f.reset(); /* what it holds ends with the task, not with join() */
+			self->f.reset(); /* its captures end with the task, not with join() */
 			return 0;
 		}
 		std::optional<F> f;
@@ -335,7 +335,7 @@ requires std::invocable < std::decay_t<F>
 
 /*
  * Calls f, which blocks its thread, while other tasks use the processor; returns what f returns and
- * throws what it throws. f must not call what may park.
+ * throws what it throws. f must not call anything that may park.
  */
 template <class F>
 requires std::invocable<F &>

@@ -4,14 +4,14 @@
  *
  * Addresses are strings: "127.0.0.1:80", "[::1]:80", "name:80", "name:http"; for listening also
  * ":80" (every address of the machine, both families) and "127.0.0.1:0" (any free port, which
- * sn_tcp_listener_address() tells).
+ * sn_tcp_listener_address() returns).
  *
  * A connection is a stream: sn_tcp_read() and the others at the end of this header are the calls of
- * stream.h under another name. Sharing, closing, NULL, deadlines, 0 bytes and SIGPIPE are as stream.h
- * says, for listeners as well: one task at a time may accept.
+ * stream.h under another name. The rules of stream.h for sharing, closing, NULL, deadlines, 0 bytes
+ * and SIGPIPE hold here too, also for listeners: one task at a time may accept.
  *
- * Threads outside the runtime: what gives an address or a descriptor; what waits or sets a deadline
- * returns -EPERM. Signal handlers: none.
+ * Threads outside the runtime: calls that return an address or a descriptor; calls that wait or set
+ * a deadline return -EPERM. Signal handlers: none.
  */
 #ifndef SENNIT_TCP_H
 #define SENNIT_TCP_H
@@ -25,16 +25,16 @@ SN_BEGIN
 typedef struct sn_tcp sn_tcp;
 typedef struct sn_tcp_listener sn_tcp_listener;
 
-/* Room that an address in text form needs at most, with its terminating zero: "[v6%scope]:port". */
+/* The most room that an address needs as text, with its terminating zero: "[v6%scope]:port". */
 #define SN_ADDRESS_MAX 80
 
 /*
- * Listens on an address; the port is reusable at once after a restart (SO_REUSEADDR), the backlog
+ * Listens on an address. The port is reusable at once after a restart (SO_REUSEADDR); the backlog
  * is the system's largest. The caller owns *listener and closes it with sn_tcp_listener_close().
  * May park while a name resolves.
- * Errors: -EINVAL malformed address; -ENOENT name or service unknown; -EAGAIN name service failed
- * for now; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -EPERM
- * outside a task.
+ * Errors: -EINVAL for a malformed address; -ENOENT when the name or service is unknown; -EAGAIN
+ * when the name service failed for now; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE,
+ * -ENOMEM as from bind(2); -EPERM outside a task.
  */
 SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
@@ -43,47 +43,52 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * process handed down, or that was set up with options that sn_tcp_listen() does not know.
  * *listener owns it and is closed with sn_tcp_listener_close(), which leaves other descriptors of
  * the same socket, if there are any, listening. The descriptor becomes close-on-exec and
- * non-blocking; the latter all who share its open file description notice. Does not park.
- * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE a socket that
- * is not TCP's over IPv4 or IPv6; -EINVAL one that does not listen; -EEXIST it is a listener,
- * connection or stream of this runtime already; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches;
+ * non-blocking; the latter affects everyone that shares its open file description. Does not park.
+ * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
+ * that is not TCP over IPv4 or IPv6; -EINVAL when it does not listen; -EEXIST when it is a
+ * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
+ * fs.epoll.max_user_watches;
  * -EPERM outside a task.
  */
 SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 
 /*
  * Waits for a connection. The caller owns *conn and closes it. May park.
- * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail: it pauses,
- * counts that in sn_stats().accept_pauses, and goes on when there are some again; connections wait
- * in the backlog. Errors: -EBADF when the listener was closed meanwhile; -ETIMEDOUT past the
- * deadline; -EBUSY when another task is accepting; -EPERM outside a task.
+ * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses,
+ * counts that as an accept_pauses of the runtime's statistics (run.h), and continues when there are
+ * some again; connections wait in the backlog meanwhile. Errors: -EBADF when the listener was
+ * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -EPERM
+ * outside a task.
  */
 SN_API int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
 
-/* Deadline of accepting calls. Any task; does not park. Returns 0. */
+/* Sets the deadline of accepting. Any task; does not park. Returns 0. */
 SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline);
 
 /*
- * The address that the listener is bound to, in text, into buf; size at least SN_ADDRESS_MAX is
+ * Writes the address that the listener is bound to into buf, as text; a size of SN_ADDRESS_MAX is
  * always enough. Returns its length, or -ENOSPC. Any task; does not park.
  */
 SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size);
 
-/* The descriptor, for getsockopt and the like; stays the listener's. -EBADF when it is closed. */
+/* The descriptor, for getsockopt and the like; it still belongs to the listener. -EBADF when that
+ * is closed. */
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
-/* Closes; a waiting accept gets -EBADF. From a task or, after sn_run() has returned, never. Returns
- * 0, also for NULL; -EBADF when it was closed before. */
+/* Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned.
+ * Returns 0, also for NULL; -EBADF when it was closed before. */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*
  * Connects, trying each address of the name in turn until one answers or the deadline has passed.
- * Each has an equal share of the time that is left when it is tried, but not less than 250 ms, so
- * that one that says nothing leaves time for the others; without a deadline the kernel's patience
- * decides, some two minutes for each. While the name is looked up the deadline counts, too, and the
- * task's scope can be cancelled; the lookup itself goes on, on one of 16 threads at most, and
- * what it finds is thrown away. Only where the system refuses a thread for it the caller waits for
- * its end. The caller owns *conn. TCP_NODELAY is set, as on accepted connections. May park.
+ * Each address gets an equal share of the time that is left when it is tried, but not less than
+ * 250 ms, so that one that does not answer leaves time for the others. Without a deadline the
+ * kernel's limit decides, some two minutes for each.
+ *
+ * While the name is looked up, the deadline counts too, and the task's scope can be cancelled. The
+ * lookup itself continues, on one of at most 16 threads, and its result is discarded. Only where
+ * the system refuses a thread for it, the caller waits for its end. The caller owns *conn.
+ * TCP_NODELAY is set, as on accepted connections. May park.
  * Errors: those of sn_tcp_listen() for the address; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH and
  * others as from connect(2), of the last address tried; -ETIMEDOUT.
  */
@@ -93,15 +98,16 @@ SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
  * Waits until the connection is over in both directions, however that happens, without reading from
  * it. Returns 0 when both halves were shut in good order, -ECONNRESET (or the error pending on the
  * socket) when it was reset. Counts as reading: the read deadline and -EBUSY apply. Meant for the
- * side of a relay that has read to the end and still must notice a reset. May park.
+ * side of a relay that has read to the end and must still notice a reset. May park.
  */
 SN_API int sn_tcp_wait_closed(sn_tcp *conn);
 
-/* This end's and the peer's address in text; as sn_tcp_listener_address(). -ENOTCONN when gone. */
+/* This end's and the peer's address as text; as sn_tcp_listener_address(). -ENOTCONN when the
+ * connection is gone. */
 SN_API int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size);
 SN_API int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size);
 
-/* The connection as a stream: the same object, closed once, by either name. NULL only for NULL. */
+/* The connection as a stream: the same object, to be closed once, by either name. NULL for NULL. */
 static inline sn_stream *sn_tcp_stream(sn_tcp *conn)
 {
 	return (sn_stream *)conn;

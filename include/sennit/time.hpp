@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time: points on the clock that deadlines are of, durations, and sleeping. Durations are any
- * std::chrono durations, saturated to the nanoseconds that the runtime counts in.
+ * Time: points on the clock of deadlines, durations, and sleeping. Durations are any std::chrono
+ * durations, saturated to the nanoseconds in which the runtime counts.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -27,7 +27,7 @@ using deadline = clock::time_point;
 /* In place of a deadline: never. */
 inline constexpr deadline no_deadline{clock::duration(SN_NO_DEADLINE)};
 
-/* The present. */
+/* The current time. */
 inline clock::time_point now() noexcept
 {
 	return clock::now();
@@ -54,7 +54,8 @@ inline std::int64_t to_ns(deadline d)
 	return d.time_since_epoch().count();
 }
 
-/* A point in time of any clock as a deadline; of another clock than sn::clock by its present. */
+/* A point in time of any clock as a deadline; on a clock other than sn::clock, relative to its
+ * current time. */
 template <class Clock, class Duration>
 std::int64_t until_ns(const std::chrono::time_point<Clock, Duration> &when)
 {
@@ -74,7 +75,7 @@ std::int64_t after_ns(std::chrono::duration<Rep, Period> d)
 
 } // namespace detail
 
-/* The point in time that lies d after now; a d too long to add is never. */
+/* The point in time d from now; never, if d is too long to be added. */
 template <class Rep, class Period>
 deadline after(std::chrono::duration<Rep, Period> d)
 {
@@ -85,7 +86,7 @@ deadline after(std::chrono::duration<Rep, Period> d)
 	return deadline(clock::duration(start + ns));
 }
 
-/* At least that long; zero or less is yield(). May park. */
+/* Sleeps at least that long; zero or less is yield(). May park. */
 template <class Rep, class Period>
 void sleep(std::chrono::duration<Rep, Period> d)
 {
@@ -98,7 +99,7 @@ inline void sleep_until(clock::time_point when)
 	detail::throw_if_error(sn_sleep_until(detail::to_ns(when)), "sn::sleep_until");
 }
 
-/* Lets other runnable tasks go first. May park. */
+/* Lets other runnable tasks run first. May park. */
 inline void yield()
 {
 	detail::throw_if_error(sn_yield(), "sn::yield");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Alarms, which start a task at a time, and tickers, which a task waits for (timer.h).
+ * Alarms, which start a task at a given time, and tickers, which a task waits for (timer.h).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -25,10 +25,10 @@ namespace sennit
 {
 
 /*
- * Runs a callable as a new task at a time, as sn_alarm; once. What is to be done periodically is done
- * by a task with a ticker. When it is destroyed it is stopped, and a task that has begun is waited
- * for, so it may refer to what lives longer than the alarm; it must not destroy the alarm itself. An
- * exception that leaves it ends the program, as with go().
+ * Runs a callable as a new task at a given time, once; as sn_alarm. For periodic work, use a task
+ * with a ticker. The destructor stops the alarm, and waits for a task that has begun, so the
+ * callable may refer to what lives longer than the alarm; it must not destroy the alarm itself. An
+ * exception that leaves the callable ends the program, as with go().
  */
 class alarm
 {
@@ -43,7 +43,7 @@ public:
 	~alarm()
 	{
 		stop();
-		/* Not to be given up, whatever the scope says. */
+		/* This wait must not be cancelled with the scope. */
 		const bool masked = sn_cancel_mask() == 0;
 		if (sn_waitgroup_wait(&running_) < 0)
 			std::terminate();
@@ -51,7 +51,7 @@ public:
 			sn_cancel_unmask();
 	}
 
-	/* Sets it, anew if it was set. True when a former time was thereby prevented. */
+	/* Sets it, also when it was set already. True when that prevented a former firing. */
 	template <class Rep, class Period>
 	bool set_after(const std::chrono::duration<Rep, Period> &d)
 	{
@@ -63,7 +63,7 @@ public:
 		return set(detail::until_ns(when));
 	}
 
-	/* True when the callable is thereby not called; as sn_alarm_stop(). */
+	/* True when that prevents the call of the callable; as sn_alarm_stop(). */
 	bool stop() noexcept
 	{
 		const bool prevented = sn_alarm_stop(&alarm_) == 1;
@@ -75,7 +75,7 @@ public:
 private:
 	bool set(std::int64_t when)
 	{
-		/* Not by starting: a start that fails does not tell whether it has prevented one. */
+		/* Stop first: a start that fails does not report whether it prevented a firing. */
 		const bool prevented = stop();
 		sn_waitgroup_add(&running_, 1);
 		const int result = sn_alarm_start(
@@ -92,7 +92,7 @@ private:
 			},
 			this);
 		if (result != 0)
-			sn_waitgroup_done(&running_); /* another's, or this one that was refused */
+			sn_waitgroup_done(&running_); /* a prevented firing, or this failed start */
 		detail::throw_if_error(result, "sn::alarm::set");
 		return prevented || result == 1;
 	}
@@ -102,10 +102,10 @@ private:
 	std::function<void()> f_;
 };
 
-/* The other name that it is looked for by. */
+/* A synonym, for readers who look for this name. */
 using timer = alarm;
 
-/* As sn_ticker; stops when destroyed, by when nobody may wait any more. */
+/* As sn_ticker; stops when destroyed, and nobody may wait for it any more then. */
 class ticker
 {
 public:
@@ -121,7 +121,8 @@ public:
 	ticker &operator=(const ticker &) = delete;
 	~ticker() { sn_ticker_stop(&ticker_); }
 
-	/* First after one duration, then after each of the other, if that is not zero. */
+	/* The first tick after one duration, then one after each of the other, if that is not
+	 * zero. */
 	template <class Rep, class Period, class Rep2 = std::int64_t, class Period2 = std::nano>
 	bool start(const std::chrono::duration<Rep, Period> &first,
 		   const std::chrono::duration<Rep2, Period2> &period = {})
@@ -133,7 +134,8 @@ public:
 	}
 	bool stop() noexcept { return sn_ticker_stop(&ticker_) == 1; }
 
-	/* The number of ticks since the last wait; when none is there, 0 past the deadline. May park. */
+	/* The number of ticks since the last wait; 0 when there is none by the deadline. May
+	 * park. */
 	std::int64_t wait(deadline until = no_deadline)
 	{
 		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));

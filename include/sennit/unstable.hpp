@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C++ face of unstable.h, as unstable as that: tuning that sennit-relay needs.
+ * The C++ form of unstable.h, just as unstable: tuning that sennit-relay needs.
  *
  * Threads outside the runtime and signal handlers: none.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds functions in the vDSO, the small ELF image that the kernel maps into every process so that
- * clocks can be read without a system call. It also reads such an image out of a file or a dump, of
- * any of the four architectures whatever the one it runs on; then nothing found may be called.
+ * clocks can be read without a system call. It also reads such an image from a file or a dump, of
+ * any of the four architectures on any of them; functions found in those must not be called.
  *
- * None of these parks, allocates or makes a system call (sn_vdso_self() alone makes some in a
- * program without a C library).
+ * None of these calls parks, allocates or makes a system call, except that sn_vdso_self() makes
+ * some in a program without a C library.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -17,8 +17,8 @@
 SN_BEGIN
 
 /*
- * An image that was understood. The caller owns it and may copy it; the fields are the library's.
- * It refers to the image, which must outlive it.
+ * An image that was parsed. The caller owns this structure and may copy it; the fields are the
+ * library's. It refers to the image, which must outlive it.
  */
 struct sn_vdso {
 	const unsigned char *image; /* its first byte */
@@ -31,32 +31,32 @@ struct sn_vdso {
 	uint64_t versions;    /* DT_VERSYM */
 	uint64_t definitions; /* DT_VERDEF */
 
-	uint64_t shift; /* added to an address in the image, gives the offset; wraps */
+	uint64_t shift; /* added to an address in the image, it gives the offset; wraps */
 	int wide;       /* 64-bit ELF */
 };
 
 /*
  * Reads the headers of the ELF image at `image`, of which `size` bytes may be read. Whatever those
- * bytes are, nothing outside of them is touched, by this call or by sn_vdso_find() later.
+ * bytes are, nothing outside them is touched, by this call or by sn_vdso_find() later.
  *
- * 0, or -ENOEXEC if it is no little-endian ELF image with a loadable and a dynamic segment and with
- * symbols that can be looked up.
+ * 0, or -ENOEXEC if it is not a little-endian ELF image with a loadable and a dynamic segment and
+ * with symbols that can be looked up.
  */
 SN_API int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size) SN_CHECK_RESULT;
 
 /*
  * Opens the running process's vDSO, found by AT_SYSINFO_EHDR in the auxiliary vector.
  *
- * 0; -ENOENT if the process has none: a kernel without one, booted with vdso=0, or something
- * between the kernel and the program that hides it, such as valgrind, whose wish is respected;
- * -ENOEXEC as above.
+ * 0; -ENOENT if the process has none: a kernel without one, one that was booted with vdso=0, or a
+ * tool between the kernel and the program that hides it on purpose, such as valgrind; -ENOEXEC as
+ * above.
  */
 SN_API int sn_vdso_self(struct sn_vdso *vdso) SN_CHECK_RESULT;
 
 /*
- * The address of a defined symbol, or NULL if there is none of that name and version, or if it is
- * not inside the image. `version` is the symbol's version, such as "LINUX_2.6"; NULL takes any. An
- * image that defines no versions has every symbol in every version.
+ * The address of a defined symbol, or NULL if there is none of that name and version, or if it does
+ * not lie inside the image. `version` is the symbol's version, such as "LINUX_2.6"; NULL takes any.
+ * An image that defines no versions has every symbol in every version.
  */
 SN_API void *sn_vdso_find(const struct sn_vdso *vdso, const char *version, const char *name);
 

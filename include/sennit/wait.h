@@ -2,13 +2,13 @@
 /*
  * How long the library waits for other threads, and where.
  *
- * Wherever one thread of sennit has to wait for another (to let go of a lock, to answer, to bring
+ * Wherever one thread of sennit has to wait for another (to release a lock, to answer, to bring
  * work), it spins for a while, then yields to the OS, then sleeps. Each of these places is a named
- * site with a histogram of its waits. Only what really had to wait is counted: a lock that was free
- * is not, and costs nothing for this.
+ * site with a histogram of its waits. Only real waits are counted: taking a lock that was free is
+ * not one, and costs nothing for this.
  *
- * Tasks that wait for other tasks (in channels, for connections, asleep) are not what this is
- * about, with one exception: a contended mutex spins before its caller parks, and so has a site.
+ * Waits of tasks for other tasks (in channels, for connections, asleep) are not covered, with one
+ * exception: a contended mutex spins before its caller parks, and so has a site.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */
@@ -19,8 +19,8 @@
 
 SN_BEGIN
 
-/* Bucket i counts waits of 2^i ns up to, but without, 2^(i+1) ns; the last also what took longer
- * (9 minutes), the first also what took no time that the clock shows. */
+/* Bucket i counts waits of at least 2^i ns and less than 2^(i+1) ns. The last one also counts
+ * longer waits (9 minutes), the first one also waits too short for the clock to show. */
 #define SN_WAIT_BUCKETS 40
 
 /* The waits of one site since the process started, in all threads, also those that have ended. */
@@ -35,23 +35,23 @@ struct sn_wait_stats {
 };
 
 /*
- * Fills the caller's array of that many sites, in an order that stays the same while the process
- * runs, and returns how many sites there are, which may be more (then the others are left out) or
- * fewer. Without an array, and with 0, it only says how many.
+ * Fills the caller's array of `count` sites, in an order that stays the same while the process
+ * runs, and returns how many sites there are. That may be more (then the rest are left out) or
+ * fewer. Without an array, and with 0, it only returns the number.
  *
- * The counts never go back; what happened in between is the difference of two readings (not of
- * longest_ns). Nothing is stopped for reading, so a wait that ends at the moment may show in one
+ * The counts never go back; the difference of two readings is what happened in between (except for
+ * longest_ns). Nothing is stopped for reading, so a wait that ends at that moment may show in one
  * field and not yet in another. After fork() the child has its own counts, which begin with those
  * of the parent.
  *
- * Any thread, a runtime running or not; does not park. Returns -EINVAL for a negative count, or for
- * one other than 0 without an array.
+ * Any thread, with or without a runtime; does not park. Returns -EINVAL for a negative count, or
+ * for one other than 0 without an array.
  */
 SN_API int sn_wait_stats(struct sn_wait_stats *sites, int count);
 
 /*
- * Writes the histograms of all sites that have waits to a descriptor, as text: each bucket between
- * the first and the last that have counts, with its count and a bar.
+ * Writes the histograms of all sites that have waits to a descriptor, as text: the buckets from the
+ * first to the last with counts, each with its count and a bar.
  *
  * Any thread; does not park, but blocks as write() does. Allocates nothing from the heap. Returns 0
  * or the negative errno of write().

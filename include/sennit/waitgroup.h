@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wait groups: a count of what is still to be done, and waiting until it is zero. For tasks and for
- * the program's own threads. Where the work is tasks of one's own, a scope (scope.h) is the better
- * choice: it hands on errors and cancellation.
+ * Wait groups: a count of the work that remains, and waiting until it is zero. For tasks and for
+ * the program's own threads. Where the work consists of tasks that you start yourself, a scope
+ * (scope.h) is the better choice: it propagates errors and cancellation.
  *
  *	sn_waitgroup group = SN_WAITGROUP_INIT;
  *
@@ -12,9 +12,9 @@
  *	}
  *	err = sn_waitgroup_wait(&group);
  *
- * A value, as a mutex is; it may lie on the stack of who waits: sn_waitgroup_done() does not touch
- * it any more once the wait may return. It can be used again when all waits for the former zero
- * have returned.
+ * A value, as a mutex is. It may lie on the stack of the waiter: sn_waitgroup_done() no longer
+ * touches it once the wait may return. It can be used again when all waits for the former zero have
+ * returned.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */
@@ -43,8 +43,8 @@ typedef struct sn_waitgroup {
 /*
  * Adds n, which may be negative, to the count. When that makes it zero, all waits end. Any thread;
  * does not park. Returns 0; -EINVAL when the count would become negative (debug builds abort);
- * -EOVERFLOW above 2^31 - 1; then it is unchanged. From zero it must not be raised at the same
- * time as somebody begins to wait, who could miss it.
+ * -EOVERFLOW above 2^31 - 1; after an error it is unchanged. Do not raise it from zero while
+ * another caller begins to wait, which could miss that.
  */
 SN_API int sn_waitgroup_add(sn_waitgroup *group, int n);
 
@@ -53,8 +53,9 @@ SN_API int sn_waitgroup_done(sn_waitgroup *group);
 
 /*
  * Wait until the count is zero: for ever, until a deadline, or not at all. Any thread; tasks may
- * park, but for the last form. Return 0; why the calling task's scope is cancelled, when it would
- * have to wait; -ETIMEDOUT or -ENOMEM with a deadline; -EAGAIN from trying.
+ * park, except in the last form. Return 0; the reason of the calling task's scope when that is
+ * cancelled and the call would have to wait; -ETIMEDOUT or -ENOMEM with a deadline; -EAGAIN from
+ * the try form.
  */
 SN_API SN_CHECK_RESULT int sn_waitgroup_wait(sn_waitgroup *group);
 SN_API SN_CHECK_RESULT int sn_waitgroup_wait_until(sn_waitgroup *group, int64_t deadline);
