@@ -244,8 +244,9 @@ void sn_threads_inherit(void)
 }
 
 /*
- * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal timer
- * slack, or the thread of a task, which may have set its own. Tasks must not be able to tell which.
+ * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal
+ * timer slack, or the thread of a task, which may have set its own. Tasks must not be able to tell
+ * which.
  */
 static void become_like_the_first(void)
 {
