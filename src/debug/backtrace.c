@@ -144,7 +144,7 @@ static bool read_cie(const uint8_t *p, struct cie *cie)
 			} else if (*c == 'S') {
 				cie->signal_frame = true;
 			} else if (*c != 'B') {
-				break; /* unknown: its size is known, its meaning not needed */
+				break; /* unknown: its size is known, and its meaning not needed */
 			}
 		}
 	} else if (*augmentation) {
@@ -155,7 +155,7 @@ static bool read_cie(const uint8_t *p, struct cie *cie)
 	return true;
 }
 
-/* The description of the function that pc is in, by binary search. */
+/* The description of the function that contains pc, by binary search. */
 static const uint8_t *find_fde(const struct sn_module *module, uintptr_t pc)
 {
 	const uint8_t *p = module->frames;
@@ -188,7 +188,8 @@ static const uint8_t *find_fde(const struct sn_module *module, uintptr_t pc)
 
 enum { SAME, AT_CFA, IS_CFA_PLUS, AT_EXPRESSION, IS_EXPRESSION, IN_REGISTER, UNDEFINED };
 
-/* Runs the instructions up to pc. first: what the CIE set up, for restore; NULL while that runs. */
+/* Runs the instructions up to pc. first: the rules that the CIE set up, for restore; NULL while
+ * those are set up. */
 static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uintptr_t at,
 		uintptr_t pc, struct sn_frame_rule *rule, const struct sn_frame_rule *first)
 {
@@ -350,7 +351,7 @@ static bool find_rule(const struct sn_module *module, uintptr_t pc, struct sn_fr
 	first = *rule;
 	if (!run(&cie, p, end, begin, pc, rule, &first))
 		return false;
-	/* Where the caller goes on is in this one, whatever its number. */
+	/* This register holds the address at which the caller continues, whatever its number. */
 	if (cie.return_register >= SN_REGISTERS)
 		return false;
 	if (cie.return_register != SN_REGISTER_PC) {
@@ -371,7 +372,7 @@ struct bounds {
 	uintptr_t low, high;
 };
 
-/* Stacks have red zones for the address sanitizer, which are not for this. */
+/* The address sanitizer poisons red zones in stacks, which must not stop this read. */
 #if defined(__clang__) || SN_ASAN || SN_TSAN
 __attribute__((no_sanitize("address", "thread")))
 #endif
@@ -478,11 +479,11 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 	{
 		register uintptr_t lr __asm__("x30") = next.at[SN_REGISTER_PC];
 
-		__asm__("hint #7" : "+r"(lr)); /* takes a signature off */
+		__asm__("hint #7" : "+r"(lr)); /* removes a signature */
 		next.at[SN_REGISTER_PC] = lr;
 	}
 #endif
-	/* Callers are above: so this ends whatever the information says. */
+	/* Callers are at higher addresses, so this ends the walk whatever the information says. */
 	if (next.at[SN_REGISTER_SP] <= registers->at[SN_REGISTER_SP] && !rule->interrupted &&
 	    next.at[SN_REGISTER_PC] == registers->at[SN_REGISTER_PC])
 		return false;
@@ -490,7 +491,7 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 	return true;
 }
 
-/* The table is used by one thread, or not at all. */
+/* Only one thread uses the table, if there is one. */
 static const struct sn_frame_rule *rule_of(struct sn_modules *modules, uintptr_t pc,
 					   struct sn_frame_rule *own)
 {
@@ -541,15 +542,15 @@ size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, 
 		uintptr_t pc = registers->at[SN_REGISTER_PC];
 
 #if defined(__arm__)
-		pc &= ~(uintptr_t)1; /* which says Thumb */
+		pc &= ~(uintptr_t)1; /* the bit that stands for Thumb */
 #endif
 		if (pc == 0) {
 			*complete = true;
 			break;
 		}
 		pcs[n++] = pc;
-		/* A return address may belong to the next function already when the call was the last
-		 * instruction. */
+		/* A return address may already belong to the next function, when the call was the
+		 * last instruction. */
 		switch (step(modules, exact ? pc : pc - 1, registers, &bounds, &exact)) {
 		case SN_STEP_DONE:
 			continue;
@@ -557,7 +558,8 @@ size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, 
 			*complete = true;
 			return n;
 		case SN_STEP_UNKNOWN:
-			/* A next call with these registers is to know that there is nothing more. */
+			/* A further call with these registers must find that there is nothing
+			 * more. */
 			registers->at[SN_REGISTER_PC] = 0;
 			return n;
 		}

@@ -3,17 +3,17 @@
  * Backtraces from registers, by the call-frame information that is in memory with every program
  * (.eh_frame, found through .eh_frame_hdr), so that code without frame pointers is walked too.
  *
- * It is async-signal-safe: no heap, no lock, no thread-local.
- * A walk reads only within the bounds of the stack that it is given, so that a wrong frame ends the walk
- * and not the process. It ends cleanly at a task's entry, sn_arch_task_start, whose return address the
- * information calls undefined.
+ * Async-signal-safe: no heap, no lock, no thread-local. A walk reads only within the bounds of the
+ * given stack, so a wrong frame ends the walk and not the process. It ends cleanly at a task's
+ * entry, sn_arch_task_start, whose return address the information declares undefined.
  *
  * Rejected: libgcc's unwinder, which can only begin where it is called; libunwind, which defines
- * libgcc's names over again; frame pointers, which the C library and most programs are built without.
+ * libgcc's names a second time; frame pointers, which the C library and most programs are built
+ * without.
  *
- * 32-bit ARM has tables of another kind (ehabi.h), which hold at calls only: of a task that was
- * interrupted in a prologue the second frame may be missing. There a C program has tables only when it
- * is compiled with -funwind-tables; a walk ends at the first function without.
+ * 32-bit ARM has tables of another kind (ehabi.h), which are valid at calls only: the second frame
+ * of a task that was interrupted in a prologue may be missing. There a C program has tables only if
+ * it was compiled with -funwind-tables; a walk ends at the first function without them.
  */
 #ifndef SENNIT_DEBUG_BACKTRACE_H
 #define SENNIT_DEBUG_BACKTRACE_H
@@ -25,13 +25,14 @@
 #include "arch/registers.h"
 #include "debug/modules.h"
 
-/* What a return address needs for the step to its caller; filled as they are met. */
+/* What a return address needs for the step to its caller. Filled in when the address is first
+ * met. */
 struct sn_frame_rule {
 	uintptr_t pc; /* 0: empty */
 	int32_t cfa_offset;
 	int8_t cfa_register; /* -1: an expression */
 	bool last;           /* the return address is undefined */
-	bool interrupted;    /* of a signal's trampoline: its caller's pc is exact */
+	bool interrupted;    /* a signal trampoline: its caller's pc is exact */
 	const uint8_t *cfa_expression;
 	struct {
 		uint8_t kind;
@@ -43,9 +44,9 @@ struct sn_frame_rule {
 #define SN_FRAME_RULES 256
 
 /*
- * Writes at most limit return addresses, the registers' pc first, and returns how many. low, high: the
- * stack. registers are those of the last frame afterwards. exact: the first pc is not a return address.
- * *complete: the walk came to the stack's first frame.
+ * Writes at most limit return addresses, starting with the registers' pc, and returns how many.
+ * low, high: the stack. registers: afterwards those of the last frame. exact: the first pc is not a
+ * return address. *complete: the walk reached the stack's first frame.
  */
 size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, const void *low,
 		    const void *high, bool exact, uintptr_t *pcs, size_t limit, bool *complete);

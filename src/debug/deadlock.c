@@ -24,14 +24,14 @@
 #include "sched/stack.h"
 #include "sched/task.h"
 
-/* The monitor, and the one that called sn_run(). */
+/* The monitor, and the thread that called sn_run(). */
 #define OTHER_THREADS 2
 
 static bool watching;
 static sn_deadlock_hook *_Atomic hook;
 static void *_Atomic hook_arg;
 
-/* The monitor's: what the first look saw. */
+/* What the first look saw. For the monitor only. */
 static struct {
 	bool suspected, told;
 	uint64_t switches, polls;
@@ -61,7 +61,7 @@ static bool program_has_threads(void)
 	struct dirent *entry;
 
 	if (!threads)
-		return true; /* not known: then nothing is said */
+		return true; /* unknown, so nothing is reported */
 	while ((entry = readdir(threads)) != NULL)
 		n += entry->d_name[0] != '.';
 	closedir(threads);
@@ -73,7 +73,7 @@ static uint64_t bit_of(int signum)
 	return signum > 0 ? (uint64_t)1 << (signum - 1) : 0;
 }
 
-/* Those that the program catches, as the kernel tells; -1: not known. */
+/* The signals that the program catches, as the kernel reports them; -1: unknown. */
 static int64_t caught_signals(void)
 {
 	char text[4096], *line;
@@ -89,16 +89,18 @@ static int64_t caught_signals(void)
 	return line ? (int64_t)strtoull(line + sizeof "\nSigCgt:" - 1, NULL, 16) : -1;
 }
 
-/* Whether the program has a handler that may run at any time, and do what wakes a task. */
+/* Whether the program has a handler that may run at any time, and do something that wakes a
+ * task. */
 static bool program_has_handlers(void)
 {
-	/* What a thread does to itself: no thread of the runtime does while it sleeps. */
+	/* Signals that a thread raises itself, which a sleeping thread of the runtime does not
+	 * do. */
 	static const int own_doing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 	uint64_t caught = (uint64_t)caught_signals();
 
 	for (size_t i = 0; i < sizeof own_doing / sizeof own_doing[0]; i++)
 		caught &= ~bit_of(own_doing[i]);
-	/* libc's, below SIGRTMIN. */
+	/* The C library's own, below SIGRTMIN. */
 	for (int signum = 32; signum < SIGRTMIN; signum++)
 		caught &= ~bit_of(signum);
 	caught &= ~(bit_of(sn_scan_own_signal()) | bit_of(sn_dump_own_signal()) |
@@ -195,7 +197,8 @@ bool sn_deadlock_look(void)
 	}
 	seen.suspected = false;
 	seen.told = true;
-	/* Last, as it costs most. One that is installed later must be by a task, which is a switch. */
+	/* Last, because it is the most expensive. A handler can only be installed later by a task,
+	 * and that takes a switch. */
 	if (program_has_handlers())
 		return false;
 	report();

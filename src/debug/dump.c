@@ -2,15 +2,17 @@
 /*
  * The dump of all tasks.
  *
- * A walk over the slabs collects, then all is printed. Of each slab the parked and runnable tasks are
- * owned together (one barrier), walked, and given back; the walk of a stack takes a microsecond or two,
- * as the rule for each return address is remembered. Equal backtraces in the same state are counted in
- * one group, found by a hash; of each the first tasks are remembered one by one. The others' threads
- * walk their own stacks, in a scan's callback. What is collected lies in mappings of this dump's own: the
- * heap may be locked by whoever hangs.
+ * A walk over the slabs collects everything, and then all of it is printed. The parked and runnable
+ * tasks of each slab are owned together (one barrier), walked, and released. The walk of a stack
+ * takes a microsecond or two, because the rule for each return address is remembered. Equal
+ * backtraces in the same state are counted in one group, found by a hash; the first tasks of each
+ * group are recorded individually. The threads of all other tasks walk their own stacks, in a
+ * scan's callback. What is collected is in mappings of this dump's own, because a thread that hangs
+ * may hold the heap's lock.
  *
- * The signal's handler only notes that it came and wakes the monitor, which starts a thread for the
- * dump: the threads that run tasks may all be in foreign code, and the monitor has to look after those.
+ * The signal handler only records that it was called and wakes the monitor, which starts a thread
+ * for the dump: the threads that run tasks may all be in foreign code, and the monitor has to look
+ * after those.
  */
 #include "debug/dump.h"
 
@@ -61,7 +63,7 @@ static void out_time(struct sn_out *out, int64_t ns)
 
 #define MOST_FRAMES 48
 #define MOST_GROUPS 4096
-/* Task lines; more are counted. 96 bytes each, of which only those used take memory. */
+/* Task lines; further tasks are only counted. 96 bytes each; only the used ones take memory. */
 #define MOST_LINES (sizeof(void *) == 8 ? 1000000u : 100000u)
 #define NAMES 1024
 
@@ -80,7 +82,7 @@ struct group {
 	int64_t least_ns, most_ns;
 	struct line *first, *last;
 	uint32_t listed;
-	uint64_t spawned_by; /* of the first; of_several: of more than one */
+	uint64_t spawned_by; /* of the first task; of_several: of more than one */
 	bool of_several;
 	enum sn_task_state state;
 	const char *waits_for;
@@ -208,7 +210,8 @@ static void add(struct dump *dump, const struct sn_task_info *info, const struct
 	g->listed++;
 }
 
-/* In a scan's callback, on whatever thread. The rules' table is not for several threads. */
+/* In a scan's callback, on any thread, so without the table of rules, which several threads cannot
+ * share. */
 static void walk_other(const struct sn_scan *scan, void *arg)
 {
 	struct walked *walked = arg;
@@ -228,7 +231,7 @@ static void collect_owned(struct dump *dump, struct sn_task *task)
 	bool there = sn_task_describe(task, &info);
 
 	if (there && !info.stack_saved) {
-		/* It has not begun. */
+		/* The task has not begun. */
 		walked.pcs[0] = (uintptr_t)task->fn;
 		walked.frames = 1;
 		walked.exact = walked.whole = walked.done = true;
@@ -258,7 +261,7 @@ static void collect_other(struct dump *dump, struct sn_task *task, struct sn_tas
 			walk(&walked, &registers, info.stack_low, info.stack_high, true);
 		}
 	} else if (info.state != SN_STATE_ENDED) {
-		/* The callback runs while this thread waits, and does not outlast it. */
+		/* The callback runs while this thread waits, and does not outlast the wait. */
 		int err = sn_scan_within(task, walk_other, &walked, ANSWER_NS);
 
 		if (err == -ESRCH && !sn_task_describe(task, &info))
@@ -371,7 +374,7 @@ static void print_group(struct dump *dump, const struct group *g)
 		sn_out_text(out, "  (nothing is known of the next frame)\n");
 }
 
-/* The largest groups first: heapsort, which needs no memory. */
+/* The largest groups first: Shell sort, which needs no memory. */
 static void sort(struct dump *dump)
 {
 	uint16_t *order = dump->order;
@@ -423,7 +426,8 @@ static void print(struct dump *dump)
 
 static _Atomic bool under_way;
 
-/* Held in dl_iterate_phdr(): the loader's lock would stay locked in a child of fork(), for ever. */
+/* Held in dl_iterate_phdr(): otherwise the loader's lock could stay locked in a child of fork(),
+ * for ever. */
 static struct sn_lock finding;
 
 static int dump_to(int fd, struct sn_task *me)
@@ -478,13 +482,14 @@ int sn_dump(int fd)
 static _Atomic bool wanted;
 static bool with_waits;         /* SENNIT_WAIT_STATS */
 static int dump_signal;         /* 0: not caught */
-static struct sigaction former; /* its action before */
+static struct sigaction former; /* its earlier action */
 
 /*
- * A shell without job control, such as a script, starts what has an `&` with SIGINT and SIGQUIT ignored,
- * so that ctrl-\ at the terminal ends only what is in the foreground. For a program that dumps instead of
- * dying this protects nobody from anything, and hides the dump from kill(). Ignored by the program
- * itself is another thing, its own decision: so this is asked before main() could make one.
+ * A shell without job control, such as one that runs a script, starts commands with `&` with SIGINT
+ * and SIGQUIT ignored, so that ctrl-\ at the terminal ends only the foreground. For a program that
+ * dumps instead of dying this protects nothing, and kill() cannot request a dump. It is different
+ * if the program itself ignores the signal: that is its own decision. So this is read before main()
+ * could make that decision.
  */
 static bool quit_was_ignored;
 
@@ -496,7 +501,7 @@ __attribute__((constructor)) static void look_at_quit(void)
 			   now.sa_handler == SIG_IGN;
 }
 
-/* Whether nobody but us has a use for the signal that now has the former action. */
+/* Whether no other code has a use for the signal, by its former action. */
 static bool is_free(int signum)
 {
 	bool asked_for = getenv("SENNIT_DUMP_SIGNAL") && *getenv("SENNIT_DUMP_SIGNAL");
@@ -515,8 +520,8 @@ static void handle(int signum)
 	sn_sysmon_interrupt();
 }
 
-/* Nobody waits for this thread, so the run may have ended, and another be about to begin, meanwhile:
- * nothing of the run is looked at but by sn_dump(), which asks whether there is one. */
+/* No thread waits for this one, so the run may have ended meanwhile, and another may be about to
+ * begin. So only sn_dump() looks at the run, and it checks whether there is one. */
 static void *dump_main(void *tell_waits)
 {
 	sn_dump(STDERR_FILENO);

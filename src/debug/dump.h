@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The dump of all tasks: what each of them does. <sennit/debug.h> has sn_dump().
- */
+/* The dump of all tasks: what each of them does. <sennit/debug.h> has sn_dump(). */
 #ifndef SENNIT_DEBUG_DUMP_H
 #define SENNIT_DEBUG_DUMP_H
 
@@ -11,13 +9,13 @@
 #include "sched/fork.h"
 
 /*
- * The signal that asks for a dump: 0, or -EINVAL after a line on stderr. tell_waits: the histograms of
- * waits follow the dump.
+ * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr.
+ * tell_waits: the histograms of waits follow the dump.
  */
 int sn_dump_install(bool tell_waits);
 void sn_dump_uninstall(void);
 
-/* A chore of the monitor's: begins the dump that was asked for, on a thread of its own. */
+/* A chore of the monitor: begins a requested dump, on a thread of its own. */
 void sn_dump_serve(int64_t now, bool idle);
 bool sn_dump_wanted(void);
 

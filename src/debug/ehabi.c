@@ -2,10 +2,10 @@
 /*
  * The unwinding tables of 32-bit ARM ("Exception Handling ABI for the Arm Architecture", EHABI).
  *
- * .ARM.exidx is sorted by function, two words each: where the function begins, and how to undo
- * its frame, in the word itself or in .ARM.extab. What undoes it is a sequence of bytes that
- * work on a virtual stack pointer, each in decode(). The tables are right at calls only, not in
- * prologues.
+ * .ARM.exidx is sorted by function, with two words for each: where the function begins, and how to
+ * undo its frame, in the word itself or in .ARM.extab. A frame is undone by a sequence of bytes
+ * that operate on a virtual stack pointer, each of them in decode(). The tables are valid at calls
+ * only, not in prologues.
  */
 #include "debug/ehabi.h"
 
@@ -21,7 +21,7 @@ struct codes {
 	const uint32_t *more; /* the words after the present one */
 	uint32_t word;        /* the next byte is the highest */
 	unsigned left;        /* bytes in it */
-	unsigned words;       /* behind it */
+	unsigned words;       /* that follow it */
 };
 
 /* A pointer relative to its own place, in 31 bits. */
@@ -36,7 +36,7 @@ static unsigned next_code(struct codes *codes)
 
 	if (codes->left == 0) {
 		if (codes->words == 0)
-			return FINISH; /* so are sequences padded */
+			return FINISH; /* sequences are padded with it */
 		codes->words--;
 		codes->word = *codes->more++;
 		codes->left = 4;
@@ -65,7 +65,7 @@ static const uint32_t *find_entry(const struct sn_module *module, uintptr_t pc)
 	return table + 2 * low;
 }
 
-/* False: of a kind that only its own language knows. */
+/* False: the entry is of a kind that only its own language knows. */
 static bool find_codes(const uint32_t *how, struct codes *codes)
 {
 	const uint32_t *table = how;
@@ -75,7 +75,7 @@ static bool find_codes(const uint32_t *how, struct codes *codes)
 		table = (const uint32_t *)relative(how);
 	*codes = (struct codes){.more = table + 1, .word = *table << 8, .left = 3};
 	if (!(*table & INLINE)) {
-		/* A language's own routine comes first; GCC's all have the codes behind it. */
+		/* A language's own routine comes first; in GCC's the codes always follow it. */
 		codes->more = table + 2;
 		codes->word = table[1] << 8;
 		codes->words = table[1] >> 24;
@@ -130,7 +130,7 @@ static uintptr_t large_increment(struct codes *codes)
 	return 0x204 + (value << 2);
 }
 
-/* One code, which is not FINISH. */
+/* Executes one code, which is not FINISH. */
 static bool decode(struct frame *frame, struct codes *codes, unsigned code)
 {
 	uintptr_t *sp = &frame->registers.at[SP];
@@ -206,7 +206,7 @@ static enum sn_step by_tables(const struct sn_module *module, uintptr_t pc,
 			return SN_STEP_UNKNOWN;
 	if (!frame.pc_known)
 		frame.registers.at[PC] = frame.registers.at[LR];
-	/* Callers are above: so a walk ends whatever the tables say. */
+	/* Callers are at higher addresses, so a walk ends whatever the tables say. */
 	if (frame.registers.at[SP] < registers->at[SP] ||
 	    (frame.registers.at[SP] == registers->at[SP] &&
 	     (frame.registers.at[PC] & ~(uintptr_t)1) == (registers->at[PC] & ~(uintptr_t)1)))
@@ -220,7 +220,7 @@ enum sn_step sn_ehabi_step(const struct sn_module *module, uintptr_t pc, bool in
 {
 	enum sn_step step = by_tables(module, pc, registers, low, high);
 
-	/* In a prologue, perhaps at the very push that overflows the stack. */
+	/* The function is in its prologue, perhaps at the very push that overflows the stack. */
 	if (step == SN_STEP_UNKNOWN && interrupted) {
 		registers->at[PC] = registers->at[LR];
 		return SN_STEP_DONE;

@@ -15,8 +15,8 @@ enum sn_step {
 };
 
 /*
- * pc: in the function, that is before the return address; or, interrupted, where the function was.
- * Other architectures have no such tables: unknown.
+ * pc: in the function, that is before the return address; with interrupted, the exact place. Other
+ * architectures have no such tables: the step is unknown there.
  */
 enum sn_step sn_ehabi_step(const struct sn_module *module, uintptr_t pc, bool interrupted,
 			   struct sn_registers *registers, uintptr_t low, uintptr_t high);

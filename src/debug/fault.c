@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
- * often in a process that is about to die: only async-signal-safe calls, no heap, no lock of ours. The one
- * exception is dl_iterate_phdr() (backtrace.h), which takes the loader's lock, that only a crash inside
- * the loader itself would hold. The facts come first, so that they are out whatever happens after.
+ * often in a process that is about to die. So there are only async-signal-safe calls, no heap, and
+ * no lock of ours. The one exception is dl_iterate_phdr() (backtrace.h), which takes the loader's
+ * lock; only a crash inside the loader itself would hold it. The facts come first, so that they are
+ * out whatever happens next.
  *
- * One report at a time (report.h). A report walks a stack that may be garbage. When it faults itself,
- * the nested signal finds that its own thread is the reporter, and jumps back to where the walk began;
- * what follows is the former action, with what the first signal told. After a signal whose action is to
- * end the process there is no other report, so that a second one does not write into its end.
+ * There is one report at a time (report.h). A report walks a stack that may be corrupt. If the
+ * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
+ * to where the walk began. What follows is the former action, with the information of the first
+ * signal. After a signal whose action ends the process there is no other report, so that a second
+ * one cannot write into the end of the first.
  *
- * The former action is carried out as the kernel would: with its mask, once only if it is of
- * SA_RESETHAND. By default the faulting instruction is executed again, and the process dies of that, so
- * that a core shows it and not this file.
+ * The former action is carried out as the kernel would do it: with its mask, and only once if it
+ * has SA_RESETHAND. By default the faulting instruction is executed again and the process dies of
+ * it, so that a core shows that instruction and not this file.
  *
- * Who handles such signals on purpose, and lives on, would have a report of each. So after the first of a
- * kind only overflows are told.
+ * A program that handles such signals on purpose, and lives on, would get a report of each. So
+ * after the first signal of a kind only overflows are reported.
  */
 #include "debug/fault.h"
 
@@ -32,12 +34,12 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 
-/* A larger frame than this is nobody's. */
+/* No function has a larger frame than this. */
 #define LARGEST_FRAME ((uintptr_t)16 << 20)
-/* What a function may use below the stack pointer, or a call push, with room to spare. */
+/* What a function may use below the stack pointer, or a call may push, with room to spare. */
 #define BELOW_SP 256
 
-/* So close to address 0 it is a null pointer, or a member of what one points to. */
+/* An address this close to 0 is a null pointer, or a member of what one points to. */
 #define NULL_SIZE 65536
 
 enum { SEGV, BUS, ABRT, CAUGHT };
@@ -45,11 +47,12 @@ static const int signums[CAUGHT] = {SIGSEGV, SIGBUS, SIGABRT};
 static const char *const names[CAUGHT] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
 
 static struct sigaction former[CAUGHT];
-static _Atomic bool spent[CAUGHT]; /* of SA_RESETHAND, and has been called */
-static _Atomic bool told[CAUGHT];  /* in this run, other than an overflow */
+static _Atomic bool spent[CAUGHT]; /* has SA_RESETHAND, and has been called */
+static _Atomic bool told[CAUGHT];  /* reported in this run, other than an overflow */
 static bool tell;                  /* SENNIT_FAULT_REPORTS */
 
-/* The reporter's own: whether a fault may jump to give_up. A signal handler of the same thread reads it. */
+/* Whether a fault may jump to give_up. Used by the reporter; a signal handler of the same thread
+ * reads it. */
 static volatile sig_atomic_t may_give_up;
 static sigjmp_buf give_up;
 
@@ -81,14 +84,13 @@ static const struct sn_task *owner_of(const struct sn_stack *stack)
 struct fault {
 	const char *name;
 	const siginfo_t *info;
-	const struct sn_task
-		*task;         /* that the thread runs; NULL: it is none of ours, or runs none */
-	struct sn_stack stack; /* the task's */
+	const struct sn_task *task; /* that the thread runs; NULL: none, or not a thread of ours */
+	struct sn_stack stack;      /* the task's */
 	struct sn_registers registers;
 	uintptr_t sp;
 	bool has_address, in_slot, in_guard, overflow;
 	uintptr_t address;
-	struct sn_stack slot; /* the stack that the address lies in, or below in its guard */
+	struct sn_stack slot; /* the stack that contains the address, itself or in its guard */
 };
 
 static bool is_within(const struct sn_stack *stack, uintptr_t address)
@@ -97,9 +99,9 @@ static bool is_within(const struct sn_stack *stack, uintptr_t address)
 }
 
 /*
- * The stack pointer has left the task's stack at its lower end, or is about to. Beyond the guard it has
- * come by a large frame: to another task's stack or guard, or to where the fault is too. Anywhere else it may
- * be on purpose: on a signal's stack, or that of a coroutine of the program's own.
+ * The stack pointer has left the task's stack at its lower end, or is about to. Beyond the guard, a
+ * large frame has taken it to another task's stack or guard, or to near the address of the fault.
+ * Anywhere else it may be on purpose: on a signal stack, or on that of a coroutine of the program.
  */
 static bool has_overflowed(const struct fault *fault)
 {
@@ -130,8 +132,8 @@ static void examine(struct fault *fault, int which, const siginfo_t *info,
 	}
 	sn_registers_interrupted(context, &fault->registers);
 	fault->sp = fault->registers.at[SN_REGISTER_SP];
-	/* Sent by the kernel, and not for an address that the processor does not tell (on x86 one that is
-	 * not canonical). */
+	/* Sent by the kernel, and not for an address that the processor does not report (on x86 one
+	 * that is not canonical). */
 	fault->has_address = which != ABRT && info->si_code > 0 && info->si_code != SI_KERNEL;
 	if (fault->has_address) {
 		fault->address = (uintptr_t)info->si_addr;
@@ -195,7 +197,7 @@ static void put_signal(const struct fault *fault)
 	sn_put("\n");
 }
 
-/* Of an address that is not in the task's stack: "312 bytes below its stack" */
+/* For an address outside the task's stack: "312 bytes below its stack" */
 static void put_distance(const struct fault *fault, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)fault->stack.low, high = (uintptr_t)fault->stack.high;
@@ -263,11 +265,11 @@ static void put_stack_line(const struct fault *fault)
 	sn_put("\n");
 }
 
-/* Needs the loader, and walks a stack: whatever is told here may be the last. */
+/* Needs the loader, and walks a stack, so any line printed here may be the last. */
 static void put_details(struct fault *fault)
 {
-	/* Its end is not known of a thread's own stack, nor of a coroutine's; the first frame ends the
-	 * walk, or may_give_up does. */
+	/* The upper end of a thread's own stack, or of a coroutine's, is not known. The first frame
+	 * ends the walk, or may_give_up does. */
 	struct sn_stack limit = {.high = (char *)UINTPTR_MAX};
 
 	sn_report_find_modules();
@@ -302,7 +304,7 @@ static void report(struct fault *fault)
 		put_stack_line(fault);
 	}
 	sn_put_flush();
-	/* Without the signal mask: none is blocked that was not before. */
+	/* Without the signal mask: no signal is blocked that was not blocked before. */
 	if (sigsetjmp(give_up, 0) == 0) {
 		may_give_up = 1;
 		put_details(fault);
@@ -317,12 +319,12 @@ static void report(struct fault *fault)
 
 static bool is_default(const struct sigaction *action, const siginfo_t *info)
 {
-	/* What the kernel raises cannot be ignored. */
+	/* A signal that the kernel raises cannot be ignored. */
 	return action->sa_handler == SIG_DFL ||
 	       (action->sa_handler == SIG_IGN && info->si_code > 0);
 }
 
-/* What the former action of the signal is by now. */
+/* The former action of the signal as it is by now. */
 static struct sigaction action_before(int which)
 {
 	if (atomic_load(&spent[which]))
@@ -351,12 +353,12 @@ static void chain(int which, siginfo_t *info, void *context)
 
 	if (is_default(&action, info)) {
 		signal(signum, SIG_DFL);
-		/* One that was sent by somebody does not come again by itself. */
+		/* A signal that was sent does not come again by itself. */
 		if (info->si_code <= 0)
 			raise(signum);
 	} else if (action.sa_handler != SIG_IGN) {
 		if ((action.sa_flags & SA_RESETHAND) && atomic_exchange(&spent[which], true)) {
-			/* Another thread has been faster. */
+			/* Another thread was faster. */
 			chain(which, info, context);
 			return;
 		}

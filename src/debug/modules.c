@@ -118,7 +118,7 @@ static bool look_up(const struct file *file, uint32_t type, uintptr_t at, struct
 #if defined(__arm__)
 			value &= ~(uintptr_t)1;
 #endif
-			/* Functions; STT_NOTYPE with a size is what assemblers leave. */
+			/* Functions. STT_NOTYPE with a size comes from assemblers. */
 			if ((s->st_info & 0xf) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
 			    at < value || at - value >= (s->st_size ? s->st_size : 1) ||
 			    s->st_name >= strings->sh_size || (found && value <= best))

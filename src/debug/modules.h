@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is mapped: the program and its libraries, with their tables, and the names of their functions.
+ * What is mapped: the program and its libraries, with their tables, and the names of their
+ * functions.
  *
- * Everything here is async-signal-safe but sn_modules_find(), which asks the loader for what is mapped
- * (dl_iterate_phdr() takes its lock, as every unwinder does): no heap, no lock of ours, no thread-local.
+ * Everything here is async-signal-safe (no heap, no lock of ours, no thread-local), except
+ * sn_modules_find(), which asks the loader for what is mapped: dl_iterate_phdr() takes its lock, as
+ * every unwinder does.
  *
- * Names come from the files: .symtab, which has static functions too, else .dynsym.
+ * Names come from the files: from .symtab, which has static functions too, or else from .dynsym.
  */
 #ifndef SENNIT_DEBUG_MODULES_H
 #define SENNIT_DEBUG_MODULES_H
@@ -19,7 +21,7 @@ struct sn_frame_rule;
 #define SN_MOST_MODULES 128
 
 struct sn_module {
-	uintptr_t base, low, high; /* load bias; what its segments span */
+	uintptr_t base, low, high; /* load bias; the range of its segments */
 	const uint8_t *frames;     /* .eh_frame_hdr, NULL: none */
 #if defined(__arm__)
 	const uint32_t *exidx; /* .ARM.exidx, two words for each function */
@@ -31,18 +33,18 @@ struct sn_module {
 struct sn_modules {
 	int count;
 	struct sn_module all[SN_MOST_MODULES];
-	char program[256];           /* its file */
-	struct sn_frame_rule *rules; /* of backtrace.h, SN_FRAME_RULES of them, zeroed; or NULL */
+	char program[256];           /* the program's file */
+	struct sn_frame_rule *rules; /* SN_FRAME_RULES of them (backtrace.h), zeroed; or NULL */
 };
 
 void sn_modules_find(struct sn_modules *modules);
 const struct sn_module *sn_module_of(const struct sn_modules *modules, uintptr_t pc);
 
-/* Where an address lies. name is cut to fit; "" when it is not known. */
+/* What is at an address. name is cut to fit; "" when it is unknown. */
 struct sn_symbol {
 	char name[128];
 	uintptr_t offset;        /* into the function */
-	const char *module;      /* a file's name, NULL: not known */
+	const char *module;      /* a file's name, NULL: unknown */
 	uintptr_t module_offset; /* what addr2line wants */
 };
 void sn_symbol_of(const struct sn_modules *modules, uintptr_t pc, bool is_return_address,

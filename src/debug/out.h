@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines of reports. They are written to a descriptor without the heap and without a lock, as a
- * report may be made in a signal's handler, or while somebody who hangs holds the heap's lock.
+ * The lines of reports. They are written to a descriptor without the heap and without a lock,
+ * because a report may be made in a signal handler, or while a thread that hangs holds the heap's
+ * lock.
  */
 #ifndef SENNIT_DEBUG_OUT_H
 #define SENNIT_DEBUG_OUT_H
@@ -14,7 +15,7 @@
 /* Text on its way to a descriptor. Async-signal-safe. */
 struct sn_out {
 	int fd;
-	int error; /* of write(), after which nothing is written any more */
+	int error; /* of write(); nothing more is written after one */
 	size_t used;
 	char buffer[2048];
 };

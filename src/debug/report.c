@@ -11,7 +11,7 @@
 #include "debug/out.h"
 #include "sched/task.h"
 
-/* The first frames show the recursion's period, the last ones who began it. */
+/* The first frames show the recursion's period, the last ones show what began it. */
 #define FIRST_FRAMES 16
 #define LAST_FRAMES 8
 
@@ -22,9 +22,9 @@
 
 #define DYING (-1)
 
-static _Atomic pid_t reporter; /* its tid; 0: nobody */
+static _Atomic pid_t reporter; /* its tid; 0: none */
 
-/* The reporter's, as all that is static from here on. */
+/* These belong to the reporter, as does everything static from here on. */
 static struct sn_out out;
 static struct sn_modules modules;
 
@@ -40,7 +40,8 @@ bool sn_report_begin(void)
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
 		pid_t nobody = 0;
 
-		/* Acquire, and release at the end: what the last reporter left in the static tables. */
+		/* Acquire, and release at the end: for what the last reporter left in the static
+		 * tables. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &reporter, &nobody, me, memory_order_acquire, memory_order_relaxed)) {
 			out = (struct sn_out){.fd = STDERR_FILENO};
@@ -121,7 +122,7 @@ void sn_report_find_modules(void)
 	sn_modules_find(&modules);
 }
 
-/* Static tables: the frames of a recursion would fill the signal's stack. */
+/* Static tables, because the frames of a recursion would fill the signal stack. */
 void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *limit)
 {
 	static uintptr_t first[FIRST_FRAMES], rest[LAST_FRAMES];
@@ -132,7 +133,7 @@ void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *lim
 			     FIRST_FRAMES, &complete);
 	for (uint64_t i = 0; i < count; i++)
 		sn_out_frame(&out, &modules, i, first[i], i > 0);
-	/* One by one, each over the one eight before it. */
+	/* One at a time, each overwriting the one eight before it. */
 	for (; !complete && count >= FIRST_FRAMES; last++)
 		if (sn_backtrace(&modules, registers, limit->low, limit->high, false,
 				 &rest[last % LAST_FRAMES], 1, &complete) == 0)
@@ -156,7 +157,7 @@ int sn_catch_instead(int signum, const struct sigaction *action, struct sigactio
 	struct sigaction current;
 	bool ours;
 
-	/* Known before the handler is there, as that chains to it. */
+	/* Stored before the handler is installed, because the handler chains to it. */
 	if (sigaction(signum, NULL, &current) < 0)
 		return -errno;
 	ours = (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == action->sa_sigaction;

@@ -16,7 +16,7 @@
 static struct sigaction former;
 static int stall_signal; /* 0: not caught */
 
-/* On the thread that stalls: nobody else may look at its task. */
+/* On the thread that stalls, because no other thread may look at its task. */
 static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *context)
 {
 	struct sn__lease *lease = &self->lease;
@@ -52,7 +52,7 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (stayed) {
-		/* Not beside another report: the monitor asks again. */
+		/* Not while there is another report: the monitor asks again. */
 		if (sn_report_begin()) {
 			put_stall(self, stayed, context);
 			sn_put_flush();

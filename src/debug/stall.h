@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports of stalls: a task that keeps its processor for longer than SENNIT_STALL_MS is told on stderr,
- * with a backtrace. The monitor notices it, and a signal makes the thread itself tell, as its task is its
- * own.
+ * Reports of stalls: a task that keeps its processor for longer than SENNIT_STALL_MS is reported on
+ * stderr, with a backtrace. The monitor notices it. A signal makes the thread itself report,
+ * because only the thread may look at its task.
  */
 #ifndef SENNIT_DEBUG_STALL_H
 #define SENNIT_DEBUG_STALL_H
@@ -12,18 +12,18 @@
 struct sn_thread;
 
 /*
- * The beginning of a run: *ns is how long a task may stay outside before it is reported, 0: for ever.
- * Then the signal of SENNIT_STALL_SIGNAL is caught; one that comes from elsewhere goes to the former
- * handler. 0, or -EINVAL after a line on stderr.
+ * At the beginning of a run. *ns: how long a task may stay outside before it is reported; 0: for
+ * ever. If it is not 0, the signal of SENNIT_STALL_SIGNAL is caught; one that comes from elsewhere
+ * goes to the former handler. Returns 0, or -EINVAL after a line on stderr.
  */
 int sn_stall_init(int64_t *ns);
 
-/* The end of a run: puts the former action back. */
+/* At the end of a run: restores the former action. */
 void sn_stall_end(void);
 
 /*
- * The monitor: makes the thread, which has been outside since its stays had that value, name its
- * task and print its backtrace, in the signal's handler.
+ * Called by the monitor for a thread that has been outside since its stays had the given value:
+ * makes the thread name its task and print its backtrace, in the signal handler.
  */
 void sn_stall_report(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 
