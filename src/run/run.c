@@ -2,15 +2,16 @@
 /*
  * The beginning and the end of the runtime.
  *
- * The end, in order: the first task returns and sets stopping (stop()); every thread
- * leaves its loop as soon as it is in the scheduler, or at its task's next sennit call; sn_run()'s
- * thread joins them. Those that are still in foreign code after ORPHAN_NS become orphans: they are
- * left alone with the memory that they may touch (their task's stack, so all stacks, and their
- * block), and end when they come back. Then nobody else is left, and everything is freed.
- * Statistics stay, for whoever asks afterwards.
+ * The end, in order: the first task returns and sets stopping (stop()). Every thread leaves its
+ * loop as soon as it is in the scheduler, or at the next sennit call of its task. The thread of
+ * sn_run() joins them. Threads that are still in foreign code after ORPHAN_NS become orphans: they
+ * are left alone with the memory that they may touch (their task's stack, hence all stacks, and
+ * their block), and end when they return. Then no other thread is left, and everything is freed.
+ * The statistics stay, for later queries.
  *
- * This is the only file that knows all the others: what has to be begun, ended, or handled around
- * fork() is named here, from the bottom to the top, so that no layer calls one above it.
+ * This is the only file that knows all the others. Everything that has to be begun, ended, or
+ * handled around fork() is named here, from the bottom to the top, so that no layer calls one above
+ * it.
  */
 #include <sennit/run.h>
 
@@ -57,13 +58,13 @@
 #include "wait/futex.h"
 
 /*
- * How long sn_run() waits at its end for tasks that are in foreign code: long enough for what ends
- * soon, such as a disk access; a program that wants to end does not wait for a read from a
+ * How long sn_run() waits at its end for tasks that are in foreign code. Long enough for calls that
+ * end soon, such as a disk access. A program that wants to end does not wait for a read from a
  * terminal.
  */
 #define ORPHAN_NS 1000000000
 
-/* Go's figure: far more than any sane program has, well below the kernel's limits. */
+/* Go's figure: far more than any sane program has, and well below the kernel's limits. */
 #define MAX_THREADS 10000
 
 struct first_task {
@@ -71,8 +72,9 @@ struct first_task {
 	void *arg;
 	int result;
 	/*
-	 * sn_run() sleeps on these. Not on a futex of our own: the program's signals usually come to
-	 * its thread, and the thread sanitizer delivers them only in the C library's blocking calls.
+	 * sn_run() sleeps on these. Not on a futex of our own, because the program's signals
+	 * usually come to its thread, and the thread sanitizer delivers them only in the C
+	 * library's blocking calls.
 	 */
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
@@ -112,7 +114,7 @@ static int first_main(void *arg)
 	return first->result; /* of interest only in a child of fork(), see task.c */
 }
 
-/* n processors in use, and room for as many more as CPUs could be added. */
+/* n processors in use, and room for as many more as there are CPUs that could be added. */
 static int processors_create(int n, int capacity)
 {
 	size_t size = (size_t)capacity * sizeof *sn_runtime.processors;
@@ -143,7 +145,8 @@ static void processors_destroy(void)
 	sn_runtime.capacity = 0;
 }
 
-/* Threads that will not come back soon are detached and forgotten: how many. The lock is held. */
+/* Detaches and forgets the threads that will not return soon; returns how many. The lock is
+ * held. */
 static int disown_threads(void)
 {
 	struct sn_thread *next;
@@ -170,7 +173,7 @@ static int threads_join(void)
 	int orphans = 0;
 
 	while ((threads = atomic_load(&sn_runtime.nthreads)) > 0) {
-		sn_backoff_pause(&backoff); /* only counts */
+		sn_backoff_pause(&backoff); /* only counts the wait */
 		/* sn_thread_unlink() wakes us. */
 		if (sn_futex_wait(&sn_runtime.nthreads, threads, give_up) == -ETIMEDOUT) {
 			sn_lock(&sn_runtime.lock);
@@ -183,7 +186,7 @@ static int threads_join(void)
 	return orphans;
 }
 
-/* What a run is to have of stacks: the class of tasks that ask for none, and of the first. */
+/* The stack classes of a run: of tasks that ask for no size, and of the first task. */
 struct stack_classes {
 	int others, first;
 };
@@ -243,8 +246,8 @@ static void run_fork(enum sn_fork_phase phase)
 }
 
 /*
- * The order is that in which their locks nest anywhere: the runtime's first. Nobody dumps in a child,
- * and the signal for that does what it did before.
+ * In the order in which their locks nest anywhere, the runtime's first. There are no dumps in a
+ * child, and the signal for them does what it did before.
  */
 static sn_fork_handler *const fork_handlers[] =
 	{
@@ -296,7 +299,7 @@ static int runtime_init(int fixed)
 
 	if (max_threads < 0 || tell_waits < 0 || only_spin < 0)
 		return -EINVAL;
-	/* Not the lock: an orphan of the last run may be about to look at it. */
+	/* Except the lock, which an orphan of the last run may be about to read. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
@@ -331,7 +334,7 @@ static int runtime_init(int fixed)
 		sn_dump_uninstall();
 		return err;
 	}
-	/* The first is not idle: the first thread starts with it. */
+	/* The first is not idle, because the first thread starts with it. */
 	for (int i = n - 1; i > 0; i--) {
 		sn_runtime.processors[i].next_idle = sn_runtime.idle_processors;
 		sn_runtime.idle_processors = &sn_runtime.processors[i];
@@ -356,7 +359,7 @@ static void runtime_destroy(void)
 		sn_stacks_forget();
 		sn_blocks_forget();
 	} else {
-		/* In this order: no block ever names a stack that is no more (collector.h). */
+		/* In this order, so that no block ever names a stack that is gone (collector.h). */
 		sn_blocks_destroy();
 		sn_stacks_destroy();
 	}
@@ -403,7 +406,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		return err;
 	}
 	sn_fault_install(tell_faults);
-	/* Before any task: what belongs to a run is known by its number. */
+	/* Before any task, because the number identifies what belongs to a run. */
 	atomic_fetch_add(&sn_runtime.run, 1);
 	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
 	if (err == 0)
@@ -412,7 +415,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	if (err == 0) {
 		sn_foreign_begin();
 		/*
-		 * The calling thread itself runs no task: it must return when the first one does,
+		 * The calling thread itself runs no task. It must return when the first task does,
 		 * and a thread whose task is in foreign code for ever can only be left behind.
 		 */
 		err = sn_thread_start(&sn_runtime.processors[0], false);
@@ -430,7 +433,8 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	sn_stall_end();
 	if (waits_told)
 		sn_wait_print(STDERR_FILENO);
-	/* Only now: the thread that ran the first task has been joined, so its result is seen. */
+	/* Only now: the thread that ran the first task has been joined, so its result is
+	 * visible. */
 	if (err == 0)
 		err = first.result;
 	sn_collector_thread_ends(NULL);
