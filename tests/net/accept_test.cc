@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Accepting when there are no descriptors: it pauses, says so in the counter, costs next to
-// nothing, leaves running sessions alone, and goes on by itself when there are some again.
+// Accepting when there are no descriptors: it pauses, counts the pause, uses almost no processor time,
+// leaves open sessions alone, and resumes by itself when there are descriptors again.
 #include <algorithm>
 #include <atomic>
 #include <ctime>
@@ -23,7 +23,7 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// Takes every descriptor that the process could still open, until given back.
+// Takes every descriptor that the process could still open, until give_back().
 class NoDescriptors
 {
 public:
@@ -33,8 +33,8 @@ public:
 		struct rlimit few = former_;
 		few.rlim_cur = std::min<rlim_t>(former_.rlim_cur, 400);
 		EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
-		// The monitor opens a file for some microseconds when it looks at a thread, and gives
-		// that descriptor back: it must be ours too, so until none was left for a while.
+		// The monitor opens a file for some microseconds when it looks at a thread. That
+		// descriptor must be ours too, so go on until none has been left for a while.
 		for (int full = 0; full < 5; full++) {
 			for (int fd; (fd = dup(STDERR_FILENO)) >= 0; full = 0)
 				taken_.push_back(fd);
@@ -63,7 +63,7 @@ private:
 	std::vector<int> taken_;
 };
 
-// Clients whose sockets were made in time, and which only need to connect.
+// Clients whose sockets exist already, so that they only need to connect.
 class Clients
 {
 public:
@@ -84,7 +84,7 @@ public:
 	Clients(const Clients &) = delete;
 	Clients &operator=(const Clients &) = delete;
 
-	// The backlog takes it without anybody accepting.
+	// The backlog takes it without an accept.
 	void connect(int i)
 	{
 		EXPECT_EQ(0, ::connect(fds_[size_t(i)], reinterpret_cast<sockaddr *>(&address_),
@@ -165,7 +165,7 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 		EXPECT_EQ(0, accepted.load());
 		EXPECT_FALSE(failed.load());
 
-		// One descriptor: one connection; and the pause goes on for the others.
+		// One descriptor means one connection. For the others the pause goes on.
 		none.give_back(1);
 		EXPECT_TRUE(test::eventually([&] { return accepted.load() == 1; }));
 		clients.connect(n - 1); // an edge during the pause
@@ -178,7 +178,7 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 	});
 }
 
-// An accepter in its pause, for want of descriptors.
+// An accepter that pauses for lack of descriptors.
 class Paused
 {
 public:
@@ -244,7 +244,7 @@ TEST(NoDescriptors, ListenAndConnectFail)
 	});
 }
 
-// Reset while they wait in the backlog: not the listener's failure, the next is taken.
+// Connections that are reset in the backlog are no failure of the listener: the next one is accepted.
 TEST(Accept, SkipsConnectionsThatAreGone)
 {
 	test::run([] {
@@ -254,7 +254,7 @@ TEST(Accept, SkipsConnectionsThatAreGone)
 			sn_tcp_abort(test::connect(door.address()));
 		sn_tcp *last = test::connect(door.address());
 		EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
-		// Linux hands out the reset ones too; the first that can be read from is the last.
+		// Linux returns the reset ones too; only the last one can be read from.
 		for (int i = 0; i < 6; i++) {
 			sn_tcp *conn = door.accept();
 			char c = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Listening descriptors that are handed down: what is taken over, how it is changed, and that what
-// is refused stays the caller's and as it was.
+// Adopting listening descriptors: what is adopted and how it is changed. A refused descriptor stays the
+// caller's, unchanged.
 #include <cerrno>
 #include <string>
 
@@ -57,7 +57,7 @@ std::string address_of(sn_tcp_listener *listener)
 void expect_connection(sn_tcp_listener *listener)
 {
 	sn_tcp *near = nullptr, *far = nullptr;
-	// Accepting waits first, so that it is seen to wake.
+	// The accept begins first, so that it waits and has to be woken.
 	Task accepting([&] { EXPECT_EQ(0, sn_tcp_accept(listener, &far)); });
 	sn_yield();
 	EXPECT_EQ(0, sn_tcp_connect(&near, address_of(listener).c_str(), SN_NO_DEADLINE));
@@ -88,7 +88,7 @@ TEST(Adopt, TakesOverWhatListens)
 	});
 }
 
-// Who connected before it was taken over is accepted; a deadline and a close end the waiting.
+// Connections from before the adoption are accepted. A deadline and a close end the waiting.
 TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
 {
 	test::run([] {
@@ -114,7 +114,7 @@ TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_accept(listener, &far));
 		sn_tcp_listener_set_deadline(listener, SN_NO_DEADLINE);
 		Task accepting([&] { EXPECT_EQ(-EBADF, sn_tcp_accept(listener, &far)); });
-		// Not before it waits there: afterwards there is no listener to call with.
+		// Close only once the task waits: after the close it would have no listener to call with.
 		EXPECT_TRUE(test::eventually([] {
 			return sn_tasks_each(
 				       [](const struct sn_task_info *info, void *) {
@@ -128,7 +128,7 @@ TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
 	});
 }
 
-// Closing one of two descriptors leaves the socket listening, and its queue alone.
+// Closing one of two descriptors leaves the socket listening, and its backlog as it was.
 TEST(Adopt, ClosesItsOwnDescriptorOnly)
 {
 	test::run([] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks that promise to be brief (SN_TASK_BRIEF): who makes them runnable may leave them to itself,
- * and wakes no other thread. None may be forgotten by that, nor anybody else whom a thread should
- * have been woken for: whoever is does not answer any more, and the test never ends.
+ * Tasks that promise to be brief (SN_TASK_BRIEF): the thread that makes one runnable may keep it for
+ * itself, and then wakes no other thread. That must strand neither such a task nor any other for which
+ * a thread should have been woken. A stranded task no longer answers, and the test never ends.
  */
 #include <atomic>
 #include <chrono>
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-// Reads from one task what another one writes back, which is brief or not.
+// Serves the connection in a task of its own, which is brief or not, and waits for that task.
 void answer(sn::tcp &peer, bool is_brief)
 {
 	auto helper = sn::spawn(
@@ -61,7 +61,7 @@ TEST(Brief, NobodyIsForgotten)
 						std::uint64_t number = std::uint64_t(i) + 1,
 							      got = 0;
 
-						// Timers are served meanwhile, too.
+						// Timers are served meanwhile too.
 						if (i % 16 == c)
 							sn::sleep(1ms);
 						peer.write_all(&number, sizeof number).value();
@@ -78,7 +78,7 @@ TEST(Brief, NobodyIsForgotten)
 	});
 }
 
-// Each starts the next one and ends; a few that are not brief are among them.
+// Each task starts the next one and ends. A few of them are not brief.
 TEST(Brief, ChainsGoOn)
 {
 	test::run({1, 2, 4}, [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Closing, aborting and cancelling under tasks that wait; waiting for the end of a connection; and
-// a storm of short connections in which nobody may get another's bytes.
+// a storm of short connections in which no task may get another's bytes.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -101,7 +101,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 				  nullptr, nullptr, &result));
 		EXPECT_EQ(SN_COPY_READ, result.failed);
 		EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
-		// The peer has noticed nothing so far.
+		// The peer has not noticed anything yet.
 		sn_tcp_set_read_deadline(pair.server, sn_now() + 5 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
 		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
@@ -134,7 +134,7 @@ TEST(ListenerClose, WakesAnAccepter)
 TEST(ListenerClose, FreesThePort)
 {
 	test::run([] {
-		// Of an address that nobody else uses: at 127.0.0.1 another test's client may be given the
+		// An address that no other test uses: on 127.0.0.1 another test's client may be given the
 		// port in the meantime.
 		const int n = getpid();
 		std::string address = "127." + std::to_string(1 + n / 65536 % 250) + "." +
@@ -201,7 +201,7 @@ TEST(WaitClosed, TellsOfAReset)
 	});
 }
 
-// The case that it was made for: the peer's stream has been read to its end, then it resets.
+// The case for which the call exists: the peer's stream has been read to its end, then the peer resets.
 TEST(WaitClosed, TellsOfAResetAfterAHalfClose)
 {
 	test::run([] {
@@ -250,9 +250,9 @@ TEST(WaitClosed, TimesOutAndCanBeRepeated)
 
 /*
  * Thousands of connections that live for one message at most and are closed under a reader, so that
- * descriptor numbers and the runtime's own blocks are reused at once, while others still wait. Each
- * connection carries a tag of its own in both directions; whoever reads anything else has been
- * given another's bytes. The tags of a worker's former connections come closest.
+ * descriptor numbers and the runtime's own blocks are reused at once, while other tasks still wait.
+ * Each connection carries a tag of its own in both directions. A reader that gets anything else was
+ * given another connection's bytes. The tags of a worker's earlier connections are the most similar.
  */
 TEST(Storm, NobodyGetsAnothersBytes)
 {

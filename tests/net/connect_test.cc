@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Connecting by name: its deadline and its scope while the name resolves, and names with several
-// addresses. The resolver is one of this test's, which hangs and answers as each case wants.
+// Connecting by name: deadline and scope while the name resolves, and names with several addresses. The
+// test has a resolver of its own, which hangs and answers as each case wants.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -26,8 +26,8 @@ namespace
 using test::Listener;
 using test::Task;
 
-std::atomic<bool> hangs;        // whether "hangs.test" does
-std::atomic<int> asked, inside; // how often it was asked for, and is at the moment
+std::atomic<bool> hangs;        // whether looking up "hangs.test" hangs
+std::atomic<int> asked, inside; // how many look-ups began, and how many are under way
 std::atomic<int> most_inside;
 
 using Resolve = int (*)(const char *, const char *, const addrinfo *, addrinfo **);
@@ -39,7 +39,7 @@ int hang()
 	asked++;
 	for (int most = most_inside; now > most && !most_inside.compare_exchange_weak(most, now);)
 		continue;
-	// Not for ever, so that a caller that waits for it fails instead of hanging.
+	// Not for ever, so that a test that waits for it fails instead of hanging.
 	test::eventually_in_thread([] { return !hangs; }, 2 * test::patience);
 	inside--;
 	return 0;
@@ -47,7 +47,7 @@ int hang()
 
 } // namespace
 
-// In place of the C library's, for the library under test too.
+// Replaces the C library's, also for the library under test.
 extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo *hints,
 			   addrinfo **list)
 {
@@ -66,12 +66,12 @@ extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo
 	return err;
 }
 
-// So many threads that nobody joins are refused, once all of them are being started.
+// As many detached threads as this are refused, once all of them are being started.
 static std::atomic<int> to_refuse, refused;
 
 using Start = int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-#if !TEST_TSAN // which has one of its own there
+#if !TEST_TSAN // TSan has a replacement of its own
 extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
 			      void *arg)
 {
@@ -91,7 +91,7 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attr, voi
 namespace
 {
 
-// Lets the name hang, and no longer than the test.
+// Makes the name hang, but not beyond the end of the test.
 class Hanging
 {
 public:
@@ -171,12 +171,12 @@ TEST(ConnectByName, EndsWithItsScope)
 	});
 }
 
-// Each takes the other's thread for one that will come, until both know better.
+// Each caller relies on a thread that another is starting, until all of them have failed.
 TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 {
 	if (TEST_TSAN)
 		GTEST_SKIP() << "threads are the sanitizer's to start";
-	// Starting a thread keeps the caller's processor, so there are enough of these.
+	// Starting a thread occupies the caller's processor, so there are enough of them.
 	for (int callers : {1, 2, 3})
 		test::run(8, [callers] {
 			Listener door;
@@ -202,7 +202,7 @@ TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 		});
 }
 
-// Their callers are gone in time, whether a thread looked for them or none was left to.
+// The callers return in time, whether a thread was looking their name up or none was left to.
 TEST(ConnectByName, AHangingNameServiceKeepsAFewThreads)
 {
 	test::run([] {
@@ -219,7 +219,7 @@ TEST(ConnectByName, AHangingNameServiceKeepsAFewThreads)
 		for (Task &task : tasks)
 			EXPECT_EQ(-ETIMEDOUT, task.join());
 		EXPECT_LE(most_inside, 16);
-		// Those who had waited for a thread in vain are not looked up any more.
+		// Callers that gave up while they waited for a thread are not looked up any more.
 		const int before = asked;
 		name.end();
 		EXPECT_LE(asked, before + 16);
@@ -231,7 +231,7 @@ TEST(ConnectByName, AHangingNameServiceKeepsAFewThreads)
 	});
 }
 
-// The answer comes about when the caller's time is up.
+// The answer comes at about the time of the caller's deadline.
 TEST(ConnectByName, AnswersThatAreLateAreThrownAway)
 {
 	test::run([] {
@@ -255,7 +255,7 @@ TEST(ConnectByName, AnswersThatAreLateAreThrownAway)
 	});
 }
 
-// Lookups that outlive their run write nothing into the next, nor where its tasks were.
+// Look-ups that outlive their run write nothing into the next one, nor into the memory of their tasks.
 TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 {
 	Hanging name;
@@ -293,7 +293,7 @@ TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 	});
 }
 
-// Sockets at both addresses, with the same port: the first takes no connection, and tells nobody.
+// Sockets at both addresses, with the same port. The first takes no connection, and reports no error.
 class TwoAddresses
 {
 public:
@@ -312,7 +312,7 @@ public:
 	std::string name() const { return "two.test:" + std::to_string(port_); }
 
 private:
-	// The queue of one that may hold none is full after one, and packets are dropped.
+	// A backlog of 0 is full after one connection. From then on SYNs are dropped.
 	void try_once()
 	{
 		sockaddr_in at = {};
@@ -351,7 +351,7 @@ TEST(ConnectByName, AddressesShareTheDeadline)
 		sn_tcp *conn = nullptr;
 		char text[SN_ADDRESS_MAX];
 
-		// However late this machine is, the second has as long as the first had.
+		// Even if this machine is late, the second address has as long as the first had.
 		ASSERT_EQ(0, sn_tcp_connect(&conn, addresses.name().c_str(),
 					    sn_now() + 4 * test::second));
 		EXPECT_GT(sn_tcp_peer_address(conn, text, sizeof text), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// When a flow is spliced: the policy alone, which does nothing but count.
+// When a flow is spliced: the policy alone, which only counts.
 #include <gtest/gtest.h>
 
 #include "net/copy_policy.h"
@@ -13,7 +13,7 @@ constexpr size_t large_read = 64 << 10, small_read = 64;
 struct Policy : sn_copy_policy {
 	Policy() { sn_policy_init(this); }
 
-	// Large reads until it is spliced: how many.
+	// Makes large reads until the flow is spliced. Returns how many.
 	uint32_t promote()
 	{
 		uint32_t reads = 1;
@@ -23,7 +23,7 @@ struct Policy : sn_copy_policy {
 		sn_policy_begin(this);
 		return reads;
 	}
-	// Passes until it goes back to userspace, 1000 at most: how many.
+	// Makes passes until the flow goes back to userspace, 1000 at most. Returns how many.
 	int demote(uint64_t each)
 	{
 		int passes = 1;
@@ -59,7 +59,7 @@ TEST(CopyPolicy, ShortPassesInARowEndIt)
 	EXPECT_FALSE(policy.splicing);
 }
 
-// The tails of chunks, which come alone, and wake-ups for bytes that were gone.
+// Tails of chunks that arrive alone, and wake-ups for bytes that were already read.
 TEST(CopyPolicy, ALargeFlowWithTailsStays)
 {
 	Policy policy;
@@ -75,7 +75,7 @@ TEST(CopyPolicy, ALargeFlowWithTailsStays)
 	EXPECT_EQ(1000, policy.demote(0));
 }
 
-// Passes that found nothing neither count as short nor hide those that were.
+// Passes that found nothing do not count as short, and do not interrupt a row of short ones.
 TEST(CopyPolicy, NothingIsNotShort)
 {
 	Policy policy;
@@ -103,7 +103,7 @@ TEST(CopyPolicy, ToAndFroIsGivenUp)
 	EXPECT_EQ(384u, expected);
 }
 
-// But not by a flow that was large for long each time.
+// A flow that moved enough each time is forgiven.
 TEST(CopyPolicy, WhatWasWorthItIsForgiven)
 {
 	Policy policy;
@@ -113,7 +113,7 @@ TEST(CopyPolicy, WhatWasWorthItIsForgiven)
 		EXPECT_FALSE(sn_policy_pass(&policy, 4 << 20));
 		policy.demote(small_read);
 	}
-	// What was refused before did not count for ever.
+	// Flows that were not worth it are forgiven after one that was.
 	for (int i = 0; i < 5; i++) {
 		policy.promote();
 		policy.demote(small_read);

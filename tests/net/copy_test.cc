@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_copy(): every byte in order whatever the chunks and pauses, limits, what fails on which side
-// and what the result then says, deadlines that progress pushes forward, and that idle copies hold
-// no buffers.
+// sn_copy(): every byte in order whatever the chunks and pauses; limits; failures on either side and
+// what the result then says; deadlines that progress postpones; idle copies, which hold no buffers.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -29,7 +28,7 @@ using test::Task;
 struct Route {
 	Listener door;
 	Pair source{door}, sink{door};
-	// Must be zeroed by the copy.
+	// The copy must zero it.
 	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
 
 	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
@@ -162,7 +161,7 @@ TEST(Copy, StopsAtTheLimit)
 			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
 			reader.join();
 			EXPECT_TRUE(got == sent.substr(0, size_t(limit)));
-			// What comes after the limit is still there to read.
+			// The bytes after the limit can still be read.
 			EXPECT_TRUE(test::read_to_end(route.source.server) ==
 				    sent.substr(size_t(limit)));
 			writer.join();
@@ -279,14 +278,14 @@ TEST(CopyDeadline, OfReadingAndOfWriting)
 		sn_tcp_set_read_deadline(route.source.server, sn_now() + 5 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, route.copy());
 		EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		// One that has passed ends it at once, also when there is something to copy.
+		// A past deadline ends it at once, even if there is something to copy.
 		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
 		EXPECT_TRUE(
 			test::eventually([&] { return test::unread(route.source.server) == 1; }));
 		EXPECT_EQ(-ETIMEDOUT, route.copy());
 		EXPECT_EQ(SN_COPY_READ, route.result.failed);
 		EXPECT_EQ(0u, route.result.bytes_read);
-		// It can be repeated, and nothing was lost.
+		// The copy can be repeated, and nothing was lost.
 		sn_tcp_set_read_deadline(route.source.server, SN_NO_DEADLINE);
 		EXPECT_EQ(0, route.copy(1));
 
@@ -311,10 +310,10 @@ struct Progress {
 	int calls = 0;
 };
 
-// The first deadline passes in the middle of the stream; each chunk pushes it forward.
+// The first deadline would pass in the middle of the stream, but each chunk postpones it.
 TEST(CopyDeadline, IsPushedForwardByProgress)
 {
-	// False: the machine stopped us until the first deadline.
+	// False: the machine stalled us until the first deadline.
 	const auto is_pushed = [](int64_t gap) {
 		Route route;
 		Progress progress{&route};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Deadlines of reading, writing, accepting and connecting: in the past, while waiting, moved,
-// removed; and that what timed out can be repeated.
+// removed. A call that timed out can be repeated.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -23,12 +23,12 @@ using test::Pair;
 using test::Task;
 
 /*
- * The four calls that wait, behind one face, so that each property is checked for each of them.
+ * The four calls that wait, behind one interface, so that each property is checked for each of them.
  */
 struct Waiter {
 	const char *name;
 	bool writes;
-	// Something to wait on which does not come true by itself.
+	// A wait that nothing satisfies by itself.
 	int (*wait)(Listener &door, Pair &pair);
 	int (*set_deadline)(Listener &door, Pair &pair, int64_t deadline);
 	// Makes the waiting call succeed.
@@ -68,7 +68,7 @@ const Waiter waiters[] = {
 	 [](Listener &, Pair &pair) {
 		 ssize_t n;
 
-		 // The kernel may make room while it moves bytes to the peer: then once more.
+		 // The kernel may make room while it moves bytes to the peer: then fill it again.
 		 room_was_made = false;
 		 do {
 			 test::fill(pair.client);
@@ -83,8 +83,8 @@ const Waiter waiters[] = {
 		 std::string buf(1 << 20, 0);
 
 		 room_was_made = true;
-		 // Drains until nothing more is on its way: then the writer has room. What is unsent
-		 // may only lack its acknowledgement, so reading more could wait for ever.
+		 // Drains until nothing more is on its way: then the writer has room. Unsent bytes may
+		 // only lack their acknowledgement, so a blocking read could wait for ever.
 		 EXPECT_TRUE(test::eventually([&] {
 			 while (test::unread(pair.server) > 0)
 				 sn_tcp_read(pair.server, buf.data(), buf.size());
@@ -168,7 +168,7 @@ TEST_P(Deadline, CanBeRepeatedAfterATimeout)
 TEST_P(Deadline, AppliesToAWaitThatHasBegun)
 {
 	with([](Listener &door, Pair &pair) {
-		// First none, then a long one, then a shorter.
+		// First none, then a long one, then a shorter one.
 		Task waiter([&] { return GetParam().wait(door, pair); });
 		EXPECT_TRUE(waits(door, pair));
 		GetParam().set_deadline(door, pair, sn_now() + 3600 * test::second);
@@ -194,7 +194,7 @@ TEST_P(Deadline, SetInThePastWakesAWait)
 TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
 {
 	with([](Listener &door, Pair &pair) {
-		// A machine that stops us for longer than the first deadline is away gets a later one.
+		// If the machine stalls us until the first deadline, try again with a later one.
 		bool in_time = false;
 		for (int64_t gap = 150 * test::ms; !in_time; gap *= 2) {
 			ASSERT_LT(gap, test::patience);
@@ -219,7 +219,7 @@ TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
 				EXPECT_EQ(-ETIMEDOUT, waiter.join());
 				continue;
 			}
-			// Past the first one the wait must go on.
+			// The wait must go on past the first deadline.
 			sn_sleep_until(first + 5 * test::ms);
 			EXPECT_FALSE(done) << "the deadline was later by then";
 			GetParam().set_deadline(door, pair, SN_NO_DEADLINE);
@@ -229,12 +229,12 @@ TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
 	});
 }
 
-// Deadlines that are pushed forward all the time, as by an idle timeout, while calls come and go.
+// Deadlines that are postponed all the time, as by an idle timeout, while calls come and go.
 TEST_P(Deadline, PushedForwardManyTimes)
 {
 	with([](Listener &door, Pair &pair) {
 		if (std::string(GetParam().name) == "WaitClosed")
-			GetParam().set_deadline(door, pair, 1); // ends once only: just the pushing
+			GetParam().set_deadline(door, pair, 1); // it ends only once: just set it
 		for (int i = 0; i < test::scaled(100); i++) {
 			GetParam().set_deadline(door, pair, sn_now() + test::patience + i);
 			if (std::string(GetParam().name) == "WaitClosed")
@@ -267,7 +267,7 @@ TEST(DeadlineSides, AreApart)
 	});
 }
 
-// "Fails at once" also when there is something to read: the caller's time is over.
+// It "fails at once" even if there is something to read, because the caller's time is over.
 TEST(DeadlineSides, InThePastBeatsWhatThereIs)
 {
 	test::run([] {
@@ -284,7 +284,7 @@ TEST(DeadlineSides, InThePastBeatsWhatThereIs)
 	});
 }
 
-// A server that never takes its connections and whose backlog is full: the next one waits for ever.
+// A server that never accepts and whose backlog is full: the next connect waits for ever.
 class FullServer
 {
 public:
@@ -300,8 +300,8 @@ public:
 		EXPECT_EQ(0, listen(listener_, 0));
 		EXPECT_EQ(0, getsockname(listener_, reinterpret_cast<sockaddr *>(&in), &size));
 		address_ = "127.0.0.1:" + std::to_string(ntohs(in.sin_port));
-		// As many as the backlog takes, which is one, and some that stay under way. The kernel may be
-		// late with the first one, and would let others pass until then.
+		// As many as the backlog takes, which is one, and some that stay pending. Wait for the first
+		// one: until it is established, the kernel would let others through.
 		for (int i = 0; i < 3; i++) {
 			const int fd =
 				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -369,7 +369,7 @@ TEST(DeadlineConnect, DoesNotStay)
 		char c;
 		int err;
 
-		do { // as late as it takes on a machine that stops us
+		do { // later and later on a machine that stalls us
 			door = std::make_unique<Listener>();
 			deadline = sn_now() + gap;
 			err = sn_tcp_connect(&conn, door->address().c_str(), deadline);

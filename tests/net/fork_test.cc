@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fork() while the runtime runs, and a new sn_run() in the child: what the child must not have of its
-// parent's, and that all of the runtime works there.
+// fork() while the runtime runs, and a new sn_run() in the child: what the child must not inherit from its
+// parent, and that all of the runtime works there.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -16,9 +16,9 @@
 
 #include "support/net.h"
 
-// TSan does not let a child of a process with threads start threads, and leaks are looked for when a
-// process exits, in a child on the stack of a task.
-#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // qemu starts no thread in a child
+// TSan does not let the child of a process with threads start threads. ASan looks for leaks when a process
+// exits, which the child does on the stack of a task. qemu starts no thread in a child.
+#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
 
 namespace
 {
@@ -27,7 +27,7 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// A child that hangs is a failure, not the end of the time for all tests.
+// A child that hangs is a failure of its test, and must not use up the time of all tests.
 constexpr unsigned too_long = 120;
 
 int status_of(pid_t child)
@@ -40,7 +40,7 @@ int status_of(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-// The exit status of a child that does this.
+// Runs the body in a child. Returns the child's exit status.
 template <class F>
 int in_child(F body)
 {
@@ -55,7 +55,7 @@ int in_child(F body)
 	return status_of(child);
 }
 
-// A run of the child's own.
+// Runs the body in a run of the child's own.
 template <class F>
 void run_anew(F body)
 {
@@ -125,7 +125,7 @@ void everything_works()
 	});
 }
 
-// Both processes' signals come to their own tasks, although the descriptors are copies.
+// Each process's signals reach its own tasks, although the descriptors are copies.
 TEST(Fork, SignalsAreForTheOwnTasks)
 {
 	test::run([] {
@@ -151,7 +151,7 @@ TEST(Fork, SignalsAreForTheOwnTasks)
 	});
 }
 
-// The numbers of the parent's connections may be those of something else in the child by now.
+// In the child, the descriptor numbers of the parent's connections may belong to something else by now.
 TEST(Fork, TheEndOfTheChildsRunClosesNothingOfItsOwn)
 {
 	test::run([] {
@@ -207,14 +207,14 @@ TEST(Fork, DeadlockIsNoticedInTheChild)
 	});
 }
 
-// They can be closed there, before the new run, in it and after it, and nothing else.
+// Before the new run, in it and after it. Every other call on them fails.
 TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 {
 	test::run([] {
 		Listener door;
 		Pair first(door), second(door), third(door), fourth(door);
 		char byte;
-		// The task that waits there is not in the child.
+		// These tasks wait in the parent, and do not exist in the child.
 		Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
 		Task another([&] { return int(sn_tcp_read(second.server, &byte, 1)); });
 
@@ -247,7 +247,7 @@ TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 	});
 }
 
-// All locks are in some state at that moment, and all tasks somewhere.
+// At the fork, locks are in any state, and tasks anywhere.
 TEST(Fork, WhileEverythingIsBusy)
 {
 	for (const bool from_task : {true, false})
@@ -274,13 +274,13 @@ TEST(Fork, WhileEverythingIsBusy)
 						task.join();
 					}
 				});
-				busy.emplace_back([&] { // signals' lock
+				busy.emplace_back([&] { // the signals' lock
 					while (!stop) {
 						sn_signal_catch(SIGUSR1);
 						sn_sleep(50 * test::us);
 					}
 				});
-				busy.emplace_back([&] { // a bracket
+				busy.emplace_back([&] { // a blocking bracket
 					while (!stop) {
 						sn_enter_blocking();
 						usleep(100);
@@ -333,7 +333,7 @@ TEST(Fork, WhileEverythingIsBusy)
 			for (Task &task : busy)
 				task.join();
 			closing = true;
-			sn_tcp_close(test::connect(address)); // for who waits for one
+			sn_tcp_close(test::connect(address)); // ends an accept that still waits
 			accepting.join();
 		});
 }
@@ -343,7 +343,7 @@ void give_42(int)
 	_exit(42);
 }
 
-// The program's own handlers come after the runtime's in the child as well, once.
+// In the child, too, the program's own handlers run after the runtime's, once.
 TEST(Fork, HandlersOfFaultsAreNotTheirOwnSuccessors)
 {
 	test::Environment stalls("SENNIT_STALL_MS", "1000");
@@ -356,7 +356,7 @@ TEST(Fork, HandlersOfFaultsAreNotTheirOwnSuccessors)
 		for (const int signum : {SIGSEGV, SIGURG}) {
 			EXPECT_EQ(42, in_child([&] { run_anew([&] { raise(signum); }); }))
 				<< signum;
-			// And after the child's run they are the program's alone.
+			// After the child's run only the program's handlers are left.
 			EXPECT_EQ(42, in_child([&] {
 					  run_anew([] {});
 					  raise(signum);
@@ -368,7 +368,7 @@ TEST(Fork, HandlersOfFaultsAreNotTheirOwnSuccessors)
 	ASSERT_EQ(0, sigaction(SIGURG, &former_urg, nullptr));
 }
 
-// The signal for a dump does what it did, when nobody is there to dump.
+// Without a run there is nothing to dump, so the dump's signal has its default action.
 TEST(Fork, SigquitEndsTheChild)
 {
 	test::run({1}, [] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Letting small pieces gather: the decisions alone, which do nothing but count, and relays that do it.
+// Coalescing small pieces: the decisions alone, which only count, and relays that do it.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -31,7 +31,7 @@ struct Gather : sn_gather {
 		said += answered;
 		return sn_gather_piece(this, now, bytes, said);
 	}
-	// Small pieces, one soon after the other, until it gathers: how many, 100,000 at most.
+	// Small pieces in quick succession, until it coalesces. Returns how many, 100,000 at most.
 	uint32_t begin()
 	{
 		uint32_t n = 1;
@@ -41,7 +41,7 @@ struct Gather : sn_gather {
 		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(this, now, said));
 		return n;
 	}
-	// So much comes while it waits for that long: how much is enough from then on.
+	// So many bytes come while it waits for that long. Returns how many are enough from then on.
 	uint32_t wait(uint64_t bytes, int64_t ns, uint32_t answered = 0)
 	{
 		now += ns;
@@ -115,7 +115,7 @@ TEST(Gather, AnAnswerStopsItForLongerEachTime)
 		wanted = std::min(2 * wanted, SN_GATHER_MOST_PIECES);
 	}
 	EXPECT_EQ(SN_GATHER_MOST_PIECES, wanted);
-	// One that was worth it makes it forget.
+	// Coalescing that was worth it resets that.
 	gather.begin();
 	for (uint64_t sum = 0; sum < SN_GATHER_WORTH_IT; sum += SN_GATHER_MOST)
 		EXPECT_NE(0u, gather.wait(SN_GATHER_MOST, SN_GATHER_AIM_NS));
@@ -165,7 +165,7 @@ struct Route {
 					&options, &result);
 		});
 	}
-	// A piece goes through although nothing follows it.
+	// Passes a piece through although nothing follows it.
 	void pass(const std::string &piece)
 	{
 		char buf[4096];
@@ -250,7 +250,7 @@ TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 	});
 }
 
-// What had come before anybody looked is read without waiting for more, however much it is.
+// Bytes that came before the relay's first read are read without waiting for more, however many they are.
 TEST(GatherInRelays, WhatIsThereIsNotWaitedFor)
 {
 	for (const char *pipes : {"0", "64"}) {
@@ -278,7 +278,7 @@ TEST(GatherInRelays, WhatIsThereIsNotWaitedFor)
 			}
 			EXPECT_EQ(0, sn_copy_stats(&after));
 			EXPECT_EQ(std::string(size_t(readable), 'f'), all);
-			// The last of it may be less than enough.
+			// The last bytes may be fewer than enough.
 			EXPECT_LE(after.gathered_late - before.gathered_late, 3u) << readable;
 			sn_tcp_cancel(route.from.server);
 			EXPECT_EQ(-ECANCELED, route.relay->join());

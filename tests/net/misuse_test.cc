@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs do wrong with connections, listeners and streams: each is told by an error, and never
+// Mistakes of programs with connections, listeners and streams: each is reported as an error, and never
 // reaches another connection.
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -91,7 +91,7 @@ TEST(Misuse, NullArguments)
 	});
 }
 
-// The structure is used again at once, for the connection that is made next.
+// The next connection reuses the structure at once.
 template <class F>
 void with_successor(F check)
 {
@@ -146,7 +146,7 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 			MISTAKE(-EBADF, sn_relay(stream, good, nullptr, nullptr)),
 			MISTAKE(-EBADF, sn_relay(good, stream, nullptr, nullptr)),
 		});
-		/* None of that has touched it. */
+		/* None of that has touched the successor. */
 		EXPECT_EQ(1, sn_tcp_write(next.client, "a", 1));
 		EXPECT_EQ(1, sn_tcp_read(next.server, buf, sizeof buf));
 		EXPECT_EQ('a', buf[0]);
@@ -155,7 +155,7 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 	});
 }
 
-// An operation that had found the connection before it was closed, and begins after: it takes no side.
+// An operation that found the connection before it was closed, and begins afterwards, takes no side.
 TEST(Misuse, AnOperationThatIsLateTakesNoSideOfTheSuccessor)
 {
 	int same_place = 0;
@@ -237,7 +237,7 @@ TEST(Misuse, AdoptingWhatHasNoBytes)
 		struct sockaddr_un name = {};
 		sn_stream *stream = nullptr;
 
-		name.sun_family = AF_UNIX; /* and the system chooses a name */
+		name.sun_family = AF_UNIX; /* the system chooses a name */
 		ASSERT_EQ(0, bind(listening, (struct sockaddr *)&name, sizeof name.sun_family));
 		ASSERT_EQ(0, listen(listening, 1));
 		EXPECT_EQ(-EINVAL, sn_stream_adopt(&stream, epoll));
@@ -249,7 +249,7 @@ TEST(Misuse, AdoptingWhatHasNoBytes)
 	});
 }
 
-// One of a run that has ended.
+// The connection belongs to a run that has ended.
 TEST(Misuse, AConnectionEndsWithItsRun)
 {
 	sn_tcp *stale = nullptr;
@@ -273,7 +273,7 @@ TEST(Misuse, AConnectionEndsWithItsRun)
 	});
 }
 
-// Who copies keeps both streams from getting another life, also where he is in neither.
+// A copy keeps the structures of both streams from being reused, even while it waits in neither.
 TEST(Misuse, ClosedWhileItIsCopied)
 {
 	test::run({1, 2}, [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Packets that need not be: the end of a stream goes with its last bytes through a relay, and the end
-// of a handshake with the first bytes.
+// Saved packets: through a relay, the end of a stream goes with its last bytes, and the end of a
+// handshake with the first bytes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ struct Route {
 		EXPECT_EQ(ssize_t(bytes.size()),
 			  sn_tcp_write_all(from.client, bytes.data(), bytes.size()));
 	}
-	// So that the relay will know of it when it reads.
+	// Waits for the end, so that the relay sees it when it reads.
 	void await_end()
 	{
 		EXPECT_TRUE(test::eventually([this] { return probe_fd_irregular(from.server); }));
@@ -75,7 +75,8 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 		});
 }
 
-// In a relay that closes both at once the last end is passed on by that, and so are the bytes before it.
+// If a relay closes both connections when it ends, that close passes the last end on, and the bytes before
+// it too.
 TEST(Packets, TheLastEndOfARelayThatClosesToo)
 {
 	test::run([] {
@@ -84,7 +85,7 @@ TEST(Packets, TheLastEndOfARelayThatClosesToo)
 		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
 		route.start(true);
 		EXPECT_EQ("", test::read_to_end(route.from.client));
-		// The relay waits; both come at once, or one by one.
+		// The relay waits. Bytes and end may arrive together or one after the other.
 		route.write("the last");
 		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
 		EXPECT_EQ(0, route.relay->join());
@@ -94,7 +95,7 @@ TEST(Packets, TheLastEndOfARelayThatClosesToo)
 	});
 }
 
-// Nothing is held back where no end follows: a hundred times 200 ms otherwise.
+// Bytes without an end after them are not held back; a hundred times 200 ms would show.
 TEST(Packets, BytesWithoutAnEndGoAtOnce)
 {
 	test::run([] {
@@ -159,7 +160,7 @@ bool holds_acks(sn_tcp *conn)
 	return !as_usual;
 }
 
-// Who is stopped for 200 ms meanwhile finds that the kernel has waited no longer: then it is tried again.
+// If the machine stalls us for 200 ms meanwhile, the kernel has stopped waiting: then it is tried again.
 TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 {
 	test::run([] {
@@ -180,7 +181,7 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 	});
 }
 
-// Others are connected once they say so.
+// An ordinary connect completes the handshake at once.
 TEST(ConnectToWrite, OthersDoNotWait)
 {
 	test::run([] {
@@ -193,7 +194,7 @@ TEST(ConnectToWrite, OthersDoNotWait)
 	});
 }
 
-// A promise that is not kept costs time and nothing else.
+// A connection that does not keep the promise to write is delayed, and nothing else.
 TEST(ConnectToWrite, WhoSaysNothingIsConnectedAllTheSame)
 {
 	test::run({2}, [] {
@@ -209,7 +210,7 @@ TEST(ConnectToWrite, WhoSaysNothingIsConnectedAllTheSame)
 	});
 }
 
-// One whose second write waits for the acknowledgement of the first would wait for 40 ms.
+// Otherwise a peer whose second write waits for the acknowledgement of the first would wait for 40 ms.
 TEST(ConnectToWrite, WhoWaitsForMoreAcknowledgesWhatItHasRead)
 {
 	test::run([] {
@@ -232,7 +233,7 @@ TEST(ConnectToWrite, WhoWaitsForMoreAcknowledgesWhatItHasRead)
 	});
 }
 
-// The same of a relay, in userspace and, with a large answer, in the kernel.
+// The same for a relay, in userspace and, with a large answer, in the kernel.
 TEST(ConnectToWrite, RelaysAcknowledgeToo)
 {
 	for (const size_t size : {size_t(1), size_t(4) << 20})
@@ -258,7 +259,7 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 				n += size_t(sn_tcp_read(from.client, &got[n], size - n));
 			EXPECT_EQ(answer, got);
 			EXPECT_EQ(int(size), writer.join());
-			// One task for both waits at the first.
+			// If one task serves both directions, it waits on the first connection.
 			EXPECT_TRUE(test::eventually([&] {
 				return probe_fd_waiting(client, 0) ||
 				       probe_fd_waiting(from.server, 0);

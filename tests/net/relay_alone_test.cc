@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Relays that one task serves alone, until a direction needs a task to itself; and its waiting for either
-// of two connections, of which nothing may be forgotten.
+// Relays that one task serves alone until a direction needs a task of its own. That task waits for both
+// connections at once, and must lose no event of either.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -31,7 +31,7 @@ struct Relay {
 					&options, &result);
 		});
 	}
-	// Until the relay waits for both, or in either direction.
+	// Waits until the relay waits for both connections, or for either.
 	bool is_waiting()
 	{
 		return test::eventually([this] {
@@ -113,7 +113,7 @@ TEST(RelayAlone, ALargeFlowHasATaskToItself)
 	});
 }
 
-// Where a peer does not read, the other direction goes on.
+// When a peer does not read, the other direction goes on.
 TEST(RelayAlone, WhoWaitsForRoomDoesNotKeepTheOtherDirection)
 {
 	test::run([] {
@@ -134,7 +134,7 @@ TEST(RelayAlone, WhoWaitsForRoomDoesNotKeepTheOtherDirection)
 				pass(to, from, "goes on");
 			std::string all;
 			char buf[65536];
-			// What was in the way, however much of it was not sent yet, and then what was relayed.
+			// First what filled the buffers, part of which was not sent yet, then what was relayed.
 			while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
 				const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
 
@@ -163,7 +163,7 @@ TEST(RelayAlone, IsCancelledByEither)
 	});
 }
 
-// Closing is not the way, but must not harm others.
+// Closing a relayed stream is wrong, but must not harm others.
 TEST(RelayAlone, WhoClosesAStreamEndsIt)
 {
 	test::run([] {
@@ -198,7 +198,7 @@ TEST(RelayAlone, IsIdleWhenNeitherSaysAnything)
 	});
 }
 
-// A limit beyond what the clock can tell is as good as none, also after one stream has ended.
+// A limit beyond the clock's range is no limit, even after one stream has ended.
 TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 {
 	test::run([] {
@@ -224,7 +224,7 @@ TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 	});
 }
 
-// After an end in one direction, which is passed on, too.
+// Also after an end in one direction, which is passed on.
 TEST(RelayAlone, TellsOfAResetOfEither)
 {
 	test::run([] {
@@ -248,7 +248,7 @@ TEST(RelayAlone, TellsOfAResetOfEither)
 	});
 }
 
-// Both peers write whenever they like, each in a task of its own. Who is forgotten waits for ever.
+// Both peers write at random times, each in a task of its own. If an event is lost, a peer waits for ever.
 TEST(RelayAlone, NothingIsForgotten)
 {
 	test::run([] {
@@ -261,7 +261,7 @@ TEST(RelayAlone, NothingIsForgotten)
 		for (int i = 0; i < 8; i++) {
 			relays.push_back(std::make_unique<Relay>(door));
 			Relay &relay = *relays.back();
-			relay.tuning.gather = SN_RELAY_GATHER_NEVER; // for that it would part
+			relay.tuning.gather = SN_RELAY_GATHER_NEVER; // coalescing would add a task
 			relay.start();
 			for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
 				peers.emplace_back([=, seed = seeds.next()] {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
 // An oracle for sn_relay() and sn_copy(): sessions of random streams, chunks, pauses, half-closes,
-// resets, cancellations, timeouts and slow readers on both sides. Of each session is checked:
+// resets, cancellations, timeouts and slow readers on both sides. For each session it checks:
 //
-//   - Every byte that a peer receives is the one that the other has sent at that place.
-//   - A peer is told of the end of the stream only when the other has ended it, and after all of it.
-//   - When a session ends in good order, both streams have arrived whole.
-//   - Where its pace is set, no byte is delivered that was not granted, or before its time; and what
-//     was granted and not read is given back.
-//   - What the relay says it has delivered is what it says it has read, unless it says which is
-//     lost; and by whichever path it went, the sum is right.
+//   - Every byte that a peer receives is the one that the other peer sent at that place.
+//   - A peer sees the end of the stream only if the other has ended it, and after all of its bytes.
+//   - If a session ends cleanly, both streams have arrived whole.
+//   - With a pace, no byte is delivered that was not granted, or before its time. What was granted and
+//     not read is given back.
+//   - The relay reports as many bytes delivered as read, or says which were lost. The bytes of all
+//     paths add up.
 //
-// And of the whole: descriptors, pipes and tasks are as many as before.
+// And for the whole run: as many descriptors, pipes and tasks as before.
 //
-//   SENNIT_TEST_SESSIONS   how many in all, instead of some seconds' worth
-//   SENNIT_TEST_SEED       to repeat
+//   SENNIT_TEST_SESSIONS   how many sessions in all, instead of some seconds' worth
+//   SENNIT_TEST_SEED       repeats a run
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -37,10 +37,11 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// What all streams are cut from: a prime length, so that no multiple of a buffer looks alike.
+// All streams are cut from text of this period. It is prime, so that places a multiple of any buffer's size
+// apart differ.
 constexpr size_t period = 65521;
 
-// Up to period bytes from a place in the endless stream that begins at shift.
+// The bytes at `offset` of the endless stream that begins at `shift`; up to `period` of them.
 const char *at(uint64_t shift, uint64_t offset)
 {
 	static const std::string *twice = [] {
@@ -55,16 +56,16 @@ const char *at(uint64_t shift, uint64_t offset)
 
 enum class Ending {
 	shut,  // a FIN after the last byte, then reading goes on
-	reset, // in the middle
+	reset, // in the middle of the stream
 };
 
-// What one peer does: drawn before it begins, so that a seed repeats it.
+// What one peer does. Drawn before it begins, so that a seed repeats it.
 struct Script {
 	uint64_t shift, size, chunk;
 	Ending ending;
 	int pause_every, read_pause_every;
 	size_t read_size;
-	int buffer; // bytes, 0: the system's
+	int buffer; // bytes; 0: the system's default
 	uint64_t seed;
 };
 
@@ -107,11 +108,11 @@ Script draw(test::Random &random)
 struct Peer {
 	sn_tcp *conn;
 	Script script;
-	std::atomic<uint64_t> sent{0};    // at least so much was handed to the kernel
-	std::atomic<uint64_t> handing{0}; // at most so much
+	std::atomic<uint64_t> sent{0};    // at least this many bytes were given to the kernel
+	std::atomic<uint64_t> handing{0}; // at most this many
 	std::atomic<bool> shut{false};    // is about to end its stream
 	uint64_t received = 0;
-	bool gives_up = false; // in the middle
+	bool gives_up = false; // leaves in the middle
 	bool told_end = false, exact = true, before_end = false;
 };
 
@@ -143,13 +144,13 @@ void write_script(Peer &me)
 		me.shut.store(true);
 		sn_tcp_shutdown(me.conn, SN_SHUT_WRITE);
 	} else {
-		sn_tcp_cancel(me.conn); // our reader leaves; the reset comes with the closing
+		sn_tcp_cancel(me.conn); // our reader leaves; the abort sends the reset
 	}
 }
 
-// The kernel tells of a reset once: when our own writer was told, a read finds an end that is none.
-// Then the connection is closed already, which after an end it is not, unless we have ended our
-// stream too; but then nobody writes.
+// The kernel reports a reset once: if our writer got it, our reader sees a false end. In that case the
+// connection is already closed. After a true end it is not, unless we have ended our stream too, and then
+// no writer can have got the error.
 bool is_an_end(const Peer &me)
 {
 	struct tcp_info info = {};
@@ -197,7 +198,7 @@ void set_buffer(sn_tcp *conn, int size)
 	setsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
-// A pace that says anything: chunks of any size, now and then no limit, or a time that moves.
+// A random pace: chunks of any size, now and then no limit, or a time that moves.
 class Pace
 {
 public:
@@ -233,7 +234,7 @@ private:
 		const bool none = random_[way].below(20) == 0;
 
 		unlimited_[way] |= none;
-		// Between two grants there is nothing that waits for its time.
+		// By the next grant, the time of the last one has come.
 		early_[way] += when_[way] > sn_now();
 		return none ? 0 : 1 + random_[way].below(200000);
 	}
@@ -294,7 +295,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	tuning.gather = static_cast<sn_relay_gather>(random.below(3));
 	options.tuning = &tuning;
 
-	// A timeout that some sessions meet and others do not.
+	// A timeout that some sessions run into and others do not.
 	if (fate == 0)
 		options.idle_timeout = int64_t(1 + random.below(20)) * test::ms;
 	else
@@ -321,7 +322,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		}
 		return err;
 	});
-	// A peer that resets its connection closes it when its two tasks are through.
+	// A peer that resets its connection aborts it when its two tasks are done.
 	auto play = [&](Pair &pair, Peer &me, const Peer &other) {
 		Task writer([&] { write_script(me); });
 		Task canceller;
@@ -361,7 +362,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		tally.finished++;
 		EXPECT_EQ(left.script.size, right.received) << "seed " << seed;
 		EXPECT_TRUE(right.told_end) << "seed " << seed;
-		if (!left.gives_up) { // with something delivered that it has not read
+		if (!left.gives_up) { // otherwise delivered bytes may be unread
 			EXPECT_EQ(right.script.size, left.received) << "seed " << seed;
 			EXPECT_TRUE(left.told_end) << "seed " << seed;
 		}
@@ -382,9 +383,9 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 	case SN_RELAY_HALF_CLOSE:
 		tally.timed_out++;
 		/*
-		 * The kernel may lose a reset: it carries a number beyond a segment that was dropped for want
-		 * of room, so the receiver has to ask first, with an acknowledgement of which it sends
-		 * one in half a second only, and has just sent another.
+		 * The kernel may lose a reset. Its sequence number is beyond a segment that was dropped for
+		 * lack of room, so the receiver answers with a challenge acknowledgement. It sends only one
+		 * of these in half a second, and may have just sent another.
 		 */
 		EXPECT_TRUE(fate <= 2 || left.script.ending == Ending::reset ||
 			    right.script.ending == Ending::reset)
@@ -415,10 +416,10 @@ int wanted_sessions()
 	return wish ? std::max(1, atoi(wish)) : test::scaled(400);
 }
 
-// Whether bytes were spliced, some at least.
+// Whether some bytes were spliced.
 enum class Spliced { some, none, maybe };
 
-// crowd: how many sessions at a time.
+// `crowd`: how many sessions at a time.
 void run_sessions(int total, int crowd, Spliced spliced)
 {
 	test::Random seeds;
@@ -456,7 +457,7 @@ void run_sessions(int total, int crowd, Spliced spliced)
 	if (testing::Test::HasFailure())
 		return;
 	EXPECT_GT(tally.finished, 0u);
-	// Of the few sessions under an emulator perhaps none is one for a pipe.
+	// Of the few sessions under an emulator, perhaps none is large enough for a pipe.
 	if (spliced == Spliced::none || (spliced == Spliced::some && total >= 100)) {
 		EXPECT_EQ(spliced == Spliced::some, tally.spliced > 0);
 	}
@@ -496,7 +497,7 @@ TEST(RelayOracle, WithoutPipes)
 	run_sessions(wanted_sessions() / 4, 16, Spliced::none);
 }
 
-// Just enough for the sessions, so that pipes are sometimes to be had and sometimes not: with few sessions
+// Just enough for the sessions, so that a pipe can be had sometimes and sometimes not; with few sessions,
 // perhaps never.
 TEST(RelayOracle, WithFewDescriptors)
 {
@@ -505,8 +506,8 @@ TEST(RelayOracle, WithFewDescriptors)
 
 	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 	few = former;
-	// Each session has a listener and four ends; accepting is paused rather than failed, so
-	// that connecting is what would fail. The last term is what there is for pipes.
+	// Each session has a listener and four ends. Without a descriptor accepting only pauses, but
+	// connecting would fail, so there are enough for that. The last term is for pipes.
 	few.rlim_cur = rlim_t(open_descriptors() + 10 + crowd * 5 + 6);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
 	probe_pipes_reset();

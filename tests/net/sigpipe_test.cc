@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// SIGPIPE never reaches a program by what sennit does for it, whatever its system calls have returned;
-// and one that the program was sent by somebody is never lost.
+// SIGPIPE never reaches a program because of sennit's own system calls, whatever they return. A SIGPIPE
+// that something else sends to the program is never lost.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -31,7 +31,7 @@ void note(int)
 	delivered++;
 }
 
-// Counts the signals that get through, for the time of its life.
+// While it exists, counts the SIGPIPEs that get through.
 class Counter
 {
 public:
@@ -77,7 +77,7 @@ void make_blocking(int fd)
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
 }
 
-// Acts when the thread sleeps in a call that has moved something to what is read from fd.
+// Acts once the thread sleeps in a call that has already made bytes readable at fd.
 template <class F>
 std::thread when_stuck(int fd, const std::atomic<pid_t> &thread, F act)
 {
@@ -93,8 +93,8 @@ pid_t this_thread()
 	return pid_t(syscall(SYS_gettid));
 }
 
-// The kernel sleeps in write() for room, the reader goes: it raises the signal and returns what it had
-// written. A task's pipe can block when somebody else has changed the flag of the open file.
+// The kernel sleeps in write() for room, and the reader goes: the kernel raises the signal and returns what
+// it had written. A task's pipe can block if another process has changed the flag of the open file.
 TEST(Sigpipe, OfAWriteThatWasDoneInPart)
 {
 	Counter counter;
@@ -120,7 +120,7 @@ TEST(Sigpipe, OfAWriteThatWasDoneInPart)
 	EXPECT_EQ(0, delivered);
 }
 
-// The same with sendfile(), as far as the kernel goes on after a part of a file.
+// The same with sendfile(), where the kernel goes on after a part of a file.
 TEST(Sigpipe, OfAFileThatWasSentInPart)
 {
 	Counter counter;
@@ -153,8 +153,8 @@ TEST(Sigpipe, OfAFileThatWasSentInPart)
 	EXPECT_EQ(0, delivered);
 }
 
-// And with splice(), which does not sleep: the peer has to go while it is at it, which some of many
-// rounds see.
+// And with splice(), which does not sleep: the peer has to go during the call, which happens in some of
+// many rounds.
 TEST(Sigpipe, OfASpliceThatWasDoneInPart)
 {
 	Counter counter;
@@ -193,8 +193,8 @@ TEST(Sigpipe, OfASpliceThatWasDoneInPart)
 	EXPECT_EQ(0, delivered);
 }
 
-// One that the program sends to the thread meanwhile is for the program, once, whether the call raises
-// another or not.
+// A SIGPIPE that the program sends to the thread meanwhile is delivered to the program, once, whether the
+// call raises another or not.
 TEST(Sigpipe, OfTheProgramIsDelivered)
 {
 	for (const bool reader_goes : {true, false}) {

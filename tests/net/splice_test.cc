@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_copy() in the kernel: that large flows go there and come back, one test for each trap that
-// splice(2) has laid for others, and every kind of descriptor on either side.
+// sn_copy() in the kernel: large flows go there and come back; one test for each known trap of splice(2);
+// every kind of descriptor on either side.
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -33,7 +33,7 @@ struct sn_copy_stats pool()
 	return s;
 }
 
-// Pipes of another number or size, for the time of its life.
+// While it exists, the pool has another number or size of pipes.
 class Pipes
 {
 public:
@@ -65,7 +65,7 @@ struct Route {
 	Pair source{door}, sink{door};
 	struct sn_copy_result result = {};
 
-	// What is under way is bounded, and less than what promote() sends.
+	// Bounds what is under way to less than what promote() sends.
 	Route()
 	{
 		for (sn_tcp *conn : {source.client.load(), source.server.load()})
@@ -107,8 +107,8 @@ struct Route {
 		got.resize(done);
 		return got;
 	}
-	// Waits, while somebody sends, until the copy waits for room with bytes in a pipe. When it
-	// waits with bytes in its buffer, a little is taken from it, into early, so that it goes on.
+	// Waits, while another task sends, until the copy waits for room with bytes in a pipe. If it
+	// waits with bytes in its buffer, this reads a little, into `early`, so that it goes on.
 	bool stalls_in_a_pipe()
 	{
 		return test::eventually([&] {
@@ -123,8 +123,8 @@ struct Route {
 	}
 	std::string early;
 
-	// Sends so much that the copy, which runs, splices: it finds more than it can take, as it
-	// could not go on for a while.
+	// Sends enough to make the running copy splice: it is held up for a while, and then finds more
+	// than one read takes.
 	void promote()
 	{
 		const std::string bytes = pattern(8 * MiB);
@@ -161,7 +161,7 @@ TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 		route.promote();
 		// Idle: no pipe is held.
 		EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
-		// Small again, and at last in userspace: at most eight short passes are spliced.
+		// Small again, and in userspace after at most eight short spliced passes.
 		for (int i = 0; i < 100; i++) {
 			route.send("pong");
 			EXPECT_EQ("pong", route.receive(4));
@@ -191,7 +191,7 @@ TEST(Splice, IsNotDoneWhenForbidden)
 	});
 }
 
-// Copies that stall with bytes in the only pipe; the others go through userspace meanwhile.
+// One copy stalls with bytes in the only pipe. Others go through userspace meanwhile.
 TEST(Splice, WithoutAPipeCopiesInUserspace)
 {
 	Pipes one("1", "");
@@ -225,8 +225,8 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 	});
 }
 
-// While a copy waits for room, epoll does not tell of what comes to be read. Whoever waits for it
-// next is told: the copy itself, or, when that has failed, another reader.
+// While a copy waits for room, its source is disarmed: epoll does not report bytes that arrive. The next
+// wait to read arms it again: that of the copy itself or, if that has failed, of another reader.
 TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
 {
 	for (const bool fails : {false, true})
@@ -278,7 +278,7 @@ TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
 		});
 }
 
-// The same of a relay that waits for either of its connections.
+// The same for a relay that waits for both of its connections.
 TEST(Splice, IsNoReasonForTheNextRelayNotToBeWoken)
 {
 	for (const bool first : {false, true})
@@ -293,7 +293,7 @@ TEST(Splice, IsNoReasonForTheNextRelayNotToBeWoken)
 			EXPECT_TRUE(test::eventually([&] { return probe_fd_muted(source); }));
 			sn_tcp_cancel(route.sink.client);
 			EXPECT_EQ(-ECANCELED, copy.join());
-			// Past the runtime, which does not wait and so changes nothing.
+			// Read past the runtime: a read that does not wait does not arm the source.
 			std::string rest(sent.size() - route.result.bytes_read, 0);
 			for (size_t done = 0; done < rest.size();) {
 				const ssize_t n = recv(sn_tcp_fd(source), &rest[done],
@@ -331,8 +331,8 @@ TEST(Splice, IsNoReasonForTheNextRelayNotToBeWoken)
 
 // ---- the traps ----
 
-// EAGAIN means "empty" or "full": each piece takes a slot of the pipe, which is full of almost
-// nothing; whoever waits for the socket then waits for ever.
+// EAGAIN means "empty" or "full": each piece takes a slot of the pipe, so a pipe with few bytes can be
+// full. A copy that then waits for the socket waits for ever.
 TEST(SpliceTrap, SmallPiecesFillThePipe)
 {
 	for (const char *size : {"4096", "8192", "65536"}) {
@@ -433,7 +433,7 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 	});
 }
 
-// One that the program blocks and that is pending stays pending: it is not ours.
+// A pending SIGPIPE that the program blocks stays pending: it is not ours.
 TEST(SpliceTrap, LeavesAPendingSigpipe)
 {
 	test::run({1}, [] {
@@ -454,7 +454,7 @@ TEST(SpliceTrap, LeavesAPendingSigpipe)
 		EXPECT_TRUE(sigismember(&pending, SIGPIPE));
 		const struct timespec now = {};
 		EXPECT_EQ(SIGPIPE, sigtimedwait(&set, nullptr, &now));
-		// And with none pending, none is left behind.
+		// If none was pending, none is left behind.
 		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
 		EXPECT_EQ(0, sigpending(&pending));
 		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
@@ -488,8 +488,8 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 		});
 }
 
-// A read that takes less than it was asked for is not followed by one that only finds nothing. So
-// what came with its bytes, an end, or urgent data with more behind it, must not be waited for.
+// A short read is not followed by another one that would only find nothing. So the copy must not wait for
+// something that came together with its bytes: an end, or urgent data with more behind it.
 TEST(CopyInUserspace, ShortReadsForgetNothingThatCameWithThem)
 {
 	for (int round = 0; round < 50; round++)
@@ -501,7 +501,7 @@ TEST(CopyInUserspace, ShortReadsForgetNothingThatCameWithThem)
 					copy = std::make_unique<Task>([&] { return route.copy(); });
 			};
 
-			// It finds all at once, or comes upon it piece by piece.
+			// The copy finds everything at once, or piece by piece.
 			if (round % 2)
 				start();
 			for (int i = 0; i < 4; i++) {
@@ -552,8 +552,8 @@ TEST(SpliceTrap, LimitsAreExact)
 	});
 }
 
-// The FIN arrives while the pipe is full and the receiver does not read; so does a reset, which
-// throws away what the kernel still had, but not what was read.
+// The FIN arrives while the pipe is full and the receiver does not read. Then the same with a reset, which
+// discards what the kernel still had, but not what was read.
 TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 {
 	test::run([] {
@@ -605,8 +605,8 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 	});
 }
 
-// SPLICE_F_MORE would keep the last segment back for 200 ms, each time. Until it does not wait once, as the
-// machine may be busy.
+// SPLICE_F_MORE would hold the last segment back for 200 ms each time. One quick round is enough, because
+// the machine may be busy.
 TEST(SpliceTrap, TheLastPieceDoesNotWait)
 {
 	test::run([] {
@@ -641,9 +641,9 @@ int tcp_state(sn_tcp *conn)
 }
 
 // After one ECONNRESET the next read finds a clean end. Both peers write all the time, so either
-// direction of the relay may be the one that is told. Whether it has passed an end on is seen by
-// the connection to the other peer, before that is closed: a FIN would have changed its state. (The
-// other peer itself, as it writes too, is in the same trap.)
+// direction of the relay may get the error. If the relay had passed an end on, the FIN would have changed
+// the state of its connection to the other peer, which is read before the close. (The other peer cannot
+// tell: it writes too, and so is in the same trap.)
 TEST(SpliceTrap, AResetIsNeverAnEnd)
 {
 	test::run([] {
@@ -679,8 +679,8 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 					  Task([&] { read(route.sink.server); })};
 
 			sn_sleep(i % 7 * 300 * test::us);
-			// Ends our own reader and writer there, without a FIN; the reset comes with
-			// the closing.
+			// Ends our own reader and writer there, without a FIN; the abort below sends
+			// the reset.
 			sn_tcp_cancel(route.source.client);
 			writers[0].join();
 			readers[0].join();
@@ -694,7 +694,7 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 	});
 }
 
-// Whose end was the first, and whose connection failed: told by the relay, as nobody else can know.
+// Which side ended first, or whose connection failed. Only the relay can know, so it reports it.
 TEST(Relay, TellsWhoseDoingItWas)
 {
 	test::run([] {
@@ -731,7 +731,7 @@ TEST(Relay, TellsWhoseDoingItWas)
 				EXPECT_EQ(SN_RELAY_FAILED, result.end);
 				EXPECT_EQ(side, result.side);
 				break;
-			case 3: // nobody's
+			case 3: // neither side
 				sn_tcp_cancel(side ? route.sink.client : route.source.server);
 				EXPECT_EQ(-ECANCELED, relay.join());
 				EXPECT_EQ(-1, result.side);
@@ -752,11 +752,11 @@ TEST(SpliceShortage, OfDescriptors)
 		Task copy([&] { return route.copy(); });
 		const uint64_t missed = pool().pipes_missed;
 
-		route.send("x"); // what the runtime opens for itself is open by now
+		route.send("x"); // by now the runtime has opened its own descriptors
 		route.receive(1);
 		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 		none = former;
-		none.rlim_cur = 3; // nothing new below what is open
+		none.rlim_cur = 3; // every lower number is in use
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
 		route.promote();
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
@@ -776,9 +776,9 @@ TEST(SpliceShortage, OfDescriptors)
 	});
 }
 
-// As an unprivileged user whose quota of pipe pages is used up by others: new pipes hold two pages
-// or one, which is worse than copying. In a child that starts threads, so under the thread sanitizer
-// only alone in its process, as ctest runs it.
+// As an unprivileged user whose quota of pipe pages is used up: new pipes hold two pages or one, which is
+// worse than copying. The child starts threads, so under the thread sanitizer this test has to run alone
+// in its process, as it does under ctest.
 TEST(SpliceShortage, OfTheQuota)
 {
 	const pid_t child = fork();
@@ -788,7 +788,7 @@ TEST(SpliceShortage, OfTheQuota)
 		int ends[2];
 
 		probe_pipes_reset();
-		// A user who has no pipes yet; without the right to become one, our own will do.
+		// A user without pipes so far; if we may not change users, our own will do.
 		if (geteuid() == 0)
 			CHILD_CHECK(setuid(4711) == 0);
 		for (int i = 0; i < 400; i++)
@@ -862,8 +862,8 @@ TEST(SpliceFork, ChildHasNoPipesOfTheParent)
 
 // A descriptor to copy to or from, and what to do at its other end.
 struct End {
-	sn_stream *stream = nullptr; // the copy's
-	sn_stream *other = nullptr;  // ours; none for files
+	sn_stream *stream = nullptr; // used by the copy
+	sn_stream *other = nullptr;  // our end; none for files
 	int file = -1;
 
 	~End()
@@ -898,7 +898,7 @@ void adopt(sn_stream **stream, int fd)
 	ASSERT_EQ(0, sn_stream_adopt(stream, fd));
 }
 
-// reading: the copy reads from it.
+// `reading`: the copy reads from it.
 void open_end(End &end, Kind kind, bool reading, int file_flags = 0)
 {
 	int fds[2];
@@ -943,7 +943,7 @@ std::string file_content(int fd)
 std::string read_stream(sn_stream *stream)
 {
 	std::string all;
-	char buf[16384]; // a task's whole stack has 64 KiB on machines of 32 bits
+	char buf[16384]; // on 32-bit machines a task's whole stack has 64 KiB
 	ssize_t n;
 
 	while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
@@ -1000,8 +1000,8 @@ TEST(CopyBetween, EveryPairOfKinds)
 	});
 }
 
-// What is spliced into a pipe must come out of it again when the kernel refuses the other half:
-// files that are open for appending do.
+// Bytes that were spliced into a pipe must come out of it again if the kernel refuses the second half, as
+// for files that are open for appending.
 TEST(CopyBetween, WhatTheKernelRefusesGoesThroughUserspace)
 {
 	test::run({1, 4}, [] {
@@ -1035,7 +1035,7 @@ TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty)
 	});
 }
 
-// A pipe that nobody reads any more, and a file to a socket that is shut.
+// A pipe that has lost its reader, and a file to a socket that is shut down.
 TEST(CopyBetween, FailuresOfPipesAndFiles)
 {
 	test::run({1, 4}, [] {
@@ -1066,7 +1066,7 @@ TEST(CopyBetween, FailuresOfPipesAndFiles)
 	});
 }
 
-// Deadlines and cancelling where a copy waits for either side of the caller's own pipes.
+// Deadlines while a copy waits for either side of the caller's own pipes.
 TEST(CopyBetween, DeadlinesOfPipes)
 {
 	test::run({1, 4}, [] {

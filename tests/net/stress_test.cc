@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Everything at once for some seconds, at random: tasks that spawn, join, yield, sleep, block and
-// talk, on 1 to 8 processors. In the end the sums must be right and nobody may be left over.
+// talk, on 1 to 8 processors. In the end the sums must be right, and no task may be left.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -65,7 +65,7 @@ public:
 	}
 
 private:
-	// Some children that do the same, joined in the other order.
+	// Some children that do the same, joined in reverse order.
 	void children(test::Random &random, int depth)
 	{
 		std::vector<Task> tasks;
@@ -194,7 +194,7 @@ void stress(int processors)
 			}
 		});
 		sn_sleep(duration);
-		// However little the machine has let us do.
+		// On a slow machine this may take longer.
 		EXPECT_TRUE(test::eventually(
 			[&] { return sums.sent.load() > 10 && sums.spawned.load() > 100; }));
 		end = true;

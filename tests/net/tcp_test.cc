@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // TCP as its header promises it: echo over both families, addresses good and bad, both ends of a
-// half-close, resets, writing to a closed peer, and who gets what error.
+// half-close, resets, writing to a closed peer, and which call gets which error.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -157,7 +157,7 @@ TEST(Address, MalformedOnesAreRefused)
 			EXPECT_EQ(nullptr, listener);
 			EXPECT_EQ(nullptr, conn);
 		}
-		// Every address of the machine is something to listen on, not to connect to.
+		// ":PORT" is every address of the machine: to listen on, not to connect to.
 		sn_tcp *conn = nullptr;
 		EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, ":80", SN_NO_DEADLINE));
 	});
@@ -185,7 +185,7 @@ TEST(Address, AnotherMachinesIsNotAvailable)
 	test::run(1, [] {
 		sn_tcp_listener *listener = nullptr;
 
-		// 192.0.2.0/24 is for documentation: nobody has it.
+		// 192.0.2.0/24 is for documentation: no machine has it.
 		EXPECT_EQ(-EADDRNOTAVAIL, sn_tcp_listen(&listener, "192.0.2.1:0"));
 	});
 }
@@ -418,7 +418,7 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
 		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1));
 
-		// After an orderly close the first write is still taken, and answered by a reset.
+		// After an orderly close the first write still succeeds, and is answered by a reset.
 		Pair second(door);
 		EXPECT_EQ(0, sn_tcp_close(second.release_server()));
 		ssize_t n = 1;
@@ -534,7 +534,7 @@ TEST(Outside, CallsAreRefused)
 	});
 }
 
-// A task whose connection always has data to read must let others run, also on one processor.
+// A task whose connection always has data to read must let others run, even on one processor.
 TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
 {
 	test::run({1, 2}, [] {
