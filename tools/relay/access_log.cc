@@ -24,13 +24,16 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* Lines of a file are written this many bytes at a time at most: few calls, and little memory. */
+/* Most bytes per write to a file: few calls, and little memory. */
 constexpr std::size_t batch_most = 64 * 1024;
 
-/* Longer texts are cut. Names of hosts have 255 bytes at most, all else is shorter. Six texts, six
- * times as long when each of their bytes is escaped, and the rest stay below log_line_most... */
+/*
+ * Longer texts are cut. Host names have 255 bytes at most, everything else is shorter. One text can
+ * become six times as long if each of its bytes is escaped, and the six texts and the rest still
+ * stay below log_line_most...
+ */
 constexpr std::size_t text_most = 255;
-/* ...which they would not if all of them were of such bytes: then this is cut once more. */
+/* ...but not if all of them consist of such bytes; so texts are also cut to this when escaped. */
 constexpr std::size_t escaped_most = 512;
 
 /* "2026-11-21T09:55:14.123Z" */
@@ -74,7 +77,7 @@ public:
 		name(key);
 		out_ += std::to_string(value);
 	}
-	/* In milliseconds. */
+	/* Written in milliseconds. */
 	void duration(std::string_view key, std::chrono::nanoseconds value)
 	{
 		if (value < 0ns)
@@ -125,7 +128,7 @@ std::string dropped_line(std::uint64_t n, log_format format)
 
 int open_file(const std::string &path)
 {
-	/* Others than the group have no business with the addresses of clients. */
+	/* The addresses of clients are readable by the group, and by no other users. */
 	return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 }
 
@@ -223,10 +226,10 @@ void access_log::reopen() noexcept
 		return;
 	reopen_.store(true);
 	try {
-		/* Wakes the task; when the queue is full it is awake. */
+		/* Wakes the task. If the queue is full, the task is awake. */
 		static_cast<void>(queue_.try_send(std::string()));
 	} catch (const std::exception &) {
-		/* With the next line, then. */
+		/* Then the next line wakes it. */
 	}
 }
 
@@ -251,7 +254,7 @@ void access_log::run()
 		try {
 			fill_and_put(batch);
 		} catch (const std::exception &) {
-			dropped_.add(); /* no memory; the least that is lost */
+			dropped_.add(); /* no memory; at least one line is lost */
 		}
 	}
 }
@@ -260,7 +263,7 @@ void access_log::fill_and_put(std::string &batch)
 {
 	if (reopen_.exchange(false))
 		open_anew();
-	/* That something was lost is said before what comes after it. */
+	/* The notice of lost lines precedes the lines that follow the gap. */
 	const auto dropped = dropped_.get();
 	const bool notice = dropped != told_;
 	if (notice)
@@ -296,7 +299,7 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 			failing_ = false;
 			continue;
 		}
-		/* While closing there is not all the time in the world for who does not read. */
+		/* While closing, do not wait long for a reader that does not read. */
 		if (give_up_ == sn::no_deadline && closing_.load())
 			give_up_ = sn::after(1s);
 		if (error == EAGAIN && sn::now() < give_up_)
@@ -309,12 +312,12 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 	return 0;
 }
 
-/* How many bytes were written; error: 0 when all were. EAGAIN: it has no room for now. */
+/* Returns how many bytes were written. error: 0 if all were; EAGAIN: no room for now. */
 std::size_t access_log::write_now(std::string_view piece, int &error) const
 {
 	return sn::blocking([&]() -> std::size_t {
 		std::size_t written = 0;
-		/* There is room for a piece then. Not for ever, so that closing is noticed. */
+		/* POLLOUT means room for a piece. Bounded, so that closing is noticed. */
 		const int wait_ms = sn::now() < give_up_ ? 100 : 0;
 		pollfd out{fd_, POLLOUT, 0};
 		if (!is_file_ && poll(&out, 1, wait_ms) <= 0) {
@@ -330,7 +333,7 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 			if (n > 0)
 				written += static_cast<std::size_t>(n);
 		}
-		/* Somebody else has made it non-blocking: not too often, then. */
+		/* Another process made it non-blocking: limit the rate of retries. */
 		if (error == EAGAIN)
 			usleep(1000);
 		return written;

@@ -3,13 +3,14 @@
  * The access log: a line for each connection that has ended. docs/relay-operation.md describes each
  * field.
  *
- * write() never waits: the line goes into a queue of bounded length, from which one task writes.
- * When that is full, because what is written to is too slow or does not take anything, the line is
- * dropped and counted, and the log says so itself as soon as it goes on. Lines are written whole,
- * in the order of the queue.
+ * write() never waits: the line goes into a bounded queue, from which one task writes. If the queue
+ * is full, because the target is too slow or accepts nothing, the line is dropped and counted, and
+ * the log itself reports that as soon as it can write again. Lines are written whole, in the order
+ * of the queue.
  *
- * What is not a file (stderr, a pipe to another process) is written to in pieces that it has room
- * for, as its description may be another's too and so is not made non-blocking.
+ * A target that is not a file (stderr, a pipe to another process) is written to in pieces that it
+ * has room for: its file description may be shared with other processes, so it is not made
+ * non-blocking.
  */
 #ifndef RELAY_ACCESS_LOG_HPP
 #define RELAY_ACCESS_LOG_HPP
@@ -32,16 +33,16 @@
 namespace relay
 {
 
-/* What is told of a connection. Empty texts and negative durations are not known, and left out. */
+/* One connection. Empty texts and negative durations are unknown, and are left out. */
 struct access_entry {
 	std::chrono::nanoseconds time{}; /* of its end, since 1970 */
 	termination cause = termination::client_end;
 	std::string_view listener; /* the route's name */
-	std::string_view client;   /* whose it is: of the PROXY header when there was one */
-	std::string_view peer;     /* the connection's own address when that is another */
-	std::string_view backend;  /* the address that was connected */
+	std::string_view client;   /* its address, from the PROXY header if there was one */
+	std::string_view peer;     /* the connection's own address if it differs */
+	std::string_view backend;  /* the address that it was connected to */
 	std::string_view sni;
-	std::string_view error; /* for people: what failed */
+	std::string_view error; /* what failed, in words */
 	std::chrono::nanoseconds duration{-1};
 	std::chrono::nanoseconds connect{-1};
 	std::chrono::nanoseconds first_byte{-1};
@@ -49,12 +50,12 @@ struct access_entry {
 	std::uint64_t to_client = 0;
 	std::uint64_t to_backend_splice = 0; /* of those, in the kernel */
 	std::uint64_t to_client_splice = 0;
-	unsigned tries = 0; /* of backends; told when more than one */
+	unsigned tries = 0; /* backends tried; logged if more than one */
 };
 
 enum class log_format : unsigned char { logfmt, json };
 
-/* With its line end. No longer than log_line_most: texts are cut. */
+/* Includes the line end. At most log_line_most bytes: long texts are cut. */
 std::string to_log_line(const access_entry &entry, log_format format);
 inline constexpr std::size_t log_line_most = 4096; /* PIPE_BUF */
 
@@ -62,8 +63,8 @@ class access_log
 {
 public:
 	/*
-	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which stays the caller's), or the
-	 * path of a file, which is appended to. On failure explains it in why.
+	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which remains the caller's), or
+	 * the path of a file, which is appended to. On failure, why has the reason.
 	 */
 	static std::unique_ptr<access_log> open(const std::string &target, log_format format,
 						std::string &why, std::size_t queue = 4096);
@@ -74,14 +75,17 @@ public:
 	/* Any task; does not park. */
 	void write(const access_entry &entry) noexcept;
 
-	/* Writes from now on, in a task of its own. Once. */
+	/* Starts writing, in a task of its own. Once. */
 	void start();
 
-	/* Opens the file anew, for who has renamed it; does nothing for what is none. When that
-	 * fails the old one stays in use, and that is reported. Does not wait for it. Any task. */
+	/*
+	 * Reopens the file, after it has been renamed; does nothing if the target is not a file. If
+	 * that fails the old file stays in use, and the failure is reported. Does not wait. Any
+	 * task.
+	 */
 	void reopen() noexcept;
 
-	/* Writes what is in the queue, for as long as that is quick; ends the task. May park. */
+	/* Writes what is in the queue, unless that takes too long; ends the task. May park. */
 	void close();
 
 	/* Lines that were dropped. */
@@ -95,33 +99,33 @@ private:
 	std::size_t write_now(std::string_view piece, int &error) const;
 	void open_anew();
 
-	const std::string path_; /* empty: not a file's */
+	const std::string path_; /* empty: the target is not a path */
 	const log_format format_;
 	const bool owned_;
 	sn::channel<std::string> queue_;
 	counter dropped_;
-	/* The task's alone, once it runs. */
+	/* Used only by the task, once it runs. */
 	int fd_;
 	bool is_file_;
 	std::size_t piece_;      /* most bytes of one write(2) */
 	std::string held_;       /* taken from the queue, for the next batch */
-	std::uint64_t told_ = 0; /* dropped lines that the log has told of */
+	std::uint64_t told_ = 0; /* dropped lines that the log has reported */
 	sn::deadline give_up_ = sn::no_deadline;
-	bool failing_ = false; /* the last batch was lost to an error, which was reported */
+	bool failing_ = false; /* the last batch failed with an error, which was reported */
 	std::atomic<bool> reopen_{false};
 	std::atomic<bool> closing_{false};
 	sn::task<void> writing_;
 };
 
 /*
- * The log that is in effect, if there is one; a reload may exchange it. Any task asks for it, and lets
- * it go when the line is written, without parking in between: so one that was exchanged is soon
- * nobody's, and can be closed with every line in it.
+ * The current log, if there is one; a reload may exchange it. A task gets it, writes a line and
+ * lets it go without parking in between. So a log that was exchanged soon has no other owner, and
+ * can be closed with every line in it.
  */
 class current_log
 {
 public:
-	/* Whether there is one: what is only for the log need not be found out otherwise. */
+	/* Whether there is a log. If not, callers can skip work that is only for the log. */
 	explicit operator bool() const noexcept
 	{
 		return is_there_.load(std::memory_order_relaxed);
@@ -135,8 +139,10 @@ public:
 		return log_;
 	}
 
-	/* From now on another one, or none. Closes the one before, when nobody has it any more; in
-	 * the one task that exchanges it. May park. */
+	/*
+	 * Replaces the log by another one, or by none. Closes the previous one once no other task
+	 * holds it. Only one task calls it. May park.
+	 */
 	void exchange(std::shared_ptr<access_log> next)
 	{
 		{
@@ -148,13 +154,13 @@ public:
 			return;
 		while (next.use_count() > 1)
 			sn::sleep(std::chrono::milliseconds(1));
-		std::atomic_thread_fence(std::memory_order_acquire); /* what they have written */
+		std::atomic_thread_fence(std::memory_order_acquire); /* for their writes */
 		next->close();
 		const std::lock_guard lock(lock_);
 		dropped_before_ += next->dropped();
 	}
 
-	/* Lines that were dropped, ever; a log that is being closed is told of when it is. */
+	/* All lines that were dropped; those of a log that is being closed count once it is. */
 	std::uint64_t dropped() const noexcept
 	{
 		const std::lock_guard lock(lock_);

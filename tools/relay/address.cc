@@ -10,7 +10,7 @@ namespace relay
 namespace
 {
 
-/* The locale has no say in what an address is, so no isalnum(). */
+/* Addresses do not depend on the locale, so isalnum() is not used. */
 bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -23,7 +23,7 @@ bool is_letter(char c)
 
 bool is_ipv6(std::string_view text)
 {
-	/* A scope ("fe80::1%eth0") is the system's to check, when it resolves the address. */
+	/* A scope ("fe80::1%eth0") is checked by the system when it resolves the address. */
 	const auto percent = text.find('%');
 	if (percent != text.npos && percent + 1 == text.size())
 		return false;
@@ -65,7 +65,7 @@ std::optional<std::string> port_problem(std::string_view port, address_use use)
 
 std::optional<std::string> host_problem(std::string_view host)
 {
-	/* Digits and dots alone are meant to be an IPv4 address, never a name. */
+	/* Digits and dots alone are an attempt at an IPv4 address, never a name. */
 	if (std::ranges::all_of(host, [](char c) { return is_digit(c) || c == '.'; })) {
 		if (is_ipv4(host))
 			return std::nullopt;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks how an address is written, without looking anything up: a mistake on the command line is
- * told before anything is opened, and a name that does not resolve is told apart from it.
+ * Checks the syntax of an address without looking anything up, so that a mistake on the command
+ * line is reported before anything is opened, and is distinguished from a name that does not
+ * resolve.
  */
 #ifndef RELAY_ADDRESS_HPP
 #define RELAY_ADDRESS_HPP
@@ -18,7 +19,7 @@ enum class address_use {
 	connect,
 };
 
-/* Nothing when the address is well formed; otherwise what is wrong with it and what is expected. */
+/* Nothing if the address is well formed; otherwise what is wrong, and what is expected. */
 std::optional<std::string> address_problem(std::string_view address, address_use use);
 
 } // namespace relay

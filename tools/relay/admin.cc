@@ -20,14 +20,14 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* Everything of the page is in it; nothing else is loaded, and nobody shows it in a frame. */
+/* The page is self-contained: it loads nothing else, and may not be shown in a frame. */
 constexpr std::string_view page_headers =
 	"Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
 	"script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; "
 	"form-action 'none'; frame-ancestors 'none'\r\n"
 	"Referrer-Policy: no-referrer\r\n";
 
-/* Whether the client took all of it in time. */
+/* Whether the client took the whole answer in time. */
 bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanoseconds time)
 {
 	client.set_write_deadline(sn::after(time));
@@ -35,8 +35,8 @@ bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanose
 }
 
 /*
- * Was anything of the client's left unread, closing would reset the connection, and the answer with
- * it. What is there is enough: it is one request.
+ * If any bytes of the client were left unread, closing would reset the connection, and the answer
+ * would be lost. Reading what has arrived is enough: it is one request.
  */
 void read_what_is_there(const sn::tcp &client)
 {
@@ -46,7 +46,7 @@ void read_what_is_there(const sn::tcp &client)
 		;
 }
 
-/* Without waiting for it: a fresh connection has room for a short answer. */
+/* Does not wait: a new connection has room for a short answer. */
 void refuse(const sn::tcp &client)
 {
 	static const std::string text = to_http({.status = 503, .body = "too many connections\n"});
@@ -125,7 +125,7 @@ bool admin_server::over() noexcept
 	return closed_.load(std::memory_order_acquire) && guests_.empty();
 }
 
-/* A client that is talked to: can be cancelled by close() from its making on. */
+/* A connected client. From its construction on close() can cancel it. */
 class admin_server::guest
 {
 public:
@@ -159,7 +159,7 @@ private:
 void admin_server::close()
 {
 	stopping_.store(true, std::memory_order_relaxed);
-	/* Long past: the accept that waits fails. Retiring ends by itself. */
+	/* Long past: the waiting accept fails. Retiring ends by itself. */
 	if (!retiring_.load(std::memory_order_relaxed))
 		listener_.set_deadline(sn::deadline(1ns));
 	accepting_.join();
@@ -186,7 +186,7 @@ try {
 	auto made = std::make_unique<guest>(*this, std::move(client));
 	sn::go([this, made = std::move(made)] { talk(made->client()); }, {.name = "admin"});
 } catch (const std::exception &error) {
-	/* No memory: the client is gone with what was made for it. */
+	/* No memory: the client was closed together with what was made for it. */
 	report(std::string("admin: ") + error.what());
 }
 
@@ -197,7 +197,7 @@ try {
 	std::string_view bytes;
 	for (;;) {
 		if (bytes.empty()) {
-			/* The time of a request does not begin anew with each of its bytes. */
+			/* A request's time is not extended by each of its bytes. */
 			if (!reader.begun())
 				client.set_read_deadline(sn::after(limits_.idle_time));
 			const auto size = client.read(buf, sizeof buf);
@@ -239,7 +239,7 @@ try {
 		reader.next();
 	}
 } catch (const std::exception &error) {
-	/* No memory, most likely: this client is left alone. */
+	/* Most likely no memory: give this client up. */
 	report(std::string("admin: ") + error.what());
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The admin server: what the relay tells about itself, over HTTP, at a listener of its own.
+ * The admin server: the state of the relay over HTTP, on a listener of its own.
  *
- *   /         a web page that shows it live     /metrics  for Prometheus
- *   /json     the same for scripts              /healthz  200 as long as the process answers
+ *   /         a live web page                      /metrics  for Prometheus
+ *   /json     the same for scripts                 /healthz  200 as long as the process answers
  *   /ready    200; 503 as soon as draining begins, which is before listening stops
  *
- * It only reads. Whoever can connect may see everything, so it belongs on an address that is not
- * public. Clients cost a task and a descriptor each and are bounded: there are at most
- * `connections_most`, others are told 503; a request has to be there within `request_time` from its
- * first byte, or is told 408; who takes no answer for `answer_time`, or asks nothing for
- * `idle_time`, is left.
+ * It is read-only. Every client that can connect sees everything, so it belongs on an address that
+ * is not public. Each client costs a task and a descriptor, and their use is bounded: at most
+ * `connections_most` clients at once, others get 503; a request must be complete within
+ * `request_time` from its first byte, or gets 408; a client that does not take its answer for
+ * `answer_time`, or sends no request for `idle_time`, is closed.
  *
- * It goes on while the relay drains, so that draining can be watched: close it last.
+ * It keeps serving while the relay drains, so that draining can be watched: close it last.
  */
 #ifndef RELAY_ADMIN_HPP
 #define RELAY_ADMIN_HPP
@@ -37,25 +37,25 @@ struct admin_limits {
 	std::size_t connections_most = 64;
 	std::chrono::nanoseconds request_time = std::chrono::seconds(10);
 	std::chrono::nanoseconds answer_time = std::chrono::seconds(20);
-	/* Longer than the minute at which Prometheus scrapes by default. */
+	/* Longer than Prometheus' default scrape interval of a minute. */
 	std::chrono::nanoseconds idle_time = std::chrono::seconds(90);
 };
 
 class admin_server
 {
 public:
-	/* Listens. On failure explains it in why. The source outlives the server. May park. */
+	/* Listens. On failure, why has the reason. The source outlives the server. May park. */
 	static std::unique_ptr<admin_server> open(const snapshot_source &source,
 						  const std::string &listen, std::string &why,
 						  const admin_limits &limits = {});
 
-	/* The same at a listener that was handed down. */
+	/* The same on a listening socket that was inherited. */
 	admin_server(const snapshot_source &source, sn::tcp_listener listener,
 		     const admin_limits &limits = {});
 	admin_server(const admin_server &) = delete;
 	admin_server &operator=(const admin_server &) = delete;
 
-	/* Where it listens, with the port that the system chose. */
+	/* The bound address, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
 	int fd() const noexcept { return sn_tcp_listener_fd(listener_.get()); }
 
@@ -63,16 +63,15 @@ public:
 	void start();
 
 	/*
-	 * Lets in who has connected by now, and closes the listener; each client that is there gets
-	 * one more answer, and is closed. Does not wait. close() is still to be called.
+	 * Accepts the clients that have connected by now, and closes the listener. Each client gets
+	 * one more answer, and is closed. Does not wait. close() must still be called.
 	 */
 	void retire() noexcept;
 
-	/* After that: whether nobody is there any more. */
+	/* After retire(): whether all clients have gone. */
 	bool over() noexcept;
 
-	/* Ends every connection, and waits until its tasks have ended. Not without start(). May
-	 * park. */
+	/* Ends every connection, and waits for its tasks to end. Only after start(). May park. */
 	void close();
 
 private:
@@ -96,10 +95,10 @@ private:
 	std::string address_;
 	std::atomic<bool> stopping_{false};
 	std::atomic<bool> retiring_{false};
-	std::atomic<bool> closed_{false}; /* the listener is, by serve_queue() */
+	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
 	sn::task<void> accepting_;
 	sn::wait_group talking_;
-	std::mutex lock_; /* of guests_; never held while anything parks */
+	std::mutex lock_; /* guards guests_; never held while parked */
 	std::list<guest *> guests_;
 };
 

@@ -58,7 +58,7 @@ pool::pool(const group_config &settings, const std::string &name, book::edition 
 			each, counts.open_backend(name, each, settings.check.interval.count() > 0));
 }
 
-/* Without checks nobody would ever find out that it is well again. */
+/* A stale "down" counts only while there are checks that can lift it. */
 bool pool::may_be_chosen(const backend &one) const noexcept
 {
 	return one.settings.weight > 0 && !one.counts.addresses.down() &&
@@ -73,7 +73,7 @@ bool pool::has_other(const std::vector<backend *> &tried) const noexcept
 	});
 }
 
-/* In hundredths of what is configured; 0 while it is ejected. */
+/* The current weight, in hundredths of the configured one; 0 while it is ejected. */
 std::uint64_t pool::weight_at(const backend &of, std::int64_t now) const noexcept
 {
 	const std::uint64_t all = std::uint64_t{100} * of.settings.weight;
@@ -106,7 +106,7 @@ pool::candidates pool::find_candidates(const std::vector<backend *> &tried) cons
 
 void pool::succeeded(backend &at) noexcept
 {
-	/* A look first: writing would take the cache line from the others for nothing. */
+	/* Read first: a needless write would take the cache line from other threads. */
 	if (at.counts.failures_in_a_row.load(std::memory_order_relaxed) != 0)
 		at.counts.failures_in_a_row.store(0, std::memory_order_relaxed);
 }
@@ -119,7 +119,7 @@ bool pool::failed(backend &at) noexcept
 	std::int64_t old = at.counts.ejected_until.load(std::memory_order_relaxed);
 	if (settings_.eject_after == 0 || row < settings_.eject_after || now < old)
 		return false;
-	/* One of those that fail at once ejects it. A year is the longest, so nothing overflows. */
+	/* Of concurrent failures one ejects it. A year is the longest, so nothing overflows. */
 	const std::int64_t until = now + settings_.eject_for.count();
 	if (!at.counts.ejected_until.compare_exchange_strong(old, until, std::memory_order_relaxed))
 		return false;
@@ -155,7 +155,7 @@ bool pool::checked(backend &at, const std::error_code &answer) noexcept
 	}
 	its.answers_in_a_row.store(0, std::memory_order_relaxed);
 	if (!answer) {
-		/* The checks have connected as well: from now on it returns slowly. */
+		/* The checks have connected too: from now on it returns slowly. */
 		const std::int64_t now = sn_now();
 		its.failures_in_a_row.store(0, std::memory_order_relaxed);
 		its.ejected_until.store(now, std::memory_order_relaxed);
@@ -247,7 +247,7 @@ std::size_t pool::two_choices(const candidates &among)
 		}
 		return i;
 	};
-	/* Weyl's sequence, mixed: a generator that any number of tasks may draw from. */
+	/* A mixed Weyl sequence: a generator that any number of tasks may draw from. */
 	const std::uint64_t random =
 		mix(turn_.fetch_add(0x9e3779b97f4a7c15U, std::memory_order_relaxed));
 	const std::size_t first = pick(random % sum, among.size());
@@ -257,7 +257,7 @@ std::size_t pool::two_choices(const candidates &among)
 	return less_loaded(among[second], among[first]) ? second : first;
 }
 
-/* Each backend draws a number from an exponential distribution of its weight; the first is it. */
+/* Each backend draws from an exponential distribution with its weight; the least value wins. */
 std::size_t pool::source_hash(const candidates &among, std::uint64_t source)
 {
 	std::size_t best = 0;

@@ -3,38 +3,40 @@
  * A pool: the backends of a group while the relay runs, and the choice of one for a connection.
  *
  *  - round robin: smooth and weighted. Each choice gives every backend its weight and takes the
- *    sum of weights from the one that has most, so that in each `sum` choices every backend is
- *    chosen exactly as often as its weight says, spread as evenly as can be. Under a mutex for some
- *    nanoseconds a connection.
- *  - least connections: the least (active + 1) / weight; among equals another one goes first each
- *    time.
- *  - two choices: two by chance, weights counting, of which the one with fewer connections, by
+ *    sum of the weights from the one that has most. So in each `sum` choices every backend is
+ *    chosen exactly as often as its weight says, spread as evenly as possible. Takes a mutex for
+ *    some nanoseconds per connection.
+ *  - least connections: the least (active + 1) / weight; among equals a different one goes first
+ *    each time.
+ *  - two choices: two at random, by weight, and of these the one with fewer connections for its
  *    weight. Does not look at all of them, and does not herd.
  *  - source hash: weighted rendezvous hashing of the client's address (without its port) with the
- *    backend's. A backend that leaves moves only its own clients; one that comes takes its share,
- *    weight / sum on average, of the others' and moves nothing else; order does not matter and
- *    nothing is stored, so restarts do not matter either. A ring was rejected: at 100 points for
- *    each backend its shares are 10 % off, and there are too few backends for O(log n) to pay.
+ *    backend's. A backend that leaves moves only its own clients. One that joins takes its share,
+ *    weight / sum on average, of the others' clients and moves nothing else. The order of
+ *    backends does not matter and nothing is stored, so restarts do not matter either. Rejected:
+ *    a ring. At 100 points per backend its shares are 10 % off, and there are too few backends
+ *    for O(log n) to pay.
  *
- * Ejection. A backend that could not be connected to `eject_after` times in a row gets no connections
- * for `eject_for`. Then its weight grows evenly from a hundredth to all of it for `slow_return`, so
- * that one that has just started is not overrun; another failure before the first success ejects it
- * again at once. When every backend that is left is ejected, they are tried as if none were: a try
- * can only help. Connections that are open do not notice any of it. Relaxed: that a choice sees an
- * ejection a moment late is as if it had come a moment earlier.
+ * Ejection. A backend to which `eject_after` connection attempts in a row failed gets no
+ * connections for `eject_for`. Then its weight grows evenly from a hundredth to all of it during
+ * `slow_return`, so that a backend that has just started is not overrun; another failure before the
+ * first success ejects it again at once. If all backends that are left are ejected, they are tried
+ * as if none were: an attempt can only help. Open connections are not affected. Relaxed: a choice
+ * that sees an ejection a moment late is equivalent to a choice a moment earlier.
  *
  * Checks. A backend whose checks failed `fall` times in a row is down, and is not chosen, not even
- * when all are: checks are asked for and mean what they say. When `rise` in a row have succeeded it
- * comes back, slowly as after an ejection. Before the first answer it is taken for well.
+ * if all are down: checks are configured explicitly and mean what they say. After `rise`
+ * consecutive successes it comes back, slowly as after an ejection. Before the first result it
+ * counts as up.
  *
  * Names. A backend whose name has never resolved (names.hpp) is down in the same way.
  *
- * Weight 0 is never chosen. A choice that succeeds counts as a connection of the backend from then
- * on, until the ticket goes: the limit of connections is exact, as it is compared and counted in
- * one atomic step. One that is full is passed over.
+ * A backend of weight 0 is never chosen. A successful choice counts as a connection of the backend
+ * until its ticket is destroyed. The limit of connections is exact, because comparing and counting
+ * are one atomic step. A backend that is full is passed over.
  *
- * What is known of a backend (its connections, its failures) is in the book, and so the same for the
- * pools of a group before and after a reload. A reload makes round robin begin anew.
+ * The state of a backend (its connections, its failures) is in the registry, and so is shared by
+ * the pools of a group before and after a reload. A reload restarts round robin.
  *
  * Any task may choose; none parks. The pool outlives its tickets.
  */
@@ -59,7 +61,7 @@
 namespace relay
 {
 
-/* Any bytes to 64 well-mixed bits, the same ones in every process. */
+/* Hashes any bytes to 64 well-mixed bits, the same in every process. */
 std::uint64_t hash_of(std::string_view bytes) noexcept;
 
 struct backend {
@@ -73,10 +75,10 @@ struct backend {
 	const std::shared_ptr<backend_counters> shared;
 	backend_counters &counts;
 	const std::uint64_t hash;
-	std::int64_t credit = 0; /* of round robin; under the pool's lock */
+	std::int64_t credit = 0; /* for round robin; under the pool's lock */
 };
 
-/* A connection that counts as the backend's for as long as this lives. */
+/* Counts as a connection of the backend for as long as it lives. */
 class ticket
 {
 public:
@@ -105,22 +107,22 @@ private:
 class pool
 {
 public:
-	/* The settings outlive the pool. The name is that which the book is to tell. */
+	/* The settings outlive the pool. The name is the one under which statistics appear. */
 	pool(const group_config &settings, const std::string &name, book::edition &counts);
 
 	/*
-	 * One of the backends that have not been tried, for a client whose address has that hash.
-	 * None when there is none left that may have a connection.
+	 * Chooses a backend that has not been tried, for a client whose address has that hash. An
+	 * empty ticket if none is left that may have a connection.
 	 */
 	ticket choose(std::uint64_t source, const std::vector<backend *> &tried);
 
-	/* How connecting to one of the backends went. failed() is true when that ejected it. */
+	/* Records the result of connecting to a backend. failed() is true if that ejected it. */
 	void succeeded(backend &at) noexcept;
 	bool failed(backend &at) noexcept;
 
 	/*
-	 * A check's answer, no error when all was well: true when the backend is down thereby, or up
-	 * again. For one task at a time. unchecked(): nobody will ask it any more.
+	 * Records the result of a check, no error for success: true if the backend goes down or
+	 * comes up by it. For one task at a time. unchecked(): there will be no more checks of it.
 	 */
 	bool checked(backend &at, const std::error_code &answer) noexcept;
 	void unchecked(backend &at) noexcept;
@@ -132,7 +134,7 @@ public:
 	/* Whether choose() needs the source. */
 	bool by_source() const noexcept { return settings_.balance == balancing::source_hash; }
 
-	/* Whether one that is not down and has a weight has not been tried. */
+	/* Whether a backend that is not down and has a weight is left to try. */
 	bool has_other(const std::vector<backend *> &tried) const noexcept;
 
 private:

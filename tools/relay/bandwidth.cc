@@ -13,18 +13,18 @@ namespace
 constexpr std::int64_t second = 1'000'000'000;
 
 /*
- * Chunks of 20 ms: long enough that a limit costs 50 wake-ups a second, short enough that a stream
- * does not stutter. At least 1 KiB, so that slow ones do not cost more; at most what splicing moves
- * at once at little cost.
+ * Chunks of 20 ms: long enough that a limit costs only 50 wake-ups a second, short enough that a
+ * stream does not stutter. At least 1 KiB, so that slow limits do not cost more; at most what
+ * splicing moves at once cheaply.
  */
 constexpr std::uint64_t chunks_a_second = 50;
 constexpr std::uint64_t least_chunk = std::uint64_t{1} << 10;
 constexpr std::uint64_t most_chunk = std::uint64_t{256} << 10;
 
-/* From here on times are told in microseconds, as bytes by nanoseconds do not fit 64 bits. */
+/* From this rate on, times are in microseconds: bytes times nanoseconds overflow 64 bits. */
 constexpr std::uint64_t fast = std::uint64_t{1} << 33;
 
-/* Within a second; rounded down. */
+/* How many bytes fit into a time of less than a second; rounded down. */
 std::uint64_t bytes_in(std::int64_t ns, std::uint64_t per_second)
 {
 	const auto time = static_cast<std::uint64_t>(ns);
@@ -32,7 +32,7 @@ std::uint64_t bytes_in(std::int64_t ns, std::uint64_t per_second)
 				 : time / 1000 * per_second / 1'000'000;
 }
 
-/* Less than a second's bytes; rounded up. */
+/* How long fewer bytes than a second's take; rounded up. */
 std::int64_t time_of(std::uint64_t bytes, std::uint64_t per_second)
 {
 	const auto up = [&](std::uint64_t units) {
@@ -42,21 +42,26 @@ std::int64_t time_of(std::uint64_t bytes, std::uint64_t per_second)
 							   : up(1'000'000) * 1000);
 }
 
-/* Whether there ever was a limit: without, a spell looks here instead of at all that could have one.
- * Relaxed, as the limits are: who finds none yet asks again soon. */
+/*
+ * Whether there ever was a limit. Without one, a pass of copying reads only this, and none of the
+ * buckets. Relaxed, like the limits: a pass that sees a limit late is followed soon by another.
+ */
 std::atomic<bool> any_limit{false};
 
 } // namespace
 
-/* Up to now, as far as the burst lets it. The lock is held, and there is a limit. */
+/* Fills the bucket up to now, but not past its burst. The lock is held; there is a limit. */
 void bucket::fill(std::int64_t now) noexcept
 {
 	const std::uint64_t rate = per_second_.load(std::memory_order_relaxed);
-	/* Waited for bytes are taken, so filled_ is behind taken_ by seconds at most; but a clock
-	 * that others have read earlier than we may be behind time_. */
+	/*
+	 * Bytes that connections wait for are taken already, so filled_ is behind taken_ by seconds
+	 * at most. `now` may be before time_ if another thread read the clock later but came here
+	 * first.
+	 */
 	if (now - time_ >= second) {
 		const std::int64_t seconds = (now - time_) / second;
-		/* Past the burst it does not matter by how much; and so nothing overflows. */
+		/* Beyond the burst the amount does not matter; the bound prevents overflow. */
 		const auto worth = static_cast<std::uint64_t>(seconds) < (INT64_MAX / 2) / rate
 					   ? static_cast<std::uint64_t>(seconds) * rate
 					   : INT64_MAX / 2;

@@ -19,7 +19,7 @@ std::uint64_t open_descriptors()
 	std::uint64_t n = 0;
 	while (dir && readdir(dir.get()))
 		n++;
-	return n > 3 ? n - 3 : 0; /* ".", ".." and the folder's own */
+	return n > 3 ? n - 3 : 0; /* without ".", ".." and the folder's descriptor */
 }
 
 void fill_process(snapshot &into)
@@ -64,7 +64,7 @@ listener_snapshot book::read_listener(const listener_counters &of)
 	std::uint64_t ended = 0;
 	for (std::size_t i = 0; i < terminations; i++)
 		ended += told.ended[i] = of.ended[i].get();
-	/* Read after those that have ended, each of which was accepted before. */
+	/* Read after `ended`: an ended connection was accepted before, so active is at least 0. */
 	told.accepted = of.accepted.get();
 	told.active = told.accepted - ended;
 	told.retries = of.retries.get();
@@ -135,7 +135,7 @@ std::shared_ptr<listener_counters> book::edition::open_listener(const std::strin
 	}
 	if (!found) {
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
-		/* Its first connections may come before commit(). */
+		/* Its first connections may arrive before commit(). */
 		set(found->bandwidth, settings.bandwidth, sn_now());
 		found->bandwidth_per_connection.set(settings.bandwidth_per_connection);
 	}
@@ -197,9 +197,9 @@ void book::edition::commit() noexcept
 }
 
 /*
- * Nobody counts with those that only the lists refer to, and nobody can begin to: that takes an
- * edition, which looks them up under the lock. The fence is for what others counted before they let
- * go.
+ * Counters that only the lists refer to are in use by no session, and none can begin to use them:
+ * that takes a generation, which looks them up under the lock. The fence orders these reads after
+ * what sessions counted before they let go.
  */
 void book::forget_gone() const
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted of each listener and each backend, and the snapshot made of it.
+ * The registry of statistics: the counters of each listener and each backend, and the snapshot of
+ * them.
  *
- * Both are opened by name for a configuration: what was there under that name goes on
- * counting, so that totals only grow over a reload. What the new configuration does not name is
- * gone, and is told of only for as long as somebody counts with it; then its bytes are added to
- * those of all that went before. They are shared with whoever counts, so that sessions need not
- * know of reloads.
+ * Both are opened by name for a configuration. Counters that exist under that name continue, so
+ * totals only grow across a reload. Counters that the new configuration does not name are gone, and
+ * appear in snapshots only for as long as a session still uses them; then their bytes are added to
+ * the sum of all that went before. Sessions share ownership of their counters, and so need not know
+ * of reloads.
  *
- * Whoever accepts counts accepted, and whoever accepted sees to it that one of ended is counted,
- * once. As in counters.hpp, any task counts and nobody waits; the lock is for the lists and for the
- * settings that are told, which only reloads and snapshots look at.
+ * The task that accepts a connection counts `accepted`, and makes sure that exactly one of `ended`
+ * is counted for it. As in counters.hpp, any task may count, without waiting; the lock is for the
+ * lists and for the settings that appear in snapshots, which only reloads and snapshots use.
  */
 #ifndef RELAY_BOOK_HPP
 #define RELAY_BOOK_HPP
@@ -56,15 +57,15 @@ struct listener_counters {
 
 	const std::string name;
 
-	/* Accepted and not refused, less ended: door.hpp counts it, as it is also a limit. */
+	/* Accepted and not refused, less ended. listener.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
-	/* Those that came while such a limit was in effect. */
+	/* Only connections accepted while such a limit was in effect. */
 	relay::sources sources;
 	relay::rate rate;
-	/* Of all its connections together, and of each. Reloads change them for open ones too. */
+	/* For all its connections together, and for each. Reloads change both for open ones too. */
 	buckets bandwidth;
 	allowance bandwidth_per_connection;
-	wait_counters throttled; /* by any limit of bandwidth */
+	wait_counters throttled; /* by any bandwidth limit */
 	counter accepted;
 	counter retries;
 	std::array<counter, terminations> ended{};
@@ -76,16 +77,16 @@ struct listener_counters {
 
 private:
 	friend class book;
-	/* Under the book's lock. */
+	/* Under the registry's lock. */
 	std::string address_;
 	std::uint64_t limit_ = 0;
 	bool gone_ = false;
 };
 
-/* What active checks say of a backend. */
+/* The result of active checks of a backend. */
 enum class checked : unsigned char { unknown, up, down };
 
-/* What a check has found, for people. */
+/* The result of a check in words. */
 std::string check_error_text(int error);
 
 struct backend_counters {
@@ -96,19 +97,19 @@ struct backend_counters {
 
 	const std::string group;
 	const std::string address;
-	relay::addresses addresses; /* that the address stands for */
+	relay::addresses addresses; /* that the address resolves to */
 
-	/* Connections, those being made included; balance.hpp counts it, as it is also a limit. */
+	/* Connections, including those being made. balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
-	/* Ejected before the first, slow before the second; balance.hpp sets both. On sn_now(). */
+	/* Ejected until the first, slow until the second; balance.hpp sets both. As of sn_now(). */
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
 	std::atomic<std::int64_t> slow_until{INT64_MIN};
 	std::atomic<std::uint32_t> failures_in_a_row{0};
-	/* Of checks; set by who checks (balance.hpp), one task at a time. */
+	/* Set by the task that checks (balance.hpp), one at a time. */
 	std::atomic<relay::checked> check{relay::checked::unknown};
-	std::atomic<std::uint32_t> answers_in_a_row{0}; /* that speak against it */
-	std::atomic<int> last_error{0};                 /* 0: all was well */
-	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: there was none */
+	std::atomic<std::uint32_t> answers_in_a_row{0}; /* that contradict `check` */
+	std::atomic<int> last_error{0};                 /* 0: success */
+	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: none yet */
 	counter checks;
 	counter check_failures;
 	counter connected;
@@ -121,7 +122,7 @@ struct backend_counters {
 
 private:
 	friend class book;
-	/* Under the book's lock. */
+	/* Under the registry's lock. */
 	std::uint32_t weight_ = 0;
 	std::uint64_t limit_ = 0;
 	bool is_checked_ = false;
@@ -136,12 +137,12 @@ public:
 	/* Bytes delivered by all listeners, to backends and to clients. */
 	std::pair<std::uint64_t, std::uint64_t> bytes() const;
 
-	/* From now on new connections are wanted, or are not. */
+	/* Whether new connections are wanted from now on. */
 	void set_ready(bool ready) noexcept { ready_.store(ready, std::memory_order_relaxed); }
 
 	bool ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
 
-	/* What is not of a route: fills in the process's numbers. Before the first read(). */
+	/* Sets the function that fills in the process's own numbers. Before the first read(). */
 	void set_process(std::function<void(snapshot &)> fill) { fill_ = std::move(fill); }
 
 	snapshot read() const override;
@@ -154,11 +155,11 @@ private:
 	using listeners = std::list<std::shared_ptr<listener_counters>>;
 	using backends = std::list<std::shared_ptr<backend_counters>>;
 
-	/* Held for microseconds, and by a task that does not park meanwhile. */
+	/* Held for microseconds; a task does not park while holding it. */
 	mutable std::mutex lock_;
 	mutable listeners listeners_;
 	mutable backends backends_;
-	/* Of listeners that are not told of any more. */
+	/* Of listeners that have been forgotten. */
 	mutable std::pair<std::uint64_t, std::uint64_t> bytes_of_gone_{};
 	std::atomic<bool> ready_{false};
 	sn::clock::time_point began_ = sn::now();
@@ -166,8 +167,8 @@ private:
 };
 
 /*
- * What one configuration wants of the book. All that can fail comes before commit(): an edition that
- * is thrown away has changed nothing. One at a time.
+ * The counters that one configuration needs. Everything that can fail comes before commit(): a
+ * generation that is thrown away has changed nothing. One at a time.
  */
 class book::edition
 {
@@ -177,11 +178,11 @@ public:
 	std::shared_ptr<listener_counters> open_listener(const std::string &name,
 							 const std::string &address,
 							 const listener_config &settings);
-	/* Without checks what former ones have said is forgotten. */
+	/* Without checks, the results of earlier checks are forgotten. */
 	std::shared_ptr<backend_counters>
 	open_backend(const std::string &group, const backend_config &settings, bool is_checked);
 
-	/* What was opened is told as it was opened from now on; everything else is gone. Once. */
+	/* Snapshots have what was opened here from now on; everything else is gone. Once. */
 	void commit() noexcept;
 
 private:

@@ -36,7 +36,7 @@ private:
 	counters &counts_;
 };
 
-/* Until the scope is cancelled, which ends the sleep with an exception, the scope's way out. */
+/* Runs until the scope is cancelled, which ends the sleep with an exception for the scope. */
 void checker::watch(backend &at, const std::atomic<bool> &stopped)
 {
 	const auto &how = pool_.settings().check;
@@ -51,7 +51,8 @@ void checker::watch(backend &at, const std::atomic<bool> &stopped)
 	}
 }
 
-/* Whoever is down would stay so for ever, and whoever is not be taken for well. */
+/* Without checks a backend that is down would stay down for ever, and the others would count as
+ * healthy. So all of them return to the unchecked state. */
 void checker::failed(pool &of, const char *why)
 {
 	report("the checks of " + of.name() +
@@ -60,7 +61,7 @@ void checker::failed(pool &of, const char *why)
 		of.unchecked(each);
 }
 
-/* No error when it is well. */
+/* No error when the backend is healthy. */
 std::error_code checker::ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
 try {
 	const auto &how = pool_.settings().check;
@@ -71,7 +72,7 @@ try {
 		return connected.error();
 	connected->set_read_deadline(until);
 	connected->set_write_deadline(until);
-	/* The relay's own connection, for who expects a header. */
+	/* The header of the relay's own connection, for backends that expect one. */
 	const auto header = pool_.settings().send_proxy;
 	const std::string first = header == proxy_sending::none ? ""
 				  : header == proxy_sending::v1 ? write_proxy_v1({})
@@ -89,8 +90,9 @@ try {
 		missing.remove_prefix(*n);
 	}
 	/*
-	 * Not in good order: who answered may go on for long, and a listener that was only connected
-	 * to need not keep the connection. Nothing that was said is lost by it.
+	 * Reset, not an orderly close: the backend's answer may be long, and a backend that was
+	 * only connected to need not keep the connection. An expected answer shows that the check's
+	 * bytes have arrived, so the reset loses nothing.
 	 */
 	connected->abort();
 	return {};

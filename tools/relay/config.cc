@@ -6,13 +6,14 @@
 #include "keepalive.hpp"
 #include "size.hpp"
 
-/* Errors as values: the parser's exceptions would have to be caught at every turn. */
+/* Errors as values: otherwise exceptions would have to be caught around every parser call. */
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 /*
- * toml++ 3.3 assumes that a key begins well, in places where the text decides that: for some broken
- * text a debug build would abort, and another one do anything. Its parser's next lines report the
- * error, if they are not optimized away.
+ * toml++ 3.3 tells the compiler to assume that a key begins with a valid character, in places where
+ * that depends on the text: for some malformed texts a debug build would abort, and an optimized
+ * one would have undefined behaviour. The parser's next lines report the error, unless the
+ * assumption lets the compiler remove them.
  */
 #include <toml++/impl/preprocessor.h>
 #undef TOML_ASSERT_ASSUME
@@ -38,7 +39,7 @@ using toml::source_position;
 
 constexpr std::size_t largest_file = std::size_t{4} << 20;
 
-/* Errors as they are found, which is not quite the order of the file. */
+/* Errors in the order in which they are found, which is not quite the order of the file. */
 class complaints
 {
 public:
@@ -89,8 +90,8 @@ std::string kind(const toml::node &node)
 }
 
 /*
- * A table whose keys are taken one by one; finish() complains about those that nobody took. Taking
- * a key that is not there leaves the default alone and returns false.
+ * A table whose keys are taken one by one; finish() reports the keys that were not taken. Taking a
+ * key that is not there leaves the default alone and returns false.
  */
 class section
 {
@@ -158,7 +159,7 @@ public:
 		return !problem;
 	}
 
-	/* What was written; nothing when it is not there, or wrong. */
+	/* The text as written; nothing if the key is missing or its value is wrong. */
 	std::optional<std::string> duration(std::string_view key, std::chrono::nanoseconds &into,
 					    std::chrono::milliseconds least = {})
 	{
@@ -211,7 +212,7 @@ public:
 			into = static_cast<Number>(number->get());
 	}
 
-	/* False when it is not there, or wrong. */
+	/* False if the key is missing or its value is wrong. */
 	bool size(std::string_view key, std::uint64_t &into, std::uint64_t least,
 		  std::uint64_t most, const std::string &range)
 	{
@@ -294,10 +295,10 @@ private:
 	std::set<std::string> known_;
 };
 
-/* Larger than there are connections in any machine; a number beyond it is a mistake. */
+/* More connections than any machine can have; a larger number is a mistake. */
 constexpr std::int64_t connections_max = 1'000'000'000;
 
-/* The tables of a table by name, such as [listeners.NAME], in the order of the file. */
+/* The named subtables of a table, such as [listeners.NAME], in the order of the file. */
 std::vector<std::pair<std::string, const toml::table *>> named(section &top, const char *key)
 {
 	std::vector<std::pair<std::string, const toml::table *>> found;
@@ -343,7 +344,7 @@ void read_seconds(section &in, std::string_view key, std::chrono::seconds &into,
 				    (may_be_none ? ", or 0 for none" : ""));
 }
 
-/* Less would end a connection for a packet that was lost; more is none. */
+/* A shorter timeout would end a connection for one lost packet; a longer one limits nothing. */
 void read_user_timeout(section &in, std::chrono::milliseconds &into)
 {
 	using namespace std::chrono_literals;
@@ -358,7 +359,7 @@ void read_user_timeout(section &in, std::chrono::milliseconds &into)
 		into = std::chrono::floor<std::chrono::milliseconds>(read);
 }
 
-/* A duration alone is that of the silence. */
+/* A duration instead of a table is the idle time. */
 void read_keepalive(complaints &to, section &in, keepalive_config &into)
 {
 	const auto *node = in.take("keepalive");
@@ -376,11 +377,11 @@ void read_keepalive(complaints &to, section &in, keepalive_config &into)
 	read_user_timeout(in, into.user_timeout);
 }
 
-/* Less is a mistake, and would be passed on in chunks of a second; more is none. */
+/* Less is a mistake, and would go in chunks of a second; more limits nothing. */
 constexpr std::uint64_t least_bandwidth = std::uint64_t{1} << 10;
 constexpr std::uint64_t most_bandwidth = std::uint64_t{1} << 40;
 
-/* A number of bytes is for each direction; a table tells them apart. */
+/* A number of bytes is for each direction; a table sets the directions apart. */
 void read_bandwidth(complaints &to, section &in, std::string_view key, bandwidth_config &into)
 {
 	const auto read = [](section &from, std::string_view name, std::uint64_t &value) {
@@ -457,7 +458,7 @@ void read_backends(complaints &to, section &in, group_config &group)
 	}
 }
 
-/* Of what a check says or hears; more is a mistake. */
+/* The longest check.send or check.expect; more is a mistake. */
 constexpr std::size_t longest_phrase = 4096;
 
 void read_check(section in, check_config &into)
@@ -527,12 +528,12 @@ void read_networks(section &in, std::string_view key, ip_networks &into)
 		else
 			into.push_back(std::get<ip_network>(read));
 	}
-	/* An empty list of who is allowed could be taken for nobody as well as for everybody. */
+	/* An empty list of allowed networks could mean that none is allowed, or that all are. */
 	if (list->empty())
 		in.complain(*node, key, "is empty; expected at least one network");
 }
 
-/* The index of the group that a text names; complains when there is none. */
+/* The index of the group that a text names; reports an error if there is none. */
 std::optional<std::size_t> find_group(section &in, const toml::node &node, std::string_view key,
 				      const std::vector<group_config> &groups)
 {
@@ -551,7 +552,7 @@ std::optional<std::size_t> find_group(section &in, const toml::node &node, std::
 	return static_cast<std::size_t>(found - groups.begin());
 }
 
-/* What a hello can ask for, in lower case; nothing when it is no such name. */
+/* A name that a hello can ask for, in lower case; nothing if it is not a valid one. */
 std::optional<std::string> to_server_name(std::string_view written)
 {
 	std::string name;
@@ -600,7 +601,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	if (in.required("address"))
 		in.address("address", into.address, address_use::listen);
 	read_sni(in, groups, into.sni);
-	/* With names there may be nobody for the others. */
+	/* With sni there may be no group for other names. */
 	if (in.take("sni") ? in.take("group") != nullptr : in.required("group"))
 		into.group = find_group(in, *in.take("group"), "group", groups)
 				     .value_or(listener_config::no_group);
@@ -630,7 +631,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	in.finish();
 }
 
-/* The same address twice cannot be listened on; port 0 is another one each time. */
+/* An address can be listened on only once; port 0 is a different port each time. */
 void check_addresses(complaints &to, const config &made,
 		     const std::vector<std::pair<std::string, const toml::table *>> &tables)
 {

@@ -19,7 +19,7 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 		line += std::to_string(value);
 	};
 
-	/* Before the first sn_run() there are none: zero is right. */
+	/* Fails before the first sn_run(): then zero is right. */
 	static_cast<void>(sn_stats(&runtime));
 	add("accepted", now.accepted.get());
 	add("active", now.active.get());

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay counts, and the line that tells it.
+ * The relay's counters, and the line that prints them.
  *
  * Any task counts, without a lock. Relaxed atomics are enough: an increment is never lost, which is
- * all that is asked of a count; nobody concludes from one counter that something else in memory
- * has happened (shutting down waits for the sessions themselves, see sessions.hpp). A line is read
+ * all that a count needs. No code concludes from a counter that something else in memory has
+ * happened (shutting down waits for the sessions themselves, see sessions.hpp). A line is read
  * while others count, so its numbers may be a moment apart.
  *
- * All change a few times in the life of a connection. Bytes, which change with every chunk, are
- * counted for each listener and backend alone (book.hpp), and summed up when they are told.
+ * All of these change a few times in the life of a connection. Bytes, which change with every
+ * chunk, are counted only for each listener and backend (registry.hpp), and are summed up when they
+ * are read.
  */
 #ifndef RELAY_COUNTERS_HPP
 #define RELAY_COUNTERS_HPP
@@ -36,9 +37,9 @@ private:
 };
 
 /*
- * The same for what changes with every chunk: each thread counts on one of several lines, mostly
- * another one than others do, so that they do not take it from each other. A task that changes threads
- * counts on another line; the sum is the same.
+ * The same for what changes with every chunk: each thread counts on one of several cache lines,
+ * usually a different one than other threads, so that they do not take it from each other. A task
+ * that changes threads counts on another line; the sum is the same.
  */
 class busy_counter
 {
@@ -58,7 +59,8 @@ private:
 	};
 	static constexpr unsigned lines = 8;
 
-	/* Not inline: a task that has changed threads must not find where the former's was. */
+	/* Not inline: a task that has changed threads must not reuse the thread-local address of
+	 * its former thread. */
 	[[gnu::noinline]] static unsigned line() noexcept
 	{
 		static std::atomic<unsigned> threads{0};
@@ -72,29 +74,29 @@ private:
 };
 
 struct counters {
-	counter accepted;       /* connections from clients */
-	counter active;         /* of those, open now */
-	counter connect_failed; /* backend refused, unresolvable, silent too long, ... */
-	counter retries;        /* tries of another backend after one that failed */
-	counter ejections;      /* times that a backend was left out for failing */
-	counter check_failures; /* active checks that a backend failed */
-	counter throttled;      /* times that bytes had to wait for bandwidth */
-	counter denied;         /* clients closed for their address */
-	counter rate_refused;   /* clients closed as they came too fast */
-	counter bad_openings;   /* clients closed as a PROXY header or TLS hello was bad, or late */
-	counter no_route;       /* TLS clients that asked for a name that nobody has */
-	counter lifetimes;      /* ended because they were open for as long as they may be */
-	counter refused;        /* clients closed as there were as many as there may be */
-	counter no_memory;      /* connections closed because there was no memory to serve them */
-	counter resets;         /* ended by a reset, which was passed on to the other side */
-	counter idle_timeouts;  /* ended because no byte moved for the idle timeout */
-	counter cut;            /* ended by shutting down */
-	counter reloads;        /* of the configuration, that took effect */
-	counter reload_failures; /* that changed nothing */
-	counter accept_holds;    /* times that a door waited for room, see descriptors.hpp */
+	counter accepted;        /* connections from clients */
+	counter active;          /* of those, open now */
+	counter connect_failed;  /* backend refused, unresolvable, silent too long, ... */
+	counter retries;         /* tries of another backend after one that failed */
+	counter ejections;       /* times that a backend was ejected for failing */
+	counter check_failures;  /* active checks that a backend failed */
+	counter throttled;       /* times that bytes had to wait for bandwidth */
+	counter denied;          /* clients closed for their address */
+	counter rate_refused;    /* clients closed because they came too fast */
+	counter bad_openings;    /* clients closed for a bad or late PROXY header or TLS hello */
+	counter no_route;        /* TLS clients that asked for a name that no group serves */
+	counter lifetimes;       /* ended because their lifetime was over */
+	counter refused;         /* clients closed because a limit of connections was reached */
+	counter no_memory;       /* connections closed because there was no memory to serve them */
+	counter resets;          /* ended by a reset, which was passed on to the other side */
+	counter idle_timeouts;   /* ended because no byte moved for the idle timeout */
+	counter cut;             /* ended by shutting down */
+	counter reloads;         /* of the configuration, that took effect */
+	counter reload_failures; /* reloads that changed nothing */
+	counter accept_holds;    /* times that a listener waited for room, see descriptors.hpp */
 };
 
-/* "accepted=12 active=3 ...": names and meanings are in docs/relay.md. */
+/* "accepted=12 active=3 ...": docs/relay.md describes the names. */
 std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 		    std::uint64_t bytes_to_client);
 

@@ -11,10 +11,10 @@ namespace relay
 namespace
 {
 
-/* For name lookups, which open files and sockets for a short time, and for what we don't know. */
+/* For name look-ups, which open files and sockets for a short time, and for the unforeseen. */
 constexpr std::size_t spare = 16;
 
-/* Without /proc, a number that is sure to be enough. */
+/* Used without /proc; certain to be enough. */
 constexpr std::size_t open_at_start = 32;
 
 std::size_t open_descriptors() noexcept
@@ -26,7 +26,7 @@ std::size_t open_descriptors() noexcept
 	while (readdir(folder))
 		entries++;
 	closedir(folder);
-	/* Neither ".", ".." nor the folder itself. */
+	/* Without ".", ".." and the descriptor of the folder itself. */
 	return entries - std::min<std::size_t>(entries, 3);
 }
 

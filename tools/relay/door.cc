@@ -64,7 +64,7 @@ door::door(shared &all, const listener_config &settings, sn::tcp_listener listen
 {
 }
 
-/* Port 0 is another one each time, so the name tells which is meant. */
+/* Port 0 is a different port each time, so such listeners are matched by name. */
 bool door::serves(const listener_config &settings) const
 {
 	return settings.address == asked_address_ &&
@@ -74,19 +74,19 @@ bool door::serves(const listener_config &settings) const
 void door::use(std::shared_ptr<lane> via) noexcept
 {
 	const std::lock_guard lock(lock_);
-	via_.swap(via); /* the old one, which may be the last, is freed outside of the lock */
+	via_.swap(via); /* the last reference to the old route is released without the lock */
 	if (is_started_)
 		settle_keepalive();
 }
 
-/* Not before it is started: the socket may be another process's until then. Under the lock. */
+/* Not before start(): until then the socket may be another process's. Under the lock. */
 void door::settle_keepalive() noexcept
 {
 	untold_ = set_keepalive_of_listener(sn_tcp_listener_fd(listener_.get()),
 					    via_->settings.keepalive);
 }
 
-/* For the next client, which may have to be told its keepalive. */
+/* The route of the next client, and whether its socket has the keepalive already. */
 std::shared_ptr<lane> door::via(bool &is_told)
 {
 	const std::lock_guard lock(lock_);
@@ -108,7 +108,7 @@ void door::start()
 void door::stop() noexcept
 {
 	phase_.store(phase::stopping, std::memory_order_relaxed);
-	/* Long past: the accept that waits fails, and so does every later one. */
+	/* Long past: the waiting accept fails, and so does every later one. */
 	const std::lock_guard lock(lock_);
 	if (!retired())
 		listener_.set_deadline(sn::deadline(1ns));
@@ -133,7 +133,7 @@ void door::serve()
 		if (client) {
 			take(*std::move(client));
 		} else if (is(phase::open)) {
-			/* Nothing that is known to happen. Not too often, should it last. */
+			/* Not known to happen. The pause bounds the reports if it persists. */
 			report("cannot accept on " + address_ + ": " + client.error().message());
 			sn::sleep(100ms);
 		}
@@ -165,11 +165,11 @@ void door::take(sn::tcp client)
 	const bool expects_header = !settings.proxy_from.empty();
 	if (expects_header || !settings.deny.empty() || !settings.allow.empty() ||
 	    settings.max_connections_per_source) {
-		/* One that has been reset by now is nobody's. */
+		/* A connection that has been reset by now has no peer. */
 		const auto peer = peer_of(sn_tcp_fd(client.get()));
 		std::optional<termination> refused = termination::client_left;
 		try {
-			/* Behind a proxy it is the header that tells the client's address. */
+			/* Behind a proxy the client's address is in the PROXY header. */
 			if (peer && expects_header)
 				refused = contains(settings.proxy_from, peer->ip)
 						  ? std::nullopt
@@ -196,7 +196,7 @@ void door::take(sn::tcp client)
 	admit(std::move(via), std::move(client), std::move(counted));
 }
 
-/* Counts, logs and closes who does not become a session. */
+/* Counts, logs and closes a client that does not become a session. */
 void door::turn_away(const lane &via, sn::tcp client, termination why)
 {
 	via.counts->ended[static_cast<std::size_t>(why)].add();
@@ -229,7 +229,7 @@ void door::turn_away(const lane &via, sn::tcp client, termination why)
 			entry.client = address;
 			log->write(entry);
 		} catch (const std::bad_alloc &) {
-			/* No memory for an address's text. */
+			/* No memory for the text of an address. */
 		}
 	if (why == termination::cut)
 		client.abort();
@@ -237,8 +237,8 @@ void door::turn_away(const lane &via, sn::tcp client, termination why)
 		client.close();
 }
 
-/* In one step: two doors can share the counters for a moment, when a reload exchanges their names.
- */
+/* Compared and counted in one atomic step: two listeners can share the counters for a moment,
+ * when a reload swaps their names. */
 bool door::enter(const lane &via) noexcept
 {
 	const std::uint64_t most = via.settings.max_connections;
@@ -251,14 +251,14 @@ bool door::enter(const lane &via) noexcept
 	return true;
 }
 
-/* False when the relay shuts down first. */
+/* False if the relay shuts down first. */
 bool door::wait_for_room()
 {
 	if (all_.sessions.reserve())
 		return true;
 	all_.counters.accept_holds.add();
 	while (!is(phase::stopping)) {
-		/* Looking every so often is simple, and as quick as clients can notice. */
+		/* Polling is simple, and clients do not notice a delay this short. */
 		sn::sleep(10ms);
 		if (all_.sessions.reserve())
 			return true;
@@ -280,7 +280,7 @@ void door::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counte
 		counts->ended[static_cast<std::size_t>(termination::no_memory)].add();
 		return;
 	}
-	/* The session has the client now, and closes it if its task cannot be had. */
+	/* The session owns the client now, and closes it if its task cannot be started. */
 	try {
 		sn::go([made = std::move(made)] { made->run(); },
 		       {.name = "session", .flags = SN_TASK_BRIEF});

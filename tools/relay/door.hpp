@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A door: a listener and the task that accepts at it. Each connection becomes a
- * session with a task of its own; accepting waits for sessions only while there are as many as
- * there may be. It holds one client then; the others wait in the system's queue. A limit of the
- * listener's own is another thing: who comes when it is reached is closed at once, which a client
- * notices and can answer by trying elsewhere.
+ * A listener: a listening socket and the task that accepts on it. Each connection becomes a session
+ * with a task of its own. Accepting waits only while the process has as many sessions as it may
+ * have; then one accepted client waits here, and the others wait in the kernel's backlog. The
+ * listener's own limits work differently: a client that arrives when one is reached is closed at
+ * once, which it notices and can answer by trying elsewhere.
  *
- * A reload gives a door that stays another lane, which counts from the next client on; its socket
- * and its queue do not notice. A door that goes is retired: before its socket is closed, those who
- * have connected by then are let in, as closing resets who is in the queue.
+ * A reload gives a listener that stays another route, which applies from the next client on; the
+ * socket and its backlog are not affected. A listener that goes is retired: before its socket is
+ * closed, the clients that are connected by then are accepted, because closing resets the
+ * connections in the backlog.
  */
 #ifndef RELAY_DOOR_HPP
 #define RELAY_DOOR_HPP
@@ -28,8 +29,8 @@ namespace relay
 {
 
 /*
- * The pools of a configuration's groups, made when the first door that leads to one is given its
- * lane, as a group without a name has that door's.
+ * The pools of a configuration's groups. A pool is made when the first listener that leads to it
+ * gets its route, because a group without a name takes that listener's name.
  */
 class pools
 {
@@ -53,7 +54,7 @@ public:
 					      counts_.open_listener(name, address, settings));
 	}
 
-	/* Those that were made. */
+	/* Null where no pool was made. */
 	const std::vector<std::shared_ptr<pool>> &made() const noexcept { return made_; }
 
 private:
@@ -69,8 +70,8 @@ private:
 		return to;
 	}
 
-	/* A pool with what its settings are a part of: who watches its backends may have it for longer
-	 * than anybody has the configuration. */
+	/* A pool and the configuration that its settings are a part of: the tasks that watch its
+	 * backends may keep it longer than anything else keeps the configuration. */
 	struct kept {
 		kept(std::shared_ptr<const config> of, const group_config &group,
 		     const std::string &name, book::edition &counts)
@@ -89,24 +90,24 @@ private:
 class door
 {
 public:
-	/* Listens; clients queue, nothing is accepted yet. On failure explains it in why. May park.
-	 */
+	/* Listens; clients queue, and nothing is accepted yet. On failure, why has the reason.
+	 * May park. */
 	static std::unique_ptr<door> open(shared &all, const listener_config &settings,
 					  std::string &why);
 
-	/* Where it listens, with the port that the system chose. */
+	/* The bound address, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
 
-	/* What another process needs to listen there; the descriptor stays the door's. */
+	/* What another process needs to listen there. The descriptor remains this listener's. */
 	handed_listener to_hand_over() const
 	{
 		return {sn_tcp_listener_fd(listener_.get()), asked_name_, asked_address_};
 	}
 
-	/* Whether it is what the settings ask for, so that it can stay. */
+	/* Whether this is the listener that the settings ask for, so that it can stay. */
 	bool serves(const listener_config &settings) const;
 
-	/* Before start(), and at any time later: what clients are served by from now on. */
+	/* Sets the route of clients accepted from now on. Before start(), and at any time later. */
 	void use(std::shared_ptr<lane> via) noexcept;
 
 	/* Accepts until told to stop, in a task of its own. Once. */
@@ -115,13 +116,13 @@ public:
 	/* Tells the task to stop. Does not wait. */
 	void stop() noexcept;
 
-	/* Tells the task to let in who is in the queue, close the listener and stop. Does not wait. */
+	/* Tells the task to accept the backlog, close the socket and stop. Does not wait. */
 	void retire() noexcept;
 
-	/* Whether the task has closed the listener, after retire(). */
+	/* Whether the task has closed the socket, after retire(). */
 	bool retired() const noexcept { return closed_.load(std::memory_order_acquire); }
 
-	/* Waits until the task has stopped and closes the listener. May park. */
+	/* Waits until the task has stopped, and closes the socket. May park. */
 	void close();
 
 private:
@@ -146,10 +147,10 @@ private:
 	const std::string asked_name_;
 	const std::string asked_address_;
 	const std::string task_name_;
-	std::mutex lock_; /* of the three below, and of the listener's end while it retires */
+	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
 	std::shared_ptr<lane> via_;
 	bool is_started_ = false;
-	std::uint64_t untold_ = UINT64_MAX; /* accepted next without their keepalive, at most */
+	std::uint64_t untold_ = UINT64_MAX; /* most clients still to come without their keepalive */
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};
 	sn::task<void> accepting_;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Durations as they are written on the command line: a whole number and a unit, ms, s, m or h; a
- * number alone is seconds. Signs, spaces and fractions are not accepted, nor is more than a year.
+ * Durations as written on the command line and in the configuration: a whole number and a unit, ms,
+ * s, m or h; a number alone means seconds. Signs, spaces, fractions and more than a year are
+ * rejected.
  */
 #ifndef RELAY_DURATION_HPP
 #define RELAY_DURATION_HPP
@@ -13,7 +14,7 @@
 namespace relay
 {
 
-/* What the text means, or nothing when it is not a duration. */
+/* The duration, or nothing if the text is not one. */
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
 } // namespace relay

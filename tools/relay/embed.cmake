@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# cmake -D from=page.html -D to=page.cc -P embed.cmake: the file's bytes as page_html.
+# cmake -D from=page.html -D to=page.cc -P embed.cmake: embeds the file's bytes as page_html.
 file(READ ${from} bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n\t" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")

@@ -20,7 +20,7 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* A name service that is slow at the start may need as much. */
+/* A slow name service at the start may take this long. */
 constexpr auto patience = 60s;
 
 int start(const program &what, const std::vector<handed_listener> &listeners, int ready, pid_t &pid)
@@ -47,12 +47,12 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 		posix_spawn_file_actions_destroy(&actions);
 		return err;
 	}
-	/* Onto itself: it stays open in the new process, and only there. */
+	/* dup2 onto itself: the descriptor stays open in the new process, and only there. */
 	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
 	for (const auto &each : listeners)
 		if (!err)
 			err = posix_spawn_file_actions_adddup2(&actions, each.fd, each.fd);
-	/* The runtime's threads have signals blocked. */
+	/* The runtime's threads have signals blocked; the new process must not inherit that. */
 	sigset_t none;
 	sigemptyset(&none);
 	if (!err)
@@ -67,7 +67,7 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 	return err;
 }
 
-/* Whether it tells that it serves. */
+/* Whether the new process reports that it serves. */
 bool await_ready(int pipe, std::string &why)
 {
 	auto told = sn::stream::adopt(pipe);

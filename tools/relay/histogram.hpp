@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long things took: counts of durations in buckets whose width grows with the duration.
+ * Histograms of durations, in buckets whose width grows with the duration.
  *
- * Each power of two of microseconds is divided into 8 buckets, so what is read from it is at most
- * an eighth off, from a microsecond up to a year; below 8 us every microsecond has its own bucket,
- * above a year all share the last. Two histograms are merged by adding their buckets, and as the
- * bounds are the same for all, any of them.
+ * Each power of two of microseconds is divided into 8 buckets, so a value read from the histogram
+ * is at most an eighth off, from a microsecond up to a year. Below 8 us every microsecond has its
+ * own bucket; above a year all durations share the last one. Histograms are merged by adding their
+ * buckets; the bounds are the same for all, so any two can be merged.
  *
- * `histogram` is what tasks record into: any thread, no lock, two relaxed additions, as with
- * counters.hpp. `histogram_counts` is what was read of it, plain numbers to compute with.
+ * Tasks record into a `histogram`: any thread, no lock, two relaxed additions, as with
+ * counters.hpp. `histogram_counts` is what was read from it, plain numbers to compute with.
  */
 #ifndef RELAY_HISTOGRAM_HPP
 #define RELAY_HISTOGRAM_HPP
@@ -26,14 +26,14 @@ namespace relay
 
 struct histogram_counts {
 	static constexpr unsigned sub_bits = 3;
-	/* 2^45 us are more than a year, which is the longest duration.hpp accepts. */
+	/* 2^45 us are more than a year, the longest duration that duration.hpp accepts. */
 	static constexpr unsigned largest_power = 45;
 	static constexpr std::size_t buckets = (largest_power - sub_bits + 1) << sub_bits;
 
 	std::array<std::uint64_t, buckets> counts{};
 	std::uint64_t sum_us = 0;
 
-	/* The bucket of a duration. Negative ones, which clocks should not yield, count as 0. */
+	/* The bucket of a duration. Negative durations, which should not occur, count as 0. */
 	static constexpr std::size_t bucket(std::chrono::nanoseconds lasted) noexcept
 	{
 		constexpr std::uint64_t top = (std::uint64_t{1} << largest_power) - 1;
@@ -46,7 +46,7 @@ struct histogram_counts {
 		       static_cast<std::size_t>((us >> shift) - (1U << sub_bits));
 	}
 
-	/* The least number of microseconds that no longer belongs to the bucket. */
+	/* The first number of microseconds after the bucket. */
 	static constexpr std::uint64_t end_us(std::size_t bucket) noexcept
 	{
 		const std::size_t octave = bucket >> sub_bits;
@@ -69,7 +69,7 @@ struct histogram_counts {
 		return all;
 	}
 
-	/* How many lasted less than so many microseconds; exact when that is a power of two. */
+	/* How many lasted less than `limit` microseconds; exact if that is a power of two. */
 	std::uint64_t below_us(std::uint64_t limit) const noexcept
 	{
 		std::uint64_t n = 0;
@@ -79,8 +79,8 @@ struct histogram_counts {
 	}
 
 	/*
-	 * The duration that the fraction `part` (0 to 1) of all did not exceed, in microseconds: the
-	 * end of its bucket, so at most an eighth too much. 0 when nothing was recorded.
+	 * The duration, in microseconds, that the fraction `part` (0 to 1) of all did not exceed.
+	 * It is the end of a bucket, so at most an eighth too much. 0 if nothing was recorded.
 	 */
 	std::uint64_t quantile_us(double part) const noexcept
 	{
@@ -127,7 +127,7 @@ public:
 				  std::memory_order_relaxed);
 	}
 
-	/* While others record; a count may be there already whose sum is not yet. */
+	/* May run while others record: a duration may be in the counts and not yet in the sum. */
 	histogram_counts read() const noexcept
 	{
 		histogram_counts now;

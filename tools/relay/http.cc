@@ -37,14 +37,14 @@ int http_reader::on_headers_complete(llhttp_t *parser)
 		self.error_ = 505;
 		return HPE_USER;
 	}
-	/* There is nothing that a body could be for. */
+	/* No request here takes a body. */
 	if ((parser->flags & F_CHUNKED) || parser->content_length > 0) {
 		self.error_ = 413;
 		return HPE_USER;
 	}
 	self.request_.method = llhttp_method_name(static_cast<llhttp_method_t>(parser->method));
 	self.request_.path = self.url_.substr(0, self.url_.find('?'));
-	/* An upgrade is not taken up: the answer is HTTP/1's, and the end. */
+	/* An upgrade is declined: the answer is HTTP/1, and then the connection closes. */
 	self.request_.keep_alive = llhttp_should_keep_alive(parser) && !parser->upgrade;
 	return 0;
 }
@@ -59,7 +59,7 @@ std::size_t http_reader::feed(std::string_view bytes)
 {
 	if (error_ || complete_ || bytes.empty())
 		return 0;
-	/* One byte beyond the limit tells that it is exceeded. */
+	/* One byte beyond the limit is enough to detect a request that is too long. */
 	const auto part = bytes.substr(0, request_most + 1 - taken_);
 	const auto code = llhttp_execute(&parser_, part.data(), part.size());
 	std::size_t took = part.size();
@@ -128,7 +128,7 @@ std::string to_http(const http_answer &answer)
 	out.append(http_reason(answer.status)) += "\r\nContent-Type: ";
 	out.append(answer.type) += "\r\nContent-Length: ";
 	out += std::to_string(answer.body.size());
-	/* What is told is of this moment, and nobody else's page is to show it. */
+	/* The content is valid only at this moment, and browsers must not guess its type. */
 	out += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: ";
 	out += answer.keep_alive ? "keep-alive" : "close";
 	out += "\r\n";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The little of HTTP/1 that the admin server speaks: requests without a body are read, answers of
- * known length are written. No input or output of its own.
+ * The part of HTTP/1 that the admin server needs: reading requests without a body, and writing
+ * answers of known length. It does no input or output itself.
  *
- * Everything that a client can make large has a limit, and everything that it can do wrong has an
- * answer: http_error() of the reader tells its status. After that nothing more can be read, as one
- * cannot know where the next request would begin.
+ * Everything that a client can make large has a limit, and every mistake of a client has an answer:
+ * the reader's http_error() is its status. After an error nothing more can be read, because it is
+ * unknown where the next request would begin.
  */
 #ifndef RELAY_HTTP_HPP
 #define RELAY_HTTP_HPP
@@ -27,7 +27,7 @@ struct http_request {
 class http_reader
 {
 public:
-	/* Longest path with its query; longest request. Browsers with cookies stay below. */
+	/* Longest path with its query, and longest request. Browsers with cookies stay below. */
 	static constexpr std::size_t url_most = 1024;
 	static constexpr std::size_t request_most = 8192;
 
@@ -36,20 +36,20 @@ public:
 	http_reader &operator=(const http_reader &) = delete;
 
 	/*
-	 * Reads on, at most up to the end of a request, and returns how many bytes it took: all,
-	 * unless the request is complete or bad.
+	 * Parses bytes, at most up to the end of a request, and returns how many it took: all of
+	 * them, unless the request is complete or bad.
 	 */
 	std::size_t feed(std::string_view bytes);
 
-	/* A request is complete: request() tells it, until next() begins another. */
+	/* A request is complete: request() has it, until next() begins another. */
 	bool complete() const noexcept { return complete_; }
 	const http_request &request() const noexcept { return request_; }
 	void next();
 
-	/* Part of a request has been read. */
+	/* Whether a part of a request has been read. */
 	bool begun() const noexcept { return taken_ > 0; }
 
-	/* 0, or the status that the client has to be told before the connection is closed. */
+	/* 0, or the status to be sent to the client before the connection is closed. */
 	int http_error() const noexcept { return error_; }
 
 private:
@@ -61,7 +61,7 @@ private:
 	llhttp_t parser_;
 	http_request request_;
 	std::string url_;
-	std::size_t taken_ = 0; /* of the present request */
+	std::size_t taken_ = 0; /* bytes of the current request */
 	bool complete_ = false;
 	int error_ = 0;
 };
@@ -72,13 +72,13 @@ struct http_answer {
 	std::string_view body = {};
 	std::string_view more_headers = {}; /* whole lines */
 	bool keep_alive = false;
-	bool head = false; /* the body is not sent, its length is told */
+	bool head = false; /* send the length of the body, but not the body */
 };
 
-/* Header lines and, but for HEAD, the body. */
+/* Header lines and, except for HEAD, the body. */
 std::string to_http(const http_answer &answer);
 
-/* "Not Found"; "" for a status that is not in use here. */
+/* Such as "Not Found"; "" for a status that is not used here. */
 std::string_view http_reason(int status) noexcept;
 
 } // namespace relay

@@ -18,7 +18,7 @@ namespace
 
 constexpr int first_from_manager = 3;
 
-/* More is no number of listeners, but a mistake. */
+/* A larger number of listeners is a mistake. */
 constexpr int most_from_manager = 4096;
 
 std::optional<int> to_number(std::string_view text)
@@ -38,7 +38,7 @@ std::string take_variable(const char *name)
 	return taken;
 }
 
-/* Names can have any bytes, so they travel as hexadecimal digits. */
+/* Names can contain any bytes, so they are encoded as hexadecimal digits. */
 std::string to_hex(std::string_view bytes)
 {
 	constexpr const char *digits = "0123456789abcdef";
@@ -61,7 +61,7 @@ std::string from_hex(std::string_view text)
 	return bytes;
 }
 
-/* What comes before the separator, which is taken off with it. */
+/* Takes the text before the separator, and removes both from the front of `text`. */
 std::string_view take_until(std::string_view &text, char separator)
 {
 	const auto end = std::min(text.find(separator), text.size());
@@ -70,7 +70,7 @@ std::string_view take_until(std::string_view &text, char separator)
 	return word;
 }
 
-/* Whether an address as it is configured, with a number for its port, means the one that is bound. */
+/* Whether a configured address with a numeric port is the bound one. */
 bool means(std::string_view written, const ip_end &bound)
 {
 	const auto colon = written.rfind(':');
@@ -110,7 +110,7 @@ void inherited::add_from_manager()
 	const auto pid = to_number(take_variable("LISTEN_PID"));
 	const auto count = to_number(take_variable("LISTEN_FDS"));
 	unsetenv("LISTEN_FDNAMES");
-	/* Of another process: a parent's, which were not meant for this one. */
+	/* Meant for another process, such as a parent. */
 	if (!pid || *pid != getpid() || !count || *count > most_from_manager)
 		return;
 	for (int fd = first_from_manager; fd < first_from_manager + *count; fd++) {
@@ -139,7 +139,7 @@ void inherited::add_from_former(std::string_view text)
 	}
 }
 
-/* Port 0 is another one each time, so the name tells which is meant. */
+/* Port 0 is a different port each time, so such listeners are matched by name. */
 int inherited::take(std::string_view name, std::string_view address)
 {
 	const auto is_it = [&](const entry &each) {
@@ -158,7 +158,7 @@ int inherited::take(std::string_view name, std::string_view address)
 void inherited::done()
 {
 	for (const auto &each : entries_) {
-		/* A former process lets in who is in its queue. */
+		/* Not for a former process's: it accepts its backlog itself. */
 		if (each.address.empty())
 			report("descriptor " + std::to_string(each.fd) +
 			       " that was handed down is no listener's and is closed; expected one "

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Listening descriptors that this process was started with: by systemd, which listens before the
- * relay has started (sd_listen_fds(3)'s protocol: LISTEN_PID, LISTEN_FDS), or by a former process of
- * the relay that hands over (handover.hpp).
+ * relay starts (sd_listen_fds(3)'s protocol: LISTEN_PID, LISTEN_FDS), or by a former process of the
+ * relay that hands over (handover.hpp).
  *
- * They are given to the listeners that ask for the address that they are bound to; from a former
- * process, for the address as it was written. What nobody asks for is closed, and that is reported,
- * as clients would wait in its queue for ever.
+ * A listener takes the descriptor that is bound to its address; one from a former process is
+ * matched by the address as written. A descriptor that no listener takes is closed, and one from
+ * systemd is reported, because clients would wait in its backlog for ever.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
@@ -21,39 +21,40 @@
 namespace relay
 {
 
-/* Of a listener that hands its descriptor over. */
+/* A listener whose descriptor is handed over. */
 struct handed_listener {
 	int fd = -1;
 	std::string name;    /* as configured; empty: none */
 	std::string address; /* as configured */
 };
 
-/* The variable in which a former process tells what it hands over, and its text. */
+/* The variable in which a former process lists what it hands over, and its value. */
 inline constexpr const char *handover_variable = "SENNIT_RELAY_HANDOVER";
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners);
 
-/* What the admin server's listener is called there, which no listener of the configuration is. */
+/* The admin server's listener in that list. No listener of the configuration has this name. */
 inline constexpr std::string_view admin_listener_name{"\0admin", 6};
 
 class inherited
 {
 public:
-	/* Takes them over, and the variables out of the environment. Before there are threads. */
+	/* Takes the descriptors over, and removes the variables from the environment. Call it
+	 * before there are threads. */
 	void take_over();
 
-	/* The descriptor of that listener, which is the caller's; -1: there is none. */
+	/* The descriptor for that listener, now owned by the caller; -1: there is none. */
 	int take(std::string_view name, std::string_view address);
 
-	/* Everybody has taken what is his: closes the rest. Tells a former process that this one
-	 * serves, so that it ends. */
+	/* Every listener has taken its descriptor: closes the rest. Reports to a former process
+	 * that this one serves, so that the former one ends. */
 	void done();
 
 private:
 	struct entry {
 		int fd;
 		std::string name;
-		std::string address; /* as a former process had it written; empty: systemd's */
-		std::optional<ip_end> bound; /* systemd's */
+		std::string address; /* as written, from a former process; empty: from systemd */
+		std::optional<ip_end> bound; /* from systemd */
 	};
 
 	void add_from_manager();

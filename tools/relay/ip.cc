@@ -32,7 +32,7 @@ std::optional<ip_end> to_end(const sockaddr_storage &from) noexcept
 	return std::nullopt;
 }
 
-/* Nothing but the first bits of an address. */
+/* The first bits of an address, followed by zeros. */
 ip_address first_of(ip_address one, unsigned prefix) noexcept
 {
 	for (unsigned i = 0; i < one.bytes.size(); i++) {

@@ -17,8 +17,8 @@ bool set(int fd, int level, int option, long long value) noexcept
 	return setsockopt(fd, level, option, &n, sizeof n) == 0;
 }
 
-/* The idle time last: switching it on starts the kernel's timer anew, as if there had been a sign of
- * life just now, and this sets it by the last one that there was. */
+/* The idle time comes last: SO_KEEPALIVE starts the kernel's timer as if there had been a sign
+ * of life just now, and TCP_KEEPIDLE sets it by the actual last one. */
 bool switch_on(int fd, const keepalive_config &to) noexcept
 {
 	return set(fd, IPPROTO_TCP, TCP_KEEPINTVL, to.interval.count()) &&
@@ -40,13 +40,13 @@ std::optional<std::chrono::seconds> to_keepalive(std::chrono::nanoseconds time) 
 
 std::uint64_t set_keepalive_of_listener(int fd, const keepalive_config &to) noexcept
 {
-	/* Of a listening socket this is the length of its queue. Asked for afterwards, so that it has
-	 * everybody whose connection was made before. */
+	/* For a listening socket tcpi_unacked is the length of its backlog. It is read
+	 * afterwards, so that it includes every connection that was made before the change. */
 	tcp_info info{};
 	socklen_t size = sizeof info;
 	if (!set_keepalive(fd, to) || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
 	    size < offsetof(tcp_info, tcpi_unacked) + sizeof info.tcpi_unacked)
-		return UINT64_MAX; /* the last is an emulator's, which answers with an integer */
+		return UINT64_MAX; /* a short answer: an emulator, which returns an integer */
 	return std::uint64_t{info.tcpi_unacked} + 1;
 }
 

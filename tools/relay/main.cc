@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sennit-relay: accepts TCP connections and passes their bytes on to a backend. docs/relay.md is
- * its manual; the session (session.hpp) is the heart of it.
+ * its manual. The session (session.hpp) is its core.
  */
 #include "config.hpp"
 #include "descriptors.hpp"
@@ -49,7 +49,7 @@ try {
 		return EXIT_SUCCESS;
 	}
 
-	/* Whoever reads our stdout or stderr may go away; the connections need not. */
+	/* The reader of our stdout or stderr may go away; the connections must survive that. */
 	std::signal(SIGPIPE, SIG_IGN);
 	relay::raise_descriptor_limit();
 

@@ -15,9 +15,9 @@ namespace
 using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 /*
- * Bounds of the histograms' buckets, as powers of two of microseconds, because those are exact
- * (histogram.hpp): from 64 us to 17 minutes by factors of 2 and 4. Few, as each is a time series for
- * each listener.
+ * The bounds of the histograms' buckets, as powers of two of microseconds, because those are exact
+ * (histogram.hpp): from 64 us to 17 minutes by factors of 2, 4 and 16. There are few, because each
+ * is a time series for each listener.
  */
 constexpr unsigned bounds[] = {6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			       16, 17, 18, 19, 20, 22, 24, 26, 30};
@@ -33,7 +33,7 @@ std::string seconds(std::chrono::nanoseconds time)
 class page
 {
 public:
-	/* Begins a metric: its samples follow. */
+	/* Begins a metric. Its samples follow. */
 	void metric(std::string_view name, std::string_view type, std::string_view help)
 	{
 		name_ = std::string("sennit_relay_").append(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as text that Prometheus reads (its exposition format, 0.0.4). The metrics, and what
- * they mean, are in docs/relay-operation.md, and in the HELP line of each.
+ * A snapshot in Prometheus' text exposition format, 0.0.4. docs/relay-operation.md describes the
+ * metrics, and so does the HELP line of each.
  */
 #ifndef RELAY_METRICS_HPP
 #define RELAY_METRICS_HPP

@@ -15,8 +15,8 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* An address in brackets is IPv6; a port that is a service's name takes no name service either, but
- * can only be looked up. */
+/* An address in brackets is IPv6. A numeric host with a service name as its port is not a name
+ * either: the connect resolves it. */
 bool is_named(const std::string &address)
 {
 	in_addr unused;
@@ -62,7 +62,7 @@ sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> s
 				   sn::deadline until, first_words whose,
 				   const std::function<bool()> &gone)
 {
-	/* Only just after the start: looking every so often is simple. */
+	/* Happens only just after the start, so polling is good enough. */
 	while (!of.known()) {
 		if (gone())
 			return sn::failure{ECANCELED};
@@ -78,7 +78,7 @@ sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> s
 						   : of.turn();
 	for (std::size_t i = 0;; i++) {
 		const bool is_last = i + 1 == all->size();
-		/* One that is silent leaves time for the others, as a backend does. */
+		/* An address that does not answer leaves time for the others, as a backend does. */
 		const auto give_up = is_last || until == sn::no_deadline
 					     ? until
 					     : sn::now() + (until - sn::now()) / 2;

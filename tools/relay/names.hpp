@@ -2,17 +2,18 @@
 /*
  * Backends that are given by name: their addresses, which are looked up in the background and kept.
  *
- * A name is looked up when the relay starts, and an interval after it was looked up last. Whoever
- * connects takes what was found last and never waits for the name service, save before the first
- * answer. The addresses are used in turn, and when one cannot be connected to, the next one; for
- * balancing by the source it is the source that says which is first. An address that is gone is not
- * used any more; connections to it do not notice.
+ * A name is looked up when the relay starts, and again an interval after the previous look-up. A
+ * connection uses the latest result and never waits for the name service, except before the first
+ * result. The addresses are used in turn, and if one cannot be connected to, the next one is tried;
+ * when balancing by source, the source determines which is first. An address that is gone is not
+ * used any more; open connections to it are not affected.
  *
- * A look-up that fails, or takes longer than its time, changes nothing: the addresses stay. When
- * there are none, because no look-up has ever succeeded, the backend is down until one does. Either
- * is told once, and so is its end. One that takes too long goes on, as it cannot be interrupted, and
- * its answer counts when it comes; until then there is no second one of that name, so that a name
- * service that is stuck has a thread for each name at most, and sixteen in all.
+ * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. If
+ * there are none, because no look-up has ever succeeded, the backend is down until one does. A
+ * failure is reported once, and so is its end. A look-up that takes too long continues, because it
+ * cannot be interrupted, and its result counts when it arrives. Until then the same name is not
+ * looked up again, so a name service that hangs blocks at most one thread per name, and sixteen in
+ * total.
  */
 #ifndef RELAY_NAMES_HPP
 #define RELAY_NAMES_HPP
@@ -32,38 +33,39 @@
 namespace relay
 {
 
-/* Each with its port, numeric, and once. */
+/* Numeric addresses with ports, without duplicates. */
 using address_list = std::vector<std::string>;
 
 class addresses
 {
 public:
-	/* "host:port", as configured. One that needs no look-up is its own address, for ever. */
+	/* "host:port", as configured. A numeric address is its own only result, for ever. */
 	explicit addresses(const std::string &configured);
 
-	/* Whether it is a name. */
+	/* Whether it is a name that must be looked up. */
 	bool named() const noexcept { return named_; }
 
-	/* Whether a look-up has ended; until then nobody knows. */
+	/* Whether a look-up has ended. */
 	bool known() const noexcept { return state_.load(std::memory_order_acquire) != unknown; }
 
-	/* Whether all that have ended have failed. */
+	/* Whether look-ups have ended, and all of them have failed. */
 	bool down() const noexcept { return state_.load(std::memory_order_acquire) == none; }
 
-	/* What was found last; empty when there is nothing. */
+	/* The latest result; empty if there is none. */
 	std::shared_ptr<const address_list> now() const;
 
-	/* Which of them is next. */
+	/* A running number, to use the addresses in turn. */
 	std::size_t turn() noexcept { return turn_.fetch_add(1, std::memory_order_relaxed); }
 
 	/*
-	 * What a look-up has found, at least one; or that it has failed. True when that is news:
-	 * the first answer after a failure, the first failure after an answer.
+	 * Records what a look-up has found (at least one address), or that it has failed. True when
+	 * that is a change to report: the first success after a failure, the first failure after a
+	 * success.
 	 */
 	bool found(address_list list);
 	bool failed() noexcept;
 
-	/* Whether the last look-up that has ended has failed. */
+	/* Whether the last look-up that has ended failed. */
 	bool failing() const noexcept { return is_failing_.load(std::memory_order_relaxed); }
 
 	std::uint64_t failures() const noexcept
@@ -83,13 +85,15 @@ private:
 	std::atomic<bool> is_failing_{false};
 };
 
-/* Whether something is at hand that will be written at once: sn::unstable::connect_to_write(). */
+/* ours: the relay has bytes that it will write as soon as it is connected
+ * (sn::unstable::connect_to_write()). */
 enum class first_words { unknown, ours };
 
 /*
- * Connects to one of the addresses. source: who connects, where that is to say which is first. gone()
- * is asked while it waits for the first look-up: whether nobody wants the connection any more. Fails
- * as sn::tcp::connect() does, with no_such_file_or_directory when there is no address. May park.
+ * Connects to one of the addresses. source: the hash of the client, if it is to determine the first
+ * address. gone() is called while waiting for the first look-up, and returns whether the connection
+ * is no longer wanted. Fails as sn::tcp::connect() does, with no_such_file_or_directory if there is
+ * no address. May park.
  */
 sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> source,
 				   sn::deadline until, first_words whose,

@@ -16,7 +16,7 @@ namespace relay
 namespace
 {
 
-/* Does not wait: a manager that is not reading is not told. */
+/* Does not wait: if the manager is not reading, the message is lost. */
 void notify(const std::string &state)
 {
 	const char *const where = std::getenv("NOTIFY_SOCKET");
@@ -53,7 +53,7 @@ void notify_ready() noexcept
 
 void notify_reloading() noexcept
 try {
-	/* The time tells the manager which READY=1 is the answer to this. */
+	/* By the time the manager knows which READY=1 belongs to this message. */
 	timespec now{};
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	notify("RELOADING=1\nMONOTONIC_USEC=" +

@@ -8,7 +8,7 @@ namespace relay
 namespace
 {
 
-/* The readers say how many bytes they need at least, so there is a read for each time they tell. */
+/* The parser says how many bytes it needs at least; each round reads up to that many. */
 template <class Read>
 std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, termination bad,
 				     std::string &bytes, Read read)
@@ -27,7 +27,7 @@ std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, terminat
 		bytes.resize(found.size);
 		const auto n = from.read(bytes.data() + have, found.size - have);
 		bytes.resize(have + (n ? *n : 0));
-		/* The kernel's giving up on the client has the same error. */
+		/* The kernel reports the same error when it gives up on the client. */
 		if (!n && n.error() == std::errc::timed_out && until != sn::no_deadline &&
 		    sn::now() >= until)
 			return opening_fault{termination::hello_timeout,

@@ -17,7 +17,7 @@ namespace relay
 namespace
 {
 
-/* Laid out by hand for a terminal of 80 columns. options_test checks the defaults that it names. */
+/* Laid out by hand for a terminal of 80 columns. options_test checks the defaults in it. */
 constexpr const char *help =
 	R"(Usage: sennit-relay [OPTION]... LISTEN BACKEND [LISTEN BACKEND]...
        sennit-relay --config FILE [--check]
@@ -74,7 +74,7 @@ IPv6 loopback from 10.0.0.7:443; close what is silent for a minute.
   sennit-relay --idle-timeout 1m :8080 backend:80 [::1]:8443 10.0.0.7:443
 )";
 
-/* The message of a usage error, for finished. */
+/* Becomes a `finished` with exit_usage. */
 struct usage_error {
 	std::string text;
 };
@@ -93,7 +93,7 @@ std::vector<route> pair_up(const std::vector<std::string> &addresses)
 	if (addresses.empty())
 		throw usage_error{"no addresses; expected pairs of LISTEN and BACKEND, such as "
 				  "127.0.0.1:8080 backend:80 (--help tells more)"};
-	/* Before counting: a word that is no address at all is the likelier mistake. */
+	/* Check this before the count: a word that is not an address is the likelier mistake. */
 	for (std::size_t i = 0; i < addresses.size(); i++) {
 		const auto use = i % 2 == 0 ? address_use::listen : address_use::connect;
 		if (const auto problem = address_problem(addresses[i], use))
@@ -111,7 +111,7 @@ std::vector<route> pair_up(const std::vector<std::string> &addresses)
 	return routes;
 }
 
-/* What CLI11 found wrong, in one line that names the thing. */
+/* CLI11's error in one line that names the offending argument. */
 std::string explain(const CLI::App &app, const CLI::ParseError &error)
 {
 	if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
@@ -149,7 +149,7 @@ std::variant<options, finished> parse_options(int argc, const char *const *argv)
 try {
 	options parsed;
 	std::vector<std::string> addresses;
-	/* Read after parsing, as the messages are ours. */
+	/* Converted after parsing, so that the messages are ours. */
 	struct {
 		const char *name;
 		std::chrono::nanoseconds *into;
@@ -190,7 +190,8 @@ try {
 	}
 
 	if (app.count("--config") > 0) {
-		/* The file is to say everything: two places for one setting would have to agree. */
+		/* The file must contain everything: otherwise one setting could have two
+		 * conflicting values. */
 		for (const char *other :
 		     {"addresses", "--connect-timeout", "--idle-timeout", "--keepalive", "--drain",
 		      "--stats-interval", "--admin", "--access-log", "--access-log-format"})

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line: what the relay is asked to do. Nothing is opened or looked up here.
+ * The command line, parsed. Nothing is opened or looked up here.
  */
 #ifndef RELAY_OPTIONS_HPP
 #define RELAY_OPTIONS_HPP
@@ -23,30 +23,31 @@ struct route {
 
 struct options {
 	std::vector<route> routes;
-	/* Zero means no limit in the first two, none at all in the others. */
+	/* Zero means no limit for the first two, and disables the others. */
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
 	std::chrono::seconds keepalive = std::chrono::minutes(1);
 	std::chrono::nanoseconds drain = std::chrono::seconds(10);
 	std::chrono::nanoseconds stats_interval{};
-	std::string config_file; /* instead of everything else; empty: none */
-	bool check = false;      /* only validates it */
+	std::string config_file; /* replaces all other options; empty: none */
+	bool check = false;      /* only validate the file */
 	/* Empty: none. */
 	std::string admin;
 	std::string access_log;
 	bool access_log_json = false;
 };
 
-/* Exit status for a command line that cannot be understood; everything else that fails is 1. */
+/* Exit status for a command line that cannot be understood. Every other failure exits with 1. */
 inline constexpr int exit_usage = 2;
 
-/* The program is done before it began: with text for stdout, or one line for stderr. */
+/* The program has nothing to run: it prints the text, on stdout for success and as one line on
+ * stderr otherwise, and exits. */
 struct finished {
 	int status;
 	std::string text;
 };
 
-/* The configuration that the one-liner stands for. */
+/* The configuration that these options stand for. */
 config to_config(const options &parsed);
 
 std::variant<options, finished> parse_options(int argc, const char *const *argv);

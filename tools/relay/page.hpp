@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The web page, page.html, as it is compiled into the program (embed.cmake makes page.cc of it).
+ * The web page, page.html, as compiled into the program. embed.cmake makes page.cc from it.
  */
 #ifndef RELAY_PAGE_HPP
 #define RELAY_PAGE_HPP

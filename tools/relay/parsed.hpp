@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the readers of a connection's first bytes say (proxy_header.hpp, tls_hello.hpp). They are
- * given all bytes that have come so far, and are asked again when there are more: no state is kept,
- * so nothing depends on how the bytes were cut.
+ * The result of parsing a connection's first bytes (proxy_header.hpp, tls_hello.hpp). A parser gets
+ * all bytes that have arrived so far, and is called again when there are more. It keeps no state,
+ * so the result does not depend on how the bytes were split.
  *
- * For bytes that begin the same: once it is `done` or `bad`, more bytes change nothing; as long as
- * it is `more`, `size` is larger than what was given and never beyond the end of what is read. A
- * reader that waits for that many bytes wakes seldom and takes nothing that is not its own.
+ * Once the result is `done` or `bad`, more bytes do not change it. While it is `more`, `size` is
+ * larger than the number of bytes given, and never beyond the end of what is parsed. So a reader
+ * that waits for that many bytes wakes rarely, and takes no bytes that belong to what follows.
  */
 #ifndef RELAY_PARSED_HPP
 #define RELAY_PARSED_HPP
@@ -21,9 +21,9 @@ struct parsed {
 	enum class state : unsigned char { more, done, bad };
 
 	state is = state::bad;
-	/* more: bytes that are needed at least; done: bytes that it took; bad: 0 */
+	/* more: bytes that are needed at least; done: bytes that were taken; bad: 0. */
 	std::size_t size = 0;
-	/* bad: what is wrong, for people; a constant. */
+	/* bad: what is wrong, in words; a constant. */
 	const char *why = "";
 
 	static constexpr parsed more(std::size_t at_least) noexcept

@@ -22,7 +22,7 @@ constexpr std::size_t v2_fixed = 16;
 constexpr std::size_t v1_least = 15;
 constexpr std::size_t unix_path_size = 108;
 
-/* Of version 2's fixed part and its records (TLV). */
+/* Values of version 2's fixed part and its records (TLV). */
 enum : unsigned char {
 	command_local = 0x20,
 	command_proxy = 0x21,
@@ -53,7 +53,7 @@ std::uint16_t number16(std::string_view bytes, std::size_t at)
 	return static_cast<std::uint16_t>(byte(bytes, at) << 8 | byte(bytes, at + 1));
 }
 
-/* Whether what is there of the bytes is also the beginning of the signature. */
+/* Whether the bytes that have arrived can be the beginning of the signature. */
 bool may_begin(std::string_view bytes, std::string_view signature)
 {
 	const auto n = std::min(bytes.size(), signature.size());
@@ -62,7 +62,7 @@ bool may_begin(std::string_view bytes, std::string_view signature)
 
 /* ---- version 1 --------------------------------------------------------------------------- */
 
-/* Removes the next word and the space before it, when there is exactly one. */
+/* Removes the next word and the space before it; there must be exactly one space. */
 std::optional<std::string_view> next_word(std::string_view &line)
 {
 	if (line.empty() || line.front() != ' ')
@@ -101,7 +101,7 @@ parsed read_v1_line(std::string_view line, std::size_t size, proxy_header &into)
 	if (!protocol)
 		return parsed::bad("PROXY line without a protocol");
 	if (*protocol == "UNKNOWN")
-		return parsed::done(size); /* whatever follows is to be ignored */
+		return parsed::done(size); /* the rest of the line is ignored */
 
 	int family = AF_UNSPEC;
 	if (*protocol == "TCP4") {
@@ -131,7 +131,7 @@ parsed read_v1_line(std::string_view line, std::size_t size, proxy_header &into)
 parsed read_v1(std::string_view bytes, proxy_header &into)
 {
 	const auto seen = bytes.substr(0, proxy_v1_most);
-	/* A line end is both characters; either of them alone has no place in the line. */
+	/* A line end is both characters; either of them alone is malformed. */
 	const auto stop = seen.find_first_of("\r\n"sv);
 	if (stop == seen.npos) {
 		if (seen.size() + 2 > proxy_v1_most)
@@ -167,7 +167,8 @@ std::size_t address_size(unsigned char family)
 
 std::string read_path(std::string_view field)
 {
-	/* An abstract name may have zeroes in it; those after it cannot be told from padding. */
+	/* An abstract name may contain zeros; zeros at its end cannot be distinguished from
+	 * padding. */
 	if (field.front() == '\0') {
 		const auto last = field.find_last_not_of('\0');
 		return std::string(field.substr(0, last == field.npos ? 0 : last + 1));
@@ -191,7 +192,7 @@ void read_addresses(std::string_view block, unsigned char family, proxy_header &
 	into.destination.port = number16(block, 2 * size + 2);
 }
 
-/* Over the whole header, with zeroes where the checksum is. */
+/* The checksum covers the whole header, with zeros in place of the checksum. */
 bool checksum_is_right(std::string_view header, std::size_t at)
 {
 	std::string zeroed(header);
@@ -230,7 +231,7 @@ const char *read_records(std::string_view header, std::size_t at, proxy_header &
 			into.unique_id = value;
 			break;
 		case record_tls:
-			/* A byte of flags and four that tell of a certificate; records within. */
+			/* A byte of flags, four about a certificate, then nested records. */
 			if (value.size() < 5)
 				return "PROXY record about TLS is cut off";
 			into.tls = (byte(value, 0) & 1) != 0;
@@ -242,7 +243,7 @@ const char *read_records(std::string_view header, std::size_t at, proxy_header &
 				return "PROXY checksum is wrong";
 			into.checked = true;
 			break;
-		default: /* padding, and what is not of interest */
+		default: /* padding, and records that are not needed */
 			break;
 		}
 		at += size;
@@ -253,7 +254,7 @@ const char *read_records(std::string_view header, std::size_t at, proxy_header &
 parsed read_v2(std::string_view bytes, proxy_header &into, std::size_t most)
 {
 	if (bytes.size() < v2_fixed) {
-		/* What is there already can be wrong already. */
+		/* Reject early if what has arrived is wrong already. */
 		if (bytes.size() > 12 && byte(bytes, 12) != command_local &&
 		    byte(bytes, 12) != command_proxy)
 			return parsed::bad("PROXY version or command is unknown");
@@ -277,7 +278,7 @@ parsed read_v2(std::string_view bytes, proxy_header &into, std::size_t most)
 		return parsed::more(v2_fixed + length);
 
 	const auto header = bytes.substr(0, v2_fixed + length);
-	/* LOCAL and UNSPEC: the length is all that is defined, so nothing else is looked at. */
+	/* LOCAL and UNSPEC: only the length is defined, so nothing else is read. */
 	if (!useful)
 		return parsed::done(header.size());
 	into.datagram = transport == transport_datagram;
@@ -319,7 +320,7 @@ void append_path(std::string &out, std::string_view path)
 
 std::uint32_t crc32c(std::string_view bytes) noexcept
 {
-	/* Reflected 0x1edc6f41. A table of a nibble: a header has a few hundred bytes. */
+	/* Reflected 0x1edc6f41. One nibble at a time is enough for a few hundred bytes. */
 	static constexpr auto table = [] {
 		std::array<std::uint32_t, 16> made{};
 		for (std::uint32_t i = 0; i < made.size(); i++) {
@@ -366,11 +367,11 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into, proxy_versi
 {
 	into = {};
 	const auto all = static_cast<unsigned>(allowed);
-	/* The first bytes of the two have nothing in common. */
+	/* The signatures of the two versions differ in the first byte. */
 	if ((all & static_cast<unsigned>(proxy_versions::v1)) && may_begin(bytes, v1_signature)) {
 		if (bytes.size() >= v1_signature.size())
 			return read_v1(bytes, into);
-		/* Nothing yet could be either; version 1's shortest is the shorter of the two. */
+		/* No bytes could become either version; version 1's shortest is the shorter. */
 		return parsed::more(v1_least);
 	}
 	if ((all & static_cast<unsigned>(proxy_versions::v2)) && may_begin(bytes, v2_signature))

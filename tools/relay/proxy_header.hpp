@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The PROXY protocol, versions 1 and 2: what a proxy writes before the first byte of a connection
- * to tell whose it is. Reading and writing, without any input or output of their own.
+ * The PROXY protocol, versions 1 and 2: what a proxy writes before the first byte of a connection,
+ * to pass on the client's address. Parsing and formatting, without any input or output.
  *
- * Strict: a header is what the protocol's text says, or it is bad. Who is believed is decided by
- * the source address before (a header must be there, or must not be), never by looking whether the
- * bytes look like one: clients could claim to be anyone.
+ * Strict: a header conforms to the protocol's specification, or it is bad. Whether a header is
+ * trusted is decided beforehand by the source address (a header must be there, or must not be),
+ * never by inspecting whether the bytes look like one: otherwise clients could claim any address.
  */
 #ifndef RELAY_PROXY_HEADER_HPP
 #define RELAY_PROXY_HEADER_HPP
@@ -21,7 +21,7 @@
 namespace relay
 {
 
-/* An end of a connection, as a PROXY header tells it. */
+/* An end of a connection, as a PROXY header reports it. */
 struct proxy_end {
 	std::array<unsigned char, 16> ip{}; /* in network order; IPv4 has the first four */
 	std::uint16_t port = 0;
@@ -32,55 +32,57 @@ struct proxy_end {
 
 struct proxy_header {
 	enum class family : unsigned char {
-		none, /* the proxy's own connection (a health check), or it does not know or say:
-		       * the addresses of the connection itself are right */
+		none, /* the proxy's own connection (a health check), or the client's address is
+		       * unknown: the addresses of the connection itself apply */
 		ipv4,
 		ipv6,
 		local, /* Unix socket */
 	};
 
 	family of = family::none;
-	bool datagram = false; /* version 2 only: it tells of UDP or the like */
+	bool datagram = false; /* version 2 only: it describes UDP or the like */
 	proxy_end source;
 	proxy_end destination;
-	/* Version 2 only; empty when not there. */
+	/* Version 2 only; empty if absent. */
 	std::string authority; /* the name that the client asked for (TLS's SNI) */
 	std::string unique_id; /* bytes */
 	std::string alpn;      /* bytes */
-	bool tls = false;      /* the client came by TLS */
-	bool checked = false;  /* a checksum was there, and was right */
+	bool tls = false;      /* the client connected by TLS */
+	bool checked = false;  /* there was a checksum, and it was right */
 
 	bool operator==(const proxy_header &) const = default;
 };
 
-/* "10.0.0.1:80", "[::1]:80", "unix:/path" (other than printable characters become '?'). */
+/* "10.0.0.1:80", "[::1]:80", "unix:/path" (unprintable characters become '?'). */
 std::string to_text(const proxy_header &header, const proxy_end &end);
 
-/* What may come. */
+/* The versions to accept. */
 enum class proxy_versions : unsigned char { v1 = 1, v2 = 2, either = 3 };
 
-/* No version 1 header is longer, its line end included. */
+/* The longest version 1 header, including its line end. */
 inline constexpr std::size_t proxy_v1_most = 107;
-/* The longest version 2 header that is accepted by default. Addresses take 232 bytes at most, the
- * names of a client certificate a few hundred. */
+/* The longest version 2 header that is accepted by default. Addresses take 232 bytes at most,
+ * the names in a client certificate a few hundred. */
 inline constexpr std::size_t proxy_v2_most = 2048;
 
 /*
- * Reads the header that the bytes begin with. `into` is valid when done. A version 2 header that
- * says that it is longer than `most` is bad as soon as it says so.
+ * Reads the header at the beginning of the bytes. `into` is valid when done. A version 2 header
+ * whose length field exceeds `most` is bad as soon as that field is there.
  */
 parsed read_proxy_header(std::string_view bytes, proxy_header &into,
 			 proxy_versions allowed = proxy_versions::either,
 			 std::size_t most = proxy_v2_most);
 
-/* For who routes by it: neither a path that is too long nor a name of more than 255 bytes is
- * written, but what there is room for. Family none gives "PROXY UNKNOWN", and LOCAL. Version 1
- * knows no Unix sockets and no datagrams, and says UNKNOWN of them. */
+/*
+ * Too long a path, and a name of more than 255 bytes, is cut to what there is room for. Family none
+ * becomes "PROXY UNKNOWN" in version 1, and LOCAL in version 2. Version 1 has no Unix sockets and
+ * no datagrams, and writes UNKNOWN for them.
+ */
 std::string write_proxy_v1(const proxy_header &header);
-/* With a checksum when asked for. */
+/* With a checksum if asked for. */
 std::string write_proxy_v2(const proxy_header &header, bool checksum = false);
 
-/* CRC-32C (Castagnoli) of the bytes, as version 2's checksum is. */
+/* CRC-32C (Castagnoli) of the bytes, as in version 2's checksum. */
 std::uint32_t crc32c(std::string_view bytes) noexcept;
 
 } // namespace relay

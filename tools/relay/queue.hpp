@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of a listener that a reload has given up: those in its queue have been told by the kernel
- * that they are connected, and closing it would reset them. So they are let in first.
+ * Draining the backlog of a listener that a reload has given up. The kernel has told the clients in
+ * the backlog that they are connected, and closing the socket would reset them. So they are
+ * accepted first.
  *
- * That is everybody whom the queue can hold, however long it takes, and who comes meanwhile, for a
- * second: who has the new configuration's address does not come here, so the queue is over soon, and
- * who comes for ever cannot keep it open. Whether somebody waits is asked of the kernel. Rejected: to
- * accept with a deadline that is almost now, until it passes: the thread may lose its processor for
- * longer than that, and then nobody has looked.
+ * That is as many clients as the backlog can hold, however long it takes, and those that arrive
+ * meanwhile, for one second. Clients that have the new configuration's address do not come here, so
+ * the backlog is soon empty, and a client that keeps connecting cannot keep it open. The kernel is
+ * asked whether a client waits. Rejected: accepting with a deadline that is almost now, until it
+ * passes. The thread may lose its CPU for longer than that, and then nothing has looked at the
+ * backlog.
  */
 #ifndef RELAY_QUEUE_HPP
 #define RELAY_QUEUE_HPP
@@ -22,7 +24,7 @@
 namespace relay
 {
 
-/* take(sn::tcp) for each, as long as goes_on(). Parks; the listener's deadline is another then. */
+/* Calls take(sn::tcp) for each client, while goes_on(). Parks; changes the listener's deadline. */
 template <class GoesOn, class Take>
 void take_queue(sn::tcp_listener &listener, GoesOn goes_on, Take take)
 {
@@ -38,7 +40,7 @@ void take_queue(sn::tcp_listener &listener, GoesOn goes_on, Take take)
 			take(*std::move(client));
 			taken++;
 		} else if (sn::now() >= until) {
-			break; /* such as for want of descriptors */
+			break; /* such as when no descriptor is left */
 		}
 	}
 }

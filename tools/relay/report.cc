@@ -27,7 +27,7 @@ try {
 		if (poll(&out, 1, longest_wait_ms) <= 0)
 			return;
 		if (write(STDERR_FILENO, line.data(), line.size()) < 0)
-			return; /* there is nowhere left to complain */
+			return; /* there is no other place to report this */
 	});
 } catch (...) {
 	/* No memory for the line. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay says on stderr: whole lines, each one write(2), so that lines of several tasks
- * never mix. Whoever reads them may be slow or gone: a line that cannot be written soon is dropped,
- * rather than to keep the relay from its work.
+ * Messages on stderr: whole lines, one write(2) each, so that lines of several tasks never mix. The
+ * reader may be slow or gone: a line that cannot be written soon is dropped, so that the relay is
+ * not held up.
  */
 #ifndef RELAY_REPORT_HPP
 #define RELAY_REPORT_HPP

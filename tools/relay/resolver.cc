@@ -20,14 +20,14 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* At a time, as each blocks a thread; far more than a name service that works needs. */
+/* Concurrent look-ups. Each blocks a thread; a working name service needs far fewer. */
 constexpr int most_lookups = 16;
 constinit sn::semaphore lookups{most_lookups};
 
-/* A name without an address is asked for that often, if its interval is longer. */
+/* A name without an address is looked up at this interval, if its own is longer. */
 constexpr auto hurry = 1s;
 
-/* To be one of them. */
+/* The right to run one look-up. */
 class permit
 {
 public:
@@ -46,10 +46,10 @@ private:
 
 struct answer {
 	address_list list;
-	std::string error; /* empty: list has something */
+	std::string error; /* empty: the list is not */
 };
 
-/* Of "host:port". Blocks the thread. */
+/* Looks up "host:port". Blocks the thread. */
 answer look_up(const std::string &address)
 {
 	const auto colon = address.rfind(':');
@@ -90,8 +90,7 @@ public:
 
 	bool concerns(const backend &at) const override { return at.counts.addresses.named(); }
 
-	/* Until the scope is cancelled, which ends each wait with an exception, the scope's way out.
-	 */
+	/* Runs until the scope is cancelled, which ends each wait with an exception for it. */
 	void watch(backend &at, const std::atomic<bool> &stopped) override
 	{
 		const auto &settings = pool_.settings();

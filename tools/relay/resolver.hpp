@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks up the backends of a pool that are given by name (names.hpp), again and again.
+ * Looks up the backends of a pool that are given by name (names.hpp), periodically.
  */
 #ifndef RELAY_RESOLVER_HPP
 #define RELAY_RESOLVER_HPP
@@ -12,7 +12,8 @@
 namespace relay
 {
 
-/* None when no backend of the pool has a name. In a task. Throws when it cannot be started. */
+/* Null when no backend of the pool is given by name. In a task. Throws when it cannot be
+ * started. */
 std::unique_ptr<watcher> watch_names(std::shared_ptr<pool> of);
 
 } // namespace relay

@@ -39,7 +39,7 @@ using namespace std::chrono_literals;
 using doors = std::vector<std::unique_ptr<door>>;
 using watchers = std::vector<std::unique_ptr<watcher>>;
 
-/* What serves, and what did and is not over yet. */
+/* What serves now, and what has been replaced but has not ended yet. */
 struct serving {
 	doors open;
 	doors retired;
@@ -55,7 +55,7 @@ void report_counters(const shared &all)
 	report(to_line(all.counters, to_backend, to_client));
 }
 
-/* On stdout, for those who asked for port 0. A closed stdout is no reason not to serve. */
+/* On stdout, for users that ask for port 0. A closed stdout is no reason not to serve. */
 void announce(const doors &opened)
 {
 	for (const auto &each : opened)
@@ -63,7 +63,7 @@ void announce(const doors &opened)
 	std::fflush(stdout);
 }
 
-/* The door of a listener; there is one. */
+/* The open listener with these settings; null if there is none. */
 door *find_door(const listener_config &of, const doors &among)
 {
 	const auto found =
@@ -72,8 +72,8 @@ door *find_door(const listener_config &of, const doors &among)
 }
 
 /*
- * A configuration on its way to being served by. Until commit() has returned nothing of what was
- * there has changed; a change that is thrown away closes the doors that it has opened.
+ * A configuration that is about to take effect. Until commit() has returned, nothing that was there
+ * before has changed. A change that is thrown away closes the listeners that it has opened.
  */
 class change
 {
@@ -84,7 +84,7 @@ public:
 	{
 	}
 
-	/* Opens the doors that are not there, and makes everybody's lane. False when a door cannot
+	/* Opens the missing listeners, and makes a route for each listener. False if one cannot
 	 * be opened, which is reported. May park. */
 	bool prepare()
 	{
@@ -110,9 +110,9 @@ public:
 	const doors &opened() const { return opened_; }
 
 	/*
-	 * Starts the new doors and checks, has the doors that stay serve by the configuration and
-	 * retires what it does not have. When something cannot be started it throws, and the others
-	 * were open for a moment as if they had come and gone. May park.
+	 * Starts the new listeners and checks, switches the listeners that stay to this
+	 * configuration and retires those that it does not have. Throws if something cannot be
+	 * started; those that were started then stop again, as if they had come and gone. May park.
 	 */
 	void commit()
 	{
@@ -183,13 +183,13 @@ private:
 };
 
 /*
- * The admin server and the access log, of which there is one each for the process, on their way to
- * being others. As with a change, nothing has changed until they are used.
+ * The admin server and the access log, of which the process has one each, about to be replaced. As
+ * with a change, nothing has changed until the use_ functions are called.
  */
 class surroundings
 {
 public:
-	/* before: what is in effect; none at the start. */
+	/* before: the configuration in effect; null at the start. */
 	surroundings(shared &all, serving &now, const config *before, const config &next)
 	    : all_(all), serving_(now), next_(next),
 	      other_admin_(before ? before->admin != next.admin : !next.admin.empty()),
@@ -208,7 +208,7 @@ public:
 			admin_->close();
 	}
 
-	/* False when something cannot be opened, which is reported. May park. */
+	/* False if something cannot be opened, which is reported. May park. */
 	bool prepare()
 	{
 		std::string why;
@@ -218,7 +218,7 @@ public:
 		return opened;
 	}
 
-	/* Where the admin server is from now on, if that is new. */
+	/* Prints the address of the admin server if it is a new one. */
 	void announce() const
 	{
 		if (!admin_)
@@ -227,7 +227,7 @@ public:
 		std::fflush(stdout);
 	}
 
-	/* What is started and not used ends again. These throw when there is no task to be had. */
+	/* What is started and not used is closed again. These throw if no task can be started. */
 	void start_log()
 	{
 		if (log_)
@@ -300,8 +300,8 @@ bool asks_to_stop(int signum)
 	return signum == SIGTERM || signum == SIGINT;
 }
 
-/* Closes for good the doors that have let in their queue; waits a second for them at most. Forgets
- * the checks and look-ups that are over. */
+/* Closes the listeners that have drained their backlog, for which it waits a second at most.
+ * Frees the checks and look-ups that have ended. */
 void reap(serving &now)
 {
 	const auto over = [](const auto &each) { return each->retired(); };
@@ -321,7 +321,7 @@ void reap(serving &now)
 	});
 }
 
-/* On a thread of its own, for a parser whose depth nobody knows. */
+/* On a thread of its own, because the parser's recursion has no known bound. */
 std::variant<config, config_errors> read_elsewhere(const std::string &file)
 {
 	return sn::blocking([&file] {
@@ -329,7 +329,7 @@ std::variant<config, config_errors> read_elsewhere(const std::string &file)
 	});
 }
 
-/* True when what the file says is in effect. */
+/* True when the file's configuration is in effect. */
 bool take_over(shared &all, serving &now)
 {
 	auto read = read_elsewhere(all.config_file);
@@ -339,7 +339,7 @@ bool take_over(shared &all, serving &now)
 		return false;
 	}
 	const auto next = std::make_shared<const config>(std::move(std::get<config>(read)));
-	reap(now); /* addresses of retired doors may be wanted again */
+	reap(now); /* the new configuration may want the address of a retired listener */
 
 	const std::size_t doors_before = now.open.size();
 	const auto before = all.settings;
@@ -354,7 +354,7 @@ bool take_over(shared &all, serving &now)
 	to_next.commit();
 	around.use_admin();
 	around.use_log();
-	/* A door takes as much as a session: its socket, and a client that waits. */
+	/* A listener takes as much as a session: its socket, and a client that waits. */
 	const std::size_t room = all.sessions.most() + doors_before;
 	all.sessions.set_most(room > now.open.size() ? room - now.open.size() : 1);
 	reap(now);
@@ -380,7 +380,7 @@ void reload(shared &all, serving &now)
 	notify_ready();
 }
 
-/* What is neither to stop nor to go on: prints the counters, or opens the log anew. */
+/* The signals that do not stop the relay: prints the counters, or reopens the log. */
 void answer_signal(shared &all, int signum)
 {
 	if (signum == SIGUSR1)
@@ -391,7 +391,7 @@ void answer_signal(shared &all, int signum)
 		log->reopen();
 }
 
-/* True when a new process serves. */
+/* True when a new process has taken over. */
 bool hand_over_all(shared &all, serving &now)
 try {
 	std::vector<handed_listener> listeners;
@@ -414,7 +414,7 @@ try {
 	return false;
 }
 
-/* Settles the sessions that live, until it is destroyed: in a task of its own. */
+/* Settles sessions in a task of its own, until it is destroyed. */
 class settling
 {
 public:
@@ -432,7 +432,7 @@ public:
 	}
 
 private:
-	/* True when it is to end. */
+	/* Waits for a round. True when the task is to end. */
 	bool wait()
 	try {
 		return end_.try_acquire_for(keepalive_round);
@@ -446,7 +446,7 @@ private:
 	{
 		while (!wait())
 			for (int n = 1; which.settle_next(sn::now()); n++)
-				/* Some system calls each, so others have their turn. */
+				/* Each takes some system calls, so let others run. */
 				if (n % 32 == 0)
 					sn::yield();
 	}
@@ -455,7 +455,7 @@ private:
 	sn::task<void> running_;
 };
 
-/* Until the first signal that asks to stop, or until another process serves: false. */
+/* Serves until a signal asks to stop (true), or until another process has taken over (false). */
 bool serve_until_told(shared &all, serving &now)
 {
 	const auto next_line = [&all] {
@@ -478,18 +478,18 @@ bool serve_until_told(shared &all, serving &now)
 			if (all.settings->stats_interval != before)
 				next = next_line();
 		}
-		/* After that, as a log that is one no more is not to be opened anew. */
+		/* After the reload: a log that it has replaced must not be reopened. */
 		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (!signum)
 			next = next_line();
 	}
 }
 
-/* Until the sessions have ended, the time is over or another signal asks to stop. */
+/* Waits until the sessions have ended, the time is over or another signal asks to stop. */
 void drain(shared &all)
 {
 	const auto until = sn::after(all.settings->drain);
-	/* Looking every so often is simple, and it is not for long. */
+	/* Polling is simple, and does not last long. */
 	while (all.sessions.alive() > 0 && sn::now() < until) {
 		const auto signum = sn::wait_signal(std::min(until, sn::after(20ms)));
 		if (signum && asks_to_stop(*signum))
@@ -500,9 +500,9 @@ void drain(shared &all)
 }
 
 /*
- * What is still connecting cannot be interrupted, and a look-up in the name service can keep the
- * runtime from ending for long. Nothing of theirs needs more than the kernel does for every process
- * that ends.
+ * Ends the process without waiting for tasks: those that are still connecting cannot be
+ * interrupted, and a look-up in the name service can keep the runtime from ending for a long time.
+ * They need no cleanup beyond what the kernel does for every process that ends.
  */
 [[noreturn]] void leave()
 {
@@ -523,7 +523,7 @@ void cut(shared &all)
 	leave();
 }
 
-/* Every watcher's tasks have ended. False when one is still in the name service after a second. */
+/* Ends every watcher. False if a task is still in the name service after a second. */
 bool end_watching(serving &now)
 {
 	bool over = true;
@@ -537,7 +537,7 @@ bool end_watching(serving &now)
 	return over;
 }
 
-/* True when everything is served. */
+/* True when every listener is open and serves. */
 bool begin(shared &all, serving &now)
 {
 	all.book.set_process([&all](snapshot &told) {
@@ -555,12 +555,12 @@ bool begin(shared &all, serving &now)
 	announce(first.opened());
 	around.announce();
 	all.book.set_ready(true);
-	/* Before there is a connection to tell of. */
+	/* Before there is a connection to log. */
 	around.start_log();
 	around.use_log();
 	first.commit();
 	all.inherited.done();
-	/* Now there is something to tell. */
+	/* Now there is something to report. */
 	around.start_admin();
 	around.use_admin();
 	return true;
@@ -570,7 +570,7 @@ bool begin(shared &all, serving &now)
 
 int serve(shared &all)
 {
-	/* First of all: a signal during what follows must end the relay in order. */
+	/* First of all: a signal during startup must end the relay in order. */
 	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
 		sn::catch_signal(signum).value();
 
@@ -587,8 +587,10 @@ int serve(shared &all)
 	if (is_end) {
 		notify_stopping();
 	} else {
-		/* The queues are those of the new process too; only what it does not serve is
-		 * let in here for good. Its admin server answers from now on. */
+		/*
+		 * The new process accepts from the same backlogs. What it does not take is accepted
+		 * here while the listeners retire. Its admin server answers from now on.
+		 */
 		if (now.admin)
 			now.admin->close();
 		now.admin.reset();

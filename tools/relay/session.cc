@@ -18,13 +18,13 @@ namespace relay
 namespace
 {
 
-/* Of "host:port" or "[host]:port". */
+/* The host of "host:port" or "[host]:port". */
 std::string_view host_of(std::string_view address)
 {
 	return address.substr(0, address.rfind(':'));
 }
 
-/* Whether there are bytes to read. */
+/* Whether bytes can be read now. */
 bool has_come(int fd) noexcept
 {
 	int bytes = 0;
@@ -94,7 +94,7 @@ try {
 	const auto limit = via_->settings.lifetime;
 	if (limit.count() == 0)
 		return serve();
-	/* The alarm's end waits for its task, so what that uses is there. */
+	/* The alarm's destructor waits for its task, so `this` is still valid there. */
 	sn::alarm over([this] { outlive(); });
 	over.set_at(began_ + limit);
 	serve();
@@ -110,7 +110,7 @@ void session::serve()
 		relay_both();
 }
 
-/* Whose connection it is, and where it goes. False when that cannot be, and it has ended. */
+/* Determines the client's address and the pool. False when that fails; the session is over then. */
 bool session::receive_opening()
 {
 	const auto &settings = via_->settings;
@@ -129,7 +129,7 @@ bool session::receive_opening()
 		}
 		using family = proxy_header::family;
 		if (header.of == family::none) {
-			/* The proxy's own: it is who it is, and was let in. */
+			/* The proxy's own connection: its address was already checked. */
 			client_address_ = std::exchange(proxy_address_, {});
 		} else {
 			client_address_ = to_text(header, header.source);
@@ -149,7 +149,7 @@ bool session::receive_opening()
 	}
 	to_ = via_->route(sni_);
 	if (!to_) {
-		/* It fits in an empty socket's buffer at once; if not, it is not worth waiting for. */
+		/* It fits into an empty socket's buffer at once. If not, do not wait for long. */
 		client_.set_write_deadline(sn::after(std::chrono::seconds(1)));
 		static_cast<void>(client_.write_all(tls_unrecognized_name));
 		return fail_opening(termination::no_route,
@@ -165,7 +165,7 @@ bool session::fail_opening(termination why, std::string text)
 	ended_ = why;
 	error_ = std::move(text);
 	if (cause_.load(std::memory_order_relaxed) != cause::none)
-		return false; /* it was ended from outside, and that is counted */
+		return false; /* it was ended from outside, which is counted already */
 	switch (why) {
 	case termination::bad_proxy_header:
 	case termination::bad_tls_hello:
@@ -187,7 +187,7 @@ bool session::fail_opening(termination why, std::string text)
 	return false;
 }
 
-/* What the backend is told first: whose connection it is, if it wants to know, and the hello. */
+/* The PROXY header for the backend; empty if the group asks for none. */
 std::string session::opening_for() const
 {
 	const auto how = to_->settings().send_proxy;
@@ -211,7 +211,7 @@ std::string session::opening_for() const
 	return how == proxy_sending::v1 ? write_proxy_v1(header) : write_proxy_v2(header);
 }
 
-/* True when the backend has what comes first, and copying can begin. */
+/* True when the PROXY header and the hello have been sent, and copying can begin. */
 bool session::send_opening()
 {
 	const std::string first = opening_for() + hello_;
@@ -222,7 +222,7 @@ bool session::send_opening()
 	backend_.set_write_deadline(until);
 	const auto sent = backend_.write_all(first);
 	if (!sent) {
-		/* The kernel's giving up on the backend has the same error. */
+		/* The kernel reports the same error when it gives up on the backend. */
 		const bool late = sent.error() == std::errc::timed_out &&
 				  until != sn::no_deadline && sn::now() >= until;
 		lost_bytes_ = true;
@@ -239,7 +239,7 @@ bool session::send_opening()
 	return true;
 }
 
-/* True when there is a backend, and nothing has ended the session meanwhile. */
+/* True when a backend is connected, and nothing has ended the session meanwhile. */
 bool session::connect()
 {
 	const auto limit = via_->settings.connect_timeout;
@@ -278,10 +278,10 @@ bool session::connect()
 			if (is_settled_ && keepalive_can_wait(keepalive))
 				set_keepalive_of_new(fd, keepalive);
 			backend_ = *std::move(connected);
-			/* Cut meanwhile: the client was cancelled, the backend could not be. */
+			/* If it was cut meanwhile, only the client could be cancelled. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		/* Was it cut while it waited, then the backend is not to blame. */
+		/* If the session was cut while it waited, the backend did not fail. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
 		if (lifetime.count() != 0 && sn::now() >= began_ + lifetime) {
@@ -309,10 +309,11 @@ bool session::connect()
 }
 
 /*
- * Who speaks first is known when there is an opening, or when the client has spoken already: it does so as
- * soon as it is connected, and is accepted a moment later at the earliest. Short connections of bench-relay,
- * nine rounds in turns with and without: 16.2 packets for a connection through the relay instead of
- * 18.2, CPU of relay and server 72 and 20 us instead of 80 and 28.
+ * Whether the first bytes to the backend are ours. They are if there is an opening to send, or if
+ * the client has sent bytes already. Clients usually send as soon as they are connected, and are
+ * accepted a moment later at the earliest. Short connections of bench-relay, nine alternating
+ * rounds with and without this: 16.2 packets for a connection through the relay instead of 18.2,
+ * CPU of relay and server 72 and 20 us instead of 80 and 28.
  */
 first_words session::whose_first_words() const noexcept
 {
@@ -322,8 +323,8 @@ first_words session::whose_first_words() const noexcept
 }
 
 /*
- * Tries again while the system is short of something: the client is in, and can wait until there is
- * some again.
+ * Retries while the system is out of some resource: the client has been accepted, and can wait
+ * until the resource is available again.
  */
 sn::result<sn::tcp> session::connect_to(backend &at, std::uint64_t source, sn::deadline until)
 {
@@ -385,7 +386,7 @@ void session::relay_both()
 			 : done.side == 1   ? termination::server_end
 					    : termination::client_end;
 		break;
-	case SN_RELAY_CANCELED: /* by end(), so the cause is known */
+	case SN_RELAY_CANCELED: /* by end(), which has recorded the cause */
 		break;
 	case SN_RELAY_FAILED:
 		ended_ = done.error == std::errc::not_enough_memory ? termination::no_memory
@@ -406,7 +407,8 @@ void session::relay_both()
 }
 
 /*
- * The first cause wins, and ends the relaying. Relaxed: the cause is read for good only after that.
+ * The first cause wins, and ends the relaying. Relaxed: the final value is read only after the
+ * relaying has ended.
  */
 void session::end(cause why) noexcept
 {
@@ -435,7 +437,7 @@ void session::end(cause why) noexcept
 		backend_.cancel();
 }
 
-/* Counts and logs how it was: the last that is done with it, before its connections are closed. */
+/* Counts and logs the session: the last step before its connections are closed. */
 void session::tell() noexcept
 try {
 	if (cause_.load(std::memory_order_relaxed) == cause::cut)
@@ -462,7 +464,7 @@ try {
 	const auto log = all_.access_log.get();
 	if (!log)
 		return;
-	/* Was there no log when it began, its address was not asked for. */
+	/* The address was not looked up if there was no log when the session began. */
 	if (client_address_.empty())
 		client_address_ = client_.peer_address().value_or("");
 
@@ -486,10 +488,11 @@ try {
 	entry.to_client_splice = done_.b_to_a.bytes_spliced;
 	log->write(entry);
 } catch (const std::exception &) {
-	/* No memory for an address's text. */
+	/* No memory for the text of an address. */
 }
 
-/* Not under the list's lock, as cut() is: connect() sets the backend under it. */
+/* Takes the lock itself, because connect() sets the backend under it; cut() is called with the
+ * lock held. */
 void session::outlive() noexcept
 {
 	const std::lock_guard lock(all_.sessions.lock());
@@ -501,7 +504,7 @@ void session::cut() noexcept
 	end(cause::cut);
 }
 
-/* Who is still connecting is told when that is done. */
+/* If the backend is not connected yet, connect() sets its keepalive. */
 bool session::settle(sn::clock::time_point now) noexcept
 {
 	if (now - began_ < keepalive_delay)

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session: a client's connection, its backend's, and the task that relays between them, which has a
- * second one only while there is more to do than pass on small messages (sn_relay()).
+ * A session: a client's connection, the backend's, and the task that relays between them. Small
+ * messages take that task alone; once a direction needs more, sn_relay() starts a second task for
+ * the other direction.
  *
  * How it ends:
- *  - In good order. A direction that reads to the end of its stream ends the other side's stream
- *    (half-close); when both have, both connections are closed.
- *  - With a reset of either side, or any failure that loses bytes: both are reset, so that nobody
- *    takes a broken stream for a complete one. A direction that has finished keeps watching the
- *    side that it read from, so that a reset after a half-close is passed on too.
+ *  - In good order. When a stream ends, the other side's stream is ended too (half-close). When
+ *    both have ended, both connections are closed.
+ *  - With a reset of either side, or any failure that loses bytes: both connections are reset, so
+ *    that neither peer takes a broken stream for a complete one. A direction that has finished
+ *    keeps watching the side that it read from, so that a reset after a half-close is passed on
+ *    too.
  *  - When no byte moved for the idle timeout: both are closed.
- *  - When it was open for its lifetime, or is cut: both are reset.
- * The first of the last four that happens decides, and cancels both connections, which ends
- * the relay. Only then are the connections closed.
+ *  - When its lifetime is over, or it is cut: both are reset.
  *
- * A backend that cannot be connected to is left out, and another one of the group chosen, until
- * none is left or the connect timeout, which is for all of them, is over. One that is silent may
- * take half of what is left of it while there is another to try, so that a machine that is gone
- * does not use up all the time.
+ * The first failure, timeout, end of the lifetime or cut decides: it cancels both connections,
+ * which ends the relay. Only then are the connections closed.
  *
- * Where the listener looks at the beginning of connections (opening.hpp), that comes first: whose the
- * connection is, and whom it asks for. What was read of it is sent to the backend before anything
- * else, after a PROXY header of our own where the group asks for one.
+ * If a backend cannot be connected to, it is skipped and another one of the group is chosen, until
+ * none is left or the connect timeout, which covers all of them, is over. While another backend is
+ * left to try, one that does not answer may take half of the remaining time, so that a dead machine
+ * does not use up all of it.
  *
- * A backend's name is looked up in the background (names.hpp): a connection takes what is known.
+ * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
+ * determines the client's address, and the name that the client asks for. The bytes that were read
+ * for this are sent to the backend before anything else, after our own PROXY header if the group
+ * asks for one.
+ *
+ * A backend's name is looked up in the background (names.hpp). Connections use the latest result.
  */
 #ifndef RELAY_SESSION_HPP
 #define RELAY_SESSION_HPP
@@ -50,25 +54,25 @@
 namespace relay
 {
 
-/* What all sessions of the process share. Outlives them. */
+/* Shared by all sessions of the process. Outlives them. */
 struct shared {
-	/* What is in effect; changed by the task of serve() only. Sessions use their lane's. */
+	/* In effect now; changed only by the task of serve(). Sessions use their route's. */
 	std::shared_ptr<const config> settings;
-	/* Where it was read from; empty: nowhere, so that it cannot be read again. */
+	/* The file that it was read from; empty: none, so it cannot be read again. */
 	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
 	relay::book book{};
 	current_log access_log{};
-	/* The task of serve() only. */
+	/* Used only by the task of serve(). */
 	relay::inherited inherited{};
 	relay::program program{};
 };
 
 /*
- * What sessions of one listener share for as long as one configuration is in effect. A reload gives
- * the listener another one; each session keeps that which it was accepted with, so the last of them
- * frees what the old configuration had.
+ * Shared by the sessions of one listener for as long as one configuration is in effect. A reload
+ * gives the listener another route. Each session keeps the one under which it was accepted, so the
+ * last of these sessions frees the old configuration.
  */
 struct lane {
 	lane(std::shared_ptr<const config> of, const listener_config &says,
@@ -80,45 +84,45 @@ struct lane {
 	}
 
 	/*
-	 * Why a client of that address is to be closed, if it is; otherwise it counts as that
-	 * source's for as long as the ticket lives.
+	 * The reason to close a client with this address, if there is one. Otherwise the client
+	 * counts as a connection of that source for as long as the ticket lives.
 	 */
 	std::optional<termination> refuses(const ip_address &client, source_ticket &counted) const;
 
 	/*
-	 * Whose backends a TLS client that asks for that name gets, or for none when it is empty: of
-	 * names that fit, the longest. None when there is nobody.
+	 * The pool for a TLS client that asks for this name (empty: for no name). If several names
+	 * match, the longest wins. Null if no pool matches.
 	 */
 	pool *route(std::string_view server_name) const noexcept;
 
-	const std::shared_ptr<const config> whole; /* has the settings, the pool's too */
+	const std::shared_ptr<const config> whole; /* owns the settings, and the pools' */
 	const listener_config &settings;
 	const std::shared_ptr<pool>
-		others; /* none: with sni, who asks for no name of it has none */
-	const std::vector<std::shared_ptr<pool>> by_name; /* as settings.sni */
+		others; /* for names that are not in sni; null: these clients are refused */
+	const std::vector<std::shared_ptr<pool>> by_name; /* parallel to settings.sni */
 	const std::shared_ptr<listener_counters> counts;
 };
 
 class session final : private sessions::entry
 {
 public:
-	/* Can be cut from here on. Takes over what was reserved for it in all.sessions and
-	 * in via->counts->active. */
+	/* Can be cut from here on. Takes over its reservations in all.sessions and in
+	 * via->counts->active. */
 	session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
 		source_ticket counted) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
 
-	/* Closes or resets, as the session has ended. */
+	/* Closes or resets both connections, depending on how the session ended. */
 	~session();
 
-	/* Connects, copies until the session is over. Once; in a task. */
+	/* Connects, and copies until the session is over. Once; in a task. */
 	void run();
 
 private:
 	enum class cause {
-		none,     /* it goes on, or never had a backend */
-		finished, /* in good order: nothing changes that any more */
+		none,     /* still running, or it never had a backend */
+		finished, /* in good order; final */
 		failure,
 		idle,
 		lifetime,
@@ -144,23 +148,23 @@ private:
 	std::shared_ptr<lane> via_; /* until the end */
 	sn::tcp client_;
 	source_ticket source_;
-	pool *to_ = nullptr; /* of the lane; set by receive_opening() */
+	pool *to_ = nullptr; /* of the route; set by receive_opening() */
 	std::optional<proxy_header> proxy_;
-	std::string hello_; /* to be passed on first */
+	std::string hello_; /* sent to the backend first */
 	std::uint64_t passed_ = 0;
-	ticket chosen_;           /* none before there is a connection */
-	sn::tcp backend_;         /* set under the lock of the list, as cut() and settle() use it */
+	ticket chosen_;           /* empty until the backend is connected */
+	sn::tcp backend_;         /* set under the sessions' lock, as cut() and settle() use it */
 	bool is_settled_ = false; /* under that lock */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
 
-	/* For telling how it was. */
+	/* For the counters and the access log. */
 	const sn::clock::time_point began_ = sn::now();
 	sn::clock::time_point connected_{};
 	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
-	termination ended_ = termination::no_memory;  /* was there none for its task */
-	std::string client_address_; /* for the log, and for who chooses by source */
-	std::string proxy_address_;  /* whose header told the client's; for the log */
+	termination ended_ = termination::no_memory;  /* if its task cannot be started */
+	std::string client_address_;                  /* for the log, and for balancing by source */
+	std::string proxy_address_; /* of the proxy that sent the header; for the log */
 	std::string sni_;
 	sn::relayed done_{};
 	std::string error_;

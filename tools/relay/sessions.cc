@@ -6,7 +6,8 @@ namespace relay
 
 bool sessions::reserve() noexcept
 {
-	/* Acquire, to gone()'s release: the descriptors of the one that made room are closed. */
+	/* Acquire, pairs with gone()'s release: the session that made room has closed its
+	 * descriptors. */
 	std::size_t alive = alive_.load(std::memory_order_relaxed);
 	do {
 		if (alive >= most())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sessions that are alive: how many may be, and, so that shutting down can wait for them and
- * cut them, which. And those that live for some time are told so, once.
+ * The live sessions: a bound on their number, and a list of them, so that shutdown can wait for
+ * them and cut them. Each session that reaches a certain age is called once to settle
+ * (keepalive.hpp).
  *
  * Any task may call. It must outlive the runtime's run: the last thing that a session touches is
  * the count here.
@@ -21,14 +22,14 @@ namespace relay
 class sessions
 {
 public:
-	/* What can be cut. cut() is called once at most, under the lock of the list. */
+	/* A session in the list. cut() is called at most once, under the lock of the list. */
 	class entry
 	{
 	public:
 		virtual void cut() noexcept = 0;
 		/*
-		 * Does what is for sessions that live, and returns true, if that is due now. Not called
-		 * again then. Under the lock of the list.
+		 * If the session is old enough, does what is due then and returns true; it is not
+		 * called again after that. Under the lock of the list.
 		 */
 		virtual bool settle(sn::clock::time_point now) noexcept = 0;
 
@@ -46,44 +47,44 @@ public:
 	sessions &operator=(const sessions &) = delete;
 
 	/*
-	 * How many may be alive at once. First before anything else; when it becomes less than
-	 * there are, no more are let in until so many have gone.
+	 * How many sessions may be alive at once. To be set before anything else. If it drops below
+	 * the current number, no more sessions are admitted until enough have ended.
 	 */
 	void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
 
 	std::size_t most() const noexcept { return most_.load(std::memory_order_relaxed); }
 
 	/*
-	 * Makes room for one more, which counts as alive from now on; gone() gives it back. False
-	 * when there are as many as there may be.
+	 * Reserves a place for one session, which counts as alive from now on; gone() gives it
+	 * back. False when the limit is reached.
 	 */
 	bool reserve() noexcept;
 
-	/* From now on it may be cut. After reserve(). */
+	/* From now on the session may be cut. After reserve(). */
 	void add(entry &session) noexcept;
 
-	/* From now on it is not cut any more; when that returns, no cut() is running either. */
+	/* From now on the session is not cut. No cut() of it is running when this returns. */
 	void leave(entry &session) noexcept;
 
-	/* It has closed what it had. Its last call. */
+	/* The session has closed its connections. Its last call. */
 	void gone() noexcept { alive_.fetch_sub(1, std::memory_order_release); }
 
-	/* Acquire, to gone()'s release: at zero, all that sessions did has happened. */
+	/* Acquire, pairs with gone()'s release: at zero, everything the sessions did is visible. */
 	std::size_t alive() const noexcept { return alive_.load(std::memory_order_acquire); }
 
-	/* The oldest session that is not settled is, if it is due; then there may be another one. */
+	/* Settles the oldest unsettled session if it is due. True: the next one may be due too. */
 	bool settle_next(sn::clock::time_point now) noexcept;
 
-	/* Cuts every session that is there. No new ones may come. */
+	/* Cuts every session. No new ones may be added any more. */
 	void cut_all() noexcept;
 
-	/* The lock under which entries are cut, for what an entry must not do meanwhile. */
+	/* The lock under which sessions are cut; a session holds it to exclude cut(). */
 	std::mutex &lock() noexcept { return lock_; }
 
 private:
 	std::mutex lock_;
-	entry *first_ = nullptr;     /* the youngest */
-	entry *unsettled_ = nullptr; /* the oldest of those; all that came later are, too */
+	entry *first_ = nullptr;     /* the newest */
+	entry *unsettled_ = nullptr; /* the oldest unsettled; all newer ones are unsettled */
 	std::atomic<std::size_t> most_{1};
 	std::atomic<std::size_t> alive_{0};
 };

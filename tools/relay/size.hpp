@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Amounts of bytes as they are written in the configuration: a whole number and a unit, B, kB, MB,
- * GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024); a number alone is bytes. Signs, spaces and
- * fractions are not accepted, nor is what does not fit into 63 bits.
+ * Amounts of bytes as written in the configuration: a whole number and a unit, B, kB, MB, GB, TB
+ * (powers of 1000) or KiB, MiB, GiB, TiB (of 1024); a number alone means bytes. Signs, spaces,
+ * fractions and values that do not fit into 63 bits are rejected.
  */
 #ifndef RELAY_SIZE_HPP
 #define RELAY_SIZE_HPP
@@ -14,7 +14,7 @@
 namespace relay
 {
 
-/* What the text means, or nothing when it is no amount of bytes. */
+/* The number of bytes, or nothing if the text is not an amount of bytes. */
 std::optional<std::uint64_t> parse_size(std::string_view text);
 
 } // namespace relay

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits by who comes and how often: connections from each source address, exactly; and connections
- * in a time.
+ * Limits by source and by rate: connections from each source address, exactly; and connections per
+ * time.
  *
- * Any task calls; none parks. An address is remembered only while it has connections, so a million
+ * Any task calls; none parks. An address is stored only while it has connections, so a million
  * clients that came and went take no memory. The addresses are spread over several locks, each of
- * which is held for the look-up alone.
+ * which is held only for a look-up.
  */
 #ifndef RELAY_SOURCES_HPP
 #define RELAY_SOURCES_HPP
@@ -28,8 +28,8 @@ namespace relay
 class sources
 {
 public:
-	/* Counts one more connection of that address; false when it has as many as it may have,
-	 * which is one at least. */
+	/* Counts one more connection of that address. False if it already has `most`, which is
+	 * at least 1. */
 	bool enter(const ip_address &source, std::uint64_t most)
 	{
 		shard &at = shard_of(source);
@@ -41,7 +41,7 @@ public:
 		return true;
 	}
 
-	/* After each enter() that was true. */
+	/* Once for each enter() that returned true. */
 	void leave(const ip_address &source) noexcept
 	{
 		shard &at = shard_of(source);
@@ -71,7 +71,7 @@ private:
 	std::array<shard, 16> shards_;
 };
 
-/* A connection that counts for as long as this lives; an empty one counts nowhere. */
+/* Counts as a connection of a source for as long as it lives; an empty one counts nowhere. */
 class source_ticket
 {
 public:
@@ -99,9 +99,9 @@ private:
 };
 
 /*
- * So many in a second, evenly, and a burst at once after a pause: the generic cell rate algorithm,
- * one number to compare and exchange. Who is refused does not count. Both are at most 10^9, so that
- * nothing overflows.
+ * A number per second, evenly, and a burst at once after a pause: the generic cell rate algorithm,
+ * with one number to compare and exchange. A refused connection does not count. Rate and burst are
+ * at most 10^9, so that nothing overflows.
  */
 class rate
 {

@@ -10,7 +10,7 @@ namespace relay
 namespace
 {
 
-/* Puts the commas, so that who writes fields need not know which is the first. */
+/* Inserts the commas, so that callers need not know which field is the first. */
 class json
 {
 public:
@@ -53,7 +53,7 @@ public:
 		out_ += value ? "true" : "false";
 		return *this;
 	}
-	/* Milliseconds. */
+	/* Written in milliseconds. */
 	json &field(std::string_view key, std::chrono::nanoseconds value)
 	{
 		return field(key, histogram_counts::microseconds(value) / 1000);
@@ -108,8 +108,8 @@ void add_both_ways(json &to, std::string_view key, const both_ways &counts)
 		.close('}');
 }
 
-/* Buckets as [end in us, count], those that are not empty: so that a reader can subtract an earlier
- * answer and reckon percentiles of the time between. */
+/* The buckets that are not empty, as [end in us, count], so that a reader can subtract an
+ * earlier answer and compute the percentiles of the time between. */
 void add_histogram(json &to, std::string_view key, const histogram_counts &counts)
 {
 	to.open(key, '{')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as JSON, for the web page and for scripts. Names and units are in
- * docs/relay-operation.md; fields are added, not renamed.
+ * A snapshot as JSON, for the web page and for scripts. docs/relay-operation.md describes names and
+ * units. Fields are added, not renamed.
  */
 #ifndef RELAY_STATUS_HPP
 #define RELAY_STATUS_HPP

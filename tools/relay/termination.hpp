@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Why a connection ended: the one list that the session, the access log, the metrics and the manual
- * share. Every connection that was accepted ends with exactly one of them, so their counts add up
- * to the connections that are over. Names are what users see; they do not change.
+ * share. Every accepted connection ends with exactly one of these causes, so their counts add up to
+ * the number of ended connections. Users see the names; they do not change.
  */
 #ifndef RELAY_TERMINATION_HPP
 #define RELAY_TERMINATION_HPP
@@ -15,32 +15,32 @@ namespace relay
 {
 
 enum class termination : unsigned char {
-	/* In good order: both streams ended and every byte was delivered. Which ended first. */
+	/* In good order, every byte delivered. The side whose stream ended first. */
 	client_end,
 	server_end,
-	/* A connection was reset or failed: which side's. */
+	/* A connection was reset or failed. The side of that connection. */
 	client_reset,
 	server_reset,
 	/* Time limits. */
-	idle_timeout,       /* no byte in either direction */
-	half_close_timeout, /* nor after one stream's end */
-	lifetime,           /* it was open for as long as one may be */
-	hello_timeout,      /* what routing needs (PROXY header, TLS hello) did not come in time */
+	idle_timeout,       /* no byte moved in either direction */
+	half_close_timeout, /* no byte moved after one stream had ended */
+	lifetime,           /* it was open for its whole lifetime */
+	hello_timeout,      /* a PROXY header or TLS hello did not arrive in time */
 	/* It never had a backend. */
-	connect_failed,   /* every backend that was tried refused, or was silent too long */
-	no_backend,       /* none that is fit to be tried */
-	no_route,         /* the server name is nobody's, and there is no default */
+	connect_failed,   /* every backend that was tried refused, or did not answer in time */
+	no_backend,       /* no backend was available */
+	no_route,         /* no group for the server name, and there is no default */
 	bad_proxy_header, /* cut off, too long, malformed, or missing where it is required */
-	bad_tls_hello,    /* malformed, too long, or no TLS at all, where a name is needed */
-	client_left,      /* it ended before it was connected */
-	refused_limit,    /* as many connections as there may be: listener, backend or source */
+	bad_tls_hello,    /* malformed, too long, or not TLS, where a name is needed */
+	client_left,      /* the client ended before it was connected */
+	refused_limit,    /* the limit of the listener, the backend or the source was reached */
 	refused_list,     /* its address is denied, or is not among those allowed */
-	refused_rate,     /* more connections in a time than there may be */
-	no_memory,        /* or another thing that the system ran out of */
-	/* The relay's own end. */
+	refused_rate,     /* connections came faster than the listener's rate */
+	no_memory,        /* memory, or another resource of the system, was missing */
+	/* The relay shut down. */
 	drained, /* ended in good order, while draining */
-	cut,   /* reset when the drain's time was over, or by a reload that took its backend away */
-	count_ /* how many there are; not a cause */
+	cut,     /* reset when the drain time was over */
+	count_   /* how many there are; not a cause */
 };
 
 inline constexpr std::size_t terminations = static_cast<std::size_t>(termination::count_);

@@ -23,7 +23,7 @@ std::size_t character(std::string_view text)
 	} else if (first >= 0xe0 && first <= 0xef) {
 		size = 3;
 		if (first == 0xe0)
-			least = 0xa0; /* else it would have fit into two */
+			least = 0xa0; /* below that, two bytes would have been enough */
 		if (first == 0xed)
 			most = 0x9f; /* surrogates */
 	} else if (first >= 0xf0 && first <= 0xf4) {
@@ -41,7 +41,7 @@ std::size_t character(std::string_view text)
 	return size;
 }
 
-/* Calls each(character) for every character, with U+FFFD for what is none. */
+/* Calls each(character) for every character, with U+FFFD for an invalid byte. */
 template <class Each>
 void for_characters(std::string_view text, Each each)
 {

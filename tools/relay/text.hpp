@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text of others (names of the configuration, addresses, what clients sent) in text of ours: each
- * function appends it so that nothing in it can end the value that it is in, and so that the whole
- * is valid UTF-8: a byte that is not becomes U+FFFD.
+ * Escaping of foreign text (names from the configuration, addresses, bytes that clients sent) in
+ * our output. Each function appends the text so that nothing in it can end the value that it is in,
+ * and so that the result is valid UTF-8: an invalid byte becomes U+FFFD.
  */
 #ifndef RELAY_TEXT_HPP
 #define RELAY_TEXT_HPP
@@ -14,19 +14,19 @@
 namespace relay
 {
 
-/* As JSON's string, with the quotes. */
+/* As a JSON string, with the quotes. */
 void append_json(std::string &out, std::string_view text);
 
-/* As the value of a label of Prometheus' text format, without the quotes. */
+/* As a label value of Prometheus' text format, without the quotes. */
 void append_label(std::string &out, std::string_view text);
 
 /*
- * As the value of a key=value pair (logfmt): as it is when it has only printable characters of
- * ASCII and neither space nor '"', '=' nor '\'; otherwise quoted as JSON's strings are. Empty is "".
+ * As the value of a key=value pair (logfmt). Text of printable ASCII characters without space, '"',
+ * '=' and '\' is appended as it is, anything else as a JSON string. Empty text becomes "".
  */
 void append_logfmt(std::string &out, std::string_view text);
 
-/* The number in units of 10^-digits, as decimal fraction: (1500000, 6) is 1.5. */
+/* The number in units of 10^-digits, as a decimal fraction: (1500000, 6) is 1.5. */
 void append_decimal(std::string &out, std::uint64_t number, unsigned digits);
 
 } // namespace relay

@@ -37,8 +37,8 @@ std::size_t number16(std::string_view bytes, std::size_t at)
 }
 
 /*
- * Takes fields from the front of bytes. The first one that is not all there makes it fail, and what
- * is taken from then on is empty; asked at the end.
+ * Takes fields from the front of the bytes. A field that is cut off makes the reader fail;
+ * everything taken after that is empty. Callers check failed() at the end.
  */
 class reader
 {
@@ -66,7 +66,7 @@ public:
 		return n;
 	}
 
-	/* A field that begins with its length, of so many bytes. */
+	/* A field that is preceded by its length, which has that many bytes. */
 	std::string_view vector(std::size_t length_bytes) { return take(number(length_bytes)); }
 
 	bool empty() const { return rest_.empty(); }
@@ -82,7 +82,7 @@ bool is_name_character(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* What is wrong with it, or nothing; then `into` has it. */
+/* What is wrong with the name; null if `into` has it. */
 const char *read_name(std::string_view name, std::string &into)
 {
 	if (!name.empty() && name.back() == '.')
@@ -120,7 +120,7 @@ const char *read_server_names(std::string_view extension, std::string &into)
 		if (entries.failed())
 			return malformed;
 		if (type != 0)
-			continue; /* not a host's; no such type is in use */
+			continue; /* not a host name; no other type is in use */
 		if (seen)
 			return "TLS server name is given twice";
 		seen = true;
@@ -186,7 +186,7 @@ const char *read_message(std::string_view message, tls_hello &into)
 	if (fields.failed() || version >> 8 != 3 || session.size() > 32 || ciphers.empty() ||
 	    ciphers.size() % 2 != 0 || compression.empty())
 		return malformed;
-	/* Before extensions were invented, this was the end. */
+	/* Hellos without extensions end here. */
 	if (fields.empty())
 		return nullptr;
 	const auto extensions = fields.vector(2);
@@ -195,13 +195,13 @@ const char *read_message(std::string_view message, tls_hello &into)
 	return read_extensions(extensions, into);
 }
 
-/* What is wrong with the first bytes, as far as they are there. */
+/* What is wrong with the first bytes, as far as they have arrived. */
 const char *wrong_beginning(std::string_view bytes, tls_hello &into)
 {
 	if (bytes.empty())
 		return nullptr;
-	/* SSL 2.0's record: its length with the highest bit set, then the type of the message. Such
-	 * a hello has no server name, also when it says that later versions are understood. */
+	/* An SSL 2.0 record: its length with the highest bit set, then the message type. Such a
+	 * hello has no server name, even if it offers later versions. */
 	if (byte(bytes, 0) & 0x80) {
 		if (bytes.size() < 3)
 			return nullptr;
@@ -217,7 +217,7 @@ const char *wrong_beginning(std::string_view bytes, tls_hello &into)
 	return "not TLS";
 }
 
-/* What is wrong with a record's header, as far as it is there. */
+/* What is wrong with a record's header, as far as it has arrived. */
 const char *wrong_record(std::string_view record)
 {
 	if (!record.empty() && byte(record, 0) != content_handshake)
@@ -230,13 +230,13 @@ const char *wrong_record(std::string_view record)
 	return nullptr;
 }
 
-/* The handshake message in the records, as far as it is there. */
+/* The handshake message in the records, as far as it has arrived. */
 class handshake
 {
 public:
 	void add(std::string_view part)
 	{
-		/* Mostly there is one record only, and then nothing is copied. */
+		/* Usually there is only one record, and then nothing is copied. */
 		if (first_.empty()) {
 			first_ = part;
 			return;
@@ -248,7 +248,7 @@ public:
 
 	std::string_view bytes() const { return rest_.empty() ? first_ : rest_; }
 
-	/* How large it is or, before it has said so, its header. */
+	/* The size of the message or, before that is known, of its header. */
 	std::size_t size() const
 	{
 		const auto there = bytes();
@@ -258,7 +258,7 @@ public:
 		       (static_cast<std::size_t>(byte(there, 1)) << 16 | number16(there, 2));
 	}
 
-	/* What is wrong with its header, as far as it is there. */
+	/* What is wrong with its header, as far as it has arrived. */
 	const char *wrong() const
 	{
 		const auto there = bytes();
@@ -290,13 +290,13 @@ parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most)
 	handshake hello;
 	for (std::size_t at = 0;;) {
 		const auto record = bytes.substr(at);
-		/* SSL 2.0, perhaps: the third byte tells. */
+		/* Perhaps SSL 2.0: the third byte decides. */
 		if (at == 0 && !record.empty() && (byte(record, 0) & 0x80))
 			return parsed::more(3);
 		if (const char *wrong = wrong_record(record))
 			return bad(wrong);
 
-		/* Where the hello ends, at the least; a record has a header and at least a byte. */
+		/* The least offset at which the hello can end: a record has at least a byte. */
 		std::size_t end = at + record_header + 1;
 		std::size_t record_end = end;
 		const bool has_header = record.size() >= record_header;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Something that is done again and again for each backend of a pool, such as checking or looking it
- * up: a task for each, so that one that takes long does not delay the others.
+ * Work that is repeated for each backend of a pool, such as checking it or looking it up. Each
+ * backend has a task, so that a slow one does not delay the others.
  *
- * stop() does not wait, as a look-up in the name service cannot be interrupted, and reloading should
- * not take as long. A watcher has to be kept until it is over(): the destructor waits for its tasks.
+ * stop() does not wait, because a look-up in the name service cannot be interrupted, and a reload
+ * should not take as long. Keep a watcher until it is over(): the destructor waits for its tasks.
  */
 #ifndef RELAY_WATCHER_HPP
 #define RELAY_WATCHER_HPP
@@ -23,8 +23,8 @@ namespace relay
 class watcher
 {
 public:
-	/* What is done: until it is stopped, which it asks after each wait; the end of its scope is
-	 * thrown from there. */
+	/* The work itself. It runs until `stopped`, which it reads after each wait; when its
+	 * scope ends, the wait throws. */
 	class work
 	{
 	public:
@@ -36,11 +36,11 @@ public:
 		/* Whether there is anything to do for that backend. */
 		virtual bool concerns(const backend &) const { return true; }
 		virtual void watch(backend &at, const std::atomic<bool> &stopped) = 0;
-		/* Some task could not be had, or has failed: nothing is done any more. */
+		/* A task could not be started, or has failed: all of the work has ended. */
 		virtual void failed(pool &of, const char *why) = 0;
 	};
 
-	/* Begins. In a task. Throws when the first task cannot be started. */
+	/* Starts the work. In a task. Throws when the first task cannot be started. */
 	watcher(std::shared_ptr<pool> which, std::unique_ptr<work> what, const char *task_name);
 	watcher(const watcher &) = delete;
 	watcher &operator=(const watcher &) = delete;
@@ -48,7 +48,7 @@ public:
 
 	void stop() noexcept;
 
-	/* Whether its tasks have ended; waits for that until then. After stop(). May park. */
+	/* Waits until then for its tasks; whether they have ended. After stop(). May park. */
 	bool over(sn::deadline until);
 
 private:
