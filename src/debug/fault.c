@@ -30,7 +30,7 @@
 
 #include "debug/report.h"
 #include "sched/block.h"
-#include "sched/stack.h"
+#include "sched/stack_slab.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 

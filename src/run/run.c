@@ -48,6 +48,7 @@
 #include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
+#include "sched/stack_cool.h"
 #include "sched/stats.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"

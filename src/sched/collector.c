@@ -7,7 +7,7 @@
 
 #include "sched/block.h"
 #include "sched/foreign.h"
-#include "sched/stack.h"
+#include "sched/stack_slab.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 

@@ -33,7 +33,7 @@
  * of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to 9 since.)
  *
  * Besides, it does what nobody waits for, by a list of chores (sysmon.h): it trims the stacks of tasks
- * that have been parked for long (trim.h), cools those that nobody has needed (stack.h), and more. All in
+ * that have been parked for long (trim.h), cools those that nobody has needed (stack_cool.h), and more. All in
  * small steps, as looks wait for them.
  *
  * What it sees is a hint only: whether the thread is outside is decided by the lease's protocol.

@@ -57,6 +57,7 @@
 #include "sched/sanitizer.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
+#include "sched/stack_slab.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
 #include "wait/lock.h"

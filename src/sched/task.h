@@ -3,7 +3,7 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL. Where
- * stacks are scarce (stack.h), or it takes a large argument with it, it gets it when it is spawned.
+ * stacks are scarce (stack_slab.h), or it takes a large argument with it, it gets it when it is spawned.
  * It gives the stack back when it has ended, joined or not.
  *
  * Who may write what:

@@ -15,6 +15,8 @@
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
+#include "sched/stack_cool.h"
+#include "sched/stack_slab.h"
 #include "sched/status.h"
 #include "sched/thread.h"
 #include "sched/timer.h"

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/stack_cool.h"
+
+#include <sennit/clock.h>
+
+#include "sched/stack_store.h"
+
+/* Cooling has a share of a CPU of a tenth at most. A process that works wants its threads looked at
+ * in time; one that waits can do with a longer step, and wants its memory back. */
+#define COOL_STEP_NS 100000
+#define COOL_STEP_IDLE_NS 1000000
+
+static int64_t looked; /* when it last looked for idle ones */
+static bool owing;     /* it found some, and may not be through with them */
+static int64_t cooled; /* when stacks were cooled last */
+
+void sn_stacks_cool_clear(void)
+{
+	looked = 0;
+	owing = false;
+}
+
+int64_t sn_stacks_cool_due(int64_t now)
+{
+	(void)now;
+	if (!sn_stack_any_warm())
+		return 0;
+	return owing ? looked : looked + SN_STACK_IDLE_NS;
+}
+
+bool sn_stacks_cool(int64_t now)
+{
+	int64_t due = sn_stacks_cool_due(now);
+	struct sn_slab *slab;
+	uint64_t slots = 0;
+
+	if (due == 0 || due > now)
+		return false;
+	sn_lock(&sn_stack_lock);
+	if (!owing) {
+		looked = now;
+		sn_stack_note_idle();
+	}
+	slab = sn_stack_take_idle(&slots);
+	owing = slab != NULL;
+	sn_unlock(&sn_stack_lock);
+	if (!slab)
+		return false;
+	sn_stack_slab_cool(slab, slots);
+	sn_lock(&sn_stack_lock);
+	sn_stack_give_cold(slab, slots);
+	sn_unlock(&sn_stack_lock);
+	return true;
+}
+
+void sn_stacks_cool_step(int64_t now, bool idle)
+{
+	int64_t step = idle ? COOL_STEP_IDLE_NS : COOL_STEP_NS;
+
+	if (now - cooled < 10 * step)
+		return;
+	while (sn_stacks_cool(now)) {
+		cooled = sn_now();
+		if (cooled - now >= step)
+			return;
+	}
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/stack_slab.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <sennit/clock.h>
+
+#include "sched/sanitizer.h"
+#include "wait/backoff.h"
+#include "wait/futex.h"
+
+/* Large classes get fewer slots, so that a slab stays below this unless it holds one slot only. */
+#define SLAB_SIZE_LIMIT (sizeof(void *) == 8 ? (size_t)64 << 20 : (size_t)8 << 20)
+
+/* How the end of a run waits for those in sn_stack_find(), which takes microseconds. */
+#define FINDERS_SPIN_NS 5000
+#define FINDERS_YIELD_NS 100000
+#define FINDERS_LOOK_NS 1000000
+#define FINDERS_NS 1000000000
+
+static struct sn_slab *_Atomic all_slabs;
+/* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not lost. */
+static struct sn_slab *_Atomic forgotten_slabs;
+
+/* In sn_stack_find(). */
+static _Atomic uint32_t finders;
+
+/* The system has refused address space or a guard, and granted nothing since then. Relaxed: see
+ * sn_stack_is_scarce(). */
+static _Atomic bool refused;
+
+bool sn_stack_is_scarce(int class)
+{
+	/* Relaxed: a spawn that does not see it yet makes a task that waits for its stack. */
+	return sizeof(void *) < 8 || sn_stack_guard_kind() == SN_STACK_GUARD_MPROTECT ||
+	       sn_stack_is_large(class) || atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+bool sn_stack_note_grant(bool granted, const char *what, const char **why)
+{
+	if (!granted)
+		*why = errno == EAGAIN ? "memory that may be locked (RLIMIT_MEMLOCK)" : what;
+	if (atomic_load_explicit(&refused, memory_order_relaxed) == granted)
+		atomic_store_explicit(&refused, !granted, memory_order_relaxed);
+	return granted;
+}
+
+static size_t round_up(size_t n, size_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+/* After mlockall(MCL_FUTURE) all of it is locked into memory at once. Where so much may not be locked
+ * (EAGAIN) a smaller one is tried, down to one slot. Not for want of address space: heap and threads
+ * need some, too. */
+static char *slab_map(struct sn_slab *slab)
+{
+	char *base;
+
+	do
+		base = mmap(NULL, slab->slot_size * (size_t)slab->slots, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	while (base == MAP_FAILED && errno == EAGAIN && (slab->slots /= 2) > 0);
+	return base;
+}
+
+struct sn_slab *sn_stack_slab_create(int class, const char **why)
+{
+	struct sn_slab *slab = calloc(1, sizeof *slab);
+	size_t slots;
+
+	if (!slab) {
+		*why = "heap";
+		return NULL;
+	}
+	slab->class = class;
+	/* The kernel may have larger pages than the smallest classes. */
+	slab->slot_size =
+		round_up(SN_STACK_GUARD_SIZE + sn_stack_class_size(class), sn_page_size());
+	slots = SLAB_SIZE_LIMIT / slab->slot_size;
+	slab->slots = slots < 1                         ? 1
+		      : slots > SN_STACK_SLOTS_PER_SLAB ? SN_STACK_SLOTS_PER_SLAB
+							: (int)slots;
+	slab->base = slab_map(slab);
+	if (!sn_stack_note_grant(slab->base != MAP_FAILED, "address space", why)) {
+		free(slab);
+		return NULL;
+	}
+	/* A huge page would commit two megabytes for one touched stack. Fails where there are none:
+	 * fine. */
+	madvise(slab->base, slab->slot_size * (size_t)slab->slots, MADV_NOHUGEPAGE);
+#if SN_VALGRIND
+	sn_sanitizer_slab_begins(slab->base, SN_STACK_GUARD_SIZE, slab->slot_size, slab->slots,
+				 slab->valgrind_ids);
+#endif
+	slab->next = atomic_load_explicit(&all_slabs, memory_order_relaxed);
+	/* Release: a finder that sees the slab sees what it is. */
+	atomic_store_explicit(&all_slabs, slab, memory_order_release);
+	return slab;
+}
+
+/* Neighbouring slots in one call: a call for each would cost three times as much. Guards survive it:
+ * only munmap() and MADV_GUARD_REMOVE end them. */
+void sn_stack_slab_cool(struct sn_slab *slab, uint64_t slots)
+{
+	while (slots) {
+		int first = __builtin_ctzll(slots);
+		uint64_t rest = ~(slots >> first);
+		int n = rest ? __builtin_ctzll(rest) : 64;
+
+		madvise(sn_stack_slot(slab, first), slab->slot_size * (size_t)n, MADV_DONTNEED);
+		if (first + n >= 64)
+			return;
+		slots &= ~(uint64_t)0 << (first + n);
+	}
+}
+
+/* ---- the end ---- */
+
+void sn_stack_slabs_forget(void)
+{
+	struct sn_slab *slab = atomic_load(&all_slabs), *last;
+
+	for (last = slab; last && last->next; last = last->next)
+		;
+	/* In this order: a finder, which has no lock, finds a stack in either list. */
+	if (last) {
+		last->next = atomic_load(&forgotten_slabs);
+		atomic_store(&forgotten_slabs, slab);
+	}
+	atomic_store(&all_slabs, NULL);
+	atomic_store_explicit(&refused, false, memory_order_relaxed);
+}
+
+/*
+ * The finders are handlers of faults, and others as short. One that has itself faulted in
+ * sn_stack_find() was left by a jump (debug/fault.c), and stays counted; so the wait has an end.
+ * What such a finder was looking for is then not worth more.
+ */
+static void await_finders(void)
+{
+	SN_BACKOFF(backoff, SN_WAIT_END, FINDERS_SPIN_NS, FINDERS_YIELD_NS);
+	int64_t deadline = sn_now() + FINDERS_NS;
+	uint32_t inside;
+
+	while ((inside = atomic_load(&finders)) > 0 && sn_now() < deadline)
+		if (!sn_backoff_pause(&backoff))
+			sn_futex_wait(&finders, inside, sn_now() + FINDERS_LOOK_NS);
+	atomic_store(&finders, 0);
+}
+
+void sn_stack_slabs_destroy(void)
+{
+	struct sn_slab *slab = atomic_exchange(&all_slabs, NULL), *next;
+
+	await_finders();
+	for (; slab; slab = next) {
+		next = slab->next;
+		sn_stack_guards_unmapped(slab->mprotected);
+#if SN_VALGRIND
+		sn_sanitizer_slab_ends(slab->slots, slab->valgrind_ids);
+#endif
+		munmap(slab->base, slab->slot_size * (size_t)slab->slots);
+		free(slab);
+	}
+	atomic_store_explicit(&refused, false, memory_order_relaxed);
+}
+
+void sn_stack_slabs_fork_child(void)
+{
+	atomic_store(&finders, 0);
+}
+
+/* ---- finding ---- */
+
+static bool find_from(struct sn_slab *slab, const void *address, struct sn_stack *stack,
+		      bool *in_guard)
+{
+	for (; slab; slab = slab->next) {
+		size_t offset = (uintptr_t)address - (uintptr_t)slab->base;
+
+		/* Unsigned: an address below the base is far above the size. */
+		if (offset >= slab->slot_size * (size_t)slab->slots)
+			continue;
+		*stack = sn_stack_in_slot(slab, (int)(offset / slab->slot_size));
+		*in_guard = (const char *)address < stack->low;
+		return true;
+	}
+	return false;
+}
+
+bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
+{
+	bool found;
+
+	atomic_fetch_add(&finders, 1);
+	found = find_from(atomic_load(&all_slabs), address, stack, in_guard);
+	atomic_fetch_sub(&finders, 1);
+	return found || find_from(atomic_load_explicit(&forgotten_slabs, memory_order_acquire),
+				  address, stack, in_guard);
+}
