@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Alarms: a function that is run as a new task at a time.
+ * Alarms: a function that runs as a new task at a given time.
  *
  * When the timer fires, under its heap's lock, nothing can be allocated. So the firing puts the
  * alarm on the list of what is done without the lock (struct sn_deferred), and sets FIRED in its
- * state until that has been done (start_task()): the task is made, FIRED cleared, and only then
- * the task made runnable, as it may free the alarm. Starting and stopping wait for that moment,
- * which is near: the thread that has fired the timer is on its way there. A periodic firing that
- * finds FIRED set is left out.
+ * state until that has been done (start_task()). There the task is made, then FIRED is cleared, and
+ * only then the task is made runnable, because it may free the alarm. Starting and stopping wait
+ * for that moment, which is near: the thread that has fired the timer is on its way there. A
+ * periodic firing that finds FIRED set is skipped.
  *
  * When there is no memory for the task, and the alarm is to fire once, start_task() sets the timer
- * again, before it clears FIRED. So an alarm can become active again after its timer was found
- * inactive; the state counts firings, to let who stops it see that it has fired since he looked.
+ * again before it clears FIRED. So an alarm can become active again after its timer was found
+ * inactive. The state counts firings, so that a thread that stops the alarm sees that it has fired
+ * meanwhile.
  *
  * Who may write what:
- *   timer             the heap; started by who has the guard, or while FIRED is set by start_task()
- *   state             +FIRING|FIRED by the firing; AWAITED, while FIRED is set, by who stops; both
- *                     are cleared by start_task()
- *   period, fn, arg   who has the guard, while the timer is inactive and FIRED clear
+ *   timer             the heap; started by the thread with the guard, or, while FIRED is set, by
+ *                     start_task()
+ *   state             the firing adds FIRING|FIRED; a thread that stops the alarm sets AWAITED
+ *                     while FIRED is set; start_task() clears FIRED and AWAITED
+ *   period, fn, arg   the thread with the guard, while the timer is inactive and FIRED clear
  */
 #include <sennit/timer.h>
 
@@ -33,11 +35,14 @@
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
-/* When there was no memory: often enough not to be much later than need be. */
+/* The delay before another attempt when there was no memory: short, so that the task is not much
+ * later than necessary. */
 #define RETRY_NS 10000000
 
-/* What is awaited takes about a microsecond, unless the thread is not running: in the tests of timers
- * ("alarm" in docs/waiting.md) a third took less than 1 us, the others 8 to 33. */
+/*
+ * What is awaited takes about a microsecond, unless its thread is not running. In the tests of
+ * timers ("alarm" in docs/waiting.md) a third of the waits took less than 1 us, the others 8 to 33.
+ */
 #define SPIN_NS 5000
 
 /* The bits of the state; the rest is a count, in units of FIRING. */
@@ -48,7 +53,7 @@
 struct alarm {
 	struct sn_timer timer;
 	struct sn_deferred deferred;
-	struct sn_lock guard; /* of those who start or stop */
+	struct sn_lock guard; /* held to start or stop the alarm */
 	_Atomic uint32_t state;
 	int64_t period;
 	sn_fn *fn;
@@ -69,7 +74,7 @@ static void start_task(struct sn_thread *self, struct sn_deferred *deferred)
 		sn_log("no memory to set an alarm again: it is lost");
 	SN_RACE_WINDOW();
 	if (atomic_fetch_and(&alarm->state, ~(FIRED | AWAITED)) & AWAITED)
-		sn_futex_wake(&alarm->state, 1); /* of the address only: the alarm may be gone */
+		sn_futex_wake(&alarm->state, 1); /* uses only the address: the alarm may be gone */
 	if (task)
 		sn_task_launch(self, task);
 }
@@ -83,7 +88,7 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 	if (alarm->period > 0)
 		fired->again = sn_period_next(timer->when, alarm->period, now, &due);
 	if (!(state & FIRED)) {
-		/* Nobody else changes it while FIRED is clear and the heap's lock held. */
+		/* No other thread changes it while FIRED is clear and the heap's lock is held. */
 		atomic_store(&alarm->state, (state + FIRING) | FIRED);
 		alarm->deferred.run = start_task;
 		fired->later = &alarm->deferred;
@@ -91,7 +96,7 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 	return NULL;
 }
 
-/* Until what has fired has been started. Returns the state. */
+/* Waits until the task of a firing has been made. Returns the state. */
 static uint32_t await_task(struct alarm *alarm)
 {
 	SN_BACKOFF(backoff, SN_WAIT_ALARM, SPIN_NS, 0);
@@ -107,7 +112,7 @@ static uint32_t await_task(struct alarm *alarm)
 	return state;
 }
 
-/* With the guard. */
+/* The guard is held. */
 static bool stop(struct alarm *alarm)
 {
 	bool prevented = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barriers. Everything is under the lock of the list, which has those who have come, arrived of
- * them; the last to come takes all off and wakes them.
+ * Barriers. Everything is under the lock of the list. The list has the parties that have arrived,
+ * whose number is in arrived. The last party to arrive takes all of them off and wakes them.
  *
- * It can find the wait of one being ended by a deadline or a cancellation that moment. Claims
- * cannot be given back, so the round could not be called off for that one. Instead it counts: who
- * finds himself taken off the list when he is about to give up has come, and returns 0. So all of
- * a round agree on it.
+ * It can find that a deadline or a cancellation is ending one of these waits at that moment. Claims
+ * cannot be given back, so the round could not be called off for that party. Instead the party
+ * counts as arrived: if it finds itself off the list when it is about to give up, it returns 0. So
+ * all parties of a round agree on it.
  */
 #include <sennit/barrier.h>
 

@@ -2,41 +2,46 @@
 /*
  * Channels.
  *
- * A channel is a lock, a ring of elements, and two queues of those who wait, receivers and senders.
- * Every operation is made of an attempt under the lock (channel.h), and, when that finds nothing,
- * of putting a node into a queue under the same lock and parking. So what one side does, the other
- * side sees in its attempt, or its node is met: no wake-up is lost.
+ * A channel is a lock, a ring of elements, and two queues of waiting parties, receivers and
+ * senders. Every operation is an attempt under the lock (channel.h). When the attempt finds
+ * nothing, the operation puts a node into a queue, under the same lock, and parks. So either one
+ * side's attempt sees what the other side did, or it meets the other side's node: no wake-up is
+ * lost.
  *
- * Invariants, of nodes whose wait has not been ended by a deadline or a cancellation:
- *   - Receivers wait only when the buffer is empty, senders only when it is full (an unbuffered one
- *     is always both); never both of them, save those of one select.
- *   - Nobody waits in a closed channel.
+ * Invariants, for nodes whose wait has not been ended by a deadline or a cancellation:
+ *   - Receivers wait only when the buffer is empty, and senders only when it is full (an
+ *     unbuffered one is always both). They never wait at the same time, except those of one
+ *     select.
+ *   - Nothing waits in a closed channel.
  *
- * Who meets a node takes it out of the queue and claims its waiter (sched/waiter.h). Having the
- * claim he copies the element from or to the other's memory, most often its stack, writes the
- * node's status, releases the lock, and only then wakes: so whoever is woken may free the channel.
- * Without the claim the node's wait has been ended by something else, and its owner, who looks at
- * the status under the lock, sees that no element was touched. So a deadline or a cancellation that
- * races with success is one or the other, and the element is in one place.
+ * The party that meets a node takes it out of the queue and claims its waiter (sched/waiter.h).
+ * With the claim it copies the element from or to the other party's memory, most often its stack,
+ * writes the node's status, releases the lock, and only then wakes the other, which may then free
+ * the channel. Without the claim, something else has ended the node's wait. Its owner reads the
+ * status under the lock, and sees that no element was touched. So when a deadline or a cancellation
+ * races with success, the result is one or the other, and the element is in one place.
  *
  * A task that waits without a deadline or a scope is exclusive in the sense of waiter.h: the lock
- * is its protection until its park is committed, and the whole hand-over costs this lock and what
- * the run queue takes.
+ * protects its node until its park is committed. The whole hand-over costs this lock and what the
+ * run queue takes.
  *
- * Who waits comes away from the queue before the call returns: taken out by who ended the wait, or
- * by itself.
+ * A node is out of its queue before the call returns: it is taken out by the party that ended the
+ * wait, or by its own.
  *
  * Rejected: a lock-free ring for the buffer. It saves a lock's pair of atomic instructions only for
- * one producer and one consumer; with select, close and a deadline on either end every operation
- * would need the sequence of a slot and then the queues' lock as well. Waking the other side with
- * the lock held: it may have to start a thread.
+ * one producer and one consumer. With select, close and a deadline on either end, every operation
+ * would need the sequence number of a slot, and then the queues' lock as well. Rejected, too:
+ * waking the other side with the lock held, because that may have to start a thread.
  */
 #include "sync/channel.h"
 
 #include <sennit/collector.h>
 
-/* Not 0, and one that this thread has not used lately, so that the next channel at an address has another one. Where
- * each begins differs, or two that make channels in turns could have the same. */
+/*
+ * Not 0, and a tag that this thread has not used recently, so that the next channel at an address
+ * has a different one. Each thread begins at a different value; otherwise two threads that make
+ * channels in turn could use the same ones.
+ */
 static uintptr_t next_tag(void)
 {
 	static _Thread_local uint32_t last;
@@ -47,8 +52,8 @@ static uintptr_t next_tag(void)
 }
 
 /*
- * Memory of channels that are gone. Debug builds keep the last of it, so that who still uses one is
- * told, instead of what has come to the address since.
+ * Frees the memory of a channel. Debug builds keep the most recent ones, so that a call with a
+ * channel that is gone is reported, instead of using what is at the address by then.
  */
 static void free_memory(struct sn_chan *chan)
 {
@@ -77,7 +82,7 @@ int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 	    bytes > PTRDIFF_MAX)
 		return -EINVAL;
 	bytes = (bytes - 1) / SN_CACHE_LINE * SN_CACHE_LINE;
-	/* Lines of its own: two channels in one would be contended for together. */
+	/* Cache lines of its own: two channels in one line would be contended for together. */
 	made = sn_collector_alloc(SN_CACHE_LINE, bytes);
 	if (!made)
 		return -ENOMEM;
@@ -104,7 +109,7 @@ sn_chan *sn_chan_ref(sn_chan *handle)
 
 	if (!chan)
 		return NULL;
-	/* Relaxed: who has a reference to copy keeps the count above 0. */
+	/* Relaxed: a caller that has a reference to copy keeps the count above 0. */
 	atomic_fetch_add_explicit(&chan->references, 1, memory_order_relaxed);
 	return handle;
 }
@@ -113,7 +118,7 @@ void sn_chan_free(sn_chan *handle)
 {
 	struct sn_chan *chan = sn_chan_find(handle);
 
-	/* Release what was done with this reference, acquire what was done with the others. */
+	/* Release what was done with this reference; acquire what was done with the others. */
 	if (!chan || atomic_fetch_sub_explicit(&chan->references, 1, memory_order_acq_rel) != 1)
 		return;
 	if (!chan->plain && chan->ops->destroy) {
@@ -126,7 +131,7 @@ void sn_chan_free(sn_chan *handle)
 	free_memory(chan);
 }
 
-/* Ends the waits in the queue; the nodes go to the list, by their next. The lock is held. */
+/* Ends the waits in the queue. The nodes go to the list, linked by their next. The lock is held. */
 static struct sn_chan_node **end_all(struct sn_chan_queue *queue, struct sn_chan_node **list)
 {
 	struct sn_chan_node *node;
@@ -153,7 +158,7 @@ static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 	end_all(&chan->senders, end_all(&chan->receivers, &ended));
 	sn_unlock(&chan->lock);
 	for (; ended; ended = next) {
-		next = ended->next; /* afterwards it is gone */
+		next = ended->next; /* read before the node is gone */
 		sn_waiter_wake(self, ended->waiter, ended->wake, SN_READY_LAST);
 	}
 	return 0;
@@ -167,13 +172,13 @@ int sn_chan_close(sn_chan *handle)
 
 	if (!chan)
 		return -EINVAL;
-	sn_sync_enter(&self); /* why the scope was cancelled does not matter here */
+	sn_sync_enter(&self); /* the reason of a cancelled scope does not matter here */
 	err = close_channel(self, chan);
 	sn_sync_leave(self);
 	return err;
 }
 
-/* The attempt has failed. The lock is held, and released here. */
+/* Waits after a failed attempt. The lock is held, and released here. */
 static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op, void *elem,
 			    int64_t deadline)
 {
@@ -192,7 +197,8 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 	err = sn_waiter_park(&waiter, &chan->lock);
 	if (sn_likely(node.status != SN_NODE_PENDING))
 		return node.status;
-	/* Who finds the node now, and does not get the claim, is done with it under the lock. */
+	/* A party that meets the node now, and does not get the claim, is done with it under the
+	 * lock. */
 	sn_lock(&chan->lock);
 	if (node.queued)
 		sn_chan_unlink(sn_chan_queue_of(chan, op), &node);
@@ -200,7 +206,7 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 	return err;
 }
 
-/* Made once for sending and once for receiving: a third of the branches go. */
+/* Compiled once for sending and once for receiving, which removes a third of the branches. */
 static inline __attribute__((always_inline)) int operate(struct sn_chan *chan, int op, void *elem,
 							 int64_t deadline)
 {
@@ -251,7 +257,7 @@ static inline int try(struct sn_chan *chan, int op, void *elem)
 	return -EAGAIN;
 }
 
-/* The element is only read: what is sent and what is received share their code. */
+/* The element is only read, but sending and receiving share their code. */
 static inline void *readable(const void *elem)
 {
 	return (void *)(uintptr_t)elem;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What channel.c and select.c share: a channel, and the two steps of which every send and receive
- * is made, the attempt and the wait. The protocol is argued in channel.c.
+ * What channel.c and select.c share: a channel, and the two steps of every send and receive, the
+ * attempt and the wait. channel.c argues the protocol.
  *
- * Handles. What programs have is the channel's address plus a tag, which is less than the alignment and
- * another for each channel that is made. The channel has a mark that goes with it, until it is freed.
- * So a handle whose channel is gone is known by one comparison with a word on a line that is needed
- * anyway: also when another channel has the address by now, but for one in SN_CACHE_LINE - 1; and when something
- * else has, unless its bytes happen to be the mark. Debug builds keep what was freed for a while.
- * An address with a tag points into the channel still, for leak checkers and collectors. Rejected: a tag in the
- * unused high bits, which they would not take for a reference.
+ * Handles. A program's handle is the channel's address plus a tag, which is less than the
+ * alignment, and different for each channel that is made. The channel has a mark that belongs to
+ * the tag, until it is freed. So one comparison, with a word on a cache line that is needed anyway,
+ * recognizes a handle whose channel is gone. This holds even when another channel is at the address
+ * by then, except for one in SN_CACHE_LINE - 1; and when something else is there, unless its bytes
+ * happen to equal the mark. Debug builds keep freed channels for a while. An address with a tag
+ * still points into the channel, for leak checkers and collectors. Rejected: a tag in the unused
+ * high bits, because they would not take that for a reference.
  *
- * Who may write what: all of a channel under its lock, and until it is published who makes it; mark, also
- * who frees it.
- * first, count and closed are also read without it, to see that there is nothing to be had, so they
- * are atomic; their stores need no order, see sn_chan_hopeless().
+ * Who may write what: everything in a channel, any thread under its lock, and its creator until it
+ * is published; mark, also the thread that frees it. first, count and closed are also read without
+ * the lock, to see that an attempt would fail, so they are atomic. Their stores need no order, see
+ * sn_chan_hopeless().
  */
 #ifndef SENNIT_SYNC_CHANNEL_H
 #define SENNIT_SYNC_CHANNEL_H
@@ -32,13 +33,14 @@
 #include "sched/waiter.h"
 #include "wait/lock.h"
 
-/* The status of a node whose wait nothing in the channel has ended. */
+/* The status of a node whose wait has not been ended by anything in the channel. */
 #define SN_NODE_PENDING 1
 
 /*
- * A place in a channel's queue. Lies on the stack of who waits, like the waiter; a select has one a
- * case, all with the same waiter. Under the channel's lock, except that who waits writes it before
- * it is queued, and status is written by who has claimed the waiter.
+ * A place in a channel's queue. Like the waiter, it lies on the stack of the waiting party; a
+ * select has one for each case, all with the same waiter. Written under the channel's lock, except
+ * that the waiting party writes it before it is queued, and the party that has claimed the waiter
+ * writes status.
  */
 struct sn_chan_node {
 	struct sn_chan_node *next, *prev;
@@ -57,12 +59,12 @@ struct sn_chan_queue {
 struct sn_chan {
 	struct sn_lock lock;
 	_Atomic bool closed;
-	bool plain;    /* elements are moved by copying, and need no destroying */
+	bool plain;    /* elements are moved by copying, and need no destruction */
 	uint16_t mark; /* see sn_chan_find() */
 	_Atomic size_t count;
 	size_t capacity;
 	size_t head; /* offset of the oldest element in the buffer */
-	size_t tail; /* offset of where the next goes */
+	size_t tail; /* offset of the place of the next element */
 	size_t elem_size;
 	size_t size; /* of the buffer */
 	struct sn_chan_queue receivers, senders;
@@ -77,26 +79,26 @@ struct sn_chan {
 
 #define SN_CHAN_TAG ((uintptr_t)SN_CACHE_LINE - 1)
 
-/* The lowest bits of the handle, which has the address in them too; not 0, as no tag is. */
+/* The lowest bits of the handle, part of which are the address. Not 0, because no tag is. */
 static inline uint16_t sn_chan_mark(const sn_chan *handle)
 {
 	return (uint16_t)(uintptr_t)handle;
 }
 
-/* The channel of a handle that sn_chan_find() has found good. */
+/* The channel of a handle that sn_chan_find() has accepted. */
 static inline struct sn_chan *sn_chan_at(const sn_chan *handle)
 {
 	return (struct sn_chan *)((uintptr_t)handle & ~SN_CHAN_TAG);
 }
 
-/* And back, as programs know it. */
+/* The reverse: the handle that programs use. */
 static inline const sn_chan *sn_chan_handle(const struct sn_chan *chan)
 {
 	return (const sn_chan *)((uintptr_t)chan | (chan->mark & SN_CHAN_TAG));
 }
 
-/* The same of any handle: NULL for none, and for one whose channel is gone, with which debug builds
- * abort. */
+/* The channel of any handle. NULL for NULL, and for a handle whose channel is gone; debug builds
+ * abort with the latter. */
 static inline struct sn_chan *sn_chan_find(const sn_chan *handle)
 {
 	struct sn_chan *chan = sn_chan_at(handle);
@@ -138,9 +140,9 @@ static inline void sn_chan_unlink(struct sn_chan_queue *queue, struct sn_chan_no
 }
 
 /*
- * Takes the first out of the queue whose wait is the caller's to end; NULL when there is none.
- * Those whose wait has been ended by something else are dropped on the way: they find out by
- * themselves.
+ * Takes the first node out of the queue whose wait the caller may end; NULL when there is none.
+ * Nodes whose wait has been ended by something else are dropped on the way; their owners notice
+ * that themselves.
  */
 static inline struct sn_chan_node *sn_chan_dequeue(struct sn_chan_queue *queue)
 {
@@ -165,7 +167,7 @@ static sn_noinline void sn_chan_copy_specially(struct sn_chan *chan, void *to, v
 /* to: NULL only where the element is plain, or has no size. */
 static inline void sn_chan_copy(struct sn_chan *chan, void *to, void *from)
 {
-	/* The common sizes without a call. */
+	/* The common sizes, without a call. */
 	if (sn_likely(chan->plain && to)) {
 		switch (chan->elem_size) {
 		case 4:
@@ -190,8 +192,9 @@ static inline size_t sn_chan_advance(const struct sn_chan *chan, size_t offset)
 }
 
 /*
- * The attempts. The lock is held; -EAGAIN: there is nothing to be had. After 0 *met is who was met
- * on the other side, claimed, to be woken when the lock has been released; NULL if the buffer did.
+ * The attempts. The lock is held. -EAGAIN: not possible now. After 0, *met is the node that was met
+ * on the other side, claimed; it is to be woken when the lock has been released. It is NULL if the
+ * buffer sufficed.
  */
 static inline int sn_chan_send_locked(struct sn_chan *chan, void *elem, struct sn_chan_node **met)
 {
@@ -228,7 +231,8 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 		if (sn_unlikely(!chan->plain) && chan->ops->move && chan->ops->destroy)
 			chan->ops->destroy(slot);
 		chan->head = sn_chan_advance(chan, chan->head);
-		/* Senders wait only when it is full: the slot is the one behind the last. */
+		/* Senders wait only when the buffer is full, so the slot is also the one after the
+		 * last. */
 		node = sn_chan_dequeue(&chan->senders);
 		if (!node) {
 			sn_relaxed_store(chan->count, count - 1);
@@ -250,12 +254,11 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 }
 
 /*
- * Whether there was a moment during the call at which an attempt would have got -EAGAIN: what the
- * try forms answer without touching the lock. closed is looked at last, and stays once it is set;
- * so when it is not set, the channel was open when the other two were looked at, and each of them
- * alone decides: who has a buffer with room (or something in it) has nobody waiting on the other
- * side. Acquire keeps the loads in this order. What happened before the call is seen, as it is by
- * any load.
+ * Whether there was a moment during the call at which an attempt would have returned -EAGAIN. The
+ * try forms answer with it without taking the lock. closed is read last, and stays set once it is
+ * set. So if it is not set, the channel was open when the other two were read. Each of these alone
+ * decides: while a buffer has room (or something in it), nothing waits on the other side. Acquire
+ * keeps the loads in this order. What happened before the call is seen, as it is by any load.
  */
 static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
 {
@@ -284,20 +287,20 @@ static inline int sn_chan_attempt(struct sn_chan *chan, int op, void *elem,
 				  : sn_chan_recv_locked(chan, elem, met);
 }
 
-/* Without the lock: who was met goes on next. It may free the channel. */
+/* Without the lock. The party that was met runs next; it may free the channel. */
 static inline void sn_chan_wake_met(struct sn_thread *self, struct sn_chan_node *met)
 {
 	if (met)
 		sn_waiter_wake(self, met->waiter, met->wake, SN_READY_NEXT);
 }
 
-/* Whether elem will do. */
+/* Whether elem is valid for the operation. */
 static inline bool sn_chan_elem_valid(const struct sn_chan *chan, int op, const void *elem)
 {
 	return elem || chan->elem_size == 0 || (op == SN_CASE_RECV && chan->plain);
 }
 
-/* 0, or why a call must not wait. */
+/* 0, or the reason why a call must not wait. */
 static inline int sn_chan_may_wait(int64_t deadline)
 {
 	if (sn_likely(deadline == SN_NO_DEADLINE))
@@ -307,7 +310,8 @@ static inline int sn_chan_may_wait(int64_t deadline)
 	return deadline <= sn_now() ? -ETIMEDOUT : 0;
 }
 
-/* The entry and the end of a public call, for tasks and plain threads; self is NULL for these. */
+/* The entry and the end of a public call, for tasks and plain threads; for the latter self is
+ * NULL. */
 static inline int sn_sync_enter(struct sn_thread **self)
 {
 	*self = sn_runtime_enter();

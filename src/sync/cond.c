@@ -2,13 +2,13 @@
 /*
  * Condition variables: a list of waits.
  *
- * Who waits puts itself into the list while it still holds the mutex. So whoever locks the mutex
- * after that, changes what it guards, and signals, finds the wait in the list: also when it looks
- * whether the list is empty without the list's lock, as the mutex has ordered the two. The wait
- * may be ended before it has parked.
+ * A caller that waits puts itself into the list while it still holds the mutex. So a thread that
+ * locks the mutex later, changes what it guards, and signals, finds the wait in the list. This also
+ * holds when it checks without the list's lock whether the list is empty, because the mutex has
+ * ordered the two. The wait may be ended before its task has parked.
  *
- * A signal claims the wait that it ends; one that its deadline or a cancellation has claimed
- * before it passes over. So a wait that returns an error has not taken a signal from another.
+ * A signal claims the wait that it ends, and passes over one that a deadline or a cancellation has
+ * already claimed. So a wait that returns an error has not consumed another's signal.
  */
 #include <sennit/cond.h>
 
@@ -36,7 +36,7 @@ static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, i
 	SN_RACE_WINDOW();
 	sn_mutex_unlock_inside(self, mutex, call);
 	SN_RACE_WINDOW();
-	/* Signalled, the condition may be gone by now. */
+	/* If it was signalled, the condition variable may be gone by now. */
 	if (wait.waiter.task)
 		sn_task_waits(wait.waiter.task, "a condition", cond);
 	result = sn_waiter_park(&wait.waiter, NULL);
@@ -45,7 +45,7 @@ static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, i
 		sn_waits_remove(&wait);
 		sn_unlock(lock);
 	}
-	/* Neither cancellable nor with a deadline it cannot fail. */
+	/* This cannot fail, being neither cancellable nor limited by a deadline. */
 	if (sn_mutex_lock_inside(sn_thread_again(self), mutex, SN_NO_DEADLINE,
 				 SN_WAITER_UNCANCELLABLE, call) < 0)
 		sn_fatal("%s() cannot lock its mutex again", call);

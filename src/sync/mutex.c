@@ -2,51 +2,52 @@
 /*
  * Mutexes. The word's bits:
  *
- *   LOCKED    somebody holds it
+ *   LOCKED    a task or thread holds it
  *   WAITERS   the list is not empty
  *   WOKEN     a waiter has been woken and is on its way to take it, or to wait again
  *   STARVING  it is handed from its holder to the first waiter; set only together with LOCKED
  *
- * Who finds LOCKED clear may take it: one compare-and-swap when nobody waits. Otherwise it puts
- * itself into the list and sets WAITERS, both under the list's lock, and only while LOCKED is set.
- * Who unlocks and finds WAITERS takes the list's lock first and unlocks under it, by a store that
- * is the last it does to the mutex:
+ * A caller that finds LOCKED clear may take it: one compare-and-swap when nothing waits. Otherwise
+ * it puts itself into the list and sets WAITERS, both under the list's lock, and only while LOCKED
+ * is set. A holder that unlocks and finds WAITERS takes the list's lock first, and unlocks under
+ * it, by a store that is its last access to the mutex:
  *
- *   - usually: LOCKED is cleared, WOKEN set, and the first waiter woken to try again. While WOKEN
- *     is set nobody else is woken, so a holder that locks and unlocks many times, while the woken
- *     one is on its way, pays for waking once. The woken one clears WOKEN as it takes the mutex,
- *     or as it waits again, then in front of the others.
- *   - STARVING: LOCKED stays, the first waiter is told that it is the holder now.
+ *   - usually: LOCKED is cleared, WOKEN is set, and the first waiter is woken to try again. While
+ *     WOKEN is set no other waiter is woken. So a holder that locks and unlocks many times, while
+ *     the woken waiter is on its way, pays for one wake-up. That waiter clears WOKEN when it
+ *     takes the mutex, or when it waits again, which it then does in front of the others.
+ *   - STARVING: LOCKED stays, and the first waiter learns that it is the holder now.
  *
- * So outside the list's lock, while WAITERS is set, LOCKED or WOKEN is: there is always somebody
- * who will look at the list. That is the invariant that no waiter is forgotten by;
- * models/mutex.pml has it checked. With LOCKED and WAITERS but not WOKEN, and the list's lock held
- * by the holder, nobody else can change the word: who locks only looks at it, who would wait or
- * stop waiting needs the lock. Hence the plain store.
+ * So outside the list's lock, while WAITERS is set, LOCKED or WOKEN is set too: there is always a
+ * party that will look at the list. By this invariant no waiter is forgotten; models/mutex.pml
+ * checks it. With LOCKED and WAITERS but not WOKEN, and the list's lock held by the holder, no
+ * other thread can change the word: one that wants to lock only reads it, and one that would wait
+ * or stop waiting needs the lock. Hence the plain store.
  *
- * A waiter that has been woken, finds it taken again and has waited for STARVING_NS sets STARVING
- * as it waits again. The one that was handed the mutex clears it when it has waited for less, or
- * is the last. Handing over costs a switch for each time that the mutex is held, which is why it
- * is the exception; but without it who waits can be overtaken for ever. Go found 1 ms to be right;
- * so did we see no reason to differ: it is well above what a waiter waits under load that is fair
- * anyway, and below what people notice.
+ * A waiter that has been woken, finds the mutex taken again and has waited for STARVING_NS sets
+ * STARVING when it waits again. The waiter that is handed the mutex clears it when it has waited
+ * for less, or is the last. Handing over costs a switch for each time that the mutex is held, which
+ * is why it is the exception; but without it a waiter can be overtaken for ever. Go found 1 ms to
+ * be right, and we saw no reason to differ: it is well above what a waiter waits under a load that
+ * is fair anyway, and below what people notice.
  *
- * A waiter that was woken in vain, and is to be woken again within SPIN_NS of that, would most likely
- * come in vain again: whoever has the mutex takes it again and again. So it becomes the next task of
- * its processor instead of any runnable one: it runs when that task parks, or after a while elsewhere,
- * and no napping thread is got up for it (sched/idle.c). Eight tasks on two processors took 9.5 ns
- * for a round without this and 8.0 with it (bench-tasks, five runs in turns). As the next task at each
- * wake-up, 7.3; but where a lock was held for 5 us, with 5 us in between, two tasks took 10 us a round
- * instead of 6.6, as who would have come in time was not got up.
+ * A waiter that lost the race after a wake-up, and is woken again within SPIN_NS of that, would
+ * most likely lose it again: the holder takes the mutex again and again. So it becomes the next
+ * task of its processor instead of any runnable one. It runs when that task parks, or after a while
+ * on another processor, and no napping thread is woken for it (sched/idle.c). Eight tasks on two
+ * processors took 9.5 ns for a round without this and 8.0 with it (bench-tasks, five alternating
+ * runs). As the next task at each wake-up, they took 7.3; but where a lock was held for 5 us, with
+ * 5 us in between, two tasks took 10 us a round instead of 6.6, because a waiter that would have
+ * won the race was left asleep.
  *
- * Spinning. Before its first wait a caller looks for SPIN_NS whether the mutex becomes free,
- * provided that its holder can be running meanwhile: there are several processors. Longer than a
- * short critical section, shorter than parking and being woken. Of 168,713 waits of bench-mutex
- * ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and 94 less
- * than 2, hardly any 2 to 8; 10.8 parked.
+ * Spinning. Before its first wait a caller checks for SPIN_NS whether the mutex becomes free,
+ * provided that its holder can be running meanwhile, which takes several processors. This is longer
+ * than a short critical section, and shorter than parking and being woken. Of 168,713 waits of
+ * bench-mutex ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and
+ * 94 less than 2, hardly any 2 to 8; 10.8 parked.
  *
- * owner is for reports of mistakes, and only written where they are made, in debug builds: by the
- * holder. It is read by others, who may see any value but their own.
+ * owner is for reports of mistakes. Only debug builds, which make such reports, write it; the
+ * writer is the holder. Other threads that read it may see any value except their own.
  */
 #include "sync/mutex.h"
 
@@ -70,7 +71,7 @@
 #define TRY_AGAIN 0
 #define HANDED 1
 
-/* The holder keeps a note of itself, in debug builds. */
+/* In debug builds the holder records itself. */
 static inline void note_owner(sn_mutex *mutex, bool owned)
 {
 	if (SENNIT_DEBUG)
@@ -95,14 +96,15 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
 }
 
 /*
- * The fast paths. Acquire: what former holders did is seen; release: the next sees what this one did.
+ * The fast paths. Acquire: what earlier holders did is seen; release: the next holder sees what
+ * this one did.
  *
- * With several processors the word is read first, so that with a waiter on its way, which under
- * contention is usual, one compare-and-swap is enough too; and to try on a word that has become
- * another takes its line from whoever holds the mutex (bench-tasks, eight tasks: 25 ns a round with
- * reading, 31 without). With one it is most likely what is expected, as nobody else runs who could
- * have changed it, and reading only waits for the change before: 25 ns with reading, 19 without. What is
- * expected wrongly costs a compare-and-swap that fails, nothing else.
+ * With several processors the word is read first. Then one compare-and-swap suffices also with a
+ * waiter on its way, which is usual under contention; and a failing attempt on a word that has
+ * changed takes its cache line away from the holder (bench-tasks, eight tasks: 25 ns a round with
+ * reading, 31 without). With one processor the word is most likely as expected, because no other
+ * thread runs that could have changed it, and reading only waits for the change before: 25 ns with
+ * reading, 19 without. A wrong expectation costs one failing compare-and-swap, nothing else.
  */
 static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
 {
@@ -111,8 +113,8 @@ static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
 		       : __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
 }
 
-/* Takes it if nobody holds it, others waiting or not; the word is what it is taken for at first. woken:
- * WOKEN if it is the caller's. */
+/* Takes the mutex if it is free, whether or not others wait. word: the first guess at its value.
+ * woken: WOKEN if the caller has to clear that. */
 static inline bool take_expecting(sn_mutex *mutex, uint32_t word, uint32_t woken)
 {
 	while (!(word & LOCKED))
@@ -132,7 +134,7 @@ static inline bool lock_at_once(sn_mutex *mutex)
 	return take_expecting(mutex, expect(mutex, 0), 0);
 }
 
-/* Whether it can be unlocked without waking a waiter; STARVING is for waiters only. */
+/* Whether it can be unlocked without waking a waiter; STARVING only matters to waiters. */
 static inline bool is_alone(uint32_t word)
 {
 	return (word & (WAITERS | WOKEN)) != WAITERS;
@@ -176,7 +178,7 @@ static bool spin(struct sn_thread *self, sn_mutex *mutex, struct sn_backoff *bac
 	return false;
 }
 
-/* The caller, who was handed it, leaves it as it should be for the next. */
+/* Called by the waiter that was handed the mutex: clears STARVING unless the next one needs it. */
 static void end_starvation(sn_mutex *mutex, bool starving)
 {
 	if (!starving || !(__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & WAITERS))
@@ -236,13 +238,13 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 	return 0;
 }
 
-/* It was woken in vain a moment ago. */
+/* Whether the waiter has just lost a race. */
 static bool is_missing(const struct sn_wait *wait)
 {
 	return wait->missed_at && sn_now() - wait->missed_at < SPIN_NS;
 }
 
-/* There are waiters, and none of them is on its way. */
+/* Unlocks when there are waiters, and none of them is on its way. */
 static void unlock_for_waiter(struct sn_thread *self, sn_mutex *mutex)
 {
 	struct sn_lock *lock = sn_waits_lock_of(mutex);
@@ -266,7 +268,7 @@ static void unlock_for_waiter(struct sn_thread *self, sn_mutex *mutex)
 			       handed || is_missing(next) ? SN_READY_NEXT : SN_READY_LAST);
 }
 
-/* Unlocks it, unless a waiter has to be woken for that. */
+/* Unlocks, unless a waiter has to be woken for that. */
 static bool unlock_alone(sn_mutex *mutex)
 {
 	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
@@ -294,9 +296,11 @@ static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, uint32_t f
 	struct sn_thread *self;
 	int result;
 
-	/* Free, with waiters. Without coming inside: to the monitor, who comes inside again and again is
-	 * nobody who keeps a processor for himself, and the waiter who is on its way may need this
-	 * one. */
+	/*
+	 * The mutex is free, and has waiters. Without entering the runtime: the monitor takes a
+	 * task that enters again and again for one that does not keep its processor to itself, and
+	 * the waiter that is on its way may need this processor.
+	 */
 	if (take(mutex, 0)) {
 		note_owner(mutex, true);
 		return 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doing something once. The word is NEW, or RUNNING while somebody calls his function, or DONE for
- * ever. All changes are made under the list's lock; only DONE is looked for without. When the
- * function has failed and somebody waits, the first of those runs his next, and the word stays
- * RUNNING.
+ * Doing something once. The word is NEW, or RUNNING while a caller runs its function, or DONE for
+ * ever. All changes are made under the list's lock; only DONE is checked without it. When the
+ * function has failed and others wait, the first of them runs its own function next, and the word
+ * stays RUNNING.
  *
- * owner: who calls his function; written by itself. Others may read any value but their own.
+ * owner: the caller that runs its function; written by itself. Others may read any value except
+ * their own.
  */
 #include <sennit/once.h>
 
@@ -16,7 +17,7 @@
 
 enum { NEW = 0, RUNNING = 1, DONE = 2 };
 
-/* What a wait is ended with. */
+/* The result of a wait whose owner is to run its function. */
 #define RUN 1
 
 static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadline,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What alarms and tickers share: the sequence of their times, and coming inside. */
+/* What alarms and tickers share: the sequence of their times, and entering the runtime. */
 #ifndef SENNIT_SYNC_PERIOD_H
 #define SENNIT_SYNC_PERIOD_H
 
@@ -10,8 +10,9 @@
 #include "sched/timer.h"
 
 /*
- * The first time after now that lies a multiple of period after when, which is not after now.
- * *ticks: how many of them are due, when included. A time that cannot be told is never reached.
+ * The first time after now that is a multiple of period after when, which is not after now. *ticks:
+ * how many of these times are due, including when. A time that cannot be represented is never
+ * reached.
  */
 static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, int64_t *ticks)
 {
@@ -22,8 +23,8 @@ static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, 
 	return period > SN_TIMER_NEVER - 1 - when ? SN_TIMER_NEVER - 1 : when + due * period;
 }
 
-/* Begins and ends a call of any thread that deals with timers; *self: see sn_timer_start(). 0, or
- * -ESRCH when no runtime runs. */
+/* Begins and ends a call that deals with timers, on any thread; *self: see sn_timer_start().
+ * Returns 0, or -ESRCH when no runtime runs. */
 static inline int sn_timers_enter(struct sn_thread **self, const char *call)
 {
 	*self = sn_runtime_enter_for(call);

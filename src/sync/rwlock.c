@@ -6,20 +6,21 @@
  *   WAITERS   one of the lists is not empty
  *   the rest  how many readers hold it, in units of READER
  *
- * Without WAITERS all is done by compare-and-swap. Who would have to wait sets WAITERS, under the
- * lists' lock, and then whoever comes waits too. While it is set only one kind of change is made
- * without that lock: a reader leaves that is not the last. All others are made by let_in(), under
- * the lock: when the last holder leaves, or somebody stops waiting. What leaves it free hands it
- * on at once, so it is never free with WAITERS set, and nobody overtakes.
+ * Without WAITERS everything is done by compare-and-swap. A caller that would have to wait sets
+ * WAITERS, under the lists' lock, and from then on every newcomer waits too. While it is set, only
+ * one kind of change is made without that lock: a reader leaves that is not the last. All others
+ * are made by let_in(), under the lock: when the last holder leaves, or a waiter stops waiting. A
+ * caller that leaves the lock free hands it on at once. So it is never free with WAITERS set, and
+ * no newcomer overtakes.
  *
- * The turns: a writer that leaves lets in all the readers that wait, or else the first writer; the
- * last reader that leaves, the first writer, or else the readers. So between two writers, when
- * readers wait, these come; and as newcomers wait while a writer does, between two groups of
- * readers comes a writer.
+ * The turns: a writer that leaves lets in all waiting readers, or else the first writer; the last
+ * reader that leaves lets in the first writer, or else the readers. So between two writers the
+ * waiting readers come; and because newcomers wait while a writer does, a writer comes between two
+ * groups of readers.
  *
- * The store that hands on is the last that is done to the lock by who leaves: see waits.h.
+ * The store that hands on is the last access of the leaving caller to the lock: see waits.h.
  *
- * owner: as in mutex.c, the writer.
+ * owner: as in mutex.c; the writer.
  */
 #include <sennit/rwlock.h>
 
@@ -58,7 +59,7 @@ static bool write_if_free(sn_rwlock *rw)
 					   __ATOMIC_RELAXED);
 }
 
-/* Sets WAITERS if the caller has to wait for it. False: it need not any more. The lock is held. */
+/* Sets WAITERS if the caller has to wait. False: it no longer has to. The lock is held. */
 static bool announce(sn_rwlock *rw, bool writes)
 {
 	uint32_t word = __atomic_load_n(&rw->word, __ATOMIC_RELAXED);
@@ -72,7 +73,8 @@ static bool announce(sn_rwlock *rw, bool writes)
 	return true;
 }
 
-/* Claims who is to hold the lock next, besides those who do; returns what that is in the word. */
+/* Claims the waiters that are to hold the lock next, beside the present holders. Returns their
+ * share of the word. */
 static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct sn_wait_chain *chain)
 {
 	uint32_t readers = 0;
@@ -89,14 +91,14 @@ static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct s
 }
 
 /*
- * Lets in who is to hold the lock next. The lock of the lists is held. leaves: what the caller, who
- * leaves, has of the word (WRITER, READER, or 0 for who has only waited).
+ * Lets in the waiters that are to hold the lock next. The lock of the lists is held. leaves: what
+ * the leaving caller has of the word: WRITER, READER, or 0 for one that has only waited.
  *
- * Readers may leave meanwhile, so whether others hold it is looked at anew each time, until
- * somebody has been chosen: the one who finds himself the last to leave may be this one.
+ * Readers may leave meanwhile. So until waiters have been chosen, each round checks anew whether
+ * others hold the lock: the caller may turn out to be the last to leave.
  *
- * Release: who is let in, or comes, sees what the caller did; acquire: and what the other readers
- * had done before they left, whose part in the word this continues.
+ * Release: a caller that is let in, or comes later, sees what this caller did. Acquire: and what
+ * the other readers did before they left, whose part in the word this continues.
  */
 static void let_in(sn_rwlock *rw, uint32_t leaves, struct sn_wait_chain *chain)
 {
@@ -135,7 +137,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 		sn_lock(lock);
 		if (!announce(rw, writes)) {
 			sn_unlock(lock);
-			continue; /* each time somebody else has got it: some progress is made */
+			continue; /* each time another caller has got it, so there is progress */
 		}
 		sn_waiter_init(&wait.waiter, self, deadline, flags);
 		sn_waits_put_last(writes ? &rw->writers : &rw->readers, &wait);

@@ -2,45 +2,46 @@
 /*
  * Select: one waiter in the queues of several channels.
  *
- * First it looks, without a lock, which cases may be ready, takes one of these at random, and
- * attempts it under its channel's lock alone; as nobody can end a wait that has not begun, that is
+ * First it checks, without a lock, which cases may be ready, chooses one of these at random, and
+ * attempts it under its channel's lock alone. A wait that has not begun cannot be ended, so that is
  * an ordinary send or receive. Only when nothing is ready, and it may wait, it takes the locks of
- * all its channels, in the order of their addresses, attempts again, puts a node into each queue
- * and releases them. It enters all queues in one step, as it were, so:
+ * all its channels, in the order of their addresses, attempts again, puts a node into each queue,
+ * and releases the locks. So in effect it enters all queues in one step:
  *
- *   - No wake-up is lost: under each channel's lock, the attempt and the entering are one step.
- *   - Of two selects that could serve each other, through one channel or several, one is first to
- *     have the lock of a channel that they share, and has entered it when the other attempts: that
- *     one claims it, being claimable by nobody itself. No wait needs two claims at once.
- *   - There is no deadlock: who holds a lock waits only for those of higher addresses; all others
- *     who take a channel's lock hold no other and take none.
- *   - No element is lost or twice there: an element moves only with the waiter's claim, which
- *     exactly one has, and the nodes that it did not come through are without effect. A select does
- *     not serve itself, since it attempts before it enters.
+ *   - No wake-up is lost: under each channel's lock, the attempt and the entry are one step.
+ *   - Of two selects that could serve each other, through one channel or several, one is the
+ *     first to have the lock of a channel that they share, and has entered that channel when the
+ *     other attempts. The other one claims it, and cannot be claimed itself at that moment. No
+ *     wait needs two claims at once.
+ *   - There is no deadlock: a select that holds a lock waits only for those of higher addresses;
+ *     all other operations that take a channel's lock hold no other and take none.
+ *   - No element is lost or duplicated: an element moves only with the waiter's claim, which
+ *     exactly one party has, and the other nodes have no effect. A select does not serve itself,
+ *     because it attempts before it enters.
  *
- * Having been woken, it takes its other nodes out of their queues, one lock at a time; until then
- * they are found to be claimed, and dropped, by those who meet them.
+ * Having been woken, it takes its other nodes out of their queues, one lock at a time. Until then
+ * parties that meet them find them claimed, and drop them.
  *
- * Rejected: entering one queue after the other with one lock at a time. As soon as it is in the
- * first it can be claimed, so to serve a partner that it finds in a later one it needs two claims,
- * its own and the partner's. When the second fails the first must be given back; but meanwhile
- * others have dropped its nodes for claimed. So it starts again, and two selects that find each
- * other can start again for ever. And it saves no lock.
+ * Rejected: entering one queue after the other, with one lock at a time. As soon as the select is
+ * in the first queue it can be claimed. So to serve a partner that it finds in a later one it needs
+ * two claims, its own and the partner's. When the second fails, the first must be given back, but
+ * meanwhile others have dropped its nodes because they were claimed. So it starts again, and two
+ * selects that find each other can start again for ever. And it saves no lock.
  */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "sync/channel.h"
 
-/* So many cases need no memory but the stack's. */
+/* So many cases need no memory beyond the stack. */
 #define FEW 16
 
 struct place {
 	struct sn_chan_node node;
-	struct sn_case *in_order; /* the cases, sorted; of no concern to the node */
+	struct sn_case *in_order; /* the cases, sorted; unrelated to the node */
 };
 
-/* Each case's was found good before anything else. */
+/* The handle of each case was checked before anything else. */
 static struct sn_chan *chan_of(const struct sn_case *of)
 {
 	return sn_chan_at(of->chan);
@@ -53,14 +54,15 @@ static uint32_t random_below(struct sn_thread *self, uint32_t n)
 
 	if (*state == 0)
 		*state = (uint32_t)(uintptr_t)state | 1;
-	/* xorshift; scaled, as the low bits are the worse ones. */
+	/* xorshift; scaled, because the low bits are the worse ones. */
 	*state ^= *state << 13;
 	*state ^= *state >> 17;
 	*state ^= *state << 5;
 	return (uint32_t)((uint64_t)*state * n >> 32);
 }
 
-/* One of the cases that may be ready, each with the same probability; NULL when there is none. */
+/* Chooses one of the cases that may be ready, each with the same probability; NULL when there is
+ * none. */
 static struct sn_case *choose(struct sn_thread *self, struct sn_case *cases, size_t n)
 {
 	struct sn_case *chosen = NULL;
@@ -76,7 +78,7 @@ static struct sn_case *choose(struct sn_thread *self, struct sn_case *cases, siz
 	return chosen;
 }
 
-/* By address; those without a channel are left out. Shellsort. How many there are. */
+/* Sorts by address, without the cases that have no channel. Shell sort. Returns the count. */
 static size_t sort(struct place *places, struct sn_case *cases, size_t n)
 {
 	size_t count = 0, gap = 1;
@@ -125,7 +127,7 @@ static void leave_queue(struct sn_case *from, struct sn_chan_node *node)
 	sn_unlock(&chan->lock);
 }
 
-/* Nothing is ready. places is for as many as there are cases. */
+/* Waits when nothing is ready. places has room for as many as there are cases. */
 static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline,
 		struct place *places)
 {
@@ -166,7 +168,8 @@ static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t
 		if (places[i].node.status == SN_NODE_PENDING) {
 			leave_queue(in, &places[i].node);
 		} else {
-			/* Its channel's lock is not needed: who took the node out is done. */
+			/* Without its channel's lock, because the party that took the node out is
+			 * done with it. */
 			in->result = places[i].node.status;
 			ended_by = places[i].node.wake;
 		}
@@ -197,7 +200,7 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 	struct sn_case *chosen;
 	int err;
 
-	/* One that looked ready and was not: somebody else was served, or it looks so no more. */
+	/* After -EAGAIN another party was served, or the case no longer looks ready. */
 	while ((chosen = choose(self, cases, n)) != NULL) {
 		sn_lock(&chan_of(chosen)->lock);
 		err = sn_chan_attempt(chan_of(chosen), chosen->op, chosen->elem, &met);

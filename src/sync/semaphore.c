@@ -2,10 +2,10 @@
 /*
  * Counting semaphores. The word is the number of permits, times two, plus WAITERS.
  *
- * WAITERS is only set when there are no permits, and permits that come then are given to the
- * waiters under the list's lock: so with WAITERS the word is nothing but that, and only who holds
- * the lock changes it. Without, all is done by compare-and-swap. The store that ends a release is
- * the last that it does to the semaphore: see waits.h.
+ * WAITERS is set only when there are no permits. Permits that come then are given to the waiters,
+ * under the list's lock. So with WAITERS the word contains nothing else, and only a thread that
+ * holds the lock changes it. Without WAITERS everything is done by compare-and-swap. The store that
+ * ends a release is its last access to the semaphore: see waits.h.
  */
 #include <sennit/semaphore.h>
 
@@ -87,7 +87,7 @@ int sn_semaphore_try_acquire(sn_semaphore *s)
 	return sn_unlikely(!s) ? -EINVAL : take(s) ? 0 : -EAGAIN;
 }
 
-/* Gives the permits to those who wait. False when nobody does any more, and nothing was done. */
+/* Gives the permits to the waiters. False when there are none any more, and nothing was done. */
 static bool give(sn_semaphore *s, uint32_t n, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(s);
@@ -99,7 +99,7 @@ static bool give(sn_semaphore *s, uint32_t n, const char *call)
 	waited = __atomic_load_n(&s->word, __ATOMIC_RELAXED) == WAITERS;
 	if (waited) {
 		n -= sn_waits_claim_several(&s->waits, n, &chain);
-		/* Release: who takes one of the rest sees what was done before. */
+		/* Release: a caller that takes one of the rest sees what was done before. */
 		if (!s->waits.first)
 			__atomic_store_n(&s->word, n * PERMIT, __ATOMIC_RELEASE);
 	}

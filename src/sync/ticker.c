@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tickers: timers that are waited for.
+ * Tickers: timers that tasks wait for.
  *
  * A firing happens under its heap's lock, and takes the lock of the list of waits (waits.h) within
- * it. It gives its tick, with those that nobody has fetched, to the first who waits, or else
- * leaves them in ticks. Who starts or stops the ticker has the guard, and takes the other two
- * locks one after the other: first the timer is stopped, then ticks cleared. As sn_timer_stop()
- * waits for a firing that is under way, no tick of the time before comes after.
+ * it. It gives its tick, with those that have not been fetched, to the first waiter, or else leaves
+ * them in ticks. A thread that starts or stops the ticker has the guard, and takes the other two
+ * locks one after the other: first the timer is stopped, then ticks is cleared. sn_timer_stop()
+ * waits for a firing that is under way, so no tick of the time before comes later.
  *
  * Who may write what:
- *   timer    the heap; started by who has the guard
- *   period   who has the guard, while the timer is inactive
- *   ticks    under the lock of the list
+ *   timer    the heap; started by the thread with the guard
+ *   period   the thread with the guard, while the timer is inactive
+ *   ticks    any thread, under the lock of the list
  */
 #include <sennit/timer.h>
 
@@ -24,7 +24,7 @@
 
 struct ticker {
 	struct sn_timer timer;
-	struct sn_lock guard; /* of those who start or stop */
+	struct sn_lock guard; /* held to start or stop the ticker */
 	int64_t period;
 	int64_t ticks;
 	struct sn__waits waits;
@@ -53,12 +53,12 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 		return NULL;
 	if (wait->waiter.task)
 		return sn_waiter_finish(&wait->waiter, 0);
-	/* A thread of the program's own: no more than a futex to wake. */
+	/* A thread of the program's own: this only wakes a futex. */
 	sn_waiter_wake(NULL, &wait->waiter, 0, SN_READY_LAST);
 	return NULL;
 }
 
-/* With the guard. */
+/* The guard is held. */
 static bool stop(struct ticker *ticker)
 {
 	struct sn_lock *lock = sn_waits_lock_of(ticker);
@@ -111,7 +111,7 @@ int sn_ticker_stop(sn_ticker *opaque)
 	return prevented;
 }
 
-/* What is there, or -EAGAIN. The lock is held. */
+/* Takes the pending ticks; -EAGAIN when there are none. The lock is held. */
 static int64_t fetch(struct ticker *ticker)
 {
 	int64_t ticks = ticker->ticks;
@@ -136,7 +136,7 @@ static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_
 		sn_unlock(lock);
 		return ticks;
 	}
-	/* Shared: exclusive waiters cannot be ended under the lock of a heap. */
+	/* Shared, because exclusive waiters cannot be ended under the lock of a heap. */
 	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
 	sn_waits_put_last(&ticker->waits, &wait);
 	err = sn_wait_park(&wait, lock, "a ticker");

@@ -2,10 +2,10 @@
 /*
  * Wait groups. The word is the count, times two, plus WAITERS when the list is not empty.
  *
- * The count is changed by compare-and-swap, but for the step to zero with WAITERS set, which is
- * made under the list's lock, as is setting WAITERS. That step is the last that is done to the
- * group, the list having been taken off before: whoever finds zero, or was woken, may free it at
- * once (waits.h). The waits that were on the list are there as long as the lock is held.
+ * The count is changed by compare-and-swap, except for the step to zero with WAITERS set, which is
+ * made under the list's lock, as is setting WAITERS. That step is the last access to the group; the
+ * list has been taken off before. So a thread that finds zero, or was woken, may free the group at
+ * once (waits.h). The waits that were on the list stay as long as the lock is held.
  */
 #include <sennit/waitgroup.h>
 
@@ -18,15 +18,15 @@
 #define ONE 2u
 #define MOST (UINT32_MAX / ONE)
 
-/* Acquire: what was done before the count came to zero is seen. */
+/* Acquire: what was done before the count reached zero is seen. */
 static bool is_zero(sn_waitgroup *group)
 {
 	return __atomic_load_n(&group->word, __ATOMIC_ACQUIRE) < ONE;
 }
 
 /*
- * Makes the step from a word with WAITERS to zero. False, and nothing has happened, when the word
- * was another.
+ * Makes the step from a word with WAITERS to zero. False, and nothing has changed, when the word
+ * was another one.
  */
 static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 {
@@ -40,7 +40,8 @@ static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 	waits = group->waits;
 	group->waits = (struct sn__waits){0};
 	SN_RACE_WINDOW();
-	/* Release and acquire: who waits sees what all have done who have taken from the count. */
+	/* Release and acquire: a waiter sees everything done by all callers that have decremented
+	 * the count. */
 	ended = __atomic_compare_exchange_n(&group->word, &word, 0, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_RELAXED);
 	if (ended)

@@ -13,7 +13,7 @@ static struct {
 
 struct sn_lock *sn_waits_lock_of(const volatile void *address)
 {
-	/* Neighbours in an array of locks shall differ: they are 16 bytes apart, or more. */
+	/* Neighbours in an array of locks should differ. They are at least 16 bytes apart. */
 	uint32_t hash = (uint32_t)((uintptr_t)address >> 4) * 2654435761u;
 
 	return &locks[hash >> 26].lock;
@@ -37,7 +37,7 @@ void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait)
 	wait->list = list;
 	wait->next = NULL;
 	wait->prev = list->last;
-	/* Atomic, here and below: sn_cond_signal() looks without the lock. */
+	/* Atomic, here and below, because sn_cond_signal() reads it without the lock. */
 	if (wait->prev)
 		wait->prev->next = wait;
 	else
@@ -94,7 +94,7 @@ void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int resu
 	struct sn_wait *wait = chain->first;
 
 	while (wait) {
-		struct sn_wait *next = wait->next; /* it is gone when it has been woken */
+		struct sn_wait *next = wait->next; /* read before the wait is gone */
 
 		sn_waiter_wake(self, &wait->waiter, result, place);
 		wait = next;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the locks share: lists of those who wait for them, and the locks of these lists.
+ * What the locks share: lists of waits, and the locks of these lists.
  *
- * The lists' locks lie in a table, chosen by the address of what is waited for, instead of in it.
- * So who lets somebody go can give up the last claim that he has on its memory by one store to its
- * own word, and still hold the list's lock: whoever was let go, or comes and finds it free, may
- * free the memory at once. A lock inside would be touched once more, to release it (the mistake of
- * many semaphores). It also keeps what programs embed small. Two addresses that share a lock only
- * wait for each other's list operations, some 50 ns each.
+ * The lists' locks are in a table, chosen by the address of the object that is waited for, rather
+ * than in that object. So a caller that releases a waiter can give up its last claim on the
+ * object's memory by one store to the object's word, and still hold the list's lock. The released
+ * waiter, or a newcomer that finds the object free, may free the memory at once. A lock inside the
+ * object would be touched once more, to release it (the mistake of many semaphores). A table also
+ * keeps the objects that programs embed small. Two addresses that share a lock only wait for each
+ * other's list operations, some 50 ns each.
  *
- * A wait lies on the stack of who waits. Everything in it but the waiter's own words, and the list
- * that it is in, is guarded by the lock (list: also what a list that was moved was before). Who
- * ends waits takes them off their list under the lock, claiming each, and wakes them when it has
- * released it: a claimed waiter stays until then. One whose claim is taken already, by its
- * deadline or a cancellation, is dropped from the list.
+ * A wait lies on the stack of the waiting party. Everything in it except the waiter's own words is
+ * guarded by the lock, and so is the list that it is in (list: also the former address of a list
+ * that was moved). A caller that ends waits takes them off their list under the lock, claiming
+ * each, and wakes them when it has released the lock: a claimed waiter stays until then. A wait
+ * that a deadline or a cancellation has already claimed is dropped from the list.
  *
  * Order of locks: a timer heap's lock, then one of these, then nothing.
  *
- * Rejected: moving waits from a condition's list to its mutex's when they are signalled. It saves
- * a switch to a task that then finds the mutex taken, but a deadline or a cancellation may end the
- * wait at any moment in between, in which list it then has to be looked for.
+ * Rejected: moving waits from a condition variable's list to its mutex's when they are signalled.
+ * It saves a switch to a task that then finds the mutex taken. But a deadline or a cancellation may
+ * end the wait at any moment in between, and would first have to find out which list it is in.
  */
 #ifndef SENNIT_SYNC_WAITS_H
 #define SENNIT_SYNC_WAITS_H
@@ -38,48 +39,48 @@
 
 struct sn_wait {
 	struct sn_wait *next, *prev;
-	struct sn__waits *list; /* NULL: in none */
+	struct sn__waits *list; /* NULL: not in a list */
 	bool gave_up;           /* see sn_wait_park() */
-	int64_t ticks;          /* ticker.c: what the wait is ended with */
-	int64_t missed_at;      /* mutex.c: when it was woken in vain; 0: it was not */
+	int64_t ticks;          /* ticker.c: the result of the wait */
+	int64_t missed_at;      /* mutex.c: when it lost the race after a wake-up; 0: it did not */
 	struct sn_waiter waiter;
 };
 
-/* What is claimed, linked by next, to be woken without the lock. */
+/* Claimed waits, linked by next, to be woken without the lock. */
 struct sn_wait_chain {
 	struct sn_wait *first, *last;
 };
 
 struct sn_lock *sn_waits_lock_of(const volatile void *address);
 
-/* With the lock held. */
+/* The lock is held. */
 void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait);
 void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait);
-/* False, and nothing is done, when it has been claimed or dropped already. */
+/* False, and nothing is done, when the wait has already been claimed or dropped. */
 bool sn_waits_remove(struct sn_wait *wait);
 
-/* Takes the first that it can claim off the list; NULL when there is none, and the list is empty.
- * With the lock held. */
+/* Takes the first wait that it can claim off the list. NULL: there is none, and the list is empty.
+ * The lock is held. */
 struct sn_wait *sn_waits_claim(struct sn__waits *list);
 
-/* The first n, or all; returns how many they were. With the lock held. */
+/* Claims the first n, or all; returns how many there were. The lock is held. */
 #define SN_WAITS_ALL UINT32_MAX
 uint32_t sn_waits_claim_several(struct sn__waits *list, uint32_t n, struct sn_wait_chain *chain);
 
-/* Wakes them in their order. The lock is not held. */
+/* Wakes the waits of the chain, in their order. The lock is not held. */
 void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int result,
 		   enum sn_ready_place place);
 
 /*
- * Waits, put into a list, until the wait is ended; releases the lock. After an error (a negative
- * result) it has the lock again, and the wait is in no list; if gave_up is true it still was in
- * its list, the caller does what leaving that means for the others, and in any case releases the
- * lock. If false it had been dropped, and what it waited for may be gone. kind: what it is,
- * for reports. Parks: self is stale.
+ * Waits, in a list, until the wait is ended; releases the lock. After an error (a negative result)
+ * the caller has the lock again, and the wait is in no list. If gave_up is true the wait had still
+ * been in its list, and the caller does what leaving means for the others. If it is false the wait
+ * had been dropped, and what it waited for may be gone. In either case the caller releases the
+ * lock. kind: what it is, for reports. Parks: self is stale.
  */
 int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock, const char *kind);
 
-/* The calling thread's block after a park: NULL if it was before. */
+/* The calling thread's block after a park: NULL if it was NULL before. */
 static inline struct sn_thread *sn_thread_again(struct sn_thread *self)
 {
 	return self ? sn_thread_self() : NULL;
@@ -95,7 +96,8 @@ static inline void sn_runtime_leave_if(struct sn_thread *self)
 void sn_waits_fork(enum sn_fork_phase phase);
 void sn_scopes_fork(enum sn_fork_phase phase); /* scope.c */
 
-/* Who calls, for reports of mistakes: a task's address, or one that each thread has of its own. */
+/* Identifies the caller, for reports of mistakes: a task's address, or one that belongs to the
+ * thread. */
 uintptr_t sn_caller(void);
 
 #endif
