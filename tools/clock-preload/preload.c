@@ -4,23 +4,23 @@
  *
  *     LD_PRELOAD=/usr/lib/libsennit-clock-preload.so program
  *
- * It takes the place of time, gettimeofday, clock_gettime, clock_getres, getcpu, timespec_get,
- * timespec_getres and ftime, of the second names that glibc exports for some of them
- * (__gettimeofday, __clock_gettime), and on 32-bit machines also of the names that programs with
- * 64-bit time (_TIME_BITS=64) call. It keeps libc's contract: -1 and errno on failure, EOVERFLOW for
- * a time that a 32-bit time_t cannot hold. It does not change what libc does inside itself, as for
- * std::chrono in a libstdc++ that is linked statically.
+ * It replaces time, gettimeofday, clock_gettime, clock_getres, getcpu, timespec_get,
+ * timespec_getres and ftime, the second names that glibc exports for some of them (__gettimeofday,
+ * __clock_gettime), and on 32-bit machines also the names that programs with 64-bit time
+ * (_TIME_BITS=64) call. It keeps libc's contract: -1 and errno on failure, EOVERFLOW for a time
+ * that a 32-bit time_t cannot hold. It does not change the calls that libc makes itself.
  *
- * On x86_64 time() stays glibc's, which the dynamic linker binds to the vDSO's function itself: any
- * function here would be a jump more. (One that is bound the same way, an IFUNC, makes the dynamic
- * linker print a warning for each library that calls it.) sched_getcpu() stays glibc's everywhere: it
- * reads the thread's rseq area, which is cheaper still. clock() tells CPU time, by a system call.
+ * On x86_64 time() stays glibc's, which the dynamic linker binds directly to the vDSO's function:
+ * any function here would add a jump. (A function that is bound the same way, an IFUNC, makes the
+ * dynamic linker print a warning for each library that calls it.) sched_getcpu() stays glibc's
+ * everywhere: it reads the thread's rseq area, which is cheaper still. clock() stays too: it
+ * measures CPU time, by a system call.
  *
  * Another library that replaces a clock, such as libfaketime, is respected wherever it stands in
- * LD_PRELOAD: what is found behind this library, and is not libc's, is called.
+ * LD_PRELOAD: a definition that comes after this library, and is not libc's, is called.
  *
- * Nothing here needs libc to have started: the dynamic linker may call these for other libraries'
- * constructors.
+ * Nothing here requires that libc has been initialized: constructors of other libraries may call
+ * these functions before that.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ REPLACES int sn_libc_getcpu(unsigned int *cpu, unsigned int *node) __asm__("getc
 REPLACES int sn_libc_timespec_get(struct timespec *time, int base) __asm__("timespec_get");
 REPLACES int sn_libc_timespec_getres(struct timespec *resolution,
 				     int base) __asm__("timespec_getres");
-/* As in <sys/timeb.h>, which libc's authors have announced to drop. */
+/* As in <sys/timeb.h>, which glibc has announced it will remove. */
 struct libc_timeb {
 	time_t time;
 	unsigned short millitm;
@@ -74,8 +74,8 @@ REPLACES int __timespec_getres64(struct sn_timespec *resolution, int base);
 #endif
 
 /*
- * Another library's functions; NULL: nobody else replaces it. Written before main() by one thread. A
- * call before that, from a constructor that runs earlier, gets our time.
+ * Another library's functions; NULL: no other library replaces the function. Written before main()
+ * by one thread. A call before that, from an earlier constructor, gets our time.
  */
 static struct {
 	__typeof__(sn_libc_clock_gettime) *clock_gettime;
@@ -98,7 +98,7 @@ static struct {
 #endif
 } other;
 
-/* libc's own, for time bases that are newer than this library. Written as `other` is. */
+/* libc's own, for time bases that are newer than this library. Written like `other`. */
 static struct {
 	__typeof__(sn_libc_timespec_get) *timespec_get;
 	__typeof__(sn_libc_timespec_getres) *timespec_getres;
@@ -148,7 +148,7 @@ __attribute__((constructor)) static void find_others(void)
 	libcs.timespec_getres64 = dlsym(libc, "__timespec_getres64");
 #	endif
 	dlclose(libc);
-	dlerror(); /* what an older libc lacks is nothing that the program should be told */
+	dlerror(); /* the program must not see the errors for what an older libc lacks */
 	errno = saved;
 }
 #endif
@@ -171,7 +171,7 @@ int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 
 #if __SIZEOF_LONG__ == 8
 
-/* The same layout: nothing is converted. */
+/* The layouts are the same: nothing is converted. */
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
 	int error;
@@ -354,10 +354,9 @@ time_t sn_libc_time(time_t *seconds)
 
 #endif
 
-/* --- what is made of the above -----------------------------------------------------------------
- */
+/* --- functions built on the above ------------------------------------------------------------- */
 
-/* Our own, whatever another library has of clock_gettime(): libc's would not ask that either. */
+/* Ours even if another library replaces clock_gettime(): libc would not call that either. */
 static int wall_time(struct timespec *time)
 {
 	struct sn_timespec wide;
