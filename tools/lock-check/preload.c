@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells a debug build of sennit which pthread locks each thread holds, so that it can report a task that
- * parks with one: see include/sennit/debug.h.
+ * Counts the pthread locks that each thread holds for a debug build of sennit, so that it can
+ * report a task that parks while holding one: see include/sennit/debug.h.
  *
  *	LD_PRELOAD=.../libsennit-lock-check.so program
  *
- * Only what the program calls through the dynamic linker is seen, which is all but what the C library
- * does within itself; that never parks. pthread_cond_wait() leaves its mutex locked as it found it.
- * The program must show sn_debug_foreign_locks() to the dynamic linker: with the shared library it does,
- * with the static one when it is linked with -rdynamic.
+ * It sees only calls that go through the dynamic linker. That is all but those inside the C
+ * library, which never parks. pthread_cond_wait() returns with its mutex locked, so it changes no
+ * count. sn_debug_foreign_locks() must be visible to the dynamic linker: in a program with the
+ * shared library it is, in one with the static library it is if the program is linked with
+ * -rdynamic.
  *
- * What the locks do and return is the C library's. The addresses of its functions are found at the
- * first use: a race between two threads finds the same.
+ * The locks' effects and results are the C library's own. The addresses of its functions are looked
+ * up on first use; threads that race there find the same addresses.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -38,7 +39,7 @@ static void tell(int by)
 
 #define VISIBLE __attribute__((visibility("default")))
 
-/* Also EOWNERDEAD has locked it, but robust mutexes are rare enough to be left out. */
+/* EOWNERDEAD locks the mutex too, but robust mutexes are too rare to be supported here. */
 #define LOCKS(name, type)             \
 	VISIBLE int name(type *lock)  \
 	{                             \
