@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
 """
-What gdb has to know of sennit's tasks, in a live process and in a core file alike.
+Teaches gdb about sennit's tasks, in a live process and in a core file.
 
     (gdb) source tools/gdb/sennit.py
     (gdb) sennit tasks          all tasks: id, name, state, what they wait for
     (gdb) sennit bt 17          the backtrace of the task with that id
     (gdb) sennit bt all         of every task
 
-A task that runs is in its thread's backtrace. One that is parked is in none: its registers lie on its
-stack. So for the time of a backtrace an unwinder of ours says that the caller of the selected thread's
-innermost frame is the parked task. Nothing is written to the process, which a core file would not
-allow, and its own call-frame information does the rest, up to the task's entry, where it ends.
+A running task is in its thread's backtrace. A parked task is in none: its registers are saved on
+its stack. So for the duration of a backtrace an unwinder in this file makes the parked task the
+caller of the selected thread's innermost frame. Nothing is written to the process, which a core
+file would not allow. The program's own call-frame information does the rest, up to the task's entry
+function.
 
 The library must have its debugging information.
 """
@@ -30,7 +31,8 @@ LAYOUTS = {
         {"r15": 1, "r14": 2, "r13": 3, "r12": 4, "rbx": 5, "rbp": 6, "rip": 7}, 8, "rsp", "rip"),
     "i386": ({"edi": 2, "esi": 3, "ebx": 4, "ebp": 5, "eip": 6}, 7, "esp", "eip"),
     "aarch64": (
-        {"x29": 0, "pc": 1, "x30": 1, **{"x%d" % (19 + i): 2 + i for i in range(10)}}, 22, "sp", "pc"),
+        {"x29": 0, "pc": 1, "x30": 1, **{"x%d" % (19 + i): 2 + i for i in range(10)}},
+        22, "sp", "pc"),
     # After sixteen words of floating-point registers.
     "arm": ({**{"r%d" % (4 + i): 17 + i for i in range(8)}, "lr": 25, "pc": 25}, 26, "sp", "pc"),
 }
@@ -48,17 +50,18 @@ def layout(architecture):
 def the_global(name):
     symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
     if symbol is None:
-        raise gdb.GdbError("sennit: no symbol %s; is the library's debugging information here?" % name)
+        raise gdb.GdbError(
+            "sennit: no symbol %s; is the library's debugging information here?" % name)
     return symbol.value()
 
 
 def number(value):
-    """An integer, also of one that is atomic."""
+    """The value of an integer, which may be atomic."""
     return int(value.cast(value.type.unqualified()))
 
 
 def tasks():
-    """Every task's block, by walking their slabs, as the library does itself."""
+    """Every task's block, found by walking the slabs, as the library does itself."""
     word = gdb.lookup_type("uintptr_t")
     slab = the_global("all_block_slabs").cast(gdb.lookup_type("struct sn_block_slab").pointer())
     while int(slab) != 0:
@@ -91,7 +94,7 @@ def describe(task, state):
 
 
 class Innermost(gdb.unwinder.Unwinder):
-    """While a task is set: the caller of the innermost frame is that task."""
+    """While a task is set, makes it the caller of the innermost frame."""
 
     def __init__(self):
         super().__init__("sennit-task")
@@ -107,7 +110,7 @@ class Innermost(gdb.unwinder.Unwinder):
             return None
         saved = int(self.task["context"]["sp"])
         word = gdb.lookup_type("unsigned long")
-        # As if it stood on the task's stack too: gdb stops where frames do not lie one above the other.
+        # The frame poses as one on the task's stack: gdb stops at frames that are out of order.
         info = pending.create_unwind_info(
             FrameId(gdb.Value(saved).cast(word), gdb.Value(here[1]).cast(word)))
         for register, offset in words.items():
@@ -128,15 +131,15 @@ gdb.unwinder.register_unwinder(None, unwinder, replace=True)
 
 
 def frames_of(task):
-    """Calls the body with the task as the selected thread's older frames."""
+    """The backtrace of a parked task, taken as the older frames of the selected thread."""
     frame = gdb.newest_frame()
     _, _, sp, pc = layout(frame.architecture())
     unwinder.at = (int(frame.read_register(sp)), int(frame.read_register(pc)))
     unwinder.task = task
     gdb.invalidate_cached_frames()
     try:
-        # Without the first frame, which is the selected thread's, and those of the functions that are
-        # inlined there: gdb shows each as a frame of its own.
+        # Without the first frame, which is the selected thread's, and without the functions that
+        # are inlined there: gdb shows each of them as a separate frame.
         first = 1
         frame = gdb.newest_frame()
         while frame.type() == gdb.INLINE_FRAME:
@@ -152,7 +155,7 @@ def frames_of(task):
 
 
 def thread_of(low, high):
-    """The thread whose stack pointer is there."""
+    """Selects the thread whose stack pointer is in that range. False if there is none."""
     for thread in gdb.selected_inferior().threads():
         thread.switch()
         frame = gdb.newest_frame()
@@ -179,14 +182,14 @@ def backtrace(task, state, low, high):
 
 
 class Sennit(gdb.Command):
-    """What sennit's tasks do: sennit tasks, sennit bt ID, sennit bt all."""
+    """Inspects sennit's tasks: sennit tasks, sennit bt ID, sennit bt all."""
 
     def __init__(self):
         super().__init__("sennit", gdb.COMMAND_STACK, prefix=True)
 
 
 class Tasks(gdb.Command):
-    """Lists all tasks: id, name, state, what they wait for."""
+    """Lists all tasks: id, name, state, and what they wait for."""
 
     def __init__(self):
         super().__init__("sennit tasks", gdb.COMMAND_STACK)
@@ -197,7 +200,7 @@ class Tasks(gdb.Command):
 
 
 class Backtrace(gdb.Command):
-    """Prints the backtrace of the task with the given id, or of all."""
+    """Prints the backtrace of the task with the given id, or of all tasks."""
 
     def __init__(self):
         super().__init__("sennit bt", gdb.COMMAND_STACK)
