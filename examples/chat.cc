@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A chat: what one says, all others hear. Each connection has a task that reads and one that writes;
- * they know each other by channels only. Who reads too slowly is let go. Who hears its own number
- * hears all that is said from then on.
+ * A chat server: a line from one client is sent to all others. Each connection has a task that
+ * reads and one that writes; the tasks communicate only through channels. A client that reads too
+ * slowly is disconnected. A client that has been told its number gets every later line.
  *
  *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
  */
@@ -36,14 +36,14 @@ struct said {
 };
 using event = std::variant<joined, left, said>;
 
-/* Knows everybody, and alone does: no lock. */
+/* The only task that knows all clients, so no lock is needed. */
 void hub(const sn::channel<event> &events)
 {
 	std::list<joined> here;
 	const auto tell = [&](unsigned but, const std::string &line) {
 		for (const joined &each : here)
 			if (each.who != but && !each.out.try_send(line))
-				each.conn->cancel(); /* its buffer is full */
+				each.conn->cancel(); /* the client's channel is full */
 	};
 
 	for (event &each : events) {
@@ -86,7 +86,7 @@ void session(const std::shared_ptr<sn::tcp> &conn, unsigned who, const sn::chann
 			static_cast<void>(events.send(said{who, pending.substr(0, end + 1)}));
 	}
 	static_cast<void>(events.send(left{who}));
-	out.close(); /* the writer finishes what it has, and ends */
+	out.close(); /* the writer sends what is left, and ends */
 	static_cast<void>(both.join());
 }
 

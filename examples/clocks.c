@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which way each clock takes on this machine, and what it costs.
+ * Prints how each clock is read on this machine, and what a read costs.
  *
  *     cmake --build build/release && build/release/examples/example-clocks
  *
@@ -13,7 +13,7 @@
 
 #define TIMES 200000
 
-/* The average of many calls in a row, in nanoseconds. */
+/* The average duration of a call over many calls, in nanoseconds. */
 #define COST(call)                                   \
 	({                                           \
 		int64_t begin_ = sn_now();           \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A web server with one page, for something to stand behind sennit-relay:
+ * A web server with one page, as a backend for sennit-relay:
  *
  *	example-demo-upstream 127.0.0.1:8081
  *	sennit-relay 127.0.0.1:8080 127.0.0.1:8081
  *	curl http://127.0.0.1:8080/
  *
- * One task a connection, in plain blocking style. HTTP/1.1 with keep-alive and pipelining; GET and
- * HEAD only. A request's head may have 8 KiB; a client may be silent for a minute. Ends with status
- * 0 on SIGTERM and SIGINT.
+ * One task per connection, in plain blocking style. HTTP/1.1 with keep-alive and pipelining; GET
+ * and HEAD only. The head of a request may have 8 KiB; a client may be silent for a minute. Exits
+ * with status 0 on SIGTERM and SIGINT.
  */
 #include <sennit/sennit.hpp>
 
@@ -61,7 +61,7 @@ std::string_view trimmed(std::string_view text)
 	return text;
 }
 
-/* The next line, without its CRLF, cut off the front of the head. */
+/* Removes the next line from the front of the head, and returns it without its CRLF. */
 std::string_view take_line(std::string_view &head)
 {
 	const auto end = head.find("\r\n");
@@ -70,7 +70,7 @@ std::string_view take_line(std::string_view &head)
 	return line;
 }
 
-/* Understands a head, which ends with an empty line. False when it is not HTTP as it should be. */
+/* Parses a head, which ends with an empty line. False if it is not well-formed HTTP. */
 bool parse(std::string_view head, request &asked)
 {
 	const auto line = take_line(head);
@@ -99,7 +99,7 @@ bool parse(std::string_view head, request &asked)
 			hosts++;
 		if (equal_ignoring_case(name, "connection") && equal_ignoring_case(value, "close"))
 			asked.keep_alive = false;
-		/* Nobody reads a body here, so nothing can be understood after one. */
+		/* Bodies are not read here, so nothing after a body could be parsed. */
 		if (equal_ignoring_case(name, "transfer-encoding") ||
 		    (equal_ignoring_case(name, "content-length") && value != "0"))
 			asked.keep_alive = false;
@@ -147,8 +147,8 @@ sn::result<void> reply(sn::tcp &client, const response &what, bool with_body, bo
 }
 
 /*
- * Ends a connection on which the client may still be sending: closing with unread bytes would reset
- * it, and the client might lose the answer.
+ * Closes a connection on which the client may still be sending: closing with unread bytes would
+ * reset it, and the client could lose the answer.
  */
 void finish(sn::tcp &client)
 {
@@ -211,8 +211,7 @@ void accept_all(sn::tcp_listener &door)
 			sn::go([peer = *std::move(client)]() mutable { session(std::move(peer)); },
 			       {.name = "session"});
 		} catch (const std::system_error &) {
-			/* No memory for a stack: this client is closed, the next may have more
-			 * luck. */
+			/* No memory for a stack: this client is closed; later ones may succeed. */
 		}
 	}
 }

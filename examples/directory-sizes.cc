@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the folders below one take, largest first: every folder is a task, so that many are read at a
- * time. Reading blocks the thread, and nothing has to be said about that.
+ * The sizes of the folders below a folder, largest first. Each folder is read by a task of its own,
+ * so that many are read at a time. Reading blocks the thread, and the code need not care.
  *
  *	example-directory-sizes /usr/share
  */
@@ -22,11 +22,11 @@ namespace
 {
 
 struct walk {
-	sn::scope all;                /* every folder's task; its end is theirs */
-	sn::semaphore open_files{64}; /* folders that are read at the same time */
+	sn::scope all;                /* the tasks of all folders */
+	sn::semaphore open_files{64}; /* limits the folders that are read at the same time */
 	std::atomic<unsigned> unreadable = 0;
 
-	/* Adds up a folder's files, and starts a task for each of its folders. */
+	/* Adds up a folder's files, and starts a task for each of its subfolders. */
 	void visit(const fs::path &folder, const std::shared_ptr<std::atomic<std::uintmax_t>> &sum)
 	{
 		std::error_code error;
@@ -35,7 +35,7 @@ struct walk {
 		open_files.acquire();
 		for (fs::directory_iterator at(folder, error), end; !error && at != end;
 		     at.increment(error)) {
-			std::error_code gone; /* what vanishes meanwhile counts for nothing */
+			std::error_code gone; /* an entry that vanishes meanwhile counts as 0 */
 			if (at->is_symlink(gone))
 				continue;
 			if (at->is_directory(gone))

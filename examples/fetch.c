@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fetches pages over HTTP, so many a second and no more, a few at a time, each with a deadline; and
- * all of them with one: whatever is not there by then is given up.
+ * Fetches pages over HTTP: at a limited rate, a few at a time, each with a deadline. One more
+ * deadline covers all of them: pages that have not arrived by then are given up.
  *
  *	example-fetch 127.0.0.1:8080 10 / /a /b    (10 a second)
  */
@@ -19,7 +19,7 @@ static const char *host;
 static sn_semaphore at_once = SN_SEMAPHORE_INIT(AT_ONCE);
 static sn_mutex printing = SN_MUTEX_INIT;
 
-/* The number of bytes, and the status in *status; or an error. */
+/* Returns the number of bytes, and the status in *status; or an error. */
 static ssize_t get(sn_tcp *conn, const char *path, int *status)
 {
 	char buf[4096];
@@ -81,7 +81,7 @@ static int start_all(sn_scope *scope, long rate, char **paths)
 	int err = sn_ticker_start(&ticker, sn_now() + 1, 1000000000 / rate);
 
 	for (; err >= 0 && *paths; paths++) {
-		/* Ticks that came while all were busy are not made up for. */
+		/* Ticks that passed while all slots were busy are not made up for. */
 		ticks = sn_ticker_wait(&ticker);
 		err = ticks < 0 ? (int)ticks : sn_semaphore_acquire(&at_once);
 		if (err >= 0)

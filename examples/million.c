@@ -64,7 +64,7 @@ static int run(void *arg)
 	int64_t began = sn_now();
 
 	(void)arg;
-	/* Late enough that all are asleep before the first wakes: a spawn takes 1 to 15 us. */
+	/* Late enough that all tasks sleep before the first one wakes: a spawn takes 1 to 15 us. */
 	wake_at = began + (int64_t)((seconds + (double)tasks / 50000) * 1e9);
 	for (long i = 0; i < tasks; i++) {
 		int err = sn_go(sleeper, NULL);

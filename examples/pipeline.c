@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pipeline with cancellation: reads lines, counts their words in several tasks, sums up. When a
- * stage fails, or the time is over, all of them end.
+ * A pipeline with cancellation: reads lines, counts their words in several tasks, adds up the
+ * counts. When a stage fails, or the time is over, all stages end.
  *
  *	printf 'one two\nthree\n' | example-pipeline [seconds, default 10]
  */
@@ -21,11 +21,11 @@ struct line {
 struct pipeline {
 	sn_chan_of(struct line) lines;
 	sn_chan_of(long) counts;
-	sn_chan_of(char) ended; /* a worker, that is */
+	sn_chan_of(char) ended; /* one message per worker that has ended */
 	long words;
 };
 
-/* Reading may block the thread: the other stages go on meanwhile. */
+/* Reading may block the thread; the other stages go on meanwhile. */
 static int read_lines(void *arg)
 {
 	struct pipeline *p = arg;
@@ -37,7 +37,7 @@ static int read_lines(void *arg)
 			return -E2BIG; /* ends the scope, and with it the other stages */
 		err = sn_send(p->lines, line);
 	}
-	sn_close_chan(p->lines); /* no more: the workers end when they have done the rest */
+	sn_close_chan(p->lines); /* the workers end once they have received all lines */
 	return err;
 }
 
@@ -77,7 +77,7 @@ static int sum_up(void *arg)
 			return 0; /* cancelled */
 		}
 	}
-	/* Of two cases that are ready select takes any: there may be counts left. */
+	/* If both cases are ready, select takes either of them: counts may be left. */
 	while (sn_try_recv(p->counts, &words) == 0)
 		p->words += words;
 	return 0;

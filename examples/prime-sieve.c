@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The concurrent prime sieve: a chain of tasks, each of which lets pass what its prime does not
- * divide.
+ * The concurrent prime sieve: a chain of tasks, each of which passes on the numbers that its prime
+ * does not divide.
  *
  *	example-prime-sieve [how many primes, default 10]
  */
@@ -16,7 +16,7 @@ struct filter {
 	int prime;
 };
 
-/* 2, 3, 4, ... until nobody wants more. */
+/* Sends 2, 3, 4, ... until the scope is cancelled. */
 static int generate(void *arg)
 {
 	numbers out = arg;
@@ -60,7 +60,7 @@ static int sieve(void *arg)
 		last = next->out;
 		err = sn_scope_go(all, filter, next);
 	}
-	sn_scope_cancel(all); /* ends every wait in the chain */
+	sn_scope_cancel(all); /* ends every wait of the chain */
 	sn_scope_close(all);
 	for (int i = 0; i < wanted; i++)
 		if (filters[i].out)

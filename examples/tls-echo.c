@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An echo server over TLS, one task per connection, with OpenSSL. What it shows: how to use a
- * library that keeps something for each thread, here its queue of errors. The library is given
- * bytes and gives bytes (memory BIOs), and the task waits for the network between its calls, never
- * within one.
+ * An echo server over TLS, one task per connection, with OpenSSL. It shows how to use a library
+ * that keeps per-thread state, here its error queue. The library reads and writes memory (memory
+ * BIOs), and the task waits for the network between calls of the library, never inside one.
  *
  *	openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
  *	example-tls-echo 127.0.0.1:7443 cert.pem key.pem
@@ -16,26 +15,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One connection. What comes from the network goes into in; what is to be sent lies in out. */
+/* One connection. Bytes from the network go into `in`; bytes to be sent are in `out`. */
 struct tls {
 	sn_tcp *conn;
 	SSL *ssl;
 	BIO *in, *out;
 };
 
-/* What one call of the library has come to. */
+/* The outcome of one call of the library. */
 struct outcome {
-	int result, error; /* as the call returned, and SSL_get_error() of it */
+	int result, error; /* what the call returned, and its SSL_get_error() */
 	char text[200];    /* for SSL_ERROR_SSL */
 };
 
 enum call { ACCEPT, READ, WRITE, SHUTDOWN };
 
 /*
- * Calls the library. From the clearing of the thread's queue of errors until all that is wanted has
- * been read from it nothing parks, so that no other task comes to this thread and nothing else is
- * in the queue. A function of its own, as a compiler may keep the address of a thread-local for as
- * long as a function.
+ * Calls the library. Nothing parks between the clearing of the thread's error queue and the last
+ * read from it, so no other task runs on this thread, and nothing else gets into the queue. A
+ * separate function, because a compiler may cache the address of a thread-local within a function.
  */
 static __attribute__((noinline)) struct outcome call(struct tls *tls, enum call which, void *buf,
 						     int size)
@@ -54,7 +52,7 @@ static __attribute__((noinline)) struct outcome call(struct tls *tls, enum call 
 		outcome.result = SSL_write(tls->ssl, buf, size);
 		break;
 	case SHUTDOWN:
-		/* 0: sent, but the peer's has not come. We wait for no answer. */
+		/* 0: ours was sent, the peer's has not arrived. We do not wait for it. */
 		outcome.result = SSL_shutdown(tls->ssl) < 0 ? -1 : 1;
 		break;
 	}
@@ -91,16 +89,16 @@ static int fill(struct tls *tls)
 	if (n < 0)
 		return (int)n;
 	if (n == 0)
-		return -ECONNRESET; /* an end of TCP without one of TLS: bytes may have been cut off */
+		return -ECONNRESET; /* TCP ended without TLS's end: bytes may have been cut off */
 	return BIO_write(tls->in, buf, (int)n) == (int)n ? 0 : -ENOMEM;
 }
 
-/* One call, with all the waiting that it needs: its result, 0 at the clean end, or a negative errno. */
+/* Completes one call, with all the waiting it needs: its result, 0 at a clean end, or -errno. */
 static int complete(struct tls *tls, enum call which, void *buf, int size)
 {
 	for (;;) {
 		struct outcome outcome = call(tls, which, buf, size);
-		int err = flush(tls); /* also what a failed call has to tell the peer */
+		int err = flush(tls); /* a failed call may have an alert for the peer too */
 
 		if (outcome.result > 0)
 			return err < 0 ? err : outcome.result;
@@ -142,7 +140,7 @@ static int session(void *arg)
 	tls.in = BIO_new(BIO_s_mem());
 	tls.out = BIO_new(BIO_s_mem());
 	if (tls.ssl && tls.in && tls.out) {
-		SSL_set_bio(tls.ssl, tls.in, tls.out); /* they are the connection's from now on */
+		SSL_set_bio(tls.ssl, tls.in, tls.out); /* owned by the connection from now on */
 		err = echo(&tls);
 	} else {
 		BIO_free(tls.in);

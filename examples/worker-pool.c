@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker pool: some tasks take jobs from a bounded queue, and hand in what they found. Try:
+ * A worker pool: tasks take jobs from a bounded queue and store their results. Try:
  *
  *	worker-pool [workers, default 4] [jobs, default 20]
  *
- * Each job is to count the primes below its number times 1000. A mutex and two conditions make the
- * queue, a wait group tells when all jobs are done, a ticker shows progress while they are not, and
- * the scope ends the workers.
+ * Each job counts the primes below its number times 1000. The queue is made of a mutex and two
+ * condition variables, a wait group counts the jobs that are left, a ticker shows progress
+ * meanwhile, and the scope ends the workers.
  */
 #include <sennit/sennit.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static int work(struct pool *pool, int workers)
 	if (err == 0)
 		err = sn_waitgroup_wait(&pool->left);
 	sn_scope_cancel(scope);
-	sn_scope_close(scope); /* -ECANCELED: so we did */
+	sn_scope_close(scope); /* returns -ECANCELED, because we have cancelled it */
 	return err;
 }
 
