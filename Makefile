@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# Shortcuts over the CMake presets and the scripts; nothing is decided here.
+# Shortcuts for the CMake presets and the scripts, which contain all the logic.
 
 PREFIX ?= /usr/local
 SESSIONS ?= 100000
@@ -57,7 +57,7 @@ build:
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-# Only the two programs that it starts.
+# Builds only the two programs that it starts.
 run:
 	@scripts/setup build
 	cmake --preset release
@@ -66,7 +66,7 @@ run:
 
 test: test-release
 
-# EXCEPT=release leaves presets out, for those that were tested just before.
+# EXCEPT=release skips presets, such as those that were tested just before.
 test-all:
 	@scripts/setup test
 	@scripts/setup arm
@@ -90,7 +90,8 @@ test-arm:
 	@scripts/setup arm
 	@scripts/test $(ARM_PRESETS)
 
-# The short form is in every preset's hostile/short. HOURS may be a fraction; SEED: by the time.
+# The short form is in every preset's hostile/short. HOURS may be a fraction. The default SEED comes
+# from the clock.
 soak:
 	@scripts/setup test
 	@scripts/soak $(or $(PRESET),release) $(or $(HOURS),1) $(SEED)
@@ -143,7 +144,7 @@ bench-blocking: build
 	@scripts/setup test
 	@bench/blocking/syscall.py build/release
 
-# ROUNDS=5; ROWS= some of the rows only.
+# ROUNDS=5; ROWS= runs only some of the rows.
 bench-tasks: build
 	@scripts/setup bench
 	@bench/tasks/tasks.py --rounds $(or $(ROUNDS),5) build/release $(ROWS)
@@ -166,8 +167,8 @@ bench-relay: build
 	@scripts/setup bench
 	@bench/relay/relay.py build/release
 
-# BENCH_WAIT_RUNS=10 BENCH_WAIT_SECONDS=1; the short form is in the release preset's wait/bench. The build
-# comes second: what is installed for this is what it looks for.
+# BENCH_WAIT_RUNS=10 BENCH_WAIT_SECONDS=1; the short form is in the release preset's wait/bench.
+# The packages are installed first, because the build looks for them.
 bench-wait:
 	@scripts/setup bench
 	@$(MAKE) --no-print-directory build
@@ -223,7 +224,7 @@ check-format:
 install: build
 	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
 
-# VARIANTS="asan valgrind": some of them only.
+# VARIANTS="asan valgrind" installs only these.
 install-variants: install
 	@scripts/setup variants
 	@DESTDIR='$(DESTDIR)' scripts/install-variants '$(PREFIX)' $(VARIANTS)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
 #
-# Compiler flags. What must hold for every object of a build, those of GoogleTest included, is set
-# for the directory (the sanitizers); what holds for our own code is in the interface targets
-#   sennit-flags    everything of ours: warnings, SENNIT_DEBUG
-#   sennit-internal sees src/ beside include/: the library and its tests
+# Compiler flags. Flags for every object of a build, including GoogleTest's (the sanitizers), are
+# set for the directory. Flags for our own code are in these interface targets:
+#   sennit-flags    all of our code: warnings, SENNIT_DEBUG
+#   sennit-internal the library and its tests, which include from src/ as well as include/
 include(CheckCCompilerFlag)
 include(CheckIncludeFile)
 
 if(SENNIT_SANITIZE STREQUAL "address" AND SENNIT_VARIANT)
-	# Without the undefined behaviour sanitizer: whoever links this would need that too.
+	# Without the undefined behaviour sanitizer, which programs that link this would need too.
 	set(sanitizer_flags -fsanitize=address -fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "address")
 	set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all
 		-fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "thread")
 	set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer)
-	# GCC warns of fences, which neither compiler's sanitizer follows. It then knows less order
-	# between threads than there is; where ours matters to it, an atomic access is beside the
-	# fence.
+	# GCC warns about fences, because neither compiler's sanitizer understands them: it then
+	# sees less ordering between threads than there is. Where that matters, our code has an
+	# atomic access beside the fence.
 	check_c_compiler_flag(-Wtsan SENNIT_HAS_WTSAN)
 	if(SENNIT_HAS_WTSAN)
 		list(APPEND sanitizer_flags -Wno-tsan)
@@ -35,7 +35,7 @@ add_library(sennit-flags INTERFACE)
 target_compile_options(sennit-flags INTERFACE
 	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpointer-arith -Wvla
 		-Wformat-security -Wmissing-declarations -Wwrite-strings>
-	# GCC's -Wshadow takes sn_stats() for hiding the constructor of struct sn_stats.
+	# GCC's -Wshadow claims that sn_stats() hides the constructor of struct sn_stats.
 	$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>
 	$<$<NOT:$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wshadow>
 	$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition>
@@ -50,7 +50,7 @@ add_library(sennit-internal INTERFACE)
 target_include_directories(sennit-internal INTERFACE
 	${PROJECT_SOURCE_DIR}/src
 	${PROJECT_SOURCE_DIR}/include)
-# 64-bit file offsets also where long has 32 bits. Not _TIME_BITS: the library makes raw system
+# 64-bit file offsets even where long has 32 bits. Not _TIME_BITS=64: the library makes raw system
 # calls, whose timespec must stay the kernel's.
 target_compile_definitions(sennit-internal INTERFACE
 	$<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE>
@@ -65,10 +65,9 @@ if(SENNIT_VALGRIND)
 	target_compile_definitions(sennit-internal INTERFACE SN_VALGRIND=1)
 endif()
 
-# What only the library's own code is compiled with.
+# Options for the library's own code only.
 set(SENNIT_LIBRARY_OPTIONS
-	# C frames may lie between a C++ throw in a task and its handler, and the unwinder of a
-	# backtrace must get through them.
+	# A C++ exception in a task may propagate through C frames, and backtraces unwind them.
 	-fexceptions
 	-funwind-tables
 	# Backtraces from signal handlers and profilers walk frame pointers.
@@ -76,11 +75,12 @@ set(SENNIT_LIBRARY_OPTIONS
 	# Calls into libc are bound when the program starts: lazy binding would run the dynamic
 	# linker, which saves every vector register, on a small task stack.
 	-fno-plt
-	# Thread-locals at a fixed distance from the thread pointer, without a call, in the shared
-	# library too. They are few, so the C library's reserve holds them also after dlopen().
+	# Thread-locals at a fixed offset from the thread pointer, without a call, in the shared
+	# library too. They are few, so they fit into the C library's static TLS reserve even after
+	# dlopen().
 	-ftls-model=initial-exec)
 check_c_compiler_flag(-fstack-clash-protection SENNIT_HAS_STACK_CLASH_PROTECTION)
 if(SENNIT_HAS_STACK_CLASH_PROTECTION)
-	# A large frame touches every page on its way, so it cannot jump over a guard page.
+	# A large frame touches each of its pages, so it cannot skip a guard page.
 	list(APPEND SENNIT_LIBRARY_OPTIONS -fstack-clash-protection)
 endif()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# What `cmake --install` puts where: both libraries, those of the clock alone, the headers, the
-# CMake package, sennit.pc, sennit-clock.pc, gdb's script and the relay. Of a variant (SennitVariant.cmake) only what
-# is not there with the normal build: its libraries, its targets for the CMake package and its .pc.
+# The install rules: both libraries, the clock libraries, the headers, the CMake package, sennit.pc,
+# sennit-clock.pc, gdb's script and the relay. A variant (SennitVariant.cmake) installs only what
+# the normal build does not have: its libraries, its targets for the CMake package and its .pc file.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -16,9 +16,9 @@ install(TARGETS ${sennit_exported} EXPORT sennit${sennit_suffix}
 install(EXPORT sennit${sennit_suffix} NAMESPACE sennit:: FILE sennit${sennit_suffix}-targets.cmake
 	DESTINATION ${package_dir})
 
-# gdb loads a script by itself whose path, below one of its folders, is that of the library in a
-# process. Where that folder is: <prefix>/share/gdb/auto-load, so a gdb of the same prefix finds it.
-# The prefix is known when this is installed; a library folder that is absolute is what it is.
+# gdb loads a script automatically if its path, below one of gdb's auto-load folders, is the path of
+# a library in the process. <prefix>/share/gdb/auto-load is such a folder for a gdb with the same
+# prefix. The prefix is known only at install time; an absolute library folder is used as it is.
 install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
 	cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
 	set(datadir \"${CMAKE_INSTALL_DATADIR}\")
@@ -27,8 +27,8 @@ install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
 		RENAME \"$<TARGET_FILE_NAME:sennit-shared>-gdb.py\"
 		FILES \"${PROJECT_SOURCE_DIR}/tools/gdb/sennit.py\")")
 
-# sennit.pc finds its prefix from its own place, so that an installed tree can be moved. An absolute
-# library or include folder stays what it is.
+# sennit.pc derives its prefix from its own location, so that an installed tree can be moved. An
+# absolute library or include folder is used as it is.
 cmake_path(SET pc_dir NORMALIZE "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_up)
 foreach(dir LIBDIR INCLUDEDIR)
@@ -43,7 +43,7 @@ if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
 else()
 	set(pc_prefix "\${pcfiledir}/${pc_up}")
 endif()
-# A .pc file is static: what the compiler of the library has, for this architecture.
+# A .pc file is static, so it has the flag if the library's compiler has it on this architecture.
 set(pc_stack_clash)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^arm" AND SENNIT_HAS_STACK_CLASH_PROTECTION)
 	set(pc_stack_clash " -fstack-clash-protection")
@@ -78,7 +78,7 @@ install(FILES
 	cmake/SennitStackClash.cmake
 	DESTINATION ${package_dir})
 if(TARGET sennit-gc-static)
-	# Apart, as it is not of every package.
+	# A separate export, because not every package has it.
 	install(TARGETS sennit-gc-static sennit-gc-shared EXPORT sennit-gc
 		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
 		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -89,7 +89,7 @@ if(TARGET sennit-gc-static)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-gc.pc
 		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
-# Those of the library, if `make docs` has made them.
+# The library's manual pages, if `make docs` has made them.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3
 	DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
 if(TARGET sennit-relay)

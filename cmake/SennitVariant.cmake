@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 #
-# SENNIT_VARIANT: a build of the library alone, for one tool, that is installed beside the normal
-# one under a name of its own (scripts/install-variants makes all of them). A variant checks the
-# runtime's assertions, whatever its tool: a program links it to find mistakes.
+# SENNIT_VARIANT: a build of the library alone, for one tool, which is installed beside the normal
+# build under a different name (scripts/install-variants makes all of them). Every variant checks
+# the runtime's assertions, because a program links it to find mistakes.
 #
-#   sennit_suffix           what is added to the library's name: empty, or "-asan"
-#   sennit_variant_options  what a program that links it is compiled and linked with too
+#   sennit_suffix           suffix of the library's name: empty, or such as "-asan"
+#   sennit_variant_options  compile and link options of a program that links it
 set(SENNIT_VARIANTS debug asan tsan valgrind)
 set(sennit_suffix "")
 set(sennit_variant_options "")
@@ -34,7 +34,7 @@ endforeach()
 if(SENNIT_VARIANT STREQUAL "debug")
 	set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
 elseif(SENNIT_VARIANT STREQUAL "valgrind")
-	# valgrind 3.19 gives up at Clang 14's DWARF 5.
+	# valgrind 3.19 cannot read Clang 14's DWARF 5.
 	set(CMAKE_C_FLAGS_DEBUG "-O1 -gdwarf-4")
 else()
 	set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
