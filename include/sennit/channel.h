@@ -23,8 +23,7 @@
  *   -EPIPE       the channel is closed; for a receive: and its buffer is empty
  *   -EAGAIN, -ETIMEDOUT   the call would have to wait (longer)
  *   -ECANCELED   the scope of the calling task is cancelled; the scope may have another reason,
- *   such
- *                as -ETIMEDOUT (scope.h). Also when there would be nothing to wait for
+ *                such as -ETIMEDOUT (scope.h). Also when there would be nothing to wait for
  *   -EINVAL      the channel is NULL or was freed (see below), or the element is NULL although the
  *                channel's elements have a size
  *   -ENOMEM      a task waits with a deadline, and there is no memory for its timer

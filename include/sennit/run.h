@@ -26,14 +26,11 @@
  *                       with a backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL
  *                       (a number; default: SIGURG's); 0, the default: no reports
  *   SENNIT_TRIM_MS      when a task has been parked for this long, the unused part of its stack
- *   goes
- *                       back to the kernel; default 5,000, 0: never
+ *                       goes back to the kernel; default 5,000, 0: never
  *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about
- *   to
- *                       return, and with each dump that SIGQUIT asks for
+ *                       to return, and with each dump that SIGQUIT asks for
  *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what
- *   they
- *                       want, instead of yielding and sleeping; for comparisons
+ *                       they want, instead of yielding and sleeping; for comparisons
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */
