@@ -2,11 +2,11 @@
 /*
  * What an architecture provides. Each folder beside this file holds one architecture:
  *
- *   machine.h  sn_cpu_relax(), sn_arch_modes(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and the like
+ *   machine.h  sn_cpu_relax(), sn_arch_modes(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and so on
  *   switch.S   sn_arch_switch() and sn_arch_task_start
  *
- * A saved context is one word, the stack pointer; everything else that the calling convention makes
- * the callee keep lies on the stack that it points to.
+ * A saved context is one word, the stack pointer. Everything else that the calling convention makes
+ * the callee preserve lies on the stack that it points to.
  */
 #ifndef SENNIT_ARCH_ARCH_H
 #define SENNIT_ARCH_ARCH_H
@@ -18,8 +18,8 @@
 
 /*
  * Saves the caller's callee-saved registers on its stack and the stack pointer in *save, then
- * continues the context whose stack pointer is target. Returns when somebody switches back to
- * *save, which may be on another thread.
+ * continues the context whose stack pointer is target. Returns when another context switches back
+ * to *save, which may happen on another thread.
  */
 void sn_arch_switch(void **save, void *target);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few compiler facilities that every layer uses, under one name for GCC and Clang.
+ * The few compiler facilities that every layer uses, with the same names for GCC and Clang.
  */
 #ifndef SENNIT_ARCH_COMPILER_H
 #define SENNIT_ARCH_COMPILER_H
@@ -38,7 +38,8 @@
 #ifndef SN_ASAN
 #	define SN_ASAN 0
 #endif
-/* valgrind changes nothing in what a compiler does: the build says so (cmake/SennitFlags.cmake). */
+/* valgrind does not change what a compiler does, so the build sets this
+ * (cmake/SennitFlags.cmake). */
 #ifndef SN_VALGRIND
 #	define SN_VALGRIND 0
 #endif
@@ -50,8 +51,8 @@
 _Noreturn void sn_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The program has made a mistake that cannot be told by an error: as sn_fatal(), with the task at the end
- * of the line. SN_MISUSE() does so in debug builds; others go on to what follows it.
+ * The program has made a mistake that no error code can report: as sn_fatal(), with the task at the
+ * end of the line. SN_MISUSE() does this in debug builds; other builds continue.
  */
 _Noreturn void sn_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define SN_MISUSE(...)                          \
@@ -60,12 +61,12 @@ _Noreturn void sn_misuse(const char *format, ...) __attribute__((format(printf, 
 			sn_misuse(__VA_ARGS__); \
 	} while (0)
 
-/* Prints "sennit: " and the message as one line on stderr. Keeps errno. */
+/* Prints "sennit: " and the message as one line on stderr. Preserves errno. */
 void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * Marks a moment between two steps of a protocol at which another thread's step would matter. Debug
- * builds linger there at random, when the environment has SENNIT_RACE=1, so that stress tests meet
+ * builds pause there at random when the environment has SENNIT_RACE=1, so that stress tests reach
  * the rare interleavings.
  */
 #if SENNIT_DEBUG

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the vdso and clock layers need of an architecture. Each <arch>/clock.h has
+ * What the vdso and clock layers need from an architecture. Each <arch>/clock.h has
  *
- *   SN_VDSO_VERSION, SN_VDSO_PREFIX  how the kernel names what its vDSO exports
- *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. Not
- *                                    libc's syscall(), as these layers work without a libc, and
- *                                    must not touch errno
- *   sn_sys_map()                     anonymous memory at a place, by mmap's protection and flags
+ *   SN_VDSO_VERSION, SN_VDSO_PREFIX  the version and the prefix of the kernel's vDSO symbols
+ *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. They are
+ *                                    not libc's syscall(), because these layers work without a
+ *                                    libc and must not touch errno
+ *   sn_sys_map()                     anonymous memory at a given place, with mmap's protection and
+ *                                    flags
  *   SN_LARGEST_PAGE                  bytes of the largest page that a kernel may be built with
  *   sn_counter_halves()              the free-running counter's lower half; it stores the upper.
- *                                    Read after everything before it in program order is done,
- *                                    loads included: so a value that came from another thread was
- *                                    read off the counter earlier
+ *                                    It is read after everything that precedes it in program
+ *                                    order, loads included. So a value that came from another
+ *                                    thread was read from the counter earlier
  *   SN_COUNTER_CLOCKSOURCE           the kernel's name for it
- *   SN_COUNTER_SHIFT                 nanoseconds per step of it, times 2^this, fit into 32 bits
- *   sn_counter_usable()              may user code read it, and does it run evenly?
- *   SN_WALLTIME_BY_COUNTER           sn_walltime() is worth reading off the counter
+ *   SN_COUNTER_SHIFT                 nanoseconds per step, times 2^this, fit into 32 bits
+ *   sn_counter_usable()              whether user code may read it, and it runs evenly
+ *   SN_WALLTIME_BY_COUNTER           whether sn_walltime() gains from reading the counter
  */
 #ifndef SENNIT_ARCH_MACHINE_CLOCK_H
 #define SENNIT_ARCH_MACHINE_CLOCK_H
@@ -35,7 +36,7 @@
 #	error "sennit's clocks do not know this architecture"
 #endif
 
-/* The counter in one piece, which costs what joining the halves does. */
+/* The counter as one value; that costs what joining the halves costs. */
 static inline uint64_t sn_counter(void)
 {
 	unsigned long high, low = sn_counter_halves(&high);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registers of a context that does not run: of one that was switched away from, and of one that a
- * signal interrupted. They are numbered as in the architecture's DWARF ABI, which is what call-frame
- * information speaks of; those that a function may change without saving them are 0 in a context that
+ * The registers of a context that does not run: one that was switched away from, or one that a
+ * signal interrupted. They are numbered as in the architecture's DWARF ABI, as call-frame
+ * information needs. Those that a function may change without saving them are 0 in a context that
  * was switched away from.
  */
 #ifndef SENNIT_ARCH_REGISTERS_H
@@ -31,7 +31,8 @@ struct sn_registers {
 	uintptr_t at[SN_REGISTERS];
 };
 
-/* From what sn_arch_switch() has left at the saved stack pointer: the caller's registers. */
+/* The caller's registers, from the frame that sn_arch_switch() has left at the saved stack
+ * pointer. */
 static inline void sn_registers_saved(const void *saved, struct sn_registers *r)
 {
 	const uintptr_t *sp = (const uintptr_t *)saved;
@@ -54,7 +55,7 @@ static inline void sn_registers_saved(const void *saved, struct sn_registers *r)
 #elif defined(__aarch64__)
 	register uintptr_t lr __asm__("x30") = sp[1];
 
-	/* Without its signature, where it has one: a hint, and a no-op where there is no such thing. */
+	/* Strips the signature, if there is one: a hint, so a no-op where signing is unknown. */
 	__asm__("hint #7" : "+r"(lr));
 	for (int i = 0; i < 10; i++)
 		r->at[19 + i] = sp[2 + i];
@@ -93,7 +94,7 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
 	r->at[31] = (uintptr_t)context->uc_mcontext.sp;
 	r->at[32] = (uintptr_t)context->uc_mcontext.pc;
 #elif defined(__arm__)
-	/* arm_r0 to arm_pc lie one after the other. */
+	/* arm_r0 to arm_pc are contiguous. */
 	memcpy(r->at, &context->uc_mcontext.arm_r0, sizeof r->at);
 #endif
 }

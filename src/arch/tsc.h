@@ -13,12 +13,12 @@
 static inline long sn_sys5(long number, long a, long b, long c, long d, long e);
 
 #define SN_COUNTER_CLOCKSOURCE "tsc"
-/* The whole upper half of a product, which is free on i386. Counters below 1 GHz are not trusted. */
+/* The whole upper half of a product, which is free on i386. Counters below 1 GHz are rejected. */
 #define SN_COUNTER_SHIFT 32
 
 /*
- * rdtsc alone may run ahead of earlier loads, so that a thread which was handed a time could read
- * an earlier one; lfence waits for them. rdtscp waits too, costs the same here (14.3 ns
+ * rdtsc alone may run ahead of earlier loads, so a thread that was given a time could read an
+ * earlier one; lfence waits for those loads. rdtscp waits too, costs the same here (14.3 ns
  * against 14.4, rdtsc alone 9.0) and is missing on some processors.
  */
 static inline unsigned long sn_counter_halves(unsigned long *high)
@@ -30,8 +30,8 @@ static inline unsigned long sn_counter_halves(unsigned long *high)
 }
 
 /*
- * Invariant TSC is the processor's word for what the kernel shows as constant_tsc and nonstop_tsc.
- * A process can forbid itself rdtsc, which then kills it.
+ * Invariant TSC is the processor's guarantee for what the kernel shows as constant_tsc and
+ * nonstop_tsc. A process can forbid itself rdtsc, which then kills it.
  */
 static inline int sn_counter_usable(void)
 {

@@ -42,8 +42,8 @@ static inline long sn_sys_map(void *place, size_t size, int protection, int flag
 }
 
 /*
- * isb keeps the counter from being read before what precedes it has been decided, but not before an
- * earlier load has its value: dmb ishld does that half.
+ * isb keeps the counter from being read before the control flow up to it is decided, but not before
+ * an earlier load has its value; dmb ishld does that half.
  */
 static inline unsigned long sn_counter_halves(unsigned long *high)
 {
@@ -55,9 +55,9 @@ static inline unsigned long sn_counter_halves(unsigned long *high)
 }
 
 /*
- * The architecture promises that it is constant and does not stop. Where a chip breaks the promise
- * the kernel works around it with another clock source name or without the vDSO, both of which the
- * caller checks.
+ * The architecture guarantees that it is constant and does not stop. Where a chip breaks that
+ * guarantee, the kernel works around it with another clock source name or without the vDSO; the
+ * caller checks both.
  */
 static inline int sn_counter_usable(void)
 {

@@ -6,8 +6,8 @@
 
 /*
  * Waits a moment in a wait loop. The hint for that, yield, is a nop on every core without SMT,
- * which is nearly all of them; isb drains the pipeline, some tens of cycles, much as pause does on
- * x86.
+ * which is nearly all of them. isb drains the pipeline, which takes some tens of cycles, much as
+ * pause does on x86.
  */
 static inline void sn_cpu_relax(void)
 {
@@ -15,9 +15,9 @@ static inline void sn_cpu_relax(void)
 }
 
 /*
- * A saved return address as switch.S expects it: signed, where this is compiled for that, with the
- * stack pointer that it is to be used with. The two instructions are nops on processors without
- * pointer authentication.
+ * A saved return address as switch.S expects it. Where this is compiled for signing, the address is
+ * signed with the stack pointer at which it will be used. The two instructions are nops on
+ * processors without pointer authentication.
  */
 static inline uintptr_t sn_arch_sign_return(uintptr_t address, uintptr_t sp)
 {
@@ -37,7 +37,7 @@ static inline uintptr_t sn_arch_sign_return(uintptr_t address, uintptr_t sp)
 #endif
 }
 
-/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+/* The caller's floating-point modes. A new task inherits those of the task that spawned it, as a
  * thread does. */
 static inline uint64_t sn_arch_modes(void)
 {
@@ -48,8 +48,8 @@ static inline uint64_t sn_arch_modes(void)
 }
 
 /*
- * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these modes,
- * and returns its stack pointer. Must mirror the frame that switch.S loads.
+ * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these
+ * modes, and returns its stack pointer. Must mirror the frame that switch.S loads.
  */
 static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
 {
@@ -57,8 +57,8 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg,
 
 	for (int i = 0; i < 22; i++)
 		sp[i] = 0;
-	/* sp[0] is x29: 0 ends the chain of frame pointers. */
-	/* x30: after sn_arch_task_start's nop. */
+	/* sp[0] is x29: 0 ends the chain of frame pointers. sp[1] is x30: the instruction after
+	 * sn_arch_task_start's nop. */
 	sp[1] = sn_arch_sign_return((uintptr_t)sn_arch_task_start + 4, (uintptr_t)top);
 	sp[2] = (uintptr_t)entry; /* x19 */
 	sp[3] = (uintptr_t)arg;   /* x20 */

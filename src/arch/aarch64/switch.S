@@ -3,26 +3,28 @@
  * The context switch of aarch64 (AAPCS64).
  *
  * The saved frame, from the saved stack pointer upwards:
- *	  0  x29, x30: a frame record, so that whoever follows frame pointers can begin at a parked context
+ *	  0  x29, x30: a frame record, from which frame pointers of a parked context can be followed
  *	 16  x19 to x28
  *	 96  d8 to d15: the ABI keeps the low halves of v8 to v15
  *	160  fpcr, padding
  *
- * Both stacks have the same layout at the moment when sp changes from one to the other, so the CFI holds at every
- * instruction, for the stack that sp is on.
+ * Both stacks have the same layout at the moment when sp changes from one to the other, so the CFI
+ * holds at every instruction, for the stack that sp is on.
  *
- * FPCR is callee-saved by the ABI. Writing it may drain the pipeline, and it is nearly always the same, so it is
- * written only when it differs. FPSR is status, not control, and stays the thread's. x18 belongs to the platform,
- * which on Linux has no use for it. SME's ZA is not kept: code that has it enabled must save it before it parks,
- * as before any function that the ABI calls private-ZA.
+ * FPCR is callee-saved by the ABI. Writing it may drain the pipeline, and it is nearly always the
+ * same, so it is written only when it differs. FPSR is status, not control, and stays the thread's.
+ * x18 belongs to the platform, and Linux does not use it. SME's ZA is not preserved: code that has
+ * it enabled must save it before it parks, as before any function that the ABI calls private-ZA.
  *
- * It ends in ret, not in br: nearly all switches come from one call site, so the return-stack prediction made for
- * the task that called is right for the task that continues, and stays balanced.
+ * It ends in ret, not in br. Nearly all switches come from one call site, so the return-stack
+ * prediction made for the task that called is right for the task that continues, and stays
+ * balanced.
  *
- * Branch protection. The function begins with a landing pad; sn_arch_task_start is reached by ret alone, which
- * needs none. Where the library is compiled to sign return addresses, so does this, and machine.h for the first
- * one. All of these are hints: nops for processors, and assemblers, that know nothing of them. Keys belong to the
- * process, so what one thread signs another can check.
+ * Branch protection. The function begins with a landing pad; sn_arch_task_start is reached only by
+ * ret, which needs none. Where the library is compiled to sign return addresses, this signs them
+ * too, and machine.h signs the first one. All of these are hints: nops for processors and
+ * assemblers that do not know them. Keys belong to the process, so what one thread signs another
+ * can check.
  */
 #if defined(__ARM_FEATURE_PAC_DEFAULT) && (__ARM_FEATURE_PAC_DEFAULT & 1)
 #	define SIGN	hint	#25	/* paciasp, a landing pad too */
@@ -102,7 +104,7 @@ sn_arch_switch:
 	ldp	x23, x24, [sp, #48]
 	ldp	x21, x22, [sp, #32]
 	ldp	x19, x20, [sp, #16]
-	/* Until here the values in the frame are right, as well as those loaded. */
+	/* Up to here both the values in the frame and the loaded ones are right. */
 	.cfi_remember_state
 	ldp	x29, x30, [sp], #176
 	.cfi_adjust_cfa_offset -176
@@ -155,7 +157,7 @@ sn_arch_task_start:
 
 	.section .note.GNU-stack,"",%progbits
 
-/* Tells the linker that all of this may run with branch target identification enforced. */
+/* Tells the linker that all this code may run with branch target identification enforced. */
 	.section .note.gnu.property,"a",%note
 	.p2align 3
 	.word	4, 16, 5		/* sizes of name and description, NT_GNU_PROPERTY_TYPE_0 */

@@ -15,8 +15,9 @@
 #define SN_COUNTER_SHIFT 24 /* as on aarch64 */
 
 /*
- * r7 has the number, and is Thumb's frame pointer, which no operand may name: so it is lent. Its
- * keeper has a fixed name, as the compiler might otherwise choose r7 itself.
+ * r7 carries the number. It is also Thumb's frame pointer, which no operand may name, so it is
+ * saved and restored. The register that holds it meanwhile is fixed, as the compiler might
+ * otherwise choose r7 itself.
  */
 static inline long sn_sys6(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -49,7 +50,7 @@ static inline long sn_sys_map(void *place, size_t size, int protection, int flag
 }
 
 #if __ARM_ARCH >= 7
-/* As on aarch64; the register is there when the kernel's vDSO is, which the caller checks. */
+/* As on aarch64. The register exists when the kernel's vDSO does, which the caller checks. */
 static inline unsigned long sn_counter_halves(unsigned long *high)
 {
 	unsigned long low;

@@ -5,16 +5,16 @@
 #include <stdint.h>
 
 /*
- * The runtime's 64-bit atomics are inline ldrexd and strexd. Without these the compiler would call
- * a library that takes locks, also in signal handlers.
+ * The runtime's 64-bit atomics are inline ldrexd and strexd. Without these instructions the
+ * compiler would call a library that takes locks, even in signal handlers.
  */
 #if !(__ARM_FEATURE_LDREX & 8)
 #	error "sennit needs exclusive accesses of 64 bits: ARMv6K or later (ARMv7-A is what is tested)"
 #endif
 
 /*
- * Waits a moment in a wait loop. The hint for that, yield, is a nop on the cores of ARMv7; isb
- * drains the pipeline, some tens of cycles, much as pause does on x86.
+ * Waits a moment in a wait loop. The hint for that, yield, is a nop on the cores of ARMv7. isb
+ * drains the pipeline, which takes some tens of cycles, much as pause does on x86.
  */
 static inline void sn_cpu_relax(void)
 {
@@ -25,7 +25,7 @@ static inline void sn_cpu_relax(void)
 #endif
 }
 
-/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+/* The caller's floating-point modes. A new task inherits those of the task that spawned it, as a
  * thread does. */
 static inline uint64_t sn_arch_modes(void)
 {
@@ -38,9 +38,9 @@ static inline uint64_t sn_arch_modes(void)
 }
 
 /*
- * Lays out a context below top (8-byte aligned) that begins by calling entry(arg), with these modes, and
- * returns its stack pointer. Must mirror the frame that switch.S pops. Whether the code is ARM or Thumb the
- * addresses of functions say themselves, in bit 0.
+ * Lays out a context below top (8-byte aligned) that begins by calling entry(arg), with these
+ * modes, and returns its stack pointer. Must mirror the frame that switch.S pops. Bit 0 of a
+ * function's address says whether its code is ARM or Thumb.
  */
 static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
 {
@@ -56,8 +56,8 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg,
 	sp[integers - 1] = (uint32_t)modes; /* or padding */
 	sp[integers] = (uintptr_t)entry;    /* r4 */
 	sp[integers + 1] = (uintptr_t)arg;  /* r5 */
-	/* r7 and r11, whichever is the frame pointer, are 0: the end of its chain. */
-	/* lr: after sn_arch_task_start's nop. Thumb's is of two bytes. */
+	/* r7 and r11, one of which is the frame pointer, are 0: the end of its chain. */
+	/* lr: the instruction after sn_arch_task_start's nop, which has two bytes in Thumb. */
 #if defined(__thumb2__)
 	sp[integers + 8] = (uintptr_t)sn_arch_task_start + 2;
 #else

@@ -7,20 +7,21 @@
  *	64  fpscr, or padding
  *	68  r4 to r11, lr
  *
- * Both stacks have the same layout at the moment when sp changes from one to the other, so the CFI holds at every
- * instruction, for the stack that sp is on. The CFI is for debuggers; exceptions and backtraces use the tables of
- * the ARM EHABI, which know a function as a whole: they hold from the end of the prologue to the pop.
+ * Both stacks have the same layout at the moment when sp changes from one to the other, so the CFI
+ * holds at every instruction, for the stack that sp is on. The CFI is for debuggers. Exceptions and
+ * backtraces use the tables of the ARM EHABI, which describe a function as a whole: they hold from
+ * the end of the prologue to the pop.
  *
- * The ABI makes FPSCR's control bits callee-saved: rounding, flush to zero, default NaN, half precision, traps.
- * Writing it may drain the pipeline, and they are nearly always the same, so it is written only when they differ.
- * Its other bits are flags and sticky exceptions, which are not control, and vector length and stride, which must
- * be zero at calls.
+ * The ABI makes FPSCR's control bits callee-saved: rounding, flush to zero, default NaN, half
+ * precision, traps. Writing it may drain the pipeline, and they are nearly always the same, so it
+ * is written only when they differ. Its other bits are flags and sticky exceptions, which are not
+ * control, and vector length and stride, which must be zero at calls.
  *
- * It ends in a pop into pc, which processors take for a return, not in a jump: nearly all switches come from one
- * call site, so the return-stack prediction made for the task that called is right for the task that continues,
- * and stays balanced.
+ * It ends in a pop into pc, which processors treat as a return, not in a jump. Nearly all switches
+ * come from one call site, so the return-stack prediction made for the task that called is right
+ * for the task that continues, and stays balanced.
  *
- * Assembled as Thumb-2 or as ARM, as the library is; Thumb-1 has not the instructions, and calls ARM.
+ * Assembled as Thumb-2 or as ARM, like the library. Thumb-1 lacks the instructions, and calls ARM.
  */
 #define FPSCR_CONTROL 0x07c89f00
 

@@ -16,8 +16,8 @@
 #define SN_WALLTIME_BY_COUNTER 1
 
 /*
- * int $0x80 is the slowest way in, but needs nothing from the vDSO, whose absence is why these are
- * called.
+ * int $0x80 is the slowest way into the kernel, but it needs nothing from the vDSO, and these are
+ * called because that is absent.
  */
 static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 {
@@ -31,8 +31,9 @@ static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 }
 
 /*
- * Three arguments by the vDSO's own entry, __kernel_vsyscall, which takes the way that the processor
- * has for it: a quarter of the time of int $0x80 (`make bench-clock`, random bytes).
+ * A system call with three arguments through the vDSO's own entry, __kernel_vsyscall, which uses
+ * the processor's fastest instruction for it: a quarter of the time of int $0x80 (`make
+ * bench-clock`, random bytes).
  */
 static inline long sn_sys3_by(void *entry, long number, long a, long b, long c)
 {
@@ -45,7 +46,7 @@ static inline long sn_sys3_by(void *entry, long number, long a, long b, long c)
 	return result;
 }
 
-/* The old call takes its six arguments in memory, so no sixth register is needed, which is ebp. */
+/* The old call takes its six arguments in memory, so it does not need ebp as a sixth register. */
 static inline long sn_sys_map(void *place, size_t size, int protection, int flags)
 {
 	unsigned long arguments[6] = {(unsigned long)place, size, (unsigned long)protection,

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Tells the core that this is a wait loop; on processors without it, pause is a nop. */
+/* Tells the core that this is a wait loop. On processors without it, pause is a nop. */
 static inline void sn_cpu_relax(void)
 {
 	__asm__ volatile("pause" ::: "memory");
@@ -28,7 +28,7 @@ static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg,
 {
 	uintptr_t *sp = (uintptr_t *)top;
 
-	*--sp = 0; /* four words, so that the call in sn_arch_task_start is aligned to 16 */
+	*--sp = 0; /* four words, so that the stack is aligned to 16 at sn_arch_task_start's call */
 	*--sp = 0;
 	*--sp = 0;
 	*--sp = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The context switch of i386 (System V). See ../x86_64/switch.S for the reasons; the saved frame is
+ * The context switch of i386 (System V). See ../x86_64/switch.S for the reasons. The saved frame is
  *	 0  mxcsr, 4  x87 control word, 8  edi, esi, ebx, ebp, 24  return address
- * mxcsr is kept only where the library is built for SSE: without it there may be no such register.
+ * mxcsr is saved only where the library is built for SSE: elsewhere the register may not exist.
  */
 	.text
 	.globl	sn_arch_switch

@@ -11,8 +11,8 @@
 #define SN_VDSO_VERSION "LINUX_2.6"
 #define SN_VDSO_PREFIX "__vdso_"
 
-/* The kernel's function takes some 20 ns, which is near the counter's own 14 (`make bench-clock`).
- */
+/* The kernel's function takes some 20 ns, near the 14 of the counter itself (`make
+ * bench-clock`). */
 #define SN_WALLTIME_BY_COUNTER 0
 
 static inline long sn_sys6(long number, long a, long b, long c, long d, long e, long f)

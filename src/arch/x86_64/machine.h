@@ -4,13 +4,14 @@
 
 #include <stdint.h>
 
-/* Tells the core that this is a wait loop: saves power and leaves the sibling its resources. */
+/* Tells the core that this is a wait loop. This saves power, and leaves the sibling its
+ * resources. */
 static inline void sn_cpu_relax(void)
 {
 	__asm__ volatile("pause" ::: "memory");
 }
 
-/* The floating-point modes of who calls. A new task begins with those of the task that spawned it, as a
+/* The caller's floating-point modes. A new task inherits those of the task that spawned it, as a
  * thread does. */
 static inline uint64_t sn_arch_modes(void)
 {
@@ -23,14 +24,14 @@ static inline uint64_t sn_arch_modes(void)
 }
 
 /*
- * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these modes,
- * and returns its stack pointer. Must mirror the frame that switch.S pops.
+ * Lays out a context below top (16-byte aligned) that begins by calling entry(arg), with these
+ * modes, and returns its stack pointer. Must mirror the frame that switch.S pops.
  */
 static inline void *sn_arch_prepare(void *top, void (*entry)(void *), void *arg, uint64_t modes)
 {
 	uintptr_t *sp = (uintptr_t *)top;
 
-	*--sp = 0; /* two words, so that the call in sn_arch_task_start is aligned to 16 */
+	*--sp = 0; /* two words, so that the stack is aligned to 16 at sn_arch_task_start's call */
 	*--sp = 0;
 	*--sp = (uintptr_t)sn_arch_task_start + 1; /* after its nop */
 	*--sp = 0;                                 /* rbp: ends the chain of frame pointers */

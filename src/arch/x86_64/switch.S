@@ -7,15 +7,17 @@
  *	 8  r15, r14, r13, r12, rbx, rbp
  *	56  return address
  *
- * Both stacks have the same layout at the moment when rsp changes from one to the other, so the CFI holds at every
- * instruction, for the stack that rsp is on.
+ * Both stacks have the same layout at the moment when rsp changes from one to the other, so the CFI
+ * holds at every instruction, for the stack that rsp is on.
  *
- * The floating-point control words are callee-saved by the ABI. Loading them costs more than all the
- * rest together, and they are nearly always the same, so they are loaded only when they differ; the
- * sticky exception flags in the low six bits of mxcsr are not control bits and do not count.
+ * The floating-point control words are callee-saved by the ABI. Loading them costs more than all
+ * the rest together, and they are nearly always the same, so they are loaded only when they differ.
+ * The sticky exception flags in the low six bits of mxcsr are not control bits, so they are not
+ * compared.
  *
- * It ends in ret, not in a jump: nearly all switches come from one call site, so the return-stack
- * prediction made for the task that called is right for the task that continues, and stays balanced.
+ * It ends in ret, not in a jump. Nearly all switches come from one call site, so the return-stack
+ * prediction made for the task that called is right for the task that continues, and stays
+ * balanced.
  */
 	.text
 	.globl	sn_arch_switch
