@@ -4,24 +4,24 @@
  *
  * Contract: whatever the bytes of the image say, nothing outside [image, image + size) is read, and
  * every call ends after a number of steps bounded by the size. One rule gives the first half: all
- * reads go through get(), for which the image is followed by zeros without end. Zero happens to
- * mean "nothing here" in nearly every ELF table (DT_NULL, the empty bucket, the end of a string, of
- * a chain and of the definitions), so a truncated image reads as one that lacks the symbol; where
- * zero would not end a loop, the loop counts.
+ * reads go through get(), to which the image appears to be followed by endless zeros. Zero happens
+ * to mean "nothing here" in nearly every ELF table (DT_NULL, the empty bucket, the end of a string,
+ * of a chain and of the definitions), so a truncated image reads as one that lacks the symbol.
+ * Where zero would not end a loop, the loop counts its steps.
  *
  * No libc, no heap, no state: usable from a signal handler and before any constructor has run.
  *
  * Rejected: structures of <elf.h> laid over the image. They need one parser per ELF class, and a
- * pointer into the image invites a read that nobody checked. Fields are read by offset instead,
- * which also reads an image of another word size or at an odd address. It costs about a microsecond
- * once per process.
+ * pointer into the image invites an unchecked read. Fields are read by offset instead, which also
+ * works for an image of another word size or at an odd address. It costs about a microsecond once
+ * per process.
  */
 #include <sennit/vdso.h>
 
 #include <elf.h>
 #include <errno.h>
 
-/* `width` bytes at the offset, little-endian; what is outside the image is zero. */
+/* `width` bytes at the offset, little-endian; bytes outside the image are zero. */
 static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
 {
 	uint64_t value = 0;
@@ -45,10 +45,10 @@ static uint64_t get_word(const struct sn_vdso *v, uint64_t base, unsigned narrow
 		   : get(v, (base) + offsetof(Elf32_##type, field), \
 			 sizeof(((Elf32_##type *)0)->field)))
 
-/* Is the string at this offset of the image the given one? */
+/* Whether the string at this offset of the image is the given one. */
 static int same(const struct sn_vdso *v, uint64_t offset, const char *string)
 {
-	/* Past the end get() says 0, which ends the loop at or before the string's own end. */
+	/* Past the end get() returns 0, which ends the loop at or before the string's own end. */
 	for (;; offset++, string++) {
 		if (offset >= v->size || get(v, offset, 1) != (unsigned char)*string)
 			return 0;
@@ -57,7 +57,7 @@ static int same(const struct sn_vdso *v, uint64_t offset, const char *string)
 	}
 }
 
-/* The offset of an address in the image; one that lies outside gives 0, which is "no table". */
+/* The offset of an address in the image; 0, which means "no table", for an address outside it. */
 static uint64_t offset_of(const struct sn_vdso *v, uint64_t address)
 {
 	uint64_t offset = address + v->shift;
@@ -95,8 +95,8 @@ int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
 
 		if (type == PT_LOAD && !loaded) {
 			/*
-			 * The first one decides where addresses begin. The kernels of old linked
-			 * the image for a fixed address and mapped it elsewhere.
+			 * The first one decides where addresses begin. Old kernels linked the image
+			 * for a fixed address and mapped it elsewhere.
 			 */
 			v->shift = offset - FIELD(v, at, Phdr, p_vaddr);
 			loaded = 1;
@@ -136,7 +136,7 @@ int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
 	return 0;
 }
 
-/* Does the symbol with this index have the version? */
+/* Whether the symbol with this index has the version. */
 static int has_version(const struct sn_vdso *v, uint64_t index, const char *version)
 {
 	uint64_t wanted, at = v->definitions, next;
@@ -145,8 +145,7 @@ static int has_version(const struct sn_vdso *v, uint64_t index, const char *vers
 		return 1;
 	/* The top bit says that it is not the default version, which matters to linkers only. */
 	wanted = get(v, v->versions + 2 * index, 2) & 0x7fff;
-	/* Records do not overlap, so there are at most a twentieth as many as the image has bytes.
-	 */
+	/* Records do not overlap, so their number is at most a twentieth of the image's size. */
 	for (; at < v->size; at += next) {
 		/* The record's layout does not depend on the class. */
 		if ((get(v, at + offsetof(Elf64_Verdef, vd_ndx), 2) & 0x7fff) == wanted) {
@@ -183,9 +182,9 @@ static void *match(const struct sn_vdso *v, uint64_t index, const char *version,
 }
 
 /*
- * The table: four words (buckets, first symbol that is hashed, words of the Bloom filter, its
- * shift), the filter, the buckets, and one hash a symbol, whose lowest bit marks the last of its
- * bucket. The filter only saves time, of which a lookup takes little, so it is not looked at.
+ * The table: four words (number of buckets, first hashed symbol, words of the Bloom filter, its
+ * shift), the filter, the buckets, and one hash per symbol, whose lowest bit marks the last of its
+ * bucket. The filter would only save time, and a lookup takes little, so it is skipped.
  */
 static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, const char *name)
 {
@@ -203,7 +202,7 @@ static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, cons
 	if (index < first)
 		return NULL; /* 0 is the empty bucket, and first is never 0 in a sound image */
 
-	/* Past the end zeros would go on for ever; the image's size is what stops it. */
+	/* Past the end zeros would continue for ever; the size of the image stops the loop. */
 	for (; hashes + 4 * (index - first) < v->size; index++) {
 		uint32_t found = (uint32_t)get(v, hashes + 4 * (index - first), 4);
 		void *place;
@@ -216,8 +215,8 @@ static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, cons
 	return NULL;
 }
 
-/* The table: two words (buckets, symbols), the buckets, and for each symbol the next in its chain.
- */
+/* The table: two words (buckets, symbols), the buckets, and the next in its chain for each
+ * symbol. */
 static void *find_by_hash(const struct sn_vdso *v, const char *version, const char *name)
 {
 	uint64_t buckets = get(v, v->hash, 4), symbols = get(v, v->hash + 4, 4);
@@ -234,7 +233,7 @@ static void *find_by_hash(const struct sn_vdso *v, const char *version, const ch
 	if (symbols > v->size / 4)
 		symbols = v->size / 4;
 	index = get(v, v->hash + 8 + 4 * (hash % buckets), 4);
-	/* A chain that bites its tail ends after as many steps as there can be symbols. */
+	/* A cyclic chain ends after as many steps as there can be symbols. */
 	for (uint64_t steps = 0; index && steps < symbols; steps++) {
 		void *place = match(v, index, version, name);
 
@@ -249,7 +248,7 @@ void *sn_vdso_find(const struct sn_vdso *v, const char *version, const char *nam
 {
 	void *place = v->gnu_hash ? find_by_gnu_hash(v, version, name) : NULL;
 
-	/* arm64 kernels since 6.11 have the first table only, old kernels the second only. */
+	/* arm64 kernels since 6.11 have only the first table, old kernels only the second. */
 	if (!place && v->hash)
 		place = find_by_hash(v, version, name);
 	return place;

@@ -2,17 +2,17 @@
 /*
  * Where this process's vDSO is, and how much of it may be read.
  *
- * The auxiliary vector is asked, through libc where there is one: AT_SYSINFO_EHDR is the address.
- * What libc says is final. Something that took the entry out, as valgrind does, did so because the
- * code there must not be called, so /proc/self/auxv, which shows the kernel's own vector, is read
- * only where there is no libc (SENNIT_NO_LIBC); and where /proc is not mounted, prctl(PR_GET_AUXV)
- * of Linux 6.4 tells the same.
+ * The address comes from the auxiliary vector's AT_SYSINFO_EHDR, through libc where there is one.
+ * What libc says is final. A tool that removed the entry, as valgrind does, did so because the code
+ * there must not be called. So /proc/self/auxv, which shows the kernel's own vector, is read only
+ * where there is no libc (SENNIT_NO_LIBC). Where /proc is not mounted, prctl(PR_GET_AUXV) of Linux
+ * 6.4 returns the same.
  *
- * The size: no call tells it, so the image's own first PT_LOAD is believed, within limits. The
- * kernel maps whole pages, so the first 4096 bytes are there, and the headers must lie in them;
- * and no image reaches MOST_BYTES. Asking the kernel which pages are mapped (mincore, or
- * /proc/self/maps) was rejected: system calls at first use can kill a program in a sandbox, and the
- * image comes from the same kernel that would answer.
+ * No call returns the size, so the image's own first PT_LOAD is trusted, within limits. The kernel
+ * maps whole pages, so the first 4096 bytes are there, and the headers must lie in them; and no
+ * image reaches MOST_BYTES. Asking the kernel which pages are mapped (mincore, or /proc/self/maps)
+ * was rejected: system calls at first use can kill a program in a sandbox, and the image comes from
+ * the same kernel that would answer.
  */
 #include <sennit/vdso.h>
 
@@ -44,7 +44,7 @@ static uintptr_t find_in(const unsigned long *vector, size_t words)
 
 static uintptr_t image_address(void)
 {
-	/* Linux 6.18 hands over fewer than 25 entries. */
+	/* Linux 6.18 passes fewer than 25 entries. */
 	unsigned long vector[2 * 64];
 	size_t bytes = 0;
 	long n, fd = sn_sys4(__NR_openat, AT_FDCWD, (long)"/proc/self/auxv", O_RDONLY | O_CLOEXEC,
