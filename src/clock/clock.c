@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls that the vDSO serves, and the system calls that stand in for it.
+ * The calls that the vDSO serves, and the system calls that replace it where it is missing.
  *
- * Each call goes through one function pointer of `way`. It begins as a function that resolves all
- * of them and calls itself again; so no call asks whether it is the first, and each costs one
- * indirect call on top of the kernel's function. A constructor resolves before main() wherever
- * there is a libc to run it, so that a program which locks itself into a sandbox later finds
- * everything done; constructors that run earlier, and programs without libc, resolve by calling.
+ * Each call goes through one function pointer of `way`. It starts out as a function that resolves
+ * all of them and then makes the call through the new pointer. So no call checks whether it is the
+ * first, and each costs one indirect call on top of the kernel's function. A constructor resolves
+ * before main() wherever there is a libc to run it, so that a program which enters a sandbox later
+ * finds everything done. Constructors that run earlier, and programs without libc, resolve by
+ * calling.
  *
- * Memory ordering: each pointer is published and read relaxed. What it points to is code, or data
- * that was there from the start, so there is nothing else to be ordered behind it, on ARM neither.
- * Two threads, or a signal handler and what it interrupted, may both resolve: they store the same
- * values. Where a function needs a second pointer (the 32-bit ones below), that one is useful from
- * its initial value on, so a thread that sees the first without the second only makes a system
+ * Memory ordering: each pointer is published and read relaxed. It points to code, or to data that
+ * was there from the start, so nothing else needs to be ordered with it, not even on ARM. Two
+ * threads, or a signal handler and the code that it interrupted, may both resolve: they store the
+ * same values. Where a function needs a second pointer (the 32-bit ones below), that one is usable
+ * from its initial value on, so a thread that sees the first without the second only makes a system
  * call.
  *
- * sn_time() is inlined into programs that are compiled with the header, but on arm: the kernel's
- * function takes 2.4 ns, so a second indirect jump is felt. They call through sn__seconds, which is
- * `way.seconds` once more, and exported. A program may have it in its own memory by a copy
- * relocation. Should the library have been linked with -Bsymbolic, the program's copy keeps the
- * function that resolves: it is slower then, and right.
+ * sn_time() is inlined into programs that are compiled with the header, except on arm: the kernel's
+ * function takes 2.4 ns, so a second indirect jump matters. Such programs call through sn__seconds,
+ * an exported copy of `way.seconds`. A copy relocation may place it in the program's own memory. If
+ * the library was linked with -Bsymbolic, the program's copy then keeps the function that resolves:
+ * slower, but correct.
  *
  * Rejected: IFUNC. Its resolver runs before relocation is finished and may not call getauxval(),
  * differs between static and dynamic programs, runs before the sanitizers, draws a warning from the
  * dynamic linker in a preloaded library, and musl has none; and sn_time() could not resolve to the
- * kernel's function, which takes an argument. Rejected: a seqlock reader on the kernel's vvar page, which would
- * save a call: its layout is nobody's interface and has changed in most releases.
+ * kernel's function, which takes an argument. Rejected: a seqlock reader on the kernel's vvar page,
+ * which would save a call: its layout is not a stable interface and has changed in most releases.
  */
 #define SN__OUT_OF_LINE 1
 
@@ -39,7 +40,7 @@
 #	define NARROW 0
 #endif
 
-/* With 32-bit longs the kernel has two of each: old ones, and newer ones with 64-bit time. */
+/* With 32-bit longs the kernel has two versions of each: old ones, and ones with 64-bit time. */
 struct narrow_time {
 	int32_t sec, fraction;
 };
@@ -93,8 +94,8 @@ static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *t
 	if (error != -ENOSYS && error != -EPERM)
 		return (int)error;
 	/*
-	 * The kernel writes into the caller's memory here too, so that a bad pointer is EFAULT: into
-	 * the second half first, which may lie on another page.
+	 * The kernel writes into the caller's memory here too, so that a bad pointer gives EFAULT.
+	 * It writes into the second half first, which may lie on another page.
 	 */
 	error = time ? sn_clock_sys3(call32, id, (long)&time->tv_nsec, 0) : 0;
 	if (error == 0)
@@ -157,7 +158,7 @@ static long seconds_by_syscall(long *unused)
 }
 #endif
 
-/* The coarse clock changes at the tick, as the kernel's own function for seconds does. */
+/* The coarse clock changes at the tick, as the kernel's own function for the seconds does. */
 static long seconds_by_gettime(long *unused)
 {
 	struct sn_timespec time;
@@ -174,8 +175,8 @@ static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
 }
 
 /*
- * The clocks that vDSOs serve. For others their functions make the system call; ours is made at once,
- * with the caller's own pointer.
+ * The clocks that vDSOs serve. For other ids their functions make the system call themselves. Ours
+ * makes it right away, with the caller's own pointer.
  */
 static inline int served(int id)
 {
@@ -207,8 +208,8 @@ static int widen(int error, const struct narrow_time *from, struct sn_timespec *
 	return error;
 }
 
-/* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Right until 2038, as they are.
- */
+/* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Right until 2038, as they
+ * are. */
 static int gettime_narrow(int id, struct sn_timespec *time)
 {
 	struct narrow_time narrow;
@@ -269,8 +270,8 @@ static void resolve(void)
 #endif
 #if NARROW
 	/*
-	 * arm kernels before 5.8 take the 32-bit function out of the image when the timer is broken
-	 * and forget the 64-bit one, which then tells a wrong time.
+	 * When the timer is broken, arm kernels before 5.8 remove the 32-bit function from the
+	 * image and forget the 64-bit one, which then returns a wrong time.
 	 */
 	void *gettime64 = gettime ? FIND("clock_gettime64") : NULL;
 
@@ -341,7 +342,7 @@ static long first_cpu(unsigned int *cpu, unsigned int *node, void *unused)
 	return WAY(cpu)(cpu, node, unused);
 }
 
-/* Never called: it marks "not resolved yet", where NULL means that there is none. */
+/* Never called: it marks "not resolved yet", as opposed to NULL, which means that there is none. */
 static ssize_t first_random(void *bytes, size_t size, unsigned int flags, void *state,
 			    size_t state_size)
 {
@@ -381,15 +382,16 @@ __attribute__((constructor(101))) static void prepare(void)
 
 int sn_clock_gettime(int id, struct sn_timespec *time)
 {
-	/* The vDSO's own system call does not know that an old sandbox refuses 64-bit time. */
+	/* The vDSO's own system call has no fallback for an old sandbox that refuses 64-bit
+	 * time. */
 	if (NARROW && sn_unlikely(!served(id)))
 		return gettime_by_syscall(id, time);
 	return WAY(gettime)(id, time);
 }
 
 /*
- * The vDSO of Linux 6.18 tells a resolution for auxiliary clocks (ids 16 to 23) that do not exist,
- * where the system call says EINVAL.
+ * The vDSO of Linux 6.18 returns a resolution for auxiliary clocks (ids 16 to 23) that do not
+ * exist, where the system call returns EINVAL.
  */
 int sn_clock_getres(int id, struct sn_timespec *resolution)
 {
@@ -425,10 +427,10 @@ int64_t sn_walltime(void)
 #endif
 
 /*
- * On i386 the kernel's functions for seconds give the lower half, which wraps in February 2106. The
- * whole second is asked for when the lower half is not the one that it was last, so once a second. It
- * is kept in one word, so that no two threads can mix: bit 32 takes the place of bit 31, which the
- * lower half has as well. Relaxed: the word is all that there is to be seen.
+ * On i386 the kernel's functions for the seconds give the lower half, which wraps in February 2106.
+ * The full value is fetched when the lower half differs from the last one, so once a second. It is
+ * kept in one word, so that two threads cannot mix their halves: bit 32 is stored in place of bit
+ * 31, which the lower half has as well. Relaxed: nothing else is published with this word.
  */
 uint32_t sn__last_second;
 
@@ -436,7 +438,7 @@ int64_t sn__whole_second(uint32_t low)
 {
 	struct sn_timespec time;
 
-	/* Sandboxes may allow the old call alone. The last 4095 values are its errors. */
+	/* Sandboxes may allow only the old call. The last 4095 values are its errors. */
 	if (WAY(gettime)(SN_ID_REALTIME_COARSE, &time) || time.tv_sec < 0)
 		return low > UINT32_MAX - 4095 ? (int32_t)low : (int64_t)low;
 	__atomic_store_n(&sn__last_second,
@@ -445,11 +447,11 @@ int64_t sn__whole_second(uint32_t low)
 	return time.tv_sec;
 }
 
-/* For programs that were not compiled with the header's own, of which each is a copy. */
+/* For programs that were not compiled with the header's inline version; this is a copy of that. */
 int64_t sn_time(void)
 {
 #if NARROW && !defined(__i386__)
-	/* No vDSO here has a function for seconds. */
+	/* No vDSO here has a function for the seconds. */
 	struct sn_timespec time;
 	int error = WAY(gettime)(SN_ID_REALTIME_COARSE, &time);
 

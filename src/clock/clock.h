@@ -31,21 +31,21 @@ static inline int64_t sn_to_ns(const struct sn_timespec *ts)
 int64_t sn_walltime_by_kernel(void);
 
 /*
- * Memory that the kernel has to treat in its own way, a page for itself: taken from the library's own
- * zeroed memory, so that dlclose() takes it back. The alignment is made here, because loaders do not
- * all give more than a page's, and how large that is only the kernel knows.
+ * Memory that the kernel has to treat in a special way, so it gets a page of its own. It is taken
+ * from the library's zeroed memory, so dlclose() frees it. The alignment is done here because not
+ * all loaders provide more than a page's, and only the kernel knows how large that is.
  */
 struct sn_page {
 	char bytes[2 * SN_LARGEST_PAGE];
 };
 
-#define SN_PAGE_BYTES 4096 /* to be used of it; the system calls round up to the kernel's page */
+#define SN_PAGE_BYTES 4096 /* the part to use; the system calls round up to the kernel's page */
 
 static inline void *sn_page(struct sn_page *page)
 {
 	uintptr_t start = ((uintptr_t)page->bytes + SN_LARGEST_PAGE - 1) & -SN_LARGEST_PAGE;
 
-	__asm__("" : "+r"(start)); /* not an array of characters any more */
+	__asm__("" : "+r"(start)); /* the compiler no longer sees an array of characters */
 	return (void *)start;
 }
 
@@ -54,7 +54,7 @@ typedef ssize_t sn_getrandom_function(void *bytes, size_t size, unsigned int fla
 				      size_t state_size);
 sn_getrandom_function *sn_clock_getrandom_function(void);
 
-/* A system call by the fastest way in that there is. */
+/* A system call by the fastest way into the kernel that there is. */
 #ifdef SN_VDSO_ENTRY
 extern _Atomic(void *) sn_clock_entry; /* NULL: none, or not resolved yet */
 
@@ -71,7 +71,7 @@ static inline long sn_clock_sys3(long number, long a, long b, long c)
 }
 #endif
 
-/* Does the vDSO serve clock_gettime? */
+/* Whether the vDSO serves clock_gettime. */
 int sn_clock_by_vdso(void);
 
 /* What resolving found for a call: SN_CLOCK_SOURCE_VDSO or _SYSCALL. */
@@ -80,8 +80,7 @@ int sn_clock_source_of(enum sn_clock_call call);
 int sn_ticks_source(void);
 int sn_getrandom_source(void);
 
-/* Decides whether the counter can be trusted and takes the first measurement. Any number of times.
- */
+/* Decides whether the counter is reliable and takes the first measurement. May be called again. */
 void sn_ticks_prepare(void);
 
 #endif

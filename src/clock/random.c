@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random bytes by the vDSO (Linux 6.11), which makes them from a state in our memory that it seeds
- * from the kernel and erases as it goes.
+ * Random bytes by the vDSO (Linux 6.11), which generates them from a state in our memory that it
+ * seeds from the kernel and erases as it goes.
  *
- * The vDSO asks for one state per thread, in memory mapped the way it says: so that fork() and
- * memory pressure zero it, which it notices. A state is used by one caller at a time; it need not
- * be the same thread's each time. So there is one page of states for the whole process, each with
- * a flag that the user of the state holds. Flags are looked for from a place that depends on the
- * caller's stack, so threads and tasks rarely meet. A signal handler that interrupts the holder of
- * one finds its flag set and takes another. Who finds FEW_TRIES taken makes the system call
- * instead; there is no waiting.
+ * The vDSO asks for one state per thread, in memory mapped with its flags, so that fork() and
+ * memory pressure zero it, which the vDSO notices. A state is used by one caller at a time, but not
+ * always by the same thread. So there is one page of states for the whole process, and each state
+ * has a flag that its present user holds. The search for a free flag starts at a place that depends
+ * on the caller's stack, so threads and tasks rarely meet. A signal handler that interrupts the
+ * holder of one finds its flag set and takes another. A caller that finds FEW_TRIES flags taken
+ * makes the system call instead; nothing waits.
  *
- * A flag that another thread holds at fork() stays set in the child, for there nobody will clear
+ * A flag that another thread holds at fork() stays set in the child, because nothing there clears
  * it: the child has one state less. The states themselves cannot repeat the parent's bytes. The
- * flags therefore lie in ordinary memory, not beside the states: wiped flags would let the handler
- * of a signal that interrupted the call, and forks, in the child take the state that its own
- * interrupted call goes on with.
+ * flags therefore lie in ordinary memory, not beside the states. Suppose that they were wiped too,
+ * and that the handler of a signal interrupts a call and forks: in the child it could take the
+ * state that its own interrupted call continues to use.
  *
  * Rejected: a state per thread in thread-local memory, as libc does. It needs a hook at thread exit
- * to get the state back, thread-locals in a library without libc, and care with tasks that move.
+ * to reclaim the state, thread-locals in a library without libc, and care with tasks that move.
  */
 #include "clock/clock.h"
 
@@ -28,7 +28,7 @@
 #define MOST_STATES 16
 #define FEW_TRIES 3
 
-/* What the vDSO tells about the memory that it wants; the kernel's layout. */
+/* The vDSO's requirements for that memory; the kernel's layout. */
 struct parameters {
 	uint32_t size, protection, flags, reserved[13];
 };
@@ -36,9 +36,9 @@ struct parameters {
 /* Written once each, by prepare(); `states` last, with release. */
 static _Atomic uint32_t state_size, stride, count;
 static _Atomic(char *) states; /* NULL: not mapped yet */
-static _Atomic uint32_t tried; /* 1: somebody maps them, or has failed; it is not tried again */
+static _Atomic uint32_t tried; /* 1: a caller maps them, or has failed; it is not tried again */
 
-/* A flag has a cache line, as its state is one core's for as long as nobody else takes it. */
+/* A flag has a cache line, as its state stays with one core as long as no other takes it. */
 static struct {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t taken;
 } flag[MOST_STATES];
@@ -48,7 +48,7 @@ static ssize_t by_syscall(void *bytes, size_t size, unsigned int flags)
 	return sn_clock_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
 }
 
-/* Whoever finds it done by another, who may be the one that it interrupted, makes system calls. */
+/* A caller that finds it done by another, perhaps by one it interrupted, makes system calls. */
 static char *prepare(sn_getrandom_function *function)
 {
 	static struct sn_page place;
@@ -63,7 +63,7 @@ static char *prepare(sn_getrandom_function *function)
 	if (function(NULL, 0, 0, &wanted, ~(size_t)0) != 0 || !wanted.size ||
 	    wanted.size > SN_PAGE_BYTES)
 		return NULL;
-	/* No state may cross a page. Those of a larger page's other parts are not used. */
+	/* No state may cross a page. The other parts of a larger page are not used. */
 	room = (wanted.size + 63) / 64 * 64;
 	if (room > SN_PAGE_BYTES)
 		room = SN_PAGE_BYTES;

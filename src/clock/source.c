@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which way each call takes: what the other files of this layer know. A file of its own, so that a
+ * How each call is served, as the other files of this layer report it. A file of its own, so that a
  * static program gets the counter's clock only if it calls something that needs it.
  */
 #include <errno.h>
