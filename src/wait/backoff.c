@@ -12,23 +12,23 @@
 #include "arch/arch.h"
 
 /*
- * The first pause, and what doubling ends at. By the clock, as what sn_cpu_relax() takes differs from
- * one machine to another by more than that, 1 to 50 ns.
+ * The first pause, and the limit of doubling. They are measured by the clock, because the duration
+ * of sn_cpu_relax() differs by more than that from one machine to another, 1 to 50 ns.
  *
- * The first is several times what the runtime's locks are held for, so that who holds one, and most
- * likely wants it again soon, has it and its lines for some rounds instead of handing them over
- * in each: eight tasks on one channel, two processors, took 40 ns an item with pauses that began
- * with 26 ns, 29 with 100, 23 with 200, 20 with 400; a mutex 7.4, 6.6, 6.6 and 6.1; two tasks on one
- * channel did not differ (bench-tasks, four runs in turns). The last keeps a wait below the
- * resolution that the budgets need.
+ * The first pause is several times as long as the runtime's locks are held. So a holder, which most
+ * likely wants the lock again soon, keeps it and its cache lines for some rounds instead of handing
+ * them over in each. Eight tasks on one channel, on two processors, took 40 ns an item with pauses
+ * that began with 26 ns, 29 with 100, 23 with 200, 20 with 400; a mutex took 7.4, 6.6, 6.6 and 6.1;
+ * two tasks on one channel did not differ (bench-tasks, four runs in turns). The limit keeps a wait
+ * below the resolution that the budgets need.
  */
 #define FIRST_PAUSE_NS 200
 #define LAST_PAUSE_NS 800
 #define MOST_RELAXES 1000
 
 /*
- * The main thread's mask, whichever thread asks. That of a large machine does not fit cpu_set_t's
- * 1,024 bits: grow until it does.
+ * Reads the main thread's mask, whichever thread calls. The mask of a large machine does not fit
+ * into cpu_set_t's 1,024 bits, so the set grows until it does.
  */
 static int count_cpus(void)
 {
@@ -50,7 +50,7 @@ static int count_cpus(void)
 	return 1;
 }
 
-/* Relaxed: a thread that reads the former number for a while spins a little more or less. */
+/* Relaxed: a thread that reads the previous number for a while spins a little more or less. */
 static _Atomic int usable_cpus;
 
 int sn_count_cpus(void)
@@ -85,8 +85,8 @@ void sn_race_window(void)
 	}
 	if (!on)
 		return;
-	/* Races on the seed only make it more random. One in eight lingers, up to some 10 us; one
-	 * in 64 lets others run. */
+	/* Races on the seed only make it more random. One call in eight pauses, for up to some 10
+	 * us; one in 64 lets others run. */
 	random = atomic_load_explicit(&seed, memory_order_relaxed) * 1664525 + 1013904223;
 	atomic_store_explicit(&seed, random, memory_order_relaxed);
 	random >>= 8;
@@ -117,7 +117,7 @@ static sn_noinline void begin(struct sn_backoff *backoff, int64_t now)
 		backoff->spin_ns = INT64_MAX;
 }
 
-/* Not for ever where the clock stands still: there may be none (sennit/clock.h). */
+/* Bounded, because the clock may stand still where there is none (sennit/clock.h). */
 static void pause_until(int64_t when)
 {
 	for (int i = 0; i < MOST_RELAXES && (i == 0 || sn_now() < when); i++)

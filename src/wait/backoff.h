@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The waiting policy: spin briefly, then yield to the OS, then be told to park.
+ * The waiting policy: spin briefly, then yield to the OS, then ask the caller to park.
  *
  *	SN_BACKOFF(b, SN_WAIT_LOCK, spin_ns, yield_ns);
  *	while (!condition)
@@ -8,16 +8,16 @@
  *			park on a futex until the condition may have changed;
  *
  * Nothing in the tree spins in any other way, so nothing spins without a bound. On a machine with
- * one usable CPU the spin budget is nil: whoever we wait for cannot be running.
+ * one usable CPU the spin budget is nil, because the thread that we wait for cannot be running.
  *
- * The wait lasts from the first pause to the end of the variable's scope, what is slept in between
- * included, and is counted then in the histogram of its site (site.h). Without a pause there was no
- * wait, and nothing is done: so the variable is declared where what can succeed at once has failed.
+ * The wait lasts from the first pause to the end of the variable's scope, including any sleep in
+ * between; the histogram of its site (site.h) then counts it. Without a pause there was no wait,
+ * and nothing is counted. So the variable is declared only where an immediate attempt has failed.
  *
- * For benchmarks the policy can be exchanged for what it is compared with: then those who wait for
- * another thread (SN_BACKOFF_FOR_THREADS) spin until they have what they want, however long that takes
- * and even on one CPU. Not those who wait for work or for a task, which may have to run on the
- * processor of the one who waits. It is looked at in a wait's first pause, so what does not wait
+ * For benchmarks the policy can be replaced by what it is compared with. Waits for another thread
+ * (SN_BACKOFF_FOR_THREADS) then spin until they have what they want, however long that takes, even
+ * on one CPU. Waits for work or for a task are excluded, because that task may have to run on the
+ * waiter's own processor. The setting is read in a wait's first pause, so code that does not wait
  * does not pay for it.
  */
 #ifndef SENNIT_WAIT_BACKOFF_H
@@ -42,13 +42,16 @@ struct sn_backoff {
 	struct sn_backoff name __attribute__((cleanup(sn_backoff_end))) = { \
 		.spin_ns = (spin), .yield_ns = (yield), .site = (at)}
 
-/* Waits a moment. False when the budgets are used up and the caller should park. Keeps errno. */
+/* Waits a moment. False when the budgets are used up and the caller should park. Preserves
+ * errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
 
-/* Since the first pause, in ns: for who has something better to do than the policy. 0: no pause yet. */
+/* The time since the first pause, in ns, for callers that have something better to do than to
+ * follow the policy. 0: no pause yet. */
 int64_t sn_backoff_waited(const struct sn_backoff *backoff);
 
-/* For who is about to sleep whether there were pauses or not: he waits, at the latest since then. */
+/* For a caller that is about to sleep, with or without pauses: it has waited at least since
+ * then. */
 static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 {
 	if (backoff->began == 0)
@@ -60,7 +63,7 @@ static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 	(1u << SN_WAIT_LOCK | 1u << SN_WAIT_LEASE | 1u << SN_WAIT_SCAN | \
 	 1u << SN_WAIT_SCAN_OWNER | 1u << SN_WAIT_ALARM)
 
-/* SENNIT_WAIT_SPIN: waits that begin from now on, of those for threads, only spin. Any thread. */
+/* SENNIT_WAIT_SPIN: waits for threads that begin from now on only spin. Any thread. */
 void sn_backoff_only_spin(bool only);
 
 /* Counts the wait. */
@@ -75,7 +78,7 @@ static inline void sn_backoff_end(const struct sn_backoff *backoff)
 /* CPUs that this process may run on, at least 1; as counted last. Any thread. */
 int sn_usable_cpus(void);
 
-/* Counts them anew. */
+/* Counts them again. */
 int sn_count_cpus(void);
 
 #endif

@@ -12,9 +12,9 @@
 
 /*
  * FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait that is
- * interrupted and repeated does not grow. On 32-bit machines the system call with 64-bit time comes
- * first; kernels before 5.1 only have the other one, where a deadline past 2038 of uptime cannot
- * occur.
+ * interrupted and repeated does not get longer. On 32-bit machines the system call with 64-bit time
+ * is tried first. Kernels before 5.1 have only the other one, where a deadline past 2038 cannot
+ * occur, because it counts from boot.
  */
 static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadline)
 {
@@ -60,8 +60,8 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 	if (!atomic_compare_exchange_strong(&parker->word, &seen, 2)) {
 		/*
 		 * Not a plain store: another release may have merged with the one just seen. An
-		 * exchange reads the last of them, so that what it was for is seen after this; and
-		 * one that comes later finds 0 and is kept.
+		 * exchange reads the last of them, so that its cause is visible after this. A
+		 * release that comes later finds 0 and is kept.
 		 */
 		atomic_exchange(&parker->word, 0);
 		return 0;
@@ -73,7 +73,7 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 		if (atomic_compare_exchange_strong(&parker->word, &seen, 0))
 			return 0;
 		if (err == -ETIMEDOUT) {
-			/* A release may slip in between: then it is 1 and counts. */
+			/* A release may come in between: then the word is 1, and it counts. */
 			if (atomic_exchange(&parker->word, 0) == 1)
 				return 0;
 			return err;

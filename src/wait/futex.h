@@ -10,20 +10,20 @@
 
 /*
  * Sleeps while *word == expected, at most until the deadline (sn_now()'s clock, 0: for ever). May
- * return early, so callers loop. Returns 0 or -ETIMEDOUT. Keeps errno.
+ * return early, so callers loop. Returns 0 or -ETIMEDOUT. Preserves errno.
  */
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline);
 
-/* Wakes at most count sleepers. Keeps errno. */
+/* Wakes at most count sleepers. Preserves errno. */
 void sn_futex_wake(_Atomic uint32_t *word, int count);
 
 /*
  * A parking place: one thread waits in it, any thread releases it. A release that comes first is
- * kept, several merge into one. Everything written before sn_parker_release() is seen after the
+ * kept; several merge into one. Everything written before sn_parker_release() is visible after the
  * sn_parker_wait() that it ends (release by the exchange, acquire by the compare-and-swap).
  */
 struct sn_parker {
-	_Atomic uint32_t word; /* 0 empty, 1 released, 2 the owner sleeps */
+	_Atomic uint32_t word; /* 0 empty, 1 released, 2 the owner is asleep */
 };
 
 /* Returns 0 when released, -ETIMEDOUT past the deadline (0: none). Only the owner. */

@@ -11,14 +11,15 @@
 #include "wait/futex.h"
 
 /*
- * What these locks guard takes well under a microsecond, so a holder that has not let go after 5 is
- * not running, and spinning on would only keep the CPU from it. The histograms of "lock"
- * (docs/waiting.md) have two humps: 92 of 100 waits in a relay, 97 in bench-mutex take less than 1 us,
- * nearly none 2 to 16, and the others 30 to 300, which is a sleep and a wake-up.
+ * The work under these locks takes well under a microsecond. So a holder that has not released the
+ * lock after 5 is not running, and more spinning would only keep the CPU from it. The histograms of
+ * "lock" (docs/waiting.md) have two peaks: 92 of 100 waits in a relay, and 97 in bench-mutex, take
+ * less than 1 us, nearly none take 2 to 16, and the others take 30 to 300, which is a sleep and a
+ * wake-up.
  */
 #define SPIN_NS 5000
 
-/* How long a sleep may last when its membarrier has failed although others rely on it. */
+/* How long a sleep may last when its membarrier has failed although other threads rely on it. */
 #define UNSURE_NS 1000000
 
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
@@ -37,10 +38,10 @@ void sn_lock_forget_sleepers(void)
 }
 
 /*
- * The membarrier is tried also before the registration is known here: it may be known to others.
- * When it fails because there was none at that time, all who unlock without a fence do so after
- * this thread has been counted. False when it should have worked: a child of fork() whose kernel
- * has forgotten the registration.
+ * The membarrier is tried even before the registration is known here, because other threads may
+ * know of it. If it fails because there was none at that time, every thread that unlocks without a
+ * fence does so after this thread has been counted. Returns false when it should have worked: in a
+ * child of fork() whose kernel has forgotten the registration.
  */
 static bool barrier_everywhere(void)
 {

@@ -47,13 +47,13 @@ struct block {
 
 static struct block *_Atomic blocks;
 static _Atomic unsigned nblocks;
-static struct block nobodys; /* not among them; for threads that could not have one */
+static struct block nobodys; /* not in the list; shared by threads that could not get one */
 
 /*
- * More threads than this share nobody's, with atomic additions: where there are thousands, nearly all
- * are in foreign code and seldom wait for each other. A block is a page, and stays. Without a bound
- * 10,000 threads at once left 40 MiB behind, and looked at each other's for 5 of the 7 s that it took
- * to start them.
+ * Threads beyond this number share the block `nobodys`, with atomic additions: where there are
+ * thousands, nearly all are in foreign code and seldom wait for each other. A block is a page, and
+ * is never freed. Without a bound 10,000 threads at once left 40 MiB behind, and searched each
+ * other's blocks for 5 of the 7 s that it took to start them.
  */
 #ifndef SN_WAIT_MOST_BLOCKS
 #	define SN_WAIT_MOST_BLOCKS 256u
@@ -62,8 +62,8 @@ static struct block nobodys; /* not among them; for threads that could not have 
 static __thread struct block *mine __attribute__((tls_model("initial-exec")));
 
 /*
- * So many blocks are tried, each with a system call, before a new one is made: with more threads
- * alive than this, a block of one that has ended may be passed over, and is found by another.
+ * How many blocks are tried, each with a system call, before a new one is made. With more threads
+ * alive than this, the block of an ended thread may be missed, and another thread finds it.
  */
 #define TRIES 32
 
@@ -72,22 +72,23 @@ static pid_t own_id(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* Unknown (a seccomp filter may refuse the call): it lives. */
+/* When the kernel does not say (a seccomp filter may refuse the call), the thread counts as
+ * alive. */
 static bool has_ended(pid_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
 }
 
 /*
- * The compare-and-swap's acquire, and the kernel's word that the former owner has ended, order its
- * counts before ours on every machine that can tell of an ended thread.
+ * The compare-and-swap's acquire, and the kernel's answer that the former owner has ended, order
+ * its counts before ours on every machine on which the end of a thread can be observed.
  */
 static struct block *take_over(pid_t me)
 {
 	static _Atomic uint32_t turn;
 	unsigned n = sn_wait_blocks(), left = n < TRIES ? n : TRIES, first = 0, at = 0;
 
-	/* Others begin elsewhere. Twice round, as this may be near the end. */
+	/* Others begin elsewhere. Two rounds, because the first may begin near the end. */
 	if (n > TRIES)
 		first = atomic_fetch_add_explicit(&turn, TRIES, memory_order_relaxed) % n;
 	for (int round = 0; round < 2; round++)
@@ -98,7 +99,7 @@ static struct block *take_over(pid_t me)
 				continue;
 			if (left-- == 0)
 				return NULL;
-			/* My own id: whoever had it before me has ended. */
+			/* My own id: the thread that had it before me has ended. */
 			if ((owner == me || has_ended(owner)) &&
 			    atomic_compare_exchange_strong(&block->owner, &owner, me))
 				return block;
@@ -124,7 +125,8 @@ static struct block *make(pid_t me)
 	return block;
 }
 
-/* The calling thread's, or nobody's. Out of line, so that mine's address is not kept over a park. */
+/* The calling thread's, or nobodys. Out of line, so that the address of `mine` is not kept over a
+ * park. */
 static sn_noinline struct block *my_block(void)
 {
 	pid_t me;
@@ -147,7 +149,7 @@ static unsigned bucket_of(int64_t ns)
 	return bucket < SN_WAIT_BUCKETS ? bucket : SN_WAIT_BUCKETS - 1;
 }
 
-/* Relaxed everywhere: readers are promised some recent value. */
+/* Relaxed everywhere: readers are promised only some recent value. */
 static void add(_Atomic uint64_t *count, uint64_t n, bool shared)
 {
 	if (shared)
@@ -170,7 +172,7 @@ void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept)
 	add(&counts->total_ns, (uint64_t)ns, shared);
 	if (slept)
 		add(&counts->slept, 1, shared);
-	/* In nobody's block a longer one may be overwritten: the buckets still have it. */
+	/* In nobodys a longer one may be overwritten: the buckets still have it. */
 	if ((uint64_t)ns > atomic_load_explicit(&counts->longest_ns, memory_order_relaxed))
 		atomic_store_explicit(&counts->longest_ns, (uint64_t)ns, memory_order_relaxed);
 	errno = saved;
@@ -178,7 +180,7 @@ void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept)
 
 void sn_wait_fork_child(void)
 {
-	/* The others' threads are not in the child: their blocks are free. */
+	/* The other threads do not exist in the child: their blocks are free. */
 	if (mine && mine != &nobodys)
 		atomic_store(&mine->owner, own_id());
 }
@@ -247,7 +249,7 @@ static int write_all(int fd, const char *text, size_t size)
 	return 0;
 }
 
-/* Three digits that count: "1.02 us", "16.4 us", "131 us". */
+/* Three significant digits: "1.02 us", "16.4 us", "131 us". */
 static const char *text_of(uint64_t ns, char *text, size_t size)
 {
 	static const char *const units[] = {"ns", "us", "ms", "s"};

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places that wait: all of them, their names, and what each of their waits has cost.
+ * The sites of waits: all of them, their names, and the cost of their waits.
  *
- * Contract. A wait is recorded once, when it is over, by the thread that it ends in. Each of the first
- * 256 threads counts in a block of its own, with plain loads and stores: no locked instruction, no line
- * that is shared. More threads at a time share one. Who reads adds up all blocks (sn_wait_stats()).
+ * Contract. A wait is recorded once, when it is over, by the thread on which it ends. Each of the
+ * first 256 threads counts in a block of its own, with plain loads and stores: no locked
+ * instruction and no shared cache line. Further threads share one block. A reader adds up all
+ * blocks (sn_wait_stats()).
  *
- * A block outlives its thread, with what it has counted, and goes on under the next one that needs
- * one: so nothing is lost, and there are never many more blocks than threads at a time. That a
- * block's thread has ended is found out by who looks for one, by asking the kernel for the thread's
- * id. Blocks are mapped, linked once, and never freed, which is why nothing of this takes a lock or
- * the heap: waits happen in handlers of fork(), and beside a heap that hangs.
+ * A block outlives its thread, with its counts, and is reused by the next thread that needs one. So
+ * nothing is lost, and there are never many more blocks than threads at a time. A thread that looks
+ * for a block finds out whether a block's owner has ended by asking the kernel for its thread id.
+ * Blocks are mapped, linked once, and never freed. Therefore nothing here takes a lock or uses the
+ * heap: waits happen in handlers of fork(), and next to a heap that hangs.
  *
  * Who may write what:
- *   next    who links the block, before
- *   owner   by compare-and-swap, who takes the block; in a child of fork(), its thread
- *   counts  the owner; in the block that is shared, anyone, by locked additions
+ *   next    the thread that links the block, before it does
+ *   owner   by compare-and-swap, the thread that takes the block; in a child of fork(), its thread
+ *   counts  the owner; in the shared block, any thread, by locked additions
  *
- * A wait in a signal's handler that interrupts a recording in the same thread may lose one of the
- * two.
+ * If a wait in a signal handler interrupts a recording in the same thread, one of the two may be
+ * lost.
  *
  * Rejected:
  *   - The counts in thread-local storage: 3 KiB in every thread of the program, more than a library
@@ -33,16 +34,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The table of names is site.c's. */
+/* The table of names is in site.c. */
 enum sn_wait_site {
 	SN_WAIT_LOCK,       /* wait/lock.c */
 	SN_WAIT_LEASE,      /* sched/lease.c */
-	SN_WAIT_PROCESSOR,  /* sched/processors.c: a thread that has lost its own */
+	SN_WAIT_PROCESSOR,  /* sched/processors.c: for a thread that has lost its own */
 	SN_WAIT_IDLE,       /* sched/steal.c */
 	SN_WAIT_GATHER,     /* sched/steal.c: to steal more than one task */
 	SN_WAIT_STEAL,      /* sched/runqueue.c */
 	SN_WAIT_SCAN,       /* sched/scan.c: for an answer */
-	SN_WAIT_SCAN_OWNER, /* sched/scan.c: for another who has the stack */
+	SN_WAIT_SCAN_OWNER, /* sched/scan.c: for another thread that owns the stack */
 	SN_WAIT_MUTEX,      /* sync/mutex.c */
 	SN_WAIT_ALARM,      /* sync/alarm.c */
 	SN_WAIT_RESET,      /* net/relay.c */
@@ -50,7 +51,7 @@ enum sn_wait_site {
 	SN_WAIT_SITES,
 };
 
-/* A wait of the calling thread is over. Any thread; async-signal-safe. Keeps errno. */
+/* A wait of the calling thread is over. Any thread; async-signal-safe. Preserves errno. */
 void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept);
 
 /* In a child of fork(): the calling thread keeps its block under its new id. */
