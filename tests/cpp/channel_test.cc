@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Channels and select through the C++ face: what elements live through, results, ranges, errors. */
+/* Channels and select through the C++ interface: lifetimes of elements, results, ranges, errors. */
 #include <sennit/sennit.hpp>
 
 #include <array>
@@ -19,7 +19,7 @@ namespace
 
 std::atomic<int> living = 0;
 
-/* Can only be moved, without throwing; counts those that are alive, moved-from ones included. */
+/* Can only be moved, and moves do not throw. Counts the living objects, moved-from ones included. */
 struct moving {
 	explicit moving(int v) : value(v), self(this) { living++; }
 	moving(moving &&other) noexcept : value(std::exchange(other.value, -1)), self(this)
@@ -67,7 +67,7 @@ static_assert(std::is_nothrow_move_constructible_v<sn::channel<int>>);
 template <class E>
 void waits_in(const sn::channel<E> &chan)
 {
-	/* Nothing tells from outside; the outcome is the same when it comes later. */
+	/* It cannot be seen from outside. The outcome is the same if the task waits later. */
 	static_cast<void>(chan);
 	for (int i = 0; i < 10; i++)
 		sn::yield();
@@ -172,7 +172,7 @@ void destroys_all()
 		sender.join();
 		EXPECT_EQ(living, 3);
 
-		/* A send that is given up, or closed. */
+		/* A send that times out, and one that the close ends. */
 		EXPECT_FALSE(meeting.send(E(7), sn::after(1ms)));
 		auto closed = sn::spawn(
 			[meeting] { return meeting.send(E(8)).error() == std::errc::broken_pipe; });
@@ -400,7 +400,7 @@ void what_is_not_sent_is_destroyed()
 		sn::select(full.on_send(E(1), [] { ADD_FAILURE(); }), open.on_send(E(2), [] {
 		})).value();
 		EXPECT_EQ(living, 1);
-		/* Received, but of no interest. */
+		/* Received, but the case ignores it. */
 		sn::select(open.on_recv([] {})).value();
 		EXPECT_EQ(living, 0);
 	});
@@ -412,7 +412,7 @@ TEST(CppSelect, WhatIsNotSentIsDestroyed)
 	what_is_not_sent_is_destroyed<throwing>();
 }
 
-/* Many at once; each element once. */
+/* Many tasks at once; each element arrives once. */
 template <class E>
 void stress()
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Locks and timers through the C++ face, with the standard library's guards and durations. */
+/* Locks and timers through the C++ interface, with the standard library's guards and durations. */
 #include <sennit/sennit.hpp>
 
 #include <atomic>
@@ -52,7 +52,7 @@ TEST(Mutex, WorksWithTheStandardsGuards)
 
 		std::unique_lock held(a);
 		EXPECT_FALSE(a.try_lock());
-		sn::spawn([&] { /* another: for the owner it would be a mistake */
+		sn::spawn([&] { /* another task: for the owner it would be a mistake */
 				EXPECT_FALSE(a.try_lock_for(1ms));
 				EXPECT_FALSE(
 					a.try_lock_until(std::chrono::steady_clock::now() + 1ms));
@@ -69,7 +69,7 @@ TEST(Mutex, WorksWithTheStandardsGuards)
 	});
 }
 
-// Runs the body in a task whose scope is cancelled, and gives the lock up once it waits for it.
+// Runs the body in a task whose scope is cancelled. Unlocks the lock once that task has begun.
 template <class Lock, class F>
 void in_cancelled_scope_with(Lock &lock, F body)
 {
@@ -93,7 +93,7 @@ void in_cancelled_scope_with(Lock &lock, F body)
 	});
 }
 
-// What ended the program, by std::terminate(): the lock is taken in a destructor.
+// Takes the lock in a destructor, where an exception would end the program by std::terminate().
 template <class Lock>
 struct CleansUp {
 	Lock &lock;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sn::result: a value or an error, also where the value is an int or cannot be copied. */
+/* sn::result: a value or an error, even if the value is an int or cannot be copied. */
 #include <sennit/sennit.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scopes through the C++ face: results, exceptions, destructors, shields, values. */
+/* Scopes through the C++ interface: results, exceptions, destructors, shields, values. */
 #include <sennit/sennit.hpp>
 
 #include <array>
@@ -135,7 +135,7 @@ TEST(Scope, HasADeadline)
 	sn::run([] {
 		sn::scope scope(sn::after(5ms));
 		try {
-			scope.go([] { sn::sleep(1h); }); /* late on a machine that stops us here */
+			scope.go([] { sn::sleep(1h); }); /* throws if the machine stalls us here */
 			sn::sleep(1h);
 			FAIL() << "slept";
 		} catch (const std::system_error &error) {
@@ -237,7 +237,7 @@ TEST(Scope, ATaskHandleSurvivesACancelledJoin)
 			EXPECT_THROW(slow.join(), std::system_error);
 			EXPECT_TRUE(slow.joinable());
 			auto other = sn::spawn([] { sn::sleep(1ms); });
-			/* other's destructor joins all the same */
+			/* the destructor of `other` joins nevertheless */
 		}
 		stop = true;
 		EXPECT_EQ(slow.join(), 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks through the C++ face: values, exceptions, ownership, time. */
+/* Tasks through the C++ interface: values, exceptions, ownership, time. */
 #include <sennit/sennit.hpp>
 
 #include <atomic>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-/* Waits for what other tasks do; the test's timeout is the limit. */
+/* Waits until other tasks have set the value. The test's timeout is the limit. */
 void until(const std::atomic<int> &value, int expected)
 {
 	while (value.load() != expected)
@@ -212,11 +212,11 @@ TEST(Spawn, HandlesMoveAndDestroyingJoins)
 			sn::task<void> second = std::move(first);
 			EXPECT_FALSE(first.joinable());
 			EXPECT_TRUE(second.joinable());
-			second = sn::spawn(slowly); /* joins the one that it had */
+			second = sn::spawn(slowly); /* joins the task that it had */
 			EXPECT_GE(ended, 1);
 		}
 		EXPECT_EQ(ended, 2);
-		/* Nor does an exception that nobody asked for escape. */
+		/* Nor does the exception of a task that is never joined escape. */
 		const auto dropped = sn::spawn([] { throw error_with_number(1); });
 	});
 }
@@ -251,8 +251,8 @@ TEST(Spawn, AttributesReachTheTask)
 }
 
 /*
- * What C++ keeps about exceptions is per thread in the language's runtime, and has to be per task
- * here: several tasks are in the middle of handling theirs, and park there, on all processors.
+ * The C++ runtime keeps the state of exceptions per thread. Here it has to be per task: several tasks
+ * park while they handle their exceptions, on all processors.
  */
 TEST(Exceptions, BelongToTheTaskAcrossParks)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections through the C++ face. */
+/* Connections through the C++ interface. */
 #include <sennit/sennit.hpp>
 #include <sennit/unstable.hpp>
 
@@ -19,7 +19,7 @@ struct pair {
 	sn::tcp far;
 };
 
-/* Two ends of one connection. In a task. */
+/* Two ends of one connection. Call it in a task. */
 pair connected()
 {
 	auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
