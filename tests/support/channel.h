@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A channel of the C interface for tests: typed, freed at the end, and able to tell who waits in
-// it.
+// A channel of the C interface for tests: typed, freed at the end, and able to say how many tasks wait
+// in it.
 #ifndef SENNIT_TESTS_SUPPORT_CHANNEL_H
 #define SENNIT_TESTS_SUPPORT_CHANNEL_H
 
@@ -39,7 +39,7 @@ public:
 	{
 		return sn_chan_recv_until(chan_, value, deadline);
 	}
-	// The value; a failure of the test when there is none.
+	// Receives a value. If there is none, the test fails.
 	T get_one()
 	{
 		T value{};
@@ -57,7 +57,7 @@ public:
 
 	size_t receivers() const { return probe_chan_waiting(chan_, SN_CASE_RECV); }
 	size_t senders() const { return probe_chan_waiting(chan_, SN_CASE_SEND); }
-	// So many wait in it, soon.
+	// Waits until n tasks wait in it.
 	bool await_receivers(size_t n) const
 	{
 		return eventually([&] { return receivers() == n; });

@@ -125,7 +125,7 @@ int probe_usable_cpus(void)
 	return sn_usable_cpus();
 }
 
-/* Timers go to the heap of the calling thread's processor, so there must be one of each. */
+/* Timers go to the heap of the calling thread's processor, so it takes one of each. */
 struct probe_heap {
 	struct sn_processor processor;
 	struct sn_thread thread;

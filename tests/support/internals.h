@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parts of the library's inside for the tests in C++, which cannot read headers with C11 atomics.
- * Handles are made and freed here; otherwise each function is the one in src/ of the same name.
+ * Internal parts of the library for the tests in C++, which cannot read headers with C11 atomics.
+ * Objects are made and freed here; otherwise each function is the one in src/ of the same name.
  */
 #ifndef SENNIT_TESTS_SUPPORT_INTERNALS_H
 #define SENNIT_TESTS_SUPPORT_INTERNALS_H
@@ -30,20 +30,20 @@ void probe_parker_release(struct probe_parker *parker);
 /* sn_futex_wait() on a word that has the value: returns what it returns. */
 int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline);
 
-/* wait/backoff.h: pauses until told to park; how many pauses that were. */
+/* wait/backoff.h: pauses until told to park. Returns the number of pauses. */
 uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
-/* At a site that waits for a task or for a thread, and ended after the most. */
+/* At a site that waits for a task, or for a thread. Ends after `most` pauses. */
 uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most);
 int probe_usable_cpus(void);
 
-/* wait/site.h: the site by its name in sn_wait_stats(). */
+/* wait/site.h: `site` is a name from sn_wait_stats(). */
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;
 struct probe_timer;
-/* Told of each timer that fires, with the heap's lock held; what it returns is *again. */
+/* Called for each timer that fires, with the heap's lock held. Its result becomes fired->again. */
 typedef int64_t probe_fired(void *arg, struct probe_timer *timer, int64_t now);
 struct probe_heap *probe_heap_new(void);
 void probe_heap_free(struct probe_heap *heap);
@@ -87,32 +87,33 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 /* sched/status.h: the table of changes. */
 bool probe_status_allowed(int from, int to, int by);
 
-/* sync/waits.h: how many wait, in the list that belongs to what lies at the address. */
+/* sync/waits.h: how many wait in the list of the object at the address. */
 struct sn__waits;
 unsigned probe_waiting(const void *address, const struct sn__waits *waits);
-/* Keeps others from that list. */
+/* Locks that list. */
 void probe_waits_lock(const void *address);
 void probe_waits_unlock(const void *address);
 
-/* sched/schedule.h: as the monitor does, which with SENNIT_PROCS leaves it to the test. One thread. */
+/* sched/schedule.h: does what the monitor does, which with SENNIT_PROCS leaves it to the test. Call it
+ * from one thread at a time. */
 void probe_processors_adjust(int wanted);
 
 /* sched/netpoll.h, net/fd.h */
 void probe_netpoll_kick(void);
-/* Whether the first task has returned: no task is resumed any more. */
+/* Whether the first task has returned, so that no task is resumed any more. */
 bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
-/* Whether the poller has told of more than bytes: an end, an error. */
+/* Whether the poller has reported more than bytes: an end, an error. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_muted(const void *conn);
-/* An operation of a side that has found its connection, from there on: as sn_fd_begin_handle(). */
+/* The part of an operation after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);
-/* Whether two handles are of lives of the same structure. */
+/* Whether two handles refer to the same structure, perhaps in different generations. */
 bool probe_fd_same_place(const void *conn, const void *other);
 
-/* sync/channel.h: how many wait in a channel, to receive (0) or to send (1). */
+/* sync/channel.h: how many tasks wait in a channel, to receive (0) or to send (1). */
 struct sn_chan;
 size_t probe_chan_waiting(struct sn_chan *chan, int op);
 void probe_chan_lock(struct sn_chan *chan);

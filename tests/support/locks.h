@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the locks share.
+// Helpers for the tests of the locks.
 #ifndef SENNIT_TESTS_SUPPORT_LOCKS_H
 #define SENNIT_TESTS_SUPPORT_LOCKS_H
 
@@ -13,7 +13,7 @@
 #	define SENNIT_DEBUG 0
 #endif
 
-// A mistake of the program's: an error in release builds, the end with a report in debug builds.
+// A mistake of the program: an error in release builds, an abort with a report in debug builds.
 #if SENNIT_DEBUG
 #	define TEST_MISTAKE(call, error, report)                       \
 		do {                                                    \
@@ -27,14 +27,14 @@
 namespace test
 {
 
-// Whether so many wait for the lock, or whatever it is; looked at until it is so.
+// Waits until n tasks or threads wait for the lock, or for another object with a list of waiters.
 template <class T>
 bool waiting(const T &what, unsigned n)
 {
 	return eventually([&] { return probe_waiting(&what, &what.waits) == n; });
 }
 
-// Starts a task made of a callable in a scope, which must not be cancelled yet.
+// Starts a callable as a task in a scope, which must not be cancelled yet.
 template <class F>
 void scope_go(sn_scope *scope, F body)
 {

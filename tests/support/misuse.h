@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tables of calls that are mistakes, each with the error that tells it.
+// Tables of mistaken calls, each with the error that reports it.
 #ifndef SENNIT_TESTS_SUPPORT_MISUSE_H
 #define SENNIT_TESTS_SUPPORT_MISUSE_H
 

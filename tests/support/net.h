@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the net layer share: listeners and connected pairs that close themselves, and
-// looking at a connection from outside.
+// Helpers for the tests of the net layer: listeners and connected pairs that close themselves, and looks
+// at a connection from outside.
 #ifndef SENNIT_TESTS_SUPPORT_NET_H
 #define SENNIT_TESTS_SUPPORT_NET_H
 
@@ -36,7 +36,7 @@ public:
 	Listener(const Listener &) = delete;
 	Listener &operator=(const Listener &) = delete;
 
-	// Also for tasks that are about to wait when it is closed.
+	// Atomic, because a task may call this while another closes the listener.
 	sn_tcp_listener *get() const { return listener_; }
 	std::string address() const
 	{
@@ -71,8 +71,8 @@ inline sn_tcp *connect(const std::string &address)
 	return conn;
 }
 
-// Both ends of a connection. Atomic, as a task may have read one without anything that orders it before
-// the release by another: the calls in between need not.
+// Both ends of a connection. Atomic, because one task may read an end and another release it without an
+// ordering between the two: the calls in between need not provide one.
 class Pair
 {
 public:
@@ -120,7 +120,7 @@ inline std::string read_to_end(sn_tcp *conn)
 	return all;
 }
 
-// Bytes that a connection was given to write and that the peer has not acknowledged.
+// Bytes that were written to a connection and that the peer has not acknowledged.
 inline int unsent(sn_tcp *conn)
 {
 	int n = -1;
@@ -129,7 +129,7 @@ inline int unsent(sn_tcp *conn)
 	return n;
 }
 
-// Bytes that a connection could read at once.
+// Bytes that could be read from a connection at once.
 inline int unread(sn_tcp *conn)
 {
 	int n = -1;
@@ -138,7 +138,7 @@ inline int unread(sn_tcp *conn)
 	return n;
 }
 
-// The mark below which the kernel does not tell of bytes.
+// The low-water mark: with fewer bytes the kernel does not report the connection as readable.
 inline int low_water(sn_tcp *conn)
 {
 	int value = -1;

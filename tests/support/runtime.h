@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the runtime share: running a body as the first task, with each of several
+// Helpers for the tests of the runtime: running a body as the first task, with each of several
 // numbers of processors; tasks made of lambdas; seeds that are printed; waiting for a condition
-// with a deadline instead of sleeping in hope; and checks for child processes.
+// with a deadline instead of a fixed sleep; and checks for child processes.
 #ifndef SENNIT_TESTS_SUPPORT_RUNTIME_H
 #define SENNIT_TESTS_SUPPORT_RUNTIME_H
 
@@ -43,12 +43,12 @@
 #ifndef TEST_ASAN
 #	define TEST_ASAN 0
 #endif
-#ifndef TEST_EMULATED // programs cannot exec themselves then, unless the kernel knows the emulator
+#ifndef TEST_EMULATED // an emulated program can exec itself only if the kernel knows the emulator
 #	define TEST_EMULATED 0
 #endif
 
-// How death tests start their child: by exec, which is right whatever threads the test has; where that
-// cannot be, by fork alone, before the test has any.
+// How death tests start their child: by exec, which works whatever threads the test has. Under an emulator
+// by fork alone, which works before the test has threads.
 #define TEST_DEATH_STYLE (TEST_EMULATED ? "fast" : "threadsafe")
 
 namespace test
@@ -56,11 +56,11 @@ namespace test
 
 constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 
-// How long a condition may take that should come true at once: long enough for a loaded machine
+// How long to wait for a condition that should come true at once: long enough for a loaded machine
 // under a sanitizer, short enough to end before the test's timeout.
 constexpr int64_t patience = 30 * second;
 
-// A number of repetitions, divided by what one costs more than in a release build: 10 under TSan,
+// A number of repetitions, divided by how much more one costs than in a release build: 10 under TSan,
 // 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
 constexpr int scaled(int n)
 {
@@ -97,7 +97,7 @@ private:
 	std::mt19937_64 engine_;
 };
 
-// Sets an environment variable for the time of its life.
+// Sets an environment variable for as long as the object lives.
 class Environment
 {
 public:
@@ -169,7 +169,7 @@ public:
 			task_ = nullptr;
 		return result;
 	}
-	// The handle was used up by somebody else.
+	// Gives the handle away. Also for a handle that other code has used up.
 	sn_task *release() { return std::exchange(task_, nullptr); }
 	void detach()
 	{
@@ -206,7 +206,7 @@ private:
 	int error_ = 0;
 };
 
-// Runs the body as the first task on a number of processors. Tells the number when it failed.
+// Runs the body as the first task on a number of processors. Prints the number if the test fails.
 inline void run(int processors, const std::function<void()> &body)
 {
 	Environment procs("SENNIT_PROCS", std::to_string(processors));
@@ -237,7 +237,7 @@ inline void run(const std::function<void()> &body)
 	run({1, 2, 4}, body);
 }
 
-// Waits in a task until the condition holds; false when it does not within the time.
+// Waits in a task until the condition holds. False if it does not within the time.
 template <class F>
 bool eventually(F condition, int64_t within = patience)
 {
@@ -266,9 +266,10 @@ bool eventually_in_thread(F condition, int64_t within = patience)
 }
 
 /*
- * Whether the end of a run waits for what a task does outside. begin() has started that and waited
- * for until it was there; it lasts until the run is ending and sets out when it is done. The end
- * waits for a second: what the machine keeps for longer is given up, rightly, and tried again.
+ * Whether the end of a run waits for a task in foreign code. begin() starts that code and returns once
+ * the task is in it; the code lasts until the run is ending, and sets `out` when it is done. The end
+ * waits for one second. If the machine delays the task for longer, the run rightly leaves it behind, and
+ * this tries again.
  */
 template <class F>
 bool end_waits_for(int processors, std::atomic<bool> &out, F begin)
@@ -322,7 +323,7 @@ inline long process_status(const char *name)
 
 } // namespace test
 
-// For child processes, where a failure of GoogleTest's macros would go unseen: says what does not
+// For child processes, where a failure of GoogleTest's macros would go unnoticed: prints what does not
 // hold and exits with 1.
 #define CHILD_CHECK(condition)                                                            \
 	do {                                                                              \
