@@ -40,7 +40,7 @@ int64_t now()
 
 void note(const char *format, ...)
 {
-	// The driver writes, and the task that begins the phases.
+	// The driver writes notes, and so does the task that begins the phases.
 	static std::mutex lock;
 	std::lock_guard hold(lock);
 	const uint32_t n = board->notes.load();

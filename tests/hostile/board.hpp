@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What is known of a run, in memory that the process under test shares with its parent: so the parent can
-// tell it also when the process has crashed or stands still. Everything is atomic; anybody may read and
-// write, tasks and plain threads.
+// What is known about a run, in memory that the process under test shares with its parent: so the parent
+// can report it even if the process has crashed or hangs. The counters are atomic; tasks and plain threads
+// may read and write them.
 #ifndef SENNIT_TESTS_HOSTILE_BOARD_HPP
 #define SENNIT_TESTS_HOSTILE_BOARD_HPP
 
@@ -104,7 +104,7 @@ struct Board {
 	std::atomic<bool> failed, done; // the first failure counts
 	char failure[1024];
 
-	std::atomic<uint32_t> notes; // of the driver, the last in a ring
+	std::atomic<uint32_t> notes; // what was done, the last notes in a ring
 	struct Note {
 		int64_t at;
 		char text[100];
@@ -119,7 +119,7 @@ struct Board {
 	std::atomic<int64_t> os_kept; // ns in which the system kept threads from running
 	std::atomic<uint64_t> phases, lives;
 
-	char skips[ACTIONS][100]; // why one is left out, written before the process has threads
+	char skips[ACTIONS][100]; // why each is left out; written before there are threads
 };
 
 // Made by board_make(), before the process under test is forked off.
@@ -130,12 +130,12 @@ void board_make(uint64_t seed);
 // CLOCK_MONOTONIC, by libc.
 int64_t now();
 
-// Notes what the driver does. One thread at a time.
+// Records what the test does. Any thread.
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Something is wrong: the parent tells all that is known and ends the process; the caller waits for that.
- * Any thread, tasks too.
+ * Something is wrong: the parent reports all that is known and ends the process; the caller waits for
+ * that. Any thread or task.
  */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -151,7 +151,7 @@ void raise_to(std::atomic<T> &most, T value)
 
 // Prints what was done and measured, and one line for machines.
 void report();
-// Prints what the driver did last, and what the loads are at.
+// Prints what the driver did last, and the state of the loads.
 void report_failure();
 
 } // namespace hostile

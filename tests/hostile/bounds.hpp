@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// What is promised, in one table, and how far off it has to be before the watchdog (watch.hpp) calls it
-// broken. The promises are those of docs/design.md: timers and the network are looked at every 10 ms of a
-// processor's time at least, and a task that computes or loops lets others run after 10 ms. So a timer or a
-// socket makes its task runnable within 20 ms, and a task that is runnable waits for those ahead of it.
+// The promises, in one table, and how far off a wait has to be before the watchdog (watch.hpp) calls a promise
+// broken. The promises are those of docs/design.md: timers and the network are checked at least every 10 ms of
+// a processor's time, and a task that computes or loops lets others run after 10 ms. So a timer or a socket
+// makes its task runnable within 20 ms, and a runnable task waits for those ahead of it.
 #ifndef SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 #define SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 
@@ -35,7 +35,7 @@ namespace hostile
 
 constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 
-// What is measured of the runtime.
+// What is measured in the runtime.
 enum Kind { TIMER, ALARM, DEADLINE, SOCKET, RUNNABLE, FOREIGN, SPAWN, SIGNAL, PHASE, KINDS };
 
 // What plain threads do at the same time, for comparison (plain.hpp).
@@ -45,8 +45,8 @@ struct Bound {
 	const char *name;
 	const char *meaning;
 	int64_t ns;        // the promise, for an empty queue
-	bool behind_queue; // and what is ahead of the task comes on top
-	bool needs_stack;  // it is a new task: while memory is limited it may wait for a stack
+	bool behind_queue; // the tasks ahead come on top
+	bool needs_stack;  // a new task: while memory is limited it may wait for a stack
 	Plain beside;      // the plain thread that does the same
 };
 
@@ -67,7 +67,7 @@ constexpr const char *plain_names[PLAINS] = {"sleep", "poll", "wake", "work"};
 // How long a task that computes, or loops without parking, may keep those behind it waiting.
 constexpr int64_t slice = 10 * ms;
 
-// What a task takes that yields, or wakes another, at once.
+// The turn of a task that only yields, or wakes another.
 constexpr int64_t piece = HOSTILE_EMULATED ? 100 * us
 			  : HOSTILE_TSAN   ? 40 * us
 			  : HOSTILE_ASAN   ? 20 * us
@@ -77,7 +77,7 @@ constexpr int64_t piece = HOSTILE_EMULATED ? 100 * us
 					 : 3 * us;
 #endif
 
-// Repetitions and crowds, divided by what they cost more than in a release build.
+// Repetitions and crowds, divided by how much more they cost than in a release build.
 constexpr int scaled(int n)
 {
 	const int by = HOSTILE_EMULATED      ? 20
@@ -94,9 +94,10 @@ constexpr int scaled(int n)
  *
  *	the promise + queue_factor * the queue + slack + plain_factor * the worst of any plain thread,
  *
- * where the time does not count in which the system kept threads from running that wanted to. Too long by
- * `hard` it is a stall; and so are `episodes` of them within `episode_window`. So is whatever takes `hopeless`
- * longer, even if the system kept threads from running all the time: the plain ones did get on.
+ * where time in which the system kept runnable threads from running does not count. A wait that is too long by
+ * `hard` fails the test as a stall, and so do `episodes` waits that are too long within `episode_window`. A wait
+ * that is too long by `hopeless` fails even if the system kept threads from running all the time, because the
+ * plain threads did make progress.
  */
 constexpr int64_t slack = (HOSTILE_EMULATED || HOSTILE_TSAN ? 3 : HOSTILE_ASAN ? 2 : 1) * 100 * ms;
 constexpr int plain_factor = 4;

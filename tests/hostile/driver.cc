@@ -41,7 +41,7 @@ std::atomic<uint32_t> had;
 
 // ---- the runtime, as plain threads use it ----
 
-std::atomic<bool> open_; // a life has begun, and is not about to end
+std::atomic<bool> open_; // a life of the runtime has begun, and is not about to end
 std::atomic<int> users;
 
 // While this exists, and is not false, the life does not end.
@@ -123,7 +123,7 @@ int flood_consumer(void *)
 
 std::atomic<int> burst_left; // of the tasks of a burst
 
-// Spawns tasks that need stacks all at once. Returns how many were refused.
+// Spawns tasks that all need stacks at the same time. Returns how many were refused.
 int begin_burst()
 {
 	constexpr int tasks = 200;
@@ -153,7 +153,7 @@ int begin_burst()
 	return refusals;
 }
 
-// All that were accepted run.
+// Waits until all accepted tasks have run.
 void end_burst()
 {
 	Slot slot(PHASE);
@@ -170,7 +170,7 @@ cpu_set_t all_cpus;
 std::vector<int> cpus;
 DIR *threads;
 
-// Of every thread, also of those that are being started by others.
+// Sets the mask of every thread, including those that other threads are just starting.
 bool set_mask(const cpu_set_t &mask)
 {
 	bool well = true;
@@ -191,7 +191,7 @@ bool set_mask(const cpu_set_t &mask)
 // ---- what is in force, and until when ----
 
 enum Held { HELD_MASK, HELD_QUOTA, HELD_NOFILE, HELD_NPROC, HELD_MEMORY, HELD_MLOCK, HELDS };
-int64_t held_until[HELDS]; // 0: is not
+int64_t held_until[HELDS]; // 0: not in force
 
 struct rlimit former[HELDS];
 
@@ -215,7 +215,7 @@ void raise(Held held, int resource)
 		fail("the test's own: a limit cannot be raised again");
 }
 
-// What was refused is accepted again, soon: tasks that wait for stacks go first.
+// Refused calls succeed again soon; tasks that wait for stacks go first.
 void recover()
 {
 	Slot slot(PHASE);
@@ -304,7 +304,7 @@ bool change_mask()
 	CPU_ZERO(&mask);
 	for (size_t i = 0; i < n; i++)
 		CPU_SET((size_t)order[i], &mask);
-	// The runtime counts once a second: most are long enough to be noticed.
+	// The runtime counts the CPUs once a second: most changes are long enough to be noticed.
 	const int64_t time = random_.one_in(4) ? random_.between(ms, 100 * ms)
 					       : random_.between(1200 * ms, 2500 * ms);
 	note("mask: %zu of %zu CPUs for %lld ms", n, cpus.size(), (long long)(time / ms));
@@ -367,7 +367,7 @@ bool change_memory()
 	note("memory: %ld KiB more for %lld ms", more >> 10, (long long)(time / ms));
 	held_until[HELD_MEMORY] = now() + time;
 	Use use;
-	// Those that are accepted may wait for stacks until the limit is raised.
+	// Accepted tasks may wait for stacks until the limit is raised.
 	if (use)
 		note("memory: %d of a burst of tasks were refused", begin_burst());
 	return true;
@@ -380,7 +380,7 @@ bool change_mlock()
 	const int64_t time = random_.between(50 * ms, 800 * ms);
 	struct sn_stats stats;
 
-	// All that is mapped takes memory then.
+	// While memory is locked, everything that is mapped takes memory.
 	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_stats(&stats) < 0 ||
 	    (long)stats.stacks_mapped * (256 << 10) > most)
 		return false;
@@ -561,7 +561,7 @@ void drive()
 				release((Held)i);
 		if (now() < next || order.empty() || !open_)
 			continue;
-		// One that cannot be made now has its turn again.
+		// A change that cannot be made now gets another turn.
 		const Action action =
 			at < order.size() ? order[at] : order[random_.below(order.size())];
 		if (make_change(action)) {

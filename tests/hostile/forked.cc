@@ -89,7 +89,7 @@ void catch_a_signal()
 		failed(SIGNAL);
 }
 
-// Nothing is left that could wake the first task but the hook.
+// Nothing but the hook could wake the first task.
 void end_a_deadlock()
 {
 	static sn_chan *chan;
@@ -117,7 +117,7 @@ int job(void *)
 	return 5;
 }
 
-// A run of its own: once signals are caught, who knows what may wake a task.
+// A run of its own: once signals are caught, a task could be woken from outside, so there is no deadlock.
 int signal_job(void *)
 {
 	catch_a_signal();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a child of fork() does: closes what it has inherited, opens files of its own, and runs runtimes of
-// its own, with tasks, timers, connections, a deadlock and signals. Then its files must still be there.
+// What a child of fork() does: closes what it has inherited, opens files of its own, and runs the runtime
+// anew, with tasks, timers, connections, a deadlock and signals. Then its files must still be open.
 #ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
 #define SENNIT_TESTS_HOSTILE_FORKED_HPP
 
@@ -10,12 +10,12 @@ namespace hostile
 
 constexpr int forked_well = 42;
 
-// Never returns: exits with forked_well, or with the number of the step that failed; a step that takes more
-// than forked_seconds ends it by SIGALRM.
+// Never returns: exits with forked_well, or with the number of the step that failed. SIGALRM ends it if a
+// step takes more than forked_seconds.
 [[noreturn]] void forked_main();
 constexpr unsigned forked_seconds = 40;
 
-// What an exit status, as of waitpid(), says.
+// The meaning of a status from waitpid().
 const char *forked_status(int status);
 
 } // namespace hostile

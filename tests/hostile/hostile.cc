@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // The hostile environment test. A process with tasks, timers, channels, locks, connections, blocking calls and
-// a relay lives through what its surroundings do to it: fewer CPUs and more, lower limits, locked memory,
+// a relay has to survive what its environment does to it: fewer CPUs and more, lower limits, locked memory,
 // SIGSTOP, gdb, forks, signals, floods of tasks from plain threads. What must hold meanwhile:
 //
-//   - no wait is longer than promised, by what plain threads get at the same moment (bounds.hpp, watch.hpp);
+//   - no wait is longer than promised, measured against what plain threads get at the same moment (bounds.hpp,
+//     watch.hpp);
 //   - nothing is lost: each message, byte, timer and task is counted (loads.hpp).
 //
 //	hostile [--seed N] [--seconds N | --hours N] [--only CHANGE,...] [--loads LOAD,...] [--procs N]
 //	        [--list] [--help]
 //
-// Exits with 0; 1 when something was wrong, after printing the seed, what was done last, and dumps; 2 for a
-// mistake in its use. A seed decides what is done, in which order; when, the machine does.
+// Exits with 0; with 1 if something was wrong, after printing the seed, the last changes and dumps; with 2 for
+// a wrong command line. The seed determines what is done and in which order. The times depend on the machine.
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -46,18 +47,19 @@ struct Options {
 	uint64_t seed = 0;
 	double seconds = 12;
 	uint32_t actions = (1u << ACTIONS) - 1, loads = (1u << LOADS) - 1;
-	int processors = -1; // 0: as many as there are CPUs; -1: that, or by chance a fixed number
+	int processors = -1; // 0: as many as there are CPUs; -1: that, or at random a fixed number
 };
 Options options;
 int64_t ends;
 
 // ---- phases and lives ----
 
-std::atomic<Phase *> current{nullptr}; // the one to be ended
+std::atomic<Phase *> current{nullptr}; // the phase to be ended
 std::atomic<int64_t> current_ends{0};
 std::atomic<Slot *> current_slot{nullptr};
 
-// Ends phases when their time is over, later while something is late. A plain thread, so that it does.
+// Ends phases when their time is over, or later if something is late. A plain thread, so that it does not
+// depend on the runtime.
 void end_phases()
 {
 	prctl(PR_SET_NAME, "phases");
@@ -72,7 +74,8 @@ void end_phases()
 	}
 }
 
-// Which loads a phase has: each at times, and some that take all there is rarely together.
+// Which loads a phase has: any of them in some phases, and at most one of the loops that use up all
+// processors.
 std::vector<Load> choose(Random &random, bool crowds)
 {
 	std::vector<Load> some, loops, loads = {LOAD_PROBES};
@@ -103,7 +106,7 @@ void run_phase(Random &random, bool crowds)
 		board->begun[load]++;
 	}
 	note("phase for %d ms: %s", (int)(time / ms), names.c_str());
-	// While they are begun, as much as there may be; then what there is.
+	// While the loads are begun, the largest queue that there may be; then the actual one.
 	watch_queue(scaled(10000) * piece);
 	current = &phase;
 	current_slot = &slot;
@@ -131,7 +134,7 @@ int live(void *arg)
 	driver_life_begins();
 	for (int i = 0; i < phases && now() < ends; i++)
 		run_phase(random, true);
-	// In time's overrun there are no crowds: a change that cannot be made beside them is still to come.
+	// After the time is over there are no crowds: a change that could not be made beside them is pending.
 	if (now() >= ends && !driver_had_all())
 		run_phase(random, false);
 	driver_life_ends();
@@ -139,7 +142,8 @@ int live(void *arg)
 	return 7;
 }
 
-// For the next life. Most follow the CPUs; a fixed number shows what only one, or too many, would.
+// For the next life. Most lives follow the CPUs; a fixed number shows what only one processor, or too many,
+// would.
 void choose_processors(Random &random)
 {
 	const int by_chance = (int[]){0, 0, 0, 0, 0, 1, 1, 2, 4}[random.below(9)];
@@ -286,7 +290,7 @@ void leave_out(Action action, const char *why)
 	options.actions &= ~(1u << action);
 }
 
-// What cannot be done here, and why.
+// Leaves out what cannot be done here, and says why.
 void adapt()
 {
 	bool quota;

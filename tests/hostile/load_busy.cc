@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Loads that keep processors or threads: tasks that compute, block, yield in crowds, or loop over calls that
-// do not park.
+// Loads that keep processors or threads busy: tasks that compute, block, yield in crowds, or loop over calls
+// that do not park.
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -45,7 +45,7 @@ private:
 
 // ---- blocking ----
 
-// usleep() and read(), in brackets and without. A task that waits for a byte gets the one that another sends.
+// usleep() and read(), with and without brackets. A task that waits for a byte gets the one that another sends.
 class Blocking : public Work
 {
 public:
@@ -140,7 +140,7 @@ class Crowd : public Work
 public:
 	void begin(Phase &phase) override
 	{
-		// Those that fit into one processor's queue, that do not, and that fill many.
+		// As many as fit into one processor's queue, more than that, and enough to fill many.
 		const int tasks = scaled((int[]){40, 400, 10000}[phase.random.below(3)]);
 
 		for (int i = 0; i < tasks && !phase.stopping(); i++) {
@@ -168,7 +168,7 @@ private:
 
 // ---- loops ----
 
-// As many tasks as there are processors, and one, in a loop over a call that does not park.
+// One task more than there are processors, each in a loop over a call that does not park.
 class Loop : public Work
 {
 public:
@@ -228,7 +228,7 @@ private:
 			break;
 		}
 		case LOAD_GO:
-			// Bounded: it goes round empty brackets while there are enough.
+			// Bounded: it makes empty brackets while there are enough tasks.
 			if (spawned_ < most_spawned) {
 				spawned_++;
 				if (!phase.go(LOAD_GO, [this] { spawned_--; }))

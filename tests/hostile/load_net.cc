@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Loads of the network: connections over loopback that are echoed, and streams through sn_relay(). All that
-// is sent is compared with what comes back, or arrives, and so are the ends.
+// Network loads: connections over loopback that are echoed, and streams through sn_relay(). Everything that
+// is sent is compared with what comes back or arrives, including the ends of streams.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace hostile
 namespace
 {
 
-// What is sent: bytes that follow from a number.
+// The bytes that are sent follow from a number.
 void fill(Random &random, char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i += 8) {
@@ -26,7 +26,7 @@ void fill(Random &random, char *bytes, size_t size)
 	}
 }
 
-// Reads exactly so much: true, or false when the stream ends or fails before.
+// Reads exactly that much. False if the stream ends or fails before.
 bool read_exactly(sn_tcp *conn, void *to, size_t size)
 {
 	size_t had = 0;
@@ -42,8 +42,8 @@ bool read_exactly(sn_tcp *conn, void *to, size_t size)
 }
 
 /*
- * A listener whose connections are served each by a task, until all clients have gone. The clients are
- * counted by who makes them.
+ * A listener that serves each connection in a task, until all clients have gone. The load that makes the
+ * clients counts them.
  */
 class Server
 {
@@ -64,7 +64,7 @@ public:
 		phase.go_surely(load, [this, &phase] { accept(phase); });
 	}
 
-	// A connection, or NULL when the phase is to end.
+	// A connection, or NULL if the phase is to end.
 	sn_tcp *connect(Phase &phase)
 	{
 		sn_tcp *conn;
@@ -168,7 +168,7 @@ private:
 
 // ---- relay ----
 
-// Each stream begins with this, and is answered by how many bytes arrived in all.
+// Each stream begins with this. The answer is the number of bytes that arrived.
 struct Head {
 	uint64_t seed;
 	uint64_t bytes; // that follow; UINT64_MAX: it is broken off
@@ -212,7 +212,7 @@ private:
 		options.idle_timeout = 60 * second;
 		error = sn_relay(sn_tcp_stream(from), sn_tcp_stream(to), &options, &result);
 		if (error < 0 || result.lost) {
-			// The client sees that it was broken off, and whether limits were the reason.
+			// The client sees the reset, and checks whether limits were the reason.
 			sn_tcp_abort(from);
 			sn_tcp_abort(to);
 			return;
@@ -234,7 +234,7 @@ private:
 		}
 		Random random(head.seed);
 		while (had < head.bytes) {
-			// In the pieces in which it was made, so that the bytes are the same.
+			// In the same pieces in which it was generated, so that the bytes are the same.
 			const size_t size =
 				(size_t)std::min<uint64_t>(sizeof got, head.bytes - had);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Scans of tasks that wait in a channel, whose callback sends into that channel: no lock may be held by whoever
-// runs the callback. What the callback sent is received, once.
+// Scans of tasks that wait in a channel. The callback sends into that channel, so its caller must not hold a
+// lock. Each value that the callback sent is received once.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -28,7 +28,7 @@ class Scan : public Work
 public:
 	~Scan() override { sn_chan_free(chan_); }
 
-	// Once in a process, which may be short of memory or threads when the first phase begins.
+	// Once in a process. It retries, because memory or threads may be short when the first phase begins.
 	static void start_outside()
 	{
 		static std::atomic<bool> started = false;
@@ -70,7 +70,7 @@ public:
 
 			current = this;
 		}
-		// Joins last, so that every handle is good for as long as somebody scans.
+		// Joins last, so that every handle stays valid while anything scans.
 		phase.go_surely(LOAD_SCAN, [this] {
 			while (scanning_ > 0)
 				sn_sleep(2 * ms);
@@ -135,7 +135,7 @@ private:
 		scanning_--;
 	}
 
-	// A plain thread: tasks are on processors meanwhile, also when there is only one.
+	// A plain thread: tasks run on processors meanwhile, even if there is only one processor.
 	static void scan_from_outside()
 	{
 		Random random(1);

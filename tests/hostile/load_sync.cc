@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Loads of channels, locks, timers and joins: what goes in must come out, once.
+// Loads of channels, locks, timers and joins: everything that goes in must come out once.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -21,8 +21,8 @@ struct Message {
 
 constexpr int producers = 6;
 
-// Producers number what they send; every number is received once, and a lone consumer sees each producer's
-// in order, on each of the two channels.
+// Producers number their messages. Every number is received once, and a lone consumer sees the numbers of
+// each producer in order, on each of the two channels.
 class Channels : public Work
 {
 public:
@@ -263,7 +263,7 @@ private:
 	static constexpr int tasks = 100;
 };
 
-// Every alarm fires once or was stopped, and the periodic ones keep firing.
+// Every alarm fires once or is stopped.
 class Alarms : public Work
 {
 public:
@@ -299,7 +299,7 @@ private:
 
 		one->slot.met();
 		one->all->fired_++;
-		one->fired = true; // and it may be gone
+		one->fired = true; // from now on it may be gone
 		return 0;
 	}
 

@@ -8,7 +8,7 @@
 namespace hostile
 {
 
-// How many are lowered now, and how often one was: the latter in the upper half.
+// How many limits are lowered now (lower half), and how often one was lowered (upper half).
 static std::atomic<uint64_t> limits;
 
 void limits_begin()
@@ -57,7 +57,7 @@ int closure_main(void *arg)
 	closure->body();
 	closure.reset();
 	board->alive[load].fetch_sub(1);
-	phase.alive.fetch_sub(1); // the last that is touched: the phase may be over now
+	phase.alive.fetch_sub(1); // touch nothing after this: the phase may be over
 	return 0;
 }
 

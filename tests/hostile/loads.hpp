@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // What the tasks do, in phases: a phase begins some loads, lets them run until it is told to stop, waits for
-// all that they have begun, and then checks that nothing was lost.
+// everything that they have begun, and then checks that nothing was lost.
 //
-// A call that limits make fail (out of memory, of descriptors) is refused; the load goes on, or tries
-// again. When no limit is lowered no call may be refused.
+// A call that fails because of a limit (out of memory, of descriptors) is refused: the load goes on, or tries
+// again. While no limit is lowered, no call may be refused.
 #ifndef SENNIT_TESTS_HOSTILE_LOADS_HPP
 #define SENNIT_TESTS_HOSTILE_LOADS_HPP
 
@@ -25,8 +25,8 @@ namespace hostile
 {
 
 /*
- * What the driver says of limits: between limits_begin() and limits_end() calls may be refused. A caller
- * remembers limits_mark() before the call; limits_excuse() is whether any was lowered at some time since.
+ * The driver announces limits: between limits_begin() and limits_end() calls may be refused. A caller takes
+ * limits_mark() before the call; limits_excuse() says whether any limit was lowered at some time since.
  */
 void limits_begin();
 void limits_end();
@@ -39,23 +39,23 @@ public:
 	explicit Phase(uint64_t seed) : random(seed) {}
 
 	/*
-	 * Runs the body as a task that the phase waits for. Returns false when it was refused. Any thread
-	 * or task of the load.
+	 * Runs the body as a task that the phase waits for. Returns false if it was refused. Any thread or
+	 * task of the load may call it.
 	 */
 	bool go(Load load, std::function<void()> body);
-	// The same, tried again until it is accepted. Tasks only.
+	// Tries the same again until it is accepted. Tasks only.
 	void go_surely(Load load, const std::function<void()> &body);
 
 	bool stopping() const { return stop.load(std::memory_order_acquire); }
 	// Sleeps until the phase is to end.
 	void until_stop();
 
-	Random random; // for who makes loads
+	Random random; // for beginning loads
 	std::atomic<bool> stop{false};
 	std::atomic<uint64_t> alive{0};
 };
 
-// A call of a load's failed, with that error: counts it when limits explain it, fails otherwise.
+// A load's call has failed with an error: counts it if limits explain it, and fails the test otherwise.
 void refused(Load load, const char *what, int error, uint64_t mark);
 
 // A channel, as soon as there is memory for it. Tasks only.
@@ -67,7 +67,7 @@ class Work
 public:
 	virtual ~Work() = default;
 	virtual void begin(Phase &phase) = 0;
-	// Everything has ended: is all there?
+	// Everything has ended: checks that nothing was lost.
 	virtual void end(Phase &) {}
 	// What the load may put ahead of a task that has become runnable: ns of a processor's time.
 	virtual int64_t queue() const = 0;
@@ -94,7 +94,7 @@ inline void done(Load load, uint64_t n = 1)
 	board->operations[load].fetch_add(n, std::memory_order_relaxed);
 }
 
-// Computes for so long, by the thread's own clock, without calling anything of sennit's.
+// Computes for that long, by the thread's CPU clock, without calling sennit.
 void compute(int64_t ns);
 
 } // namespace hostile

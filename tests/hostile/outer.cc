@@ -22,13 +22,13 @@ namespace hostile
 namespace
 {
 
-// Of the other's stderr so much is kept: a report of a sanitizer, or a dump.
+// How much of the child's stderr is kept: enough for a sanitizer's report, or a dump.
 constexpr size_t kept = 64 << 10;
 
 // The watchdog looks fifty times a second. gdb may take its time, but then the parent waits for gdb.
 constexpr int64_t beat_limit = 40 * second;
 
-int asking = -1; // the child's end
+int asking = -1; // the child's end of the control socket
 
 struct Outer {
 	pid_t child;
@@ -55,7 +55,7 @@ struct Outer {
 			ended = true;
 	}
 
-	// Serves stderr for so long, or until there is a request or the end.
+	// Reads stderr for that long, or until there is a request or the child ends. True: a request.
 	bool wait(int64_t ns)
 	{
 		const int64_t until = now() + ns;
@@ -73,7 +73,7 @@ struct Outer {
 		return false;
 	}
 
-	// Runs gdb, for no longer than a time; its output goes to a descriptor.
+	// Runs gdb for no longer than `limit`; its output goes to the descriptor `output`.
 	bool debug(const std::vector<std::string> &commands, int64_t limit, int output)
 	{
 		const std::string gdb = find_gdb(), pid = std::to_string(child);
@@ -150,7 +150,7 @@ struct Outer {
 		const ssize_t n = recv(control, text, sizeof text - 1, MSG_DONTWAIT);
 
 		if (n <= 0) {
-			// Its end is closed: it is about to end.
+			// The child's end is closed: the child is about to end.
 			look_whether_ended();
 			usleep(1000);
 			return;
@@ -162,7 +162,7 @@ struct Outer {
 			look_whether_ended();
 	}
 
-	// Everything that can be had from a process that has failed; then it is ended.
+	// Reports everything that it can get from a process that has failed, and then ends the process.
 	void tell_failure()
 	{
 		report_failure();
@@ -190,7 +190,7 @@ struct Outer {
 		fflush(stdout);
 	}
 
-	// A line, now and then, for who runs this for hours.
+	// Prints a line now and then, for runs of hours.
 	static void tell_progress(int64_t begun)
 	{
 		uint64_t changes = 0;

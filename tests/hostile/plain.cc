@@ -27,7 +27,7 @@ namespace
 {
 
 struct Figures {
-	std::atomic<int64_t> due;   // what is waited for should be over then; 0: nothing is
+	std::atomic<int64_t> due;   // when the current wait should be over; 0: there is none
 	std::atomic<int64_t> worst; // since the watchdog last asked
 };
 Figures figures[PLAINS];
@@ -48,7 +48,7 @@ void met(Plain kind)
 	board->plain_measured[kind].fetch_add(1, std::memory_order_relaxed);
 }
 
-// Sleeps, and gives the next two something to do.
+// Sleeps, and wakes the next two threads.
 void sleeper()
 {
 	prctl(PR_SET_NAME, "plain-sleep");
@@ -102,7 +102,7 @@ int64_t thread_time()
 	return (int64_t)time.tv_sec * second + time.tv_nsec;
 }
 
-// Computes for half a millisecond, and asks for a page, now and then.
+// Now and then computes for half a millisecond and maps a page.
 void worker()
 {
 	prctl(PR_SET_NAME, "plain-work");
@@ -123,7 +123,7 @@ void worker()
 	}
 }
 
-// The kernel's figures of a thread: how long it ran, and waited for a CPU; -1: none.
+// The kernel's figures for a thread: how long it ran, and how long it waited for a CPU; -1: none.
 struct Schedule {
 	int64_t ran = -1, waited = -1;
 };
@@ -157,7 +157,7 @@ Schedule schedule_of(const char *tid)
 	return schedule;
 }
 
-// It wants to run, or waits for the kernel's own memory locks and the like.
+// It is runnable, or in an uninterruptible sleep, such as for the kernel's memory locks.
 bool wants_to_run(const char *tid)
 {
 	char text[512];
@@ -188,7 +188,7 @@ int64_t plain_kept_by_system(int64_t span)
 	std::map<long, Schedule> next;
 	int64_t most = 0;
 
-	// Kept open, so that a lowered limit of descriptors does not blind the watchdog entirely.
+	// Kept open, so that a lowered descriptor limit does not blind the watchdog entirely.
 	if (!tasks && !(tasks = opendir("/proc/self/task")))
 		return 0;
 	rewinddir(tasks);
@@ -202,7 +202,8 @@ int64_t plain_kept_by_system(int64_t span)
 		if (schedule.ran >= 0 && before != former.end() && before->second.ran >= 0) {
 			int64_t waited = schedule.waited - before->second.waited;
 
-			// One that has waited all the time has not been told of that yet.
+			// The kernel adds a wait to the figures when it ends: this thread may have waited
+			// all the time.
 			if (waited == 0 && schedule.ran == before->second.ran &&
 			    wants_to_run(entry->d_name))
 				waited = span;

@@ -28,7 +28,7 @@ public:
 	void end(Phase &phase) override;
 	int64_t queue() const override { return 12 * piece; }
 
-	// By the plain thread.
+	// Called by plain threads.
 	void poke();
 	bool expect_signal();
 	bool ask(void (*fn)())
@@ -56,14 +56,14 @@ private:
 	sn_chan *chan_ = nullptr;
 	sn_tcp *reader_ = nullptr, *silent_ = nullptr;
 	int writer_ = -1, silent_end_ = -1; // the plain ends
-	uint64_t poked_ = 0, spawned_ = 0;  // by the plain thread
+	uint64_t poked_ = 0, spawned_ = 0;  // written by the plain thread
 	std::atomic<uint64_t> received_{0}, ran_{0}, bytes_written_{0}, bytes_read_{0};
 };
 
 std::mutex current_lock; // held while a plain thread uses the probes
 Probes *current;
 
-// Both ends of a connection over loopback: a plain one, and one of the runtime's. False: limits forbid it.
+// Makes a connection over loopback with a plain end and an end in the runtime. False: limits forbid it.
 bool try_connection(sn_tcp **mine, int *plain)
 {
 	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -113,7 +113,7 @@ void Probes::begin(Phase &phase)
 	start([this] { receive(); });
 	start([this] { wait_for_signals(); });
 	start([this] {
-		// Until nobody can ask any more.
+		// Until no thread can ask any more.
 		while (!closed_ || asked_.load()) {
 			if (void (*fn)() = asked_.load()) {
 				fn();
@@ -122,11 +122,11 @@ void Probes::begin(Phase &phase)
 			sn_sleep(2 * ms);
 		}
 	});
-	// Before they have run once they may wait for stacks, while memory is limited.
+	// Wait until each has run once: while memory is limited, tasks may have to wait for their stacks.
 	while (to_start_ > 0)
 		sn_sleep(ms);
 	std::lock_guard hold(current_lock);
-	// The phase may be over by now: it has taken long to begin, or gdb has held everything.
+	// The phase may be over by now, if it took long to begin, or if gdb stopped everything.
 	if (!closed_)
 		current = this;
 }
@@ -222,7 +222,7 @@ void Probes::read()
 	char bytes[64];
 	ssize_t n;
 
-	// Until the plain end is shut down, by receive(), when the phase is over.
+	// Until receive() closes the plain end, when the phase is over.
 	while ((n = sn_tcp_read(reader_, bytes, sizeof bytes)) > 0) {
 		bytes_read_ += (uint64_t)n;
 		if (socket_.expected())
@@ -252,7 +252,7 @@ void Probes::receive()
 		current = nullptr;
 		closed_ = true;
 	}
-	// What was sent before that is still there.
+	// Values that were sent before are still in the channel.
 	while (sn_chan_try_recv(chan_, nullptr) == 0) {
 		received_++;
 		foreign_.met();
@@ -268,7 +268,7 @@ void Probes::wait_for_signals()
 		uint64_t mark;
 		int error;
 
-		// The first takes a descriptor.
+		// The first sn_signal_catch() takes a descriptor.
 		while (mark = limits_mark(), (error = sn_signal_catch(signum)) < 0) {
 			refused(LOAD_PROBES, "sn_signal_catch()", error, mark);
 			sn_sleep(5 * ms);

@@ -17,7 +17,7 @@ namespace
 
 constexpr const char *root = "/sys/fs/cgroup"; // where the runtime looks
 
-std::string group; // a folder that was made
+std::string group; // the folder of the group that was made
 int limit = -1;    // cpu.max, open
 
 bool write_to(const std::string &path, const std::string &text)
@@ -31,7 +31,7 @@ bool write_to(const std::string &path, const std::string &text)
 	return well;
 }
 
-// Of the v2 hierarchy, from the root; "" when there is none.
+// This process's group in the v2 hierarchy, from the root; "" if there is none.
 std::string own_group()
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
@@ -102,7 +102,7 @@ bool quota_set(long microseconds)
 {
 	char text[64];
 
-	// Of one length, so that a reader of the file finds nothing half-written.
+	// Always the same length, so that a reader of the file finds nothing half-written.
 	if (microseconds)
 		snprintf(text, sizeof text, "%-10ld 100000\n", microseconds);
 	else

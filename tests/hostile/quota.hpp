@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// cpu.max: of a cgroup made for this run, where that can be had. Where not, but mounts of one's own can, a
-// file stands in for it at the place where the runtime looks: it follows that, though nothing is throttled.
+// The cpu.max of a cgroup that is made for this run, if that is possible. If it is not, but private mounts are, a
+// file stands in for it at the place where the runtime looks: the runtime follows it, though nothing is throttled.
 #ifndef SENNIT_TESTS_HOSTILE_QUOTA_HPP
 #define SENNIT_TESTS_HOSTILE_QUOTA_HPP
 
@@ -10,13 +10,14 @@
 namespace hostile
 {
 
-// Before the process has threads or children. Returns what is to be said of it, "" for a true cgroup.
+// Before the process has threads or children. Returns a remark to print, "" for a true cgroup.
 std::string quota_prepare(bool *usable);
-// In the process under test: it moves in. Before it has threads.
+// Moves the process under test into the group. Before it has threads.
 void quota_enter();
-// So many microseconds of a period of 100,000, of one CPU's; 0: no limit. False when it cannot be written.
+// Allows that many microseconds of CPU time in each period of 100,000; 0: no limit. False if it cannot be
+// written.
 bool quota_set(long microseconds);
-// Removes what was made, when the process under test has ended.
+// Removes the group, when the process under test has ended.
 void quota_remove();
 
 } // namespace hostile

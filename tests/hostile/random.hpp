@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Random numbers from a seed, which streams of bytes are made of as well (splitmix64).
+// Random numbers from a seed (splitmix64). Streams of bytes are made of them as well.
 #ifndef SENNIT_TESTS_HOSTILE_RANDOM_HPP
 #define SENNIT_TESTS_HOSTILE_RANDOM_HPP
 
