@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What one run leaves to the next: counts of callers from outside, and handles of tasks that were never
+// What one run leaves to the next: counts of foreign callers, and handles of tasks that were never
 // joined.
 #include <atomic>
 #include <csignal>
@@ -14,8 +14,8 @@
 namespace
 {
 
-// A thread that asks for a runtime just when one begins or ends is counted by none, and no end waits for
-// it.
+// A foreign thread calls in just when a run begins or ends. No run goes on counting it, so no end
+// waits for it.
 TEST(BetweenRuns, ForeignCallersKeepNoRunFromItsEnd)
 {
 	static std::atomic<bool> asks, pauses;
@@ -45,7 +45,7 @@ TEST(BetweenRuns, ForeignCallersKeepNoRunFromItsEnd)
 
 sn_task *parked, *ended;
 
-// Two tasks, of which nobody joins either.
+// Two tasks, neither of which is joined.
 void leave_handles()
 {
 	CHILD_CHECK(sn_spawn(
@@ -56,7 +56,8 @@ void leave_handles()
 	CHILD_CHECK(test::eventually([] { return test::stats().tasks_alive == 2; }));
 }
 
-// Asked with a deadline, so that a call that takes it for a task of this run fails and does not hang.
+// The join has a deadline, so that a call that takes the handle for a task of this run fails rather
+// than hangs.
 void expect_stale()
 {
 	int result = 0;
@@ -80,7 +81,7 @@ void run_in_child(void (*body)())
 	CHILD_CHECK(result == 4711);
 }
 
-// In processes of their own, as what they leave behind stays in them.
+// Each test has a process of its own, because what it leaves behind stays there.
 class Handles : public testing::Test
 {
 protected:
@@ -98,7 +99,7 @@ TEST_F(Handles, OfAFormerRunAreStale)
 		testing::ExitedWithCode(0), "");
 }
 
-// A task that never comes back makes the run leave its memory as it is.
+// A task that never returns makes the run leave its memory as it is.
 TEST_F(Handles, OfAFormerRunWithOrphansAreStale)
 {
 	EXPECT_EXIT(
@@ -124,8 +125,8 @@ TEST_F(Handles, OfAFormerRunWithOrphansAreStale)
 		testing::ExitedWithCode(0), "");
 }
 
-// TSan does not let a child of a process with threads start threads, and leaks are looked for when a
-// process exits, in a child on the stack of a task.
+// TSan does not let a child of a process with threads start threads. ASan looks for leaks when a
+// process exits, and in a forked child that happens on a task's stack.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
 
 TEST_F(Handles, OfTheParentAreStaleInAForkedChild)
@@ -144,7 +145,7 @@ TEST_F(Handles, OfTheParentAreStaleInAForkedChild)
 				}
 				CHILD_CHECK(waitpid(child, &status, 0) == child);
 				CHILD_CHECK(status == 0);
-				// They are the parent's own still.
+				// They still belong to the parent.
 				CHILD_CHECK(sn_join(ended, &status) == 0 && status == 8);
 				CHILD_CHECK(sn_detach(parked) == 0);
 			});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_blocking(): the processor goes to others meanwhile, the thread and errno stay, and afterwards
+// sn_blocking(): other tasks get the processor meanwhile, the thread and errno stay, and afterwards
 // everything is as before.
 #include <atomic>
 #include <cerrno>
@@ -51,7 +51,7 @@ TEST(Blocking, OutsideATaskJustCalls)
 	EXPECT_EQ(1, called);
 }
 
-// On one processor: what the blocking call waits for is done by other tasks.
+// Even on one processor, other tasks do what the blocking call waits for.
 TEST(Blocking, OthersGoOnMeanwhile)
 {
 	test::run([] {
@@ -129,7 +129,7 @@ TEST(Blocking, AHundredAtOnce)
 	});
 }
 
-// What does not park may be called from within.
+// Calls that do not park may be made from within.
 TEST(Blocking, CallsThatDoNotParkWorkWithin)
 {
 	test::run([] {
@@ -175,7 +175,8 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 	});
 }
 
-// A deadline set from within is kept, though there is no processor whose timer it could be.
+// A deadline set from within is kept, although the caller has no processor that the timer could
+// belong to.
 TEST(Blocking, DeadlinesSetWithinAreKept)
 {
 	test::run([] {
@@ -196,8 +197,7 @@ TEST(Blocking, DeadlinesSetWithinAreKept)
 	});
 }
 
-// All processors in blocking calls, and the threads that come for them: timers and the network are
-// served all the same.
+// There are more blocking calls than processors. Timers and the network are served all the same.
 TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 {
 	test::run([] {
@@ -239,9 +239,10 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 	});
 }
 
-// Short calls, one after the other, by many tasks, whose processors are taken and given back: none is
-// lost, and nobody is left counted as blocking. (How many tasks are in code of their own at a time is
-// no measure: one that lost its processor there goes on until its next call.)
+// Many tasks make short calls, one after the other, and their processors are taken and given back.
+// No processor is lost, and no thread is left counted as blocking. (The number of tasks that are in
+// user code at a time shows nothing: one that loses its processor there goes on until its next
+// call.)
 TEST(Blocking, ProcessorsStayAsMany)
 {
 	test::run([] {
@@ -266,7 +267,7 @@ TEST(Blocking, ProcessorsStayAsMany)
 	});
 }
 
-// The runtime ends while somebody blocks: it waits for him, and he never comes back.
+// The run ends while a task blocks. It waits for the call, which never returns to the task.
 TEST(Blocking, EndOfTheRunWaitsForIt)
 {
 	static std::atomic<bool> inside, out, returned;
@@ -280,7 +281,8 @@ TEST(Blocking, EndOfTheRunWaitsForIt)
 							     inside = true;
 							     while (!probe_run_is_ending())
 								     continue;
-							     // The call that blocks: a run that did not wait is over by then.
+							     // The call that blocks. A run that did
+							     // not wait is over by its end.
 							     usleep(30000);
 							     out = true;
 							     return 0;

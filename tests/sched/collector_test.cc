@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a collector is told, with one that counts: threads that begin and end, where tasks have their
-// references, and the memory that is asked of it; and what the runtime leaves alone while threads are
-// stopped.
+// What a collector learns, tested with one that counts: threads that begin and end, where tasks
+// have their references, and the memory that it has to lend. Also what the runtime leaves alone
+// while threads are stopped.
 #include <atomic>
 #include <cstring>
 #include <ctime>
@@ -74,7 +74,8 @@ TEST(Collector, Threads)
 			EXPECT_EQ(1, callers_begun);
 			EXPECT_EQ(0, callers_ended);
 			EXPECT_NE(nullptr, this_thread);
-			// Until the monitor has come in time to start a thread.
+			// Repeats until the monitor notices a blocking call in time and starts a
+			// thread.
 			EXPECT_TRUE(eventually([&] {
 				for (int i = 0; i < 20; i++)
 					tasks.emplace_back([] {
@@ -98,7 +99,7 @@ TEST(Collector, Threads)
 
 TEST(Collector, Memory)
 {
-	// Debug builds keep a freed channel for a while, to tell who uses it still.
+	// Debug builds keep a freed channel for a while, to report calls that still use it.
 #if SENNIT_DEBUG
 	static const int kept = 1;
 #else
@@ -136,7 +137,7 @@ struct Search {
 	int on_stack = 0, in_own = 0, tasks = 0, on_thread = 0;
 };
 
-// Stacks have redzones in them that an address sanitizer would report, and are other tasks'.
+// Stacks have redzones that AddressSanitizer would report, and belong to other tasks.
 #if defined(__clang__)
 [[clang::no_sanitize("address", "thread")]]
 #else
@@ -190,7 +191,7 @@ int wait_with_argument(void *arg)
 	return sn_semaphore_acquire(static_cast<Small *>(arg)->gate);
 }
 
-// One processor, which nobody takes away, so that all the others stand still.
+// There is one processor, which is never revoked, so that all other tasks stand still.
 TEST(Collector, Roots)
 {
 	Environment leases("SENNIT_LEASES", "0");
@@ -204,7 +205,7 @@ TEST(Collector, Roots)
 
 		memset(&large, 0, sizeof large);
 		static_cast<Small &>(large) = small;
-		sn_pin(); // no more threads than this one's run tasks
+		sn_pin(); // no thread but this one runs tasks
 		EXPECT_EQ(0, search(wanted).in_own);
 		attr.arg_size = sizeof small;
 		EXPECT_EQ(0, sn_spawn(nullptr, wait_with_argument, &small, &attr));
@@ -250,7 +251,7 @@ TEST(Collector, StackOfAThread)
 	});
 }
 
-// Without a bracket: only the monitor can find out.
+// Blocks without a bracket, so only the monitor can find out.
 void block(int64_t ns)
 {
 	struct timespec ts = {0, long(ns)};
@@ -259,7 +260,7 @@ void block(int64_t ns)
 		;
 }
 
-// More tasks than processors, each of which blocks its thread again and again.
+// There are more tasks than processors. Each blocks its thread again and again.
 uint64_t revocations_of_blocking_tasks()
 {
 	const uint64_t before = stats().revocations;
@@ -283,7 +284,7 @@ TEST(Collector, NothingIsTakenFromThreadsThatItStops)
 		sn_collector_stopping(1);
 		EXPECT_EQ(0u, revocations_of_blocking_tasks());
 		sn_collector_stopping(0);
-		// At last: the monitor may come too late on a busy machine.
+		// Eventually, because on a busy machine the monitor may run too late.
 		EXPECT_TRUE(eventually([] { return revocations_of_blocking_tasks() > 0; }));
 	});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What belongs to a task and not to the thread that happens to run it: errno, the state of C++
+// What belongs to a task rather than to the thread that happens to run it: errno, the state of C++
 // exceptions, the floating-point modes, and a stack that is aligned and as deep as promised.
 #include <atomic>
 #include <cfenv>
@@ -23,7 +23,7 @@ using test::Task;
 
 /*
  * Compilers may keep errno's address, and that of any thread-local, in a register across a call
- * that changes threads; so each access is a call of its own, as task.h asks for.
+ * that changes threads. So each access is in a function of its own, as task.h asks for.
  */
 __attribute__((noinline)) void set_errno(int value)
 {
@@ -91,8 +91,8 @@ TEST(Errno, BelongsToTheTask)
 			});
 		for (Task &task : tasks)
 			task.join();
-		// With one processor nobody moves; with several the test is worth something only if
-		// they do, which depends on the machine and is told.
+		// With one processor no task moves. With several, the test is worth something only
+		// if tasks do. That depends on the machine, so the number is printed.
 		printf("%d processors: %ld changes of thread\n", int(test::stats().processors),
 		       moves.load());
 	});
@@ -103,7 +103,7 @@ struct Tagged : std::runtime_error {
 	int tag;
 };
 
-// Parks between throw and catch cannot happen, but within destructors that unwinding runs they can.
+// A task cannot park between throw and catch, except in destructors that run during unwinding.
 struct ParksWhenUnwound {
 	explicit ParksWhenUnwound(test::Random &r) : random(r) {}
 	~ParksWhenUnwound()
@@ -133,8 +133,8 @@ __attribute__((noinline)) int current_tag()
 	}
 }
 
-// A task that throws, catches, parks within the handler, throws and catches again within it, and
-// rethrows; at each step it must see its own exception and no other's.
+// Throws, catches, parks within the handler, throws and catches again within it, and rethrows. At
+// each step the task must see its own exception and no other task's.
 void throw_and_park(int tag, test::Random &random)
 {
 	try {
@@ -192,7 +192,7 @@ TEST(Exceptions, BelongToTheTask)
 	});
 }
 
-// An exception that one task stores and another throws on.
+// One task stores an exception, and another rethrows it.
 TEST(Exceptions, CanBeHandedOver)
 {
 	test::run([] {
@@ -215,7 +215,7 @@ TEST(Exceptions, CanBeHandedOver)
 	});
 }
 
-// The exception state of the thread that called sn_run() is its own again afterwards.
+// The thread that called sn_run() has its own exception state again afterwards.
 TEST(Exceptions, OfTheCallerOfRunStay)
 {
 	try {
@@ -232,7 +232,7 @@ TEST(Exceptions, OfTheCallerOfRunStay)
 	EXPECT_EQ(0, std::uncaught_exceptions());
 }
 
-// Volatile, so that the divisions are done when the program runs, in the mode of that moment.
+// Volatile, so that the division happens at run time, in the current mode.
 __attribute__((noinline)) double third_sse()
 {
 	volatile double one = 1, three = 3;
@@ -289,8 +289,8 @@ TEST(FloatingPoint, ANewTaskBeginsWithItsSpawnersModes)
 	});
 }
 
-// SSE's aligned moves fault on a stack that is not aligned to 16 at every call, also in the first
-// function of a task.
+// SSE's aligned moves fault on a stack that is not aligned to 16 bytes at every call, even in the
+// first function of a task.
 __attribute__((noinline)) bool stack_is_aligned()
 {
 	alignas(16) volatile char block[64];
@@ -304,7 +304,8 @@ __attribute__((noinline)) bool stack_is_aligned()
 	return reinterpret_cast<uintptr_t>(block) % 16 == 0;
 }
 
-// The address of the frame itself, as the calling convention leaves it: nothing realigns this one.
+// The address of the frame itself, as the calling convention leaves it. Nothing realigns this
+// frame.
 int entry_alignment(void *)
 {
 	return int(reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()) % 16);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A program of which every task sleeps and nothing can wake one is ended with a dump; one in which
-// something could is left alone, however long it sleeps. Each in a child process. TSan
-// and emulators have a thread of their own in every program, so that there nothing is ever reported.
+// A program in which every task sleeps and nothing can wake one is ended with a dump. One in which
+// something could wake a task is left alone, however long it sleeps. Each case runs in a child
+// process. TSan and emulators add a thread of their own to every program, so there a deadlock is
+// never reported.
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -23,7 +24,7 @@ protected:
 	Deadlock() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
 };
 
-// For ever, unless somebody sends.
+// Waits for ever, unless something is sent.
 int receive()
 {
 	sn_chan *chan;
@@ -55,7 +56,7 @@ TEST_F(Deadlock, IsToldWithADumpAndEndsTheProgram)
 			    "sennit: [0-9]+ tasks, [0-9]+ parked");
 }
 
-// After a life of all that counts against it.
+// The deadlock comes after everything that could speak against one has come and gone.
 [[noreturn]] void lives_first()
 {
 	test::run(2, [] {
@@ -87,7 +88,8 @@ TEST_F(Deadlock, IsToldAfterALife)
 	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
 }
 
-// What the handler releases, on the thread that waits in sn_run(): all others have the signal blocked.
+// The handler releases it, on the thread that waits in sn_run(). All other threads have the signal
+// blocked.
 sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
 
 [[noreturn]] void waits_for_its_handler(int processors)
@@ -100,7 +102,7 @@ sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
 	CHILD_CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGUSR1);
-	// Later than a deadlock is reported, most often.
+	// This is later than a deadlock is usually reported.
 	if (fork() == 0) {
 		sleep(2);
 		_exit(kill(self, SIGUSR1));
@@ -165,7 +167,7 @@ TEST_F(Deadlock, CanBeLetBe)
 		testing::KilledBySignal(SIGALRM), "");
 }
 
-// ---- what must not be taken for one: each sleeps for a second, and is then woken ----
+// ---- what must not be taken for a deadlock: each sleeps for a second, and is then woken ----
 
 [[noreturn]] void woken_by(const std::function<void()> &body)
 {
@@ -245,7 +247,7 @@ TEST_F(Deadlock, NotADescriptor)
 		    testing::ExitedWithCode(42), "^$");
 }
 
-// Where tasks do nothing for long again and again.
+// Tasks do nothing for long, again and again.
 TEST_F(Deadlock, NotWhoAlwaysWakesInTime)
 {
 	EXPECT_EXIT(woken_by([] {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program whose tasks stand in all the ways that there are, for debugger_test.py: each is named
- * after its function. When all stand where they should, it calls debugged_all_here(), and then ends
- * by an illegal instruction, which leaves no frames of others on the stack.
+ * A program for debugger_test.py whose tasks wait in every possible way. Each is named after its
+ * function. When all tasks are where they should be, the program calls debugged_all_here(), and
+ * then ends by an illegal instruction, which leaves no other frames on the stack.
  */
 #include <poll.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# gdb, with tools/gdb/sennit.py, shows a backtrace of every task that ends at the task's entry: in a
-# live process, in a core file that gdb has made, and in one that the kernel has.
+# gdb with tools/gdb/sennit.py shows a backtrace of every task, which ends at the task's entry: in a
+# live process, in a core file that gdb has made, and in one that the kernel has made.
 import os
 import re
 import resource
@@ -12,8 +12,8 @@ import tempfile
 SOURCE = os.environ["SENNIT_SOURCE_DIR"]
 PROGRAM = os.path.join(os.environ["SENNIT_BUILD_DIR"], "tests/sched/debugged")
 
-# Of the tasks of debugged.c: the state, and the functions that are to be in the backtrace, from
-# inside out.
+# For each task of debugged.c, its state, and the functions that have to be in its backtrace,
+# innermost first.
 EXPECTED = {
     "main": ("(running|blocking)", ["first", "first_main"]),
     "receives": ("parked in a channel", ["sn_park", "sn_chan_recv", "debugged_receives"]),
@@ -67,7 +67,7 @@ def mistakes(text):
             yield "no task " + name
             continue
         names = frames(seen[name][1])
-        # Where stacks are scarce it has one, and two frames on it.
+        # Where stacks are scarce, it has a stack from the spawn on, with two frames.
         if seen[name][1] == "it has not begun\n\n" and name == "unborn":
             continue
         if not re.fullmatch(state, seen[name][0]):
@@ -76,12 +76,12 @@ def mistakes(text):
             yield "%s ends at %s" % (name, names[-1:])
         if wanted and names[-2:-1] != ["task_main"]:
             yield "%s begins at %s" % (name, names[-2:-1])
-        # Where the debugger stands is nothing of the task's.
+        # The frames that the debugger has stopped in do not belong to this task.
         if name != "main" and {"debugged_inlined", "debugged_all_here"} & set(names):
             yield "%s begins with frames of another" % name
         if "??" in names or "stopped" in seen[name][1]:
             yield "%s breaks off" % name
-        # Those calls that inlining leaves, in that order.
+        # The calls that inlining leaves, in this order.
         at = 0
         for function in wanted:
             if function not in names[at:]:
@@ -106,7 +106,7 @@ def check(what, text):
 
 
 def kernels_core(scratch):
-    """None where cores go elsewhere than into the current folder."""
+    """The core's path, or None if cores go elsewhere than into the current folder."""
     with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as file:
         if re.match(r"[|/]|\s*$", file.read()):
             return None
@@ -129,8 +129,8 @@ def main():
     if os.environ["SENNIT_SANITIZE"]:
         skip("sanitizers have frames of their own, and reserve more memory than a core should have")
     with tempfile.TemporaryDirectory() as scratch:
-        # These guards are mappings of their own. Where gdb cannot read a page, it leaves a megabyte
-        # around it out of its core files; the kernel does not.
+        # These guards are mappings of their own. Where gdb cannot read a page, it leaves out a
+        # megabyte around it from its core files. The kernel does not.
         core = os.path.join(scratch, "of-gdb")
         text = gdb("break debugged_inlined", "run", "sennit bt all",
                    "generate-core-file " + core, "kill", arguments=["--args", PROGRAM],

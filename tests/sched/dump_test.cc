@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The dump of all tasks: what it says of each kind of task, that a great many are told together, that
-// it comes also from a process that hangs, and that nothing is lost while tasks live.
+// The dump of all tasks describes each kind of task and lists tasks at the same place together. A
+// process that hangs can make one too. No task is lost because of one.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -61,7 +61,7 @@ extern "C" int dump_test_reads(void *fd)
 extern "C" int dump_test_computes(void *stop)
 {
 	while (!*static_cast<std::atomic<bool> *>(stop))
-		if (TEST_TSAN) // it delivers signals only in the C library's calls
+		if (TEST_TSAN) // it delivers signals only in calls of the C library
 			usleep(10);
 	return 0;
 }
@@ -151,10 +151,11 @@ TEST(Dump, EachKindOfTaskIsTold)
 		ASSERT_EQ(0, dump_test_spawns(&tasks[3], dump_test_reads, &ends[0], "reader"));
 		ASSERT_EQ(0, dump_test_spawns(&tasks[4], dump_test_computes, &stop, "computer"));
 		sn_sleep(50 * test::ms);
-		// TSan hands a signal on when its registers are long forgotten.
+		// TSan passes a signal on so late that the registers are long gone.
 		const char *in_loop = TEST_TSAN ? "running|blocking" : "dump_test_computes";
 		std::string text;
-		// When all have come to where they stay; they may be seen on their way before.
+		// Repeats until all tasks are where they stay. Before, the dump may show them on
+		// their way.
 		EXPECT_TRUE(test::eventually([&] {
 			text = dump();
 			return has(part(text, "sleeper"), "parked") &&
@@ -171,7 +172,7 @@ TEST(Dump, EachKindOfTaskIsTold)
 			<< text;
 		EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\("))
 			<< text;
-		// It ends where it should.
+		// The backtrace ends where it should.
 		for (const char *name : {"sleeper", "receiver", "locker", "reader"})
 			EXPECT_TRUE(has(part(text, name), "sn_arch_task_start[^\n]*$"))
 				<< name << text;
@@ -259,7 +260,7 @@ TEST(Dump, OneAtATime)
 		test::Environment listed("SENNIT_DUMP_TASKS", "1000");
 		std::thread first([&] { result = sn_dump(ends[1]); });
 		struct pollfd readable = {ends[0], POLLIN, 0};
-		while (poll(&readable, 1, -1) < 0) // this thread is asked what it does
+		while (poll(&readable, 1, -1) < 0) // the dump's signal interrupts this thread
 			EXPECT_EQ(EINTR, errno);
 		EXPECT_EQ(-EBUSY, sn_dump(2));
 		char buffer[65536];
@@ -276,7 +277,7 @@ TEST(Dump, OneAtATime)
 	});
 }
 
-// While tasks of all kinds come and go, none of them is lost, and each dump is whole.
+// While tasks of all kinds come and go, none of them is lost, and each dump is complete.
 TEST(Dump, WhileEverythingMoves)
 {
 	test::run({1, 4}, [] {
@@ -316,7 +317,7 @@ TEST(Dump, WhileEverythingMoves)
 
 // ---- by signal ----
 
-// Every processor is kept by foreign code, so no task can be made to run.
+// Foreign code keeps every processor, so no task can be made to run.
 void hang(int processors)
 {
 	static std::atomic<bool> never;
@@ -347,7 +348,7 @@ std::string quit(int signum, const std::function<void()> &body, const char *end,
 		const struct rlimit none = {0, 0};
 
 		setrlimit(RLIMIT_CORE, &none); // some of the signals would leave one
-		signal(SIGQUIT, SIG_DFL);      // a shell has its background jobs ignore it
+		signal(SIGQUIT, SIG_DFL);      // a shell makes its background jobs ignore it
 		dup2(ends[1], STDERR_FILENO);
 		close(ends[0]);
 		body();
@@ -373,7 +374,7 @@ std::string quit(int signum, const std::function<void()> &body, const char *end,
 		}
 	}
 	*status = 0;
-	// Its end comes a moment after that of what it says.
+	// The child ends a moment after its output does.
 	if (!ended)
 		kill(child, SIGKILL);
 	waitpid(child, status, 0);
@@ -387,8 +388,8 @@ TEST(Quit, AHungProcessTellsWhatItDoes)
 		int status;
 		std::string text;
 
-		// The machine may run a thread too late for the dump, which says so; or so late that
-		// it has not come to where it hangs.
+		// The machine may run a thread too late for the dump, which then says so, or so
+		// late that the thread is not yet where it hangs.
 		const char *wanted = TEST_TSAN ? "main" : "dump_test_computes"; // as above
 		for (const int64_t until = sn_now() + test::patience; sn_now() < until;) {
 			text = quit(
@@ -420,7 +421,7 @@ TEST(Quit, ItCanBeLeftAlone)
 	std::string text = quit(
 		SIGQUIT, [] { hang(2); }, "no such text", &status);
 
-	if (TEST_EMULATED) // which has a line of its own for that end
+	if (TEST_EMULATED) // which prints a line of its own then
 		text.resize(std::min(text.size(), text.find('\n') + 1));
 	EXPECT_EQ("hangs\n", text);
 	EXPECT_TRUE(WIFSIGNALED(status));
@@ -464,7 +465,7 @@ TEST(Quit, AnIdleProcessTellsToo)
 	EXPECT_TRUE(has(part(text, "main"), wanted)) << text;
 }
 
-// What the next test starts in the background: tells what it does when it is asked to, then ends.
+// The next test starts this one in the background. It makes a dump when asked to, then ends.
 TEST(Quit, Background)
 {
 	const char *report = getenv("SENNIT_TEST_REPORT");
@@ -510,7 +511,7 @@ TEST(Quit, WhatTheProgramIgnoresStaysIgnored)
 		[] {
 			test::run(
 				2,
-				[] { // whatever the test was started with, from here on it is default
+				[] { // whatever the test was started with, here it begins as default
 					struct sigaction now;
 
 					CHILD_CHECK(sigaction(SIGQUIT, nullptr, &now) == 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the system allows the process changes while it runs: system calls are refused, limits are lowered.
-// Each case is a child process, as not all of that can be taken back.
+// What the system allows the process changes while it runs: system calls are refused, limits are
+// lowered. Each case is a child process, because not all of that can be undone.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -31,7 +31,8 @@ struct Outcome {
 	std::string said;
 };
 
-// What becomes of a child that runs this as the first task; it exits with 0 when it returns.
+// Runs the body as the first task of a child process, and returns how the child ended. It exits
+// with 0 when the body returns.
 Outcome child(int processors, void (*body)())
 {
 	Outcome outcome = {-1, ""};
@@ -68,7 +69,7 @@ size_t count(const std::string &text, const std::string &what)
 	return n;
 }
 
-// From now on these calls fail with EPERM in all threads.
+// Makes these two calls fail with EPERM in all threads from now on.
 void refuse(unsigned first, unsigned second)
 {
 	sock_filter code[] = {
@@ -90,7 +91,8 @@ void refuse_membarrier()
 	refuse(SYS_membarrier, SYS_membarrier);
 }
 
-// One processor: who blocks without a word, or computes, waits for what another task does.
+// On one processor. A task that blocks without a bracket, or computes, waits for what another task
+// does.
 void others_go_on()
 {
 	for (int round = 0; round < 10; round++) {
@@ -158,17 +160,19 @@ TEST(Seccomp, RefusesMembarrierLater)
 		});
 
 		EXPECT_EQ(0, outcome.status) << outcome.said;
-		// With fences from the beginning, as in some presets, nobody asks for it.
+		// With fences from the beginning, as in some presets, the runtime makes no such
+		// call.
 		EXPECT_LE(count(outcome.said, "membarrier() is refused"), 1u) << outcome.said;
 		EXPECT_EQ(count(outcome.said, "\n"), count(outcome.said, "membarrier() is refused"))
 			<< outcome.said;
 	}
 }
 
-// TSan does not let a child of a process with threads start threads, and leaks are looked for there.
+// TSan does not let a child of a process with threads start threads, and ASan looks for leaks
+// there.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // the emulator has no filters
 
-// Another run, in a child of it, finds out at its beginning.
+// Another run, in a child process of the first, finds out at its beginning.
 TEST(Seccomp, AndTheNextRunDoesWithoutFromTheBeginning)
 {
 	const Outcome outcome = child(1, [] {
@@ -193,7 +197,8 @@ TEST(Seccomp, AndTheNextRunDoesWithoutFromTheBeginning)
 
 #endif
 
-// No barrier can be had at all: who blocks keeps the processor until it is back, and nobody is killed.
+// No barrier is available at all. A task that blocks keeps its processor until it is back, and
+// nothing is killed.
 TEST(Seccomp, RefusesEveryBarrier)
 {
 	if (TEST_EMULATED)
@@ -236,7 +241,7 @@ void set_limit(__rlimit_resource which, rlim_t value)
 	CHILD_CHECK(setrlimit(which, &limit) == 0);
 }
 
-// Tasks, timers, brackets and calls that block without a word; nothing that needs more than there is.
+// Tasks, timers, brackets and calls that block without one: nothing that needs more than there is.
 void all_is_well()
 {
 	for (int round = 0; round < 5; round++) {
@@ -266,7 +271,7 @@ bool connects(const std::string &address, int error)
 	return err == error;
 }
 
-// No more descriptors: what needs one says so, and can have it again later.
+// No more descriptors: a call that needs one fails, and works again later.
 TEST(Limits, OfDescriptorsAreLowered)
 {
 	const Outcome outcome = child(2, [] {
@@ -283,7 +288,7 @@ TEST(Limits, OfDescriptorsAreLowered)
 		CHILD_CHECK(sn_tcp_listen(&another, "127.0.0.1:0") == -EMFILE);
 		CHILD_CHECK(sn_signal_catch(SIGUSR1) == -EMFILE);
 		all_is_well();
-		// Who accepts waits for better times.
+		// A task that accepts waits until there are descriptors again.
 		Task accepting([&] {
 			sn_tcp *conn = nullptr;
 
@@ -303,14 +308,14 @@ TEST(Limits, OfDescriptorsAreLowered)
 	EXPECT_EQ("", outcome.said);
 }
 
-// No more threads: work waits for those that there are, and one line says so.
+// No more threads: work waits for the existing ones, and one line says so.
 TEST(Limits, OfThreadsAreLowered)
 {
 	const Outcome outcome = child(2, [] {
 		std::vector<Task> sleepers;
 
 		set_limit(RLIMIT_NPROC, 0);
-		// The limit is not for root. All threads change their user, and it with them.
+		// The limit does not hold for root. setresuid() changes the user of all threads.
 		if (geteuid() == 0)
 			CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
 		for (int i = 0; i < 20; i++)
@@ -331,7 +336,7 @@ TEST(Limits, OfThreadsAreLowered)
 
 #if !TEST_TSAN && !TEST_ASAN // their shadows are larger than any limit
 
-// No more address space: spawning fails, or the tasks wait for stacks; those that run go on.
+// No more address space: spawning fails, or the tasks wait for stacks. Running tasks go on.
 TEST(Limits, OfAddressSpaceAreLowered)
 {
 	const Outcome outcome = child(2, [] {
@@ -383,7 +388,8 @@ TEST(Limits, OfAddressSpaceAreLowered)
 
 #endif
 
-// The first thread's stack is not one of the runtime's, and theirs have the sizes that it says.
+// The limit is on the first thread's stack. The runtime's stacks have the sizes that the runtime
+// chooses.
 TEST(Limits, OfStacksAreLowered)
 {
 	const Outcome outcome = child(2, [] {

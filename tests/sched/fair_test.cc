@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Turns: a task whose operations on connections never have to wait lets the others run within a number
-// of them. What is counted are operations, not time: the monitor, which would end the turn of a task
+// Turns: a task whose operations on connections never have to wait lets others run after a number
+// of them. The tests count operations, not time. The monitor, which would end the turn of a task
 // that keeps its processor for long, acts only after many more.
 #include <atomic>
 #include <functional>
@@ -17,7 +17,8 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// After how many operations another runnable task runs; most: not before they all are done.
+// After how many operations another runnable task runs. If this is "most", it did not run before
+// all were done.
 int until_another_runs(int most, const std::function<void()> &operation)
 {
 	std::atomic<bool> runs{false};

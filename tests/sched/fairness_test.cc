@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Every wait has a bound (docs/design.md). What is counted here are scheduling decisions, not time, so a
-// machine that stops us for a while changes nothing.
+// Every wait has a bound (docs/design.md). The tests count scheduling decisions, not time, so a
+// machine that stalls for a while changes nothing.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -30,8 +30,8 @@ void compute(int64_t ns)
 		;
 }
 
-// Tasks that are runnable all the time, more than a ring holds if need be, and count their turns. At
-// the first turn after it the moment at which something is due is noted.
+// Tasks that are always runnable, if need be more than a ring holds, and count their turns. The
+// first turn after something has become due records the count.
 class Crowd
 {
 public:
@@ -67,7 +67,8 @@ public:
 		since_ = INT64_MAX;
 		due_ = when;
 	}
-	// How many turns there were since the first after what was expected; 0 when there was none.
+	// How many turns there were since the first one after the expected moment, or 0 if there
+	// was none.
 	int64_t late() { return std::max(int64_t(0), turns_ - since_); }
 
 private:
@@ -76,16 +77,16 @@ private:
 	std::vector<Task> tasks_;
 };
 
-// Whoever is queued waits for all of them twice at most; and ages are compared in milliseconds, of which
-// one has 50,000 turns at 20 ns.
+// A queued task waits for all of them twice at most. Ages are compared in milliseconds, each of
+// which has 50,000 turns of 20 ns.
 constexpr int64_t turns_to_queue(int tasks)
 {
 	return 4 * tasks + 150000;
 }
 
-// Runs the body for crowds of several sizes, with one processor, where no turn is taken while that one is
-// stopped by the machine, and with two, where the other may go on; then the best of the rounds counts.
-// The body returns by how many turns the thing came late.
+// Runs the body for crowds of several sizes. With one processor, no task has a turn while the
+// machine stalls that processor. With two, the other may go on, so the best of the rounds counts.
+// The body returns by how many turns its event was late.
 template <class Body>
 void with_crowds(Body body)
 {
@@ -140,7 +141,7 @@ TEST(Fairness, TheNetworkIsLookedAtHoweverManyTasksAreRunnable)
 	});
 }
 
-// They come by the global queue, where the rings' overflow stands as well.
+// Such tasks come through the global queue, which also takes the overflow of the rings.
 TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
 {
 	with_crowds([](Crowd &crowd) {
@@ -164,7 +165,7 @@ TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
 	});
 }
 
-// No early return for the global queue, however fast it is filled.
+// The global queue causes no early return, however fast it is filled.
 TEST(Fairness, AFloodOfForeignSpawnsStarvesNobody)
 {
 	test::run({1, 2}, [] {
@@ -195,8 +196,8 @@ TEST(Fairness, AFloodOfForeignSpawnsStarvesNobody)
 	});
 }
 
-// Decisions are few where tasks are long: then it is time that makes them fair. Of some rounds the best
-// one counts, as the monitor may be kept waiting by the machine.
+// Long tasks make few decisions, so there it is time that makes scheduling fair. The best of some
+// rounds counts, because the machine may delay the monitor.
 TEST(Fairness, LongTasksLeaveTimersTheirTurn)
 {
 	test::run(1, [] {
@@ -210,12 +211,13 @@ TEST(Fairness, LongTasksLeaveTimersTheirTurn)
 			ASSERT_EQ(0, sn_sleep_until(when));
 			best = std::min(best, crowd.late());
 		}
-		// FAIR_NS and the monitor's period, at 2 ms a turn, and four in the queue.
+		// FAIR_NS and the monitor's period, with 2 ms a turn and four tasks in the queue.
 		EXPECT_LE(best, 20);
 	});
 }
 
-// Two that hand each other a message overtake the queue: for 10 ms, not for 32 times their length.
+// Two tasks that hand each other a message overtake the queue, but for 10 ms rather than for 32
+// turns of any length.
 TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 {
 	test::run(1, [] {
@@ -261,12 +263,13 @@ TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 	});
 }
 
-// Two that foreign threads wake again and again, so that one of them is in the global queue whenever the
-// other stops: each turn is a fair one by then, which must not mean that both go before what is older.
+// Foreign threads wake two tasks again and again, so that one of them is in the global queue
+// whenever the other stops. By then each turn is a fair one, which must not mean that both go
+// before older tasks.
 TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 {
 	constexpr int64_t enough =
-		400; // turns, without which a task that starves would do so for ever
+		400; // turns; without a limit, a task that starves would do so for ever
 
 	test::run(1, [] {
 		std::atomic<int64_t> turns{0};
@@ -306,7 +309,7 @@ TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 			sn_yield();
 			worst = std::max(worst, turns - before);
 		}
-		// Ages decide: some turns are enough, however many there are.
+		// Ages decide, so some turns are enough, however many there are.
 		EXPECT_LE(worst, 20);
 		stop = true;
 		foreign.join();
@@ -377,7 +380,7 @@ const Loop loops[] = {
 	 nothing, nullptr, nullptr},
 	{"go", nothing,
 	 [](Loop &) {
-		 // Not without a bound: what they take is not what this is about.
+		 // Within a bound: the memory that tasks take is no concern of this test.
 		 if (test::stats().tasks_alive < 1000) {
 			 ASSERT_EQ(0, sn_go([](void *) { return 0; }, nullptr));
 		 }
@@ -397,8 +400,8 @@ class Loops : public testing::TestWithParam<Loop>
 {
 };
 
-// A heart that beats beside them, on as many processors as there are such tasks: of its beats most come
-// within so many turns of theirs, 60 ms at 40 ns, of which none is taken while the machine stops them.
+// A heartbeat beside them, on as many processors as there are such tasks. Most beats come within
+// this many of their turns, 60 ms at 40 ns each. No turn is taken while the machine stalls.
 constexpr int64_t turns_to_beat = 1500000;
 
 TEST_P(Loops, AreRescheduled)
@@ -444,9 +447,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &
 	return name;
 });
 
-// Two processors. The sleeper's timer is left with the one that becomes idle; the poller is left for a task
-// that promises to be brief, and so wakes nobody in its place; and that task computes until the sleeper
-// has woken.
+// Two processors. The sleeper's timer stays with the one that becomes idle. The poller leaves its
+// role for a task that promises to be brief, and so wakes no thread in its place. That task then
+// computes until the sleeper has woken.
 TEST(Fairness, ABriefTaskThatIsNotDelaysNoTimer)
 {
 	for (int round = 0; round < 10; round++)
@@ -489,7 +492,8 @@ TEST(Fairness, ABriefTaskThatIsNotDelaysNoTimer)
 		});
 }
 
-// Such a task stays on its thread, as its calls promise: what belongs to the thread is still there.
+// Such a task stays on its thread, as its calls promise, so what belongs to the thread is still
+// there.
 TEST(Fairness, ALoopingTaskStaysOnItsThread)
 {
 	test::run(1, [] {

@@ -4,11 +4,12 @@
 The way in and out of the runtime is as cheap as the design says: read in the disassembly.
 
 What a program gets from the public header (sn_enter_blocking, sn_exit_blocking, both in a loop) is
-compiled by GCC and by Clang as a program would, position independent and not; and, from a release
-build of the library, sn_pin() and sn_unpin() are looked at, which do little but enter and leave. In
-none of them may be a locked instruction, an exchange with memory, a fence or a system call; the only
-function that may be called is the slow path, and there must be a way through that makes every store
-and calls nothing. On i386 the thread's lease is found by a call (see blocking.h), which is let pass.
+compiled by GCC and by Clang as in a program, with and without position independence. From a release
+build of the library, the test reads sn_pin() and sn_unpin(), which do little but enter and leave.
+None of these functions may have a locked instruction, an exchange with memory, a fence or a system
+call. The only function that they may call is the slow path, and there must be a path that makes
+every store and calls nothing. On i386 the thread's lease is found by a call (see blocking.h), which
+is allowed.
 """
 import os
 import re
@@ -32,7 +33,7 @@ void many(int n)
 	}
 }
 """
-# Function: stores to memory that its fast path makes at least (not those to the stack).
+# For each function, the least number of stores to memory on its fast path (not counting the stack).
 STORES = {"enter": 1, "leave": 4, "many": 5}
 LIBRARY_STORES = {"sn_pin": 4, "sn_unpin": 4}  # pinned already, and twice
 LIBRARY_CALLS = {"pin", "sn_thread_unpin"}
@@ -62,12 +63,12 @@ class Instruction:
         self.name = self.text.split()[0]
 
     def target(self):
-        """Of a jump within the function; None when it leaves it."""
+        """The target of a jump within the function; None if it leaves the function."""
         match = re.search(r"\s([0-9a-f]+) <", self.text)
         return int(match[1], 16) if match and not self.relocation else None
 
     def finds_itself(self):
-        """call to what follows: how Clang gets at its own address on i386."""
+        """A call to the next instruction: how Clang finds its own address on i386."""
         match = re.search(r"\s([0-9a-f]+) <", self.text)
         return bool(match) and not self.relocation and int(match[1], 16) == self.address + 5
 
@@ -103,7 +104,7 @@ def functions(path):
 
 
 def most_stores_without_call(code):
-    """The most stores on any loop-free way from the entry to a return that calls nothing."""
+    """The most stores on any loop-free path from the entry to a return that calls nothing."""
     at = {instruction.address: i for i, instruction in enumerate(code)}
     best = -1
 

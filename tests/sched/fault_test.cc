@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a fault in a task leads to: a report that names the task and where the address lies beside its
-// stack, with a backtrace; then the handler that was there before, or death. Outside of tasks, nothing
-// of ours. Each in a child process that dies of it.
+// A fault in a task leads to a report that names the task and where the address lies beside its
+// stack, with a backtrace. Then the handler that was there before runs, or the process dies.
+// Outside of tasks, the runtime adds nothing. Each case runs in a child process, which dies of it.
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
@@ -25,7 +25,7 @@
 // Exported, so that the backtrace can name it.
 extern "C" __attribute__((visibility("default"), noinline)) int sennit_test_runaway(int depth);
 
-static volatile bool enough; // never: but compilers refuse a recursion that plainly has no end
+static volatile bool enough; // never true, but compilers refuse a recursion that plainly has no end
 
 extern "C" int sennit_test_runaway(int depth)
 {
@@ -39,7 +39,7 @@ extern "C" int sennit_test_runaway(int depth)
 namespace
 {
 
-// So many times in the text.
+// Matches a text that has a string exactly this many times.
 class Text : public testing::MatcherInterface<const std::string &>
 {
 public:
@@ -72,10 +72,10 @@ testing::Matcher<const std::string &> lacks(const char *what)
 	return tells(what, 0);
 }
 
-// A sanitizer has a handler of its own, which we chain to: it reports and exits.
+// A sanitizer has a handler of its own, which ours chains to. It reports and exits.
 bool died_of_the_fault(int status)
 {
-	if (TEST_ASAN || TEST_TSAN) // or by SIGABRT, for which it has none
+	if (TEST_ASAN || TEST_TSAN) // or by SIGABRT, for which a sanitizer has no handler
 		return WIFEXITED(status) && WEXITSTATUS(status) != 0;
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 }
@@ -116,7 +116,8 @@ TEST_F(Fault, EndlessRecursionNamesTheTask)
 		EXPECT_EXIT(overflow(procs, 0), died_of_the_fault, overflow_report);
 }
 
-// The advice is for the task that needs it: one that has a size of its own is not helped by another default.
+// The advice has to fit the task: another default size does not help a task that has a size of its
+// own.
 TEST_F(Fault, EndlessRecursionOnALargeStack)
 {
 	EXPECT_EXIT(overflow(2, 1 << 20), died_of_the_fault, overflow_report);
@@ -135,7 +136,7 @@ TEST_F(Fault, EndlessRecursionWithGuardsByMprotect)
 	EXPECT_EXIT(overflow(2, 0), died_of_the_fault, overflow_report);
 }
 
-// The first task's stack is of another size and has a name of its own.
+// The first task's stack has another size, and its advice names another setting.
 TEST_F(Fault, EndlessRecursionInTheFirstTask)
 {
 	EXPECT_EXIT(
@@ -149,7 +150,7 @@ TEST_F(Fault, EndlessRecursionInTheFirstTask)
 		"\\(sn_run_attr.first_stack_size or SENNIT_STACK_SIZE sets the size\\)");
 }
 
-// Writes below the stack of a task named "victim", from whatever thread calls hit.
+// Calls hit with an address in the guard below the stack of a task named "victim".
 [[noreturn]] void hit_guard(void (*hit)(char *at))
 {
 	no_core_dump();
@@ -217,7 +218,7 @@ __attribute__((noinline)) char *nowhere()
 	return null;
 }
 
-// In a task of that name, as a report has to name it.
+// Runs the body in a task with a name, which the report has to show.
 [[noreturn]] void in_task(void (*body)())
 {
 	no_core_dump();
@@ -267,7 +268,7 @@ TEST_F(Fault, TheDistanceFromTheStackIsTold)
 		"is not allowed\n");
 }
 
-// The last byte of a file that was cut short.
+// Writes to the page of a mapped file that was truncated.
 void touch_missing_page()
 {
 	char name[] = "/tmp/sennit-fault-XXXXXX";
@@ -302,7 +303,8 @@ TEST_F(Fault, AnAbortNamesTheTask)
 		    "sennit: SIGABRT in task [0-9]+ \"faulty\"\n");
 }
 
-// It jumps over the guard in one step: the report still knows it for an overflow, and whose stack it came to.
+// It jumps over the guard in one step. The report still recognizes an overflow, and whose stack it
+// came from.
 __attribute__((noinline)) int sparse(const char *text)
 {
 	volatile char frame[200 << 10];
@@ -338,7 +340,7 @@ TEST_F(Fault, NothingIsToldOfAThreadOfTheProgram)
 		died_of_the_fault, lacks("sennit:"));
 }
 
-// To the process, whose first thread runs no task.
+// The signal is sent to the process, whose first thread runs no task.
 void send_fault()
 {
 	kill(getpid(), SIGSEGV);
@@ -404,7 +406,8 @@ TEST_F(Fault, AFormerHandlerIsChained)
 		testing::ExitedWithCode(43), "");
 }
 
-// Of SA_RESETHAND: the second time the default action kills. Meanwhile its own mask is in force.
+// The handler has SA_RESETHAND, so the second fault kills by the default action. While it runs, its
+// own mask is in force.
 TEST_F(Fault, AFormerHandlerRunsAsItWasInstalled)
 {
 	EXPECT_EXIT(
@@ -424,13 +427,13 @@ TEST_F(Fault, AFormerHandlerRunsAsItWasInstalled)
 			sigaction(SIGSEGV, &action, nullptr);
 			in_task([] { write_to(nowhere()); });
 		},
-		// An emulator says something of its own after that.
+		// An emulator prints something of its own after that.
 		testing::KilledBySignal(SIGSEGV), TEST_EMULATED ? "\nonce\n" : "\nonce\n$");
 }
 
 sigjmp_buf back;
 
-// One that lives on, such as by a jump, is told of once.
+// A program that survives faults, such as by a jump, gets one report.
 TEST_F(Fault, AProgramThatHandlesFaultsIsToldOfOne)
 {
 	if (TEST_TSAN)
@@ -454,7 +457,7 @@ TEST_F(Fault, AProgramThatHandlesFaultsIsToldOfOne)
 		testing::ExitedWithCode(0), tells("sennit: SIGSEGV in task", 2));
 }
 
-/* ---- threads of the program's own that live on faults, as collectors and virtual machines do ---- */
+/* ---- the program's own threads rely on faults, as collectors and virtual machines do ---- */
 
 const size_t page = size_t(sysconf(_SC_PAGESIZE));
 char *barrier[3]; // a page for each thread
@@ -479,8 +482,7 @@ void hit_again_and_again(char *at, const std::atomic<bool> &over)
 	}
 }
 
-// Stacks of several sizes, and more than one of each, so that there is something to look through and to
-// give back.
+// Uses stacks of several sizes, so that there is much to search and to give back.
 void use_many_stacks()
 {
 	for (size_t size = 4096; size <= size_t(1) << 20; size *= 2) {
@@ -491,7 +493,7 @@ void use_many_stacks()
 	}
 }
 
-// Each of their faults is looked up among the stacks, while the end of a run gives these back.
+// Each of their faults is looked up among the stacks, while the end of a run gives the stacks back.
 TEST_F(Fault, AProgramThatLivesOnFaultsSeesRunsEnd)
 {
 	if (TEST_TSAN || TEST_EMULATED)
@@ -536,7 +538,7 @@ TEST_F(Fault, AHandlerOfTheProgramsOwnTakesItsPlace)
 		testing::ExitedWithCode(43), lacks("sennit:"));
 }
 
-// An overflow is reported also when the program has a handler of its own, which comes next.
+// An overflow is reported even when the program has a handler of its own, which runs next.
 TEST_F(Fault, AnOverflowIsReportedBesideAFormerHandler)
 {
 	EXPECT_EXIT(
@@ -558,10 +560,10 @@ TEST_F(Fault, FormerHandlersComeBackAfterTheRun)
 	for (int i = 0; i < 3; i++) {
 		sigaction(signals[i], nullptr, &now);
 		EXPECT_EQ(former[i].sa_handler, now.sa_handler);
-		// Linux's SA_RESTORER comes and goes with the C library's wrapper.
+		// SA_RESTORER comes and goes with the C library's wrapper.
 		EXPECT_EQ(former[i].sa_flags & ~0x04000000, now.sa_flags & ~0x04000000);
 	}
-	// One that was installed meanwhile stays.
+	// A handler that was installed during the run stays.
 	test::run(1, [] { signal(SIGSEGV, own_handler); });
 	sigaction(SIGSEGV, nullptr, &now);
 	EXPECT_EQ(own_handler, now.sa_handler);
@@ -586,7 +588,7 @@ TEST_F(Fault, SoIsOneWhoseThreadIsCancelled)
 	EXPECT_EXIT(in_task([] {
 			    const pthread_t me = pthread_self();
 
-			    // Not joined, which would be cancelled itself.
+			    // The thread is not joined, because the join would be cancelled.
 			    static std::atomic<bool> cancelled;
 
 			    std::thread([me] {
@@ -601,7 +603,7 @@ TEST_F(Fault, SoIsOneWhoseThreadIsCancelled)
 		    "sennit: task [0-9]+ \"faulty\" has ended the thread that it ran on");
 }
 
-// It has no runtime, and its thread is an ordinary one.
+// A forked child has no runtime, and its thread is an ordinary one.
 TEST_F(Fault, AForkedChildMayEndItsThread)
 {
 	if (TEST_ASAN || TEST_TSAN)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A program that has nothing to do takes no processor time, however many tasks wait in it.
+// A program that has nothing to do uses no processor time, however many tasks wait in it.
 //
-// SENNIT_TEST_IDLE_SECONDS: for how long that is watched, make test-idle.
+// SENNIT_TEST_IDLE_SECONDS says for how long that is watched. "make test-idle" sets it.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -15,8 +15,8 @@
 namespace
 {
 
-// Of one CPU. Where a tool's own threads, or translated code, run beside ours: what is left to tell
-// a thread that polls every millisecond, which is 1 to 2 %.
+// In percent of one CPU. Beside a tool's own threads, or with translated code, the bound can only
+// rule out a thread that polls every millisecond, which takes 1 to 2 %.
 constexpr double most_percent = TEST_TSAN || TEST_EMULATED ? 1 : 0.1;
 
 int64_t cpu_time()
@@ -43,7 +43,7 @@ double watch(int64_t ns)
 	return 100.0 * double(cpu_time() - cpu) / double(sn_now() - began);
 }
 
-// Tasks that wait in all the ways that there are, some for a time that is far away.
+// Tasks that wait in every possible way, some for a time that is far away.
 class Crowd
 {
 public:
@@ -95,7 +95,7 @@ private:
 
 void watch_all()
 {
-	// The threads of the start have ended, the monitor sleeps, stacks have been trimmed.
+	// By then surplus threads have ended, the monitor sleeps, and stacks have been trimmed.
 	usleep(4000000);
 	if (seconds_wanted() > 0) {
 		const double percent = watch(int64_t(seconds_wanted() * 1e9));
@@ -104,8 +104,8 @@ void watch_all()
 		EXPECT_LT(percent, most_percent);
 		return;
 	}
-	// Signals, faults and whatever else the system adds come now and then; waste is in every
-	// one of them.
+	// Signals, faults and other noise of the system come now and then. Waste would be in every
+	// second.
 	double least = 100;
 	for (int i = 0; i < 20 && least >= most_percent; i++)
 		least = std::min(least, watch(test::second));
@@ -120,7 +120,7 @@ TEST(Idle, TakesNoProcessorTime)
 		Crowd crowd(test::scaled(10000));
 
 		sn_semaphore done = {};
-		// Not in a task, so that nothing runs meanwhile.
+		// It watches outside of tasks, so that nothing runs meanwhile.
 		std::thread watcher([&] {
 			watch_all();
 			EXPECT_EQ(0, sn_semaphore_release(&done, 1));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Leases: what user code may rely on when it blocks or hogs a thread without telling anyone, and what
-// happens to code that uses the brackets wrongly. No test fails because something took long on a
-// loaded machine; where time matters it is only that one thing goes on *while* another one blocks.
+// Leases: what user code may rely on when it blocks or hogs a thread without a bracket, and what
+// happens to code that uses brackets wrongly. No test fails because something took long on a loaded
+// machine. Where time matters, a test only checks that one thing goes on *while* another one
+// blocks.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -29,8 +30,8 @@ pid_t thread_id()
 	return static_cast<pid_t>(syscall(SYS_gettid));
 }
 
-// Behind functions that are not inlined: a compiler may keep the address of a thread-local across a
-// call in which the task changes threads.
+// Accessed only in functions that are not inlined, because a compiler may keep the address of a
+// thread-local across a call in which the task changes threads.
 thread_local long thread_local_mark;
 [[gnu::noinline]] void set_mark(long value)
 {
@@ -77,8 +78,8 @@ void join(std::vector<Task> &tasks)
 		task.join();
 }
 
-// Does it again until the monitor has taken a processor from somebody: on a busy machine it may come
-// too late for a whole round.
+// Repeats the round until the monitor has revoked a processor. On a busy machine it may be too late
+// for a whole round.
 template <class F>
 bool until_revoked(F round)
 {
@@ -97,8 +98,8 @@ bool has_all(const std::string &text, std::initializer_list<const char *> parts)
 	return true;
 }
 
-// What a run says, done again until it is what is expected: the monitor looks for stalls, and on a busy
-// machine it may look too late, or the thread in question answer too late.
+// What a run prints. The run is repeated until that is what is expected: on a busy machine the
+// monitor may look for stalls too late, or the stalled thread may answer too late.
 template <class F, class G>
 std::string said_until(F expected, G round)
 {
@@ -124,7 +125,7 @@ long number_from_environment(const char *name, long otherwise)
 
 // ---- a task stays on its thread ----
 
-// Tasks that block again and again find themselves on the same thread each time.
+// Tasks that block again and again are on the same thread each time.
 template <class F>
 void expect_none_is_moved_by(F blocks)
 {
@@ -293,7 +294,7 @@ TEST(Pin, EndsWithTheTask)
 			for (int i = 0; i < 10; i++)
 				EXPECT_EQ(i, tasks[i].join());
 		}
-		// The threads are as good as before: what they run next is not pinned.
+		// The threads are as before: the next tasks on them are not pinned.
 		Task task([] { EXPECT_EQ(-EINVAL, sn_unpin()); });
 		task.join();
 	});
@@ -322,7 +323,8 @@ TEST(Pin, PinnedTasksJoinEachOther)
 	});
 }
 
-// All threads pinned would leave nobody to serve the timers that the pinned tasks wait for.
+// If all threads were pinned, none would be left to serve the timers that the pinned tasks wait
+// for.
 TEST(Pin, LeavesAThreadForTheOthers)
 {
 	Environment most("SENNIT_MAX_THREADS", "4");
@@ -418,7 +420,7 @@ TEST(Lease, OthersRunWhileATaskComputes)
 	});
 }
 
-// What the leases are for: without them the same task stops everything.
+// This is what leases are for. Without them the same task stops everything.
 TEST(Lease, WithoutLeasesNothingGoesOn)
 {
 	Environment off("SENNIT_LEASES", "0");
@@ -447,7 +449,8 @@ TEST(Lease, WithoutLeasesNothingGoesOn)
 	});
 }
 
-// The only processor's thread sleeps in the kernel; a connection is accepted and served.
+// The only processor's thread sleeps in the kernel. A connection is accepted and served all the
+// same.
 TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 {
 	test::run(1, [] {
@@ -479,7 +482,7 @@ TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 				sn_yield();
 			}
 		});
-		// A thread of the program's own, which no lease concerns.
+		// A foreign thread, which no lease concerns.
 		std::thread client([&] {
 			for (int i = 0; i < 1000 && answered < 5; i++) {
 				const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -538,7 +541,7 @@ TEST(Threads, AtTheLimitWorkWaits)
 	for (int processors : {1, 2}) {
 		testing::internal::CaptureStderr();
 		test::run(processors, [] {
-			// Until the monitor came in time often enough.
+			// Repeats until the monitor was in time often enough.
 			EXPECT_TRUE(test::eventually([] {
 				std::vector<Task> tasks;
 				std::atomic<uint64_t> beyond = 0;
@@ -716,7 +719,7 @@ TEST(ForeignThread, GetsErrorsAndMaySpawn)
 namespace
 {
 
-// Waits in a task, without a bracket, for what becomes of a child: its exit status.
+// Waits in a task, without a bracket, for a child. Returns its exit status.
 int status_of(pid_t child)
 {
 	int status = -1;
@@ -770,8 +773,8 @@ TEST(Fork, ChildExecutesAProgram)
 	});
 }
 
-// TSan does not let a child of a process with threads start threads, and leaks are looked for when a
-// process exits, in a child on the stack of a task.
+// TSan does not let a child of a process with threads start threads. ASan looks for leaks when a
+// process exits, and in a forked child that happens on a task's stack.
 #if !TEST_TSAN && !TEST_ASAN
 TEST(Fork, ChildMayStartItsOwnRuntime)
 {
@@ -822,7 +825,7 @@ TEST(End, DoesNotWaitForATaskThatBlocksForEver)
 
 		ASSERT_EQ(0, pipe2(fds, O_CLOEXEC));
 		test::run(processors, [&] {
-			// It outlives the runtime: what it uses is not on a task's stack.
+			// The task outlives the run, so what it uses is not on a task's stack.
 			struct Stuck {
 				int fd;
 				std::atomic<bool> **flags;
@@ -901,7 +904,8 @@ TEST(End, TasksThatComputeOrBlockAreStopped)
 extern "C" SN_API void stall_in_a_function_with_a_name();
 [[gnu::noinline]] void stall_in_a_function_with_a_name()
 {
-	// Nearly all of the time in code of its own: not every vDSO can be unwound through.
+	// Spends nearly all of the time in its own code, because not every vDSO can be unwound
+	// through.
 	const int64_t end = sn_now() + 200 * test::ms;
 	volatile unsigned x = 0;
 
@@ -914,7 +918,7 @@ TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 {
 	Environment stall("SENNIT_STALL_MS", "20");
 	const auto is_told = [](const std::string &said) {
-		if (TEST_TSAN) // it holds signals back until the task calls something that blocks
+		if (TEST_TSAN) // it delays signals until the task calls something that blocks
 			return has_all(said, {"stall"});
 		return has_all(said, {"stall", "\"sluggard\"", "#0 0x",
 				      "stall_in_a_function_with_a_name"});
@@ -937,7 +941,8 @@ TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 	EXPECT_TRUE(is_told(said)) << said;
 }
 
-// Also without anything else to run, and without disturbing what blocks: SA_RESTART.
+// The report comes even without anything else to run, and does not disturb the blocked call:
+// SA_RESTART.
 TEST(Stall, ReportLeavesTheBlockedCallAlone)
 {
 	Environment stall("SENNIT_STALL_MS", "10");
@@ -959,7 +964,7 @@ TEST(Stall, ReportLeavesTheBlockedCallAlone)
 				EXPECT_EQ(1, write(fds[1], "x", 1));
 			});
 			reads = true;
-			sn_yield(); // making the thread may have been reported; this is another stay
+			sn_yield(); // making the thread may have been reported; this is a new stay
 			sn_enter_blocking_as("reading a pipe");
 			EXPECT_EQ(1, read(fds[0], &c, 1));
 			sn_exit_blocking();
@@ -989,9 +994,9 @@ TEST(Stall, NothingIsSaidByDefault)
 namespace
 {
 
-// Everything that crosses the border, in random order, with brackets that are too short, about as
-// long and longer than what is revoked. A processor that had two threads would lose counts of its
-// statistics, which are plain additions, or tasks; TSan sees the races themselves.
+// Everything that enters or leaves the runtime, in random order, with brackets that are too short
+// to be revoked, about long enough, and longer. A processor that two threads had would lose counts
+// of its statistics, which are plain additions, or tasks. TSan sees the races themselves.
 void stress(int processors)
 {
 	test::run(processors, [] {

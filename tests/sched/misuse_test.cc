@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs do wrong with tasks and scopes: each is told by an error, and never reaches another task
-// or scope.
+// What programs do wrong with tasks and scopes. Each mistake returns an error, and never affects
+// another task or scope.
 #include "support/locks.h"
 #include "support/misuse.h"
 
@@ -115,7 +115,7 @@ TEST(Misuse, JoiningADetachedTask)
 	});
 }
 
-// The block of one that has ended is the next one's.
+// The control block of an ended task is used for the next one.
 TEST(Misuse, AJoinedTaskIsNotItsSuccessor)
 {
 	test::run({1, 2}, [] {
@@ -140,7 +140,7 @@ TEST(Misuse, AJoinedTaskIsNotItsSuccessor)
 	});
 }
 
-// Many want the one result: one gets it, whenever the others come.
+// Many tasks join one. Exactly one gets the result, whenever the others come.
 TEST(Misuse, ManyJoinOne)
 {
 	test::run({1, 2, 4}, [] {
@@ -264,7 +264,8 @@ TEST(MisuseDeathTest, ClosingInTheWrongOrderNamesTheTask)
 }
 #endif
 
-// Others close the scope while some start tasks in it, or cancel it: either they get it, or it is gone.
+// The scope is closed while other tasks start tasks in it, or cancel it. Either they reach the
+// scope, or it is gone.
 TEST(Misuse, UseAndCloseOfAScopeAtOnce)
 {
 	test::run({2, 4}, [] {

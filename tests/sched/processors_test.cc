@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The number of processors changes while the runtime works: nothing that a processor had is left
-// behind when it retires, and nobody stands still.
+// The number of processors changes while the runtime works. Nothing that a processor had is left
+// behind when it retires, and no task is stuck.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -19,7 +19,7 @@ namespace
 
 using test::Task;
 
-// Changes the number at random, as the monitor does, which with SENNIT_PROCS leaves that to us.
+// Changes the number at random, in place of the monitor, which does not with SENNIT_PROCS.
 class Changer
 {
 public:
@@ -82,7 +82,7 @@ TEST(Processors, TasksGoOnWhileTheirNumberChanges)
 	});
 }
 
-// What is only ever in rings and next slots, never in the timers' heaps.
+// These tasks are only ever in rings and next slots, never in the heaps of timers.
 TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 {
 	test::Random seeds;
@@ -117,7 +117,8 @@ TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 	});
 }
 
-// The timers of those that retire are due while the processor that is left always has something to run.
+// The timers of processors that retire are due while the remaining processor always has something
+// to run.
 TEST(Processors, TimersOfARetiredOneFire)
 {
 	test::run(4, [] {
@@ -125,7 +126,7 @@ TEST(Processors, TimersOfARetiredOneFire)
 		std::atomic<int> asleep{0}, awake{0};
 		std::vector<Task> sleepers, busy;
 
-		// Spread by computing first: each is stolen by a processor that has nothing else.
+		// Each computes first, so that idle processors steal some of them.
 		for (int i = 0; i < 40; i++)
 			sleepers.emplace_back([&] {
 				compute(200 * test::us);
@@ -150,7 +151,8 @@ TEST(Processors, TimersOfARetiredOneFire)
 	});
 }
 
-// From one to all and back: each time all that there are come to work, and then no more than one.
+// From one to all and back. Each time all processors come into use, and then no more than one
+// stays.
 TEST(Processors, AreUsedAgainWhenThereAreMore)
 {
 	test::run(4, [] {
@@ -176,7 +178,8 @@ TEST(Processors, AreUsedAgainWhenThereAreMore)
 	});
 }
 
-// Tasks that compute without a call keep theirs until it is taken; a pinned one gets it back.
+// Tasks that compute without a call keep their processor until it is revoked. A pinned task gets
+// one again.
 TEST(Processors, HogsAndPinnedTasksGiveTheirsUp)
 {
 	test::run(4, [] {
@@ -231,7 +234,7 @@ void allow(const cpu_set_t &cpus)
 		sched_setaffinity(thread, sizeof cpus, &cpus); // one may have ended meanwhile
 }
 
-// The same by the way that users go: the mask of the process.
+// The number changes as users change it, by the affinity mask of the process.
 TEST(Processors, FollowTheAffinityMask)
 {
 	cpu_set_t all, one;

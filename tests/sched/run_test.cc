@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Starting and ending the runtime: again and again, its environment, abandoned tasks, statistics,
-// and what threads of the program's own may do.
+// Starting and ending the runtime: repeated runs, the environment, abandoned tasks, statistics, and
+// what foreign threads may do.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -33,7 +33,7 @@ int nothing(void *)
 	return 0;
 }
 
-// What is written to stderr meanwhile.
+// What the body writes to stderr.
 std::string errors_of(const std::function<void()> &body)
 {
 	testing::internal::CaptureStderr();
@@ -111,7 +111,7 @@ TEST(Run, LeavesNoThreadAndNoDescriptor)
 			});
 	};
 
-	rounds(5); // what allocators, and the thread sanitizer, keep from then on
+	rounds(5); // what allocators, and ThreadSanitizer, keep from now on
 	const int descriptors = open_descriptors();
 	const long threads = test::process_status("Threads"), maps = mappings();
 
@@ -120,7 +120,7 @@ TEST(Run, LeavesNoThreadAndNoDescriptor)
 	// A joined thread may still be leaving the kernel for a moment.
 	EXPECT_TRUE(test::eventually_in_thread(
 		[&] { return test::process_status("Threads") <= threads; }));
-	// Heaps of the threads' own may come and go, stacks must not pile up.
+	// Heaps of threads may come and go. Stacks must not pile up.
 	EXPECT_LT(mappings() - maps, 100);
 }
 
@@ -140,7 +140,7 @@ TEST(Run, FromAnyThread)
 		std::thread([] { test::run(2, [] { EXPECT_EQ(0, sn_sleep(test::us)); }); }).join();
 }
 
-// Whatever state tasks are in when the first one returns, the run ends, and the next is whole.
+// Whatever state tasks are in when the first one returns, the run ends, and the next one works.
 TEST(Run, AbandonsWhoeverIsLeft)
 {
 	for (int i = 0; i < 10; i++)
@@ -183,7 +183,7 @@ TEST(Run, AbandonsWhoeverIsLeft)
 		});
 }
 
-// A task that is in code of its own is waited for until its next call, which never returns.
+// The end of the run waits for a task in user code until its next call, which never returns.
 TEST(Run, WaitsForCodeOutside)
 {
 	static std::atomic<bool> begun, out, returned;
@@ -248,7 +248,7 @@ void expect_begins(const std::string &text, const std::string &with)
 	EXPECT_EQ(with, text.substr(0, with.size())) << text;
 }
 
-// Of the calling task's stack, in KiB.
+// The size of the calling task's stack, in KiB.
 size_t own_stack()
 {
 	probe_stack stack = {};
@@ -258,7 +258,7 @@ size_t own_stack()
 	return size_t(stack.high - stack.low) >> 10;
 }
 
-// Those of the first task and of tasks started in all the ways there are.
+// The stack sizes of the first task and of tasks started in every possible way.
 std::vector<size_t> stacks_with(const sn_run_attr *attr)
 {
 	static std::atomic<size_t> seen;
@@ -374,7 +374,7 @@ TEST(RunEnvironment, ProcessorsAreAsMany)
 			     nullptr));
 }
 
-// With two threads at most, work goes on, on two threads, and the shortage is told once.
+// With two threads at most, work goes on, on two threads, and the shortage is reported once.
 TEST(RunEnvironment, MostThreadsAreKept)
 {
 	Environment environment("SENNIT_MAX_THREADS", "2");
@@ -431,7 +431,7 @@ TEST(Stats, BeforeAnyRunThereAreNone)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the child would be executed without the emulator";
-	// Another process, because in this one a test may have run the runtime.
+	// In another process, because in this one an earlier test may have had a run.
 	testing::FLAGS_gtest_death_test_style = "threadsafe";
 	EXPECT_EXIT(
 		{
@@ -460,7 +460,7 @@ TEST(Stats, AddUp)
 			});
 		EXPECT_EQ(101u, test::stats().tasks_alive);
 		EXPECT_EQ(101u, test::stats().tasks_spawned);
-		// Each has got a stack when it has run.
+		// Each task gets a stack when it first runs.
 		EXPECT_TRUE(test::eventually([] { return test::stats().stacks_mapped >= 101u; }));
 		end = true;
 		for (Task &task : tasks)
@@ -473,13 +473,13 @@ TEST(Stats, AddUp)
 		EXPECT_EQ(0u, after.threads_blocking);
 		EXPECT_EQ(0u, after.accept_pauses);
 	});
-	// Afterwards they are the last run's.
+	// After a run they are still those of the last one.
 	EXPECT_EQ(101u, test::stats().tasks_spawned);
 	EXPECT_EQ(4u, test::stats().processors);
 	EXPECT_EQ(0u, test::stats().threads);
 }
 
-// Threads that the runtime does not know spawn, detach and look at the statistics while it runs.
+// Foreign threads spawn, detach and read the statistics during the run.
 TEST(ForeignThreads, SpawnDetachAndLook)
 {
 	test::run([] {
@@ -520,7 +520,7 @@ TEST(ForeignThreads, SpawnDetachAndLook)
 	});
 }
 
-// A sleeping runtime is woken by a spawn from outside, whatever its threads sleep in.
+// A spawn from a foreign thread wakes a sleeping runtime, whatever its threads sleep in.
 TEST(ForeignThreads, WakeASleepingRuntime)
 {
 	test::run([] {
@@ -545,7 +545,8 @@ TEST(ForeignThreads, WakeASleepingRuntime)
 			}
 			done = true;
 		});
-		// Long sleeps: nothing but the spawns wakes anybody for most of the time.
+		// The sleeps are long, so that for most of the time nothing but the spawns wakes a
+		// thread.
 		EXPECT_TRUE(test::eventually([&] {
 			if (!done.load())
 				sn_sleep(20 * test::ms);
@@ -564,7 +565,8 @@ TEST(Version, IsTheHeaders)
 	EXPECT_STREQ(expected, sn_version());
 }
 
-// Whoever started it: the monitor has another mask, name and slack, and a task may have.
+// Whichever thread has started them. The monitor has another mask, name and timer slack, and so may
+// a task.
 TEST(Threads, HaveWhatTheCallerOfRunHad)
 {
 	sigset_t mask, former;
@@ -580,7 +582,8 @@ TEST(Threads, HaveWhatTheCallerOfRunHad)
 	test::run({1, 2}, [slack] {
 		std::vector<Task> tasks;
 
-		// They block without a word, so that the monitor starts threads for the next ones.
+		// They block without a bracket, so that the monitor starts threads for the next
+		// ones.
 		for (int i = 0; i < 20; i++)
 			tasks.emplace_back([slack] {
 				sigset_t blocked;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The run queue with a ring of four: order, overflow, stealing; and, with one owner against three
-// thieves, that no task is lost or taken twice.
+// The run queue with a ring of four: order, overflow and stealing. With one owner and three
+// thieves, no task is lost or taken twice.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -89,7 +89,7 @@ TEST_F(RunQueue, NextIsBesideTheRing)
 	EXPECT_EQ(1u, id(small_get(queue)));
 }
 
-// Of n tasks the larger half goes: one is returned, the others are in the thief's ring.
+// Of n tasks the larger half is stolen. One is returned, and the others are in the thief's ring.
 TEST_F(RunQueue, StealsHalf)
 {
 	for (int n = 0; n <= SMALL_CAPACITY; n++) {
@@ -126,7 +126,7 @@ TEST_F(RunQueue, StealsNextOnlyWhenAskedAndWhenItIsAll)
 	EXPECT_EQ(3u, id(small_take_next(queue)));
 }
 
-// The counters of the ring only grow; where they stand must not matter.
+// The counters of the ring only grow. Their values must not matter.
 TEST_F(RunQueue, GoesRoundManyTimes)
 {
 	small_task *task = make();
@@ -214,7 +214,7 @@ TEST(RunQueueStress, LosesAndDoublesNothing)
 				take(overflow[k]);
 		}
 	}
-	// What is left is taken by the owner; thieves finish what they hold.
+	// The owner takes what is left. Thieves finish what they hold.
 	EXPECT_TRUE(test::eventually_in_thread([&] {
 		small_task *task;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Scanning a task's stack: in every state that a task can be in, by whoever may ask, with every misuse
-// that scan.h gives an answer to; and a stress of all at once.
+// Scanning a task's stack: in every state that a task can be in, from every thread that may ask,
+// and with every misuse that scan.h describes. Also a stress test of everything at once.
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -25,7 +25,7 @@
 namespace
 {
 
-// Not one of the values that lie around.
+// A value that is nowhere else in memory.
 constexpr uintptr_t marker(uintptr_t n)
 {
 	return (uintptr_t)0x5e6e17a5c0de0000u ^ n * 8;
@@ -131,7 +131,7 @@ TEST(Scan, AParkedTasksStackIsSeen)
 
 TEST(Scan, ATaskThatNeverRanShowsItsArgument)
 {
-	// Or another thread would run it when the machine stops this one for long.
+	// Otherwise another thread would run the task if the machine stalled this one for long.
 	test::Environment leases("SENNIT_LEASES", "0");
 
 	test::run(1, [] {
@@ -155,7 +155,7 @@ TEST(Scan, ATaskThatNeverRanShowsItsArgument)
 	});
 }
 
-// Two processors: the task runs, and comes by the runtime's entry again and again without parking.
+// On two processors, the task runs and enters the runtime again and again without parking.
 TEST(Scan, ARunningTaskServesAtItsNextEntry)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -185,7 +185,8 @@ TEST(Scan, ARunningTaskServesAtItsNextEntry)
 	});
 }
 
-// In its own code for ever: by the signal. TSan delivers it only in the C library's calls.
+// The task stays in its own code for ever, so a signal interrupts it. TSan delivers that only in
+// calls of the C library.
 TEST(Scan, ATaskInALoopIsInterrupted)
 {
 	test::run({2, 4}, [] {
@@ -217,7 +218,7 @@ TEST(Scan, ATaskInALoopIsInterrupted)
 	});
 }
 
-// Asleep in a system call, which goes on afterwards as if nothing had been.
+// The task sleeps in a system call, which goes on afterwards as if nothing had happened.
 void scan_a_reader(bool bracket, bool alone)
 {
 	int ends[2];
@@ -231,7 +232,7 @@ void scan_a_reader(bool bracket, bool alone)
 		keeps = true;
 		if (bracket)
 			sn_enter_blocking_as("read");
-		// TSan puts a signal off until a call that it knows to block; this one ends early then.
+		// TSan delays a signal until a call that it knows to block, which then ends early.
 		struct pollfd readable = {ends[0], POLLIN, 0};
 		while (TEST_TSAN && poll(&readable, 1, -1) < 0 && errno == EINTR)
 			;
@@ -265,7 +266,7 @@ TEST(Scan, ATaskInASystemCallIsSeenAndNotDisturbed)
 	}
 }
 
-// The task is back from a blocking call, and all processors are taken.
+// The task is back from a blocking call, and no processor is free.
 TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -288,7 +289,7 @@ TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 		go = true;
 		while (!back)
 			;
-		// This one has the only processor, until the monitor takes it away.
+		// This task has the only processor, until the monitor takes it away.
 		Sight sight(marker(7));
 		const int64_t end = sn_now() + test::patience;
 		while (state(task.get()) == SN_STATE_BLOCKING && sn_now() < end)
@@ -351,7 +352,7 @@ TEST(Scan, ARequestOutlivesItsTaskWithoutAStack)
 		EXPECT_EQ(0, sight.calls);
 		stop = true;
 		task.join();
-		EXPECT_EQ(1, sight.calls); // at its entry to end
+		EXPECT_EQ(1, sight.calls); // when it entered the runtime to end
 		EXPECT_FALSE(sight.ended);
 	});
 }
@@ -386,7 +387,7 @@ struct Callbacks {
 	std::atomic<int> calls{0};
 };
 
-// What scan.h says of sennit calls in a callback.
+// What scan.h says about sennit calls in a callback.
 void call_back(const struct sn_scan *, void *arg)
 {
 	auto *c = static_cast<Callbacks *>(arg);
@@ -412,8 +413,8 @@ void call_back(const struct sn_scan *, void *arg)
 
 TEST(Scan, ACallbackMayCallButNotWait)
 {
-	// Not in a signal's handler, where spawning, which may allocate, is not safe: a task whose thread
-	// the machine lets wait would be asked by one.
+	// No signals: a task whose thread the machine delays would otherwise be scanned in a signal
+	// handler, where spawning is not safe, because it may allocate.
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
 
 	test::run({2, 4}, [] {
@@ -491,7 +492,8 @@ TEST(Scan, ASecondScanMeanwhileIsBusy)
 	});
 }
 
-// While a task's stack is somebody's, it can be woken, and does not run; nobody waits for that.
+// While a scanner owns a task's stack, the task can be woken but does not run. Nothing waits for
+// the scanner.
 TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
 {
 	test::run([] {
@@ -512,7 +514,7 @@ TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
 			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
 		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
 		EXPECT_EQ(0, sn_chan_send(chan, &value));
-		for (int i = 0; i < 20; i++) // everybody else goes on
+		for (int i = 0; i < 20; i++) // all other tasks go on
 			EXPECT_EQ(0, sn_sleep(test::ms));
 		EXPECT_EQ(0, got);
 		EXPECT_EQ(SN_STATE_RUNNABLE, state(task.get()));
@@ -582,7 +584,8 @@ TEST(Scan, TwoThatScanEachOtherDoNotHang)
 	});
 }
 
-// A processor cannot be taken from who waits, and nobody is interrupted: only who waits can give it.
+// Without leases and signals, the waiting task's processor cannot be revoked, and the other is not
+// interrupted. Only the waiting task itself can give its processor away.
 TEST(Scan, ATaskThatWaitsLetsOthersRunMeanwhile)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0"), leases("SENNIT_LEASES", "0");
@@ -686,7 +689,7 @@ TEST(Scan, AnImpossibleSignalIsRefused)
 	EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr));
 }
 
-// Who waits for a scan when the runtime ends gets an answer, and the runtime ends.
+// A caller that waits for a scan when the runtime ends gets an answer, and the runtime ends.
 TEST(Scan, TheEndOfTheRuntimeEndsTheWait)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -718,14 +721,14 @@ TEST(Scan, TheEndOfTheRuntimeEndsTheWait)
 			stop = true;
 		});
 		EXPECT_TRUE(test::eventually([&] { return asks.load(); }));
-		sn_sleep(5 * test::ms); // usually it is asleep by now; any moment will do
+		sn_sleep(5 * test::ms); // usually it is asleep by now, but any moment will do
 		sn_detach(task);
 	});
 	scanner.join();
 	EXPECT_TRUE(result == -ESRCH || result == 0) << result;
 }
 
-// The same for a task, which is abandoned wherever it is, also where it lets others run.
+// The same for a task, which is abandoned wherever it is, even where it lets others run.
 TEST(Scan, TheEndOfTheRuntimeAbandonsATaskThatWaits)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -762,11 +765,11 @@ TEST(Scan, TheEndOfTheRuntimeAbandonsATaskThatWaits)
 				     },
 				     nullptr));
 		EXPECT_TRUE(test::eventually([] { return asks.load(); }));
-		sn_sleep(2 * test::ms); // usually it lets others run by now; any moment will do
+		sn_sleep(2 * test::ms); // usually it lets others run by now, but any moment will do
 		sn_detach(task);
 		later = std::thread([] {
 			usleep(20000);
-			stop = true; // once the runtime ends, usually
+			stop = true; // usually after the end of the run has begun
 		});
 	});
 	later.join();
@@ -788,7 +791,7 @@ struct Target {
 	Stress *stress;
 	size_t index;
 	uint64_t seed;
-	uintptr_t mark = marker(0x77); // the task takes it with it, for all its life
+	uintptr_t mark = marker(0x77); // the task holds it for all its life
 };
 
 void look(const struct sn_scan *scan, void *arg)
@@ -804,7 +807,7 @@ void look(const struct sn_scan *scan, void *arg)
 	stress->served++;
 }
 
-// A life of everything that a task can do, then it ends and its parent makes another.
+// Does everything that a task can do, then ends, and its parent makes another task.
 int live(void *arg)
 {
 	auto *target = static_cast<Target *>(arg);
@@ -836,7 +839,7 @@ int live(void *arg)
 	return 0;
 }
 
-// Scanners take a target out of its place for the time of the scan, so that nobody joins it.
+// Scanners take a target out of its slot during the scan, so that it is not joined meanwhile.
 void scan_at_random(Stress *stress, uint64_t seed)
 {
 	test::Random random(seed);
@@ -861,7 +864,7 @@ void scan_at_random(Stress *stress, uint64_t seed)
 	}
 }
 
-// Keeps a place filled with a living task until the stress ends.
+// Keeps a slot filled with a living task until the stress test ends.
 void keep_filled(Stress *stress, size_t index, uint64_t seed)
 {
 	Target target{stress, index, seed};
@@ -874,7 +877,8 @@ void keep_filled(Stress *stress, size_t index, uint64_t seed)
 		EXPECT_EQ(0, sn_spawn(&task, live, &target, &attr));
 		target.seed++;
 		stress->targets[index] = task;
-		// Until it has ended, which a scan's -ESRCH or its absence in the list would tell, too.
+		// Waits until it has ended, which a scan's -ESRCH or its absence from the list
+		// would show too.
 		while (!stress->stop && state(task) != SN_STATE_ENDED)
 			sn_sleep(200000);
 		while (!(mine = stress->targets[index].exchange(nullptr)))
@@ -886,7 +890,8 @@ void keep_filled(Stress *stress, size_t index, uint64_t seed)
 
 TEST(Scan, AtRandomWhileTasksLive)
 {
-	// switches: a few changes of status each, so the short form has some 10^5 and the long one 10^7.
+	// A switch is a few changes of status, so the short form has some 10^5 of them and the long
+	// one 10^7.
 	const char *wish = getenv("SENNIT_TEST_TRANSITIONS");
 	const uint64_t wanted = wish ? strtoull(wish, nullptr, 10) : 200000;
 	const uint64_t limit = (wish ? 900 : 20) * test::second;
@@ -939,9 +944,9 @@ TEST(Scan, AtRandomWhileTasksLive)
 
 // ---- callbacks that call sennit ----
 
-// The task waits in the channel with nothing else that could end that, so it parks with the channel's lock
-// held until it has been left. A request that comes just then is served afterwards, or the callback
-// would wait for the lock of its own thread.
+// The task waits on the channel, and nothing else could end the wait, so it parks with the
+// channel's lock held until its stack has been left. A request that comes just then is served
+// afterwards. Otherwise the callback would wait for a lock that its own thread holds.
 TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsIn)
 {
 	struct Shared {
@@ -961,7 +966,7 @@ TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsIn)
 			while (sn_chan_recv(shared.chan, &got) == 0)
 				received++;
 		});
-		// It keeps the receiver going to and fro between waiting and running.
+		// It keeps the receiver alternating between waiting and running.
 		test::Task sender([&] {
 			for (int i = 0; !stop; i++)
 				ASSERT_EQ(0, sn_chan_send(shared.chan, &i));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Sleeping and yielding: not early, in order, and fair, so that no pair of busy tasks starves a
+// Sleeps end in order and never early. Yields are fair, so that no pair of busy tasks starves a
 // third.
 #include <algorithm>
 #include <atomic>
@@ -42,11 +42,12 @@ TEST(Sleep, IsNotShorterThanAsked)
 	});
 }
 
-// With one processor the order is exact; the distances are far above the time that queueing takes.
+// With one processor the order is exact. The distances are far above the time that queueing takes.
 TEST(Sleep, WakesInTheOrderOfTime)
 {
-	// Whether all had begun to sleep when the first was due, and none was stopped by the machine for
-	// so long that its processor went to another thread, beside which it then ran on.
+	// Returns whether all had begun to sleep when the first was due, and the machine stalled
+	// none for so long that its processor went to another thread, in parallel with which it
+	// then ran on.
 	const auto in_order = [] {
 		const uint64_t revocations = test::stats().revocations;
 		std::vector<int> order, expected;
@@ -75,7 +76,7 @@ TEST(Sleep, WakesInTheOrderOfTime)
 	test::run(1, [&] {
 		const int64_t start = sn_now();
 
-		// A machine that is busy may stop us for longer than that: once more.
+		// A busy machine may stall the test for longer than that. Then it tries again.
 		while (!in_order())
 			ASSERT_LT(sn_now() - start, test::patience);
 	});
@@ -89,7 +90,7 @@ TEST(Sleep, OfNothingOrLessYields)
 			Task other([&] { ran = true; });
 			const int64_t before = sn_now();
 
-			// Each call lets others go first, so it comes true soon.
+			// Each call lets others go first, so the other task runs soon.
 			while (!ran.load() && sn_now() - before < test::patience)
 				EXPECT_EQ(0, sn_sleep(ns));
 			EXPECT_TRUE(ran.load()) << ns;
@@ -99,7 +100,7 @@ TEST(Sleep, OfNothingOrLessYields)
 	});
 }
 
-// For ever: longer than the clock can tell must not wrap into the past.
+// A sleep that is longer than the clock can represent must not wrap into the past.
 TEST(Sleep, ForEverIsNotThePast)
 {
 	test::run([] {
@@ -135,7 +136,8 @@ TEST(Sleep, ForEverIsNotThePast)
 	});
 }
 
-// A long sleep armed first must not keep shorter ones, armed while the poller sleeps for it, late.
+// A long sleep that is armed first must not delay shorter ones that are armed while the poller
+// sleeps for it.
 TEST(Sleep, AShorterOneEndsFirst)
 {
 	test::run([] {
@@ -150,8 +152,8 @@ TEST(Sleep, AShorterOneEndsFirst)
 }
 
 /*
- * Many sleepers of very different lengths on all processors, while idle threads come and go: a
- * wake-up that is lost leaves a task asleep for ever, so each is checked for being far too late.
+ * Many sleeps of very different lengths on all processors, while idle threads come and go. A lost
+ * wake-up leaves a task asleep for ever, so each is checked for being far too late.
  */
 TEST(Sleep, NoWakeUpIsLost)
 {
@@ -198,8 +200,8 @@ TEST(Yield, ReturnsAtOnceWhenAlone)
 // On one processor a round of yields gives every task its turn.
 TEST(Yield, GivesEveryTaskItsTurn)
 {
-	// By how many turns one was ahead of another. Atomic, as one whose processor was taken away
-	// while it computed computes on.
+	// By how many turns one task was ahead of another. The counts are atomic, because a task
+	// whose processor was revoked while it computed computes on.
 	const auto widest_gap = [] {
 		const int n = 10, rounds = 1000;
 		std::vector<std::atomic<int>> turns(n);
@@ -225,7 +227,8 @@ TEST(Yield, GivesEveryTaskItsTurn)
 	test::run(1, [&] {
 		const int64_t start = sn_now();
 
-		// A thread that the machine stops for long loses its processor, and its task the turn.
+		// A thread that the machine stalls for long loses its processor, and its task the
+		// turn.
 		for (;;) {
 			const uint64_t before = test::stats().revocations;
 			const int gap = widest_gap();
@@ -238,8 +241,8 @@ TEST(Yield, GivesEveryTaskItsTurn)
 	});
 }
 
-// Two tasks that only yield, and two that wake each other all the time (by joining fresh children,
-// so that something is always about to run), for as long as a third has not had its turns.
+// Tasks that only yield, and tasks that join fresh children all the time, so that something is
+// always about to run. They go on until a third task has had its turns.
 TEST(Yield, BusyPairsDoNotStarveAThird)
 {
 	test::run({1, 2}, [] {
@@ -272,7 +275,7 @@ TEST(Yield, BusyPairsDoNotStarveAThird)
 	});
 }
 
-// A task spawned by a thread outside goes through the global queue, which busy processors must not
+// A task that a foreign thread spawns goes through the global queue, which busy processors must not
 // forget.
 TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 {
@@ -301,9 +304,9 @@ TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 	});
 }
 
-// Two tasks that wake each other to run next, all the time, send whoever looks for work to take a nap. It
-// must end for a task that nobody else can run: one that was spawned by a task that goes on to compute,
-// and one that such a task has woken to run next.
+// Two tasks that wake each other to run next, all the time, make threads that look for work nap. A
+// nap must end for a task that no other thread can run: one that was spawned by a task that goes on
+// to compute, and one that such a task has woken to run next.
 TEST(Steal, NapsEndForWork)
 {
 	test::run({3, 4}, [] {
@@ -343,7 +346,7 @@ TEST(Steal, NapsEndForWork)
 			if (i % 2) {
 				EXPECT_EQ(0, sn_chan_send(wake, &token));
 			}
-			// Computes, and so must not be what runs it.
+			// This task computes, so its thread cannot run the other.
 			const int64_t start = sn_now();
 			while (!ran)
 				ASSERT_LT(sn_now() - start, test::patience) << i;
@@ -359,7 +362,7 @@ TEST(Steal, NapsEndForWork)
 	});
 }
 
-// Work that one processor makes is shared: with several processors and CPUs, somebody steals.
+// Work that one processor makes is shared: with several processors and CPUs, some of it is stolen.
 TEST(Steal, WorkSpreads)
 {
 	test::run(4, [] {

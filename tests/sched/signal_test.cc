@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Signals for tasks: caught and waited for, merged, in time or not, and put back afterwards.
+// Signals for tasks: they are caught and waited for, they merge, waits time out, and the
+// dispositions are restored afterwards.
 #include <atomic>
 #include <csignal>
 #include <thread>
@@ -48,7 +49,7 @@ TEST(Signal, DeliveriesMerge)
 		for (int i = 0; i < 5; i++)
 			raise(SIGUSR1);
 		raise(SIGUSR2);
-		// Both, once each, in whatever order.
+		// Both come, once each, in any order.
 		const int first = sn_signal_wait(soon()), second = sn_signal_wait(soon());
 		EXPECT_TRUE((first == SIGUSR1 && second == SIGUSR2) ||
 			    (first == SIGUSR2 && second == SIGUSR1))
@@ -147,7 +148,7 @@ TEST(Signal, FormerDispositionComesBack)
 			ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
 			raise(SIGUSR1);
 			EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
-			raise(SIGUSR2); // left pending: the next run must not see it
+			raise(SIGUSR2); // stays pending: the next run must not see it
 		});
 		EXPECT_EQ(0, own_handler_calls.load());
 		raise(SIGUSR1);

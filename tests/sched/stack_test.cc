@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Stacks: size classes, guards of both kinds that refuse access, finding what lies at an address,
-// reuse, giving pages back, and running out: of address space, and of mappings for guards.
+// Stacks: size classes, guards of both kinds that refuse access, finding the stack at an address,
+// reuse, giving pages back, and running out of address space and of mappings for guards.
 #include <algorithm>
 #include <atomic>
 #include <csetjmp>
@@ -67,7 +67,7 @@ bool faults(char *at, bool write)
 	return faulted;
 }
 
-// Whether the kernel refuses to read there for us.
+// Whether the kernel refuses to read there.
 bool kernel_refuses(const char *at)
 {
 	const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -107,7 +107,7 @@ void check_guard(const probe_stack &stack)
 	}
 }
 
-/* In a child process, because how guards are made is chosen once in a process. */
+/* In a child process, because a process chooses once how to make guards. */
 void guards(const char *wish)
 {
 	setenv("SENNIT_STACK_GUARD", wish, 1);
@@ -136,14 +136,14 @@ void guards(const char *wish)
 		  [](const probe_stack &a, const probe_stack &b) { return a.low < b.low; });
 	for (size_t i = 1; i < stacks.size(); i++)
 		CHILD_CHECK(stacks[i - 1].high + probe_stack_guard_size() <= stacks[i].low);
-	// Used up, given back and used again, they still have their guards.
+	// Stacks that were used up, given back and used again still have their guards.
 	for (int round = 0; round < 2; round++) {
 		for (probe_stack &stack : stacks) {
 			memset(stack.low, 0xaa, page);
 			memset(stack.high - page, 0xaa, page);
 			probe_stack_free(stack, nullptr);
 		}
-		// In the second round cold.
+		// In the second round they are cold.
 		for (int64_t now = 1; round == 1 && probe_stacks_cool_due() != 0;
 		     now += probe_stack_idle_ns())
 			while (probe_stacks_cool(now))
@@ -257,7 +257,7 @@ TEST_F(Stacks, TheCacheIsBounded)
 		probe_stack_free(stack, caches);
 		EXPECT_LE(probe_caches_count(caches, 1), uint32_t(PROBE_STACK_CACHE_SIZE));
 	}
-	// All of them are used again before a new one is.
+	// All of them are used again before a new one is mapped.
 	for (int i = 0; i < 100; i++) {
 		stacks[size_t(i)] = alloc(1, caches);
 		EXPECT_EQ(1u, lows.erase(stacks[size_t(i)].low));
@@ -276,8 +276,8 @@ size_t address_space()
 	return pages * page;
 }
 
-// A processor takes some of a slab's unused slots for itself: nobody else is given one of them, all that
-// are used have a guard, and what it has not used is there for others once it gives it back.
+// A processor takes some of a slab's unused slots for itself. No other gets one of them, all used
+// slots have a guard, and others can have the unused ones once the processor gives them back.
 TEST_F(Stacks, UnusedSlotsAreOneProcessorsUntilItGivesThemBack)
 {
 	probe_caches *others = probe_caches_new();
@@ -285,7 +285,8 @@ TEST_F(Stacks, UnusedSlotsAreOneProcessorsUntilItGivesThemBack)
 	std::vector<probe_stack> stacks;
 	std::set<char *> lows;
 
-	// With caches that take slots, 324 are taken of six slabs; where stacks are scarce, 300 of five.
+	// With caches that take slots, 324 slots of six slabs are taken. Where stacks are scarce,
+	// it is 300 of five.
 	const int more = sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 80 : 20;
 	for (int i = 0; i < 300; i++)
 		stacks.push_back(alloc(1, from[i % 3]));
@@ -319,7 +320,7 @@ size_t resident(const std::vector<probe_stack> &stacks)
 class Cooling : public Stacks
 {
 protected:
-	// Touches every page of so many.
+	// Allocates n stacks and touches every page of them.
 	std::vector<probe_stack> used(int number, int n)
 	{
 		std::vector<probe_stack> stacks;
@@ -336,7 +337,7 @@ protected:
 		for (const probe_stack &stack : stacks)
 			probe_stack_free(stack, to);
 	}
-	// What the monitor does when it is time.
+	// Does what the monitor does when it is time.
 	void look()
 	{
 		now += probe_stack_idle_ns();
@@ -364,7 +365,7 @@ TEST_F(Cooling, GivesBackWhatNobodyHasNeededForAWhile)
 	EXPECT_EQ(0u, resident(stacks));
 	look();
 	EXPECT_EQ(0, probe_stacks_cool_due()) << "there is nothing left to do";
-	// And they are there to be used again.
+	// They can be used again.
 	EXPECT_EQ(100u, probe_stacks_mapped());
 	const std::vector<probe_stack> again = used(small, 100);
 	EXPECT_EQ(100u, probe_stacks_mapped());
@@ -435,7 +436,8 @@ TEST_F(Stacks, AThinUseTouchesOnePage)
 	probe_stack_free(stack, nullptr);
 }
 
-// The fallback has a budget of mappings; past it there are no unguarded stacks but none.
+// The fallback has a budget of mappings. Past it there are no more stacks, rather than unguarded
+// ones.
 void mprotect_budget()
 {
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -462,10 +464,10 @@ void mprotect_budget()
 		CHILD_CHECK(strstr(why, "vm.max_map_count"));
 		CHILD_CHECK(stacks.size() >= size_t(most) / 5 && stacks.size() <= size_t(most) / 2);
 	}
-	// Half of the mappings are left to the program.
+	// Half of the mappings are left for the program.
 	void *other = mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHILD_CHECK(other != MAP_FAILED || strcmp(why, "address space") == 0);
-	// The last one has its guard, and one that is given back can be had again.
+	// The last one has its guard, and one that is given back can be allocated again.
 	check_guard(stacks.back());
 	probe_stack_free(stacks.front(), nullptr);
 	CHILD_CHECK(probe_stack_alloc(&stack, 0, nullptr, &why) == 0);
@@ -481,8 +483,8 @@ TEST(StackShortage, OfMappingsForGuards)
 }
 
 /*
- * In a child: spawns tasks with large stacks under a limited address space until there are no more;
- * those that run go on, and once they have ended there is room again.
+ * In a child process: spawns tasks with large stacks under a limited address space until there are
+ * no more stacks. Running tasks go on, and once they have ended there is room again.
  */
 void spawn_without_address_space()
 {
@@ -522,7 +524,7 @@ void spawn_without_address_space()
 			CHILD_CHECK(sn_spawn(&untouched, body, nullptr, &attr) == -ENOMEM);
 			struct sn_stats s;
 			CHILD_CHECK(sn_stats(&s) == 0 && s.tasks_alive == tasks.size() + 1);
-			// Those that run are untouched.
+			// The running tasks are not affected.
 			const int before = yields.load();
 			CHILD_CHECK(test::eventually(
 				[&] { return yields.load() > before + 10 * int(tasks.size()); }));
@@ -545,8 +547,8 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the emulator sets no limit of address space";
-	// ASan's stacks for finding uses after return are 11 MB each, and it ends the process when
-	// it cannot have one.
+	// ASan's stacks for finding uses after return take 11 MB each, and it ends the process when
+	// it cannot get one.
 	const char *options = getenv("ASAN_OPTIONS");
 	test::Environment asan("ASAN_OPTIONS", std::string(options ? options : "") +
 						       ":detect_stack_use_after_return=0");
@@ -566,12 +568,12 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 			const int n = 3000;
 			struct rlimit limit, former;
 
-			// For some hundred stacks of 192 KiB each; with its slab's share of the guard.
+			// Room for some hundred stacks of 192 KiB each, guards included.
 			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
 			limit = former;
 			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (64 << 20);
 			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-			// All are alive at once until end: nobody's stack becomes free before.
+			// All are alive at once until end is set, so no stack becomes free before.
 			for (int i = 0; i < n; i++) {
 				const auto body = [](void *) {
 					waits++;
@@ -585,7 +587,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 				while ((err = sn_go(body, nullptr)) != 0) {
 					CHILD_CHECK(err == -ENOMEM);
 					if (refused++ == 0) {
-						// Who has a stack goes on, who has none waits.
+						// Tasks that have a stack go on, the others wait.
 						CHILD_CHECK(waits.load() < n);
 						end = true;
 					}
@@ -604,14 +606,15 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 	_exit(0);
 }
 
-// Tasks that were spawned before there were no more stacks: each runs in the end.
+// Tasks that were spawned before stacks ran out all run in the end.
 TEST(StackShortage, LetsTasksWaitForAStack)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the emulator sets no limit of address space";
 	if (TEST_ASAN || TEST_TSAN)
 		GTEST_SKIP() << "a sanitizer ends the process when it gets no address space";
-	// Or one that the machine stops for long is given a thread in its place, which needs address space.
+	// Otherwise a task that the machine stalls for long would cause another thread to start,
+	// which needs address space.
 	test::Environment leases("SENNIT_LEASES", "0");
 	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
 	EXPECT_EXIT(run_without_stacks(), testing::ExitedWithCode(0),
@@ -619,7 +622,7 @@ TEST(StackShortage, LetsTasksWaitForAStack)
 		<< "one line, however often";
 }
 
-// The runtime's own use: stacks of tasks that have ended are used again.
+// The runtime reuses the stacks of tasks that have ended.
 TEST(StackReuse, ByTasks)
 {
 	test::run([] {
@@ -634,7 +637,7 @@ TEST(StackReuse, ByTasks)
 
 /* ---- locked memory ---- */
 
-// In the first task, with the runtime's first stacks mapped already.
+// Called in the first task, when the runtime's first stacks are already mapped.
 int lock_memory(int which)
 {
 	return mlockall(which) < 0 ? errno : 0;
@@ -650,7 +653,7 @@ void check_own_guard()
 		CHILD_CHECK(kernel_refuses(at));
 }
 
-// 200 tasks at once, which is more than a slab, and of two sizes.
+// 200 tasks at once, with stacks of two sizes, which is more than a slab of each.
 void spawn_in_locked_memory(int which)
 {
 	test::run(2, [which] {
@@ -694,7 +697,7 @@ TEST(StackLocked, TasksAreSpawnedAfterMemoryWasLocked)
 				    "^(memory cannot be locked here.*|all ran)\n$");
 }
 
-// Spawns until that is refused, then lets memory be had again.
+// Spawns until that is refused, then unlocks memory so that spawning works again.
 [[noreturn]] void spawn_with_too_little()
 {
 	const struct rlimit little = {64 << 10, 64 << 10};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of a task's status, and the list of all tasks: who is in it, what is told of them, and
-// that what is told belongs together while tasks come and go.
+// The table of a task's status, and the list of all tasks: which tasks it has, what it says of
+// each, and that what it says is consistent while tasks come and go.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -55,7 +55,8 @@ Infos all_tasks()
 enum { FREE, NEW, RUNNABLE, RUNNING, PARKED, BLOCKING, RETURNING, ENDED, STATUSES };
 enum { CREATOR = 1, WAKER = 2, RUNNER = 4, LEAVER = 8, MONITOR = 16, FREER = 32, SCANNER = 64 };
 
-// Written down a second time, as a reader of status.h would: a change there is meant to be one here.
+// The table is written down a second time here, as a reader of status.h would. A change there has
+// to be made here too.
 TEST(Status, TheTableHasWhatIsMeantAndNothingElse)
 {
 	const std::map<std::pair<int, int>, int> meant = {
@@ -112,7 +113,8 @@ TEST(Tasks, EachIsSeenWithItsNameAndState)
 		const uint64_t me = sn_task_id(sn_self());
 		Infos infos;
 
-		// Looking is code outside, so this one is blocking where the machine stops it for long.
+		// sn_tasks_each() runs outside the runtime, so this task counts as blocking if the
+		// machine stalls it for long.
 		EXPECT_TRUE(test::eventually([&] {
 			infos = all_tasks();
 			return infos[me].state == SN_STATE_RUNNING;
@@ -120,7 +122,7 @@ TEST(Tasks, EachIsSeenWithItsNameAndState)
 		EXPECT_EQ(3u, infos.size());
 		EXPECT_STREQ("main", infos[me].name);
 		EXPECT_EQ(sn_self(), infos[me].task);
-		// Not a variable's address: ASan has those elsewhere.
+		// Not a variable's address, because ASan puts variables elsewhere.
 		const void *const here = __builtin_frame_address(0);
 		EXPECT_LT(infos[me].stack_low, here);
 		EXPECT_GT(infos[me].stack_high, here);
@@ -143,8 +145,8 @@ TEST(Tasks, EachIsSeenWithItsNameAndState)
 	});
 }
 
-// Times of states are the monitor's, which a busy machine may let look late, as it may let the sleeper
-// begin late: in this test and the next it has to be right once.
+// The monitor takes the times of states. On a busy machine it may look late, and the sleeper may
+// begin late. So in this test and the next, one try has to be right.
 TEST(Tasks, AStateLastsFromWhenItBegan)
 {
 	test::run(2, [] {
@@ -166,7 +168,7 @@ TEST(Tasks, AStateLastsFromWhenItBegan)
 	});
 }
 
-// After a sleep so long that the monitor slept too.
+// The sleep is so long that the monitor sleeps too.
 TEST(Tasks, AStateThatBeginsAfterALongSleepIsYoung)
 {
 	test::run(2, [] {
@@ -209,7 +211,8 @@ TEST(Tasks, TheVisitorEndsTheVisit)
 TEST(Tasks, AHundredThousandAreSeenOnceEach)
 {
 	test::run(2, [] {
-		// Where guards cost mappings, as under an emulator, there are no more than 16,000 stacks.
+		// Where guards cost mappings, as under an emulator, there are at most 16,000
+		// stacks.
 		const int n = TEST_EMULATED ? 10000 : test::scaled(100000);
 		std::vector<uint64_t> ids;
 
@@ -228,8 +231,9 @@ TEST(Tasks, AHundredThousandAreSeenOnceEach)
 	});
 }
 
-// Tasks named after their number, as fast as can be, while threads and tasks look: what is told
-// belongs together, and who was there before and after is always seen.
+// Tasks that are named after their spawner's number come and go as fast as possible, while threads
+// and tasks look. What is seen of a task is consistent, and tasks that were there before and after
+// are always seen.
 TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
 {
 	static std::atomic<bool> stop;
@@ -261,7 +265,7 @@ TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
 					seen++;
 					if (info->name[0] != 'n')
 						return 0;
-					// The tasks of this test alone have names.
+					// Only the tasks of this test have such names.
 					EXPECT_EQ(info->spawned_by,
 						  strtoull(info->name + 1, nullptr, 10));
 					return 0;

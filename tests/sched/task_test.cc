@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The life of tasks: spawning with attributes, joining, detaching, names and numbers, with every
-// error that task.h tells.
+// error that task.h documents.
 #include <atomic>
 #include <set>
 #include <string>
@@ -90,7 +90,7 @@ TEST(Join, ASecondJoinerIsRefused)
 		Task task(body);
 
 		target = task.get();
-		// Of four joiners one waits; the others are told at once.
+		// Of four joiners one waits. The others get an error at once.
 		std::vector<Task> joiners;
 		for (int i = 0; i < 4; i++)
 			joiners.emplace_back([&] {
@@ -226,7 +226,7 @@ TEST(Spawn, RefusesBadAttributes)
 	});
 }
 
-// Each size is usable to the last byte promised, whatever it is rounded up to.
+// Each size can be used to the last byte, whatever it is rounded up to.
 TEST(Spawn, StackSizesAreUsable)
 {
 	test::run(2, [] {

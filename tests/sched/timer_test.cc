@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Timers: order, stopping, advancing, firing again; against a model with random operations; and
-// stopping against firing on another thread.
+// Timers: order, stopping, advancing and firing again, random operations compared with a model, and
+// stopping while another thread fires.
 #include <atomic>
 #include <map>
 #include <thread>
@@ -123,7 +123,7 @@ TEST_F(Timers, FireOnceMoreWhenAsked)
 	EXPECT_FALSE(probe_timer_stop(a));
 }
 
-// A timer may be advanced or stopped from a thread whose processor is another.
+// A timer may be advanced or stopped from a thread that has another processor.
 TEST_F(Timers, StayInTheHeapWhereTheyWereStarted)
 {
 	probe_heap *other = probe_heap_new();
@@ -142,8 +142,8 @@ TEST_F(Timers, StayInTheHeapWhereTheyWereStarted)
 }
 
 /*
- * Half a million random operations (scaled), with the same done to a std::multimap: each run must
- * fire exactly what the model has due, in the order of time.
+ * Half a million random operations (scaled), also applied to a std::multimap. Each run must fire
+ * exactly what is due in the model, in the order of time.
  */
 TEST(TimerModel, AgreesWithAMultimap)
 {
@@ -225,7 +225,7 @@ TEST(TimerModel, AgreesWithAMultimap)
 	probe_heap_free(heap);
 }
 
-// Many in the heap at once, far more than the cache holds: all fire, none twice, in order.
+// Many are in the heap at once, far more than the cache holds. All fire, none twice, in order.
 TEST(TimerModel, HoldsAMillion)
 {
 	struct State {
@@ -265,8 +265,8 @@ TEST(TimerModel, HoldsAMillion)
 }
 
 /*
- * One thread starts and stops, another serves the same heap. A timer fires or is stopped, never
- * both and never neither, and its memory is the caller's again when stop has returned.
+ * One thread starts and stops timers, another serves the same heap. A timer either fires or is
+ * stopped. Its memory belongs to the caller again when stop has returned.
  */
 TEST(TimerStress, StopAgainstFire)
 {
@@ -295,7 +295,7 @@ TEST(TimerStress, StopAgainstFire)
 		probe_timer_start(heap, timer, clock.load() + int64_t(random.below(3)));
 		if (random.below(2))
 			clock++;
-		// Advancing one that has fired starts it once more.
+		// Advancing a timer that has fired starts it again.
 		const bool advanced = random.below(4) == 0;
 		if (advanced)
 			probe_timer_advance(heap, timer, clock.load());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Stacks of tasks that have been parked for long give back what they do not use, and the tasks do
-// not notice, whatever happens at the same time; nobody else's do, and none when it is switched
-// off. Those of tasks that have ended do when they are not needed again.
+// Tasks that have been parked for long give back the unused part of their stacks, and do not
+// notice, whatever happens at the same time. No other task does, and none does when this is
+// switched off. Stacks of ended tasks are given back when they are not needed again.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -26,8 +26,8 @@ constexpr size_t deep = size_t(64) << 10, stack_size = size_t(256) << 10;
 
 const size_t page = size_t(sysconf(_SC_PAGESIZE));
 
-// Writes to so many bytes of stack, reads them again, and says where: the middle of them. 0: other
-// bytes were read.
+// Writes to this many bytes of stack and reads them again. Returns the address of their middle, or
+// 0 if other bytes were read.
 UNCHECKED uintptr_t touch(size_t bytes, unsigned seed)
 {
 	auto *room = static_cast<volatile unsigned char *>(__builtin_alloca(bytes));
@@ -48,7 +48,7 @@ bool resident(uintptr_t address)
 	return in & 1;
 }
 
-// Parks with so many bytes on its stack, and whether they are still the same afterwards.
+// Parks with this many bytes on the stack, and returns whether they are still the same afterwards.
 template <class F>
 UNCHECKED bool keeps(size_t bytes, unsigned seed, F park)
 {
@@ -63,7 +63,7 @@ UNCHECKED bool keeps(size_t bytes, unsigned seed, F park)
 	return same;
 }
 
-// A task that has used much of its stack, and now waits with something on what it still uses.
+// A task that has used much of its stack, and now waits with data on the part that it still uses.
 struct Sleeper {
 	std::atomic<uintptr_t> touched{0};
 	bool right = false;
@@ -105,17 +105,17 @@ TEST(Trim, GivesBackWhatALongParkedTaskDoesNotUse)
 		sleeper.start(1);
 		ASSERT_TRUE(test::eventually([&] { return sleeper.touched != 0; }));
 		EXPECT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
-		// It is counted a moment later.
+		// The statistics count it a moment later.
 		EXPECT_TRUE(test::eventually([] { return test::stats().stacks_trimmed >= 1; }));
 		EXPECT_TRUE(sleeper.end());
 	});
 }
 
-// The stacks of tasks that have ended, too: what a burst has touched, once nobody has needed it for a
+// Stacks of ended tasks are given back too: what a burst has touched, once it was not needed for a
 // while.
 TEST(Cooling, AfterABurstOfTasks)
 {
-	// Of those that wait here, however long the machine lets them.
+	// The tasks that wait here must not be trimmed, however slow the machine is.
 	test::Environment no_trimming("SENNIT_TRIM_MS", "0");
 
 	test::run({2}, [] {
@@ -144,12 +144,12 @@ TEST(Cooling, AfterABurstOfTasks)
 		EXPECT_EQ(0, sn_semaphore_release(&end, n));
 		for (const auto &task : tasks)
 			task->join();
-		// But for what the two processors keep for themselves.
+		// All but those that the two processors keep for themselves.
 		EXPECT_TRUE(test::eventually([&] { return warm() <= 100; })) << warm();
 	});
 }
 
-// The monitor, too, sleeps when nothing happens: not before this is done, and then for good.
+// The monitor sleeps too when nothing happens, but not before this is done.
 TEST(Trim, GivesBackInAProcessWithNothingToDo)
 {
 	test::Environment soon("SENNIT_TRIM_MS", "300");
@@ -163,7 +163,7 @@ TEST(Trim, GivesBackInAProcessWithNothingToDo)
 		ASSERT_TRUE(test::eventually([&] {
 			return sleepers[0].touched && sleepers[1].touched && sleepers[2].touched;
 		}));
-		// Not a task, so nothing runs while it waits.
+		// This is not a task, so nothing runs while it waits.
 		sn_semaphore done = {};
 		std::thread watcher([&] {
 			given_back = test::eventually_in_thread([&] {
@@ -181,7 +181,7 @@ TEST(Trim, GivesBackInAProcessWithNothingToDo)
 	});
 }
 
-// Once for each time that it parks, not once for each pass.
+// A stack is trimmed once for each time that its task parks, not once for each pass.
 TEST(Trim, LeavesAloneWhatItHasTrimmed)
 {
 	test::Environment soon("SENNIT_TRIM_MS", "20");
@@ -194,9 +194,8 @@ TEST(Trim, LeavesAloneWhatItHasTrimmed)
 		ASSERT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
 		const uint64_t before = test::stats().stacks_trimmed;
 
-		// This task runs all the time, so there are passes, but it is the only one that
-		// could be trimmed: a dozen of times, once for each time that it sleeps for long
-		// enough.
+		// This task keeps running, so there are passes. It is the only one that could be
+		// trimmed: about a dozen times, once for each time that it sleeps long enough.
 		for (int i = 0; i < 10; i++)
 			sn_sleep(60 * test::ms);
 		EXPECT_LE(test::stats().stacks_trimmed, before + 11);
@@ -232,7 +231,7 @@ TEST(Trim, RefusesATimeThatIsNone)
 	}
 }
 
-// Leaves something above and something below where it parks. False: it finds something else later.
+// Leaves data above and below where it parks. Returns false if it finds something else later.
 bool live(test::Random &random, size_t most, sn_semaphore &wake)
 {
 	const auto mark = unsigned(random.next());
@@ -244,13 +243,12 @@ bool live(test::Random &random, size_t most, sn_semaphore &wake)
 			(void)!sn_semaphore_acquire_until(&wake, sn_now() + 30 * test::ms);
 	});
 
-	// What it does now does not go away either.
+	// What it writes from now on must not go away either.
 	return same && touch(most, mark + 1) != 0;
 }
 
 // Tasks park at random depths for random times, and are woken, dumped and scanned while their
-// stacks are trimmed as soon as can be: none ever finds another byte than it has left, and none is
-// lost.
+// stacks are trimmed as soon as possible. Each finds the bytes that it has left, and none is lost.
 TEST(Trim, AtRandomWhileTasksLive)
 {
 	test::Environment at_once("SENNIT_TRIM_MS", "1"), race("SENNIT_RACE", "1");
@@ -265,8 +263,7 @@ TEST(Trim, AtRandomWhileTasksLive)
 		std::atomic<bool> stop{false};
 		std::vector<sn_semaphore> wake(count);
 
-		// Some have much to give back, which takes time enough for a wake-up to come
-		// meanwhile.
+		// Some have so much to give back that a wake-up can come meanwhile.
 		for (int t = 0; t < count; t++) {
 			const size_t most = t % 4 ? size_t(24) << 10 : size_t(512) << 10;
 			sn_task_attr attr = {};
@@ -306,8 +303,7 @@ TEST(Trim, AtRandomWhileTasksLive)
 			task.join();
 		stop = true;
 		waker.join();
-		// A thread of the program's own: the task may not wait for it and keep the
-		// processor.
+		// The bracket gives the processor away while the task waits for the thread.
 		sn_enter_blocking();
 		dumper.join();
 		sn_exit_blocking();
