@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Channels: the cases that Go's own tests of channels have (runtime/chan_test.go, by behaviour),
-// every error that channel.h tells, plain threads, deadlines and cancellation, and a random attack
-// that checks that no element is lost, doubled or out of order.
+// Channels: the cases of Go's own channel tests (runtime/chan_test.go, by behaviour), every error
+// that channel.h documents, plain threads, deadlines and cancellation. A random stress test checks
+// that no element is lost, duplicated or out of order.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -86,7 +86,7 @@ TEST(Channel, BuffersSoManyInTheirOrder)
 				EXPECT_EQ(i, value);
 			}
 			value = -1;
-			// From somewhere else in the ring next time.
+			// The next round begins elsewhere in the ring.
 			if (capacity > 1) {
 				EXPECT_EQ(0, chan.try_send(0));
 				EXPECT_EQ(0, chan.try_recv(nullptr));
@@ -226,7 +226,7 @@ TEST(Channel, AReceiverIsGivenTheElementWhereItWaits)
 
 TEST(Channel, TheReceiverRunsNext)
 {
-	// The other may run first after all where this thread loses its processor before it sends.
+	// The other task may still run first if this thread loses its processor before it sends.
 	const auto is_first = [] {
 		bool first = false;
 
@@ -341,7 +341,7 @@ TEST(Channel, ClosingEndsEveryWaitToSendAndKeepsWhatWasSent)
 	});
 }
 
-// The closer may free it as soon as those who waited have their results.
+// The channel may be freed as soon as its waiters have their results.
 TEST(Channel, MayBeFreedByWhoWasWoken)
 {
 	test::run([] {
@@ -604,7 +604,7 @@ TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 
 // ---- many ----
 
-// Each of several producers' elements arrive in their order at each consumer, and each once.
+// Each producer's elements arrive in order at each consumer, and each arrives once.
 void many(int producers, int consumers, int capacity, int each)
 {
 	Chan<uint64_t> chan(capacity);
@@ -658,8 +658,8 @@ TEST(Channel, ManyProducersAndConsumersLoseNothing)
 	});
 }
 
-// Lost wake-ups: a ring of tasks with tokens in it, which stops for ever when one gets lost. All of
-// 10^7 hand-offs with SENNIT_LONG_TESTS=1.
+// A ring of tasks with tokens in it, which stops for ever if a wake-up is lost. SENNIT_LONG_TESTS=1
+// makes all of 10^7 hand-offs.
 TEST(Channel, HandOffsAreNotLost)
 {
 	const bool all = getenv("SENNIT_LONG_TESTS") != nullptr;
@@ -698,8 +698,8 @@ TEST(Channel, HandOffsAreNotLost)
 	});
 }
 
-// Deadlines that come at about the time of success: what one side says was sent, and what the other
-// says was received, are the same.
+// Deadlines expire at about the time of success. The elements that one side reports as sent are
+// those that the other reports as received.
 TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 {
 	test::run([] {
@@ -756,7 +756,7 @@ TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 	});
 }
 
-// The same of cancellation: scopes that are cancelled while their tasks send and receive.
+// The same for cancellation: scopes are cancelled while their tasks send and receive.
 TEST(Channel, CancellationRacingWithSuccessLosesNothing)
 {
 	struct Shared {
@@ -813,7 +813,8 @@ TEST(Channel, CancellationRacingWithSuccessLosesNothing)
 	});
 }
 
-// Go's TestNonblockRecvRace: what is in the buffer when it is closed is found without waiting.
+// Go's TestNonblockRecvRace: an element that is in the buffer when the channel is closed is found
+// without waiting.
 TEST(Channel, TryingFindsWhatAClosedOneHolds)
 {
 	test::run([] {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The examples that are built of channels do what they say.
+# The examples that are built from channels do what they promise.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -32,8 +32,8 @@ for processors in 1 4; do
 	fi
 	grep -q 'Argument list too long' "$scratch/log" || fail "pipeline says: $(cat "$scratch/log")"
 
-	# The time is over: the reader is in a read that the end of its input ends, a second later; or more, on
-	# a machine that starts the program later than that.
+	# The deadline passes while the reader is in a read, which ends with its input a second
+	# later. A machine that starts the program later than that gets more time.
 	for rest in 1 5 25; do
 		if { printf 'a line\n'; sleep "$rest"; } |
 			run "$examples/example-pipeline" 0.05 2>"$scratch/log"; then

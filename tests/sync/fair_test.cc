@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Fairness: the order in which waiters are served, whether a newcomer can overtake them, and how many
-// operations a task can do before others get their turn. No result depends on how long something
-// takes. Where a thread may have lost its processor in the middle of an attempt, another attempt is
-// made: an unfair lock would fail every one of them.
+// Fairness: the order in which waiters are served, whether a newcomer can overtake them, and how
+// many operations a task can do before others get their turn. No result depends on how long
+// something takes. If a thread may have lost its processor during an attempt, the test makes
+// another. An unfair lock would fail every one of them.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -23,13 +23,13 @@ using test::ms;
 using test::second;
 using test::Task;
 
-// So many operations are far more than a turn has, and done long before the monitor would act.
+// This many operations are far more than a turn has, and are done long before the monitor would
+// act.
 constexpr int many = 1000;
 
 /*
- * Repeats the attempt until it has an answer, which must be yes. No answer: something came in
- * between that the machine's load explains. No answer in all these attempts means that there never
- * is one.
+ * Repeats the attempt until it has an answer, which must be yes. No answer means that something
+ * interfered that the machine's load explains. If no attempt has an answer, there never is one.
  */
 void expect_yes(const std::function<std::optional<bool>()> &attempt)
 {
@@ -75,9 +75,9 @@ void pass(int64_t ns)
 constexpr int64_t starving_after = ms; // mutex.h
 
 /*
- * The caller holds the mutex, and so many tasks wait for it. Unlocks it and takes it again before the
- * first of them can, so that this one waits again, in front. False: a waiter was faster (had() tells
- * whether one has had it), and the caller does not hold the mutex any more.
+ * The caller holds the mutex, and this many tasks wait for it. Unlocks it and takes it again before
+ * the first of them can, so that this waiter waits again, in front. Returns false if a waiter was
+ * faster (had() says whether one has had the mutex). Then the caller no longer holds the mutex.
  */
 template <class F>
 bool miss(sn_mutex &lock, unsigned waiters, F had)
@@ -85,7 +85,7 @@ bool miss(sn_mutex &lock, unsigned waiters, F had)
 	EXPECT_EQ(0, sn_mutex_unlock(&lock));
 	if (sn_mutex_trylock(&lock) != 0)
 		return false;
-	// What had() tells does not change while the caller holds the mutex.
+	// The result of had() does not change while the caller holds the mutex.
 	if (had()) {
 		EXPECT_EQ(0, sn_mutex_unlock(&lock));
 		return false;
@@ -93,7 +93,7 @@ bool miss(sn_mutex &lock, unsigned waiters, F had)
 	return test::waiting(lock, waiters);
 }
 
-// Usually an unlocked mutex is free: a running task need not wait until a waiter has been woken.
+// Usually an unlocked mutex is free, so a running task need not wait until a waiter has been woken.
 TEST(FairMutex, IsUsuallyFreeWhenUnlocked)
 {
 	test::run([] {
@@ -121,7 +121,7 @@ TEST(FairMutex, IsUsuallyFreeWhenUnlocked)
 	});
 }
 
-// A task that locks the mutex and holds it until it is told to go on.
+// A task that locks the mutex and holds it until end() is called.
 struct Holder {
 	std::atomic<bool> has{false}, may_go{false};
 	Task task;
@@ -144,8 +144,8 @@ struct Holder {
 	}
 };
 
-// A waiter that has waited for long and was woken in vain is handed the mutex: the task that unlocks
-// it cannot take it again.
+// A waiter that has waited for long, and lost the race after a wake-up, is handed the mutex. The
+// task that unlocks it cannot take it again.
 TEST(FairMutex, IsHandedToAStarvingWaiter)
 {
 	test::run([] {
@@ -171,7 +171,7 @@ TEST(FairMutex, IsHandedToAStarvingWaiter)
 	});
 }
 
-// A waiter that was woken in vain but has not waited for long is not handed it.
+// A waiter that lost the race but has not waited for long is not handed the mutex.
 TEST(FairMutex, IsNotHandedToAWaiterThatDoesNotStarve)
 {
 	test::run(1, [] {
@@ -203,7 +203,7 @@ TEST(FairMutex, IsNotHandedToAWaiterThatDoesNotStarve)
 	});
 }
 
-// While a waiter starves, all are served in their order, and newcomers are last.
+// While a waiter starves, all are served in order, and newcomers are last.
 TEST(FairMutex, GoesFromHandToHandWhileAWaiterStarves)
 {
 	test::run([] {
@@ -239,7 +239,7 @@ TEST(FairMutex, GoesFromHandToHandWhileAWaiterStarves)
 	});
 }
 
-// The last waiter has been handed the mutex: for a waiter that comes after it, it is as usual again.
+// The last waiter has been handed the mutex. For a waiter that comes later, the usual mode is back.
 TEST(FairMutex, IsNotHandedOnAfterTheLastWaiter)
 {
 	test::run([] {
@@ -325,7 +325,7 @@ TEST(FairMutex, IsNotHandedOnAfterAShortWait)
 	});
 }
 
-// A waiter that was woken in vain keeps its place.
+// A waiter that lost the race after a wake-up keeps its place.
 TEST(FairMutex, KeepsThePlaceOfAWaiterWokenInVain)
 {
 	test::run([] {
@@ -358,7 +358,7 @@ TEST(FairMutex, KeepsThePlaceOfAWaiterWokenInVain)
 
 // ---- the read-write lock ----
 
-// A task that locks it and holds it until it is told to go on.
+// A task that locks it and holds it until end() is called.
 struct RwHolder {
 	std::atomic<bool> has{false}, may_go{false};
 	Task task;
@@ -388,7 +388,7 @@ bool waiting(sn_rwlock &lock, unsigned readers, unsigned writers)
 	});
 }
 
-// When others wait, unlocking hands the lock to them: it is never free in between.
+// If others wait, unlocking hands the lock to them. It is never free in between.
 TEST(FairRwLock, IsHandedOn)
 {
 	test::run([] {
@@ -404,20 +404,21 @@ TEST(FairRwLock, IsHandedOn)
 		RwHolder b(lock, false);
 		ASSERT_TRUE(waiting(lock, 2, 2));
 
-		// After a writer all the readers, though a writer came before them.
+		// After a writer, all the readers have their turn, although a writer came before
+		// them.
 		EXPECT_EQ(0, sn_rwlock_write_unlock(&lock));
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock)) << "writers wait";
 		EXPECT_TRUE(test::eventually([&] { return a.holds() && b.holds(); }));
 		EXPECT_FALSE(first.holds() || later.holds());
-		// A reader that came now waits for the next turn.
+		// A reader that comes now waits for the next turn.
 		RwHolder c(lock, false);
 		ASSERT_TRUE(waiting(lock, 1, 2));
 		a.end();
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
 		EXPECT_TRUE(waiting(lock, 1, 2)) << "there is a reader left";
 
-		// After the last reader a writer, the first.
+		// After the last reader, the first writer has its turn.
 		b.end();
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
 		EXPECT_TRUE(test::eventually([&] { return first.holds(); }));
@@ -457,7 +458,7 @@ TEST(FairRwLock, WritersHaveItInTheirOrder)
 	});
 }
 
-// A writer that gives up lets in the readers that waited for it alone, and nobody else.
+// A writer that gives up lets in the readers that waited only for it, and no other task.
 TEST(FairRwLock, GivingUpLeavesTheOthersTheirPlaces)
 {
 	test::run([] {
@@ -511,7 +512,7 @@ TEST(FairRwLock, GivingUpLeavesTheOthersTheirPlaces)
 
 // ---- conditions, semaphores, once, groups ----
 
-// Signals wake the waiters one by one in their order, also when one in the middle has given up.
+// Signals wake the waiters one by one in order, even when one in the middle has given up.
 TEST(FairCond, SignalsGoToTheFirst)
 {
 	test::run([] {
@@ -537,7 +538,7 @@ TEST(FairCond, SignalsGoToTheFirst)
 				expected.push_back(i);
 				tasks.emplace_back([&, i] {
 					EXPECT_EQ(0, sn_mutex_lock(&lock));
-					// With a deadline and without, which differ inside.
+					// With and without a deadline, because the code differs.
 					EXPECT_EQ(0, i % 2 ? sn_cond_wait(&cond, &lock)
 							   : sn_cond_wait_until(
 								     &cond, &lock,
@@ -642,7 +643,7 @@ TEST(FairBarrier, WakesInOrder)
 	});
 }
 
-// A permit is given to the first waiter; a newcomer cannot take it on the way.
+// A permit goes to the first waiter. A newcomer cannot take it on the way.
 TEST(FairSemaphore, NobodyOvertakes)
 {
 	test::run([] {
@@ -687,7 +688,7 @@ TEST(FairSemaphore, NobodyOvertakes)
 	});
 }
 
-// After a failure the first waiter is the next to try.
+// After a failure, the first waiter is the next to try.
 TEST(FairOnce, TheFirstWaiterIsTheNextToTry)
 {
 	struct Try {
@@ -735,7 +736,7 @@ TEST(FairOnce, TheFirstWaiterIsTheNextToTry)
 
 // ---- channels ----
 
-// Waits to receive in one of the ways that there are; the value.
+// Receives in one of the possible ways. Returns the value.
 int receive(Chan<int> &chan, Chan<int> &never, int way)
 {
 	int value = -1, other = -1;
@@ -771,7 +772,7 @@ void send(Chan<int> &chan, Chan<int> &never, int way, int value)
 
 constexpr int waiters = 13, quitter = 6;
 
-// However they wait, waiters are served in their order, and no newcomer gets in between.
+// However they wait, waiters are served in order, and no newcomer gets in between.
 TEST(FairChannel, ReceiversAreServedInOrderHoweverTheyWait)
 {
 	test::run([] {
@@ -864,8 +865,8 @@ TEST(FairChannel, SendersAreServedInOrderHoweverTheyWait)
 
 // ---- select ----
 
-// Of 10,000 choices among four a count is binomial with a deviation of 43, and off by 430 once in
-// 10^22. In tasks each thread has a generator of its own; some of these are sends.
+// With 10,000 choices among four, a count is binomial with a deviation of 43, and off by 430 once
+// in 10^22. For tasks, each thread has a generator of its own. Some of the cases are sends.
 TEST(FairSelect, ATaskChoosesEachReadyCaseAsOften)
 {
 	test::run([] {
@@ -899,13 +900,15 @@ TEST(FairSelect, ATaskChoosesEachReadyCaseAsOften)
 
 struct Operation {
 	const char *name;
-	// Succeeds without waiting. None: not at all, where there is such a form.
+	// Succeeds without waiting. With SN_TRY, it uses the form that never waits, where there is
+	// one.
 	std::function<void(int64_t deadline)> once;
 };
 
 /*
- * On one processor another task is runnable, while the calling one does what never has to wait.
- * After how many operations the other runs; many: not before they all are done.
+ * On one processor another task is runnable, while the calling one does operations that never have
+ * to wait. Returns after how many operations the other runs, or "many" if it did not run before all
+ * were done.
  */
 int until_another_runs(const std::function<void()> &operation)
 {
@@ -957,7 +960,7 @@ void each_operation(F body)
 	}
 }
 
-// A task that never has to wait does not keep the processor: others get it within a number of
+// A task that never has to wait does not keep the processor. Others get it after a number of
 // operations.
 TEST(FairTurns, OperationsThatMayParkLetOthersRun)
 {
@@ -971,8 +974,8 @@ TEST(FairTurns, OperationsThatMayParkLetOthersRun)
 	});
 }
 
-// The forms that only try never park. (A task that loses its processor after 10 ms is another matter,
-// and a reason for another attempt.)
+// The forms that only try never park. (A task may lose its processor after 10 ms all the same,
+// which is a reason for another attempt.)
 TEST(FairTurns, TryingDoesNot)
 {
 	test::run(1, [] {

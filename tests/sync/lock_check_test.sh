@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A task that parks with a pthread mutex is reported by debug builds, told by tools/lock-check; other
-# builds are not disturbed by it, nor are programs that keep to the rule.
+# With tools/lock-check, debug builds report a task that parks with a pthread mutex. The tool does
+# not disturb other builds, or programs that keep to the rule.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 

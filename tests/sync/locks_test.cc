@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Read-write locks, condition variables, semaphores, once, wait groups and barriers, between tasks
-// and plain threads: what Go's tests of its own check, the forms with deadlines, cancellation,
-// mistakes, and seeded stress in which success, deadlines and cancellation race.
+// and plain threads. The tests check what Go's tests of its own check, the forms with deadlines,
+// cancellation and mistakes. Seeded stress tests let success, deadlines and cancellation race.
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -35,7 +35,7 @@ void in_tasks_and_threads(int tasks, int threads, F body)
 		thread.join();
 }
 
-// A call that fails, in a task whose scope is cancelled while it waits, with -ECANCELED.
+// Expects the call to fail with -ECANCELED in a task whose scope is cancelled while it waits.
 template <class F, class W>
 void expect_cancelled(F call, W waits)
 {
@@ -101,7 +101,7 @@ TEST(RwLock, TakesTurns)
 			}));
 		};
 
-		// A writer waits for a reader; whoever comes then waits, readers too.
+		// A writer waits for a reader. Every task that comes then waits, readers too.
 		ASSERT_EQ(0, sn_rwlock_read(&lock));
 		add(true);
 		add(false);
@@ -123,7 +123,7 @@ TEST(RwLock, NeitherSideStarves)
 		std::atomic<bool> stop{false};
 		std::vector<Task> crowd;
 
-		// Readers that overlap, so that there is always one; then writers likewise.
+		// First readers that overlap, so that there is always one, then writers likewise.
 		for (bool writers : {false, true}) {
 			stop = false;
 			for (int i = 0; i < 4; i++)
@@ -217,7 +217,7 @@ TEST(RwLock, CancellationEndsTheWait)
 	});
 }
 
-// False when the writer had given up before the reader was there.
+// Returns false if the writer had given up before the reader was there.
 bool goes_on_behind_a_writer(int64_t time)
 {
 	sn_rwlock lock = SN_RWLOCK_INIT;
@@ -320,8 +320,8 @@ TEST(Cond, AFailedWaitHoldsTheMutex)
 			[&] { return probe_waiting(&cond, &cond.waits) == 1; });
 		EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
 
-		// Cancelled while another has the mutex: it waits for that, not cancellable any
-		// more.
+		// If it is cancelled while another task has the mutex, it waits for the mutex, and
+		// that wait cannot be cancelled.
 		sn_scope *scope = nullptr;
 		std::atomic<bool> returned{false};
 		Task task([&] {
@@ -342,8 +342,8 @@ TEST(Cond, AFailedWaitHoldsTheMutex)
 	});
 }
 
-// A queue with signals given within and without the mutex, by tasks and threads, while some who
-// wait give up: an item that is signalled is always fetched.
+// Tasks and threads fill a queue, and signal with and without the mutex held, while some waiters
+// give up. An item that was signalled is always fetched.
 TEST(Cond, NoSignalIsLost)
 {
 	const int items = test::scaled(20000);
@@ -491,7 +491,8 @@ TEST(Semaphore, NoPermitIsLostOrGainedUnderDeadlines)
 	});
 }
 
-// What glibc's semaphores once got wrong: the acquirer frees it while the release still returns.
+// What glibc's semaphores once got wrong: the acquirer frees the semaphore while the release is
+// still returning.
 TEST(Semaphore, MayBeFreedByWhoWasLetThrough)
 {
 	test::run([] {
@@ -732,8 +733,8 @@ TEST(Barrier, WhoGivesUpHasNotCome)
 	});
 }
 
-// Of each round all come through or all but the missing give up: the number of successes is always
-// a multiple of the parties.
+// In each round, all come through or those that came give up, so the number of successes is always
+// a multiple of the number of parties.
 TEST(Barrier, DeadlinesRaceWithTheLastToCome)
 {
 	const int rounds = test::scaled(5000);

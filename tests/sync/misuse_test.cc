@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs do wrong with channels, locks, timers and the like: each is told by an error, or in
-// debug builds by a report that names the task, and nothing hangs or spins.
+// What programs do wrong with channels, locks, timers and the like. Each mistake returns an error,
+// or in debug builds causes a report that names the task. Nothing hangs or spins.
 #include "support/locks.h"
 #include "support/misuse.h"
 
@@ -106,7 +106,7 @@ TEST(Misuse, NullArgumentsOnAThread)
 
 // ---- channels that were freed ----
 
-// A handle whose channel is gone; the memory may be anybody's.
+// A handle whose channel is gone. The memory may belong to anything.
 sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 {
 	sn_chan *chan = nullptr;
@@ -119,8 +119,8 @@ sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 #define IN_TASK(...) test::run(1, [] { __VA_ARGS__; })
 #define FREED "channel that was freed.*in task [0-9]+ "
 
-// What a call with a freed channel does, given that nothing else lies there yet: ASan's own report would
-// come first in release builds.
+// What a call with a freed channel does, as long as the memory has not been reused. In release
+// builds ASan's own report would come first.
 #if SENNIT_DEBUG
 TEST(MisuseDeathTest, FreedChannelsAreReported)
 {
@@ -158,7 +158,7 @@ TEST(Misuse, FreedChannelsAreTold)
 	});
 }
 
-// The memory goes to the next channel of that size, as free() and malloc() will have it.
+// The next channel of that size gets the memory, as free() and malloc() usually arrange it.
 TEST(Misuse, AFreedChannelIsNotItsSuccessor)
 {
 	test::run(1, [] {
@@ -194,7 +194,7 @@ TEST(MisuseDeathTest, ReportsOfLocksNameTheTask)
 }
 #endif
 
-// Cleaning up in a cancelled scope: the lock is waited for.
+// Cleaning up in a cancelled scope waits for the lock.
 template <class Lock, class Unlock>
 void expect_uncancelled(Lock lock, Unlock unlock)
 {

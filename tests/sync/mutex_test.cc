@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Mutexes, between tasks, between plain threads, and between the two: exclusion, order, deadlines,
-// cancellation, fairness, and what debug builds report. After Go's TestMutex, HammerMutex and
-// TestMutexFairness, and what can go wrong with deadlines that Go's mutex does not have.
+// Mutexes between tasks, between plain threads, and between the two: exclusion, order, deadlines,
+// cancellation, fairness, and what debug builds report. The tests follow Go's TestMutex,
+// HammerMutex and TestMutexFairness, and add what can go wrong with deadlines, which Go's mutex
+// does not have.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -18,7 +19,7 @@ using test::ms;
 using test::second;
 using test::Task;
 
-// Locked by whoever says so, and only by one.
+// Only a task that holds the lock may use it.
 struct Guarded {
 	sn_mutex lock = SN_MUTEX_INIT;
 	std::atomic<int> holders{0};
@@ -113,7 +114,8 @@ TEST(Mutex, WaitersGetItInTheirOrder)
 	});
 }
 
-// Go's TestMutexFairness: one holds it nearly all the time, and lets go only to lock it again.
+// Go's TestMutexFairness: one task holds the mutex nearly all the time, and unlocks it only to lock
+// it again.
 TEST(Mutex, AHogLetsOthersHaveIt)
 {
 	test::run([] {
@@ -226,8 +228,8 @@ TEST(Mutex, CancellationEndsTheWaitOnly)
 	});
 }
 
-// Whoever gets 0 has the lock, whoever gets an error has not, and it is never lost: deadlines and
-// cancellation meet the unlocking.
+// Deadlines and cancellation race with unlocking. A task that gets 0 has the lock, one that gets an
+// error does not, and the lock is never lost.
 TEST(Mutex, DeadlinesAndCancellationRaceWithSuccess)
 {
 	test::Random random;
@@ -297,7 +299,7 @@ TEST(Mutex, DeadlinesAndCancellationRaceWithSuccess)
 	});
 }
 
-// The memory may go as soon as the last user has unlocked: what POSIX asks of its mutexes.
+// The memory may be freed as soon as the last user has unlocked, as POSIX asks of its mutexes.
 TEST(Mutex, MayBeFreedByWhoWasLetGo)
 {
 	struct Counted {
@@ -312,7 +314,8 @@ TEST(Mutex, MayBeFreedByWhoWasLetGo)
 			auto drop = [counted] {
 				int err;
 
-				// Giving up and trying again is what leaves an unlocker without anyone to wake.
+				// Giving up and trying again leaves an unlocker without a waiter to
+				// wake.
 				do {
 					err = sn_mutex_lock_until(&counted->lock, sn_now() + 2000);
 				} while (err == -ETIMEDOUT);

@@ -4,14 +4,16 @@
 // conditions, scopes, cancellation and early exits, checked against simple models.
 //
 // A program is made from its seed alone. SENNIT_TEST_SEED=<seed> repeats from that program on, as
-// far as the machine's timing lets it; SENNIT_TEST_PROGRAMS=<n> runs so many, for long attacks.
+// far as the machine's timing allows. SENNIT_TEST_PROGRAMS=<n> runs n programs, for long stress
+// tests.
 //
-// One task, calls that do not wait: each result is what the model says. Many tasks: each notes when
-// its calls began and ended, by one counter, and afterwards the history of each channel must be one
-// that a queue can have: what was sent was received once or is left; in order; never more in the
-// channel than fit; nothing sent after closing; no end told while elements were still to come. The
-// locks guard plain variables, which the thread sanitizer and the counts at the end check. And with
-// neither deadlines nor cancellation producers and consumers come to an end by themselves.
+// With one task, and calls that do not wait, each result is what the model says. With many tasks,
+// each records when its calls began and ended, by one counter. Afterwards the history of each
+// channel must be one that a queue can have: each element that was sent was received once or is
+// left, in order, with never more in the channel than fit. Nothing is sent after closing, and no
+// end is reported while elements are still to come. The locks guard plain variables, which
+// ThreadSanitizer and the counts at the end check. With neither deadlines nor cancellation,
+// producers and consumers come to an end by themselves.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,7 +41,7 @@ int programs(int otherwise)
 	return wish ? atoi(wish) : otherwise;
 }
 
-// ---- one task, and what it must be told ----
+// ---- one task, and what its calls must return ----
 
 class Solo
 {
@@ -84,7 +86,7 @@ private:
 
 	int reason() const { return masks_ > 0 || scopes_.empty() ? 0 : scopes_.back().reason; }
 
-	// Without waiting; what the two forms say when they would have to.
+	// Chooses one of the two forms that do not wait, and what it returns when it would have to.
 	int64_t form(int *would_wait)
 	{
 		const bool tries = random_.below(2) == 0;
@@ -184,7 +186,7 @@ private:
 		chan.closed = true;
 	}
 
-	// Debug builds end a program that locks what it has locked, so that is left out.
+	// A task never locks what it has locked, because debug builds end such a program.
 	void lock()
 	{
 		if (holds_)
@@ -298,7 +300,7 @@ private:
 		ASSERT_EQ(last.reason, sn_scope_close(last.scope));
 	}
 
-	// One that ends at once; what it returns cancels its scope and those within.
+	// A child that ends at once. What it returns cancels its scope and those within.
 	void failing_child()
 	{
 		if (scopes_.empty() || reason() || masks_ > 0)
@@ -415,7 +417,8 @@ TEST(Program, OneTaskIsToldWhatTheModelSays)
 			const uint64_t seed = random.seed() + (uint64_t)i;
 
 			Solo(seed).run();
-			// Not SCOPED_TRACE, which belongs to a thread: tasks change them.
+			// Not SCOPED_TRACE, which belongs to a thread, because tasks change
+			// threads.
 			ASSERT_FALSE(HasFailure()) << "SENNIT_TEST_SEED=" << seed;
 		}
 	});
@@ -430,10 +433,10 @@ struct Event {
 	uint64_t begin, end;
 };
 
-// What may have made a call fail, besides cancellation.
+// The form of a call, which says why it may fail besides cancellation.
 enum class Form { tries, until, forever };
 
-// Starts it in the scope, unless that is cancelled already: then its reason.
+// Starts the body in the scope. If that is cancelled already, returns the reason.
 int go(sn_scope *scope, std::function<int()> body)
 {
 	auto *kept = new std::function<int()>(std::move(body));
@@ -489,7 +492,7 @@ public:
 		check();
 	}
 
-	// In a task. Nobody has a deadline, or is cancelled, but those who only disturb: so a wait that is
+	// In a task. Only the disturbing tasks have deadlines or are cancelled, so a wait that is
 	// not ended when it should be never ends.
 	void serve()
 	{
@@ -510,7 +513,7 @@ public:
 				  }));
 		Worker closer(*this, 300, 0, true);
 
-		// Some are closed early, at some time.
+		// Some channels are closed early, at a random time.
 		for (size_t i = 0; i < channels; i++) {
 			if (random_.below(3))
 				continue;
@@ -550,7 +553,7 @@ private:
 		std::atomic<int> holders{0};
 	};
 
-	// One of the program's tasks or threads, and what it notes.
+	// One of the program's tasks or threads, and what it records.
 	class Worker
 	{
 	public:
@@ -561,8 +564,8 @@ private:
 			crowd_.living_++;
 		}
 
-		// Sends to all channels, each so many times or until it is closed, and waits as long as
-		// that takes.
+		// Sends to each channel a number of times or until it is closed, and waits as long
+		// as that takes.
 		void produce()
 		{
 			std::array<int, channels> left;
@@ -624,7 +627,7 @@ private:
 			finish();
 		}
 
-		// Whatever; to be cancelled at any time.
+		// Does anything, until it is cancelled.
 		int disturb()
 		{
 			while (!sn_cancelled())
@@ -671,7 +674,7 @@ private:
 	private:
 		uint64_t stamp() { return crowd_.clock_.fetch_add(1); }
 
-		// Plain threads are not cancelled, so they wait for ever for nothing.
+		// Plain threads are not cancelled, so they never wait without a deadline.
 		Form form(int64_t *deadline)
 		{
 			const uint64_t n = random_.below(10);
@@ -778,7 +781,7 @@ private:
 				ADD_FAILURE() << "a case's result is " << one.result;
 		}
 
-		// False: it is closed.
+		// Returns false if the channel is closed.
 		bool send_patiently(size_t chan, uint64_t element)
 		{
 			for (;;) {
@@ -799,7 +802,7 @@ private:
 			}
 		}
 
-		// One of the cases, as long as it takes; notes a closed channel.
+		// Waits for one of the cases, as long as it takes. Records a closed channel.
 		size_t choose(sn_case *cases, size_t n, const size_t *chan, uint64_t *elements)
 		{
 			for (;;) {
@@ -847,7 +850,7 @@ private:
 			}
 		}
 
-		// Something to do within a lock, which others then wait for.
+		// Something to do while holding a lock, which others then wait for.
 		void dally()
 		{
 			switch (random_.below(6)) {
@@ -894,7 +897,8 @@ private:
 			Form how = form(&deadline);
 			int err = 0;
 
-			// Nobody else need ever bring one; cancellation ends the wait, if there is any.
+			// There may never be another item. Then only cancellation ends the wait, if
+			// there is a scope.
 			if (how == Form::forever && !sn_scope_current()) {
 				how = Form::until;
 				deadline = sn_now() + (int64_t)random_.below(500) * us;
@@ -1027,7 +1031,7 @@ private:
 			}
 		}
 
-		// What the task is to end with, 0: go on.
+		// Returns what the task has to end with, or 0 to go on.
 		int step()
 		{
 			switch (random_.below(200)) {
@@ -1063,7 +1067,7 @@ private:
 		std::vector<Event> events_;
 	};
 
-	static constexpr uint64_t received_end = 1; // an element of "told closed": by a receive
+	static constexpr uint64_t received_end = 1; // the element of a receive's told_closed
 
 	void check()
 	{
@@ -1121,7 +1125,7 @@ private:
 			ASSERT_LT(each.begin, received[each.element].end) << "before it was sent";
 			ASSERT_TRUE(!closed || each.begin < closed->end) << "sent when closed";
 		}
-		// Who sees an end, or a second closing, sees it after a closing has begun.
+		// An end, or a second closing, is seen only after a closing has begun.
 		for (const auto &each : all)
 			if (each.what == Event::told_closed || each.what == Event::closed_already) {
 				ASSERT_TRUE(closed && closed->begin < each.end) << "not closed";
@@ -1133,7 +1137,7 @@ private:
 		check_capacity(chan, sent, received);
 	}
 
-	// What was surely sent first is not surely received last.
+	// An element that was certainly sent before another was not certainly received after it.
 	static void check_order(std::vector<Event> &sent, std::map<uint64_t, Event> &received)
 	{
 		for (const auto &first : sent)
@@ -1145,8 +1149,8 @@ private:
 				}
 	}
 
-	// At no time had more been sent for sure than fit into the channel and into receives that
-	// had begun.
+	// At no time had more elements certainly been sent than fit into the channel and into
+	// receives that had begun.
 	void check_capacity(int chan, const std::vector<Event> &sent,
 			    const std::map<uint64_t, Event> &received)
 	{
@@ -1199,7 +1203,7 @@ private:
 	std::vector<Event> history_; // under the lock
 };
 
-// Several at a time: most of a program is waiting.
+// Several run at a time, because most of a program is waiting.
 constexpr int batch = 8;
 
 template <class F>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Scopes: what closing waits for and returns, what cancellation and deadlines end and what they leave
-// alone, masks, values, and every error that scope.h tells; then a random tree of scopes under
-// attack.
+// Scopes: what closing waits for and returns, what cancellation and deadlines end and what they
+// leave alone, masks, values, and every error that scope.h documents. Stress tests make random
+// trees of scopes.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -20,7 +20,7 @@ using test::Pair;
 using test::second;
 using test::Task;
 
-// A scope that fails the test when it cannot be opened, and goes with what runs in it.
+// A scope that fails the test if it cannot be opened, or is not closed.
 class Scope
 {
 public:
@@ -255,7 +255,7 @@ TEST(ScopeDeadline, EndsWaits)
 	});
 }
 
-// The usual shape: started, and closed at once.
+// The usual pattern: tasks are started, and the scope is closed at once.
 TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
 {
 	test::run([] {
@@ -312,7 +312,7 @@ TEST(ScopeDeadline, IsForgottenByClosing)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(2000); i++) {
-			// About to come, or just come, when it closes.
+			// The deadline is about to pass, or has just passed, when the scope closes.
 			Scope scope(sn_now() + i % 30 * 1000);
 
 			scope.go([] { return 0; });
@@ -476,7 +476,7 @@ TEST(ScopeWaits, OnTheNetwork)
 		EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}),
 			  errors);
 
-		// The connection is as it was: nothing was read, or lost.
+		// The connection is as before: nothing was read or lost.
 		pair.close_server();
 		std::string rest = test::read_to_end(pair.client);
 		EXPECT_EQ(rest.find_first_not_of("fx"), std::string::npos);
@@ -798,8 +798,8 @@ TEST(JoinUntil, TimesOutAndCanBeRepeated)
 	});
 }
 
-// The end and the deadline at about the same time: exactly one counts, and the handle is used up or
-// it is not.
+// The task ends at about its deadline. Exactly one of the two counts, and the handle is used up
+// accordingly.
 TEST(JoinUntil, RacesWithTheEnd)
 {
 	test::run([] {
@@ -872,12 +872,12 @@ TEST(Argument, IsCopiedIntoTheTask)
 	});
 }
 
-// ---- attack ----
+// ---- stress ----
 
 /*
- * A random tree: each task opens scopes, starts tasks in them, waits in one of several ways, fails at
- * random, cancels some scope around it, and closes. Checked: every wait ends for a reason that was
- * given; every scope closes only when its tasks have ended; nothing is left over.
+ * A random tree. Each task opens scopes, starts tasks in them, waits in one of several ways, fails
+ * at random, cancels some scope around it, and closes. Every wait must end for a reason that was
+ * given, every scope must close only when its tasks have ended, and nothing may be left over.
  */
 struct Forest {
 	std::atomic<int> budget, alive{0}, waits{0};
@@ -1003,8 +1003,8 @@ TEST(ScopeStress, RandomTrees)
 	});
 }
 
-// Openers close at once, leaves sleep for an hour, and something somewhere ends it: the deadline of the
-// root, a task that fails, or a scope that is cancelled.
+// Openers close at once and leaves sleep for an hour, until something ends it all: the deadline of
+// the root, a task that fails, or a scope that is cancelled.
 int grow_sleepers(uint64_t seed, int depth)
 {
 	test::Random random(seed);
@@ -1043,7 +1043,7 @@ TEST(ScopeStress, SleepersAreAlwaysReached)
 	});
 }
 
-// Cancellation at random moments of tasks that hand values over by joining: each wait ends once, with
+// Tasks that hand values over by joining are cancelled at random moments. Each wait ends once, with
 // success or with the reason.
 TEST(ScopeStress, CancelRacesWithTheEndOfAWait)
 {

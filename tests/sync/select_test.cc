@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Select: the cases that Go's own tests of it have, every error that channel.h tells, deadlines and
-// cancellation, and random attacks of selects on selects.
+// Select: the cases of Go's own tests, every error that channel.h documents, deadlines and
+// cancellation, and random stress tests of selects that meet selects.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -46,7 +46,7 @@ TEST(Select, WithoutCasesItOnlyWaits)
 		EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nullptr, 0, sn_now() + ms));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nil, 2, sn_now() + ms));
-		// For ever, but for cancellation.
+		// It waits for ever, except for cancellation.
 		EXPECT_EQ(-ETIMEDOUT, in_scope(
 					      [&](sn_scope *) {
 						      EXPECT_EQ(-ETIMEDOUT,
@@ -76,7 +76,7 @@ TEST(Select, TryingTakesWhatIsReady)
 		EXPECT_EQ(7, in);
 		EXPECT_EQ(5, full.get_one());
 
-		// Who waits in an unbuffered channel makes it ready.
+		// A waiting sender makes an unbuffered channel ready.
 		Chan<int> meeting;
 		sn_case meet = meeting.recv_case(&in);
 		EXPECT_EQ(-EAGAIN, sn_select(&meet, 1, SN_TRY));
@@ -184,7 +184,7 @@ TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
 	});
 }
 
-// More than find room on the stack, in no order, with some NULL and some twice.
+// More cases than find room on the stack, in no order, with some NULL and some twice.
 TEST(Select, AnyNumberOfCases)
 {
 	test::run([] {
@@ -247,7 +247,7 @@ TEST(Select, ADuplicateIsOneWaitOnly)
 }
 
 // Go's TestSelfSelect: two tasks that send and receive on the same channel at once get each other's
-// values, of an unbuffered one never their own.
+// values. With an unbuffered channel they never get their own.
 TEST(Select, DoesNotServeItself)
 {
 	test::run([] {
@@ -287,8 +287,8 @@ TEST(Select, DoesNotServeItself)
 
 // ---- fairness ----
 
-// Each of several that are always ready has its share: of 10,000 choices among four a count is
-// binomial with a deviation of 43, and off by 430 once in 10^22.
+// Each of several cases that are always ready gets its share. With 10,000 choices among four, a
+// count is binomial with a deviation of 43, and off by 430 once in 10^22.
 TEST(Select, ChoosesEachReadyCaseAsOften)
 {
 	Chan<int> ready[4], never;
@@ -307,7 +307,7 @@ TEST(Select, ChoosesEachReadyCaseAsOften)
 	EXPECT_EQ(0, counts[0] + counts[3]);
 }
 
-// Go's TestSelectFairness: one of two that is always ready does not shut out the other.
+// Go's TestSelectFairness: a case that is always ready does not shut out the other.
 TEST(Select, LetsNoReadyCaseStarve)
 {
 	test::run([] {
@@ -360,7 +360,8 @@ TEST(Select, SendsBothOfTwoValues)
 					sn_yield();
 			}
 			receiver.join();
-			// Waiting, the first in the queue is met, which is the same one each time.
+			// A select that waits is met at the first case in the queue, which is the
+			// same one each time.
 			if (capacity > 0) {
 				EXPECT_GT(ones, n / 10);
 				EXPECT_LT(ones, n - n / 10);
@@ -371,7 +372,7 @@ TEST(Select, SendsBothOfTwoValues)
 
 // ---- races ----
 
-// Go's TestNonblockSelectRace: of two channels one becomes ready before the other ceases to be.
+// Go's TestNonblockSelectRace: one channel becomes ready before the other ceases to be.
 TEST(Select, TryingMissesNothingThatStays)
 {
 	test::run([] {
@@ -420,8 +421,8 @@ TEST(Select, TwoSelectsServeEachOther)
 	});
 }
 
-// Go's TestSelectStress, and more: channels of all capacities, selects with any number of cases and
-// plain calls, deadlines, yields. Every value is received by one, once; then nobody is left
+// Go's TestSelectStress and more: channels of all capacities, selects with any number of cases,
+// deadlines and yields. Every value is received exactly once, and in the end nothing is left
 // waiting.
 void attack(uint64_t seed, bool with_threads)
 {
@@ -471,7 +472,7 @@ void attack(uint64_t seed, bool with_threads)
 				sn_yield();
 		}
 	};
-	// Receives what nobody else would any more.
+	// Receives what no worker would receive any more.
 	auto drain = [&] {
 		std::vector<sn_case> cases(channels);
 		std::vector<uint64_t> in(channels);
@@ -536,7 +537,7 @@ TEST(Select, RandomSelectsOfTasksAndThreadsLoseNothing)
 	test::run({2}, [&] { attack(seed, true); });
 }
 
-// Cancellation at any moment of a select: what was sent was received, and nobody is left.
+// Selects are cancelled at any moment. What was sent was received, and no waiter is left.
 TEST(Select, CancellationRacingWithSuccessLosesNothing)
 {
 	struct Shared {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Alarms and tickers: when they fire and how often, setting anew, stopping against firing, many of
-// them, from tasks and from plain threads.
+// Alarms and tickers: when they fire and how often, setting them again, stopping while they fire,
+// and many of them, from tasks and from plain threads.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -29,7 +29,7 @@ struct Ring {
 		int64_t none = 0;
 
 		self->first.compare_exchange_strong(none, sn_now());
-		self->rung++; // the last: who waits for it may free this
+		self->rung++; // the last access: a waiter may then free this
 		return 0;
 	}
 };
@@ -45,7 +45,7 @@ TEST(Alarm, RingsOnceNotEarly)
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
 		EXPECT_GE(ring.first.load(), when);
 		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "nothing left to prevent";
-		// One that is due already rings at once; it can be set again.
+		// One that is due already rings at once. An alarm can be set again.
 		EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
 	});
@@ -54,7 +54,7 @@ TEST(Alarm, RingsOnceNotEarly)
 TEST(Alarm, RingsPeriodically)
 {
 	test::run([] {
-		static Ring ring; // what had fired may begin after the alarm was stopped
+		static Ring ring; // a task that was started may begin after the alarm was stopped
 		sn_alarm alarm = SN_ALARM_INIT;
 
 		ring.rung = 0;
@@ -101,7 +101,7 @@ TEST(Alarm, BadArguments)
 		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, 1, 0, nullptr, nullptr));
 		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 0, 0));
 		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 1, -1));
-		// Periods that no clock reaches are never reached, rather than past.
+		// Periods that no clock reaches never pass, rather than count as past.
 		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, INT64_MAX));
 		EXPECT_EQ(1, sn_ticker_wait(&ticker));
 		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
@@ -109,7 +109,7 @@ TEST(Alarm, BadArguments)
 	});
 }
 
-// Stopping against firing: each alarm either was prevented, or rings, and never both or neither.
+// Stopping races with firing. Each alarm either was prevented or rings, never both or neither.
 TEST(Alarm, StoppedOrRungNeverBothNeverNeither)
 {
 	const int rounds = test::scaled(3000);
@@ -138,7 +138,7 @@ TEST(Alarm, StoppedOrRungNeverBothNeverNeither)
 					}).join();
 					return result;
 				}();
-			alarm.reset(); // the runtime does not touch it any more
+			alarm.reset(); // the runtime no longer touches it
 			if (stopped) {
 				EXPECT_EQ(0, ring.rung);
 				prevented++;
@@ -146,8 +146,7 @@ TEST(Alarm, StoppedOrRungNeverBothNeverNeither)
 				ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
 				rang++;
 			}
-			// The task of one that rang has ended with its last use of ring only when
-			// it is gone.
+			// The task of an alarm that rang may still use ring until it has ended.
 			ASSERT_TRUE(test::all_ended());
 			EXPECT_EQ(stopped ? 0 : 1, ring.rung);
 		}
@@ -187,7 +186,7 @@ TEST(Alarm, ItsFunctionMayFreeIt)
 	});
 }
 
-// Several tasks and threads set and stop the same one: it serves them one after the other.
+// Several tasks and threads set and stop the same alarm, which serves them one after the other.
 TEST(Alarm, ManyHandsOnOne)
 {
 	const int rounds = test::scaled(2000);
@@ -225,7 +224,7 @@ TEST(Alarm, ManyHandsOnOne)
 			task.join();
 		thread.join();
 		prevented += sn_alarm_stop(&alarm);
-		// What had fired may be about to begin.
+		// A task that was started may be about to begin.
 		EXPECT_TRUE(test::eventually([&] { return starts == prevented + ring.rung; }))
 			<< "each was prevented or rang";
 		EXPECT_TRUE(test::all_ended());
@@ -242,7 +241,7 @@ TEST(Alarm, AHundredThousandAtOnce)
 		Ring ring;
 		int prevented = 0;
 
-		// Every second far away and stopped, the others soon.
+		// Every second alarm is far away and gets stopped. The others ring soon.
 		for (int i = 0; i < n; i++)
 			ASSERT_EQ(0, sn_alarm_start(&alarms[i],
 						    sn_now() + (i % 2 ? forever : i % 1000 * 1000),
@@ -278,8 +277,8 @@ TEST(Ticker, TicksOnceAndPeriodically)
 			ticks += n;
 			EXPECT_GE(sn_now(), began + ticks * ms) << "no tick is early";
 		}
-		// Ticks that nobody waits for are counted. Some may be late on a busy machine, and come with
-		// the next; what is lost never comes.
+		// Ticks are counted while no task waits for them. On a busy machine some may be
+		// late, and come with the next one. A lost tick never comes.
 		sn_sleep(20 * ms);
 		EXPECT_TRUE(test::eventually([&] {
 			const int64_t n = sn_ticker_wait(&ticker);
@@ -321,7 +320,7 @@ TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
 			EXPECT_EQ(-ECANCELED, sn_scope_close(own));
 		});
 
-		sn_sleep(2 * ms); // so that it usually waits by now; it must hold before, too
+		sn_sleep(2 * ms); // usually it waits by now, but the result is the same before
 		ASSERT_TRUE(test::eventually([&] { return scope != nullptr; }));
 		sn_scope_cancel(scope);
 		task.join();
@@ -342,7 +341,7 @@ TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
 	});
 }
 
-// Ticks are neither lost nor doubled, whoever waits and however long.
+// Ticks are neither lost nor duplicated, whichever task or thread waits, and however long.
 TEST(Ticker, AllTicksAreFetchedOnce)
 {
 	test::Random random;
@@ -376,8 +375,8 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 		for (Task &task : tasks)
 			task.join();
 		thread.join();
-		// All but those of the last moment, which has no length on a busy machine: but what is lost
-		// is missing for ever.
+		// All ticks are there but those of the last moment. On a busy machine a moment may
+		// last, so the test repeats this. Lost ticks would be missing for ever.
 		const int64_t moment = (TEST_EMULATED ? 20 : 2) * ms / 20000;
 		EXPECT_TRUE(test::eventually([&] {
 			const int64_t rest = sn_ticker_wait(&ticker);

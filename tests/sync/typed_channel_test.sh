@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The typed channels of C: a program that uses all of them compiles without a warning as strict C11,
-# and runs; one that mistakes a type for another does not compile.
+# The typed channels of C. A program that uses all of them compiles without a warning as strict C11,
+# and runs. One that confuses types does not compile.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 

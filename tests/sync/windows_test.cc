@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What can happen between two steps of an operation, and what others must not see of them. The tests
-// hold the lock under which the second step is made, so that what else would need luck happens each time.
+// What can happen between two steps of an operation, and what others must not see in between. The
+// tests hold the lock that the second step needs, so that the rare interleaving happens each time.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -16,10 +16,11 @@ namespace
 
 using test::Chan;
 
-// Long enough for a thread to come as far as the lock, nearly always; nothing fails where it does not.
+// Nearly always long enough for a thread to reach the lock. If it is not, no test fails.
 constexpr useconds_t soon = 2000;
 
-// A permit that comes when a caller has found none, and has not said yet that it waits, is its own.
+// A permit that is released after a caller has found none, and before it has announced that it
+// waits, goes to that caller.
 TEST(Windows, APermitReleasedBeforeTheWaitIsTaken)
 {
 	for (int i = 0; i < 20; i++) {
@@ -35,7 +36,8 @@ TEST(Windows, APermitReleasedBeforeTheWaitIsTaken)
 	}
 }
 
-// A count that comes to zero there ends the wait; a mutex or a lock that is free there is taken.
+// A count that becomes zero in that window ends the wait. A mutex or lock that becomes free there
+// is taken.
 TEST(Windows, WhatComesBeforeTheWaitIsNotMissed)
 {
 	for (int i = 0; i < 20; i++) {
@@ -86,7 +88,7 @@ TEST(Windows, WhatComesBeforeTheWaitIsNotMissed)
 	}
 }
 
-// Whatever changes a channel does it under its lock.
+// Every operation that changes a channel holds its lock.
 TEST(Windows, NobodyChangesALockedChannel)
 {
 	Chan<int> ready(2), never;
@@ -116,7 +118,7 @@ TEST(Windows, NobodyChangesALockedChannel)
 	}
 }
 
-// C++ sends what needs an alignment of 16 in the buffer itself.
+// The C++ channels put elements with an alignment of 16 into the buffer itself.
 TEST(Windows, ElementsLieAligned)
 {
 	struct alignas(16) Element {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# examples/worker-pool.c finds the right numbers, with one and with many workers, and refuses bad input.
+# examples/worker-pool.c finds the right numbers, with one worker and with many, and rejects bad
+# input.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 
