@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a benchmark relies on: says what does not hold, and ends the process with 1, whatever else runs. */
+/* CHECK: if the condition does not hold, prints it and ends the process at once with status 1. */
 #ifndef SENNIT_BENCH_CHECK_H
 #define SENNIT_BENCH_CHECK_H
 

@@ -4,9 +4,9 @@
  *
  *	bench-dump [tasks]		default: 100000
  *
- * So many tasks sleep at three depths; beside them pairs play ping-pong over channels. Says how long a
- * dump takes, what the benchmark does in the seconds before, during and after dumps that follow
- * each other, that the rate comes back, and that all tasks are there at the end.
+ * The tasks sleep at three stack depths; beside them pairs of tasks play ping-pong over channels.
+ * Prints how long a dump takes, and the rate of round trips before, during and after a series of
+ * dumps, and checks that all tasks still exist at the end.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -86,7 +86,7 @@ static uint64_t all_trips(void)
 	return n;
 }
 
-/* Round trips a second while fn runs, or for a second. */
+/* Round trips per second while fn runs, or during one second. */
 static double rate(void (*fn)(void))
 {
 	int64_t begun = sn_now();
@@ -158,7 +158,7 @@ static int run(void *arg)
 	printf("  before    %.0f\n", before);
 	printf("  during    %.0f (%.0f %%)\n", during, 100 * during / before);
 	printf("  after     %.0f (%.0f %%)\n", after, 100 * after / before);
-	/* Two seconds for each 100,000. */
+	/* Two seconds per 100,000 tasks. */
 	limit = n > 100000 ? 2 * SECOND * (n / 100000) : 2 * SECOND;
 	return longest < limit && during > before / 2 ? 0 : 1;
 }

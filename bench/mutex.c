@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a lock and unlock of one mutex cost that tasks fight for, with and without work while it is
- * held; and how long the unluckiest waited.
+ * The cost of a lock and unlock of one contended mutex, with and without work while it is held, and
+ * the longest wait for it.
  *
  *	bench-mutex [tasks, default 8] [processors..., default 1 2]
  *
- * Each row is the median of 5 runs of about 0.2 s: ns of time that passed by lock and unlock of
- * all tasks, the same of CPU time, and the longest wait of the last run. "work" is some 100 ns
- * within and 100 ns without the lock.
+ * Each row is the median of 5 runs of about 0.2 s: ns of elapsed time per lock and unlock, over all
+ * tasks, the same for CPU time, and the longest wait of the last run. "work" is some 100 ns with
+ * the lock held and 100 ns without it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int worker(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < state.rounds; i++) {
-		/* The clock is not read in each round: it costs more than the lock. */
+		/* The clock is not read in every round: that costs more than the lock. */
 		int64_t began = i % 64 == 0 ? sn_now() : 0;
 
 		if (sn_mutex_lock(&state.lock) < 0)

@@ -4,9 +4,9 @@
  *
  *	bench-blocking-crowd [tasks, default 10000] [SENNIT_MAX_THREADS of a second run, default 100]
  *
- * Each is in nanosleep() for one second. Prints when all were done, how many threads that took, how
- * soon those were released, and what memory was left in use. A second run, of at most 1,000 tasks
- * that sleep for 20 ms, shows what happens at the limit of threads: work queues.
+ * Each sleeps in nanosleep() for one second. Prints when all were done, how many threads that took,
+ * how soon these were released, and how much memory stayed in use. A second run, of at most 1,000
+ * tasks that sleep for 20 ms, shows what happens at the limit of threads: work queues up.
  */
 #include <inttypes.h>
 #include <stdatomic.h>

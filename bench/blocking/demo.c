@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What C libraries that block, and code that computes, do to the other tasks of a program.
+ * How C libraries that block, and code that computes, affect the other tasks of a program.
  *
  *	bench-blocking-demo blocking|hogs [seconds, default 5] [PostgreSQL connection string]
  *
  * blocking: 200 tasks call usleep(), read() on a pipe, flock(), getaddrinfo(), SQLite and libpq in
- * turn, plainly: no bracket tells the runtime. hogs: two tasks a processor compute for ever, without
- * any call. Beside them 1,000 tasks have a heartbeat of 10 ms each, and the program prints how late
- * the beats were: first with leases, then without (SENNIT_LEASES=0). What a beat that has not come
- * at the end is late by then counts too.
+ * turn, without brackets. hogs: two tasks per processor compute for ever, without any call. Beside
+ * them 1,000 tasks have a heartbeat of 10 ms each, and the program prints how late the beats were:
+ * first with leases, then without (SENNIT_LEASES=0). A beat that is still missing at the end counts
+ * with its lateness by then.
  *
- * The calls really block: the pipes are written to every 20 ms by a thread of the program's own, the
- * file is locked for 2 ms by each, names are asked of a name server in this process that takes 50 ms
- * for an answer, the database files are locked by other tasks, and PostgreSQL sleeps 50 ms. Without
- * a connection string PostgreSQL is left out, and that is said; scripts/demo-blocking starts one.
- * With --check the program exits with 1 unless the beats went on with leases, and stopped without.
+ * The calls really block: a thread of the program writes to the pipes every 20 ms, each flock()
+ * holds the file for 2 ms, a name server in this process takes 50 ms to answer, the database files
+ * are locked by other tasks, and PostgreSQL sleeps 50 ms. Without a connection string PostgreSQL is
+ * left out, and the program reports that; scripts/demo-blocking starts one. With --check the
+ * program exits with 1 unless the beats continued with leases, and stopped without.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,7 +51,7 @@
 #define START_NS 200000000
 #define MS 1000000
 
-/* For the libraries, some of which want 100 KiB: getaddrinfo() alone may take 64. */
+/* For the libraries, some of which need 100 KiB: getaddrinfo() alone may take 64. */
 #define BLOCKER_STACK ((size_t)512 << 10)
 
 /* ---- how late ---- */
@@ -62,12 +62,12 @@
 struct lateness {
 	_Atomic uint64_t beats;
 	_Atomic uint32_t buckets[FINE + COARSE];
-	_Atomic int64_t worst, when; /* the beat that was the latest, and its time */
-	_Atomic int64_t worst_later; /* after the start, in which all 200 come at once */
+	_Atomic int64_t worst, when; /* the greatest lateness, and its time */
+	_Atomic int64_t worst_later; /* the same after the start, when all 200 block at once */
 };
 
 static struct lateness of_tasks, of_thread;
-static _Atomic int64_t began, end; /* of a run, on sn_now()'s clock */
+static _Atomic int64_t began, end; /* of a run, as of sn_now() */
 
 static void raise_to(_Atomic int64_t *most, int64_t ns)
 {
@@ -98,7 +98,7 @@ static void record(struct lateness *late, int64_t ns, int64_t now)
 	}
 }
 
-/* What came later than a limit. */
+/* The share of beats that were later than a limit. */
 static double late_permille(struct lateness *late, int ms)
 {
 	uint64_t seen = 0;
@@ -156,14 +156,14 @@ static int heart(void *arg)
 		sn_sleep_until(next);
 		now = sn_now();
 		record(&of_tasks, now > next ? now - next : 0, now);
-		/* A beat that comes very late does not bring those that were missed with it. */
+		/* Beats that were missed are not made up for. */
 		while (next <= now)
 			next += BEAT_NS;
 	}
 	return 0;
 }
 
-/* ---- what blocks ---- */
+/* ---- blocking calls ---- */
 
 struct blocker {
 	int number;
@@ -212,7 +212,7 @@ static int call_getaddrinfo(struct blocker *self)
 	char name[64];
 	int result;
 
-	/* The resolver's state is the thread's; this task may be on another one than last time. */
+	/* The resolver's state is per thread, and this task may run on a different thread now. */
 	res_init();
 	_res.nscount = 1;
 	_res.nsaddr_list[0].sin_family = AF_INET;
@@ -249,8 +249,8 @@ static int call_libpq(struct blocker *self)
 }
 #endif
 
-/* Opens what the calls need, before the heartbeat is watched: that PostgreSQL starts 200 processes
- * would be measured otherwise. */
+/* Opens what the calls need before the heartbeat is measured: otherwise the start of 200
+ * processes by PostgreSQL would be measured too. */
 static int prepare(void *arg)
 {
 	struct blocker *self = arg;
@@ -317,14 +317,14 @@ static int blocker(void *arg)
 			calls[kind]++;
 		else
 			errors[kind]++;
-		/* As a task that serves requests waits for the next one. */
+		/* Like a task that serves requests, and waits for the next one. */
 		if (kind == 5)
 			sn_sleep(20 * MS);
 	}
 	return 0;
 }
 
-/* Never calls sennit: a foreign library that computes. */
+/* Never calls sennit, like a foreign library that computes. */
 static int hog(void *arg)
 {
 	struct timespec now;
@@ -338,9 +338,9 @@ static int hog(void *arg)
 	return 0;
 }
 
-/* ---- threads of the program's own, on which no lease has an influence ---- */
+/* ---- the program's own threads, which leases do not affect ---- */
 
-/* The same heartbeat, to tell how late the machine lets any thread run at that moment. */
+/* The same heartbeat on a thread, to measure how late the machine lets any thread run. */
 static void *thread_heart(void *arg)
 {
 	int64_t next = sn_now() + BEAT_NS;
@@ -374,8 +374,8 @@ static void *pipe_writer(void *arg)
 }
 
 /*
- * Answers each question after 50 ms with 127.0.0.1. The question is sent back as it came, with the
- * flags and counts of an answer, and the record behind it.
+ * Answers each query after 50 ms with 127.0.0.1. The answer is the query with the flags and counts
+ * of an answer, followed by the record.
  */
 static void *name_server(void *arg)
 {
@@ -415,7 +415,7 @@ static void *name_server(void *arg)
 			unsigned char *packet = waiting[first % 1024].packet;
 			size_t size = 12;
 
-			/* Behind the name, its type and class; what follows (EDNS) is dropped. */
+			/* After the name, its type and class. The rest (EDNS) is dropped. */
 			while (size < waiting[first % 1024].size && packet[size])
 				size += packet[size] + 1u;
 			size += 5;
@@ -628,7 +628,7 @@ int main(int argc, char **argv)
 	helpers_stop = true;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	/* Bounds for machines that are busy: orders of magnitude lie between the two. */
+	/* The bounds allow for busy machines: the two differ by orders of magnitude. */
 	if (check &&
 	    (with_leases < 0.05 * HEARTS * seconds * 1e9 / BEAT_NS || without > with_leases / 2)) {
 		fprintf(stderr, "the heartbeat did not go on with leases, or did without\n");

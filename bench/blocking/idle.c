@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the runtime costs when there is little to do: the monitor is the only thread that wakes by
+ * The cost of the runtime when there is little to do: the monitor is the only thread that wakes by
  * itself.
  *
  *	bench-blocking-idle [seconds for each, default 10]
@@ -53,7 +53,7 @@ static int run(void *arg)
 	struct usage before;
 
 	(void)arg;
-	sn_sleep(500000000); /* what the start has left to do */
+	sn_sleep(500000000); /* lets the startup finish */
 	before = usage();
 	sn_sleep((int64_t)(seconds * 1e9));
 	print("nothing runnable:", before);

@@ -5,9 +5,9 @@ server.py BUILD_DIR [--rounds N] [--seconds S] [--connections N]: a server in wh
 twenty blocks its thread for 5 ms, with sennit, Go and tokio, under the same load.
 
 The servers (server/) are started on two processors each, in turn, in every round; the table has the
-medians over the rounds, and the range of the throughput. "plain": the call is made as if it did not
-block; "bracket": within sn_enter_blocking() and sn_exit_blocking(). A peer that cannot be built is
-said to be missing, loudly.
+medians over the rounds, and the range of the throughput. "plain": the call is made without a
+bracket; "bracket": between sn_enter_blocking() and sn_exit_blocking(). A peer that cannot be built
+is reported loudly.
 """
 import argparse
 import os

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a blocking bracket costs when nothing blocks: Go's BenchmarkSyscall and BenchmarkSyscallWork
- * (src/runtime/norace_test.go) with sn_enter_blocking() for entersyscall and sn_exit_blocking() for
- * exitsyscall. As in testing.B.RunParallel there is one task a processor, and they share out the
- * iterations in grains of about 100 us.
+ * The cost of a blocking bracket when nothing blocks: Go's BenchmarkSyscall and
+ * BenchmarkSyscallWork (src/runtime/norace_test.go) with sn_enter_blocking() for entersyscall and
+ * sn_exit_blocking() for exitsyscall. As in testing.B.RunParallel there is one task per processor,
+ * and the tasks take the iterations in grains of about 100 us.
  *
  *	bench-blocking-syscall [benchmark] [seconds, default 1] [processors..., default 1 2 4]
  *
- * Prints Go's benchmark format, which benchstat reads: the time that passed by iteration, as Go
- * does, and the CPU time, which a machine that has other things to do disturbs less.
- * bench/blocking/syscall.py runs it beside Go.
+ * Prints Go's benchmark format, which benchstat reads: the elapsed time per iteration, as Go does,
+ * and the CPU time, which other load on the machine disturbs less. bench/blocking/syscall.py runs
+ * it beside Go.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -65,8 +65,8 @@ static inline bool next(struct share *share)
 
 /*
  * What Go's compiler (1.26) leaves of the benchmark's loop, in which a variable is doubled and
- * halved but never used: an increment, a comparison and a jump. The assembly keeps ours from
- * leaving nothing at all.
+ * halved but never used: an increment, a comparison and a jump. The assembly keeps our compiler
+ * from removing the loop.
  */
 static inline void work(int n)
 {
@@ -97,7 +97,7 @@ static int64_t cpu_time(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * (int64_t)1000;
 }
 
-/* Nanoseconds that the iterations took. */
+/* The nanoseconds that the iterations took. */
 static int64_t measure(uint64_t iterations, double ns_each, int64_t *cpu)
 {
 	sn_task *tasks[MOST_PROCESSORS];

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-syscall.py BUILD_DIR [--rounds N]: what a blocking bracket costs, beside Go's.
+syscall.py BUILD_DIR [--rounds N]: the cost of a blocking bracket, beside Go's.
 
 Runs bench-blocking-syscall and Go's own BenchmarkSyscall and BenchmarkSyscallWork (the tests of its
-runtime package, built from the installed Go's source) in turn, for 1, 2 and 4 processors, and prints
-for each the median, the fastest and the slowest run, and the ratio of the medians. Twice: by the
-time that passed, as Go's benchmarks count, and by CPU time, which the other programs of a busy
-machine disturb less. Go's CPU time is its process's, less that of a run of one iteration.
+runtime package, built from the installed Go's source) in turn, for 1, 2 and 4 processors, and
+prints for each the median, the fastest and the slowest run, and the ratio of the medians. It does
+so twice: for elapsed time, as Go's benchmarks count, and for CPU time, which other programs on a
+busy machine disturb less. Go's CPU time is that of its process, less that of a run of one
+iteration.
 
-The raw results are left in BUILD_DIR/bench-blocking/{sennit,go}.txt, and compared by benchstat too
-where it can be had. Exits with 1 when something fails; without Go it says so loudly and measures
-sennit alone.
+The raw results stay in BUILD_DIR/bench-blocking/{sennit,go}.txt, and benchstat compares them if it
+is available. Exits with 1 if something fails. Without Go it reports that loudly and measures sennit
+alone.
 """
 import argparse
 import os
@@ -36,7 +37,7 @@ def loudly(text):
 
 
 def run(command, **kwargs):
-    """Output and CPU seconds of a process."""
+    """The output and the CPU seconds of a process."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **kwargs)
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 //
-// What each clock costs, in one run: sennit's call, libc's, the vDSO's function by a bare pointer,
-// and the system call. `make bench-clock` runs it for x86_64 and i386 and prints the ratios;
-// without arguments it prints the same for the architecture that it was built for.
+// The cost of each clock, in one run: sennit's call, libc's, the vDSO's function through a bare
+// pointer, and the system call. `make bench-clock` runs it for x86_64 and i386 and prints the
+// ratios; without arguments it prints the same for the architecture that it was built for.
 //
-// The table is the one of bionic's change to time() (every clock id, gettimeofday, time), and
-// beside it what only sennit has. The rows are measured in turns, ROUNDS times, and each cell is
-// its smallest mean, so that a noisy neighbour must disturb every round to be seen. The timer is
-// Google Benchmark for x86_64. For i386 Debian has the library only as a package of a foreign
-// architecture, which would have to be enabled on the whole machine, and its source package has the
-// whole of the library to be built for this one table; there, and with --plain anywhere, a loop of
-// the same kind takes its place.
+// The table is that of bionic's change to time() (every clock id, gettimeofday, time), plus what
+// only sennit has. The rows are measured in turns, ROUNDS times, and each cell is its smallest
+// mean, so other load shows only if it disturbs every round. The timer is Google Benchmark on
+// x86_64. For i386 Debian has that library only as a package of a foreign architecture, which would
+// have to be enabled on the whole machine, and from its source package the whole library would have
+// to be built for this one table. So on i386, and with --plain anywhere, a similar loop replaces
+// it.
 //
-// --time measures the one row of time(), where every jump is felt: bench-clock-shared, which is linked with
-// the shared library, does it with and without the preloaded one.
+// --time measures only the row of time(), where every jump counts. bench-clock-shared, which is
+// linked with the shared library, measures it with and without the preload library.
 //
-// --counter measures sennit's monotonic clocks, libc's and the counter alone, by that loop, and prints
-// them for peers.py, which runs it beside clocks of Rust and Go.
+// --counter measures sennit's and libc's monotonic clocks and the bare counter, with that loop, and
+// prints them for peers.py, which runs it beside clocks of Rust and Go.
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ struct Cell {
 
 std::vector<Cell> cells;
 
-// One loop a cell, compiled with the call in it, so that nothing but the call is repeated.
+// One loop per cell, compiled with the call in it, so that only the call is repeated.
 #define CELL(row, column, ...)                             \
 	cells.push_back({row, column, [=](int64_t times) { \
 				 while (times-- > 0) {     \
@@ -100,8 +100,8 @@ const struct {
 	{CLOCK_TAI, "TAI"},
 };
 
-// The bare counter read that the tick clock is compared with: ordered, as a clock that threads compare
-// needs it, one number of 64 bits, and behind one call, as the clock is.
+// The bare counter read that the tick clock is compared with: ordered, as a clock whose values
+// threads compare must be, one number of 64 bits, and behind one call, like the clock.
 [[gnu::noinline]] uint64_t counter()
 {
 	return sn_counter();
@@ -114,7 +114,7 @@ void make_cells()
 	using Day = int (*)(void *, void *);
 	using Cpu = long (*)(unsigned *, unsigned *, void *);
 
-	// The one with 64-bit time, where there are two: the one that gives what sennit gives.
+	// Where there are two, the one with 64-bit time, which returns what sennit returns.
 	auto gettime = in_vdso<Gettime>("clock_gettime");
 	long number = SYS_clock_gettime;
 #ifdef SYS_clock_gettime64
@@ -163,7 +163,7 @@ void make_cells()
 	CELL("time", "syscall", keep(syscall(SYS_time, nullptr)));
 #endif
 
-	// Nanoseconds in one number, which libc has no call for: its nearest is clock_gettime.
+	// Nanoseconds in one number: libc's nearest call is clock_gettime.
 	CELL("sn_now", "sennit", keep(sn_now()));
 	CELL("sn_now", "libc", keep(clock_gettime(CLOCK_MONOTONIC, theirs)));
 	if (gettime)
@@ -286,7 +286,7 @@ public:
 			for (Cell &cell : cells) {
 				if (cell.row + "/" + cell.column != run.run_name.function_name)
 					continue;
-				// The time is of one batch.
+				// This is the time of one batch.
 				double ns = run.GetAdjustedCPUTime() / 100;
 				if (cell.ns == 0 || ns < cell.ns)
 					cell.ns = ns;
@@ -302,7 +302,7 @@ void measure_with_google(int argc, char **argv)
 		benchmark::RegisterBenchmark((cell.row + "/" + cell.column).c_str(),
 					     [&cell](benchmark::State &state) {
 						     // In batches, so that the framework's own step
-						     // is not a part of clocks that take 3 ns.
+						     // does not add to clocks that take 3 ns.
 						     for (auto _ : state)
 							     cell.loop(100);
 					     })

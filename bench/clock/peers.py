@@ -3,13 +3,13 @@
 """
 peers.py BUILD_DIR [--rounds N]: the monotonic clocks of Rust and of Go programs beside sennit's.
 
-Runs bench-clock --counter and the programs in peers/ in turn, N times over, and prints the smallest
-time of each clock, and how many times sn_ticks_now's that is. What cannot be built is said to be
-missing, loudly; without any the table has sennit's clocks and libc's alone.
+Runs bench-clock --counter and the programs in peers/ in turn, N times, and prints the smallest time
+of each clock and its ratio to sn_ticks_now's. A program that cannot be built is reported loudly;
+without any of them the table has only sennit's clocks and libc's.
 
-What the clocks promise differs: fastant and quanta read the counter without an order towards earlier
-loads, so a time may be earlier than one that came from another thread, or give up that promise by
-clamping; sn_ticks_now, sn_now, libc and Go keep it.
+The clocks' guarantees differ: fastant and quanta read the counter without ordering it after earlier
+loads, so a time may be earlier than one that came from another thread, or is clamped to hide that;
+sn_ticks_now, sn_now, libc and Go order it.
 """
 import argparse
 import os

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-copy.py BUILD_DIR [--rounds N] [--seconds S] [--chunks K,K]: TCP to TCP copies, by the sender's chunk.
+copy.py BUILD_DIR [--rounds N] [--seconds S] [--chunks K,K]: TCP to TCP copies, by the sender's
+chunk.
 
-One connection from a sender through a relay to a sink, all on this machine's loopback, as Go's
-BenchmarkTCPReadFrom does: for sennit's sn_copy() as it comes and confined to userspace, Go's io.Copy
-with splice and with splice defeated, and a bare single-thread epoll loop with splice (the bound) and
-with copying. In turn, round by round, so that what else the machine does hits all alike. Prints
-medians with the slowest and fastest run, and the relay's own CPU seconds per GiB, and says which of
-the aims held. Exits with 1 when something fails; without Go it says so loudly.
+One connection from a sender through a relay to a sink, all on this machine's loopback, as in Go's
+BenchmarkTCPReadFrom: for sennit's sn_copy() with its defaults and confined to userspace, Go's
+io.Copy with splice and with splice defeated, and a bare single-thread epoll loop with splice (the
+bound) and with copying. They take turns in every round, so that other load on the machine affects
+all of them. Prints medians with the slowest and fastest run, the relay's own CPU seconds per GiB,
+and sennit's throughput relative to the others. Exits with 1 if something fails; a missing Go is
+reported loudly.
 """
 import argparse
 import os
@@ -30,7 +32,7 @@ def cpu_seconds(pid):
 
 
 class Relay:
-    """A relay that runs on a port of its own, with its results by chunk."""
+    """A relay that runs on its own port, with its results by chunk."""
 
     def __init__(self, name, command, port, environment=None):
         self.name, self.port = name, port

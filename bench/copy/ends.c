@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-copy-ends CHUNK SECONDS PORT SINK_PORT: the sender and the sink. Sends chunks of so many
- * bytes through whatever listens on PORT and connects to SINK_PORT, and prints how many bytes came
- * through in how many nanoseconds.
+ * bench-copy-ends CHUNK SECONDS PORT SINK_PORT: the sender and the sink. Sends chunks of CHUNK
+ * bytes through the relay that listens on PORT and connects to SINK_PORT, and prints how many bytes
+ * arrived in how many nanoseconds.
  *
- * As Go's BenchmarkTCPReadFrom: one connection, blocking writes of one chunk each, and a reader
- * that throws away what it gets, after copying it out of the kernel as real receivers do.
+ * As in Go's BenchmarkTCPReadFrom: one connection, blocking writes of one chunk each, and a reader
+ * that discards the bytes, after copying them out of the kernel as real receivers do.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

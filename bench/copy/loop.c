@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-copy-loop splice|copy PORT SINK_PORT: relays one connection at a time in one direction, by a
- * bare single-thread epoll loop: what the others are measured against.
+ * bench-copy-loop splice|copy PORT SINK_PORT: relays one connection at a time in one direction,
+ * with a bare single-thread epoll loop, as the reference for the others.
  *
- * It does nothing else: no deadlines, no accounting, one connection, one pipe of its own of 1 MiB,
- * made before. copy: with a buffer of 64 KiB.
+ * It does nothing else: no deadlines, no accounting, one connection, one pipe of 1 MiB, which is
+ * made in advance. copy: with a buffer of 64 KiB.
  */
 #include <errno.h>
 #include <fcntl.h>

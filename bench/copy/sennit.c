@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-copy-sennit PORT SINK_PORT: relays one connection at a time in one direction with sn_copy().
- * SENNIT_PIPES=0 makes that the path through userspace.
+ * bench-copy-sennit PORT SINK_PORT: relays one connection at a time in one direction with
+ * sn_copy(). With SENNIT_PIPES=0 it takes the path through userspace.
  */
 #include <sennit/sennit.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: bench-copy-sennit PORT SINK_PORT\n");
 		return 2;
 	}
-	/* As a server would; otherwise each splice holds SIGPIPE, which costs two more system
+	/* As a server does. Otherwise each splice blocks SIGPIPE, which costs two more system
 	 * calls. */
 	if (!getenv("BENCH_COPY_HOLD_SIGPIPE"))
 		signal(SIGPIPE, SIG_IGN);

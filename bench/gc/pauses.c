@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long the collector keeps all threads standing, by how many tasks are parked and how many threads are
- * in system calls. The heap has next to nothing in it, so this is what stopping the threads and searching
- * the tasks costs.
+ * How long the collector stops all threads, by the number of parked tasks and of threads in system
+ * calls. The heap is almost empty, so this is the cost of stopping the threads and scanning the
+ * tasks.
  *
  *	bench-gc [tasks...]	default: 0 1000 10000 100000
  */
@@ -100,7 +100,7 @@ static void with_threads(void)
 		if (sn_go(block, NULL) < 0)
 			abort();
 	until(THREADS);
-	sn_sleep(100000000); /* all threads have started that are going to */
+	sn_sleep(100000000); /* by then the last threads have started */
 	measure(0, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		if (write(pipe_ends[1], "", 1) != 1)

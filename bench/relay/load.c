@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench-relay-load short|closed|paced CONNECTIONS SECONDS PORT SINK_PORT [RATE]: small requests
- * through whatever listens on PORT and connects to SINK_PORT, where a process of ours answers.
+ * through the relay that listens on PORT and connects to SINK_PORT, where this program answers.
  *
  * A request is 64 bytes, and so is the answer, which repeats it: each answer is compared. short: a
- * connection for each request, closed by the server once it has answered, as HTTP/1.0 does; so the
- * ports that wait (TIME_WAIT) are not the client's, of which there are 28,000. So many connections
- * at once. closed: on each of the connections, which stay open, one request after another. paced:
- * RATE requests a second over these connections, each sent when it is due whether or not others
- * were answered. Its latency counts from the time that it was due, so that a stall is paid for by
- * all that it delayed.
+ * connection per request, with CONNECTIONS of them at once. The server closes it once it has
+ * answered, as in HTTP/1.0, so the ports in TIME_WAIT are not the client's, which has only 28,000.
+ * closed: one request after another on each of the connections, which stay open. paced: RATE
+ * requests per second over these connections, each sent when it is due whether or not earlier ones
+ * were answered. Its latency counts from when it was due, so a stall counts for all requests that
+ * it delayed.
  *
- * Prints how many requests there were, how many of them were answered in the time that counts, that
+ * Prints how many requests there were, how many of them were answered in the measured time, that
  * time in nanoseconds, and three quantiles of their latency in nanoseconds: 50, 99 and 99.9 %. The
- * first fifth of the time does not count. One thread each for client and server, with epoll, so
- * that both together leave the relay most of a small machine.
+ * first fifth of the time is not measured. Client and server are one thread each, with epoll, so
+ * that together they leave the relay most of a small machine.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -37,11 +37,11 @@
 #define MOST_EVENTS 256
 #define MOST_FDS 65536
 
-/* The first byte says what the server does after answering. */
+/* The first byte selects what the server does after answering. */
 #define STAY 's'
 #define CLOSE 'c'
 
-/* Nothing takes so long that works: who waits longer says so and fails. */
+/* A relay that works never takes this long. A longer wait is reported as a failure. */
 #define PATIENCE_NS INT64_C(10000000000)
 
 struct message {
@@ -99,7 +99,7 @@ static struct {
 	struct message message;
 } asked[MOST_FDS];
 
-/* Reads a request, or a part of it, and answers. False when the connection is over. */
+/* Reads a request, or a part of it, and answers. False if the connection is over. */
 static bool answer(int fd)
 {
 	ssize_t n = recv(fd, (char *)&asked[fd].message + asked[fd].got, SIZE - asked[fd].got, 0);
@@ -112,7 +112,7 @@ static bool answer(int fd)
 	if (asked[fd].got < SIZE)
 		return true;
 	asked[fd].got = 0;
-	/* 64 bytes find room: the client asks no more before it has them. */
+	/* There is room for 64 bytes: the client sends no other request before it has them. */
 	n = send(fd, &asked[fd].message, SIZE, MSG_NOSIGNAL);
 	return n == SIZE && asked[fd].message.what == STAY;
 }
@@ -198,7 +198,7 @@ static void record(int64_t since)
 	latencies[nlatencies++] = taken < UINT32_MAX ? (uint32_t)taken : UINT32_MAX;
 }
 
-/* False when it has to wait for the connection first. */
+/* False if the connection has to be established first. */
 static bool send_request(int fd)
 {
 	ssize_t n = send(fd, &requests[fd].sending, SIZE, MSG_NOSIGNAL);
@@ -229,7 +229,7 @@ static void ask(int fd, int64_t since)
 	check(send_request(fd), "send");
 }
 
-/* True when the answer is complete, and was compared. */
+/* True if the answer is complete; it has been compared then. */
 static bool get_answer(int fd)
 {
 	struct request *request = &requests[fd];
@@ -283,7 +283,7 @@ static void begin_short(void)
 	watch(epoll, EPOLL_CTL_ADD, fd, send_request(fd) ? EPOLLIN : EPOLLOUT);
 }
 
-/* True when the connection is over. */
+/* True if the connection is over. */
 static bool go_on_short(int fd)
 {
 	char more;
@@ -346,7 +346,7 @@ static int *open_all(int nconnections)
 		prepare(fds[i], STAY, 1);
 		watch(epoll, EPOLL_CTL_ADD, fds[i], send_request(fds[i]) ? EPOLLIN : EPOLLOUT);
 	}
-	/* One request each, so that all are through to the server when the time begins. */
+	/* One request each, so that all reach the server before the measured time begins. */
 	for (int open = 0; open < nconnections;) {
 		int n = wait_for(events, now() + PATIENCE_NS);
 
@@ -393,7 +393,7 @@ static void run_closed(const int *fds, int nconnections)
 	}
 }
 
-/* The next connection that has nothing under way, or -1. */
+/* The next connection without a pending request, or -1. */
 static int find_free(const int *fds, int nconnections, int *next)
 {
 	for (int i = 0; i < nconnections; i++) {
@@ -428,7 +428,7 @@ static void run_paced(const int *fds, int nconnections, double rate, int64_t beg
 		}
 		if (due >= until && busy == 0)
 			return;
-		/* When all has been asked, or no connection is free. */
+		/* All requests have been sent, or no connection is free. */
 		only_answers = due >= until || busy == (uint64_t)nconnections;
 		n = wait_for(events, only_answers ? now() + PATIENCE_NS : due);
 		if (n == 0 && only_answers)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-relay-loop splice|copy PORT SINK_PORT: a bare relay, one thread and one epoll loop: what
- * the others are measured against.
+ * bench-relay-loop splice|copy PORT SINK_PORT: a bare relay, one thread and one epoll loop, as the
+ * reference for the others.
  *
  * It passes bytes and half-closes on, in both directions, and does nothing else: no timeouts, no
- * accounting, no limits; any error ends the connection. splice: each direction that moves bytes has
- * a pipe of 1 MiB from a list of free ones, and keeps it while its receiver takes no more. copy: a
- * buffer of 64 KiB for all; a direction whose receiver takes no more keeps the rest in one of its
- * own.
+ * accounting, no limits; any error ends the connection. splice: each direction that moves bytes
+ * takes a pipe of 1 MiB from a free list, and keeps it while its receiver takes no more. copy: one
+ * buffer of 64 KiB for all; a direction whose receiver takes no more keeps the rest in a buffer of
+ * its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ struct side {
 	int fd;
 	struct side *other;
 	bool at_end;  /* the end was read, and passed on */
-	bool hung_up; /* epoll has told that there is an end to be read */
+	bool hung_up; /* epoll has reported that there is an end to be read */
 	size_t left;  /* bytes that the other side has not taken yet */
 	struct tube *tube;
 	char *rest; /* copy: those bytes */
@@ -46,7 +46,7 @@ struct side {
 
 struct pair {
 	struct side sides[2];
-	struct pair *next; /* of those to be freed */
+	struct pair *next; /* in the list of pairs to be freed */
 	bool over;
 };
 
@@ -93,7 +93,7 @@ static void put_tube(struct side *from)
 	from->tube = NULL;
 }
 
-/* ---- moving: 1 when there may be more, 0 when there is none for now, -1 when it is over ---- */
+/* ---- moving bytes: 1 if there may be more, 0 if there are none for now, -1 at the end ---- */
 
 static int drain_tube(struct side *from)
 {
@@ -164,7 +164,7 @@ static int move_by_copy(struct side *from)
 		memcpy(from->rest, buffer + done, from->left);
 		return 0;
 	}
-	/* Less than asked for: there was no more, and what comes will be told. */
+	/* Less than asked for: there was no more, and epoll will report what arrives. */
 	return (size_t)n < sizeof buffer && !from->hung_up ? 0 : 1;
 }
 
@@ -187,14 +187,14 @@ static void end(struct pair *pair)
 		struct side *side = &pair->sides[i];
 
 		close(side->fd);
-		if (side->tube) { /* with bytes that nobody may have */
+		if (side->tube) { /* has bytes, so it cannot be reused */
 			close(side->tube->ends[0]);
 			close(side->tube->ends[1]);
 			free(side->tube);
 		}
 		free(side->rest);
 	}
-	/* Events of this round may still name it. */
+	/* Events of this round may still refer to it. */
 	pair->over = true;
 	pair->next = ended;
 	ended = pair;

@@ -4,16 +4,16 @@
 relay.py BUILD_DIR [--rounds N] [--seconds S] [--chunks KIB,..] [--what bulk,short,closed,paced]
          [--only NAME,..]: sennit-relay beside other relays, in one run.
 
-Every relay stands between the same sender and sink, on this machine's loopback: bulk, one connection
-that sends chunks of a size as fast as it can; short, a connection for each small request; closed,
-1,000 connections that stay open, with a small request under way on each; paced, 10,000 requests a second
-over them. The relays take turns in every round, so that what else the machine does meets all of
-them; the tables have the medians over the rounds, with the lowest and the highest.
+Every relay runs between the same sender and sink, on this machine's loopback: bulk, one connection
+that sends chunks of one size as fast as it can; short, a connection per small request; closed,
+1,000 persistent connections with a pending small request on each; paced, 10,000 requests per second
+over them. The relays take turns in every round, so that other load on the machine affects all of
+them. The tables have the medians over the rounds, with the lowest and the highest value.
 
-sennit-relay runs as its one-liner says; the peers as their manuals say, with the settings in this
-file, several where they differ. CPU is user and system time of all of a relay's processes. A peer
-that is not installed has a row that says so. Exits with 1 when a relay fails: bytes that are lost,
-or an answer that differs, is a failure.
+sennit-relay runs with its defaults; the peers run as their manuals recommend, with the settings in
+this file, and with several settings where results differ. CPU is user and system time of all of a
+relay's processes. A peer that is not installed has a row that says so. Exits with 1 if a relay
+fails: lost bytes and a wrong answer are failures.
 """
 import argparse
 import os
@@ -74,7 +74,7 @@ def write(path, text):
 
 
 def haproxy(options="", globals_=""):
-    """In the foreground, with as many threads as it takes by itself unless told."""
+    """In the foreground, with its default number of threads unless globals_ sets another."""
     def command(folder, port, sink):
         text = HAPROXY.format(port=port, sink=sink, options=options, globals=globals_)
         return [shutil.which("haproxy"), "-db", "-f",
@@ -117,7 +117,7 @@ def socat():
 
 
 def contestants(build, kept):
-    """Names, with the command of each, or why there is none; and the environment."""
+    """For each its name, its command or the reason why there is none, and its environment."""
     relay = os.path.join(build, "tools/relay/sennit-relay")
     loop = os.path.join(build, "bench/relay/bench-relay-loop")
 
@@ -165,14 +165,14 @@ def children(pid):
 
 
 def family_ticks(pid):
-    """Of a process, of those of its children that live, and of those that it has waited for."""
+    """CPU ticks of a process, of its living children, and of those that it has waited for."""
     fields = process_stat(pid)
     own = sum(map(int, fields[11:15])) if fields else 0
     return own + sum(family_ticks(child) for child in children(pid))
 
 
 def settled_ticks(pid, processes):
-    """Once the processes of connections are gone and waited for."""
+    """CPU ticks, read once the relay's processes per connection have ended."""
     until = time.monotonic() + 10
     while len(children(pid)) > processes and time.monotonic() < until:
         time.sleep(0.02)
@@ -187,7 +187,7 @@ def listens(port):
 
 
 def free_port():
-    """Below those that the system gives to whoever connects: each run takes thousands of these."""
+    """A port below the range for outgoing connections: each run takes thousands of those."""
     while True:
         port = random.randint(20000, 32000)
         with socket.socket() as probe:
@@ -199,7 +199,7 @@ def free_port():
 
 
 class Relay:
-    """A relay that runs, with what was measured of it, or the reason why there is none."""
+    """A running relay with its measurements, or the reason why it is missing."""
 
     def __init__(self, name, command, environment, scratch):
         self.name, self.process, self.missing, self.results = name, None, None, {}
@@ -252,7 +252,7 @@ class Relay:
         self.results.setdefault(key, []).append(value)
 
     def stop(self):
-        """By its id; it has a session of its own, so its children go with it."""
+        """Kills the relay's process group, which contains its children too."""
         if self.process:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -310,7 +310,7 @@ def better(best, value, more):
 
 
 def best_of(relays, key, more):
-    """The best median, and whose it is."""
+    """The best median, and the relay that has it."""
     best, whose = None, None
     for relay in relays:
         if key in relay.results:
@@ -321,7 +321,7 @@ def best_of(relays, key, more):
 
 
 def ratio_rows(relays, columns):
-    """sennit-relay's median over that of others; above 1 it is more."""
+    """sennit-relay's median divided by that of others."""
     ours = next((r for r in relays if r.name == "sennit-relay"), None)
     peers = [r for r in relays if not r.name.startswith(("none", "sennit", "c-"))]
     others = [("the best other relay", peers)]
@@ -407,7 +407,7 @@ def main():
     kept = os.path.join(build, "bench/relay")
     wanted = contestants(build, kept)
     if arguments.only:
-        # A name may have a comma in it, so longer ones are looked for first.
+        # A name may contain a comma, so longer names are matched first.
         left, chosen = arguments.only, set()
         for name in sorted((name for name, _, _ in wanted), key=len, reverse=True):
             if name in left:
@@ -420,7 +420,7 @@ def main():
     versions()
     relays = []
     with tempfile.TemporaryDirectory() as scratch:
-        # nginx's workers are another user.
+        # nginx's workers run as another user.
         os.chmod(scratch, 0o755)
         try:
             for name, command, environment in wanted:

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tasks and channels cost:
+ * The cost of tasks and channels:
  *
  *	bench-tasks [--repeats=5] [--procs=1,2] [--scale=1] [name...]
  *
- * Prints one line a row, "name processors value unit": the median of the repeats, each of which is a
- * process of its own. scale divides the number of operations, names choose rows by their beginning.
+ * Prints one line per row, "name processors value unit": the median of the repeats, each of which
+ * runs in a separate process. scale divides the number of operations; names select rows by prefix.
  *
- *   spawn-all    tasks spawned, 1M alive at once if need be, then each of them joined; a task
- *   spawn-group  the same, waited for together, by a count of those that are left; a task
- *   spawn-join   spawned and joined one at a time; a task
- *   yield        two tasks yield to each other; a yield
- *   ping-pong    two tasks over two unbuffered channels; a round trip
- *   buffered-1   one sends to one over a buffer of 128; an item
- *   buffered-4   four send to four over a buffer of 128; an item
- *   select-4     one receives from four unbuffered channels, with a sender each; a receive
- *   mutex-8      eight tasks lock and unlock one mutex; a lock and unlock
- *   skynet       a tree of tasks, ten to a node, with 1M leaves; all of it
- *   sleeps       1M tasks sleep for a second; CPU time a task, spawning included
- *   idle-task    memory of a task that sleeps, page tables included
+ *   spawn-all    tasks spawned, up to 1M alive at once, then each of them joined; per task
+ *   spawn-group  the same, waited for together by a wait group; per task
+ *   spawn-join   spawned and joined one at a time; per task
+ *   yield        two tasks yield to each other; per yield
+ *   ping-pong    two tasks over two unbuffered channels; per round trip
+ *   buffered-1   one sends to one over a buffer of 128; per item
+ *   buffered-4   four send to four over a buffer of 128; per item
+ *   select-4     one receives from four unbuffered channels, with a sender each; per receive
+ *   mutex-8      eight tasks lock and unlock one mutex; per lock and unlock
+ *   skynet       a tree of tasks, ten to a node, with 1M leaves; in total
+ *   sleeps       1M tasks sleep for a second; CPU time per task, including the spawn
+ *   idle-task    memory of a sleeping task, including page tables
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -392,7 +392,7 @@ static int first(void *arg)
 	return 0;
 }
 
-/* In a process of its own, so that no row finds what another has left. */
+/* In a separate process, so that no row is affected by what another one has left behind. */
 static double measure(const struct row *row, const char *processors)
 {
 	struct run run = {.row = row};

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-tasks.py BUILD_DIR [--rounds N] [--processors 1,2] [ROW...]: what tasks, channels and locks cost, beside
-Go, tokio, Boost.Fiber and Java's virtual threads (peers/), each in its own words.
+tasks.py BUILD_DIR [--rounds N] [--processors 1,2] [ROW...]: the cost of tasks, channels and locks,
+beside Go, tokio, Boost.Fiber and Java's virtual threads (peers/), each in its own idiom.
 
-Every measurement is a process of its own; the contestants take turns in every round, so that what
-else the machine does meets all of them. The table has the medians over the rounds with the range
-below, in ns unless said, and how many times as much Go takes as sennit. A peer that cannot be had is
-said to be missing, loudly; "-" is what a peer does not have.
+Every measurement runs in a separate process. The contestants take turns in every round, so that
+other load on the machine affects all of them. The table has the medians over the rounds with their
+range, in ns unless stated otherwise, and the ratio of Go to sennit. A peer that is missing is
+reported loudly; "-" stands for what a peer does not have.
 """
 import argparse
 import os
@@ -39,7 +39,7 @@ def loudly(text):
 
 
 def built(name, tool, command):
-    """None, after saying so, when the tool is missing or the peer does not build."""
+    """Whether the peer could be built. Reports a missing tool or a failed build."""
     if not shutil.which(tool):
         loudly(f"NOT COMPARED WITH {name}: there is no {tool}")
         return False
@@ -51,7 +51,7 @@ def built(name, tool, command):
 
 
 def newest_java():
-    """Virtual threads came with Java 21; several may be installed side by side."""
+    """The newest Java, if it has virtual threads (Java 21). Several may be installed."""
     homes = [os.path.dirname(os.path.dirname(os.path.realpath(shutil.which("java"))))] if shutil.which(
         "java") else []
     folder = "/usr/lib/jvm"
@@ -104,7 +104,7 @@ def contestants(build):
 
 
 def measure(command, row, procs):
-    """A number, or None for what a peer does not have or cannot do."""
+    """A number, or None if the peer does not have the row or fails."""
     try:
         result = subprocess.run(command(row, procs), capture_output=True, text=True, timeout=300,
                                 check=False)

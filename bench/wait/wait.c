@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An HTTP server and its clients in one process, whose garbage is collected so often that it hurts:
+ * An HTTP server and its clients in one process, with garbage collections so frequent that they
+ * show in the latency:
  *
  *	bench-wait [--seconds=1] [--warm=0.2] [--clients=0] [--live=512] [--every=400] [--name=none]
  *
- * What golang.org/x/benchmarks' http measures: four clients a processor (or as many as told), each with
- * a connection that stays open, each sending its next request once it has read the answer to the
- * last; wait.go is the same with Go's net/http. Both ends are tasks, both parse with http_parser,
- * and both allocate what they read and write from the Boehm collector, as Go's do from Go's heap: every
- * header and its strings, the buffers of the answer. Beside it lives a tree of so many KiB, and what the
- * clients have kept, the last 16 answers of each.
+ * It measures what golang.org/x/benchmarks' http measures: four clients per processor (or as many
+ * as --clients says), each with a persistent connection, each sending its next request once it has
+ * read the answer to the previous one; wait.go is the same with Go's net/http. Both ends are tasks,
+ * both parse with http_parser, and both allocate what they read and write from the Boehm collector,
+ * as Go's do from Go's heap: every header and its strings, and the buffers of the answer. Live data
+ * are a tree of --live KiB and the last 16 answers of each client.
  *
- * A collection begins when so many KiB have been allocated since the last one, and at twice as many
- * whoever allocates waits until it is over, which counts as latency. The default is what GOGC=10 comes
- * to: it collects when the heap has grown by a tenth over what lives, but Go's least heap is 400 KiB,
- * and what is allocated during a collection comes on top: so wait.go, with the same tree, collects
- * once in some 840 KiB. Both print the bytes between two collections, so that it can be seen who is
- * asked more.
+ * A collection begins when --every KiB have been allocated since the last one. At twice as many, a
+ * task that allocates waits until the collection is over, which counts as latency. The default
+ * corresponds to GOGC=10, which collects when the heap has grown by a tenth over the live data. But
+ * Go's minimum heap is 400 KiB, and allocations during a collection come on top: so wait.go, with
+ * the same tree, collects once in some 840 KiB. Both print the bytes between two collections, which
+ * shows which of the two is asked more.
  *
- * A collection begins as Go's did, with a look at the stack of every task by sn_task_scan() while the
- * others run, word by word; then the Boehm collector's own follows, which stops the world. Built
- * without that (SENNIT_GC off, or no libgc) the memory is malloc()'s, and the scans are all that a
- * collection does.
+ * A collection begins as Go's did, by scanning the stack of every task with sn_task_scan() while
+ * the others run, word by word; then the Boehm collector's own follows, which stops the world.
+ * Built without that (SENNIT_GC off, or no libgc) the memory is malloc()'s, and a collection
+ * consists of the scans alone.
  *
- * Prints a line in the format of Go's benchmarks, which benchstat reads. Latencies are those of all
- * requests that began in the time that counts, by rank. An answer that differs from what is expected ends
- * the program with status 1.
+ * Prints a line in the format of Go's benchmarks, which benchstat reads. Latencies are quantiles
+ * over all requests that began in the measured time. An unexpected answer ends the program with
+ * status 1.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -60,17 +61,17 @@ static const char *name = "none";
 
 /* ---- memory ---- */
 
-static _Atomic uint64_t allocated; /* by all, added up once a message */
+static _Atomic uint64_t allocated; /* by all tasks, added once per message */
 static _Atomic uint64_t collected_at;
 static _Atomic bool collecting, ending;
-static sn_semaphore garbage; /* one when there is enough of it */
+static sn_semaphore garbage; /* 1 when there is enough to collect */
 static sn_mutex full_lock = SN_MUTEX_INIT;
 static sn_cond collected = SN_COND_INIT;
 static _Atomic uint64_t collections, scans, looked_at;
 
 /*
- * What one message allocates: with a collector, nothing but a count; without one, what is freed with
- * the message. It lives on the stack of who reads or writes the message.
+ * What one message allocates: with a collector only a count, without one the memory that is freed
+ * with the message. It is on the stack of the task that reads or writes the message.
  */
 struct memory {
 	uint64_t bytes;
@@ -88,7 +89,7 @@ static void *allocate(struct memory *memory, size_t size)
 	return p;
 }
 
-/* For what has no pointers. */
+/* For data without pointers. */
 static void *allocate_bytes(struct memory *memory, size_t size)
 {
 	void *p = GC_MALLOC_ATOMIC(size);
@@ -141,7 +142,7 @@ static void forget(struct memory *memory)
 
 #endif
 
-/* What lives as long as the program: a binary tree of cache lines. */
+/* Data that live as long as the program: a binary tree of cache lines. */
 struct node {
 	struct node *left, *right;
 	char rest[48];
@@ -172,7 +173,7 @@ static sn_task *_Atomic *tasks; /* clients, then sessions; NULL: not started */
 static long task_count;
 static sn_waitgroup busy = SN_WAITGROUP_INIT;
 
-/* As a collector would look for what a stack refers to. May run in a signal's handler. */
+/* Reads a stack as a collector would, to find references. May run in a signal handler. */
 static void look(const struct sn_scan *scan, void *arg)
 {
 	const uintptr_t *word = scan->stack_low;
@@ -208,7 +209,7 @@ static uint64_t since_collection(void)
 	return atomic_load(&allocated) - atomic_load(&collected_at);
 }
 
-/* A task of its own, as in Go: whoever allocates goes on while it looks around. */
+/* A separate task, as in Go: tasks that allocate go on while it scans. */
 static int run_collector(void *arg)
 {
 	(void)arg;
@@ -226,9 +227,9 @@ static int run_collector(void *arg)
 }
 
 /*
- * A message was read or written, and what it took is garbage from now on. Nobody goes on when there is
- * twice as much as a collection begins with: otherwise a slower collector would be a rarer one, and
- * its waits look the better the longer they are.
+ * A message was read or written, and its memory is garbage from now on. No task goes on while there
+ * is twice as much garbage as starts a collection: otherwise a slower collector would collect less
+ * often, and the longer its waits, the better it would look.
  */
 static void done_with(struct memory *memory)
 {
@@ -312,7 +313,7 @@ static int on_value(http_parser *parser, const char *at, size_t size)
 	return 0;
 }
 
-/* As Go's io.ReadAll() does: 512 bytes, and more when they do not suffice. */
+/* Like Go's io.ReadAll(): 512 bytes, and more if that is not enough. */
 static int on_body(http_parser *parser, const char *at, size_t size)
 {
 	struct message *message = parser->data;
@@ -347,7 +348,7 @@ static const http_parser_settings settings = {
 	.on_message_complete = on_complete,
 };
 
-/* 1, or 0 at the end of the connection between two messages. Nothing is sent ahead here. */
+/* Returns 1, or 0 at the end of the connection between two messages. There is no pipelining. */
 static int receive(sn_tcp *conn, enum http_parser_type type, char *buf, struct message *message)
 {
 	http_parser parser;
@@ -505,12 +506,12 @@ static int run_client(void *arg)
 	sn_tcp *conn;
 
 	CHECK(sn_tcp_connect(&conn, address, 0) >= 0);
-	/* Each at least once, however slow the machine. */
+	/* At least one request per client, however slow the machine. */
 	for (long i = 0; (began = sn_now()) < count_to || client->count == 0; i++) {
 		struct message *response = ask(conn, &memory, buf);
 
 #if BENCH_GC
-		/* Was it still there? A collector that loses what a parked task has, shows here. */
+		/* Fails if the collector has freed what a parked task refers to. */
 		if (kept[i % KEPT])
 			CHECK(memcmp(kept[i % KEPT]->body, BODY, strlen(BODY)) == 0);
 		kept[i % KEPT] = response;
@@ -590,7 +591,7 @@ static int run(void *arg)
 	bytes = atomic_load(&allocated) - bytes;
 	times = atomic_load(&collections) - times;
 	sn_join(server, NULL);
-	/* The collector must know alive what it scans. */
+	/* The tasks must exist for as long as the collector scans them. */
 	CHECK(sn_waitgroup_wait(&busy) == 0);
 	atomic_store(&ending, true);
 	sn_semaphore_release(&garbage, 1);
@@ -653,7 +654,7 @@ int main(int argc, char **argv)
 	CHECK(tasks && clients);
 #if BENCH_GC
 	CHECK(sn_gc_init() == 0);
-	/* So large that the collector never begins by itself. */
+	/* So large that the collector never starts a collection by itself. */
 	GC_expand_hp((size_t)64 << 20);
 #endif
 	return sn_run(run, NULL);

@@ -2,26 +2,28 @@
 # SPDX-License-Identifier: MIT
 """
 wait.py BUILD_DIR [--runs N] [--seconds S] [--levels none,slight,full,copy] [--histograms]
-        [--no-benchstat]: request latency of an HTTP server that collects garbage all the time, with the
-        waiting policy, with pure spinning (SENNIT_WAIT_SPIN=1), and in Go at GOGC=10.
+        [--no-benchstat]: request latency of an HTTP server that collects garbage all the time, with
+        the waiting policy, with pure spinning (SENNIT_WAIT_SPIN=1), and in Go at GOGC=10.
 
-Server and clients are one process (wait.c, wait.go), which has as many processors as there are CPUs.
-The levels are what else wants these CPUs:
+Server and clients are one process (wait.c, wait.go), which has as many processors as there are
+CPUs. The levels are the load that competes for these CPUs:
 
     none    nothing
     slight  one process that computes
     full    as many as there are CPUs
     copy    a second copy of the whole
 
-The three take turns at each level in each run, so that what else the machine does meets all of them.
-The results are kept, a file for each, in BUILD_DIR/bench/wait, and benchstat compares them; the last
-table, in Markdown, is docs/waiting.md's: medians, their spread as benchstat tells it, and p. Without
-benchstat (a module of Go's, fetched once) there are medians and ranges only. BENCH_WAIT_RUNS and
-BENCH_WAIT_SECONDS in the environment are the defaults of --runs (10) and --seconds (1).
+The three take turns at each level in each run, so that other load on the machine affects all of
+them. The results are kept in BUILD_DIR/bench/wait, a file for each, and benchstat compares them.
+The last table, in Markdown, is docs/waiting.md's: medians, their spread as benchstat reports it,
+and p. Without benchstat (a Go module, fetched once) there are only medians and ranges.
+BENCH_WAIT_RUNS and BENCH_WAIT_SECONDS in the environment are the defaults of --runs (10) and
+--seconds (1).
 
---histograms: prints instead how long the waits for scans took, at each level, of one run each with
-spinning and with the policy; and the sums of those, of "scan owner" and of "lease", a change of a
-task's status by the monitor, which is the only one that can be waited for.
+--histograms prints instead how long the waits for scans took, at each level, in one run each with
+spinning and with the policy. It also prints the sums of these waits, of "scan owner", and of
+"lease": a change of a task's status by the monitor, the only such change that a thread can wait
+for.
 """
 import argparse
 import csv
@@ -36,11 +38,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEVELS = ["none", "slight", "full", "copy"]
-# The last that Go 1.19 builds, which is Debian 12's.
+# The last version that Go 1.19, Debian 12's, can build.
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5"
 CPUS = len(os.sched_getaffinity(0))
 QUANTILES = {"p50": "Latency-50", "p95": "Latency-95", "p99": "Latency-99", "p999": "Latency-99.9"}
-# Ends by itself when nobody is left who could end it.
+# Ends by itself after a time, in case this script has been killed.
 COMPUTE = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\n" \
           "while time.monotonic() < end: pass"
 
@@ -50,7 +52,7 @@ def loudly(text):
 
 
 def contestants(build, kept):
-    """Of each its command and its environment."""
+    """The command and the environment of each contestant."""
     ours = [os.path.join(build, "bench/bench-wait")]
     if not os.path.exists(ours[0]):
         sys.exit("wait.py: there is no bench-wait: it needs http_parser (Debian: libhttp-parser-dev; "
@@ -71,7 +73,7 @@ def contestants(build, kept):
 
 
 def benchstat(kept):
-    """The program, or None, after saying so."""
+    """The program, or None after reporting why there is none."""
     program = shutil.which("benchstat") or os.path.join(kept, "benchstat")
     if os.path.exists(program):
         return program
@@ -89,12 +91,12 @@ def benchstat(kept):
 # ---- running ----
 
 class Beside:
-    """What else runs at a level, for as long as the block does."""
+    """Runs a level's competing load for the duration of a with block."""
 
     def __init__(self, level, contestant, seconds):
         command, environment = contestant
         compute = [sys.executable, "-c", COMPUTE, str(seconds + 30)]
-        # Longer at both ends than the one that counts.
+        # Runs longer at both ends than the measured one.
         copy = [*command, f"--seconds={seconds + 30}", "--name=beside"]
         self.commands = {"none": [], "slight": [compute], "full": [compute] * CPUS,
                          "copy": [copy]}[level]
@@ -117,7 +119,7 @@ class Beside:
 
 
 def run(contestant, level, seconds, more=None):
-    """What it printed, on both outputs."""
+    """What the contestant printed, on both outputs."""
     command, environment = contestant
     with Beside(level, contestant, seconds):
         try:
@@ -191,7 +193,7 @@ def print_table(results, files, program, levels):
 
 
 def print_frequencies(results, levels):
-    """Who is asked more."""
+    """How many requests and collections each contestant had."""
     print("\n| level |" + "".join(f" {TITLES[name]} |" for name in results))
     print("| --- |" + " --- |" * len(results))
     for level in levels:
@@ -213,7 +215,7 @@ BUCKET = re.compile(r"^ *(\S+ \w+) - +\S+ \w+ \[ *(\d+)\]")
 
 
 def sites_of(text):
-    """{site: (its totals in words, {the bucket's lower end: count})}, of what SENNIT_WAIT_STATS prints."""
+    """{site: (its totals in words, {lower end of bucket: count})}, from SENNIT_WAIT_STATS' output."""
     found, site, waits = {}, None, None
     for line in text.splitlines():
         if head := HEAD.match(line):

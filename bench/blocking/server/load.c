@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Load for the servers of this folder: a number of connections, each of which sends a request, waits
- * for the answer and sends the next; every twentieth request is a slow one. One thread, on epoll, so
- * that it is the same for every server.
+ * Load for the servers of this folder: a number of connections, each of which sends a request,
+ * waits for the answer and sends the next one; every twentieth request is slow. It is one thread
+ * with epoll, and the same for every server.
  *
  *	bench-blocking-load port [connections, default 64] [seconds, default 3]
  *
@@ -24,7 +24,7 @@
 
 #define MOST_CONNECTIONS 4096
 #define SLOW_EVERY 20
-#define BUCKETS 1000000 /* of 1 us; the last has all that is longer */
+#define BUCKETS 1000000 /* of 1 us; the last one has all longer times */
 
 struct connection {
 	int fd;
@@ -92,10 +92,10 @@ int main(int argc, char **argv)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 		epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 		connections[i].fd = fd;
-		connections[i].requests = (uint32_t)i; /* not all slow at once */
+		connections[i].requests = (uint32_t)i; /* spreads the slow requests */
 	}
 	began = now_ns();
-	count_from = began + 300000000; /* threads are started, caches are warm */
+	count_from = began + 300000000; /* by then threads are started and caches are warm */
 	end = count_from + (int64_t)(seconds * 1e9);
 	for (int i = 0; i < n; i++)
 		send_request(&connections[i]);

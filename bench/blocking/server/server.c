@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server in which some requests block the thread for 5 ms, with sennit. Also ../server/server.go
- * and ../server/tokio are this server; load.c asks them, ../server.py compares them.
+ * A server in which some requests block the thread for 5 ms, with sennit. server.go and tokio/ are
+ * the same server in Go and tokio; load.c generates their load, ../server.py compares them.
  *
  *	bench-blocking-server plain|bracket
  *
- * A request is one byte: 'f' is answered at once, 's' after nanosleep(5 ms), called plainly or in a
- * bracket; the answer is that byte. Prints the port that it listens on.
+ * A request is one byte: 'f' is answered at once, 's' after nanosleep(5 ms), called with or without
+ * a bracket; the answer is the same byte. Prints the port that it listens on.
  */
 #include <stdbool.h>
 #include <stdio.h>

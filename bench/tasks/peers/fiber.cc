@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The rows of bench-tasks with Boost.Fiber: tasks ROW PROCESSORS prints one number, see tasks.py.
-// Stacks of 64 KiB, and of 8 where there are a million of them; on two threads its work_stealing scheduler. There is no
-// select, and no row of a million sleeps on more than one thread that its schedulers survive.
+// Stacks are 64 KiB, or 8 KiB for a million of them. On two threads it uses the work_stealing
+// scheduler. There is no select. The row of a million sleeps runs on one thread only, because no
+// scheduler survives it on more.
 #include <boost/fiber/algo/round_robin.hpp>
 #include <boost/fiber/algo/work_stealing.hpp>
 #include <boost/fiber/all.hpp>
