@@ -18,7 +18,7 @@ static int copy_part(char *to, size_t size, const char *from, size_t length)
 }
 
 /*
- * A port is 0 to 65535; a service's name is left to the resolver. Digits only is always a port. A
+ * A port is 0 to 65535; a service's name is left to the resolver. Digits alone are always a port. A
  * name begins with a letter or a digit (RFC 6335): the resolver would read "-1", "+80" and " 80"
  * as numbers, and wrap them into a port.
  */
@@ -85,8 +85,8 @@ static int errno_of_gai(int err)
 		return -ENOMEM;
 	case EAI_SYSTEM:
 		return errno ? -errno : -EIO;
-	default: /* EAI_NONAME, EAI_NODATA, EAI_SERVICE, EAI_FAIL and the like: there is no such
-		    thing */
+	default: /* EAI_NONAME, EAI_NODATA, EAI_SERVICE, EAI_FAIL and the like: it does not
+		    exist */
 		return -ENOENT;
 	}
 }

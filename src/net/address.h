@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Longest host name that DNS allows, and some room for a service's name. */
+/* The longest host name that DNS allows, and some room for a service's name. */
 #define SN_HOST_MAX 256
 #define SN_SERVICE_MAX 33
 
@@ -24,8 +24,8 @@ struct sn_host_port {
 int sn_address_split(struct sn_host_port *parts, const char *text);
 
 /*
- * Reads an address of numbers only, "127.0.0.1:80", into *address: whether it is one. Those of IPv6
- * and unusual ways to write IPv4's are left to sn_resolve(), which would say the same.
+ * Parses a purely numeric address, "127.0.0.1:80", into *address; returns whether it is one. IPv6
+ * and unusual notations of IPv4 are left to sn_resolve(), which would give the same result.
  */
 bool sn_address_numeric(struct sockaddr_in *address, const char *text);
 

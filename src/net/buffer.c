@@ -7,7 +7,7 @@
 #include "sched/fork.h"
 #include "wait/lock.h"
 
-/* Free buffers that are kept: 4 MiB at most. */
+/* How many free buffers are kept: 4 MiB at most. */
 #define MOST_FREE 64
 
 static struct sn_lock lock; /* guards both */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Buffers for copying in userspace, kept in one pool. A copy borrows one when there is something to
- * read and returns it as soon as there is not, so that memory goes with the copies that are busy,
- * not with those that are open: ten thousand idle ones hold none.
+ * read, and returns it as soon as there is not. So memory is used by the copies that are busy, not
+ * by those that are open: ten thousand idle ones hold none.
  */
 #ifndef SENNIT_NET_BUFFER_H
 #define SENNIT_NET_BUFFER_H
@@ -11,7 +11,8 @@
 
 #include "sched/fork.h"
 
-/* One system call's worth: beyond 64 KiB a loopback copy gains little, and the L2 cache loses. */
+/* Enough for one system call: beyond 64 KiB a loopback copy gains little, and the L2 cache
+ * loses. */
 #define SN_BUFFER_SIZE ((size_t)64 << 10)
 
 /* NULL without memory. Any thread. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying: the driver, which decides which way the bytes go next, and waits in between.
+ * Copying: the driver, which decides which path the bytes take next, and waits in between.
  *
  * A flow goes through userspace while it is small, and is spliced while it is large: copy_policy.h.
  *
- * A relay may wait until more than a piece has come before it reads: gather.h. Its direction may be
- * held back: pace.h.
+ * A relay may wait until more than one piece has arrived before it reads: coalesce.h. Its direction
+ * may be held back: pace.h.
  *
- * Where src or dst is a pipe, splice needs no pipe of ours; where src is a file, sendfile and
- * copy_file_range need none and are tried at once. Whatever the kernel refuses (EINVAL) goes
- * through userspace to the end.
+ * Where src or dst is a pipe, splice needs no pipe of ours. Where src is a file, sendfile and
+ * copy_file_range need none either, and are tried at once. If the kernel refuses (EINVAL), the rest
+ * goes through userspace.
  */
 #include "net/copy.h"
 
@@ -30,7 +30,7 @@ static bool needs_no_pipe(const struct sn_copy_job *job)
 	return job->src->kind == SN_KIND_PIPE || job->dst->kind == SN_KIND_PIPE;
 }
 
-/* Kinds that splice knows, and a program that has not forbidden it. */
+/* Kinds that splice supports, in a program that has not forbidden it. */
 static bool suitable(const struct sn_copy_job *job)
 {
 	return job->src->kind != SN_KIND_OTHER && job->dst->kind != SN_KIND_OTHER &&
@@ -110,7 +110,7 @@ static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index
 		       : 0;
 }
 
-/* For what a pass has ended without: 0 when there may be another. */
+/* Waits for the side that stopped the pass. 0 when there may be another pass. */
 static int wait_after(struct sn_copy_job *job, int end)
 {
 	if (end == SN_PASS_FULL)
@@ -121,7 +121,7 @@ static int wait_after(struct sn_copy_job *job, int end)
 					: wait_for(job, job->src, SN_SIDE_READ);
 }
 
-/* A piece that is left was granted when it was read. */
+/* The bytes of a piece that is left were granted when they were read. */
 static int paced_pass(struct sn_copy_job *job)
 {
 	int end = job->piece.buffer ? SN_PASS_MORE : sn_pace_begin(job);
@@ -138,8 +138,8 @@ static int run(struct sn_copy_job *job)
 {
 	int end = SN_PASS_MORE;
 
-	/* What sn_copy_try() has left; or a src such as a backend that was just connected to, and says
-	 * nothing before it is asked. */
+	/* Continue with a piece that sn_copy_try() has left. Or src is, for example, a backend that
+	 * was just connected to, and that says nothing before it is asked. */
 	if (job->piece.buffer)
 		end = SN_PASS_FULL;
 	else if (!job->begun && job->left != 0 && job->src->tcp && sn_fd_is_silent(job->src))
@@ -162,15 +162,15 @@ int sn_copy_run(struct sn_copy_job *job)
 	sn_piece_return(&job->piece);
 	if (sn_copy_is_paced(job))
 		sn_pace_end(&job->relay->pace);
-	/* One that was closed may be another's by now. */
+	/* A descriptor that was closed may belong to another by now. */
 	if (end != -EBADF)
 		sn_low_water_reset(job);
 	return end;
 }
 
 /*
- * Two, as one mostly takes all there is: a flow that leaves more than that has a task to itself before
- * the other direction waits for long.
+ * Two, because one mostly takes all that there is: a flow that leaves more than that gets a task of
+ * its own before the other direction waits for long.
  */
 #define PIECES_OF_A_TRY 2
 
@@ -195,7 +195,7 @@ struct told_copy {
 	void *arg;
 };
 
-/* The caller's code, so outside of the runtime: it may use calls that do not park. */
+/* The caller's code, so it is called outside the runtime: it may use calls that do not park. */
 static void tell(struct sn_copy_job *job, size_t n)
 {
 	struct told_copy *copy = sn_container_of(job, struct told_copy, job);
@@ -205,7 +205,8 @@ static void tell(struct sn_copy_job *job, size_t n)
 	sn_runtime_enter();
 }
 
-/* Between sockets and pipes no call blocks; the user's progress may do anything that does not park. */
+/* Between sockets and pipes no call blocks; the user's progress function may do anything that does
+ * not park. */
 static int run_alone(struct sn_copy_job *job)
 {
 	const bool brief = job->src->registered && job->dst->registered && !job->delivered;
@@ -234,7 +235,7 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	if (!sn_runtime_enter())
 		return -EPERM;
 	*job->result = (struct sn_copy_result){0};
-	/* A stream that is closed meanwhile must not have another life while we have it. */
+	/* A stream that is closed meanwhile must not be reused while this call holds it. */
 	err = sn_fd_use_handle(&job->dst, dst);
 	if (err < 0) {
 		sn_copy_fail(job, SN_COPY_WRITE, err);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of copying: a job, and what the ways to move its bytes share.
+ * The inside of copying: a job, and what the paths for its bytes share.
  *
- * Bytes move in *passes* (copy_pass.h): a pass borrows what it needs (a buffer, a pipe), moves what is
- * there, gives that back and returns how it ended. Only the driver, copy.c, decides what comes next,
- * and only it waits for src. A pass never calls the driver; what it needs of the job is here.
+ * Bytes move in *passes* (copy_pass.h): a pass borrows what it needs (a buffer, a pipe), moves the
+ * bytes that are there, returns what it borrowed, and says how it ended. Only the driver, copy.c,
+ * decides what comes next, and only it waits for src. A pass never calls the driver; what it needs
+ * of the job is here.
  *
  *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, pace.c -> copy_piece.c, low_water.c
  *
- * A job belongs to the one task that runs it, which may be another one between two passes. All of
+ * A job belongs to the one task that runs it, which may be a different task after a pass. All of
  * this is within the runtime.
  */
 #ifndef SENNIT_NET_COPY_JOB_H
@@ -28,12 +29,13 @@
 #include "net/stream.h"
 #include "net/write_guard.h"
 
-/* What a direction of a relay has besides. Whoever runs it passes the end of src on to dst at once. */
+/* The additional state of a relay's direction. The relay passes the end of src on to dst at
+ * once. */
 struct sn_relayed {
 	struct sn_write_guard *guard;    /* of dst */
-	const _Atomic uint32_t *answers; /* how often the other direction has moved something */
+	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
 	struct sn_gather gather;
-	uint32_t low_water; /* of src, while it is ours to change; 0: it is not. low_water.c */
+	uint32_t low_water; /* of src, while we may change it; 0: we may not. low_water.c */
 	struct sn_pace pace;
 };
 
@@ -45,22 +47,22 @@ struct sn_copy_job {
 	void (*delivered)(struct sn_copy_job *job, size_t n);
 	struct sn_relayed *relay; /* NULL: a copy alone */
 
-	/* From here on it is the copy's own; zero at first. */
+	/* From here on the fields are the copy's own; zero at first. */
 	struct sn_copy_policy policy;
 	struct sn_copy_piece piece;
 	bool begun;        /* the policy is initialised */
-	bool may_splice;   /* until the kernel says that it cannot */
+	bool may_splice;   /* until the kernel refuses */
 	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
 };
 
-/* How a pass ended. Negative: an error, and result->failed says whose. */
+/* How a pass ended. Negative: an error; result->failed names the side. */
 enum sn_pass {
-	SN_PASS_END = 0, /* of the stream, or what was asked for is copied */
-	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job gathers; more will
-			  * be an edge */
-	SN_PASS_FULL,    /* dst has no room, which will be an edge */
-	SN_PASS_MORE, /* there may be more; the pass has moved as much as it was to, or was granted */
-	SN_PASS_SWITCH, /* there may be more, which should go another way */
+	SN_PASS_END = 0, /* of the stream, or everything that was asked for is copied */
+	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job coalesces; more
+			  * will be an edge */
+	SN_PASS_FULL,    /* dst has no room; room will be an edge */
+	SN_PASS_MORE,    /* there may be more; the pass has moved as much as it should, or may */
+	SN_PASS_SWITCH,  /* there may be more, which should take another path */
 };
 
 static inline int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, ssize_t err)
@@ -74,7 +76,7 @@ static inline bool sn_copy_is_paced(const struct sn_copy_job *job)
 	return job->relay && job->relay->pace.calls;
 }
 
-/* most, or what is left to copy, or what may be read for now. */
+/* The smallest of `most`, what is left to copy, and what may be read for now. */
 static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 {
 	if (sn_copy_is_paced(job) && job->relay->pace.granted < most)
@@ -82,7 +84,7 @@ static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
 }
 
-/* What it means that this is nothing. */
+/* The result of a pass when that limit is 0. */
 static inline enum sn_pass sn_copy_limit_reached(const struct sn_copy_job *job)
 {
 	return job->left == 0 ? SN_PASS_END : SN_PASS_MORE;
@@ -98,7 +100,7 @@ static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
 		job->relay->pace.granted -= n;
 }
 
-/* Accounts for n bytes that dst has taken on one of the result's paths, and tells of them. */
+/* Accounts for n bytes that dst has taken on one of the result's paths, and reports them. */
 static inline void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t *path)
 {
 	job->result->bytes_written += n;

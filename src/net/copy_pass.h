@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways to move a job's bytes: one pass of each. enum sn_pass says how it ended.
+ * The paths for a job's bytes: one pass of each. enum sn_pass says how it ended.
  *
- * A pass does not wait for src, and holds nothing of src's that dst has not been given, save after
+ * A pass does not wait for src, and keeps no bytes that dst has not been given, except after
  * SN_PASS_FULL (copy_piece.h). It may let other tasks run (sn_fair_chance()), and blocks the
  * thread, in a bracket, on descriptors that cannot be polled.
  */
@@ -15,11 +15,12 @@
 struct sn_copy_job;
 struct sn_pipe;
 
-/* Through a buffer in userspace; SN_PASS_MORE after so many pieces. Does not wait for dst. copy_user.c */
+/* Through a buffer in userspace; SN_PASS_MORE after `most` pieces. Does not wait for dst.
+ * copy_user.c */
 int sn_user_pass(struct sn_copy_job *job, int most);
 
-/* Through an empty pipe, which is empty again, unless dst failed: then *clean is false. Waits for
- * room in dst. *moved: how much. splice.c */
+/* Through an empty pipe, which is empty again afterwards unless dst failed; then *clean is false.
+ * Waits for room in dst. *moved: the number of bytes. splice.c */
 int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean);
 
 /* By splice, when src or dst is a pipe itself. splice.c */

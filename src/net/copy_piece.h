@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A piece: bytes in a buffer that a copy has read, and not yet all written.
+ * A piece: bytes that a copy has read into a buffer, and has not yet written completely.
  *
  * When dst has no room, the pass ends with SN_PASS_FULL and the piece stays in the job with its
  * buffer; the next pass begins by writing the rest. So no pass waits in the middle of a write, and
- * a relay can decide between two passes who is to wait. A copy that ends gives the piece up.
+ * a relay can decide between two passes which task waits. A copy that ends discards the piece.
  */
 #ifndef SENNIT_NET_COPY_PIECE_H
 #define SENNIT_NET_COPY_PIECE_H
@@ -19,18 +19,18 @@ struct sn_copy_piece {
 	char *buffer; /* NULL: there is no piece */
 	size_t size, written;
 	bool partial; /* less was read than would have fitted */
-	bool is_last; /* the end of the stream follows at once: they go with the FIN */
-	/* What reading on has found behind the piece, to be told once it is written:
+	bool is_last; /* the end of the stream follows at once: the bytes go with the FIN */
+	/* What reading ahead has found behind the piece, to be reported once it is written:
 	 * SN_BEHIND_UNKNOWN; 0 for the end; -EAGAIN when there is nothing for now; or an error. */
 	ssize_t behind;
 };
 
 #define SN_BEHIND_UNKNOWN 1
 
-/* Gets the piece its buffer of SN_BUFFER_SIZE, with nothing in it, unless it has one. 0 or -ENOMEM. */
+/* Gives the piece an empty buffer of SN_BUFFER_SIZE, unless it has one. 0 or -ENOMEM. */
 int sn_piece_borrow(struct sn_copy_piece *piece);
 
-/* Gives the buffer back, with whatever is left in it. */
+/* Returns the buffer to the pool, with whatever is left in it. */
 void sn_piece_return(struct sn_copy_piece *piece);
 
 /* Writes the rest of the job's piece to dst: 0, SN_PASS_FULL, or an error. */

@@ -2,9 +2,9 @@
 /*
  * Copying through a buffer in userspace.
  *
- * Contract. A pass reads a piece, writes it, and so on, until src has no more, dst has no room, so
- * many pieces were moved, or the flow is large enough for splicing (copy_policy.h). It waits for
- * neither side. The buffer is held within a pass, and while a piece in it waits for room.
+ * Contract. A pass reads a piece, writes it, and so on, until src has no more, dst has no room,
+ * `most` pieces were moved, or the flow is large enough for splicing (copy_policy.h). It waits for
+ * neither side. It holds the buffer only during the pass, and while a piece in it waits for room.
  */
 #include <errno.h>
 
@@ -29,15 +29,15 @@ static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
 }
 
 /*
- * After a read that took less than it could: what comes behind these bytes, when epoll has told of an
- * end already. A peer that answers and closes has sent both in two packets; found together they go on
- * in one, the end with the last bytes (MSG_MORE), and the other peer is woken once for both. No system
- * call more than reading on after the bytes are delivered. Short connections of bench-relay, nine
- * rounds in turns with and without: 18.2 packets for a connection through the relay instead of 20.0,
- * its CPU 77 us instead of 86.
+ * After a read that took less than it could: reads what comes behind these bytes, if epoll has
+ * reported an end already. A peer that answers and closes has sent both in two packets. If they are
+ * found together they leave in one, the end with the last bytes (MSG_MORE), and the other peer is
+ * woken once for both. This takes no more system calls than to continue reading after the bytes are
+ * delivered. Short connections of bench-relay, nine rounds in turns with and without: 18.2 packets
+ * for a connection through the relay instead of 20.0, its CPU 77 us instead of 86.
  *
- * Only in relays, which pass the end on at once, and to TCP of our own making: with TLS on top, in the
- * kernel, MSG_MORE leaves a record open, which no FIN closes.
+ * Only in relays, which pass the end on at once, and to TCP connections that we made: with kernel
+ * TLS on top, MSG_MORE leaves a record open, which no FIN closes.
  *
  * More bytes are added to the piece. Returns what is behind it.
  */
@@ -55,7 +55,7 @@ static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece,
 	return SN_BEHIND_UNKNOWN;
 }
 
-/* A piece is in the buffer: SN_PASS_MORE. Otherwise there is none. */
+/* SN_PASS_MORE: a piece is in the buffer. Otherwise there is none. */
 static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
 {
 	ssize_t n = read_now(job->src, piece->buffer, most);
@@ -75,7 +75,7 @@ static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size
 	return SN_PASS_MORE;
 }
 
-/* The piece was written: what follows from what was read with it. */
+/* The piece was written. Returns the result that follows from what was read with it. */
 static int conclude_piece(struct sn_copy_job *job, const struct sn_copy_piece *piece)
 {
 	bool gathers;

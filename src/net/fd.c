@@ -25,7 +25,7 @@ static struct sn_fd *free_fds;
 static uint32_t nchunks;
 static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
 
-/* In a child of fork(): the table is the parent's, and nobody has looked at it yet. */
+/* In a child of fork(): the table is the parent's, and has not been adjusted yet. */
 static _Atomic bool inherited;
 
 /* ---- opening and closing ---- */
@@ -85,8 +85,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
-	/* Relaxed: the poller comes to know of d from the kernel, whose locks order epoll_ctl()
-	 * before the event; others from whoever was given d. */
+	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
+	 * event; other threads learn of it from the opener. */
 	for (int i = 0; i < 2; i++) {
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
@@ -108,8 +108,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 }
 
 /*
- * Bytes are announced as urgent ones as well: sock_def_readable() wakes for EPOLLPRI and EPOLLIN
- * alike. An end of the stream is neither, and is told of in any case.
+ * epoll reports bytes as urgent ones as well: sock_def_readable() wakes for EPOLLPRI and EPOLLIN
+ * alike. An end of the stream is neither, and is always reported.
  */
 #define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
 #define OTHER_EDGES ((uint32_t)EPOLLOUT | EPOLLRDHUP | EPOLLET)
@@ -138,8 +138,9 @@ void sn_fd_mute(struct sn_fd *d)
 }
 
 /*
- * What has come meanwhile is an edge of this call: epoll looks at the descriptor once it knows what
- * it is to tell of. It fails only for a descriptor that the program has closed behind our back.
+ * What has arrived meanwhile is an edge of this call, because epoll checks the descriptor after it
+ * has changed the set of events. The call fails only for a descriptor that the program has closed
+ * behind our back.
  */
 void sn_fd_unmute(struct sn_fd *d)
 {
@@ -155,8 +156,8 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	} reset = {1, 0};
 
 	/*
-	 * An event on its way, or the end of a commit_wait() that was overtaken by its own task,
-	 * may still touch d in its next life: that costs the next owner a spurious wake-up at most.
+	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
+	 * touch d after it is reused: that costs the next owner at most a spurious wake-up.
 	 */
 	sn_timer_stop(&d->sides[SN_SIDE_READ].timer);
 	sn_timer_stop(&d->sides[SN_SIDE_WRITE].timer);
@@ -164,7 +165,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	if (d->fd >= 0) {
 		if (control & SN_FD_ABORT)
 			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-		close(d->fd); /* takes it out of epoll too; a fork's copy may send stale events */
+		close(d->fd); /* also removes it from epoll; a fork's copy may send stale events */
 	}
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
@@ -214,8 +215,7 @@ int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index s
 	return begin(d, side, life_of((uintptr_t)handle), SN_FD_LIFE_MASK);
 }
 
-/* Acquire as well as release: the last to leave must see what the others did with the descriptor.
- */
+/* Acquire as well as release: the last user must see what the others did with the descriptor. */
 static void leave(struct sn_fd *d, uint32_t what)
 {
 	uint32_t control =
@@ -237,7 +237,7 @@ int sn_fd_use(struct sn_fd *d)
 {
 	uint32_t control;
 
-	/* Before we count as a user, who would be forgotten. */
+	/* Before this call counts as a user, which would be forgotten. */
 	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
 		disown_inherited();
 	control = atomic_load_explicit(&d->control, memory_order_relaxed);
@@ -276,7 +276,7 @@ int sn_fd_use_handle(struct sn_fd **d, const void *handle)
 	return err;
 }
 
-/* Who waits on the side that leads this one, if any. */
+/* Takes off the task that waits on the side to which this one forwards its wake-ups, if any. */
 static struct sn_task *unblock_leader(struct sn_side *side)
 {
 	struct sn_side *leader = atomic_load(&side->leader);
@@ -292,7 +292,7 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
 		disown_inherited();
 	control = atomic_load_explicit(&d->control, memory_order_relaxed);
-	/* We count as a user meanwhile, so that d stays. */
+	/* This call counts as a user meanwhile, so that d stays. */
 	do {
 		if (control & SN_FD_CLOSED)
 			return -EBADF;
@@ -317,9 +317,10 @@ static void forget_timers(struct sn_fd *d)
 }
 
 /*
- * The threads that used the table are not in this process: whatever they held at the fork is let go, the
- * lock of one that was being armed, the sides on which the parent's tasks wait, its heaps. A
- * descriptor that was being opened or closed at that moment is neither open nor free, and stays so.
+ * The threads that used the table do not exist in this process. So whatever they held at the fork
+ * is released: the lock of a timer that was being armed, the sides on which the parent's tasks
+ * wait, its heaps. A descriptor that was being opened or closed at that moment is neither open nor
+ * free, and stays so.
  */
 static void disown(struct sn_fd *d)
 {
@@ -345,7 +346,7 @@ static void disown_inherited(void)
 			for (int k = 0; k < CHUNK_SIZE; k++)
 				disown(&atomic_load(&chunks[i])[k]);
 		sn_netpoll_forget();
-		atomic_store(&inherited, false); /* last: who sees it needs no lock */
+		atomic_store(&inherited, false); /* last: a thread that sees it needs no lock */
 	}
 	sn_unlock(&lock);
 }
@@ -355,7 +356,7 @@ void sn_fds_begin(void)
 	disown_inherited();
 }
 
-/* What abandoned tasks have left open is closed; nobody runs any more. */
+/* Closes what abandoned tasks have left open; no task runs any more. */
 void sn_fds_end(void)
 {
 	sn_lock(&lock);
@@ -368,7 +369,7 @@ void sn_fds_end(void)
 		if (d->open && d->fd >= 0)
 			close(d->fd);
 		d->open = false;
-		atomic_store(&d->control, SN_FD_CLOSED); /* nobody uses it until it is open */
+		atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 		forget_timers(d);
 		atomic_fetch_add(&d->generation, 1);
 		d->next_free = free_fds;
@@ -379,7 +380,7 @@ void sn_fds_end(void)
 }
 
 /*
- * Open descriptors stay open, as after any fork(). What is known of them is dealt with when it matters:
+ * Open descriptors stay open, as after any fork(). Their state is adjusted only when it matters:
  * most children only execute a program, and the table of a large server has many pages to copy.
  */
 void sn_fds_fork(enum sn_fork_phase phase)
@@ -391,7 +392,7 @@ void sn_fds_fork(enum sn_fork_phase phase)
 
 /* ---- edges ---- */
 
-/* The task to wake for what epoll has told of a side, if any. */
+/* The task to wake for what epoll has reported of a side, if any. */
 static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t edges)
 {
 	const uint32_t failed = EPOLLERR | EPOLLHUP;
@@ -413,8 +414,8 @@ int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready)
 	int count = 0;
 
 	if (!d || atomic_load(&d->generation) != tag >> 32)
-		return 0; /* of an earlier life */
-	/* Relaxed: whoever is woken by, or finds, the side ready sees it. */
+		return 0; /* for an earlier generation */
+	/* Relaxed: a task that is woken by the side, or finds it ready, sees this. */
 	if (what & (EPOLLRDHUP | EPOLLPRI | EPOLLERR | EPOLLHUP))
 		atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
 	if (what & (EPOLLERR | EPOLLHUP))

@@ -34,7 +34,7 @@ struct sn_task *sn_fd_deadline_fire(struct sn_timer *timer, int64_t now, struct 
 		fired->again = when;
 		return NULL;
 	}
-	return sn_side_unblock(side); /* the task sees for itself that it is too late */
+	return sn_side_unblock(side); /* the task finds out that the deadline has passed */
 }
 
 int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
@@ -62,8 +62,8 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 
 	atomic_store(&side->deadline, deadline);
 	/*
-	 * Nobody waits: whoever comes to wait reads the deadline after it has announced itself in
-	 * state (commit_wait()), so either it sees the new deadline or we see it.
+	 * No task waits. A task that comes to wait reads the deadline after it has announced itself
+	 * in state (commit_wait()), so either it sees the new deadline or we see the task.
 	 */
 	state = atomic_load(&side->state);
 	if (deadline == 0 || state == SN_SIDE_NONE || state == SN_SIDE_READY)
@@ -76,11 +76,11 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 struct wait {
 	struct sn_fd *d;
 	struct sn_side *side;
-	struct sn_fd *other;         /* whose reading side is waited for, too; NULL: none */
+	struct sn_fd *other;         /* whose reading side is also waited for; NULL: none */
 	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
 };
 
-/* As cancel.h has it: under the lock we look whether we are cancelled, and can be found. */
+/* As cancel.h says: under the lock, checks whether the task is cancelled, and makes it findable. */
 static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 {
 	int reason;
@@ -95,8 +95,9 @@ static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 	return reason;
 }
 
-/* What makes the announcement needless: closed or cancelled between the caller's check and it, or an edge
- * of the other one, whose poller may have looked before us. 0, an error, or 1. */
+/* Checks what makes the announcement unnecessary: d was closed or cancelled between the caller's
+ * check and the announcement, or there is an edge of `other`, whose poller may have looked before
+ * the announcement. 0, an error, or 1. */
 static int look_again(const struct wait *wait)
 {
 	int err = sn_fd_error(atomic_load(&wait->d->control));
@@ -129,12 +130,12 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 		return true;
 	state = (uintptr_t)task;
 	if (!atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
-		return true; /* somebody else has woken it */
+		return true; /* another thread has woken it */
 	task->wake_reason = err;
 	return false;
 }
 
-/* Parks until the side is woken, or that of reading from other. 0, or what prevented or ended it. */
+/* Parks until the side is woken, or other's reading side. 0, or what prevented or ended it. */
 static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, const char *what)
 {
 	struct sn_thread *self = sn_thread_self();
@@ -249,7 +250,8 @@ bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
 	return atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
 }
 
-/* Sequentially consistent: whoever takes the edge also sees what the poller has told before it. */
+/* Sequentially consistent: the thread that takes the edge also sees what the poller wrote
+ * before. */
 void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
@@ -259,8 +261,8 @@ void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
 		atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE);
 }
 
-/* Relaxed: both are hints. unread goes from one reader to the next with the control word; an edge that
- * is not seen here is by sn_fd_wait(), which looks by compare-and-swap before it parks. */
+/* Relaxed: both are hints. unread passes from one reader to the next with the control word. An edge
+ * that is not seen here is seen by sn_fd_wait(), which does a compare-and-swap before it parks. */
 bool sn_fd_is_silent(struct sn_fd *d)
 {
 	return d->registered && atomic_load_explicit(&d->unread, memory_order_relaxed) &&
@@ -284,7 +286,7 @@ static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until,
 	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_muted(d)))
 		sn_fd_unmute(d);
 	atomic_store(&side->pause, until);
-	atomic_store(&side->state, SN_SIDE_NONE); /* what edges have told is known to be no use */
+	atomic_store(&side->state, SN_SIDE_NONE); /* earlier edges are known to be of no use */
 	err = park_in(d, side, NULL, what);
 	atomic_store(&side->pause, 0);
 	if (err == 0)
@@ -298,9 +300,10 @@ int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
 }
 
 /*
- * A poller that still finds the side deaf drops an edge that the sleeper might have wanted. Then its
- * bytes were there before the sleeper's next attempt: that takes the descriptor's lock in the kernel
- * after our store, and had the bytes come after it, the poller would have found the store.
+ * A poller that still finds the flag set drops an edge that the sleeper might have wanted. Then its
+ * bytes were there before the sleeper's next attempt: that attempt takes the descriptor's lock in
+ * the kernel after our store; if the bytes had come after it, the poller would have found the
+ * store.
  */
 int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
 {

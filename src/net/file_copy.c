@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a file: copy_file_range(2) to another file, sendfile(2) to what can wait.
+ * From a file: copy_file_range(2) to another file, sendfile(2) to a descriptor that can wait.
  *
- * Contract. A pass copies until the end of the file or the limit, or says SN_PASS_SWITCH when the
- * kernel cannot, or says the end where userspace should look once more: files of /proc and the like
- * claim to be empty to copy_file_range. Nothing is read that is not written: the file's position is
- * moved by what was written. A read from a disk blocks the thread, so each call is in a bracket.
+ * Contract. A pass copies until the end of the file or the limit. It returns SN_PASS_SWITCH when
+ * the kernel cannot, or where copy_file_range reports the end and userspace should look once more:
+ * files of /proc and the like claim to be empty. Nothing is read that is not written: the file's
+ * position advances by what was written. A read from a disk blocks the thread, so each call is in a
+ * bracket.
  */
 #include <errno.h>
 
@@ -15,7 +16,7 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* Between two looks at the deadlines and at whether we are cancelled: some milliseconds. */
+/* The most between two checks of the deadlines and of cancellation: some milliseconds. */
 #define MOST_AT_ONCE ((size_t)4 << 20)
 
 static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
@@ -43,7 +44,7 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	return n;
 }
 
-/* EBADF is what a destination that is open for appending gets from copy_file_range. */
+/* copy_file_range returns EBADF for a destination that is open for appending. */
 static bool cannot(ssize_t n)
 {
 	return n == -EINVAL || n == -EXDEV || n == -ENOSYS || n == -EOPNOTSUPP || n == -EBADF ||

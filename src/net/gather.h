@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a copy lets bytes gather before it reads them, and how many.
+ * When a copy coalesces the bytes of a stream before it reads them, and how many.
  *
- * A stream of small pieces, one soon after the other, is dear: each takes a read and a write, and often a
- * wake-up. So once PIECES of them in a row were smaller than SMALL, each of them at most QUICK_NS after
- * the one before, and nothing went in the other direction meanwhile, the copy *gathers*: by the
- * socket's low-water mark (SO_RCVLOWAT) the kernel does not tell of less than enough, or of an end or
- * an error; and the copy looks by itself after MOST_NS. Enough is what comes in AIM_NS, by the rate of
- * the last time, as a power of two. Network cards do the same with their interrupts.
+ * A stream of small pieces, one soon after the other, is expensive: each takes a read and a write,
+ * and often a wake-up. So the copy starts to *coalesce* once PIECES of them in a row were smaller
+ * than SMALL, each at most QUICK_NS after the one before, and nothing went in the other direction
+ * meanwhile. It sets the socket's low-water mark (SO_RCVLOWAT), by which the kernel reports bytes
+ * only when there are enough, or an end or an error; and the copy looks by itself after MOST_NS.
+ * Enough is what arrives in AIM_NS, by the rate of the last wait, as a power of two. Network cards
+ * do the same with their interrupts.
  *
- * It stops when less than two pieces have come in that time: then it gains nothing. And when something
- * goes in the other direction. Whoever sent that may have waited for the last bytes, which were late for
- * nothing, also where it had stopped before: so it takes twice as many pieces as before to begin again, up
- * to MOST_PIECES, unless WORTH_IT bytes were gathered since the answer before. Whoever sends a
- * megabyte and waits for an answer, again and again, finds the last piece late a few times and then
- * not again.
+ * It stops when less than two pieces have arrived in that time, because then it gains nothing. It
+ * also stops when something goes in the other direction. The sender of that may have waited for the
+ * last bytes, which were then late for nothing, even where coalescing had stopped before. So it
+ * takes twice as many pieces as before to start again, up to MOST_PIECES, unless WORTH_IT bytes
+ * were coalesced since the previous answer. A peer that sends a megabyte and waits for an answer,
+ * again and again, finds the last piece late a few times and then never again.
  *
- * So no byte is late by more than MOST_NS (and the timer's lateness), and that only where more than
- * PIECES came at a rate of 20,000 a second, to somebody who said nothing. What is there already is
- * never waited for: a piece that leaves enough behind it is followed by the next at once.
+ * So no byte is late by more than MOST_NS (and the timer's lateness), and only where more than
+ * PIECES pieces arrived at a rate of 20,000 a second, for a receiver that sent nothing. Bytes that
+ * are there are never delayed: a piece that leaves enough behind it is followed by the next at
+ * once.
  *
- * Who has asked for it (sn_relay_gather) gets it with the first piece, or never.
+ * If the program has asked for it (sn_relay_gather), it starts with the first piece, or never.
  *
- * CPU seconds per GiB of a relay on two CPUs that the sender and the sink need as well, with and without,
- * medians of four runs in turns (bench-relay, bulk): 1 KiB 1.7 and 5.1, 4 KiB 0.53 and 1.05, 16 KiB 0.25
- * and 0.32; beyond that alike. Enough was 16 KiB for all rates at first: 4 KiB took 0.98; and with 64 KiB
- * for all rates 1 KiB took 4.1, as they did not come in time.
+ * CPU seconds per GiB of a relay on two CPUs that the sender and the sink need as well, with and
+ * without, medians of four runs in turns (bench-relay, bulk): 1 KiB 1.7 and 5.1, 4 KiB 0.53 and
+ * 1.05, 16 KiB 0.25 and 0.32; beyond that alike. At first enough was 16 KiB for all rates: 4 KiB
+ * took 0.98. With 64 KiB for all rates, 1 KiB took 4.1, because the bytes did not arrive in time.
  *
- * Rejected: in copies without a relay, where nobody knows what goes in the other direction. Sleeping
- * instead of the low-water mark: each piece would be an edge for a poller.
+ * Rejected: in copies without a relay, where the traffic in the other direction is unknown.
+ * Sleeping instead of the low-water mark: each piece would be an edge for a poller.
  *
- * Nothing here does anything: the calls are told what has happened. Belongs to one job.
+ * Nothing here acts: the callers report what has happened. A state belongs to one job.
  */
 #ifndef SENNIT_NET_GATHER_H
 #define SENNIT_NET_GATHER_H
@@ -49,20 +51,20 @@
 #define SN_GATHER_AIM_NS 100000
 #define SN_GATHER_MOST_NS 250000
 #define SN_GATHER_LEAST ((uint32_t)16 << 10)
-/* The kernel enlarges the socket's buffer for it, to several times as much and for good. */
+/* The kernel enlarges the socket's buffer for it, to several times that size and permanently. */
 #define SN_GATHER_MOST ((uint32_t)128 << 10)
 #define SN_GATHER_WORTH_IT ((uint64_t)16 << 20)
 
 struct sn_gather {
 	enum sn_relay_gather how;
-	uint32_t enough;  /* bytes; 0: it does not gather */
-	uint32_t pieces;  /* in a row; while it does not gather */
+	uint32_t enough;  /* bytes; 0: it does not coalesce */
+	uint32_t pieces;  /* in a row; while it does not coalesce */
 	uint32_t wanted;  /* how many of those it takes */
-	uint32_t answers; /* how often the other direction had moved something by then */
+	uint32_t answers; /* how often the other direction had moved bytes by then */
 	int64_t at;     /* when the last piece came; when it began to wait for enough, 0: not yet */
 	uint64_t since; /* bytes of those pieces; since it began to wait */
-	uint64_t size;  /* while it gathers: of a piece, before */
-	uint64_t total; /* gathered since the last answer */
+	uint64_t size;  /* while it coalesces: of a piece, before */
+	uint64_t total; /* coalesced since the last answer */
 };
 
 static inline void sn_gather_init(struct sn_gather *gather, enum sn_relay_gather how)
@@ -86,8 +88,8 @@ static inline void sn_gather_begin(struct sn_gather *gather)
 	gather->at = 0;
 }
 
-/* Looks whether the other direction has moved something since it was looked last, which is nothing to one
- * that always gathers. */
+/* Whether the other direction has moved bytes since the last check; always false for a stream that
+ * always coalesces. */
 static inline bool sn_gather_answered(struct sn_gather *gather, uint32_t answers)
 {
 	const bool answered = answers != gather->answers && gather->how != SN_RELAY_GATHER_ALWAYS;
@@ -103,7 +105,7 @@ static inline bool sn_gather_answered(struct sn_gather *gather, uint32_t answers
 	return true;
 }
 
-/* A piece was moved while it does not gather. Whether it does from now on. */
+/* A piece was moved while it does not coalesce. Returns whether it does from now on. */
 static inline bool sn_gather_piece(struct sn_gather *gather, int64_t now, size_t size,
 				   uint32_t answers)
 {
@@ -125,7 +127,7 @@ static inline bool sn_gather_piece(struct sn_gather *gather, int64_t now, size_t
 	return true;
 }
 
-/* Bytes were moved while it gathers. Whether that is enough, and it should wait again. */
+/* Bytes were moved while it coalesces. Returns whether that is enough, and it should wait again. */
 static inline bool sn_gather_more(struct sn_gather *gather, size_t size)
 {
 	gather->since += size;
@@ -133,7 +135,7 @@ static inline bool sn_gather_more(struct sn_gather *gather, size_t size)
 	return gather->since >= gather->enough;
 }
 
-/* By the rate of the last wait. */
+/* Adjusts the amount by the rate of the last wait. */
 static inline void sn_gather_adjust(struct sn_gather *gather, int64_t time)
 {
 	const uint64_t rate = gather->since * SN_GATHER_AIM_NS / (uint64_t)(time > 0 ? time : 1);
@@ -144,8 +146,8 @@ static inline void sn_gather_adjust(struct sn_gather *gather, int64_t time)
 		gather->enough /= 2;
 }
 
-/* While it gathers, it has taken what there was, and is about to wait: how much is enough from now on;
- * 0: it does not gather any more. */
+/* While it coalesces, it has taken what there was, and is about to wait. Returns how much is enough
+ * from now on; 0: it no longer coalesces. */
 static inline uint32_t sn_gather_wait(struct sn_gather *gather, int64_t now, uint32_t answers)
 {
 	const bool first = gather->at == 0;

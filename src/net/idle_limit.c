@@ -6,7 +6,8 @@
 #include "net/fd.h"
 #include "sched/thread.h"
 
-/* As good as for ever, and far enough from what the clock can tell for limits to be added to times. */
+/* Practically for ever, and far enough below the clock's maximum for limits to be added to
+ * times. */
 #define LONGEST_LIMIT_NS (INT64_MAX / 4)
 
 static int64_t limit_of(const struct sn_idle_limit *idle)
@@ -23,22 +24,23 @@ static void set_deadlines(struct sn_idle_limit *idle, int64_t deadline)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	/* One that cannot be armed for want of memory is noticed by the wait, which fails. */
+	/* A deadline that cannot be armed for lack of memory is noticed by the wait, which
+	 * fails. */
 	for (int i = 0; i < 2; i++) {
 		sn_fd_set_deadline(self, idle->fds[i], SN_SIDE_READ, deadline);
 		sn_fd_set_deadline(self, idle->fds[i], SN_SIDE_WRITE, deadline);
 	}
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static void count_from(struct sn_idle_limit *idle, int64_t start)
 {
 	const int64_t limit = limit_of(idle);
 
 	/*
-	 * Published first: a direction that fails at the new deadline finds it passed. One that
-	 * failed at the old deadline a moment ago may find it not passed, and takes the failure for
-	 * the kernel's; by then a byte was delivered after the limit, so either answer is true.
+	 * Published first: a direction that fails at the new deadline finds it passed. A direction
+	 * that failed at the old deadline a moment ago may find it not passed, and take the failure
+	 * for the kernel's. By then a byte was delivered after the limit, so either answer is true.
 	 */
 	atomic_store_explicit(&idle->counted_from, start, memory_order_relaxed);
 	set_deadlines(idle, start + limit + limit / 8);
@@ -62,7 +64,7 @@ void sn_idle_change(struct sn_idle_limit *idle, int64_t limit)
 	now = sn_now();
 	start = start_of(idle);
 	count_from(idle,
-		   start > now ? start : now); /* it is ahead while a direction is held back */
+		   start > now ? start : now); /* start is ahead while a direction is held back */
 	sn_unlock(&idle->lock);
 }
 

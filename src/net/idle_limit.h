@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a relay may go on without delivering a byte.
+ * How long a relay may continue without delivering a byte.
  *
- * The limit is the deadline of all four halves of the two connections, so that a pair whose peers
- * both have stopped reading ends as well. Moving four deadlines with every chunk would be expensive:
- * they are set an eighth of the limit later than needed, and moved only when they have aged by an
- * eighth; in between a chunk costs reading the clock and one comparison.
+ * The limit is the deadline of all four sides of the two connections, so that a pair whose peers
+ * have both stopped reading ends as well. Moving four deadlines with every chunk would be
+ * expensive. So they are set an eighth of the limit later than needed, and moved only when they
+ * have aged by an eighth; in between a chunk costs reading the clock and one comparison.
  *
- * The tasks of both directions share it. counted_from and limit are written under the lock, and read
- * without: relaxed, as a decision that matters is taken again under the lock.
+ * The tasks of both directions share it. counted_from and limit are written under the lock, and
+ * read without it: relaxed, because a decision that matters is made again under the lock.
  */
 #ifndef SENNIT_NET_IDLE_LIMIT_H
 #define SENNIT_NET_IDLE_LIMIT_H
@@ -28,19 +28,19 @@ struct sn_idle_limit {
 	_Atomic int64_t limit;        /* ns; 0: none */
 };
 
-/* Without a limit at first. fds: two. */
+/* Starts without a limit. fds: two. */
 void sn_idle_init(struct sn_idle_limit *idle, struct sn_fd *const *fds);
 
-/* From now on another limit; 0: as before. */
+/* Sets another limit from now on; 0: no change. */
 void sn_idle_change(struct sn_idle_limit *idle, int64_t limit);
 
 /* A chunk was delivered. */
 void sn_idle_touch(struct sn_idle_limit *idle);
 
-/* Bytes are held back until then, which is not idleness. */
+/* Bytes are held back until that time, which does not count as idle. */
 void sn_idle_hold(struct sn_idle_limit *idle, int64_t until);
 
-/* Whether a connection that failed with -ETIMEDOUT did so by the limit. */
+/* Whether a connection that failed with -ETIMEDOUT did so because of the limit. */
 bool sn_idle_is_over(const struct sn_idle_limit *idle);
 
 #endif

@@ -10,7 +10,7 @@
 #include "net/sys.h"
 #include "sched/netpoll.h"
 
-static _Atomic uint64_t nlate; /* waits for enough that ended without */
+static _Atomic uint64_t nlate; /* waits that ended without enough */
 
 uint64_t sn_low_water_late(void)
 {
@@ -20,13 +20,13 @@ uint64_t sn_low_water_late(void)
 static void set(struct sn_copy_job *job, uint32_t size)
 {
 	if (job->relay->low_water == size || sn_fd_use(job->src) < 0)
-		return; /* a failure is found out when it is read next */
+		return; /* the next read finds out about a failure */
 	job->relay->low_water = size;
 	sn_sys_set_option(job->src->fd, SOL_SOCKET, SO_RCVLOWAT, (int)size);
 	sn_fd_unuse(job->src);
 }
 
-/* Not where the program has a mark of its own. */
+/* Not where the program has set a mark of its own. */
 static bool is_ours_to_set(struct sn_copy_job *job)
 {
 	struct sn_relayed *relay = job->relay;
@@ -41,13 +41,13 @@ static bool is_ours_to_set(struct sn_copy_job *job)
 	return relay->low_water == 1;
 }
 
-/* What is there already will not be an edge. */
+/* Whether enough bytes are left; bytes that are there already will not be an edge. */
 static bool is_enough_left(struct sn_copy_job *job)
 {
 	bool enough;
 
 	if (sn_fd_use(job->src) < 0)
-		return true; /* it is found out when it is read next */
+		return true; /* the next read finds out */
 	enough = sn_sys_readable(job->src->fd) >= job->relay->gather.enough;
 	sn_fd_unuse(job->src);
 	return enough;
@@ -62,14 +62,14 @@ bool sn_low_water_gathers(struct sn_copy_job *job, size_t n)
 {
 	struct sn_gather *gather;
 
-	/* With an end, an error or urgent data, there may be no more edge. */
+	/* After an end, an error or urgent data there may be no more edges. */
 	if (!job->relay || job->relay->gather.how == SN_RELAY_GATHER_NEVER ||
 	    !sn_conn_drained(job->src))
 		return false;
 	gather = &job->relay->gather;
 	if (gather->enough)
 		return sn_gather_more(gather, n) && !is_enough_left(job);
-	/* Where polling is by the millisecond, bytes that nobody has asked to be late would be. */
+	/* Where polling has a resolution of milliseconds, bytes would be late without a request. */
 	if (gather->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
 		return false;
 	if (!sn_gather_piece(gather, sn_now(), n, answers(job)))
@@ -92,8 +92,8 @@ int sn_low_water_wait(struct sn_copy_job *job)
 	const uint32_t enough = sn_gather_wait(gather, now, answers(job));
 	int n;
 
-	/* Also where it stops there may be something: what has come since the last read, and was not
-	 * enough, was no edge. */
+	/* Set even where it stops: bytes that have arrived since the last read and were not enough
+	 * were no edge, so there may be something to read. */
 	set(job, enough ? enough : 1);
 	if (enough == 0)
 		return 0;

@@ -10,13 +10,13 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* While there is no limit: so that one that comes is noticed by a flow that never pauses. */
+/* While there is no limit: small enough that a flow that never pauses notices a new one. */
 #define UNLIMITED ((size_t)4 << 20)
 
-/* A task that waits looks again that often, as the rate may have changed. */
+/* A task that waits asks again at this interval, because the rate may have changed. */
 #define LOOK_AGAIN_NS 250000000
 
-/* For what the system does not know the size of, such as what is behind urgent data. */
+/* Where the system does not know the size, as behind urgent data. */
 #define UNKNOWN_SIZE ((size_t)4 << 10)
 
 static int64_t take(struct sn_pace *pace, int64_t bytes)
@@ -39,7 +39,7 @@ static size_t most_at_once(struct sn_pace *pace)
 	return most;
 }
 
-/* How much there is to read; 0: the end, or an error. */
+/* How much there is to read; 0: the end; negative: an error. */
 static ssize_t available(struct sn_copy_job *job)
 {
 	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
@@ -66,7 +66,7 @@ static int sleep_until(struct sn_copy_job *job, int64_t until)
 	return err;
 }
 
-/* Sleeps until the time that was said last, or that is said meanwhile. */
+/* Sleeps until the time of the last answer, or of one that is given meanwhile. */
 static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 {
 	for (int64_t now; (now = sn_now()) < when; when = take(&job->relay->pace, 0)) {
@@ -81,7 +81,7 @@ static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 	return 0;
 }
 
-/* 0: as much as it likes, which is granted then. */
+/* 0: no limit; a large grant is made then. */
 static size_t limit_of(struct sn_pace *pace)
 {
 	size_t most = most_at_once(pace);

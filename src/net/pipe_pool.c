@@ -17,27 +17,27 @@
 #include "wait/lock.h"
 
 /*
- * Most pipes unless SENNIT_PIPES says otherwise. They are borrowed while bytes are in flight, so
- * as many are needed as copies move at the same moment: a few per processor, and one for each
- * receiver that is slower than its sender.
+ * The most pipes, unless SENNIT_PIPES sets another number. They are borrowed while bytes are in
+ * flight, so as many are needed as copies move at the same moment: a few per processor, and one for
+ * each receiver that is slower than its sender.
  */
 #define MOST_PIPES 64
 
-/* Free pipes that are kept, two descriptors each. */
+/* How many free pipes are kept, two descriptors each. */
 #define MOST_FREE 16
 
 /*
- * What a pipe is asked to hold: 256 slots. A pass moves what has gathered in the socket, up to
+ * The size requested for a pipe: 256 slots. A pass moves what has accumulated in the socket, up to
  * megabytes, and each refill costs two system calls. Not yet compared with smaller ones here. An
  * empty pipe holds no pages.
  */
 #define WANTED_SIZE ((size_t)1 << 20)
 
-/* Smaller ones are not used unless they were asked for: what the system gives past the quota has one
- * slot or two, so that a call moves at most as many pieces of a segment. */
+/* Smaller pipes are not used unless they were asked for: those that the system grants past the
+ * quota have one slot or two, so that a call moves at most as many pieces of a segment. */
 #define SMALLEST ((size_t)64 << 10)
 
-/* After the system has refused one, or given a small one. */
+/* After the system has refused a pipe, or granted a small one. */
 #define PAUSE_NS 1000000000
 
 static struct sn_lock lock; /* guards all that is not atomic */
@@ -46,11 +46,11 @@ static size_t wanted_size, smallest;
 static _Atomic uint64_t limit;
 static struct sn_pipe *free_pipes, *all_pipes;
 static uint32_t nfree, nmaking;
-static int64_t none_before; /* sn_now() until which none is made */
+static int64_t none_before; /* until this time of sn_now() no pipe is made */
 
 static _Atomic uint64_t npipes, nborrowed, nbytes, nmade, nmissed;
 
-/* ---- what there may be ---- */
+/* ---- limits ---- */
 
 /* The number in a file of /proc, or fallback. */
 static uint64_t read_limit(const char *path, uint64_t fallback)
@@ -77,7 +77,7 @@ static uint64_t quota(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The environment's number; fallback when it says none, or none that can be. */
+/* The number in the environment; fallback when there is none, or an impossible one. */
 static uint64_t from_environment(const char *name, uint64_t most, uint64_t fallback)
 {
 	const char *text = getenv(name);
@@ -107,7 +107,7 @@ static void configure(void)
 		if (smallest > wanted_size)
 			smallest = wanted_size;
 	} else {
-		/* Rather more than larger ones. */
+		/* More pipes rather than larger ones. */
 		while (half && half / wanted_size < MOST_PIPES / 2 && wanted_size > SMALLEST)
 			wanted_size /= 2;
 	}
@@ -158,7 +158,7 @@ static void close_ends(struct sn_pipe *pipe)
 	sn_sys_close(pipe->write_end);
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static void add(struct sn_pipe *pipe)
 {
 	pipe->prev = NULL;
@@ -171,7 +171,8 @@ static void add(struct sn_pipe *pipe)
 	atomic_fetch_add_explicit(&nbytes, pipe->size, memory_order_relaxed);
 }
 
-/* The lock is held. The pipe is the caller's afterwards, to be closed without the lock. */
+/* Called with the lock held. The caller owns the pipe afterwards, and closes it without the
+ * lock. */
 static void take_out(struct sn_pipe *pipe)
 {
 	if (pipe->prev)
@@ -184,8 +185,7 @@ static void take_out(struct sn_pipe *pipe)
 	atomic_fetch_sub_explicit(&nbytes, pipe->size, memory_order_relaxed);
 }
 
-/* One that there was room for when it was begun. Those that are being made count against the limit.
- */
+/* Makes a pipe for which room was reserved. Pipes that are being made count against the limit. */
 static struct sn_pipe *make_reserved(void)
 {
 	struct sn_pipe *pipe = make(wanted_size);
@@ -280,8 +280,8 @@ void sn_pipes_reset(void)
 }
 
 /*
- * The child has the same pipes open: what either put into one, the other might take out. Those that
- * are borrowed belong to tasks that do not exist in the child.
+ * The child has the same pipes open: what one process puts into one, the other might take out. The
+ * borrowed ones belong to tasks that do not exist in the child.
  */
 void sn_pipes_fork(enum sn_fork_phase phase)
 {

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Relaying: two copies in opposite directions that share one fate.
+ * Relaying: two copies in opposite directions that end together.
  *
- * Contract. sn_relay() returns when both directions are through, whichever way; then nobody uses
- * the streams any more. What happens first decides how the relay ends: it is recorded by one
- * compare-and-swap of end, and whoever wins cancels both streams, which brings the other direction
- * back from wherever it waits.
+ * Contract. sn_relay() returns when both directions are done, however they end; then nothing uses
+ * the streams any more. The first event decides how the relay ends. One compare-and-swap of end
+ * records it, and the task that wins cancels both streams, which wakes the other direction wherever
+ * it waits.
  *
- * One task. While few bytes come now and then the calling task alone moves them in both directions,
- * and waits for either connection at once (sn_fd_wait_either()): a request and its answer resume one
- * task on one stack, and a connection that is short, or idle, takes one task. As soon as a direction
- * needs more, the two *part*: a second task runs the other direction from where it is, and so they go
- * on to the end. That is when a flow is large enough for splicing or has more to give after two
- * pieces, gathers, has a pace, or would wait for room. That is decided between two passes of its
- * copy, whose state is all in its job. 4,000 connections through sennit-relay that are open and idle
- * take 5.8 KB each, of the relay's anonymous memory, and 0.4 of page tables; with two tasks 10.2 and
- * 0.8.
+ * One task. As long as messages are small and infrequent, the calling task alone moves the bytes in
+ * both directions, and waits for both connections at once (sn_fd_wait_either()): a request and its
+ * answer resume one task on one stack, and a connection that is short, or idle, takes one task. As
+ * soon as a direction needs more, the two *part*: a second task takes over the other direction from
+ * where it is, and they stay apart until the end. That happens when a flow is large enough for
+ * splicing or has more after two pieces, coalesces, has a pace, or would wait for room. It is
+ * decided between two passes of a copy, whose whole state is in its job. 4,000 connections through
+ * sennit-relay that are open and idle take 5.8 KB each of the relay's anonymous memory, and 0.4 of
+ * page tables; with two tasks 10.2 and 0.8.
  *
- * The end of a stream is passed on only when it is one. A reset takes the form of an error once, and
- * of an end of stream after that, so the direction that reads a stream's end asks the other one,
- * which writes to the same connection, whether it was told of a reset (write_guard.h). A
- * direction that is through keeps watching the connection that it read from, so that a reset after
- * the half-close is noticed too. The one that ends last looks at both connections once more, in one
- * system call, and then sends the watcher home (over). Where the caller has said that it closes both
- * at once, closing is also what passes the last end on: everything from that connection was read, so
- * it is a FIN like any other, after all that was written. One system call less, and the watched
- * connection does not change under the watcher, who would be told of it by the poller.
+ * The end of a stream is passed on only when it is a real one. A reset appears as an error once,
+ * and as an end of stream after that. So the direction that reads the end of a stream asks the
+ * other one, which writes to the same connection, whether it got a reset (write_guard.h). A
+ * direction that is done keeps watching the connection that it read from, so that a reset after the
+ * half-close is noticed too. The direction that ends last checks both connections once more, in one
+ * system call, and then releases the watcher (over). If the caller has said that it closes both at
+ * once, that close also passes the last end on: everything from that connection was read, so it is
+ * a FIN like any other, after all that was written. That saves a system call, and the watched
+ * connection does not change under the watcher, which the poller would wake for it.
  *
  * Time: idle_limit.h.
  *
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
  * stack: the caller always waits for the second task to end. end and ended_first are written once,
- * half_closed by the direction that has ended first and over by the other one, error and failed_side
- * by the one that wrote end, and read by the caller when both are through. alone, second and what is
- * the other direction's are the caller's until they part.
+ * half_closed by the direction that ended first and over by the other one, error and failed_side by
+ * the one that wrote end; the caller reads them when both are done. alone, second and the fields of
+ * the other direction belong to the caller until they part.
  */
 #include <errno.h>
 
@@ -63,10 +63,10 @@ struct relay {
 	_Atomic bool over; /* both streams have ended, and neither connection was reset */
 	struct direction *directions;
 	bool alone;      /* there is no second task, and may never be one */
-	sn_task *second; /* NULL: there was none, or it could not be had */
+	sn_task *second; /* NULL: there was none, or it could not be started */
 	struct sn_idle_limit idle;
-	/* How often a direction has moved something; written by its task. Relaxed: the other task only
-	 * decides by it how long to wait, gather.h. */
+	/* How often a direction has moved bytes; written by its task. Relaxed: the other task only
+	 * uses it to decide how long to wait, coalesce.h. */
 	_Atomic uint32_t moves[2];
 };
 
@@ -75,7 +75,7 @@ struct direction {
 	struct sn_relayed relayed; /* the job's */
 	struct relay *relay;
 	enum sn_relay_direction number;
-	bool passed; /* its end, and the other's is to come: it only watches for a reset */
+	bool passed; /* its end was passed on, the other's was not: it only watches for a reset */
 };
 
 /* ---- the end ---- */
@@ -128,7 +128,7 @@ static void pausing(struct sn_copy_job *job, int64_t until)
 	sn_idle_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
 }
 
-/* On failure *side is the connection's whose it is. */
+/* On failure *side says whose connection failed. */
 static int shut(struct direction *d, int *side)
 {
 	int err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
@@ -139,7 +139,7 @@ static int shut(struct direction *d, int *side)
 	return err == -ENOTCONN ? -ECONNRESET : err; /* reset meanwhile */
 }
 
-/* The same, of both connections: whether one of them was reset after its end. */
+/* The same for both connections: whether one of them was reset after its end. */
 static int look_at_both(struct direction *d, int *side)
 {
 	struct sn_fd *dst = d->job.dst, *src = d->job.src;
@@ -157,7 +157,7 @@ static int look_at_both(struct direction *d, int *side)
 	return err;
 }
 
-/* Both streams are at their end, so nobody has to watch for resets any more. */
+/* Both streams have ended, so watching for resets is over. */
 static int end_both(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
@@ -193,7 +193,7 @@ static int pass_end_on(struct direction *d, int *side)
 	return 0;
 }
 
-/* What copying has come to: 0 at the end of the stream. Whose connection's an error is, is in *side. */
+/* Handles the result of copying: 0 at the end of the stream. *side says whose connection failed. */
 static int conclude(struct direction *d, int err, int *side)
 {
 	*side = (int)d->number;
@@ -210,7 +210,7 @@ static void fail(struct direction *d, int err, int side)
 		end(d->relay, meaning(d->relay, err), err, side);
 }
 
-/* To its end, with a task to itself, from wherever it is. */
+/* Runs a direction to its end, as the only one of its task, wherever it is. */
 static void run_direction(struct direction *d)
 {
 	int side = (int)d->number, err = 0;
@@ -234,7 +234,7 @@ static int second_task(void *arg)
 
 /* ---- one task for both ---- */
 
-/* The calling task keeps this direction, and another gets the other one. */
+/* The calling task keeps this direction; a new task gets the other one. */
 static void part(struct direction *stays)
 {
 	static const struct sn_task_attr attributes = {.name = "relay", .flags = SN_TASK_BRIEF};
@@ -287,7 +287,8 @@ static int look_for_reset(struct direction *d)
 	return alive < 0 ? alive : 0;
 }
 
-/* What has come in this direction. False when the relay is through, or both have parted and this one is. */
+/* Moves what has arrived in this direction. False when the relay is done, or the directions have
+ * parted and this one is done. */
 static bool serve(struct direction *d)
 {
 	int copied, side = (int)d->number, err;
@@ -306,14 +307,14 @@ static bool serve(struct direction *d)
 		return false;
 	}
 	err = conclude(d, copied, &side);
-	/* Its edge may have been taken for that of the end. */
+	/* The edge of a reset may have been taken for that of the end. */
 	if (err == 0 && d->passed)
 		err = look_for_reset(d);
 	fail(d, err, side);
 	return err == 0 && d->passed;
 }
 
-/* On failure *side is the connection's whose it is. */
+/* On failure *side says whose connection failed. */
 static int wait_for_either(struct relay *relay, int *side)
 {
 	struct sn_fd *a = relay->fds[0], *b = relay->fds[1];
@@ -340,7 +341,7 @@ static void serve_both(struct relay *relay)
 	bool news[2];
 	int err, side;
 
-	/* From a backend, which says nothing before it is asked, the first byte will be an edge. */
+	/* A backend says nothing before it is asked, so its first byte will be an edge. */
 	for (int i = 0; i < 2; i++)
 		news[i] = !(relay->fds[i]->tcp && sn_fd_is_silent(relay->fds[i]));
 	for (;;) {
@@ -357,8 +358,8 @@ static void serve_both(struct relay *relay)
 
 /* ---- the pair ---- */
 
-/* Both streams are cancelled by now, or at their end, so it does not take long; and whether our own
- * scope is cancelled makes no difference to that: the second task uses our stack. */
+/* Both streams are cancelled by now, or at their end, so it does not take long. Cancellation of our
+ * own scope must not end the wait: the second task uses our stack. */
 static void wait_for_second(sn_task *task)
 {
 	sn_cancel_mask();
@@ -367,7 +368,7 @@ static void wait_for_second(sn_task *task)
 	sn_cancel_unmask();
 }
 
-/* No direction is left that could find out for itself that the other one has failed. */
+/* No direction is left that could notice by itself that the other one has failed. */
 static void conclude_alone(struct relay *relay)
 {
 	sn_fd_lead(relay->fds[1], NULL);
@@ -440,7 +441,7 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
 		return relay.result->error = -EPERM;
-	/* A stream that is closed meanwhile must not have another life while we have it. */
+	/* A stream that is closed meanwhile must not be reused while this call holds it. */
 	for (int i = 0; i < 2; i++) {
 		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner of a lookup. The task that asks makes it, and frees it, as long as it is there. It gives that up
- * when it leaves while a helper is at it: it sets waiter to NULL under the lock, and the helper, which
- * looks under the lock when it is done, frees it. A lookup that is still in the queue is taken out and
- * freed by the task that leaves. So the helper reads nothing but the lookup, which is on the heap, and the
- * waiter only under the lock, or when it has claimed it: a waiter stays until its claimer has woken it.
+ * Who owns a lookup. The task that asks allocates it and frees it, as long as it stays. If it
+ * leaves while a helper works on the lookup, it hands it over: it sets waiter to NULL under the
+ * lock. The helper checks that under the lock when it is done, and frees the lookup. A lookup that
+ * is still in the queue is taken out and freed by the task that leaves. So the helper reads only
+ * the lookup, which is on the heap, and the waiter only under the lock or after claiming it: a
+ * waiter stays until its claimer has woken it.
  *
- * The end of a run abandons tasks where they are, and with them their waiters. The end waits for threads
- * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that; so a helper
- * looks at a waiter only in between, and only if it still is the run that the task belongs to. Otherwise
- * nobody is there any more.
+ * The end of a run abandons tasks where they are, and with them their waiters. It waits for threads
+ * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that. So a
+ * helper reads a waiter only in between, and only if the run is still the one that the task belongs
+ * to. Otherwise the waiter no longer exists.
  *
- * Deadlock detection finds a thread that it does not know while there is a helper, and says nothing.
+ * While there is a helper, deadlock detection finds a thread that it does not know, and reports
+ * nothing.
  */
 #include "net/resolver.h"
 
@@ -36,7 +38,7 @@
 /* Name service modules are foreign code; glibc's own take a few dozen KiB. */
 #define HELPER_STACK_SIZE ((size_t)256 << 10)
 
-/* There is none, and no thread to be had for one. */
+/* There is no helper, and no thread could be started for one. */
 #define NO_HELPER 1
 
 enum state {
@@ -50,7 +52,7 @@ struct lookup {
 	enum state state;         /* under the lock */
 	struct sn_waiter *waiter; /* under the lock; NULL: the task has left */
 	uint32_t run;
-	/* The helper's, and the task's when it is DONE. */
+	/* The helper's; the task's once the state is DONE. */
 	int error;
 	struct addrinfo *list;
 	/* Constant. */
@@ -67,7 +69,8 @@ void sn_resolver_fork(enum sn_fork_phase phase)
 	sn_fork_lock(&lock, phase);
 	if (phase != SN_FORK_CHILD)
 		return;
-	/* Neither helpers nor the tasks that asked are here. What they had is not worth walking. */
+	/* Neither the helpers nor the tasks that asked exist here. Their memory is not worth
+	 * finding. */
 	first = last = NULL;
 	helpers = 0;
 }
@@ -107,7 +110,7 @@ static void take_out(struct lookup *lookup)
 
 /* ---- helpers ---- */
 
-/* The next of the present run, NULL: none. Those of former runs have nobody to tell. */
+/* The next one of the present run, NULL: none. No task waits for those of former runs. */
 static struct lookup *next_lookup(void)
 {
 	const uint32_t run = atomic_load(&sn_runtime.run);
@@ -132,7 +135,7 @@ static void finish(struct lookup *lookup)
 		discard(lookup);
 	} else {
 		lookup->state = DONE;
-		/* If not, its time is up just now: the task sees what has become of the lookup. */
+		/* If not, its deadline has just passed: the task checks the state of the lookup. */
 		if (sn_waiter_claim(lookup->waiter))
 			waiter = lookup->waiter;
 	}
@@ -158,13 +161,13 @@ static void *helper_main(void *arg)
 		lookup->error = sn_address_look_up(&lookup->list, &lookup->parts, &lookup->hints);
 		finish(lookup);
 	}
-	/* With the lock: whoever puts a lookup after this finds one helper less. */
+	/* With the lock: a task that queues a lookup after this finds one helper less. */
 	helpers--;
 	sn_unlock(&lock);
 	return NULL;
 }
 
-/* The program's signals are for the program's threads. */
+/* Blocks all signals in the helper: the program's signals are for the program's threads. */
 static int start_helper(void)
 {
 	pthread_attr_t attr;
@@ -186,8 +189,8 @@ static int start_helper(void)
 /* ---- the task ---- */
 
 /*
- * The last helper could not be started, so nobody will come for what is in the queue: who waits there, each
- * of whom had counted on another's, looks it up without one.
+ * The last helper could not be started, so none will serve the queue. Each task that waits there
+ * had counted on another task's helper, and now looks its name up without one.
  */
 static void give_up_queue(struct sn_thread *self)
 {
@@ -207,7 +210,7 @@ static void give_up_queue(struct sn_thread *self)
 	sn_unlock(&lock);
 }
 
-/* False: there is no helper, so nobody will ever look it up. */
+/* False: there is no helper, so the lookup would never be served. */
 static bool ask(struct sn_thread *self, struct lookup *lookup)
 {
 	bool more, hopeless = false;
@@ -231,7 +234,7 @@ static bool ask(struct sn_thread *self, struct lookup *lookup)
 	return !hopeless;
 }
 
-/* The wait is over with the result: takes what was found, or leaves the lookup to the helper. */
+/* The wait is over, with this result: takes what was found, or leaves the lookup to the helper. */
 static int collect(struct lookup *lookup, int result, struct addrinfo **list)
 {
 	sn_lock(&lock);

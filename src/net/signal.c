@@ -23,14 +23,14 @@
 
 #define MOST_SIGNALS 64
 
-static struct sn_lock lock; /* guards everything but what the handler touches */
+static struct sn_lock lock; /* guards everything except what the handler touches */
 static struct sigaction former[MOST_SIGNALS + 1];
 static bool caught[MOST_SIGNALS + 1];
 static struct sn_fd *event; /* of the present run: a copy of event_fd */
 
 /*
- * Set once in a process and never closed: a handler that is late must not write into a descriptor that
- * has become somebody else's.
+ * Set once in a process and never closed: a late handler must not write into a descriptor whose
+ * number has been reused.
  */
 static _Atomic int event_fd = -1;
 static _Atomic uint32_t pending[2]; /* signal n is bit (n - 1) % 32 of word (n - 1) / 32 */
@@ -128,7 +128,7 @@ static int wait_signal(int64_t deadline)
 		return err;
 	sn_fd_set_deadline(sn_thread_self(), event, SN_SIDE_READ, deadline);
 	for (;;) {
-		/* Drained first: a signal after this makes it readable again. */
+		/* Drained first: a signal that comes later makes it readable again. */
 		(void)!read(event->fd, &count, sizeof count);
 		signum = take_pending();
 		if (signum > 0)
@@ -152,7 +152,7 @@ int sn_signal_wait(int64_t deadline)
 	return result;
 }
 
-/* Under the lock. The netpoller closes the copy. */
+/* Under the lock. The end of the run closes the copy (net/fd.c). */
 static void catch_none(void)
 {
 	for (int signum = 1; signum <= MOST_SIGNALS; signum++)
@@ -173,9 +173,10 @@ void sn_signal_destroy(void)
 }
 
 /*
- * The child has no tasks to tell: its signals do again what they did before. It needs an eventfd of its
- * own, as what either writes to the one they share the other could read. Closed here, before the program
- * can have given its number to something else, and when no handler is at it: it has one thread, this.
+ * The child has no tasks to notify, so its signals have their former effect again. It needs an
+ * eventfd of its own, because either process could read what the other writes to a shared one. It
+ * is closed here, before the program can have reused its number, and while no handler uses it: the
+ * child has one thread, this one.
  */
 void sn_signal_fork(enum sn_fork_phase phase)
 {

@@ -4,7 +4,7 @@
 
 #include "sched/fork.h"
 
-/* Puts back the dispositions that sn_signal_catch() has changed. At the end of the runtime. */
+/* Restores the dispositions that sn_signal_catch() has changed. At the end of the runtime. */
 void sn_signal_destroy(void);
 
 void sn_signal_fork(enum sn_fork_phase phase);

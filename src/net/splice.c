@@ -3,25 +3,26 @@
  * Moving bytes in the kernel with splice(2).
  *
  * Contract. A pass moves what src has now to dst, and ends with the pipe empty, unless dst failed;
- * then what was left in it is lost, and the result says so. No byte of src is read that the limit
- * does not cover. While dst has no room the pass waits with what is in its pipe.
+ * then its remaining bytes are lost, and the result says so. No byte of src is read that the limit
+ * does not cover. While dst has no room the pass waits with the bytes in its pipe.
  *
  * The pipe is filled, then emptied, in turn: it is empty whenever src is read. That keeps three
  * things unambiguous that have cost others a hang or a truncated stream:
  *   - EAGAIN from src cannot mean "pipe full".
- *   - At the end of the stream, or when src fails, nothing is left to deliver before it is told.
+ *   - At the end of the stream, or when src fails, nothing is left to deliver before that is
+ *     reported.
  *   - Less than was asked for can mean that the pipe was full of small pieces (each takes a slot,
  *     however small: 40 of them have filled a 64 KiB pipe with 1,600 bytes), so it never means that
  *     src is empty.
- * Filling and emptying at the same time would need two tasks and gains nothing: both calls run on
+ * Filling and emptying at the same time would need two tasks and gain nothing: both calls run on
  * the caller's processor.
  *
- * No task parks because splice said EAGAIN. It says so for ever while urgent data is next in the
- * stream, which poll(2) calls readable, and then the edge has long passed. A socket is peeked at
- * instead: when that finds nothing either, an edge is sure to come. In the usual pass the peek
- * takes the place of the second splice, so it costs no system call of its own; and what is urgent
- * goes through userspace, where recv(2) skips it as every reader of the stream would. Nor is splice
- * believed when it says that the stream has ended: it says so too when urgent data is next and the
+ * No task parks because splice returned EAGAIN. It does so for ever while urgent data is next in
+ * the stream, which poll(2) calls readable, and then the edge has long passed. Instead the socket
+ * is peeked at: when that finds nothing either, an edge is sure to come. In the usual pass the peek
+ * takes the place of the second splice, so it costs no additional system call. Urgent data goes
+ * through userspace, where recv(2) skips it as for every reader of the stream. Nor is splice
+ * trusted when it reports the end of the stream: it does so too when urgent data is next and the
  * peer has sent its FIN, whatever there is in between.
  *
  * Rejected: keeping the pipe with the connection (64 pipes of 1 MiB exhaust an unprivileged user's
@@ -41,18 +42,18 @@
 #include "sched/thread.h"
 
 /*
- * Bytes that one call may move. What bounds it in practice is the pipe's number of slots; a slot
- * holds up to 32 KiB of a large segment, so a pipe can carry more than its nominal size.
+ * Bytes that one call may move. In practice the pipe's number of slots is the limit; a slot holds
+ * up to 32 KiB of a large segment, so a pipe can carry more than its nominal size.
  */
 #define MOST_AT_ONCE ((size_t)1 << 20)
 
-/* A socket that gave so much is likely to have more by now: ask with splice, not with a peek. */
+/* A socket that gave this much probably has more by now: try splice again, without a peek. */
 #define LIKELY_MORE ((size_t)256 << 10)
 
 /*
- * What splice refuses although a peek finds something is urgent data, or came between the two
- * calls. Urgent data is refused each time. So it counts as urgent when it was refused so often in a
- * row; a fast flow was sent through userspace eight times a GiB when once was enough.
+ * What splice refuses although a peek finds something is urgent data, or arrived between the two
+ * calls. Urgent data is refused each time. So it counts as urgent when it was refused this often in
+ * a row; a fast flow was sent through userspace eight times a GiB when one refusal was enough.
  */
 #define MOST_REFUSALS 3
 
@@ -71,14 +72,14 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 }
 
 /*
- * For a copy that waits for room, what comes to be read is no news: its reader is at hand, and takes
- * it when there is room, without being told. Through userspace a flow is small, and it would be two
- * system calls for little.
+ * While a copy waits for room, bytes that arrive to be read are of no interest: the copy is their
+ * reader, and takes them when there is room. This is not done in userspace, where a flow is small:
+ * two system calls would gain little.
  */
 static void mute(struct sn_copy_job *job)
 {
 	if (sn_fd_begin(job->src, SN_SIDE_READ) < 0)
-		return; /* it is found out when it is read next */
+		return; /* the next read finds out */
 	sn_fd_mute(job->src);
 	sn_fd_end(job->src, SN_SIDE_READ);
 }
@@ -90,7 +91,7 @@ static int wait_for_room(struct sn_copy_job *job)
 	return sn_fd_wait(job->dst, SN_SIDE_WRITE);
 }
 
-/* Something, at least a byte, waiting for room. */
+/* Writes some of it, at least a byte, waiting for room. */
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_fd *dst = job->dst;
@@ -123,7 +124,7 @@ static int write_piece(struct sn_copy_job *job)
 	return end;
 }
 
-/* dst cannot be spliced to: what is in the pipe goes through userspace. */
+/* dst cannot be spliced to: the bytes in the pipe go through userspace. */
 static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_copy_piece *piece = &job->piece;
@@ -166,7 +167,7 @@ static int empty(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 	return 0;
 }
 
-/* What reading has come to, n having been returned by splice or peek; the pipe is empty. */
+/* The result of a pass when splice or peek returned n; the pipe is empty. */
 static int ended(struct sn_copy_job *job, ssize_t n)
 {
 	return n == 0 ? SN_PASS_END : sn_copy_fail(job, SN_COPY_READ, n);
@@ -226,11 +227,12 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 	}
 }
 
-/* ---- pipes of the caller's: no pipe of ours in between ---- */
+/* ---- the caller's pipes: no pipe of ours in between ---- */
 
 /*
- * Either side may be the reason for EAGAIN: asked in the order in which the answer lets us wait. One
- * that poll(2) calls not ready sends an edge when it becomes so, even if that is before we wait.
+ * Either side may be the cause of EAGAIN. They are checked in the order in which the answer allows
+ * a wait. A side that poll(2) finds not ready sends an edge when it becomes ready, even if that
+ * happens before the wait.
  */
 static int why_not(struct sn_copy_job *job)
 {
@@ -241,7 +243,7 @@ static int why_not(struct sn_copy_job *job)
 	return SN_PASS_SWITCH;
 }
 
-/* Whose error it is when one call reads and writes. */
+/* Which side failed when one call reads and writes. */
 static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
 {
 	if (err == -EPIPE || err == -ENOSPC || err == -EFBIG || err == -EDQUOT)
@@ -251,7 +253,7 @@ static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
 
 static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
 {
-	/* At most one of them is not registered: files are copied from in file_copy.c. */
+	/* At most one of them is not registered: files are copied in file_copy.c. */
 	const struct sn_fd *blocking = job->dst->registered ? job->src : job->dst;
 	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: reading and writing whatever the descriptor is.
+ * Streams: reading and writing, whatever the descriptor is.
  *
- * Every operation tries first and waits only when the kernel says EAGAIN. What a descriptor is, is
- * found out once, when it is adopted; connections are stream sockets and need not be asked. Public
- * functions enter the runtime, call the function that does the work and leave; those may change
- * threads, so they keep no self.
+ * Every operation tries first and waits only when the kernel returns EAGAIN. The kind of a
+ * descriptor is determined once, when it is adopted; connections are stream sockets and need no
+ * check. Public functions enter the runtime, call the function that does the work and leave. The
+ * latter may change threads, so they keep no self.
  */
 #include "net/stream.h"
 
@@ -89,13 +89,13 @@ ssize_t sn_conn_peek(struct sn_fd *d)
 
 	if (n < 0)
 		return n;
-	/* Others than sockets have neither urgent data nor another way to ask. */
+	/* Other kinds than sockets have neither urgent data nor another way to ask. */
 	n = d->kind == SN_KIND_SOCKET ? sn_sys_peek(d->fd) : 1;
 	sn_fd_end(d, SN_SIDE_READ);
 	return n;
 }
 
-/* Also those to come, until the kernel finds again that bytes are answered soon. */
+/* Later ones are sent too, until the kernel finds again that bytes are soon answered. */
 void sn_conn_send_ack(struct sn_fd *d)
 {
 	d->acks = SN_ACKS_AS_USUAL;
@@ -141,7 +141,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until)
 	return n;
 }
 
-/* An operation on what the program has. It may have been closed, and be another, since it was found. */
+/* Begins an operation on a program's handle, whose descriptor may have been closed and reused since
+ * it was found. */
 static int begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 {
 	int err = sn_fd_find(d, handle);
@@ -199,7 +200,7 @@ static ssize_t write_some(const void *handle, const void *buf, size_t size)
 	return n;
 }
 
-/* A size of 0: it has the errors of other sizes, and neither attempts nor waits. */
+/* For a size of 0: it has the errors of other sizes, but neither attempts nor waits. */
 static int nothing(const void *handle, enum sn_side_index side)
 {
 	struct sn_fd *d;
@@ -217,8 +218,8 @@ int sn_conn_wait_closed(const void *handle)
 
 	if (n < 0)
 		return n;
-	/* Whatever ends the connection is an edge for epoll, which comes after the state has
-	 * changed. */
+	/* Whatever ends the connection is an edge for epoll, which comes after the change of
+	 * state. */
 	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
 		n = sn_fd_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);
@@ -231,8 +232,8 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 	if (n < 0)
 		return n;
-	/* What epoll tells after we have looked makes the side ready after that, so it ends the wait;
-	 * one that it has ended before is not forgotten, as d->over stays. */
+	/* An event of epoll after our check makes the side ready after it, so it ends the wait. An
+	 * event that ended an earlier wait is not forgotten, because d->over stays. */
 	while (!atomic_load(over)) {
 		if (atomic_load_explicit(&d->over, memory_order_relaxed) &&
 		    (n = sn_sys_alive(d->fd)) <= 0)
@@ -245,7 +246,7 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 	return n < 0 ? n : 0;
 }
 
-/* ---- nothing that parks ---- */
+/* ---- calls that do not park ---- */
 
 static int shut_down(struct sn_fd *d, int half)
 {
@@ -316,7 +317,7 @@ int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t de
 
 /* ---- adopting ---- */
 
-/* Nothing can be read from one that listens, or from an epoll descriptor, though both can be polled. */
+/* A listener or an epoll descriptor cannot be read, though both can be polled. */
 static bool listens(int fd)
 {
 	int on = 0;
@@ -325,7 +326,7 @@ static bool listens(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &length) == 0 && on;
 }
 
-/* Its name is all that tells it from other descriptors without a file. */
+/* Only its name distinguishes it from other descriptors without a file. */
 static bool is_epoll(int fd)
 {
 	char path[32], name[32];
@@ -366,13 +367,13 @@ static int adopt(struct sn_fd **out, int fd)
 	if (kind < 0)
 		return kind;
 	err = sn_fd_open(out, fd, kind != SN_KIND_FILE);
-	if (err == -EPERM) /* epoll's word for what cannot be polled, such as /dev/zero */
+	if (err == -EPERM) /* epoll's error for what cannot be polled, such as /dev/zero */
 		err = sn_fd_open(out, fd, false);
 	if (err < 0)
 		return err;
 	(*out)->kind = (uint8_t)kind;
 	if ((*out)->registered)
-		sn_sys_set_nonblocking(fd); /* fails only for a descriptor that is none */
+		sn_sys_set_nonblocking(fd); /* fails only for an invalid descriptor */
 	return 0;
 }
 
@@ -392,7 +393,7 @@ int sn_stream_adopt(sn_stream **stream, int fd)
 	return err;
 }
 
-/* ---- the public face ---- */
+/* ---- the public calls ---- */
 
 ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rest of the net layer uses of streams. Within the runtime; those that wait may park.
+ * What the rest of the net layer uses of streams. Within the runtime; the calls that wait may park.
  *
- * A descriptor that is registered with the netpoller is non-blocking: an attempt on it returns
- * -EAGAIN when it would block. One that is not registered is a file, or a device that cannot be
- * polled: an attempt blocks the thread, in a bracket, and the lease sees to it that other tasks go
- * on. -EAGAIN from such a one is an error like any other, as there is nothing to wait for it with.
+ * A descriptor that is registered with the poller is non-blocking: an attempt on it returns -EAGAIN
+ * when it would block. A descriptor that is not registered is a file, or a device that cannot be
+ * polled: an attempt blocks the thread, in a bracket, and the lease lets other tasks run. -EAGAIN
+ * from such a descriptor is an error like any other, because there is no way to wait for it.
  */
 #ifndef SENNIT_NET_STREAM_H
 #define SENNIT_NET_STREAM_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* In struct sn_fd. 0 is what a connection is that nobody has asked about. */
+/* In struct sn_fd. 0 is the kind of a connection, which is not checked. */
 enum sn_kind {
 	SN_KIND_SOCKET = 0, /* of a stream */
 	SN_KIND_PIPE,
@@ -24,12 +24,12 @@ enum sn_kind {
 };
 
 /*
- * How a connection acknowledges, in struct sn_fd. One of sn_tcp_connect_to_write() holds its
- * acknowledgements back (TCP_QUICKACK 0): the first, of the handshake, goes with the first bytes that are
- * written, and that of an answer with what is written next, or with the end. But a peer whose
- * bytes wait for the acknowledgement of those before (Nagle's algorithm) would have to wait 40 ms.
- * So who has read something and is about to wait for more has it sent, and all that follow
- * are sent as usual.
+ * How a connection acknowledges, in struct sn_fd. A connection of sn_tcp_connect_to_write() holds
+ * its acknowledgements back (TCP_QUICKACK 0). The first, that of the handshake, goes with the first
+ * bytes that are written; that of an answer goes with what is written next, or with the end. But a
+ * peer whose bytes wait for the acknowledgement of earlier ones (Nagle's algorithm) would have to
+ * wait 40 ms. So a reader that has read something and is about to wait for more sends it, and all
+ * that follow are sent as usual.
  */
 enum sn_acks {
 	SN_ACKS_AS_USUAL = 0,
@@ -38,8 +38,8 @@ enum sn_acks {
 };
 
 /*
- * What takes a handle is for the public calls: it is what the program passes, of a connection, a listener or a
- * stream, and may be NULL (-EINVAL) or stale (-EBADF).
+ * Functions that take a handle serve the public calls: it is what the program passes for a
+ * connection, a listener or a stream, and may be NULL (-EINVAL) or stale (-EBADF).
  */
 
 /* Begins an operation, as sn_attempt_begin(). */
@@ -48,30 +48,32 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 /* Waits for an edge: 0 or the error that sn_stream_read() or sn_stream_write() would return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 
-/* The same, and no longer than until a time; 1 when there was no edge. Of one that is registered. */
+/* The same, but no longer than until a time; 1 when there was no edge. For a registered
+ * descriptor. */
 int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
- * For those that make system calls of their own. sn_attempt_begin() begins an operation that does
- * not wait: 0, or why it may not. Nothing may park before sn_fd_end().
+ * For callers that make their own system calls. sn_attempt_begin() begins an operation that does
+ * not wait: 0, or the error. Nothing may park before sn_fd_end().
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 
-/* One attempt within an operation that has begun. more: as sn_sys_send() has it, of sockets. */
+/* One attempt within an operation that has begun. more: as for sn_sys_send(), for sockets. */
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
 
-/* What there is to read, without taking it: > 0 something, 0 the end, -EAGAIN nothing, or an error. */
+/* Whether there is something to read, without taking it: > 0 yes, 0 the end, -EAGAIN no, or an
+ * error. */
 ssize_t sn_conn_peek(struct sn_fd *d);
 
-/* After n bytes were read, in another way than by an attempt. Within an operation that reads. */
+/* After n bytes were read by other means than an attempt. Within an operation that reads. */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {
 	if (sn_unlikely(d->acks == SN_ACKS_HELD) && n > 0)
 		d->acks = SN_ACKS_DUE;
 }
 
-/* Before it waits for more: sends the acknowledgement that is due. Within an operation that reads. */
+/* Before a wait for more: sends the acknowledgement that is due. Within an operation that reads. */
 void sn_conn_send_ack(struct sn_fd *d);
 
 static inline void sn_conn_acknowledge(struct sn_fd *d)
@@ -86,11 +88,11 @@ void sn_block_leave(const struct sn_fd *d);
 
 /*
  * Whether a TCP socket that gave less than it was asked for has no more for now, and what comes
- * next will be an edge: so nobody needs to ask again to be told EAGAIN. Not so once there was an
- * end or an error, whose edge may have come with that of the bytes before it; nor with urgent data,
- * before which reading stops. An edge that is not harvested yet when the bytes are read is still to
- * come, whatever it brings. Never of others: reading from Unix sockets stops where credentials
- * change.
+ * next will be an edge; then another read that would return EAGAIN is unnecessary. False once there
+ * was an end or an error, whose edge may have come with that of the bytes before it, and with
+ * urgent data, before which reading stops. An edge that has not been harvested when the bytes are
+ * read is still to come, whatever it reports. Always false for other kinds: reading from Unix
+ * sockets stops where credentials change.
  */
 bool sn_conn_drained(const struct sn_fd *d);
 
@@ -98,9 +100,10 @@ bool sn_conn_drained(const struct sn_fd *d);
 int sn_conn_wait_closed(const void *handle);
 
 /*
- * The same for who has read the end of the connection's stream, and is not to be kept by one that
- * lives on: 0 also once *over is set, of which sn_fd_nudge() of the reading side tells. It asks the
- * kernel only when epoll has told of an error, or of the end of both directions.
+ * The same for a caller that has read to the end of the connection's stream, and must not be kept
+ * by a connection that stays open: also 0 once *over is set, which sn_fd_nudge() of the reading
+ * side announces. It asks the kernel only when epoll has reported an error, or the end of both
+ * directions.
  */
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 

@@ -34,8 +34,8 @@ int sn_sys_accept(int fd)
 {
 	int n;
 
-	/* A connection that was reset while it waited is not the listener's failure: take the next.
-	 */
+	/* A connection that was reset in the backlog is no failure of the listener: take the
+	 * next. */
 	do {
 		n = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == ECONNABORTED));
@@ -46,7 +46,7 @@ int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	int n = result(connect(fd, address, length));
 
-	/* Interrupted, a connect goes on in the background like one that would block. */
+	/* An interrupted connect continues in the background, like one that would block. */
 	return n == -EINTR ? -EINPROGRESS : n;
 }
 
@@ -66,13 +66,13 @@ int sn_sys_connect_result(int fd)
 	socklen_t length = sizeof peer;
 	int err;
 
-	/* First, as it mostly is: only what is connected has a peer. */
+	/* Checked first, because it is the usual result: only a connected socket has a peer. */
 	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
 		return 0;
 	if (errno != ENOTCONN)
 		return -errno;
 	err = socket_error(fd);
-	/* No error means that it is not decided yet: a wake-up can be spurious. */
+	/* No error means that the outcome is not known yet: a wake-up can be spurious. */
 	return err < 0 ? err : -EINPROGRESS;
 }
 
@@ -101,25 +101,25 @@ ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
  * SIGPIPE.
  *
  * splice() and sendfile() to a socket or pipe, and write() to a pipe, have no MSG_NOSIGNAL. So
- * the thread blocks SIGPIPE around the call, and then takes the one that the call has raised: the
- * kernel directs it at the thread, so it is pending here and nowhere else.
+ * the thread blocks SIGPIPE around the call, and then takes the signal that the call has raised:
+ * the kernel directs it at the thread, so it is pending here and nowhere else.
  *
- * Not only when the call has returned -EPIPE. These calls loop: a first part may be sent, and a
- * later one meets the reset, the end of the last reader, or the close of a peer that it slept
- * for. Then the signal is raised, and the call returns the bytes of the first part. Only a call
- * that has moved all that it was asked for has met no error in any part. That is the usual
- * outcome for what is in a pipe of ours, and it needs no further system call.
+ * That is done not only when the call has returned -EPIPE. These calls loop: a first part may be
+ * sent, and a later one meets the reset, the end of the last reader, or the close of a peer that it
+ * slept for. Then the signal is raised, and the call returns the bytes of the first part. Only a
+ * call that has moved everything it was asked for has met no error in any part. That is the usual
+ * outcome for the contents of a pipe of ours, and it needs no further system call.
  *
  * Signals of the program:
- *   - One that it has blocked itself may be pending already. It stays, and what the call raises
- *     merges with it. One sent to the whole process (kill()) does not merge: then the call's
- *     stays beside it, in a thread that has the signal blocked.
+ *   - One that it has blocked itself may be pending already. It stays, and the one that the call
+ *     raises merges with it. One that was sent to the whole process (kill()) does not merge: then
+ *     the call's stays beside it, in a thread that has the signal blocked.
  *   - One may arrive during the call, sent to this thread, or to a process whose other threads
- *     have it blocked. What is taken says where it is from: the kernel's looks as if the process
- *     had sent it. What is from elsewhere is put back where it was. If the call raised one as
+ *     have it blocked. The signal that is taken says where it is from: the kernel's looks as if the
+ *     process had sent it. One from elsewhere is put back where it was. If the call raised one as
  *     well, the two have merged, as they would have without us.
  *
- * Rejected: runtime threads that have SIGPIPE blocked for good. Programs that the tasks start
+ * Rejected: runtime threads that have SIGPIPE blocked permanently. Programs that the tasks start
  * would inherit that (`yes | head` would not end), and tasks with a handler for it would not see
  * it. Ignoring it for the whole process is the program's decision, which saves all of this (hold
  * below).
@@ -149,8 +149,9 @@ static enum sigpipe hold_sigpipe(void)
 }
 
 /*
- * tgkill() and its kin are directed at the thread, all else at the process. The kernel lets a thread send
- * what looks like somebody else's only to itself; by the thread's number it goes to the process too.
+ * tgkill() and its relatives are directed at the thread, all else at the process. The kernel lets a
+ * thread send a signal that appears to be from elsewhere only to itself; sent by the thread's
+ * number, it goes to the process too.
  */
 static void put_back(siginfo_t *info)
 {
@@ -163,8 +164,8 @@ static void put_back(siginfo_t *info)
 }
 
 /*
- * The thread's own signals come before those of the process, so ours is found if there is one. Not the
- * C library's function, which does not tell tgkill() from kill().
+ * The thread's own signals come before those of the process, so ours is found if there is one. This
+ * does not use the C library's function, which does not distinguish tgkill() from kill().
  */
 static void take_sigpipe(const sigset_t *set)
 {

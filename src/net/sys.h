@@ -2,9 +2,9 @@
 /*
  * System calls on sockets, pipes and files that return a negative errno.
  *
- * Not inline, and on purpose: errno's address belongs to the thread, compilers take it for constant
- * within a function, and the functions that use these change threads. Calls that are interrupted by
- * a signal are repeated.
+ * They are deliberately not inline: errno's address belongs to the thread, compilers take it for
+ * constant within a function, and the functions that use these change threads. Calls that are
+ * interrupted by a signal are repeated.
  */
 #ifndef SENNIT_NET_SYS_H
 #define SENNIT_NET_SYS_H
@@ -22,40 +22,41 @@ sn_noinline int sn_sys_bind_listen(int fd, const struct sockaddr *address, sockl
 sn_noinline int sn_sys_accept(int fd);
 /* 0 or -EINPROGRESS, or an error. */
 sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length);
-/* 0 when connected, -EINPROGRESS when not yet, or why not. */
+/* 0 when connected, -EINPROGRESS when not yet, or the error. */
 sn_noinline int sn_sys_connect_result(int fd);
 sn_noinline ssize_t sn_sys_recv(int fd, void *buf, size_t size);
-/* more: what does not fill a packet waits for what is sent next, up to 200 ms: the rest, or the end. */
+/* more: bytes that do not fill a packet wait up to 200 ms for what is sent next: the rest, or the
+ * end. */
 sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more);
 sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
-/* Does not raise SIGPIPE either, at the price of two more system calls. */
+/* Does not raise SIGPIPE either, at the cost of two more system calls. */
 sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);
-/* As sn_sys_recv() of one byte that stays where it is. */
+/* As sn_sys_recv() of one byte, which is not removed. */
 sn_noinline ssize_t sn_sys_peek(int fd);
-/* Bytes that can be read now: 0 also at the end, before urgent data, and where it is not known. */
+/* Bytes that can be read now; also 0 at the end, before urgent data, and where it is not known. */
 sn_noinline size_t sn_sys_readable(int fd);
-/* Neither waits for a pipe; whether for a socket or file is up to that descriptor's own flag. */
+/* Neither waits for a pipe; for a socket or file the descriptor's own flag decides. */
 sn_noinline ssize_t sn_sys_splice(int in, int out, size_t size, bool hold_sigpipe);
 sn_noinline ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold_sigpipe);
 sn_noinline ssize_t sn_sys_copy_file_range(int in, int out, size_t size);
 /* Whether poll(2) finds any of the events, or an error or hang-up. */
 sn_noinline bool sn_sys_poll(int fd, short events);
-/* Whether the program ignores SIGPIPE, so that nobody needs to hold it. */
+/* Whether the program ignores SIGPIPE, so that holding it is unnecessary. */
 sn_noinline bool sn_sys_sigpipe_ignored(void);
 sn_noinline int sn_sys_set_nonblocking(int fd);
 sn_noinline int sn_sys_set_close_on_exec(int fd);
 /* 0, -EBADF, -ENOTSOCK, -EPROTOTYPE for what is not TCP, or -EINVAL for what does not listen. */
 sn_noinline int sn_sys_is_tcp_listener(int fd);
-/* Whether a socket is a stream's. */
+/* Whether a socket is a stream socket. */
 sn_noinline bool sn_sys_is_stream(int fd);
 /* A non-blocking, close-on-exec pipe: [0] is read, [1] written. */
 sn_noinline int sn_sys_pipe(int ends[2]);
 /* The capacity in bytes that the pipe has after being asked to change it (0: not asked). */
 sn_noinline int sn_sys_pipe_resize(int fd, int size);
 sn_noinline int sn_sys_shutdown(int fd, int how);
-/* 1 while the connection lives, 0 when both halves were shut, or why it failed. */
+/* 1 while the connection lives, 0 when both halves were shut, or the error. */
 sn_noinline int sn_sys_alive(int fd);
-/* Of two connections, whose halves may be shut: 0, or why the one that *failed tells has failed. */
+/* For two connections, whose halves may be shut: 0, or the error of one; *failed is its index. */
 sn_noinline int sn_sys_failed(const int fds[2], int *failed);
 /* SO_RCVLOWAT, or an error. */
 sn_noinline int sn_sys_low_water(int fd);

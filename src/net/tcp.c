@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP on the netpoller: listening, accepting and connecting. A connection and a listener are the
- * netpoller's descriptor under other names; what a connection does as a stream is in stream.c.
+ * TCP: listening, accepting and connecting. A connection and a listener are descriptors (fd.h)
+ * under other names; what a connection does as a stream is in stream.c.
  *
- * Every operation tries first and waits only when the kernel says EAGAIN. Public functions enter
+ * Every operation tries first and waits only when the kernel returns EAGAIN. Public functions enter
  * the runtime, call the static function that does the work and leave; the static ones may change
  * threads, so they keep no self.
  */
@@ -33,12 +33,12 @@
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 320000000
 
-/* What an address has at least before the next is tried, if there is so much: a packet that was lost
- * is sent again after a second, but one that came takes less even around the earth. */
+/* The least time for an address before the next is tried, if there is that much left: a lost packet
+ * is sent again after a second, but one that arrives takes less even around the earth. */
 #define LEAST_SHARE_NS 250000000
 
-/* Small messages must not wait for the acknowledgement of the one before. Of a listening socket:
- * for all connections that are made from then on, which saves a system call for each. */
+/* Small messages must not wait for the acknowledgement of the one before. On a listener it applies
+ * to all connections that are made from then on, which saves a system call for each. */
 static void set_no_delay(int fd)
 {
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -63,8 +63,8 @@ static int bind_one(const struct addrinfo *info, bool any_family)
 	return err;
 }
 
-/* A name may have several addresses: the first that can be had. ":port" is v6 taking v4 too, or v4
- * alone. */
+/* A name may have several addresses: takes the first that is available. ":port" is v6 that also
+ * takes v4, or v4 alone. */
 static int bind_first(const struct addrinfo *list, bool any_family)
 {
 	int first_error = -EADDRNOTAVAIL, fd;
@@ -123,7 +123,7 @@ int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
 	return err;
 }
 
-/* Changes nothing of the descriptor before it is sure to be taken. */
+/* Changes nothing of the descriptor before it is certain to be adopted. */
 static int do_listener_adopt(struct sn_fd **out, int fd)
 {
 	int err = sn_sys_is_tcp_listener(fd);
@@ -132,7 +132,7 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 		err = sn_fd_open(out, fd, true);
 	if (err < 0)
 		return err;
-	/* Neither can fail on a socket. Nobody accepts before this returns. */
+	/* Neither can fail on a socket. No task accepts before this returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	return 0;
@@ -171,8 +171,9 @@ static int adopt(struct sn_fd **out, int fd)
 }
 
 /*
- * Takes one connection without waiting. When there is no memory to wait on it with, in the process or in the kernel (which
- * limits the descriptors in an epoll set), it is closed: it cannot be put back.
+ * Takes one connection without waiting. If there is no memory for waiting on it, in the process or
+ * in the kernel (which limits the descriptors in an epoll set), it is closed: it cannot be put
+ * back.
  */
 static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 {
@@ -180,7 +181,7 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 
 	if (fd < 0)
 		return fd;
-	/* What was in the queue of one that was adopted may be older than any option of it. */
+	/* Connections in the backlog of an adopted listener may be older than any option of it. */
 	if (!listener->tcp)
 		set_no_delay(fd);
 	err = adopt(out, fd);
@@ -270,7 +271,7 @@ static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t 
 		return fd;
 	if (to_write)
 		sn_sys_set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
-	/* Known to epoll only now: before, an unconnected socket reports a hang-up. */
+	/* Registered with epoll only now: before, an unconnected socket reports a hang-up. */
 	begun = sn_sys_connect(fd, info->ai_addr, info->ai_addrlen);
 	if (begun < 0 && begun != -EINPROGRESS) {
 		sn_sys_close(fd);
@@ -288,13 +289,14 @@ static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t 
 	return err;
 }
 
-/* Why the calling task is to stop, or 0. */
+/* The reason for which the calling task has to stop, or 0. */
 static int cancelled(void)
 {
 	return sn_cancel_reason(sn_thread_self()->task);
 }
 
-/* Until when an address may be tried that others come after: an equal share of the time that is left. */
+/* Until when an address may be tried that others follow: an equal share of the time that is
+ * left. */
 static int64_t end_of_share(int64_t deadline, int addresses)
 {
 	int64_t now = sn_now(), share;
@@ -327,7 +329,7 @@ static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t 
 		if (err == 0)
 			break;
 	}
-	/* Also what ended the last attempt. */
+	/* That may also be what ended the last attempt. */
 	if (err < 0 && cancelled() < 0)
 		err = cancelled();
 	return err;
@@ -341,7 +343,7 @@ static int do_connect(struct sn_fd **out, const char *address, int64_t deadline,
 
 	if (err < 0)
 		return err;
-	/* getaddrinfo() takes 1 us even for those. */
+	/* getaddrinfo() takes 1 us even for numeric addresses. */
 	if (sn_address_numeric(&numeric, address))
 		return connect_any(out,
 				   &(struct addrinfo){.ai_family = AF_INET,
@@ -393,7 +395,7 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 	return err;
 }
 
-/* ---- the rest: nothing that parks ---- */
+/* ---- the rest: calls that do not park ---- */
 
 int sn_tcp_listener_close(sn_tcp_listener *listener)
 {
