@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of the collector bridge: what it is told not to show to the collector, so that they
- * can prove that they would notice.
+ * For the tests of the collector bridge: what the bridge hides from the collector on request, so
+ * that the tests can prove that they would notice.
  */
 #ifndef SENNIT_GC_BLIND_H
 #define SENNIT_GC_BLIND_H
 
 enum sn_gc_blindness {
-	SN_GC_BLIND_STACKS = 1,    /* of tasks that no thread has */
+	SN_GC_BLIND_STACKS = 1,    /* of tasks that are on no thread */
 	SN_GC_BLIND_ARGUMENTS = 2, /* in the tasks' blocks */
-	SN_GC_BLIND_RUNNING = 4,   /* stacks that threads stand on */
-	SN_GC_BLIND_VALUES = 8,    /* channels and scopes have their memory from malloc() */
+	SN_GC_BLIND_RUNNING = 4,   /* stacks on which threads are */
+	SN_GC_BLIND_VALUES = 8,    /* channels and scopes get their memory from malloc() */
 	SN_GC_BLIND_SWITCHES = 16, /* stacks of tasks in the middle of a switch */
 };
 

@@ -2,87 +2,89 @@
 /*
  * The bridge between libgc and the runtime.
  *
- * Contract. When libgc marks, every word that a task may refer to an object by has been shown to
- * it; no memory is read that is not mapped; and between stopping the threads and starting them
- * again no lock is taken and nothing is allocated.
+ * Contract. When libgc marks, every word by which a task may refer to an object has been shown to
+ * it; no memory is read that is not mapped; and between stopping the threads and restarting them no
+ * lock is taken and nothing is allocated.
  *
  * What libgc does by itself. It stops the registered threads by a signal, whose handler runs on the
- * stack that it finds (no SA_ONSTACK), stores its stack pointer, and waits. Then, for each, libgc
- * pushes all from that stack pointer to the thread's *bottom*. The registers lie in the signal's
- * frame, between the two. For the thread that collects, it pushes from its own stack pointer, with
- * registers saved above. All that is right for a thread of the runtime too, if only the bottom is
- * the end of the stack on which the thread was stopped, and not of the one that it was registered
- * with.
+ * present stack (no SA_ONSTACK), stores its stack pointer, and waits. Then, for each thread, libgc
+ * pushes everything from that stack pointer to the thread's *bottom*. The registers lie in the
+ * signal's frame, between the two. For the collecting thread, it pushes from its own stack pointer,
+ * with registers saved above. All this is also right for a thread of the runtime, provided that the
+ * bottom is the end of the stack on which the thread was stopped, not of the one with which it was
+ * registered.
  *
  * What is added:
  *   1. A handler before libgc's own notes where the thread's stack pointer was (on_stop()).
- *   2. When all stand still, and before libgc pushes anything (push_roots(), its hook for further
+ *   2. When all are stopped, and before libgc pushes anything (push_roots(), its hook for further
  *      roots), the stack around each noted stack pointer is looked up and made the thread's bottom
- *      (GC_set_stackbottom(), which wants exactly what holds then: the allocation lock held). The
- *      same for the collecting thread, with the address of a local variable.
- *   3. Then libgc pushes its threads; and then we push the tasks: of each the block's part with its
- *      argument, and of a stack on which no thread stands, from the saved stack pointer up.
- *   4. Of each thread that stands on a task's stack, its own stack from where it began: there are
- *      its thread-locals, which libgc sees only with a thread's own stack.
+ *      (GC_set_stackbottom(), which requires exactly what holds then: the allocation lock held).
+ *      The same for the collecting thread, with the address of a local variable.
+ *   3. Then libgc pushes its threads; and then we push the tasks: of each, the part of its block
+ *   with
+ *      its argument; and of a stack on which no thread is, everything from the saved stack pointer
+ *      up.
+ *   4. For each thread that is on a task's stack, its own stack from where it began: there lie its
+ *      thread-locals, which libgc sees only with a thread's own stack.
  *
- * Why that is sound, whatever the instruction is at which a thread was stopped. Nothing is
- * concluded from what the runtime believes to run: the bottom follows the stack pointer, and there
- * is no moment when it is on no stack. In the switch from a task A to a task B (sn_arch_switch())
- * both are RUNNING, from before the switch until after it. Stopped before the stack pointer
- * changes, the thread stands on A, with all registers in the signal's frame there, and B is shown
- * from its saved stack pointer. Stopped after it, A is shown from its saved one: its registers were
- * pushed before. So a task that a thread has is shown from its saved stack pointer if no thread
- * stands on its stack; one that no thread has, always (PARKED and RUNNABLE promise that the
+ * Why that is sound, at whichever instruction a thread was stopped. Nothing is concluded from what
+ * the runtime believes to be running: the bottom follows the stack pointer, and at no moment is
+ * that on no stack. In the switch from a task A to a task B (sn_arch_switch()) both are RUNNING,
+ * from before the switch until after it. If the thread is stopped before the stack pointer changes,
+ * it is on A, with all registers in the signal's frame there, and B is shown from its saved stack
+ * pointer. If it is stopped after that, A is shown from its saved stack pointer: its registers were
+ * pushed before. So a task that is on a thread is shown from its saved stack pointer if no thread
+ * is on its stack; a task that is on no thread always is (PARKED and RUNNABLE guarantee that the
  * registers are saved). The same covers the switch to and from the scheduler's loop, which is on
  * the thread's own stack.
  *   - A task whose stack is just being bound has an argument, or is on the stack already.
- *   - One that has ended refers to nothing, though a thread may still stand on its stack.
+ *   - A task that has ended refers to nothing, though a thread may still be on its stack.
  *   - A lease that was revoked changes nothing: the task stays on its thread, which is stopped
  *     there.
  *   - Trimming gives back what lies below a saved stack pointer; guards lie below the lowest byte.
- *   - Stacks and blocks are unmapped by sn_run()'s caller only, which is registered and stands
- *     still.
+ *   - Only sn_run()'s caller unmaps stacks and blocks, and it is registered and stopped.
  *   - Orphans are threads like others; the runtime finds their stacks among those of former runs.
  *
- * What on_stop() stores is plain: who collects reads it only after libgc has been told by each
- * thread that it stands still, by a semaphore that libgc's handler posts, after ours, and the collecting
- * thread waits for. A thread that has posted none is in GC_do_blocking(), and has cleared "stopped",
- * in its handler's last step, before it came there.
+ * What on_stop() stores is plain. The collecting thread reads it only after each thread has told
+ * libgc that it is stopped, by a semaphore that libgc's handler posts, after ours, and for which
+ * the collecting thread waits. A thread that has not posted is in GC_do_blocking(), and has cleared
+ * "stopped", in its handler's last step, before it got there.
  *
- * Threads that get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
+ * Some threads get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
  * they entered it. They must not park, so the bottom is the end of their task's stack, or of their
  * own.
  *
- * A signal's handler on an alternate stack (the runtime's own, when it serves a scan; or the
- * program's) may be what is stopped. Then the bottom is that stack's end, with the frame of the
- * first signal and so all registers below it, and where the interrupted stack pointer was is not
- * known: of each task that a thread has, and on whose stack none is known to stand, the whole stack
- * is pushed. The same when a thread stands on a stack that nobody knows, such as of a library's own
- * coroutines; there the bottom is the interrupted stack pointer, so that libgc sees registers, and
- * does not walk off into what may not be mapped.
+ * A thread may be stopped in a signal handler on an alternate stack (the runtime's own, when it
+ * serves a scan; or the program's). Then the bottom is that stack's end, with the frame of the
+ * first signal and so all registers below it, and the interrupted stack pointer is not known. So
+ * the whole stack is pushed of each task that is on a thread, and on whose stack no thread is known
+ * to be. The same happens when a thread is on an unknown stack, such as one of a library's own
+ * coroutines. There the bottom is the interrupted stack pointer, so that libgc sees registers, and
+ * does not read memory that may not be mapped.
  *
- * A second signal may come late, when the thread has been started again (libgc repeats them): then
- * on_stop() notes something that nobody reads, as what counts is what is noted while a thread is
- * stopped: "stopped" is 1 only from then to libgc's return.
+ * A second signal may come late, when the thread has been restarted (libgc repeats them). Then
+ * on_stop() notes something that is never read, because only what is noted while a thread is
+ * stopped counts: "stopped" is 1 only from then to libgc's return.
  *
- * GC_push_all_eager() and not GC_push_all(), which is for a bounded number of roots: its place on
- * the mark stack is not checked for overflow but with abort(). Eager marking puts only objects
- * there, and libgc copes with their overflow.
+ * GC_push_all_eager() and not GC_push_all(), which is for a bounded number of roots: it takes space
+ * on the mark stack, and its only reaction to an overflow is abort(). Eager marking puts only
+ * objects there, and libgc handles their overflow.
  *
  * Who may write what:
- *   threads, and a struct's fields but those below  with libgc's allocation lock
+ *   threads, and a struct's fields except those below  with libgc's allocation lock
  *   sp, alternate_*, stopped   the thread's own signal handler
- *   low, high, place, ahead, stats    who collects, with the lock
+ *   low, high, place, ahead, stats    the collecting thread, with the lock
  *
  * Rejected:
- *   - To set the bottom at each switch: two instructions too early or too late, for whatever order;
- *     and a lock of libgc's.
- *   - To stop handlers from running on tasks' stacks, by SA_ONSTACK: it would hold for all threads
- *     of the program, also those whose alternate stack libgc does not know.
- *   - A bottom below everything, and to push all by ourselves: libgc computes the sum of the sizes,
- *     by which it decides when to collect, and a negative one makes it do so never, or always.
- *   - To look up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
- *     been stopped yet, and unmap them.
+ *   - Setting the bottom at each switch: it would be two instructions too early or too late, in
+ *     either order, and take a lock of libgc's.
+ *   - Keeping handlers off tasks' stacks, by SA_ONSTACK: it would apply to all threads of the
+ *     program, also to those whose alternate stack libgc does not know.
+ *   - A bottom below everything, and pushing all stacks ourselves: libgc computes the sum of their
+ *     sizes, by which it decides when to collect, and a negative sum makes it never collect, or
+ *     always.
+ *   - Looking up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
+ *     been stopped yet, and might unmap them.
  */
 #include <sennit/gc.h>
 
@@ -106,7 +108,7 @@
 
 #include "gc/blind.h"
 
-/* Where a stopped thread stands. */
+/* The stack on which a stopped thread is. */
 enum place {
 	ON_OWN,
 	ON_TASK,
@@ -116,18 +118,18 @@ enum place {
 
 struct thread {
 	struct thread *next, *prev;
-	void *runtime;   /* the runtime's name for it, NULL: it runs no tasks */
+	void *runtime;   /* the runtime's name for it; NULL: it runs no tasks */
 	void *handle;    /* and libgc's */
 	bool registered; /* by us */
 	char *own_low, *own_high;
-	char *own_from; /* its own stack in use when it began */
+	char *own_from; /* where its own stack was when it began */
 
 	volatile sig_atomic_t stopped;
 	char *sp;                             /* when stopped */
 	char *alternate_low, *alternate_high; /* NULL: it was not on one */
 
 	enum place place;
-	char *low, *high; /* of the stack that it stands on */
+	char *low, *high; /* of the stack that it is on */
 };
 
 int sn_gc_blind;
@@ -143,7 +145,7 @@ static int64_t stopped_at;
 static __thread struct thread self;
 static __thread bool known; /* self is in the list */
 
-/* ---- where threads stand ---- */
+/* ---- the threads' stacks ---- */
 
 static char *sp_of(const ucontext_t *context)
 {
@@ -167,7 +169,7 @@ static bool sp_is_on(const stack_t *stack, const char *sp)
 	return !(stack->ss_flags & SS_DISABLE) && sp > low && sp <= low + stack->ss_size;
 }
 
-/* libgc's signal. Its handler returns when the world goes on. */
+/* libgc's signal. libgc's handler returns when the threads are restarted. */
 static void on_stop(int signum, siginfo_t *info, void *context)
 {
 	const ucontext_t *at = context;
@@ -175,7 +177,7 @@ static void on_stop(int signum, siginfo_t *info, void *context)
 	if (known) {
 		self.sp = sp_of(at);
 		self.alternate_low = self.alternate_high = NULL;
-		/* Its flags do not tell: they are those that it was set up with. */
+		/* The flags of uc_stack do not say it: they are those that it was set up with. */
 		if (sp_is_on(&at->uc_stack, self.sp)) {
 			self.alternate_low = at->uc_stack.ss_sp;
 			self.alternate_high = self.alternate_low + at->uc_stack.ss_size;
@@ -210,7 +212,7 @@ static void locate(struct thread *thread)
 	}
 }
 
-/* It is in GC_do_blocking(). */
+/* The thread is in GC_do_blocking(). */
 static void locate_blocked(struct thread *thread)
 {
 	const void *low, *high;
@@ -229,7 +231,7 @@ static void set_bottom(struct thread *thread)
 {
 	struct GC_stack_base base = {.mem_base = thread->high};
 
-	/* For libgc an empty range. */
+	/* An empty range for libgc. */
 	if ((sn_gc_blind & SN_GC_BLIND_RUNNING) && thread->place == ON_TASK)
 		base.mem_base = thread->low;
 	GC_set_stackbottom(thread->handle, &base);
@@ -246,9 +248,9 @@ static void push(const void *low, const void *high)
 }
 
 /*
- * Parked tasks' stacks are hardly ever in a cache, and the ten lines or so that a task has in use lie
- * on a page of their own. So they are asked for some tasks ahead: the shortest pause falls from 10 to 7
- * ms with 10,000 tasks, and from 32 to 21 with 30,000 (make bench-gc).
+ * Parked tasks' stacks are hardly ever in a cache, and the ten lines or so that a task has in use
+ * lie on a page of their own. So they are prefetched some tasks ahead: the shortest pause falls
+ * from 10 to 7 ms with 10,000 tasks, and from 32 to 21 with 30,000 (make bench-gc).
  */
 #define AHEAD 16
 #define LINE 64
@@ -271,7 +273,7 @@ static void push_soon(const void *low, const void *high)
 			__builtin_prefetch(low);
 }
 
-/* One for each task on a thread, so there are about as many of them as threads. */
+/* Called once for each task on a thread, so about as often as there are threads. */
 static bool anybody_stands_on(const void *low)
 {
 	for (const struct thread *thread = threads; thread; thread = thread->next)
@@ -304,7 +306,7 @@ static void push_task(const struct sn_task_roots *roots, void *arg)
 
 /*
  * libgc's hook for further roots, which also pushes the stacks of threads. On the collecting
- * thread, with the allocation lock, when all other threads stand still.
+ * thread, with the allocation lock, when all other threads are stopped.
  */
 static void GC_CALLBACK push_roots(void)
 {
@@ -404,7 +406,7 @@ static void *GC_CALLBACK list_remove(void *arg)
 	return NULL;
 }
 
-/* A thread that does not take them cannot be stopped, and libgc waits for it for ever. */
+/* A thread that blocks these signals cannot be stopped, and libgc would wait for it for ever. */
 static void unblock_signals(void)
 {
 	sigset_t signals;
@@ -428,14 +430,14 @@ static void thread_begins(void *runtime)
 	pthread_attr_getstack(&attr, &low, &size);
 	pthread_attr_destroy(&attr);
 	memset(&self, 0, sizeof self);
-	/* Already registered: by the program, which is right for who calls sn_run(). */
+	/* If the program has registered it already, that is right for the caller of sn_run(). */
 	self.registered = GC_register_my_thread(&base) == GC_SUCCESS;
 	self.handle = GC_get_my_stackbottom(&base);
 	self.runtime = runtime;
 	self.own_low = low;
 	self.own_high = base.mem_base;
 	self.own_from = __builtin_frame_address(0);
-	/* Who runs no tasks never leaves its own stack. */
+	/* A thread that runs no tasks never leaves its own stack. */
 	if (runtime)
 		GC_call_with_alloc_lock(list_insert, &self);
 }
@@ -457,7 +459,7 @@ static void in_child(void)
 
 /* ---- memory for values ---- */
 
-/* What libgc's objects are aligned to. */
+/* The alignment of libgc's objects. */
 #define GRANULE (2 * sizeof(void *))
 
 static void *value_alloc(size_t align, size_t size)
@@ -468,7 +470,7 @@ static void *value_alloc(size_t align, size_t size)
 
 	if (align > GRANULE && __builtin_add_overflow(size, align - GRANULE, &size))
 		return NULL;
-	/* It may have to collect, which only threads that libgc knows can. */
+	/* The allocation may have to collect, which only threads that libgc knows can do. */
 	if (unknown &&
 	    (GC_get_stack_base(&base) != GC_SUCCESS || GC_register_my_thread(&base) != GC_SUCCESS))
 		return NULL;
@@ -511,7 +513,7 @@ int sn_gc_init(void)
 		return -EPERM;
 	if (GC_is_init_called() && GC_is_incremental_mode())
 		return -ENOTSUP;
-	/* Also finds out whether a runtime runs. */
+	/* This also finds out whether a runtime runs. */
 	err = sn_collector_install(&collector);
 	if (err < 0)
 		return err;
