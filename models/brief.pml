@@ -3,53 +3,58 @@
  * Debts to the poller: owes_poller and brief tasks, src/sched/brief.c.
  *
  * What is modelled, by the names of the C code:
- *   thread()    sleep_in_poller() with take_news() and sn_ready_each(); sn_next_task(), about_to_run(),
- *               sn_stop_spinning(), sn_brief_pay(), hand_over(); a task that makes others runnable (sn_ready())
- *               and parks, computes for ever, or stays outside; a brief one that calls sn_brief_poll() or
- *               sn_brief_end(); become_idle(), sleep_in_parker(); sn_processor_regain()
+ *   thread()    sleep_in_poller() with take_news() and sn_ready_each(); sn_next_task(),
+ *               about_to_run(), sn_stop_spinning(), sn_brief_pay(), hand_over(); a task that makes
+ *               others runnable (sn_ready()) and parks, computes for ever, or stays outside; a
+ *               brief one that calls sn_brief_poll() or sn_brief_end(); become_idle(),
+ *               sleep_in_parker(); sn_processor_regain()
  *   monitor()   sn_lease_revoke(), sn_processor_give(), sn_processors_notice()
  *   network()   events, each of which makes a task runnable, brief or not; a timer that becomes due
  *   foreign()   a foreign thread's sn_ready()
- *   cpu()       the store buffers: that of the run queue's tail, as in idle.pml. A task that is announced
- *               is in it for no time: idle.pml has that. One that is left is, until something drains it.
+ *   cpu()       the store buffers: that of the run queue's tail, as in idle.pml. An announced task
+ *               spends no time in it, because idle.pml has that. A task that is queued without an
+ *               announcement stays in it until something drains it.
  *
  * Abstracted:
- *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a thread to be
- *     started, a processor is handed over in one step, everything comes to rest. sn_wake_one() gives the
- *     processor away in the step that takes it.
- *   - Something is always waited for in the poller: sn_nobody_would_notice() is polling == 0.
- *   - FEW_BRIEF is 1, and the poller finds one event at a time. Only the poller and sn_brief_poll() look
- *     for events.
- *   - Time: sn_brief_poll() finds at any time that the poller's news have waited for too long, any turn may
- *     be fair. The timer is in the heap of the processor 0, and makes nothing runnable. Naps: idle.pml.
- *   - The monitor looks at timers all the time, but revokes REVOCATIONS times only. It cannot take the
- *     processor from a task that computes.
+ *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a
+ *     thread to start, a processor is handed over in one step, and everything comes to rest.
+ *     sn_wake_one() gives the processor away in the step that takes it.
+ *   - Something always waits for the poller: sn_nobody_would_notice() is polling == 0.
+ *   - FEW_BRIEF is 1, and the poller finds one event at a time. Only the poller and
+ *     sn_brief_poll() look for events.
+ *   - Time: sn_brief_poll() may find at any moment that the poller's events have waited for too
+ *     long, and any turn may be fair. The timer is in the heap of processor 0, and makes nothing
+ *     runnable. Naps are in idle.pml.
+ *   - The monitor looks at timers all the time, but revokes only REVOCATIONS times. It cannot
+ *     take the processor from a task that computes.
  *
- * Safety (assertions), at rest: no task is queued while a processor is idle, and no processor is idle with
- * nobody in the poller, except where a thread that owes stays in code that has promised to be brief (LEFT):
- * then there are at most a few tasks, brief ones in its own ring, and none and no event if it calls
- * sn_brief_turn() again and again. No timer is due while a processor is idle, whatever is owed. spinning
- * is 0.
+ * Safety (assertions), at rest: no task is queued while a processor is idle, and no processor is
+ * idle while no thread is in the poller. The exception is a thread that owes a wake-up and stays in
+ * code that has promised to be brief (LEFT). Then there are at most a few tasks, brief ones in its
+ * own ring, and no task and no event if it calls sn_brief_turn() again and again. No timer is due
+ * while a processor is idle, whatever is owed. spinning is 0.
  *
- * Variants: TASKS, EVENTS, FOREIGN, REVOCATIONS; RETURNS (whoever was revoked comes back); TIMER; BOUND (the
- * foreign thread's task is bound to a thread that waits); QUIET (at first all is idle, and a thread about
- * to sleep in the poller; otherwise both processors run something).
+ * Variants: TASKS, EVENTS, FOREIGN, REVOCATIONS; RETURNS (a thread whose processor was revoked
+ * returns); TIMER; BOUND (the foreign thread's task is bound to a thread that waits); QUIET (at
+ * first everything is idle, and a thread is about to sleep in the poller; otherwise both processors
+ * run something).
+ *
  * Mutants, each of which must be caught:
  *   NO_FENCE        sn_brief_pay() without its fence
- *   PAY_UNPOLLED    sn_brief_pay() does not care whether anybody polls
+ *   PAY_UNPOLLED    sn_brief_pay() ignores whether a thread polls
  *   PAY_UNSEEN      sn_brief_pay() does not look for what sn_ready() has left
  *   NOT_PAID        about_to_run() runs a task that is not brief without paying
  *   END_OWES        sn_brief_end() does not pay
  *   POLL_OWES       sn_brief_poll() looks for events only, though tasks were left waiting
- *   DEBT_REVOKED    sn_processor_give() leaves the debt of the thread that was revoked
+ *   DEBT_REVOKED    sn_processor_give() ignores the debt of the thread whose processor was revoked
  *   ALL_LEFT        sn_ready() announces no brief task, however many there are
  *   ANY_LEFT        sn_ready() leaves a task that is not brief
  *   LEFT_BY_ALL     sn_ready() leaves a brief task of a thread that owes nothing
- *   OWN_ONLY        sn_stop_spinning() of one that owes does not look at the queues of others either
+ *   OWN_ONLY        sn_stop_spinning() of a thread that owes ignores the queues of others too
  *   PARKER_OWES     with BOUND: sleep_in_parker() does not pay
  *   NO_NOTICE       with TIMER: no sn_processors_notice()
- * A thread that becomes idle need not forget what it owes: that would be paid once more, and so is not
- * among them.
+ * That a thread forgets its debt when it becomes idle is not among them: without that the debt
+ * would only be paid once more.
  */
 #ifndef TASKS
 #	define TASKS 1 /* to come, beside those that run at first */
@@ -94,12 +99,13 @@ bool counted[THREADS];     /* struct sn_thread's spinning */
 bool owes[THREADS];
 bool parker[THREADS];
 bool outside[THREADS];
-byte promised[THREADS];    /* 1: in user code that has promised to be brief; 2: and that calls sn_brief_turn() */
+byte promised[THREADS];    /* 1: in user code that has promised to be brief; 2: that also calls
+			      sn_brief_turn() */
 byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
 byte pending[THREADS];     /* brief tasks put into the ring, still in the store buffer */
 byte events;
 bool due;                  /* a timer */
-bool bound;                /* with BOUND: the task of the thread that waits is in the global queue */
+bool bound;                /* with BOUND: the waiting thread's task is in the global queue */
 byte to_come = TASKS;
 hidden byte hp;
 
@@ -120,7 +126,7 @@ hidden byte hp;
 #	define TURN_DOES(t) (polling || events > 0 || due || brief[processor[t]] + plain[processor[t]] > 0)
 #endif
 
-/* At rest: what a thread that owes may leave undone. */
+/* At rest: what a thread that owes a wake-up may leave undone. */
 #define LEFT(t) (owes[t] && promised[t] && processor[t] != NONE && !WORK_BESIDE(processor[t]) && \
 	plain[processor[t]] == 0 && brief[processor[t]] <= (promised[t] == 1 -> FEW : 0))
 
@@ -142,7 +148,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* To hp, NONE when there is none. */
+/* The result is in hp, NONE when there is none. */
 inline idle_get()
 {
 	if
@@ -201,7 +207,7 @@ inline start_processor(p, s)
 	fi
 }
 
-/* ---- who tells whom; last is a variable of the caller's ---- */
+/* ---- waking; last is a variable of the caller ---- */
 
 inline wake_one()
 {
@@ -289,7 +295,7 @@ inline stop_spinning(t)
 	fi
 }
 
-/* A brief one, or not, by a thread with a processor. */
+/* Makes a task runnable, brief or not, by a thread with a processor. */
 inline sn_ready(t, b)
 {
 	d_step {
@@ -322,7 +328,7 @@ inline sn_ready(t, b)
 	fi
 }
 
-/* found and v are the caller's. */
+/* found and v belong to the caller. */
 inline sn_brief_poll(t)
 {
 	/* others_wait */
@@ -342,7 +348,7 @@ inline sn_brief_poll(t)
 	v = 0
 }
 
-/* To found and is_brief; v: to be handed over. */
+/* The results are in found and is_brief; v: the task is to be handed over. */
 inline take(q)
 {
 	if
@@ -427,7 +433,7 @@ next_task:
 	fi;
 	if
 	:: found -> goto about_to_run
-	:: !found && !counted[t] -> goto become_idle /* there are enough that look */
+	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
 	/* steal() */
@@ -565,7 +571,7 @@ end_turns: /* computes for ever, too, and calls sn_brief_turn() */
 end_user_code: /* when it is outside, until the monitor takes the processor */
 	processor[t] == NONE;
 #ifdef RETURNS
-	/* sn_processor_regain(), where there is an idle one. It owes what it owed. */
+	/* sn_processor_regain(), if there is an idle one. The thread still owes what it owed. */
 	d_step {
 		outside[t] = 0;
 		promised[t] = 0;

@@ -11,27 +11,28 @@
  *   timers()     sn_timers_run() with deadline_fire()
  *   canceller()  a scope's reason and sn_cancel_take()
  *   closer()     with CLOSES, instead of the canceller: sn_chan_close() of 1
- * With FAR the deadline does not come, and nobody else is there; with FOREVER there is neither a
- * deadline nor a scope. A waiter's bits are CLAIMED, DONE and PARKED; a node is known by its owner
- * and its channel.
+ * With FAR the deadline does not come, and there are no other parties. With FOREVER there is
+ * neither a deadline nor a scope. A waiter's bits are CLAIMED, DONE and PARKED. A node is
+ * identified by its owner and its channel.
  *
- * Abstracted: memory order. Every access to the bits is a read-modify-write, all else of a channel
- * is under its lock, the rest is handed on by a run queue. The element of a sender is its number.
+ * Abstracted: memory order. Every access to the bits is a read-modify-write, everything else in a
+ * channel is under its lock, and the rest is handed on by a run queue. The element of a sender is
+ * its number.
  *
  * Safety (assertions): a waiter is not touched when its owner has returned; a task is made runnable
- * only when its registers are saved, and once; whoever returns has succeeded in one channel, or has
- * failed with a reason. At rest: no lock is held; what was sent was received, once; in no channel
- * does a sender wait beside a receiver, unless they are one; nobody waits in a closed channel, or
- * past its deadline.
+ * only when its registers are saved, and once; a call that returns has succeeded in one channel, or
+ * has failed with a reason. At rest: no lock is held; what was sent was received, once; in no
+ * channel does a sender wait beside a receiver, unless they are the same select; nothing waits in a
+ * closed channel, or past its deadline.
  *
  * Mutants, each of which must be caught:
- *   NO_CLAIM        who finds a node ends its wait without the claim
+ *   NO_CLAIM        a party that meets a node ends its wait without the claim
  *   NODE_STAYS      a select returns without leaving its other queue
  *   ONE_BY_ONE      a select enters its queues with one lock at a time, so that it is claimed in
- *                   the first while it serves somebody in the second
+ *                   the first while it serves a partner in the second
  *   ANY_ORDER       the selects take the locks in the orders of their cases
  *   NO_SECOND_LOOK  with FOREVER: a select does not attempt again with the locks
- *   COMMIT_STORES   commit_park() looks for DONE and then sets PARKED
+ *   COMMIT_STORES   commit_park() checks for DONE and then sets PARKED
  *   EARLY_UNLOCK    an exclusive waiter's lock is released before its registers are saved
  *   STATUS_LATE     the status of a node is written after its owner is woken
  *   TIMER_STAYS     park_shared() does not stop the timer
@@ -130,7 +131,7 @@ inline sn_waiter_wake(w)
 	fi
 }
 
-/* sn_chan_attempt(): the lock is held; met, or over because it is closed. */
+/* sn_chan_attempt(): the lock is held; met, or over because the channel is closed. */
 inline attempt(me, c, op)
 {
 	met = NOBODY;

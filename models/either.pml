@@ -6,23 +6,26 @@
  *   task()           serve_both() of src/net/relay.c: takes edges, tries what they are for, and waits
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
- *   poller()         side_told(), for each edge; two, as two threads may poll at once
+ *   poller()         side_told(), for each edge; two of them, because two threads may poll at once
  *   end_with()       sn_fd_end_with() of either descriptor
- * The states of a side are NONE, READY and WAITING (the address of the task); FIRST leads OTHER.
+ * The states of a side are NONE, READY and WAITING (the address of the task). OTHER's leader is
+ * FIRST: its edges also wake the task that waits there.
  *
  * Every access to the words is sequentially consistent in the code, so there are no store buffers.
- * Deadlines are side.pml's, as the task waits on a side as any other does.
+ * Deadlines are in side.pml, because the task waits on a side as any other task does.
  *
- * Safety (assertions): a task is made runnable only when it is parked, and once a park. At rest: a
- * task that is still parked has nothing to read from either descriptor, and neither has ended.
+ * Safety (assertions): a task is made runnable only when it is parked, and once for each park. At
+ * rest: a task that is still parked has nothing to read from either descriptor, and neither has
+ * ended.
  *
  * Mutants, each of which must be caught:
  *   NO_RECHECK       commit_wait() does not look at the other side after it has announced the task
- *   NO_CONTROL       it does not look at the other's control
- *   LEADER_FIRST     the poller looks for who waits on the leader before it makes the other side ready
- *   COMMIT_INSISTS   commit_wait() wakes its task although somebody else has taken it off the side
+ *   NO_CONTROL       it does not look at the other side's control
+ *   LEADER_FIRST     the poller checks which task waits on the leader before it makes the other
+ *                    side ready
+ *   COMMIT_INSISTS   commit_wait() wakes its task although another party has taken it off the side
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
- *   END_FORGETS      sn_fd_end_with() of the other does not look for who waits on the leader
+ *   END_FORGETS      sn_fd_end_with() of the other does not check which task waits on the leader
  */
 #define NONE 0
 #define READY 1
@@ -48,7 +51,7 @@ inline sn_ready()
 	runnable = 1
 }
 
-/* took is a variable of the caller's. */
+/* took is a variable of the caller. */
 inline side_unblock(side)
 {
 #ifdef PLAIN_UNBLOCK

@@ -1,40 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread is told to lend its processor: "lending" in src/sched/lease.h.
+ * A thread is asked to lend its processor: "lending" in src/sched/lease.h.
  *
  * What is modelled, by the names of the C code:
- *   thread()   thread 0: sn_runtime_enter() and sn_runtime_leave() of a task that never parks, or of several that
- *              yield; sn__lease_lost(), lend_if_expired(), sn_processor_lend(), sn_processor_regain()
+ *   thread()   thread 0: sn_runtime_enter() and sn_runtime_leave() of a task that never parks, or
+ *              of several that yield; sn__lease_lost(), lend_if_expired(), sn_processor_lend(),
+ *              sn_processor_regain()
  *   monitor()  end_hog(): sn_lease_revoke(), sn_lease_expire(); sn_processor_give()
  *   asker()    sn_lease_ask(), once
  *   ender()    with ENDS: sn_runtime_stop(), sn_lease_end()
- * The states of the lease word are enum sn_lease; lease.pml has all that is between HELD and REVOKED, with
- * the store buffers. Here that the monitor finds the thread inside or outside is one step, as if by
- * lease.pml, but what it does after that is not.
+ * The states of the lease word are enum sn_lease. lease.pml has everything between HELD and
+ * REVOKED, with the store buffers. Here it is one step, as if by lease.pml, that the monitor finds
+ * the thread inside or outside; what the monitor does after that is not.
  *
  * Abstracted:
- *   - Ticks are 1 to TICKS. Each task holds the processor for one. The clock is the monitor's: it may find
- *     at any time that a tick has lasted for too long.
- *   - Something always waits for the processor. What is given away is idle, and others use it as they like
- *     (other()): idle.pml and retire.pml have what really becomes of it.
- *   - All accesses are sequentially consistent: expired, asked and the word are atomics of that kind.
+ *   - Ticks are 1 to TICKS. Each task holds the processor for one tick. The clock is the
+ *     monitor's: it may find at any moment that a tick has lasted for too long.
+ *   - Something always waits for the processor. A processor that is given away is idle, and
+ *     others use it as they like (other()). idle.pml and retire.pml have what really becomes of
+ *     it.
+ *   - All accesses are sequentially consistent: expired, asked and the word are atomics of that
+ *     kind.
  *
- * Safety (assertions): nobody has a processor that another has; whoever was asked or told, while the word is
- * HELD and nobody is between two steps that belong together, has nothing left to do: the next entry takes
- * the slow path (not lost); a thread that was told of the tick that it is in lends its processor at the
- * first entry that begins after that (at_once); a thread that enters with a later tick than it was told of
- * does not lend (stale); after the end of the runtime nobody goes on.
+ * Safety (assertions): no thread has a processor that another has; when the word of a thread is
+ * HELD, and no party is between two steps that belong together, nothing that the thread was asked
+ * for is left undone, so its next entry need not take the slow path (not lost); a thread that was
+ * asked to lend in the present tick lends its processor at the first entry that begins after that
+ * (at_once); a thread that enters with a later tick than it was asked for does not lend (stale);
+ * after the end of the runtime no thread continues.
  *
  * Variants: ENDS.
+ *
  * Mutants, each of which must be caught:
  *   STORE_ZERO        lend_if_expired() takes what it finds by a load and a store
- *   DECIDE_FORGETS    a revocation that fails looks at asked only when it makes the word HELD again
- *   REGAIN_FORGETS    who has regained a processor does not look whether anything was asked meanwhile
- *   ASKED_LAST        the monitor changes the word first and sets expired then
- *   ASK_SERVES_ALL    the slow path looks at asked first, and then at nothing else
+ *   DECIDE_FORGETS    a revocation that fails checks asked only when it makes the word HELD again
+ *   REGAIN_FORGETS    a thread that has regained a processor does not check for a request meanwhile
+ *   ASKED_LAST        the monitor changes the word first and then sets expired
+ *   ASK_SERVES_ALL    the slow path checks asked first, and then nothing else
  *   STALE_LENDS       a thread lends whatever the tick
- *   KEEPS             lend forgets that the processor is not its own any more
- *   NO_CHECK          with ENDS: after lending nobody looks whether the runtime has ended
+ *   KEEPS             lend forgets that the processor is no longer its own
+ *   NO_CHECK          with ENDS: the end of the runtime is not checked for after lending
  */
 #ifndef TICKS
 #	define TICKS 2
@@ -58,8 +63,8 @@ bool idle[PROCESSORS];
 bool stopping;
 
 /* Not in the machine. */
-byte open[THREADS];         /* somebody is between two steps that belong together */
-byte told[THREADS];         /* the tick of the last expiry that is complete, 0 when it is void */
+byte open[THREADS];         /* a party is between two steps that belong together */
+byte told[THREADS];         /* the tick of the last complete expiry, 0 when it is void */
 bool serves[THREADS];
 
 inline assign(t, p)
@@ -79,7 +84,7 @@ inline give(p)
 	}
 }
 
-/* Somebody else runs something there meanwhile, or not. */
+/* Another thread runs something there meanwhile, or not. */
 inline take_idle(t)
 {
 	atomic {
@@ -112,7 +117,8 @@ outside:
 	}
 	if
 	:: w == HELD ->
-		/* Told before this began, of the tick that still is: it should be in the slow path. */
+		/* It was asked before this began, in the tick that still is: it should be in the
+		 * slow path. */
 		assert(p == 0 || processor[t] == NONE || p != tick[processor[t]]);
 		goto entered
 	:: else
@@ -171,7 +177,7 @@ slow:	skip;
 #endif
 	:: else
 	fi;
-	/* What it was told when it entered, and did not see. */
+	/* What it was asked for before it entered, and did not see. */
 	assert(e || p == 0 || p != tick[processor[t]] || told[t] != p);
 	if
 #ifdef STALE_LENDS
@@ -230,7 +236,7 @@ abandon:
 	}
 }
 
-/* Who has a processor that the thread has not. */
+/* A thread that has the processor which this thread has not. */
 proctype other()
 {
 end:	do

@@ -1,36 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is next: the order of src/sched/steal.c and turn.h, and that every wait has a bound ("How late things can be" in
- * docs/design.md).
+ * Which task is next: the order of src/sched/steal.c and turn.h, and that every wait has a bound
+ * ("How late things can be" in docs/design.md).
  *
- * What is modelled, by the names of the C code: one processor, all of whose tasks may do as they like:
- *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(), sn_look_for_work(), be_fair(),
- *   sn_global_get(), older_is_local(), hurry_if_older_is_left(), local_put(), global_put_spilled(), sn_ready()
+ * What is modelled, by the names of the C code: one processor, all of whose tasks may behave in any
+ * way:
+ *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(),
+ *   sn_look_for_work(), be_fair(), sn_global_get(), older_is_local(), hurry_if_older_is_left(),
+ *   local_put(), global_put_spilled(), sn_ready()
  *   make_fair() of src/sched/sysmon.c, with LONG
- * One decision is one step; between two of them the running task makes up to WAKES others runnable, here or by
- * a foreign thread, and then parks or yields; timers become due, and news come by the network.
+ * One decision is one step. Between two of them the running task makes up to WAKES others runnable,
+ * here or by a foreign thread, and then parks or yields; timers become due, and events come from
+ * the network.
  *
  * Abstracted:
- *   - The figures: FAIR_TICKS is 3, HURRY_TICKS 2, SN_NEXT_RUNS 1, the ring holds 2. next_fair is counted
- *     down instead of tick up.
- *   - A task's age is its rank among those that are runnable (rank), so no two are of the same age. The code
- *     compares milliseconds; of two tasks of the same one that in the ring goes first.
+ *   - The figures: FAIR_TICKS is 3, HURRY_TICKS 2, SN_NEXT_RUNS 1, the ring holds 2. next_fair is
+ *     counted down, instead of tick up.
+ *   - A task's age is its rank among the runnable tasks (rank), so no two have the same age. The
+ *     code compares milliseconds; of two tasks of the same millisecond the one in the ring goes
+ *     first.
  *   - No thieves: they only ever shorten a queue. Every turn of the network polls.
- *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any two.
+ *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any
+ *     two.
  *
- * Safety (assertions), for all loads: a timer that is due fires, and the network is looked at, within
- * FAIR_TICKS decisions, with LONG at the next; next tasks run at most SN_NEXT_RUNS times while there is
- * something in the ring; the task 1 waits for at most 2 * TASKS + FAIR_TICKS turns, each of which is what
- * runs until a decision that is not for a next task; no task is lost. That number is for these figures: with a
- * larger FAIR_TICKS, or more tasks, the task that a full ring sends to the front with its older half costs
- * some more turns. A bound of the right size is enough to tell an order that starves somebody.
+ * Safety (assertions), for all loads: a timer that is due fires, and the network is polled, within
+ * FAIR_TICKS decisions, with LONG at the next one; next tasks run at most SN_NEXT_RUNS times while
+ * there is something in the ring; task 1 waits for at most 2 * TASKS + FAIR_TICKS turns, where a
+ * turn is what runs until a decision that is not for a next task; no task is lost. That number is
+ * for these figures: with a larger FAIR_TICKS, or more tasks, the task that a full ring sends to
+ * the front with its older half costs some more turns. A bound of the right size is enough to
+ * recognize an order that starves a task.
  *
  * Variants: LONG; TASKS, WAKES, FAIR_TICKS, MOST_TURNS.
+ *
  * Mutants, each of which must be caught:
- *   GLOBAL_FIRST     a task of the global queue is returned before timers and network are looked at, as it was
+ *   GLOBAL_FIRST     a task of the global queue is returned before timers and network are served,
+ *                    as it once was
  *   NEXT_UNLIMITED   the next task always comes before the ring
- *   NEXT_SLOW        the limit does not hold in the scheduler's loop, where the next task comes first
- *   SPILL_FRONT      what a full ring sends away goes to the front of the global queue, whatever the ages
+ *   NEXT_SLOW        the limit does not hold in the scheduler's loop, where the next task comes
+ *                    first
+ *   SPILL_FRONT      what a full ring sends away goes to the front of the global queue, whatever
+ *                    the ages
  *   SPILL_BACK       with 6 FAIR_TICKS: it goes to the end, whatever the ages
  *   NO_FORCE         with LONG: the monitor does nothing
  */
@@ -140,7 +150,8 @@ inline hurry_if_older_is_left()
 	fi
 }
 
-/* To task, 0: none. Half of the ring at most: as many as it has room for, when it is empty. */
+/* The result is in task, 0: none. Takes at most half of the ring: as many as an empty one has room
+ * for. */
 inline global_get(most)
 {
 	if
@@ -158,7 +169,7 @@ inline global_get(most)
 	fi
 }
 
-/* To task. */
+/* The result is in task. */
 inline take_local()
 {
 	if
@@ -209,7 +220,7 @@ inline sn_tick()
 	fi
 }
 
-/* The next decision: who runs. */
+/* The next decision: which task runs. */
 inline decide()
 {
 	task = 0;
@@ -243,7 +254,7 @@ inline decide()
 #else
 			be_fair();
 #	ifndef GLOBAL_ALWAYS
-			/* older_is_local(): that goes first */
+			/* older_is_local(): that one goes first */
 			size = 1;
 			if
 			:: len(global) > 0 ->
@@ -284,7 +295,7 @@ inline decide()
 			global_get(CAPACITY / 2 + 1);
 			if
 			:: task == 0 ->
-				/* Idle: it looks at everything. */
+				/* Idle: it looks everywhere. */
 				be_fair(); next_runs = 0; in_row = 0
 			:: else -> turns++; in_row = 0
 			fi
@@ -310,7 +321,7 @@ inline decide()
 
 /* ---- any load ---- */
 
-/* A task that is parked, 0: there is none. Which of them does not matter, but for the first. */
+/* A parked task, 0: there is none. Which of them does not matter, except for the first. */
 inline any_parked()
 {
 	other = 2;

@@ -8,55 +8,59 @@
  *               sleep_in_poller(), sleep_in_parker()
  *   monitor()   sn_processor_give(), after a revocation
  *   network()   events, which only the poller sees
- *   cpu()       the store buffers. The one plain store that the handshake leans on is that of the
+ *   cpu()       the store buffers. The one plain store that the handshake relies on is that of the
  *               run queue's tail: it waits in pending until it drains. All others are
  *               read-modify-writes, or made under the lock.
  *
  * Abstracted:
- *   - Queues are counters: one a processor, and the global one, q[GLOBAL]. work_exists() reads them
- *     all in one step; sn_runqueue_empty() says why a task that moves is not missed.
+ *   - Queues are counters: one for each processor, and the global one, q[GLOBAL]. work_exists()
+ *     reads them all in one step; sn_runqueue_empty() says why a task that moves is not missed.
  *   - What the lock guards is one step.
- *   - A thread to start is one that is about to come into the list of idle threads: born holds its
- *     processor until then. There is always one, except with CAP.
+ *   - A thread to start is one that is about to come into the list of idle threads: born holds
+ *     its processor until then. There is always one, except with CAP.
  *   - A processor is handed over in one step; pin.pml and parker.pml have the mailbox.
- *   - Something is always waited for in the poller: sn_nobody_would_notice() is polling == 0.
+ *   - Something always waits for the poller: sn_nobody_would_notice() is polling == 0.
  *   - Tasks make others runnable, end, or stay outside for ever. There are few of them, and few
- *     events, so that everything comes to rest; then only processors that nobody uses, and threads
- *     outside, are left, and it is looked at (the check at the end). The monitor would, in time,
- *     revoke processors from such threads, which must not be what makes the protocol right.
- *   - The moment when a new deadline or a kick comes: poll.pml.
- *   - What naps may leave waiting is not modelled: no next tasks, all are queued in the ring. And naps
- *     either end whenever they like, by time, or, with LONG_NAPS, never by themselves, so that it
- *     shows whether all that must end them does.
+ *     events, so that everything comes to rest. Then only processors that no thread uses, and
+ *     threads outside, are left, and the state is checked (the check at the end). The monitor
+ *     would, in time, revoke the processors of such threads; that must not be what makes the
+ *     protocol right.
+ *   - The moment when a new deadline or a wake-up of the poller comes: poll.pml.
+ *   - What naps may leave waiting is not modelled: there are no next tasks, all tasks are queued
+ *     in the ring. And naps end at any time by themselves; or, with LONG_NAPS, never, which shows
+ *     whether everything that must end them does.
  *
- * Safety, at rest: no task is queued while a processor is idle; no processor is idle while nobody is
- * in the poller; spinning is 0. Always: spinning does not underflow, one poller at most.
- * With CAP no thread can be started; then no task is queued, at rest, while there are both an idle
- * processor and a sleeping thread. With LONG_NAPS: while somebody naps no task is queued, somebody is
- * in the poller, and whoever naps is the only one that counts as spinning. One thread at a time
- * waits in the parker for naps.
+ * Safety, at rest: no task is queued while a processor is idle; no processor is idle while no
+ * thread is in the poller; spinning is 0. Always: spinning does not underflow, and there is one
+ * poller at most. With CAP no thread can be started. Then no task is queued, at rest, while there
+ * are both an idle processor and a sleeping thread. With LONG_NAPS: while a thread naps no task is
+ * queued, a thread is in the poller, and the napping thread is the only one that counts as
+ * spinning. One thread at a time waits in the parker for naps.
  *
- * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (so many at
- * most), LONG_NAPS.
+ * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (at
+ * most this many), LONG_NAPS.
+ *
  * Mutants, each of which must be caught:
  *   NO_WAKER_FENCE      sn_submitted() without its fence
  *   LOOK_FIRST          become_idle() looks for work before it releases the processor
  *   SPINNING_LATE       become_idle() stops counting as spinning after it has looked
  *   ROLE_LATE           the poller gives the role up after it has looked for a processor
- *   NO_LAST             the last to look, which has found something, wakes nobody
- *   LEAVE_UNPOLLED      the last to look does not care whether anybody polls
- *   UNCOUNT_LATE        sn_wake_one() finds no processor, and lets the lock go before it ceases to count
- *                       as spinning
- *   GIVE_UNPOLLED       sn_processor_give() does not care whether anybody polls
- *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not look, under the lock,
- *                       whether a processor was put back for want of a thread meanwhile
+ *   NO_LAST             the last thread to look, which has found something, wakes no other
+ *   LEAVE_UNPOLLED      the last thread to look ignores whether a thread polls
+ *   UNCOUNT_LATE        sn_wake_one() finds no processor, and releases the lock before it ceases to
+ *                       count as spinning
+ *   GIVE_UNPOLLED       sn_processor_give() ignores whether a thread polls
+ *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not check, under the lock,
+ *                       whether a processor was put back meanwhile because there was no thread
  *   NAP_BLIND           nap() does not look for work once the nap is announced
  *   NAP_LOOK_FIRST      or looks before it is
  *   NAP_UNENDED         with LONG_NAPS: sn_announce() does not end naps
  *   NAP_FREED           sn_end_nap() lets the next nap begin before the one that it ends is over
  *   NAP_KEEPS_ROLE      the nap was in the poller, and its role is not given up
- *   NAP_UNPOLLED        with LONG_NAPS: a nap in the parker begins though nobody is in the poller
- *   POLLER_SILENT       with LONG_NAPS: who leaves the poller without a processor ends no nap
+ *   NAP_UNPOLLED        with LONG_NAPS: a nap in the parker begins though no thread is in the
+ *                       poller
+ *   POLLER_SILENT       with LONG_NAPS: a thread leaves the poller without a processor, and ends no
+ *                       nap
  *   BATCH_UNTOLD        with LONG_NAPS: sn_stop_spinning() ends no nap where there is work
  */
 #ifndef PROCESSORS
@@ -74,8 +78,8 @@
 #ifndef NAPS
 #	define NAPS 0
 #endif
-/* One more than processors: the poller is in no list. And one for each that a revocation has left
- * without a processor. */
+/* One more than processors, because the poller is in no list. And one for each that a revocation
+ * has left without a processor. */
 #define THREADS (PROCESSORS + 1 + REVOCATIONS)
 #define GLOBAL PROCESSORS
 #define NONE 255
@@ -94,10 +98,10 @@ bool outside[THREADS];     /* for ever */
 byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
 byte pending[THREADS];     /* tasks put into the thread's own queue, still in its store buffer */
 byte events;
-bool kicked;                /* the eventfd of the poller */
+bool kicked;                /* the poller's eventfd */
 byte to_come = TASKS;
 #if NAPS > 0
-byte naps = NAPS;           /* that may still be */
+byte naps = NAPS;           /* that are still to come */
 byte napping;               /* struct sn_runtime's nap: one of these */
 bool nap_parker;
 byte in_nap_parker;
@@ -137,7 +141,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* To p, NONE when there is none. */
+/* The result is in p, NONE when there is none. */
 inline idle_get(p)
 {
 	p = 0;
@@ -196,7 +200,7 @@ inline start_processor(p, s)
 }
 
 #if NAPS > 0
-/* where is a variable of the caller's. */
+/* where is a variable of the caller. */
 inline end_nap(where)
 {
 	where = napping;
@@ -223,7 +227,7 @@ inline end_nap(where)
 }
 #endif
 
-/* p is a variable of the caller's. */
+/* p is a variable of the caller. */
 inline wake_one(p)
 {
 	if
@@ -320,10 +324,10 @@ look_for_work:
 	}
 	if
 	:: found -> found = 0; goto stop_spinning
-	:: !found && !counted[t] -> goto become_idle /* there are enough that look */
+	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
-	/* steal(): one of those that have something; the queue may be empty by then */
+	/* steal(): from one of those that have something; the queue may be empty by then */
 	d_step {
 		v = 0;
 		do
@@ -406,7 +410,7 @@ nap:	if
 	if
 	:: d_step { napping == NAP_NONE -> napping = v }
 	:: napping != NAP_NONE ->
-		/* Somebody else naps. */
+		/* Another thread naps. */
 #	ifdef NAP_LOOK_FIRST
 		found = 0;
 #	endif
@@ -552,7 +556,7 @@ end_poller:
 
 sleep_in_parker:
 	atomic {
-		/* As a thread that starts: the processor is waiting already. */
+		/* As for a thread that starts: the processor is waiting already. */
 		v = 0;
 		do
 		:: v < PROCESSORS && born[v] == 0 -> v++

@@ -8,19 +8,20 @@
  *   detacher()  sn_detach()
  * The states of the join word are enum join_state; JOINER(i) is the address of joiner i.
  *
- * Abstracted: memory. Every access to the word is a read-modify-write or an acquire load, and what
- * they publish (the result; the task's saved registers) is written before a release on the same word,
- * so that the order of the steps is what counts.
+ * Abstracted: memory. Every access to the word is a read-modify-write or an acquire load. What
+ * these publish (the result; the task's saved registers) is written before a release on the same
+ * word. So only the order of the steps matters.
  *
- * A handle is released once: by sn_join() or sn_detach(), one of them. The header answers a call that
- * meets another with -EBUSY. That holds while the handle is valid, which a second caller can only know
- * while the task lives: with TWO, two owners call at the same time, and the task does not end before
- * both are done with the word (settled). With CLAIMS it may end before that, and who has the claim does
- * not free the stack before both are done: who gets the claim is then all that is looked at.
+ * A handle is released once: by sn_join() or sn_detach(), one of them. The header says that a call
+ * which meets another returns -EBUSY. That holds while the handle is valid, which a second caller
+ * can only know while the task lives. With TWO, two owners call at the same time, and the task does
+ * not end before both are done with the word (settled). With CLAIMS it may end before that, and the
+ * caller with the claim does not free the stack before both are done; then the only question is
+ * which gets the claim.
  *
- * Safety (assertions): the stack is freed once, not while the task still stands on it, and nobody
- * looks at the word after that; a joiner that succeeds sees the result; who is woken is parked, and
- * woken once. At the end the stack was freed, one call has succeeded, and no joiner sleeps.
+ * Safety (assertions): the stack is freed once, and not while the task is still on it, and the word
+ * is not read after that; a joiner that succeeds sees the result; a joiner that is woken is parked,
+ * and woken once. At the end the stack was freed, one call has succeeded, and no joiner sleeps.
  *
  * Mutants, each of which must be caught:
  *   END_BEFORE_SWITCH   the word says ENDED before the task has left its stack
@@ -28,7 +29,7 @@
  *   FREE_TWICE          commit_end() frees the stack for a joiner, too
  *   COMMIT_STORES       commit_join() stores its address without comparing
  *   MARK_ENDED          with CLAIMS: commit_end() says ENDED although a joiner has the claim
- *   LOOK_ONLY           with CLAIMS: a join that need not wait looks at the word, and claims nothing
+ *   LOOK_ONLY           with CLAIMS: a join that need not wait reads the word, and claims nothing
  */
 #define RUNNING 0
 #define ENDED 1
@@ -36,7 +37,7 @@
 #define JOINER(i) (3 + (i))
 
 byte word = RUNNING; /* task->join */
-bool on_stack = 1;   /* the task stands on its stack */
+bool on_stack = 1;   /* the task is on its stack */
 bool result;
 bool freed;
 bool parked[2], runnable[2];

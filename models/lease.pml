@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lease protocol: src/sched/lease.h, and who gets the processor next.
+ * The lease protocol: src/sched/lease.h, and which thread gets the processor next.
  *
  * What is modelled, by the names of the C code:
  *   thread()   sn_runtime_enter(), sn_runtime_leave() (blocking.h's brackets are the same two),
  *              sn__lease_lost(), await_decision(), sn_processor_regain(), sn_await_processor(), and
- *              of the scheduler's loop what hands processors on: become_idle(), hand_over()
+ *              those parts of the scheduler's loop that hand processors on: become_idle(),
+ *              hand_over()
  *   monitor()  sn_lease_revoke(), full_barrier_everywhere(), decide(), sn_processor_give()
  *   ender()    sn_runtime_stop(), sn_lease_end()
  *   asker()    sn_lease_ask(), once for each thread (with ASKS)
@@ -16,40 +17,43 @@
  * The states of the lease word are enum sn_lease.
  *
  * Abstracted:
- *   - What a thread does to its processor is a store without a value. Whoever touches it next must
- *     not find the store of another thread still in a buffer: he would not see it.
+ *   - What a thread does to its processor is a store without a value. The next thread that
+ *     touches the processor must not find another thread's store still in a buffer, because it
+ *     would not see that store.
  *   - All runnable tasks are in one queue, first in, first out: 0 is any task, u + 1 one that is
- *     bound to thread u. What the runtime's lock guards is one step; how threads and wakers miss
- *     each other around it is idle.pml's.
+ *     bound to thread u. What the runtime's lock guards is one step; how threads and wakers could
+ *     miss each other around it is in idle.pml.
  *   - No thread is ever started: one that is needed and not there means SENNIT_MAX_THREADS.
  *   - Time: the monitor may revoke at any moment while something waits, whatever the thread does.
  *     For liveness a task makes one call without parking, and parks in the next, or stays outside
- *     for ever: that an endless row of short calls is not always met inside is left to chance.
- *   - Loads are not reordered. The thread's load of word and its use of the processor need no order:
- *     word leaves REVOKED only by the thread's own hand, so that a processor whose thread reads HELD
- *     was touched by nobody else. The monitor's load of inside comes after a barrier of its own.
+ *     for ever. That an endless row of short calls is not always met inside is left to chance.
+ *   - Loads are not reordered. The thread's load of word and its use of the processor need no
+ *     order: word leaves REVOKED only by the thread's own store, so a processor whose thread
+ *     reads HELD was touched by no other thread. The monitor's load of inside comes after a
+ *     barrier of its own.
  *   - Futexes do not wake spuriously: both waits loop.
  *
- * Safety (assertions): a thread inside has a processor, and nobody else has it; what it finds there
- * is what the last one left; no processor and no task is lost (conserved()); a revoked thread has no
- * processor; no deadlock; a thread that was asked and is outside takes the slow path next.
- * Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it, although other
- * tasks stay outside for ever (served); one that sleeps on AWAITED is woken (woken); at the end of
- * the runtime no thread stays asleep (-DENDS).
+ * Safety (assertions): a thread inside has a processor that no other thread has; what it finds
+ * there is what the last thread left; no processor and no task is lost (conserved()); a revoked
+ * thread has no processor; no deadlock; a thread that was asked and is outside takes the slow path
+ * next. Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it,
+ * although other tasks stay outside for ever (served); a thread that sleeps on AWAITED is woken
+ * (woken); at the end of the runtime no thread stays asleep (-DENDS).
  *
- * Variants: PSO; FENCED (no membarrier, fences on both sides); REFUSED (now and then no barrier can be had); ENDS (the runtime ends at any time); ASKS;
- * THREADS, TASKS.
+ * Variants: PSO; FENCED (no membarrier, fences on both sides); REFUSED (now and then no barrier is
+ * possible); ENDS (the runtime ends at any time); ASKS; THREADS, TASKS.
+ *
  * Mutants, each of which must be caught:
  *   NO_MEMBARRIER     the monitor does not wait for the other CPUs
- *   REFUSED_BELIEVED  with REFUSED: the monitor looks at inside although there was no barrier
+ *   REFUSED_BELIEVED  with REFUSED: the monitor believes inside although there was no barrier
  *   EARLY_LOAD        no compiler barrier: the thread loads word before it stores inside
  *   EARLY_LOOK        the monitor reads inside before the barrier
  *   NO_FENCE          with FENCED: the slow path without its fence
  *   PLAIN_LEAVE       with PSO: inside is cleared by a plain store
- *   NO_WAKE           decide() wakes nobody
- *   END_NO_WAKE       with ENDS: sn_lease_end() wakes nobody
- *   NO_RECHECK        with ENDS: the thread does not look at stopping after it has stored HELD
- *   DECIDE_FORGETS    with ASKS: who makes the word HELD again does not look at asked
+ *   NO_WAKE           decide() wakes no thread
+ *   END_NO_WAKE       with ENDS: sn_lease_end() wakes no thread
+ *   NO_RECHECK        with ENDS: the thread does not check stopping after it has stored HELD
+ *   DECIDE_FORGETS    with ASKS: the party that makes the word HELD again does not check asked
  *   IDLE_AT_CAP       sn_processor_start() without a thread to start looks for no waiting one
  */
 #ifndef THREADS
@@ -79,7 +83,7 @@
 bool inside[THREADS];
 byte word[THREADS] = LEASE_HELD;
 byte processor[THREADS];
-byte handed[THREADS];    /* as processor: found when the parker is released */
+byte handed[THREADS];    /* as processor: read when the parker is released */
 bool sleeps[THREADS];    /* in futex_wait on word */
 bool parker[THREADS];    /* released */
 bool is_idle[THREADS];   /* in the list of idle threads */
@@ -94,7 +98,7 @@ bool idle[PROCESSORS];
 bool stopping;
 chan queue = [TASKS] of { byte };
 
-/* Not in the machine: who has what. */
+/* Not in the machine: which thread has what. */
 #define NOBODY 253
 #define IN_HAND 254
 #define MONITOR 255
@@ -165,7 +169,8 @@ inline store(t, at, value, release)
 }
 
 #ifdef PSO
-/* Whether an entry may overtake those before it: none for the same address, and it is no release. */
+/* Whether an entry may overtake those before it: none for the same address, and it is no
+ * release. */
 #	define CAN_DRAIN(t, i) (buffered[t] > i && (i == 0 || \
 		(!buffer_release[(t) * DEPTH + i] && \
 		 buffer_at[(t) * DEPTH + i] != buffer_at[(t) * DEPTH] && \
@@ -189,7 +194,7 @@ end:	do
 
 hidden byte u;
 
-/* Each task once in the queue, bound or not, or on a thread. */
+/* Each task is once in the queue, bound or not, or on a thread. */
 #define HAS(i) (has_task[i] && !waits[i])
 #if THREADS == 3
 #	define ON_THREADS (HAS(0) + HAS(1) + HAS(2))
@@ -204,7 +209,7 @@ inline conserved()
 	assert(stopping || (IDLE_ONLY(0) && IDLE_ONLY(1)))
 }
 
-/* Whoever had the processor of thread t has left it with all his stores to it in memory. */
+/* The thread that had t's processor has left it with all its stores to it in memory. */
 inline buffer_is_clear(other, t)
 {
 	u = 0;
@@ -217,7 +222,7 @@ inline buffer_is_clear(other, t)
 	u = 0
 }
 
-/* Inside, a thread reads and writes its processor as it likes. Inside atomic, with room in the buffer. */
+/* Inside, a thread reads and writes its processor. Inside atomic, with room in the buffer. */
 inline touch(t)
 {
 	assert(processor[t] != 0 && owner[processor[t] - 1] == t);
@@ -259,7 +264,7 @@ inline take_handed(t)
 	handed[t] = 0
 }
 
-/* The processor of nobody goes to a thread that can use it. */
+/* A processor that no thread has goes to a thread that can use it. */
 inline start_processor(p)
 {
 	if
@@ -271,7 +276,7 @@ inline start_processor(p)
 		:: !is_idle[1] && is_idle[2] -> is_idle[2] = 0; hand(2, p)
 #endif
 		:: else ->
-			/* At the limit: a thread that waits with its task is one, too. */
+			/* At the limit: a thread that waits with its task can use it, too. */
 			if
 #ifndef IDLE_AT_CAP
 			:: queue??[1] -> queue??1; waits[0] = 0; hand(0, p)
@@ -348,7 +353,7 @@ schedule: /* the loop of sn_schedule(): inside, with a processor */
 			conserved()
 		fi
 	}
-park:	/* sleep_in_parker(): until somebody hands over a processor */
+park:	/* sleep_in_parker(): until another thread hands over a processor */
 	atomic {
 		parker[t] -> parker[t] = 0;
 		if
@@ -402,7 +407,7 @@ await_decision:
 	fi;
 	if
 	:: atomic { word[t] == AWAITED -> sleeps[t] = 1 }; !sleeps[t]; goto await_decision
-	:: word[t] == REVOKING -> goto await_decision /* a next one */
+	:: word[t] == REVOKING -> goto await_decision /* the next one */
 	:: word[t] == LEASE_HELD -> goto serve
 #ifdef ASKS
 	:: d_step { word[t] == ASKED -> drain(t); word[t] = HELD }; goto serve
@@ -669,5 +674,5 @@ init
 #ifdef LIVE
 ltl served { [] (waits[0] -> <> !waits[0]) && [] (waits[1] -> <> !waits[1]) }
 ltl woken { [] (sleeps[0] -> <> !sleeps[0]) && [] (sleeps[1] -> <> !sleeps[1]) }
-/* A thread sleeps in its parker at the end only if nobody tells it, and is then in "park". */
+/* A thread sleeps in its parker at the end only if it is not told, and is then in "park". */
 #endif

@@ -6,20 +6,21 @@
  *   thread()   sn_lock() with sn_lock_slow(), and sn_unlock() with sn_unlock_slow(), some times
  *              each
  *   lease()    sn_lock_registered(), at any time after the kernel has the registration
- * Plain stores wait in the thread's store buffer (one, to the word, is all that there is), until a
- * read-modify-write or a fence of its own, a membarrier of another's, a system call, or until it
- * drains of itself.
+ * Plain stores (there is one, to the word) wait in the thread's store buffer until a
+ * read-modify-write or a fence of its own, a membarrier of another thread, or a system call, or
+ * until the buffer drains by itself.
  *
- * Abstracted: the spinning before the sleep. The futex compares and sleeps in one step, and wakes
- * for its own reasons, too, but not at rest.
+ * Abstracted: the spinning before the sleep. The futex compares and sleeps in one step, and also
+ * wakes for its own reasons, but not at rest.
  *
- * Safety (assertions): one holds the lock at a time. At rest: nobody sleeps, and all are done.
+ * Safety (assertions): one thread holds the lock at a time. At rest: no thread sleeps, and all are
+ * done.
  *
  * Mutants, each of which must be caught:
- *   NO_BARRIER     who is about to sleep issues no membarrier
+ *   NO_BARRIER     a thread that is about to sleep issues no membarrier
  *   LATE_COUNT     it counts itself after the membarrier
- *   NEVER_FENCED   who unlocks executes no fence before the registration either
- *   LOOK_FIRST     who unlocks looks at the count before it stores
+ *   NEVER_FENCED   a thread that unlocks executes no fence before the registration either
+ *   LOOK_FIRST     a thread that unlocks reads the count before it stores
  *   KNOWN_EARLY    sn_lock_registered() before the kernel has the registration
  */
 #define THREADS 3

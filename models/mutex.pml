@@ -7,23 +7,25 @@
  *              woken to try again or handed it, waiting again in front, giving up past a deadline
  *   unlock()   unlock_alone() and unlock_for_waiter()
  *   list       mutex->waits; claims are those of src/sched/waiter.h
- * WORKERS tasks each lock and unlock it ROUNDS times, and then drop a reference that they count under
- * it; who drops the last frees it. The first GIVE_UP of them have deadlines, which pass at any time.
+ * WORKERS tasks each lock and unlock it ROUNDS times, and then drop a reference that they count
+ * under it. The task that drops the last one frees it. The first GIVE_UP of them have deadlines,
+ * which pass at any time.
  *
- * Abstracted: how long somebody has waited is anything, so STARVING is set or not. Spinning is
- * trying once more. The processor runs every worker that can run.
+ * Abstracted: how long a task has waited is arbitrary, so STARVING is set or not. Spinning is one
+ * more attempt. The processor runs every worker that can run.
  *
  * Safety: one holder at a time; no access after it was freed; outside the list's lock, with WAITERS
- * set, LOCKED or WOKEN is; what unlock_for_waiter() overwrites nobody else has changed; STARVING only
- * together with LOCKED; and in the end all workers have done their rounds: nobody sleeps for ever.
+ * set, LOCKED or WOKEN is set; no other party has changed what unlock_for_waiter() overwrites;
+ * STARVING only together with LOCKED; and in the end all workers have done their rounds: none
+ * sleeps for ever.
  *
  * Mutants, each of which must be caught:
- *   ANNOUNCE_BLINDLY   a waiter sets WAITERS without looking whether it is still locked
- *   KEEP_WOKEN         one who waits again does not clear WOKEN
+ *   ANNOUNCE_BLINDLY   a waiter sets WAITERS without checking whether it is still locked
+ *   KEEP_WOKEN         a waiter that waits again does not clear WOKEN
  *   WAKE_CLAIMED       a waiter that its deadline has claimed is woken all the same
- *   WOKEN_GIVES_UP     one who was woken, and is past its deadline, does not try again
+ *   WOKEN_GIVES_UP     a waiter that was woken, and is past its deadline, does not try again
  *   HAND_UNLOCKED      LOCKED is cleared when it is handed on
- *   UNLOCK_FIRST       LOCKED is cleared first, and then whoever waits is looked for
+ *   UNLOCK_FIRST       LOCKED is cleared first, and only then is a waiter looked for
  */
 #ifndef WORKERS
 #define WORKERS 3
@@ -87,7 +89,7 @@ inline put_last(who)
 	d_step { assert(!freed); list[list_size] = who; list_size++ }
 }
 
-/* The list's first, or NOBODY. */
+/* The first of the list, or NOBODY. */
 inline take_first(who)
 {
 	d_step {

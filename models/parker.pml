@@ -3,8 +3,8 @@
  * The parking place of a thread: src/wait/futex.c.
  *
  * What is modelled, by the names of the C code:
- *   owner()      sn_await_processor() of src/sched/idle.c around sn_parker_wait(), with a deadline
- *                at first and without one then, as sleep_in_parker() does
+ *   owner()      sn_await_processor() of src/sched/idle.c around sn_parker_wait(), first with a
+ *                deadline and then without one, as sleep_in_parker() does
  *   releaser()   sn_parker_release(): the first has something to hand over, the second has not
  * The owner's plain stores wait in its store buffer (stored) until a read-modify-write, or until
  * they drain.
@@ -15,9 +15,9 @@
  *
  * Mutants, each of which must be caught:
  *   STORE_EMPTY   a release that was there already is taken by a store: one that comes between the
- *                 look and the store is lost, with what it announced
+ *                 check and the store is lost, with what it announced
  *   LATE_WRITE    handed over after the release
- *   NO_LAST_LOOK  past the deadline the word is stored to without a look at what it was
+ *   NO_LAST_LOOK  past the deadline the word is overwritten without reading what it was
  */
 #define EMPTY 0
 #define RELEASED 1

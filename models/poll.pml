@@ -9,20 +9,20 @@
  *   passer()     sn_poll_network(): a poll that does not sleep
  *   ender()      sn_runtime_stop()
  *
- * Abstracted: time stands still: a timer is one of two moments ahead, SOON or LATE. Each inserter has
- * a processor of its own. Between two sleeps the poller does whatever it has a processor for, which
- * is nothing here. The eventfd is a counter, and level-triggered.
+ * Abstracted: time stands still; a timer is due at one of two moments ahead, SOON or LATE. Each
+ * inserter has a processor of its own. Between two sleeps the poller does the work that it has a
+ * processor for, which is nothing here. The eventfd is a counter, and level-triggered.
  *
  * Safety, at rest: the poller sleeps no longer than until the earliest timer, and does not sleep at
  * all at the end of the runtime.
  *
  * Mutants, each of which must be caught:
- *   CLEAR_FIRST       drain_kick() clears kicked before it reads the eventfd: a kick in between is
- *                     read away, and kicked stays set for ever
+ *   CLEAR_FIRST       drain_kick() clears kicked before it reads the eventfd: a wake-up in between
+ *                     is read away, and kicked stays set for ever
  *   EARLIEST_FIRST    the poller reads the timers before it has announced that it will sleep for ever
  *   RELAXED           earliest is stored without a barrier before poll_until is loaded
  *   PASSING_DRAINS    a poll that does not sleep drains the eventfd
- *   STOP_FIRST        the poller looks at stopping before it announces anything, and the ender kicks
+ *   STOP_FIRST        the poller checks stopping before it announces anything, and the ender wakes
  *                     only a poller that has announced itself
  */
 #define NOT_POLLING 0
@@ -36,7 +36,7 @@ byte poll_until = NOT_POLLING;
 bool kicked, stopping;
 byte eventfd;
 bool asleep;    /* in epoll */
-byte until;     /* till when */
+byte until;     /* when the sleep ends */
 
 inline sn_netpoll_kick()
 {

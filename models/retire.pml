@@ -3,58 +3,63 @@
  * The number of processors changes: src/sched/processors.c, "into use and out of it".
  *
  * What is modelled, by the names of the C code:
- *   thread()    sn_next_task() with sn_processor_is_surplus(), give_up_surplus(), release(), bequeath(); the timers of
- *               sn_look_for_work() and steal(); become_idle(), sleep_in_poller() with time_to_sleep(),
- *               sleep_in_parker(); a task that makes others runnable (sn_ready(), with its shortcut for a
- *               single processor) and starts timers (sn_timer_start(), sn_poller_expect())
+ *   thread()    sn_next_task() with sn_processor_is_surplus(), give_up_surplus(), release(),
+ *               bequeath(); the timers of sn_look_for_work() and steal(); become_idle(),
+ *               sleep_in_poller() with time_to_sleep(), sleep_in_parker(); a task that makes others
+ *               runnable (sn_ready(), with its shortcut for a single processor) and starts timers
+ *               (sn_timer_start(), sn_poller_expect())
  *   monitor()   sn_processors_adjust(), and sn_processor_give() after a revocation
  *   cpu()       with STORES, the store buffers, as in idle.pml: that of the run queue's tail
  *
  * Abstracted:
- *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a thread to
- *     be started except with CAP, a processor is handed over in one step, something is always waited
- *     for in the poller, and everything comes to rest, when it is looked at. No naps, no network.
- *   - bequeath() pops the tasks one by one, and sn_timers_move() moves timers in chunks. Here each is one
- *     step, as the others only ever see a processor that has fewer of them.
- *   - A timer is an ordinary one that makes a task runnable. All are for the same moment, SOON. Time stands
- *     still: either that is over from the beginning, or it does not come.
+ *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a
+ *     thread to start except with CAP, a processor is handed over in one step, something always
+ *     waits for the poller, and everything comes to rest, where it is checked. No naps, no
+ *     network.
+ *   - bequeath() pops the tasks one by one, and sn_timers_move() moves timers in chunks. Here
+ *     each is one step, because the others only ever see a processor that has fewer of them.
+ *   - A timer is an ordinary one that makes a task runnable. All are for the same moment, SOON.
+ *     Time stands still: either SOON has passed from the beginning, or it does not come.
  *   - With NO_MEMORY timers cannot be moved.
- *   - sn_processor_is_surplus() reads wanted without the lock. It changes under the lock, so whoever has just had that
- *     reads no older value, and all who rely on it ask again under the lock.
+ *   - sn_processor_is_surplus() reads wanted without the lock. It changes under the lock, so a
+ *     thread that has just held the lock reads no older value, and all that rely on it check
+ *     again under the lock.
  *
- * Safety (assertions): a processor that retires has no task and no timer, nobody has it, and it is in no
- * list; processor 0 does not retire; nobody has a processor that another thread has. At rest: no task is
- * queued and no timer is late while a processor is idle; then somebody is in the poller, too, and not for
- * longer than until the first timer; nobody counts as spinning; the processors in use are those that are
- * wanted, except where a thread stays outside with one; none is in limbo. With CAP the same, but for
- * processors that are idle while no thread is left, and surplus ones that were, which the next recount
- * retires.
- * Liveness, under weak fairness (LIVE): the processors in use become those that are wanted (converges),
- * and are not handed round for ever without a task being run (settles); however often tasks yield
- * (YIELDS), timers that are due fire (fires).
+ * Safety (assertions): a processor that retires has no task and no timer, no thread has it, and it
+ * is in no list; processor 0 does not retire; no thread has a processor that another thread has. At
+ * rest: no task is queued and no timer is late while a processor is idle; then a thread is in the
+ * poller, too, and not for longer than until the first timer; no thread counts as spinning; the
+ * processors in use are those that are wanted, except where a thread stays outside with one; none
+ * is in limbo. With CAP the same, except for processors that are idle while no thread is left, and
+ * surplus ones among these, which the next recount retires.
  *
- * Variants: CAP (no thread can be started), NO_MEMORY, STORES, LIVE, YIELDS; PROCESSORS, TASKS, TIMERS,
- * CHANGES, REVOCATIONS.
+ * Liveness, under weak fairness (LIVE): the processors in use become those that are wanted
+ * (converges), and are not handed round for ever without a task being run (settles); however often
+ * tasks yield (YIELDS), timers that are due fire (fires).
+ *
+ * Variants: CAP (no thread can be started), NO_MEMORY, STORES, LIVE, YIELDS; PROCESSORS, TASKS,
+ * TIMERS, CHANGES, REVOCATIONS.
+ *
  * Mutants, each of which must be caught:
- *   GIVE_COUNTS         which processors are surplus is a count, anybody's who sees it, and who sees it
- *                       gives his away as if it were in use: to another thread while there is work
+ *   GIVE_COUNTS         the surplus is only a count, and every thread that sees it gives its own
+ *                       processor away as if it were in use: to another thread while there is work
  *   TIMERS_STAY         bequeath() leaves the timers where they are
  *   NEXT_FORGOTTEN      bequeath() hands over the ring only
  *   TASKS_STAY          bequeath() hands over nothing but timers
- *   RELEASE_SILENT      nobody is woken for what was released
- *   MOVE_SILENT         the poller is not told of the timers that have moved, neither by sn_timers_move() nor by
- *                       who has released the processor
- *   RELEASE_BLIND       release() does not look again, under the lock, whether the processor is surplus
- *   IDLE_BLIND          become_idle() does not look, under the lock, whether it is
+ *   RELEASE_SILENT      no thread is woken for what was released
+ *   MOVE_SILENT         the poller does not learn of the timers that have moved, neither from
+ *                       sn_timers_move() nor from the thread that has released the processor
+ *   RELEASE_BLIND       release() does not check again, under the lock, whether it is surplus
+ *   IDLE_BLIND          become_idle() does not check, under the lock, whether it is
  *   GIVE_BLIND          nor does sn_processor_give()
- *   SPINNING_KEPT       whoever gives up a surplus processor goes on counting as spinning
+ *   SPINNING_KEPT       a thread that gives up a surplus processor still counts as spinning
  *   EXTRACT_UNLOCKED    adjust() takes idle processors that it has seen before it took the lock
  *   EXTRACT_NOTHING     adjust() leaves the idle ones alone
- *   UNRETIRE_SILENT     adjust() wakes nobody
+ *   UNRETIRE_SILENT     adjust() wakes no thread
  *   NO_BARRIER          with STORES: adjust() without its barrier
  *   STILL_SURPLUS       with NO_MEMORY: what could not be emptied is surplus again at once
- *   LIMIT_RELEASES      with CAP: sn_processor_start() releases a surplus processor for which there is no thread,
- *                       after it has let the lock go under which it saw that there is none
+ *   LIMIT_RELEASES      with CAP: sn_processor_start() releases a surplus processor for which there
+ *                       is no thread, after it has released the lock under which it saw that
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -111,7 +116,7 @@ byte pending[THREADS];
 byte to_come = TASKS, to_arm = TIMERS;
 byte revocations = REVOCATIONS;
 /* Not in the machine. */
-byte limbo; /* processors that nobody has, and that are in no list */
+byte limbo; /* processors that no thread has, and that are in no list */
 
 #if PROCESSORS == 2
 #	define RINGS (q[0] + q[1] + next[0] + next[1])
@@ -175,7 +180,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* To p, NONE when there is none. */
+/* The result is in p, NONE when there is none. */
 inline idle_get(p)
 {
 	p = 0;
@@ -248,8 +253,11 @@ inline start_processor(p, s)
 				:: else ->
 #endif
 #ifdef CAP
-				/* Nobody is woken for it: who goes to sleep under the same lock finds it. Also
-				 * when it is surplus: who takes it next, or the next recount, releases it. */
+				/*
+				 * No thread is woken for it: one that goes to sleep under the same
+				 * lock finds it. Also when it is surplus: the thread that takes it
+				 * next, or the next recount, releases it.
+				 */
 				threadless = 1;
 #	ifdef LIMIT_RELEASES
 				if
@@ -279,7 +287,7 @@ inline start_processor(p, s)
 	fi
 }
 
-/* ---- who tells whom ---- */
+/* ---- waking ---- */
 
 inline sn_poller_expect()
 {
@@ -289,7 +297,7 @@ inline sn_poller_expect()
 	fi
 }
 
-/* Of a surplus processor in limbo. n is a variable of the caller's. */
+/* Of a surplus processor in limbo. n is a variable of the caller. */
 inline hand_tasks_over(p, n)
 {
 #ifndef TASKS_STAY
@@ -303,7 +311,7 @@ inline hand_tasks_over(p, n)
 	skip
 }
 
-/* The same: n: whether there were any that are left. */
+/* The same for timers. n: whether any are left. */
 inline hand_timers_over(p, n)
 {
 #if defined(NO_MEMORY)
@@ -322,7 +330,7 @@ inline hand_timers_over(p, n)
 	skip
 }
 
-/* p is a variable of the caller's that is NONE. */
+/* p is a variable of the caller that is NONE. */
 inline wake_one(p)
 {
 	if
@@ -384,7 +392,7 @@ inline release(p, n)
 }
 
 #ifdef LIMIT_RELEASES
-/* Of a processor for which there is no thread: wakes nobody, or it would be started again. */
+/* Of a processor for which there is no thread: wakes no thread, or it would be started again. */
 inline release_unstarted(p, n)
 {
 	if
@@ -438,7 +446,7 @@ inline stop_spinning(t, p, n)
 	fi
 }
 
-/* sn_ready(), by a thread with a processor: what was put into its ring or its next slot */
+/* sn_ready(), by a thread with a processor: for what was put into its ring or its next slot */
 inline submitted_by(t, p, n)
 {
 	if
@@ -548,7 +556,7 @@ next_task:
 	}
 	if
 	:: found -> found = 0; stop_spinning(t, p, n); goto running
-	:: !found && !counted[t] -> goto become_idle /* there are enough that look */
+	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
 	/* steal(): one of the tasks or timers of the others; the first may be gone by then */
@@ -654,7 +662,7 @@ expect:
 
 sleep_in_parker:
 	atomic {
-		/* As a thread that starts: the processor is waiting already. */
+		/* As for a thread that starts: the processor is waiting already. */
 		v = 0;
 		do
 		:: v < PROCESSORS && born[v] == 0 -> v++

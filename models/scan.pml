@@ -3,50 +3,55 @@
  * The scan bit: src/sched/scan.h, and the plain stores of the status that it lives with.
  *
  * What is modelled, by the names of the C code:
- *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left; about_to_run(),
- *              sn_scan_before_run(); the task on that thread, which may serve a request itself
- *              (sn_scan_serve_own(), handle_signal()); leave_task() and after_switch() with
- *              sn_scan_hold_left(), the commit, sn_scan_release(); sn_exit_task() with sn_scan_ended()
- *   waker()    sn_ready(), by whoever has found the task parked
+ *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left;
+ *              about_to_run(), sn_scan_before_run(); the task on that thread, which may serve a
+ *              request itself (sn_scan_serve_own(), handle_signal()); leave_task() and
+ *              after_switch() with sn_scan_hold_left(), the commit, sn_scan_release();
+ *              sn_exit_task() with sn_scan_ended()
+ *   waker()    sn_ready(), by a thread that has found the task parked
  *   scanner()  own(), give_up(), sn_scan_release() with sn_requeue()
  *   asker()    ask(), withdraw()
- *   cpu()      store buffers as in lease.pml: plain stores wait in one until they drain, at any time; an
- *              atomic read-modify-write, a fence and a membarrier drain. TSO; with -DPSO stores to
- *              different addresses drain in any order, but a store-release after all before it.
- * One task, and one word for each of status, saved registers, the right to wake and the queue, which are
- * buffered, and scan, which is only changed atomically. It parks as an exclusive waiter (waiter.h): the
- * lock of its queue is held from before the switch until the commit. The other task that is left is one, too;
- * its lock is other. Every callback takes both locks, as one that calls sn_chan_try_send() may.
+ *   cpu()      store buffers as in lease.pml: plain stores wait in one until they drain, at any
+ *              time; an atomic read-modify-write, a fence and a membarrier drain it. TSO; with -DPSO
+ *              stores to different addresses drain in any order, but a store-release after all
+ *              before it.
+ * There is one task, and one word for each of status, saved registers, the right to wake and the
+ * queue, which are buffered, and scan, which is only changed atomically. The task parks as an
+ * exclusive waiter (waiter.h): the lock of its queue is held from before the switch until the
+ * commit. The other task that is left is one, too; its lock is other. Every callback takes both
+ * locks, as one that calls sn_chan_try_send() may.
  *
- * Abstracted: the commit is a store-release (an unlock), and so is putting the task into a queue; taking it out is atomic. No status but RUNNABLE, RUNNING, PARKED and ENDED.
+ * Abstracted: the commit is a store-release (an unlock), and so is putting the task into a queue;
+ * taking it out is atomic. There is no status but RUNNABLE, RUNNING, PARKED and ENDED.
  *
- * Safety (assertions): who owns the stack finds all registers saved, and the task on no thread, from
- * beginning to end; so does who serves a request, unless it is on the task's own thread; a request is
- * served, refused or withdrawn once, and never forgotten, also when the task ends; the task is never in
- * the queue twice, and never lost; no thread waits for a lock that it has itself, or that somebody has who
- * waits (nothing is left undone at the end).
+ * Safety (assertions): a party that owns the stack finds all registers saved, and the task on no
+ * thread, from beginning to end; so does a party that serves a request, unless it is on the task's
+ * own thread; a request is served, refused or withdrawn once, and never forgotten, also when the
+ * task ends; the task is never in the queue twice, and never lost; no thread waits for a lock that
+ * it has itself, or that a waiting thread has (nothing is left undone at the end).
  *
- * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS (the
- * task ends).
+ * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS
+ * (the task ends).
+ *
  * Mutants, each of which must be caught:
  *   NO_MEMBARRIER     the scanner does not wait for the other CPUs
- *   EARLY_LOAD        the runner looks at scan before it stores RUNNING
- *   EARLY_LOOK        who has left the task looks at scan before it stores PARKED
+ *   EARLY_LOAD        the runner reads scan before it stores RUNNING
+ *   EARLY_LOOK        the thread that has left the task reads scan before it stores PARKED
  *   EARLY_PARKED      PARKED is stored before the registers are saved
  *   PLAIN_PARKED      with PSO: PARKED is no store-release
  *   NO_FENCE          with FENCED: the slow path without its fence
- *   STALE_WANTED      the runner sets WANTED without asking whether HELD is still there
+ *   STALE_WANTED      the runner sets WANTED without checking whether HELD is still there
  *   LATE_RUNNABLE     it makes the status RUNNABLE only when WANTED is set
- *   FORGET_WANTED     release queues nobody
- *   GIVE_UP_WANTED    give_up() does not look at WANTED
- *   GIVE_UP_ASKED     nor at ASKED
- *   SERVE_FIRST       who has left the task serves before the commit
- *   HOLD_LATE         takes HELD only after it
- *   HOLD_TWICE        takes HELD although somebody has it
+ *   FORGET_WANTED     release queues no task
+ *   GIVE_UP_WANTED    give_up() does not check WANTED
+ *   GIVE_UP_ASKED     nor ASKED
+ *   SERVE_FIRST       the thread that has left the task serves before the commit
+ *   HOLD_LATE         it takes HELD only after the commit
+ *   HOLD_TWICE        it takes HELD although another party has it
  *   SERVE_PICKED      the next task's request is served while the commit of the one before is due
- *   NO_LOOK           who has left the task does not look at scan
- *   END_NO_LOOK       with ENDS: the end does not look at scan
- *   NO_SERVE          release serves nobody
+ *   NO_LOOK           the thread that has left the task does not read scan
+ *   END_NO_LOOK       with ENDS: the end does not read scan
+ *   NO_SERVE          release serves no request
  *   NO_ASK_BARRIER    the asker leaves the barrier to own()
  */
 #ifndef ROUNDS
@@ -69,7 +74,7 @@
 #define LOCK 4 /* of the queue that the task waits in */
 byte memory[5];
 
-bool HELD, WANTED, ASKED; /* the scan word: whoever tests and sets does so in one d_step */
+bool HELD, WANTED, ASKED; /* the scan word: each test-and-set is one d_step */
 bool other;               /* the lock of the queue that the other task waits in */
 byte request;             /* 0 none yet, 1 asked, 2 served, 3 refused or withdrawn */
 
@@ -153,7 +158,7 @@ inline stands_still()
 	assert(on == 0 && memory[SAVED] == 1)
 }
 
-/* seen: whether to look; then whether HELD was taken. */
+/* seen: whether to check; afterwards whether HELD was taken. */
 inline hold_left()
 {
 	if
@@ -173,7 +178,7 @@ inline hold_left()
 	fi
 }
 
-/* By who has the right to the stack and is not the task's thread. It waits for both locks. */
+/* By a party with the right to the stack, other than the task's thread. It waits for both locks. */
 inline serve()
 {
 	if
@@ -191,7 +196,7 @@ inline sn_requeue()
 	memory[QUEUED] = 1
 }
 
-/* sn_scan_release(), of one that is owned and counted in owners */
+/* sn_scan_release(), of a task that is owned and counted in owners */
 inline release()
 {
 	do
@@ -248,7 +253,8 @@ take:	if
 	if
 	:: true
 	:: d_step { !other -> other = 1 };
-		/* run_at_once(), while the other task is left, which holds the lock until its commit */
+		/* run_at_once(), while the other task is left, which holds the lock until its
+		 * commit */
 #ifndef SERVE_PICKED
 		store(t, STATUS, RUNNING, 1);
 #	ifdef FENCED
@@ -415,7 +421,7 @@ proctype waker()
 	od
 }
 
-/* got: 1 owned, 0 not; 2: somebody else has it */
+/* got: 1 owned, 0 not; 2: another party has it */
 inline own()
 {
 	do

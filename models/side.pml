@@ -12,22 +12,22 @@
  *   timers()         deadline_fire(), called by sn_timers_run() with the heap's lock held
  * The states of the side are NONE, READY and WAITING (the address of the task).
  *
- * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or one
- * of these, and so is the time of the timer. Every access to the words is sequentially consistent in
- * the code, so there are no store buffers. The descriptor is not destroyed: its structure never is.
- * sn_fd_pause() is a deadline of another name.
+ * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or
+ * one of these, and so is the time of the timer. Every access to the words is sequentially
+ * consistent in the code, so there are no store buffers. The descriptor is not destroyed: its
+ * structure never is. sn_fd_pause() is a deadline under another name.
  *
- * Safety (assertions): a task is made runnable only when it is parked, and once a park. At rest: a
- * task that is still parked has nothing to read, is neither cancelled nor closed, and its deadline is
- * not past.
+ * Safety (assertions): a task is made runnable only when it is parked, and once for each park. At
+ * rest: a task that is still parked has nothing to read, is neither cancelled nor closed, and its
+ * deadline has not passed.
  *
  * Mutants, each of which must be caught:
- *   NO_RECHECK       commit_wait() does not look at control after it has announced the task
+ *   NO_RECHECK       commit_wait() does not read control after it has announced the task
  *   DEADLINE_FIRST   commit_wait() reads the deadline before it announces the task
  *   SET_LATE         sn_fd_set_deadline() looks for a waiting task before it stores the deadline
- *   COMMIT_INSISTS   commit_wait() wakes its task although somebody else has taken it off the side
+ *   COMMIT_INSISTS   commit_wait() wakes its task although another party has taken it off the side
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
- *   EDGE_DROPPED     an edge that finds nobody leaves no READY
+ *   EDGE_DROPPED     an edge that finds no task leaves no READY
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  */
 #define NONE 0
@@ -63,7 +63,7 @@ inline sn_ready()
 	runnable = 1
 }
 
-/* took is a variable of the caller's. */
+/* took is a variable of the caller. */
 inline side_unblock()
 {
 #ifdef PLAIN_UNBLOCK

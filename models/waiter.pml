@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that can be ended by three: src/sched/waiter.h, src/sched/cancel.h, and the patient join of
- * src/sched/task.c as the user of both.
+ * A wait that three parties can end: src/sched/waiter.h, src/sched/cancel.h, and the patient join
+ * of src/sched/task.c as the user of both.
  *
  * What is modelled, by the names of the C code:
  *   waiting()    join_patiently(): claim() of the join word, sn_waiter_park() (park_shared() with
  *                sn_cancel_publish(), sn_timer_start(), commit_park(), sn_timer_stop(),
- *                sn_cancel_retract()), the retreat after an error; then a second join, which may wait
- *                for ever
+ *                sn_cancel_retract()), the retreat after an error; then a second join, which may
+ *                wait for ever
  *   ending()     commit_end(), end_joined()
  *   timer()      sn_timers_run(), which calls deadline_fire() under the heap's lock
- *   canceller()  what sets the reason and then calls sn_cancel_take()
- * claimed, done and parked are the bits of the waiter's state; each is set by an atomic or, here a
- * d_step. Locks are what they are; the heap's guards "armed" too.
+ *   canceller()  the party that sets the reason and then calls sn_cancel_take()
+ * claimed, done and parked are the bits of the waiter's state; each is set by an atomic or, which
+ * is a d_step here. Locks are modelled as they are; the heap's also guards "armed".
  *
- * Abstracted: memory orders, as all that is passed on goes through the bits' atomic ors (acquire and
- * release) or a lock.
+ * Abstracted: memory orders, because everything that is passed on goes through the bits' atomic ors
+ * (acquire and release) or a lock.
  *
- * Safety (assertions): nobody touches the waiter after its owner has left; the result is written once
- * and before the owner reads it; the task is made runnable once and only when parked; a join that
- * failed has not taken the task, one that succeeded has; the task is freed once. At the end nobody
- * sleeps, also when the task NEVER_ENDS but is cancelled, or the timer comes.
+ * Safety (assertions): the waiter is not touched after its owner has left; the result is written
+ * once and before the owner reads it; the task is made runnable once and only when parked; a join
+ * that failed has not taken the task, and one that succeeded has; the task is freed once. At the
+ * end no party sleeps, also when the task NEVER_ENDS but is cancelled, or the timer comes.
  *
  * Mutants, each of which must be caught:
  *   RETRACT_UNLOCKED   the owner leaves without the cancel lock
  *   NO_TIMER_STOP      the owner leaves without stopping the timer
  *   LEAVE_UNLOCKED     the owner takes its waiter out of the join word without the task's lock
- *   STALE_WAITER       the ending task looks at the waiter that it read before it had the lock
- *   NO_CLAIM           the timer ends the wait without asking for the claim
- *   COMMIT_FORGETS     the commit does not look whether it is done already
- *   NO_LOOK            the owner publishes its waiter without looking at the reason
- *   LOOK_UNLOCKED      it looks at the reason before it takes the lock
+ *   STALE_WAITER       the ending task uses the waiter that it read before it had the lock
+ *   NO_CLAIM           the timer ends the wait without the claim
+ *   COMMIT_FORGETS     the commit does not check whether the wait is over already
+ *   NO_LOOK            the owner publishes its waiter without reading the reason
+ *   LOOK_UNLOCKED      it reads the reason before it takes the lock
  */
 #define RUNNING 0
 #define ENDED 1
@@ -158,7 +158,7 @@ proctype waiting()
 	:: else -> d_step { assert(state == ENDED); word = TAKEN; freed++ }
 	fi;
 	alive = 0;
-	/* The handle is still there: it is joined another time, when the task has ended. */
+	/* The handle is still valid: it is joined again, when the task has ended. */
 	if
 	:: result == FAILED ->
 #ifndef NEVER_ENDS
