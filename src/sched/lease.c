@@ -23,9 +23,10 @@
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
 
 /*
- * How long a thread waits actively for a revocation to be decided: a membarrier takes 1 to 3 us, so
- * one that takes longer has a monitor that does not run. In the tests of scans ("lease" in
- * docs/waiting.md) 63 of 100 waits were over after 4 us, 80 after 16, and the rest took up to 0.5 ms.
+ * How long a thread waits actively for the decision on a revocation. A membarrier takes 1 to 3 us,
+ * so when it takes longer, the monitor is not running. In the tests of scans ("lease" in
+ * docs/waiting.md) 63 of 100 waits were over after 4 us, 80 after 16, and the rest took up to 0.5
+ * ms.
  */
 #define DECISION_SPIN_NS 5000
 #define DECISION_YIELD_NS 20000
@@ -47,21 +48,23 @@ uint32_t sn_lease_held(void)
 	return use_membarrier ? SN_LEASE_HELD : SN_LEASE_FENCED;
 }
 
-/* What the kernel calls nr_cpu_ids is less, everywhere. */
+/* More than the kernel's nr_cpu_ids, everywhere. */
 #define MOST_CPUS 8192
 #define BITS_PER_WORD (8 * sizeof(unsigned long))
 
 /*
- * A full barrier on all threads of the process without membarrier(): the caller has itself moved to each
- * CPU in turn, and back. Once it runs on a CPU, whatever ran there before has been switched from, and the
- * kernel's switch between two threads is a full barrier for both: it is what membarrier() itself relies
- * on for threads that do not run. So a thread that ran when this began has passed a barrier by the time
- * this ends: where it was, when this thread came, or when it moved to a CPU that comes later. One that
- * did not run has passed one before, and passes another before it runs. It takes some 10 us a CPU, and
- * as long as others keep a CPU from the caller.
+ * A full barrier on all threads of the process without membarrier(): the caller moves itself to
+ * each CPU in turn, and back. Once it runs on a CPU, the kernel has switched away from whatever ran
+ * there before. The kernel's switch between two threads is a full barrier for both; membarrier()
+ * itself relies on this for threads that do not run. So a thread that ran when this began has
+ * passed a barrier by the time this ends: on its CPU, when this thread came, or when it moved to a
+ * CPU that comes later. A thread that did not run has passed a barrier before, and passes another
+ * before it runs. The visit takes some 10 us for each CPU, and as long as others keep a CPU from
+ * the caller.
  *
- * A CPU that is refused with EINVAL is off, or not in this process's cpuset, where no thread of it runs.
- * (Only threads that were put into threaded cgroups with cpusets of their own could be elsewhere.)
+ * A CPU that is refused with EINVAL is off, or not in this process's cpuset, where no thread of the
+ * process runs. (Only threads that were put into threaded cgroups with cpusets of their own could
+ * be elsewhere.)
  */
 static bool visit_every_cpu(void)
 {
@@ -80,7 +83,8 @@ static bool visit_every_cpu(void)
 	return all;
 }
 
-/* A filter was installed that refuses it. Filters belong to threads: others may not be refused. */
+/* A seccomp filter that refuses it was installed. Filters belong to threads, so others may still
+ * have it. */
 static bool without_membarrier(int err)
 {
 	static _Atomic bool told;
@@ -116,8 +120,8 @@ static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* From REVOKING, or AWAITED; the end of the runtime may have put REVOKED there first, which then
- * stays. */
+/* Decides from REVOKING or AWAITED. The end of the runtime may already have stored REVOKED, which
+ * then stays. */
 static void decide(struct sn__lease *lease, uint32_t decision)
 {
 	if (word_is(lease, SN_LEASE_REVOKING, decision))
@@ -139,8 +143,8 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	passed = sn_barrier_everywhere();
 	SN_RACE_WINDOW();
 	/*
-	 * Acquire: all that the thread did before it went outside, its processor's state first of
-	 * all. From here on a thread that is outside waits in sn__lease_lost() before it does
+	 * Acquire: sees all that the thread did before it went outside, above all its processor's
+	 * state. From here on a thread that is outside waits in sn__lease_lost() before it does
 	 * anything.
 	 */
 	if (!passed || __atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) ||
@@ -152,9 +156,10 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
-	/* Its own until the decision, which orders this before what the thread makes of it then. */
+	/* This belongs to the monitor until the decision, which orders it before what the thread
+	 * then makes of it. */
 	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
-	if (task) /* not when the end of the runtime has come in between */
+	if (task) /* not if the end of the runtime came in between */
 		sn_status_set(&task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
 	decide(lease, SN_LEASE_REVOKED);
 	return true;
@@ -163,11 +168,12 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 void sn_lease_ask(struct sn_thread *thread)
 {
 	atomic_store(&thread->asked, 1);
-	/* Any other value leads into the slow path as it is, or is looked after by who changes it. */
+	/* Any other value leads into the slow path anyway, or the party that changes it looks after
+	 * this. */
 	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 }
 
-/* 0 says that nothing has expired; that the decision before it is taken for it does no harm. */
+/* 0 means that nothing has expired. Taking the decision before it instead does no harm. */
 static uint32_t expiry_of(uint32_t tick)
 {
 	return tick ? tick : UINT32_MAX;
@@ -198,7 +204,7 @@ void sn_lease_end(struct sn_thread *thread)
 		sn_futex_wake((_Atomic uint32_t *)&thread->lease.word, 1);
 }
 
-/* Waits while a revocation is under way, and returns what became of it. */
+/* Waits while a revocation is under way, and returns the decision. */
 static uint32_t await_decision(struct sn__lease *lease)
 {
 	SN_BACKOFF(backoff, SN_WAIT_LEASE, DECISION_SPIN_NS, DECISION_YIELD_NS);
@@ -222,7 +228,7 @@ void sn__lease_lost(struct sn__lease *lease)
 	int saved_errno = *self->errno_location;
 	uint32_t word;
 
-	/* For FENCED: between the store of inside, which the caller did, and the load of word. */
+	/* For FENCED: between the caller's store of inside and the load of word. */
 	atomic_thread_fence(memory_order_seq_cst);
 	SN_RACE_WINDOW();
 	do {
@@ -233,8 +239,8 @@ void sn__lease_lost(struct sn__lease *lease)
 			sn_abandon(self);
 		sn_processor_regain(self);
 		__atomic_store_n(&lease->word, sn_lease_held(), __ATOMIC_SEQ_CST);
-		/* The end of the runtime may have come in between, and its mark been overwritten.
-		 */
+		/* The end of the runtime may have come in between, and its mark may have been
+		 * overwritten. */
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
 	}

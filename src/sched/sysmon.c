@@ -3,40 +3,41 @@
  * The monitor.
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
- * often otherwise. What it sees of a processor is which thread has it, how often that thread has gone
- * outside, and how many scheduling decisions were made. When anything waits for a processor, it is
- * revoked
- *   - after BLOCKED_NS in one stretch of user code, when the thread sleeps: it is in a bracket, or the
- *     kernel says so;
- *   - after HOG_NS without a scheduling decision, whatever the task has done: computed, or called what
- *     does not park, in a loop. After NEXT_HOG_NS when the processor was taken from another such task a
- *     moment ago and a timer is due.
- * A thread that is inside the runtime at that moment cannot be revoked: it is told to lend its processor
- * at its next entry (sn_lease_expire()). Either way the task stays on its thread, so that calls of which
- * the headers say that they do not park never move it.
+ * often otherwise. What it sees of a processor is which thread has it, how often that thread has
+ * gone outside, and how many scheduling decisions were made. When anything waits for a processor,
+ * the processor is revoked
+ *   - after BLOCKED_NS in one stretch of user code, when the thread sleeps: it is in a bracket,
+ *     or the kernel says so;
+ *   - after HOG_NS without a scheduling decision, whatever the task has done: computed, or called
+ *     functions that do not park, in a loop. After NEXT_HOG_NS when the processor was taken from
+ *     another such task a moment ago and a timer is due.
+ * A thread that is inside the runtime at that moment cannot be revoked. It is asked to lend its
+ * processor at its next entry (sn_lease_expire()). Either way the task stays on its thread, so
+ * calls that do not park, according to the headers, never move it.
  *
- * "Waits": a task in a queue, a timer that is due, or descriptors and timers that nobody would
+ * "Waits": a task in a queue, a timer that is due, or descriptors and timers that no thread would
  * notice, because all processors are in such threads and none is idle with a thread in the poller.
  *
  * Decisions are fair by their number (steal.c), which is a promise in time only where tasks are
- * short. So while anything waits, and for FAIR_NS a processor's timers, network and global queue have
- * not had their turn, the next decision is made to be theirs; and tasks that wake each other, of which
- * the next always overtakes the ring, do so for HOG_NS at most.
+ * short. So while anything waits, and a processor's timers, network and global queue have not had
+ * their turn for FAIR_NS, the next decision is made to be theirs. Tasks that wake each other, of
+ * which the next one always overtakes the ring, do so for HOG_NS at most.
  *
- * Whether a thread sleeps: its CPU clock stands still between two looks (a system call of 0.3 us);
- * then /proc says whether it waits or was only preempted by the OS (10 us, so only asked in that
- * case). Revoking from a thread that is merely preempted would put one more runnable thread on a
- * machine that has too many already.
+ * Whether a thread sleeps: its CPU clock stands still between two looks (a system call of 0.3 us).
+ * Then /proc says whether it waits or was only preempted by the OS (10 us, so it is read only in
+ * that case). Revoking from a thread that is merely preempted would put one more runnable thread on
+ * a machine that has too many already.
  *
- * While a collector stops the world nothing is taken: threads that stand still then are no loss, and one
- * more would only have to be stopped, too. (With Boehm's collector at 200 collections a second a program
- * of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to 9 since.)
+ * While a collector stops the world nothing is taken: stopped threads are no loss, and another
+ * thread would only have to be stopped, too. (With Boehm's collector at 200 collections a second, a
+ * program of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to
+ * 9 since.)
  *
- * Besides, it does what nobody waits for, by a list of chores (sysmon.h): it trims the stacks of tasks
- * that have been parked for long (trim.h), cools those that nobody has needed (stack_cool.h), and more. All in
- * small steps, as looks wait for them.
+ * Besides, it does work that no thread waits for, from a list of chores (sysmon.h): it trims the
+ * stacks of tasks that have been parked for long (trim.h), cools those that have not been needed
+ * (stack_cool.h), and more. All of this is done in small steps, because looks wait for them.
  *
- * What it sees is a hint only: whether the thread is outside is decided by the lease's protocol.
+ * What it sees is only a hint: the lease's protocol decides whether the thread is outside.
  */
 #include "sched/sysmon.h"
 
@@ -64,28 +65,29 @@
 #include "sched/thread.h"
 #include "wait/futex.h"
 
-/* Go's figures. 20 us is a few times what handing a processor over costs; a hog gets a usual time
- * slice. */
+/* Go's figures. 20 us is a few times the cost of handing a processor over; a task that computes
+ * gets a usual time slice. */
 #define PERIOD_MIN_NS 20000
 #define PERIOD_MAX_NS 10000000
 #define BLOCKED_NS 20000
 #define HOG_NS 10000000
 
 /*
- * Tasks that compute come in rows: who was woken by a timer behind two of them would wait for both.
- * So the second within HOG_ROW_NS gets less, if a timer is due. Only then: where nobody but tasks
- * that compute wait for each other, more of their threads beside each other help nobody.
+ * Tasks that compute come in rows: a task that a timer woke behind two of them would wait for both.
+ * So the second one within HOG_ROW_NS gets less, if a timer is due. Only then: where only tasks
+ * that compute wait for each other, running more of their threads at the same time does not help.
  */
 #define NEXT_HOG_NS 2500000
 #define HOG_ROW_NS 100000000
 
-/* A processor with long tasks looks to its timers, the network and the global queue so often. */
+/* How often a processor with long tasks serves its timers, the network and the global queue. */
 #define FAIR_NS 5000000
 
-/* Looks without a revocation before the period grows: 1 ms at the shortest. */
+/* Looks without a revocation before the period grows: 1 ms at least. */
 #define QUIET_LOOKS 50
 
-/* The same after a deep sleep: who wakes for a moment ten times a second should not pay for each. */
+/* The same after a deep sleep: a program that wakes for a moment ten times a second should not pay
+ * for each. */
 #define WOKEN_LOOKS 5
 
 /* While something waits and a thread stays outside, the period does not grow beyond this, so that
@@ -93,31 +95,31 @@
 #define PERIOD_WAITING_NS 1000000
 
 /*
- * A thread that is seen outside for the first time, while something waits, is looked at again after
- * the shortest period, so many times, however long the period has grown: otherwise blocking calls
+ * While something waits, a thread that is seen outside for the first time is looked at again after
+ * the shortest period, this many times, however long the period has grown. Otherwise blocking calls
  * shorter than the period would never be seen twice, and never be revoked. At the longest period
- * that is two looks more in 10 ms.
+ * that is two more looks in 10 ms.
  */
 #define QUICK_LOOKS 2
 
-/* With every processor idle for so many of the longest periods it sleeps until one is not: 0.1 s.
- */
+/* With every processor idle for this many of the longest periods, the monitor sleeps until one is
+ * not: after 0.1 s. */
 #define DEEP_SLEEP_LOOKS 10
 
-/* The network is polled here when nobody else has for this long. */
+/* The monitor polls the network when no other thread has for this long. */
 #define POLL_NS 10000000
 
-/* How often the CPUs are counted anew: a few system calls, 30 us. */
+/* How often the CPUs are counted again: a few system calls, 30 us. */
 #define RECOUNT_NS 1000000000
 
 struct look {
 	struct sn_thread *thread;
 	uint32_t inside, stays;
 	int64_t since; /* when this stretch of user code was first seen */
-	uint32_t tick; /* scheduling decisions, */
-	int64_t held;  /* and since when the last of them was seen to hold */
-	uint32_t turn; /* the decision at which the ring had its turn, */
-	int64_t next;  /* and since when that was seen to be the last: next tasks ran since then */
+	uint32_t tick; /* scheduling decisions */
+	int64_t held;  /* since when the last of them has been seen to hold */
+	uint32_t turn; /* the decision at which the ring had its turn */
+	int64_t next;  /* since when no later turn was seen: only next tasks have run */
 	uint32_t fair_turns;
 	int64_t unfair;   /* since when that has not changed */
 	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
@@ -142,8 +144,8 @@ static int64_t cpu_time(const struct sn_thread *thread)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* /proc/self/task/TID/syscall is "running" for a thread that runs or could, otherwise the number of
- * its system call. */
+/* /proc/self/task/TID/syscall is "running" for a thread that runs or could run, otherwise the
+ * number of its system call. */
 static bool kernel_says_asleep(const struct sn_thread *thread)
 {
 	char path[64], text[16] = "";
@@ -153,13 +155,13 @@ static bool kernel_says_asleep(const struct sn_thread *thread)
 	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true; /* no /proc, or no descriptor left: the CPU clock alone must do */
+		return true; /* no /proc, or no descriptor left: the CPU clock alone decides */
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	return n <= 0 || text[0] != 'r';
 }
 
-/* The CPU clock must have stood still since the last look for the kernel to be asked. */
+/* The kernel is asked only if the CPU clock has stood still since the last look. */
 static bool asleep(struct look *look, const struct sn_thread *thread)
 {
 	int64_t former = look->cpu_time;
@@ -170,17 +172,17 @@ static bool asleep(struct look *look, const struct sn_thread *thread)
 
 /* ---- one look ---- */
 
-/* Whether anything is delayed by this processor's thread being elsewhere. */
+/* Whether the absence of this processor's thread delays anything. */
 static bool something_waits(struct sn_processor *p, int64_t now)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0 || !sn_runqueue_empty(&p->queue))
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
-	/* Who naps looks again soon, and is as good as idle. */
+	/* A napping thread looks again soon, and is as good as idle. */
 	if (atomic_load(&sn_runtime.idle_count) > 0 || atomic_load(&sn_runtime.nap))
 		return false;
-	/* Nobody is left who would notice, or help the others. */
+	/* No other thread is left to notice, or to help the others. */
 	if (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER)
 		return true;
 	for (int i = 0; i < sn_runtime.capacity; i++)
@@ -210,17 +212,17 @@ static void report_stall(struct look *look, struct sn_thread *thread, int64_t st
 struct findings {
 	bool revoked;
 	bool waiting; /* something waits for a thread that stays outside */
-	bool unsure;  /* another look soon would tell more */
+	bool unsure;  /* another look soon would show more */
 };
 
 /*
- * Notes what has changed since the last look. True: the thread is outside, in the same stretch of user
- * code as then. All that is read is a hint, relaxed, as are the times that come of it.
+ * Records what has changed since the last look. True: the thread is outside, in the same stretch of
+ * user code as then. All reads are hints, and relaxed, as are the times derived from them.
  */
 static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struct look *look,
 			 int64_t now)
 {
-	/* Threads are freed by this thread only (sn_threads_reap()), so it is safe to look. */
+	/* Only this thread frees threads (sn_threads_reap()), so reading the block is safe. */
 	uint32_t inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
 	uint32_t stays = __atomic_load_n(&thread->lease.stays, __ATOMIC_RELAXED);
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
@@ -250,7 +252,7 @@ static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struc
 	return same_stay && !inside;
 }
 
-/* Something waits. What makes the processor's next decisions serve it: see next_fair in turn.h. */
+/* Something waits: makes the processor's next decisions serve it, see next_fair in turn.h. */
 static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
 {
 	if (now - look->unfair >= FAIR_NS)
@@ -266,7 +268,7 @@ static void take_processor(struct sn_processor *p, struct findings *found)
 	found->revoked = true;
 }
 
-/* One task has had the processor for long. */
+/* One task has had the processor for too long. */
 static void end_hog(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	if (sn_lease_revoke(look->thread, p))
@@ -281,7 +283,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
 	bool stays;
 
-	/* When a collector lets it go on, it has only begun to stay away. */
+	/* When a collector lets it continue, its stay outside begins anew. */
 	if (!thread || sn_collector_stops()) {
 		look->thread = NULL;
 		return;
@@ -330,8 +332,8 @@ static void poll_if_nobody_does(int64_t now)
 		sn_ready_all(&ready);
 }
 
-/* Follows changes of the affinity mask and of the cgroup's quota. Not when SENNIT_PROCS has said
- * how many. */
+/* Follows changes of the affinity mask and of the cgroup's quota, unless SENNIT_PROCS has fixed the
+ * number. */
 static void recount_processors(int64_t now)
 {
 	static int64_t last;
@@ -343,7 +345,7 @@ static void recount_processors(int64_t now)
 	wanted = sn_processors_allowed();
 	if (wanted > sn_runtime.capacity)
 		wanted = sn_runtime.capacity;
-	/* The second: one could not retire, for want of memory. */
+	/* The second: a processor could not retire, because there was no memory. */
 	if (wanted != (int)atomic_load(&sn_runtime.wanted) ||
 	    wanted != (int)atomic_load(&sn_runtime.nprocessors))
 		sn_processors_adjust(wanted);
@@ -374,7 +376,7 @@ static bool chores_are_asked(void)
 	return false;
 }
 
-/* Until when it may sleep if nothing runs before; 0: for ever. */
+/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
 static int64_t chores_due(int64_t now)
 {
 	int64_t earliest = 0;
@@ -388,7 +390,7 @@ static int64_t chores_due(int64_t now)
 	return earliest;
 }
 
-/* True: to be asked again soon. */
+/* True: ask again soon. */
 static bool chores_when_idle(void)
 {
 	for (int i = 0; i < attr.chore_count; i++)
@@ -406,8 +408,8 @@ static void sleep_for(int64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* Sleeps until a processor is taken, unless one is, or until that time (0: none). False: only the time
- * has come, nothing has happened. */
+/* Sleeps until a processor is taken, unless one is, or until the given time (0: none). False: only
+ * the time has come, and nothing has happened. */
 static bool sleep_deeply(int64_t until)
 {
 	uint32_t seen = atomic_load(&wake_word);
