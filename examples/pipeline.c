@@ -37,7 +37,7 @@ static int read_lines(void *arg)
 			return -E2BIG; /* ends the scope, and with it the other stages */
 		err = sn_send(p->lines, line);
 	}
-	sn_close_chan(p->lines); /* the workers end once they have received all lines */
+	sn_chan_close_of(p->lines); /* the workers end once they have received all lines */
 	return err;
 }
 
@@ -89,8 +89,8 @@ static int run(void *arg)
 	sn_scope *all;
 	int err;
 
-	if (sn_make_chan(&p.lines, 16) < 0 || sn_make_chan(&p.counts, 16) < 0 ||
-	    sn_make_chan(&p.ended, 0) < 0 ||
+	if (sn_chan_new_of(&p.lines, 16) < 0 || sn_chan_new_of(&p.counts, 16) < 0 ||
+	    sn_chan_new_of(&p.ended, 0) < 0 ||
 	    sn_scope_open(&all, sn_now() + (int64_t)(*(double *)arg * 1e9)) < 0)
 		return 1;
 	err = sn_scope_go(all, read_lines, &p);
@@ -101,9 +101,9 @@ static int run(void *arg)
 	if (err < 0)
 		sn_scope_cancel(all);
 	err = sn_scope_close(all);
-	sn_free_chan(p.lines);
-	sn_free_chan(p.counts);
-	sn_free_chan(p.ended);
+	sn_chan_unref_of(p.lines);
+	sn_chan_unref_of(p.counts);
+	sn_chan_unref_of(p.ended);
 	if (err < 0)
 		fprintf(stderr, "pipeline: %s\n", strerror(-err));
 	else

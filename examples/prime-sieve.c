@@ -43,7 +43,7 @@ static int sieve(void *arg)
 	numbers first, last;
 	sn_scope *all;
 
-	if (!filters || sn_make_chan(&first, 0) < 0 || sn_scope_open(&all, SN_NO_DEADLINE) < 0)
+	if (!filters || sn_chan_new_of(&first, 0) < 0 || sn_scope_open(&all, SN_NO_DEADLINE) < 0)
 		return 1;
 	last = first;
 	err = sn_scope_go(all, generate, first);
@@ -53,7 +53,7 @@ static int sieve(void *arg)
 		next->in = last;
 		err = sn_recv(next->in, &next->prime);
 		if (err == 0)
-			err = sn_make_chan(&next->out, 0);
+			err = sn_chan_new_of(&next->out, 0);
 		if (err < 0)
 			break;
 		printf("%d\n", next->prime);
@@ -64,8 +64,8 @@ static int sieve(void *arg)
 	sn_scope_close(all);
 	for (int i = 0; i < wanted; i++)
 		if (filters[i].out)
-			sn_free_chan(filters[i].out);
-	sn_free_chan(first);
+			sn_chan_unref_of(filters[i].out);
+	sn_chan_unref_of(first);
 	free(filters);
 	return err < 0;
 }

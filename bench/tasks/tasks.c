@@ -133,7 +133,7 @@ static double ping_pong(void)
 	int64_t start;
 	long value;
 
-	CHECK(sn_make_chan(&work.from, 0) == 0 && sn_make_chan(&work.to, 0) == 0);
+	CHECK(sn_chan_new_of(&work.from, 0) == 0 && sn_chan_new_of(&work.to, 0) == 0);
 	CHECK(sn_spawn(&other, echo, &work, NULL) == 0);
 	start = sn_now();
 	for (long i = 0; i < work.n; i++) {
@@ -141,7 +141,7 @@ static double ping_pong(void)
 		CHECK(sn_recv(work.to, &value) == 0 && value == i);
 	}
 	start = sn_now() - start;
-	sn_close_chan(work.from);
+	sn_chan_close_of(work.from);
 	CHECK(sn_join(other, NULL) == 0);
 	return (double)start / (double)work.n;
 }
@@ -172,7 +172,7 @@ static double buffered(int width)
 	long received = 0;
 	int64_t start;
 
-	CHECK(sn_make_chan(&out.to, 128) == 0);
+	CHECK(sn_chan_new_of(&out.to, 128) == 0);
 	start = sn_now();
 	for (int i = 0; i < width; i++) {
 		in[i].to = out.to;
@@ -181,7 +181,7 @@ static double buffered(int width)
 	}
 	for (int i = 0; i < width; i++)
 		CHECK(sn_join(producers[i], NULL) == 0);
-	sn_close_chan(out.to);
+	sn_chan_close_of(out.to);
 	for (int i = 0; i < width; i++) {
 		CHECK(sn_join(consumers[i], NULL) == 0);
 		received += in[i].n;
@@ -210,7 +210,7 @@ static double select_4(void)
 
 	for (int i = 0; i < 4; i++) {
 		work[i].n = n;
-		CHECK(sn_make_chan(&work[i].to, 0) == 0);
+		CHECK(sn_chan_new_of(&work[i].to, 0) == 0);
 		cases[i] = (struct sn_case)sn_case_recv(work[i].to, &value);
 		CHECK(sn_spawn(&producers[i], producer, &work[i], NULL) == 0);
 	}

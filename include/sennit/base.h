@@ -10,7 +10,7 @@
  *    SN_NO_DEADLINE, which is 0, means "never".
  *  - "May park" means that the call can put the calling task to sleep and let others run. After a
  *    park the task may continue on another thread of the runtime. A call that may park returns
- *    -EPERM when the caller is not a task, and does nothing.
+ *    -ENOTSUP when the caller is not a task, and does nothing.
  *  - When sn_run() returns, it abandons the tasks that still wait. The objects they wait in (a
  *    scope, a channel, a lock) must not be used any more.
  *  - "Any thread" means that threads unknown to the runtime may call it too.
@@ -19,7 +19,7 @@
  *    sn_signal_wait() (signal.h), or reads a stream of a pipe or an eventfd, to which a handler may
  *    write(). Deadlocks are not reported in programs with signal handlers of their own (debug.h).
  *  - NULL in place of an object, a function or the address of a result gives -EINVAL. Calls that
- *    give an object back (sn_chan_free(), sn_tcp_close() and the like, sn_detach(),
+ *    give an object back (sn_chan_unref(), sn_tcp_close() and the like, sn_detach(),
  *    sn_scope_close()) do nothing with NULL and return 0, as free() does.
  *  - A stale handle never reaches the object that has taken its place. It gives -ESRCH for a task
  *    that was joined, or detached and has ended, and for a scope that was closed; -EBADF for a

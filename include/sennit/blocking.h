@@ -8,7 +8,7 @@
  * reports. Neither the brackets nor the monitor ever move a task to another thread: errno,
  * thread-locals and everything else that belongs to the thread stay what they were.
  *
- * Threads outside the runtime: all calls; sn_pin() and sn_unpin() return -EPERM. Signal handlers:
+ * Threads outside the runtime: all calls; sn_pin() and sn_unpin() return -ENOTSUP. Signal handlers:
  * none.
  */
 #ifndef SENNIT_BLOCKING_H
@@ -128,7 +128,7 @@ SN_API int sn_blocking(sn_fn *fn, void *arg);
  * sn_pin(), or until the task ends. Meanwhile that thread runs no other task, and each park costs
  * two context switches of the OS. For libraries that keep state in thread-locals across calls.
  *
- * Return 0, or -EPERM outside a task. sn_pin() returns -EAGAIN when all but one of the threads that
+ * Return 0, or -ENOTSUP outside a task. sn_pin() returns -EAGAIN when all but one of the threads that
  * SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not pinned. Do
  * not park.
  */

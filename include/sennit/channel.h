@@ -66,7 +66,7 @@ SN_API int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
 
 /*
  * How to move elements that cannot be copied bytewise. The functions are called with the channel's
- * lock held: they must be short, must not throw, and must not call sennit. sn_chan_free() calls
+ * lock held: they must be short, must not throw, and must not call sennit. sn_chan_unref() calls
  * destroy without the lock.
  */
 struct sn_elem_ops {
@@ -96,11 +96,11 @@ SN_API sn_chan *sn_chan_ref(sn_chan *chan);
  * Drops one reference. The last one frees the channel and destroys the elements in it; nobody may
  * be waiting in it then. NULL is allowed. Does not close. Any thread; does not park.
  */
-SN_API void sn_chan_free(sn_chan *chan);
+SN_API void sn_chan_unref(sn_chan *chan);
 
 /*
  * Ends sending: sends that wait, and all later ones, get -EPIPE. Receivers still get what is in the
- * buffer, then -EPIPE. Any thread; does not park; works in a cancelled scope. Returns 0; -EALREADY
+ * buffer, then -EPIPE. Any thread; does not park; works in a cancelled scope. Returns 0; -EPIPE
  * when it is closed already; -EINVAL for NULL.
  */
 SN_API int sn_chan_close(sn_chan *chan);
@@ -164,10 +164,10 @@ SN_END
  *
  *	sn_chan_of(int) numbers;
  *
- *	if (sn_make_chan(&numbers, 16) == 0) {
+ *	if (sn_chan_new_of(&numbers, 16) == 0) {
  *		sn_send(numbers, 42);
  *		sn_recv(numbers, &i);
- *		sn_free_chan(numbers);
+ *		sn_chan_unref_of(numbers);
  *	}
  *
  * Any two sn_chan_of(T) are the same type, so they can be parameters, members, and elements
@@ -180,10 +180,10 @@ SN_END
 #	define sn_untyped(chan) ((sn_chan *)((void)sizeof((**(chan))[0]), (void *)(chan)))
 
 /*
- * As the calls of similar names above, with the same results. sn_make_chan() stores NULL when it
+ * As the calls of similar names above, with the same results. sn_chan_new_of() stores NULL when it
  * fails; sn_send() takes the value itself.
  */
-#	define sn_make_chan(chan, capacity)                                                \
+#	define sn_chan_new_of(chan, capacity)                                              \
 		__extension__({                                                             \
 			sn_chan *sn__made = NULL;                                           \
 			const int sn__err =                                                 \
@@ -191,8 +191,8 @@ SN_END
 			*(chan) = (__typeof__(*(chan)))(void *)sn__made;                    \
 			sn__err;                                                            \
 		})
-#	define sn_free_chan(chan) sn_chan_free(sn_untyped(chan))
-#	define sn_close_chan(chan) sn_chan_close(sn_untyped(chan))
+#	define sn_chan_unref_of(chan) sn_chan_unref(sn_untyped(chan))
+#	define sn_chan_close_of(chan) sn_chan_close(sn_untyped(chan))
 
 /* The value comes last because it may contain commas. */
 #	define sn_send_until(chan, deadline, ...)                                   \

@@ -185,7 +185,7 @@ public:
 		std::swap(chan_, other.chan_);
 		return *this;
 	}
-	~channel() { sn_chan_free(chan_); }
+	~channel() { sn_chan_unref(chan_); }
 
 	/*
 	 * Sends the value. When that fails, value is unchanged, except that a T that travels on the

@@ -13,7 +13,7 @@
  * was given TLS in the kernel (TCP_ULP) would lose these bytes; adopt its descriptor by
  * sn_stream_adopt() instead.
  *
- * Threads outside the runtime: -EPERM. Signal handlers: none.
+ * Threads outside the runtime: -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_RELAY_H
 #define SENNIT_RELAY_H
@@ -109,7 +109,7 @@ struct sn_relay_result {
  * connections,
  * -ETIMEDOUT, -ECANCELED, -EBADF; -ENOMEM, or what sn_spawn() returns when it cannot start the
  * task;
- * -ENOTSOCK; -EPERM outside a task. May park.
+ * -ENOTSOCK; -ENOTSUP outside a task. May park.
  */
 SN_API int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 		    struct sn_relay_result *result);

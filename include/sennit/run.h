@@ -58,7 +58,7 @@ typedef int sn_fn(void *arg);
  * thread.
  *
  * fork() in a task, or in any thread, copies the calling thread only. The child has no runtime:
- * calls that may park return -EPERM, sn_go() returns -ESRCH, and connections can only be closed.
+ * calls that may park return -ENOTSUP, sn_go() returns -ESRCH, and connections can only be closed.
  * The child should call exec, _exit() or a new sn_run(). In that run too the parent's connections
  * can only be closed; reading and the like return -EBADF. Signals that the parent's tasks caught
  * have in the child the effect that they had before. When the task's function returns in the child,
@@ -114,7 +114,7 @@ struct sn_stats {
  * Fills *stats. Counters are read without stopping anything, so they are not all from the same
  * instant. Any thread. Returns 0; -ENODEV when no runtime has run yet; -EINVAL for NULL.
  */
-SN_API int sn_stats(struct sn_stats *stats);
+SN_API int sn_stats_get(struct sn_stats *stats);
 
 SN_END
 

@@ -82,7 +82,7 @@ struct sn_scan {
  * A callback. It may run on another thread than the caller's, even in a signal handler, while the
  * task does not run. So it should be quick, and call only what is async-signal-safe. sennit calls
  * inside it behave as on a thread of the program's own that must not wait: those that would wait
- * fail with -EDEADLK, or with -EPERM where only a task may call them.
+ * fail with -EDEADLK, or with -ENOTSUP where only a task may call them.
  */
 typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
 

@@ -41,7 +41,7 @@
  * have had the same place in memory (in a 32-bit process, 63).
  *
  * Threads outside the runtime: starting tasks in a scope and cancelling it, and the queries, which
- * find no scope; the others return -EPERM. Signal handlers: none.
+ * find no scope; the others return -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_SCOPE_H
 #define SENNIT_SCOPE_H
@@ -61,7 +61,7 @@ typedef struct sn_scope sn_scope;
  * for never. The caller must close it, before those that it opened earlier. Parks only when it
  * fails. Returns 0; -ENOMEM; the reason, when the task's present scope is cancelled; -EINVAL for
  * NULL;
- * -EPERM outside a task.
+ * -ENOTSUP outside a task.
  *
  * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around
  * it.
@@ -95,7 +95,7 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * one of its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the last scope that the
  * calling task opened and has not closed yet: -EINVAL, nothing is closed, and debug builds abort. 0
  * for NULL.
- * -EPERM outside a task.
+ * -ENOTSUP outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 
@@ -110,7 +110,7 @@ SN_API int sn_cancelled(void);
 
 /*
  * Between these calls the waits of the calling task are not cancelled, and sn_cancelled() is 0.
- * They nest. Return 0; -EPERM outside a task; -EINVAL for an unmask without a mask. Do not park.
+ * They nest. Return 0; -ENOTSUP outside a task; -EINVAL for an unmask without a mask. Do not park.
  */
 SN_API int sn_cancel_mask(void);
 SN_API int sn_cancel_unmask(void);

@@ -29,7 +29,7 @@
  *
  * Threads outside the runtime: sn_stream_fd(); calls that read, write, wait or set a deadline
  * return
- * -EPERM. Signal handlers: none.
+ * -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_STREAM_H
 #define SENNIT_STREAM_H
@@ -47,14 +47,14 @@ typedef struct sn_stream sn_stream;
  * think of terminals. Does not park.
  * Errors, after which fd is as before: -EBADF; -EPROTOTYPE for a socket that is not a stream
  * socket, or that listens; -EINVAL for an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past
- * fs.epoll.max_user_watches; -EPERM outside a task.
+ * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API int sn_stream_adopt(sn_stream **stream, int fd);
 
 /*
  * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
  * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET and other errors of
- * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -EPERM. May
+ * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -ENOTSUP. May
  * park.
  */
 SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
@@ -62,7 +62,7 @@ SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
 /*
  * Writes some of the bytes, at least one, waiting for room. Returns the number written; -EPIPE,
  * -ECONNRESET and other errors of write(2); -ETIMEDOUT past the write deadline, -EBADF, -EBUSY,
- * -EPERM. May park.
+ * -ENOTSUP. May park.
  */
 SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
 

@@ -23,7 +23,7 @@
  * variable first.
  *
  * Threads outside the runtime: sn_go(), sn_spawn(), sn_detach(), and the queries; the others return
- * -EPERM. Signal handlers: sn_self(), sn_task_id() and sn_task_name().
+ * -ENOTSUP. Signal handlers: sn_self(), sn_task_id() and sn_task_name().
  */
 #ifndef SENNIT_TASK_H
 #define SENNIT_TASK_H
@@ -95,7 +95,7 @@ SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_a
  * (scope.h) a join also fails, with the reason, when the scope is cancelled before the task has
  * ended. Returns 0; -EDEADLK when a task joins itself; -EBUSY when another task is joining it
  * already; -ESRCH when the handle is stale: the task was joined, or has ended detached; -EINVAL for
- * NULL, or when the task was detached and has not ended; -EPERM outside a task. The handle stays
+ * NULL, or when the task was detached and has not ended; -ENOTSUP outside a task. The handle stays
  * valid on error, except for -ESRCH. Handles end with their run.
  *
  * A stale handle reaches no other task, until four million of these have had the same place in
@@ -119,13 +119,13 @@ SN_API int sn_detach(sn_task *task);
 
 /*
  * Lets other runnable tasks run first. Returns at once when there are none. May park (in the sense
- * that it may change threads). Returns 0, or -EPERM outside a task.
+ * that it may change threads). Returns 0, or -ENOTSUP outside a task.
  */
 SN_API int sn_yield(void);
 
 /*
  * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0; the reason
- * when the calling task's scope is cancelled (scope.h); -ENOMEM; -EPERM outside a task.
+ * when the calling task's scope is cancelled (scope.h); -ENOMEM; -ENOTSUP outside a task.
  */
 SN_API int sn_sleep(int64_t ns);
 
@@ -145,7 +145,7 @@ SN_API uint64_t sn_task_id(const sn_task *task);
 SN_API const char *sn_task_name(const sn_task *task);
 
 /*
- * Names the calling task, cut to SN_TASK_NAME_MAX bytes. Returns 0, or -EPERM outside a task. Does
+ * Names the calling task, cut to SN_TASK_NAME_MAX bytes. Returns 0, or -ENOTSUP outside a task. Does
  * not park.
  */
 SN_API int sn_task_set_name(const char *name);

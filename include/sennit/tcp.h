@@ -11,7 +11,7 @@
  * and SIGPIPE hold here too, also for listeners: one task at a time may accept.
  *
  * Threads outside the runtime: calls that return an address or a descriptor; calls that wait or set
- * a deadline return -EPERM. Signal handlers: none.
+ * a deadline return -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_TCP_H
 #define SENNIT_TCP_H
@@ -34,7 +34,7 @@ typedef struct sn_tcp_listener sn_tcp_listener;
  * May park while a name resolves.
  * Errors: -EINVAL for a malformed address; -ENOENT when the name or service is unknown; -EAGAIN
  * when the name service failed for now; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE,
- * -ENOMEM as from bind(2); -EPERM outside a task.
+ * -ENOMEM as from bind(2); -ENOTSUP outside a task.
  */
 SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
@@ -48,7 +48,7 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * that is not TCP over IPv4 or IPv6; -EINVAL when it does not listen; -EEXIST when it is a
  * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
  * fs.epoll.max_user_watches;
- * -EPERM outside a task.
+ * -ENOTSUP outside a task.
  */
 SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 
@@ -57,7 +57,7 @@ SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
  * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses,
  * counts that as an accept_pauses of the runtime's statistics (run.h), and continues when there are
  * some again; connections wait in the backlog meanwhile. Errors: -EBADF when the listener was
- * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -EPERM
+ * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP
  * outside a task.
  */
 SN_API int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);

@@ -233,7 +233,7 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	int err;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	*job->result = (struct sn_copy_result){0};
 	/* A stream that is closed meanwhile must not be reused while this call holds it. */
 	err = sn_fd_use_handle(&job->dst, dst);
@@ -253,7 +253,7 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	return err;
 }
 
-int sn_copy_stats(struct sn_copy_stats *stats)
+int sn_copy_stats_get(struct sn_copy_stats *stats)
 {
 	if (!stats)
 		return -EINVAL;

@@ -440,7 +440,7 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	relay.tuning = relay.options->tuning ? relay.options->tuning : &automatic;
 	*relay.result = (struct sn_relay_result){.side = -1};
 	if (!sn_self())
-		return relay.result->error = -EPERM;
+		return relay.result->error = -ENOTSUP;
 	/* A stream that is closed meanwhile must not be reused while this call holds it. */
 	for (int i = 0; i < 2; i++) {
 		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);

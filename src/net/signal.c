@@ -109,7 +109,7 @@ int sn_signal_catch(int signum)
 	int err;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	err = catch_signal(signum);
 	sn_runtime_leave();
 	return err;
@@ -146,7 +146,7 @@ int sn_signal_wait(int64_t deadline)
 	int result;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	result = wait_signal(deadline);
 	sn_runtime_leave();
 	return result;

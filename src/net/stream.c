@@ -305,7 +305,7 @@ int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t de
 	int err;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	err = sn_fd_use_handle(&d, handle);
 	if (err == 0) {
 		err = sn_fd_set_deadline(self, d, side, deadline);
@@ -385,7 +385,7 @@ int sn_stream_adopt(sn_stream **stream, int fd)
 	if (!stream)
 		return -EINVAL;
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = adopt(&d, fd);
 	if (err == 0)
 		*stream = sn_fd_handle(d);
@@ -400,7 +400,7 @@ ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 	ssize_t n;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	n = size ? read_some(stream, buf, size) : nothing(stream, SN_SIDE_READ);
 	sn_runtime_leave();
 	return n;
@@ -411,7 +411,7 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 	ssize_t n;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	n = size ? write_some(stream, buf, size) : nothing(stream, SN_SIDE_WRITE);
 	sn_runtime_leave();
 	return n;
@@ -423,7 +423,7 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 	ssize_t n = 0;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	if (size == 0)
 		n = nothing(stream, SN_SIDE_WRITE);
 	while (done < size) {

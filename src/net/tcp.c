@@ -115,7 +115,7 @@ int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
 	if (!listener || !address)
 		return -EINVAL;
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = do_listen(&d, address);
 	if (err == 0)
 		*listener = sn_fd_handle(d);
@@ -146,7 +146,7 @@ int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
 	if (!listener)
 		return -EINVAL;
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = do_listener_adopt(&d, fd);
 	if (err == 0)
 		*listener = sn_fd_handle(d);
@@ -234,7 +234,7 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 	if (!conn)
 		return -EINVAL;
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = do_accept(listener, &d);
 	if (err == 0)
 		*conn = sn_fd_handle(d);
@@ -366,7 +366,7 @@ static int connect_in_task(sn_tcp **conn, const char *address, int64_t deadline,
 	if (!conn || !address)
 		return -EINVAL;
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = do_connect(&d, address, deadline, to_write);
 	if (err == 0)
 		*conn = sn_fd_handle(d);
@@ -389,7 +389,7 @@ int sn_tcp_wait_closed(sn_tcp *conn)
 	int err;
 
 	if (!sn_runtime_enter())
-		return -EPERM;
+		return -ENOTSUP;
 	err = sn_conn_wait_closed(conn);
 	sn_runtime_leave();
 	return err;

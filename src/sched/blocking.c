@@ -40,7 +40,7 @@ int sn_pin(void)
 	int err = 0;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	if (self->pins > 0)
 		self->pins++;
 	else
@@ -55,7 +55,7 @@ int sn_unpin(void)
 	int err = 0;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	if (self->pins == 0) {
 		err = -EINVAL;
 	} else if (self->pins > 1) {

@@ -41,7 +41,7 @@ struct sn_processor {
 	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
 
-	/* Written by the owner with plain increments, read by sn_stats(): see sn_count(). */
+	/* Written by the owner with plain increments, read by sn_stats_get(): see sn_count(). */
 	struct {
 		_Atomic uint64_t spawned, ended, switches, steals;
 	} stats;

@@ -12,7 +12,7 @@
 #include "sched/stack.h"
 #include "sched/trim.h"
 
-static struct sn_lock stats_lock; /* orders sn_stats() against the beginning and the end */
+static struct sn_lock stats_lock; /* orders sn_stats_get() against the beginning and the end */
 static struct sn_stats last_stats;
 static bool has_run, stats_live; /* under stats_lock */
 
@@ -65,7 +65,7 @@ static void keep_stats(void)
 	stats_live = false;
 }
 
-int sn_stats(struct sn_stats *stats)
+int sn_stats_get(struct sn_stats *stats)
 {
 	int err = 0;
 

@@ -607,7 +607,7 @@ int sn_join_until(sn_task *task, int *result, int64_t deadline)
 	int err;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	err = join(self, task, result, deadline);
 	sn_runtime_leave();
 	return err;
@@ -659,7 +659,7 @@ int sn_yield(void)
 	struct sn_thread *self = sn_runtime_enter();
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	sn_reschedule(self);
 	sn_runtime_leave();
 	return 0;
@@ -671,7 +671,7 @@ int sn_sleep_until(int64_t deadline)
 	int err;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	err = sn_cancel_reason(self->task);
 	if (err == 0 && deadline <= sn_now()) {
 		sn_reschedule(self);
@@ -733,7 +733,7 @@ int sn_task_set_name(const char *name)
 	struct sn_thread *self = sn_thread_self();
 
 	if (!self || !self->task)
-		return -EPERM;
+		return -ENOTSUP;
 	set_name(self->task, name);
 	return 0;
 }

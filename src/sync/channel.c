@@ -114,7 +114,7 @@ sn_chan *sn_chan_ref(sn_chan *handle)
 	return handle;
 }
 
-void sn_chan_free(sn_chan *handle)
+void sn_chan_unref(sn_chan *handle)
 {
 	struct sn_chan *chan = sn_chan_find(handle);
 
@@ -152,7 +152,7 @@ static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 	sn_lock(&chan->lock);
 	if (sn_relaxed_load(chan->closed)) {
 		sn_unlock(&chan->lock);
-		return -EALREADY;
+		return -EPIPE;
 	}
 	sn_relaxed_store(chan->closed, true);
 	end_all(&chan->senders, end_all(&chan->receivers, &ended));

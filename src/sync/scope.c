@@ -579,7 +579,7 @@ int sn_scope_open(sn_scope **scope, int64_t deadline)
 		return -EINVAL;
 	self = sn_runtime_enter();
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	err = scope_open(self, scope, deadline);
 	sn_runtime_leave();
 	return err;
@@ -592,7 +592,7 @@ int sn_scope_close(sn_scope *handle)
 	int err = -EINVAL;
 
 	if (!self)
-		return -EPERM;
+		return -ENOTSUP;
 	if (!scope)
 		err = 0;
 	else if (scope_of(self->task) == scope && scope->opener == self->task &&
@@ -693,7 +693,7 @@ int sn_cancel_mask(void)
 	struct sn_task *me = running_task();
 
 	if (!me)
-		return -EPERM;
+		return -ENOTSUP;
 	me->cancel_masks++;
 	return 0;
 }
@@ -703,7 +703,7 @@ int sn_cancel_unmask(void)
 	struct sn_task *me = running_task();
 
 	if (!me)
-		return -EPERM;
+		return -ENOTSUP;
 	if (me->cancel_masks == 0)
 		return -EINVAL;
 	me->cancel_masks--;

@@ -36,7 +36,7 @@ TEST(GcInit, Refusals)
 {
 	struct sn_gc_stats stats;
 
-	EXPECT_EQ(-ENODEV, sn_gc_stats(&stats));
+	EXPECT_EQ(-ENODEV, sn_gc_stats_get(&stats));
 	std::thread([] { EXPECT_EQ(-EPERM, sn_gc_init()); }).join();
 	in_child([] {
 		GC_INIT();
@@ -66,7 +66,7 @@ TEST(GcInit, Refusals)
 
 		CHILD_CHECK(sn_chan_new(&chan, 8, 8) == 0);
 		CHILD_CHECK(sn_gc_init() == 0);
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 	});
 	// All signals are blocked in the thread that calls sn_run(), and all threads inherit its
 	// mask.
@@ -86,7 +86,7 @@ TEST(GcInit, Refusals)
 	// As in most programs.
 	EXPECT_EQ(0, sn_gc_init());
 	EXPECT_EQ(0, sn_gc_init());
-	EXPECT_EQ(0, sn_gc_stats(&stats));
+	EXPECT_EQ(0, sn_gc_stats_get(&stats));
 	GC_gcollect();
 }
 

@@ -100,14 +100,14 @@ TEST(GcRoots, Init)
 {
 	connect();
 	EXPECT_EQ(0, sn_gc_init());
-	EXPECT_EQ(-EINVAL, sn_gc_stats(nullptr));
+	EXPECT_EQ(-EINVAL, sn_gc_stats_get(nullptr));
 	run([] {
 		struct sn_gc_stats before, after;
 
 		EXPECT_EQ(0, sn_gc_init());
-		ASSERT_EQ(0, sn_gc_stats(&before));
+		ASSERT_EQ(0, sn_gc_stats_get(&before));
 		collect();
-		ASSERT_EQ(0, sn_gc_stats(&after));
+		ASSERT_EQ(0, sn_gc_stats_get(&after));
 		EXPECT_GT(after.stops, before.stops);
 		EXPECT_GE(after.tasks, 1u);
 		EXPECT_GE(after.threads, 1u);
@@ -499,7 +499,7 @@ TEST(GcRoots, ChannelsAndScopes)
 				EXPECT_TRUE(lists.whole(static_cast<Node *>(sn_scope_value(&one))));
 		}
 		EXPECT_EQ(0, sn_scope_close(scope));
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		if (!lost)
 			expect_reclaimed(lists);
 		return lost;
@@ -543,7 +543,7 @@ TEST(GcRoots, ElementsOnTheirWay)
 		}
 		for (auto &task : tasks)
 			task.join();
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		EXPECT_EQ(0, broken);
 	});
 }
@@ -679,7 +679,7 @@ TEST(GcRoots, UnknownThread)
 						     sn_chan *chan;
 
 						     EXPECT_EQ(0, sn_chan_new(&chan, 64, 100));
-						     sn_chan_free(chan);
+						     sn_chan_unref(chan);
 					     }
 					     return nullptr;
 				     },

@@ -226,7 +226,7 @@ void stress(int processors, Random &random, int64_t length)
 		Shared shared;
 		struct sn_gc_stats before, after;
 
-		ASSERT_EQ(0, sn_gc_stats(&before));
+		ASSERT_EQ(0, sn_gc_stats_get(&before));
 		ASSERT_EQ(0, sn_chan_new(&shared.buffered, sizeof(Item *), 100));
 		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
 		const int64_t end = sn_now() + length;
@@ -244,9 +244,9 @@ void stress(int processors, Random &random, int64_t length)
 		Item *item;
 		while (sn_chan_try_recv(shared.buffered, &item) == 0)
 			expect_whole(item);
-		sn_chan_free(shared.buffered);
-		sn_chan_free(shared.direct);
-		ASSERT_EQ(0, sn_gc_stats(&after));
+		sn_chan_unref(shared.buffered);
+		sn_chan_unref(shared.direct);
+		ASSERT_EQ(0, sn_gc_stats_get(&after));
 		printf("%d processors: %llu steps, %llu items, %llu roots finalized, %llu "
 		       "collections\n",
 		       processors, (unsigned long long)shared.steps.load(),

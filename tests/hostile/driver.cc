@@ -381,7 +381,7 @@ bool change_mlock()
 	struct sn_stats stats;
 
 	// While memory is locked, everything that is mapped takes memory.
-	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_stats(&stats) < 0 ||
+	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_stats_get(&stats) < 0 ||
 	    (long)stats.stacks_mapped * (256 << 10) > most)
 		return false;
 	limits_begin();
@@ -623,7 +623,7 @@ void driver_life_ends()
 	if (flood_sent != flood_received)
 		fail("flood: %llu were sent, %llu received", (unsigned long long)flood_sent.load(),
 		     (unsigned long long)flood_received.load());
-	sn_chan_free(flood_chan);
+	sn_chan_unref(flood_chan);
 	is_calm = false;
 }
 

@@ -48,7 +48,7 @@ void channel()
 			failed(CHANNEL);
 	if (sn_join(task, &result) < 0 || result != 9)
 		failed(JOIN);
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 }
 
 int answer(void *arg)
@@ -101,7 +101,7 @@ void end_a_deadlock()
 	if (sn_chan_recv(chan, nullptr) < 0)
 		failed(DEADLOCK);
 	sn_on_deadlock(nullptr, nullptr);
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 	alarm(forked_seconds);
 }
 

@@ -175,7 +175,7 @@ public:
 	explicit Loop(Load load) : load_(load) {}
 	~Loop() override
 	{
-		sn_chan_free(chan_);
+		sn_chan_unref(chan_);
 		if (file_ >= 0)
 			close(file_);
 	}
@@ -186,7 +186,7 @@ public:
 
 		chan_ = make_channel(sizeof(int), 1);
 		file_ = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		sn_stats(&stats);
+		sn_stats_get(&stats);
 		tasks_ = (int)stats.processors + 1;
 		for (int i = 0; i < tasks_; i++)
 			phase.go_surely(load_, [this, &phase] { loop(phase); });

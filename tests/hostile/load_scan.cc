@@ -26,7 +26,7 @@ namespace
 class Scan : public Work
 {
 public:
-	~Scan() override { sn_chan_free(chan_); }
+	~Scan() override { sn_chan_unref(chan_); }
 
 	// Once in a process. It retries, because memory or threads may be short when the first phase begins.
 	static void start_outside()

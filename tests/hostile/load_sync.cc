@@ -28,8 +28,8 @@ class Channels : public Work
 public:
 	~Channels() override
 	{
-		sn_chan_free(chan_);
-		sn_chan_free(second_);
+		sn_chan_unref(chan_);
+		sn_chan_unref(second_);
 	}
 
 	void begin(Phase &phase) override

@@ -156,7 +156,7 @@ void Probes::end(Phase &)
 
 Probes::~Probes()
 {
-	sn_chan_free(chan_);
+	sn_chan_unref(chan_);
 	if (silent_end_ >= 0)
 		close(silent_end_);
 }

@@ -114,7 +114,7 @@ static int right(void *arg)
 	sn_tcp_close(client);
 	sn_join(server, NULL);
 	sn_tcp_listener_close(door);
-	sn_chan_free(numbers);
+	sn_chan_unref(numbers);
 	return sum == 20 * TASKS * ROUNDS && under_lock == TASKS * ROUNDS &&
 			       strcmp(said, "hello") == 0
 		       ? 0

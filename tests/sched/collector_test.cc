@@ -121,7 +121,7 @@ TEST(Collector, Memory)
 		EXPECT_EQ(&key, sn_scope_value(&key));
 		EXPECT_EQ(0, sn_scope_close(scope));
 		EXPECT_EQ(1, freed);
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		EXPECT_EQ(2 - kept, freed);
 
 		void *memory = sn_collector_alloc(256, 1000);

@@ -149,7 +149,7 @@ TEST_F(Deadlock, AHookMayEndItInstead)
 		ASSERT_EQ(0, sn_chan_new(&wake.chan, sizeof item, 1));
 		ASSERT_EQ(0, sn_chan_recv(wake.chan, &item));
 		EXPECT_EQ(7, item);
-		sn_chan_free(wake.chan);
+		sn_chan_unref(wake.chan);
 	});
 	sn_on_deadlock(nullptr, nullptr);
 	EXPECT_EQ(3, wake.calls);

@@ -194,7 +194,7 @@ TEST(Dump, EachKindOfTaskIsTold)
 		for (int i = 1; i < 5; i++)
 			EXPECT_EQ(0, sn_join(tasks[i], nullptr));
 		sn_detach(tasks[0]);
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		close(ends[0]);
 		close(ends[1]);
 	});

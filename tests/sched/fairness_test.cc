@@ -160,7 +160,7 @@ TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
 		EXPECT_EQ(0, sn_chan_recv(chan, &got));
 		const int64_t late = crowd.turns() - before;
 		sender.join();
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		return late;
 	});
 }
@@ -258,8 +258,8 @@ TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 		stop = true;
 		ping.join();
 		pong.join();
-		sn_chan_free(there);
-		sn_chan_free(back);
+		sn_chan_unref(there);
+		sn_chan_unref(back);
 	});
 }
 
@@ -316,7 +316,7 @@ TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 		for (Task &task : tasks)
 			task.join();
 		for (sn_chan *chan : answers)
-			sn_chan_free(chan);
+			sn_chan_unref(chan);
 	});
 }
 
@@ -340,7 +340,7 @@ void new_chan(Loop &loop)
 
 void free_chan(Loop &loop)
 {
-	sn_chan_free(loop.chan);
+	sn_chan_unref(loop.chan);
 }
 
 const Loop loops[] = {

@@ -62,7 +62,7 @@ public:
 		EXPECT_EQ(0, sn_semaphore_release(&semaphore_, int(tasks_.size())));
 		for (test::Task &task : tasks_)
 			task.join();
-		sn_chan_free(channel_);
+		sn_chan_unref(channel_);
 	}
 	Crowd(const Crowd &) = delete;
 	Crowd &operator=(const Crowd &) = delete;

@@ -255,8 +255,8 @@ TEST(Pin, KeepsTheThreadAcrossParks)
 
 TEST(Pin, CountsItsCalls)
 {
-	EXPECT_EQ(-EPERM, sn_pin());
-	EXPECT_EQ(-EPERM, sn_unpin());
+	EXPECT_EQ(-ENOTSUP, sn_pin());
+	EXPECT_EQ(-ENOTSUP, sn_unpin());
 	test::run([] {
 		EXPECT_EQ(-EINVAL, sn_unpin());
 		EXPECT_EQ(0, sn_pin());
@@ -690,19 +690,19 @@ TEST(ForeignThread, GetsErrorsAndMaySpawn)
 		sn_task *mine;
 		std::thread own([&] {
 			EXPECT_EQ(nullptr, sn_self());
-			EXPECT_EQ(-EPERM, sn_yield());
-			EXPECT_EQ(-EPERM, sn_sleep(1));
-			EXPECT_EQ(-EPERM, sn_sleep_until(sn_now() + 1));
-			EXPECT_EQ(-EPERM, sn_pin());
-			EXPECT_EQ(-EPERM, sn_unpin());
-			EXPECT_EQ(-EPERM, sn_task_set_name("no task"));
+			EXPECT_EQ(-ENOTSUP, sn_yield());
+			EXPECT_EQ(-ENOTSUP, sn_sleep(1));
+			EXPECT_EQ(-ENOTSUP, sn_sleep_until(sn_now() + 1));
+			EXPECT_EQ(-ENOTSUP, sn_pin());
+			EXPECT_EQ(-ENOTSUP, sn_unpin());
+			EXPECT_EQ(-ENOTSUP, sn_task_set_name("no task"));
 			ASSERT_EQ(0, sn_spawn(
 					     &mine,
 					     [](void *arg) {
 						     return ++*static_cast<std::atomic<int> *>(arg);
 					     },
 					     &ran, nullptr));
-			EXPECT_EQ(-EPERM, sn_join(mine, nullptr));
+			EXPECT_EQ(-ENOTSUP, sn_join(mine, nullptr));
 			EXPECT_TRUE(test::eventually_in_thread([&] { return ran == 1; }));
 			EXPECT_EQ(0, sn_detach(mine));
 		});
@@ -744,10 +744,10 @@ TEST(Fork, ChildHasNoRuntime)
 			const pid_t child = fork();
 
 			if (child == 0) {
-				CHILD_CHECK(sn_yield() == -EPERM);
-				CHILD_CHECK(sn_sleep(1000) == -EPERM);
+				CHILD_CHECK(sn_yield() == -ENOTSUP);
+				CHILD_CHECK(sn_sleep(1000) == -ENOTSUP);
 				CHILD_CHECK(sn_go([](void *) { return 0; }, nullptr) == -ESRCH);
-				CHILD_CHECK(sn_pin() == -EPERM);
+				CHILD_CHECK(sn_pin() == -ENOTSUP);
 				CHILD_CHECK(sn_self() == nullptr);
 				sn_enter_blocking();
 				sn_exit_blocking();

@@ -113,7 +113,7 @@ TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 			task.join();
 		EXPECT_EQ(int64_t(pairs) * messages * (messages + 1) / 2, sum);
 		for (sn_chan *chan : chans)
-			sn_chan_free(chan);
+			sn_chan_unref(chan);
 	});
 }
 

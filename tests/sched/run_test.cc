@@ -436,9 +436,9 @@ TEST(Stats, BeforeAnyRunThereAreNone)
 	EXPECT_EXIT(
 		{
 			struct sn_stats s;
-			CHILD_CHECK(sn_stats(&s) == -ENODEV);
+			CHILD_CHECK(sn_stats_get(&s) == -ENODEV);
 			CHILD_CHECK(sn_run(nothing, nullptr) == 0);
-			CHILD_CHECK(sn_stats(&s) == 0);
+			CHILD_CHECK(sn_stats_get(&s) == 0);
 			_exit(0);
 		},
 		testing::ExitedWithCode(0), "");
@@ -508,7 +508,7 @@ TEST(ForeignThreads, SpawnDetachAndLook)
 						ASSERT_EQ(0, sn_detach(task));
 					}
 					struct sn_stats s;
-					ASSERT_EQ(0, sn_stats(&s));
+					ASSERT_EQ(0, sn_stats_get(&s));
 					ASSERT_LE(s.tasks_alive, s.tasks_spawned);
 				}
 			});

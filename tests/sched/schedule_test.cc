@@ -351,14 +351,14 @@ TEST(Steal, NapsEndForWork)
 			while (!ran)
 				ASSERT_LT(sn_now() - start, test::patience) << i;
 			woken.join();
-			sn_chan_free(wake);
+			sn_chan_unref(wake);
 		}
 		sn_chan_close(there);
 		sn_chan_close(back);
 		for (Task &task : pair)
 			task.join();
-		sn_chan_free(there);
-		sn_chan_free(back);
+		sn_chan_unref(there);
+		sn_chan_unref(back);
 	});
 }
 

@@ -116,11 +116,11 @@ TEST(Join, ASecondJoinerIsRefused)
 
 TEST(Join, OutsideATaskIsRefused)
 {
-	EXPECT_EQ(-EPERM, sn_join(nullptr, nullptr));
+	EXPECT_EQ(-ENOTSUP, sn_join(nullptr, nullptr));
 	test::run([] {
 		Task task([] { return 8; });
 
-		std::thread([&] { EXPECT_EQ(-EPERM, sn_join(task.get(), nullptr)); }).join();
+		std::thread([&] { EXPECT_EQ(-ENOTSUP, sn_join(task.get(), nullptr)); }).join();
 		EXPECT_EQ(8, task.join());
 	});
 }
@@ -282,7 +282,7 @@ TEST(Name, IsCopiedAndCut)
 		});
 		unnamed.join();
 	});
-	EXPECT_EQ(-EPERM, sn_task_set_name("outside"));
+	EXPECT_EQ(-ENOTSUP, sn_task_set_name("outside"));
 }
 
 TEST(Id, IsUniqueFromOneUpwards)
@@ -329,15 +329,15 @@ TEST(Self, IsTheTaskAndNullOutside)
 
 TEST(Outside, CallsThatParkAreRefused)
 {
-	EXPECT_EQ(-EPERM, sn_yield());
-	EXPECT_EQ(-EPERM, sn_sleep(1));
-	EXPECT_EQ(-EPERM, sn_sleep(0));
-	EXPECT_EQ(-EPERM, sn_sleep(-1));
-	EXPECT_EQ(-EPERM, sn_sleep_until(sn_now() + 1));
+	EXPECT_EQ(-ENOTSUP, sn_yield());
+	EXPECT_EQ(-ENOTSUP, sn_sleep(1));
+	EXPECT_EQ(-ENOTSUP, sn_sleep(0));
+	EXPECT_EQ(-ENOTSUP, sn_sleep(-1));
+	EXPECT_EQ(-ENOTSUP, sn_sleep_until(sn_now() + 1));
 	test::run(1, [] {
 		std::thread([] {
-			EXPECT_EQ(-EPERM, sn_yield());
-			EXPECT_EQ(-EPERM, sn_sleep(1));
+			EXPECT_EQ(-ENOTSUP, sn_yield());
+			EXPECT_EQ(-ENOTSUP, sn_sleep(1));
 		}).join();
 	});
 }

@@ -26,7 +26,7 @@ public:
 		if (sn_chan_new(&chan_, sizeof(T), capacity) != 0)
 			abort(); // nothing else in the test would make sense
 	}
-	~Chan() { sn_chan_free(chan_); }
+	~Chan() { sn_chan_unref(chan_); }
 	Chan(const Chan &) = delete;
 	Chan &operator=(const Chan &) = delete;
 

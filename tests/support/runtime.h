@@ -295,7 +295,7 @@ inline struct sn_stats stats()
 {
 	struct sn_stats s = {};
 
-	EXPECT_EQ(0, sn_stats(&s));
+	EXPECT_EQ(0, sn_stats_get(&s));
 	return s;
 }
 

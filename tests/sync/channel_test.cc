@@ -43,7 +43,7 @@ TEST(Channel, BadInputIsAnError)
 	EXPECT_EQ(0u, sn_chan_len(nullptr));
 	EXPECT_EQ(0u, sn_chan_cap(nullptr));
 	EXPECT_EQ(nullptr, sn_chan_ref(nullptr));
-	sn_chan_free(nullptr);
+	sn_chan_unref(nullptr);
 
 	Chan<int> numbers(1);
 	EXPECT_EQ(-EINVAL, sn_chan_send(numbers.get(), nullptr));
@@ -151,7 +151,7 @@ TEST(Channel, ElementsMayHaveNoSize)
 			EXPECT_EQ(0, sn_chan_recv(chan, nullptr));
 		third.join();
 		EXPECT_EQ(-EAGAIN, sn_chan_try_recv(chan, nullptr));
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 	});
 }
 
@@ -163,7 +163,7 @@ TEST(Channel, AClosedOneIsDrainedFirst)
 	EXPECT_EQ(0, chan.try_send(1));
 	EXPECT_EQ(0, chan.try_send(2));
 	EXPECT_EQ(0, chan.close());
-	EXPECT_EQ(-EALREADY, chan.close());
+	EXPECT_EQ(-EPIPE, chan.close());
 	for (int64_t deadline : {SN_NO_DEADLINE, SN_TRY, int64_t{1}})
 		EXPECT_EQ(-EPIPE, chan.send(3, deadline));
 	EXPECT_EQ(0, chan.recv(&value));
@@ -182,9 +182,9 @@ TEST(Channel, ReferencesKeepIt)
 
 	ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
 	EXPECT_EQ(chan, sn_chan_ref(chan));
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 	EXPECT_EQ(0, sn_chan_try_send(chan, &value));
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 }
 
 // ---- two tasks ----
@@ -354,7 +354,7 @@ TEST(Channel, MayBeFreedByWhoWasWoken)
 				int got;
 
 				EXPECT_EQ(0, sn_chan_recv(chan, &got));
-				sn_chan_free(chan);
+				sn_chan_unref(chan);
 			});
 			ASSERT_EQ(0, sn_chan_send(chan, &value));
 			receiver.join();
@@ -597,7 +597,7 @@ TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 		Counted::destroy(&out);
 		EXPECT_EQ(0, sn_chan_close(chan));
 		EXPECT_EQ(3, living) << "closing keeps them";
-		sn_chan_free(chan);
+		sn_chan_unref(chan);
 		EXPECT_EQ(0, living);
 	});
 }

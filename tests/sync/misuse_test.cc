@@ -32,7 +32,7 @@ void null_arguments()
 		MISTAKE(-EINVAL, sn_chan_new(nullptr, 4, 1)),
 		MISTAKE(-EINVAL, sn_chan_new_with(nullptr, 4, 1, nullptr)),
 		MISTAKE(0, sn_chan_ref(nullptr) != nullptr),
-		MISTAKE(0, (sn_chan_free(nullptr), 0)),
+		MISTAKE(0, (sn_chan_unref(nullptr), 0)),
 		MISTAKE(-EINVAL, sn_chan_close(nullptr)),
 		MISTAKE(-EINVAL, sn_chan_send(nullptr, &element)),
 		MISTAKE(-EINVAL, sn_chan_send_until(nullptr, &element, soon)),
@@ -91,7 +91,7 @@ void null_arguments()
 		MISTAKE(-EINVAL, sn_ticker_wait_until(nullptr, soon)),
 		MISTAKE(-EINVAL, sn_ticker_try_wait(nullptr)),
 	});
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 }
 
 TEST(Misuse, NullArgumentsInATask)
@@ -112,7 +112,7 @@ sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 	sn_chan *chan = nullptr;
 
 	EXPECT_EQ(0, sn_chan_new(&chan, elem_size, capacity));
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 	return chan;
 }
 
@@ -128,7 +128,7 @@ TEST(MisuseDeathTest, FreedChannelsAreReported)
 	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_send(stale_channel(4, 0), &i)), FREED);
 	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_recv(stale_channel(4, 1), &i)), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_close(stale_channel(4, 1))), FREED);
-	EXPECT_DEATH(IN_TASK(sn_chan_free(stale_channel(4, 1))), FREED);
+	EXPECT_DEATH(IN_TASK(sn_chan_unref(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_len(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(int i = 0;
 			     struct sn_case one = {stale_channel(4, 1), &i, SN_CASE_RECV, 0};
@@ -150,7 +150,7 @@ TEST(Misuse, FreedChannelsAreTold)
 				sn_chan_recv_until(stale_channel(4, 1), &i, sn_now() + ms)),
 			MISTAKE(-EINVAL, sn_chan_close(stale_channel(4, 1))),
 			MISTAKE(0, sn_chan_ref(stale_channel(4, 1)) != nullptr),
-			MISTAKE(0, (sn_chan_free(stale_channel(4, 1)), 0)),
+			MISTAKE(0, (sn_chan_unref(stale_channel(4, 1)), 0)),
 			MISTAKE(0, sn_chan_len(stale_channel(4, 1))),
 			MISTAKE(0, sn_chan_cap(stale_channel(4, 1))),
 			MISTAKE(-EINVAL, sn_select(&one, 1, SN_NO_DEADLINE)),
@@ -168,9 +168,9 @@ TEST(Misuse, AFreedChannelIsNotItsSuccessor)
 			ASSERT_EQ(0, sn_chan_new(&next, sizeof i, 1));
 			EXPECT_EQ(-EINVAL, sn_chan_send(stale, &i));
 			EXPECT_EQ(0, sn_chan_len(next)) << "it has got what was for another";
-			sn_chan_free(stale);
+			sn_chan_unref(stale);
 			EXPECT_EQ(0, sn_chan_send(next, &i));
-			sn_chan_free(next);
+			sn_chan_unref(next);
 		}
 	});
 }

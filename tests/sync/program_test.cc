@@ -182,7 +182,7 @@ private:
 	{
 		Modelled &chan = chans_[random_.below(chans_.size())];
 
-		ASSERT_EQ(chan.closed ? -EALREADY : 0, chan.chan->close());
+		ASSERT_EQ(chan.closed ? -EPIPE : 0, chan.chan->close());
 		chan.closed = true;
 	}
 
@@ -643,7 +643,7 @@ private:
 
 			note(err ? Event::closed_already : Event::closed, (int)chan, 0, begin);
 			if (err) {
-				EXPECT_EQ(-EALREADY, err);
+				EXPECT_EQ(-EPIPE, err);
 			}
 		}
 

@@ -41,8 +41,8 @@ int main(void)
 	const char *text = NULL;
 	int number = 0;
 
-	if (sn_make_chan(&numbers, 2) || sn_make_chan(&texts, 1) || sn_make_chan(&w.in, 1) ||
-	    sn_make_chan(&w.answers, 1) || sn_make_chan(&again, -1) != -22)
+	if (sn_chan_new_of(&numbers, 2) || sn_chan_new_of(&texts, 1) || sn_chan_new_of(&w.in, 1) ||
+	    sn_chan_new_of(&w.answers, 1) || sn_chan_new_of(&again, -1) != -22)
 		return 1;
 	if (sn_send(numbers, 1) || sn_try_send(numbers, 2) || sn_send_until(numbers, 1, 3) != -110)
 		return 2;
@@ -56,11 +56,11 @@ int main(void)
 #ifdef MISTAKE
 	MISTAKE;
 #endif
-	sn_close_chan(numbers);
-	sn_free_chan(numbers);
-	sn_free_chan(texts);
-	sn_free_chan(w.in);
-	sn_free_chan(w.answers);
+	sn_chan_close_of(numbers);
+	sn_chan_unref_of(numbers);
+	sn_chan_unref_of(texts);
+	sn_chan_unref_of(w.in);
+	sn_chan_unref_of(w.answers);
 	return 0;
 }
 C
@@ -95,6 +95,6 @@ refused 'numbers = texts'
 refused 'cases(w.in, w.in)'
 refused 'struct sn_case c = sn_case_recv(numbers, &at); (void)c'
 refused 'struct sn_case c = sn_case_send(numbers, &at); (void)c'
-refused 'sn_make_chan(numbers, 4)'
+refused 'sn_chan_new_of(numbers, 4)'
 refused 'sn_chan_close(numbers)'
-refused 'sn_close_chan(&number)'
+refused 'sn_chan_close_of(&number)'

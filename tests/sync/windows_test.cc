@@ -142,7 +142,7 @@ TEST(Windows, ElementsLieAligned)
 		EXPECT_EQ(0, sn_chan_send(chan, &element));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(0, sn_chan_recv(chan, &element));
-	sn_chan_free(chan);
+	sn_chan_unref(chan);
 	EXPECT_EQ(6, moved);
 	EXPECT_EQ(0, odd);
 }

@@ -27,8 +27,8 @@ void fill_process(snapshot &into)
 	struct sn_stats runtime = {};
 	struct sn_copy_stats copying = {};
 	struct rlimit limit = {};
-	static_cast<void>(sn_stats(&runtime));
-	static_cast<void>(sn_copy_stats(&copying));
+	static_cast<void>(sn_stats_get(&runtime));
+	static_cast<void>(sn_copy_stats_get(&copying));
 	static_cast<void>(getrlimit(RLIMIT_NOFILE, &limit));
 	into.version = sn_version();
 	into.time = std::chrono::nanoseconds(sn_walltime());

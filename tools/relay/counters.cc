@@ -20,7 +20,7 @@ std::string to_line(const counters &now, std::uint64_t bytes_to_backend,
 	};
 
 	/* Fails before the first sn_run(): then zero is right. */
-	static_cast<void>(sn_stats(&runtime));
+	static_cast<void>(sn_stats_get(&runtime));
 	add("accepted", now.accepted.get());
 	add("active", now.active.get());
 	add("connect_failed", now.connect_failed.get());
