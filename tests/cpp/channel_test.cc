@@ -96,7 +96,7 @@ TEST(CppChannel, PassesValuesOn)
 	});
 }
 
-TEST(CppChannel, CopiesWhatIsStillNeeded)
+TEST(CppChannel, CopiesLvalues)
 {
 	sn::channel<std::string> chan(2);
 	const std::string text = "a text too long for the small string optimisation";
@@ -109,7 +109,7 @@ TEST(CppChannel, CopiesWhatIsStillNeeded)
 	EXPECT_EQ(chan.try_recv().value(), text);
 }
 
-TEST(CppChannel, TheHandlesShareIt)
+TEST(CppChannel, HandlesShareTheChannel)
 {
 	sn::channel<int> a(1), b = a, none = nullptr;
 
@@ -245,7 +245,7 @@ TEST(CppChannel, IsARangeUntilItIsClosed)
 	});
 }
 
-TEST(CppChannel, CancellationLeavesALoopByAnException)
+TEST(CppChannel, CancellationEndsALoopByAnException)
 {
 	sn::run([] {
 		sn::channel<int> chan;
@@ -287,7 +287,7 @@ TEST(CppChannel, ServesPlainThreads)
 	});
 }
 
-TEST(CppSelect, CallsTheFunctionOfTheCaseThatWasDone)
+TEST(CppSelect, CallsTheFunctionOfTheChosenCase)
 {
 	sn::run([] {
 		sn::channel<int> numbers(1);
@@ -331,7 +331,7 @@ TEST(CppSelect, WaitsForTheFirst)
 	EXPECT_EQ(living, 0);
 }
 
-TEST(CppSelect, AClosedChannelIsToldAsSuch)
+TEST(CppSelect, AClosedChannelIsReportedAsClosed)
 {
 	sn::channel<int> chan;
 	bool recv_closed = false, send_closed = false;
@@ -378,7 +378,7 @@ TEST(CppSelect, HasADefaultAndADeadline)
 	});
 }
 
-TEST(CppSelect, WhatItsFunctionsThrowComesThrough)
+TEST(CppSelect, ExceptionsOfItsFunctionsPropagate)
 {
 	living = 0;
 	sn::run([] {
@@ -406,7 +406,7 @@ void what_is_not_sent_is_destroyed()
 	});
 }
 
-TEST(CppSelect, WhatIsNotSentIsDestroyed)
+TEST(CppSelect, UnsentValuesAreDestroyed)
 {
 	what_is_not_sent_is_destroyed<moving>();
 	what_is_not_sent_is_destroyed<throwing>();

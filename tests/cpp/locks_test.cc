@@ -146,12 +146,12 @@ void expect_reason()
 	});
 }
 
-TEST(Mutex, LockOrReasonTellsWhyTheScopeIsCancelled)
+TEST(Mutex, LockOrReasonReturnsWhyTheScopeIsCancelled)
 {
 	expect_reason<sn::mutex>();
 }
 
-TEST(SharedMutex, LockOrReasonTellsWhyTheScopeIsCancelled)
+TEST(SharedMutex, LockOrReasonReturnsWhyTheScopeIsCancelled)
 {
 	expect_reason<sn::shared_mutex>();
 }

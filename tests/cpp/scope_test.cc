@@ -108,7 +108,7 @@ TEST(Scope, RethrowsAtTheJoin)
 	});
 }
 
-TEST(Scope, IsCancelledOnTheWayOutOfAnException)
+TEST(Scope, IsCancelledByAnExceptionThatLeavesIt)
 {
 	sn::run([] {
 		std::atomic<int> cancelled = 0;
@@ -171,7 +171,7 @@ TEST(Scope, IsOverOnceJoined)
 	});
 }
 
-TEST(Scope, JoinsInTheOrderOfTheirMaking)
+TEST(Scope, InnerScopesMustBeJoinedFirst)
 {
 	sn::run([] {
 		sn::scope outer, inner;

@@ -95,7 +95,7 @@ TEST(Run, WithinRunIsAnError)
 	});
 }
 
-TEST(Go, TakesWhatCanOnlyBeMoved)
+TEST(Go, TakesMoveOnlyCallables)
 {
 	sn::run([] {
 		std::atomic<int> got = 0;
@@ -138,14 +138,14 @@ TEST(Go, TakesACopyOfAnLvalue)
 	});
 }
 
-TEST(Go, OutsideOfTheRuntimeThrowsAndDestroysTheCallable)
+TEST(Go, OutsideTheRuntimeThrowsAndDestroysTheCallable)
 {
 	const auto shared = std::make_shared<int>(1);
 	EXPECT_THROW(sn::go([shared] {}), std::system_error);
 	EXPECT_EQ(shared.use_count(), 1);
 }
 
-TEST(GoDeathTest, AnExceptionThatNobodyCanCatchNamesTheTask)
+TEST(GoDeathTest, AnUncaughtExceptionNamesTheTask)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(sn::run([] {

@@ -74,7 +74,7 @@ TEST(Tcp, Echo)
 	});
 }
 
-TEST(Tcp, WhoWritesAtOnceIsHeard)
+TEST(Tcp, BytesWrittenAtOnceArrive)
 {
 	sn::run([] {
 		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
@@ -131,7 +131,7 @@ TEST(Tcp, DeadlinesCanBeMoved)
 	});
 }
 
-TEST(Tcp, CancelWakesTheReaderAndTheObjectStaysTheOwners)
+TEST(Tcp, CancelWakesTheReaderAndKeepsTheConnection)
 {
 	sn::run([] {
 		auto [near, far] = connected();
@@ -178,7 +178,7 @@ TEST(Tcp, WaitClosedEndsWithTheSecondHalf)
 	});
 }
 
-TEST(Copy, CopiesToTheEndAndTellsProgress)
+TEST(Copy, CopiesToTheEndAndReportsProgress)
 {
 	sn::run([] {
 		auto [in, src] = connected();
@@ -204,7 +204,7 @@ TEST(Copy, CopiesToTheEndAndTellsProgress)
 	});
 }
 
-TEST(Copy, TellsWhichSideFailed)
+TEST(Copy, ReportsWhichSideFailed)
 {
 	sn::run([] {
 		auto [in, src] = connected();

@@ -69,7 +69,7 @@ void expect_connection(sn_tcp_listener *listener)
 	sn_tcp_close(far);
 }
 
-TEST(Adopt, TakesOverWhatListens)
+TEST(Adopt, TakesOverListeningSockets)
 {
 	test::run([] {
 		for (const int family : {AF_INET, AF_INET6}) {
@@ -89,7 +89,7 @@ TEST(Adopt, TakesOverWhatListens)
 }
 
 // Connections from before the adoption are accepted. A deadline and a close end the waiting.
-TEST(Adopt, ServesTheQueueAndIsAListenerLikeOthers)
+TEST(Adopt, ServesTheBacklogAndIsAListenerLikeOthers)
 {
 	test::run([] {
 		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
@@ -149,7 +149,7 @@ TEST(Adopt, ClosesItsOwnDescriptorOnly)
 	});
 }
 
-TEST(Adopt, RefusesWhatIsNoneAndLeavesItAsItWas)
+TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 {
 	test::run([] {
 		int ends[2];
@@ -178,7 +178,7 @@ TEST(Adopt, RefusesWhatIsNoneAndLeavesItAsItWas)
 	});
 }
 
-TEST(Adopt, RefusesWhatItHasAlready)
+TEST(Adopt, RefusesADescriptorThatItHasAlready)
 {
 	test::run([] {
 		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
@@ -191,7 +191,7 @@ TEST(Adopt, RefusesWhatItHasAlready)
 	});
 }
 
-TEST(Adopt, OutsideATask)
+TEST(Adopt, IsRefusedOutsideATask)
 {
 	const int fd = plain(AF_INET, SOCK_STREAM, true, true);
 	sn_tcp_listener *listener = nullptr;

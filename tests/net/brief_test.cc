@@ -36,7 +36,7 @@ void answer(sn::tcp &peer, bool is_brief)
 	helper.join();
 }
 
-TEST(Brief, NobodyIsForgotten)
+TEST(Brief, NoTaskIsStranded)
 {
 	test::run({1, 2, 4}, [] {
 		const int clients = 8, connections = test::scaled(120);

@@ -62,7 +62,7 @@ TEST_P(End, WakesAReaderAndAWriter)
 	});
 }
 
-TEST_P(End, WakesWhoWaitsForTheEnd)
+TEST_P(End, WakesATaskInWaitClosed)
 {
 	test::run([] {
 		Listener door;
@@ -157,7 +157,7 @@ TEST(ListenerClose, FreesThePort)
 	});
 }
 
-TEST(WaitClosed, EndsInGoodOrder)
+TEST(WaitClosed, ReturnsAfterBothHalves)
 {
 	test::run([] {
 		Listener door;
@@ -177,7 +177,7 @@ TEST(WaitClosed, EndsInGoodOrder)
 	});
 }
 
-TEST(WaitClosed, TellsOfAReset)
+TEST(WaitClosed, ReportsAReset)
 {
 	test::run([] {
 		Listener door;
@@ -202,7 +202,7 @@ TEST(WaitClosed, TellsOfAReset)
 }
 
 // The case for which the call exists: the peer's stream has been read to its end, then the peer resets.
-TEST(WaitClosed, TellsOfAResetAfterAHalfClose)
+TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 {
 	test::run([] {
 		Listener door;
@@ -254,7 +254,7 @@ TEST(WaitClosed, TimesOutAndCanBeRepeated)
  * Each connection carries a tag of its own in both directions. A reader that gets anything else was
  * given another connection's bytes. The tags of a worker's earlier connections are the most similar.
  */
-TEST(Storm, NobodyGetsAnothersBytes)
+TEST(Storm, NoTaskGetsAnothersBytes)
 {
 	test::Random seeds;
 

@@ -113,7 +113,7 @@ std::string port_of(const std::string &address)
 	return address.substr(address.rfind(':'));
 }
 
-TEST(ConnectByName, WithADeadlineFindsIt)
+TEST(ConnectByName, WorksWithADeadline)
 {
 	test::run([] {
 		Listener door;
@@ -203,7 +203,7 @@ TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 }
 
 // The callers return in time, whether a thread was looking their name up or none was left to.
-TEST(ConnectByName, AHangingNameServiceKeepsAFewThreads)
+TEST(ConnectByName, AHangingNameServiceOccupiesAFewThreads)
 {
 	test::run([] {
 		Hanging name;
@@ -232,7 +232,7 @@ TEST(ConnectByName, AHangingNameServiceKeepsAFewThreads)
 }
 
 // The answer comes at about the time of the caller's deadline.
-TEST(ConnectByName, AnswersThatAreLateAreThrownAway)
+TEST(ConnectByName, LateAnswersAreDiscarded)
 {
 	test::run([] {
 		Listener door;

@@ -60,7 +60,7 @@ TEST(CopyPolicy, ShortPassesInARowEndIt)
 }
 
 // Tails of chunks that arrive alone, and wake-ups for bytes that were already read.
-TEST(CopyPolicy, ALargeFlowWithTailsStays)
+TEST(CopyPolicy, ALargeFlowWithTailsStaysSpliced)
 {
 	Policy policy;
 
@@ -76,7 +76,7 @@ TEST(CopyPolicy, ALargeFlowWithTailsStays)
 }
 
 // Passes that found nothing do not count as short, and do not interrupt a row of short ones.
-TEST(CopyPolicy, NothingIsNotShort)
+TEST(CopyPolicy, AnEmptyPassIsNotShort)
 {
 	Policy policy;
 
@@ -88,7 +88,7 @@ TEST(CopyPolicy, NothingIsNotShort)
 	EXPECT_TRUE(sn_policy_pass(&policy, small_read));
 }
 
-TEST(CopyPolicy, ToAndFroIsGivenUp)
+TEST(CopyPolicy, SwitchingToAndFroBacksOff)
 {
 	Policy policy;
 	uint32_t expected = 3;
@@ -104,7 +104,7 @@ TEST(CopyPolicy, ToAndFroIsGivenUp)
 }
 
 // A flow that moved enough each time is forgiven.
-TEST(CopyPolicy, WhatWasWorthItIsForgiven)
+TEST(CopyPolicy, AWorthwhileFlowResetsTheBackoff)
 {
 	Policy policy;
 
@@ -124,7 +124,7 @@ TEST(CopyPolicy, WhatWasWorthItIsForgiven)
 	EXPECT_EQ(3u, policy.promote());
 }
 
-TEST(CopyPolicy, WithoutAPipeItIsSoonTriedAgain)
+TEST(CopyPolicy, WithoutAPipeItIsRetriedSoon)
 {
 	Policy policy;
 

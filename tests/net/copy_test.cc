@@ -311,7 +311,7 @@ struct Progress {
 };
 
 // The first deadline would pass in the middle of the stream, but each chunk postpones it.
-TEST(CopyDeadline, IsPushedForwardByProgress)
+TEST(CopyDeadline, IsPostponedByProgress)
 {
 	// False: the machine stalled us until the first deadline.
 	const auto is_pushed = [](int64_t gap) {

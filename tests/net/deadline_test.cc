@@ -191,7 +191,7 @@ TEST_P(Deadline, SetInThePastWakesAWait)
 	});
 }
 
-TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
+TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 {
 	with([](Listener &door, Pair &pair) {
 		// If the machine stalls us until the first deadline, try again with a later one.
@@ -230,7 +230,7 @@ TEST_P(Deadline, MovedToLaterOrRemovedIsForgotten)
 }
 
 // Deadlines that are postponed all the time, as by an idle timeout, while calls come and go.
-TEST_P(Deadline, PushedForwardManyTimes)
+TEST_P(Deadline, PostponedManyTimes)
 {
 	with([](Listener &door, Pair &pair) {
 		if (std::string(GetParam().name) == "WaitClosed")
@@ -250,7 +250,7 @@ TEST_P(Deadline, PushedForwardManyTimes)
 INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
 			 [](const auto &instance) { return instance.param.name; });
 
-TEST(DeadlineSides, AreApart)
+TEST(DeadlineSides, AreIndependent)
 {
 	test::run([] {
 		Listener door;
@@ -268,7 +268,7 @@ TEST(DeadlineSides, AreApart)
 }
 
 // It "fails at once" even if there is something to read, because the caller's time is over.
-TEST(DeadlineSides, InThePastBeatsWhatThereIs)
+TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 {
 	test::run([] {
 		Listener door;
@@ -360,7 +360,7 @@ TEST(DeadlineConnect, InThePastFailsAtOnce)
 }
 
 // The deadline was for connecting; it must not end reads and writes later.
-TEST(DeadlineConnect, DoesNotStay)
+TEST(DeadlineConnect, DoesNotOutliveTheConnect)
 {
 	test::run([] {
 		std::unique_ptr<Listener> door;

@@ -126,7 +126,7 @@ void everything_works()
 }
 
 // Each process's signals reach its own tasks, although the descriptors are copies.
-TEST(Fork, SignalsAreForTheOwnTasks)
+TEST(Fork, SignalsReachTheProcessesOwnTasks)
 {
 	test::run([] {
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
@@ -152,7 +152,7 @@ TEST(Fork, SignalsAreForTheOwnTasks)
 }
 
 // In the child, the descriptor numbers of the parent's connections may belong to something else by now.
-TEST(Fork, TheEndOfTheChildsRunClosesNothingOfItsOwn)
+TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 {
 	test::run([] {
 		Listener door;
@@ -344,7 +344,7 @@ void give_42(int)
 }
 
 // In the child, too, the program's own handlers run after the runtime's, once.
-TEST(Fork, HandlersOfFaultsAreNotTheirOwnSuccessors)
+TEST(Fork, FaultHandlersAreNotTheirOwnSuccessors)
 {
 	test::Environment stalls("SENNIT_STALL_MS", "1000");
 	struct sigaction action = {}, former_segv, former_urg;

@@ -54,7 +54,7 @@ struct Gather : sn_gather {
 	uint32_t said = 0;
 };
 
-TEST(Gather, SmallPiecesThatComeSoonBeginIt)
+TEST(Gather, SmallPiecesInQuickSuccessionBeginIt)
 {
 	Gather gather;
 
@@ -71,7 +71,7 @@ TEST(Gather, SmallPiecesThatComeSoonBeginIt)
 	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
 }
 
-TEST(Gather, WhatIsEnoughFollowsTheRate)
+TEST(Gather, TheThresholdFollowsTheRate)
 {
 	Gather gather;
 	const int64_t time = SN_GATHER_AIM_NS;
@@ -124,7 +124,7 @@ TEST(Gather, AnAnswerStopsItForLongerEachTime)
 	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
 }
 
-TEST(Gather, AnAnswerThatComesAfterItHasStoppedCountsAsWell)
+TEST(Gather, AnAnswerAfterItHasStoppedCountsToo)
 {
 	Gather gather;
 
@@ -139,7 +139,7 @@ TEST(Gather, AnAnswerThatComesAfterItHasStoppedCountsAsWell)
 	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin()) << "nothing was gathered before this one";
 }
 
-TEST(Gather, AlwaysBeginsWithTheFirstPieceWhateverIsAnswered)
+TEST(Gather, AlwaysBeginsWithTheFirstPiece)
 {
 	Gather gather(SN_RELAY_GATHER_ALWAYS);
 
@@ -196,7 +196,7 @@ struct Route {
 	std::unique_ptr<Task> relay;
 };
 
-TEST(GatherInRelays, EachPieceArrivesThoughNothingFollows)
+TEST(GatherInRelays, EachPieceArrivesEvenIfNothingFollows)
 {
 	test::run({1, 2}, [] {
 		test::Random random;
@@ -251,7 +251,7 @@ TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 }
 
 // Bytes that came before the relay's first read are read without waiting for more, however many they are.
-TEST(GatherInRelays, WhatIsThereIsNotWaitedFor)
+TEST(GatherInRelays, AvailableBytesAreNotHeldBack)
 {
 	for (const char *pipes : {"0", "64"}) {
 		test::Environment most("SENNIT_PIPES", pipes);
@@ -287,7 +287,7 @@ TEST(GatherInRelays, WhatIsThereIsNotWaitedFor)
 	probe_pipes_reset();
 }
 
-TEST(GatherInRelays, NeverIsNever)
+TEST(GatherInRelays, NeverDoesNotCoalesce)
 {
 	test::run([] {
 		Route route(SN_RELAY_GATHER_NEVER);

@@ -156,7 +156,7 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 }
 
 // An operation that found the connection before it was closed, and begins afterwards, takes no side.
-TEST(Misuse, AnOperationThatIsLateTakesNoSideOfTheSuccessor)
+TEST(Misuse, ALateOperationTakesNoSideOfTheSuccessor)
 {
 	int same_place = 0;
 
@@ -228,7 +228,7 @@ TEST(Misuse, AClosedStreamIsNotItsSuccessor)
 	});
 }
 
-TEST(Misuse, AdoptingWhatHasNoBytes)
+TEST(Misuse, AdoptingDescriptorsWithoutBytes)
 {
 	test::run(1, [] {
 		const int epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -77,7 +77,7 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 
 // If a relay closes both connections when it ends, that close passes the last end on, and the bytes before
 // it too.
-TEST(Packets, TheLastEndOfARelayThatClosesToo)
+TEST(Packets, TheLastEndGoesWithTheClose)
 {
 	test::run([] {
 		Route route;
@@ -117,7 +117,7 @@ TEST(Packets, BytesWithoutAnEndGoAtOnce)
 	});
 }
 
-TEST(Packets, BytesBeforeAResetAreDeliveredBeforeItIsTold)
+TEST(Packets, BytesBeforeAResetAreDeliveredFirst)
 {
 	test::run([] {
 		Route route;
@@ -182,7 +182,7 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 }
 
 // An ordinary connect completes the handshake at once.
-TEST(ConnectToWrite, OthersDoNotWait)
+TEST(ConnectToWrite, APlainConnectDoesNotWait)
 {
 	test::run([] {
 		Listener door;
@@ -195,7 +195,7 @@ TEST(ConnectToWrite, OthersDoNotWait)
 }
 
 // A connection that does not keep the promise to write is delayed, and nothing else.
-TEST(ConnectToWrite, WhoSaysNothingIsConnectedAllTheSame)
+TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 {
 	test::run({2}, [] {
 		Listener door;
@@ -211,7 +211,7 @@ TEST(ConnectToWrite, WhoSaysNothingIsConnectedAllTheSame)
 }
 
 // Otherwise a peer whose second write waits for the acknowledgement of the first would wait for 40 ms.
-TEST(ConnectToWrite, WhoWaitsForMoreAcknowledgesWhatItHasRead)
+TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 {
 	test::run([] {
 		Listener door;

@@ -88,7 +88,7 @@ TEST(RelayAlone, OneTaskPassesMessagesBothWays)
 	});
 }
 
-TEST(RelayAlone, ALargeFlowHasATaskToItself)
+TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
 {
 	test::run([] {
 		Listener door;
@@ -114,7 +114,7 @@ TEST(RelayAlone, ALargeFlowHasATaskToItself)
 }
 
 // When a peer does not read, the other direction goes on.
-TEST(RelayAlone, WhoWaitsForRoomDoesNotKeepTheOtherDirection)
+TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 {
 	test::run([] {
 		for (const bool towards_left : {false, true}) {
@@ -164,7 +164,7 @@ TEST(RelayAlone, IsCancelledByEither)
 }
 
 // Closing a relayed stream is wrong, but must not harm others.
-TEST(RelayAlone, WhoClosesAStreamEndsIt)
+TEST(RelayAlone, ClosingAStreamEndsIt)
 {
 	test::run([] {
 		for (const bool left : {false, true}) {
@@ -185,7 +185,7 @@ TEST(RelayAlone, WhoClosesAStreamEndsIt)
 	});
 }
 
-TEST(RelayAlone, IsIdleWhenNeitherSaysAnything)
+TEST(RelayAlone, IsIdleWhenNeitherSendsAnything)
 {
 	test::run([] {
 		Listener door;
@@ -225,7 +225,7 @@ TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 }
 
 // Also after an end in one direction, which is passed on.
-TEST(RelayAlone, TellsOfAResetOfEither)
+TEST(RelayAlone, ReportsAResetOfEither)
 {
 	test::run([] {
 		for (const bool half_closed : {false, true})
@@ -249,7 +249,7 @@ TEST(RelayAlone, TellsOfAResetOfEither)
 }
 
 // Both peers write at random times, each in a task of its own. If an event is lost, a peer waits for ever.
-TEST(RelayAlone, NothingIsForgotten)
+TEST(RelayAlone, NoEventIsLost)
 {
 	test::run([] {
 		const int messages = test::scaled(2000);

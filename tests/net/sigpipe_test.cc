@@ -95,7 +95,7 @@ pid_t this_thread()
 
 // The kernel sleeps in write() for room, and the reader goes: the kernel raises the signal and returns what
 // it had written. A task's pipe can block if another process has changed the flag of the open file.
-TEST(Sigpipe, OfAWriteThatWasDoneInPart)
+TEST(Sigpipe, OfAPartialWriteIsHidden)
 {
 	Counter counter;
 
@@ -121,7 +121,7 @@ TEST(Sigpipe, OfAWriteThatWasDoneInPart)
 }
 
 // The same with sendfile(), where the kernel goes on after a part of a file.
-TEST(Sigpipe, OfAFileThatWasSentInPart)
+TEST(Sigpipe, OfAPartialSendfileIsHidden)
 {
 	Counter counter;
 
@@ -155,7 +155,7 @@ TEST(Sigpipe, OfAFileThatWasSentInPart)
 
 // And with splice(), which does not sleep: the peer has to go during the call, which happens in some of
 // many rounds.
-TEST(Sigpipe, OfASpliceThatWasDoneInPart)
+TEST(Sigpipe, OfAPartialSpliceIsHidden)
 {
 	Counter counter;
 

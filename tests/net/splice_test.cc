@@ -175,7 +175,7 @@ TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 	});
 }
 
-TEST(Splice, IsNotDoneWhenForbidden)
+TEST(Splice, IsNotUsedWhenForbidden)
 {
 	Pipes none("0", "");
 
@@ -227,7 +227,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 
 // While a copy waits for room, its source is disarmed: epoll does not report bytes that arrive. The next
 // wait to read arms it again: that of the copy itself or, if that has failed, of another reader.
-TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
+TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 {
 	for (const bool fails : {false, true})
 		test::run([fails] {
@@ -279,7 +279,7 @@ TEST(Splice, IsNotWokenByBytesThatItHasNoRoomFor)
 }
 
 // The same for a relay that waits for both of its connections.
-TEST(Splice, IsNoReasonForTheNextRelayNotToBeWoken)
+TEST(Splice, LeavesASourceThatTheNextRelayArms)
 {
 	for (const bool first : {false, true})
 		test::run([first] {
@@ -490,7 +490,7 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 
 // A short read is not followed by another one that would only find nothing. So the copy must not wait for
 // something that came together with its bytes: an end, or urgent data with more behind it.
-TEST(CopyInUserspace, ShortReadsForgetNothingThatCameWithThem)
+TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 {
 	for (int round = 0; round < 50; round++)
 		test::run([round] {
@@ -554,7 +554,7 @@ TEST(SpliceTrap, LimitsAreExact)
 
 // The FIN arrives while the pipe is full and the receiver does not read. Then the same with a reset, which
 // discards what the kernel still had, but not what was read.
-TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
+TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 {
 	test::run([] {
 		Route route;
@@ -607,7 +607,7 @@ TEST(SpliceTrap, NoEndBeforeWhatIsInThePipe)
 
 // SPLICE_F_MORE would hold the last segment back for 200 ms each time. One quick round is enough, because
 // the machine may be busy.
-TEST(SpliceTrap, TheLastPieceDoesNotWait)
+TEST(SpliceTrap, TheLastPieceIsNotDelayed)
 {
 	test::run([] {
 		Route route;
@@ -695,7 +695,7 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 }
 
 // Which side ended first, or whose connection failed. Only the relay can know, so it reports it.
-TEST(Relay, TellsWhoseDoingItWas)
+TEST(Relay, ReportsWhichSideEndedIt)
 {
 	test::run([] {
 		for (int i = 0; i < 8; i++) {
@@ -1002,7 +1002,7 @@ TEST(CopyBetween, EveryPairOfKinds)
 
 // Bytes that were spliced into a pipe must come out of it again if the kernel refuses the second half, as
 // for files that are open for appending.
-TEST(CopyBetween, WhatTheKernelRefusesGoesThroughUserspace)
+TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace)
 {
 	test::run({1, 4}, [] {
 		for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
@@ -1095,7 +1095,7 @@ TEST(CopyBetween, DeadlinesOfPipes)
 	});
 }
 
-TEST(Stream, RefusesWhatIsNone)
+TEST(Stream, RefusesDescriptorsWithoutStreams)
 {
 	test::run({1}, [] {
 		sn_stream *stream;

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Echo, testing::Values("127.0.0.1:0", "[::1]:0
 				 return instance.param[0] == '[' ? "IPv6" : "IPv4";
 			 });
 
-TEST(Address, SplitsWhatIsWellFormed)
+TEST(Address, WellFormedOnesAreSplit)
 {
 	char host[300], service[40];
 	const struct {
@@ -163,7 +163,7 @@ TEST(Address, MalformedOnesAreRefused)
 	});
 }
 
-TEST(Address, UnknownNamesAndServicesAreTold)
+TEST(Address, UnknownNamesAndServicesAreReported)
 {
 	test::run(2, [] {
 		sn_tcp_listener *listener = nullptr;
@@ -180,7 +180,7 @@ TEST(Address, UnknownNamesAndServicesAreTold)
 	});
 }
 
-TEST(Address, AnotherMachinesIsNotAvailable)
+TEST(Address, ThatOfAnotherMachineIsNotAvailable)
 {
 	test::run(1, [] {
 		sn_tcp_listener *listener = nullptr;
@@ -219,7 +219,7 @@ TEST(Listen, TheSamePortAgainAfterTrafficAndClose)
 	});
 }
 
-TEST(Listen, TellsItsAddress)
+TEST(Listen, ReportsItsAddress)
 {
 	test::run(2, [] {
 		for (const char *text : {"127.0.0.1:0", "[::1]:0"}) {
@@ -287,7 +287,7 @@ TEST(Listen, FdIsASocketAndNonBlocking)
 	});
 }
 
-TEST(Connect, RefusedIsTold)
+TEST(Connect, RefusalIsReported)
 {
 	test::run([] {
 		std::string address;
@@ -336,7 +336,7 @@ TEST(HalfClose, BothWays)
 	});
 }
 
-TEST(HalfClose, OfTheReadingSideEndsAWaitingRead)
+TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
 {
 	test::run([] {
 		Listener door;
@@ -430,7 +430,7 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 	});
 }
 
-TEST(ReadWrite, OfNothingIsNothing)
+TEST(ReadWrite, OfZeroBytesReturnsZero)
 {
 	test::run(1, [] {
 		Listener door;
@@ -443,7 +443,7 @@ TEST(ReadWrite, OfNothingIsNothing)
 	});
 }
 
-TEST(ReadWrite, WhatThereIsAndNoMore)
+TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 {
 	test::run([] {
 		Listener door;

@@ -188,7 +188,7 @@ TEST(AccessLog, WritesEveryLineOfManyTasks)
 		  std::filesystem::perms::none);
 }
 
-TEST(AccessLog, GoesOnInANewFileWhenTheOldOneWasRenamed)
+TEST(AccessLog, ContinuesInANewFileAfterTheOldOneIsRenamed)
 {
 	const folder in;
 	sn::run([&] {
@@ -219,7 +219,7 @@ TEST(AccessLog, GoesOnInANewFileWhenTheOldOneWasRenamed)
 	});
 }
 
-TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
+TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 {
 	int ends[2];
 	ASSERT_EQ(pipe(ends), 0);
@@ -278,7 +278,7 @@ TEST(AccessLog, DropsWhatASlowReaderDoesNotTakeAndSaysSo)
 	close(ends[0]);
 }
 
-TEST(AccessLog, ClosesThoughNobodyReads)
+TEST(AccessLog, ClosesEvenIfNothingReads)
 {
 	int ends[2];
 	ASSERT_EQ(pipe(ends), 0);
@@ -296,7 +296,7 @@ TEST(AccessLog, ClosesThoughNobodyReads)
 	close(ends[1]);
 }
 
-TEST(AccessLog, DropsWhenTheReaderHasGone)
+TEST(AccessLog, DropsLinesWhenTheReaderHasGone)
 {
 	int ends[2];
 	ASSERT_EQ(pipe(ends), 0);
@@ -314,7 +314,7 @@ TEST(AccessLog, DropsWhenTheReaderHasGone)
 }
 
 /* The file cannot grow, and later can again. */
-TEST(AccessLog, RecoversWhenTheDiskWasFull)
+TEST(AccessLog, RecoversAfterTheDiskWasFull)
 {
 	const folder in;
 	std::signal(SIGXFSZ, SIG_IGN);

@@ -16,7 +16,7 @@ TEST(Address, WellFormedForBoth)
 			EXPECT_EQ(address_problem(text, use), std::nullopt) << text;
 }
 
-TEST(Address, AnyHostAndAnyPortAreForListening)
+TEST(Address, AnyHostAndAnyPortAreForListeningOnly)
 {
 	for (const char *text : {":80", ":0", "127.0.0.1:0", "[::]:0", ":http"}) {
 		EXPECT_EQ(address_problem(text, address_use::listen), std::nullopt) << text;
@@ -59,7 +59,7 @@ TEST(Address, Malformed)
 			EXPECT_NE(address_problem(text, use), std::nullopt) << text;
 }
 
-TEST(Address, TheProblemTellsWhatIsExpected)
+TEST(Address, TheErrorSaysWhatIsExpected)
 {
 	for (const char *text : {"", "host", "host:99999", "1.2.3.999:80", "::1:80", "h:8!"})
 		for (const auto use : {address_use::listen, address_use::connect})

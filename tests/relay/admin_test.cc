@@ -190,7 +190,7 @@ TEST(Admin, KeepsConnectionsForMoreRequests)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 }
 
-TEST(Admin, TellsWhatIsWrongWithARequest)
+TEST(Admin, ReportsWhatIsWrongWithARequest)
 {
 	const running server;
 	const auto status = [&](const std::string &request) {
@@ -221,7 +221,7 @@ TEST(Admin, TellsWhatIsWrongWithARequest)
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 }
 
-TEST(Admin, LeavesWhoTakesTooLong)
+TEST(Admin, DropsClientsThatTakeTooLong)
 {
 	{
 		const running server(
@@ -256,7 +256,7 @@ TEST(Admin, LeavesWhoTakesTooLong)
 	}
 }
 
-TEST(Admin, LeavesWhoDoesNotTakeItsAnswer)
+TEST(Admin, DropsClientsThatDoNotReadTheAnswer)
 {
 	running server({.connections_most = 1, .answer_time = 200ms});
 	/* An answer that no buffer holds, four times. */
@@ -274,7 +274,7 @@ TEST(Admin, LeavesWhoDoesNotTakeItsAnswer)
 	}));
 }
 
-TEST(Admin, TellsWhoIsTooMany)
+TEST(Admin, RefusesTooManyClients)
 {
 	const running server({.connections_most = 3});
 	std::vector<peer> there;

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Failure, BadInput,
 					      "expected an address of this machine"}}),
 			 [](const auto &test) { return std::string(test.param.what); });
 
-TEST(Usage, HelpTellsEverythingOnStdout)
+TEST(Usage, HelpPrintsEverythingOnStdout)
 {
 	for (const char *flag : {"--help", "-h"}) {
 		relay_process relay({flag});
@@ -140,7 +140,7 @@ TEST(Usage, HelpTellsEverythingOnStdout)
 	}
 }
 
-TEST(Usage, VersionIsTheLibrarys)
+TEST(Usage, VersionIsThatOfTheLibrary)
 {
 	relay_process relay({"--version"});
 	const ended end = relay.wait();

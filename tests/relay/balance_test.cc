@@ -76,7 +76,7 @@ TEST(TwoChoices, KeepsLoadsClose)
 		EXPECT_NEAR(n, 1000, 12) << address;
 }
 
-TEST(TwoChoices, NeverTakesWeightZeroAndGoesOnWithOne)
+TEST(TwoChoices, NeverTakesWeightZeroAndWorksWithOneBackend)
 {
 	group g(balancing::two_choices, {0, 1, 0});
 	for (int i = 0; i < 100; i++)
@@ -95,7 +95,7 @@ TEST(SourceHash, SharesByWeight)
 	EXPECT_EQ(counts["b3:1"], 0);
 }
 
-TEST(SourceHash, MovesNobodyElse)
+TEST(SourceHash, MovesNoOtherSources)
 {
 	group before(balancing::source_hash, {1, 1, 1, 1});
 	group after(balancing::source_hash, {1, 1, 1, 1, 1});
@@ -112,7 +112,7 @@ TEST(SourceHash, MovesNobodyElse)
 	EXPECT_NEAR(moved, 4000, 300);
 }
 
-TEST(SourceHash, GoesOnToAnotherWhenOneFailed)
+TEST(SourceHash, TriesAnotherWhenOneFailed)
 {
 	group g(balancing::source_hash, {1, 1, 1});
 	std::vector<relay::backend *> tried;
@@ -127,7 +127,7 @@ TEST(SourceHash, GoesOnToAnotherWhenOneFailed)
 	EXPECT_FALSE(g.made->choose(42, tried));
 }
 
-TEST(Ejection, LeavesOutWhoFailsInARowAndComesBackSlowly)
+TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 {
 	group g(balancing::round_robin, {1, 1});
 	g.settings.eject_after = 3;
@@ -161,7 +161,7 @@ TEST(Ejection, LeavesOutWhoFailsInARowAndComesBackSlowly)
 	EXPECT_TRUE(g.made->failed(bad)) << "at once";
 }
 
-TEST(Ejection, OfAllIsAsIfOfNone)
+TEST(Ejection, OfAllBackendsEjectsNone)
 {
 	group g(balancing::least_connections, {1, 1});
 	g.settings.eject_after = 1;
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Limits,
 			 testing::Values(balancing::round_robin, balancing::least_connections,
 					 balancing::two_choices, balancing::source_hash));
 
-TEST(Checks, TakeRiseAndFallAnswersInARow)
+TEST(Checks, NeedRiseOrFallAnswersInARow)
 {
 	group g(balancing::round_robin, {1, 1});
 	g.settings.check.interval = std::chrono::seconds(1);

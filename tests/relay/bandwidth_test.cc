@@ -156,7 +156,7 @@ TEST(Bucket, IsExact)
 	}
 }
 
-TEST(Bucket, ChangesWhileSomebodyWaits)
+TEST(Bucket, CanChangeWhileATakerWaits)
 {
 	relay::bucket of;
 	EXPECT_EQ(of.most(), 0U);
@@ -216,7 +216,7 @@ TEST(Bandwidth, IsKeptInEachDirection)
 	}
 }
 
-TEST(Bandwidth, OfABackendAndOfAConnection)
+TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 {
 	listener door;
 	const file config(
@@ -284,7 +284,7 @@ TEST(Bandwidth, IsSharedFairly)
 }
 
 /* Waiting for bandwidth does not count as idle, uses no processor time, and ends with the connection. */
-TEST(Bandwidth, IsWaitedForInSleep)
+TEST(Bandwidth, IsWaitedForAsleep)
 {
 	listener door;
 	/* Each KiB takes a second: longer than either timeout. */
@@ -331,7 +331,7 @@ TEST(Bandwidth, IsWaitedForInSleep)
 }
 
 /* For as long as the connection waits, however that ends. */
-TEST(Bandwidth, WhoWaitsIsCounted)
+TEST(Bandwidth, WaitingConnectionsAreCounted)
 {
 	for (const bool is_backends : {true, false}) {
 		listener door;
@@ -402,7 +402,7 @@ TEST(Bandwidth, ChangesByReload)
 	stop(relay);
 }
 
-TEST(Bandwidth, OfNonsenseIsRefused)
+TEST(Bandwidth, NonsenseIsRefused)
 {
 	const auto read = relay::parse_config(
 		"[listeners.a]\naddress = ':1'\ngroup = 'g'\nbandwidth = 0\n"

@@ -20,7 +20,7 @@ def bench(*arguments):
 
 
 class Bench(unittest.TestCase):
-    def test_it_measures_everything_of_each(self):
+    def test_it_measures_every_relay(self):
         done = bench("--rounds=1", "--seconds=0.1", "--chunks=1,64", "--only=" + ",".join(RELAYS))
         self.assertEqual(done.returncode, 0, done.stderr)
         for relay in RELAYS:
@@ -29,12 +29,12 @@ class Bench(unittest.TestCase):
             self.assertEqual(len(rows), 4 if relay == RELAYS[0] else 5, done.stdout)
             self.assertNotIn(" - ", "".join(rows))
 
-    def test_a_relay_that_is_not_known_is_an_error(self):
+    def test_an_unknown_relay_is_an_error(self):
         done = bench("--only=sennit-relay,nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unknown relay: nonsense", done.stderr)
 
-    def test_a_peer_that_is_missing_is_told(self):
+    def test_a_missing_peer_is_reported(self):
         folder = os.path.join(BUILD, "tests/relay/no-peers")
         os.makedirs(folder, exist_ok=True)
         done = subprocess.run(

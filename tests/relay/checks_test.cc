@@ -94,7 +94,7 @@ void stop(relay_process &relay)
 	EXPECT_EQ(end.status, 0) << end.errors;
 }
 
-TEST(Checks, WhoAnswersWronglyGetsNobody)
+TEST(Checks, ABackendThatAnswersWronglyGetsNoClients)
 {
 	answering a('a');
 	answering b('b');
@@ -126,7 +126,7 @@ TEST(Checks, WhoAnswersWronglyGetsNobody)
 	stop(relay);
 }
 
-TEST(Checks, ConnectingIsOneToo)
+TEST(Checks, ConnectingIsACheckToo)
 {
 	listener down("127.0.0.1", -1);
 	answering b('b');
@@ -141,7 +141,7 @@ TEST(Checks, ConnectingIsOneToo)
 	stop(relay);
 }
 
-TEST(Checks, WhoIsSilentIsDown)
+TEST(Checks, ASilentBackendIsDown)
 {
 	/* The kernel completes the connection; nothing is ever sent. */
 	const listener silent;
@@ -155,7 +155,7 @@ TEST(Checks, WhoIsSilentIsDown)
 }
 
 /* The relay ends at once even while a check waits for an answer, or for its next turn. */
-TEST(Checks, DoNotDelayTheEnd)
+TEST(Checks, DoNotDelayShutdown)
 {
 	const silent_backend unreachable;
 	const listener mute;

@@ -27,7 +27,7 @@ relay::config_errors bad(const std::string &text)
 	return errors ? *errors : relay::config_errors{"it was accepted"};
 }
 
-TEST(Config, SaysWhatItSays)
+TEST(Config, HasTheValuesOfTheFile)
 {
 	const auto all = good(R"(
 drain = "3s"
@@ -81,7 +81,7 @@ backends = ["h:1", {address = "[::1]:2", weight = 0, max_connections = 3}]
 	EXPECT_EQ(all.groups[all.listeners[1].group].name, "other");
 }
 
-TEST(Config, TellsEveryErrorInOrder)
+TEST(Config, ReportsEveryErrorInOrder)
 {
 	const auto errors = bad(R"(drain = "soon"
 colour = 1
@@ -123,7 +123,7 @@ backends = []
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
-TEST(Config, WhatIsMissingIsTold)
+TEST(Config, ReportsWhatIsMissing)
 {
 	for (const char *text : {"", "# nothing\n", "drain = 1\n"}) {
 		const auto errors = bad(text);
@@ -137,7 +137,7 @@ TEST(Config, WhatIsMissingIsTold)
 	EXPECT_NE(errors[1].find("groups: is empty"), std::string::npos) << errors[1];
 }
 
-TEST(Config, WhatIsNoTomlIsOneErrorWithItsPlace)
+TEST(Config, InvalidTomlIsOneErrorWithItsPlace)
 {
 	for (const char *text : {"drain = \n", "drain = 1\ndrain = 2\n", "[groups.g\n", "a = \"\n",
 				 "\xff\xfe\n", "[listeners.a]\n[listeners.a]\n"}) {
@@ -149,7 +149,7 @@ TEST(Config, WhatIsNoTomlIsOneErrorWithItsPlace)
 }
 
 /* Each prefix of a good file, and the file with any one byte spoilt, gets an answer and no crash. */
-TEST(Config, SurvivesWhatIsCutOrSpoilt)
+TEST(Config, SurvivesTruncatedAndCorruptFiles)
 {
 	const std::string text = "drain = \"1s\"\n[listeners.a]\naddress = \":1\"\ngroup = \"g\"\n"
 				 "[groups.g]\nbackends = [\"h:1\", {address = \"h:2\"}]\n";
@@ -164,7 +164,7 @@ TEST(Config, SurvivesWhatIsCutOrSpoilt)
 	}
 }
 
-TEST(Config, FileThatCannotBeReadIsNamed)
+TEST(Config, AFileThatCannotBeReadIsNamed)
 {
 	for (const char *name : {"/nonexistent/file", "/"}) {
 		auto read = relay::read_config(name);
@@ -315,7 +315,7 @@ TEST(Config, HasKeepalive)
 	EXPECT_TRUE(errors[3].ends_with("1s to 9h")) << errors[3];
 }
 
-TEST(Config, HasWhatConnectionsBeginWith)
+TEST(Config, HasProxyHeadersAndServerNames)
 {
 	const std::string end = "[groups.g]\nbackends = ['h:1']\n"
 				"[groups.p]\nsend_proxy = 'v2'\nbackends = ['h:1']\n";

@@ -26,7 +26,7 @@ TEST(Duration, EndsAtAYear)
 	EXPECT_EQ(parse_duration("18446744073709551616ms"), std::nullopt);
 }
 
-TEST(Duration, IsNothingElse)
+TEST(Duration, RefusesAnythingElse)
 {
 	for (const char *text : {"", "s", "ms", "-1", "+1", " 1", "1 ", "1 s", "1.5s", "1,5", "1S",
 				 "1sec", "1s1", "0x10", "1us", "1d", "inf"})

@@ -78,7 +78,7 @@ TEST(Groups, ASilentBackendLeavesTimeForAnother)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Groups, WithoutABackendClientsAreClosed)
+TEST(Groups, WithoutABackendClientsAreDisconnected)
 {
 	const listener dead("127.0.0.1", -1);
 	const listener also("127.0.0.1", -1);
@@ -113,7 +113,7 @@ TEST(Groups, ASourceStaysWithItsBackend)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Limits, OfAListenerAreExactAndRefuse)
+TEST(Limits, OfAListenerAreExactAndRefuseClients)
 {
 	listener backends;
 	const file config(one_listener("max_connections = 2\n",
@@ -138,7 +138,7 @@ TEST(Limits, OfAListenerAreExactAndRefuse)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Limits, OfABackendSendOthersElsewhere)
+TEST(Limits, OfABackendSendClientsElsewhere)
 {
 	listener small;
 	listener large;
@@ -159,7 +159,7 @@ TEST(Limits, OfABackendSendOthersElsewhere)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Check, SaysGoodOrEverythingThatIsBad)
+TEST(Check, PrintsGoodOrEveryError)
 {
 	{
 		const file config(one_listener("", "backends = [\"h:1\"]\n"));

@@ -113,7 +113,7 @@ TEST_F(Handover, ThatFailsChangesNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST_F(Handover, FailsNobodyUnderTraffic)
+TEST_F(Handover, FailsNoClientUnderTraffic)
 {
 	const char *const asked = std::getenv("SENNIT_RELOADS");
 	const std::size_t times = asked ? static_cast<std::size_t>(std::atoi(asked)) : 3;

@@ -24,7 +24,7 @@ std::chrono::nanoseconds us(std::uint64_t n)
 	return std::chrono::microseconds(n);
 }
 
-TEST(Histogram, EveryDurationHasTheBucketThatItsBoundsSay)
+TEST(Histogram, EveryDurationFallsIntoItsBucket)
 {
 	std::uint64_t start = 0;
 	for (std::size_t i = 0; i < histogram_counts::buckets; i++) {
@@ -41,7 +41,7 @@ TEST(Histogram, EveryDurationHasTheBucketThatItsBoundsSay)
 	EXPECT_GT(us(start), 24h * 366);
 }
 
-TEST(Histogram, WhatIsOutsideCountsAtTheEnds)
+TEST(Histogram, ValuesOutOfRangeCountAtTheEnds)
 {
 	EXPECT_EQ(histogram_counts::bucket(-5s), 0U);
 	EXPECT_EQ(histogram_counts::bucket(std::chrono::nanoseconds::max()),
@@ -52,7 +52,7 @@ TEST(Histogram, WhatIsOutsideCountsAtTheEnds)
 	EXPECT_EQ(h.read().sum_us, 0U);
 }
 
-TEST(Histogram, QuantilesAreAtMostAnEighthTooMuch)
+TEST(Histogram, QuantilesAreAtMostAnEighthTooHigh)
 {
 	std::mt19937_64 random(7);
 	std::lognormal_distribution<double> spread(8, 2);
@@ -92,7 +92,7 @@ TEST(Histogram, MergingAndSubtractingAreExact)
 	EXPECT_EQ(only_a.sum_us, 1000100U);
 }
 
-TEST(Histogram, LosesNothingWhenManyRecord)
+TEST(Histogram, LosesNothingWhenManyThreadsRecord)
 {
 	histogram h;
 	{

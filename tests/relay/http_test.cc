@@ -81,7 +81,7 @@ TEST(HttpReader, KeepsAliveAsTheClientSays)
 			   "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"));
 }
 
-TEST(HttpReader, TakesOtherMethodsForWhatTheyAre)
+TEST(HttpReader, ReportsOtherMethods)
 {
 	for (const char *method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"}) {
 		http_reader reader;
@@ -173,7 +173,7 @@ outcome fed(std::string_view text, Size size)
 	return now;
 }
 
-TEST(HttpReader, DoesNotCareHowBytesAreCut)
+TEST(HttpReader, DoesNotDependOnHowBytesAreCut)
 {
 	const std::string seeds[] = {
 		"GET /metrics?a=b HTTP/1.1\r\nHost: localhost:9090\r\nUser-Agent: x\r\n"

@@ -59,7 +59,7 @@ TEST(Inherited, SocketsOfEveryAddressAreServed)
 	stop(relay);
 }
 
-TEST(Inherited, WhatIsNobodysIsClosedAndTold)
+TEST(Inherited, AnUnclaimedSocketIsClosedAndReported)
 {
 	listener backend;
 	const listener other;
@@ -69,7 +69,7 @@ TEST(Inherited, WhatIsNobodysIsClosedAndTold)
 	stop(relay);
 }
 
-TEST(Inherited, WhatDoesNotListenIsAnError)
+TEST(Inherited, ASocketThatDoesNotListenIsAnError)
 {
 	const listener bound("127.0.0.1", -1);
 	relay_process relay({bound.address(), "127.0.0.1:1"}, 0, {bound.fd()});

@@ -100,7 +100,7 @@ options options_of(int fd)
 		option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT)};
 }
 
-TEST(Keepalive, IsToldToTheKernel)
+TEST(Keepalive, SetsTheSocketOptions)
 {
 	using namespace relay;
 	const keepalive_config usual;
@@ -145,7 +145,7 @@ TEST(Keepalive, IsToldToTheKernel)
 	EXPECT_EQ(set_keepalive_of_listener(-1, usual), UINT64_MAX);
 }
 
-TEST(Keepalive, HasTheKernelsRange)
+TEST(Keepalive, AcceptsTheKernelsRange)
 {
 	using relay::to_keepalive;
 	EXPECT_EQ(to_keepalive(1s), 1s);
@@ -201,7 +201,7 @@ long until_asked(const std::string &port)
 }
 
 /* The option is set late, but the kernel counts from the last sign of life. */
-TEST(Keepalive, IsForBackendsWhoseConnectionsLive)
+TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 {
 	listener door;
 	const auto address = door.address();
@@ -239,7 +239,7 @@ TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 
 /* A peer that answers probes is probed again and again, and kept. Probes do not defer the idle
  * timeout. */
-TEST(Keepalive, LeavesAloneWhoIsThere)
+TEST(Keepalive, KeepsPeersThatAnswer)
 {
 	const std::string often = "keepalive = { idle = '1s', interval = '1s', count = 20 }\n";
 	listener door;
@@ -253,7 +253,7 @@ TEST(Keepalive, LeavesAloneWhoIsThere)
 }
 
 /* While bytes are unacknowledged, the kernel sends no probes. */
-TEST(UserTimeout, EndsWhoDoesNotAcknowledge)
+TEST(UserTimeout, EndsConnectionsWithoutAcknowledgements)
 {
 	listener door;
 	const file config(text("keepalive = 0\nuser_timeout = '1s'\n", none, door.address()));
@@ -269,7 +269,7 @@ TEST(UserTimeout, EndsWhoDoesNotAcknowledge)
 
 /* On a socket that listened before the relay started, such as systemd's, connections in the backlog
  * have no keepalive. */
-TEST(Keepalive, IsForThoseWhoHaveWaited)
+TEST(Keepalive, AppliesToConnectionsInTheBacklog)
 {
 	listener door;
 	listener handed;

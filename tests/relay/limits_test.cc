@@ -40,7 +40,7 @@ struct pair {
 	peer backend;
 };
 
-TEST(Limits, OfASourceAreExact)
+TEST(Limits, PerSourceAreExact)
 {
 	listener backend;
 	const file config(text("max_connections_per_source = 2\n", backend.address()));
@@ -91,7 +91,7 @@ TEST(Lists, DenyAndAllow)
 }
 
 /* A dual-stack socket reports IPv4 addresses as mapped IPv6 addresses. */
-TEST(Lists, HoldForASocketOfBothFamilies)
+TEST(Lists, HoldForADualStackSocket)
 {
 	listener backend;
 	const file config(text("deny = [\"127.0.0.2\", \"::1\"]\n", backend.address(), ":0"));
@@ -113,7 +113,7 @@ TEST(Lists, HoldForASocketOfBothFamilies)
 }
 
 /* The time starts when one direction ends, and again with each byte of the other direction. */
-TEST(HalfClose, HasATimeOfItsOwn)
+TEST(HalfClose, HasATimeoutOfItsOwn)
 {
 	using clock = std::chrono::steady_clock;
 	listener door;
@@ -173,7 +173,7 @@ TEST(HalfClose, HasATimeOfItsOwn)
 	stop(relay);
 }
 
-TEST(Rate, OfAcceptingIsKept)
+TEST(Rate, OfAcceptingIsEnforced)
 {
 	listener backend;
 	const file config(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
@@ -207,7 +207,7 @@ TEST(Rate, OfAcceptingIsKept)
 	stop(relay);
 }
 
-TEST(Lifetime, EndsWhoIsBusyToo)
+TEST(Lifetime, EndsBusyConnectionsToo)
 {
 	listener backend;
 	const file config(text("lifetime = \"300ms\"\n", backend.address()));
@@ -241,7 +241,7 @@ TEST(Lifetime, EndsWhoIsBusyToo)
 	stop(relay);
 }
 
-TEST(Lifetime, IsForConnectingToo)
+TEST(Lifetime, CoversConnectingToo)
 {
 	for (const std::string connecting : {"\"1h\"", "0"}) {
 		const silent_backend backend;
@@ -257,7 +257,7 @@ TEST(Lifetime, IsForConnectingToo)
 	}
 }
 
-TEST(Lifetime, LeavesAloneWhoEndsBefore)
+TEST(Lifetime, LeavesShorterConnectionsAlone)
 {
 	listener backend;
 	const file config(text("lifetime = \"1h\"\n", backend.address()));

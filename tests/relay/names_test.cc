@@ -226,7 +226,7 @@ TEST_F(Names, AddressesComeAndGo)
 	stop(relay);
 }
 
-TEST_F(Names, AddressesAreUsedInTurnAndTriedAll)
+TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 {
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
 	const file config(text(backend_));
@@ -314,7 +314,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	stop(relay);
 }
 
-TEST_F(Names, WhatNeverResolvedIsDownUntilItDoes)
+TEST_F(Names, ABackendThatNeverResolvedIsDown)
 {
 	for (const bool is_checked : {false, true}) {
 		names_->set(how::denies);

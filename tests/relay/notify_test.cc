@@ -68,7 +68,7 @@ std::string somewhere(char first)
 	return first == '@' ? "@" + name : "/tmp/" + name;
 }
 
-TEST(Notify, TellsTheRelaysLife)
+TEST(Notify, ReportsReadyAndStopping)
 {
 	manager systemd(somewhere('@'));
 	listener backends;

@@ -124,7 +124,7 @@ protected:
 	std::string address_;
 };
 
-TEST_F(Proxied, HeadersTellWhoTheClientIs)
+TEST_F(Proxied, HeadersGiveTheClientsAddress)
 {
 	start();
 	for (const auto &header : {proxy_v1, proxy_v2()}) {
@@ -146,7 +146,7 @@ TEST_F(Proxied, HeadersTellWhoTheClientIs)
 }
 
 /* As for the proxy's own connections, such as its checks. */
-TEST_F(Proxied, HeadersNeedNotTellAnybody)
+TEST_F(Proxied, HeadersMayHaveNoAddress)
 {
 	start("allow = [\"10.0.0.0/8\"]\n");
 	for (const auto &header : {"PROXY UNKNOWN\r\n"s, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s}) {
@@ -174,7 +174,7 @@ TEST_F(Proxied, BadHeadersEndTheConnection)
 	stop(*relay_);
 }
 
-TEST_F(Proxied, OnlyThoseMayComeWhoAreBelieved)
+TEST_F(Proxied, OnlyTrustedProxiesMayConnect)
 {
 	start();
 	auto client = peer::connect(address_, "127.0.0.2");
@@ -185,7 +185,7 @@ TEST_F(Proxied, OnlyThoseMayComeWhoAreBelieved)
 	stop(*relay_);
 }
 
-TEST_F(Proxied, ListsAndLimitsAreForTheClient)
+TEST_F(Proxied, ListsAndLimitsApplyToTheClient)
 {
 	start("deny = [\"10.1.0.0/16\"]\nmax_connections_per_source = 1\n");
 	auto denied = peer::connect(address_);
@@ -208,7 +208,7 @@ TEST_F(Proxied, ListsAndLimitsAreForTheClient)
 	stop(*relay_);
 }
 
-TEST_F(Proxied, WhoIsTooSlowIsClosed)
+TEST_F(Proxied, SlowClientsAreDisconnected)
 {
 	start("hello_timeout = \"200ms\"\n");
 	auto silent = peer::connect(address_);
@@ -221,7 +221,7 @@ TEST_F(Proxied, WhoIsTooSlowIsClosed)
 	stop(*relay_);
 }
 
-TEST_F(Proxied, WhoLeavesWithoutAWordHasLeft)
+TEST_F(Proxied, AClientThatSendsNothingHasLeft)
 {
 	start();
 	peer::connect(address_).close();
@@ -231,7 +231,7 @@ TEST_F(Proxied, WhoLeavesWithoutAWordHasLeft)
 	stop(*relay_);
 }
 
-TEST_F(Proxied, HeadersAreHandedOn)
+TEST_F(Proxied, HeadersArePassedOn)
 {
 	start("", "send_proxy = \"v1\"\n");
 	auto client = peer::connect(address_);
@@ -242,7 +242,7 @@ TEST_F(Proxied, HeadersAreHandedOn)
 }
 
 /* A client whose header is still awaited does not delay the shutdown. */
-TEST_F(Proxied, TheEndCutsWhoHasNotTold)
+TEST_F(Proxied, ShutdownCutsClientsWithoutAHeader)
 {
 	start("hello_timeout = 0\n");
 	auto client = peer::connect(address_);
@@ -253,7 +253,7 @@ TEST_F(Proxied, TheEndCutsWhoHasNotTold)
 
 /* ---- PROXY headers sent ------------------------------------------------------------------ */
 
-TEST(SendProxy, TellsTheClientsAddress)
+TEST(SendProxy, SendsTheClientsAddress)
 {
 	listener one;
 	listener two;
@@ -293,7 +293,7 @@ TEST(SendProxy, TellsTheClientsAddress)
 }
 
 /* A backend that expects a header gets one from checks too. */
-TEST(SendProxy, IsForChecksToo)
+TEST(SendProxy, AppliesToChecksToo)
 {
 	listener backend;
 	const file config(text("group = \"g\"\n", group("g", backend, "send_proxy = \"v1\"\n") +
@@ -361,7 +361,7 @@ protected:
 	std::string address_;
 };
 
-TEST_F(Named, GoWhereTheirNameSays)
+TEST_F(Named, AreRoutedByName)
 {
 	start();
 	expect_at(a_, hello("a.example"));

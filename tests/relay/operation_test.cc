@@ -85,7 +85,7 @@ std::string get(const std::string &address, const std::string &path)
 	return client.receive_rest().first;
 }
 
-TEST(AccessLogOfTheRelay, TellsOfAConnectionThatWasServed)
+TEST(AccessLogOfTheRelay, RecordsAServedConnection)
 {
 	const folder in;
 	listener backends;
@@ -114,7 +114,7 @@ TEST(AccessLogOfTheRelay, TellsOfAConnectionThatWasServed)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(AccessLogOfTheRelay, TellsEachCause)
+TEST(AccessLogOfTheRelay, RecordsEachCause)
 {
 	const auto cause = [](std::vector<std::string> options, auto what) {
 		const folder in;
@@ -173,7 +173,7 @@ TEST(AccessLogOfTheRelay, TellsEachCause)
 		  "drained");
 }
 
-TEST(AccessLogOfTheRelay, TellsOfABackendThatRefuses)
+TEST(AccessLogOfTheRelay, RecordsABackendThatRefuses)
 {
 	const folder in;
 	const listener nobody("127.0.0.1", -1);
@@ -190,7 +190,7 @@ TEST(AccessLogOfTheRelay, TellsOfABackendThatRefuses)
 	EXPECT_FALSE(std::getline(file, line));
 }
 
-TEST(AccessLogOfTheRelay, IsOpenedAnewOnSighup)
+TEST(AccessLogOfTheRelay, IsReopenedOnSighup)
 {
 	const folder in;
 	listener backends;
@@ -235,7 +235,7 @@ TEST(AdminOfTheRelay, FollowsDrainingToItsEnd)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-TEST(BadOptions, OfTellingAreExplained)
+TEST(BadOptions, OfLogAndAdminAreExplained)
 {
 	const auto fails = [](std::vector<std::string> options, int status,
 			      const std::string &why) {

@@ -38,7 +38,7 @@ TEST(Options, PairsOfAddressesAreRoutes)
 	EXPECT_EQ(two.routes[1].backend, "b:2");
 }
 
-TEST(Options, DefaultsAreWhatTheHelpTells)
+TEST(Options, DefaultsMatchTheHelp)
 {
 	const auto options = parse_well({":80", "backend:80"});
 	const auto help = std::get<relay::finished>(parse({"--help"})).text;

@@ -86,7 +86,7 @@ class Prometheus:
 
 
 class ReadByPrometheus(unittest.TestCase):
-    def test_it_has_what_the_relay_tells(self):
+    def test_it_has_what_the_relay_reports(self):
         backend = Backend()
         self.addCleanup(backend.close)
         relay = Relay("127.0.0.1:0", backend.address)

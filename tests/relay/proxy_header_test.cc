@@ -69,7 +69,7 @@ parsed read(std::string_view bytes, proxy_versions allowed = proxy_versions::eit
 	return read_proxy_header(bytes, unused, allowed);
 }
 
-TEST(ProxyHeader, IsReadAsAnotherProgramMeantIt)
+TEST(ProxyHeader, IsReadAsItsWriterMeantIt)
 {
 	const auto seed = harness::seed() % 1000000;
 	const auto lines = output_of("python3 " RELAY_PROXY_HEADERS " " + std::to_string(seed));
@@ -115,7 +115,7 @@ TEST(ProxyHeader, AsksForNoByteBeyondItself)
 	EXPECT_LT(wakes, 25);
 }
 
-TEST(ProxyHeader, TellsEarlyWhatCannotBecomeOne)
+TEST(ProxyHeader, RejectsEarlyWhatCannotBecomeAHeader)
 {
 	EXPECT_EQ(read("").is, parsed::state::more);
 	EXPECT_EQ(read("P").is, parsed::state::more);
@@ -133,7 +133,7 @@ TEST(ProxyHeader, TellsEarlyWhatCannotBecomeOne)
 	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf0"s), parsed::more(2048));
 }
 
-TEST(ProxyHeader, OnlyTheVersionThatIsAllowed)
+TEST(ProxyHeader, AcceptsOnlyTheAllowedVersion)
 {
 	const auto v1 = "PROXY UNKNOWN\r\n"sv;
 	const auto v2 = std::string(v2_signature) + "\x20\0\0\0"s;

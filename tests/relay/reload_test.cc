@@ -208,7 +208,7 @@ std::size_t lines_with(const std::string &text, const std::string &part)
 }
 
 /* From none to a file, to other files and formats, and back to none: each connection has its line. */
-TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
+TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 {
 	echo_backend backend;
 	const std::string rest = listening("web") + group(quoted(backend.address()));
@@ -271,7 +271,7 @@ TEST(Reload, ExchangesTheAccessLogWithoutLosingALine)
 }
 
 /* Clients of the old one get their answer, even those that have only connected. */
-TEST(Reload, ExchangesTheAdminServerWithoutLosingAScrape)
+TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 {
 	listener backend;
 	const std::string rest =
@@ -352,7 +352,7 @@ TEST(Reload, OpensAndDrainsListeners)
 }
 
 /* No connected client is reset, even if the relay had not yet accepted it. */
-TEST(Reload, LetsInWhoIsInTheQueueOfAListenerThatGoes)
+TEST(Reload, ServesTheBacklogOfARemovedListener)
 {
 	echo_backend backend;
 	const std::string one = "drain = 0\n" + listening("web") + group(quoted(backend.address()));
@@ -377,7 +377,7 @@ TEST(Reload, LetsInWhoIsInTheQueueOfAListenerThatGoes)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Reload, KeepsWhatIsKnownOfABackend)
+TEST(Reload, KeepsTheStateOfABackend)
 {
 	echo_backend alive;
 	const listener dead("127.0.0.1", -1);
@@ -464,7 +464,7 @@ TEST(Reload, KeepsLimits)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(Reload, FailsNobodyUnderTraffic)
+TEST(Reload, FailsNoClientUnderTraffic)
 {
 	const char *const asked = std::getenv("SENNIT_RELOADS");
 	const unsigned reloads = asked ? static_cast<unsigned>(std::atoi(asked)) : 10;
@@ -528,7 +528,7 @@ TEST(Reload, FailsNobodyUnderTraffic)
 }
 
 /* Without a file there is nothing to read: only the log is reopened. */
-TEST(Reload, OfAOneLinerIsNone)
+TEST(Reload, WithoutAFileDoesNothing)
 {
 	echo_backend backend;
 	relay_process relay({"127.0.0.1:0", backend.address()});

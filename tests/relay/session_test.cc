@@ -186,7 +186,7 @@ TEST_F(Session, AHalfCloseInTheMiddleOfDataLosesNone)
 /* If a client has sent bytes before the relay connects, they go out with the last packet of the handshake
  * with the backend. If the relay is stalled for 200 ms meanwhile, the kernel completes the handshake
  * without them, and another client is tried. */
-TEST_F(Session, TheFirstBytesAreTheFirstPacketOfWhoHasSpoken)
+TEST_F(Session, EarlyBytesGoWithTheHandshake)
 {
 	start();
 	const std::string door = relay_->address();
@@ -271,7 +271,7 @@ TEST_F(Session, AResetAfterTheBackendsHalfCloseReachesTheClient)
 	finish();
 }
 
-TEST_F(Session, AResetAgainstTheFlowReachesTheSender)
+TEST_F(Session, AResetByAStuckReceiverReachesTheSender)
 {
 	start();
 	peer client;
@@ -284,7 +284,7 @@ TEST_F(Session, AResetAgainstTheFlowReachesTheSender)
 	finish();
 }
 
-TEST_F(Session, ABackendThatIsDownCostsOneClientOnly)
+TEST_F(Session, ABackendThatIsDownFailsOneClientOnly)
 {
 	listener down("127.0.0.1", -1);
 	relay_.emplace(std::vector<std::string>{"127.0.0.1:0", down.address()});
@@ -307,7 +307,7 @@ TEST_F(Session, ABackendThatIsDownCostsOneClientOnly)
 	finish();
 }
 
-TEST_F(Session, ABackendWhoseNameDoesNotResolveCostsOneClientOnly)
+TEST_F(Session, ABackendThatDoesNotResolveFailsOneClientOnly)
 {
 	relay_.emplace(std::vector<std::string>{"127.0.0.1:0", "no-such-host.invalid:80",
 						"127.0.0.1:0", backend_.address()});
@@ -352,7 +352,7 @@ TEST_F(Session, GivesUpOnABackendThatDoesNotAnswer)
 	finish();
 }
 
-TEST_F(Session, ClosesWhatIsIdle)
+TEST_F(Session, ClosesIdleConnections)
 {
 	start({"--idle-timeout", "400ms"});
 	peer client;
@@ -451,7 +451,7 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 	finish();
 }
 
-TEST_F(Session, SeveralPairsGoEachTheirWay)
+TEST_F(Session, SeveralPairsAreIndependent)
 {
 	listener other;
 	relay_.emplace(std::vector<std::string>{"127.0.0.1:0", backend_.address(), "127.0.0.1:0",

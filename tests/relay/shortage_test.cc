@@ -64,7 +64,7 @@ void limit_descriptors(pid_t pid, rlim_t most)
  * The limit is lowered while the relay runs, which it cannot know. First so far that accepting fails,
  * then so that a client still gets in but there is no descriptor for its backend.
  */
-TEST(SuddenShortage, IsWaitedOut)
+TEST(SuddenShortage, PausesUntilItIsOver)
 {
 	listener backends;
 	relay_process relay({"--connect-timeout", "1h", "127.0.0.1:0", backends.address()});
@@ -106,7 +106,7 @@ TEST(SuddenShortage, IsWaitedOut)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST_P(Shortage, AcceptingPausesAndGoesOn)
+TEST_P(Shortage, AcceptingPausesAndResumes)
 {
 	constexpr std::size_t clients_count = 40;
 	listener backends;
@@ -191,7 +191,7 @@ TEST_P(Shortage, AcceptingPausesAndGoesOn)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST_P(Shortage, StopsInOrderWhileItPauses)
+TEST_P(Shortage, StopsGracefullyWhileItPauses)
 {
 	listener backends;
 	relay_process relay({"--drain", "300ms", "127.0.0.1:0", backends.address()}, GetParam());

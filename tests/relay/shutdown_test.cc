@@ -71,7 +71,7 @@ TEST(Shutdown, LetsOpenConnectionsFinish)
 	EXPECT_EQ(end.errors.find("cutting"), std::string::npos) << end.errors;
 }
 
-TEST(Shutdown, CutsWhatHasNotFinishedInTime)
+TEST(Shutdown, CutsConnectionsThatDoNotFinishInTime)
 {
 	listener backends;
 	relay_process relay({"--drain", "300ms", "127.0.0.1:0", backends.address()});
@@ -195,7 +195,7 @@ class Readers : public testing::TestWithParam<bool>
 {
 };
 
-TEST_P(Readers, DoNotKeepTheRelayFromItsWork)
+TEST_P(Readers, DoNotBlockTheRelay)
 {
 	listener backends;
 	relay_process relay({"--stats-interval", "1ms", "127.0.0.1:0", backends.address()});

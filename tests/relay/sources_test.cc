@@ -58,7 +58,7 @@ TEST(Networks, TakeMappedAddressesForIpv4)
 	EXPECT_FALSE(is_in("::1", "0.0.0.0/0"));
 }
 
-TEST(Networks, AreRefusedWhenTheyAreNone)
+TEST(Networks, RefuseInvalidTexts)
 {
 	for (const char *text :
 	     {"", "10.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/8x", "10.0.0.0/-1", "::/129",

@@ -77,7 +77,7 @@ std::set<std::string> lines(const std::string &text)
 	return all;
 }
 
-TEST(Metrics, SayWhatTheSnapshotSays)
+TEST(Metrics, HaveTheValuesOfTheSnapshot)
 {
 	const auto all = lines(to_metrics(example()));
 	const auto listener = R"(listener="web \"quoted\\\"\n")"s;
@@ -185,7 +185,7 @@ std::string asked_of_json(const std::string &json, const std::string &expression
 	return answer;
 }
 
-TEST(Status, SaysWhatTheSnapshotSays)
+TEST(Status, HasTheValuesOfTheSnapshot)
 {
 	const auto json = to_json(example());
 	EXPECT_EQ(json.find('\n'), json.size() - 1);
@@ -216,7 +216,7 @@ TEST(Status, SaysWhatTheSnapshotSays)
 		  "[] []\n");
 }
 
-TEST(Text, IsEscapedWhereItStands)
+TEST(Text, IsEscapedForItsFormat)
 {
 	const auto json = [](std::string_view text) {
 		std::string out;

@@ -97,7 +97,7 @@ std::string name_of(std::string_view text)
 	return name_in(records(message(name(text))));
 }
 
-TEST(TlsHello, HasItsNameInLowerCaseAndWithoutADotAtTheEnd)
+TEST(TlsHello, NameIsLowerCaseWithoutATrailingDot)
 {
 	EXPECT_EQ(name_of("host.example"), "name: host.example");
 	EXPECT_EQ(name_of("HoST.ExamPLE"), "name: host.example");
@@ -130,7 +130,7 @@ TEST(TlsHello, MayHaveNoName)
 	EXPECT_EQ(name_in(records(message(names("\1\0\3abc\0\0\4host"sv)))), "name: host");
 }
 
-TEST(TlsHello, TellsTheProtocolsThatAreOffered)
+TEST(TlsHello, ReportsTheOfferedProtocols)
 {
 	tls_hello hello;
 	const auto protocols = "\2h2\10http/1.1"s;
@@ -159,7 +159,7 @@ TEST(TlsHello, MayBeCutIntoAnyRecords)
 	EXPECT_EQ(got.size, records(whole).size());
 }
 
-TEST(TlsHello, CutOffIsNeverWrongAndNeverWhole)
+TEST(TlsHello, CutOffIsNeitherBadNorComplete)
 {
 	const auto all = records(message(name("host.example")), 50);
 	for (std::size_t n = 0; n < all.size(); n++) {
@@ -169,7 +169,7 @@ TEST(TlsHello, CutOffIsNeverWrongAndNeverWhole)
 	}
 }
 
-TEST(TlsHello, RefusesRecordsThatAreNone)
+TEST(TlsHello, RefusesMalformedRecords)
 {
 	const auto whole = message(name("host.example"));
 	EXPECT_EQ(name_in("\x16\3\1\0\0"sv), "TLS record is malformed");
@@ -186,7 +186,7 @@ TEST(TlsHello, RefusesRecordsThatAreNone)
 	EXPECT_EQ(name_in(other), "TLS record is malformed");
 }
 
-TEST(TlsHello, RefusesLengthsThatDoNotAgree)
+TEST(TlsHello, RefusesInconsistentLengths)
 {
 	/* Each byte of the message one more, one less, and changed by 127: the properties must hold. */
 	const auto whole = message(extension(16, "\0\3\2h2"sv) + name("host.example"));
@@ -210,7 +210,7 @@ TEST(TlsHello, RefusesLengthsThatDoNotAgree)
 		  "TLS server name is given twice");
 }
 
-TEST(TlsHello, LargerThanAllowedIsToldAtOnce)
+TEST(TlsHello, TooLargeIsRejectedAtOnce)
 {
 	tls_hello hello;
 	/* It says so in its tenth byte. */
@@ -226,7 +226,7 @@ TEST(TlsHello, LargerThanAllowedIsToldAtOnce)
 	EXPECT_FALSE(read_tls_hello(records(whole), hello, exactly - 1));
 }
 
-TEST(TlsHello, OtherProtocolsAreToldAtOnce)
+TEST(TlsHello, OtherProtocolsAreRejectedAtOnce)
 {
 	tls_hello hello;
 	for (const auto bytes : {"G"sv, "GET / HTTP/1.1\r\n"sv, "\x16\2"sv, "SSH-2.0-x\r\n"sv,
@@ -278,7 +278,7 @@ std::string openssl_hello(std::vector<std::string> options, tls_hello &hello)
 	return bytes;
 }
 
-TEST(TlsHello, OpensslsIsReadInEveryVersion)
+TEST(TlsHello, OpensslHellosOfEveryVersionAreRead)
 {
 	tls_hello hello;
 	for (const char *version : {"-tls1_2", "-tls1_3", "-no_tls1_3"}) {
@@ -292,7 +292,7 @@ TEST(TlsHello, OpensslsIsReadInEveryVersion)
 	EXPECT_EQ(hello.alpn, "\2h2\10http/1.1");
 }
 
-TEST(TlsHello, OpensslsIsReadInManyRecords)
+TEST(TlsHello, OpensslHellosInManyRecordsAreRead)
 {
 	tls_hello hello;
 	std::string many;

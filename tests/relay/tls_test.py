@@ -97,7 +97,7 @@ class Tls(unittest.TestCase):
              "--cacert", f"{self.root}/{ca}.pem", "--connect-to", f"{name}:443:127.0.0.1:{self.port(nth)}",
              f"https://{name}/{path}"], capture_output=True, timeout=2 * PATIENCE)
 
-    def test_curl_reaches_who_it_asks_for(self):
+    def test_curl_reaches_the_server_it_asks_for(self):
         for name, whose in ("a.test", "a"), ("x.b.test", "b"), ("A.TEST", "a"):
             for version in "1.2", "1.3":
                 done = self.curl(name, whose, f"{whose}.txt", "--tls-max", version,
@@ -111,7 +111,7 @@ class Tls(unittest.TestCase):
             self.assertEqual(hashlib.sha256(done.stdout).hexdigest(),
                              hashlib.sha256(file.read()).hexdigest())
 
-    def test_openssl_reaches_who_it_asks_for(self):
+    def test_openssl_reaches_the_server_it_asks_for(self):
         def subject(nth, *name):
             said = subprocess.run(
                 ["openssl", "s_client", "-connect", f"127.0.0.1:{self.port(nth)}", *name],
@@ -159,7 +159,7 @@ class Tls(unittest.TestCase):
                 self.assertIn(b"this is b\n", pump(lambda: tls.read(65536)) +
                               pump(lambda: tls.read(65536)))
 
-    def test_what_is_no_tls_is_closed(self):
+    def test_other_protocols_are_closed(self):
         for said in b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", b"SSH-2.0-x\r\n", bytes(100):
             with self.relay.connect() as client:
                 client.sendall(said)
