@@ -170,7 +170,7 @@ TEST(Metrics, AreAllInTheManual)
 /* Python decides whether it is JSON. */
 std::string asked_of_json(const std::string &json, const std::string &expression)
 {
-	const std::string path = testing::TempDir() + "telling." + std::to_string(getpid());
+	const std::string path = testing::TempDir() + "exposition." + std::to_string(getpid());
 	std::ofstream(path) << json;
 	const auto command =
 		"python3 -c 'import json,sys; now=json.load(open(sys.argv[1])); print(" +
