@@ -24,7 +24,7 @@ struct moving {
 	explicit moving(int v) : value(v), self(this) { living++; }
 	moving(moving &&other) noexcept : value(std::exchange(other.value, -1)), self(this)
 	{
-		EXPECT_EQ(other.self, &other) << "was copied by its bytes";
+		EXPECT_EQ(other.self, &other) << "was copied byte by byte";
 		living++;
 	}
 	moving &operator=(moving &&other) noexcept
@@ -180,10 +180,10 @@ void destroys_all()
 		meeting.close();
 		EXPECT_TRUE(closed.join());
 		chan.close();
-		EXPECT_EQ(living, 3) << "closing keeps what was sent";
+		EXPECT_EQ(living, 3) << "closing keeps the values that were sent";
 		EXPECT_EQ(chan.recv().value().value, 1);
 	});
-	EXPECT_EQ(living, 0) << "what was left has gone with the channel";
+	EXPECT_EQ(living, 0) << "the channel has destroyed what was left";
 }
 
 TEST(CppChannel, DestroysEachElementOnce)

@@ -34,7 +34,7 @@ struct error_with_number : std::runtime_error {
 TEST(Run, ReturnsWhatTheTaskReturns)
 {
 	EXPECT_EQ(sn::run([] { return 42; }), 42);
-	EXPECT_EQ(sn::run([] { return -EBADF; }), -EBADF) << "not an error of the runtime's";
+	EXPECT_EQ(sn::run([] { return -EBADF; }), -EBADF) << "not an error of the runtime";
 	EXPECT_EQ(sn::run([] {}), 0);
 
 	/* A callable with state, not copied. */
@@ -361,7 +361,7 @@ TEST(Blocking, LetsOtherTasksRun)
 		sn::blocking([] {});
 		EXPECT_THROW(sn::blocking([] { throw error_with_number(1); }), error_with_number);
 	});
-	EXPECT_EQ(sn::blocking([] { return 1; }), 1) << "outside of a task it just calls";
+	EXPECT_EQ(sn::blocking([] { return 1; }), 1) << "outside a task it just calls";
 }
 
 } // namespace

@@ -73,7 +73,7 @@ for i in range(2000):
     if got != "1: " + long_line:
         fail(f"bob heard something else, {len(got)} characters")
 if not gone:
-    fail("who reads nothing was not let go")
+    fail("the client that reads nothing was not dropped")
 
 server.kill()
 server.wait()

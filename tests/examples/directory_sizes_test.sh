@@ -24,10 +24,10 @@ for each in dir0 dir3 plain; do
 	[ "$(awk -v name=$each '$2 == name { print $1 }' "$scratch/out")" = "$expected" ] ||
 		fail "$each is not $expected: $(cat "$scratch/out")"
 done
-[ "$(grep -c . "$scratch/out")" = 9 ] || fail "not one line each: $(cat "$scratch/out")"
+[ "$(grep -c . "$scratch/out")" = 9 ] || fail "not one line for each: $(cat "$scratch/out")"
 head -n -1 "$scratch/out" | awk '{ print $1 }' | sort -rnc || fail "not the largest first"
 
 if "${launcher[@]}" "$program" "$scratch/nowhere" 2>"$scratch/err"; then
-	fail "a folder that does not exist is no error"
+	fail "a folder that does not exist was not an error"
 fi
 grep -q 'nowhere: No such file' "$scratch/err" || fail "unclear: $(cat "$scratch/err")"

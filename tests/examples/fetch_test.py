@@ -51,7 +51,7 @@ for attempt in range(5):
         fail(f"exited with {result.returncode}: {result.stderr}")
     said = dict(line.split(": ", 1) for line in result.stdout.splitlines())
     if sorted(said) != sorted(paths):
-        fail(f"not each page once: {result.stdout}")
+        fail(f"not exactly one line for each page: {result.stdout}")
     # Try again if the machine stalled for the two seconds that a page may take.
     if not any("timed out" in said[path] for path in paths[:-1]):
         break
@@ -70,7 +70,7 @@ if max(times) - began < 16 / 20:
 result = subprocess.run([*launcher, program, "127.0.0.1:1", "100", "/a"], capture_output=True,
                         text=True, timeout=100, check=False)
 if "/a: Connection refused" not in result.stdout:
-    fail(f"a server that is not there: {result.stdout!r} {result.stderr!r}")
+    fail(f"without a server: {result.stdout!r} {result.stderr!r}")
 result = subprocess.run([*launcher, program], capture_output=True, text=True, timeout=100, check=False)
 if result.returncode != 2 or "usage:" not in result.stderr:
     fail(f"no arguments: {result.returncode} {result.stderr!r}")

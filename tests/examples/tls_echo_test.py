@@ -47,7 +47,7 @@ def talk(port, number):
                             raise EOFError(f"after {len(got)} of {len(text)} bytes")
                         got += part
                     if got != text:
-                        raise ValueError("other bytes than were sent")
+                        raise ValueError("the echo differs from what was sent")
                 conn.unwrap()
     except (OSError, EOFError, ValueError) as error:
         wrong.append(f"client {number}: {error!r}")

@@ -95,9 +95,9 @@ void report()
 		       in_ms(board->worst_counted[i]), plain_names[beside],
 		       in_ms(board->plain_worst[beside]));
 	}
-	printf("(counted: without what the system kept threads from running: %.1f s in all; only "
-	       "waits "
-	       "above 30 ms are)\n",
+	printf("(counted: without the time in which the system kept threads from running, %.1f s "
+	       "in "
+	       "all; only waits above 30 ms are counted)\n",
 	       (double)board->os_kept.load() / 1e9);
 	printf("hostile seed=%" PRIu64 " lives=%" PRIu64 " phases=%" PRIu64, board->seed,
 	       board->lives.load(), board->phases.load());

@@ -77,7 +77,7 @@ struct LoadName {
 	const char *name, *meaning;
 };
 constexpr LoadName load_names[LOADS] = {
-	{"probes", "what the watchdog measures; always there"},
+	{"probes", "what the watchdog measures; in every phase"},
 	{"channels", "producers and consumers, also through sn_select()"},
 	{"mutex", "a counter under sn_mutex"},
 	{"nappers", "1,000 tasks that compute for 5 us and sleep for 1 ms"},

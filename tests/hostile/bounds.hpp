@@ -59,7 +59,7 @@ constexpr Bound bounds[KINDS] = {
 	{"foreign", "a task that a plain thread sent to runs", 10 * ms, true, false, PLAIN_WAKE},
 	{"spawn", "a task that a plain thread spawned runs", 10 * ms, true, true, PLAIN_WAKE},
 	{"signal", "sn_signal_wait() returns", 30 * ms, true, false, PLAIN_POLL},
-	{"phase", "all that was begun has ended", 20 * second, false, false, PLAIN_WORK},
+	{"phase", "everything that was begun has ended", 20 * second, false, false, PLAIN_WORK},
 };
 
 constexpr const char *plain_names[PLAINS] = {"sleep", "poll", "wake", "work"};

@@ -212,7 +212,7 @@ bool lower(Held held, int resource, rlim_t to)
 void raise(Held held, int resource)
 {
 	if (setrlimit(resource, &former[held]) < 0)
-		fail("the test's own: a limit cannot be raised again");
+		fail("an error of the test: a limit cannot be raised again");
 }
 
 // Refused calls succeed again soon; tasks that wait for stacks go first.

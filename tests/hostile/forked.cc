@@ -156,7 +156,7 @@ const char *forked_status(int status)
 {
 	if (WIFSIGNALED(status))
 		return WTERMSIG(status) == SIGALRM
-			       ? "a step took for ever, such as noticing a deadlock"
+			       ? "a step took too long, such as noticing a deadlock"
 			       : strsignal(WTERMSIG(status));
 	switch (WEXITSTATUS(status)) {
 	case forked_well:
@@ -172,7 +172,7 @@ const char *forked_status(int status)
 	case NETWORK:
 		return "a connection failed";
 	case SIGNAL:
-		return "a signal was not waited for";
+		return "a signal was not received";
 	case DEADLOCK:
 		return "a deadlock was not noticed";
 	case FILES:

@@ -203,7 +203,7 @@ void list()
 	printf("loads, for --loads:\n");
 	for (const LoadName &load : load_names)
 		printf("  %-10s %s\n", load.name, load.meaning);
-	printf("what is measured, and the promise when nothing is ahead:\n");
+	printf("what is measured, and the bound for an empty queue:\n");
 	for (const Bound &bound : bounds)
 		printf("  %-10s %s: %lld ms\n", bound.name, bound.meaning,
 		       (long long)(bound.ns / ms));
@@ -253,13 +253,13 @@ void parse(int argc, char **argv)
 		char *end;
 
 		if (option == "--help")
-			usage("what it does is told at the top of hostile.cc", "");
+			usage("the top of hostile.cc says what it does", "");
 		if (option == "--list") {
 			list();
 			exit(0);
 		}
 		if (i + 1 == argc)
-			usage("what is meant by: ", argv[i]);
+			usage("a value is missing after: ", argv[i]);
 		const char *value = argv[++i];
 		if (option == "--seed") {
 			options.seed = strtoull(value, &end, 10);
@@ -296,13 +296,12 @@ void adapt()
 	bool quota;
 
 	if (HOSTILE_TSAN) {
-		leave_out(ACT_FORK,
-			  "the thread sanitizer lets no child of such a process have threads");
+		leave_out(ACT_FORK, "under the thread sanitizer the child may not start threads");
 		leave_out(ACT_FORK_TASK, board->skips[ACT_FORK]);
 	}
 	if (HOSTILE_TSAN || HOSTILE_ASAN) {
-		leave_out(ACT_MLOCK, "the sanitizers do nothing when memory is to be locked");
-		leave_out(ACT_MEMORY, "the sanitizers' own memory is not to be limited");
+		leave_out(ACT_MLOCK, "the sanitizers ignore mlockall()");
+		leave_out(ACT_MEMORY, "it would limit the sanitizer's own memory");
 	}
 	if (HOSTILE_EMULATED) {
 		leave_out(ACT_GDB, "gdb would see the emulator");

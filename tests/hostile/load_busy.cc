@@ -224,7 +224,7 @@ private:
 			struct sn_case one = {chan_, &got, SN_CASE_RECV, 0};
 
 			if (sn_select(&one, 1, SN_TRY) != -EAGAIN)
-				fail("select: something came that nobody sent");
+				fail("select: received a value that was not sent");
 			break;
 		}
 		case LOAD_GO:

@@ -151,7 +151,7 @@ private:
 				if (sn_tcp_write_all(conn, sent, size) != (ssize_t)size)
 					fail("echo: a client's writing failed");
 				if (!read_exactly(conn, got, size) || memcmp(sent, got, size) != 0)
-					fail("echo: not what was sent came back");
+					fail("echo: the bytes that came back differ");
 				done(LOAD_ECHO);
 				if (random.one_in(4))
 					sn_sleep(random.between(0, 5 * ms));
@@ -289,7 +289,7 @@ private:
 				if (!read_exactly(conn, &arrived, sizeof arrived))
 					failed = "reading the answer";
 				else if (arrived != sent || sn_tcp_read(conn, bytes, 1) != 0)
-					fail("relay: of %llu bytes %llu arrived",
+					fail("relay: of %llu bytes, %llu arrived",
 					     (unsigned long long)sent, (unsigned long long)arrived);
 			}
 			sn_tcp_close(conn);

@@ -53,9 +53,9 @@ public:
 	{
 		for (int i = 0; i < producers; i++)
 			if (sent_[i] != received_[i] || sums_[i] != sent_[i] * (sent_[i] + 1) / 2)
-				fail("channels: producer %d sent %llu, received were %llu with the "
-				     "sum "
-				     "%llu",
+				fail("channels: producer %d sent %llu messages, %llu were "
+				     "received, with "
+				     "the sum %llu",
 				     i, (unsigned long long)sent_[i],
 				     (unsigned long long)received_[i].load(),
 				     (unsigned long long)sums_[i].load());
@@ -124,10 +124,10 @@ private:
 				continue;
 			}
 			if (message.producer >= producers)
-				fail("channels: a message that nobody sent");
+				fail("channels: a message that no producer sent");
 			uint32_t &before = last[chosen][message.producer];
 			if (consumers_ == 1 && message.number <= before)
-				fail("channels: producer %u's %u came after its %u",
+				fail("channels: producer %u: message %u came after message %u",
 				     message.producer, message.number, before);
 			before = message.number;
 			received_[message.producer]++;
@@ -157,8 +157,8 @@ public:
 	void end(Phase &) override
 	{
 		if (counter_ != sum_)
-			fail("mutex: %llu increments left %llu", (unsigned long long)sum_.load(),
-			     (unsigned long long)counter_);
+			fail("mutex: after %llu increments it is %llu",
+			     (unsigned long long)sum_.load(), (unsigned long long)counter_);
 	}
 	int64_t queue() const override { return tasks * piece + tasks * 100 * us; }
 
@@ -228,7 +228,7 @@ public:
 		const int error = sn_sleep(ns);
 		if (error == 0) {
 			if (slot.met() < 0)
-				fail("a sleep was over too early");
+				fail("a sleep ended too early");
 			return;
 		}
 		slot.drop();
@@ -387,8 +387,8 @@ private:
 			const int error = sn_join(tasks[i], &result);
 
 			if (error < 0 || result != i)
-				fail("joins: task %d was joined with %d, its result %d", i, error,
-				     result);
+				fail("joins: joining task %d returned %d, with the result %d", i,
+				     error, result);
 		}
 		done(LOAD_JOINS, (uint64_t)n);
 	}

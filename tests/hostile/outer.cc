@@ -168,7 +168,7 @@ struct Outer {
 		report_failure();
 		look_whether_ended();
 		if (!ended) {
-			printf("the process's dump follows its stderr; then gdb's backtraces\n");
+			printf("the end of its stderr, with a dump; then gdb's backtraces\n");
 			kill(child, SIGQUIT);
 			for (int64_t until = now() + 5 * second; !ended && now() < until;) {
 				struct pollfd ready = {errors, POLLIN, 0};
@@ -177,7 +177,7 @@ struct Outer {
 				look_whether_ended();
 			}
 		}
-		printf("---- stderr, its end\n%s\n----\n",
+		printf("---- the end of stderr\n%s\n----\n",
 		       tail.substr(tail.size() > kept ? tail.size() - kept : 0).c_str());
 		fflush(stdout);
 		if (!ended) {
@@ -220,7 +220,7 @@ struct Outer {
 				break;
 			if (now() - board->beat > beat_limit) {
 				snprintf(board->failure, sizeof board->failure,
-					 "the process stands still: even its watchdog, a plain "
+					 "the process hangs, even its watchdog, which is a plain "
 					 "thread");
 				board->failed = true;
 			}

@@ -177,7 +177,7 @@ void Probes::sleep(Random random)
 			continue;
 		}
 		if (slot.met() < 0)
-			fail("a sleep was over too early");
+			fail("a sleep ended too early");
 		done(LOAD_PROBES);
 	}
 }
@@ -196,7 +196,7 @@ void Probes::wait_for_deadline(Random random)
 		const ssize_t n = sn_tcp_read(silent_, &byte, 1);
 		if (n == -ETIMEDOUT) {
 			if (slot.met() < 0)
-				fail("a deadline passed too early");
+				fail("a read ended before its deadline");
 		} else {
 			slot.drop();
 			refused(LOAD_PROBES, "reading", n < 0 ? (int)n : -EIO, mark);

@@ -87,7 +87,7 @@ std::string quota_prepare(bool *usable)
 	if (make_group())
 		return "";
 	if (make_stand_in())
-		return "a file stands in for cpu.max, no cgroup can be made here";
+		return "a file stands in for cpu.max, because no cgroup can be made here";
 	*usable = false;
 	return "neither a cgroup nor a mount can be made here";
 }

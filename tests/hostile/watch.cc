@@ -220,7 +220,7 @@ Slot::Slot(Kind kind) : kind_(kind)
 	while (i < used && places[i].kind.load() != KINDS)
 		i++;
 	if (i == most_slots)
-		fail("the test's own: too many slots");
+		fail("an error of the test: too many slots");
 	places[i].due.store(0);
 	places[i].kind.store(kind);
 	if (i == used)

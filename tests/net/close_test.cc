@@ -91,7 +91,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 
 		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
 		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
-		EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "twice is as good as once";
+		EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "a second cancel changes nothing";
 		EXPECT_EQ(-ECANCELED, sn_tcp_read(pair.client, &c, 1));
 		EXPECT_EQ(-ECANCELED, sn_tcp_write(pair.client, &c, 1));
 		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1));
@@ -106,7 +106,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
 		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
 		pair.close_client();
-		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "now it has";
+		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "now the peer notices";
 	});
 }
 
@@ -171,9 +171,10 @@ TEST(WaitClosed, ReturnsAfterBothHalves)
 		EXPECT_TRUE(test::someone_reads(pair.client));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ(0, waiter.join());
-		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "the end stays the end";
+		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "it stays closed";
 		char c;
-		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "it has read nothing";
+		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1))
+			<< "sn_tcp_wait_closed() reads no bytes";
 	});
 }
 

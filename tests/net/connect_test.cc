@@ -139,7 +139,7 @@ TEST(ConnectByName, EndsAtItsDeadlineWhileTheNameResolves)
 		EXPECT_EQ(-ETIMEDOUT,
 			  sn_tcp_connect(&conn, "hangs.test:80", sn_now() + 20 * test::ms));
 		EXPECT_EQ(nullptr, conn);
-		EXPECT_TRUE(test::eventually([] { return inside == 1; })) << "still";
+		EXPECT_TRUE(test::eventually([] { return inside == 1; })) << "it still hangs";
 	});
 }
 
@@ -167,7 +167,7 @@ TEST(ConnectByName, EndsWithItsScope)
 		sn_scope_cancel(scope);
 		sn_scope_close(scope);
 		EXPECT_EQ(-ECANCELED, arg.result);
-		EXPECT_EQ(1, inside) << "still";
+		EXPECT_EQ(1, inside) << "it still hangs";
 	});
 }
 
@@ -175,7 +175,7 @@ TEST(ConnectByName, EndsWithItsScope)
 TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 {
 	if (TEST_TSAN)
-		GTEST_SKIP() << "threads are the sanitizer's to start";
+		GTEST_SKIP() << "the sanitizer replaces pthread_create()";
 	// Starting a thread occupies the caller's processor, so there are enough of them.
 	for (int callers : {1, 2, 3})
 		test::run(8, [callers] {

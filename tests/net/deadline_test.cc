@@ -161,7 +161,7 @@ TEST_P(Deadline, CanBeRepeatedAfterATimeout)
 		Task waiter([&] { return GetParam().wait(door, pair); });
 		EXPECT_TRUE(waits(door, pair));
 		GetParam().satisfy(door, pair);
-		EXPECT_GE(waiter.join(), 0) << "the connection is as it was";
+		EXPECT_GE(waiter.join(), 0) << "the connection is unchanged";
 	});
 }
 
@@ -221,7 +221,7 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 			}
 			// The wait must go on past the first deadline.
 			sn_sleep_until(first + 5 * test::ms);
-			EXPECT_FALSE(done) << "the deadline was later by then";
+			EXPECT_FALSE(done) << "the deadline had been moved by then";
 			GetParam().set_deadline(door, pair, SN_NO_DEADLINE);
 			GetParam().satisfy(door, pair);
 			EXPECT_GE(waiter.join(), 0);

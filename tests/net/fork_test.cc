@@ -140,7 +140,8 @@ TEST(Fork, SignalsReachTheProcessesOwnTasks)
 				  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
 				  CHILD_CHECK(now.sa_handler == SIG_DFL);
 			  }));
-		EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience)) << "the parent's";
+		EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience))
+			<< "the parent's signal";
 		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
 		// While the parent waits.
 		Task waiting([] { return sn_signal_wait(sn_now() + test::patience); });

@@ -59,7 +59,7 @@ TEST(Gather, SmallPiecesInQuickSuccessionBeginIt)
 	Gather gather;
 
 	for (int i = 0; i < 1000; i++)
-		EXPECT_FALSE(gather.piece(late)) << "each a while after the other";
+		EXPECT_FALSE(gather.piece(late)) << "each some time after the last";
 	for (int i = 0; i < 1000; i++)
 		EXPECT_FALSE(gather.piece(soon, SN_GATHER_SMALL)) << "large";
 	for (int i = 0; i < 1000; i++)
@@ -98,7 +98,8 @@ TEST(Gather, StopsWhenThereIsNothingToGain)
 		gather.begin();
 		EXPECT_EQ(0u, gather.wait(bytes, SN_GATHER_MOST_NS)) << bytes;
 		EXPECT_FALSE(gather.piece(late));
-		EXPECT_EQ(SN_GATHER_PIECES, gather.begin()) << "as soon as before: nobody was kept";
+		EXPECT_EQ(SN_GATHER_PIECES, gather.begin())
+			<< "as soon as before: no answer was delayed";
 	}
 }
 
@@ -136,7 +137,8 @@ TEST(Gather, AnAnswerAfterItHasStoppedCountsToo)
 	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin());
 	EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS));
 	EXPECT_FALSE(gather.piece(100 * late, small_piece, 1));
-	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin()) << "nothing was gathered before this one";
+	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin())
+		<< "nothing was coalesced before this answer";
 }
 
 TEST(Gather, AlwaysBeginsWithTheFirstPiece)
@@ -148,7 +150,7 @@ TEST(Gather, AlwaysBeginsWithTheFirstPiece)
 		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(&gather, gather.now, gather.said));
 		EXPECT_NE(0u, gather.wait(SN_GATHER_LEAST, SN_GATHER_AIM_NS, 1));
 		EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS, 1))
-			<< "else an idle relay would not idle";
+			<< "otherwise an idle relay would not rest";
 	}
 }
 

@@ -164,7 +164,7 @@ TEST(Misuse, ALateOperationTakesNoSideOfTheSuccessor)
 		same_place += probe_fd_same_place(stale, next.client);
 		for (int side = 0; side < 2; side++) {
 			EXPECT_EQ(-EBADF, probe_fd_begin(stale, side));
-			EXPECT_EQ(0, probe_fd_begin(next.client, side)) << "its first";
+			EXPECT_EQ(0, probe_fd_begin(next.client, side)) << "its first operation";
 			EXPECT_EQ(-EBUSY, probe_fd_begin(next.client, side));
 			probe_fd_end(next.client, side);
 		}
@@ -242,7 +242,7 @@ TEST(Misuse, AdoptingDescriptorsWithoutBytes)
 		ASSERT_EQ(0, listen(listening, 1));
 		EXPECT_EQ(-EINVAL, sn_stream_adopt(&stream, epoll));
 		EXPECT_EQ(-EPROTOTYPE, sn_stream_adopt(&stream, listening));
-		EXPECT_EQ(0, close(epoll)) << "it stays the caller's";
+		EXPECT_EQ(0, close(epoll)) << "it still belongs to the caller";
 		EXPECT_EQ(0, close(listening));
 		EXPECT_EQ(0, sn_stream_adopt(&stream, event)) << "it has bytes";
 		EXPECT_EQ(0, sn_stream_close(stream));

@@ -107,7 +107,8 @@ TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
 			n += size_t(sn_tcp_read(relay.left.client, &got[n], got.size() - n));
 		EXPECT_EQ(int(large.size()), writer.join());
 		EXPECT_EQ(large, got);
-		EXPECT_EQ(tasks + 2, test::stats().tasks_spawned) << "the relay's, and the writer";
+		EXPECT_EQ(tasks + 2, test::stats().tasks_spawned)
+			<< "the relay's second task, and the writer";
 		pass(relay.left.client, relay.right.client, "small");
 		relay.finish();
 	});

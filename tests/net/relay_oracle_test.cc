@@ -219,7 +219,7 @@ public:
 			const uint64_t read = result.directions[way].bytes_read;
 
 			EXPECT_EQ(0u, early_[way]) << "seed " << seed;
-			EXPECT_LE(taken_[way], read) << "kept what was not read, seed " << seed;
+			EXPECT_LE(taken_[way], read) << "kept an unused grant, seed " << seed;
 			if (!unlimited_[way]) {
 				EXPECT_EQ(taken_[way], read) << "seed " << seed;
 			}
@@ -353,8 +353,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		pace.check(result, seed);
 	for (const Peer *peer : {&left, &right}) {
 		EXPECT_TRUE(peer->exact) << "seed " << seed;
-		EXPECT_FALSE(peer->told_end && peer->before_end)
-			<< "an end that was none, seed " << seed;
+		EXPECT_FALSE(peer->told_end && peer->before_end) << "a false end, seed " << seed;
 	}
 	tally.sessions++;
 	switch (result.end) {
@@ -372,7 +371,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		tally.failed++;
 		EXPECT_TRUE(left.script.ending == Ending::reset ||
 			    right.script.ending == Ending::reset || fate == 2)
-			<< "nobody has reset anything, but " << err << ", seed " << seed;
+			<< "no peer has reset, but the result is " << err << ", seed " << seed;
 		if ((left.script.ending == Ending::reset || left.gives_up) !=
 		    (right.script.ending == Ending::reset)) {
 			EXPECT_EQ(right.script.ending == Ending::reset, result.side == 1)
@@ -392,7 +391,7 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 			<< "seed " << seed;
 		break;
 	case SN_RELAY_CANCELED:
-		ADD_FAILURE() << "nobody has cancelled the relay's own, seed " << seed;
+		ADD_FAILURE() << "nothing has cancelled the relay's connections, seed " << seed;
 		break;
 	}
 }

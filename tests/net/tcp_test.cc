@@ -327,9 +327,9 @@ TEST(HalfClose, BothWays)
 		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ("hello", test::read_to_end(pair.server));
-		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf)) << "the end stays the end";
+		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf)) << "the end is final";
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5)) << "the other half lives";
+		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5)) << "the other half is open";
 		EXPECT_EQ(5, sn_tcp_read(pair.client, buf, sizeof buf));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
 		EXPECT_EQ("", test::read_to_end(pair.client));

@@ -42,7 +42,7 @@ TEST(RoundRobin, IsExactAndSmooth)
 		std::string order;
 		for (int i = 0; i < 7; i++)
 			order += g.choose()[1];
-		EXPECT_EQ(order, "0010300") << "as its weights say, and spread";
+		EXPECT_EQ(order, "0010300") << "by weight, and evenly spread";
 	}
 }
 
@@ -142,7 +142,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 	EXPECT_FALSE(g.made->failed(bad)) << "not in a row";
 	EXPECT_FALSE(g.made->failed(bad));
 	EXPECT_TRUE(g.made->failed(bad));
-	EXPECT_FALSE(g.made->failed(bad)) << "it is already";
+	EXPECT_FALSE(g.made->failed(bad)) << "it is ejected already";
 	EXPECT_EQ(g.book.read().backends[0].state, relay::health::ejected);
 	EXPECT_GT(bad.counts.ejected_until.load(), sn_now() + 3000 * INT64_C(1000000000));
 	const auto until = sn_now() + 30 * INT64_C(1000000);
@@ -157,7 +157,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 	int again = 0;
 	for (int i = 0; i < 1010; i++)
 		again += g.choose() == "b0:1";
-	EXPECT_NEAR(again, 10, 2) << "a hundredth";
+	EXPECT_NEAR(again, 10, 2) << "a hundredth of its share";
 	EXPECT_TRUE(g.made->failed(bad)) << "at once";
 }
 
@@ -229,7 +229,7 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	};
 	EXPECT_FALSE(ask(false));
 	EXPECT_FALSE(ask(false));
-	EXPECT_FALSE(ask(true)) << "counts anew";
+	EXPECT_FALSE(ask(true)) << "the count starts again";
 	EXPECT_FALSE(ask(false));
 	EXPECT_FALSE(ask(false));
 	EXPECT_EQ(g.choose()[1], '0') << "not yet";
@@ -237,7 +237,7 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(g.choose(), "b1:1");
 	g.settings.backends[1].weight = 0;
-	EXPECT_EQ(g.choose(), "none") << "not even when there is no other";
+	EXPECT_EQ(g.choose(), "none") << "not even if there is no other";
 	EXPECT_FALSE(g.made->has_other({}));
 	EXPECT_FALSE(ask(true));
 	EXPECT_FALSE(ask(false));

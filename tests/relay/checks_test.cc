@@ -115,7 +115,8 @@ TEST(Checks, ABackendThatAnswersWronglyGetsNoClients)
 	b.be_well(false);
 	relay.await_error("backend " + b.address() + " of g is down");
 	auto client = peer::connect(relay.address());
-	EXPECT_EQ(client.receive_end(), ending::fin) << "nobody is used who says that he is ill";
+	EXPECT_EQ(client.receive_end(), ending::fin)
+		<< "a backend that reports itself ill is not used";
 	EXPECT_EQ(relay.metric("connections_ended_total{listener=\"web\",cause=\"no_backend\"}"),
 		  1U);
 
@@ -135,7 +136,7 @@ TEST(Checks, ConnectingIsACheckToo)
 	relay.await_error("backend " + down.address() + " of g is down: ");
 	const auto before = relay.counter("retries");
 	EXPECT_EQ(served_by(relay, 6), "bbbbbb");
-	EXPECT_EQ(relay.counter("retries"), before) << "clients do not find out for it";
+	EXPECT_EQ(relay.counter("retries"), before) << "clients do not try a backend that is down";
 	down.listen();
 	relay.await_error("backend " + down.address() + " of g is up again");
 	stop(relay);

@@ -233,7 +233,7 @@ TEST(Config, HasLimits)
 	EXPECT_EQ(own.lifetime, 1h);
 	EXPECT_EQ(own.max_connections_per_source, 3U);
 	EXPECT_EQ(own.accept_rate, 100U);
-	EXPECT_EQ(own.accept_burst, 100U) << "a second's";
+	EXPECT_EQ(own.accept_burst, 100U) << "as many as in a second";
 	EXPECT_EQ(own.allow.size(), 2U);
 	EXPECT_EQ(own.deny.size(), 1U);
 

@@ -117,8 +117,8 @@ class Failover(unittest.TestCase):
         before = list(asked)
         on_b = [i for i, who in enumerate(whose) if who == "b"]
         eventually(lambda: all(asked[i] > before[i] + 2 for i in on_b) or set(failed) & set(on_b),
-                   "those of the other to go on")
-        eventually(lambda: len(failed) == len(staying) - len(on_b), "those of the one to end")
+                   "connections to b to continue")
+        eventually(lambda: len(failed) == len(staying) - len(on_b), "connections to a to end")
         self.assertEqual({whose[i] for i in failed}, {"a"})
 
         again = Backend("a", a.port)
@@ -130,7 +130,7 @@ class Failover(unittest.TestCase):
             self.assertIsNotNone(who)
             return who == "a"
 
-        eventually(is_served, "the one to be used again")
+        eventually(is_served, "a to be used again")
         over.set()
         for thread in threads:
             thread.join(PATIENCE)

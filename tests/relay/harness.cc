@@ -358,7 +358,7 @@ silent_backend::silent_backend()
 		if (again([&] { return poll(&entry, 1, longest); }) == 0)
 			return;
 		if (queue_.size() > 100)
-			fail("a listener without a queue accepts connection upon connection");
+			fail("a listener with a backlog of 0 takes more and more connections");
 	}
 }
 
@@ -469,10 +469,10 @@ relay_process::~relay_process()
 	join_readers();
 	/* The test gave up. The reason may be in the relay's stderr, or be that it died. */
 	if (left)
-		std::cerr << "a relay was left behind, "
+		std::cerr << "the test left a relay behind, "
 			  << (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? "running"
 										 : "dead")
-			  << "; it said:\n"
+			  << "; its stderr:\n"
 			  << errors_.text;
 	close_pipes();
 	::close(stop_reading_);
@@ -539,7 +539,7 @@ std::string relay_process::address(std::size_t nth)
 		    found = lines_with(output_, "listening on ");
 		    return found.size() > nth;
 	    }))
-		fail("the relay did not start; it said: " + errors_.text);
+		fail("the relay did not start; its stderr: " + errors_.text);
 	return found[nth];
 }
 
@@ -554,7 +554,7 @@ std::map<std::string, std::uint64_t> relay_process::counters()
 		    found = lines_with(errors_, start);
 		    return found.size() > before;
 	    }))
-		fail("no line of counters came; the relay said: " + errors_.text);
+		fail("the relay printed no counters; its stderr: " + errors_.text);
 
 	std::map<std::string, std::uint64_t> counts;
 	std::istringstream words("accepted=" + found.back());
@@ -578,7 +578,7 @@ std::string relay_process::admin_address()
 		    found = lines_with(output_, "admin on ");
 		    return !found.empty();
 	    }))
-		fail("the relay has no admin server; it said: " + errors_.text);
+		fail("the relay has no admin server; its stderr: " + errors_.text);
 	return found.back();
 }
 
@@ -605,7 +605,7 @@ bool relay_process::reload()
 	const auto before = outcomes();
 	kill(pid_, SIGHUP);
 	if (!eventually([&] { return outcomes() != before; }))
-		fail("the relay does not reload; it said: " + errors());
+		fail("the relay does not reload; its stderr: " + errors());
 	return outcomes().first != before.first;
 }
 
@@ -614,7 +614,7 @@ void relay_process::await_error(const std::string &text)
 	std::unique_lock lock(lock_);
 	if (!arrived_.wait_for(lock, patience,
 			       [&] { return errors_.text.find(text) != std::string::npos; }))
-		fail("the relay did not say \"" + text + "\", but: " + errors_.text);
+		fail("the relay did not print \"" + text + "\"; its stderr: " + errors_.text);
 }
 
 void relay_process::signal(int signum)
@@ -626,7 +626,7 @@ ended relay_process::wait()
 {
 	int status = 0;
 	if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; }))
-		fail("the relay did not end; it said: " + errors());
+		fail("the relay did not end; its stderr: " + errors());
 	pid_ = -1;
 	join_readers();
 	return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output_.text,

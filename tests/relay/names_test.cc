@@ -52,7 +52,7 @@ public:
 		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (bind(fd_, reinterpret_cast<sockaddr *>(&at), sizeof at) != 0)
-			throw std::runtime_error("cannot be the name server");
+			throw std::runtime_error("cannot bind the name server's port");
 		thread_ = std::thread([this] { run(); });
 	}
 	name_server(const name_server &) = delete;
@@ -281,28 +281,28 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	int next = 3;
 	const std::string backend = "backend " + backend_ + " of g";
 	for (const how does : {how::fails, how::denies, how::is_silent}) {
-		const auto told = [&] {
+		const auto reported = [&] {
 			return count(relay.errors(), backend + " does not resolve: ");
 		};
-		const auto before = told();
+		const auto before = reported();
 		names_->set(does);
-		EXPECT_TRUE(eventually([&] { return told() > before; }));
-		const auto so_often = told();
+		EXPECT_TRUE(eventually([&] { return reported() > before; }));
+		const auto times = reported();
 		const auto failures = metric(relay, "resolve_failures_total");
 		EXPECT_TRUE(eventually(
 			[&] { return metric(relay, "resolve_failures_total") >= failures + 2; }));
-		EXPECT_EQ(told(), so_often) << "it is told once";
+		EXPECT_EQ(reported(), times) << "it is reported once";
 		EXPECT_EQ(metric(relay, "resolve_failing"), 1U);
 		EXPECT_EQ(metric(relay, "addresses"), 1U);
 		const auto start = std::chrono::steady_clock::now();
 		EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
 		EXPECT_LT(std::chrono::steady_clock::now() - start, patience / 2);
 		EXPECT_EQ(count(relay.errors(), "; what it was before is used until it does"),
-			  so_often);
+			  times);
 		const std::string other = "127.0.0." + std::to_string(next++);
 		names_->set(how::answers, {other});
 		EXPECT_TRUE(eventually([&] {
-			return count(relay.errors(), backend + " resolves again") >= so_often;
+			return count(relay.errors(), backend + " resolves again") >= times;
 		}));
 		EXPECT_EQ(served_at(relay, door_), other);
 		EXPECT_EQ(metric(relay, "resolve_failing"), 0U);
@@ -381,7 +381,7 @@ TEST_F(Names, ComeAndGoWithReloads)
 	const auto before = names_->asked();
 	std::this_thread::sleep_for(
 		300ms); /* a wrong look-up would be seen; a slow machine fails nothing */
-	EXPECT_LE(names_->asked(), before + 2) << "it is looked up no more";
+	EXPECT_LE(names_->asked(), before + 2) << "it is no longer looked up";
 	stop(relay);
 }
 
@@ -419,7 +419,7 @@ void start_network()
 	std::strcpy(loopback.ifr_name, "lo");
 	loopback.ifr_flags = IFF_UP;
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback) != 0)
-		die("cannot start the network");
+		die("cannot bring the loopback interface up");
 	close(fd);
 }
 
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
 		setenv(inside, "1", 1);
 		char self[4096] = "";
 		if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-			die("cannot find itself");
+			die("cannot find its own program");
 		std::vector<char *> words;
 		for (const char *each :
 		     {"unshare", "--user", "--map-root-user", "--net", "--mount"})

@@ -288,7 +288,7 @@ TEST(SendProxy, SendsTheClientsAddress)
 	second.close();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.counter("bytes_to_backend"), 1U)
-		<< "a header is none of the client's bytes";
+		<< "the header does not count as the client's bytes";
 	stop(relay);
 }
 

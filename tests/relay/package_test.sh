@@ -11,7 +11,7 @@ cd "$SENNIT_SOURCE_DIR"
 package=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/one")
 [ -f "$package" ] || fail "no package: $package"
 again=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/two")
-cmp "$package" "$again" || fail "made again, the package is another one"
+cmp "$package" "$again" || fail "built again, the package differs"
 
 # --- what is in it ---
 
@@ -41,18 +41,18 @@ done <<'LIST'
 644 usr/share/doc/sennit-relay/examples/sennit-relay.socket
 644 usr/share/doc/sennit-relay/examples/logrotate
 LIST
-[ "$(find "$root" -type f | wc -l)" = 10 ] || fail "more is in the package: $(find "$root" -type f)"
+[ "$(find "$root" -type f | wc -l)" = 10 ] || fail "unexpected files in the package: $(find "$root" -type f)"
 if dpkg-deb -c "$package" | grep -v ' root/root '; then
-	fail "these files are not root's"
+	fail "these files do not belong to root"
 fi
 if grep -qF -e "$SENNIT_SOURCE_DIR" -e "$SENNIT_BUILD_DIR" "$root/usr/bin/sennit-relay"; then
-	fail "the program has the path of the folder that it was built in"
+	fail "the program contains the path of its build folder"
 fi
 
 if command -v lintian >/dev/null; then
 	lintian --allow-root --fail-on error,warning --suppress-tags \
 		bogus-mail-host,bogus-mail-host-in-debian-changelog "$package" ||
-		fail "lintian has something to say"
+		fail "lintian has complaints"
 fi
 
 # --- the program from it runs ---
@@ -60,7 +60,7 @@ fi
 relay=$root/usr/bin/sennit-relay
 [ "$("$relay" --version)" = "sennit-relay $(field Version)" ] || fail "$("$relay" --version)"
 if ldd "$relay" | grep -q 'not found'; then
-	fail "it lacks libraries: $(ldd "$relay")"
+	fail "libraries are missing: $(ldd "$relay")"
 fi
 # The options that the unit passes, on free ports.
 options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
@@ -72,9 +72,9 @@ pid=$COPROC_PID
 exec {said}<&"${COPROC[0]}"
 read -r -t 60 line <&"$said" && [[ $line == 'listening on 127.0.0.1:'* ]] || fail "it said: $line"
 read -r -t 60 line <&"$said" && [[ $line == 'admin on 127.0.0.1:'* ]] || fail "it said: $line"
-curl -sSf "http://${line#admin on }/healthz" | grep -qx ok || fail "it is not well"
+curl -sSf "http://${line#admin on }/healthz" | grep -qx ok || fail "/healthz does not say ok"
 kill -TERM "$pid"
-wait "$pid" || fail "it ended with $?"
+wait "$pid" || fail "it exited with $?"
 
 # --- the manual ---
 
@@ -108,18 +108,18 @@ status() {
 dpkg_there -i "$package"
 [ "$(status)" = installed ] || fail "it is $(status)"
 [ -z "$(dpkg --root="$system" --verify sennit-relay)" ] || fail "dpkg --verify"
-"$system/usr/bin/sennit-relay" --version >/dev/null || fail "the installed one does not run"
+"$system/usr/bin/sennit-relay" --version >/dev/null || fail "the installed program does not run"
 # The administrator's changes stay when the package is installed again.
 echo 'SENNIT_RELAY_OPTIONS="mine"' >"$system/etc/default/sennit-relay"
 dpkg_there --force-confdef --force-confold -i "$package"
 grep -qx 'SENNIT_RELAY_OPTIONS="mine"' "$system/etc/default/sennit-relay" || fail "conffile overwritten"
 dpkg_there -r sennit-relay
-[ ! -e "$system/usr/bin/sennit-relay" ] || fail "removed, and still there"
-[ -e "$system/etc/default/sennit-relay" ] || fail "removed with its configuration"
+[ ! -e "$system/usr/bin/sennit-relay" ] || fail "the program is still there after removal"
+[ -e "$system/etc/default/sennit-relay" ] || fail "removal has deleted the configuration"
 dpkg_there -P sennit-relay
-[ ! -e "$system/etc/default/sennit-relay" ] || fail "purged, and its configuration is still there"
+[ ! -e "$system/etc/default/sennit-relay" ] || fail "the configuration is still there after the purge"
 left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o -type f -print)
-[ -z "$left" ] || fail "purged, and these are still there: $left"
+[ -z "$left" ] || fail "left after the purge: $left"
 
 # --- its units ---
 
@@ -133,10 +133,10 @@ if command -v systemd-analyze >/dev/null; then
 	said=$(SYSTEMD_UNIT_PATH="$units:" systemd-analyze verify --man=no \
 		"$units"/sennit-relay.{service,socket} 2>&1) || fail "systemd-analyze verify: $said"
 	if grep -F sennit-relay <<<"$said"; then
-		fail "systemd-analyze verify has something to say"
+		fail "systemd-analyze verify has complaints"
 	fi
 	# What it may do beyond passing bytes on. The scale ends at 10.0, "everything"; the unit had 1.6.
 	systemd-analyze security --offline=true --threshold=20 --no-pager \
 		"$units/sennit-relay.service" >"$scratch/log" 2>&1 ||
-		{ cat "$scratch/log" >&2; fail "the service is exposed more than it was"; }
+		{ cat "$scratch/log" >&2; fail "the service is more exposed than allowed"; }
 fi

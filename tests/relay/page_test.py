@@ -203,7 +203,7 @@ class InABrowser(unittest.TestCase):
             browser.value("document.getElementById('pause').getAttribute('aria-pressed')"), "true"
         )
         browser.value(press)
-        eventually(lambda: browser.text("about") != shown, "it to go on")
+        eventually(lambda: browser.text("about") != shown, "the page to resume")
 
     def test_it_says_that_the_relay_drains_and_that_it_has_gone(self):
         relay, browser = self.relay, self.browser
@@ -212,14 +212,14 @@ class InABrowser(unittest.TestCase):
         browser.call("Page.navigate", url=f"http://{relay.admin}/")
         eventually(lambda: browser.text("ready").startswith("ready"), "the page")
         relay.process.terminate()
-        eventually(lambda: browser.text("ready") == "draining", "the page to say so")
+        eventually(lambda: browser.text("ready") == "draining", "the page to show the drain")
         self.assertEqual(browser.text("told"), "The relay is draining")
         stays.close()
-        eventually(lambda: browser.text("ready") == "no answer", "the page to say so")
+        eventually(lambda: browser.text("ready") == "no answer", "the page to show the end")
         self.assertIn("does not answer", browser.text("trouble"))
 
 
 if __name__ == "__main__":
     if not shutil.which("chromium"):
-        sys.exit("chromium is not installed; scripts/setup test does it")
+        sys.exit("chromium is not installed; scripts/setup test installs it")
     unittest.main(verbosity=2)

@@ -408,7 +408,7 @@ if __name__ == "__main__":
               "chromium")
     missing = [name for name in wanted if not program(name)]
     if missing:
-        sys.exit("not installed, scripts/setup test does it: " + " ".join(missing))
+        sys.exit("not installed (scripts/setup test installs them): " + " ".join(missing))
     try:
         import websockets
     except ModuleNotFoundError:

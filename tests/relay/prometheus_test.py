@@ -147,7 +147,7 @@ class ReadByPrometheus(unittest.TestCase):
             target = answer["activeTargets"][0] if answer else {}
             return target.get("health") == "up" and target.get("lastError") == ""
 
-        eventually(is_well, "a scrape with which nothing is wrong")
+        eventually(is_well, "a successful scrape")
 
     def test_promtool_finds_nothing_to_improve(self):
         backend = Backend()
@@ -165,5 +165,5 @@ class ReadByPrometheus(unittest.TestCase):
 
 if __name__ == "__main__":
     if not shutil.which("prometheus"):
-        sys.exit("prometheus is not installed; scripts/setup test does it")
+        sys.exit("prometheus is not installed; scripts/setup test installs it")
     unittest.main(verbosity=2)

@@ -288,7 +288,7 @@ class BehindItNginx(Traffic):
 
     def end_wrk(self, wrk):
         """Ends wrk, and checks that no request failed."""
-        self.assertIsNone(wrk.poll(), "wrk was there all the time")
+        self.assertIsNone(wrk.poll(), "wrk has ended early")
         wrk.send_signal(signal.SIGINT)  # it prints its figures and ends
         said = wrk.communicate(timeout=PATIENCE)[0]
         print(said)
@@ -296,7 +296,7 @@ class BehindItNginx(Traffic):
         self.assertNotIn("Socket errors", said)
         self.assertNotIn("Non-2xx", said)
 
-    @unittest.skipIf(LAUNCHER, "an emulator is not there for the program that is run again")
+    @unittest.skipIf(LAUNCHER, "a program that executes itself again would escape the emulator")
     def test_wrk_sees_no_error_while_new_processes_take_over(self):
         # So that new processes become children of this one, which can wait for them.
         PR_SET_CHILD_SUBREAPER = 36
@@ -399,7 +399,7 @@ class BehindItIperf3(Traffic):
 if __name__ == "__main__":
     missing = [p for p in ("nginx", "curl", "wrk", "iperf3") if not find_program(p)]
     if missing:
-        print("not installed, scripts/setup test does it:", *missing)
+        print("not installed (scripts/setup test installs them):", *missing)
         sys.exit(77)
     # wrk and nginx need a descriptor for each connection, and the default is barely that.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

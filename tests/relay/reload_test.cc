@@ -401,7 +401,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 	ASSERT_TRUE(relay.reload());
 	for (int i = 0; i < 8; i++)
 		use();
-	EXPECT_EQ(relay.counter("retries"), 2U) << "it is still left out";
+	EXPECT_EQ(relay.counter("retries"), 2U) << "it is still ejected";
 	const std::string labels = "{route=\"g\",backend=\"" + dead.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_weight" + labels), 5U);
 	EXPECT_EQ(relay.metric("backend_failures_total" + labels), 2U);

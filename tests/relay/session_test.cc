@@ -408,7 +408,7 @@ TEST_F(Session, OneBusyDirectionIsNotIdle)
 			EXPECT_FALSE(step()) << error.what();
 		}
 	}
-	EXPECT_LE(longest, 1500ms) << "this machine stops all the time";
+	EXPECT_LE(longest, 1500ms) << "this machine stalls all the time";
 	finish();
 }
 

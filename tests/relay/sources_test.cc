@@ -92,7 +92,7 @@ TEST(Sources, AreLimitedExactly)
 	for (unsigned i = 0; i < most; i++)
 		EXPECT_TRUE(all.enter(ip("10.0.0.1"), most));
 	EXPECT_FALSE(all.enter(ip("10.0.0.1"), most));
-	EXPECT_TRUE(all.enter(ip("10.0.0.2"), most)) << "another one";
+	EXPECT_TRUE(all.enter(ip("10.0.0.2"), most)) << "another source";
 	all.leave(ip("10.0.0.1"));
 	EXPECT_TRUE(all.enter(ip("10.0.0.1"), most));
 }

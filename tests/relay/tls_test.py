@@ -180,5 +180,5 @@ class Tls(unittest.TestCase):
 if __name__ == "__main__":
     missing = [name for name in ("openssl", "curl") if not shutil.which(name)]
     if missing:
-        sys.exit("not installed, scripts/setup test does it: " + " ".join(missing))
+        sys.exit("not installed (scripts/setup test installs them): " + " ".join(missing))
     unittest.main(verbosity=2)

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(SN_RUNQUEUE_CAPACITY == SMALL_CAPACITY, "the header tells another capacity");
+_Static_assert(SN_RUNQUEUE_CAPACITY == SMALL_CAPACITY, "the header has another capacity");
 
 static void *zeroed(size_t size)
 {
@@ -66,7 +66,7 @@ uint32_t small_put(struct small_queue *queue, struct small_task *task, struct sm
 	while ((each = sn_queue_get(&list)) != NULL)
 		overflow[i++] = (struct small_task *)each;
 	if (i != n)
-		sn_fatal("sn_runqueue_put() tells %u tasks, the list has %u", n, i);
+		sn_fatal("sn_runqueue_put() returned %u, the list has %u tasks", n, i);
 	return n;
 }
 
