@@ -22,9 +22,9 @@ struct pair {
 /* Two ends of one connection. Call it in a task. */
 pair connected()
 {
-	auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
-	auto near = sn::tcp::connect(door.address().value()).value();
-	auto far = door.accept().value();
+	auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
+	auto near = sn::tcp::connect(listener.address().value()).value();
+	auto far = listener.accept().value();
 	return {std::move(near), std::move(far)};
 }
 
@@ -53,11 +53,11 @@ std::string read_all(sn::tcp &from)
 TEST(Tcp, Echo)
 {
 	sn::run([] {
-		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
-		const auto address = door.address().value();
-		auto server = sn::spawn([&door] {
+		auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = listener.address().value();
+		auto server = sn::spawn([&listener] {
 			for (int i = 0; i < 3; i++)
-				sn::go([peer = door.accept().value()]() mutable {
+				sn::go([peer = listener.accept().value()]() mutable {
 					char chunk[64];
 					while (const auto n =
 						       peer.read(chunk, sizeof chunk).value_or(0))
@@ -77,14 +77,14 @@ TEST(Tcp, Echo)
 TEST(Tcp, BytesWrittenAtOnceArrive)
 {
 	sn::run([] {
-		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
-		const auto address = door.address().value();
+		auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = listener.address().value();
 		auto near = sn::unstable::connect_to_write(address, sn::after(10s)).value();
 		near.write_all("at once").value();
-		auto far = door.accept().value();
+		auto far = listener.accept().value();
 		near.shutdown_write().value();
 		EXPECT_EQ(read_all(far), "at once");
-		door.close();
+		listener.close();
 		EXPECT_EQ(sn::unstable::connect_to_write(address).error(),
 			  std::errc::connection_refused);
 	});
@@ -107,13 +107,13 @@ TEST(Tcp, ErrorsAreResults)
 		EXPECT_EQ(sn::tcp_listener::listen("127.0.0.1:no-such-service").error(),
 			  std::errc::no_such_file_or_directory);
 
-		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
-		const auto address = door.address().value();
+		auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = listener.address().value();
 		EXPECT_EQ(sn::tcp_listener::listen(address).error(), std::errc::address_in_use);
-		door.set_deadline(sn::after(1ms));
-		EXPECT_EQ(door.accept().error(), std::errc::timed_out);
-		door.close();
-		EXPECT_FALSE(door);
+		listener.set_deadline(sn::after(1ms));
+		EXPECT_EQ(listener.accept().error(), std::errc::timed_out);
+		listener.close();
+		EXPECT_FALSE(listener);
 		EXPECT_EQ(sn::tcp::connect(address).error(), std::errc::connection_refused);
 	});
 }
@@ -192,12 +192,12 @@ TEST(Copy, CopiesToTheEndAndReportsProgress)
 		sn::tcp &reads = out;
 		auto reader = sn::spawn([&reads] { return read_all(reads); });
 
-		std::size_t told = 0;
-		const auto done = sn::copy(dst, src, [&told](std::size_t n) { told += n; });
+		std::size_t reported = 0;
+		const auto done = sn::copy(dst, src, [&reported](std::size_t n) { reported += n; });
 		EXPECT_TRUE(done);
 		EXPECT_EQ(done.bytes_read, text.size());
 		EXPECT_EQ(done.bytes_written, text.size());
-		EXPECT_EQ(told, text.size());
+		EXPECT_EQ(reported, text.size());
 		dst.shutdown_write().value();
 		EXPECT_EQ(reader.join(), text);
 		writer.join();

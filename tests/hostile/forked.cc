@@ -65,19 +65,19 @@ int answer(void *arg)
 void network()
 {
 	char address[SN_ADDRESS_MAX], byte = 'x';
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_task *task;
 	sn_tcp *conn;
 
-	if (sn_tcp_listen(&door, "127.0.0.1:0") < 0 ||
-	    sn_tcp_listener_address(door, address, sizeof address) < 0 ||
-	    sn_spawn(&task, answer, door, nullptr) < 0 ||
+	if (sn_tcp_listen(&listener, "127.0.0.1:0") < 0 ||
+	    sn_tcp_listener_address(listener, address, sizeof address) < 0 ||
+	    sn_spawn(&task, answer, listener, nullptr) < 0 ||
 	    sn_tcp_connect(&conn, address, SN_NO_DEADLINE) < 0 ||
 	    sn_tcp_write(conn, &byte, 1) != 1 || sn_tcp_read(conn, &byte, 1) != 1 || byte != 'x' ||
 	    sn_join(task, nullptr) < 0)
 		failed(NETWORK);
 	sn_tcp_close(conn);
-	sn_tcp_listener_close(door);
+	sn_tcp_listener_close(listener);
 }
 
 void catch_a_signal()

@@ -163,7 +163,7 @@ struct Outer {
 	}
 
 	// Reports everything that it can get from a process that has failed, and then ends the process.
-	void tell_failure()
+	void print_failure()
 	{
 		report_failure();
 		look_whether_ended();
@@ -191,7 +191,7 @@ struct Outer {
 	}
 
 	// Prints a line now and then, for runs of hours.
-	static void tell_progress(int64_t begun)
+	static void print_progress(int64_t begun)
 	{
 		uint64_t changes = 0;
 
@@ -206,13 +206,13 @@ struct Outer {
 	int watch()
 	{
 		const int64_t begun = now();
-		int64_t told = begun;
+		int64_t printed = begun;
 
 		board->beat = now();
 		while (!ended) {
-			if (now() - told > 600 * second) {
-				tell_progress(begun);
-				told += 600 * second;
+			if (now() - printed > 600 * second) {
+				print_progress(begun);
+				printed += 600 * second;
 			}
 			if (wait(100 * ms))
 				requests();
@@ -237,7 +237,7 @@ struct Outer {
 				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 			board->failed = true;
 		}
-		tell_failure();
+		print_failure();
 		return 1;
 	}
 };

@@ -66,24 +66,24 @@ Probes *current;
 // Makes a connection over loopback with a plain end and an end in the runtime. False: limits forbid it.
 bool try_connection(sn_tcp **mine, int *plain)
 {
-	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in address = {};
 	socklen_t size = sizeof address;
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 
 	address.sin_family = AF_INET;
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(listener, (struct sockaddr *)&address, size) < 0 || listen(listener, 1) < 0 ||
-	    getsockname(listener, (struct sockaddr *)&address, &size) < 0 ||
-	    sn_tcp_listener_adopt(listener, &door) < 0) {
-		if (listener >= 0)
-			close(listener);
+	if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 1) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &size) < 0 ||
+	    sn_tcp_listener_adopt(fd, &listener) < 0) {
+		if (fd >= 0)
+			close(fd);
 		return false;
 	}
 	*plain = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const bool connected = connect(*plain, (struct sockaddr *)&address, size) == 0 &&
-			       sn_tcp_accept(door, mine) == 0;
-	sn_tcp_listener_close(door);
+			       sn_tcp_accept(listener, mine) == 0;
+	sn_tcp_listener_close(listener);
 	if (!connected && *plain >= 0)
 		close(*plain);
 	return connected;

@@ -67,11 +67,11 @@ private:
 class Clients
 {
 public:
-	Clients(Listener &door, int n)
+	Clients(Listener &listener, int n)
 	{
 		socklen_t size = sizeof address_;
 
-		EXPECT_EQ(0, getsockname(sn_tcp_listener_fd(door.get()),
+		EXPECT_EQ(0, getsockname(sn_tcp_listener_fd(listener.get()),
 					 reinterpret_cast<sockaddr *>(&address_), &size));
 		for (int i = 0; i < n; i++)
 			fds_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -113,9 +113,9 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 {
 	test::run([] {
 		const int n = 10;
-		Listener door;
-		Pair session(door);
-		Clients clients(door, n);
+		Listener listener;
+		Pair session(listener);
+		Clients clients(listener, n);
 		NoDescriptors none;
 		std::atomic<int> accepted{0};
 		std::atomic<bool> failed{false};
@@ -132,7 +132,7 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 			while (accepted.load() < n) {
 				sn_tcp *conn = nullptr;
 
-				if (sn_tcp_accept(door.get(), &conn) != 0) {
+				if (sn_tcp_accept(listener.get(), &conn) != 0) {
 					failed = true;
 					break;
 				}
@@ -183,10 +183,10 @@ class Paused
 {
 public:
 	Paused()
-	    : clients(door, 1), accepter_([listener = door.get()] {
+	    : clients(listener, 1), accepter_([raw = listener.get()] {
 		      sn_tcp *conn = nullptr;
 
-		      return sn_tcp_accept(listener, &conn);
+		      return sn_tcp_accept(raw, &conn);
 	      })
 	{
 		clients.connect(0);
@@ -194,7 +194,7 @@ public:
 	}
 	int join() { return accepter_.join(); }
 
-	Listener door;
+	Listener listener;
 	Clients clients;
 
 private:
@@ -208,7 +208,7 @@ TEST(AcceptPause, EndsWhenTheListenerIsClosed)
 		Paused paused;
 		const int64_t before = sn_now();
 
-		paused.door.close();
+		paused.listener.close();
 		EXPECT_EQ(-EBADF, paused.join());
 		EXPECT_LT(sn_now() - before, test::patience);
 	});
@@ -220,7 +220,7 @@ TEST(AcceptPause, KeepsTheDeadline)
 		Paused paused;
 		const int64_t deadline = sn_now() + 20 * test::ms;
 
-		EXPECT_EQ(0, sn_tcp_listener_set_deadline(paused.door.get(), deadline));
+		EXPECT_EQ(0, sn_tcp_listener_set_deadline(paused.listener.get(), deadline));
 		EXPECT_EQ(-ETIMEDOUT, paused.join());
 		EXPECT_GE(sn_now(), deadline);
 	});
@@ -229,18 +229,18 @@ TEST(AcceptPause, KeepsTheDeadline)
 TEST(NoDescriptors, ListenAndConnectFail)
 {
 	test::run(2, [] {
-		Listener door;
-		const std::string address = door.address();
+		Listener listener;
+		const std::string address = listener.address();
 		NoDescriptors none;
-		sn_tcp_listener *listener = nullptr;
+		sn_tcp_listener *made = nullptr;
 		sn_tcp *conn = nullptr;
 
-		EXPECT_EQ(-EMFILE, sn_tcp_listen(&listener, "127.0.0.1:0"));
+		EXPECT_EQ(-EMFILE, sn_tcp_listen(&made, "127.0.0.1:0"));
 		EXPECT_EQ(-EMFILE, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
-		EXPECT_EQ(nullptr, listener);
+		EXPECT_EQ(nullptr, made);
 		EXPECT_EQ(nullptr, conn);
 		none.give_back();
-		Pair pair(door);
+		Pair pair(listener);
 	});
 }
 
@@ -248,15 +248,15 @@ TEST(NoDescriptors, ListenAndConnectFail)
 TEST(Accept, SkipsConnectionsThatAreGone)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 
 		for (int i = 0; i < 5; i++)
-			sn_tcp_abort(test::connect(door.address()));
-		sn_tcp *last = test::connect(door.address());
+			sn_tcp_abort(test::connect(listener.address()));
+		sn_tcp *last = test::connect(listener.address());
 		EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
 		// Linux returns the reset ones too; only the last one can be read from.
 		for (int i = 0; i < 6; i++) {
-			sn_tcp *conn = door.accept();
+			sn_tcp *conn = listener.accept();
 			char c = 0;
 			const ssize_t n = sn_tcp_read(conn, &c, 1);
 

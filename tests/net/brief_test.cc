@@ -40,13 +40,13 @@ TEST(Brief, NoTaskIsStranded)
 {
 	test::run({1, 2, 4}, [] {
 		const int clients = 8, connections = test::scaled(120);
-		auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
-		const auto address = door.address().value();
+		auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
+		const auto address = listener.address().value();
 		std::atomic<int> answered{0};
 		auto server = sn::spawn(
 			[&] {
 				for (int i = 0; i < clients * connections; i++)
-					sn::go([peer = door.accept().value(),
+					sn::go([peer = listener.accept().value(),
 						i]() mutable { answer(peer, i % 3 != 0); },
 					       {.flags = i % 4 != 0 ? SN_TASK_BRIEF : 0});
 			},

@@ -35,10 +35,10 @@ class End : public testing::TestWithParam<Ending>
 TEST_P(End, WakesAReaderAndAWriter)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 
 		for (int i = 0; i < test::scaled(50); i++) {
-			Pair pair(door);
+			Pair pair(listener);
 			sn_tcp *conn = pair.client;
 
 			test::fill(conn);
@@ -65,8 +65,8 @@ TEST_P(End, WakesAReaderAndAWriter)
 TEST_P(End, WakesATaskInWaitClosed)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		sn_tcp *conn = pair.client;
 		Task waiter([conn] { return sn_tcp_wait_closed(conn); });
 
@@ -84,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, End, testing::ValuesIn(endings),
 TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		struct sn_copy_result result;
 		char c, text[SN_ADDRESS_MAX];
 
@@ -114,18 +114,18 @@ TEST(ListenerClose, WakesAnAccepter)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(50); i++) {
-			Listener door;
-			sn_tcp_listener *listener = door.get();
-			Task accepter([listener] {
+			Listener listener;
+			sn_tcp_listener *raw = listener.get();
+			Task accepter([raw] {
 				sn_tcp *conn = nullptr;
-				const int err = sn_tcp_accept(listener, &conn);
+				const int err = sn_tcp_accept(raw, &conn);
 
 				EXPECT_EQ(nullptr, conn);
 				return err;
 			});
 
-			ASSERT_TRUE(test::someone_reads(listener));
-			door.close();
+			ASSERT_TRUE(test::someone_reads(raw));
+			listener.close();
 			EXPECT_EQ(-EBADF, accepter.join());
 		}
 	});
@@ -142,16 +142,16 @@ TEST(ListenerClose, FreesThePort)
 				      std::to_string(1 + n % 254) + ":0";
 
 		for (int i = 0; i < 20; i++) {
-			Listener door(address.c_str());
+			Listener listener(address.c_str());
 
-			address = door.address();
-			Task accepter([listener = door.get()] {
+			address = listener.address();
+			Task accepter([raw = listener.get()] {
 				sn_tcp *conn;
 
-				return sn_tcp_accept(listener, &conn);
+				return sn_tcp_accept(raw, &conn);
 			});
-			ASSERT_TRUE(test::someone_reads(door.get()));
-			door.close();
+			ASSERT_TRUE(test::someone_reads(listener.get()));
+			listener.close();
 			EXPECT_EQ(-EBADF, accepter.join());
 		}
 	});
@@ -160,8 +160,8 @@ TEST(ListenerClose, FreesThePort)
 TEST(WaitClosed, ReturnsAfterBothHalves)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		Task waiter([&] { return sn_tcp_wait_closed(pair.client); });
 
 		ASSERT_TRUE(test::someone_reads(pair.client));
@@ -181,10 +181,10 @@ TEST(WaitClosed, ReturnsAfterBothHalves)
 TEST(WaitClosed, ReportsAReset)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 
 		for (bool waits : {true, false}) {
-			Pair pair(door);
+			Pair pair(listener);
 			std::atomic<bool> aborted{false};
 			Task waiter([&] {
 				while (!waits && !aborted.load())
@@ -206,10 +206,10 @@ TEST(WaitClosed, ReportsAReset)
 TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 
 		for (bool waits : {true, false}) {
-			Pair pair(door);
+			Pair pair(listener);
 
 			EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
 			EXPECT_EQ("", test::read_to_end(pair.client));
@@ -232,8 +232,8 @@ TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 TEST(WaitClosed, TimesOutAndCanBeRepeated)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		for (int i = 0; i < 3; i++) {
 			const int64_t deadline = sn_now() + 3 * test::ms;
@@ -261,12 +261,12 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 
 	test::run({1, 2, 4, 8}, [&] {
 		const int workers = 12, rounds = test::scaled(300);
-		Listener door;
+		Listener listener;
 		std::atomic<uint64_t> wrong{0}, sessions{0}, woken{0}, answered{0};
 		Task server([&] {
 			for (;;) {
 				sn_tcp *conn = nullptr;
-				const int err = sn_tcp_accept(door.get(), &conn);
+				const int err = sn_tcp_accept(listener.get(), &conn);
 
 				if (err < 0)
 					return err;
@@ -295,7 +295,7 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 					const uint64_t tag = uint64_t(w + 1) << 48 |
 							     uint64_t(i + 1) << 16 |
 							     random.below(65536);
-					sn_tcp *conn = test::connect(door.address());
+					sn_tcp *conn = test::connect(listener.address());
 
 					if (!conn)
 						return;
@@ -326,7 +326,7 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 								     : sn_tcp_abort(conn));
 					if (random.below(2)) {
 						// The next connection, beside the old reader.
-						sn_tcp *next = test::connect(door.address());
+						sn_tcp *next = test::connect(listener.address());
 
 						sn_tcp_close(next);
 					}
@@ -339,8 +339,8 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 		EXPECT_TRUE(test::eventually(
 			[&] { return sessions.load() >= uint64_t(workers * rounds); }));
 		// No new call may begin after the close, so the server must be in one.
-		EXPECT_TRUE(test::someone_reads(door.get()));
-		door.close();
+		EXPECT_TRUE(test::someone_reads(listener.get()));
+		listener.close();
 		EXPECT_EQ(-EBADF, server.join());
 		EXPECT_TRUE(test::all_ended());
 		EXPECT_EQ(0u, wrong.load()) << "seed " << seeds.seed();

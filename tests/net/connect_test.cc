@@ -116,16 +116,16 @@ std::string port_of(const std::string &address)
 TEST(ConnectByName, WorksWithADeadline)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 		sn_tcp *conn = nullptr;
 
 		for (int i = 0; i < 50; i++) {
-			const std::string name = "one.test" + port_of(door.address());
+			const std::string name = "one.test" + port_of(listener.address());
 
 			ASSERT_EQ(0,
 				  sn_tcp_connect(&conn, name.c_str(), sn_now() + test::patience));
 			sn_tcp_close(conn);
-			sn_tcp_close(door.accept());
+			sn_tcp_close(listener.accept());
 		}
 	});
 }
@@ -179,8 +179,8 @@ TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 	// Starting a thread occupies the caller's processor, so there are enough of them.
 	for (int callers : {1, 2, 3})
 		test::run(8, [callers] {
-			Listener door;
-			const std::string name = "one.test" + port_of(door.address());
+			Listener listener;
+			const std::string name = "one.test" + port_of(listener.address());
 			std::vector<Task> tasks;
 
 			refused = 0;
@@ -223,9 +223,9 @@ TEST(ConnectByName, AHangingNameServiceOccupiesAFewThreads)
 		const int before = asked;
 		name.end();
 		EXPECT_LE(asked, before + 16);
-		Listener door;
+		Listener listener;
 		sn_tcp *conn = nullptr;
-		const std::string good = "one.test" + port_of(door.address());
+		const std::string good = "one.test" + port_of(listener.address());
 		ASSERT_EQ(0, sn_tcp_connect(&conn, good.c_str(), sn_now() + test::patience));
 		sn_tcp_close(conn);
 	});
@@ -235,8 +235,8 @@ TEST(ConnectByName, AHangingNameServiceOccupiesAFewThreads)
 TEST(ConnectByName, LateAnswersAreDiscarded)
 {
 	test::run([] {
-		Listener door;
-		const std::string name = "one.test" + port_of(door.address());
+		Listener listener;
+		const std::string name = "one.test" + port_of(listener.address());
 		std::vector<Task> tasks;
 
 		for (int i = 0; i < test::scaled(500); i++)
@@ -279,10 +279,10 @@ TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 		});
 	}
 	test::run(2, [&] {
-		Listener door;
+		Listener listener;
 		sn_tcp *conn = nullptr;
 		Task task([&] {
-			const std::string good = "one.test" + port_of(door.address());
+			const std::string good = "one.test" + port_of(listener.address());
 
 			return sn_tcp_connect(&conn, good.c_str(), sn_now() + test::patience);
 		});

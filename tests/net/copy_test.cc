@@ -26,8 +26,8 @@ using test::Task;
 
 // source.client -> source.server, copied to sink.client -> sink.server.
 struct Route {
-	Listener door;
-	Pair source{door}, sink{door};
+	Listener listener;
+	Pair source{listener}, sink{listener};
 	// The copy must zero it.
 	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
 
@@ -371,12 +371,12 @@ TEST(CopyIdle, HoldsNoBuffer)
 {
 	test::run([] {
 		const int n = 200;
-		Listener door;
+		Listener listener;
 		std::vector<std::unique_ptr<Pair>> pairs;
 		std::vector<Task> copies;
 
 		for (int i = 0; i < 2 * n; i++)
-			pairs.push_back(std::make_unique<Pair>(door));
+			pairs.push_back(std::make_unique<Pair>(listener));
 		const size_t before = heap_in_use();
 		for (int i = 0; i < n; i++)
 			copies.emplace_back([&, i] {

@@ -29,11 +29,11 @@ struct Waiter {
 	const char *name;
 	bool writes;
 	// A wait that nothing satisfies by itself.
-	int (*wait)(Listener &door, Pair &pair);
-	int (*set_deadline)(Listener &door, Pair &pair, int64_t deadline);
+	int (*wait)(Listener &listener, Pair &pair);
+	int (*set_deadline)(Listener &listener, Pair &pair, int64_t deadline);
 	// Makes the waiting call succeed.
-	void (*satisfy)(Listener &door, Pair &pair);
-	const void *(*what)(Listener &door, Pair &pair);
+	void (*satisfy)(Listener &listener, Pair &pair);
+	const void *(*what)(Listener &listener, Pair &pair);
 };
 
 int set_read(Listener &, Pair &pair, int64_t deadline)
@@ -93,19 +93,19 @@ const Waiter waiters[] = {
 	 },
 	 client},
 	{"Accept", false,
-	 [](Listener &door, Pair &) {
+	 [](Listener &listener, Pair &) {
 		 sn_tcp *conn = nullptr;
-		 const int err = sn_tcp_accept(door.get(), &conn);
+		 const int err = sn_tcp_accept(listener.get(), &conn);
 
 		 if (err == 0)
 			 sn_tcp_close(conn);
 		 return err;
 	 },
-	 [](Listener &door, Pair &, int64_t deadline) {
-		 return sn_tcp_listener_set_deadline(door.get(), deadline);
+	 [](Listener &listener, Pair &, int64_t deadline) {
+		 return sn_tcp_listener_set_deadline(listener.get(), deadline);
 	 },
-	 [](Listener &door, Pair &) { sn_tcp_close(test::connect(door.address())); },
-	 [](Listener &door, Pair &) -> const void * { return door.get(); }},
+	 [](Listener &listener, Pair &) { sn_tcp_close(test::connect(listener.address())); },
+	 [](Listener &listener, Pair &) -> const void * { return listener.get(); }},
 };
 
 class Deadline : public testing::TestWithParam<Waiter>
@@ -114,15 +114,15 @@ protected:
 	void with(const std::function<void(Listener &, Pair &)> &body)
 	{
 		test::run([&] {
-			Listener door;
-			Pair pair(door);
+			Listener listener;
+			Pair pair(listener);
 
-			body(door, pair);
+			body(listener, pair);
 		});
 	}
-	static bool waits(Listener &door, Pair &pair)
+	static bool waits(Listener &listener, Pair &pair)
 	{
-		const void *what = GetParam().what(door, pair);
+		const void *what = GetParam().what(listener, pair);
 
 		return GetParam().writes ? test::someone_writes(what) : test::someone_reads(what);
 	}
@@ -130,21 +130,21 @@ protected:
 
 TEST_P(Deadline, InThePastFailsAtOnce)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		for (int64_t past : {int64_t(1), sn_now() - 1, sn_now()}) {
-			EXPECT_EQ(0, GetParam().set_deadline(door, pair, past));
-			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+			EXPECT_EQ(0, GetParam().set_deadline(listener, pair, past));
+			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(listener, pair));
 		}
 	});
 }
 
 TEST_P(Deadline, IsKeptAndNotEarly)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		const int64_t deadline = sn_now() + 10 * test::ms;
 
-		EXPECT_EQ(0, GetParam().set_deadline(door, pair, deadline));
-		EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+		EXPECT_EQ(0, GetParam().set_deadline(listener, pair, deadline));
+		EXPECT_EQ(-ETIMEDOUT, GetParam().wait(listener, pair));
 		EXPECT_GE(sn_now(), deadline);
 		EXPECT_LT(sn_now(), deadline + test::patience);
 	});
@@ -152,29 +152,29 @@ TEST_P(Deadline, IsKeptAndNotEarly)
 
 TEST_P(Deadline, CanBeRepeatedAfterATimeout)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		for (int i = 0; i < 5; i++) {
-			GetParam().set_deadline(door, pair, sn_now() + test::ms);
-			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(door, pair));
+			GetParam().set_deadline(listener, pair, sn_now() + test::ms);
+			EXPECT_EQ(-ETIMEDOUT, GetParam().wait(listener, pair));
 		}
-		GetParam().set_deadline(door, pair, sn_now() + test::patience);
-		Task waiter([&] { return GetParam().wait(door, pair); });
-		EXPECT_TRUE(waits(door, pair));
-		GetParam().satisfy(door, pair);
+		GetParam().set_deadline(listener, pair, sn_now() + test::patience);
+		Task waiter([&] { return GetParam().wait(listener, pair); });
+		EXPECT_TRUE(waits(listener, pair));
+		GetParam().satisfy(listener, pair);
 		EXPECT_GE(waiter.join(), 0) << "the connection is unchanged";
 	});
 }
 
 TEST_P(Deadline, AppliesToAWaitThatHasBegun)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		// First none, then a long one, then a shorter one.
-		Task waiter([&] { return GetParam().wait(door, pair); });
-		EXPECT_TRUE(waits(door, pair));
-		GetParam().set_deadline(door, pair, sn_now() + 3600 * test::second);
+		Task waiter([&] { return GetParam().wait(listener, pair); });
+		EXPECT_TRUE(waits(listener, pair));
+		GetParam().set_deadline(listener, pair, sn_now() + 3600 * test::second);
 		sn_sleep(test::ms);
 		const int64_t deadline = sn_now() + 5 * test::ms;
-		GetParam().set_deadline(door, pair, deadline);
+		GetParam().set_deadline(listener, pair, deadline);
 		EXPECT_EQ(-ETIMEDOUT, waiter.join());
 		EXPECT_GE(sn_now(), deadline);
 	});
@@ -182,18 +182,18 @@ TEST_P(Deadline, AppliesToAWaitThatHasBegun)
 
 TEST_P(Deadline, SetInThePastWakesAWait)
 {
-	with([](Listener &door, Pair &pair) {
-		Task waiter([&] { return GetParam().wait(door, pair); });
+	with([](Listener &listener, Pair &pair) {
+		Task waiter([&] { return GetParam().wait(listener, pair); });
 
-		EXPECT_TRUE(waits(door, pair));
-		GetParam().set_deadline(door, pair, 1);
+		EXPECT_TRUE(waits(listener, pair));
+		GetParam().set_deadline(listener, pair, 1);
 		EXPECT_EQ(-ETIMEDOUT, waiter.join());
 	});
 }
 
 TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		// If the machine stalls us until the first deadline, try again with a later one.
 		bool in_time = false;
 		for (int64_t gap = 150 * test::ms; !in_time; gap *= 2) {
@@ -201,29 +201,29 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 			const int64_t first = sn_now() + gap;
 			std::atomic<bool> done{false};
 
-			GetParam().set_deadline(door, pair, first);
+			GetParam().set_deadline(listener, pair, first);
 			Task waiter([&] {
-				const int result = GetParam().wait(door, pair);
+				const int result = GetParam().wait(listener, pair);
 
 				done = true;
 				return result;
 			});
 			EXPECT_TRUE(test::eventually([&] {
-				return done || probe_fd_waiting(GetParam().what(door, pair),
+				return done || probe_fd_waiting(GetParam().what(listener, pair),
 								GetParam().writes);
 			}));
-			GetParam().set_deadline(door, pair, first + test::patience);
+			GetParam().set_deadline(listener, pair, first + test::patience);
 			in_time = sn_now() < first;
 			if (!in_time) {
-				GetParam().set_deadline(door, pair, 1);
+				GetParam().set_deadline(listener, pair, 1);
 				EXPECT_EQ(-ETIMEDOUT, waiter.join());
 				continue;
 			}
 			// The wait must go on past the first deadline.
 			sn_sleep_until(first + 5 * test::ms);
 			EXPECT_FALSE(done) << "the deadline had been moved by then";
-			GetParam().set_deadline(door, pair, SN_NO_DEADLINE);
-			GetParam().satisfy(door, pair);
+			GetParam().set_deadline(listener, pair, SN_NO_DEADLINE);
+			GetParam().satisfy(listener, pair);
 			EXPECT_GE(waiter.join(), 0);
 		}
 	});
@@ -232,16 +232,17 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 // Deadlines that are postponed all the time, as by an idle timeout, while calls come and go.
 TEST_P(Deadline, PostponedManyTimes)
 {
-	with([](Listener &door, Pair &pair) {
+	with([](Listener &listener, Pair &pair) {
 		if (std::string(GetParam().name) == "WaitClosed")
-			GetParam().set_deadline(door, pair, 1); // it ends only once: just set it
+			GetParam().set_deadline(listener, pair,
+						1); // it ends only once: just set it
 		for (int i = 0; i < test::scaled(100); i++) {
-			GetParam().set_deadline(door, pair, sn_now() + test::patience + i);
+			GetParam().set_deadline(listener, pair, sn_now() + test::patience + i);
 			if (std::string(GetParam().name) == "WaitClosed")
 				continue;
-			Task waiter([&] { return GetParam().wait(door, pair); });
-			EXPECT_TRUE(waits(door, pair));
-			GetParam().satisfy(door, pair);
+			Task waiter([&] { return GetParam().wait(listener, pair); });
+			EXPECT_TRUE(waits(listener, pair));
+			GetParam().satisfy(listener, pair);
 			ASSERT_GE(waiter.join(), 0);
 		}
 	});
@@ -253,8 +254,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
 TEST(DeadlineSides, AreIndependent)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		char c;
 
 		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
@@ -271,8 +272,8 @@ TEST(DeadlineSides, AreIndependent)
 TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		char c;
 
 		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
@@ -350,11 +351,11 @@ TEST(DeadlineConnect, IsKeptAndNotEarly)
 TEST(DeadlineConnect, InThePastFailsAtOnce)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 		sn_tcp *conn = nullptr;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, door.address().c_str(), 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, door.address().c_str(), sn_now()));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), sn_now()));
 		EXPECT_EQ(nullptr, conn);
 	});
 }
@@ -363,19 +364,19 @@ TEST(DeadlineConnect, InThePastFailsAtOnce)
 TEST(DeadlineConnect, DoesNotOutliveTheConnect)
 {
 	test::run([] {
-		std::unique_ptr<Listener> door;
+		std::unique_ptr<Listener> listener;
 		sn_tcp *conn = nullptr;
 		int64_t deadline, gap = 200 * test::ms;
 		char c;
 		int err;
 
 		do { // later and later on a machine that stalls us
-			door = std::make_unique<Listener>();
+			listener = std::make_unique<Listener>();
 			deadline = sn_now() + gap;
-			err = sn_tcp_connect(&conn, door->address().c_str(), deadline);
+			err = sn_tcp_connect(&conn, listener->address().c_str(), deadline);
 		} while (err == -ETIMEDOUT && (gap *= 2) < test::patience);
 		ASSERT_EQ(0, err);
-		sn_tcp *peer = door->accept();
+		sn_tcp *peer = listener->accept();
 		sn_sleep_until(deadline + test::ms);
 		EXPECT_EQ(1, sn_tcp_write(conn, "x", 1));
 		EXPECT_EQ(1, sn_tcp_read(peer, &c, 1));

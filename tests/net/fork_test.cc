@@ -82,13 +82,13 @@ void signals_work()
 
 void network_works()
 {
-	sn_tcp_listener *door = nullptr;
+	sn_tcp_listener *listener = nullptr;
 	sn_tcp *near = nullptr, *far = nullptr;
 	char address[SN_ADDRESS_MAX], byte = 0;
 
-	CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
-	CHILD_CHECK(sn_tcp_listener_address(door, address, sizeof address) > 0);
-	Task accepting([&] { return sn_tcp_accept(door, &far); });
+	CHILD_CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") == 0);
+	CHILD_CHECK(sn_tcp_listener_address(listener, address, sizeof address) > 0);
+	Task accepting([&] { return sn_tcp_accept(listener, &far); });
 	sn_yield();
 	CHILD_CHECK(sn_tcp_connect(&near, address, sn_now() + test::patience) == 0);
 	CHILD_CHECK(accepting.join() == 0);
@@ -100,7 +100,7 @@ void network_works()
 	CHILD_CHECK(sn_tcp_read(far, &byte, 1) == -ETIMEDOUT);
 	CHILD_CHECK(sn_tcp_close(near) == 0);
 	CHILD_CHECK(sn_tcp_close(far) == 0);
-	CHILD_CHECK(sn_tcp_listener_close(door) == 0);
+	CHILD_CHECK(sn_tcp_listener_close(listener) == 0);
 }
 
 void tasks_and_timers_work()
@@ -156,10 +156,10 @@ TEST(Fork, SignalsReachTheProcessesOwnTasks)
 TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		const int numbers[] = {sn_tcp_fd(pair.client), sn_tcp_fd(pair.server),
-				       sn_tcp_listener_fd(door.get())};
+				       sn_tcp_listener_fd(listener.get())};
 
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
 		EXPECT_EQ(0, in_child([&] {
@@ -184,8 +184,8 @@ TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 TEST(Fork, DeadlockIsNoticedInTheChild)
 {
 	test::run({1, 2}, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		int said[2];
 		std::string text;
 		char buf[4096];
@@ -212,8 +212,8 @@ TEST(Fork, DeadlockIsNoticedInTheChild)
 TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 {
 	test::run([] {
-		Listener door;
-		Pair first(door), second(door), third(door), fourth(door);
+		Listener listener;
+		Pair first(listener), second(listener), third(listener), fourth(listener);
 		char byte;
 		// These tasks wait in the parent, and do not exist in the child.
 		Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
@@ -255,8 +255,8 @@ TEST(Fork, WhileEverythingIsBusy)
 		test::run({1, 2, 4}, [&] {
 			std::atomic<bool> stop = false, closing = false;
 			std::vector<Task> busy;
-			Listener door;
-			std::string address = door.address();
+			Listener listener;
+			std::string address = listener.address();
 
 			ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
 			for (int i = 0; i < 4; i++) {
@@ -293,7 +293,7 @@ TEST(Fork, WhileEverythingIsBusy)
 				sn_tcp *far;
 				char c;
 
-				while (!closing && sn_tcp_accept(door.get(), &far) == 0) {
+				while (!closing && sn_tcp_accept(listener.get(), &far) == 0) {
 					sn_tcp_read(far, &c, 1);
 					sn_tcp_close(far);
 				}

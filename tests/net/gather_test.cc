@@ -190,8 +190,8 @@ struct Route {
 		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
 	}
 
-	Listener door;
-	Pair from{door}, to{door};
+	Listener listener;
+	Pair from{listener}, to{listener};
 	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result;

@@ -25,25 +25,25 @@ using test::Task;
 TEST(Misuse, NullArguments)
 {
 	test::run(1, [] {
-		Listener door;
+		Listener listener;
 		char buf[SN_ADDRESS_MAX];
 		sn_tcp *conn = nullptr;
-		sn_tcp_listener *listener = nullptr;
+		sn_tcp_listener *made = nullptr;
 		const int64_t soon = sn_now() + ms;
 		struct sn_relay_result relayed;
 		struct sn_copy_result copied;
-		Pair pair(door);
+		Pair pair(listener);
 		sn_stream *stream = sn_tcp_stream(pair.client);
 
 		expect_each({
 			MISTAKE(-EINVAL, sn_tcp_listen(nullptr, "127.0.0.1:0")),
-			MISTAKE(-EINVAL, sn_tcp_listen(&listener, nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_listen(&made, nullptr)),
 			MISTAKE(-EINVAL, sn_tcp_listener_adopt(0, nullptr)),
 			MISTAKE(-EINVAL, sn_tcp_accept(nullptr, &conn)),
-			MISTAKE(-EINVAL, sn_tcp_accept(door.get(), nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_accept(listener.get(), nullptr)),
 			MISTAKE(-EINVAL, sn_tcp_listener_set_deadline(nullptr, soon)),
 			MISTAKE(-EINVAL, sn_tcp_listener_address(nullptr, buf, sizeof buf)),
-			MISTAKE(-EINVAL, sn_tcp_listener_address(door.get(), nullptr, 10)),
+			MISTAKE(-EINVAL, sn_tcp_listener_address(listener.get(), nullptr, 10)),
 			MISTAKE(-EINVAL, sn_tcp_listener_fd(nullptr)),
 			MISTAKE(0, sn_tcp_listener_close(nullptr)),
 			MISTAKE(-EINVAL, sn_tcp_connect(nullptr, "127.0.0.1:1", soon)),
@@ -96,15 +96,15 @@ template <class F>
 void with_successor(F check)
 {
 	test::run({1, 2}, [&] {
-		Listener door;
+		Listener listener;
 
 		for (int i = 0; i < 50; i++) {
-			Pair former(door);
+			Pair former(listener);
 			sn_tcp *stale = former.release_client();
 
 			EXPECT_EQ(0, sn_tcp_close(stale));
-			Pair next(door);
-			check(stale, next, door);
+			Pair next(listener);
+			check(stale, next, listener);
 		}
 	});
 }
@@ -253,12 +253,12 @@ TEST(Misuse, AdoptingDescriptorsWithoutBytes)
 TEST(Misuse, AConnectionEndsWithItsRun)
 {
 	sn_tcp *stale = nullptr;
-	sn_tcp_listener *door = nullptr;
+	sn_tcp_listener *listener = nullptr;
 
 	test::run(1, [&] {
 		Listener own;
 
-		ASSERT_EQ(0, sn_tcp_listen(&door, "127.0.0.1:0"));
+		ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
 		stale = test::connect(own.address());
 	});
 	test::run(1, [&] {
@@ -268,8 +268,8 @@ TEST(Misuse, AConnectionEndsWithItsRun)
 
 		EXPECT_EQ(-EBADF, sn_tcp_write(stale, "x", 1));
 		EXPECT_EQ(-EBADF, sn_tcp_close(stale));
-		EXPECT_EQ(-EBADF, sn_tcp_accept(door, &conn));
-		EXPECT_EQ(-EBADF, sn_tcp_listener_close(door));
+		EXPECT_EQ(-EBADF, sn_tcp_accept(listener, &conn));
+		EXPECT_EQ(-EBADF, sn_tcp_listener_close(listener));
 	});
 }
 
@@ -277,8 +277,8 @@ TEST(Misuse, AConnectionEndsWithItsRun)
 TEST(Misuse, ClosedWhileItIsCopied)
 {
 	test::run({1, 2}, [] {
-		Listener door;
-		Pair from(door), to(door);
+		Listener listener;
+		Pair from(listener), to(listener);
 		Task copier([&, src = from.server.load(), dst = to.client.load()] {
 			return sn_copy(sn_tcp_stream(dst), sn_tcp_stream(src), -1, nullptr, nullptr,
 				       nullptr);

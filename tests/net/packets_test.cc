@@ -45,8 +45,8 @@ struct Route {
 		EXPECT_TRUE(test::eventually([this] { return probe_fd_irregular(from.server); }));
 	}
 
-	Listener door;
-	Pair from{door}, to{door};
+	Listener listener;
+	Pair from{listener}, to{listener};
 	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result;
@@ -135,18 +135,18 @@ TEST(Packets, BytesBeforeAResetAreDeliveredFirst)
 	});
 }
 
-sn_tcp *connect_to_write(const Listener &door)
+sn_tcp *connect_to_write(const Listener &listener)
 {
 	sn_tcp *conn = nullptr;
 
-	EXPECT_EQ(0, sn_tcp_connect_to_write(&conn, door.address().c_str(),
+	EXPECT_EQ(0, sn_tcp_connect_to_write(&conn, listener.address().c_str(),
 					     sn_now() + test::patience));
 	return conn;
 }
 
-bool has_one_to_accept(const Listener &door)
+bool has_one_to_accept(const Listener &listener)
 {
-	struct pollfd p = {sn_tcp_listener_fd(door.get()), POLLIN, 0};
+	struct pollfd p = {sn_tcp_listener_fd(listener.get()), POLLIN, 0};
 
 	return poll(&p, 1, 0) > 0;
 }
@@ -165,14 +165,14 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 {
 	test::run([] {
 		EXPECT_TRUE(test::eventually([] {
-			Listener door;
-			sn_tcp *client = connect_to_write(door);
-			const bool waited = !has_one_to_accept(door);
+			Listener listener;
+			sn_tcp *client = connect_to_write(listener);
+			const bool waited = !has_one_to_accept(listener);
 			char buf[8];
 
 			EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5));
-			EXPECT_TRUE(has_one_to_accept(door));
-			sn_tcp *server = door.accept();
+			EXPECT_TRUE(has_one_to_accept(listener));
+			sn_tcp *server = listener.accept();
 			EXPECT_EQ(5, sn_tcp_read(server, buf, sizeof buf));
 			sn_tcp_close(server);
 			sn_tcp_close(client);
@@ -185,10 +185,10 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 TEST(ConnectToWrite, APlainConnectDoesNotWait)
 {
 	test::run([] {
-		Listener door;
-		sn_tcp *client = test::connect(door.address());
+		Listener listener;
+		sn_tcp *client = test::connect(listener.address());
 
-		EXPECT_TRUE(has_one_to_accept(door));
+		EXPECT_TRUE(has_one_to_accept(listener));
 		EXPECT_FALSE(holds_acks(client));
 		sn_tcp_close(client);
 	});
@@ -198,8 +198,8 @@ TEST(ConnectToWrite, APlainConnectDoesNotWait)
 TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 {
 	test::run({2}, [] {
-		Listener door;
-		sn_tcp *client = connect_to_write(door), *server = door.accept();
+		Listener listener;
+		sn_tcp *client = connect_to_write(listener), *server = listener.accept();
 		char buf[8];
 
 		EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3));
@@ -214,12 +214,12 @@ TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 {
 	test::run([] {
-		Listener door;
-		sn_tcp *client = connect_to_write(door);
+		Listener listener;
+		sn_tcp *client = connect_to_write(listener);
 		char buf[8];
 
 		EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1));
-		sn_tcp *server = door.accept();
+		sn_tcp *server = listener.accept();
 		EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
 		EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1));
 		EXPECT_EQ(1, sn_tcp_read(client, buf, sizeof buf));
@@ -238,9 +238,9 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 {
 	for (const size_t size : {size_t(1), size_t(4) << 20})
 		test::run([size] {
-			Listener door;
-			Pair from(door);
-			sn_tcp *client = connect_to_write(door);
+			Listener listener;
+			Pair from(listener);
+			sn_tcp *client = connect_to_write(listener);
 			struct sn_relay_result result;
 			const std::string answer(size, '!');
 			char buf[8];
@@ -250,7 +250,7 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 				return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(client),
 						nullptr, &result);
 			});
-			sn_tcp *server = door.accept();
+			sn_tcp *server = listener.accept();
 			EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
 			Task writer(
 				[&] { return int(sn_tcp_write_all(server, answer.data(), size)); });

@@ -22,7 +22,7 @@ using test::Task;
 
 // A relay between two pairs: left.client and right.client are the peers.
 struct Relay {
-	explicit Relay(Listener &door) : left(door), right(door) {}
+	explicit Relay(Listener &listener) : left(listener), right(listener) {}
 	void start()
 	{
 		options.tuning = &tuning;
@@ -73,8 +73,8 @@ void pass(sn_tcp *from, sn_tcp *to, const std::string &bytes)
 TEST(RelayAlone, OneTaskPassesMessagesBothWays)
 {
 	test::run([] {
-		Listener door;
-		Relay relay(door);
+		Listener listener;
+		Relay relay(listener);
 
 		relay.start();
 		EXPECT_TRUE(relay.is_waiting());
@@ -91,8 +91,8 @@ TEST(RelayAlone, OneTaskPassesMessagesBothWays)
 TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
 {
 	test::run([] {
-		Listener door;
-		Relay relay(door);
+		Listener listener;
+		Relay relay(listener);
 		const std::string large(4 << 20, 'x');
 
 		relay.start();
@@ -119,8 +119,8 @@ TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 {
 	test::run([] {
 		for (const bool towards_left : {false, true}) {
-			Listener door;
-			Relay relay(door);
+			Listener listener;
+			Relay relay(listener);
 			sn_tcp *from = relay.left.client, *to = relay.right.client;
 
 			if (towards_left)
@@ -152,8 +152,8 @@ TEST(RelayAlone, IsCancelledByEither)
 {
 	test::run([] {
 		for (const bool left : {false, true}) {
-			Listener door;
-			Relay relay(door);
+			Listener listener;
+			Relay relay(listener);
 
 			relay.start();
 			EXPECT_TRUE(relay.is_waiting());
@@ -169,8 +169,8 @@ TEST(RelayAlone, ClosingAStreamEndsIt)
 {
 	test::run([] {
 		for (const bool left : {false, true}) {
-			Listener door;
-			Relay relay(door);
+			Listener listener;
+			Relay relay(listener);
 
 			relay.start();
 			EXPECT_TRUE(relay.is_waiting());
@@ -189,8 +189,8 @@ TEST(RelayAlone, ClosingAStreamEndsIt)
 TEST(RelayAlone, IsIdleWhenNeitherSendsAnything)
 {
 	test::run([] {
-		Listener door;
-		Relay relay(door);
+		Listener listener;
+		Relay relay(listener);
 
 		relay.options.idle_timeout = 20 * test::ms;
 		relay.start();
@@ -204,8 +204,8 @@ TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 {
 	test::run([] {
 		for (const int64_t limit : {INT64_MAX, INT64_MAX - sn_now(), INT64_MAX / 9 * 8}) {
-			Listener door;
-			Relay relay(door);
+			Listener listener;
+			Relay relay(listener);
 			char byte = 0;
 
 			relay.options.idle_timeout = limit;
@@ -231,8 +231,8 @@ TEST(RelayAlone, ReportsAResetOfEither)
 	test::run([] {
 		for (const bool half_closed : {false, true})
 			for (const int side : {0, 1}) {
-				Listener door;
-				Relay relay(door);
+				Listener listener;
+				Relay relay(listener);
 				Pair &resets = side == 0 ? relay.left : relay.right;
 				Pair &other = side == 0 ? relay.right : relay.left;
 
@@ -254,13 +254,13 @@ TEST(RelayAlone, NoEventIsLost)
 {
 	test::run([] {
 		const int messages = test::scaled(2000);
-		Listener door;
+		Listener listener;
 		std::vector<std::unique_ptr<Relay>> relays;
 		std::vector<Task> peers;
 		test::Random seeds;
 
 		for (int i = 0; i < 8; i++) {
-			relays.push_back(std::make_unique<Relay>(door));
+			relays.push_back(std::make_unique<Relay>(listener));
 			Relay &relay = *relays.back();
 			relay.tuning.gather = SN_RELAY_GATHER_NEVER; // coalescing would add a task
 			relay.start();

@@ -113,7 +113,7 @@ struct Peer {
 	std::atomic<bool> shut{false};    // is about to end its stream
 	uint64_t received = 0;
 	bool gives_up = false; // leaves in the middle
-	bool told_end = false, exact = true, before_end = false;
+	bool saw_end = false, exact = true, before_end = false;
 };
 
 void pause_sometimes(test::Random &random, int every)
@@ -171,7 +171,7 @@ void read_script(Peer &me, const Peer &other)
 		if (n < 0)
 			return;
 		if (n == 0) {
-			me.told_end = is_an_end(me);
+			me.saw_end = is_an_end(me);
 			me.before_end = !other.shut.load() || other.sent.load() != me.received;
 			return;
 		}
@@ -276,10 +276,10 @@ void check_copy(const struct sn_copy_result &copy, Tally &tally)
 	tally.lost += copy.bytes_read - copy.bytes_written;
 }
 
-void session(Listener &door, uint64_t seed, Tally &tally)
+void session(Listener &listener, uint64_t seed, Tally &tally)
 {
 	test::Random random(seed);
-	Pair a(door), b(door);
+	Pair a(listener), b(listener);
 	Peer left{a.client, draw(random)}, right{b.client, draw(random)};
 	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
@@ -353,17 +353,17 @@ void session(Listener &door, uint64_t seed, Tally &tally)
 		pace.check(result, seed);
 	for (const Peer *peer : {&left, &right}) {
 		EXPECT_TRUE(peer->exact) << "seed " << seed;
-		EXPECT_FALSE(peer->told_end && peer->before_end) << "a false end, seed " << seed;
+		EXPECT_FALSE(peer->saw_end && peer->before_end) << "a false end, seed " << seed;
 	}
 	tally.sessions++;
 	switch (result.end) {
 	case SN_RELAY_FINISHED:
 		tally.finished++;
 		EXPECT_EQ(left.script.size, right.received) << "seed " << seed;
-		EXPECT_TRUE(right.told_end) << "seed " << seed;
+		EXPECT_TRUE(right.saw_end) << "seed " << seed;
 		if (!left.gives_up) { // otherwise delivered bytes may be unread
 			EXPECT_EQ(right.script.size, left.received) << "seed " << seed;
-			EXPECT_TRUE(left.told_end) << "seed " << seed;
+			EXPECT_TRUE(left.saw_end) << "seed " << seed;
 		}
 		EXPECT_EQ(0, result.lost);
 		break;

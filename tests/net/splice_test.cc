@@ -61,8 +61,8 @@ std::string pattern(size_t size, uint64_t seed = 1)
 
 // source.client -> source.server, copied to sink.client -> sink.server.
 struct Route {
-	Listener door;
-	Pair source{door}, sink{door};
+	Listener listener;
+	Pair source{listener}, sink{listener};
 	struct sn_copy_result result = {};
 
 	// Bounds what is under way to less than what promote() sends.
@@ -306,8 +306,8 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 			writer.join();
 			EXPECT_TRUE(probe_fd_muted(source));
 
-			Listener door;
-			test::Pair other(door);
+			Listener listener;
+			test::Pair other(listener);
 			sn_tcp *ends[] = {source, other.server};
 			struct sn_relay_result result;
 			char buf[8];
@@ -905,8 +905,8 @@ void open_end(End &end, Kind kind, bool reading, int file_flags = 0)
 
 	switch (kind) {
 	case Kind::tcp: {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		end.stream = sn_tcp_stream(pair.release_client());
 		end.other = sn_tcp_stream(pair.release_server());

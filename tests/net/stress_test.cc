@@ -145,14 +145,14 @@ void stress(int processors)
 	Sums sums;
 
 	test::run(processors, [&] {
-		Listener door;
+		Listener listener;
 		Mixture mixture(sums);
 		std::atomic<bool> end{false};
 		std::atomic<uint64_t> foreign_ended{0};
 		Task server([&] {
 			sn_tcp *conn;
 
-			while (sn_tcp_accept(door.get(), &conn) == 0) {
+			while (sn_tcp_accept(listener.get(), &conn) == 0) {
 				sums.spawned++;
 				Task session([conn, &sums] {
 					char buf[700];
@@ -170,7 +170,7 @@ void stress(int processors)
 		});
 		std::vector<Task> drivers;
 
-		mixture.address = door.address();
+		mixture.address = listener.address();
 		for (int i = 0; i < 24; i++)
 			drivers.emplace_back([&, seed = seeds.next()] {
 				test::Random random(seed);
@@ -204,9 +204,9 @@ void stress(int processors)
 		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }))
 			<< test::stats().tasks_alive << " tasks are left";
 		// No new call may begin after the close, so the server must be in one.
-		EXPECT_TRUE(test::someone_reads(door.get()));
+		EXPECT_TRUE(test::someone_reads(listener.get()));
 		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }));
-		door.close();
+		listener.close();
 		server.join();
 		const struct sn_stats s = test::stats();
 

@@ -32,12 +32,12 @@ TEST_P(Echo, ReturnsEveryByte)
 	test::Random seeds;
 
 	test::run([&] {
-		Listener door(GetParam());
+		Listener listener(GetParam());
 		std::vector<Task> sessions;
 		const int clients = 20;
 		Task server([&] {
 			for (int i = 0; i < clients; i++) {
-				sn_tcp *peer = door.accept();
+				sn_tcp *peer = listener.accept();
 
 				sessions.emplace_back([peer] {
 					char buf[3000];
@@ -55,7 +55,7 @@ TEST_P(Echo, ReturnsEveryByte)
 		for (int c = 0; c < clients; c++)
 			all.emplace_back([&, seed = seeds.next()] {
 				test::Random random(seed);
-				sn_tcp *conn = test::connect(door.address());
+				sn_tcp *conn = test::connect(listener.address());
 				const std::string sent = test::random_bytes(
 					random, 1 + random.below(test::scaled(300000)));
 				Task writer([&] {
@@ -193,10 +193,10 @@ TEST(Address, ThatOfAnotherMachineIsNotAvailable)
 TEST(Listen, OnAPortInUseIsRefused)
 {
 	test::run(2, [] {
-		Listener door;
+		Listener listener;
 		sn_tcp_listener *second = nullptr;
 
-		EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&second, door.address().c_str()));
+		EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&second, listener.address().c_str()));
 		EXPECT_EQ(nullptr, second);
 	});
 }
@@ -206,9 +206,9 @@ TEST(Listen, TheSamePortAgainAfterTrafficAndClose)
 	test::run(2, [] {
 		std::string address;
 		{
-			Listener door;
-			address = door.address();
-			Pair pair(door);
+			Listener listener;
+			address = listener.address();
+			Pair pair(listener);
 			// The server's side closes first and is left in TIME_WAIT.
 			pair.close_server();
 			char c;
@@ -223,8 +223,8 @@ TEST(Listen, ReportsItsAddress)
 {
 	test::run(2, [] {
 		for (const char *text : {"127.0.0.1:0", "[::1]:0"}) {
-			Listener door(text);
-			const std::string address = door.address();
+			Listener listener(text);
+			const std::string address = listener.address();
 			const size_t colon = address.rfind(':');
 			char buf[SN_ADDRESS_MAX];
 
@@ -232,11 +232,11 @@ TEST(Listen, ReportsItsAddress)
 				  address.substr(0, colon));
 			EXPECT_GT(atoi(address.c_str() + colon + 1), 0);
 			EXPECT_EQ(-ENOSPC,
-				  sn_tcp_listener_address(door.get(), buf, address.size()));
+				  sn_tcp_listener_address(listener.get(), buf, address.size()));
 			EXPECT_EQ(int(address.size()),
-				  sn_tcp_listener_address(door.get(), buf, address.size() + 1));
+				  sn_tcp_listener_address(listener.get(), buf, address.size() + 1));
 			EXPECT_EQ(address, buf);
-			Pair pair(door);
+			Pair pair(listener);
 			EXPECT_EQ(int(address.size()),
 				  sn_tcp_peer_address(pair.client, buf, sizeof buf));
 			EXPECT_EQ(address, buf);
@@ -252,14 +252,14 @@ TEST(Listen, ReportsItsAddress)
 TEST(Listen, OnEveryAddressTakesBothFamilies)
 {
 	test::run(2, [] {
-		Listener door(":0");
-		const std::string address = door.address();
+		Listener listener(":0");
+		const std::string address = listener.address();
 		const std::string port = address.substr(address.rfind(':'));
 
 		for (const char *host : {"127.0.0.1", "[::1]"}) {
 			sn_tcp *peer = nullptr, *conn = test::connect(host + port);
 
-			ASSERT_EQ(0, sn_tcp_accept(door.get(), &peer));
+			ASSERT_EQ(0, sn_tcp_accept(listener.get(), &peer));
 			sn_tcp_close(peer);
 			sn_tcp_close(conn);
 		}
@@ -269,13 +269,13 @@ TEST(Listen, OnEveryAddressTakesBothFamilies)
 TEST(Listen, FdIsASocketAndNonBlocking)
 {
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		int value = 0;
 		socklen_t size = sizeof value;
 
-		ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(door.get()), SOL_SOCKET, SO_ACCEPTCONN,
-					&value, &size));
+		ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(listener.get()), SOL_SOCKET,
+					SO_ACCEPTCONN, &value, &size));
 		EXPECT_EQ(1, value);
 		for (sn_tcp *conn : {pair.client.load(), pair.server.load()}) {
 			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFL) & O_NONBLOCK);
@@ -292,8 +292,8 @@ TEST(Connect, RefusalIsReported)
 	test::run([] {
 		std::string address;
 		{
-			Listener door;
-			address = door.address();
+			Listener listener;
+			address = listener.address();
 		}
 		sn_tcp *conn = nullptr;
 
@@ -307,11 +307,11 @@ TEST(Connect, RefusalIsReported)
 TEST(Connect, ByName)
 {
 	test::run(2, [] {
-		Listener door;
-		const std::string port = door.address().substr(door.address().rfind(':'));
+		Listener listener;
+		const std::string port = listener.address().substr(listener.address().rfind(':'));
 		sn_tcp *peer = nullptr, *conn = test::connect("localhost" + port);
 
-		ASSERT_EQ(0, sn_tcp_accept(door.get(), &peer));
+		ASSERT_EQ(0, sn_tcp_accept(listener.get(), &peer));
 		sn_tcp_close(peer);
 		sn_tcp_close(conn);
 	});
@@ -320,8 +320,8 @@ TEST(Connect, ByName)
 TEST(HalfClose, BothWays)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		char buf[100];
 
 		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
@@ -339,8 +339,8 @@ TEST(HalfClose, BothWays)
 TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		Task reader([&] {
 			char c;
 
@@ -357,8 +357,8 @@ TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
 TEST(HalfClose, OfNoHalfIsInvalid)
 {
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, 2));
 		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, -1));
@@ -374,8 +374,8 @@ TEST(HalfClose, OfNoHalfIsInvalid)
 TEST(Reset, IsSeenByAWaitingReader)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		Task reader([&] {
 			char c;
 
@@ -391,8 +391,8 @@ TEST(Reset, IsSeenByAWaitingReader)
 TEST(Reset, IsSeenByAWaitingWriter)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		const std::string much(size_t(64) << 20, 'x'); // more than any buffers take
 		Task writer([&] {
 			return int(sn_tcp_write_all(pair.client, much.data(), much.size()));
@@ -409,8 +409,8 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 {
 	signal(SIGPIPE, SIG_DFL); // it would kill the test
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
 		char c;
@@ -419,7 +419,7 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1));
 
 		// After an orderly close the first write still succeeds, and is answered by a reset.
-		Pair second(door);
+		Pair second(listener);
 		EXPECT_EQ(0, sn_tcp_close(second.release_server()));
 		ssize_t n = 1;
 		EXPECT_TRUE(test::eventually([&] {
@@ -433,8 +433,8 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 TEST(ReadWrite, OfZeroBytesReturnsZero)
 {
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		char c;
 
 		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
@@ -446,8 +446,8 @@ TEST(ReadWrite, OfZeroBytesReturnsZero)
 TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		char buf[10] = {};
 
 		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6));
@@ -460,8 +460,8 @@ TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 TEST(Busy, ASecondReaderOrWriterIsRefused)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		const std::string much(size_t(64) << 20, 'x');
 		char c;
 		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
@@ -486,20 +486,20 @@ TEST(Busy, ASecondReaderOrWriterIsRefused)
 TEST(Busy, ASecondAccepterIsRefused)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 		std::atomic<int> busy{0}, closed{0};
 		std::vector<Task> tasks;
 
 		for (int i = 0; i < 3; i++)
 			tasks.emplace_back([&] {
 				sn_tcp *conn;
-				const int err = sn_tcp_accept(door.get(), &conn);
+				const int err = sn_tcp_accept(listener.get(), &conn);
 
 				busy += err == -EBUSY;
 				closed += err == -EBADF;
 			});
 		EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
-		door.close();
+		listener.close();
 		for (Task &task : tasks)
 			task.join();
 		EXPECT_EQ(1, closed.load());
@@ -508,21 +508,21 @@ TEST(Busy, ASecondAccepterIsRefused)
 
 TEST(Outside, CallsAreRefused)
 {
-	sn_tcp_listener *listener = nullptr;
+	sn_tcp_listener *made = nullptr;
 	sn_tcp *conn = nullptr;
 
-	EXPECT_EQ(-ENOTSUP, sn_tcp_listen(&listener, "127.0.0.1:0"));
+	EXPECT_EQ(-ENOTSUP, sn_tcp_listen(&made, "127.0.0.1:0"));
 	EXPECT_EQ(-ENOTSUP, sn_tcp_connect(&conn, "127.0.0.1:1", SN_NO_DEADLINE));
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		std::thread([&] {
 			sn_tcp *c = nullptr;
 			struct sn_copy_result result;
 			char byte;
 
-			EXPECT_EQ(-ENOTSUP, sn_tcp_accept(door.get(), &c));
+			EXPECT_EQ(-ENOTSUP, sn_tcp_accept(listener.get(), &c));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_read(pair.client, &byte, 1));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_write(pair.client, &byte, 1));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_write_all(pair.client, &byte, 1));
@@ -538,8 +538,8 @@ TEST(Outside, CallsAreRefused)
 TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
 {
 	test::run({1, 2}, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		Task flood([&] {
 			const std::string chunk(65536, 'x');
 

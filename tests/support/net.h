@@ -76,7 +76,10 @@ inline sn_tcp *connect(const std::string &address)
 class Pair
 {
 public:
-	explicit Pair(Listener &door) : client(connect(door.address())), server(door.accept()) {}
+	explicit Pair(Listener &listener)
+	    : client(connect(listener.address())), server(listener.accept())
+	{
+	}
 	~Pair()
 	{
 		if (client)
