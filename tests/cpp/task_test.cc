@@ -109,20 +109,21 @@ TEST(Go, DestroysTheCallableInTheTask)
 {
 	sn::run([] {
 		std::atomic<int> destroyed = 0;
-		struct tells {
+		struct reports {
 			std::atomic<int> *where;
-			explicit tells(std::atomic<int> *w) : where(w) {}
-			tells(tells &&other) noexcept : where(std::exchange(other.where, nullptr))
+			explicit reports(std::atomic<int> *w) : where(w) {}
+			reports(reports &&other) noexcept
+			    : where(std::exchange(other.where, nullptr))
 			{
 			}
-			tells &operator=(tells &&) = delete;
-			~tells()
+			reports &operator=(reports &&) = delete;
+			~reports()
 			{
 				if (where)
 					++*where;
 			}
 		};
-		sn::go([guard = tells(&destroyed)] { sn::sleep(1ms); });
+		sn::go([guard = reports(&destroyed)] { sn::sleep(1ms); });
 		until(destroyed, 1);
 	});
 }

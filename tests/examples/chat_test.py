@@ -59,7 +59,7 @@ ada.hears("* 3 has left\n")
 bob.hears("* 3 has left\n")
 
 # This client reads nothing, so the kernel's buffers and its channel fill up. The others hear everything.
-deaf = Client(4)
+silent = Client(4)
 ada.hears("* 4 is here\n")
 bob.hears("* 4 is here\n")
 long_line = "x" * 20000 + "\n"

@@ -261,19 +261,19 @@ TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 		reader.join();
 		std::istringstream stream(text);
 		std::uint64_t lines = 0;
-		std::uint64_t told = 0;
+		std::uint64_t reported = 0;
 		for (std::string line; std::getline(stream, line);) {
 			std::smatch match;
 			if (std::regex_match(
 				    line, match,
 				    std::regex("time=.* event=lines_dropped lines=(\\d+)")))
-				told += std::stoul(match[1]);
+				reported += std::stoul(match[1]);
 			else
 				lines++;
 		}
 		/* Each line was written or is counted as dropped. */
-		EXPECT_EQ(lines + told, written);
-		EXPECT_EQ(told, dropped);
+		EXPECT_EQ(lines + reported, written);
+		EXPECT_EQ(reported, dropped);
 	});
 	close(ends[0]);
 }

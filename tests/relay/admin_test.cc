@@ -45,19 +45,19 @@ class running
 public:
 	explicit running(const relay::admin_limits &limits = {})
 	{
-		std::promise<std::string> told;
-		auto address = told.get_future();
-		thread_ = std::jthread([this, limits, &told] {
+		std::promise<std::string> opened;
+		auto address = opened.get_future();
+		thread_ = std::jthread([this, limits, &opened] {
 			sn::run([&] {
 				std::string why;
-				auto server = relay::admin_server::open(tells, "127.0.0.1:0", why,
-									limits);
+				auto server = relay::admin_server::open(reported, "127.0.0.1:0",
+									why, limits);
 				if (!server) {
-					told.set_value("");
+					opened.set_value("");
 					return;
 				}
 				server->start();
-				told.set_value(server->address());
+				opened.set_value(server->address());
 				while (!stop_.load())
 					sn::sleep(2ms);
 				server->close();
@@ -77,7 +77,7 @@ public:
 
 	peer connect() const { return peer::connect(address_); }
 
-	source tells;
+	source reported;
 
 private:
 	std::atomic<bool> stop_{false};
@@ -157,12 +157,12 @@ TEST(Admin, IsNotReadyWhileTheRelayDrains)
 {
 	running server;
 	EXPECT_EQ(get(server, "/ready").status, 200);
-	server.tells.ready = false;
+	server.reported.ready = false;
 	EXPECT_EQ(get(server, "/ready").status, 503);
 	/* It stays healthy and keeps answering. */
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	EXPECT_EQ(get(server, "/json").status, 200);
-	server.tells.ready = true;
+	server.reported.ready = true;
 	EXPECT_EQ(get(server, "/ready").status, 200);
 }
 
@@ -196,10 +196,10 @@ TEST(Admin, ReportsWhatIsWrongWithARequest)
 	const auto status = [&](const std::string &request) {
 		auto client = server.connect();
 		client.send(request);
-		const int told = receive(client).status;
+		const int answered = receive(client).status;
 		/* An orderly close, so that the answer arrives. */
 		EXPECT_EQ(client.receive_end(), ending::fin) << request.substr(0, 40);
-		return told;
+		return answered;
 	};
 	EXPECT_EQ(status("NONSENSE / HTTP/1.1\r\n\r\n"), 501);
 	EXPECT_EQ(status("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s), 501);
@@ -260,7 +260,7 @@ TEST(Admin, DropsClientsThatDoNotReadTheAnswer)
 {
 	running server({.connections_most = 1, .answer_time = 200ms});
 	/* An answer that no buffer holds, four times. */
-	server.tells.listeners = 1000;
+	server.reported.listeners = 1000;
 	auto stuck = server.connect();
 	const auto request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"s;
 	stuck.send(request + request + request + request);
@@ -306,7 +306,7 @@ TEST(Admin, RefusesTooManyClients)
 TEST(Admin, ClosesWithClientsInEveryState)
 {
 	running server;
-	server.tells.listeners = 1000;
+	server.reported.listeners = 1000;
 	std::vector<peer> clients;
 	for (int i = 0; i < 30; i++) {
 		clients.push_back(server.connect());
@@ -333,12 +333,12 @@ TEST(Admin, ClosesWithClientsInEveryState)
 TEST(Admin, SaysWhyItCannotListen)
 {
 	const listener there;
-	source tells;
+	source reported;
 	sn::run([&] {
 		std::string why;
-		EXPECT_FALSE(relay::admin_server::open(tells, there.address(), why));
+		EXPECT_FALSE(relay::admin_server::open(reported, there.address(), why));
 		EXPECT_NE(why.find("cannot listen on " + there.address()), why.npos) << why;
-		EXPECT_FALSE(relay::admin_server::open(tells, "nonsense", why));
+		EXPECT_FALSE(relay::admin_server::open(reported, "nonsense", why));
 		EXPECT_NE(why.find("nonsense"), why.npos);
 	});
 }

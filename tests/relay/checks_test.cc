@@ -159,12 +159,12 @@ TEST(Checks, ASilentBackendIsDown)
 TEST(Checks, DoNotDelayShutdown)
 {
 	const silent_backend unreachable;
-	const listener mute;
-	const file config(text({unreachable.address(), mute.address()},
+	const listener silent;
+	const file config(text({unreachable.address(), silent.address()},
 			       "interval = \"1h\"\ntimeout = \"1h\"\nexpect = \"yes!\"\n"));
 	relay_process relay({"--config", config.name()});
 	relay.address();
-	auto asked = mute.fd();
+	auto asked = silent.fd();
 	pollfd entry{asked, POLLIN, 0};
 	EXPECT_EQ(poll(&entry, 1, 40000), 1) << "no check came";
 	const auto start = std::chrono::steady_clock::now();

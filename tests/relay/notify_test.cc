@@ -111,10 +111,10 @@ TEST(Notify, IsSilentWithoutAManager)
 	}
 	unsetenv("NOTIFY_SOCKET");
 	/* A manager that reads nothing must not block the relay. */
-	manager deaf(somewhere('@'));
+	manager unread(somewhere('@'));
 	for (int i = 0; i < 10000; i++)
 		relay::notify_ready();
-	EXPECT_EQ(deaf.heard(), "READY=1");
+	EXPECT_EQ(unread.heard(), "READY=1");
 }
 
 } // namespace

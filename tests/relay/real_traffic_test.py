@@ -142,13 +142,13 @@ class Relay:
 
     def counters(self):
 
-        def told():
+        def lines():
             return [line for line in self.said().splitlines() if ": accepted=" in line]
 
-        lines = len(told())
+        before = len(lines())
         os.kill(self.pid, signal.SIGUSR1)
-        eventually(lambda: len(told()) > lines, "the relay's counters")
-        last = told()[-1].split(": ", 1)[1]
+        eventually(lambda: len(lines()) > before, "the relay's counters")
+        last = lines()[-1].split(": ", 1)[1]
         return {name: int(value) for name, value in (w.split("=") for w in last.split())}
 
     def hand_over(self):
