@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The join word and the end of a task: src/sched/task.c.
+ * The join word and the end of a task: src/sched/join.h, join.c, task_life.c.
  *
  * What is modelled, by the names of the C code:
  *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end()
  *   joiner()    join(): the first look, the park with commit_join(), the look after it
  *   detacher()  sn_detach()
- * The states of the join word are enum join_state; JOINER(i) is the address of joiner i.
+ * The states of the join word are enum sn_join_state; JOINER(i) is the address of joiner i.
  *
  * Abstracted: memory. Every access to the word is a read-modify-write or an acquire load. What
  * these publish (the result; the task's saved registers) is written before a release on the same

@@ -10,6 +10,8 @@
 #define sn_likely(x) __builtin_expect(!!(x), 1)
 #define sn_unlikely(x) __builtin_expect(!!(x), 0)
 #define sn_noinline __attribute__((noinline))
+/* For data that hot paths read: without it the address of another file's is looked up first. */
+#define sn_hidden __attribute__((visibility("hidden")))
 #define sn_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Keeps the compiler, not the machine, from moving memory accesses across this point. */

@@ -52,6 +52,7 @@
 #include "sched/stats.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"
+#include "sched/task_life.h"
 #include "sched/tools.h"
 #include "sched/trim.h"
 #include "sync/waits.h"
@@ -112,7 +113,7 @@ static int first_main(void *arg)
 		pthread_cond_signal(&first->ended);
 		pthread_mutex_unlock(&first->lock);
 	}
-	return first->result; /* of interest only in a child of fork(), see task.c */
+	return first->result; /* of interest only in a child of fork(), see task_life.c */
 }
 
 /* n processors in use, and room for as many more as there are CPUs that could be added. */

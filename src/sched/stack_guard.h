@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/compiler.h"
+
 #if UINTPTR_MAX > 0xffffffffu
 /* A frame larger than the guard can jump over it; I/O buffers of 64 KiB on the stack are usual. */
 #	define SN_STACK_GUARD_SIZE ((size_t)64 << 10)
@@ -50,7 +52,7 @@ enum sn_stack_guard {
  * Under the lock. */
 void sn_stack_guards_choose(void);
 
-extern enum sn_stack_guard sn_stack_guard_chosen;
+extern enum sn_stack_guard sn_stack_guard_chosen sn_hidden;
 
 static inline enum sn_stack_guard sn_stack_guard_kind(void)
 {

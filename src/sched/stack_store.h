@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/compiler.h"
 #include "sched/stack_slab.h"
 #include "wait/lock.h"
 
@@ -39,9 +40,9 @@ struct sn_stack_store {
 	uint32_t owed; /* of those, the ones still to be cooled */
 };
 
-extern struct sn_lock sn_stack_lock;
-extern struct sn_stack_store sn_stack_stores[SN_STACK_CLASSES];
-extern _Atomic uint64_t sn_stack_mapped_count;
+extern struct sn_lock sn_stack_lock sn_hidden;
+extern struct sn_stack_store sn_stack_stores[SN_STACK_CLASSES] sn_hidden;
+extern _Atomic uint64_t sn_stack_mapped_count sn_hidden;
 
 /* Without the lock: with an old number the caller takes the lock for nothing, or a new stack where
  * a warm one was. What the stacks hold is passed on under the lock. */

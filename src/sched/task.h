@@ -11,7 +11,7 @@
  *   context       the thread that switches away from the task (see context.h)
  *   next          whoever has the task in a list of his own; the queue that it is in
  *   bound         the thread that waits with this task on it, before it queues the task
- *   join, result  the protocol in task.c
+ *   join, result  see join.h
  *   generation    who frees the task, before its block can be another's; see handle.h
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
@@ -74,7 +74,7 @@ struct sn_task {
 	 * processor. */
 	struct sn_thread *bound;
 
-	_Atomic uintptr_t join; /* task.c: enum join_state, or the address of who joins */
+	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
 	int result;
 
 	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
@@ -130,7 +130,7 @@ static inline sn_task *sn_task_handle(const struct sn_task *task)
 
 /*
  * The task of a handle; NULL for NULL, and for one whose task was freed. It can be freed, and the block be another's,
- * at once: a caller that is not sure that it stays looks at the generation again (task.c). An address without a tag,
+ * at once: a caller that is not sure that it stays looks at the generation again (join.c). An address without a tag,
  * which is what there is inside, passes.
  */
 static inline struct sn_task *sn_task_of(const sn_task *handle)
@@ -154,27 +154,19 @@ static inline void sn_task_waits(struct sn_task *task, const char *kind, const v
 	atomic_store_explicit(&task->waits_in, object, memory_order_relaxed);
 }
 
+/* snprintf() for a name that others may be reading. */
+static inline void sn_task_put_name(struct sn_task *task, const char *name)
+{
+	size_t i = 0;
+
+	for (; name && name[i] && i < SN_TASK_NAME_MAX; i++)
+		atomic_store_explicit(&task->name[i], name[i], memory_order_relaxed);
+	atomic_store_explicit(&task->name[i], 0, memory_order_relaxed);
+}
+
 /* Makes a task in a block, with a stack or without (NULL). Does not publish it. */
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
 		    const struct sn_task_attr *attr);
-
-/*
- * The thread is about to run the task, which has no stack yet. False: there is none to be had, and the
- * task is left to sn_tasks_feed().
- */
-bool sn_task_bind(struct sn_thread *self, struct sn_task *task);
-
-/*
- * A chore of the monitor's: queues some of the tasks that wait for a stack, as address space may be had
- * again. Whether any wait.
- */
-void sn_tasks_feed(int64_t now, bool idle);
-bool sn_tasks_starve(void);
-
-/* The end of a run. */
-void sn_tasks_forget_starved(void);
-
-void sn_tasks_fork(enum sn_fork_phase phase);
 
 /*
  * Spawning in steps, for who has something to do with the task before it may run: a new detached
@@ -186,8 +178,5 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err);
 void sn_task_launch(struct sn_thread *self, struct sn_task *task);
 void sn_task_discard(struct sn_thread *self, struct sn_task *task);
-
-/* Allocates an id. Any thread. */
-uint64_t sn_task_next_id(void);
 
 #endif

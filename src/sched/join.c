@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/join.h"
+
+#include <errno.h>
+
+#include "sched/cancel.h"
+#include "sched/foreign.h"
+#include "sched/schedule.h"
+#include "sched/task_life.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* A task as a handle knows it: what it is claimed by has to be of the same generation. */
+struct target {
+	struct sn_task *task;
+	uint32_t generation;
+};
+
+/* 0; -EINVAL for NULL, -ESRCH when the task was freed. */
+static int find(struct target *target, const sn_task *handle)
+{
+	struct sn_task *task = sn_handle_object(handle);
+
+	if (!task)
+		return -EINVAL;
+	/* Relaxed: see sn_task_of(). */
+	*target = (struct target){task, sn_task_generation(task)};
+	return sn_handle_fits(handle, target->generation) ? 0 : -ESRCH;
+}
+
+/* Claims a task that has ended, or becomes the one that waits for it. */
+static bool claim(struct target target, enum sn_join_state from, uintptr_t to)
+{
+	uintptr_t word = sn_join_word(from, target.generation);
+
+	return atomic_compare_exchange_strong_explicit(&target.task->join, &word, to,
+						       memory_order_acq_rel, memory_order_acquire);
+}
+
+/* Why there is no claim: another task joins it, or has, -EBUSY; or it was detached, -EINVAL. */
+static int why_not(struct target target)
+{
+	uintptr_t word = atomic_load_explicit(&target.task->join, memory_order_acquire);
+
+	if (sn_task_generation(target.task) != target.generation)
+		return -ESRCH;
+	return word == sn_join_word(SN_JOIN_DETACHED, target.generation) ? -EINVAL : -EBUSY;
+}
+
+/* The last time that a joiner that does not get the claim touches the task. */
+static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
+{
+	/* A copy: the original is on the stack of the joiner, which may run once it has the claim. */
+	const struct target target = *(struct target *)arg;
+
+	(void)self;
+	if (claim(target, SN_JOIN_RUNNING, (uintptr_t)joiner))
+		return true;
+	if (!claim(target, SN_JOIN_ENDED, (uintptr_t)joiner))
+		joiner->wake_reason = why_not(target);
+	return false;
+}
+
+/* With a deadline, or in a scope: see join.h. */
+static int join_patiently(struct sn_thread *self, struct target target, int64_t deadline)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(target.task);
+	struct sn_waiter waiter;
+	uintptr_t word;
+	int err;
+
+	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
+	if (!claim(target, SN_JOIN_RUNNING, (uintptr_t)&waiter | SN_JOIN_WAITER))
+		return claim(target, SN_JOIN_ENDED, (uintptr_t)self->task) ? 0 : why_not(target);
+	err = sn_waiter_park(&waiter, NULL);
+	if (err < 0) {
+		sn_lock(lock);
+		word = (uintptr_t)&waiter | SN_JOIN_WAITER;
+		atomic_compare_exchange_strong_explicit(
+			&target.task->join, &word, sn_join_word(SN_JOIN_RUNNING, target.generation),
+			memory_order_acq_rel, memory_order_acquire);
+		sn_unlock(lock);
+	}
+	return err;
+}
+
+/* Inside the runtime. */
+static int join(struct sn_thread *self, const sn_task *handle, int *result, int64_t deadline)
+{
+	struct sn_task *me = self->task;
+	struct target target;
+	uintptr_t word;
+	int err = find(&target, handle);
+
+	if (err < 0)
+		return err;
+	if (target.task == me)
+		return -EDEADLK;
+	err = sn_cancel_reason(me);
+	sn_task_waits(me, "a task's end", handle);
+	word = atomic_load_explicit(&target.task->join, memory_order_acquire);
+	if (word == sn_join_word(SN_JOIN_ENDED, target.generation))
+		err = claim(target, SN_JOIN_ENDED, (uintptr_t)me) ? 0 : why_not(target);
+	else if (word != sn_join_word(SN_JOIN_RUNNING, target.generation))
+		err = why_not(target);
+	else if (err == 0 && (deadline || sn_cancel_possible(me)))
+		err = join_patiently(self, target, deadline);
+	else if (err == 0)
+		err = sn_park(self, commit_join, &target);
+	if (err < 0)
+		return err;
+	if (result)
+		*result = target.task->result;
+	sn_task_free(sn_thread_self(), target.task);
+	return 0;
+}
+
+int sn_join_until(sn_task *task, int *result, int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -ENOTSUP;
+	err = join(self, task, result, deadline);
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_join(sn_task *task, int *result)
+{
+	return sn_join_until(task, result, SN_NO_DEADLINE);
+}
+
+static int detach(struct sn_thread *self, const sn_task *handle)
+{
+	struct target target;
+	int err = find(&target, handle);
+
+	if (err < 0)
+		return err;
+	if (claim(target, SN_JOIN_RUNNING, sn_join_word(SN_JOIN_DETACHED, target.generation)))
+		return 0;
+	if (!claim(target, SN_JOIN_ENDED, sn_join_word(SN_JOIN_DETACHED, target.generation)))
+		return why_not(target);
+	sn_task_free(self, target.task);
+	return 0;
+}
+
+int sn_detach(sn_task *task)
+{
+	struct sn_thread *self;
+	int err;
+
+	if (!task)
+		return 0;
+	self = sn_runtime_enter();
+	if (self) {
+		err = detach(self, task);
+		sn_runtime_leave();
+		return err;
+	}
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	err = detach(NULL, task);
+	sn_foreign_leave();
+	return err;
+}

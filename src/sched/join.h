@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The join word: which call learns that a task has ended, and which one frees it.
+ *
+ * Contract. Exactly one call frees a task: the end of a detached task, sn_detach(), or the join that
+ * has the claim. Every other one that comes while that one waits gets -EBUSY. It is settled in one
+ * word, task->join:
+ *
+ *	RUNNING  -> ENDED      the task ended; whoever claims it later frees it
+ *	RUNNING  -> DETACHED   the task frees itself when it ends
+ *	RUNNING  -> a task     that one waits; the ending task wakes it and leaves its address: it has
+ *	                       the claim, and frees
+ *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
+ *
+ * Handles that outlive their task. The three states, which are no addresses, have the generation of
+ * the task with them, and whoever frees the task makes the block of the next generation. A call finds
+ * the handle to be of the present generation or stale. If the task is freed after that, and another
+ * one lives in the block, the call's claim fails, as the state that it expects is of the former
+ * generation. So it never joins or detaches another task than its own.
+ *
+ * A join that may be given up, past its deadline or because the joining task is cancelled, waits by
+ * a struct sn_waiter (waiter.h). It leaves the waiter's address with the bit SN_JOIN_WAITER:
+ *
+ *	RUNNING  -> a waiter   that one waits
+ *	a waiter -> RUNNING    it has given up; its waiter is about to go away
+ *	a waiter -> ENDED      the task ended, and found that the waiter is about to give up
+ *
+ * These last two, and the ending task's claim of the waiter, are done under the lock that belongs
+ * to the task in cancel.h, so that the waiter is there as long as the ending task looks at it. When
+ * the ending task gets the waiter's claim the waiter's address stays, and says that the joiner frees
+ * the task.
+ *
+ * join.c has the side of the joiner, task_life.c that of the ending task. Both are modelled in
+ * models/join.pml.
+ *
+ * Who may write what:
+ *   join         anyone, by compare-and-swap; sn_task_create() and the spawn, before the task is
+ *                published
+ *   result       the ending task, before it says ENDED; with the claim it may be read
+ *   generation   see handle.h
+ */
+#ifndef SENNIT_SCHED_JOIN_H
+#define SENNIT_SCHED_JOIN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sched/task.h"
+
+enum sn_join_state { SN_JOIN_RUNNING = 0, SN_JOIN_ENDED = 1, SN_JOIN_DETACHED = 2 };
+
+/* What the word is, in its lowest bits. */
+#define SN_JOIN_KIND ((uintptr_t)3)
+#define SN_JOIN_JOINER ((uintptr_t)0) /* the address of a struct sn_task */
+#define SN_JOIN_WAITER ((uintptr_t)1) /* of a struct sn_waiter, and this bit */
+#define SN_JOIN_STATE ((uintptr_t)2)  /* a state, and the generation above it */
+
+static inline uintptr_t sn_join_word(enum sn_join_state state, uint32_t generation)
+{
+	return (uintptr_t)generation << 4 | (uintptr_t)state << 2 | SN_JOIN_STATE;
+}
+
+/* Of a task that is not freed meanwhile; relaxed for that reason. */
+static inline uint32_t sn_task_generation(const struct sn_task *task)
+{
+	return atomic_load_explicit(&task->generation, memory_order_relaxed);
+}
+
+#endif

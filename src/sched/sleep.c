@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A task lets others run: once, or until a time.
+ *
+ * Contract. Only a task may call these; on other threads they return -ENOTSUP. A sleep never ends
+ * before its time but by cancellation, and the deadline of a scope is reported as one.
+ */
+#include <sennit/task.h>
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/cancel.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+
+int sn_yield(void)
+{
+	struct sn_thread *self = sn_runtime_enter();
+
+	if (!self)
+		return -ENOTSUP;
+	sn_reschedule(self);
+	sn_runtime_leave();
+	return 0;
+}
+
+int sn_sleep_until(int64_t deadline)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	if (!self)
+		return -ENOTSUP;
+	err = sn_cancel_reason(self->task);
+	if (err == 0 && deadline <= sn_now()) {
+		sn_reschedule(self);
+	} else if (err == 0) {
+		struct sn_waiter waiter;
+
+		sn_task_waits(self->task, "a time", NULL);
+		sn_waiter_init(&waiter, self, deadline, 0);
+		err = sn_waiter_park(&waiter, NULL);
+		/* Not the deadline of the scope. */
+		if (err == -ETIMEDOUT && sn_now() >= deadline)
+			err = 0;
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_sleep(int64_t ns)
+{
+	int64_t now = sn_now();
+
+	if (ns <= 0)
+		return sn_yield();
+	/* Longer than the clock can count is for ever, not the past. */
+	return sn_sleep_until(ns > INT64_MAX - 1 - now ? INT64_MAX - 1 : now + ns);
+}

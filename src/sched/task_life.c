@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/task_life.h"
+
+#include <stdlib.h>
+
+#include "sched/block.h"
+#include "sched/cancel.h"
+#include "sched/join.h"
+#include "sched/processor.h"
+#include "sched/runqueue.h"
+#include "sched/sanitizer.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* No more than this at once, so that a thread that feeds the starved is not kept by them. */
+#define FED_BY_ONE_STACK 1
+
+/* Starved tasks that may try again at a look of the monitor; each costs failing system calls. */
+#define FED_AT_A_LOOK 16
+
+static struct sn_lock starved_lock;
+static struct sn_queue starved; /* under the lock */
+_Atomic bool sn_any_task_starves;
+
+void sn_tasks_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&starved_lock, phase);
+	if (phase == SN_FORK_CHILD)
+		sn_tasks_forget_starved();
+}
+
+void sn_tasks_forget_starved(void)
+{
+	starved = (struct sn_queue){0};
+	atomic_store(&sn_any_task_starves, false);
+}
+
+void sn_log_no_stack(const char *why)
+{
+	static _Atomic bool logged;
+
+	if (!atomic_exchange_explicit(&logged, true, memory_order_relaxed))
+		sn_log("no stack for a new task: out of %s; %llu stacks are in use or cached", why,
+		       (unsigned long long)sn_stacks_mapped());
+}
+
+static void task_main(void *arg);
+
+void sn_task_give_stack(struct sn_task *task, struct sn_stack stack, uintptr_t top)
+{
+	sn_task_set_stack(task, stack);
+#if SN_ASAN || SN_TSAN || SN_VALGRIND
+	task->context.stack_low = stack.low;
+	task->context.stack_size = (size_t)(stack.high - stack.low);
+#endif
+	sn_sanitizer_create(&task->context, sn_task_name(task));
+	__atomic_store_n(&task->context.sp,
+			 sn_arch_prepare((void *)top, task_main, task, task->modes),
+			 __ATOMIC_RELAXED);
+}
+
+static sn_noinline void starve(struct sn_task *task, const char *why)
+{
+	sn_log_no_stack(why);
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
+	sn_lock(&starved_lock);
+	sn_queue_put(&starved, task);
+	atomic_store(&sn_any_task_starves, true);
+	sn_unlock(&starved_lock);
+}
+
+sn_noinline bool sn_task_bind(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_stack stack;
+	const char *why;
+
+	if (sn_stack_alloc(&stack, task->stack_class, self->processor->stacks, &why) < 0) {
+		starve(task, why);
+		return false;
+	}
+	sn_task_give_stack(task, stack, (uintptr_t)stack.high & ~(uintptr_t)63);
+	return true;
+}
+
+static void feed(int n)
+{
+	struct sn_task *task;
+
+	while (sn_tasks_starve() && n-- > 0) {
+		sn_lock(&starved_lock);
+		task = sn_queue_get(&starved);
+		if (!starved.head)
+			atomic_store(&sn_any_task_starves, false);
+		sn_unlock(&starved_lock);
+		if (task)
+			sn_requeue(task);
+	}
+}
+
+void sn_tasks_feed(int64_t now, bool idle)
+{
+	(void)now, (void)idle;
+	feed(FED_AT_A_LOOK);
+}
+
+/* Nobody stands on it any more. */
+static void take_stack(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_stack stack = task->stack;
+
+	if (!stack.low)
+		return;
+	sn_sanitizer_destroy(&task->context);
+	sn_task_set_stack(task, (struct sn_stack){NULL, NULL, NULL});
+	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
+	sn_stack_free(stack, self && self->processor ? self->processor->stacks : NULL);
+	feed(FED_BY_ONE_STACK);
+}
+
+/* ---- the end ---- */
+
+void sn_task_free(struct sn_thread *self, struct sn_task *task)
+{
+	/* Relaxed: whoever gets the block gets this with it, and others need not know how soon. */
+	atomic_store_explicit(&task->generation, sn_handle_next(sn_task_generation(task)),
+			      memory_order_relaxed);
+	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
+	sn_block_free(task, self && self->processor ? &self->processor->blocks : NULL);
+}
+
+void sn_task_discard(struct sn_thread *self, struct sn_task *task)
+{
+	take_stack(self, task);
+	sn_task_free(self, task);
+}
+
+/*
+ * Another task joins, or has just given that up. Under the lock, because a joiner that gives up takes
+ * it before its waiter goes away.
+ */
+static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
+{
+	const uintptr_t ended = sn_join_word(SN_JOIN_ENDED, sn_task_generation(task));
+	const uintptr_t detached = sn_join_word(SN_JOIN_DETACHED, sn_task_generation(task));
+	struct sn_lock *lock = sn_cancel_lock_of(task);
+	struct sn_task *woken = NULL;
+	uintptr_t state;
+
+	sn_lock(lock);
+	/* Only what is read under the lock names a waiter that is still there. */
+	state = atomic_load_explicit(&task->join, memory_order_acquire);
+	for (;;) {
+		struct sn_waiter *waiter = (struct sn_waiter *)(state & ~SN_JOIN_KIND);
+		bool waits = (state & SN_JOIN_KIND) == SN_JOIN_WAITER;
+
+		if (state == detached || (state & SN_JOIN_KIND) == SN_JOIN_JOINER)
+			break; /* it stays so */
+		if (waits && sn_waiter_claim(waiter)) {
+			woken = sn_waiter_finish(waiter, 0);
+			break;
+		}
+		if (atomic_compare_exchange_strong_explicit(
+			    &task->join, &state, ended, memory_order_acq_rel, memory_order_acquire))
+			break;
+	}
+	sn_unlock(lock);
+	/* Whoever frees the task may have done so by now, but in these two cases. */
+	if (state == detached)
+		sn_task_free(self, task);
+	else if ((state & SN_JOIN_KIND) == SN_JOIN_JOINER)
+		woken = (struct sn_task *)state;
+	if (woken)
+		sn_ready(self, woken, SN_READY_LAST);
+}
+
+static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
+{
+	const uint32_t generation = sn_task_generation(task);
+	uintptr_t state = sn_join_word(SN_JOIN_RUNNING, generation);
+
+	(void)arg;
+	if (self->processor)
+		sn_count(&self->processor->stats.ended, 1);
+	take_stack(self, task);
+	/* Release: the result. Acquire: what the joiner wrote before it parked. */
+	if (atomic_compare_exchange_strong_explicit(&task->join, &state,
+						    sn_join_word(SN_JOIN_ENDED, generation),
+						    memory_order_acq_rel, memory_order_acquire))
+		return true;
+	if (state == sn_join_word(SN_JOIN_DETACHED, generation))
+		sn_task_free(self, task);
+	else
+		end_joined(self, task);
+	return true;
+}
+
+/* Comes inside for the last time. */
+static struct sn_thread *enter_to_end(struct sn_task *task)
+{
+	struct sn_thread *self = sn_runtime_enter();
+
+	/* In a child of fork() there is no runtime to return to. The task was the process's only
+	 * thread. */
+	if (!self)
+		exit(task->result);
+	return self;
+}
+
+static void task_main(void *arg)
+{
+	struct sn_task *task = arg;
+	struct sn_thread *self;
+
+	sn_sanitizer_entered(&task->context);
+	sn_task_entered();
+	sn_runtime_leave();
+	task->result = task->fn(task->arg);
+	self = enter_to_end(task);
+	if (task->on_end) {
+		task->on_end(task);
+		self = sn_thread_self();
+	}
+	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
+	sn_thread_unpin(self);
+	sn_exit_task(self, commit_end);
+}
