@@ -93,6 +93,12 @@ static long simulated_sys3(long number, long a, long b, long c)
 #define sn_ticks_source simulated_ticks_source
 #define sn_ticks_prepare simulated_ticks_prepare
 #define sn_walltime simulated_walltime
+#define sn_piece_read simulated_piece_read
+#define sn_piece_publish simulated_piece_publish
+#define sn_steer_begin simulated_steer_begin
+#define sn_steer_first_line simulated_steer_first_line
+#define sn_steer_append simulated_steer_append
+#define sn_steer_resume simulated_steer_resume
 #undef SN_WALLTIME_BY_COUNTER
 #define SN_WALLTIME_BY_COUNTER 1
 /* The world is not there yet when constructors run. */
@@ -101,6 +107,8 @@ static long simulated_sys3(long number, long a, long b, long c)
 uint64_t simulated_ticks(void);
 void simulated_ticks_prepare(void);
 
+#include "clock/piece.c"
+#include "clock/steer.c"
 #include "clock/ticks.c"
 
 void start_world(void)
