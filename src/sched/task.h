@@ -15,7 +15,7 @@
  *   generation    who frees the task, before its block can be another's; see handle.h
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
- *   home, in_scope, on_end    sync/scope.c
+ *   home, in_scope, on_end    sync/scope.h
  *   asked_*       see scan.h
  *   trimmed       the monitor
  *   waits_*       the task itself, before it parks; hints for reports

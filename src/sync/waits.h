@@ -94,7 +94,7 @@ static inline void sn_runtime_leave_if(struct sn_thread *self)
 }
 
 void sn_waits_fork(enum sn_fork_phase phase);
-void sn_scopes_fork(enum sn_fork_phase phase); /* scope.c */
+void sn_scopes_fork(enum sn_fork_phase phase); /* scope_memory.c */
 
 /* Identifies the caller, for reports of mistakes: a task's address, or one that belongs to the
  * thread. */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of scopes.
+ *
+ * Contract. Memory that has been a scope stays readable as one for the life of the process, because
+ * stale handles lead to it (scope.h). So it is kept in lists of free scopes, and never given back.
+ */
+#include "sync/scope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/fork.h"
+#include "sched/thread.h"
+#include "sync/waits.h"
+
+/* Each thread has one of these lists, which it shares with few: who opens and closes scopes all the time seldom
+ * meets another. */
+#define LISTS 16
+
+/* So many are made at a time. */
+#define SCOPES_MADE 16
+
+static struct {
+	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
+	struct sn_scope *_Atomic free; /* under the lock, but for a look whether there is one */
+} lists[LISTS];
+
+static int list_of(struct sn_thread *self)
+{
+	return (int)((uint32_t)((uintptr_t)self / SN_CACHE_LINE) * 2654435761u >> 28);
+}
+_Static_assert(LISTS == 1 << (32 - 28), "the hash has as many values as there are lists");
+
+static struct sn_scope *take_free(int list)
+{
+	struct sn_scope *scope;
+
+	if (!atomic_load_explicit(&lists[list].free, memory_order_relaxed))
+		return NULL;
+	sn_lock(&lists[list].lock);
+	scope = atomic_load_explicit(&lists[list].free, memory_order_relaxed);
+	if (scope)
+		atomic_store_explicit(&lists[list].free, scope->next_free, memory_order_relaxed);
+	sn_unlock(&lists[list].lock);
+	return scope;
+}
+
+static void put_free(int list, struct sn_scope *scope)
+{
+	sn_lock(&lists[list].lock);
+	scope->next_free = atomic_load_explicit(&lists[list].free, memory_order_relaxed);
+	atomic_store_explicit(&lists[list].free, scope, memory_order_relaxed);
+	sn_unlock(&lists[list].lock);
+}
+
+static sn_noinline struct sn_scope *make_some(int list)
+{
+	/* Kept in sight of leak checkers. */
+	static struct sn_scope *_Atomic all;
+	struct sn_scope *made =
+		aligned_alloc(_Alignof(struct sn_scope), SCOPES_MADE * sizeof *made);
+
+	if (!made)
+		return NULL;
+	memset(made, 0, SCOPES_MADE * sizeof *made);
+	/* The first is no scope: it is the link to those that were made before. */
+	made->next_free = atomic_load(&all);
+	while (!atomic_compare_exchange_weak(&all, &made->next_free, made))
+		continue;
+	for (int i = 2; i < SCOPES_MADE; i++)
+		put_free(list, &made[i]);
+	return &made[1];
+}
+
+struct sn_scope *sn_scope_alloc(struct sn_thread *self)
+{
+	int own = list_of(self);
+	struct sn_scope *scope = take_free(own);
+
+	/* Tasks may open here and close there: what is free anywhere is used before there are more. */
+	for (int i = 1; !scope && i < LISTS; i++)
+		scope = take_free((own + i) % LISTS);
+	return scope ? scope : make_some(own);
+}
+
+void sn_scope_dealloc(struct sn_scope *scope)
+{
+	uint32_t generation = atomic_load_explicit(&scope->generation, memory_order_relaxed);
+
+	/* Relaxed: who looks at it holds a count, or is told so. */
+	atomic_store_explicit(&scope->generation, sn_handle_next(generation), memory_order_relaxed);
+	put_free(list_of(sn_thread_self()), scope);
+}
+
+void sn_scopes_fork(enum sn_fork_phase phase)
+{
+	for (int i = 0; i < LISTS; i++)
+		sn_fork_lock(&lists[i].lock, phase);
+}
