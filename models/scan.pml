@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scan bit: src/sched/scan.h, and the plain stores of the status that it lives with.
+ * The scan bit: src/sched/scan.h, scan_ask.h and scan_serve.h, and the plain stores of the status
+ * that it lives with.
  *
  * What is modelled, by the names of the C code:
  *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left;
@@ -9,8 +10,8 @@
  *              after_switch() with sn_scan_hold_left(), the commit, sn_scan_release();
  *              sn_exit_task() with sn_scan_ended()
  *   waker()    sn_ready(), by a thread that has found the task parked
- *   scanner()  own(), give_up(), sn_scan_release() with sn_requeue()
- *   asker()    ask(), withdraw()
+ *   scanner()  sn_scan_own(), give_up(), sn_scan_release() with sn_requeue()
+ *   asker()    sn_scan_ask(), sn_scan_withdraw()
  *   cpu()      store buffers as in lease.pml: plain stores wait in one until they drain, at any
  *              time; an atomic read-modify-write, a fence and a membarrier drain it. TSO; with -DPSO
  *              stores to different addresses drain in any order, but a store-release after all
@@ -52,7 +53,7 @@
  *   NO_LOOK           the thread that has left the task does not read scan
  *   END_NO_LOOK       with ENDS: the end does not read scan
  *   NO_SERVE          release serves no request
- *   NO_ASK_BARRIER    the asker leaves the barrier to own()
+ *   NO_ASK_BARRIER    the asker leaves the barrier to sn_scan_own()
  */
 #ifndef ROUNDS
 #	define ROUNDS 2

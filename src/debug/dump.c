@@ -37,6 +37,8 @@
 #include "sched/inspect.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
+#include "sched/scan_ask.h"
+#include "sched/scan_serve.h"
 #include "sched/stack.h"
 #include "sched/sysmon.h"
 #include "sched/task.h"

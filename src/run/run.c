@@ -45,7 +45,8 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
-#include "sched/scan.h"
+#include "sched/scan_ask.h"
+#include "sched/scan_signal.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
 #include "sched/stack_cool.h"
@@ -253,13 +254,13 @@ static void run_fork(enum sn_fork_phase phase)
  */
 static sn_fork_handler *const fork_handlers[] =
 	{
-		sn_stats_fork,  run_fork,          sn_foreign_fork,
+		sn_stats_fork,       run_fork,          sn_foreign_fork,
 		sn_signal_fork, /* it opens descriptors under its lock */
-		sn_fds_fork,    sn_netpoll_fork,   sn_tasks_fork,
-		sn_stacks_fork, sn_blocks_fork,    sn_buffers_fork,
-		sn_pipes_fork,  sn_resolver_fork,  sn_waits_fork,
-		sn_scopes_fork, sn_cancel_fork,    sn_dump_fork,
-		sn_scan_fork,   sn_collector_fork, sn_thread_fork,
+		sn_fds_fork,         sn_netpoll_fork,   sn_tasks_fork,
+		sn_stacks_fork,      sn_blocks_fork,    sn_buffers_fork,
+		sn_pipes_fork,       sn_resolver_fork,  sn_waits_fork,
+		sn_scopes_fork,      sn_cancel_fork,    sn_dump_fork,
+		sn_scan_signal_fork, sn_collector_fork, sn_thread_fork,
 };
 
 /* ---- the monitor ---- */
@@ -430,7 +431,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 
 	runtime_destroy();
 	sn_dump_uninstall();
-	sn_scan_end();
+	sn_scan_signal_end();
 	sn_fault_uninstall();
 	sn_stall_end();
 	if (waits_told)

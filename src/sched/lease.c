@@ -10,7 +10,7 @@
 
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/scan.h"
+#include "sched/scan_serve.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -16,7 +16,7 @@
  *   wake_reason   who makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.h
- *   asked_*       see scan.h
+ *   asked_*       see scan_ask.h
  *   trimmed       the monitor
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the task itself, after who has made it
@@ -91,7 +91,7 @@ struct sn_task {
 	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
 	uint64_t modes;              /* floating-point, to begin with */
 
-	/* scan.h: a request, who has set ASKING until he sets ASKED. */
+	/* scan_ask.h: a request, of the asker that has set ASKING, until it sets ASKED. */
 	sn_task_scan_fn *asked_fn;
 	void *asked_arg;
 

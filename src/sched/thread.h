@@ -79,7 +79,7 @@ struct sn_thread {
 	bool stole_next;             /* the task that it has found was a victim's next task */
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
-	_Atomic uint32_t asked;      /* its task may have a request to serve: scan.h */
+	_Atomic uint32_t asked;      /* its task may have a request to serve: scan_serve.h */
 	_Atomic uint32_t expired;    /* it must lend its processor: lease.h */
 	_Atomic uint32_t reminded;   /* the signal for that was sent */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */

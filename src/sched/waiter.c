@@ -6,7 +6,7 @@
 #include <sennit/clock.h>
 
 #include "sched/foreign.h"
-#include "sched/scan.h"
+#include "sched/scan_serve.h"
 
 /* The claimer's second step. True when the task is parked and has to be made runnable. */
 static bool done(struct sn_waiter *waiter, int result)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/scan_serve.h"
+
+#include <errno.h>
+
+#include "sched/scan.h"
+#include "sched/thread.h"
+
+__thread int sn_scan_depth __attribute__((tls_model("initial-exec")));
+_Atomic uint32_t sn_scan_pending_count;
+
+/* Out of line, both: a task that waits for an answer may be on another thread by the time it comes
+ * back, and the compiler may keep the address of the first one's. */
+sn_noinline struct sn__lease *sn_scan_hide(void)
+{
+	struct sn__lease *lease = sn__current;
+
+	sn__current = NULL;
+	sn_compiler_barrier();
+	return lease;
+}
+
+sn_noinline void sn_scan_unhide(struct sn__lease *lease)
+{
+	sn_compiler_barrier();
+	sn__current = lease;
+}
+
+void sn_scan_call(sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg)
+{
+	struct sn__lease *lease = sn_scan_hide();
+	int saved = errno;
+
+	sn_scan_depth++;
+	fn(scan, arg);
+	sn_scan_depth--;
+	errno = saved;
+	sn_scan_unhide(lease);
+}
+
+void sn_scan_describe_saved(struct sn_task *task, struct sn_scan_saved *saved)
+{
+	if (task->context.sp)
+		sn_registers_saved(task->context.sp, &saved->registers);
+	else
+		saved->registers = (struct sn_registers){0}; /* it has not begun */
+	saved->scan = (struct sn_scan){.task = sn_task_handle(task),
+				       .stack_low = task->context.sp,
+				       .stack_high = task->stack.high,
+				       .own_low = &task->arg,
+				       .own_high = task + 1,
+				       .registers = saved->registers.at,
+				       .register_count = SN_REGISTERS};
+}
+
+void sn_scan_serve(struct sn_task *task, const struct sn_scan *scan)
+{
+	_Atomic uint32_t *word = &task->word.scan;
+	uint32_t seen = atomic_load(word);
+	sn_task_scan_fn *fn;
+	void *arg;
+
+	do {
+		if (!(seen & SN_SCAN_ASKED))
+			return;
+	} while (!atomic_compare_exchange_weak(
+		word, &seen, (seen & ~(uint32_t)SN_SCAN_ASKED) | SN_SCAN_SERVING));
+	fn = task->asked_fn;
+	arg = task->asked_arg;
+	SN_RACE_WINDOW();
+	/* Before the call: a task that waits for it may start another at once. */
+	atomic_fetch_and(word, ~(uint32_t)SN_SCAN_SERVING);
+	sn_scan_call(fn, scan, arg);
+	atomic_fetch_sub(&sn_scan_pending_count, 1);
+}
+
+void sn_scan_serve_saved(struct sn_task *task)
+{
+	struct sn_scan_saved saved;
+
+	if (!(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
+		return;
+	sn_scan_describe_saved(task, &saved);
+	sn_scan_serve(task, &saved.scan);
+}
+
+void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool interrupted)
+{
+	struct sn_registers registers;
+	struct sn_stack stack = task->stack;
+	struct sn_scan scan = {.task = sn_task_handle(task),
+			       .stack_high = stack.high,
+			       .own_low = &task->arg,
+			       .own_high = task + 1,
+			       .registers = registers.at,
+			       .register_count = SN_REGISTERS,
+			       .interrupted = interrupted};
+	const char *sp;
+
+	sn_registers_interrupted(context, &registers);
+	sp = (const char *)registers.at[SN_REGISTER_SP];
+	/* Elsewhere, as on an alternate stack of the program's: another time. */
+	if (sp < stack.low || sp >= stack.high)
+		return;
+	scan.stack_low = interrupted && sp - stack.low > SN_RED_ZONE ? sp - SN_RED_ZONE : sp;
+	sn_scan_serve(task, &scan);
+}
+
+sn_noinline void sn_scan_serve_own(struct sn_thread *self)
+{
+	ucontext_t context;
+
+	atomic_store(&self->asked, 0);
+	if (!(atomic_load(&self->task->word.scan) & SN_SCAN_ASKED))
+		return;
+	/* It lies on this stack, and so do all registers. */
+	if (getcontext(&context) == 0)
+		sn_scan_serve_here(self->task, &context, false);
+}
