@@ -40,7 +40,7 @@
 #include "sched/scan_ask.h"
 #include "sched/scan_serve.h"
 #include "sched/stack.h"
-#include "sched/sysmon.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 
 /* "3.204 s", "17 ms" */

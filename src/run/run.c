@@ -41,6 +41,7 @@
 #include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/lease.h"
+#include "sched/membarrier.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -52,6 +53,7 @@
 #include "sched/stack_cool.h"
 #include "sched/stats.h"
 #include "sched/sysmon.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/task_life.h"
 #include "sched/tools.h"
@@ -309,7 +311,7 @@ static int runtime_init(int fixed)
 	sn_runtime.max_threads = (int)max_threads;
 	waits_told = tell_waits == 1;
 	sn_backoff_only_spin(only_spin == 1);
-	sn_threads_inherit();
+	sn_threads_inherit(sn_schedule);
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
 	atomic_store(&sn_runtime.revocations, 0);
@@ -320,7 +322,7 @@ static int runtime_init(int fixed)
 	sn_fds_begin();
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
-	sn_lease_init();
+	sn_membarrier_init();
 	err = sn_scan_init();
 	if (err == 0)
 		err = sn_trim_init();

@@ -35,20 +35,6 @@
  * long as it takes to wake a sleeping thread on a busy machine. */
 #define BRIEF_POLL_NS 50000
 
-/* Pays what sn_stop_spinning() left undone. */
-void sn_brief_pay(struct sn_thread *self)
-{
-	if (!self->owes_poller)
-		return;
-	self->owes_poller = false;
-	/* As in sn_submitted(), for the tasks that sn_ready() has queued without announcing
-	 * them. */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&sn_runtime.idle_count) > 0 &&
-	    (sn_work_exists() || sn_nobody_would_notice()))
-		sn_wake_one();
-}
-
 void sn_brief_begin(void)
 {
 	sn_thread_self()->task->brief++;

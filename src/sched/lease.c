@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/lease.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -18,10 +13,6 @@
 #include "wait/futex.h"
 #include "wait/lock.h"
 
-/* The kernel's <linux/membarrier.h>, which may be older than the kernel. */
-#define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
-#define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
-
 /*
  * How long a thread waits actively for the decision on a revocation. A membarrier takes 1 to 3 us,
  * so when it takes longer, the monitor is not running. In the tests of scans ("lease" in
@@ -30,89 +21,6 @@
  */
 #define DECISION_SPIN_NS 5000
 #define DECISION_YIELD_NS 20000
-
-static bool use_membarrier;
-
-void sn_lease_init(void)
-{
-	const char *wish = getenv("SENNIT_MEMBARRIER");
-
-	use_membarrier = !SN_TSAN && !(wish && strcmp(wish, "0") == 0) &&
-			 syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-	if (use_membarrier)
-		sn_lock_registered();
-}
-
-uint32_t sn_lease_held(void)
-{
-	return use_membarrier ? SN_LEASE_HELD : SN_LEASE_FENCED;
-}
-
-/* More than the kernel's nr_cpu_ids, everywhere. */
-#define MOST_CPUS 8192
-#define BITS_PER_WORD (8 * sizeof(unsigned long))
-
-/*
- * A full barrier on all threads of the process without membarrier(): the caller moves itself to
- * each CPU in turn, and back. Once it runs on a CPU, the kernel has switched away from whatever ran
- * there before. The kernel's switch between two threads is a full barrier for both; membarrier()
- * itself relies on this for threads that do not run. So a thread that ran when this began has
- * passed a barrier by the time this ends: on its CPU, when this thread came, or when it moved to a
- * CPU that comes later. A thread that did not run has passed a barrier before, and passes another
- * before it runs. The visit takes some 10 us for each CPU, and as long as others keep a CPU from
- * the caller.
- *
- * A CPU that is refused with EINVAL is off, or not in this process's cpuset, where no thread of the
- * process runs. (Only threads that were put into threaded cgroups with cpusets of their own could
- * be elsewhere.)
- */
-static bool visit_every_cpu(void)
-{
-	unsigned long former[MOST_CPUS / BITS_PER_WORD], one[MOST_CPUS / BITS_PER_WORD] = {0};
-	long size = syscall(SYS_sched_getaffinity, 0, sizeof former, former);
-	bool all = size > 0;
-
-	for (size_t cpu = 0; all && cpu < (size_t)size * 8; cpu++) {
-		one[cpu / BITS_PER_WORD] = 1ul << cpu % BITS_PER_WORD;
-		if (syscall(SYS_sched_setaffinity, 0, size, one) < 0 && errno != EINVAL)
-			all = false;
-		one[cpu / BITS_PER_WORD] = 0;
-	}
-	if (size > 0 && syscall(SYS_sched_setaffinity, 0, size, former) < 0)
-		all = false;
-	return all;
-}
-
-/* A seccomp filter that refuses it was installed. Filters belong to threads, so others may still
- * have it. */
-static bool without_membarrier(int err)
-{
-	static _Atomic bool told;
-	bool done = visit_every_cpu();
-
-	if (!atomic_exchange(&told, true))
-		sn_log(done ? "membarrier() is refused from now on (%s): a visit to every CPU "
-			      "takes "
-			      "its place, so tasks that block or compute are noticed later"
-			    : "membarrier() is refused from now on (%s), and sched_setaffinity() "
-			      "too: "
-			      "tasks that block or compute keep their processors, and none is "
-			      "scanned",
-		       strerror(err));
-	return done;
-}
-
-bool sn_barrier_everywhere(void)
-{
-	int saved = errno;
-	bool done = true;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	if (use_membarrier && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
-		done = without_membarrier(errno); /* it was registered, so the kernel has it */
-	errno = saved;
-	return done;
-}
 
 static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired)
 {

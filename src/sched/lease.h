@@ -78,7 +78,7 @@
  * then stay HELD: making them FENCED would need a barrier on each thread, once, before the first
  * revocation that relies on it, because a thread may have read HELD and not yet have made its store
  * to inside visible. There is another way to such a barrier, which is slow: the monitor visits
- * every CPU (visit_every_cpu() in lease.c). So it does that each time, and the handshake stays the
+ * every CPU (visit_every_cpu() in membarrier.c). So it does that each time, and the handshake stays the
  * same. Where this is refused as well, nothing is revoked any more: the lease goes back to HELD, as
  * if the thread were inside.
  *
@@ -105,6 +105,7 @@
 #include <sennit/blocking.h>
 
 #include "arch/compiler.h"
+#include "sched/membarrier.h"
 
 enum sn_lease {
 	SN_LEASE_HELD = 0, /* blocking.h relies on this value */
@@ -118,11 +119,11 @@ enum sn_lease {
 struct sn_thread;
 struct sn_processor;
 
-/* Chooses between membarrier and fences. Idempotent. */
-void sn_lease_init(void);
-
-/* HELD, or FENCED where there is no membarrier: the word of a new thread. */
-uint32_t sn_lease_held(void);
+/* HELD, or FENCED where there is no membarrier: what a new thread's word is. */
+static inline uint32_t sn_lease_held(void)
+{
+	return sn_membarrier_used() ? SN_LEASE_HELD : SN_LEASE_FENCED;
+}
 
 /*
  * Called by the monitor: tries to take the processor from the thread. True: the processor has no
@@ -140,13 +141,6 @@ void sn_lease_ask(struct sn_thread *thread);
 /* Called by the monitor: the thread has held its processor since that decision (sn_tick()), and
  * must lend it. */
 void sn_lease_expire(struct sn_thread *thread, uint32_t tick);
-
-/*
- * The barrier that both sides of the handshake need, where only one should pay; see above. False:
- * there was no barrier, so nothing may be concluded; a line on stderr has said so, once. Any
- * thread.
- */
-bool sn_barrier_everywhere(void);
 
 /* At the end of the runtime: the thread leaves the runtime at its next entry. */
 void sn_lease_end(struct sn_thread *thread);

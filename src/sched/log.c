@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include "arch/compiler.h"
-#include "sched/task.h"
-#include "sched/thread.h"
 
 /* One write, so that lines of several threads do not mix. */
 static void say(const char *format, va_list args)
@@ -34,21 +32,6 @@ void sn_log(const char *format, ...)
 	say(format, args);
 	va_end(args);
 	errno = saved;
-}
-
-void sn_misuse(const char *format, ...)
-{
-	struct sn_thread *self = sn_thread_self();
-	char what[384];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(what, sizeof what, format, args);
-	va_end(args);
-	if (self && self->task)
-		sn_fatal("%s, in task %llu \"%s\"", what,
-			 (unsigned long long)sn_task_id(self->task), sn_task_name(self->task));
-	sn_fatal("%s, in a thread of the program's own", what);
 }
 
 void sn_fatal(const char *format, ...)

@@ -14,7 +14,7 @@
 #include "sched/ready.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
-#include "sched/sysmon.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
@@ -38,8 +38,7 @@ struct sn_processor *sn_idle_get(void)
 	if (p) {
 		sn_runtime.idle_processors = p->next_idle;
 		atomic_fetch_sub(&sn_runtime.idle_count, 1);
-		if (sn_runtime.monitor_sleeps)
-			sn_sysmon_wake();
+		sn_sysmon_wake_if_asleep();
 	}
 	return p;
 }

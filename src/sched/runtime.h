@@ -48,7 +48,6 @@ struct sn_runtime {
 
 	bool thread_limit_told;
 	bool threadless; /* a processor was put with the idle ones for want of a thread */
-	bool monitor_sleeps;
 
 	/* Held while a thread is created, so that its handle is known before it can end. */
 	struct sn_lock start_lock;
@@ -98,8 +97,9 @@ void sn_thread_unlink(struct sn_thread *thread);
 /* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
 void sn_threads_reap(void);
 
-/* Notes what threads are to have of the calling one. */
-void sn_threads_inherit(void);
+/* Notes what threads are to have of the calling one, and what each is to run: the scheduler's loop,
+ * which stands above. */
+void sn_threads_inherit(void (*loop)(struct sn_thread *self));
 
 /* Starts a thread that begins with the processor. 0 or a negative errno. thread.c. */
 int sn_thread_start(struct sn_processor *processor, bool spinning);

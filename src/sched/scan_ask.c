@@ -9,7 +9,7 @@
 #include "sched/scan.h"
 #include "sched/scan_serve.h"
 #include "sched/scan_signal.h"
-#include "sched/sysmon.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
 
 /* A signal disturbs its thread's system calls: not more often. */
@@ -111,8 +111,7 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 		return 0;
 	remind_all(at_once);
 	sn_lock(&sn_runtime.lock);
-	if (sn_runtime.monitor_sleeps)
-		sn_sysmon_wake();
+	sn_sysmon_wake_if_asleep();
 	sn_unlock(&sn_runtime.lock);
 	return 0;
 }

@@ -25,7 +25,7 @@
 #include "sched/fork.h"
 #include "sched/task.h"
 
-/* Once in a run, after sn_lease_init(). 0, or -EINVAL after a line on stderr. */
+/* Once in a run, after sn_membarrier_init(). 0, or -EINVAL after a line on stderr. */
 int sn_scan_init(void);
 
 /* The checks with which a call of the program's begins; it is then counted as a foreign one. The

@@ -113,10 +113,6 @@ void sn_requeue(struct sn_task *task);
 /* Makes parked tasks runnable, for callers without a processor. */
 void sn_ready_all(struct sn_queue *tasks);
 
-/* Wakes an idle thread that sleeps in the poller until after the given time, so that it
- * reconsiders. */
-void sn_poller_expect(int64_t when);
-
 /* Abandons the running task for good and returns to the thread's own loop. For the runtime's
  * end. */
 _Noreturn void sn_abandon(struct sn_thread *self);

@@ -62,6 +62,7 @@
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/status.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
 #include "wait/futex.h"
 
@@ -129,7 +130,6 @@ struct look {
 
 static pthread_t monitor;
 static struct look *looks;
-static _Atomic uint32_t wake_word;
 static bool revoking;
 static struct sn_sysmon_attr attr;
 
@@ -408,39 +408,11 @@ static void sleep_for(int64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* Sleeps until a processor is taken, unless one is, or until the given time (0: none). False: only
- * the time has come, and nothing has happened. */
-static bool sleep_deeply(int64_t until)
+/* The runtime's lock is held. */
+static bool everything_is_idle(void)
 {
-	uint32_t seen = atomic_load(&wake_word);
-	bool all_idle;
-
-	sn_lock(&sn_runtime.lock);
-	all_idle = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-		   !chores_are_asked() && !atomic_load(&sn_runtime.stopping);
-	sn_runtime.monitor_sleeps = all_idle;
-	sn_unlock(&sn_runtime.lock);
-	if (!all_idle || sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT)
-		return true;
-	sn_lock(&sn_runtime.lock);
-	all_idle = sn_runtime.monitor_sleeps;
-	sn_runtime.monitor_sleeps = false;
-	sn_unlock(&sn_runtime.lock);
-	return !all_idle;
-}
-
-void sn_sysmon_wake(void)
-{
-	sn_runtime.monitor_sleeps = false;
-	sn_status_clock_set(sn_now());
-	atomic_fetch_add(&wake_word, 1);
-	sn_futex_wake(&wake_word, 1);
-}
-
-void sn_sysmon_interrupt(void)
-{
-	atomic_fetch_add(&wake_word, 1);
-	sn_futex_wake(&wake_word, 1);
+	return atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
+	       !chores_are_asked() && !atomic_load(&sn_runtime.stopping);
 }
 
 static bool nobody_works(void)
@@ -492,7 +464,7 @@ static void *monitor_main(void *arg)
 			if (chores_when_idle())
 				continue;
 			due = chores_due(now);
-			if ((due != 0 && due <= now) || !sleep_deeply(due))
+			if ((due != 0 && due <= now) || !sn_sysmon_sleep(due, everything_is_idle))
 				continue;
 			idle_looks = 0;
 			quiet = QUIET_LOOKS - WOKEN_LOOKS;
@@ -511,6 +483,7 @@ int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 
 	attr = *wanted;
 	revoking = !(leases && strcmp(leases, "0") == 0);
+	sn_monitor_sleeps = false; /* it may have slept in the parent of fork() */
 	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)
 		return -ENOMEM;

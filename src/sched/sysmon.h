@@ -46,10 +46,4 @@ int sn_sysmon_start(const struct sn_sysmon_attr *attr);
 /* Waits for its end, after stopping was set. */
 void sn_sysmon_stop(void);
 
-/* Wakes the monitor from its deep sleep. The runtime's lock is held. */
-void sn_sysmon_wake(void);
-
-/* The same for a signal handler, without the lock. */
-void sn_sysmon_interrupt(void);
-
 #endif

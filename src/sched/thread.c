@@ -17,7 +17,6 @@
 #include "sched/collector.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
-#include "sched/schedule.h"
 #include "sched/task.h"
 
 /*
@@ -35,17 +34,8 @@
  * the program run there too. */
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
-/* "used", because link-time optimisation does not see the name in sn__self()'s assembly. */
-__thread struct sn__lease *sn__current __attribute__((tls_model("initial-exec"), used));
-
-sn_noinline struct sn__lease *sn__current_slow(void)
-{
-	struct sn__lease *lease = sn__current;
-
-	/* Not even this function's own result may be taken for constant. */
-	__asm__ volatile("" : "+r"(lease) : : "memory");
-	return lease;
-}
+/* What each thread runs. Set by sn_threads_inherit(), before the first one is started. */
+static void (*thread_loop)(struct sn_thread *self);
 
 void sn_check_entry(struct sn_thread *self, const char *call)
 {
@@ -234,10 +224,11 @@ void sn_threads_reap(void)
 	}
 }
 
-void sn_threads_inherit(void)
+void sn_threads_inherit(void (*loop)(struct sn_thread *self))
 {
 	int slack = prctl(PR_GET_TIMERSLACK);
 
+	thread_loop = loop;
 	pthread_sigmask(SIG_SETMASK, NULL, &sn_runtime.inherited.mask);
 	prctl(PR_GET_NAME, sn_runtime.inherited.name);
 	sn_runtime.inherited.timer_slack = slack > 0 ? (unsigned long)slack : 0;
@@ -265,7 +256,7 @@ static void *thread_main(void *arg)
 	sn_unlock(&sn_runtime.start_lock);
 	sn_thread_attach(self);
 	sn_collector_thread_begins(self);
-	sn_schedule(self);
+	thread_loop(self);
 	sn_collector_thread_ends(self);
 	sn_thread_detach(self);
 	thread_dismiss(self);

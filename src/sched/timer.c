@@ -8,6 +8,7 @@
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "sched/wake.h"
 
 /*
  * A deferred function may start a task. So at most this many run before other tasks get their turn

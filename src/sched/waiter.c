@@ -8,15 +8,6 @@
 #include "sched/foreign.h"
 #include "sched/scan_serve.h"
 
-/* The claimer's second step. True when the task is parked and has to be made runnable. */
-static bool done(struct sn_waiter *waiter, int result)
-{
-	waiter->result = result;
-	SN_RACE_WINDOW();
-	return atomic_fetch_or_explicit(&waiter->state, SN_WAITER_DONE, memory_order_acq_rel) &
-	       SN_WAITER_PARKED;
-}
-
 static void make_runnable(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
 {
 	if (self) {
@@ -39,21 +30,9 @@ void sn_waiter_wake(struct sn_thread *self, struct sn_waiter *waiter, int result
 	} else if (waiter->exclusive) {
 		waiter->result = result;
 		make_runnable(self, task, place);
-	} else if (done(waiter, result)) {
+	} else if (sn_waiter_done(waiter, result)) {
 		make_runnable(self, task, place);
 	}
-}
-
-struct sn_task *sn_waiter_finish(struct sn_waiter *waiter, int result)
-{
-	struct sn_task *task = waiter->task;
-
-	return done(waiter, result) ? task : NULL;
-}
-
-struct sn_task *sn_waiter_end(struct sn_waiter *waiter, int result)
-{
-	return sn_waiter_claim(waiter) ? sn_waiter_finish(waiter, result) : NULL;
 }
 
 static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
@@ -90,7 +69,7 @@ static bool commit_park(struct sn_thread *self, struct sn_task *task, void *arg)
 static void end_self(struct sn_waiter *waiter, int result)
 {
 	if (sn_waiter_claim(waiter))
-		done(waiter, result);
+		sn_waiter_done(waiter, result);
 }
 
 static int park_shared(struct sn_waiter *waiter, struct sn_lock *unlock)

@@ -117,6 +117,15 @@ static inline bool sn_waiter_claimed(struct sn_waiter *waiter)
 	       (atomic_load_explicit(&waiter->state, memory_order_acquire) & SN_WAITER_CLAIMED);
 }
 
+/* The claimer's second step. True when the task is parked and has to be made runnable. */
+static inline bool sn_waiter_done(struct sn_waiter *waiter, int result)
+{
+	waiter->result = result;
+	SN_RACE_WINDOW();
+	return atomic_fetch_or_explicit(&waiter->state, SN_WAITER_DONE, memory_order_acq_rel) &
+	       SN_WAITER_PARKED;
+}
+
 /*
  * The claimer ends the wait. self: the calling thread's block, NULL on a thread of the program's
  * own. An exclusive waiter may be woken after its queue's lock has been released, or before: its
@@ -130,10 +139,18 @@ void sn_waiter_wake(struct sn_thread *self, struct sn_waiter *waiter, int result
  * make runnable, or NULL when the task is not parked. Not for exclusive waiters, nor for those of
  * plain threads.
  */
-struct sn_task *sn_waiter_finish(struct sn_waiter *waiter, int result);
+static inline struct sn_task *sn_waiter_finish(struct sn_waiter *waiter, int result)
+{
+	struct sn_task *task = waiter->task;
+
+	return sn_waiter_done(waiter, result) ? task : NULL;
+}
 
 /* Claims and finishes in one. NULL also when another party has the claim. */
-struct sn_task *sn_waiter_end(struct sn_waiter *waiter, int result);
+static inline struct sn_task *sn_waiter_end(struct sn_waiter *waiter, int result)
+{
+	return sn_waiter_claim(waiter) ? sn_waiter_finish(waiter, result) : NULL;
+}
 
 /*
  * Waits until the waiter has been ended. Returns the result: what the waker gave, -ETIMEDOUT, the

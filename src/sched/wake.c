@@ -169,8 +169,16 @@ void sn_processors_notice(int64_t now)
 		sn_wake_one();
 }
 
-void sn_poller_expect(int64_t when)
+/* Pays what sn_stop_spinning() left undone. */
+void sn_brief_pay(struct sn_thread *self)
 {
-	if (when < atomic_load(&sn_runtime.poll_until))
-		sn_netpoll_kick();
+	if (!self->owes_poller)
+		return;
+	self->owes_poller = false;
+	/* As in sn_submitted(), for the tasks that sn_ready() has queued without announcing
+	 * them. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&sn_runtime.idle_count) > 0 &&
+	    (sn_work_exists() || sn_nobody_would_notice()))
+		sn_wake_one();
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/netpoll.h"
 #include "sched/processors.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
@@ -60,6 +61,14 @@ static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
 	if (self && self->processor && sn_processors_in_use() == 1)
 		return;
 	sn_announce(may_wait);
+}
+
+/* Wakes an idle thread that sleeps in the poller until after the given time, so that it
+ * reconsiders. */
+static inline void sn_poller_expect(int64_t when)
+{
+	if (when < atomic_load(&sn_runtime.poll_until))
+		sn_netpoll_kick();
 }
 
 #endif

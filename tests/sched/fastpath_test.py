@@ -36,7 +36,7 @@ void many(int n)
 # For each function, the least number of stores to memory on its fast path (not counting the stack).
 STORES = {"enter": 1, "leave": 4, "many": 5}
 LIBRARY_STORES = {"sn_pin": 4, "sn_unpin": 4}  # pinned already, and twice
-LIBRARY_CALLS = {"pin", "sn_thread_unpin"}
+LIBRARY_CALLS = {"sn_thread_pin", "sn_thread_unpin"}
 
 SLOW_PATH = {"sn__lease_lost"}
 if os.environ["SENNIT_ARCH"] == "i386":

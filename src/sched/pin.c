@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pinning: a task that may run on one thread only, and that thread, which may run no other task.
+ *
+ * Contract. sn_pin() and sn_unpin() (blocking.c) count; here are the first pin and the last unpin. A
+ * task that ends is unpinned. Fewer threads are pinned than there may be.
+ *
+ * Who may write what:
+ *   thread->pinned, pins   the thread itself
+ *   task->bound            see task.h
+ *   how many are pinned    each pinned thread, for itself
+ */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "sched/runtime.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* At least one thread must remain to run everything else, and to serve the poller and the
+ * timers. */
+sn_noinline int sn_thread_pin(struct sn_thread *self)
+{
+	if (atomic_fetch_add(&sn_runtime.pinned_threads, 1) + 1 >=
+	    (uint32_t)sn_runtime.max_threads) {
+		atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
+		return -EAGAIN;
+	}
+	self->pins = 1;
+	self->pinned = self->task;
+	self->task->bound = self;
+	return 0;
+}
+
+sn_noinline void sn_thread_unpin(struct sn_thread *self)
+{
+	if (!self->pinned)
+		return;
+	self->pinned = NULL;
+	self->pins = 0;
+	atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
+}
