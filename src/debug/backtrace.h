@@ -23,23 +23,8 @@
 #include <stdint.h>
 
 #include "arch/registers.h"
+#include "debug/call_frames.h"
 #include "debug/modules.h"
-
-/* What a return address needs for the step to its caller. Filled in when the address is first
- * met. */
-struct sn_frame_rule {
-	uintptr_t pc; /* 0: empty */
-	int32_t cfa_offset;
-	int8_t cfa_register; /* -1: an expression */
-	bool last;           /* the return address is undefined */
-	bool interrupted;    /* a signal trampoline: its caller's pc is exact */
-	const uint8_t *cfa_expression;
-	struct {
-		uint8_t kind;
-		int32_t at;
-		const uint8_t *expression;
-	} registers[SN_REGISTERS];
-};
 
 #define SN_FRAME_RULES 256
 

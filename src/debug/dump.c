@@ -9,16 +9,10 @@
  * group are recorded individually. The threads of all other tasks walk their own stacks, in a
  * scan's callback. What is collected is in mappings of this dump's own, because a thread that hangs
  * may hold the heap's lock.
- *
- * The signal handler only records that it was called and wakes the monitor, which starts a thread
- * for the dump: the threads that run tasks may all be in foreign code, and the monitor has to look
- * after those.
  */
 #include "debug/dump.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,7 +21,6 @@
 
 #include <sennit/clock.h>
 #include <sennit/debug.h>
-#include <sennit/wait.h>
 
 #include "debug/backtrace.h"
 #include "debug/out.h"
@@ -40,7 +33,6 @@
 #include "sched/scan_ask.h"
 #include "sched/scan_serve.h"
 #include "sched/stack.h"
-#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 
 /* "3.204 s", "17 ms" */
@@ -424,7 +416,7 @@ static void print(struct dump *dump)
 	sn_out_flush(out);
 }
 
-/* ---- the call and the signal ---- */
+/* ---- the call ---- */
 
 static _Atomic bool under_way;
 
@@ -481,122 +473,9 @@ int sn_dump(int fd)
 	return err;
 }
 
-static _Atomic bool wanted;
-static bool with_waits;         /* SENNIT_WAIT_STATS */
-static int dump_signal;         /* 0: not caught */
-static struct sigaction former; /* its earlier action */
-
-/*
- * A shell without job control, such as one that runs a script, starts commands with `&` with SIGINT
- * and SIGQUIT ignored, so that ctrl-\ at the terminal ends only the foreground. For a program that
- * dumps instead of dying this protects nothing, and kill() cannot request a dump. It is different
- * if the program itself ignores the signal: that is its own decision. So this is read before main()
- * could make that decision.
- */
-static bool quit_was_ignored;
-
-__attribute__((constructor)) static void look_at_quit(void)
-{
-	struct sigaction now;
-
-	quit_was_ignored = sigaction(SIGQUIT, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-			   now.sa_handler == SIG_IGN;
-}
-
-/* Whether no other code has a use for the signal, by its former action. */
-static bool is_free(int signum)
-{
-	bool asked_for = getenv("SENNIT_DUMP_SIGNAL") && *getenv("SENNIT_DUMP_SIGNAL");
-
-	if (former.sa_flags & SA_SIGINFO)
-		return false;
-	return former.sa_handler == SIG_DFL ||
-	       (former.sa_handler == SIG_IGN &&
-		(asked_for || (signum == SIGQUIT && quit_was_ignored)));
-}
-
-static void handle(int signum)
-{
-	(void)signum;
-	atomic_store(&wanted, true);
-	sn_sysmon_interrupt();
-}
-
-/* No thread waits for this one, so the run may have ended meanwhile, and another may be about to
- * begin. So only sn_dump() looks at the run, and it checks whether there is one. */
-static void *dump_main(void *tell_waits)
-{
-	sn_dump(STDERR_FILENO);
-	if (tell_waits)
-		sn_wait_print(STDERR_FILENO);
-	return NULL;
-}
-
-bool sn_dump_wanted(void)
-{
-	return atomic_load(&wanted);
-}
-
-void sn_dump_serve(int64_t now, bool idle)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	int err;
-
-	(void)now, (void)idle;
-	if (sn_likely(!atomic_load_explicit(&wanted, memory_order_relaxed)) ||
-	    !atomic_exchange(&wanted, false))
-		return;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, dump_main, with_waits ? &wanted : NULL);
-	pthread_attr_destroy(&attr);
-	if (err)
-		sn_dump(STDERR_FILENO);
-}
-
-int sn_dump_install(bool tell_waits)
-{
-	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
-	long signum = sn_environment_number("SENNIT_DUMP_SIGNAL", 0, SIGRTMAX, SIGQUIT);
-
-	if (signum < 0)
-		return -EINVAL;
-	dump_signal = 0;
-	with_waits = tell_waits;
-	atomic_store(&wanted, false);
-	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
-		return 0;
-	sigemptyset(&action.sa_mask);
-	if (sigaction((int)signum, &action, NULL) < 0) {
-		sn_log("SENNIT_DUMP_SIGNAL=%ld: that signal cannot be caught", signum);
-		return -EINVAL;
-	}
-	dump_signal = (int)signum;
-	return 0;
-}
-
-int sn_dump_own_signal(void)
-{
-	return dump_signal;
-}
-
 void sn_dump_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&finding, phase);
-	if (phase != SN_FORK_CHILD)
-		return;
-	atomic_store(&under_way, false);
-	sn_dump_uninstall();
-}
-
-void sn_dump_uninstall(void)
-{
-	struct sigaction current;
-
-	if (dump_signal && sigaction(dump_signal, NULL, &current) == 0 &&
-	    !(current.sa_flags & SA_SIGINFO) && current.sa_handler == handle)
-		sigaction(dump_signal, &former, NULL);
-	dump_signal = 0;
+	if (phase == SN_FORK_CHILD)
+		atomic_store(&under_way, false);
 }

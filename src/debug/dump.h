@@ -23,5 +23,6 @@ bool sn_dump_wanted(void);
 int sn_dump_own_signal(void);
 
 void sn_dump_fork(enum sn_fork_phase phase);
+void sn_dump_signal_fork(enum sn_fork_phase phase);
 
 #endif

@@ -254,15 +254,17 @@ static void run_fork(enum sn_fork_phase phase)
  * In the order in which their locks nest anywhere, the runtime's first. There are no dumps in a
  * child, and the signal for them does what it did before.
  */
-static sn_fork_handler *const fork_handlers[] =
-	{
-		sn_stats_fork,       run_fork,          sn_foreign_fork,
-		sn_signal_fork, /* it opens descriptors under its lock */
-		sn_fds_fork,         sn_netpoll_fork,   sn_tasks_fork,
-		sn_stacks_fork,      sn_blocks_fork,    sn_buffers_fork,
-		sn_pipes_fork,       sn_resolver_fork,  sn_waits_fork,
-		sn_scopes_fork,      sn_cancel_fork,    sn_dump_fork,
-		sn_scan_signal_fork, sn_collector_fork, sn_thread_fork,
+static sn_fork_handler *const fork_handlers[] = {
+	sn_stats_fork,       run_fork,
+	sn_foreign_fork,     sn_signal_fork, /* it opens descriptors under its lock */
+	sn_fds_fork,         sn_netpoll_fork,
+	sn_tasks_fork,       sn_stacks_fork,
+	sn_blocks_fork,      sn_buffers_fork,
+	sn_pipes_fork,       sn_resolver_fork,
+	sn_waits_fork,       sn_scopes_fork,
+	sn_cancel_fork,      sn_dump_fork,
+	sn_dump_signal_fork, sn_scan_signal_fork,
+	sn_collector_fork,   sn_thread_fork,
 };
 
 /* ---- the monitor ---- */
@@ -383,6 +385,41 @@ int sn_run(sn_fn *fn, void *arg)
 	return sn_run_with(NULL, fn, arg);
 }
 
+/* Runs the first task, and all that it starts, until it has ended. */
+static int run_tasks(struct first_task *first, int class, bool follow_cpus)
+{
+	int err = create_first_task(&sn_runtime.processors[0], first, class);
+
+	if (err == 0)
+		err = start_monitor(follow_cpus);
+	sn_stats_begin();
+	if (err < 0)
+		return err;
+	sn_foreign_begin();
+	/*
+	 * The calling thread itself runs no task. It must return when the first task does, and a
+	 * thread whose task is in foreign code for ever can only be left behind.
+	 */
+	err = sn_thread_start(&sn_runtime.processors[0], false);
+	if (err < 0)
+		stop();
+	else
+		await_end(first);
+	sn_sysmon_stop();
+	return err;
+}
+
+static void runtime_end(void)
+{
+	runtime_destroy();
+	sn_dump_uninstall();
+	sn_scan_signal_end();
+	sn_fault_uninstall();
+	sn_stall_end();
+	if (waits_told)
+		sn_wait_print(STDERR_FILENO);
+}
+
 int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 {
 	static const struct sn_run_attr defaults;
@@ -413,31 +450,8 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	sn_fault_install(tell_faults);
 	/* Before any task, because the number identifies what belongs to a run. */
 	atomic_fetch_add(&sn_runtime.run, 1);
-	err = create_first_task(&sn_runtime.processors[0], &first, classes.first);
-	if (err == 0)
-		err = start_monitor(fixed == 0);
-	sn_stats_begin();
-	if (err == 0) {
-		sn_foreign_begin();
-		/*
-		 * The calling thread itself runs no task. It must return when the first task does,
-		 * and a thread whose task is in foreign code for ever can only be left behind.
-		 */
-		err = sn_thread_start(&sn_runtime.processors[0], false);
-		if (err < 0)
-			stop();
-		else
-			await_end(&first);
-		sn_sysmon_stop();
-	}
-
-	runtime_destroy();
-	sn_dump_uninstall();
-	sn_scan_signal_end();
-	sn_fault_uninstall();
-	sn_stall_end();
-	if (waits_told)
-		sn_wait_print(STDERR_FILENO);
+	err = run_tasks(&first, classes.first, fixed == 0);
+	runtime_end();
 	/* Only now: the thread that ran the first task has been joined, so its result is
 	 * visible. */
 	if (err == 0)

@@ -67,26 +67,27 @@ static uint64_t offset_of(const struct sn_vdso *v, uint64_t address)
 	return offset < v->size ? offset : 0;
 }
 
-int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
+static int open_header(struct sn_vdso *v)
 {
-	uint64_t headers, stride, count, dynamic = 0, dynamic_end = 0;
-	int loaded = 0;
-
-	v->image = image;
-	v->size = size;
-	v->strings = v->symbols = v->gnu_hash = v->hash = v->versions = v->definitions = 0;
-	v->shift = 0;
-	v->wide = 0;
 	if (get(v, 0, 4) != 0x464c457f /* \177ELF */ || get(v, EI_DATA, 1) != ELFDATA2LSB)
 		return -ENOEXEC;
 	if (get(v, EI_CLASS, 1) == ELFCLASS64)
 		v->wide = 1;
 	else if (get(v, EI_CLASS, 1) != ELFCLASS32)
 		return -ENOEXEC;
+	return 0;
+}
 
-	headers = FIELD(v, 0, Ehdr, e_phoff);
-	stride = FIELD(v, 0, Ehdr, e_phentsize);
-	count = FIELD(v, 0, Ehdr, e_phnum); /* 16 bits wide, so it bounds the loop */
+/* Finds out where addresses begin, and the dynamic section: [*dynamic, *dynamic_end). */
+static int open_segments(struct sn_vdso *v, uint64_t *dynamic, uint64_t *dynamic_end)
+{
+	uint64_t headers = FIELD(v, 0, Ehdr, e_phoff);
+	uint64_t stride = FIELD(v, 0, Ehdr, e_phentsize);
+	uint64_t count = FIELD(v, 0, Ehdr, e_phnum); /* 16 bits wide, so it bounds the loop */
+	uint64_t size = v->size;
+	int loaded = 0;
+
+	*dynamic = *dynamic_end = 0;
 	if (headers >= size || stride < (v->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
 		return -ENOEXEC;
 	for (uint64_t i = 0, at = headers; i < count; i++, at += stride) {
@@ -103,15 +104,18 @@ int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
 		} else if (type == PT_DYNAMIC) {
 			uint64_t length = FIELD(v, at, Phdr, p_filesz);
 
-			dynamic = offset;
-			dynamic_end =
+			*dynamic = offset;
+			*dynamic_end =
 				offset < size && length < size - offset ? offset + length : size;
 		}
 	}
-	if (!loaded || !dynamic)
-		return -ENOEXEC;
+	return loaded && *dynamic ? 0 : -ENOEXEC;
+}
 
-	stride = v->wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+static int open_tables(struct sn_vdso *v, uint64_t dynamic, uint64_t dynamic_end)
+{
+	uint64_t stride = v->wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+
 	for (uint64_t at = dynamic; at < dynamic_end; at += stride) {
 		uint64_t tag = get_word(v, at, 0, 0);
 		uint64_t offset = offset_of(v, get_word(v, at, 4, 8));
@@ -134,6 +138,20 @@ int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
 	if (!v->strings || !v->symbols || (!v->gnu_hash && !v->hash))
 		return -ENOEXEC;
 	return 0;
+}
+
+int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
+{
+	uint64_t dynamic, dynamic_end;
+
+	v->image = image;
+	v->size = size;
+	v->strings = v->symbols = v->gnu_hash = v->hash = v->versions = v->definitions = 0;
+	v->shift = 0;
+	v->wide = 0;
+	if (open_header(v) < 0 || open_segments(v, &dynamic, &dynamic_end) < 0)
+		return -ENOEXEC;
+	return open_tables(v, dynamic, dynamic_end);
 }
 
 /* Whether the symbol with this index has the version. */
