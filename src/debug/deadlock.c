@@ -15,15 +15,19 @@
 
 #include "debug/dump.h"
 #include "debug/stall.h"
+#include "sched/block.h"
+#include "sched/counters.h"
 #include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
+#include "sched/processors.h"
 #include "sched/runtime.h"
 #include "sched/scan_ask.h"
 #include "sched/scan_signal.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
 #include "sched/task.h"
+#include "sched/threads.h"
 
 /* The monitor, and the thread that called sn_run(). */
 #define OTHER_THREADS 2
@@ -57,7 +61,7 @@ void sn_on_deadlock(sn_deadlock_hook *fn, void *arg)
 
 static bool program_has_threads(void)
 {
-	uint32_t ours = atomic_load(&sn_runtime.nthreads) + OTHER_THREADS, n = 0;
+	uint32_t ours = atomic_load(&sn_threads.count) + OTHER_THREADS, n = 0;
 	DIR *threads = opendir("/proc/self/task");
 	struct dirent *entry;
 
@@ -127,8 +131,8 @@ static bool everything_sleeps(void)
 		return false;
 	sn_lock(&sn_runtime.lock);
 	sleeps = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-		 atomic_load(&sn_runtime.nthreads) ==
-			 sn_runtime.idle_thread_count + atomic_load(&sn_runtime.polling) &&
+		 atomic_load(&sn_threads.count) ==
+			 sn_idle.thread_count + atomic_load(&sn_runtime.polling) &&
 		 !atomic_load(&sn_runtime.stopping);
 	sn_unlock(&sn_runtime.lock);
 	return sleeps;
@@ -181,7 +185,7 @@ bool sn_deadlock_look(void)
 		return false;
 	}
 	now_switches = switches();
-	now_polls = atomic_load(&sn_runtime.polls);
+	now_polls = atomic_load(&sn_counters.polls);
 	if (seen.told && seen.switches == now_switches)
 		return false;
 	seen.told = false;

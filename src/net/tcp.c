@@ -22,6 +22,7 @@
 #include "net/stream.h"
 #include "net/sys.h"
 #include "sched/cancel.h"
+#include "sched/counters.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -201,7 +202,7 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out)
 		if (n == -EAGAIN) {
 			n = sn_fd_wait(d, SN_SIDE_READ);
 		} else if (out_of_resources(n)) {
-			atomic_fetch_add_explicit(&sn_runtime.accept_pauses, 1,
+			atomic_fetch_add_explicit(&sn_counters.accept_pauses, 1,
 						  memory_order_relaxed);
 			sn_pipes_trim();
 			n = sn_fd_pause(d, SN_SIDE_READ, sn_now() + pause);

@@ -36,6 +36,7 @@
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/collector.h"
+#include "sched/counters.h"
 #include "sched/cpus.h"
 #include "sched/environment.h"
 #include "sched/foreign.h"
@@ -44,6 +45,8 @@
 #include "sched/membarrier.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
+#include "sched/processors.h"
+#include "sched/ready.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/scan_ask.h"
@@ -56,8 +59,10 @@
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/task_life.h"
+#include "sched/threads.h"
 #include "sched/tools.h"
 #include "sched/trim.h"
+#include "sched/wake.h"
 #include "sync/waits.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
@@ -95,7 +100,7 @@ static void stop(void)
 	/* Under the lock: a thread that is starting sees it, or is in the list. */
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.stopping, true);
-	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all) {
+	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all) {
 		sn_lease_end(thread);
 		sn_parker_release(&thread->parker);
 	}
@@ -157,7 +162,7 @@ static int disown_threads(void)
 	struct sn_thread *next;
 	int orphans = 0;
 
-	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = next) {
+	for (struct sn_thread *thread = sn_threads.all; thread; thread = next) {
 		next = thread->next_all;
 		if (__atomic_load_n(&thread->lease.inside, __ATOMIC_ACQUIRE))
 			continue;
@@ -177,10 +182,10 @@ static int threads_join(void)
 	uint32_t threads;
 	int orphans = 0;
 
-	while ((threads = atomic_load(&sn_runtime.nthreads)) > 0) {
+	while ((threads = atomic_load(&sn_threads.count)) > 0) {
 		sn_backoff_pause(&backoff); /* only counts the wait */
 		/* sn_thread_unlink() wakes us. */
-		if (sn_futex_wait(&sn_runtime.nthreads, threads, give_up) == -ETIMEDOUT) {
+		if (sn_futex_wait(&sn_threads.count, threads, give_up) == -ETIMEDOUT) {
 			sn_lock(&sn_runtime.lock);
 			orphans += disown_threads();
 			sn_unlock(&sn_runtime.lock);
@@ -244,7 +249,7 @@ static int create_first_task(struct sn_processor *p, struct first_task *first, i
 
 static void run_fork(enum sn_fork_phase phase)
 {
-	sn_fork_lock(&sn_runtime.start_lock, phase);
+	sn_fork_lock(&sn_threads.start_lock, phase);
 	sn_fork_lock(&sn_runtime.lock, phase);
 	if (phase == SN_FORK_CHILD)
 		atomic_store(&taken, false);
@@ -310,17 +315,17 @@ static int runtime_init(int fixed)
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
-	sn_runtime.max_threads = (int)max_threads;
+	sn_threads_begin((int)max_threads);
+	sn_pins_begin();
+	sn_ready_begin();
+	sn_idle_begin();
+	sn_wake_begin();
 	waits_told = tell_waits == 1;
 	sn_backoff_only_spin(only_spin == 1);
 	sn_threads_inherit(sn_schedule);
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
-	atomic_store(&sn_runtime.revocations, 0);
-	atomic_store(&sn_runtime.thread_limit_hits, 0);
-	atomic_store(&sn_runtime.polls, 0);
-	atomic_store(&sn_runtime.accept_pauses, 0);
-	atomic_store(&sn_runtime.foreign_spawned, 0);
+	sn_counters_clear();
 	sn_fds_begin();
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
@@ -343,8 +348,8 @@ static int runtime_init(int fixed)
 	}
 	/* The first is not idle, because the first thread starts with it. */
 	for (int i = n - 1; i > 0; i--) {
-		sn_runtime.processors[i].next_idle = sn_runtime.idle_processors;
-		sn_runtime.idle_processors = &sn_runtime.processors[i];
+		sn_runtime.processors[i].next_idle = sn_idle.processors;
+		sn_idle.processors = &sn_runtime.processors[i];
 	}
 	atomic_store(&sn_runtime.idle_count, (uint32_t)n - 1);
 	return 0;

@@ -173,7 +173,7 @@ static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
 	int n;
 
 	if (where == SN_NAP_PARKED) {
-		sn_parker_wait(&sn_runtime.nap_parker, until);
+		sn_parker_wait(&sn_nap_parker, until);
 		return 0;
 	}
 	n = sn_netpoll(time_to_sleep(until), ready);
@@ -278,7 +278,7 @@ static bool retire(struct sn_thread *self)
 	bool retires;
 
 	sn_lock(&sn_runtime.lock);
-	retires = self->is_idle && sn_runtime.idle_thread_count > sn_processors_in_use();
+	retires = self->is_idle && sn_idle.thread_count > sn_processors_in_use();
 	if (retires)
 		sn_idle_thread_remove(self);
 	sn_unlock(&sn_runtime.lock);
@@ -303,10 +303,10 @@ static bool sleep_in_parker(struct sn_thread *self)
 		sn_unlock(&sn_runtime.lock);
 		return false;
 	}
-	if (sn_runtime.threadless) {
+	if (sn_idle.threadless) {
 		if (sn_work_exists() || sn_nobody_would_notice())
 			p = sn_idle_get();
-		sn_runtime.threadless = p && sn_runtime.idle_processors;
+		sn_idle.threadless = p && sn_idle.processors;
 	}
 	if (!p)
 		sn_idle_thread_put(self);

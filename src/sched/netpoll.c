@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sched/counters.h"
 #include "sched/runtime.h"
 
 /* Events taken at once. More arrive with the next call; edge-triggered ones are not lost. */
@@ -165,7 +166,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 	int n = wait_for_events(events, timeout);
 	bool kick = false;
 
-	atomic_fetch_add_explicit(&sn_runtime.polls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
 	if (n < 0 && errno != EINTR)
 		sn_fatal("epoll_wait: %s", strerror(errno));
 	for (int i = 0; i < n; i++) {

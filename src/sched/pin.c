@@ -13,17 +13,23 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "sched/runtime.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "sched/threads.h"
+
+static _Atomic uint32_t pinned_threads;
+
+void sn_pins_begin(void)
+{
+	atomic_store(&pinned_threads, 0);
+}
 
 /* At least one thread must remain to run everything else, and to serve the poller and the
  * timers. */
 sn_noinline int sn_thread_pin(struct sn_thread *self)
 {
-	if (atomic_fetch_add(&sn_runtime.pinned_threads, 1) + 1 >=
-	    (uint32_t)sn_runtime.max_threads) {
-		atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
+	if (atomic_fetch_add(&pinned_threads, 1) + 1 >= (uint32_t)sn_threads.most) {
+		atomic_fetch_sub(&pinned_threads, 1);
 		return -EAGAIN;
 	}
 	self->pins = 1;
@@ -38,5 +44,5 @@ sn_noinline void sn_thread_unpin(struct sn_thread *self)
 		return;
 	self->pinned = NULL;
 	self->pins = 0;
-	atomic_fetch_sub(&sn_runtime.pinned_threads, 1);
+	atomic_fetch_sub(&pinned_threads, 1);
 }

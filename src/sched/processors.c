@@ -8,6 +8,7 @@
 #include <sennit/clock.h>
 
 #include "sched/block.h"
+#include "sched/counters.h"
 #include "sched/idle.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
@@ -16,27 +17,35 @@
 #include "sched/stack.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
+#include "sched/threads.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
 #include "wait/backoff.h"
+
+struct sn_idle sn_idle;
+
+void sn_idle_begin(void)
+{
+	sn_idle = (struct sn_idle){0};
+}
 
 /* ---- idle ones ---- */
 
 /* The lock is held. A surplus processor comes here only if it cannot retire now, see release(). */
 void sn_idle_put(struct sn_processor *p)
 {
-	p->next_idle = sn_runtime.idle_processors;
-	sn_runtime.idle_processors = p;
+	p->next_idle = sn_idle.processors;
+	sn_idle.processors = p;
 	atomic_fetch_add(&sn_runtime.idle_count, 1);
 }
 
 /* The lock is held. */
 struct sn_processor *sn_idle_get(void)
 {
-	struct sn_processor *p = sn_runtime.idle_processors;
+	struct sn_processor *p = sn_idle.processors;
 
 	if (p) {
-		sn_runtime.idle_processors = p->next_idle;
+		sn_idle.processors = p->next_idle;
 		atomic_fetch_sub(&sn_runtime.idle_count, 1);
 		sn_sysmon_wake_if_asleep();
 	}
@@ -59,11 +68,11 @@ struct sn_processor *sn_idle_get_locking(void)
 void sn_idle_thread_put(struct sn_thread *thread)
 {
 	thread->prev_idle = NULL;
-	thread->next_idle = sn_runtime.idle_threads;
+	thread->next_idle = sn_idle.threads;
 	if (thread->next_idle)
 		thread->next_idle->prev_idle = thread;
-	sn_runtime.idle_threads = thread;
-	sn_runtime.idle_thread_count++;
+	sn_idle.threads = thread;
+	sn_idle.thread_count++;
 	thread->is_idle = true;
 }
 
@@ -73,10 +82,10 @@ void sn_idle_thread_remove(struct sn_thread *thread)
 	if (thread->prev_idle)
 		thread->prev_idle->next_idle = thread->next_idle;
 	else
-		sn_runtime.idle_threads = thread->next_idle;
+		sn_idle.threads = thread->next_idle;
 	if (thread->next_idle)
 		thread->next_idle->prev_idle = thread->prev_idle;
-	sn_runtime.idle_thread_count--;
+	sn_idle.thread_count--;
 	thread->is_idle = false;
 }
 
@@ -101,7 +110,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	struct sn_task *waiter;
 
 	sn_lock(&sn_runtime.lock);
-	thread = sn_runtime.idle_threads;
+	thread = sn_idle.threads;
 	if (thread)
 		sn_idle_thread_remove(thread);
 	sn_unlock(&sn_runtime.lock);
@@ -119,8 +128,8 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	sn_lock(&sn_runtime.lock);
 	/* A thread may have come to the list meanwhile; one that comes later finds the
 	 * processor. */
-	if (sn_runtime.idle_threads) {
-		thread = sn_runtime.idle_threads;
+	if (sn_idle.threads) {
+		thread = sn_idle.threads;
 		sn_idle_thread_remove(thread);
 		sn_unlock(&sn_runtime.lock);
 		hand_to_sleeper(thread, p, spinning);
@@ -133,7 +142,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	} else {
 		/* A surplus processor, too, because the lock must not be released before: it
 		 * retires when a thread takes it, or at the next recount. */
-		sn_runtime.threadless = true;
+		sn_idle.threadless = true;
 		sn_idle_put(p);
 	}
 	if (spinning)
@@ -232,7 +241,7 @@ void sn_processor_give(struct sn_processor *p)
 
 void sn_processors_adjust(int wanted)
 {
-	struct sn_processor **link = &sn_runtime.idle_processors, *p, *surplus = NULL;
+	struct sn_processor **link = &sn_idle.processors, *p, *surplus = NULL;
 
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.wanted, (uint32_t)wanted);
@@ -311,7 +320,7 @@ void sn_processor_lend(struct sn_thread *self)
 	/* The network alone is left to the monitor, see POLL_NS there. */
 	if (!sn_anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
 		return;
-	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sn_counters.revocations, 1, memory_order_relaxed);
 	sn_status_set(&self->task->word, SN_TASK_BLOCKING, SN_BY_RUNNER);
 	sn_processor_give(sn_processor_unassign(self));
 	sn_processor_regain(self);

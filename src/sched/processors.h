@@ -59,6 +59,17 @@ static inline bool sn_all_others_idle(void)
 	       sn_processors_in_use();
 }
 
+/* Under the runtime's lock. */
+extern struct sn_idle {
+	struct sn_processor *processors; /* by next_idle; sn_runtime.idle_count is their number */
+	struct sn_thread *threads;       /* by next_idle */
+	uint32_t thread_count;
+	bool threadless; /* a processor was put with the idle ones for want of a thread */
+} sn_idle sn_hidden;
+
+/* A run begins: nothing is idle. */
+void sn_idle_begin(void);
+
 /* The list of idle processors. The lock is held, except for the third. */
 void sn_idle_put(struct sn_processor *p);
 struct sn_processor *sn_idle_get(void);

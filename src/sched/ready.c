@@ -15,6 +15,13 @@
 #include "sched/task.h"
 #include "sched/wake.h"
 
+static struct sn_queue global; /* under the runtime's lock; its length is sn_runtime.global_size */
+
+void sn_ready_begin(void)
+{
+	global = (struct sn_queue){0};
+}
+
 /* How soon a fair turn follows while an older task is in the global queue:
  * hurry_if_older_is_left(). */
 #define HURRY_TICKS 8
@@ -36,7 +43,7 @@ static bool is_older(struct sn_task *a, struct sn_task *b)
 /* The lock is held. */
 static void global_append(struct sn_queue *tasks, uint32_t n)
 {
-	sn_queue_append(&sn_runtime.global, tasks);
+	sn_queue_append(&global, tasks);
 	atomic_fetch_add(&sn_runtime.global_size, n);
 }
 
@@ -57,9 +64,9 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 {
 	sn_lock(&sn_runtime.lock);
-	if (sn_runtime.global.head && is_older(tasks->head, sn_runtime.global.head)) {
-		sn_queue_append(tasks, &sn_runtime.global);
-		sn_runtime.global = *tasks;
+	if (global.head && is_older(tasks->head, global.head)) {
+		sn_queue_append(tasks, &global);
+		global = *tasks;
 		atomic_fetch_add(&sn_runtime.global_size, n);
 	} else {
 		global_append(tasks, n);
@@ -72,12 +79,12 @@ struct sn_task *sn_global_take_bound(void)
 	struct sn_queue rest = {0};
 	struct sn_task *task, *found = NULL;
 
-	while ((task = sn_queue_get(&sn_runtime.global)) != NULL)
+	while ((task = sn_queue_get(&global)) != NULL)
 		if (!found && task->bound)
 			found = task;
 		else
 			sn_queue_put(&rest, task);
-	sn_runtime.global = rest;
+	global = rest;
 	if (found)
 		atomic_fetch_sub(&sn_runtime.global_size, 1);
 	return found;
@@ -100,8 +107,7 @@ static void hurry_if_older_is_left(struct sn_processor *p)
 	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
 
 	/* Never later than it was going to be. */
-	if (mine && sn_runtime.global.head && is_older(sn_runtime.global.head, mine) &&
-	    (int32_t)(next - soon) > 0)
+	if (mine && global.head && is_older(global.head, mine) && (int32_t)(next - soon) > 0)
 		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
 }
 
@@ -113,7 +119,7 @@ static void hurry_if_older_is_left(struct sn_processor *p)
  */
 static bool older_is_local(struct sn_processor *p)
 {
-	struct sn_task *head = sn_runtime.global.head;
+	struct sn_task *head = global.head;
 	struct sn_task *mine = sn_runqueue_first(&p->queue);
 	/* A hint, like mine: a thief may take the task, but its block may still be read. */
 	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
@@ -136,12 +142,12 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 		share = most;
 	if (by_age && older_is_local(p))
 		share = 0;
-	while (taken < share && sn_runtime.global.head) {
-		struct sn_task *task = sn_runtime.global.head;
+	while (taken < share && global.head) {
+		struct sn_task *task = global.head;
 
 		if (first && task->bound)
 			break;
-		sn_queue_get(&sn_runtime.global);
+		sn_queue_get(&global);
 		taken++;
 		if (!first) {
 			first = task;

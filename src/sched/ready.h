@@ -13,6 +13,9 @@
 #include "sched/runqueue.h"
 #include "sched/thread.h"
 
+/* A run begins: the global queue is empty. */
+void sn_ready_begin(void);
+
 /* Puts tasks into the global queue, which the caller then announces (wake.h). */
 void sn_global_put(struct sn_queue *tasks, uint32_t n);
 

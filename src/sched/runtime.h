@@ -1,85 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state that all processors share. There is one runtime in a process at a time.
+ * What all processors of a run share: which they are, one lock, and the few words that every wake-up
+ * and every search for work reads. There is one runtime in a process at a time.
+ *
+ * Contract. The lock guards the lists of those that share it: idle processors and threads
+ * (processors.h), threads (threads.h), the global queue (ready.c), the monitor's sleep
+ * (sysmon_sleep.h). Each of them keeps its own state. Only the words below stand together: a thread
+ * that queues a task reads several of them, and they are written far less often than they are read,
+ * so on lines of their own they would cost it a line each.
+ *
+ * Who may write what:
+ *   processors, capacity   run/run.c, before the first thread of a run starts
+ *   global_size            ready.c, under the lock
+ *   idle_count             processors.c, under the lock
+ *   nprocessors            processors.c, under the lock
+ *   wanted                 the monitor, under the lock
+ *   spinning               the threads that look for work, each for itself, or the waker for the
+ *                          thread that it wakes: wake.c has the protocol
+ *   nap                    by compare-and-swap: from NONE, the thread that naps; to ENDED, anyone;
+ *                          NONE again, the thread that napped
+ *   polling, poll_until    the thread in the poller: idle.c
+ *   run, stopping          run/run.c
+ *
+ * Rejected: a structure for each owner of these words. They would be spread over five lines.
  */
 #ifndef SENNIT_SCHED_RUNTIME_H
 #define SENNIT_SCHED_RUNTIME_H
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/processor.h"
-#include "sched/runqueue.h"
+#include "arch/compiler.h"
 #include "sched/thread.h"
 #include "wait/lock.h"
 
-enum sn_nap {
-	SN_NAP_NONE,
-	SN_NAP_POLLING, /* in the poller */
-	SN_NAP_PARKED,  /* in nap_parker */
-	SN_NAP_ENDED,   /* by somebody, and the napper has not noticed yet */
-};
+struct sn_processor;
 
 struct sn_runtime {
 	struct sn_lock lock; /* first: it outlives a run, see run/run.c */
 
-	/* Set by run/run.c before the first thread starts. */
 	struct sn_processor *processors;
 	int capacity; /* length of processors: all that there may ever be */
-	int max_threads;
 
-	/* Under the lock. */
-	struct sn_queue global;
-	struct sn_processor *idle_processors;
-	struct sn_thread *idle_threads;
-	uint32_t idle_thread_count;
-	struct sn_thread *all_threads;  /* that live, or are about to */
-	struct sn_thread *dead_threads; /* that are to be joined */
-	int64_t no_thread_before;       /* the system has refused one */
-
-	/* What sn_run()'s caller had, for every thread, whoever starts it. Constant. */
-	struct {
-		sigset_t mask;
-		char name[16];
-		unsigned long timer_slack;
-	} inherited;
-
-	bool thread_limit_told;
-	bool threadless; /* a processor was put with the idle ones for want of a thread */
-
-	/* Held while a thread is created, so that its handle is known before it can end. */
-	struct sn_lock start_lock;
-
-	/* Written under the lock, read also without. */
-	_Atomic uint32_t global_size;
-	_Atomic uint32_t idle_count;  /* length of idle_processors */
+	/* Apart from the lock, which is fought for. */
+	_Alignas(SN_CACHE_LINE) _Atomic uint32_t global_size;
+	_Atomic uint32_t idle_count;  /* of idle processors */
 	_Atomic uint32_t nprocessors; /* those that are not retired */
-	/* Those of lower number are to be in use, at least the first. Written by the monitor. */
-	_Atomic uint32_t wanted;
-	_Atomic uint32_t nthreads;
-	_Atomic uint32_t pinned_threads; /* each counted by itself */
-	_Atomic uint32_t thread_limit_hits;
-
-	/* Threads that look for work, or are on their way to. wake.c has the protocol. */
-	_Atomic uint32_t spinning;
-	/* One of them sleeps for a moment: enum sn_nap. By compare-and-swap, NONE to where by who
-	 * naps, from there to ENDED by anybody; NONE again by who napped, who waits in the parker. */
-	_Atomic int nap;
-	struct sn_parker nap_parker;
-
-	/* 1 while a thread sleeps in the poller, and until when; SN_TIMER_NEVER's opposite when
-	 * none does. */
-	_Atomic uint32_t polling;
-	_Atomic int64_t poll_until;
+	_Atomic uint32_t wanted;    /* those of lower number are to be in use, at least the first */
+	_Atomic uint32_t spinning;  /* threads that look for work, or are on their way to */
+	_Atomic int nap;            /* enum sn_nap: one of them sleeps for a moment */
+	_Atomic uint32_t polling;   /* 1 while a thread sleeps in the poller, */
+	_Atomic int64_t poll_until; /* and until when; SN_NOT_POLLING when none does */
 
 	_Atomic uint32_t run; /* the number of the present run, or of the last */
 	_Atomic bool stopping;
-	_Atomic uint64_t revocations;
-	_Atomic uint64_t polls;
-	_Atomic uint64_t accept_pauses;
-	_Atomic uint64_t foreign_spawned; /* by threads without a processor */
 };
 
 extern struct sn_runtime sn_runtime;
@@ -90,18 +65,5 @@ static inline bool sn_thread_must_end(struct sn_thread *self)
 {
 	return atomic_load(&sn_runtime.stopping) || atomic_load(&self->orphan);
 }
-
-/* Takes a thread out of the list of those that live. The lock is held. */
-void sn_thread_unlink(struct sn_thread *thread);
-
-/* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
-void sn_threads_reap(void);
-
-/* Notes what threads are to have of the calling one, and what each is to run: the scheduler's loop,
- * which stands above. */
-void sn_threads_inherit(void (*loop)(struct sn_thread *self));
-
-/* Starts a thread that begins with the processor. 0 or a negative errno. thread.c. */
-int sn_thread_start(struct sn_processor *processor, bool spinning);
 
 #endif

@@ -11,6 +11,7 @@
 #include "sched/scan_signal.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
+#include "sched/threads.h"
 
 /* A signal disturbs its thread's system calls: not more often. */
 #define REMIND_NS 1000000
@@ -53,7 +54,7 @@ static void remind(struct sn_thread *thread, bool at_once)
 static void remind_all(bool at_once)
 {
 	sn_lock(&sn_runtime.lock);
-	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
+	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all)
 		remind(thread, at_once);
 	sn_unlock(&sn_runtime.lock);
 }

@@ -7,9 +7,12 @@
 
 #include <sennit/run.h>
 
+#include "sched/counters.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/stack.h"
+#include "sched/thread.h"
+#include "sched/threads.h"
 #include "sched/trim.h"
 
 static struct sn_lock stats_lock; /* orders sn_stats_get() against the beginning and the end */
@@ -21,7 +24,7 @@ static uint64_t count_blocking(void)
 	uint64_t n = 0;
 
 	sn_lock(&sn_runtime.lock);
-	for (struct sn_thread *thread = sn_runtime.all_threads; thread; thread = thread->next_all)
+	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all)
 		n += __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) != NULL;
 	sn_unlock(&sn_runtime.lock);
 	return n;
@@ -30,7 +33,7 @@ static uint64_t count_blocking(void)
 static void collect_stats(struct sn_stats *stats)
 {
 	memset(stats, 0, sizeof *stats);
-	stats->tasks_spawned = atomic_load(&sn_runtime.foreign_spawned);
+	stats->tasks_spawned = atomic_load(&sn_counters.foreign_spawned);
 	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
@@ -46,15 +49,15 @@ static void collect_stats(struct sn_stats *stats)
 		stats->steals += atomic_load(&p->stats.steals);
 	}
 	stats->tasks_alive += stats->tasks_spawned;
-	stats->polls = atomic_load(&sn_runtime.polls);
-	stats->threads = atomic_load(&sn_runtime.nthreads);
+	stats->polls = atomic_load(&sn_counters.polls);
+	stats->threads = atomic_load(&sn_threads.count);
 	stats->threads_blocking = count_blocking();
-	stats->revocations = atomic_load(&sn_runtime.revocations);
-	stats->thread_limit_hits = atomic_load(&sn_runtime.thread_limit_hits);
+	stats->revocations = atomic_load(&sn_counters.revocations);
+	stats->thread_limit_hits = atomic_load(&sn_counters.thread_limit_hits);
 	stats->processors = atomic_load(&sn_runtime.nprocessors);
 	stats->stacks_mapped = sn_stacks_mapped();
 	stats->stacks_trimmed = sn_trim_count();
-	stats->accept_pauses = atomic_load(&sn_runtime.accept_pauses);
+	stats->accept_pauses = atomic_load(&sn_counters.accept_pauses);
 }
 
 /* Of a run that has ended. */

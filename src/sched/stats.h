@@ -5,7 +5,7 @@
 
 #include "sched/fork.h"
 
-/* A run begins: its counters are all zero. It ends: they are copied, before their memory is
+/* A run begins. It ends: they are copied, before their memory is
  * freed. */
 void sn_stats_begin(void);
 void sn_stats_end(void);

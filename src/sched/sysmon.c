@@ -55,6 +55,7 @@
 #include <sennit/clock.h>
 
 #include "sched/collector.h"
+#include "sched/counters.h"
 #include "sched/cpus.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
@@ -64,6 +65,7 @@
 #include "sched/status.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
+#include "sched/threads.h"
 #include "wait/futex.h"
 
 /* Go's figures. 20 us is a few times the cost of handing a processor over; a task that computes
@@ -263,7 +265,7 @@ static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
 
 static void take_processor(struct sn_processor *p, struct findings *found)
 {
-	atomic_fetch_add_explicit(&sn_runtime.revocations, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sn_counters.revocations, 1, memory_order_relaxed);
 	sn_processor_give(p);
 	found->revoked = true;
 }
@@ -320,7 +322,7 @@ static void poll_if_nobody_does(int64_t now)
 	static int64_t last;
 	static uint64_t polls;
 	struct sn_queue ready = {0};
-	uint64_t polls_now = atomic_load_explicit(&sn_runtime.polls, memory_order_relaxed);
+	uint64_t polls_now = atomic_load_explicit(&sn_counters.polls, memory_order_relaxed);
 
 	if (polls_now != polls || atomic_load(&sn_runtime.polling)) {
 		polls = polls_now;

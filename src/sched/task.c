@@ -15,6 +15,7 @@
 #include <sennit/unstable.h>
 
 #include "sched/block.h"
+#include "sched/counters.h"
 #include "sched/foreign.h"
 #include "sched/join.h"
 #include "sched/processor.h"
@@ -145,7 +146,7 @@ void sn_task_launch(struct sn_thread *self, struct sn_task *task)
 	if (self && self->processor)
 		sn_count(&self->processor->stats.spawned, 1);
 	else
-		atomic_fetch_add_explicit(&sn_runtime.foreign_spawned, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&sn_counters.foreign_spawned, 1, memory_order_relaxed);
 	sn_ready(self, task, SN_READY_LAST);
 }
 

@@ -144,6 +144,9 @@ static inline void sn_runtime_leave(void)
 int sn_thread_pin(struct sn_thread *self);
 void sn_thread_unpin(struct sn_thread *self);
 
+/* A run begins: no thread is pinned. */
+void sn_pins_begin(void);
+
 /* In a child of fork() the only thread has no block. */
 void sn_thread_fork(enum sn_fork_phase phase);
 

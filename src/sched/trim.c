@@ -12,6 +12,7 @@
 #include "arch/registers.h"
 #include "sched/block.h"
 #include "sched/environment.h"
+#include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/task.h"

@@ -33,6 +33,13 @@
 #include "sched/schedule.h"
 #include "sched/timer.h"
 
+struct sn_parker sn_nap_parker;
+
+void sn_wake_begin(void)
+{
+	atomic_store(&sn_nap_parker.word, 0);
+}
+
 /* ---- is there work? ---- */
 
 /* In any queue except that of one processor; NULL: in any. */
@@ -94,7 +101,7 @@ sn_noinline void sn_end_nap(void)
 	if (where == SN_NAP_POLLING)
 		sn_netpoll_kick();
 	else
-		sn_parker_release(&sn_runtime.nap_parker);
+		sn_parker_release(&sn_nap_parker);
 }
 
 /*

@@ -17,6 +17,19 @@
 /* So many brief tasks are done before another thread would be awake. */
 #define SN_FEW_BRIEF 4
 
+/* sn_runtime.nap: whether one of the threads that look for work sleeps for a moment, and where. */
+enum sn_nap {
+	SN_NAP_NONE,
+	SN_NAP_POLLING, /* in the poller */
+	SN_NAP_PARKED,  /* in sn_nap_parker */
+	SN_NAP_ENDED,   /* by another thread, and the napper has not noticed yet */
+};
+
+extern struct sn_parker sn_nap_parker;
+
+/* A run begins: no thread naps. */
+void sn_wake_begin(void);
+
 /* Wakes one thread with an idle processor to look for work, unless one is looking already. */
 void sn_wake_one(void);
 

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/threads.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include <sennit/clock.h>
+
+#include "sched/collector.h"
+#include "sched/counters.h"
+#include "sched/runtime.h"
+#include "sched/thread.h"
+
+/*
+ * The stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few
+ * hundred bytes deep. The rest is for signal handlers of the program, the C library's thread block
+ * and static TLS.
+ */
+#define THREAD_STACK_SIZE ((size_t)256 << 10)
+
+/* How long to wait after the system has refused a thread, instead of asking again at each
+ * wake-up. */
+#define RETRY_NS 20000000
+
+struct sn_threads sn_threads;
+
+/* What each thread runs. */
+static void (*thread_loop)(struct sn_thread *self);
+
+/* What sn_run()'s caller had, for every thread, whichever thread starts it. Constant during a run. */
+static struct {
+	sigset_t mask;
+	char name[16];
+	unsigned long timer_slack;
+} inherited;
+
+static bool limit_logged; /* under the lock */
+
+void sn_threads_begin(int most)
+{
+	memset(&sn_threads, 0, sizeof sn_threads);
+	sn_threads.most = most;
+	limit_logged = false;
+}
+
+/*
+ * The thread ends: it moves from the list of live threads to the list of those to join. Only the
+ * monitor frees its block, or the end of the runtime, because the monitor may be looking at it.
+ */
+static void thread_dismiss(struct sn_thread *self)
+{
+	bool orphan;
+
+	sn_lock(&sn_runtime.lock);
+	orphan = atomic_load(&self->orphan);
+	/* An orphan belongs to a runtime that is gone; its block is all that is left of that
+	 * runtime. */
+	if (!orphan) {
+		sn_thread_unlink(self);
+		self->next_all = sn_threads.dead;
+		sn_threads.dead = self;
+	}
+	sn_unlock(&sn_runtime.lock);
+	if (orphan)
+		free(self);
+}
+
+void sn_thread_unlink(struct sn_thread *thread)
+{
+	if (thread->prev_all)
+		thread->prev_all->next_all = thread->next_all;
+	else
+		sn_threads.all = thread->next_all;
+	if (thread->next_all)
+		thread->next_all->prev_all = thread->prev_all;
+	atomic_fetch_sub(&sn_threads.count, 1);
+	if (atomic_load(&sn_runtime.stopping))
+		sn_futex_wake(&sn_threads.count, 1); /* threads_join() waits for it */
+}
+
+void sn_threads_reap(void)
+{
+	struct sn_thread *thread = NULL, *next;
+
+	sn_lock(&sn_runtime.lock);
+	/*
+	 * A thread that retired had left the list of idle ones, so no other thread was about to
+	 * wake it. A thread that ends with the runtime may still be woken by another, so it is
+	 * freed when all have ended.
+	 */
+	if (!atomic_load(&sn_runtime.stopping) || atomic_load(&sn_threads.count) == 0) {
+		thread = sn_threads.dead;
+		sn_threads.dead = NULL;
+	}
+	sn_unlock(&sn_runtime.lock);
+	for (; thread; thread = next) {
+		next = thread->next_all;
+		pthread_join(thread->pthread, NULL);
+		free(thread);
+	}
+}
+
+void sn_threads_inherit(void (*loop)(struct sn_thread *self))
+{
+	int slack = prctl(PR_GET_TIMERSLACK);
+
+	thread_loop = loop;
+	pthread_sigmask(SIG_SETMASK, NULL, &inherited.mask);
+	prctl(PR_GET_NAME, inherited.name);
+	inherited.timer_slack = slack > 0 ? (unsigned long)slack : 0;
+}
+
+/*
+ * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal
+ * timer slack, or the thread of a task, which may have set its own. Tasks must not be able to tell
+ * which.
+ */
+static void become_like_the_first(void)
+{
+	pthread_sigmask(SIG_SETMASK, &inherited.mask, NULL);
+	prctl(PR_SET_NAME, inherited.name);
+	prctl(PR_SET_TIMERSLACK, inherited.timer_slack);
+}
+
+static void *thread_main(void *arg)
+{
+	struct sn_thread *self = arg;
+
+	become_like_the_first();
+	/* The creator may not have stored our handle yet. */
+	sn_lock(&sn_threads.start_lock);
+	sn_unlock(&sn_threads.start_lock);
+	sn_thread_attach(self);
+	sn_collector_thread_begins(self);
+	thread_loop(self);
+	sn_collector_thread_ends(self);
+	sn_thread_detach(self);
+	thread_dismiss(self);
+	return NULL;
+}
+
+/* Adds the thread to the list, unless there are too many or the runtime ends. */
+static int thread_admit(struct sn_thread *thread)
+{
+	int err = 0;
+
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load(&sn_runtime.stopping)) {
+		err = -ESRCH;
+	} else if (sn_threads.none_before && sn_now() < sn_threads.none_before) {
+		err = -EAGAIN;
+	} else if (atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most) {
+		err = -EAGAIN;
+		atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
+		if (!limit_logged) {
+			limit_logged = true;
+			sn_log("%d threads are in use, as many as SENNIT_MAX_THREADS allows: "
+			       "work waits for one of them",
+			       sn_threads.most);
+		}
+	} else {
+		thread->next_all = sn_threads.all;
+		if (thread->next_all)
+			thread->next_all->prev_all = thread;
+		sn_threads.all = thread;
+		atomic_fetch_add(&sn_threads.count, 1);
+	}
+	sn_unlock(&sn_runtime.lock);
+	return err;
+}
+
+/* The thread could not be created. No other thread knows its block, because the monitor sees only
+ * threads that have a processor. */
+static int thread_failed(struct sn_thread *thread, int err)
+{
+	sn_lock(&sn_runtime.lock);
+	sn_thread_unlink(thread);
+	atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
+	sn_threads.none_before = sn_now() + RETRY_NS;
+	if (!limit_logged) {
+		limit_logged = true;
+		sn_log("cannot start another thread (%s): work waits for one of %u", strerror(err),
+		       atomic_load(&sn_threads.count));
+	}
+	sn_unlock(&sn_runtime.lock);
+	free(thread);
+	return -err;
+}
+
+int sn_thread_start(struct sn_processor *processor, bool spinning)
+{
+	struct sn_thread *thread = aligned_alloc(_Alignof(struct sn_thread), sizeof *thread);
+	pthread_attr_t attr;
+	int err;
+
+	if (!thread)
+		return -ENOMEM;
+	memset(thread, 0, sizeof *thread);
+	thread->lease.inside = 1;
+	thread->lease.word = sn_lease_held();
+	thread->processor = processor;
+	thread->spinning = spinning;
+	err = thread_admit(thread);
+	if (err < 0) {
+		free(thread);
+		return err;
+	}
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, THREAD_STACK_SIZE);
+	/*
+	 * The thread is inside from its first moment, and becomes known as the processor's only
+	 * when it runs; until then the monitor ignores it. The lock is for the handle: see
+	 * thread_main().
+	 */
+	sn_lock(&sn_threads.start_lock);
+	err = pthread_create(&thread->pthread, &attr, thread_main, thread);
+	sn_unlock(&sn_threads.start_lock);
+	pthread_attr_destroy(&attr);
+	return err ? thread_failed(thread, err) : 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The threads of a run as a whole: which live, which are to be joined, how many there may be.
+ *
+ * Contract. A thread is started with a processor, and ends when its loop returns. It begins with what
+ * the caller of sn_run() had: signal mask, name, timer slack. A thread that has ended is joined by
+ * the monitor, or at the end of the run; so its block may be looked at by whoever holds the
+ * runtime's lock.
+ *
+ * Who may write what:
+ *   count, all, dead, none_before   any thread, under the runtime's lock; count is also read without
+ *   most                            sn_threads_begin(), before the first thread of a run starts
+ *   start_lock                      held while a thread is created, so that its handle is known
+ *                                   before it can end
+ */
+#ifndef SENNIT_SCHED_THREADS_H
+#define SENNIT_SCHED_THREADS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arch/compiler.h"
+#include "wait/lock.h"
+
+struct sn_processor;
+struct sn_thread;
+
+extern struct sn_threads {
+	struct sn_thread *all;  /* that live, or are about to, by next_all */
+	struct sn_thread *dead; /* that are to be joined */
+	int64_t none_before;    /* the system has refused one */
+	int most;               /* SENNIT_MAX_THREADS */
+	struct sn_lock start_lock;
+	_Atomic uint32_t count; /* length of all */
+} sn_threads sn_hidden;
+
+/* A run begins: there are none, and there may be so many. */
+void sn_threads_begin(int most);
+
+/* Notes what threads are to have of the calling one, and what each is to run: the scheduler's loop,
+ * which stands above. */
+void sn_threads_inherit(void (*loop)(struct sn_thread *self));
+
+/* Starts a thread that begins with the processor. 0 or a negative errno. */
+int sn_thread_start(struct sn_processor *processor, bool spinning);
+
+/* Takes a thread out of the list of those that live. The lock is held. */
+void sn_thread_unlink(struct sn_thread *thread);
+
+/* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
+void sn_threads_reap(void);
+
+#endif
