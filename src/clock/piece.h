@@ -3,8 +3,8 @@
  * The pieces that the counter's clock is made of, and how readers and writers share them.
  *
  * The clock is one function of the counter's value, made of straight pieces that join end to end.
- * Everybody who reads the same counter value computes the same time, and no piece is ever changed
- * once somebody may have used it. So the clock cannot go back between two threads, however long
+ * All readers of the same counter value compute the same time, and no piece is ever changed
+ * once a reader may have used it. So the clock cannot go back between two threads, however long
  * either of them is preempted in the middle of a read or of an update, provided only that their
  * counters agree and that sn_counter() is ordered: there is no moment of switching over that could
  * be missed. This is what the layout below is for.
@@ -19,15 +19,16 @@
  *    `window` on, each reader tries to publish the next one, which begins at E exactly where this
  *    one ends.
  *  - A reader with a counter value in [S, W) needs nothing else: one multiplication, shift and
- *    addition. Before S (the next piece came early) it uses the line that the piece carries along of
- *    its predecessor. At E or later nobody has read a time yet, because nobody could: the first
+ *    addition. Before S (the next piece came early) it uses the line that the piece carries along
+ *    of its predecessor. At E or later no time has been read yet, because none could be: the first
  *    reader that comes measures, and publishes a piece that begins now, at the kernel's time or at
  *    the end of the old piece, whichever is later.
  *  - No piece crosses a multiple of 2^32 of the counter, and its line is written down from the last
  *    one on, its *origin*. So what is multiplied is the counter's lower half as the processor
  *    delivers it. The cost beyond the counter's own is what happens between its arrival and the
  *    result, because the next ordered read waits for that: joining the halves and subtracting the
- *    start first took 17.9 ns, this takes 16.4, beside 15.2 for a function that returns the counter.
+ *    start first took 17.9 ns, this takes 16.4, beside 15.2 for a function that returns the
+ *    counter.
  *  - Publishing is one compare-and-swap of `current`. Writers fill a slot that they have claimed
  *    and that no reader can be led to. A writer that loses the race throws its piece away and uses
  *    the winner's. No lock is held, so neither a preempted writer nor a signal handler that
@@ -41,8 +42,8 @@
  * writer claimed the slot (acquire), before which the slot's previous user gave it back (release),
  * after it had published another `current`: so the reader's second look at `current` cannot see the
  * old value, and it starts over. On x86 all of these are plain moves but for the writer's three
- * locked instructions 250 times a second; on ARM they are ldar and stlr. No fences, which the thread
- * sanitizer does not understand.
+ * locked instructions 250 times a second; on ARM they are ldar and stlr. No fences, which the
+ * thread sanitizer does not understand.
  *
  * Who may write what:
  *   a slot    the writer that has set its bit in `claimed`, until it publishes it or clears the bit
@@ -93,9 +94,9 @@ struct sn_piece {
 #define SN_PIECE_SLOT_BYTES SN_CACHE_LINE
 
 /*
- * In shared memory: the fields of struct sn_piece, one after the other; those that are read in pairs as
- * machine words, because 32-bit machines load 64 bits at once only with great effort. That all
- * values are of one piece is seen by `current`.
+ * In shared memory: the fields of struct sn_piece, one after the other; those that are read in
+ * pairs as machine words, because 32-bit machines load 64 bits at once only with great effort. That
+ * all values are of one piece is seen by `current`.
  */
 #define SN_PIECE_NARROW_BYTES offsetof(struct sn_piece, origin_ns)
 #define SN_PIECE_NARROW (SN_PIECE_NARROW_BYTES / sizeof(uint32_t))

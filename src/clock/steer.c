@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "clock/steer.h"
 
-/* After a surprise they begin with this, so that the next measurement soon puts right what is wrong. */
+/* After a surprise they begin with this, so that the next measurement soon puts right what is
+ * wrong. */
 #define SHORT_NS (SN_STEER_PIECE_NS / 16)
 
 /* The last 1/16 of a piece, 0.25 ms, is for publishing the next one. */
@@ -89,7 +90,8 @@ static uint64_t passes(uint32_t rate, uint64_t steps)
 	return scale(rate, steps, (uint64_t)1 << SN_COUNTER_SHIFT);
 }
 
-/* The rate of a clock that makes `ns` in `steps`; 0 if it does not fit: a slower counter, or none. */
+/* The rate of a clock that makes `ns` in `steps`; 0 if it does not fit: a slower counter, or
+ * none. */
 static uint32_t rate_of(uint64_t ns, uint64_t steps)
 {
 	uint64_t rate = scale((uint32_t)1 << (SN_COUNTER_SHIFT - 1), ns, steps);
@@ -197,8 +199,8 @@ enum course {
 };
 
 /*
- * Takes a measurement into the piece, which is still a copy of the last one, and says how the kernel's
- * clock went on since that one's.
+ * Takes a measurement into the piece, which is still a copy of the last one, and says how the
+ * kernel's clock went on since that one's.
  */
 static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64_t counter,
 			 uint64_t ns)
@@ -222,8 +224,8 @@ static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64
 	/* ADJ_TICK can turn 0.9 into 1.1, which is 22 %; either measurement may be off as well. */
 	steady = apart <= (expected > passed ? expected : passed) / 4 + 2 * WORST_SAMPLE_NS;
 	/*
-	 * Too short a time says little of the rate, and a jump nothing. But if there is another one at
-	 * once, the rate may be what was wrong.
+	 * Too short a time says little of the rate, and a jump nothing. But if there is another one
+	 * at once, the rate may be what was wrong.
 	 */
 	if (passed >= SHORT_NS / 2 && (steady || last->strikes))
 		p->rate = rate_of(passed, steps);
@@ -242,7 +244,8 @@ void sn_steer_append(struct sn_pieces *t, unsigned long current, const struct sn
 	enum course course;
 	struct sample s;
 
-	/* Whoever is stopped on the way for so long that the piece is over leaves it to the next. */
+	/* A thread that is stopped for so long that the piece is over leaves this to the next
+	 * reader. */
 	p.start = last->start + last->length;
 	if (take_sample(&s) < 0 || s.counter <= last->sample || s.counter >= p.start)
 		return;

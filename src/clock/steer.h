@@ -31,9 +31,9 @@
  *
  * There is no state here: all of it is in the pieces.
  *
- * Rejected: a thread that recalibrates, which a library for programs without threads cannot have; the
- * rate that CPUID or CNTFRQ report, as the kernel's clock is steered away from it; comparing the
- * inode of /proc/self/ns/time to notice setns(), as sandboxes forbid opening files.
+ * Rejected: a thread that recalibrates, which a library for programs without threads cannot have;
+ * the rate that CPUID or CNTFRQ report, as the kernel's clock is steered away from it; comparing
+ * the inode of /proc/self/ns/time to notice setns(), as sandboxes forbid opening files.
  */
 #ifndef SENNIT_CLOCK_STEER_H
 #define SENNIT_CLOCK_STEER_H
@@ -51,7 +51,8 @@
 
 /*
  * A time that lies so far behind one that was read before is of another namespace: no piece ends
- * more than 2 * SN_STEER_PIECE_NS beyond its beginning, and none begins far beyond the kernel's time.
+ * more than 2 * SN_STEER_PIECE_NS beyond its beginning, and none begins far beyond the kernel's
+ * time.
  */
 #define SN_STEER_FAR_NS (16 * SN_STEER_PIECE_NS)
 
@@ -65,7 +66,7 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current,
 /* The next piece, while the last one is still good. */
 void sn_steer_append(struct sn_pieces *t, unsigned long current, const struct sn_piece *last);
 
-/* A piece that begins now: nobody asked for the time while the last one was good. */
+/* A piece that begins now: the time was not read while the last one was good. */
 void sn_steer_resume(struct sn_pieces *t, unsigned long current, const struct sn_piece *last);
 
 #endif

@@ -3,8 +3,9 @@
  * Nanoseconds off the raw counter: CLOCK_MONOTONIC without the kernel's share of the work.
  *
  * Contract. The clock never goes back, but with the kernel's own in another time namespace; all
- * threads agree on what a counter value means (piece.h); and it follows the kernel's clock (steer.h,
- * docs/clock.md has the bounds). Reading takes no lock, and may be done in a signal handler.
+ * threads agree on what a counter value means (piece.h); and it follows the kernel's clock
+ * (steer.h, docs/clock.md has the bounds). Reading takes no lock, and may be done in a signal
+ * handler.
  *
  * Trust. The counter is used only if the kernel itself keeps time by it (current_clocksource), the
  * processor says that it is constant and never stops, and the vDSO serves the clocks. It may still
@@ -69,13 +70,14 @@ void sn_ticks_prepare(void)
 		return;
 	if (sn_clock_by_vdso()) {
 		verdict = SN_CLOCK_SOURCE_VDSO;
-		/* Without the wiping a child could tell its parent's time. */
+		/* Without the wiping a child could go on with its parent's pieces. */
 		if (sn_counter_usable() && is_clocksource() &&
 		    sn_sys3(__NR_madvise, (long)page, SN_PAGE_BYTES, MADV_WIPEONFORK) == 0) {
-			/* Whoever does the same at the same time races as later writers do. */
+			/* Another thread that does the same at the same time races as later writers
+			 * do. */
 			sn_steer_begin(page, 0, 0);
 			verdict = SN_CLOCK_SOURCE_COUNTER;
-			/* Release: whoever sees the page sees what sn_steer_begin() wrote. */
+			/* Release: a thread that sees the page sees what sn_steer_begin() wrote. */
 			atomic_store_explicit(&ticks, page, memory_order_release);
 		}
 	}
@@ -130,7 +132,8 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 		if (p.state == SN_PIECE_BLANK || p.state == SN_PIECE_WAITING) {
 			/*
 			 * The kernel's time is good as long as no line has begun. Looking again
-			 * afterwards makes sure that nobody can have read a later time off one.
+			 * afterwards makes sure that no reader can have taken a later time from
+			 * one.
 			 */
 			now = sn_now();
 			if (p.state == SN_PIECE_BLANK)

@@ -2,9 +2,9 @@
 /*
  * Call-frame information: for each address of a module's code, where its caller's registers are.
  *
- * Contract. Reads .eh_frame where it lies in memory, found through .eh_frame_hdr; backtrace.c applies
- * what is found here. Async-signal-safe: no heap, no lock, no thread-local. Instructions that it does
- * not know, or that make no sense, have no rule. All state is the caller's.
+ * Contract. Reads .eh_frame where it lies in memory, found through .eh_frame_hdr; backtrace.c
+ * applies what is found here. Async-signal-safe: no heap, no lock, no thread-local. Instructions
+ * that it does not know, or that make no sense, have no rule. All state is the caller's.
  */
 #ifndef SENNIT_DEBUG_CALL_FRAMES_H
 #define SENNIT_DEBUG_CALL_FRAMES_H

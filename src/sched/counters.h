@@ -2,8 +2,8 @@
 /*
  * What is counted in a run, and by no processor. stats.c shows it to the program.
  *
- * Who may write what: each, anyone, atomically; sn_counters_clear(), before the first thread of a run
- * starts. polls also says, to the monitor and to the search for deadlocks, that the poller was
+ * Who may write what: each, anyone, atomically; sn_counters_clear(), before the first thread of a
+ * run starts. polls also says, to the monitor and to the search for deadlocks, that the poller was
  * served.
  */
 #ifndef SENNIT_SCHED_COUNTERS_H

@@ -51,7 +51,8 @@ static int why_not(struct target target)
 /* The last time that a joiner that does not get the claim touches the task. */
 static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
 {
-	/* A copy: the original is on the stack of the joiner, which may run once it has the claim. */
+	/* A copy: the original is on the stack of the joiner, which may run once it has the
+	 * claim. */
 	const struct target target = *(struct target *)arg;
 
 	(void)self;

@@ -2,21 +2,21 @@
 /*
  * The join word: which call learns that a task has ended, and which one frees it.
  *
- * Contract. Exactly one call frees a task: the end of a detached task, sn_detach(), or the join that
- * has the claim. Every other one that comes while that one waits gets -EBUSY. It is settled in one
- * word, task->join:
+ * Contract. Exactly one call frees a task: the end of a detached task, sn_detach(), or the join
+ * that has the claim. Every other one that comes while that one waits gets -EBUSY. It is settled in
+ * one word, task->join:
  *
- *	RUNNING  -> ENDED      the task ended; whoever claims it later frees it
+ *	RUNNING  -> ENDED      the task ended; the call that claims it later frees it
  *	RUNNING  -> DETACHED   the task frees itself when it ends
- *	RUNNING  -> a task     that one waits; the ending task wakes it and leaves its address: it has
- *	                       the claim, and frees
+ *	RUNNING  -> a task     that one waits; the ending task wakes it and leaves its address:
+ *	                       it has the claim, and frees
  *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
  *
  * Handles that outlive their task. The three states, which are no addresses, have the generation of
- * the task with them, and whoever frees the task makes the block of the next generation. A call finds
- * the handle to be of the present generation or stale. If the task is freed after that, and another
- * one lives in the block, the call's claim fails, as the state that it expects is of the former
- * generation. So it never joins or detaches another task than its own.
+ * the task with them, and the party that frees the task makes the block of the next generation. A
+ * call finds the handle to be of the present generation or stale. If the task is freed after that,
+ * and another one lives in the block, the call's claim fails, as the state that it expects is of
+ * the former generation. So it never joins or detaches another task than its own.
  *
  * A join that may be given up, past its deadline or because the joining task is cancelled, waits by
  * a struct sn_waiter (waiter.h). It leaves the waiter's address with the bit SN_JOIN_WAITER:
@@ -27,8 +27,8 @@
  *
  * These last two, and the ending task's claim of the waiter, are done under the lock that belongs
  * to the task in cancel.h, so that the waiter is there as long as the ending task looks at it. When
- * the ending task gets the waiter's claim the waiter's address stays, and says that the joiner frees
- * the task.
+ * the ending task gets the waiter's claim the waiter's address stays, and says that the joiner
+ * frees the task.
  *
  * join.c has the side of the joiner, task_life.c that of the ending task. Both are modelled in
  * models/join.pml.

@@ -5,8 +5,9 @@
  *
  * Contract. When sn_barrier_everywhere() has returned true, every thread has passed a full barrier
  * since it was called. membarrier(PRIVATE_EXPEDITED) does that. Where it is not used from the
- * beginning (old kernels, seccomp, TSan, which does not know it, SENNIT_MEMBARRIER=0), the other side
- * has to execute fences. Where it is refused later, the caller visits every CPU, which takes longer.
+ * beginning (old kernels, seccomp, TSan, which does not know it, SENNIT_MEMBARRIER=0), the other
+ * side has to execute fences. Where it is refused later, the caller visits every CPU, which takes
+ * longer.
  *
  * Who may write what:
  *   whether it is used   sn_membarrier_init(), before the first thread of a run starts

@@ -2,8 +2,8 @@
 /*
  * Pinning: a task that may run on one thread only, and that thread, which may run no other task.
  *
- * Contract. sn_pin() and sn_unpin() (blocking.c) count; here are the first pin and the last unpin. A
- * task that ends is unpinned. Fewer threads are pinned than there may be.
+ * Contract. sn_pin() and sn_unpin() (blocking.c) count; here are the first pin and the last unpin.
+ * A task that ends is unpinned. Fewer threads are pinned than there may be.
  *
  * Who may write what:
  *   thread->pinned, pins   the thread itself

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all processors of a run share: which they are, one lock, and the few words that every wake-up
- * and every search for work reads. There is one runtime in a process at a time.
+ * What all processors of a run share: which they are, one lock, and the few words that every
+ * wake-up and every search for work reads. There is one runtime in a process at a time.
  *
  * Contract. The lock guards the lists of those that share it: idle processors and threads
  * (processors.h), threads (threads.h), the global queue (ready.c), the monitor's sleep

@@ -33,8 +33,8 @@ void sn_scan_release(struct sn_task *task)
 }
 
 /*
- * HELD was set, but the task is on a thread, or none. True: somebody has asked meanwhile, and relies on
- * this thread, because the task has parked; then everything is to be tried once more.
+ * HELD was set, but the task is on a thread, or none. True: another thread has asked meanwhile, and
+ * relies on this one, because the task has parked; then everything is to be tried once more.
  */
 static bool give_up(struct sn_task *task)
 {
@@ -160,7 +160,7 @@ bool sn_scan_hold_left(struct sn_task *task)
 	SN_RACE_WINDOW();
 	seen = atomic_load(&task->word.scan);
 	do {
-		/* Somebody else who has HELD looks at the status, and for ASKED, after this. */
+		/* Another party that has HELD looks at the status, and for ASKED, after this. */
 		if (!(seen & SN_SCAN_ASKED) || (seen & SN_SCAN_HELD))
 			return false;
 	} while (!atomic_compare_exchange_weak(&task->word.scan, &seen, seen | SN_SCAN_HELD));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scanning: whoever has a task's scan bit owns the stack of a task that no thread runs.
+ * Scanning: the holder of a task's scan bit owns the stack of a task that no thread runs.
  *
- * Contract. The owner may read the stack from the saved stack pointer up, and give pages below it back
- * to the kernel. Meanwhile the task may be woken and queued, but no thread switches to it. Nobody
- * waits for the owner: a thread that takes the task out of a queue and finds the bit leaves the task
- * to the owner, which queues it again when done, and runs another. Nor does a thread have to wait
- * that asks for the stack of a task which a thread runs: it leaves a request (scan_ask.h), which that
+ * Contract. The owner may read the stack from the saved stack pointer up, and give pages below it
+ * back to the kernel. Meanwhile the task may be woken and queued, but no thread switches to it. No
+ * thread waits for the owner: one that takes the task out of a queue and finds the bit leaves the
+ * task to the owner, which queues it again when done, and runs another. Nor does a thread that asks
+ * for the stack of a running task have to wait: it leaves a request (scan_ask.h), which the task's
  * thread serves (scan_serve.h). scan_wait.c has the calls that do wait.
  *
  * Owning. Switching to a task and taking its stack exclude each other by Dekker's handshake, of
@@ -18,15 +18,15 @@
  *	if (scan) slow path;			if (status is PARKED or RUNNABLE) the stack is mine;
  *						else scan &= ~HELD
  *
- * When membarrier() has returned, either the runner's RUNNING is visible, or it has yet to load scan
- * and will find HELD. In the slow path it makes the status RUNNABLE again and adds WANTED, by a
- * compare-and-swap that fails if HELD is gone; then it runs the task after all. From WANTED on the
- * task is the owner's to put into a queue. (The owner may have seen the short-lived RUNNING and have
- * given up; it still finds WANTED when it takes HELD away, and queues the task.)
+ * When membarrier() has returned, either the runner's RUNNING is visible, or it has yet to load
+ * scan and will find HELD. In the slow path it makes the status RUNNABLE again and adds WANTED, by
+ * a compare-and-swap that fails if HELD is gone; then it runs the task after all. From WANTED on
+ * the task is the owner's to put into a queue. (The owner may have seen the short-lived RUNNING and
+ * have given up; it still finds WANTED when it takes HELD away, and queues the task.)
  *
- * That PARKED means "registers saved", and not "about to", is status.h's: it is stored by the context
- * that was switched to. The end of a task need not be feared: only a running task ends, and what is
- * owned does not run.
+ * That PARKED means "registers saved", and not "about to", is status.h's: it is stored by the
+ * context that was switched to. The end of a task need not be feared: only a running task ends, and
+ * what is owned does not run.
  *
  * Where membarrier is missing, scan always has FENCED, which leads every switch into the slow path,
  * where the fence is.
@@ -65,7 +65,7 @@ extern uint32_t sn_scan_initial;
 
 /* The slow paths of a switch: word.scan was not 0. */
 bool sn_scan_before_run(struct sn_task *task); /* false: leave it alone, it is the scanner's */
-bool sn_scan_is_free(struct sn_task *task);    /* nobody has it or asks: run it */
+bool sn_scan_is_free(struct sn_task *task);    /* no scanner has it or asks: run it */
 bool sn_scan_hold_left(struct sn_task *task);  /* true: to be followed by sn_scan_release() */
 void sn_scan_ended(struct sn_task *task);
 
@@ -77,9 +77,9 @@ void sn_scan_ended(struct sn_task *task);
 int sn_scan_own(struct sn_task *task, uint32_t bits);
 
 /*
- * For the runtime's own walks over all tasks: takes HELD (and BRIEF) on those of a slab's blocks that
- * have a parked or runnable task, with one barrier for all. Returns which are owned; each must be
- * given back by sn_scan_release().
+ * For the runtime's own walks over all tasks: takes HELD (and BRIEF) on those of a slab's blocks
+ * that have a parked or runnable task, with one barrier for all. Returns which are owned; each must
+ * be given back by sn_scan_release().
  */
 uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks);
 

@@ -35,7 +35,8 @@ bool sn_scan_pending(void)
 	return atomic_load(&sn_scan_pending_count) > 0;
 }
 
-/* Of the thread, if it runs a task that was asked. The runtime's lock is held, so it does not end. */
+/* Of the thread, if it runs a task that was asked. The runtime's lock is held, so it does not
+ * end. */
 static void remind(struct sn_thread *thread, bool at_once)
 {
 	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
@@ -96,9 +97,9 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 	atomic_fetch_add(&sn_scan_pending_count, 1);
 	atomic_fetch_xor(word, SN_SCAN_ASKING | SN_SCAN_ASKED);
 	/*
-	 * Not only sn_scan_own()'s barrier: there is none when another party has HELD. That party looks
-	 * whether the task is parked after it has seen ASKED; a thread whose PARKED is not visible to
-	 * it by then sees ASKED.
+	 * Not only sn_scan_own()'s barrier: there is none when another party has HELD. That party
+	 * looks whether the task is parked after it has seen ASKED; a thread whose PARKED is not
+	 * visible to it by then sees ASKED.
 	 */
 	if (!sn_barrier_everywhere() && sn_scan_withdraw(task))
 		return -ENOSYS;

@@ -2,9 +2,9 @@
 /*
  * Asking for the stack of a task that a thread runs.
  *
- * Contract. The asker need not wait: it leaves a request, which scan_serve.h says when it is served;
- * one at a time for each task. The asker makes sure that it is: it has all threads pass a barrier
- * after ASKED is set, tries to own the stack itself, and if a thread runs the task it puts
+ * Contract. The asker need not wait: it leaves a request, which scan_serve.h says when it is
+ * served; one at a time for each task. The asker makes sure that it is: it has all threads pass a
+ * barrier after ASKED is set, tries to own the stack itself, and if a thread runs the task it puts
  * SN_LEASE_ASKED into the thread's lease. A thread that does not come back soon gets a signal
  * (scan_signal.h): from the asker when the task is known to block, from the monitor again and again
  * while requests are pending.
@@ -29,13 +29,14 @@
 int sn_scan_init(void);
 
 /* The checks with which a call of the program's begins; it is then counted as a foreign one. The
- * caller knows the task alive, so a handle that is stale now is an error, and stays good otherwise. */
+ * caller knows the task alive, so a handle that is stale now is an error, and stays good
+ * otherwise. */
 int sn_scan_begin(struct sn_task **task, const sn_task *handle, sn_task_scan_fn *fn);
 
 /* 0: it was, or will be, called. at_once: by a signal also when the thread computes. */
 int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_once);
 
-/* Takes back a request that nobody has begun to serve. False: it is too late. */
+/* Takes back a request that no thread has begun to serve. False: it is too late. */
 bool sn_scan_withdraw(struct sn_task *task);
 
 /* The monitor: reminds threads of requests that have not been served. Cheap when there are none. */

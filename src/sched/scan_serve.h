@@ -6,23 +6,23 @@
  * word. It is served exactly once, by the party that clears ASKED with a compare-and-swap while
  * having the right to the stack:
  *   - the thread that has just switched away from the task: it looks at scan after it has stored
- *     PARKED, the same handshake as in scan.h, and when it finds ASKED there it takes HELD before the
- *     commit, while nobody else can have the task. It serves after the commit, as an owner: the
- *     commit releases the lock of the queue that the task may wait in (waiter.h), which the callback
- *     may need;
+ *     PARKED, the same handshake as in scan.h, and when it finds ASKED there it takes HELD before
+ *     the commit, while no other thread can have the task. It serves after the commit, as an owner:
+ *     the commit releases the lock of the queue that the task may wait in (waiter.h), which the
+ *     callback may need;
  *   - the thread that has taken it out of a queue, before it switches to it;
  *   - the owner of the stack by the bit, before it gives the stack up;
  *   - the task's own thread, at its next entry into the runtime, for which the asker has put
- *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (scan_signal.h), in user code or
- *     while it waits for a processor;
+ *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (scan_signal.h), in user code
+ *     or while it waits for a processor;
  *   - the thread on which the task ends, with no stack to show (-ESRCH).
- * One of these always comes after the asker's barrier: the asker looks at the status after it, and if
- * the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED when
- * it takes HELD away.
+ * One of these always comes after the asker's barrier: the asker looks at the status after it, and
+ * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
+ * when it takes HELD away.
  *
- * The callback runs with the thread's lease hidden (sn__current is NULL), so that every sennit call in
- * it behaves as on a thread that the runtime does not know, and with sn_scan_depth counted, by which
- * a wait of such a thread fails instead of waiting for what the scanned task may have to do.
+ * The callback runs with the thread's lease hidden (sn__current is NULL), so that every sennit call
+ * in it behaves as on a thread that the runtime does not know, and with sn_scan_depth counted, by
+ * which a wait of such a thread fails instead of waiting for what the scanned task may have to do.
  *
  * Who may write what:
  *   asked_*                 see scan_ask.h

@@ -2,8 +2,8 @@
 /*
  * Scans that are waited for: sn_task_scan(), sn_scan_within().
  *
- * Contract. The function is called before the call returns, on whichever thread, or never. The caller
- * waits outside the runtime, with nothing of the runtime's: its processor may be taken away
+ * Contract. The function is called before the call returns, on whichever thread, or never. The
+ * caller waits outside the runtime, with nothing of the runtime's: its processor may be taken away
  * meanwhile. A caller that is a task spins for a while, then lends its processor to others, then
  * sleeps as a task does; so it may come back on another thread. While it waits it serves requests
  * for its own stack, so two tasks that scan each other both get their answer.
@@ -28,34 +28,35 @@
 
 /*
  * A scan of a task that a thread runs is served within a system call's time when that task calls
- * sennit often, otherwise by a signal, or when the monitor reminds it. Of 5,808 waits in the tests of
- * scans ("scan" in docs/waiting.md) 1.8 of 100 were over after 2 us, and hardly any more after 16, when
- * the signal's answers begin: 98 after 66. With more threads than CPUs it is half of them, as
- * the asked thread has to be scheduled first, which yielding allows and spinning does not.
+ * sennit often, otherwise by a signal, or when the monitor reminds it. Of 5,808 waits in the tests
+ * of scans ("scan" in docs/waiting.md) 1.8 of 100 were over after 2 us, and hardly any more after
+ * 16, when the signal's answers begin: 98 after 66. With more threads than CPUs it is half of them,
+ * because the asked thread has to be scheduled first, which yielding allows and spinning does not.
  */
 #define SERVED_SPIN_NS 2000
 #define SERVED_YIELD_NS 40000
 
 /*
- * A task that waits spins for as long as threads that run take to answer (in bench-wait 447 of 455 less
- * than 16 us), because behind others its turn would come later than the answer. After that the asked
- * thread does not run, and may not for a time slice of the OS, 3 to 4 ms: the task gives its
+ * A task that waits spins for as long as threads that run take to answer (in bench-wait 447 of 455
+ * less than 16 us), because behind others its turn would come later than the answer. After that the
+ * asked thread does not run, and may not for a time slice of the OS, 3 to 4 ms: the task gives its
  * processor to others that it has to run, for longer than that, but not for ever, as they may be
- * tasks that wait in the same way. If there are none it sleeps as a task does, and looks again before
- * a time slice has passed. It does not yield to the OS: with yielding, waits of 10 to 40 ms on a
- * machine with 18 runnable threads had neither slept nor let others run, so it was the one who waited
- * that did not run.
+ * tasks that wait in the same way. If there are none it sleeps as a task does, and looks again
+ * before a time slice has passed. It does not yield to the OS: with yielding, waits of 10 to 40 ms
+ * on a machine with 18 runnable threads had neither slept nor let others run, so it was the waiting
+ * task that did not run.
  */
 #define TASK_SPIN_NS 20000
 #define TASK_LEND_NS 10000000
 #define TASK_NAP_NS 50000
 #define TASK_LONGEST_NAP_NS 200000
 
-/* Asleep, the waiter looks so often whether the runtime ends, or somebody waits for itself. */
+/* A sleeping caller re-checks at this interval whether the runtime ends, and whether its own stack
+ * is asked for. */
 #define SERVED_SLEEP_NS 1000000
 
-/* The runtime's own owners keep a stack for some microseconds. So rare ("scan owner") that no load
- * has shown any that lasted. */
+/* The runtime's own owners keep a stack for some microseconds. Waits for them are so rare ("scan
+ * owner") that no load has shown one that lasted. */
 #define BRIEF_SPIN_NS 5000
 #define BRIEF_YIELD_NS 100000
 #define BRIEF_SLEEP_NS 100000
@@ -80,7 +81,7 @@ static void serve_sync(const struct sn_scan *scan, void *arg)
 	sn_futex_wake(&sync->done, 1);
 }
 
-/* Who scans. A task that lets others run may come back on another thread. */
+/* The caller of a scan. A task that lets others run may come back on another thread. */
 struct caller {
 	struct sn_thread *thread; /* with the task; NULL: not a task */
 	struct sn__lease *hidden;
@@ -139,7 +140,8 @@ static void wait_as_task(struct sync *sync, struct caller *caller, struct sn_bac
 {
 	int64_t waited = sn_backoff_waited(backoff);
 
-	/* backoff's own time for spinning: none on one CPU, without end where SENNIT_WAIT_SPIN says so. */
+	/* backoff's own time for spinning: none on one CPU, without end where SENNIT_WAIT_SPIN says
+	 * so. */
 	if (waited > 0 && waited >= backoff->spin_ns && waited < TASK_LEND_NS &&
 	    let_others_run(caller))
 		return;
@@ -160,7 +162,8 @@ static int await_served(struct sn_task *task, struct caller *caller, struct sync
 		   as_task ? 0 : SERVED_YIELD_NS);
 
 	while (!atomic_load_explicit(&sync->done, memory_order_acquire)) {
-		/* Two that scan each other: this thread does not come to the places where it looks. */
+		/* Two that scan each other: this thread does not come to the places where it
+		 * looks. */
 		if (caller->thread)
 			sn_scan_serve_own(caller->thread);
 		if (atomic_load(&sn_runtime.stopping) && sn_scan_withdraw(task))
@@ -186,7 +189,8 @@ static int own_soon(struct sn_task *task)
 
 		if ((seen & SN_SCAN_HELD) && !(seen & SN_SCAN_BRIEF))
 			return -EBUSY;
-		/* Nobody wakes us: the owner is some microseconds from its end, when it runs. */
+		/* No thread wakes this one: the owner, when it runs, needs a few microseconds
+		 * more. */
 		if (!sn_backoff_pause(&backoff))
 			sn_futex_wait(&task->word.scan, seen, sn_now() + BRIEF_SLEEP_NS);
 	}
@@ -221,7 +225,8 @@ int sn_task_scan(sn_task *handle, sn_task_scan_fn *fn, void *arg)
 
 	if (err < 0)
 		return err;
-	/* Outside, with nothing of the runtime's: the processor may be taken away while this waits. */
+	/* Outside, with nothing of the runtime's: the processor may be taken away while this
+	 * waits. */
 	caller.hidden = sn_scan_hide();
 	err = scan(task, &caller, fn, arg, 0);
 	sn_scan_unhide(caller.hidden);

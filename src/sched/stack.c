@@ -21,8 +21,8 @@ void sn_stacks_init(void)
 /* ---- taking ---- */
 
 /*
- * There is no guard for the cache's next slot without the lock. 1: it has got one; 0: *stack is another
- * that has one.
+ * There is no guard for the cache's next slot without the lock. 1: it has got one; 0: *stack is
+ * another that has one.
  */
 static sn_noinline int guard_slowly(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
 				    const char **why)

@@ -4,11 +4,11 @@
  *
  * Contract. A stack is a guard, and above it a power of two of usable bytes (stack_size.h,
  * stack_guard.h). The guard is installed when the slot is used for the first time, and stays.
- * Whoever has a stack owns its pages until it gives the stack back.
+ * The holder of a stack owns its pages until it gives the stack back.
  *
- * Freed stacks go to the processor's cache, warm, and from there, when it is full, to the store that
- * all processors share (stack_store.h), still warm. The monitor cools what stays there unneeded
- * (stack_cool.h). The store hands out slots of slabs (stack_slab.h).
+ * Freed stacks go to the processor's cache, warm, and from there, when it is full, to the store
+ * that all processors share (stack_store.h), still warm. The monitor cools what stays there
+ * unneeded (stack_cool.h). The store hands out slots of slabs (stack_slab.h).
  *
  * Who may write what:
  *   a cache   the thread that has the processor
@@ -65,8 +65,8 @@ void sn_stacks_forget(void);
 void sn_stacks_destroy(void);
 void sn_stacks_fork(enum sn_fork_phase phase);
 
-/* Stacks that have been used at least once, or could be without a further guard, and are still mapped;
- * not those that are in a cache unused. */
+/* Stacks that have been used at least once, or could be without a further guard, and are still
+ * mapped; not those that are in a cache unused. */
 uint64_t sn_stacks_mapped(void);
 
 #endif

@@ -12,8 +12,8 @@
  * Who may write what: all state is the monitor's; sn_stacks_cool_clear() clears it under
  * sn_stack_lock, at the end of a run, when there is no monitor.
  *
- * Rejected: cooling as soon as a processor's cache is full, which took 40 % of the time of a million
- * tasks that sleep, under a lock.
+ * Rejected: cooling as soon as a processor's cache is full, which took 40 % of the time of a
+ * million tasks that sleep, under a lock.
  */
 #ifndef SENNIT_SCHED_STACK_COOL_H
 #define SENNIT_SCHED_STACK_COOL_H
@@ -28,8 +28,8 @@
  * 50 us for the 64 of a slab. */
 bool sn_stacks_cool(int64_t now);
 
-/* From which time on (ns, as of sn_now()) sn_stacks_cool() is worth calling; 0: not before a stack is
- * given to the store. */
+/* From which time on (ns, as of sn_now()) sn_stacks_cool() is worth calling; 0: not before a stack
+ * is given to the store. */
 int64_t sn_stacks_cool_due(int64_t now);
 
 /* The monitor's chore: some of that, at its pace. */

@@ -7,8 +7,8 @@
  *   - by MADV_GUARD_INSTALL (Linux 6.13), which lives in the page table and splits no mapping, so
  *     that a million guarded stacks fit under vm.max_map_count;
  *   - otherwise by mprotect(), which costs two mappings a stack, while a budget of half of
- *     vm.max_map_count lasts. Past it there are no more guards: -ENOMEM. An unguarded stack is never
- *     handed out, because its overflow would corrupt another task in silence.
+ *     vm.max_map_count lasts. Past it there are no more guards: -ENOMEM. An unguarded stack is
+ *     never handed out, because its overflow would corrupt another task in silence.
  * Whether the kernel really refuses access is probed at start: emulators accept advice that they do
  * not know. Where memory is locked, by mlockall() while the program runs, the kernel refuses
  * MADV_GUARD_INSTALL from then on; single guards are then installed by mprotect().
@@ -38,8 +38,8 @@
 #endif
 
 /*
- * Guards of one system call: 0.85 us each instead of 1.25, most of which is the page table. With more
- * there is little left to gain, and a task waits longer for the one that it needs.
+ * Guards of one system call: 0.85 us each instead of 1.25, most of which is the page table. With
+ * more there is little left to gain, and a task waits longer for the one that it needs.
  */
 #define SN_STACK_GUARDS_AT_ONCE 16
 

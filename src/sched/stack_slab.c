@@ -22,7 +22,8 @@
 #define FINDERS_NS 1000000000
 
 static struct sn_slab *_Atomic all_slabs;
-/* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not lost. */
+/* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not
+ * lost. */
 static struct sn_slab *_Atomic forgotten_slabs;
 
 /* In sn_stack_find(). */
@@ -53,9 +54,9 @@ static size_t round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/* After mlockall(MCL_FUTURE) all of it is locked into memory at once. Where so much may not be locked
- * (EAGAIN) a smaller one is tried, down to one slot. Not for want of address space: heap and threads
- * need some, too. */
+/* After mlockall(MCL_FUTURE) all of it is locked into memory at once. Where so much may not be
+ * locked (EAGAIN) a smaller one is tried, down to one slot. Not for want of address space: heap and
+ * threads need some, too. */
 static char *slab_map(struct sn_slab *slab)
 {
 	char *base;
@@ -102,8 +103,8 @@ struct sn_slab *sn_stack_slab_create(int class, const char **why)
 	return slab;
 }
 
-/* Neighbouring slots in one call: a call for each would cost three times as much. Guards survive it:
- * only munmap() and MADV_GUARD_REMOVE end them. */
+/* Neighbouring slots in one call: a call for each would cost three times as much. Guards survive
+ * it: only munmap() and MADV_GUARD_REMOVE end them. */
 void sn_stack_slab_cool(struct sn_slab *slab, uint64_t slots)
 {
 	while (slots) {

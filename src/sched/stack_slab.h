@@ -53,8 +53,8 @@ struct sn_slab {
 	size_t slot_size;
 	int class;
 	int slots;
-	/* Slots from used on are nobody's, and have never been used; a bit for each of the others
-	 * that is free. */
+	/* Slots from used on have never been used, and belong to no cache; a bit for each of the
+	 * others that is free. */
 	int used;
 	int mprotected; /* how many of the guards are by mprotect() */
 	uint64_t free[SN_STACK_WARMTHS];
@@ -92,9 +92,9 @@ static inline bool sn_stack_is_large(int class)
 }
 
 /*
- * Whether stacks of the class may run out before memory does: of address space in a 32-bit process or
- * when they are large, of mappings with guards by mprotect(). Then a task gets its stack when it is
- * spawned, so that -ENOMEM is the spawn's.
+ * Whether stacks of the class may run out before memory does: of address space in a 32-bit process
+ * or when they are large, of mappings with guards by mprotect(). Then a task gets its stack when it
+ * is spawned, so that -ENOMEM is the spawn's.
  */
 bool sn_stack_is_scarce(int class);
 
@@ -104,8 +104,8 @@ bool sn_stack_is_scarce(int class);
  */
 bool sn_stack_note_grant(bool granted, const char *what, const char **why);
 
-/* A new slab, no slot of which has been used. NULL: there is no room for it, as *why says. Under the
- * lock. */
+/* A new slab, no slot of which has been used. NULL: there is no room for it, as *why says. Under
+ * the lock. */
 struct sn_slab *sn_stack_slab_create(int class, const char **why);
 
 /* Gives the pages of these slots back to the kernel. Their guards stay. Without the lock, by the
@@ -120,9 +120,9 @@ void sn_stack_slabs_destroy(void);
 void sn_stack_slabs_fork_child(void);
 
 /*
- * What lies at an address, in this run or in one whose orphans are alive: a stack's slot (true, with
- * the stack in *stack; *in_guard says which part of it) or nothing of ours. Async-signal-safe: takes
- * no lock.
+ * What lies at an address, in this run or in one whose orphans are alive: a stack's slot (true,
+ * with the stack in *stack; *in_guard says which part of it) or nothing of ours. Async-signal-safe:
+ * takes no lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
 

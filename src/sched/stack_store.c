@@ -110,7 +110,7 @@ void sn_stack_give_warm(struct sn_stack stack)
 
 /* ---- cold stacks, and slots that have never been used ---- */
 
-/* From now on the slots from used on are those that are nobody's. */
+/* From now on the slots from used on are those that have never been used. */
 static void set_used(struct sn_slab *slab, int used)
 {
 	bool had = has_some(slab, SN_STACK_COLD);

@@ -4,8 +4,8 @@
  *
  * Contract. For each class the store knows which slots of which slabs are free: *warm* ones, which
  * may have pages, and *cold* ones, which have none: they were cooled, or have never been used. It
- * hands out the warm ones first. Everything here is done under sn_stack_lock, which also guards what
- * stack_slab.h and stack_guard.h say.
+ * hands out the warm ones first. Everything here is done under sn_stack_lock, which also guards
+ * what stack_slab.h and stack_guard.h say.
  *
  * A stack in the store stays warm, because a first touch and an madvise() cost 2.5 us each where
  * spawning costs 0.2. What nobody has needed for a while is *idle*: that is the fewest warm stacks
@@ -36,7 +36,7 @@
 struct sn_stack_store {
 	struct sn_slab *first[SN_STACK_WARMTHS], *last[SN_STACK_WARMTHS];
 	uint32_t warm; /* stacks */
-	uint32_t idle; /* the fewest there were of them since the last look: nobody needed those */
+	uint32_t idle; /* the fewest there were since the last look: no task needed those */
 	uint32_t owed; /* of those, the ones still to be cooled */
 };
 

@@ -2,13 +2,13 @@
 /*
  * The monitor's deep sleep, while every processor is idle, and what wakes it.
  *
- * Contract. The monitor says under the runtime's lock that it sleeps, when nothing needs it. Whoever
- * takes a processor out of the idle ones, or asks for a chore, holds the same lock, and wakes it. So
- * no wake-up is lost.
+ * Contract. The monitor says under the runtime's lock that it sleeps, when nothing needs it. A
+ * thread that takes a processor out of the idle ones, or asks for a chore, holds the same lock, and
+ * wakes the monitor. So no wake-up is lost.
  *
  * Who may write what, under the runtime's lock:
- *   sn_monitor_sleeps   true, the monitor; false, whoever wakes it, or the monitor when its time
- *                       has come
+ *   sn_monitor_sleeps   true, the monitor; false, the thread that wakes it, or the monitor when
+ *                       its time has come
  */
 #ifndef SENNIT_SCHED_SYSMON_SLEEP_H
 #define SENNIT_SCHED_SYSMON_SLEEP_H

@@ -4,8 +4,8 @@
  *
  * Contract. A spawn takes a control block, and a stack where stacks are scarce or the argument goes
  * to the top of it (task.h); it takes both before it writes anything, so one that fails leaves no
- * trace. Until the task is queued nobody else knows it, but for walks over all blocks: describe()
- * says what those may believe.
+ * trace. Until the task is queued no other thread knows it, except walks over all blocks:
+ * describe() says what those may believe.
  */
 #include "sched/task.h"
 
@@ -34,9 +34,9 @@ static uint64_t next_id(void)
 }
 
 /*
- * What sn_tasks_each() reads. It may have found the block's former task and still be reading: id is 0
- * while anything else is written, with a fence in between (and one between its reads), so what it has
- * read is of one task when it has seen the same id before and after.
+ * What sn_tasks_each() reads. It may have found the block's former task and still be reading: id is
+ * 0 while anything else is written, with a fence in between (and one between its reads), so what it
+ * has read is of one task when it has seen the same id before and after.
  */
 static void describe(struct sn_task *task, const char *name)
 {

@@ -3,29 +3,29 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL. Where
- * stacks are scarce (stack_slab.h), or it takes a large argument with it, it gets it when it is spawned.
- * It gives the stack back when it has ended, joined or not.
+ * stacks are scarce (stack_slab.h), or the task takes a large argument with it, it gets its stack
+ * when it is spawned. It gives the stack back when it has ended, joined or not.
  *
  * Who may write what:
  *   word          see status.h and scan.h; it outlives the task, with its block
  *   context       the thread that switches away from the task (see context.h)
- *   next          whoever has the task in a list of his own; the queue that it is in
+ *   next          the party that has the task in a list of its own; the queue that it is in
  *   bound         the thread that waits with this task on it, before it queues the task
  *   join, result  see join.h
- *   generation    who frees the task, before its block can be another's; see handle.h
- *   wake_reason   who makes the task runnable, before doing so
+ *   generation    the party that frees the task, before its block can be another's; see handle.h
+ *   wake_reason   the party that makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.h
  *   asked_*       see scan_ask.h
  *   trimmed       the monitor
  *   waits_*       the task itself, before it parks; hints for reports
- *   name          the task itself, after who has made it
- *   stack         sn_spawn() or the thread that runs the task first; who disposes of the ended task.
- *                 Atomic, relaxed, as what follows.
+ *   name          the thread that makes the task; then the task itself
+ *   stack         sn_spawn() or the thread that runs the task first; the party that
+ *                 disposes of the ended task. Atomic, relaxed, as what follows.
  *   the rest      sn_spawn(), before the task is published
  *
- * What is atomic from waits_for on is read by sn_tasks_each(), which has no right to the task: relaxed,
- * and only believed when id is the same before and after (see sn_task_create()).
+ * What is atomic from waits_for on is read by sn_tasks_each(), which has no right to the task:
+ * relaxed, and only believed when id is the same before and after (see sn_task_create()).
  */
 #ifndef SENNIT_SCHED_TASK_H
 #define SENNIT_SCHED_TASK_H
@@ -44,8 +44,8 @@
 #include "sched/status.h"
 
 /*
- * Larger arguments go to the top of the stack, which the task then needs at once. This is enough for
- * what most calls of sn::go() capture, and for all that sn_go() is given.
+ * Larger arguments go to the top of the stack, which the task then needs at once. This is enough
+ * for what most calls of sn::go() capture, and for all that sn_go() is given.
  */
 #define SN_TASK_KEPT 128
 
@@ -65,8 +65,9 @@ struct sn_task {
 	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	struct sn_context context;
 	struct sn_task *next;
-	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself; read by who has
-	 * made it runnable, or has taken it out of a queue, which orders it as it does context. */
+	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
+	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
+	 * does context. */
 	uint8_t brief;
 	uint8_t stack_class; /* of the stack that it gets when it runs first */
 
@@ -109,7 +110,7 @@ struct sn_task {
 	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 
-/* Its stack, or {NULL, NULL}, by who has no right to the task. */
+/* Its stack, or {NULL, NULL}, for a thread that has no right to the task. */
 static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 {
 	return (struct sn_stack){
@@ -119,8 +120,8 @@ static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 }
 
 /*
- * What programs have of a task, to know it again and to join it; for who keeps it from being freed. Relaxed: the
- * generation has been written before the task was made.
+ * What programs have of a task, to know it again and to join it. The caller keeps the task from
+ * being freed. Relaxed: the generation was written before the task was made.
  */
 static inline sn_task *sn_task_handle(const struct sn_task *task)
 {
@@ -129,9 +130,10 @@ static inline sn_task *sn_task_handle(const struct sn_task *task)
 }
 
 /*
- * The task of a handle; NULL for NULL, and for one whose task was freed. It can be freed, and the block be another's,
- * at once: a caller that is not sure that it stays looks at the generation again (join.c). An address without a tag,
- * which is what there is inside, passes.
+ * The task of a handle; NULL for NULL, and for a handle whose task was freed. The task can be
+ * freed, and its block be another's, at once: a caller that does not know that it stays reads the
+ * generation again (join.c). An address without a tag, which is what the runtime uses inside,
+ * passes.
  */
 static inline struct sn_task *sn_task_of(const sn_task *handle)
 {
@@ -141,7 +143,7 @@ static inline struct sn_task *sn_task_of(const sn_task *handle)
 		return NULL;
 	if (sn_unlikely((const struct sn_task *)handle == task))
 		return task;
-	/* Relaxed: who passes a handle was given it after that generation began. */
+	/* Relaxed: the caller was given the handle after that generation began. */
 	return sn_handle_fits(handle, atomic_load_explicit(&task->generation, memory_order_relaxed))
 		       ? task
 		       : NULL;
@@ -154,7 +156,7 @@ static inline void sn_task_waits(struct sn_task *task, const char *kind, const v
 	atomic_store_explicit(&task->waits_in, object, memory_order_relaxed);
 }
 
-/* snprintf() for a name that others may be reading. */
+/* As snprintf(), for a name that other threads may be reading. */
 static inline void sn_task_put_name(struct sn_task *task, const char *name)
 {
 	size_t i = 0;
@@ -169,10 +171,10 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 		    const struct sn_task_attr *attr);
 
 /*
- * Spawning in steps, for who has something to do with the task before it may run: a new detached
- * task, NULL with *err when there cannot be one (at: where in the program that was asked for); then
- * either makes it runnable or throws it away. self: NULL on a thread of the program's own, between
- * sn_foreign_enter() and sn_foreign_leave().
+ * Spawning in steps, for a caller that has something to do with the task before it may run: a new
+ * detached task, NULL with *err when there cannot be one (at: where in the program that was asked
+ * for); then either makes it runnable or throws it away. self: NULL on a thread of the program's
+ * own, between sn_foreign_enter() and sn_foreign_leave().
  */
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err);

@@ -105,7 +105,7 @@ void sn_tasks_feed(int64_t now, bool idle)
 	feed(FED_AT_A_LOOK);
 }
 
-/* Nobody stands on it any more. */
+/* No thread stands on it any more. */
 static void take_stack(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_stack stack = task->stack;
@@ -123,7 +123,8 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 
 void sn_task_free(struct sn_thread *self, struct sn_task *task)
 {
-	/* Relaxed: whoever gets the block gets this with it, and others need not know how soon. */
+	/* Relaxed: the thread that gets the block gets this with it, and others need not see it
+	 * soon. */
 	atomic_store_explicit(&task->generation, sn_handle_next(sn_task_generation(task)),
 			      memory_order_relaxed);
 	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
@@ -137,8 +138,8 @@ void sn_task_discard(struct sn_thread *self, struct sn_task *task)
 }
 
 /*
- * Another task joins, or has just given that up. Under the lock, because a joiner that gives up takes
- * it before its waiter goes away.
+ * Another task joins, or has just given that up. Under the lock, because a joiner that gives up
+ * takes it before its waiter goes away.
  */
 static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 {
@@ -166,7 +167,7 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 			break;
 	}
 	sn_unlock(lock);
-	/* Whoever frees the task may have done so by now, but in these two cases. */
+	/* The task may have been freed by now, except in these two cases. */
 	if (state == detached)
 		sn_task_free(self, task);
 	else if ((state & SN_JOIN_KIND) == SN_JOIN_JOINER)

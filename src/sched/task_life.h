@@ -9,10 +9,10 @@
  * The end. A task that has ended still stands on its stack until it has switched away, so its stack
  * is disposed of in the commit of that last switch (commit_end()).
  *
- * Starving. When there is no stack to be had the task waits in a list, starved, and spawning more is
- * refused. The list is fed whenever a stack is given back, one task for one stack. The monitor feeds
- * it as well: a stack may have been given back just before the task came into the list, and address
- * space may be had again for other reasons.
+ * Starving. When there is no stack to be had the task waits in a list, starved, and spawning more
+ * is refused. The list is fed whenever a stack is given back, one task for one stack. The monitor
+ * feeds it as well: a stack may have been given back just before the task came into the list, and
+ * address space may be had again for other reasons.
  *
  * Who may write what:
  *   the list of the starved   under its lock
@@ -33,8 +33,8 @@
 struct sn_thread;
 
 /*
- * The thread is about to run the task, which has no stack yet. False: there is none to be had, and the
- * task is left to sn_tasks_feed().
+ * The thread is about to run the task, which has no stack yet. False: there is none to be had, and
+ * the task is left to sn_tasks_feed().
  */
 bool sn_task_bind(struct sn_thread *self, struct sn_task *task);
 

@@ -31,7 +31,8 @@ struct sn_threads sn_threads;
 /* What each thread runs. */
 static void (*thread_loop)(struct sn_thread *self);
 
-/* What sn_run()'s caller had, for every thread, whichever thread starts it. Constant during a run. */
+/* What sn_run()'s caller had, for every thread, whichever thread starts it. Constant during a
+ * run. */
 static struct {
 	sigset_t mask;
 	char name[16];

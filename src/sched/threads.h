@@ -2,13 +2,14 @@
 /*
  * The threads of a run as a whole: which live, which are to be joined, how many there may be.
  *
- * Contract. A thread is started with a processor, and ends when its loop returns. It begins with what
- * the caller of sn_run() had: signal mask, name, timer slack. A thread that has ended is joined by
- * the monitor, or at the end of the run; so its block may be looked at by whoever holds the
+ * Contract. A thread is started with a processor, and ends when its loop returns. It begins with
+ * what the caller of sn_run() had: signal mask, name, timer slack. A thread that has ended is
+ * joined by the monitor, or at the end of the run; so its block may be looked at by a holder of the
  * runtime's lock.
  *
  * Who may write what:
- *   count, all, dead, none_before   any thread, under the runtime's lock; count is also read without
+ *   count, all, dead, none_before   any thread, under the runtime's lock; count is also read
+ *                                   without
  *   most                            sn_threads_begin(), before the first thread of a run starts
  *   start_lock                      held while a thread is created, so that its handle is known
  *                                   before it can end
@@ -48,7 +49,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning);
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);
 
-/* Joins and frees threads that have ended. The monitor, or whoever is left at the end. */
+/* Joins and frees threads that have ended. For the monitor, and for the end of the run. */
 void sn_threads_reap(void);
 
 #endif

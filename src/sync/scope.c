@@ -111,7 +111,8 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 	scope->linked = scope->outer && !scope->masks;
 	sn_link_init(&scope->tasks);
 	sn_link_init(&scope->inner);
-	/* Release: who takes a count with an old handle sees the rest; see sn_scope_take_count(). */
+	/* Release: a caller that takes a count with an old handle sees the rest; see
+	 * sn_scope_take_count(). */
 	atomic_store_explicit(&scope->running, 1, memory_order_release);
 	atomic_store_explicit(&scope->active, 1, memory_order_release);
 	if (scope->linked)

@@ -6,11 +6,11 @@
  * scope_memory.c has their memory, scope_inside.c what a task can ask in one.
  *
  * Life. running counts the tasks; active counts those that cancel, a deadline that has fired
- * included; the opener has one of each. Closing gives up the first and waits until the last task has
- * ended: until then the deadline and the scope around can cancel what it waits for. Only then the
- * opener takes the scope out of their reach, gives up the second, and waits for those that came
+ * included; the opener has one of each. Closing gives up the first and waits until the last task
+ * has ended: until then the deadline and the scope around can cancel what it waits for. Only then
+ * the opener takes the scope out of their reach, gives up the second, and waits for those that came
  * late. The thread that takes a count to zero wakes the opener, which frees the scope at last. So a
- * scope needs no owner but its opener, and nobody holds a reference to a scope that is gone.
+ * scope needs no owner but its opener, and no reference to a scope that is gone is held.
  *
  * Handles (sched/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
  * that was closed finds another generation. Counting makes sure: it takes a count only while there
@@ -22,13 +22,13 @@
  * Locks nest from the outer scope to the inner, and then the lock of a task in cancel.h.
  *
  * Who may write what:
- *   cancel.reason, error   the first that cancels, once each
- *   running, active        anyone who holds one
+ *   cancel.reason, error   the thread that cancels first, once each
+ *   running, active        any holder of one
  *   tasks, inner           under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
  *   closer                 the opener, before it gives up a count
  *   generation             the opener, before it frees the scope
- *   work_next              whoever cancels the scope around, once
+ *   work_next              the thread that cancels the scope around, once
  *   next_free              under the lock of the list that the free scope is in
  *   the rest               the opener, in sn_scope_open()
  *
@@ -174,8 +174,8 @@ static inline bool sn_scope_take_count(_Atomic uint32_t *count)
 	return true;
 }
 
-/* The scope of a handle, with one of running taken, or of active: 0; -EINVAL for NULL, -ESRCH when it is not open any
- * more. */
+/* The scope of a handle, with one of running taken, or of active. 0; -EINVAL for NULL; -ESRCH when
+ * it is no longer open. */
 static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope **out,
 				       const sn_scope *handle, bool running)
 {
@@ -199,8 +199,8 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 /* ---- cancelling ---- */
 
 /*
- * Cancels the scope, unless it is cancelled already. error: what close is to return. reason: what the
- * waits return. The caller holds a count. self: NULL on a thread of the program's own, which is
+ * Cancels the scope, unless it is cancelled already. error: what close is to return. reason: what
+ * the waits return. The caller holds a count. self: NULL on a thread of the program's own, which is
  * inside by sn_foreign_enter().
  */
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason);

@@ -4,10 +4,10 @@
  *
  * Contract. A scope is cancelled once: error is the first reason. The thread that has set it goes
  * through the tasks and the scopes inside, under the lock, and ends their waits (sched/cancel.h). A
- * task is added, and a scope opened inside, under the same lock: each either is found there, or sees
- * the reason (a task before it waits, a scope when it is opened). As only the thread that has set the
- * reason goes through the lists, there is at most one at a time. It leaves the lock every so many
- * tasks, with a marker in the list, as tasks that begin or end wait for it.
+ * task is added, and a scope opened inside, under the same lock: each either is found there, or
+ * sees the reason (a task before it waits, a scope when it is opened). As only the thread that has
+ * set the reason goes through the lists, there is at most one at a time. It leaves the lock every
+ * so many tasks, with a marker in the list, as tasks that begin or end wait for it.
  *
  * The scopes inside are put on a list of work, with a count of their own held, instead of being
  * visited recursively: they may be nested deeper than a stack is large. The list goes through
@@ -35,7 +35,8 @@ static void take(struct sn_task *task, struct sn_queue *taken)
 		sn_queue_put(taken, task);
 }
 
-/* Under the lock, which it leaves from time to time; not with tasks taken, as waking may take long. */
+/* Under the lock, which it leaves from time to time; not with tasks taken, as waking may take
+ * long. */
 static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken)
 {
 	struct sn_link marker;

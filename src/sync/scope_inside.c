@@ -3,9 +3,9 @@
  * What a task can ask inside a scope, and say: which scope it works in, whether that is cancelled,
  * values by key; and that it does not heed cancellation for a while.
  *
- * Contract. None of these parks. Values are found from the innermost scope outwards. A node is never
- * changed once it is in the list, and is freed when its scope is closed; a scope is closed only when
- * the tasks in it have ended, so a task may walk the lists of its scopes without a lock.
+ * Contract. None of these parks. Values are found from the innermost scope outwards. A node is
+ * never changed once it is in the list, and is freed when its scope is closed; a scope is closed
+ * only when the tasks in it have ended, so a task may walk the lists of its scopes without a lock.
  *
  * Who may write what:
  *   a task's masks   the task itself
@@ -79,7 +79,7 @@ int sn_scope_set_value(sn_scope *handle, const void *key, void *value)
 		return -ESRCH;
 	if (scope->opener != running_task())
 		return -EPERM;
-	/* In a collector's sight, as nobody but this list may refer to the value. */
+	/* In a collector's sight, because only this list may refer to the value. */
 	node = sn_collector_alloc(_Alignof(struct sn_scope_value_node), sizeof *node);
 	if (!node)
 		return -ENOMEM;

@@ -14,8 +14,8 @@
 #include "sched/thread.h"
 #include "sync/waits.h"
 
-/* Each thread has one of these lists, which it shares with few: who opens and closes scopes all the time seldom
- * meets another. */
+/* Each thread has one of these lists, which it shares with few others: threads that open and close
+ * scopes all the time seldom meet. */
 #define LISTS 16
 
 /* So many are made at a time. */
@@ -78,7 +78,8 @@ struct sn_scope *sn_scope_alloc(struct sn_thread *self)
 	int own = list_of(self);
 	struct sn_scope *scope = take_free(own);
 
-	/* Tasks may open here and close there: what is free anywhere is used before there are more. */
+	/* Tasks may open here and close there: what is free anywhere is used before there are
+	 * more. */
 	for (int i = 1; !scope && i < LISTS; i++)
 		scope = take_free((own + i) % LISTS);
 	return scope ? scope : make_some(own);
@@ -88,7 +89,7 @@ void sn_scope_dealloc(struct sn_scope *scope)
 {
 	uint32_t generation = atomic_load_explicit(&scope->generation, memory_order_relaxed);
 
-	/* Relaxed: who looks at it holds a count, or is told so. */
+	/* Relaxed: a thread that relies on it holds a count. */
 	atomic_store_explicit(&scope->generation, sn_handle_next(generation), memory_order_relaxed);
 	put_free(list_of(sn_thread_self()), scope);
 }
