@@ -19,7 +19,8 @@ namespace
 
 std::atomic<int> living = 0;
 
-/* Can only be moved, and moves do not throw. Counts the living objects, moved-from ones included. */
+/* Can only be moved, and moves do not throw. Counts the living objects, moved-from ones
+ * included. */
 struct moving {
 	explicit moving(int v) : value(v), self(this) { living++; }
 	moving(moving &&other) noexcept : value(std::exchange(other.value, -1)), self(this)

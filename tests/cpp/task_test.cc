@@ -252,8 +252,8 @@ TEST(Spawn, AttributesReachTheTask)
 }
 
 /*
- * The C++ runtime keeps the state of exceptions per thread. Here it has to be per task: several tasks
- * park while they handle their exceptions, on all processors.
+ * The C++ runtime keeps the state of exceptions per thread. Here it has to be per task: several
+ * tasks park while they handle their exceptions, on all processors.
  */
 TEST(Exceptions, BelongToTheTaskAcrossParks)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/chat.cc: everybody hears the others, in order; a client that reads nothing is dropped."""
+"""examples/chat.cc: clients hear the others, in order; one that reads nothing is dropped."""
 import os
 import socket
 import subprocess
@@ -58,7 +58,8 @@ eve.file.close()
 ada.hears("* 3 has left\n")
 bob.hears("* 3 has left\n")
 
-# This client reads nothing, so the kernel's buffers and its channel fill up. The others hear everything.
+# This client reads nothing, so the kernel's buffers and its channel fill up. The others hear
+# everything.
 silent = Client(4)
 ada.hears("* 4 is here\n")
 bob.hears("* 4 is here\n")

@@ -62,8 +62,8 @@ if not said["/missing"].startswith("404, "):
     fail(f"/missing: {said['/missing']}")
 if "timed out" not in said["/slow"]:
     fail(f"/slow: {said['/slow']}")
-# 17 pages at 20 a second: the last starts 16 periods after the beginning, at the earliest. (The time of
-# the first request does not matter: the server's thread may have seen it late.)
+# 17 pages at 20 a second: the last starts 16 periods after the beginning, at the earliest. (The
+# time of the first request does not matter: the server's thread may have seen it late.)
 if max(times) - began < 16 / 20:
     fail(f"17 pages in {max(times) - began:.3f} s are more than 20 a second")
 

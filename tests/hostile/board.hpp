@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What is known about a run, in memory that the process under test shares with its parent: so the parent
-// can report it even if the process has crashed or hangs. The counters are atomic; tasks and plain threads
-// may read and write them.
+// What is known about a run, in memory that the process under test shares with its parent: so the
+// parent can report it even if the process has crashed or hangs. The counters are atomic; tasks and
+// plain threads may read and write them.
 #ifndef SENNIT_TESTS_HOSTILE_BOARD_HPP
 #define SENNIT_TESTS_HOSTILE_BOARD_HPP
 
@@ -134,8 +134,8 @@ int64_t now();
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Something is wrong: the parent reports all that is known and ends the process; the caller waits for
- * that. Any thread or task.
+ * Something is wrong: the parent reports all that is known and ends the process; the caller waits
+ * for that. Any thread or task.
  */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

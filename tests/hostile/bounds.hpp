@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// The promises, in one table, and how far off a wait has to be before the watchdog (watch.hpp) calls a promise
-// broken. The promises are those of docs/design.md: timers and the network are checked at least every 10 ms of
-// a processor's time, and a task that computes or loops lets others run after 10 ms. So a timer or a socket
-// makes its task runnable within 20 ms, and a runnable task waits for those ahead of it.
+// The promises, in one table, and how far off a wait has to be before the watchdog (watch.hpp)
+// calls a promise broken. The promises are those of docs/design.md: timers and the network are
+// checked at least every 10 ms of a processor's time, and a task that computes or loops lets others
+// run after 10 ms. So a timer or a socket makes its task runnable within 20 ms, and a runnable task
+// waits for those ahead of it.
 #ifndef SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 #define SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 
@@ -94,10 +95,10 @@ constexpr int scaled(int n)
  *
  *	the promise + queue_factor * the queue + slack + plain_factor * the worst of any plain thread,
  *
- * where time in which the system kept runnable threads from running does not count. A wait that is too long by
- * `hard` fails the test as a stall, and so do `episodes` waits that are too long within `episode_window`. A wait
- * that is too long by `hopeless` fails even if the system kept threads from running all the time, because the
- * plain threads did make progress.
+ * where time in which the system kept runnable threads from running does not count. A wait that is
+ * too long by `hard` fails the test as a stall, and so do `episodes` waits that are too long within
+ * `episode_window`. A wait that is too long by `hopeless` fails even if the system kept threads
+ * from running all the time, because the plain threads did make progress.
  */
 constexpr int64_t slack = (HOSTILE_EMULATED || HOSTILE_TSAN ? 3 : HOSTILE_ASAN ? 2 : 1) * 100 * ms;
 constexpr int plain_factor = 4;

@@ -117,7 +117,8 @@ int job(void *)
 	return 5;
 }
 
-// A run of its own: once signals are caught, a task could be woken from outside, so there is no deadlock.
+// A run of its own: once signals are caught, a task could be woken from outside, so there is no
+// deadlock.
 int signal_job(void *)
 {
 	catch_a_signal();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a child of fork() does: closes what it has inherited, opens files of its own, and runs the runtime
-// anew, with tasks, timers, connections, a deadlock and signals. Then its files must still be open.
+// What a child of fork() does: closes what it has inherited, opens files of its own, and runs the
+// runtime anew, with tasks, timers, connections, a deadlock and signals. Then its files must still
+// be open.
 #ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
 #define SENNIT_TESTS_HOSTILE_FORKED_HPP
 
@@ -10,8 +11,8 @@ namespace hostile
 
 constexpr int forked_well = 42;
 
-// Never returns: exits with forked_well, or with the number of the step that failed. SIGALRM ends it if a
-// step takes more than forked_seconds.
+// Never returns: exits with forked_well, or with the number of the step that failed. SIGALRM ends
+// it if a step takes more than forked_seconds.
 [[noreturn]] void forked_main();
 constexpr unsigned forked_seconds = 40;
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
-// The hostile environment test. A process with tasks, timers, channels, locks, connections, blocking calls and
-// a relay has to survive what its environment does to it: fewer CPUs and more, lower limits, locked memory,
-// SIGSTOP, gdb, forks, signals, floods of tasks from plain threads. What must hold meanwhile:
+// The hostile environment test. A process with tasks, timers, channels, locks, connections,
+// blocking calls and a relay has to survive what its environment does to it: fewer CPUs and more,
+// lower limits, locked memory, SIGSTOP, gdb, forks, signals, floods of tasks from plain threads.
+// What must hold meanwhile:
 //
-//   - no wait is longer than promised, measured against what plain threads get at the same moment (bounds.hpp,
-//     watch.hpp);
+//   - no wait is longer than promised, measured against what plain threads get at the same moment
+//     (bounds.hpp, watch.hpp);
 //   - nothing is lost: each message, byte, timer and task is counted (loads.hpp).
 //
 //	hostile [--seed N] [--seconds N | --hours N] [--only CHANGE,...] [--loads LOAD,...] [--procs N]
 //	        [--list] [--help]
 //
-// Exits with 0; with 1 if something was wrong, after printing the seed, the last changes and dumps; with 2 for
-// a wrong command line. The seed determines what is done and in which order. The times depend on the machine.
+// Exits with 0; with 1 if something was wrong, after printing the seed, the last changes and dumps;
+// with 2 for a wrong command line. The seed determines what is done and in which order. The times
+// depend on the machine.
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -58,8 +60,8 @@ std::atomic<Phase *> current{nullptr}; // the phase to be ended
 std::atomic<int64_t> current_ends{0};
 std::atomic<Slot *> current_slot{nullptr};
 
-// Ends phases when their time is over, or later if something is late. A plain thread, so that it does not
-// depend on the runtime.
+// Ends phases when their time is over, or later if something is late. A plain thread, so that it
+// does not depend on the runtime.
 void end_phases()
 {
 	prctl(PR_SET_NAME, "phases");
@@ -134,7 +136,8 @@ int live(void *arg)
 	driver_life_begins();
 	for (int i = 0; i < phases && now() < ends; i++)
 		run_phase(random, true);
-	// After the time is over there are no crowds: a change that could not be made beside them is pending.
+	// After the time is over there are no crowds: a change that could not be made beside them
+	// is pending.
 	if (now() >= ends && !driver_had_all())
 		run_phase(random, false);
 	driver_life_ends();
@@ -142,8 +145,8 @@ int live(void *arg)
 	return 7;
 }
 
-// For the next life. Most lives follow the CPUs; a fixed number shows what only one processor, or too many,
-// would.
+// For the next life. Most lives follow the CPUs; a fixed number shows what only one processor, or
+// too many, would.
 void choose_processors(Random &random)
 {
 	const int by_chance = (int[]){0, 0, 0, 0, 0, 1, 1, 2, 4}[random.below(9)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Loads that keep processors or threads busy: tasks that compute, block, yield in crowds, or loop over calls
-// that do not park.
+// Loads that keep processors or threads busy: tasks that compute, block, yield in crowds, or loop
+// over calls that do not park.
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -45,7 +45,8 @@ private:
 
 // ---- blocking ----
 
-// usleep() and read(), with and without brackets. A task that waits for a byte gets the one that another sends.
+// usleep() and read(), with and without brackets. A task that waits for a byte gets the one that
+// another sends.
 class Blocking : public Work
 {
 public:
@@ -140,7 +141,8 @@ class Crowd : public Work
 public:
 	void begin(Phase &phase) override
 	{
-		// As many as fit into one processor's queue, more than that, and enough to fill many.
+		// As many as fit into one processor's queue, more than that, and enough to fill
+		// many.
 		const int tasks = scaled((int[]){40, 400, 10000}[phase.random.below(3)]);
 
 		for (int i = 0; i < tasks && !phase.stopping(); i++) {

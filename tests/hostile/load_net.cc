@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Network loads: connections over loopback that are echoed, and streams through sn_relay(). Everything that
-// is sent is compared with what comes back or arrives, including the ends of streams.
+// Network loads: connections over loopback that are echoed, and streams through sn_relay().
+// Everything that is sent is compared with what comes back or arrives, including the ends of
+// streams.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -42,8 +43,8 @@ bool read_exactly(sn_tcp *conn, void *to, size_t size)
 }
 
 /*
- * A listener that serves each connection in a task, until all clients have gone. The load that makes the
- * clients counts them.
+ * A listener that serves each connection in a task, until all clients have gone. The load that
+ * makes the clients counts them.
  */
 class Server
 {
@@ -234,7 +235,8 @@ private:
 		}
 		Random random(head.seed);
 		while (had < head.bytes) {
-			// In the same pieces in which it was generated, so that the bytes are the same.
+			// In the same pieces in which it was generated, so that the bytes are the
+			// same.
 			const size_t size =
 				(size_t)std::min<uint64_t>(sizeof got, head.bytes - had);
 

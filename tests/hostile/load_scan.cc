@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Scans of tasks that wait in a channel. The callback sends into that channel, so its caller must not hold a
-// lock. Each value that the callback sent is received once.
+// Scans of tasks that wait in a channel. The callback sends into that channel, so its caller must
+// not hold a lock. Each value that the callback sent is received once.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -28,7 +28,8 @@ class Scan : public Work
 public:
 	~Scan() override { sn_chan_unref(chan_); }
 
-	// Once in a process. It retries, because memory or threads may be short when the first phase begins.
+	// Once in a process. It retries, because memory or threads may be short when the first
+	// phase begins.
 	static void start_outside()
 	{
 		static std::atomic<bool> started = false;

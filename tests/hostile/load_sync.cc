@@ -21,8 +21,8 @@ struct Message {
 
 constexpr int producers = 6;
 
-// Producers number their messages. Every number is received once, and a lone consumer sees the numbers of
-// each producer in order, on each of the two channels.
+// Producers number their messages. Every number is received once, and a lone consumer sees the
+// numbers of each producer in order, on each of the two channels.
 class Channels : public Work
 {
 public:

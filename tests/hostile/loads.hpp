@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tasks do, in phases: a phase begins some loads, lets them run until it is told to stop, waits for
-// everything that they have begun, and then checks that nothing was lost.
+// What the tasks do, in phases: a phase begins some loads, lets them run until it is told to stop,
+// waits for everything that they have begun, and then checks that nothing was lost.
 //
-// A call that fails because of a limit (out of memory, of descriptors) is refused: the load goes on, or tries
-// again. While no limit is lowered, no call may be refused.
+// A call that fails because of a limit (out of memory, of descriptors) is refused: the load goes
+// on, or tries again. While no limit is lowered, no call may be refused.
 #ifndef SENNIT_TESTS_HOSTILE_LOADS_HPP
 #define SENNIT_TESTS_HOSTILE_LOADS_HPP
 
@@ -25,8 +25,9 @@ namespace hostile
 {
 
 /*
- * The driver announces limits: between limits_begin() and limits_end() calls may be refused. A caller takes
- * limits_mark() before the call; limits_excuse() says whether any limit was lowered at some time since.
+ * The driver announces limits: between limits_begin() and limits_end() calls may be refused. A
+ * caller takes limits_mark() before the call; limits_excuse() says whether any limit was lowered at
+ * some time since.
  */
 void limits_begin();
 void limits_end();
@@ -39,8 +40,8 @@ public:
 	explicit Phase(uint64_t seed) : random(seed) {}
 
 	/*
-	 * Runs the body as a task that the phase waits for. Returns false if it was refused. Any thread or
-	 * task of the load may call it.
+	 * Runs the body as a task that the phase waits for. Returns false if it was refused. Any
+	 * thread or task of the load may call it.
 	 */
 	bool go(Load load, std::function<void()> body);
 	// Tries the same again until it is accepted. Tasks only.
@@ -55,7 +56,8 @@ public:
 	std::atomic<uint64_t> alive{0};
 };
 
-// A load's call has failed with an error: counts it if limits explain it, and fails the test otherwise.
+// A load's call has failed with an error: counts it if limits explain it, and fails the test
+// otherwise.
 void refused(Load load, const char *what, int error, uint64_t mark);
 
 // A channel, as soon as there is memory for it. Tasks only.

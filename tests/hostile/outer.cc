@@ -25,7 +25,8 @@ namespace
 // How much of the child's stderr is kept: enough for a sanitizer's report, or a dump.
 constexpr size_t kept = 64 << 10;
 
-// The watchdog looks fifty times a second. gdb may take its time, but then the parent waits for gdb.
+// The watchdog looks fifty times a second. gdb may take its time, but then the parent waits for
+// gdb.
 constexpr int64_t beat_limit = 40 * second;
 
 int asking = -1; // the child's end of the control socket
@@ -55,7 +56,8 @@ struct Outer {
 			ended = true;
 	}
 
-	// Reads stderr for that long, or until there is a request or the child ends. True: a request.
+	// Reads stderr for that long, or until there is a request or the child ends. True: a
+	// request.
 	bool wait(int64_t ns)
 	{
 		const int64_t until = now() + ns;
@@ -162,7 +164,8 @@ struct Outer {
 			look_whether_ended();
 	}
 
-	// Reports everything that it can get from a process that has failed, and then ends the process.
+	// Reports everything that it can get from a process that has failed, and then ends the
+	// process.
 	void print_failure()
 	{
 		report_failure();

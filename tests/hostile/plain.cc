@@ -202,8 +202,8 @@ int64_t plain_kept_by_system(int64_t span)
 		if (schedule.ran >= 0 && before != former.end() && before->second.ran >= 0) {
 			int64_t waited = schedule.waited - before->second.waited;
 
-			// The kernel adds a wait to the figures when it ends: this thread may have waited
-			// all the time.
+			// The kernel adds a wait to the figures when it ends: this thread may have
+			// waited all the time.
 			if (waited == 0 && schedule.ran == before->second.ran &&
 			    wants_to_run(entry->d_name))
 				waited = span;

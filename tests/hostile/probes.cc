@@ -63,7 +63,8 @@ private:
 std::mutex current_lock; // held while a plain thread uses the probes
 Probes *current;
 
-// Makes a connection over loopback with a plain end and an end in the runtime. False: limits forbid it.
+// Makes a connection over loopback with a plain end and an end in the runtime. False: limits forbid
+// it.
 bool try_connection(sn_tcp **mine, int *plain)
 {
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -122,7 +123,8 @@ void Probes::begin(Phase &phase)
 			sn_sleep(2 * ms);
 		}
 	});
-	// Wait until each has run once: while memory is limited, tasks may have to wait for their stacks.
+	// Wait until each has run once: while memory is limited, tasks may have to wait for their
+	// stacks.
 	while (to_start_ > 0)
 		sn_sleep(ms);
 	std::lock_guard hold(current_lock);

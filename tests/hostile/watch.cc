@@ -51,8 +51,8 @@ std::atomic<bool> late;
 constexpr int64_t still = INT64_MAX;
 std::atomic<int64_t> limited_until; // when memory limits ended; `still`: they are in force
 
-// While memory is locked, the kernel fills each stack, 64 KiB or more, when it is mapped. The first turn of
-// a task then takes 0.1 ms instead of a piece.
+// While memory is locked, the kernel fills each stack, 64 KiB or more, when it is mapped. The first
+// turn of a task then takes 0.1 ms instead of a piece.
 constexpr int64_t pieces_to_map_a_stack = 32;
 
 int64_t queue_at(int64_t at)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The watchdog: a plain thread that looks every 20 ms at what is due in the runtime, and judges what is late
-// by bounds.hpp and by what plain threads got meanwhile (plain.hpp). It does not call sennit.
+// The watchdog: a plain thread that looks every 20 ms at what is due in the runtime, and judges
+// what is late by bounds.hpp and by what plain threads got meanwhile (plain.hpp). It does not call
+// sennit.
 #ifndef SENNIT_TESTS_HOSTILE_WATCH_HPP
 #define SENNIT_TESTS_HOSTILE_WATCH_HPP
 
@@ -14,8 +15,9 @@ namespace hostile
 {
 
 /*
- * Something that is to happen, again and again. expect() says when it is due, met() that it has happened;
- * they are called in turns, from any thread or task. It is registered for as long as the object lives.
+ * Something that is to happen, again and again. expect() says when it is due, met() that it has
+ * happened; they are called in turns, from any thread or task. It is registered for as long as the
+ * object lives.
  */
 class Slot
 {
@@ -41,8 +43,8 @@ private:
 // Starts the thread. Once, before the runtime.
 void watch_start();
 
-// How much work may be ahead of a task from now on: ns of one processor's time. The former value stays in
-// force for as long as that work may take.
+// How much work may be ahead of a task from now on: ns of one processor's time. The former value
+// stays in force for as long as that work may take.
 void watch_queue(int64_t ns);
 // Additional work, until a time.
 void watch_queue_more(int64_t ns, int64_t until);
@@ -53,7 +55,8 @@ void watch_memory_limited(bool limited);
 // Something is late, perhaps beyond its bound: the phase continues for some time, to find out why.
 bool watch_late();
 
-// The time since then that the runtime had: without the time in which the system kept threads from running.
+// The time since then that the runtime had: without the time in which the system kept threads from
+// running.
 int64_t watch_counted(int64_t since);
 
 } // namespace hostile

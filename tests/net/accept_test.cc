@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Accepting when there are no descriptors: it pauses, counts the pause, uses almost no processor time,
-// leaves open sessions alone, and resumes by itself when there are descriptors again.
+// Accepting when there are no descriptors: it pauses, counts the pause, uses almost no processor
+// time, leaves open sessions alone, and resumes by itself when there are descriptors again.
 #include <algorithm>
 #include <atomic>
 #include <ctime>
@@ -244,7 +244,8 @@ TEST(NoDescriptors, ListenAndConnectFail)
 	});
 }
 
-// Connections that are reset in the backlog are no failure of the listener: the next one is accepted.
+// Connections that are reset in the backlog are no failure of the listener: the next one is
+// accepted.
 TEST(Accept, SkipsConnectionsThatAreGone)
 {
 	test::run([] {

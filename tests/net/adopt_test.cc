@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Adopting listening descriptors: what is adopted and how it is changed. A refused descriptor stays the
-// caller's, unchanged.
+// Adopting listening descriptors: what is adopted and how it is changed. A refused descriptor stays
+// the caller's, unchanged.
 #include <cerrno>
 #include <string>
 
@@ -114,7 +114,8 @@ TEST(Adopt, ServesTheBacklogAndIsAListenerLikeOthers)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_accept(listener, &far));
 		sn_tcp_listener_set_deadline(listener, SN_NO_DEADLINE);
 		Task accepting([&] { EXPECT_EQ(-EBADF, sn_tcp_accept(listener, &far)); });
-		// Close only once the task waits: after the close it would have no listener to call with.
+		// Close only once the task waits: after the close it would have no listener to call
+		// with.
 		EXPECT_TRUE(test::eventually([] {
 			return sn_tasks_each(
 				       [](const struct sn_task_info *info, void *) {

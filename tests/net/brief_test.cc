@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks that promise to be brief (SN_TASK_BRIEF): the thread that makes one runnable may keep it for
- * itself, and then wakes no other thread. That must strand neither such a task nor any other for which
- * a thread should have been woken. A stranded task no longer answers, and the test never ends.
+ * Tasks that promise to be brief (SN_TASK_BRIEF): the thread that makes one runnable may keep it
+ * for itself, and then wakes no other thread. That must strand neither such a task nor any other
+ * for which a thread should have been woken. A stranded task no longer answers, and the test never
+ * ends.
  */
 #include <atomic>
 #include <chrono>

@@ -134,8 +134,8 @@ TEST(ListenerClose, WakesAnAccepter)
 TEST(ListenerClose, FreesThePort)
 {
 	test::run([] {
-		// An address that no other test uses: on 127.0.0.1 another test's client may be given the
-		// port in the meantime.
+		// An address that no other test uses: on 127.0.0.1 another test's client may be
+		// given the port in the meantime.
 		const int n = getpid();
 		std::string address = "127." + std::to_string(1 + n / 65536 % 250) + "." +
 				      std::to_string(n / 256 % 256) + "." +
@@ -202,7 +202,8 @@ TEST(WaitClosed, ReportsAReset)
 	});
 }
 
-// The case for which the call exists: the peer's stream has been read to its end, then the peer resets.
+// The case for which the call exists: the peer's stream has been read to its end, then the peer
+// resets.
 TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 {
 	test::run([] {
@@ -253,7 +254,8 @@ TEST(WaitClosed, TimesOutAndCanBeRepeated)
  * Thousands of connections that live for one message at most and are closed under a reader, so that
  * descriptor numbers and the runtime's own blocks are reused at once, while other tasks still wait.
  * Each connection carries a tag of its own in both directions. A reader that gets anything else was
- * given another connection's bytes. The tags of a worker's earlier connections are the most similar.
+ * given another connection's bytes. The tags of a worker's earlier connections are the most
+ * similar.
  */
 TEST(Storm, NoTaskGetsAnothersBytes)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Connecting by name: deadline and scope while the name resolves, and names with several addresses. The
-// test has a resolver of its own, which hangs and answers as each case wants.
+// Connecting by name: deadline and scope while the name resolves, and names with several addresses.
+// The test has a resolver of its own, which hangs and answers as each case wants.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -255,7 +255,8 @@ TEST(ConnectByName, LateAnswersAreDiscarded)
 	});
 }
 
-// Look-ups that outlive their run write nothing into the next one, nor into the memory of their tasks.
+// Look-ups that outlive their run write nothing into the next one, nor into the memory of their
+// tasks.
 TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 {
 	Hanging name;
@@ -293,7 +294,8 @@ TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 	});
 }
 
-// Sockets at both addresses, with the same port. The first takes no connection, and reports no error.
+// Sockets at both addresses, with the same port. The first takes no connection, and reports no
+// error.
 class TwoAddresses
 {
 public:

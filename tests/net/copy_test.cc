@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_copy(): every byte in order whatever the chunks and pauses; limits; failures on either side and
-// what the result then says; deadlines that progress postpones; idle copies, which hold no buffers.
+// sn_copy(): every byte in order whatever the chunks and pauses; limits; failures on either side
+// and what the result then says; deadlines that progress postpones; idle copies, which hold no
+// buffers.
 #include <atomic>
 #include <string>
 #include <vector>

@@ -23,7 +23,8 @@ using test::Pair;
 using test::Task;
 
 /*
- * The four calls that wait, behind one interface, so that each property is checked for each of them.
+ * The four calls that wait, behind one interface, so that each property is checked for each of
+ * them.
  */
 struct Waiter {
 	const char *name;
@@ -83,8 +84,8 @@ const Waiter waiters[] = {
 		 std::string buf(1 << 20, 0);
 
 		 room_was_made = true;
-		 // Drains until nothing more is on its way: then the writer has room. Unsent bytes may
-		 // only lack their acknowledgement, so a blocking read could wait for ever.
+		 // Drains until nothing more is on its way: then the writer has room. Unsent bytes
+		 // may only lack their acknowledgement, so a blocking read could wait for ever.
 		 EXPECT_TRUE(test::eventually([&] {
 			 while (test::unread(pair.server) > 0)
 				 sn_tcp_read(pair.server, buf.data(), buf.size());
@@ -301,8 +302,8 @@ public:
 		EXPECT_EQ(0, listen(listener_, 0));
 		EXPECT_EQ(0, getsockname(listener_, reinterpret_cast<sockaddr *>(&in), &size));
 		address_ = "127.0.0.1:" + std::to_string(ntohs(in.sin_port));
-		// As many as the backlog takes, which is one, and some that stay pending. Wait for the first
-		// one: until it is established, the kernel would let others through.
+		// As many as the backlog takes, which is one, and some that stay pending. Wait for
+		// the first one: until it is established, the kernel would let others through.
 		for (int i = 0; i < 3; i++) {
 			const int fd =
 				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

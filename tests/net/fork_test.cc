@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fork() while the runtime runs, and a new sn_run() in the child: what the child must not inherit from its
-// parent, and that all of the runtime works there.
+// fork() while the runtime runs, and a new sn_run() in the child: what the child must not inherit
+// from its parent, and that all of the runtime works there.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -16,8 +16,8 @@
 
 #include "support/net.h"
 
-// TSan does not let the child of a process with threads start threads. ASan looks for leaks when a process
-// exits, which the child does on the stack of a task. qemu starts no thread in a child.
+// TSan does not let the child of a process with threads start threads. ASan looks for leaks when a
+// process exits, which the child does on the stack of a task. qemu starts no thread in a child.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
 
 namespace
@@ -152,7 +152,8 @@ TEST(Fork, SignalsReachTheProcessesOwnTasks)
 	});
 }
 
-// In the child, the descriptor numbers of the parent's connections may belong to something else by now.
+// In the child, the descriptor numbers of the parent's connections may belong to something else by
+// now.
 TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 {
 	test::run([] {

@@ -41,7 +41,8 @@ struct Gather : sn_gather {
 		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(this, now, said));
 		return n;
 	}
-	// So many bytes come while it waits for that long. Returns how many are enough from then on.
+	// So many bytes come while it waits for that long. Returns how many are enough from then
+	// on.
 	uint32_t wait(uint64_t bytes, int64_t ns, uint32_t answered = 0)
 	{
 		now += ns;
@@ -252,7 +253,8 @@ TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 	});
 }
 
-// Bytes that came before the relay's first read are read without waiting for more, however many they are.
+// Bytes that came before the relay's first read are read without waiting for more, however many
+// they are.
 TEST(GatherInRelays, AvailableBytesAreNotHeldBack)
 {
 	for (const char *pipes : {"0", "64"}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Mistakes of programs with connections, listeners and streams: each is reported as an error, and never
-// reaches another connection.
+// Mistakes of programs with connections, listeners and streams: each is reported as an error, and
+// never reaches another connection.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -155,7 +155,8 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 	});
 }
 
-// An operation that found the connection before it was closed, and begins afterwards, takes no side.
+// An operation that found the connection before it was closed, and begins afterwards, takes no
+// side.
 TEST(Misuse, ALateOperationTakesNoSideOfTheSuccessor)
 {
 	int same_place = 0;

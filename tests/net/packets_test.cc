@@ -75,8 +75,8 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 		});
 }
 
-// If a relay closes both connections when it ends, that close passes the last end on, and the bytes before
-// it too.
+// If a relay closes both connections when it ends, that close passes the last end on, and the bytes
+// before it too.
 TEST(Packets, TheLastEndGoesWithTheClose)
 {
 	test::run([] {
@@ -160,7 +160,8 @@ bool holds_acks(sn_tcp *conn)
 	return !as_usual;
 }
 
-// If the machine stalls us for 200 ms meanwhile, the kernel has stopped waiting: then it is tried again.
+// If the machine stalls us for 200 ms meanwhile, the kernel has stopped waiting: then it is tried
+// again.
 TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 {
 	test::run([] {
@@ -210,7 +211,8 @@ TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 	});
 }
 
-// Otherwise a peer whose second write waits for the acknowledgement of the first would wait for 40 ms.
+// Otherwise a peer whose second write waits for the acknowledgement of the first would wait for 40
+// ms.
 TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 {
 	test::run([] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Relays that one task serves alone until a direction needs a task of its own. That task waits for both
-// connections at once, and must lose no event of either.
+// Relays that one task serves alone until a direction needs a task of its own. That task waits for
+// both connections at once, and must lose no event of either.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -135,7 +135,8 @@ TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 				pass(to, from, "goes on");
 			std::string all;
 			char buf[65536];
-			// First what filled the buffers, part of which was not sent yet, then what was relayed.
+			// First what filled the buffers, part of which was not sent yet, then what
+			// was relayed.
 			while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
 				const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
 
@@ -249,7 +250,8 @@ TEST(RelayAlone, ReportsAResetOfEither)
 	});
 }
 
-// Both peers write at random times, each in a task of its own. If an event is lost, a peer waits for ever.
+// Both peers write at random times, each in a task of its own. If an event is lost, a peer waits
+// for ever.
 TEST(RelayAlone, NoEventIsLost)
 {
 	test::run([] {

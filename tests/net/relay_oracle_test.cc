@@ -6,8 +6,8 @@
 //   - Every byte that a peer receives is the one that the other peer sent at that place.
 //   - A peer sees the end of the stream only if the other has ended it, and after all of its bytes.
 //   - If a session ends cleanly, both streams have arrived whole.
-//   - With a pace, no byte is delivered that was not granted, or before its time. What was granted and
-//     not read is given back.
+//   - With a pace, no byte is delivered that was not granted, or before its time. What was granted
+//     and not read is given back.
 //   - The relay reports as many bytes delivered as read, or says which were lost. The bytes of all
 //     paths add up.
 //
@@ -37,8 +37,8 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// All streams are cut from text of this period. It is prime, so that places a multiple of any buffer's size
-// apart differ.
+// All streams are cut from text of this period. It is prime, so that places a multiple of any
+// buffer's size apart differ.
 constexpr size_t period = 65521;
 
 // The bytes at `offset` of the endless stream that begins at `shift`; up to `period` of them.
@@ -148,9 +148,9 @@ void write_script(Peer &me)
 	}
 }
 
-// The kernel reports a reset once: if our writer got it, our reader sees a false end. In that case the
-// connection is already closed. After a true end it is not, unless we have ended our stream too, and then
-// no writer can have got the error.
+// The kernel reports a reset once: if our writer got it, our reader sees a false end. In that case
+// the connection is already closed. After a true end it is not, unless we have ended our stream
+// too, and then no writer can have got the error.
 bool is_an_end(const Peer &me)
 {
 	struct tcp_info info = {};
@@ -382,9 +382,10 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	case SN_RELAY_HALF_CLOSE:
 		tally.timed_out++;
 		/*
-		 * The kernel may lose a reset. Its sequence number is beyond a segment that was dropped for
-		 * lack of room, so the receiver answers with a challenge acknowledgement. It sends only one
-		 * of these in half a second, and may have just sent another.
+		 * The kernel may lose a reset. Its sequence number is beyond a segment that was
+		 * dropped for lack of room, so the receiver answers with a challenge
+		 * acknowledgement. It sends only one of these in half a second, and may have just
+		 * sent another.
 		 */
 		EXPECT_TRUE(fate <= 2 || left.script.ending == Ending::reset ||
 			    right.script.ending == Ending::reset)
@@ -496,8 +497,8 @@ TEST(RelayOracle, WithoutPipes)
 	run_sessions(wanted_sessions() / 4, 16, Spliced::none);
 }
 
-// Just enough for the sessions, so that a pipe can be had sometimes and sometimes not; with few sessions,
-// perhaps never.
+// Just enough for the sessions, so that a pipe can be had sometimes and sometimes not; with few
+// sessions, perhaps never.
 TEST(RelayOracle, WithFewDescriptors)
 {
 	const int crowd = 16;
@@ -505,8 +506,8 @@ TEST(RelayOracle, WithFewDescriptors)
 
 	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 	few = former;
-	// Each session has a listener and four ends. Without a descriptor accepting only pauses, but
-	// connecting would fail, so there are enough for that. The last term is for pipes.
+	// Each session has a listener and four ends. Without a descriptor accepting only pauses,
+	// but connecting would fail, so there are enough for that. The last term is for pipes.
 	few.rlim_cur = rlim_t(open_descriptors() + 10 + crowd * 5 + 6);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
 	probe_pipes_reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// SIGPIPE never reaches a program because of sennit's own system calls, whatever they return. A SIGPIPE
-// that something else sends to the program is never lost.
+// SIGPIPE never reaches a program because of sennit's own system calls, whatever they return. A
+// SIGPIPE that something else sends to the program is never lost.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -93,8 +93,9 @@ pid_t this_thread()
 	return pid_t(syscall(SYS_gettid));
 }
 
-// The kernel sleeps in write() for room, and the reader goes: the kernel raises the signal and returns what
-// it had written. A task's pipe can block if another process has changed the flag of the open file.
+// The kernel sleeps in write() for room, and the reader goes: the kernel raises the signal and
+// returns what it had written. A task's pipe can block if another process has changed the flag of
+// the open file.
 TEST(Sigpipe, OfAPartialWriteIsHidden)
 {
 	Counter counter;
@@ -153,8 +154,8 @@ TEST(Sigpipe, OfAPartialSendfileIsHidden)
 	EXPECT_EQ(0, delivered);
 }
 
-// And with splice(), which does not sleep: the peer has to go during the call, which happens in some of
-// many rounds.
+// And with splice(), which does not sleep: the peer has to go during the call, which happens in
+// some of many rounds.
 TEST(Sigpipe, OfAPartialSpliceIsHidden)
 {
 	Counter counter;
@@ -193,8 +194,8 @@ TEST(Sigpipe, OfAPartialSpliceIsHidden)
 	EXPECT_EQ(0, delivered);
 }
 
-// A SIGPIPE that the program sends to the thread meanwhile is delivered to the program, once, whether the
-// call raises another or not.
+// A SIGPIPE that the program sends to the thread meanwhile is delivered to the program, once,
+// whether the call raises another or not.
 TEST(Sigpipe, OfTheProgramIsDelivered)
 {
 	for (const bool reader_goes : {true, false}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_copy() in the kernel: large flows go there and come back; one test for each known trap of splice(2);
-// every kind of descriptor on either side.
+// sn_copy() in the kernel: large flows go there and come back; one test for each known trap of
+// splice(2); every kind of descriptor on either side.
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -107,8 +107,8 @@ struct Route {
 		got.resize(done);
 		return got;
 	}
-	// Waits, while another task sends, until the copy waits for room with bytes in a pipe. If it
-	// waits with bytes in its buffer, this reads a little, into `early`, so that it goes on.
+	// Waits, while another task sends, until the copy waits for room with bytes in a pipe. If
+	// it waits with bytes in its buffer, this reads a little, into `early`, so that it goes on.
 	bool stalls_in_a_pipe()
 	{
 		return test::eventually([&] {
@@ -123,8 +123,8 @@ struct Route {
 	}
 	std::string early;
 
-	// Sends enough to make the running copy splice: it is held up for a while, and then finds more
-	// than one read takes.
+	// Sends enough to make the running copy splice: it is held up for a while, and then finds
+	// more than one read takes.
 	void promote()
 	{
 		const std::string bytes = pattern(8 * MiB);
@@ -225,8 +225,9 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 	});
 }
 
-// While a copy waits for room, its source is disarmed: epoll does not report bytes that arrive. The next
-// wait to read arms it again: that of the copy itself or, if that has failed, of another reader.
+// While a copy waits for room, its source is disarmed: epoll does not report bytes that arrive. The
+// next wait to read arms it again: that of the copy itself or, if that has failed, of another
+// reader.
 TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 {
 	for (const bool fails : {false, true})
@@ -331,8 +332,8 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 
 // ---- the traps ----
 
-// EAGAIN means "empty" or "full": each piece takes a slot of the pipe, so a pipe with few bytes can be
-// full. A copy that then waits for the socket waits for ever.
+// EAGAIN means "empty" or "full": each piece takes a slot of the pipe, so a pipe with few bytes can
+// be full. A copy that then waits for the socket waits for ever.
 TEST(SpliceTrap, SmallPiecesFillThePipe)
 {
 	for (const char *size : {"4096", "8192", "65536"}) {
@@ -422,7 +423,8 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 		EXPECT_EQ(0, sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE));
 		EXPECT_EQ(-EPIPE, copy.join());
 		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		// What was in the pipe is lost, and said to be; it may be all that was ever spliced.
+		// What was in the pipe is lost, and said to be; it may be all that was ever
+		// spliced.
 		EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
 		EXPECT_EQ(0u, pool().pipes_borrowed);
 		sn_tcp_cancel(route.source.client);
@@ -488,8 +490,8 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 		});
 }
 
-// A short read is not followed by another one that would only find nothing. So the copy must not wait for
-// something that came together with its bytes: an end, or urgent data with more behind it.
+// A short read is not followed by another one that would only find nothing. So the copy must not
+// wait for something that came together with its bytes: an end, or urgent data with more behind it.
 TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 {
 	for (int round = 0; round < 50; round++)
@@ -552,8 +554,8 @@ TEST(SpliceTrap, LimitsAreExact)
 	});
 }
 
-// The FIN arrives while the pipe is full and the receiver does not read. Then the same with a reset, which
-// discards what the kernel still had, but not what was read.
+// The FIN arrives while the pipe is full and the receiver does not read. Then the same with a
+// reset, which discards what the kernel still had, but not what was read.
 TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 {
 	test::run([] {
@@ -605,8 +607,8 @@ TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 	});
 }
 
-// SPLICE_F_MORE would hold the last segment back for 200 ms each time. One quick round is enough, because
-// the machine may be busy.
+// SPLICE_F_MORE would hold the last segment back for 200 ms each time. One quick round is enough,
+// because the machine may be busy.
 TEST(SpliceTrap, TheLastPieceIsNotDelayed)
 {
 	test::run([] {
@@ -641,9 +643,9 @@ int tcp_state(sn_tcp *conn)
 }
 
 // After one ECONNRESET the next read finds a clean end. Both peers write all the time, so either
-// direction of the relay may get the error. If the relay had passed an end on, the FIN would have changed
-// the state of its connection to the other peer, which is read before the close. (The other peer cannot
-// tell: it writes too, and so is in the same trap.)
+// direction of the relay may get the error. If the relay had passed an end on, the FIN would have
+// changed the state of its connection to the other peer, which is read before the close. (The other
+// peer cannot tell: it writes too, and so is in the same trap.)
 TEST(SpliceTrap, AResetIsNeverAnEnd)
 {
 	test::run([] {
@@ -679,8 +681,8 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 					  Task([&] { read(route.sink.server); })};
 
 			sn_sleep(i % 7 * 300 * test::us);
-			// Ends our own reader and writer there, without a FIN; the abort below sends
-			// the reset.
+			// Ends our own reader and writer there, without a FIN; the abort below
+			// sends the reset.
 			sn_tcp_cancel(route.source.client);
 			writers[0].join();
 			readers[0].join();
@@ -776,9 +778,9 @@ TEST(SpliceShortage, OfDescriptors)
 	});
 }
 
-// As an unprivileged user whose quota of pipe pages is used up: new pipes hold two pages or one, which is
-// worse than copying. The child starts threads, so under the thread sanitizer this test has to run alone
-// in its process, as it does under ctest.
+// As an unprivileged user whose quota of pipe pages is used up: new pipes hold two pages or one,
+// which is worse than copying. The child starts threads, so under the thread sanitizer this test
+// has to run alone in its process, as it does under ctest.
 TEST(SpliceShortage, OfTheQuota)
 {
 	const pid_t child = fork();
@@ -1000,8 +1002,8 @@ TEST(CopyBetween, EveryPairOfKinds)
 	});
 }
 
-// Bytes that were spliced into a pipe must come out of it again if the kernel refuses the second half, as
-// for files that are open for appending.
+// Bytes that were spliced into a pipe must come out of it again if the kernel refuses the second
+// half, as for files that are open for appending.
 TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace)
 {
 	test::run({1, 4}, [] {

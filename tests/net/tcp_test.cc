@@ -418,7 +418,8 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
 		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1));
 
-		// After an orderly close the first write still succeeds, and is answered by a reset.
+		// After an orderly close the first write still succeeds, and is answered by a
+		// reset.
 		Pair second(listener);
 		EXPECT_EQ(0, sn_tcp_close(second.release_server()));
 		ssize_t n = 1;

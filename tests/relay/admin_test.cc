@@ -325,8 +325,8 @@ TEST(Admin, ClosesWithClientsInEveryState)
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	const auto start = std::chrono::steady_clock::now();
 	server.stop();
-	/* Less than the time after which silent clients would be dropped. Large pages take a while under
-	 * a sanitizer or an emulator. */
+	/* Less than the time after which silent clients would be dropped. Large pages take a while
+	 * under a sanitizer or an emulator. */
 	EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
 }
 

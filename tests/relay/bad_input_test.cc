@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines that the relay cannot serve: it prints one line that names the mistake, exits with a
- * status, and starts nothing.
+ * Command lines that the relay cannot serve: it prints one line that names the mistake, exits with
+ * a status, and starts nothing.
  */
 #include "harness.hpp"
 
@@ -164,7 +164,8 @@ TEST(PortInUse, StopsTheRelayBeforeItServesAnything)
 TEST(PortInUse, IsFreeAgainAtOnceAfterARestart)
 {
 	listener backends;
-	/* An address that no other test uses: on 127.0.0.1 another test's client may be given the port. */
+	/* An address that no other test uses: on 127.0.0.1 another test's client may be given the
+	 * port. */
 	const auto n = static_cast<unsigned>(getpid());
 	std::string address = "127." + std::to_string(1 + n / 65536 % 250) + '.' +
 			      std::to_string(n / 256 % 256) + '.' + std::to_string(1 + n % 254) +

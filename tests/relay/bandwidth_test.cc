@@ -86,8 +86,8 @@ TEST(Size, IsWrittenWithAUnit)
 		EXPECT_EQ(parse_size(wrong), std::nullopt) << wrong;
 }
 
-/* If a random text is accepted, its value is a multiple of its digits and reads back as itself. A short
- * form of a fuzzer. */
+/* If a random text is accepted, its value is a multiple of its digits and reads back as itself. A
+ * short form of a fuzzer. */
 TEST(Size, OfRandomTexts)
 {
 	std::mt19937_64 random(seed());
@@ -109,8 +109,9 @@ TEST(Size, OfRandomTexts)
 }
 
 /*
- * Greedy takers, pauses and bytes that are given back, at every rate. What has moved by any time is at
- * most the burst plus the rate times the time, and a taker that always wants more gets all of it.
+ * Greedy takers, pauses and bytes that are given back, at every rate. What has moved by any time is
+ * at most the burst plus the rate times the time, and a taker that always wants more gets all of
+ * it.
  */
 TEST(Bucket, IsExact)
 {
@@ -143,7 +144,8 @@ TEST(Bucket, IsExact)
 			if (random() % 1000 == 0)
 				now += static_cast<std::int64_t>(random() % second) / 5;
 		}
-		/* Now only greedy, from the moment when nothing is left: it gets all of the rate. */
+		/* Now only greedy, from the moment when nothing is left: it gets all of the
+		 * rate. */
 		now = std::max(now, of.when(of.take(burst, now)));
 		const std::int64_t from = now;
 		std::uint64_t more = 0;
@@ -283,7 +285,8 @@ TEST(Bandwidth, IsSharedFairly)
 	stop(relay);
 }
 
-/* Waiting for bandwidth does not count as idle, uses no processor time, and ends with the connection. */
+/* Waiting for bandwidth does not count as idle, uses no processor time, and ends with the
+ * connection. */
 TEST(Bandwidth, IsWaitedForAsleep)
 {
 	listener door;

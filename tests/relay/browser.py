@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
-Headless Chromium, for tests of what it shows: it loads pages, evaluates expressions in them and takes
-screenshots. It is driven by its debugging protocol over a pipe: JSON, each message ended by a zero
-byte.
+Headless Chromium, for tests of what it shows: it loads pages, evaluates expressions in them and
+takes screenshots. It is driven by its debugging protocol over a pipe: JSON, each message ended by a
+zero byte.
 
-It resolves no names and connects to nothing but 127.0.0.1. All that it writes is in one folder, which
-close() removes. Its processes are one group, and close() leaves none of them.
+It resolves no names and connects to nothing but 127.0.0.1. All that it writes is in one folder,
+which close() removes. Its processes are one group, and close() leaves none of them.
 """
 import base64
 import json

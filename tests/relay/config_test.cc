@@ -148,7 +148,8 @@ TEST(Config, InvalidTomlIsOneErrorWithItsPlace)
 	}
 }
 
-/* Each prefix of a good file, and the file with any one byte spoilt, gets an answer and no crash. */
+/* Each prefix of a good file, and the file with any one byte spoilt, gets an answer and no
+ * crash. */
 TEST(Config, SurvivesTruncatedAndCorruptFiles)
 {
 	const std::string text = "drain = \"1s\"\n[listeners.a]\naddress = \":1\"\ngroup = \"g\"\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ten thousand connections through one relay, idle at first; then each exchanges a message of its
- * own. The relay needs a few more than 20,000 descriptors for that. Where the system's hard limit is
- * lower and cannot be raised, the test opens as many connections as there is room for, and ends as
- * skipped with a line that says so.
+ * own. The relay needs a few more than 20,000 descriptors for that. Where the system's hard limit
+ * is lower and cannot be raised, the test opens as many connections as there is room for, and ends
+ * as skipped with a line that says so.
  */
 #include "harness.hpp"
 

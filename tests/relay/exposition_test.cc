@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A snapshot as metrics and as JSON: names and values as documented, and foreign names that cannot
- * break out of their quotes. prometheus_test.py and page_test.py check that Prometheus and a browser
- * can read them.
+ * break out of their quotes. prometheus_test.py and page_test.py check that Prometheus and a
+ * browser can read them.
  */
 #include "metrics.hpp"
 #include "status.hpp"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A short form of the fuzzing of the parsers of a connection's first bytes (`make fuzz` is the long
- * one): over its seeds, and over what a seeded generator makes of them. Builds with sanitizers notice
- * reads outside of the bytes.
+ * one): over its seeds, and over what a seeded generator makes of them. Builds with sanitizers
+ * notice reads outside of the bytes.
  */
 #include "harness.hpp"
 #include "relay/properties.hpp"

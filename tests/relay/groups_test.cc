@@ -63,7 +63,8 @@ TEST(Groups, ASilentBackendLeavesTimeForAnother)
 {
 	listener alive;
 	const silent_backend silent;
-	/* The first gets half of the time. The rest is for the other, and for a machine that stalls. */
+	/* The first gets half of the time. The rest is for the other, and for a machine that
+	 * stalls. */
 	const file config(one_listener("connect_timeout = \"5s\"\n",
 				       "backends = [\"" + silent.address() + "\", \"" +
 					       alive.address() + "\"]\n"));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A new process of the relay takes over from the old one: no client is refused, and open connections
- * finish. SENNIT_RELOADS is the number of handovers under traffic (3; the relay promises 100).
+ * A new process of the relay takes over from the old one: no client is refused, and open
+ * connections finish. SENNIT_RELOADS is the number of handovers under traffic (3; the relay
+ * promises 100).
  */
 #include "harness.hpp"
 
@@ -19,7 +20,8 @@ using namespace harness;
 namespace
 {
 
-/* When the old processes end, the new ones become children of this process, which can wait for them. */
+/* When the old processes end, the new ones become children of this process, which can wait for
+ * them. */
 class Handover : public testing::Test
 {
 protected:
@@ -83,7 +85,8 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	old.close();
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	client.close();
-	/* The old process ends by itself. Their shared stderr has an end only when both are gone. */
+	/* The old process ends by itself. Their shared stderr has an end only when both are
+	 * gone. */
 	siginfo_t info{};
 	EXPECT_TRUE(eventually([&] {
 		info.si_pid = 0;

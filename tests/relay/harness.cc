@@ -44,8 +44,8 @@ std::uint64_t number_in_environment(const char *name, std::uint64_t otherwise)
 	return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/* Repeats the call after EINTR: calls on sockets with a timeout return it when the process is stopped
- * and continued. */
+/* Repeats the call after EINTR: calls on sockets with a timeout return it when the process is
+ * stopped and continued. */
 template <class Call>
 ssize_t again(Call call)
 {

@@ -212,8 +212,8 @@ public:
 	pid_t pid() const { return pid_; }
 	/* The processor time that it has used. */
 	std::chrono::milliseconds cpu_time() const;
-	/* Whether it uses less than that in one of ten seconds. The others may contain work that was
-	 * left to do, or time that a virtual machine has lost. */
+	/* Whether it uses less than that in one of ten seconds. The others may contain work that
+	 * was left to do, or time that a virtual machine has lost. */
 	bool rests(std::chrono::milliseconds most) const;
 
 private:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading requests: whole, in pieces, several at once, and with every mistake that has an answer of its
- * own. Writing answers.
+ * Reading requests: whole, in pieces, several at once, and with every mistake that has an answer of
+ * its own. Writing answers.
  */
 #include "http.hpp"
 

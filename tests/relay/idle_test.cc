@@ -45,7 +45,8 @@ TEST(Idle, TakesNoProcessorTime)
 	const std::size_t count = scaled(1000);
 	rlimit limit{};
 
-	/* This process has both ends of each connection, and the relay needs as many descriptors. */
+	/* This process has both ends of each connection, and the relay needs as many
+	 * descriptors. */
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 2 * count + 64);
 	setrlimit(RLIMIT_NOFILE, &limit);
@@ -59,7 +60,8 @@ TEST(Idle, TakesNoProcessorTime)
 		ends.push_back(backend.accept());
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("active") == count; }));
-	/* By then the threads of the start have ended, the monitor sleeps and stacks are trimmed. */
+	/* By then the threads of the start have ended, the monitor sleeps and stacks are
+	 * trimmed. */
 	std::this_thread::sleep_for(4s);
 
 	if (const char *wish = std::getenv("SENNIT_TEST_IDLE_SECONDS")) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers that vanish without a FIN or a reset, on either side: noticed if keepalive is configured, and
- * only then.
+ * Peers that vanish without a FIN or a reset, on either side: noticed if keepalive is configured,
+ * and only then.
  *
  * A peer is made to vanish by a filter on its socket that drops whatever arrives. Nothing is
  * acknowledged from then on, as after a power failure. That takes no privilege. The kernel's times

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits on which clients are accepted, how many, how fast and for how long. Each limit is exact, and
- * has a counter and a cause in the log.
+ * Limits on which clients are accepted, how many, how fast and for how long. Each limit is exact,
+ * and has a counter and a cause in the log.
  */
 #include "harness.hpp"
 
@@ -215,7 +215,8 @@ TEST(Lifetime, EndsBusyConnectionsToo)
 	std::chrono::steady_clock::time_point start;
 	peer client;
 	std::uint64_t lives = 0;
-	/* On a slow machine a lifetime can end before the connection reaches the backend: try again. */
+	/* On a slow machine a lifetime can end before the connection reaches the backend: try
+	 * again. */
 	EXPECT_TRUE(eventually([&] {
 		start = std::chrono::steady_clock::now();
 		client = peer::connect(relay.address());

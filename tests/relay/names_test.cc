@@ -2,10 +2,10 @@
 /*
  * Backends by name: their addresses come and go, the name service fails and recovers.
  *
- * The resolver is the system's own. It asks a name server, which is a thread of this test and answers
- * as each case wants. For that, the program starts itself again by unshare(1) in its own network and
- * mount namespaces, which takes no privilege. There 127.0.0.1:53 is free, and three files in /etc are
- * replaced.
+ * The resolver is the system's own. It asks a name server, which is a thread of this test and
+ * answers as each case wants. For that, the program starts itself again by unshare(1) in its own
+ * network and mount namespaces, which takes no privilege. There 127.0.0.1:53 is free, and three
+ * files in /etc are replaced.
  */
 #include "config.hpp"
 #include "harness.hpp"
@@ -38,7 +38,8 @@ namespace
 /* Set in the environment of the program that has been started again. */
 const char *const inside = "SENNIT_NAMES_INSIDE";
 
-/* Writes the parts of DNS messages (RFC 1035) that matter here. The question is sent back as it came. */
+/* Writes the parts of DNS messages (RFC 1035) that matter here. The question is sent back as it
+ * came. */
 class name_server
 {
 public:
@@ -238,8 +239,8 @@ TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 				  {"127.0.0.2", 2}, {"127.0.0.3", 2}, {"127.0.0.4", 2}}));
 	stop(relay);
 
-	/* Nothing listens at the two other addresses: a client that gets one of them is served by the
-	 * next one. */
+	/* Nothing listens at the two other addresses: a client that gets one of them is served by
+	 * the next one. */
 	listener only("127.0.0.9");
 	names_->set(how::answers, {"127.0.0.8", "127.0.0.9", "127.0.0.7"});
 	const file other(text("other.test" + port_of(only)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first bytes of connections: PROXY headers received and sent, and TLS routed by the server name
- * in the hello. Each error in them has a clear answer, a counter and a cause in the log.
+ * The first bytes of connections: PROXY headers received and sent, and TLS routed by the server
+ * name in the hello. Each error in them has a clear answer, a counter and a cause in the log.
  */
 #include "harness.hpp"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay's process reports of its connections, in its log and over HTTP, and its messages when
- * log or admin server cannot be opened.
+ * What the relay's process reports of its connections, in its log and over HTTP, and its messages
+ * when log or admin server cannot be opened.
  */
 #include "harness.hpp"
 
@@ -124,8 +124,8 @@ TEST(AccessLogOfTheRelay, RecordsEachCause)
 		relay_process relay(options);
 		auto client = peer::connect(relay.address());
 		auto backend = backends.accept();
-		/* Now the relay has noticed that it is connected. Not for the idle timeout, which may end
-		 * the connection before. */
+		/* Now the relay has noticed that it is connected. Not for the idle timeout, which
+		 * may end the connection before. */
 		if (options[0] != "--idle-timeout") {
 			client.send("x");
 			EXPECT_EQ(backend.receive(1), "x");

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian package: its files and their permissions; that building it again gives the same package;
-# that the program in it runs; that it can be installed into an empty system, upgraded, removed and
-# purged; and that systemd accepts its units.
+# The Debian package: its files and their permissions; that building it again gives the same
+# package; that the program in it runs; that it can be installed into an empty system, upgraded,
+# removed and purged; and that systemd accepts its units.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
@@ -135,7 +135,8 @@ if command -v systemd-analyze >/dev/null; then
 	if grep -F sennit-relay <<<"$said"; then
 		fail "systemd-analyze verify has complaints"
 	fi
-	# What it may do beyond passing bytes on. The scale ends at 10.0, "everything"; the unit had 1.6.
+	# What it may do beyond passing bytes on. The scale ends at 10.0, "everything"; the unit had
+	# 1.6.
 	systemd-analyze security --offline=true --threshold=20 --no-pager \
 		"$units/sennit-relay.service" >"$scratch/log" 2>&1 ||
 		{ cat "$scratch/log" >&2; fail "the service is more exposed than allowed"; }

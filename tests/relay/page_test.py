@@ -4,9 +4,9 @@
 The admin server's page in a real browser, headless Chromium, while the relay is busy. What the page
 shows is compared with what the relay reports, and a screenshot is taken.
 
-Environment: as for traffic.py. SENNIT_SCREENSHOT is the file to write the screenshot to (default: in
-the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before it is taken (3; 130 for
-docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs it.
+Environment: as for traffic.py. SENNIT_SCREENSHOT is the file to write the screenshot to (default:
+in the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before it is taken (3; 130
+for docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs it.
 """
 import os
 import re

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
-clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays open.
-What arrives is compared with what arrives without the relay, and every connection must end cleanly.
+clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays
+open. What arrives is compared with what arrives without the relay, and every connection must end
+cleanly.
 
 Environment: as for traffic.py. SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at
-least, and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup test
-installs them.
+least, and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup
+test installs them.
 """
 import asyncio
 import glob

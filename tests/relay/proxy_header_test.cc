@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PROXY headers: reading those that proxy_headers.py makes independently of our code; writing; and what
- * the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties that hold
- * for all headers.
+ * PROXY headers: reading those that proxy_headers.py makes independently of our code; writing; and
+ * what the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties
+ * that hold for all headers.
  */
 #include "proxy_header.hpp"
 

@@ -5,9 +5,10 @@ The relay between programs that people use: nginx and iperf3's server as backend
 iperf3 as clients.
 
 Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
-build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, the relay promises 30), SENNIT_TRAFFIC_MIB (the
-size of the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is reloaded while
-wrk runs; 10, the relay promises 100), SENNIT_HANDOVERS (how often a new process takes over; the same).
+build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, the relay promises 30), SENNIT_TRAFFIC_MIB
+(the size of the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is reloaded
+while wrk runs; 10, the relay promises 100), SENNIT_HANDOVERS (how often a new process takes over;
+the same).
 
 Exit status 77: one of the programs is not installed.
 """
@@ -115,7 +116,8 @@ class Relay:
     """The relay in front of a local port, or with a configuration file."""
 
     def __init__(self, backend_port=None, config=None):
-        # Longer than the default: a busy machine may need it, and a cut connection is an error here.
+        # Longer than the default: a busy machine may need it, and a cut connection is an error
+        # here.
         what = ["--drain", "40s", "127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
         # The relay shares the file description whose position said() moves to the beginning.
@@ -274,7 +276,8 @@ class BehindItNginx(Traffic):
 
     def start_wrk(self, relay):
         wrk = subprocess.Popen(
-            # Each request over a connection of its own, so that connections are accepted all the time.
+            # Each request over a connection of its own, so that connections are accepted all the
+            # time.
             [find_program("wrk"), "-t2", "-c50", "-d600s", "--timeout", "15s"]
             + ["-H", "Connection: close", f"http://{relay.address}/small"],
             stdout=subprocess.PIPE,

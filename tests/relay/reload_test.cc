@@ -32,7 +32,8 @@ public:
 			      peer client = door_.accept();
 			      if (over_)
 				      return;
-			      /* Threads that have ended: their stacks would fill a 32-bit address space. */
+			      /* Threads that have ended: their stacks would fill a 32-bit address
+			       * space. */
 			      std::erase_if(talking_, [](talk &each) { return each.is_over(); });
 			      talking_.emplace_back(std::move(client));
 		      }
@@ -165,8 +166,8 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
-	/* The admin server and the access log, of which the process has one each: if one of them cannot
-	 * be opened, nothing changes. */
+	/* The admin server and the access log, of which the process has one each: if one of them
+	 * cannot be opened, nothing changes. */
 	config.write("admin = \"" + taken.address() + "\"\ndrain = 0\n" + listening("web") +
 		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
@@ -207,7 +208,8 @@ std::size_t lines_with(const std::string &text, const std::string &part)
 	return n;
 }
 
-/* From none to a file, to other files and formats, and back to none: each connection has its line. */
+/* From none to a file, to other files and formats, and back to none: each connection has its
+ * line. */
 TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 {
 	echo_backend backend;

@@ -183,9 +183,9 @@ TEST_F(Session, AHalfCloseInTheMiddleOfDataLosesNone)
 	finish();
 }
 
-/* If a client has sent bytes before the relay connects, they go out with the last packet of the handshake
- * with the backend. If the relay is stalled for 200 ms meanwhile, the kernel completes the handshake
- * without them, and another client is tried. */
+/* If a client has sent bytes before the relay connects, they go out with the last packet of the
+ * handshake with the backend. If the relay is stalled for 200 ms meanwhile, the kernel completes
+ * the handshake without them, and another client is tried. */
 TEST_F(Session, EarlyBytesGoWithTheHandshake)
 {
 	start();
@@ -373,8 +373,9 @@ TEST_F(Session, OneBusyDirectionIsNotIdle)
 	relay_->address(); /* wait until it has started and can be asked for its counters */
 	using clock = std::chrono::steady_clock;
 	auto longest = clock::duration::max();
-	/* For three times the limit, in steps that leave a slow machine much room. If one of them takes
-	 * nearly as long as the limit, the outcome says nothing about the relay: try again. */
+	/* For three times the limit, in steps that leave a slow machine much room. If one of them
+	 * takes nearly as long as the limit, the outcome says nothing about the relay: try
+	 * again. */
 	for (int tries = 0; tries < 10 && longest > 1500ms; tries++) {
 		const auto before = relay_->counter("idle_timeouts");
 		auto last = clock::now();

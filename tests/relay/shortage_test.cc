@@ -61,8 +61,8 @@ void limit_descriptors(pid_t pid, rlim_t most)
 }
 
 /*
- * The limit is lowered while the relay runs, which it cannot know. First so far that accepting fails,
- * then so that a client still gets in but there is no descriptor for its backend.
+ * The limit is lowered while the relay runs, which it cannot know. First so far that accepting
+ * fails, then so that a client still gets in but there is no descriptor for its backend.
  */
 TEST(SuddenShortage, PausesUntilItIsOver)
 {

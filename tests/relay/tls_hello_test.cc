@@ -188,7 +188,8 @@ TEST(TlsHello, RefusesMalformedRecords)
 
 TEST(TlsHello, RefusesInconsistentLengths)
 {
-	/* Each byte of the message one more, one less, and changed by 127: the properties must hold. */
+	/* Each byte of the message one more, one less, and changed by 127: the properties must
+	 * hold. */
 	const auto whole = message(extension(16, "\0\3\2h2"sv) + name("host.example"));
 	for (std::size_t i = 0; i < whole.size(); i++)
 		for (const int change : {-1, 1, 0x7f}) {

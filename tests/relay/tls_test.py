@@ -3,8 +3,8 @@
 """
 TLS routed by name, between real clients and real servers: curl, OpenSSL's client and Python's ssl
 module as clients, two of OpenSSL's servers with certificates of their own as backends. The
-certificate shows which server was reached, because only that one has it. It also shows that the relay
-takes no part in the encryption.
+certificate shows which server was reached, because only that one has it. It also shows that the
+relay takes no part in the encryption.
 
 Environment: as for traffic.py. Fails when a program is missing; scripts/setup test installs them.
 """

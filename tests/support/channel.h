@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A channel of the C interface for tests: typed, freed at the end, and able to say how many tasks wait
-// in it.
+// A channel of the C interface for tests: typed, freed at the end, and able to say how many tasks
+// wait in it.
 #ifndef SENNIT_TESTS_SUPPORT_CHANNEL_H
 #define SENNIT_TESTS_SUPPORT_CHANNEL_H
 

@@ -94,8 +94,8 @@ unsigned probe_waiting(const void *address, const struct sn__waits *waits);
 void probe_waits_lock(const void *address);
 void probe_waits_unlock(const void *address);
 
-/* sched/schedule.h: does what the monitor does, which with SENNIT_PROCS leaves it to the test. Call it
- * from one thread at a time. */
+/* sched/schedule.h: does what the monitor does, which with SENNIT_PROCS leaves it to the test. Call
+ * it from one thread at a time. */
 void probe_processors_adjust(int wanted);
 
 /* sched/netpoll.h, net/fd.h */

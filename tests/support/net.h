@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Helpers for the tests of the net layer: listeners and connected pairs that close themselves, and looks
-// at a connection from outside.
+// Helpers for the tests of the net layer: listeners and connected pairs that close themselves, and
+// looks at a connection from outside.
 #ifndef SENNIT_TESTS_SUPPORT_NET_H
 #define SENNIT_TESTS_SUPPORT_NET_H
 
@@ -71,8 +71,8 @@ inline sn_tcp *connect(const std::string &address)
 	return conn;
 }
 
-// Both ends of a connection. Atomic, because one task may read an end and another release it without an
-// ordering between the two: the calls in between need not provide one.
+// Both ends of a connection. Atomic, because one task may read an end and another release it
+// without an ordering between the two: the calls in between need not provide one.
 class Pair
 {
 public:

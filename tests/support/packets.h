@@ -2,8 +2,8 @@
 /*
  * Counting the packets of a TCP connection.
  *
- * Include it before the C library's <netinet/tcp.h>, whose struct tcp_info has no packet counts. The two
- * headers exclude each other.
+ * Include it before the C library's <netinet/tcp.h>, whose struct tcp_info has no packet counts.
+ * The two headers exclude each other.
  */
 #ifndef SENNIT_TESTS_SUPPORT_PACKETS_H
 #define SENNIT_TESTS_SUPPORT_PACKETS_H
@@ -17,7 +17,8 @@
 namespace test
 {
 
-// How many packets the connection has received; -1 if the kernel, or an emulator of it, does not say.
+// How many packets the connection has received; -1 if the kernel, or an emulator of it, does not
+// say.
 inline int packets_in(int fd)
 {
 	struct tcp_info info = {};

@@ -47,8 +47,8 @@
 #	define TEST_EMULATED 0
 #endif
 
-// How death tests start their child: by exec, which works whatever threads the test has. Under an emulator
-// by fork alone, which works before the test has threads.
+// How death tests start their child: by exec, which works whatever threads the test has. Under an
+// emulator by fork alone, which works before the test has threads.
 #define TEST_DEATH_STYLE (TEST_EMULATED ? "fast" : "threadsafe")
 
 namespace test
@@ -60,8 +60,8 @@ constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 // under a sanitizer, short enough to end before the test's timeout.
 constexpr int64_t patience = 30 * second;
 
-// A number of repetitions, divided by how much more one costs than in a release build: 10 under TSan,
-// 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
+// A number of repetitions, divided by how much more one costs than in a release build: 10 under
+// TSan, 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
 constexpr int scaled(int n)
 {
 	int divisor = TEST_TSAN ? 10 : TEST_ASAN || TEST_EMULATED ? 5 : sizeof(void *) == 4 ? 2 : 1;
@@ -266,10 +266,10 @@ bool eventually_in_thread(F condition, int64_t within = patience)
 }
 
 /*
- * Whether the end of a run waits for a task in foreign code. begin() starts that code and returns once
- * the task is in it; the code lasts until the run is ending, and sets `out` when it is done. The end
- * waits for one second. If the machine delays the task for longer, the run rightly leaves it behind, and
- * this tries again.
+ * Whether the end of a run waits for a task in foreign code. begin() starts that code and returns
+ * once the task is in it; the code lasts until the run is ending, and sets `out` when it is done.
+ * The end waits for one second. If the machine delays the task for longer, the run rightly leaves
+ * it behind, and this tries again.
  */
 template <class F>
 bool end_waits_for(int processors, std::atomic<bool> &out, F begin)
@@ -323,8 +323,8 @@ inline long process_status(const char *name)
 
 } // namespace test
 
-// For child processes, where a failure of GoogleTest's macros would go unnoticed: prints what does not
-// hold and exits with 1.
+// For child processes, where a failure of GoogleTest's macros would go unnoticed: prints what does
+// not hold and exits with 1.
 #define CHILD_CHECK(condition)                                                            \
 	do {                                                                              \
 		if (!(condition)) {                                                       \

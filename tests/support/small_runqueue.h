@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runqueue.c compiled a second time, with a ring of four: so small that a test reaches its limits all
- * the time. The functions are those of sched/runqueue.h, on tasks that only have an id.
+ * runqueue.c compiled a second time, with a ring of four: so small that a test reaches its limits
+ * all the time. The functions are those of sched/runqueue.h, on tasks that only have an id.
  */
 #ifndef SENNIT_TESTS_SUPPORT_SMALL_RUNQUEUE_H
 #define SENNIT_TESTS_SUPPORT_SMALL_RUNQUEUE_H
