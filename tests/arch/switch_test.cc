@@ -269,7 +269,7 @@ struct RegistersTest : Switch {
 	}
 };
 
-TEST_F(RegistersTest, CalleeSavedOnesSurviveOnBothSides)
+TEST_F(RegistersTest, CalleeSavedRegistersSurviveOnBothSides)
 {
 	start(body);
 	for (int i = 0; i < kRounds; i++) {
