@@ -35,7 +35,7 @@ TEST(Backoff, SpinsForItsBudgetAndNoLonger)
 	const int64_t budget = 200 * test::us, took = least_time(budget, 0);
 
 	if (probe_usable_cpus() == 1)
-		EXPECT_EQ(0u, probe_backoff(budget, 0)) << "nobody to wait for on one CPU";
+		EXPECT_EQ(0u, probe_backoff(budget, 0)) << "no other thread to wait for on one CPU";
 	else
 		EXPECT_GE(took, budget);
 	EXPECT_LT(took, 20 * budget);

@@ -23,7 +23,7 @@ def bench(*arguments, environment=None):
 
 
 class Bench(unittest.TestCase):
-    def test_it_measures_each_at_each_level(self):
+    def test_measures_each_program_at_each_level(self):
         # A machine that stalls for a tenth of a second leaves nothing to measure, so each try is
         # longer.
         for seconds in "0.1", "0.5", "2":
@@ -44,7 +44,7 @@ class Bench(unittest.TestCase):
                 self.assertRegex(file.read(), r"\ABenchmarkHTTP/level=none [1-9].* p999-ns .*\n"
                                               r"BenchmarkHTTP/level=copy [1-9].* p999-ns .*\n\Z")
 
-    def test_it_prints_the_histograms(self):
+    def test_prints_the_histograms(self):
         done = bench("--seconds=0.2", "--levels=none", "--histograms")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| none, spinning | none, policy |", done.stdout)
@@ -52,12 +52,12 @@ class Bench(unittest.TestCase):
             cell = r" (none|[1-9][0-9]*: .*, longest .*, [0-9]+ slept) \|"
             self.assertRegex(done.stdout, rf"(?m)^\| {site} \|{cell}{cell}$")
 
-    def test_a_level_that_is_not_known_is_an_error(self):
+    def test_rejects_an_unknown_level(self):
         done = bench("--levels=none,nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unknown level nonsense", done.stderr)
 
-    def test_without_go_it_says_so(self):
+    def test_reports_that_go_is_missing(self):
         folder = os.path.join(BUILD, "tests/wait/no-peers")
         os.makedirs(folder, exist_ok=True)
         done = bench(*SHORT, "--levels=none", environment={**os.environ, "PATH": folder})

@@ -33,7 +33,7 @@ struct sn_wait_stats site(const char *name)
 	return {};
 }
 
-TEST(Sites, HaveNamesOfTheirOwn)
+TEST(Sites, HaveUniqueNames)
 {
 	std::map<std::string, int> seen;
 	std::vector<struct sn_wait_stats> all(100);
@@ -48,14 +48,14 @@ TEST(Sites, HaveNamesOfTheirOwn)
 	}
 }
 
-TEST(Sites, ReadsAsManyAsThereIsRoomFor)
+TEST(Sites, AreReadUpToTheSizeOfTheArray)
 {
 	struct sn_wait_stats two[2];
 
 	memset(two, 0xee, sizeof two);
 	EXPECT_EQ(sn_wait_stats_get(nullptr, 0), sn_wait_stats_get(two, 1));
 	EXPECT_STREQ(site(two[0].name).name, two[0].name);
-	EXPECT_EQ(0xeeeeeeeeeeeeeeeeu, two[1].waits) << "past the room";
+	EXPECT_EQ(0xeeeeeeeeeeeeeeeeu, two[1].waits) << "past the end of the array";
 	EXPECT_EQ(-EINVAL, sn_wait_stats_get(two, -1));
 	EXPECT_EQ(-EINVAL, sn_wait_stats_get(nullptr, 1));
 }
@@ -71,7 +71,7 @@ TEST(Sites, CountAContendedLock)
 		probe_lock_take(lock);
 		probe_lock_release(lock);
 	}
-	EXPECT_EQ(first.waits, site("lock").waits) << "nobody was in the way";
+	EXPECT_EQ(first.waits, site("lock").waits) << "the lock was free";
 
 	// 50 ms are longer than any spinning. The time doubles if the other thread arrives too
 	// late.
@@ -184,7 +184,7 @@ TEST(Sites, HaveABucketForEachPowerOfTwo)
 }
 
 // Threads start, wait and end while another reads. At the end every wait is counted, in its bucket.
-TEST(Sites, KeepWhatEndedThreadsHaveCounted)
+TEST(Sites, KeepTheCountsOfEndedThreads)
 {
 	const int rounds = test::scaled(8), threads = 16, waits = 500;
 	const auto before = site("reset");
@@ -195,7 +195,7 @@ TEST(Sites, KeepWhatEndedThreadsHaveCounted)
 		while (!done) {
 			const uint64_t now = site("reset").waits;
 
-			EXPECT_GE(now, last) << "counts never go back";
+			EXPECT_GE(now, last) << "counts never decrease";
 			last = now;
 			usleep(1000);
 		}
@@ -224,7 +224,7 @@ TEST(Sites, KeepWhatEndedThreadsHaveCounted)
 		EXPECT_EQ(each, after.buckets[t] - before.buckets[t]) << t;
 }
 
-TEST(Sites, UseTheBlocksOfEndedThreadsAgain)
+TEST(Sites, ReuseTheBlocksOfEndedThreads)
 {
 	const unsigned before = probe_wait_blocks();
 
@@ -302,7 +302,7 @@ std::string row(const char *range, uint64_t count, int stars)
 }
 
 // Of a site where nothing else in this program waits. The process may have run this test before.
-TEST(Sites, AreToldAsHistograms)
+TEST(Sites, ArePrintedAsHistograms)
 {
 	const auto before = site("scan owner");
 	const uint64_t times = before.buckets[14] + 1;
@@ -324,10 +324,10 @@ TEST(Sites, AreToldAsHistograms)
 		EXPECT_NE(std::string::npos, text.find(part)) << part << "is not in\n" << text;
 	EXPECT_TRUE(times > 1 || text.find("together 170 us;") != std::string::npos) << text;
 	ASSERT_EQ(0u, site("alarm").waits) << "for the next line";
-	EXPECT_EQ(std::string::npos, text.find("alarm:")) << "nobody waited there";
+	EXPECT_EQ(std::string::npos, text.find("alarm:")) << "no thread waited there";
 }
 
-TEST(Sites, AreToldAtTheEndOfARunThatWasAskedTo)
+TEST(Sites, ArePrintedAtTheEndOfARunOnRequest)
 {
 	const auto run = [](const char *wish) {
 		test::Environment asked("SENNIT_WAIT_STATS", wish);
@@ -345,7 +345,7 @@ TEST(Sites, AreToldAtTheEndOfARunThatWasAskedTo)
 	EXPECT_EQ("-22 sennit: SENNIT_WAIT_STATS", run("2").substr(0, 29)) << run("2");
 }
 
-TEST(Sites, OnlySpinInARunThatWasAskedTo)
+TEST(Sites, OnlySpinOnRequest)
 {
 	const auto run = [](const char *wish) {
 		test::Environment asked("SENNIT_WAIT_SPIN", wish);
@@ -365,11 +365,11 @@ TEST(Sites, OnlySpinInARunThatWasAskedTo)
 	};
 
 	EXPECT_EQ("1000 ", run("1")) << "not for tasks, which may need this thread";
-	EXPECT_EQ("0 ", run("0")) << "a run that was not asked to, after one that was";
+	EXPECT_EQ("0 ", run("0")) << "a run without the request, after one with it";
 	EXPECT_EQ("-22 sennit: SENNIT_WAIT_SPIN", run("2").substr(0, 28)) << run("2");
 }
 
-TEST(Sites, TellOfADescriptorThatCannotBeWrittenTo)
+TEST(Sites, ReportADescriptorThatCannotBeWritten)
 {
 	probe_wait_record("reset", 1, false);
 	EXPECT_EQ(-EBADF, sn_wait_print(-1));
