@@ -135,7 +135,7 @@ std::vector<char> without(std::vector<char> bytes, std::initializer_list<uint64_
 	return bytes;
 }
 
-TEST(Image, HasWhatItsKernelPromises)
+TEST(Image, HasTheSymbolsOfItsKernel)
 {
 	for (const Image &image : images) {
 		Opened opened(read(image.file));
@@ -149,7 +149,7 @@ TEST(Image, HasWhatItsKernelPromises)
 	}
 }
 
-TEST(Image, LacksWhatIsNotThere)
+TEST(Image, LacksOtherSymbols)
 {
 	for (const Image &image : images) {
 		Opened opened(read(image.file));
@@ -217,7 +217,7 @@ TEST(Image, IsSearchedByEitherHashTable)
 	}
 }
 
-TEST(Image, ThatIsCutOffIsReadOnlyAsFarAsItGoes)
+TEST(Image, TruncatedIsReadWithinBounds)
 {
 	for (const Image &image : images) {
 		std::vector<char> bytes = read(image.file);
@@ -233,7 +233,7 @@ TEST(Image, ThatIsCutOffIsReadOnlyAsFarAsItGoes)
 	}
 }
 
-TEST(Image, ThatIsDamagedIsReadOnlyWithin)
+TEST(Image, DamagedIsReadWithinBounds)
 {
 	std::mt19937 random(20240917); // the same damage in each run
 
@@ -254,7 +254,7 @@ TEST(Image, ThatIsDamagedIsReadOnlyWithin)
 	}
 }
 
-TEST(Image, OfAnotherKindIsRefused)
+TEST(Image, OfAnotherFormatIsRejected)
 {
 	std::vector<char> bytes = read("x86_64-6.18");
 	struct sn_vdso vdso;
@@ -271,7 +271,7 @@ TEST(Image, OfAnotherKindIsRefused)
 }
 
 // Even at unaligned addresses.
-TEST(Image, MayLieAnywhere)
+TEST(Image, MayBeUnaligned)
 {
 	std::vector<char> bytes = read("x86_64-6.18"), shifted(bytes.size() + 1);
 	struct sn_vdso vdso;
