@@ -17,7 +17,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../house/lib.sh"
 
 for tool in spin gcc; do
-	command -v "$tool" >/dev/null || fail "no $tool here; scripts/setup test installs it"
+	command -v "$tool" >/dev/null || fail "$tool is not installed; scripts/setup test installs it"
 done
 
 model=$(basename "$0" _test.sh)
@@ -44,7 +44,7 @@ search() {
 	fi
 	rm -rf "$scratch/pan" && mkdir "$scratch/pan" && cd "$scratch/pan"
 	cp "$SENNIT_SOURCE_DIR/models/$model.pml" model.pml
-	spin -a "${flags[@]}" model.pml >spin.log 2>&1 || { cat spin.log >&2; fail "$1: spin refuses it"; }
+	spin -a "${flags[@]}" model.pml >spin.log 2>&1 || { cat spin.log >&2; fail "$1: spin rejects the model"; }
 	gcc "$optimize" -w "${defines[@]}" -o pan pan.c || fail "$1: the verifier does not compile"
 	./pan "${pan_flags[@]}" >"$scratch/report" 2>&1 || true
 }
@@ -84,7 +84,7 @@ holds() {
 		# One instance of each line that remains without the unreached ones.
 		comm -23 lines not >>"$scratch/executed"
 	fi
-	tell 'holds' "$start" "$@"
+	report 'holds' "$start" "$@"
 }
 
 caught() {
@@ -93,10 +93,10 @@ caught() {
 	# Any other error, such as an index out of range, would be a mistake of the model itself.
 	grep -qE '^pan:1: (assertion violated [( !]|assertion violated [a-z]|invalid end state|acceptance cycle)' \
 		"$scratch/report" || show_and_fail "$1 ${2:-}: was not caught"
-	tell 'caught' "$start" "$@"
+	report 'caught' "$start" "$@"
 }
 
-tell() {
+report() {
 	printf '%-10s %-7s %9d states %6.1f s  %s\n' "$model" "$1" "$(number_of_states)" \
 		"$(((${EPOCHREALTIME/.} - ${2/.}) / 100000))e-1" "${*:3}"
 }
