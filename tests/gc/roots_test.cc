@@ -286,7 +286,7 @@ TEST(GcRoots, BlockingTasks)
 	};
 	auto unaware = [](auto wait) { wait(); };
 	// The collector is told too, so it sends no signal.
-	auto told = [](auto wait) {
+	auto announced = [](auto wait) {
 		sn_enter_blocking();
 		GC_do_blocking(
 			[](void *arg) -> void * {
@@ -300,7 +300,7 @@ TEST(GcRoots, BlockingTasks)
 	run([&] {
 		EXPECT_EQ(0u, test(bracketed));
 		EXPECT_EQ(0u, test(unaware));
-		EXPECT_EQ(0u, test(told));
+		EXPECT_EQ(0u, test(announced));
 	});
 	run(2, [&] {
 		Blind blind(SN_GC_BLIND_RUNNING);
@@ -513,7 +513,7 @@ TEST(GcRoots, ChannelsAndScopes)
 }
 
 // Elements received by tasks that have not run since. They were copied to the tasks' stacks.
-TEST(GcRoots, ElementsOnTheirWay)
+TEST(GcRoots, ElementsInTransit)
 {
 	connect();
 	run([] {

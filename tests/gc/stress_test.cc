@@ -316,18 +316,18 @@ TEST(GcStress, Switches)
 
 // Connections, deadlines and sleeps while threads are interrupted all the time. No wait in sennit
 // ends early or with EINTR.
-TEST(GcStress, WaitsGoOn)
+TEST(GcStress, WaitsAreNotInterrupted)
 {
 	connect();
 	run({1, 2, 4}, [] {
 		constexpr int n = 8;
-		sn_tcp_listener *door;
+		sn_tcp_listener *listener;
 		char address[64];
 		std::atomic<int> busy{2 * n};
 		std::vector<Task> tasks;
 
-		ASSERT_EQ(0, sn_tcp_listen(&door, "127.0.0.1:0"));
-		ASSERT_GT(sn_tcp_listener_address(door, address, sizeof address), 0);
+		ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
+		ASSERT_GT(sn_tcp_listener_address(listener, address, sizeof address), 0);
 		auto echo = [&](sn_tcp *peer) {
 			auto *line = static_cast<char *>(GC_MALLOC_ATOMIC(100));
 			ssize_t got;
@@ -342,7 +342,7 @@ TEST(GcStress, WaitsGoOn)
 			for (int i = 0; i < n; i++) {
 				sn_tcp *peer;
 
-				ASSERT_EQ(0, sn_tcp_accept(door, &peer));
+				ASSERT_EQ(0, sn_tcp_accept(listener, &peer));
 				Task([&, peer] { echo(peer); }).detach();
 			}
 		});
@@ -374,7 +374,7 @@ TEST(GcStress, WaitsGoOn)
 		}
 		for (auto &task : tasks)
 			task.join();
-		EXPECT_EQ(0, sn_tcp_listener_close(door));
+		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 	});
 }
 
