@@ -23,7 +23,7 @@ compare() {
 		>"$scratch/versioned"
 	awk '{ print $1 }' "$scratch/versioned" >"$scratch/exported"
 	if grep -v " $2\$" "$scratch/versioned" >&2; then
-		fail "these have not the version $2: $1"
+		fail "these symbols lack the version $2: $1"
 	fi
 	cat "${@:4}" | tr '\n' ' ' |
 		grep -oE 'SN_API [^;(]*\(' | sed -nE 's/^.*[^a-z0-9_](sn_[a-z0-9_]+)\($/\1/p' |
@@ -50,7 +50,7 @@ fi
 # What is preloaded replaces functions of any version, so it has no versions itself.
 for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so; do
 	if nm -D --defined-only "$preload" | grep @; then
-		fail "these have a version: $preload"
+		fail "these symbols have a version: $preload"
 	fi
 done
 

@@ -162,7 +162,7 @@ for program in c-shared c-static cxx-shared cxx-static cxx-old; do
 done
 cmake -G Ninja -S c-only -B build-c-only -DCMAKE_PREFIX_PATH="$prefix" \
 	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
-	cmake --build build-c-only >>log 2>&1 || { cat log >&2; fail "a CMake project of C alone"; }
+	cmake --build build-c-only >>log 2>&1 || { cat log >&2; fail "a CMake project in C alone"; }
 try build-c-only/c-only
 hits_the_guard build/frame-c
 hits_the_guard build/frame-cxx
@@ -178,7 +178,7 @@ flags --cflags --libs
 "$CXX" "${cflags[@]}" -std=c++20 -o shared-cxx program.cc "${found[@]}"
 if [ "$face" = sennit.hpp ]; then
 	"$CXX" "${cflags[@]}" -std=c++17 -fsyntax-only program.cc "${found[@]}" 2>log &&
-		fail "sennit.hpp is taken in C++17"
+		fail "sennit.hpp compiles in C++17"
 	grep -q 'error: .*sennit\.hpp is C++20' log || { cat log >&2; fail "sennit.hpp in C++17 does not say what is wrong"; }
 fi
 "$CC" "${cflags[@]}" -o frame frame.c "${found[@]}"
@@ -243,9 +243,9 @@ read -r -a found <<<"$(pkg-config --static --cflags --libs sennit-clock)"
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}"
 try ./static
 # The dynamic linker is told the versions.
-readelf --version-info -W shared | grep -q 'Name: SENNIT_CLOCK_' || fail "./shared asks for no version of its symbols"
+readelf --version-info -W shared | grep -q 'Name: SENNIT_CLOCK_' || fail "./shared requires no version of its symbols"
 "$CXX" "${cflags[@]}" -std=c++14 -fsyntax-only program.cc "${found[@]}" 2>log &&
-	fail "clock.hpp is taken in C++14"
+	fail "clock.hpp compiles in C++14"
 grep -q 'error: .*clock\.hpp is C++17' log || { cat log >&2; fail "clock.hpp in C++14 does not say what is wrong"; }
 [ -e "$libdir/libsennit-clock-preload.so" ] || fail "the clocks' preload library was not installed"
 
@@ -316,6 +316,6 @@ if [ ${#launcher[@]} = 0 ]; then
 			-iex "add-auto-load-safe-path $scratch" -ex "break sn_yield" -ex "run" \
 			-ex "sennit tasks" ./shared >log 2>&1 || { cat log >&2; fail "gdb"; }
 		grep -q ptrace log || grep -q '^task [0-9]* "main" running' log ||
-			{ cat log >&2; fail "gdb has not loaded its script, or that does not know the tasks"; }
+			{ cat log >&2; fail "gdb has not loaded its script, or the script does not know the tasks"; }
 	fi
 fi

@@ -104,6 +104,6 @@ def missing():
 
 if __name__ == "__main__":
     if missing():
-        print(f"skipped: there is no {missing()} here; scripts/setup docs installs it", file=sys.stderr)
+        print(f"skipped: {missing()} is not installed; scripts/setup docs installs it", file=sys.stderr)
         sys.exit(77)
     sys.exit(unittest.main())

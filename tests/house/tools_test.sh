@@ -34,8 +34,8 @@ build() {
 		"${libraries[@]}" -pthread 2>log || { cat log >&2; fail "$* does not build"; }
 }
 
-# told WHAT TOOL REMEDY: ./said has that line, once for two runs.
-told() {
+# warned WHAT TOOL REMEDY: ./said has that line, once for two runs.
+warned() {
 	grep '^sennit: ' said >lines || { cat said >&2; fail "$1: says nothing"; }
 	[ "$(wc -l <lines)" = 1 ] || { cat lines >&2; fail "$1: says more than one line"; }
 	grep -qE "^sennit: this program runs under $2, for which this libsennit is not built: .* link lib$3 instead .*pkg-config $3" lines ||
@@ -66,7 +66,7 @@ for kind in static shared; do
 			"$compiler" "${cflags[@]}" -fsanitize="$sanitizer" -o sanitized none.c 2>/dev/null || continue
 			build "$compiler" "$kind" -fsanitize="$sanitizer"
 			"$SENNIT_SOURCE_DIR/scripts/no-aslr" ./program >said 2>&1 || true
-			told "$compiler -fsanitize=$sanitizer, $kind" "$name" "sennit-$variant"
+			warned "$compiler -fsanitize=$sanitizer, $kind" "$name" "sennit-$variant"
 		done
 	done
 
@@ -77,7 +77,7 @@ for kind in static shared; do
 		strip -g program
 		strip -g -o libsennit.so.0 "$SENNIT_BUILD_DIR/src/libsennit.so.0"
 		LD_LIBRARY_PATH=$scratch valgrind -q ./program >said 2>&1 || true
-		told "valgrind, $kind" valgrind sennit-valgrind
+		warned "valgrind, $kind" valgrind sennit-valgrind
 	fi
 done
 
@@ -112,7 +112,7 @@ C
 [ ! -s said ] || { cat said >&2; fail "without valgrind's headers: says something under no tool"; }
 if $has_valgrind; then
 	valgrind -q ./without 2>said
-	told "without valgrind's headers" valgrind sennit-valgrind
+	warned "without valgrind's headers" valgrind sennit-valgrind
 fi
 
 [ $tried -gt 0 ] || skip "there is no tool for this architecture"

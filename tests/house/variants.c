@@ -79,7 +79,7 @@ static int echo(void *arg)
 static int right(void *arg)
 {
 	sn_task *tasks[TASKS], *server;
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_tcp *client;
 	pthread_t thread;
 	char address[64], said[1000] = "hello";
@@ -87,15 +87,16 @@ static int right(void *arg)
 	ssize_t n, got = 0;
 
 	(void)arg;
-	if (sn_chan_new(&numbers, sizeof(int), 4) < 0 || sn_tcp_listen(&door, "127.0.0.1:0") < 0)
+	if (sn_chan_new(&numbers, sizeof(int), 4) < 0 ||
+	    sn_tcp_listen(&listener, "127.0.0.1:0") < 0)
 		return 1;
-	if (sn_tcp_listener_address(door, address, sizeof address) < 0)
+	if (sn_tcp_listener_address(listener, address, sizeof address) < 0)
 		return 1;
 	for (int i = 0; i < TASKS - 1; i++)
 		if (sn_spawn(&tasks[i], works, &tasks[i], NULL) < 0)
 			return 2;
 	if (pthread_create(&thread, NULL, foreign, tasks) != 0 ||
-	    sn_spawn(&server, echo, door, NULL) < 0)
+	    sn_spawn(&server, echo, listener, NULL) < 0)
 		return 3;
 	for (int i = 0; i < TASKS * ROUNDS; i++)
 		if (sn_chan_recv(numbers, &number) < 0)
@@ -113,7 +114,7 @@ static int right(void *arg)
 		got += n;
 	sn_tcp_close(client);
 	sn_join(server, NULL);
-	sn_tcp_listener_close(door);
+	sn_tcp_listener_close(listener);
 	sn_chan_unref(numbers);
 	return sum == 20 * TASKS * ROUNDS && under_lock == TASKS * ROUNDS &&
 			       strcmp(said, "hello") == 0

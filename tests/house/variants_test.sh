@@ -118,8 +118,8 @@ finds() {
 for variant in "${variants[@]}"; do
 	for program in "$variant" "build/static-$variant" "build/cxx-$variant"; do
 		run "$variant" "$program" ||
-			{ head -n 60 said >&2; fail "$program, which is right, exits with $? under its tool"; }
-		grep '^sennit: ' said && fail "$program is warned of the tool that it is built for"
+			{ head -n 60 said >&2; fail "$program, which is correct, exits with $? under its tool"; }
+		grep '^sennit: ' said && fail "$program warns of the tool that it is built for"
 	done
 done
 run valgrind valgrind
