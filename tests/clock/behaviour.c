@@ -259,7 +259,7 @@ static void errno_is_left_alone(void)
 	CHECK(errno == ERANGE, "%d", errno);
 }
 
-static void cpu_clocks_of_others(void)
+static void cpu_clock_ids_work(void)
 {
 	clockid_t id;
 	struct timespec theirs;
@@ -353,7 +353,7 @@ static void walltime_is_the_kernels(void)
 	}
 }
 
-static void the_day_is_the_kernels(void)
+static void gettimeofday_is_the_kernels(void)
 {
 	struct sn_timezone zone = {1, 2};
 	struct timezone theirs = {3, 4};
@@ -529,7 +529,7 @@ static void ticks_follow_the_kernel(void)
 	       (long long)ahead, (long long)behind, reads);
 }
 
-static void ticks_stay_right_over_pauses(void)
+static void ticks_stay_right_across_pauses(void)
 {
 	static const long pauses[] = {1, 3, 40, 59, 62, 63, 80, 200, 700};
 
@@ -837,7 +837,7 @@ static void signals_may_land_in_the_vdso(void)
 	printf("  %d signals, %d of them inside the vDSO\n", (int)signals, (int)signals_inside);
 }
 
-/* --- the way taken ------------------------------------------------------------------------------
+/* --- the source ---------------------------------------------------------------------------------
  */
 
 static const char *const call_names[SN_CLOCK_CALLS] = {
@@ -848,7 +848,7 @@ static const char *const call_names[SN_CLOCK_CALLS] = {
 
 static int expected_source;
 
-static void the_way_is_the_expected_one(void)
+static void the_source_is_the_expected_one(void)
 {
 	/* The other calls are not in every kernel's image. */
 	static const enum sn_clock_call served[] = {
@@ -950,7 +950,7 @@ static int forbid_clock_calls(unsigned int action)
 	return forbid(numbers, sizeof(numbers) / sizeof(numbers[0]), action);
 }
 
-static void in_a_sandbox_no_system_call_is_made(void)
+static void no_system_call_is_made_in_a_sandbox(void)
 {
 	int status = -1, ends[2], right, tries = 0;
 	struct {
@@ -1010,7 +1010,7 @@ static void in_a_sandbox_no_system_call_is_made(void)
 	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-static void without_any_way_an_error_is_told(void)
+static void an_error_is_returned_without_a_source(void)
 {
 	int status = -1;
 	pid_t child;
@@ -1038,7 +1038,7 @@ static void without_any_way_an_error_is_told(void)
 /* --- bad pointers -------------------------------------------------------------------------------
  */
 
-static void bad_pointers_do_what_they_do_in_libc(void)
+static void bad_pointers_behave_as_in_libc(void)
 {
 	/* A page that may not be written. */
 	void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1068,7 +1068,7 @@ static void bad_pointers_do_what_they_do_in_libc(void)
  * With a clock that needs a system call. Also if the pointer is bad for only half of a structure,
  * and if the kernel or the sandbox is too old for 64-bit time.
  */
-static void bad_pointers_are_told_where_the_kernel_is_asked(void)
+static void bad_pointers_are_errors_of_system_calls(void)
 {
 	char *good = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int checks_pointers;
@@ -1235,23 +1235,23 @@ int main(int argc, char **argv)
 
 	/* Line by line even into a pipe, so that a crash shows where it was. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	run("the way is the expected one", the_way_is_the_expected_one);
+	run("the source is the expected one", the_source_is_the_expected_one);
 	run("every id agrees with the kernel", every_id_agrees_with_the_kernel);
 	run("every resolution is the kernel's", every_resolution_is_the_kernels);
 	run("unknown ids are refused", unknown_ids_are_refused);
 	run("errno is left alone", errno_is_left_alone);
-	run("CPU clocks of others", cpu_clocks_of_others);
+	run("CPU clock ids work", cpu_clock_ids_work);
 	run("coarse is the kernel's and never leads", coarse_is_the_kernels_and_never_leads);
 	run("seconds are the kernel's and never lead", seconds_are_the_kernels_and_never_lead);
 	run("nanoseconds are the kernel's", nanoseconds_are_the_kernels);
 	run("walltime is the kernel's", walltime_is_the_kernels);
-	run("the day is the kernel's", the_day_is_the_kernels);
+	run("gettimeofday is the kernel's", gettimeofday_is_the_kernels);
 	run("the CPU is the one we are bound to", the_cpu_is_the_one_we_are_bound_to);
 	run("now never goes back between threads", now_never_goes_back_between_threads);
 	run("ticks never go back between threads", ticks_never_go_back_between_threads);
 	run("now never goes back between processes", now_never_goes_back_between_processes);
 	run("ticks follow the kernel", ticks_follow_the_kernel);
-	run("ticks stay right over pauses", ticks_stay_right_over_pauses);
+	run("ticks stay right across pauses", ticks_stay_right_across_pauses);
 	run("ticks are right after fork", ticks_are_right_after_fork);
 	run("the counter counts", the_counter_counts);
 	run("random bytes differ", random_bytes_differ);
@@ -1261,13 +1261,12 @@ int main(int argc, char **argv)
 	run("stack use is bounded", stack_use_is_bounded);
 #endif
 	run("signals may land in the vDSO", signals_may_land_in_the_vdso);
-	run("bad pointers do what they do in libc", bad_pointers_do_what_they_do_in_libc);
-	run("bad pointers are told where the kernel is asked",
-	    bad_pointers_are_told_where_the_kernel_is_asked);
+	run("bad pointers behave as in libc", bad_pointers_behave_as_in_libc);
+	run("bad pointers are errors of system calls", bad_pointers_are_errors_of_system_calls);
 	if (expected_source == SN_CLOCK_SOURCE_VDSO)
-		run("in a sandbox no system call is made", in_a_sandbox_no_system_call_is_made);
+		run("no system call is made in a sandbox", no_system_call_is_made_in_a_sandbox);
 	if (expected_source == SN_CLOCK_SOURCE_SYSCALL)
-		run("without any way an error is told", without_any_way_an_error_is_told);
+		run("an error is returned without a source", an_error_is_returned_without_a_source);
 	if (skipped)
 		printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
 	else

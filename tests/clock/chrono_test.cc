@@ -61,7 +61,7 @@ std::int64_t ns(Point point)
 	return chrono::nanoseconds(point.time_since_epoch()).count();
 }
 
-TEST(Chrono, TheMonotonicClockIsTheKernels)
+TEST(Chrono, MonotonicClockAgreesWithTheKernel)
 {
 	for (int i = 0; i < 1000; i++) {
 		const std::int64_t before = kernel_ns(CLOCK_MONOTONIC);
@@ -73,7 +73,7 @@ TEST(Chrono, TheMonotonicClockIsTheKernels)
 	}
 }
 
-TEST(Chrono, TheCounterFollowsItAndNeverGoesBack)
+TEST(Chrono, TickClockFollowsAndNeverGoesBack)
 {
 	auto last = sn::tick_clock::now();
 
@@ -91,7 +91,7 @@ TEST(Chrono, TheCounterFollowsItAndNeverGoesBack)
 	}
 }
 
-TEST(Chrono, TheWallClockIsTheSystemClock)
+TEST(Chrono, WallClockAgreesWithTheSystemClock)
 {
 	const bool counter = sn_clock_source(SN_CLOCK_CALL_WALLTIME) == SN_CLOCK_SOURCE_COUNTER;
 	const auto slack = chrono::nanoseconds(counter ? COUNTER_BOUND : 0);

@@ -13,7 +13,7 @@ program=$SENNIT_BUILD_DIR/tests/clock/behaviour
 become=(unshare)
 "${become[@]}" --time true 2>/dev/null || become=(unshare --user --map-root-user)
 enter=("${become[@]}" --time)
-"${enter[@]}" true 2>/dev/null || skip "this kernel or sandbox lets nobody make time namespaces"
+"${enter[@]}" true 2>/dev/null || skip "this kernel or sandbox allows no time namespaces"
 
 uptime=$(cut -d. -f1 /proc/uptime)
 for offset in 86400 $((10 - uptime)); do

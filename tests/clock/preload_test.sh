@@ -130,8 +130,8 @@ C
 "$CC" "${cflags[@]}" -w -D_GNU_SOURCE -O2 -fPIC -shared -o "$scratch/other.so" "$scratch/other.c" -ldl
 "$CC" "${cflags[@]}" -O2 -I "$SENNIT_SOURCE_DIR/tests/clock" -o "$scratch/three" "$scratch/three.c"
 for order in "$library:$scratch/other.so" "$scratch/other.so:$library"; do
-	"$retake" env LD_PRELOAD="$order" "$scratch/three" >"$scratch/told" ||
-		fail "LD_PRELOAD=$order is not ten days earlier: $(cat "$scratch/told")"
+	"$retake" env LD_PRELOAD="$order" "$scratch/three" >"$scratch/output" ||
+		fail "LD_PRELOAD=$order is not ten days earlier: $(cat "$scratch/output")"
 done
 
 # Where no way to the time is left, time() fails as libc's does.
@@ -172,8 +172,8 @@ C
 for variant in "${variants[@]}"; do
 	# shellcheck disable=SC2086 # words
 	"$CC" "${cflags[@]}" $variant -D_GNU_SOURCE -O2 -o "$scratch/refused" "$scratch/refused.c"
-	told=$(LD_PRELOAD=$library "$SENNIT_BUILD_DIR/tests/clock/without-vdso" "$scratch/refused")
-	[ "$told" = "-1 13" ] || fail "time() without a way to the time $variant: $told"
+	output=$(LD_PRELOAD=$library "$SENNIT_BUILD_DIR/tests/clock/without-vdso" "$scratch/refused")
+	[ "$output" = "-1 13" ] || fail "time() without a source of time $variant: $output"
 done
 
 # Ordinary programs, where they have the word size of this build.

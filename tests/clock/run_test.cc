@@ -38,7 +38,7 @@ TEST(TimeNamespace, CannotBeEnteredWhileTasksRun)
 {
 	// So far this concerns only future children.
 	if (unshare(CLONE_NEWTIME))
-		GTEST_SKIP() << "nobody may make time namespaces here";
+		GTEST_SKIP() << "time namespaces cannot be made here";
 	setenv("SENNIT_PROCS", "1", 1);
 	EXPECT_EQ(sn_run(enter, nullptr), EUSERS);
 }

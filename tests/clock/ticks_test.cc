@@ -191,7 +191,7 @@ TEST_F(Ticks, NeverGoBackAfterASleep)
 	}
 }
 
-TEST_F(Ticks, StayRightOverPauses)
+TEST_F(Ticks, StayRightAcrossPauses)
 {
 	settle();
 	for (double pause : {0.3 * MS, 5 * MS, 80 * MS, 5 * SECOND, 3600 * SECOND, 40 * DAY}) {
