@@ -16,7 +16,7 @@ namespace
 
 // A foreign thread calls in just when a run begins or ends. No run goes on counting it, so no end
 // waits for it.
-TEST(BetweenRuns, ForeignCallersKeepNoRunFromItsEnd)
+TEST(BetweenRuns, ForeignCallersDelayNoEnd)
 {
 	static std::atomic<bool> asks, pauses;
 	std::atomic<bool> over{false};

@@ -52,7 +52,7 @@ TEST(Blocking, OutsideATaskJustCalls)
 }
 
 // Even on one processor, other tasks do what the blocking call waits for.
-TEST(Blocking, OthersGoOnMeanwhile)
+TEST(Blocking, OthersRunMeanwhile)
 {
 	test::run([] {
 		std::atomic<int> done{0};
@@ -135,8 +135,8 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 	test::run([] {
 		static std::atomic<int> ran;
 		sn_task *me = sn_self();
-		test::Listener door;
-		test::Pair pair(door);
+		test::Listener listener;
+		test::Pair pair(listener);
 		Task reader([&] {
 			char c;
 
@@ -180,8 +180,8 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 TEST(Blocking, DeadlinesSetWithinAreKept)
 {
 	test::run([] {
-		test::Listener door;
-		test::Pair pair(door);
+		test::Listener listener;
+		test::Pair pair(listener);
 		Task reader([&] {
 			char c;
 
@@ -215,8 +215,8 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 				});
 			});
 		EXPECT_TRUE(test::eventually([&] { return inside.load() == 8; }));
-		test::Listener door;
-		test::Pair pair(door);
+		test::Listener listener;
+		test::Pair pair(listener);
 		Task echo([&] {
 			char c;
 
@@ -243,7 +243,7 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 // No processor is lost, and no thread is left counted as blocking. (The number of tasks that are in
 // user code at a time shows nothing: one that loses its processor there goes on until its next
 // call.)
-TEST(Blocking, ProcessorsStayAsMany)
+TEST(Blocking, NoProcessorIsLost)
 {
 	test::run([] {
 		const uint64_t procs = test::stats().processors;

@@ -278,7 +278,7 @@ uint64_t revocations_of_blocking_tasks()
 	return stats().revocations - before;
 }
 
-TEST(Collector, NothingIsTakenFromThreadsThatItStops)
+TEST(Collector, StoppedThreadsKeepTheirProcessors)
 {
 	run({1, 2}, [] {
 		sn_collector_stopping(1);

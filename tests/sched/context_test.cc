@@ -216,7 +216,7 @@ TEST(Exceptions, CanBeHandedOver)
 }
 
 // The thread that called sn_run() has its own exception state again afterwards.
-TEST(Exceptions, OfTheCallerOfRunStay)
+TEST(Exceptions, OfTheCallerOfRunAreKept)
 {
 	try {
 		throw Tagged(1);
@@ -279,7 +279,7 @@ TEST(FloatingPoint, ModesBelongToTheTask)
 	EXPECT_EQ(FE_TONEAREST, fegetround());
 }
 
-TEST(FloatingPoint, ANewTaskBeginsWithItsSpawnersModes)
+TEST(FloatingPoint, ANewTaskInheritsItsSpawnersModes)
 {
 	test::run([] {
 		fesetround(FE_DOWNWARD);
@@ -338,7 +338,7 @@ __attribute__((noinline)) int sink(int depth)
 	return depth == 0 ? frame[0] : sink(depth - 1) + (frame[0] == char(depth));
 }
 
-TEST(Stack, RecursionAsDeepAsItAllows)
+TEST(Stack, AllowsDeepRecursion)
 {
 	test::run([] {
 		std::vector<Task> tasks;

@@ -46,10 +46,10 @@ int receive()
 	_exit(0);
 }
 
-TEST_F(Deadlock, IsToldWithADumpAndEndsTheProgram)
+TEST_F(Deadlock, IsReportedWithADumpAndEndsTheProgram)
 {
 	if (TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "here every program has a thread that is not its own";
+		GTEST_SKIP() << "here every program has an extra thread";
 	for (int processors : {1, 2, 4})
 		EXPECT_EXIT(all_wait(processors), testing::ExitedWithCode(2),
 			    "sennit: deadlock: every task is asleep.*"
@@ -71,9 +71,9 @@ TEST_F(Deadlock, IsToldWithADumpAndEndsTheProgram)
 		});
 		reader.join();
 		sn_sleep(20 * test::ms);
-		sn_tcp_listener *door;
-		CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
-		sn_tcp_listener_close(door);
+		sn_tcp_listener *listener;
+		CHILD_CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") == 0);
+		sn_tcp_listener_close(listener);
 		CHILD_CHECK(sn_mutex_lock(&mutex) == 0);
 		test::Task task([&] { return sn_mutex_lock(&mutex); });
 		task.join();
@@ -81,10 +81,10 @@ TEST_F(Deadlock, IsToldWithADumpAndEndsTheProgram)
 	_exit(0);
 }
 
-TEST_F(Deadlock, IsToldAfterALife)
+TEST_F(Deadlock, IsReportedAfterOtherActivity)
 {
 	if (TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "here every program has a thread that is not its own";
+		GTEST_SKIP() << "here every program has an extra thread";
 	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
 }
 
@@ -118,7 +118,7 @@ sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
 	_exit(42);
 }
 
-TEST_F(Deadlock, IsNoneWhereAHandlerMayWakeATask)
+TEST_F(Deadlock, IsNotReportedIfAHandlerMayWakeATask)
 {
 	EXPECT_EXIT(waits_for_its_handler(1), testing::ExitedWithCode(42), "");
 }
@@ -128,10 +128,10 @@ struct Wake {
 	std::atomic<int> calls{0};
 };
 
-TEST_F(Deadlock, AHookMayEndItInstead)
+TEST_F(Deadlock, AHookMayResolveIt)
 {
 	if (TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "here every program has a thread that is not its own";
+		GTEST_SKIP() << "here every program has an extra thread";
 	Wake wake{};
 
 	sn_on_deadlock(
@@ -155,7 +155,7 @@ TEST_F(Deadlock, AHookMayEndItInstead)
 	EXPECT_EQ(3, wake.calls);
 }
 
-TEST_F(Deadlock, CanBeLetBe)
+TEST_F(Deadlock, ReportsCanBeSwitchedOff)
 {
 	test::Environment off("SENNIT_DEADLOCK", "0");
 
@@ -181,7 +181,7 @@ TEST_F(Deadlock, NotATimer)
 	EXPECT_EXIT(woken_by([] { sn_sleep(test::second); }), testing::ExitedWithCode(42), "^$");
 }
 
-TEST_F(Deadlock, NotWhatAThreadOfTheProgramMayDo)
+TEST_F(Deadlock, NotIfAForeignThreadMayWake)
 {
 	EXPECT_EXIT(woken_by([] {
 			    sn_chan *chan;
@@ -248,7 +248,7 @@ TEST_F(Deadlock, NotADescriptor)
 }
 
 // Tasks do nothing for long, again and again.
-TEST_F(Deadlock, NotWhoAlwaysWakesInTime)
+TEST_F(Deadlock, NotRepeatedSleeps)
 {
 	EXPECT_EXIT(woken_by([] {
 			    for (int i = 0; i < 8; i++)

@@ -92,7 +92,7 @@ def mistakes(text):
         if numbers != list(range(len(numbers))):
             yield "%s: frames %s" % (name, numbers)
     if set(seen) - set(EXPECTED):
-        yield "tasks that nobody has made: %s" % sorted(set(seen) - set(EXPECTED))
+        yield "unexpected tasks: %s" % sorted(set(seen) - set(EXPECTED))
 
 
 def check(what, text):

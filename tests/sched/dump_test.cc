@@ -128,12 +128,12 @@ std::string part(const std::string &text, const std::string &name)
 	return text.substr(begin, end - begin);
 }
 
-TEST(Dump, OutsideOfARunThereIsNone)
+TEST(Dump, NoneOutsideARun)
 {
 	EXPECT_EQ(-ESRCH, sn_dump(2));
 }
 
-TEST(Dump, EachKindOfTaskIsTold)
+TEST(Dump, DescribesEachKindOfTask)
 {
 	test::run({2, 4}, [] {
 		std::atomic<bool> stop{false};
@@ -200,7 +200,7 @@ TEST(Dump, EachKindOfTaskIsTold)
 	});
 }
 
-TEST(Dump, ManyThatDoTheSameAreToldTogether)
+TEST(Dump, GroupsTasksThatDoTheSame)
 {
 	test::Environment listed("SENNIT_DUMP_TASKS", "3");
 
@@ -224,7 +224,7 @@ TEST(Dump, ManyThatDoTheSameAreToldTogether)
 	});
 }
 
-TEST(Dump, AThreadOfTheProgramMayAskToo)
+TEST(Dump, WorksFromAForeignThread)
 {
 	test::run(2, [] {
 		std::string text;
@@ -235,7 +235,7 @@ TEST(Dump, AThreadOfTheProgramMayAskToo)
 	});
 }
 
-TEST(Dump, ItGoesWhereItCanAndSaysIfNot)
+TEST(Dump, ReportsWriteErrors)
 {
 	test::run(2, [] {
 		int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -382,7 +382,7 @@ std::string quit(int signum, const std::function<void()> &body, const char *end,
 	return text;
 }
 
-TEST(Quit, AHungProcessTellsWhatItDoes)
+TEST(Quit, DumpsAHungProcess)
 {
 	for (int processors : {1, 2}) {
 		int status;
@@ -414,7 +414,7 @@ TEST(Quit, AnotherSignalCanBeChosen)
 	EXPECT_TRUE(has(text, "end of the dump")) << text;
 }
 
-TEST(Quit, ItCanBeLeftAlone)
+TEST(Quit, CanBeSwitchedOff)
 {
 	test::Environment number("SENNIT_DUMP_SIGNAL", "0");
 	int status;
@@ -443,7 +443,7 @@ TEST(Quit, TheProgramsOwnHandlerStays)
 	EXPECT_EQ("hangs\nmine\n", text);
 }
 
-TEST(Quit, AnIdleProcessTellsToo)
+TEST(Quit, DumpsAnIdleProcess)
 {
 	const char *wanted = "1 task parked, waits for a time";
 	std::string text;
@@ -471,7 +471,7 @@ TEST(Quit, Background)
 	const char *report = getenv("SENNIT_TEST_REPORT");
 
 	if (!report)
-		GTEST_SKIP() << "is run by another test";
+		GTEST_SKIP() << "another test runs this one";
 	int fd = open(report, O_RDWR | O_CLOEXEC);
 
 	ASSERT_LE(0, dup2(fd, STDERR_FILENO));
@@ -483,10 +483,10 @@ TEST(Quit, Background)
 	struct sigaction after;
 
 	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &after));
-	EXPECT_EQ(SIG_IGN, after.sa_handler) << "as it was";
+	EXPECT_EQ(SIG_IGN, after.sa_handler) << "restored";
 }
 
-TEST(Quit, AScriptsBackgroundJobTellsToo)
+TEST(Quit, DumpsABackgroundJobOfAScript)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "programs cannot execute themselves here";
@@ -537,7 +537,7 @@ TEST(Quit, WhatTheProgramIgnoresStaysIgnored)
 	EXPECT_EQ("done\n", text);
 }
 
-TEST(Quit, TheSignalIsGivenBackAfterTheRun)
+TEST(Quit, TheHandlerIsRestoredAfterTheRun)
 {
 	struct sigaction now;
 

@@ -173,7 +173,7 @@ TEST(Seccomp, RefusesMembarrierLater)
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // the emulator has no filters
 
 // Another run, in a child process of the first, finds out at its beginning.
-TEST(Seccomp, AndTheNextRunDoesWithoutFromTheBeginning)
+TEST(Seccomp, TheNextRunDoesWithoutMembarrier)
 {
 	const Outcome outcome = child(1, [] {
 		refuse_membarrier();
@@ -272,15 +272,15 @@ bool connects(const std::string &address, int error)
 }
 
 // No more descriptors: a call that needs one fails, and works again later.
-TEST(Limits, OfDescriptorsAreLowered)
+TEST(Limits, DescriptorsRunOut)
 {
 	const Outcome outcome = child(2, [] {
-		sn_tcp_listener *door = nullptr, *another = nullptr;
+		sn_tcp_listener *listener = nullptr, *another = nullptr;
 		char address[SN_ADDRESS_MAX];
 		struct rlimit former;
 
-		CHILD_CHECK(sn_tcp_listen(&door, "127.0.0.1:0") == 0);
-		CHILD_CHECK(sn_tcp_listener_address(door, address, sizeof address) > 0);
+		CHILD_CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") == 0);
+		CHILD_CHECK(sn_tcp_listener_address(listener, address, sizeof address) > 0);
 		CHILD_CHECK(connects(address, 0));
 		CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &former) == 0);
 		set_limit(RLIMIT_NOFILE, 3);
@@ -293,7 +293,7 @@ TEST(Limits, OfDescriptorsAreLowered)
 			sn_tcp *conn = nullptr;
 
 			for (int i = 0; i < 2; i++) {
-				CHILD_CHECK(sn_tcp_accept(door, &conn) == 0);
+				CHILD_CHECK(sn_tcp_accept(listener, &conn) == 0);
 				sn_tcp_close(conn);
 			}
 		});
@@ -309,7 +309,7 @@ TEST(Limits, OfDescriptorsAreLowered)
 }
 
 // No more threads: work waits for the existing ones, and one line says so.
-TEST(Limits, OfThreadsAreLowered)
+TEST(Limits, ThreadsRunOut)
 {
 	const Outcome outcome = child(2, [] {
 		std::vector<Task> sleepers;
@@ -337,7 +337,7 @@ TEST(Limits, OfThreadsAreLowered)
 #if !TEST_TSAN && !TEST_ASAN // their shadows are larger than any limit
 
 // No more address space: spawning fails, or the tasks wait for stacks. Running tasks go on.
-TEST(Limits, OfAddressSpaceAreLowered)
+TEST(Limits, AddressSpaceRunsOut)
 {
 	const Outcome outcome = child(2, [] {
 		static std::atomic<bool> stop;
@@ -390,7 +390,7 @@ TEST(Limits, OfAddressSpaceAreLowered)
 
 // The limit is on the first thread's stack. The runtime's stacks have the sizes that the runtime
 // chooses.
-TEST(Limits, OfStacksAreLowered)
+TEST(Limits, TheStackLimitIsLowered)
 {
 	const Outcome outcome = child(2, [] {
 		set_limit(RLIMIT_STACK, 16 << 10);

@@ -38,8 +38,8 @@ constexpr int many = 1000, connections = 300;
 TEST(FairStreams, ReadingLetsOthersRun)
 {
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		const std::string bytes(many, 'x');
 
 		ASSERT_EQ(many, sn_tcp_write(pair.client, bytes.data(), bytes.size()));
@@ -55,8 +55,8 @@ TEST(FairStreams, ReadingLetsOthersRun)
 TEST(FairStreams, WritingLetsOthersRun)
 {
 	test::run(1, [] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 
 		EXPECT_GT(many, until_another_runs(many, [&] {
 				  EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
@@ -67,13 +67,14 @@ TEST(FairStreams, WritingLetsOthersRun)
 TEST(FairStreams, AcceptingLetsOthersRun)
 {
 	test::run(1, [] {
-		Listener door;
+		Listener listener;
 		std::vector<sn_tcp *> conns;
 
 		for (int i = 0; i < connections; i++)
-			conns.push_back(test::connect(door.address()));
-		EXPECT_GT(connections,
-			  until_another_runs(connections, [&] { conns.push_back(door.accept()); }));
+			conns.push_back(test::connect(listener.address()));
+		EXPECT_GT(connections, until_another_runs(connections, [&] {
+				  conns.push_back(listener.accept());
+			  }));
 		for (sn_tcp *conn : conns)
 			EXPECT_EQ(0, sn_tcp_close(conn));
 	});

@@ -117,7 +117,7 @@ TEST(Fairness, TimersFireHoweverManyTasksAreRunnable)
 	});
 }
 
-TEST(Fairness, TheNetworkIsLookedAtHoweverManyTasksAreRunnable)
+TEST(Fairness, TheNetworkIsPolledHoweverManyTasksAreRunnable)
 {
 	with_crowds([](Crowd &crowd) {
 		std::atomic<int64_t> before{0};
@@ -142,7 +142,7 @@ TEST(Fairness, TheNetworkIsLookedAtHoweverManyTasksAreRunnable)
 }
 
 // Such tasks come through the global queue, which also takes the overflow of the rings.
-TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
+TEST(Fairness, WakeUpsFromForeignThreadsAreNotDelayed)
 {
 	with_crowds([](Crowd &crowd) {
 		std::atomic<int64_t> before{0};
@@ -166,7 +166,7 @@ TEST(Fairness, WakeUpsFromForeignThreadsAreNotPutBehind)
 }
 
 // The global queue causes no early return, however fast it is filled.
-TEST(Fairness, AFloodOfForeignSpawnsStarvesNobody)
+TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask)
 {
 	test::run({1, 2}, [] {
 		static std::atomic<int64_t> spawned, ran;
@@ -422,7 +422,7 @@ TEST_P(Loops, AreRescheduled)
 				while (!stop && !testing::Test::HasFatalFailure()) {
 					loop.turn(loop);
 					turns.fetch_add(1, std::memory_order_relaxed);
-					ASSERT_LT(sn_now(), end) << "nobody else ever ran";
+					ASSERT_LT(sn_now(), end) << "no other task ever ran";
 				}
 				loop.end(loop);
 			});
@@ -450,7 +450,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &
 // Two processors. The sleeper's timer stays with the one that becomes idle. The poller leaves its
 // role for a task that promises to be brief, and so wakes no thread in its place. That task then
 // computes until the sleeper has woken.
-TEST(Fairness, ABriefTaskThatIsNotDelaysNoTimer)
+TEST(Fairness, ABriefTaskThatComputesDelaysNoTimer)
 {
 	for (int round = 0; round < 10; round++)
 		test::run(2, [] {

@@ -62,14 +62,14 @@ private:
 	int times_;
 };
 
-testing::Matcher<const std::string &> tells(const char *what, int times)
+testing::Matcher<const std::string &> has_times(const char *what, int times)
 {
 	return testing::MakeMatcher(new Text(what, times));
 }
 
 testing::Matcher<const std::string &> lacks(const char *what)
 {
-	return tells(what, 0);
+	return has_times(what, 0);
 }
 
 // A sanitizer has a handler of its own, which ours chains to. It reports and exits.
@@ -242,7 +242,7 @@ TEST_F(Fault, ANullPointerNamesTheTask)
 		    "  #0 .*write_to");
 }
 
-TEST_F(Fault, OfTheFirstTaskToo)
+TEST_F(Fault, AFaultOfTheFirstTaskNamesIt)
 {
 	EXPECT_EXIT(
 		{
@@ -254,7 +254,7 @@ TEST_F(Fault, OfTheFirstTaskToo)
 		"sennit: SIGSEGV in task 1 \"main\".*the first task, of sn_run.*#0 .*write_to");
 }
 
-TEST_F(Fault, TheDistanceFromTheStackIsTold)
+TEST_F(Fault, TheDistanceFromTheStackIsReported)
 {
 	EXPECT_EXIT(
 		in_task([] {
@@ -316,12 +316,12 @@ __attribute__((noinline)) int sparse(const char *text)
 TEST_F(Fault, ALargeFrameIsAnOverflow)
 {
 	if (TEST_ASAN || TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "frames are not the compiler's alone here";
+		GTEST_SKIP() << "the compiler alone does not decide the frames here";
 	EXPECT_EXIT(in_task([] { sparse("x"); }), testing::KilledBySignal(SIGSEGV),
 		    "sennit: stack overflow in task [0-9]+ \"faulty\"");
 }
 
-TEST_F(Fault, OnlyOverflowsAreToldWhenThatIsWished)
+TEST_F(Fault, OnlyOverflowsAreReportedOnRequest)
 {
 	test::Environment wish("SENNIT_FAULT_REPORTS", "0");
 
@@ -329,7 +329,7 @@ TEST_F(Fault, OnlyOverflowsAreToldWhenThatIsWished)
 	EXPECT_EXIT(overflow(2, 0), died_of_the_fault, overflow_report);
 }
 
-TEST_F(Fault, NothingIsToldOfAThreadOfTheProgram)
+TEST_F(Fault, AForeignThreadsFaultIsNotReported)
 {
 	EXPECT_EXIT(
 		{
@@ -434,10 +434,10 @@ TEST_F(Fault, AFormerHandlerRunsAsItWasInstalled)
 sigjmp_buf back;
 
 // A program that survives faults, such as by a jump, gets one report.
-TEST_F(Fault, AProgramThatHandlesFaultsIsToldOfOne)
+TEST_F(Fault, AProgramThatSurvivesFaultsGetsOneReport)
 {
 	if (TEST_TSAN)
-		GTEST_SKIP() << "it does not follow jumps between its fibers' handlers";
+		GTEST_SKIP() << "TSan does not follow jumps between its fibers' handlers";
 	EXPECT_EXIT(
 		{
 			signal(SIGSEGV, [](int) { siglongjmp(back, 1); });
@@ -454,7 +454,7 @@ TEST_F(Fault, AProgramThatHandlesFaultsIsToldOfOne)
 			});
 			_exit(0);
 		},
-		testing::ExitedWithCode(0), tells("sennit: SIGSEGV in task", 2));
+		testing::ExitedWithCode(0), has_times("sennit: SIGSEGV in task", 2));
 }
 
 /* ---- the program's own threads rely on faults, as collectors and virtual machines do ---- */
@@ -469,7 +469,7 @@ void open_barrier(int, siginfo_t *info, void *)
 			mprotect(at, page, PROT_READ | PROT_WRITE);
 			return;
 		}
-	static const char text[] = "a fault of somebody else's\n";
+	static const char text[] = "an unexpected fault\n";
 	(void)!write(STDERR_FILENO, text, sizeof text - 1);
 	_exit(42);
 }
@@ -494,10 +494,10 @@ void use_many_stacks()
 }
 
 // Each of their faults is looked up among the stacks, while the end of a run gives the stacks back.
-TEST_F(Fault, AProgramThatLivesOnFaultsSeesRunsEnd)
+TEST_F(Fault, RunsEndWhileThreadsRelyOnFaults)
 {
 	if (TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "handlers of faults by the thousand are not theirs to run";
+		GTEST_SKIP() << "they cannot handle faults by the thousand";
 	EXPECT_EXIT(
 		{
 			struct sigaction action = {};
@@ -525,7 +525,7 @@ TEST_F(Fault, AProgramThatLivesOnFaultsSeesRunsEnd)
 		testing::ExitedWithCode(0), "");
 }
 
-TEST_F(Fault, AHandlerOfTheProgramsOwnTakesItsPlace)
+TEST_F(Fault, TheProgramsHandlerReplacesOurs)
 {
 	EXPECT_EXIT(
 		{
@@ -549,7 +549,7 @@ TEST_F(Fault, AnOverflowIsReportedBesideAFormerHandler)
 		testing::ExitedWithCode(43), overflow_report);
 }
 
-TEST_F(Fault, FormerHandlersComeBackAfterTheRun)
+TEST_F(Fault, FormerHandlersAreRestoredAfterTheRun)
 {
 	struct sigaction former[3], now;
 	const int signals[] = {SIGSEGV, SIGBUS, SIGABRT};
@@ -581,10 +581,10 @@ TEST_F(Fault, ATaskThatEndsItsThreadIsNamed)
 		    "pthread_exit[^\n]*\n");
 }
 
-TEST_F(Fault, SoIsOneWhoseThreadIsCancelled)
+TEST_F(Fault, ATaskWhoseThreadIsCancelledIsNamed)
 {
 	if (TEST_ASAN || TEST_TSAN)
-		GTEST_SKIP() << "as above";
+		GTEST_SKIP() << "ending a thread from another stack is an error to them";
 	EXPECT_EXIT(in_task([] {
 			    const pthread_t me = pthread_self();
 
@@ -607,7 +607,7 @@ TEST_F(Fault, SoIsOneWhoseThreadIsCancelled)
 TEST_F(Fault, AForkedChildMayEndItsThread)
 {
 	if (TEST_ASAN || TEST_TSAN)
-		GTEST_SKIP() << "as above";
+		GTEST_SKIP() << "ending a thread from another stack is an error to them";
 	EXPECT_EXIT(
 		{
 			test::run(2, [] {

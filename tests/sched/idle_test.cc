@@ -83,7 +83,7 @@ private:
 		else if (sn_mutex_lock(&mutex_) == 0)
 			EXPECT_EQ(0, sn_mutex_unlock(&mutex_));
 		else
-			ADD_FAILURE() << "a mutex";
+			ADD_FAILURE() << "cannot lock the mutex";
 	}
 
 	sn_chan *channel_ = nullptr;

@@ -421,7 +421,7 @@ TEST(Lease, OthersRunWhileATaskComputes)
 }
 
 // This is what leases are for. Without them the same task stops everything.
-TEST(Lease, WithoutLeasesNothingGoesOn)
+TEST(Lease, WithoutLeasesNothingElseRuns)
 {
 	Environment off("SENNIT_LEASES", "0");
 
@@ -456,16 +456,16 @@ TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 	test::run(1, [] {
 		std::atomic<bool> blocking = false, stop = false;
 		std::atomic<int> answered = 0;
-		sn_tcp_listener *door;
+		sn_tcp_listener *listener;
 		char address[SN_ADDRESS_MAX];
 
-		ASSERT_EQ(0, sn_tcp_listen(&door, "127.0.0.1:0"));
-		sn_tcp_listener_address(door, address, sizeof address);
+		ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
+		sn_tcp_listener_address(listener, address, sizeof address);
 		const auto port = static_cast<uint16_t>(atoi(strrchr(address, ':') + 1));
 		Task server([&] {
 			sn_tcp *peer;
 
-			while (sn_tcp_accept(door, &peer) >= 0) {
+			while (sn_tcp_accept(listener, &peer) >= 0) {
 				char buf[16];
 				ssize_t n;
 
@@ -505,7 +505,7 @@ TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 		blocker.join();
 		client.join();
 		EXPECT_EQ(5, answered);
-		sn_tcp_listener_close(door);
+		sn_tcp_listener_close(listener);
 		server.join();
 	});
 }
@@ -917,13 +917,13 @@ extern "C" SN_API void stall_in_a_function_with_a_name();
 TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 {
 	Environment stall("SENNIT_STALL_MS", "20");
-	const auto is_told = [](const std::string &said) {
+	const auto is_reported = [](const std::string &said) {
 		if (TEST_TSAN) // it delays signals until the task calls something that blocks
 			return has_all(said, {"stall"});
 		return has_all(said, {"stall", "\"sluggard\"", "#0 0x",
 				      "stall_in_a_function_with_a_name"});
 	};
-	const std::string said = said_until(is_told, [] {
+	const std::string said = said_until(is_reported, [] {
 		test::run({1, 2}, [] {
 			struct sn_task_attr attr = {};
 
@@ -938,18 +938,18 @@ TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 		});
 	});
 
-	EXPECT_TRUE(is_told(said)) << said;
+	EXPECT_TRUE(is_reported(said)) << said;
 }
 
 // The report comes even without anything else to run, and does not disturb the blocked call:
 // SA_RESTART.
-TEST(Stall, ReportLeavesTheBlockedCallAlone)
+TEST(Stall, ReportDoesNotDisturbTheBlockedCall)
 {
 	Environment stall("SENNIT_STALL_MS", "10");
-	const auto is_told = [](const std::string &said) {
+	const auto is_reported = [](const std::string &said) {
 		return TEST_TSAN || has_all(said, {"reading a pipe"});
 	};
-	const std::string said = said_until(is_told, [] {
+	const std::string said = said_until(is_reported, [] {
 		test::run({1, 2}, [] {
 			std::atomic<bool> reads{false};
 			int fds[2];
@@ -974,10 +974,10 @@ TEST(Stall, ReportLeavesTheBlockedCallAlone)
 		});
 	});
 
-	EXPECT_TRUE(is_told(said)) << said;
+	EXPECT_TRUE(is_reported(said)) << said;
 }
 
-TEST(Stall, NothingIsSaidByDefault)
+TEST(Stall, NothingIsReportedByDefault)
 {
 	testing::internal::CaptureStderr();
 	test::run({1, 2}, [] {

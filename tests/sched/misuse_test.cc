@@ -201,7 +201,7 @@ TEST(Misuse, ATaskEndsWithItsRun)
 	});
 }
 
-TEST(Misuse, TheCallingTaskIsWhatItsSpawnerHas)
+TEST(Misuse, SelfIsTheSpawnersHandle)
 {
 	test::run(1, [] {
 		sn_task *seen = nullptr;
@@ -266,7 +266,7 @@ TEST(MisuseDeathTest, ClosingInTheWrongOrderNamesTheTask)
 
 // The scope is closed while other tasks start tasks in it, or cancel it. Either they reach the
 // scope, or it is gone.
-TEST(Misuse, UseAndCloseOfAScopeAtOnce)
+TEST(Misuse, UsingAScopeRacesWithClosing)
 {
 	test::run({2, 4}, [] {
 		std::atomic<sn_scope *> current{nullptr};

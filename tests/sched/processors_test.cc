@@ -119,7 +119,7 @@ TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 
 // The timers of processors that retire are due while the remaining processor always has something
 // to run.
-TEST(Processors, TimersOfARetiredOneFire)
+TEST(Processors, TimersOfARetiredProcessorFire)
 {
 	test::run(4, [] {
 		std::atomic<bool> stop{false};
@@ -180,7 +180,7 @@ TEST(Processors, AreUsedAgainWhenThereAreMore)
 
 // Tasks that compute without a call keep their processor until it is revoked. A pinned task gets
 // one again.
-TEST(Processors, HogsAndPinnedTasksGiveTheirsUp)
+TEST(Processors, HogsAndPinnedTasksGiveTheirProcessorUp)
 {
 	test::run(4, [] {
 		std::atomic<bool> stop{false};
@@ -241,7 +241,7 @@ TEST(Processors, FollowTheAffinityMask)
 
 	ASSERT_EQ(0, sched_getaffinity(0, sizeof all, &all));
 	if (CPU_COUNT(&all) < 2)
-		GTEST_SKIP() << "there is one CPU only";
+		GTEST_SKIP() << "there is only one CPU";
 	CPU_ZERO(&one);
 	for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
 		if (CPU_ISSET(cpu, &all))

@@ -58,7 +58,7 @@ TEST(Run, ReturnsTheValue)
 			  sn_run([](void *arg) { return *static_cast<int *>(arg); }, &value));
 }
 
-TEST(Run, AgainAndAgain)
+TEST(Run, CanBeRepeated)
 {
 	for (int i = 0; i < 50; i++) {
 		const int n = i % 4 * i % 7;
@@ -129,7 +129,7 @@ TEST(Run, OnlyOneAtATime)
 	test::run([] {
 		EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)) << "from a task";
 		std::thread([] { EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)); }).join();
-		EXPECT_EQ(0, sn_yield()) << "and nothing is broken by that";
+		EXPECT_EQ(0, sn_yield()) << "the run is unharmed";
 	});
 	EXPECT_EQ(7, sn_run(return_seven, nullptr));
 }
@@ -141,7 +141,7 @@ TEST(Run, FromAnyThread)
 }
 
 // Whatever state tasks are in when the first one returns, the run ends, and the next one works.
-TEST(Run, AbandonsWhoeverIsLeft)
+TEST(Run, AbandonsTheRemainingTasks)
 {
 	for (int i = 0; i < 10; i++)
 		test::run({1, 2, 4}, [] {
@@ -184,7 +184,7 @@ TEST(Run, AbandonsWhoeverIsLeft)
 }
 
 // The end of the run waits for a task in user code until its next call, which never returns.
-TEST(Run, WaitsForCodeOutside)
+TEST(Run, WaitsForTasksInUserCode)
 {
 	static std::atomic<bool> begun, out, returned;
 
@@ -213,7 +213,7 @@ TEST(Run, WaitsForCodeOutside)
 	}
 }
 
-TEST(RunEnvironment, InvalidProcessorsAreTold)
+TEST(RunEnvironment, InvalidProcessorsAreReported)
 {
 	for (const char *bad : {"0", "-1", "1025", "x", "4x", "1.5", "99999999999999999999", " "}) {
 		Environment environment("SENNIT_PROCS", bad);
@@ -228,7 +228,7 @@ TEST(RunEnvironment, InvalidProcessorsAreTold)
 	EXPECT_EQ(7, sn_run(return_seven, nullptr)) << "empty counts as not set";
 }
 
-TEST(RunEnvironment, InvalidMostThreadsAreTold)
+TEST(RunEnvironment, InvalidMaxThreadsAreReported)
 {
 	for (const char *bad : {"0", "1", "-2", "many"}) {
 		Environment environment("SENNIT_MAX_THREADS", bad);
@@ -339,7 +339,7 @@ TEST(RunStacks, HaveTheSizeThatTheEnvironmentGives)
 	EXPECT_EQ(1024u, stacks_with(nullptr)[1]);
 }
 
-TEST(RunStacks, BadSizesAreTold)
+TEST(RunStacks, BadSizesAreReported)
 {
 	for (const char *text : {"0", "128", "1K", "-1", " 64K", "K", "64KB", "64 K", "0x10000",
 				 "2G", "99999999999999999999", "17179869184G", "1e6"}) {
@@ -358,7 +358,7 @@ TEST(RunStacks, BadSizesAreTold)
 	EXPECT_EQ(-EINVAL, sn_run_with(&attr, nothing, nullptr));
 }
 
-TEST(RunEnvironment, ProcessorsAreAsMany)
+TEST(RunEnvironment, SetsTheNumberOfProcessors)
 {
 	for (int n : {1, 3, 1024})
 		test::run(n, [n] { EXPECT_EQ(uint64_t(n), test::stats().processors); });
@@ -375,7 +375,7 @@ TEST(RunEnvironment, ProcessorsAreAsMany)
 }
 
 // With two threads at most, work goes on, on two threads, and the shortage is reported once.
-TEST(RunEnvironment, MostThreadsAreKept)
+TEST(RunEnvironment, MaxThreadsIsRespected)
 {
 	Environment environment("SENNIT_MAX_THREADS", "2");
 	std::atomic<uint64_t> most{0};
@@ -423,11 +423,12 @@ TEST(RunResources, WithoutDescriptorsItFailsAndCanBeRepeated)
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 	EXPECT_EQ(-EMFILE, result);
 	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &after));
-	EXPECT_EQ(before.sa_handler, after.sa_handler) << "no handler of a run that never was";
+	EXPECT_EQ(before.sa_handler, after.sa_handler)
+		<< "a run that did not start leaves no handler";
 	EXPECT_EQ(7, sn_run(return_seven, nullptr));
 }
 
-TEST(Stats, BeforeAnyRunThereAreNone)
+TEST(Stats, NoneBeforeAnyRun)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the child would be executed without the emulator";
@@ -480,7 +481,7 @@ TEST(Stats, AddUp)
 }
 
 // Foreign threads spawn, detach and read the statistics during the run.
-TEST(ForeignThreads, SpawnDetachAndLook)
+TEST(ForeignThreads, SpawnDetachAndReadStatistics)
 {
 	test::run([] {
 		const int each = test::scaled(2000);
@@ -556,7 +557,7 @@ TEST(ForeignThreads, WakeASleepingRuntime)
 	});
 }
 
-TEST(Version, IsTheHeaders)
+TEST(Version, MatchesTheHeader)
 {
 	char expected[64];
 
@@ -567,7 +568,7 @@ TEST(Version, IsTheHeaders)
 
 // Whichever thread has started them. The monitor has another mask, name and timer slack, and so may
 // a task.
-TEST(Threads, HaveWhatTheCallerOfRunHad)
+TEST(Threads, InheritFromTheCallerOfRun)
 {
 	sigset_t mask, former;
 	char name[16] = "", now[16] = "";

@@ -53,7 +53,7 @@ TEST_F(RunQueue, IsFirstInFirstOut)
 	}
 }
 
-TEST_F(RunQueue, TellsWhetherItIsEmpty)
+TEST_F(RunQueue, KnowsWhetherItIsEmpty)
 {
 	EXPECT_TRUE(small_empty(queue));
 	fill(1);
@@ -78,7 +78,7 @@ TEST_F(RunQueue, OverflowsByHalfAndTheNewTask)
 	EXPECT_EQ(nullptr, small_get(queue));
 }
 
-TEST_F(RunQueue, NextIsBesideTheRing)
+TEST_F(RunQueue, NextIsSeparateFromTheRing)
 {
 	fill(1);
 	EXPECT_EQ(nullptr, small_take_next(queue));
@@ -113,7 +113,7 @@ TEST_F(RunQueue, StealsHalf)
 	}
 }
 
-TEST_F(RunQueue, StealsNextOnlyWhenAskedAndWhenItIsAll)
+TEST_F(RunQueue, StealsNextOnlyOnRequestAndFromAnEmptyRing)
 {
 	small_set_next(queue, make());
 	EXPECT_EQ(nullptr, small_steal(other, queue, false));
@@ -127,7 +127,7 @@ TEST_F(RunQueue, StealsNextOnlyWhenAskedAndWhenItIsAll)
 }
 
 // The counters of the ring only grow. Their values must not matter.
-TEST_F(RunQueue, GoesRoundManyTimes)
+TEST_F(RunQueue, WrapsAroundManyTimes)
 {
 	small_task *task = make();
 
@@ -144,7 +144,7 @@ TEST_F(RunQueue, GoesRoundManyTimes)
  * take what they stole. Every task is taken by exactly one of the four, and comes with what was
  * written before it was queued.
  */
-TEST(RunQueueStress, LosesAndDoublesNothing)
+TEST(RunQueueStress, LosesAndDuplicatesNothing)
 {
 	constexpr int thieves = 3;
 	const int total = test::scaled(400000);

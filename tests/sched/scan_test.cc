@@ -302,7 +302,7 @@ TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 	});
 }
 
-TEST(Scan, AsynchronouslyARunningTaskServesItself)
+TEST(Scan, ARunningTaskServesAnAsynchronousScan)
 {
 	test::run({2, 4}, [] {
 		std::atomic<bool> stop{false}, park{false};
@@ -332,7 +332,7 @@ TEST(Scan, AsynchronouslyARunningTaskServesItself)
 	});
 }
 
-TEST(Scan, ARequestOutlivesItsTaskWithoutAStack)
+TEST(Scan, APendingRequestIsServedWhenTheTaskEnds)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
 
@@ -469,7 +469,7 @@ struct Hold {
 	}
 };
 
-TEST(Scan, ASecondScanMeanwhileIsBusy)
+TEST(Scan, AConcurrentScanIsBusy)
 {
 	test::run([] {
 		test::Task task([] { sn_sleep(INT64_MAX); });
@@ -557,7 +557,7 @@ TEST(Scan, APinnedTaskIsLeftToTheScannerToo)
 	});
 }
 
-TEST(Scan, TwoThatScanEachOtherDoNotHang)
+TEST(Scan, MutualScansDoNotHang)
 {
 	test::run({2, 4}, [] {
 		std::atomic<sn_task *> tasks[2] = {};
@@ -586,7 +586,7 @@ TEST(Scan, TwoThatScanEachOtherDoNotHang)
 
 // Without leases and signals, the waiting task's processor cannot be revoked, and the other is not
 // interrupted. Only the waiting task itself can give its processor away.
-TEST(Scan, ATaskThatWaitsLetsOthersRunMeanwhile)
+TEST(Scan, AWaitingScannerLetsOthersRun)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0"), leases("SENNIT_LEASES", "0");
 
@@ -610,7 +610,7 @@ TEST(Scan, ATaskThatWaitsLetsOthersRunMeanwhile)
 	});
 }
 
-TEST(Scan, APinnedTaskWaitsOnItsThread)
+TEST(Scan, APinnedScannerWaitsOnItsThread)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
 
@@ -947,7 +947,7 @@ TEST(Scan, AtRandomWhileTasksLive)
 // The task waits on the channel, and nothing else could end the wait, so it parks with the
 // channel's lock held until its stack has been left. A request that comes just then is served
 // afterwards. Otherwise the callback would wait for a lock that its own thread holds.
-TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsIn)
+TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsOn)
 {
 	struct Shared {
 		sn_chan *chan = nullptr;

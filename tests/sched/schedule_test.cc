@@ -82,7 +82,7 @@ TEST(Sleep, WakesInTheOrderOfTime)
 	});
 }
 
-TEST(Sleep, OfNothingOrLessYields)
+TEST(Sleep, OfZeroOrLessYields)
 {
 	test::run([] {
 		for (int64_t ns : {int64_t(0), int64_t(-1), -test::second, INT64_MIN}) {

@@ -132,7 +132,7 @@ TEST(Signal, OutsideATaskIsRefused)
 
 std::atomic<int> own_handler_calls;
 
-TEST(Signal, FormerDispositionComesBack)
+TEST(Signal, FormerDispositionIsRestored)
 {
 	struct sigaction own = {}, now = {};
 

@@ -168,7 +168,7 @@ TEST(StackGuard, RefusesAccess)
 	EXPECT_EXIT(guards(""), testing::ExitedWithCode(0), "guards by");
 }
 
-TEST(StackGuard, RefusesAccessAlsoByMprotect)
+TEST(StackGuard, RefusesAccessByMprotectToo)
 {
 	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
 	EXPECT_EXIT(guards("mprotect"), testing::ExitedWithCode(0), "guards by mprotect");
@@ -226,7 +226,7 @@ TEST_F(Stacks, AreFoundByAddress)
 		probe_stack_free(stack, nullptr);
 }
 
-TEST_F(Stacks, CachedOnesComeBackWarmAndLastFirst)
+TEST_F(Stacks, CachedStacksAreReusedWarmLastFirst)
 {
 	probe_stack a = alloc(1, caches), b = alloc(1, caches);
 
@@ -278,7 +278,7 @@ size_t address_space()
 
 // A processor takes some of a slab's unused slots for itself. No other gets one of them, all used
 // slots have a guard, and others can have the unused ones once the processor gives them back.
-TEST_F(Stacks, UnusedSlotsAreOneProcessorsUntilItGivesThemBack)
+TEST_F(Stacks, UnusedSlotsBelongToOneProcessorUntilGivenBack)
 {
 	probe_caches *others = probe_caches_new();
 	probe_caches *const from[] = {nullptr, caches, others};
@@ -349,7 +349,7 @@ protected:
 	const size_t pages = probe_stack_class_size(small) / page;
 };
 
-TEST_F(Cooling, GivesBackWhatNobodyHasNeededForAWhile)
+TEST_F(Cooling, GivesBackWhatWasUnusedForAWhile)
 {
 	const std::vector<probe_stack> stacks = used(small, 100); // of more than one slab
 
@@ -396,14 +396,14 @@ TEST_F(Cooling, IncludesWhatAFlushedCacheHeld)
 	free_all(stacks, caches);
 	look();
 	look();
-	EXPECT_EQ(20 * pages, resident(stacks)) << "a processor's own";
+	EXPECT_EQ(20 * pages, resident(stacks)) << "the processor keeps them";
 	probe_stack_flush(caches);
 	look();
 	look();
 	EXPECT_EQ(0u, resident(stacks));
 }
 
-TEST_F(Cooling, OfLargeStacksIsAtOnce)
+TEST_F(Cooling, OfLargeStacksIsImmediate)
 {
 	const std::vector<probe_stack> stacks = used(probe_stack_class(1 << 20), 3);
 
@@ -427,7 +427,7 @@ TEST_F(Cooling, WarmOnesComeFirst)
 	free_all(again);
 }
 
-TEST_F(Stacks, AThinUseTouchesOnePage)
+TEST_F(Stacks, LightUseTouchesOnePage)
 {
 	probe_stack stack = alloc(probe_stack_class(probe_stack_default_size()));
 
@@ -546,7 +546,7 @@ void spawn_without_address_space()
 TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 {
 	if (TEST_EMULATED)
-		GTEST_SKIP() << "the emulator sets no limit of address space";
+		GTEST_SKIP() << "the emulator enforces no limit on address space";
 	// ASan's stacks for finding uses after return take 11 MB each, and it ends the process when
 	// it cannot get one.
 	const char *options = getenv("ASAN_OPTIONS");
@@ -610,7 +610,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 TEST(StackShortage, LetsTasksWaitForAStack)
 {
 	if (TEST_EMULATED)
-		GTEST_SKIP() << "the emulator sets no limit of address space";
+		GTEST_SKIP() << "the emulator enforces no limit on address space";
 	if (TEST_ASAN || TEST_TSAN)
 		GTEST_SKIP() << "a sanitizer ends the process when it gets no address space";
 	// Otherwise a task that the machine stalls for long would cause another thread to start,
@@ -727,7 +727,7 @@ TEST(StackLocked, TasksAreSpawnedAfterMemoryWasLocked)
 	_exit(0);
 }
 
-TEST(StackLocked, ALimitTooLowIsAnErrorOfTheSpawn)
+TEST(StackLocked, ALowLimitFailsTheSpawn)
 {
 	if (TEST_ASAN || TEST_TSAN || TEST_EMULATED)
 		GTEST_SKIP() << "mlockall() does nothing here";

@@ -57,7 +57,7 @@ enum { CREATOR = 1, WAKER = 2, RUNNER = 4, LEAVER = 8, MONITOR = 16, FREER = 32,
 
 // The table is written down a second time here, as a reader of status.h would. A change there has
 // to be made here too.
-TEST(Status, TheTableHasWhatIsMeantAndNothingElse)
+TEST(Status, TheTableMatchesItsSpecification)
 {
 	const std::map<std::pair<int, int>, int> meant = {
 		{{FREE, NEW}, CREATOR},
@@ -88,7 +88,7 @@ TEST(Status, TheTableHasWhatIsMeantAndNothingElse)
 	EXPECT_FALSE(probe_status_allowed(STATUSES, NEW, CREATOR));
 }
 
-TEST(Tasks, OutsideOfARunThereAreNone)
+TEST(Tasks, NoneOutsideARun)
 {
 	sn_task_visitor *never = [](const struct sn_task_info *, void *) { return 1; };
 
@@ -189,7 +189,7 @@ TEST(Tasks, AStateThatBeginsAfterALongSleepIsYoung)
 	});
 }
 
-TEST(Tasks, TheVisitorEndsTheVisit)
+TEST(Tasks, TheVisitorCanStop)
 {
 	test::run(1, [] {
 		std::vector<test::Task> tasks;
@@ -234,7 +234,7 @@ TEST(Tasks, AHundredThousandAreSeenOnceEach)
 // Tasks that are named after their spawner's number come and go as fast as possible, while threads
 // and tasks look. What is seen of a task is consistent, and tasks that were there before and after
 // are always seen.
-TEST(Tasks, WhoComesAndGoesIsNeverSeenHalf)
+TEST(Tasks, ComingAndGoingTasksAreSeenConsistently)
 {
 	static std::atomic<bool> stop;
 	static std::atomic<uint64_t> looks, seen;

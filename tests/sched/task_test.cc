@@ -252,7 +252,7 @@ TEST(Spawn, StackSizesAreUsable)
 	});
 }
 
-TEST(Name, IsCopiedAndCut)
+TEST(Name, IsCopiedAndTruncated)
 {
 	test::run([] {
 		const std::string longest(SN_TASK_NAME_MAX, 'x');

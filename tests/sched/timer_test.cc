@@ -63,7 +63,7 @@ TEST_F(Timers, FireInOrderAndNotEarly)
 
 	EXPECT_EQ(10, probe_timers_earliest(heap));
 	EXPECT_EQ(0u, probe_timers_run(heap, 9));
-	EXPECT_EQ(1u, probe_timers_run(heap, 10)) << "due at its very time";
+	EXPECT_EQ(1u, probe_timers_run(heap, 10)) << "due exactly at its time";
 	EXPECT_EQ(20, probe_timers_earliest(heap));
 	EXPECT_EQ(2u, probe_timers_run(heap, 39));
 	EXPECT_EQ(1u, probe_timers_run(heap, 1000));
@@ -71,7 +71,7 @@ TEST_F(Timers, FireInOrderAndNotEarly)
 	EXPECT_EQ(never, probe_timers_earliest(heap));
 }
 
-TEST_F(Timers, StopTellsWhetherItWasInTime)
+TEST_F(Timers, StopReturnsWhetherItWasInTime)
 {
 	probe_timer *a = start(10), *b = start(20), *unused = make();
 
@@ -105,13 +105,13 @@ TEST_F(Timers, AdvanceMovesOnlyToEarlier)
 	EXPECT_EQ(0, probe_timer_advance(heap, a, 10));
 	EXPECT_EQ(10, probe_timers_earliest(heap));
 	probe_timers_run(heap, 10);
-	EXPECT_EQ(0, probe_timer_advance(heap, a, 300)) << "starts one that is inactive";
+	EXPECT_EQ(0, probe_timer_advance(heap, a, 300)) << "starts an inactive timer";
 	probe_timers_run(heap, 50);
 	probe_timers_run(heap, 300);
 	EXPECT_EQ((List{a, b, a}), log.fired);
 }
 
-TEST_F(Timers, FireOnceMoreWhenAsked)
+TEST_F(Timers, FireAgainOnRequest)
 {
 	probe_timer *a = start(10), *b = start(15);
 

@@ -219,7 +219,7 @@ TEST(Trim, DoesNothingWhenSwitchedOff)
 	});
 }
 
-TEST(Trim, RefusesATimeThatIsNone)
+TEST(Trim, RejectsAnInvalidTime)
 {
 	for (const char *wish : {"-1", "soon", "86400001"}) {
 		test::Environment bad("SENNIT_TRIM_MS", wish);
