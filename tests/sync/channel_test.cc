@@ -51,7 +51,7 @@ TEST(Channel, BadInputIsAnError)
 	EXPECT_EQ(0u, numbers.size());
 }
 
-TEST(Channel, MoreMemoryThanThereIsIsAnError)
+TEST(Channel, AllocationFailureIsAnError)
 {
 #if !TEST_ASAN && !TEST_TSAN // they end the program instead
 	sn_chan *chan = nullptr;
@@ -66,7 +66,7 @@ TEST(Channel, MoreMemoryThanThereIsIsAnError)
 
 // ---- one task ----
 
-TEST(Channel, BuffersSoManyInTheirOrder)
+TEST(Channel, BuffersUpToItsCapacityInOrder)
 {
 	for (int capacity : {0, 1, 2, 10, 100}) {
 		Chan<int> chan(capacity);
@@ -136,7 +136,7 @@ TEST(Channel, ElementsMayHaveAnySize)
 	});
 }
 
-TEST(Channel, ElementsMayHaveNoSize)
+TEST(Channel, ElementsMayHaveSizeZero)
 {
 	test::run([] {
 		sn_chan *chan = nullptr;
@@ -155,7 +155,7 @@ TEST(Channel, ElementsMayHaveNoSize)
 	});
 }
 
-TEST(Channel, AClosedOneIsDrainedFirst)
+TEST(Channel, AClosedChannelIsDrainedFirst)
 {
 	Chan<int> chan(3);
 	int value = -1;
@@ -175,7 +175,7 @@ TEST(Channel, AClosedOneIsDrainedFirst)
 	EXPECT_EQ(2, value) << "nothing was received, nothing was written";
 }
 
-TEST(Channel, ReferencesKeepIt)
+TEST(Channel, ReferencesKeepItAlive)
 {
 	sn_chan *chan = nullptr;
 	int value = 5;
@@ -207,7 +207,7 @@ TEST(Channel, AnUnbufferedSendWaitsForItsReceiver)
 	});
 }
 
-TEST(Channel, AReceiverIsGivenTheElementWhereItWaits)
+TEST(Channel, AWaitingReceiverGetsTheElementDirectly)
 {
 	test::run([] {
 		for (int capacity : {0, 1, 10}) {
@@ -216,7 +216,7 @@ TEST(Channel, AReceiverIsGivenTheElementWhereItWaits)
 			Task receiver([&] { EXPECT_EQ(0, chan.recv(&value)); });
 
 			ASSERT_TRUE(chan.await_receivers(1));
-			EXPECT_EQ(0, chan.try_send(42)) << "somebody waits for it";
+			EXPECT_EQ(0, chan.try_send(42)) << "a receiver waits for it";
 			EXPECT_EQ(0u, chan.size()) << "it did not go through the buffer";
 			receiver.join();
 			EXPECT_EQ(42, value);
@@ -342,7 +342,7 @@ TEST(Channel, ClosingEndsEveryWaitToSendAndKeepsWhatWasSent)
 }
 
 // The channel may be freed as soon as its waiters have their results.
-TEST(Channel, MayBeFreedByWhoWasWoken)
+TEST(Channel, MayBeFreedByTheWokenTask)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(5000); i++) {
@@ -390,7 +390,7 @@ TEST(Channel, DeadlinesEndWaits)
 	});
 }
 
-TEST(Channel, APastDeadlineTakesWhatIsThere)
+TEST(Channel, APastDeadlineTakesWhatIsReady)
 {
 	Chan<int> chan(1);
 	int value = -1;
@@ -815,7 +815,7 @@ TEST(Channel, CancellationRacingWithSuccessLosesNothing)
 
 // Go's TestNonblockRecvRace: an element that is in the buffer when the channel is closed is found
 // without waiting.
-TEST(Channel, TryingFindsWhatAClosedOneHolds)
+TEST(Channel, TryingFindsWhatAClosedChannelHolds)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(3000); i++) {

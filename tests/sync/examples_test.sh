@@ -28,7 +28,7 @@ for processors in 1 4; do
 	# A stage fails, and the others end.
 	{ printf 'a line\n%0300d\n' 1; } >"$scratch/lines"
 	if run "$examples/example-pipeline" <"$scratch/lines" 2>"$scratch/log"; then
-		fail "pipeline takes a line that is too long"
+		fail "pipeline accepts a line that is too long"
 	fi
 	grep -q 'Argument list too long' "$scratch/log" || fail "pipeline says: $(cat "$scratch/log")"
 
@@ -37,7 +37,7 @@ for processors in 1 4; do
 	for rest in 1 5 25; do
 		if { printf 'a line\n'; sleep "$rest"; } |
 			run "$examples/example-pipeline" 0.05 2>"$scratch/log"; then
-			[ "$rest" != 25 ] || fail "pipeline does not heed its deadline"
+			[ "$rest" != 25 ] || fail "pipeline ignores its deadline"
 		else
 			break
 		fi

@@ -204,7 +204,7 @@ TEST(FairMutex, IsNotHandedToAWaiterThatDoesNotStarve)
 }
 
 // While a waiter starves, all are served in order, and newcomers are last.
-TEST(FairMutex, GoesFromHandToHandWhileAWaiterStarves)
+TEST(FairMutex, IsHandedOverInOrderWhileAWaiterStarves)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -326,7 +326,7 @@ TEST(FairMutex, IsNotHandedOnAfterAShortWait)
 }
 
 // A waiter that lost the race after a wake-up keeps its place.
-TEST(FairMutex, KeepsThePlaceOfAWaiterWokenInVain)
+TEST(FairMutex, KeepsThePlaceOfAWaiterThatLostTheRace)
 {
 	test::run([] {
 		expect_yes([]() -> std::optional<bool> {
@@ -435,7 +435,7 @@ TEST(FairRwLock, IsHandedOn)
 	});
 }
 
-TEST(FairRwLock, WritersHaveItInTheirOrder)
+TEST(FairRwLock, WritersAreServedInOrder)
 {
 	test::run([] {
 		sn_rwlock lock = SN_RWLOCK_INIT;
@@ -490,7 +490,7 @@ TEST(FairRwLock, GivingUpLeavesTheOthersTheirPlaces)
 			ASSERT_TRUE(test::eventually([&] { return cancelled.load(); }));
 			if (another) {
 				EXPECT_TRUE(waiting(lock, 1, 1))
-					<< "the reader is still behind one";
+					<< "the reader is still behind a writer";
 				EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
 				EXPECT_EQ(0, sn_rwlock_read_unlock(&lock));
 				EXPECT_TRUE(
@@ -644,7 +644,7 @@ TEST(FairBarrier, WakesInOrder)
 }
 
 // A permit goes to the first waiter. A newcomer cannot take it on the way.
-TEST(FairSemaphore, NobodyOvertakes)
+TEST(FairSemaphore, NoWaiterIsOvertaken)
 {
 	test::run([] {
 		sn_semaphore s = SN_SEMAPHORE_INIT(0);
@@ -850,7 +850,7 @@ TEST(FairChannel, SendersAreServedInOrderHoweverTheyWait)
 			for (int i = 0; i < capacity + waiters - 1; i++) {
 				if (i < waiters - 1) {
 					EXPECT_EQ(-EAGAIN, chan.try_send(-1))
-						<< "a waiting sender's element has the room";
+						<< "a waiting sender's element has taken the room";
 				}
 				EXPECT_EQ(0, chan.try_recv(&value));
 				EXPECT_EQ(i, value);
@@ -867,7 +867,7 @@ TEST(FairChannel, SendersAreServedInOrderHoweverTheyWait)
 
 // With 10,000 choices among four, a count is binomial with a deviation of 43, and off by 430 once
 // in 10^22. For tasks, each thread has a generator of its own. Some of the cases are sends.
-TEST(FairSelect, ATaskChoosesEachReadyCaseAsOften)
+TEST(FairSelect, ATaskChoosesReadyCasesEquallyOften)
 {
 	test::run([] {
 		for (const int64_t deadline : {int64_t(SN_TRY), int64_t(SN_NO_DEADLINE)}) {
@@ -976,7 +976,7 @@ TEST(FairTurns, OperationsThatMayParkLetOthersRun)
 
 // The forms that only try never park. (A task may lose its processor after 10 ms all the same,
 // which is a reason for another attempt.)
-TEST(FairTurns, TryingDoesNot)
+TEST(FairTurns, TryingDoesNotLetOthersRun)
 {
 	test::run(1, [] {
 		each_operation([](const Operation &operation) {

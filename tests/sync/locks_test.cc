@@ -210,7 +210,7 @@ TEST(RwLock, CancellationEndsTheWait)
 		EXPECT_EQ(0, sn_rwlock_read(&lock));
 		expect_cancelled([&] { return sn_rwlock_write(&lock); },
 				 [&] { return probe_waiting(&lock, &lock.writers) == 1; });
-		EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "no writer waits any more";
+		EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "no writer is waiting";
 		sn_rwlock_read_unlock(&lock);
 		sn_rwlock_read_unlock(&lock);
 		EXPECT_EQ(0u, lock.word);
@@ -269,7 +269,7 @@ TEST(Cond, SignalWakesOneAndBroadcastAll)
 		std::vector<int> woken;
 		std::vector<Task> tasks;
 
-		EXPECT_EQ(0, sn_cond_signal(&cond)) << "nobody waits";
+		EXPECT_EQ(0, sn_cond_signal(&cond)) << "no task waits";
 		for (int i = 0; i < 10; i++) {
 			tasks.emplace_back([&, i] {
 				ASSERT_EQ(0, sn_mutex_lock(&lock));
@@ -290,7 +290,7 @@ TEST(Cond, SignalWakesOneAndBroadcastAll)
 			EXPECT_EQ(1, sn_cond_signal(&cond));
 			ASSERT_TRUE(test::eventually([&] { return count() == i + 1; }));
 		}
-		EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), woken) << "in their order";
+		EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), woken) << "in order";
 		EXPECT_EQ(6, sn_cond_broadcast(&cond));
 		for (Task &task : tasks)
 			task.join();
@@ -428,7 +428,7 @@ TEST(Semaphore, CountsAndRefuses)
 	EXPECT_EQ(0, sn_semaphore_release(&s, 1));
 }
 
-TEST(Semaphore, GivesInOrderAndKeepsTheRest)
+TEST(Semaphore, WakesInOrderAndKeepsTheRest)
 {
 	test::run([] {
 		sn_semaphore s = SN_SEMAPHORE_INIT(0);
@@ -493,7 +493,7 @@ TEST(Semaphore, NoPermitIsLostOrGainedUnderDeadlines)
 
 // What glibc's semaphores once got wrong: the acquirer frees the semaphore while the release is
 // still returning.
-TEST(Semaphore, MayBeFreedByWhoWasLetThrough)
+TEST(Semaphore, MayBeFreedByTheAcquirer)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(5000); i++) {
@@ -646,7 +646,7 @@ TEST(WaitGroup, WaitsForAll)
 	});
 }
 
-TEST(WaitGroup, MayLieOnTheStackOfWhoWaits)
+TEST(WaitGroup, MayBeFreedByTheWaiter)
 {
 	test::run([] {
 		for (int i = 0; i < test::scaled(5000); i++) {
@@ -674,7 +674,7 @@ TEST(WaitGroup, DeadlineCancellationAndLimits)
 		EXPECT_EQ(-ETIMEDOUT, sn_waitgroup_wait_until(&group, sn_now() + ms));
 		expect_cancelled([&] { return sn_waitgroup_wait(&group); },
 				 [&] { return probe_waiting(&group, &group.waits) == 1; });
-		EXPECT_EQ(2u, group.word) << "one to be done, and nobody waits";
+		EXPECT_EQ(2u, group.word) << "one to be done, and no waiter";
 		EXPECT_EQ(0, sn_waitgroup_done(&group));
 	});
 }
@@ -691,7 +691,7 @@ TEST(WaitGroup, NegativeIsAMistake)
 
 // ---- barriers ----
 
-TEST(Barrier, RoundsDoNotMixAndOneIsTheLast)
+TEST(Barrier, RoundsDoNotMixAndOneIsSerial)
 {
 	const int rounds = test::scaled(2000);
 
@@ -706,7 +706,7 @@ TEST(Barrier, RoundsDoNotMixAndOneIsTheLast)
 				ASSERT_GE(result, 0);
 				if (result == SN_BARRIER_SERIAL)
 					serial++;
-				ASSERT_GE(come.load(), 6 * (i + 1)) << "all had come";
+				ASSERT_GE(come.load(), 6 * (i + 1)) << "all had arrived";
 				ASSERT_LE(come.load(), 6 * (i + 2));
 			}
 		});
@@ -714,7 +714,7 @@ TEST(Barrier, RoundsDoNotMixAndOneIsTheLast)
 	});
 }
 
-TEST(Barrier, WhoGivesUpHasNotCome)
+TEST(Barrier, GivingUpDoesNotCountAsArrival)
 {
 	test::run([] {
 		sn_barrier barrier = SN_BARRIER_INIT(2), alone = SN_BARRIER_INIT(1),
@@ -735,7 +735,7 @@ TEST(Barrier, WhoGivesUpHasNotCome)
 
 // In each round, all come through or those that came give up, so the number of successes is always
 // a multiple of the number of parties.
-TEST(Barrier, DeadlinesRaceWithTheLastToCome)
+TEST(Barrier, DeadlinesRaceWithTheLastArrival)
 {
 	const int rounds = test::scaled(5000);
 	test::Random random;

@@ -136,7 +136,7 @@ TEST(MisuseDeathTest, FreedChannelsAreReported)
 		     FREED);
 }
 #elif !TEST_ASAN
-TEST(Misuse, FreedChannelsAreTold)
+TEST(Misuse, FreedChannelsAreErrors)
 {
 	test::run(1, [] {
 		int i = 0;
@@ -167,7 +167,8 @@ TEST(Misuse, AFreedChannelIsNotItsSuccessor)
 
 			ASSERT_EQ(0, sn_chan_new(&next, sizeof i, 1));
 			EXPECT_EQ(-EINVAL, sn_chan_send(stale, &i));
-			EXPECT_EQ(0, sn_chan_len(next)) << "it has got what was for another";
+			EXPECT_EQ(0, sn_chan_len(next))
+				<< "it received an element for another channel";
 			sn_chan_unref(stale);
 			EXPECT_EQ(0, sn_chan_send(next, &i));
 			sn_chan_unref(next);

@@ -48,7 +48,7 @@ TEST(Mutex, ZerosAreUnlocked)
 		EXPECT_EQ(0, sn_mutex_lock(lock));
 		EXPECT_EQ(0, sn_mutex_unlock(lock));
 		EXPECT_EQ(0, sn_mutex_lock_until(lock, 1))
-			<< "it is free: the deadline is of no matter";
+			<< "it is free, so the deadline does not matter";
 		EXPECT_EQ(0, sn_mutex_unlock(lock));
 	}
 }
@@ -89,7 +89,7 @@ TEST(Mutex, HammeredByTasksAndThreads)
 	});
 }
 
-TEST(Mutex, WaitersGetItInTheirOrder)
+TEST(Mutex, WaitersAreServedInOrder)
 {
 	test::run([] {
 		sn_mutex lock = SN_MUTEX_INIT;
@@ -116,7 +116,7 @@ TEST(Mutex, WaitersGetItInTheirOrder)
 
 // Go's TestMutexFairness: one task holds the mutex nearly all the time, and unlocks it only to lock
 // it again.
-TEST(Mutex, AHogLetsOthersHaveIt)
+TEST(Mutex, AHogDoesNotStarveOthers)
 {
 	test::run([] {
 		sn_mutex lock = SN_MUTEX_INIT;
@@ -194,7 +194,8 @@ TEST(Mutex, DeadlineEndsTheWait)
 		task.join();
 		thread.join();
 		EXPECT_EQ(0, sn_mutex_unlock(&lock));
-		EXPECT_EQ(0, sn_mutex_trylock(&lock)) << "nothing is left of who gave up";
+		EXPECT_EQ(0, sn_mutex_trylock(&lock))
+			<< "a waiter that gave up leaves nothing behind";
 		sn_mutex_unlock(&lock);
 	});
 }
@@ -300,7 +301,7 @@ TEST(Mutex, DeadlinesAndCancellationRaceWithSuccess)
 }
 
 // The memory may be freed as soon as the last user has unlocked, as POSIX asks of its mutexes.
-TEST(Mutex, MayBeFreedByWhoWasLetGo)
+TEST(Mutex, MayBeFreedByTheLastUser)
 {
 	struct Counted {
 		sn_mutex lock = SN_MUTEX_INIT;

@@ -408,7 +408,7 @@ private:
 	bool holds_ = false, writes_ = false;
 };
 
-TEST(Program, OneTaskIsToldWhatTheModelSays)
+TEST(Program, OneTaskAgreesWithTheModel)
 {
 	Random random;
 
@@ -427,7 +427,7 @@ TEST(Program, OneTaskIsToldWhatTheModelSays)
 // ---- many, and their history ----
 
 struct Event {
-	enum What { sent, received, told_closed, closed, closed_already } what;
+	enum What { sent, received, saw_closed, closed, closed_already } what;
 	int chan;
 	uint64_t element;
 	uint64_t begin, end;
@@ -596,7 +596,7 @@ private:
 					left[chan[choose(cases.data(), n, chan.data(),
 							 elements.data())]] -= 1;
 				for (size_t i = 0; i < channels; i++)
-					if (told_[i])
+					if (saw_closed_[i])
 						left[i] = 0;
 				use_a_lock();
 			}
@@ -613,7 +613,7 @@ private:
 				size_t n = 0;
 
 				for (size_t i = 0; i < channels; i++) {
-					if (told_[i])
+					if (saw_closed_[i])
 						continue;
 					chan[n] = i;
 					cases[n] = crowd_.chans_[i]->recv_case(&elements[n]);
@@ -721,8 +721,8 @@ private:
 			const int err = crowd_.chans_[(size_t)chan]->send(element, deadline);
 
 			if (err == 0 || err == -EPIPE)
-				note(err ? Event::told_closed : Event::sent, chan,
-				     err ? 0 : element, begin);
+				note(err ? Event::saw_closed : Event::sent, chan, err ? 0 : element,
+				     begin);
 			else
 				check(err, how, deadline, -EAGAIN);
 		}
@@ -737,7 +737,7 @@ private:
 			const int err = crowd_.chans_[(size_t)chan]->recv(&element, deadline);
 
 			if (err == 0 || err == -EPIPE)
-				note(err ? Event::told_closed : Event::received, chan,
+				note(err ? Event::saw_closed : Event::received, chan,
 				     err ? received_end : element, begin);
 			else
 				check(err, how, deadline, -EAGAIN);
@@ -775,7 +775,7 @@ private:
 				note(sends ? Event::sent : Event::received, chan[(size_t)chosen],
 				     elements[(size_t)chosen], begin);
 			else if (one.result == -EPIPE)
-				note(Event::told_closed, chan[(size_t)chosen],
+				note(Event::saw_closed, chan[(size_t)chosen],
 				     sends ? 0 : received_end, begin);
 			else
 				ADD_FAILURE() << "a case's result is " << one.result;
@@ -794,9 +794,9 @@ private:
 
 				if (limited && err == -ETIMEDOUT)
 					continue;
-				note(err ? Event::told_closed : Event::sent, (int)chan,
+				note(err ? Event::saw_closed : Event::sent, (int)chan,
 				     err ? 0 : element, begin);
-				told_[chan] = err != 0;
+				saw_closed_[chan] = err != 0;
 				EXPECT_TRUE(err == 0 || err == -EPIPE) << err;
 				return err == 0;
 			}
@@ -817,15 +817,15 @@ private:
 					continue;
 				if (chosen < 0) {
 					ADD_FAILURE() << "select: " << chosen;
-					told_.fill(true);
+					saw_closed_.fill(true);
 					return 0;
 				}
 				const sn_case &one = cases[chosen];
 				const bool sends = one.op == SN_CASE_SEND;
 
-				told_[chan[chosen]] = one.result != 0;
+				saw_closed_[chan[chosen]] = one.result != 0;
 				if (one.result)
-					note(Event::told_closed, (int)chan[chosen],
+					note(Event::saw_closed, (int)chan[chosen],
 					     sends ? 0 : received_end, begin);
 				else
 					note(sends ? Event::sent : Event::received,
@@ -1063,11 +1063,11 @@ private:
 		int number_, depth_;
 		bool task_;
 		uint64_t last_ = 0;
-		std::array<bool, channels> told_{}; // that it is closed
+		std::array<bool, channels> saw_closed_{}; // that it is closed
 		std::vector<Event> events_;
 	};
 
-	static constexpr uint64_t received_end = 1; // the element of a receive's told_closed
+	static constexpr uint64_t received_end = 1; // the element of a receive's saw_closed
 
 	void check()
 	{
@@ -1112,14 +1112,14 @@ private:
 				ASSERT_TRUE(received.emplace(each.element, each).second)
 					<< "received twice";
 			}
-			if (each.what == Event::told_closed && each.element == received_end)
+			if (each.what == Event::saw_closed && each.element == received_end)
 				ends.push_back(each);
 			if (each.what == Event::closed) {
 				ASSERT_EQ(nullptr, closed) << "closed twice";
 				closed = &each;
 			}
 		}
-		ASSERT_EQ(sent.size(), received.size()) << "lost, or from nowhere";
+		ASSERT_EQ(sent.size(), received.size()) << "lost, or never sent";
 		for (const auto &each : sent) {
 			ASSERT_EQ(1u, received.count(each.element)) << "lost";
 			ASSERT_LT(each.begin, received[each.element].end) << "before it was sent";
@@ -1127,7 +1127,7 @@ private:
 		}
 		// An end, or a second closing, is seen only after a closing has begun.
 		for (const auto &each : all)
-			if (each.what == Event::told_closed || each.what == Event::closed_already) {
+			if (each.what == Event::saw_closed || each.what == Event::closed_already) {
 				ASSERT_TRUE(closed && closed->begin < each.end) << "not closed";
 			}
 		for (const auto &each : ends)
@@ -1184,7 +1184,7 @@ private:
 				EXPECT_EQ(0, sn_semaphore_try_acquire(&each.lock))
 					<< "a permit is lost";
 			EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&each.lock))
-				<< "a permit too many";
+				<< "one permit too many";
 		}
 	}
 
@@ -1237,7 +1237,7 @@ TEST(Program, TasksAndPlainThreadsHaveAPossibleHistory)
 	crowds([](uint64_t seed) { Crowd(seed, true).run(); });
 }
 
-TEST(Program, EveryWaitEndsThatShould)
+TEST(Program, EveryWaitThatShouldEndEnds)
 {
 	crowds([](uint64_t seed) { Crowd(seed, false).serve(); });
 }

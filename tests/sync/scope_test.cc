@@ -158,7 +158,7 @@ TEST(Scope, ReturnsTheFirstErrorAndCancelsTheRest)
 	});
 }
 
-TEST(Scope, SaysToItsOpenerThatATaskHasFailed)
+TEST(Scope, ReportsAFailedTaskToItsOpener)
 {
 	test::run([] {
 		Scope scope;
@@ -298,7 +298,7 @@ TEST(ScopeTree, OuterReachesWhatClosingWaitsFor)
 	});
 }
 
-TEST(ScopeDeadline, InThePastComesAtOnce)
+TEST(ScopeDeadline, InThePastExpiresAtOnce)
 {
 	test::run([] {
 		Scope scope(1);
@@ -403,7 +403,7 @@ TEST(ScopeTree, AnErrorOfInnerReachesOuterAsItsTasksResult)
 	});
 }
 
-TEST(ScopeTree, MayBeDeeperThanAStackIsLarge)
+TEST(ScopeTree, MayBeDeeperThanAStack)
 {
 	test::run({1, 2}, [] {
 		const int depth = test::scaled(50000);
@@ -446,15 +446,15 @@ TEST(ScopeTree, ManyTasksAreCancelled)
 TEST(ScopeWaits, OnTheNetwork)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door), quiet(door);
+		Listener listener;
+		Pair pair(listener), quiet(listener);
 		std::vector<int> errors(4);
 		Scope scope;
 
 		scope.go([&] {
 			sn_tcp *conn;
 
-			return errors[0] = sn_tcp_accept(door.get(), &conn);
+			return errors[0] = sn_tcp_accept(listener.get(), &conn);
 		});
 		scope.go([&] {
 			char c;
@@ -486,8 +486,8 @@ TEST(ScopeWaits, OnTheNetwork)
 TEST(ScopeWaits, ABusyReaderNotices)
 {
 	test::run([] {
-		Listener door;
-		Pair pair(door);
+		Listener listener;
+		Pair pair(listener);
 		Scope scope;
 		Task writer([&] {
 			std::string data(65536, 'd');
@@ -611,13 +611,13 @@ TEST(ScopeWaits, MaskedInsideStaysMaskedOutside)
 TEST(ScopeWaits, Connecting)
 {
 	test::run([] {
-		Listener door;
+		Listener listener;
 		sn_tcp *conn = nullptr;
 		Scope scope;
 
 		scope.cancel();
 		EXPECT_EQ(-ECANCELED,
-			  sn_tcp_connect(&conn, door.address().c_str(), SN_NO_DEADLINE));
+			  sn_tcp_connect(&conn, listener.address().c_str(), SN_NO_DEADLINE));
 		EXPECT_EQ(nullptr, conn);
 		sn_tcp_listener *other = nullptr;
 		EXPECT_EQ(-ECANCELED, sn_tcp_listen(&other, "127.0.0.1:0"));
@@ -881,7 +881,7 @@ TEST(Argument, IsCopiedIntoTheTask)
  */
 struct Forest {
 	std::atomic<int> budget, alive{0}, waits{0};
-	Listener *door;
+	Listener *listener;
 };
 
 int grow(Forest &forest, uint64_t seed, int depth)
@@ -943,7 +943,7 @@ int grow(Forest &forest, uint64_t seed, int depth)
 	case 3: {
 		sn_tcp *conn = nullptr;
 
-		err = sn_tcp_connect(&conn, forest.door->address().c_str(), SN_NO_DEADLINE);
+		err = sn_tcp_connect(&conn, forest.listener->address().c_str(), SN_NO_DEADLINE);
 		if (err == 0) {
 			char c;
 
@@ -977,18 +977,18 @@ TEST(ScopeStress, RandomTrees)
 	test::run([&] {
 		for (int round = 0; round < test::scaled(30); round++) {
 			Forest forest;
-			Listener door;
+			Listener listener;
 			std::atomic<bool> stop{false};
 
 			forest.budget = 150;
-			forest.door = &door;
+			forest.listener = &listener;
 			Task acceptor([&] {
 				sn_tcp *conn;
 				std::vector<sn_tcp *> held;
 
 				while (!stop) {
-					sn_tcp_listener_set_deadline(door.get(), sn_now() + ms);
-					if (sn_tcp_accept(door.get(), &conn) == 0)
+					sn_tcp_listener_set_deadline(listener.get(), sn_now() + ms);
+					if (sn_tcp_accept(listener.get(), &conn) == 0)
 						held.push_back(conn);
 				}
 				for (sn_tcp *each : held)

@@ -36,7 +36,7 @@ TEST(Select, BadInputIsAnError)
 	EXPECT_EQ(0u, chan.size());
 }
 
-TEST(Select, WithoutCasesItOnlyWaits)
+TEST(Select, WithoutCasesOnlyWaits)
 {
 	test::run([] {
 		sn_case nil[] = {{nullptr, nullptr, SN_CASE_RECV, 0},
@@ -66,7 +66,7 @@ TEST(Select, TryingTakesWhatIsReady)
 		ASSERT_EQ(0, full.send(1));
 		EXPECT_EQ(-EAGAIN, sn_select(cases, 2, SN_TRY));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 2, 1));
-		EXPECT_EQ(1, cases[0].result) << "was not chosen, is not written";
+		EXPECT_EQ(1, cases[0].result) << "a case that was not chosen is not written";
 		EXPECT_EQ(1, full.get_one());
 		EXPECT_EQ(1, sn_select(cases, 2, SN_TRY));
 		EXPECT_EQ(0, cases[1].result);
@@ -179,7 +179,7 @@ TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
 				  },
 				  sn_now() + 2 * ms));
 		EXPECT_EQ(0u, a.receivers() + b.senders());
-		EXPECT_EQ(-EAGAIN, a.try_send(1)) << "nobody is there any more";
+		EXPECT_EQ(-EAGAIN, a.try_send(1)) << "no receiver is left";
 		EXPECT_EQ(-1, value);
 	});
 }
@@ -289,7 +289,7 @@ TEST(Select, DoesNotServeItself)
 
 // Each of several cases that are always ready gets its share. With 10,000 choices among four, a
 // count is binomial with a deviation of 43, and off by 430 once in 10^22.
-TEST(Select, ChoosesEachReadyCaseAsOften)
+TEST(Select, ChoosesReadyCasesEquallyOften)
 {
 	Chan<int> ready[4], never;
 	Chan<int> *each[] = {&ready[0], &ready[1], &ready[2], &ready[3]};

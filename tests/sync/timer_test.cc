@@ -70,7 +70,7 @@ TEST(Alarm, RingsPeriodically)
 	});
 }
 
-TEST(Alarm, SettingAnewPreventsTheFormer)
+TEST(Alarm, SettingItAgainPreventsTheFormer)
 {
 	test::run([] {
 		sn_alarm alarm = SN_ALARM_INIT;
@@ -187,7 +187,7 @@ TEST(Alarm, ItsFunctionMayFreeIt)
 }
 
 // Several tasks and threads set and stop the same alarm, which serves them one after the other.
-TEST(Alarm, ManyHandsOnOne)
+TEST(Alarm, ConcurrentStartsAndStops)
 {
 	const int rounds = test::scaled(2000);
 	test::Random random;
@@ -299,7 +299,7 @@ TEST(Ticker, StoppingForgetsTicks)
 
 		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, 0));
 		sn_sleep(5 * ms);
-		EXPECT_EQ(1, sn_ticker_stop(&ticker)) << "it, or its tick, was there";
+		EXPECT_EQ(1, sn_ticker_stop(&ticker)) << "the ticker or its tick was still there";
 		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
 		EXPECT_EQ(0, sn_ticker_stop(&ticker));
 	});

@@ -83,7 +83,7 @@ compile -c -o "$scratch/typed.o" ||
 
 refused() {
 	if compile -fsyntax-only "-DMISTAKE=$1" 2>"$scratch/log"; then
-		fail "is not refused: $1"
+		fail "compiles, although it is a mistake: $1"
 	fi
 }
 refused 'sn_send(w.in, 4)'

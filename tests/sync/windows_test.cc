@@ -89,7 +89,7 @@ TEST(Windows, WhatComesBeforeTheWaitIsNotMissed)
 }
 
 // Every operation that changes a channel holds its lock.
-TEST(Windows, NobodyChangesALockedChannel)
+TEST(Windows, NoOperationChangesALockedChannel)
 {
 	Chan<int> ready(2), never;
 	int value = 0, other = 0;
@@ -119,7 +119,7 @@ TEST(Windows, NobodyChangesALockedChannel)
 }
 
 // The C++ channels put elements with an alignment of 16 into the buffer itself.
-TEST(Windows, ElementsLieAligned)
+TEST(Windows, ElementsAreAligned)
 {
 	struct alignas(16) Element {
 		char bytes[16];
