@@ -32,12 +32,12 @@ mkdir "$scratch/bin"
 for tool in bash cat sed tr dirname; do
 	ln -s "$(command -v $tool)" "$scratch/bin/$tool"
 done
-expect 1 'g++' env PATH="$scratch/bin" bash scripts/setup build
-expect 1 'ninja-build' env PATH="$scratch/bin" bash scripts/setup build
+expect 1 'g++' env -u SENNIT_NO_SETUP PATH="$scratch/bin" bash scripts/setup build
+expect 1 'ninja-build' env -u SENNIT_NO_SETUP PATH="$scratch/bin" bash scripts/setup build
 
 # A machine where something is missing and the user may not install it.
 printf '#!/bin/sh\nexit 1\n' | tee "$scratch/bin/apt-get" >"$scratch/bin/dpkg-query"
 printf '#!/bin/sh\necho 1000\n' >"$scratch/bin/id"
 chmod +x "$scratch"/bin/{apt-get,dpkg-query,id}
 expect 1 'there is no sudo; run as root: apt-get install g++' \
-	env PATH="$scratch/bin" bash scripts/setup build
+	env -u SENNIT_NO_SETUP PATH="$scratch/bin" bash scripts/setup build
