@@ -22,9 +22,9 @@
 
 #include <sennit/copy.h>
 
+#include "net/coalesce.h"
 #include "net/copy_piece.h"
 #include "net/copy_policy.h"
-#include "net/gather.h"
 #include "net/pace.h"
 #include "net/stream.h"
 #include "net/write_guard.h"
@@ -34,7 +34,7 @@
 struct sn_relayed {
 	struct sn_write_guard *guard;    /* of dst */
 	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
-	struct sn_gather gather;
+	struct sn_coalesce coalesce;
 	uint32_t low_water; /* of src, while we may change it; 0: we may not. low_water.c */
 	struct sn_pace pace;
 };

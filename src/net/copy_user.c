@@ -78,16 +78,16 @@ static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size
 /* The piece was written. Returns the result that follows from what was read with it. */
 static int conclude_piece(struct sn_copy_job *job, const struct sn_copy_piece *piece)
 {
-	bool gathers;
+	bool coalesces;
 
 	if (piece->behind == 0)
 		return SN_PASS_END;
 	if (piece->behind < 0 && piece->behind != -EAGAIN)
 		return sn_copy_fail(job, SN_COPY_READ, piece->behind);
-	gathers = sn_low_water_gathers(job, piece->size);
+	coalesces = sn_low_water_coalesces(job, piece->size);
 	if (sn_policy_read(&job->policy, piece->size) && job->may_splice)
 		return SN_PASS_SWITCH;
-	if (gathers || piece->behind == -EAGAIN)
+	if (coalesces || piece->behind == -EAGAIN)
 		return SN_PASS_DRAINED;
 	return piece->partial && sn_conn_drained(job->src) ? SN_PASS_DRAINED : SN_PASS_MORE;
 }

@@ -36,7 +36,7 @@ static bool is_ours_to_set(struct sn_copy_job *job)
 	if (sn_sys_low_water(job->src->fd) == 1)
 		relay->low_water = 1;
 	else
-		relay->gather.how = SN_RELAY_GATHER_NEVER;
+		relay->coalesce.how = SN_RELAY_GATHER_NEVER;
 	sn_fd_unuse(job->src);
 	return relay->low_water == 1;
 }
@@ -48,7 +48,7 @@ static bool is_enough_left(struct sn_copy_job *job)
 
 	if (sn_fd_use(job->src) < 0)
 		return true; /* the next read finds out */
-	enough = sn_sys_readable(job->src->fd) >= job->relay->gather.enough;
+	enough = sn_sys_readable(job->src->fd) >= job->relay->coalesce.enough;
 	sn_fd_unuse(job->src);
 	return enough;
 }
@@ -58,38 +58,38 @@ static uint32_t answers(const struct sn_copy_job *job)
 	return atomic_load_explicit(job->relay->answers, memory_order_relaxed);
 }
 
-bool sn_low_water_gathers(struct sn_copy_job *job, size_t n)
+bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n)
 {
-	struct sn_gather *gather;
+	struct sn_coalesce *coalesce;
 
 	/* After an end, an error or urgent data there may be no more edges. */
-	if (!job->relay || job->relay->gather.how == SN_RELAY_GATHER_NEVER ||
+	if (!job->relay || job->relay->coalesce.how == SN_RELAY_GATHER_NEVER ||
 	    !sn_conn_drained(job->src))
 		return false;
-	gather = &job->relay->gather;
-	if (gather->enough)
-		return sn_gather_more(gather, n) && !is_enough_left(job);
+	coalesce = &job->relay->coalesce;
+	if (coalesce->enough)
+		return sn_coalesce_more(coalesce, n) && !is_enough_left(job);
 	/* Where polling has a resolution of milliseconds, bytes would be late without a request. */
-	if (gather->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
+	if (coalesce->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
 		return false;
-	if (!sn_gather_piece(gather, sn_now(), n, answers(job)))
+	if (!sn_coalesce_piece(coalesce, sn_now(), n, answers(job)))
 		return false;
 	if (job->relay->low_water || is_ours_to_set(job))
 		return !is_enough_left(job);
-	gather->enough = 0;
+	coalesce->enough = 0;
 	return false;
 }
 
 bool sn_low_water_is_set(const struct sn_copy_job *job)
 {
-	return job->relay && job->relay->gather.enough;
+	return job->relay && job->relay->coalesce.enough;
 }
 
 int sn_low_water_wait(struct sn_copy_job *job)
 {
-	struct sn_gather *gather = &job->relay->gather;
+	struct sn_coalesce *coalesce = &job->relay->coalesce;
 	const int64_t now = sn_now();
-	const uint32_t enough = sn_gather_wait(gather, now, answers(job));
+	const uint32_t enough = sn_coalesce_wait(coalesce, now, answers(job));
 	int n;
 
 	/* Set even where it stops: bytes that have arrived since the last read and were not enough
@@ -97,7 +97,7 @@ int sn_low_water_wait(struct sn_copy_job *job)
 	set(job, enough ? enough : 1);
 	if (enough == 0)
 		return 0;
-	n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_GATHER_MOST_NS);
+	n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_COALESCE_MOST_NS);
 	if (n == 1)
 		atomic_fetch_add_explicit(&nlate, 1, memory_order_relaxed);
 	return n < 0 ? sn_copy_fail(job, SN_COPY_READ, n) : 0;

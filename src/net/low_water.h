@@ -19,7 +19,7 @@ struct sn_copy_job;
  * After a piece of n bytes was moved: whether the copy should wait for more, so that the pass ends
  * as if src had no more (SN_PASS_DRAINED). Always false outside relays.
  */
-bool sn_low_water_gathers(struct sn_copy_job *job, size_t n);
+bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n);
 
 /* Whether sn_low_water_wait() has to wait for src. */
 bool sn_low_water_is_set(const struct sn_copy_job *job);

@@ -268,7 +268,7 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 						     .pausing = pausing}},
 				.relay = relay,
 				.number = number};
-	sn_gather_init(&d->relayed.gather, relay->tuning->gather);
+	sn_coalesce_init(&d->relayed.coalesce, relay->tuning->gather);
 }
 
 /* Whether the connection whose end was passed on has been reset since. */

@@ -215,7 +215,7 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 		*clean = true;
 		if (!job->may_splice)
 			return SN_PASS_SWITCH;
-		if (sn_low_water_gathers(job, (size_t)n))
+		if (sn_low_water_coalesces(job, (size_t)n))
 			return SN_PASS_DRAINED;
 		if ((size_t)n >= LIKELY_MORE)
 			continue;

@@ -9,7 +9,7 @@
 #include <sennit/copy.h>
 #include <sennit/unstable.h>
 
-#include "net/gather.h"
+#include "net/coalesce.h"
 #include "support/net.h"
 
 namespace
@@ -19,17 +19,20 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-constexpr int64_t soon = SN_GATHER_QUICK_NS / 2, late = SN_GATHER_QUICK_NS;
+constexpr int64_t soon = SN_COALESCE_QUICK_NS / 2, late = SN_COALESCE_QUICK_NS;
 constexpr size_t small_piece = 1000;
 
-struct Gather : sn_gather {
-	explicit Gather(sn_relay_gather mode = SN_RELAY_GATHER_AUTO) { sn_gather_init(this, mode); }
+struct Coalesce : sn_coalesce {
+	explicit Coalesce(sn_relay_gather mode = SN_RELAY_GATHER_AUTO)
+	{
+		sn_coalesce_init(this, mode);
+	}
 
 	bool piece(int64_t after = soon, size_t bytes = small_piece, uint32_t answered = 0)
 	{
 		now += after;
 		said += answered;
-		return sn_gather_piece(this, now, bytes, said);
+		return sn_coalesce_piece(this, now, bytes, said);
 	}
 	// Small pieces in quick succession, until it coalesces. Returns how many, 100,000 at most.
 	uint32_t begin()
@@ -38,7 +41,7 @@ struct Gather : sn_gather {
 
 		while (!piece() && n < 100000)
 			n++;
-		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(this, now, said));
+		EXPECT_EQ(SN_COALESCE_LEAST, sn_coalesce_wait(this, now, said));
 		return n;
 	}
 	// So many bytes come while it waits for that long. Returns how many are enough from then
@@ -47,110 +50,110 @@ struct Gather : sn_gather {
 	{
 		now += ns;
 		said += answered;
-		sn_gather_more(this, bytes);
-		return sn_gather_wait(this, now, said);
+		sn_coalesce_more(this, bytes);
+		return sn_coalesce_wait(this, now, said);
 	}
 
 	int64_t now = 1000000000;
 	uint32_t said = 0;
 };
 
-TEST(Gather, SmallPiecesInQuickSuccessionBeginIt)
+TEST(Coalesce, SmallPiecesInQuickSuccessionBeginIt)
 {
-	Gather gather;
+	Coalesce state;
 
 	for (int i = 0; i < 1000; i++)
-		EXPECT_FALSE(gather.piece(late)) << "each some time after the last";
+		EXPECT_FALSE(state.piece(late)) << "each some time after the last";
 	for (int i = 0; i < 1000; i++)
-		EXPECT_FALSE(gather.piece(soon, SN_GATHER_SMALL)) << "large";
+		EXPECT_FALSE(state.piece(soon, SN_COALESCE_SMALL)) << "large";
 	for (int i = 0; i < 1000; i++)
-		EXPECT_FALSE(gather.piece(soon, small_piece, 1)) << "each answered";
+		EXPECT_FALSE(state.piece(soon, small_piece, 1)) << "each answered";
 	for (uint32_t i = 0; i < 1000; i++)
-		EXPECT_FALSE(gather.piece(i % SN_GATHER_PIECES ? soon : late))
+		EXPECT_FALSE(state.piece(i % SN_COALESCE_PIECES ? soon : late))
 			<< "never enough in a row";
-	EXPECT_FALSE(gather.piece(late));
-	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
+	EXPECT_FALSE(state.piece(late));
+	EXPECT_EQ(SN_COALESCE_PIECES, state.begin());
 }
 
-TEST(Gather, TheThresholdFollowsTheRate)
+TEST(Coalesce, TheThresholdFollowsTheRate)
 {
-	Gather gather;
-	const int64_t time = SN_GATHER_AIM_NS;
+	Coalesce state;
+	const int64_t time = SN_COALESCE_AIM_NS;
 
-	gather.begin();
-	EXPECT_FALSE(sn_gather_more(&gather, SN_GATHER_LEAST - 1));
-	EXPECT_TRUE(sn_gather_more(&gather, 1)) << "that is enough";
-	EXPECT_EQ(SN_GATHER_LEAST, gather.wait(0, time));
-	for (uint32_t want = 2 * SN_GATHER_LEAST; want <= SN_GATHER_MOST; want *= 2)
-		EXPECT_EQ(want, gather.wait(want, time));
-	EXPECT_EQ(SN_GATHER_MOST, gather.wait(100 * SN_GATHER_MOST, time));
-	EXPECT_EQ(SN_GATHER_MOST, gather.wait(SN_GATHER_MOST / 2, time)) << "not at once";
-	for (uint32_t want = SN_GATHER_MOST / 2; want >= SN_GATHER_LEAST; want /= 2)
-		EXPECT_EQ(want, gather.wait(want / 2, time));
-	EXPECT_EQ(SN_GATHER_LEAST, gather.wait(2 * small_piece, SN_GATHER_MOST_NS))
+	state.begin();
+	EXPECT_FALSE(sn_coalesce_more(&state, SN_COALESCE_LEAST - 1));
+	EXPECT_TRUE(sn_coalesce_more(&state, 1)) << "that is enough";
+	EXPECT_EQ(SN_COALESCE_LEAST, state.wait(0, time));
+	for (uint32_t want = 2 * SN_COALESCE_LEAST; want <= SN_COALESCE_MOST; want *= 2)
+		EXPECT_EQ(want, state.wait(want, time));
+	EXPECT_EQ(SN_COALESCE_MOST, state.wait(100 * SN_COALESCE_MOST, time));
+	EXPECT_EQ(SN_COALESCE_MOST, state.wait(SN_COALESCE_MOST / 2, time)) << "not at once";
+	for (uint32_t want = SN_COALESCE_MOST / 2; want >= SN_COALESCE_LEAST; want /= 2)
+		EXPECT_EQ(want, state.wait(want / 2, time));
+	EXPECT_EQ(SN_COALESCE_LEAST, state.wait(2 * small_piece, SN_COALESCE_MOST_NS))
 		<< "two pieces in the time of one";
 }
 
-TEST(Gather, StopsWhenThereIsNothingToGain)
+TEST(Coalesce, StopsWhenThereIsNothingToGain)
 {
 	for (const uint64_t bytes : {uint64_t(0), uint64_t(2 * small_piece - 1)}) {
-		Gather gather;
+		Coalesce state;
 
-		gather.begin();
-		EXPECT_EQ(0u, gather.wait(bytes, SN_GATHER_MOST_NS)) << bytes;
-		EXPECT_FALSE(gather.piece(late));
-		EXPECT_EQ(SN_GATHER_PIECES, gather.begin())
+		state.begin();
+		EXPECT_EQ(0u, state.wait(bytes, SN_COALESCE_MOST_NS)) << bytes;
+		EXPECT_FALSE(state.piece(late));
+		EXPECT_EQ(SN_COALESCE_PIECES, state.begin())
 			<< "as soon as before: no answer was delayed";
 	}
 }
 
-TEST(Gather, AnAnswerStopsItForLongerEachTime)
+TEST(Coalesce, AnAnswerStopsItForLongerEachTime)
 {
-	Gather gather;
-	const uint64_t little = SN_GATHER_LEAST;
-	uint32_t wanted = SN_GATHER_PIECES;
+	Coalesce state;
+	const uint64_t little = SN_COALESCE_LEAST;
+	uint32_t wanted = SN_COALESCE_PIECES;
 
 	for (int i = 0; i < 20; i++) {
-		EXPECT_FALSE(gather.piece(late));
-		EXPECT_EQ(wanted, gather.begin());
-		EXPECT_EQ(0u, gather.wait(little, SN_GATHER_AIM_NS, 1));
-		wanted = std::min(2 * wanted, SN_GATHER_MOST_PIECES);
+		EXPECT_FALSE(state.piece(late));
+		EXPECT_EQ(wanted, state.begin());
+		EXPECT_EQ(0u, state.wait(little, SN_COALESCE_AIM_NS, 1));
+		wanted = std::min(2 * wanted, SN_COALESCE_MOST_PIECES);
 	}
-	EXPECT_EQ(SN_GATHER_MOST_PIECES, wanted);
+	EXPECT_EQ(SN_COALESCE_MOST_PIECES, wanted);
 	// Coalescing that was worth it resets that.
-	gather.begin();
-	for (uint64_t sum = 0; sum < SN_GATHER_WORTH_IT; sum += SN_GATHER_MOST)
-		EXPECT_NE(0u, gather.wait(SN_GATHER_MOST, SN_GATHER_AIM_NS));
-	EXPECT_EQ(0u, gather.wait(little, SN_GATHER_AIM_NS, 1));
-	EXPECT_FALSE(gather.piece(late));
-	EXPECT_EQ(SN_GATHER_PIECES, gather.begin());
+	state.begin();
+	for (uint64_t sum = 0; sum < SN_COALESCE_WORTH_IT; sum += SN_COALESCE_MOST)
+		EXPECT_NE(0u, state.wait(SN_COALESCE_MOST, SN_COALESCE_AIM_NS));
+	EXPECT_EQ(0u, state.wait(little, SN_COALESCE_AIM_NS, 1));
+	EXPECT_FALSE(state.piece(late));
+	EXPECT_EQ(SN_COALESCE_PIECES, state.begin());
 }
 
-TEST(Gather, AnAnswerAfterItHasStoppedCountsToo)
+TEST(Coalesce, AnAnswerAfterItHasStoppedCountsToo)
 {
-	Gather gather;
+	Coalesce state;
 
-	EXPECT_FALSE(gather.piece(late));
-	gather.begin();
-	EXPECT_NE(0u, gather.wait(SN_GATHER_LEAST, SN_GATHER_AIM_NS));
-	EXPECT_EQ(0u, gather.wait(1, SN_GATHER_MOST_NS));
-	EXPECT_FALSE(gather.piece(100 * late, small_piece, 1));
-	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin());
-	EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS));
-	EXPECT_FALSE(gather.piece(100 * late, small_piece, 1));
-	EXPECT_EQ(2 * SN_GATHER_PIECES, gather.begin())
+	EXPECT_FALSE(state.piece(late));
+	state.begin();
+	EXPECT_NE(0u, state.wait(SN_COALESCE_LEAST, SN_COALESCE_AIM_NS));
+	EXPECT_EQ(0u, state.wait(1, SN_COALESCE_MOST_NS));
+	EXPECT_FALSE(state.piece(100 * late, small_piece, 1));
+	EXPECT_EQ(2 * SN_COALESCE_PIECES, state.begin());
+	EXPECT_EQ(0u, state.wait(0, SN_COALESCE_MOST_NS));
+	EXPECT_FALSE(state.piece(100 * late, small_piece, 1));
+	EXPECT_EQ(2 * SN_COALESCE_PIECES, state.begin())
 		<< "nothing was coalesced before this answer";
 }
 
-TEST(Gather, AlwaysBeginsWithTheFirstPiece)
+TEST(Coalesce, AlwaysBeginsWithTheFirstPiece)
 {
-	Gather gather(SN_RELAY_GATHER_ALWAYS);
+	Coalesce state(SN_RELAY_GATHER_ALWAYS);
 
 	for (int i = 0; i < 100; i++) {
-		EXPECT_TRUE(gather.piece(10 * late, small_piece, 1));
-		EXPECT_EQ(SN_GATHER_LEAST, sn_gather_wait(&gather, gather.now, gather.said));
-		EXPECT_NE(0u, gather.wait(SN_GATHER_LEAST, SN_GATHER_AIM_NS, 1));
-		EXPECT_EQ(0u, gather.wait(0, SN_GATHER_MOST_NS, 1))
+		EXPECT_TRUE(state.piece(10 * late, small_piece, 1));
+		EXPECT_EQ(SN_COALESCE_LEAST, sn_coalesce_wait(&state, state.now, state.said));
+		EXPECT_NE(0u, state.wait(SN_COALESCE_LEAST, SN_COALESCE_AIM_NS, 1));
+		EXPECT_EQ(0u, state.wait(0, SN_COALESCE_MOST_NS, 1))
 			<< "otherwise an idle relay would not rest";
 	}
 }
@@ -199,7 +202,7 @@ struct Route {
 	std::unique_ptr<Task> relay;
 };
 
-TEST(GatherInRelays, EachPieceArrivesEvenIfNothingFollows)
+TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows)
 {
 	test::run({1, 2}, [] {
 		test::Random random;
@@ -212,7 +215,7 @@ TEST(GatherInRelays, EachPieceArrivesEvenIfNothingFollows)
 	});
 }
 
-TEST(GatherInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
+TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
 {
 	test::run({1, 2}, [] {
 		Route route(SN_RELAY_GATHER_ALWAYS);
@@ -235,7 +238,7 @@ TEST(GatherInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
 	});
 }
 
-TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
+TEST(CoalesceInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 {
 	test::run([] {
 		Route route(SN_RELAY_GATHER_ALWAYS);
@@ -255,7 +258,7 @@ TEST(GatherInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 
 // Bytes that came before the relay's first read are read without waiting for more, however many
 // they are.
-TEST(GatherInRelays, AvailableBytesAreNotHeldBack)
+TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 {
 	for (const char *pipes : {"0", "64"}) {
 		test::Environment most("SENNIT_PIPES", pipes);
@@ -291,7 +294,7 @@ TEST(GatherInRelays, AvailableBytesAreNotHeldBack)
 	probe_pipes_reset();
 }
 
-TEST(GatherInRelays, NeverDoesNotCoalesce)
+TEST(CoalesceInRelays, NeverDoesNotCoalesce)
 {
 	test::run([] {
 		Route route(SN_RELAY_GATHER_NEVER);

@@ -34,8 +34,8 @@
  *
  * Nothing here acts: the callers report what has happened. A state belongs to one job.
  */
-#ifndef SENNIT_NET_GATHER_H
-#define SENNIT_NET_GATHER_H
+#ifndef SENNIT_NET_COALESCE_H
+#define SENNIT_NET_COALESCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,19 +43,19 @@
 
 #include <sennit/unstable.h>
 
-#define SN_GATHER_SMALL ((size_t)256 << 10)
-#define SN_GATHER_QUICK_NS 50000
-#define SN_GATHER_PIECES 16u
-#define SN_GATHER_MOST_PIECES 4096u
+#define SN_COALESCE_SMALL ((size_t)256 << 10)
+#define SN_COALESCE_QUICK_NS 50000
+#define SN_COALESCE_PIECES 16u
+#define SN_COALESCE_MOST_PIECES 4096u
 
-#define SN_GATHER_AIM_NS 100000
-#define SN_GATHER_MOST_NS 250000
-#define SN_GATHER_LEAST ((uint32_t)16 << 10)
+#define SN_COALESCE_AIM_NS 100000
+#define SN_COALESCE_MOST_NS 250000
+#define SN_COALESCE_LEAST ((uint32_t)16 << 10)
 /* The kernel enlarges the socket's buffer for it, to several times that size and permanently. */
-#define SN_GATHER_MOST ((uint32_t)128 << 10)
-#define SN_GATHER_WORTH_IT ((uint64_t)16 << 20)
+#define SN_COALESCE_MOST ((uint32_t)128 << 10)
+#define SN_COALESCE_WORTH_IT ((uint64_t)16 << 20)
 
-struct sn_gather {
+struct sn_coalesce {
 	enum sn_relay_gather how;
 	uint32_t enough;  /* bytes; 0: it does not coalesce */
 	uint32_t pieces;  /* in a row; while it does not coalesce */
@@ -67,98 +67,101 @@ struct sn_gather {
 	uint64_t total; /* coalesced since the last answer */
 };
 
-static inline void sn_gather_init(struct sn_gather *gather, enum sn_relay_gather how)
+static inline void sn_coalesce_init(struct sn_coalesce *coalesce, enum sn_relay_gather how)
 {
-	gather->how = how;
-	gather->enough = 0;
-	gather->pieces = 0;
-	gather->wanted = how == SN_RELAY_GATHER_ALWAYS ? 1 : SN_GATHER_PIECES;
-	gather->answers = 0;
-	gather->at = 0;
-	gather->since = 0;
-	gather->total = 0;
+	coalesce->how = how;
+	coalesce->enough = 0;
+	coalesce->pieces = 0;
+	coalesce->wanted = how == SN_RELAY_GATHER_ALWAYS ? 1 : SN_COALESCE_PIECES;
+	coalesce->answers = 0;
+	coalesce->at = 0;
+	coalesce->since = 0;
+	coalesce->total = 0;
 }
 
-static inline void sn_gather_begin(struct sn_gather *gather)
+static inline void sn_coalesce_begin(struct sn_coalesce *coalesce)
 {
-	gather->enough = SN_GATHER_LEAST;
-	gather->size = gather->since / gather->pieces;
-	gather->pieces = 0;
-	gather->since = 0;
-	gather->at = 0;
+	coalesce->enough = SN_COALESCE_LEAST;
+	coalesce->size = coalesce->since / coalesce->pieces;
+	coalesce->pieces = 0;
+	coalesce->since = 0;
+	coalesce->at = 0;
 }
 
 /* Whether the other direction has moved bytes since the last check; always false for a stream that
  * always coalesces. */
-static inline bool sn_gather_answered(struct sn_gather *gather, uint32_t answers)
+static inline bool sn_coalesce_answered(struct sn_coalesce *coalesce, uint32_t answers)
 {
-	const bool answered = answers != gather->answers && gather->how != SN_RELAY_GATHER_ALWAYS;
+	const bool answered =
+		answers != coalesce->answers && coalesce->how != SN_RELAY_GATHER_ALWAYS;
 
-	gather->answers = answers;
-	if (!answered || gather->total == 0)
+	coalesce->answers = answers;
+	if (!answered || coalesce->total == 0)
 		return answered;
-	if (gather->total >= SN_GATHER_WORTH_IT)
-		gather->wanted = SN_GATHER_PIECES;
-	else if (gather->wanted < SN_GATHER_MOST_PIECES)
-		gather->wanted *= 2;
-	gather->total = 0;
+	if (coalesce->total >= SN_COALESCE_WORTH_IT)
+		coalesce->wanted = SN_COALESCE_PIECES;
+	else if (coalesce->wanted < SN_COALESCE_MOST_PIECES)
+		coalesce->wanted *= 2;
+	coalesce->total = 0;
 	return true;
 }
 
 /* A piece was moved while it does not coalesce. Returns whether it does from now on. */
-static inline bool sn_gather_piece(struct sn_gather *gather, int64_t now, size_t size,
-				   uint32_t answers)
+static inline bool sn_coalesce_piece(struct sn_coalesce *coalesce, int64_t now, size_t size,
+				     uint32_t answers)
 {
-	const bool answered = sn_gather_answered(gather, answers);
-	const bool soon =
-		now - gather->at < SN_GATHER_QUICK_NS || gather->how == SN_RELAY_GATHER_ALWAYS;
+	const bool answered = sn_coalesce_answered(coalesce, answers);
+	const bool soon = now - coalesce->at < SN_COALESCE_QUICK_NS ||
+			  coalesce->how == SN_RELAY_GATHER_ALWAYS;
 
-	if (size < SN_GATHER_SMALL && soon && !answered) {
-		gather->pieces++;
-		gather->since += size;
+	if (size < SN_COALESCE_SMALL && soon && !answered) {
+		coalesce->pieces++;
+		coalesce->since += size;
 	} else {
-		gather->pieces = 0;
-		gather->since = 0;
+		coalesce->pieces = 0;
+		coalesce->since = 0;
 	}
-	gather->at = now;
-	if (gather->pieces < gather->wanted)
+	coalesce->at = now;
+	if (coalesce->pieces < coalesce->wanted)
 		return false;
-	sn_gather_begin(gather);
+	sn_coalesce_begin(coalesce);
 	return true;
 }
 
 /* Bytes were moved while it coalesces. Returns whether that is enough, and it should wait again. */
-static inline bool sn_gather_more(struct sn_gather *gather, size_t size)
+static inline bool sn_coalesce_more(struct sn_coalesce *coalesce, size_t size)
 {
-	gather->since += size;
-	gather->total += size;
-	return gather->since >= gather->enough;
+	coalesce->since += size;
+	coalesce->total += size;
+	return coalesce->since >= coalesce->enough;
 }
 
 /* Adjusts the amount by the rate of the last wait. */
-static inline void sn_gather_adjust(struct sn_gather *gather, int64_t time)
+static inline void sn_coalesce_adjust(struct sn_coalesce *coalesce, int64_t time)
 {
-	const uint64_t rate = gather->since * SN_GATHER_AIM_NS / (uint64_t)(time > 0 ? time : 1);
+	const uint64_t rate =
+		coalesce->since * SN_COALESCE_AIM_NS / (uint64_t)(time > 0 ? time : 1);
 
-	if (rate >= 2 * (uint64_t)gather->enough && gather->enough < SN_GATHER_MOST)
-		gather->enough *= 2;
-	else if (rate < gather->enough / 2 && gather->enough > SN_GATHER_LEAST)
-		gather->enough /= 2;
+	if (rate >= 2 * (uint64_t)coalesce->enough && coalesce->enough < SN_COALESCE_MOST)
+		coalesce->enough *= 2;
+	else if (rate < coalesce->enough / 2 && coalesce->enough > SN_COALESCE_LEAST)
+		coalesce->enough /= 2;
 }
 
 /* While it coalesces, it has taken what there was, and is about to wait. Returns how much is enough
  * from now on; 0: it no longer coalesces. */
-static inline uint32_t sn_gather_wait(struct sn_gather *gather, int64_t now, uint32_t answers)
+static inline uint32_t sn_coalesce_wait(struct sn_coalesce *coalesce, int64_t now, uint32_t answers)
 {
-	const bool first = gather->at == 0;
+	const bool first = coalesce->at == 0;
 
-	if (sn_gather_answered(gather, answers) || (!first && gather->since < 2 * gather->size))
-		gather->enough = 0;
+	if (sn_coalesce_answered(coalesce, answers) ||
+	    (!first && coalesce->since < 2 * coalesce->size))
+		coalesce->enough = 0;
 	else if (!first)
-		sn_gather_adjust(gather, now - gather->at);
-	gather->at = now;
-	gather->since = 0;
-	return gather->enough;
+		sn_coalesce_adjust(coalesce, now - coalesce->at);
+	coalesce->at = now;
+	coalesce->since = 0;
+	return coalesce->enough;
 }
 
 #endif
