@@ -84,14 +84,14 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
-	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
+	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
 	 * event; other threads learn of it from the opener. */
 	for (int i = 0; i < 2; i++) {
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
-		atomic_store_explicit(&d->sides[i].deaf, false, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].ignores_bytes, false, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].leader, NULL, memory_order_relaxed);
 		d->sides[i].timer.fire = sn_fd_deadline_fire;
 	}
@@ -129,12 +129,12 @@ int sn_fd_register(struct sn_fd *d)
 	return err;
 }
 
-void sn_fd_mute(struct sn_fd *d)
+void sn_fd_disarm(struct sn_fd *d)
 {
-	if (!d->registered || sn_fd_is_muted(d))
+	if (!d->registered || sn_fd_is_disarmed(d))
 		return;
 	if (tell_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
-		atomic_store_explicit(&d->muted, true, memory_order_relaxed);
+		atomic_store_explicit(&d->disarmed, true, memory_order_relaxed);
 }
 
 /*
@@ -142,10 +142,10 @@ void sn_fd_mute(struct sn_fd *d)
  * has changed the set of events. The call fails only for a descriptor that the program has closed
  * behind our back.
  */
-void sn_fd_unmute(struct sn_fd *d)
+void sn_fd_rearm(struct sn_fd *d)
 {
 	tell_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
-	atomic_store_explicit(&d->muted, false, memory_order_relaxed);
+	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 }
 
 /* The last user has left a closed descriptor. */
@@ -400,7 +400,7 @@ static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t e
 
 	if (!(what & (edges | failed)))
 		return NULL;
-	if (!(what & failed) && atomic_load(&side->deaf))
+	if (!(what & failed) && atomic_load(&side->ignores_bytes))
 		return NULL;
 	task = sn_side_ready(side);
 	SN_RACE_WINDOW();

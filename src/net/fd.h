@@ -73,9 +73,9 @@ struct sn_fd {
 	 * before they make the sides ready.
 	 */
 	_Atomic bool irregular;
-	_Atomic bool over;   /* the same: an error, or the end of both directions */
-	_Atomic bool unread; /* since it was registered; by the holder of the read side */
-	_Atomic bool muted;  /* sn_fd_mute(); by the same */
+	_Atomic bool over;     /* the same: an error, or the end of both directions */
+	_Atomic bool unread;   /* since it was registered; by the holder of the read side */
+	_Atomic bool disarmed; /* sn_fd_disarm(); by the same */
 	struct sn_side sides[2];
 	struct sn_lock lock; /* orders the arming of the timers */
 	struct sn_fd *next_free;
@@ -134,13 +134,13 @@ int sn_fd_use_handle(struct sn_fd **d, const void *handle);
  * that arrives for a copy that waits for room to write would wake a thread that sleeps in the
  * poller. One system call, unless they are disarmed already.
  */
-void sn_fd_mute(struct sn_fd *d);
-void sn_fd_unmute(struct sn_fd *d);
+void sn_fd_disarm(struct sn_fd *d);
+void sn_fd_rearm(struct sn_fd *d);
 
 /* Relaxed: the flag passes from one operation to the next with the control word. */
-static inline bool sn_fd_is_muted(const struct sn_fd *d)
+static inline bool sn_fd_is_disarmed(const struct sn_fd *d)
 {
-	return atomic_load_explicit(&d->muted, memory_order_relaxed);
+	return atomic_load_explicit(&d->disarmed, memory_order_relaxed);
 }
 
 /* Sets flags (SN_FD_CLOSED with or without SN_FD_ABORT, or SN_FD_CANCELED) and wakes both sides. 0

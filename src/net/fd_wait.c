@@ -175,8 +175,8 @@ static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 		err = sn_fd_check_deadline(d, index);
 	if (err < 0)
 		return err;
-	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_muted(d)))
-		sn_fd_unmute(d);
+	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_disarmed(d)))
+		sn_fd_rearm(d);
 	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
 		return 0;
 	err = park_in(d, side, NULL, readiness(index));
@@ -222,10 +222,10 @@ int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
 		err = sn_fd_check_deadline(d, SN_SIDE_READ);
 	if (err < 0)
 		return err;
-	if (sn_unlikely(sn_fd_is_muted(d)))
-		sn_fd_unmute(d);
-	if (sn_unlikely(sn_fd_is_muted(other)))
-		sn_fd_unmute(other);
+	if (sn_unlikely(sn_fd_is_disarmed(d)))
+		sn_fd_rearm(d);
+	if (sn_unlikely(sn_fd_is_disarmed(other)))
+		sn_fd_rearm(other);
 	if (has_edge(d) || has_edge(other))
 		return 0;
 	SN_RACE_WINDOW();
@@ -283,8 +283,8 @@ static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until,
 	struct sn_side *side = &d->sides[index];
 	int err;
 
-	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_muted(d)))
-		sn_fd_unmute(d);
+	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_disarmed(d)))
+		sn_fd_rearm(d);
 	atomic_store(&side->pause, until);
 	atomic_store(&side->state, SN_SIDE_NONE); /* earlier edges are known to be of no use */
 	err = park_in(d, side, NULL, what);
@@ -310,8 +310,8 @@ int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
 	struct sn_side *side = &d->sides[index];
 	int err;
 
-	atomic_store(&side->deaf, true);
+	atomic_store(&side->ignores_bytes, true);
 	err = pause_until(d, index, until, "its share of a rate");
-	atomic_store(&side->deaf, false);
+	atomic_store(&side->ignores_bytes, false);
 	return err;
 }

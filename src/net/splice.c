@@ -76,18 +76,18 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
  * reader, and takes them when there is room. This is not done in userspace, where a flow is small:
  * two system calls would gain little.
  */
-static void mute(struct sn_copy_job *job)
+static void disarm(struct sn_copy_job *job)
 {
 	if (sn_fd_begin(job->src, SN_SIDE_READ) < 0)
 		return; /* the next read finds out */
-	sn_fd_mute(job->src);
+	sn_fd_disarm(job->src);
 	sn_fd_end(job->src, SN_SIDE_READ);
 }
 
 static int wait_for_room(struct sn_copy_job *job)
 {
 	if (job->src->kind == SN_KIND_SOCKET)
-		mute(job);
+		disarm(job);
 	return sn_fd_wait(job->dst, SN_SIDE_WRITE);
 }
 

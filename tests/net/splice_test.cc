@@ -236,17 +236,19 @@ TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 			const std::string sent = pattern(16 * MiB);
 			Task copy([&] { return route.copy(); });
 			Task writer([&] { route.send(sent); });
-			const auto muted = [&] { return probe_fd_muted(route.source.server); };
+			const auto disarmed = [&] {
+				return probe_fd_disarmed(route.source.server);
+			};
 
 			EXPECT_TRUE(route.stalls_in_a_pipe());
-			EXPECT_TRUE(test::eventually(muted));
+			EXPECT_TRUE(test::eventually(disarmed));
 			if (!fails) {
 				EXPECT_TRUE(route.early + route.receive(sent.size() -
 									route.early.size()) ==
 					    sent);
 				writer.join();
 				EXPECT_TRUE(test::someone_reads(route.source.server));
-				EXPECT_FALSE(muted());
+				EXPECT_FALSE(disarmed());
 				route.send("more");
 				EXPECT_EQ("more", route.receive(4));
 				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
@@ -255,7 +257,7 @@ TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 			} else {
 				sn_tcp_cancel(route.sink.client);
 				EXPECT_EQ(-ECANCELED, copy.join());
-				EXPECT_TRUE(muted());
+				EXPECT_TRUE(disarmed());
 				const std::string rest = sent.substr(route.result.bytes_read);
 				std::string got(rest.size() + 4, 0);
 				Task reader([&] {
@@ -291,7 +293,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 			sn_tcp *const source = route.source.server;
 
 			EXPECT_TRUE(route.stalls_in_a_pipe());
-			EXPECT_TRUE(test::eventually([&] { return probe_fd_muted(source); }));
+			EXPECT_TRUE(test::eventually([&] { return probe_fd_disarmed(source); }));
 			sn_tcp_cancel(route.sink.client);
 			EXPECT_EQ(-ECANCELED, copy.join());
 			// Read past the runtime: a read that does not wait does not arm the source.
@@ -305,7 +307,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 					sn_sleep(test::ms);
 			}
 			writer.join();
-			EXPECT_TRUE(probe_fd_muted(source));
+			EXPECT_TRUE(probe_fd_disarmed(source));
 
 			Listener listener;
 			test::Pair other(listener);

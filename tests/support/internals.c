@@ -367,9 +367,9 @@ bool probe_run_is_ending(void)
 	return atomic_load(&sn_runtime.stopping);
 }
 
-bool probe_fd_muted(const void *conn)
+bool probe_fd_disarmed(const void *conn)
 {
-	return atomic_load(&((struct sn_fd *)sn_handle_object(conn))->muted);
+	return atomic_load(&((struct sn_fd *)sn_handle_object(conn))->disarmed);
 }
 
 int probe_fd_begin(const void *conn, int side)
