@@ -8,8 +8,8 @@
  *                    thread and waits again: so there are two of them
  *   poller()         side_told(), for each edge; two of them, because two threads may poll at once
  *   end_with()       sn_fd_end_with() of either descriptor
- * The states of a side are NONE, READY and WAITING (the address of the task). OTHER's leader is
- * FIRST: its edges also wake the task that waits there.
+ * The states of a side are NONE, READY and WAITING (the address of the task). OTHER forwards its
+ * wake-ups to FIRST: its edges also wake the task that waits there.
  *
  * Every access to the words is sequentially consistent in the code, so there are no store buffers.
  * Deadlines are in side.pml, because the task waits on a side as any other task does.
@@ -21,11 +21,10 @@
  * Mutants, each of which must be caught:
  *   NO_RECHECK       commit_wait() does not look at the other side after it has announced the task
  *   NO_CONTROL       it does not look at the other side's control
- *   LEADER_FIRST     the poller checks which task waits on the leader before it makes the other
- *                    side ready
+ *   FORWARD_FIRST    the poller checks which task waits on FIRST before it makes OTHER ready
  *   COMMIT_INSISTS   commit_wait() wakes its task although another party has taken it off the side
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
- *   END_FORGETS      sn_fd_end_with() of the other does not check which task waits on the leader
+ *   END_FORGETS      sn_fd_end_with() of the other does not check which task waits on FIRST
  */
 #define NONE 0
 #define READY 1
@@ -151,7 +150,7 @@ proctype poller()
 
 end:	do
 	:: edge?side ->
-#ifdef LEADER_FIRST
+#ifdef FORWARD_FIRST
 		if
 		:: side == OTHER -> side_unblock(FIRST); wake_if_taken()
 		:: else
@@ -163,7 +162,7 @@ end:	do
 		}
 		if
 		:: took -> wake_if_taken()
-#ifndef LEADER_FIRST
+#ifndef FORWARD_FIRST
 		:: !took && side == OTHER -> side_unblock(FIRST); wake_if_taken()
 #endif
 		:: else

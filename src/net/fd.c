@@ -92,7 +92,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].ignores_bytes, false, memory_order_relaxed);
-		atomic_store_explicit(&d->sides[i].leader, NULL, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].forward_to, NULL, memory_order_relaxed);
 		d->sides[i].timer.fire = sn_fd_deadline_fire;
 	}
 	atomic_store_explicit(&d->control, life_of((uintptr_t)sn_fd_handle(d)),
@@ -277,11 +277,11 @@ int sn_fd_use_handle(struct sn_fd **d, const void *handle)
 }
 
 /* Takes off the task that waits on the side to which this one forwards its wake-ups, if any. */
-static struct sn_task *unblock_leader(struct sn_side *side)
+static struct sn_task *unblock_forwarded(struct sn_side *side)
 {
-	struct sn_side *leader = atomic_load(&side->leader);
+	struct sn_side *to = atomic_load(&side->forward_to);
 
-	return leader ? sn_side_unblock(leader) : NULL;
+	return to ? sn_side_unblock(to) : NULL;
 }
 
 int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
@@ -301,7 +301,7 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 	for (int i = 0; i < 2; i++) {
 		if ((task = sn_side_unblock(&d->sides[i])) != NULL)
 			sn_ready(self, task, SN_READY_LAST);
-		if ((task = unblock_leader(&d->sides[i])) != NULL)
+		if ((task = unblock_forwarded(&d->sides[i])) != NULL)
 			sn_ready(self, task, SN_READY_LAST);
 	}
 	leave(d, SN_FD_USER);
@@ -330,7 +330,7 @@ static void disown(struct sn_fd *d)
 	forget_timers(d);
 	for (int side = 0; side < 2; side++) {
 		atomic_store(&d->sides[side].state, SN_SIDE_NONE);
-		atomic_store(&d->sides[side].leader, NULL);
+		atomic_store(&d->sides[side].forward_to, NULL);
 	}
 	if (d->open)
 		atomic_store(&d->control, (atomic_load(&d->control) & kept) | SN_FD_INHERITED);
@@ -404,7 +404,7 @@ static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t e
 		return NULL;
 	task = sn_side_ready(side);
 	SN_RACE_WINDOW();
-	return task ? task : unblock_leader(side);
+	return task ? task : unblock_forwarded(side);
 }
 
 int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready)

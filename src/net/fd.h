@@ -170,14 +170,14 @@ int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 /*
  * Waits until either of two descriptors becomes ready to be read, within operations that read from
  * both; no longer than the deadline of the first. 0 when sn_fd_take_edge() of either may be true,
- * which can be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_lead(other, NULL),
+ * which can be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_forward(other, NULL),
  * other has to forward its wake-ups to d. Parks.
  */
 int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other);
 
-/* Edges of bytes to be read from d also wake the task that waits to read from leader; NULL: no
- * longer. One wake-up may still be under way, to the next task that waits there. */
-void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader);
+/* Forwards wake-ups: edges of bytes to be read from d also wake the task that waits to read from
+ * `to`; NULL: no longer. One wake-up may still be under way, to the next task that waits there. */
+void sn_fd_forward(struct sn_fd *d, struct sn_fd *to);
 
 /* Whether an edge has arrived since the last wait, or the last one that was taken. */
 bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index side);
@@ -194,7 +194,7 @@ void sn_fd_forget(struct sn_fd *d, enum sn_side_index side);
 bool sn_fd_is_silent(struct sn_fd *d);
 
 /* Makes the side ready as an edge does, and wakes the task that waits, spuriously. */
-void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
+void sn_fd_wake(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
 
 /*
  * Waits until a time, or an edge, whichever is first; for operations that fail for a reason other

@@ -238,9 +238,9 @@ int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
 	return sn_fd_check_deadline(d, SN_SIDE_READ);
 }
 
-void sn_fd_lead(struct sn_fd *d, struct sn_fd *leader)
+void sn_fd_forward(struct sn_fd *d, struct sn_fd *to)
 {
-	atomic_store(&d->sides[SN_SIDE_READ].leader, leader ? &leader->sides[SN_SIDE_READ] : NULL);
+	atomic_store(&d->sides[SN_SIDE_READ].forward_to, to ? &to->sides[SN_SIDE_READ] : NULL);
 }
 
 bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
@@ -270,7 +270,7 @@ bool sn_fd_is_silent(struct sn_fd *d)
 		       SN_SIDE_NONE;
 }
 
-void sn_fd_nudge(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)
+void sn_fd_wake(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_task *task = sn_side_ready(&d->sides[index]);
 

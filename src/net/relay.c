@@ -168,7 +168,7 @@ static int end_both(struct direction *d, int *side)
 	if (err == 0) {
 		atomic_store(&relay->over, true);
 		if (!relay->alone)
-			sn_fd_nudge(sn_thread_self(), d->job.dst, SN_SIDE_READ);
+			sn_fd_wake(sn_thread_self(), d->job.dst, SN_SIDE_READ);
 	}
 	return err;
 }
@@ -243,7 +243,7 @@ static void part(struct direction *stays)
 	int err;
 
 	relay->alone = false;
-	sn_fd_lead(relay->fds[1], NULL);
+	sn_fd_forward(relay->fds[1], NULL);
 	sn_runtime_leave();
 	err = sn_spawn(&relay->second, second_task, goes, &attributes);
 	sn_runtime_enter();
@@ -371,7 +371,7 @@ static void wait_for_second(sn_task *task)
 /* No direction is left that could notice by itself that the other one has failed. */
 static void conclude_alone(struct relay *relay)
 {
-	sn_fd_lead(relay->fds[1], NULL);
+	sn_fd_forward(relay->fds[1], NULL);
 	if (atomic_load(&relay->end) == SN_RELAY_FINISHED)
 		return;
 	for (int i = 0; i < 2; i++) {
@@ -393,7 +393,7 @@ static void both_directions(struct relay *relay)
 	sn_idle_init(&relay->idle, relay->fds);
 	sn_runtime_enter();
 	sn_idle_change(&relay->idle, relay->options->idle_timeout);
-	sn_fd_lead(relay->fds[1], relay->fds[0]);
+	sn_fd_forward(relay->fds[1], relay->fds[0]);
 	sn_brief_begin();
 	serve_both(relay);
 	if (relay->alone)

@@ -101,7 +101,7 @@ int sn_conn_wait_closed(const void *handle);
 
 /*
  * The same for a caller that has read to the end of the connection's stream, and must not be kept
- * by a connection that stays open: also 0 once *over is set, which sn_fd_nudge() of the reading
+ * by a connection that stays open: also 0 once *over is set, which sn_fd_wake() of the reading
  * side announces. It asks the kernel only when epoll has reported an error, or the end of both
  * directions.
  */

@@ -35,10 +35,10 @@
 
 struct sn_side {
 	_Atomic uintptr_t state;
-	_Atomic int64_t deadline;       /* 0: none */
-	_Atomic int64_t pause;          /* of sn_fd_wait_until() and the like: 0: none */
-	_Atomic bool ignores_bytes;     /* in sn_fd_sleep(): edges of bytes do not matter */
-	struct sn_side *_Atomic leader; /* our edges also wake what waits there; NULL: none */
+	_Atomic int64_t deadline;           /* 0: none */
+	_Atomic int64_t pause;              /* of sn_fd_wait_until() and the like: 0: none */
+	_Atomic bool ignores_bytes;         /* in sn_fd_sleep(): edges of bytes do not matter */
+	struct sn_side *_Atomic forward_to; /* our edges also wake the task there; NULL: none */
 	struct sn_timer timer; /* armed lazily: fires at some earlier deadline and looks again */
 };
 

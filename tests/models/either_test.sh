@@ -11,7 +11,7 @@ reached
 
 caught '-DNO_RECHECK'
 caught '-DNO_CONTROL'
-caught '-DLEADER_FIRST'
+caught '-DFORWARD_FIRST'
 caught '-DCOMMIT_INSISTS'
 caught '-DPLAIN_UNBLOCK'
 caught '-DEND_FORGETS'
