@@ -6,7 +6,7 @@
  *   task()           serve_both() of src/net/relay.c: takes edges, tries what they are for, and waits
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
- *   poller()         side_told(), for each edge; two of them, because two threads may poll at once
+ *   poller()         side_event(), for each edge; two of them, because two threads may poll at once
  *   end_with()       sn_fd_end_with() of either descriptor
  * The states of a side are NONE, READY and WAITING (the address of the task). OTHER forwards its
  * wake-ups to FIRST: its edges also wake the task that waits there.

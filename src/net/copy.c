@@ -189,16 +189,16 @@ int sn_copy_try(struct sn_copy_job *job)
 
 /* ---- the public call ---- */
 
-struct told_copy {
+struct reported_copy {
 	struct sn_copy_job job; /* first */
 	sn_copy_progress *progress;
 	void *arg;
 };
 
 /* The caller's code, so it is called outside the runtime: it may use calls that do not park. */
-static void tell(struct sn_copy_job *job, size_t n)
+static void report(struct sn_copy_job *job, size_t n)
 {
-	struct told_copy *copy = sn_container_of(job, struct told_copy, job);
+	struct reported_copy *copy = sn_container_of(job, struct reported_copy, job);
 
 	sn_runtime_leave();
 	copy->progress(copy->arg, n);
@@ -224,11 +224,11 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	    struct sn_copy_result *result)
 {
 	struct sn_copy_result unwanted;
-	struct told_copy copy = {.job = {.left = n,
-					 .result = result ? result : &unwanted,
-					 .delivered = progress ? tell : NULL},
-				 .progress = progress,
-				 .arg = arg};
+	struct reported_copy copy = {.job = {.left = n,
+					     .result = result ? result : &unwanted,
+					     .delivered = progress ? report : NULL},
+				     .progress = progress,
+				     .arg = arg};
 	struct sn_copy_job *job = &copy.job;
 	int err;
 

@@ -114,16 +114,16 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 #define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
 #define OTHER_EDGES ((uint32_t)EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
-static int tell_epoll(struct sn_fd *d, int operation, uint32_t edges)
+static int update_epoll(struct sn_fd *d, int operation, uint32_t edges)
 {
 	uint64_t generation = atomic_load_explicit(&d->generation, memory_order_relaxed);
 
-	return sn_netpoll_tell(operation, d->fd, generation << 32 | d->index, edges);
+	return sn_netpoll_update(operation, d->fd, generation << 32 | d->index, edges);
 }
 
 int sn_fd_register(struct sn_fd *d)
 {
-	int err = tell_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
+	int err = update_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
 
 	d->registered = err == 0;
 	return err;
@@ -133,7 +133,7 @@ void sn_fd_disarm(struct sn_fd *d)
 {
 	if (!d->registered || sn_fd_is_disarmed(d))
 		return;
-	if (tell_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
+	if (update_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
 		atomic_store_explicit(&d->disarmed, true, memory_order_relaxed);
 }
 
@@ -144,7 +144,7 @@ void sn_fd_disarm(struct sn_fd *d)
  */
 void sn_fd_rearm(struct sn_fd *d)
 {
-	tell_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
+	update_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 }
 
@@ -393,7 +393,7 @@ void sn_fds_fork(enum sn_fork_phase phase)
 /* ---- edges ---- */
 
 /* The task to wake for what epoll has reported of a side, if any. */
-static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t edges)
+static struct sn_task *side_event(struct sn_side *side, uint32_t what, uint32_t edges)
 {
 	const uint32_t failed = EPOLLERR | EPOLLHUP;
 	struct sn_task *task;
@@ -407,7 +407,7 @@ static struct sn_task *side_told(struct sn_side *side, uint32_t what, uint32_t e
 	return task ? task : unblock_forwarded(side);
 }
 
-int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready)
+int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct sn_fd *d = fd_by_index((uint32_t)tag);
 	struct sn_task *task;
@@ -420,12 +420,12 @@ int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
 	if (what & (EPOLLERR | EPOLLHUP))
 		atomic_store_explicit(&d->over, true, memory_order_relaxed);
-	task = side_told(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
+	task = side_event(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
 	if (task) {
 		sn_queue_put(ready, task);
 		count++;
 	}
-	task = side_told(&d->sides[SN_SIDE_WRITE], what, EPOLLOUT);
+	task = side_event(&d->sides[SN_SIDE_WRITE], what, EPOLLOUT);
 	if (task) {
 		sn_queue_put(ready, task);
 		count++;

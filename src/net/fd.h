@@ -87,7 +87,7 @@ void sn_fds_end(void);
 void sn_fds_fork(enum sn_fork_phase phase);
 
 /* The hook for sn_netpoll_init(). */
-int sn_fds_told(uint64_t tag, uint32_t what, struct sn_queue *ready);
+int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
 /*
  * Adopts a non-blocking descriptor. With register_now it is registered with epoll at once,

@@ -340,7 +340,7 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
-		err = sn_netpoll_init(sn_fds_told);
+		err = sn_netpoll_init(sn_fds_event);
 	if (err < 0) {
 		processors_destroy();
 		sn_dump_uninstall();

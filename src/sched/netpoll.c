@@ -93,7 +93,7 @@ void sn_netpoll_forget(void)
 	atomic_store(&open_fds, 0);
 }
 
-int sn_netpoll_tell(int operation, int fd, uint64_t tag, uint32_t edges)
+int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t edges)
 {
 	struct epoll_event event = {.events = edges, .data.u64 = tag};
 

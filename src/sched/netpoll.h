@@ -48,6 +48,6 @@ void sn_netpoll_remove(void);
 void sn_netpoll_forget(void);
 
 /* epoll_ctl(): 0 or a negative errno. tag: not UINT64_MAX. */
-int sn_netpoll_tell(int operation, int fd, uint64_t tag, uint32_t edges);
+int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t edges);
 
 #endif
