@@ -7,7 +7,7 @@
  *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left;
  *              about_to_run(), sn_scan_before_run(); the task on that thread, which may serve a
  *              request itself (sn_scan_serve_own(), handle_signal()); leave_task() and
- *              after_switch() with sn_scan_hold_left(), the commit, sn_scan_release();
+ *              after_switch() with sn_scan_hold_left(), the commit, sn_scan_give_back();
  *              sn_exit_task() with sn_scan_ended()
  *   waker()    sn_ready(), by a thread that has found the task parked
  *   scanner()  sn_scan_own(), give_up(), sn_scan_release() with sn_requeue()

@@ -66,7 +66,7 @@ extern uint32_t sn_scan_initial;
 /* The slow paths of a switch: word.scan was not 0. */
 bool sn_scan_before_run(struct sn_task *task); /* false: leave it alone, it is the scanner's */
 bool sn_scan_is_free(struct sn_task *task);    /* no scanner has it or asks: run it */
-bool sn_scan_hold_left(struct sn_task *task);  /* true: to be followed by sn_scan_release() */
+bool sn_scan_hold_left(struct sn_task *task);  /* true: to be followed by sn_scan_give_back() */
 void sn_scan_ended(struct sn_task *task);
 
 /*
@@ -83,7 +83,10 @@ int sn_scan_own(struct sn_task *task, uint32_t bits);
  */
 uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks);
 
-/* Serves what was asked meanwhile, and gives the stack back. */
+/* Serves what was asked meanwhile, and gives the stack back. The second queues the task if a runner
+ * has left it to the owner; the first returns whether the caller has to do that, by
+ * sn_requeue(). */
+bool sn_scan_give_back(struct sn_task *task);
 void sn_scan_release(struct sn_task *task);
 
 #endif

@@ -51,6 +51,25 @@
  */
 #define POOR_STEAL_NS 1500
 
+/* Returns how many have fired. The thread has a processor. */
+static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int64_t now)
+{
+	struct sn_due due;
+	uint32_t count = sn_timers_run(timers, now, &due);
+	struct sn_task *task;
+
+	/* Without the heap's lock, because this may start a thread. */
+	while ((task = sn_queue_get(&due.ready)) != NULL)
+		sn_ready(self, task, SN_READY_LAST);
+	while (due.later) {
+		struct sn_deferred *deferred = due.later;
+
+		due.later = deferred->next;
+		deferred->run(self, deferred);
+	}
+	return count;
+}
+
 void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now)
 {
 	struct sn_queue ready = {0};
@@ -97,7 +116,7 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 		/* Otherwise the timers of a processor that is busy, or that has no thread, are
 		 * late. */
 		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
-		    sn_timers_run(self, &victim->timers, sn_now()) > 0) {
+		    run_timers(self, &victim->timers, sn_now()) > 0) {
 			task = sn_runqueue_get(&p->queue);
 			if (task)
 				return task;
@@ -151,7 +170,7 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 			      atomic_load_explicit(&p->fair_turns, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	if (sn_timers_earliest(&p->timers) <= now)
-		sn_timers_run(self, &p->timers, now);
+		run_timers(self, &p->timers, now);
 	if (now - p->last_poll > BUSY_POLL_NS)
 		sn_poll_network(self, p, now);
 }
@@ -172,7 +191,7 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 		int64_t now = sn_now();
 
 		if (sn_timers_earliest(&p->timers) <= now)
-			sn_timers_run(self, &p->timers, now);
+			run_timers(self, &p->timers, now);
 	}
 	if ((task = sn_take_any_local(p)) != NULL)
 		return task;

@@ -47,7 +47,8 @@ static inline void after_switch(struct sn_thread *self)
 			sn_ready(self, prev, SN_READY_LAST);
 		/* Only now, because the commit may release a lock that the callback needs. */
 		if (sn_unlikely(asked)) {
-			sn_scan_release(prev);
+			if (sn_scan_give_back(prev))
+				sn_requeue(prev);
 			/* The time that it took must not be charged to the next task. */
 			if (self->processor)
 				sn_tick(self->processor);

@@ -6,7 +6,6 @@
 
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/wake.h"
 
@@ -201,19 +200,18 @@ bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
 	return fits;
 }
 
-uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now)
+uint32_t sn_timers_run(struct sn_timers *timers, int64_t now, struct sn_due *due)
 {
-	struct sn_queue ready = {0};
-	struct sn_deferred *later = NULL, **last = &later;
-	struct sn_task *task;
+	struct sn_deferred **last = &due->later;
 	uint32_t count = 0, deferrals = 0;
 
+	*due = (struct sn_due){0};
 	sn_lock(&timers->lock);
 	while (timers->count && timers->entries[0].when <= now && deferrals < MOST_DEFERRALS) {
 		struct sn_timer *timer = timers->entries[0].timer;
 		struct sn_fired fired = {0};
+		struct sn_task *task = timer->fire(timer, now, &fired);
 
-		task = timer->fire(timer, now, &fired);
 		remove_at(timers, 0);
 		count++;
 		if (fired.again)
@@ -222,7 +220,7 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 		else
 			atomic_store_explicit(&timer->heap, NULL, memory_order_release);
 		if (task)
-			sn_queue_put(&ready, task);
+			sn_queue_put(&due->ready, task);
 		if (fired.later) {
 			*last = fired.later;
 			last = &fired.later->next;
@@ -232,14 +230,5 @@ uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t
 	}
 	publish_earliest(timers);
 	sn_unlock(&timers->lock);
-	/* Without the lock, because this may start a thread. */
-	while ((task = sn_queue_get(&ready)) != NULL)
-		sn_ready(self, task, SN_READY_LAST);
-	while (later) {
-		struct sn_deferred *deferred = later;
-
-		later = later->next;
-		deferred->run(self, deferred);
-	}
 	return count;
 }

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/runqueue.h"
 #include "wait/lock.h"
 
 struct sn_task;
@@ -88,8 +89,15 @@ bool sn_timer_stop(struct sn_timer *timer);
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to);
 
-/* Fires the timers that are due. Returns how many fired. The calling thread has a processor. */
-uint32_t sn_timers_run(struct sn_thread *self, struct sn_timers *timers, int64_t now);
+/* What timers that have fired leave to their caller, which holds no lock: tasks to make runnable,
+ * and then functions to run, by next. */
+struct sn_due {
+	struct sn_queue ready;
+	struct sn_deferred *later;
+};
+
+/* Fires the timers that are due. Returns how many fired. */
+uint32_t sn_timers_run(struct sn_timers *timers, int64_t now, struct sn_due *due);
 
 static inline int64_t sn_timers_earliest(struct sn_timers *timers)
 {

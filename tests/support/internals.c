@@ -197,7 +197,9 @@ bool probe_timer_stop(struct probe_timer *timer)
 
 uint32_t probe_timers_run(struct probe_heap *heap, int64_t now)
 {
-	return sn_timers_run(&heap->thread, &heap->processor.timers, now);
+	struct sn_due due; /* fire() leaves nothing to do */
+
+	return sn_timers_run(&heap->processor.timers, now, &due);
 }
 
 int64_t probe_timers_earliest(struct probe_heap *heap)
