@@ -128,9 +128,9 @@ SN_API int sn_blocking(sn_fn *fn, void *arg);
  * sn_pin(), or until the task ends. Meanwhile that thread runs no other task, and each park costs
  * two context switches of the OS. For libraries that keep state in thread-locals across calls.
  *
- * Return 0, or -ENOTSUP outside a task. sn_pin() returns -EAGAIN when all but one of the threads that
- * SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not pinned. Do
- * not park.
+ * Return 0, or -ENOTSUP outside a task. sn_pin() returns -EAGAIN when all but one of the threads
+ * that SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not
+ * pinned. Do not park.
  */
 SN_API int sn_pin(void);
 SN_API int sn_unpin(void);

@@ -15,7 +15,8 @@
  *   SENNIT_PIPE_SIZE    bytes requested for a pipe; the system rounds them up to a power of two of
  *                       pages
  *
- * Threads outside the runtime: sn_copy_stats_get(); sn_copy() returns -ENOTSUP. Signal handlers: none.
+ * Threads outside the runtime: sn_copy_stats_get(); sn_copy() returns -ENOTSUP. Signal handlers:
+ * none.
  */
 #ifndef SENNIT_COPY_H
 #define SENNIT_COPY_H

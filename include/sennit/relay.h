@@ -106,10 +106,8 @@ struct sn_relay_result {
  * As long as messages are small and infrequent, the calling task alone serves both directions. Once
  * a direction has more to do, or waits for room, the task keeps that one and starts a task for the
  * other. Returns 0 when it has finished; otherwise what happened first: an error of the
- * connections,
- * -ETIMEDOUT, -ECANCELED, -EBADF; -ENOMEM, or what sn_spawn() returns when it cannot start the
- * task;
- * -ENOTSOCK; -ENOTSUP outside a task. May park.
+ * connections, -ETIMEDOUT, -ECANCELED, -EBADF; -ENOMEM, or what sn_spawn() returns when it cannot
+ * start the task; -ENOTSOCK; -ENOTSUP outside a task. May park.
  */
 SN_API int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 		    struct sn_relay_result *result);

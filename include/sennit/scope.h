@@ -60,8 +60,7 @@ typedef struct sn_scope sn_scope;
  * on. deadline: when the scope is cancelled with -ETIMEDOUT, on sn_now()'s clock; SN_NO_DEADLINE
  * for never. The caller must close it, before those that it opened earlier. Parks only when it
  * fails. Returns 0; -ENOMEM; the reason, when the task's present scope is cancelled; -EINVAL for
- * NULL;
- * -ENOTSUP outside a task.
+ * NULL; -ENOTSUP outside a task.
  *
  * Between sn_cancel_mask() and sn_cancel_unmask() the new scope is not cancelled with those around
  * it.
@@ -72,8 +71,7 @@ SN_API SN_CHECK_RESULT int sn_scope_open(sn_scope **scope, int64_t deadline);
  * Starts fn(arg) as a task in the scope. When it returns a negative value the scope is cancelled.
  * Any task or thread that knows the scope to be open, usually its opener or its own tasks. Does not
  * park. Returns 0; the reason when the scope is cancelled; -ESRCH when it is no longer open;
- * -EINVAL,
- * -ENOMEM, -ESRCH as sn_go().
+ * -EINVAL, -ENOMEM, -ESRCH as sn_go().
  */
 SN_API int sn_scope_go(sn_scope *scope, sn_fn *fn, void *arg);
 
@@ -94,8 +92,7 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * park. Returns 0, or the reason for which the scope was cancelled: the first negative value that
  * one of its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the last scope that the
  * calling task opened and has not closed yet: -EINVAL, nothing is closed, and debug builds abort. 0
- * for NULL.
- * -ENOTSUP outside a task.
+ * for NULL. -ENOTSUP outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 

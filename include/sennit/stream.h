@@ -28,8 +28,7 @@
  * A write to a socket or pipe that the peer has closed returns -EPIPE; SIGPIPE is not raised.
  *
  * Threads outside the runtime: sn_stream_fd(); calls that read, write, wait or set a deadline
- * return
- * -ENOTSUP. Signal handlers: none.
+ * return -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_STREAM_H
 #define SENNIT_STREAM_H

@@ -11,8 +11,7 @@
  * Stacks have a fixed size. When a task overflows its stack, the guard below it ends the program
  * with a report. But a function whose frame is larger than the guard (64 KiB, 16 KiB on 32-bit
  * machines) can jump over it and silently write into another task's stack, unless it is compiled
- * with
- * -fstack-clash-protection. `pkg-config --cflags sennit` and the CMake targets have that flag;
+ * with -fstack-clash-protection. `pkg-config --cflags sennit` and the CMake targets have that flag;
  * docs/stacks.md says more.
  *
  * A task must not end its thread (pthread_exit()): that aborts the process, see debug.h.
@@ -145,8 +144,8 @@ SN_API uint64_t sn_task_id(const sn_task *task);
 SN_API const char *sn_task_name(const sn_task *task);
 
 /*
- * Names the calling task, cut to SN_TASK_NAME_MAX bytes. Returns 0, or -ENOTSUP outside a task. Does
- * not park.
+ * Names the calling task, cut to SN_TASK_NAME_MAX bytes. Returns 0, or -ENOTSUP outside a task.
+ * Does not park.
  */
 SN_API int sn_task_set_name(const char *name);
 

@@ -47,8 +47,7 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
  * that is not TCP over IPv4 or IPv6; -EINVAL when it does not listen; -EEXIST when it is a
  * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
- * fs.epoll.max_user_watches;
- * -ENOTSUP outside a task.
+ * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 

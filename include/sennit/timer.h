@@ -55,8 +55,8 @@ typedef struct sn_alarm {
  * When there is no memory for the task, a single alarm tries again every 10 ms; a periodic one
  * tries again at the next period.
  *
- * Any thread while the runtime runs. Only one caller at a time may start or stop one alarm, or they
- * wait for each other. Does not park. Returns 1 when the alarm was active and its former firing was
+ * Any thread while the runtime runs; concurrent calls that start or stop the same alarm wait for
+ * each other. Does not park. Returns 1 when the alarm was active and its former firing was
  * prevented; 0 otherwise; -EINVAL when first is not positive, the period is negative or fn is NULL;
  * -ENOMEM; -ESRCH when no runtime runs. After an error the alarm is as it was, except that after
  * -ENOMEM it is stopped.

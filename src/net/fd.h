@@ -170,8 +170,8 @@ int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 /*
  * Waits until either of two descriptors becomes ready to be read, within operations that read from
  * both; no longer than the deadline of the first. 0 when sn_fd_take_edge() of either may be true,
- * which can be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_forward(other, NULL),
- * other has to forward its wake-ups to d. Parks.
+ * which can be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_forward(other,
+ * NULL), other has to forward its wake-ups to d. Parks.
  */
 int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other);
 
