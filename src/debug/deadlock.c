@@ -170,7 +170,7 @@ static void report(void)
 		return;
 	}
 	sn_log("deadlock: every task is asleep, and nothing is left that could wake one "
-	       "(SENNIT_DEADLOCK=0 lets it be)");
+	       "(SENNIT_DEADLOCK=0 disables this report)");
 	sn_dump(STDERR_FILENO);
 	_exit(2);
 }

@@ -361,11 +361,11 @@ static void print_group(struct dump *dump, const struct group *g)
 		sn_out_text(out, "\n");
 	}
 	if (g->silent && g->state != SN_STATE_ENDED)
-		sn_out_text(out, "  (its thread has not answered)\n");
+		sn_out_text(out, "  (its thread did not answer)\n");
 	else if (g->frames == MOST_FRAMES)
 		sn_out_text(out, "  ... more frames\n");
 	else if (!g->whole && g->frames > 0)
-		sn_out_text(out, "  (nothing is known of the next frame)\n");
+		sn_out_text(out, "  (the next frame is unknown)\n");
 }
 
 /* The largest groups first: Shell sort, which needs no memory. */
@@ -410,7 +410,7 @@ static void print(struct dump *dump)
 	if (dump->left_out) {
 		sn_out_text(out, "\n");
 		sn_out_number(out, dump->left_out, 10);
-		sn_out_text(out, " more tasks, each at another place\n");
+		sn_out_text(out, " more tasks, each at a different place\n");
 	}
 	sn_out_text(out, "sennit: end of the dump\n");
 	sn_out_flush(out);

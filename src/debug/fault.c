@@ -170,11 +170,13 @@ static void put_wild_pointer(const struct fault *fault)
 {
 	const struct sn_task *owner = owner_of(&fault->slot);
 
-	sn_put("sennit: the guard below the stack of ");
-	if (owner)
+	sn_put("sennit: the guard below ");
+	if (owner) {
+		sn_put("the stack of ");
 		sn_put_task(owner);
-	else
-		sn_put("no task any more");
+	} else {
+		sn_put("a stack that no task has");
+	}
 	sn_put(" was hit at ");
 	sn_put_address(fault->address);
 	if (fault->task) {
@@ -309,7 +311,7 @@ static void report(struct fault *fault)
 		may_give_up = 1;
 		put_details(fault);
 	} else {
-		sn_put("  (the report itself has come to a fault here)\n");
+		sn_put("  (the report itself faulted here)\n");
 	}
 	may_give_up = 0;
 	sn_put_flush();

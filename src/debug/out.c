@@ -98,7 +98,7 @@ void sn_out_spawned_by(struct sn_out *out, uint64_t by)
 		sn_out_text(out, " by task ");
 		sn_out_number(out, by, 10);
 	} else {
-		sn_out_text(out, " by a thread of the program's");
+		sn_out_text(out, " by a thread of the program");
 	}
 }
 

@@ -26,9 +26,9 @@ static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *
 	if (lease->inside ||
 	    lease->stays != atomic_load_explicit(&self->stall_stay, memory_order_relaxed) ||
 	    !self->task) {
-		sn_put("one of ");
+		sn_put("a stay of ");
 		sn_put_number((uint64_t)stayed / 1000000, 10);
-		sn_put(" ms was over when its thread got the signal\n");
+		sn_put(" ms had ended when its thread got the signal\n");
 		return;
 	}
 	sn_put_task(self->task);

@@ -115,7 +115,7 @@ static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 	}
 	/* From the processor's own cache, so this only touches memory. */
 	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
-		sn_fatal("a stack that was in the cache is not");
+		sn_fatal("a stack is missing from the cache");
 	begin_turn(self, task);
 	return true;
 }

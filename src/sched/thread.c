@@ -65,7 +65,7 @@ static _Noreturn void report_vanished(const struct sn_task *task)
 	 * task. */
 	sn__current = NULL;
 	if (!task)
-		sn_fatal("a thread of the runtime's was ended while it ran no task: by "
+		sn_fatal("a thread of the runtime was ended while it ran no task: by "
 			 "pthread_cancel(), or by pthread_exit() in a signal handler");
 	sn_fatal("task %llu \"%s\" has ended the thread that it ran on: by pthread_exit(), which a "
 		 "task must not call, or because another thread has cancelled that one",

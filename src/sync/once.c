@@ -29,7 +29,7 @@ static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadl
 
 	if (__atomic_load_n(&once->owner, __ATOMIC_RELAXED) == sn_caller()) {
 		if (SENNIT_DEBUG)
-			sn_misuse("%s() called by the function that it calls itself", call);
+			sn_misuse("%s() called by the function that it is running", call);
 		return -EDEADLK;
 	}
 	sn_lock(lock);
