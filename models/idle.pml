@@ -98,7 +98,7 @@ bool outside[THREADS];     /* for ever */
 byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
 byte pending[THREADS];     /* tasks put into the thread's own queue, still in its store buffer */
 byte events;
-bool kicked;                /* the poller's eventfd */
+bool woken;                /* the poller's eventfd */
 byte to_come = TASKS;
 #if NAPS > 0
 byte naps = NAPS;           /* that are still to come */
@@ -189,7 +189,7 @@ inline start_processor(p, s)
 					:: s -> uncount()
 					:: else
 					fi;
-					kicked = 1
+					woken = 1
 #else
 				:: else -> born[p] = 1 + s
 #endif
@@ -217,7 +217,7 @@ inline end_nap(where)
 			fi
 		}
 		if
-		:: where == NAP_POLLING -> kicked = 1
+		:: where == NAP_POLLING -> woken = 1
 		:: where == NAP_PARKED -> nap_parker = 1
 		:: where == NAP_NONE
 		fi
@@ -446,7 +446,7 @@ end_nap_poller:
 		if
 		:: d_step { events > 0 -> events--; p = 1; in_poller-- }
 		:: d_step { events > 0 -> events--; p = 0; in_poller-- }
-		:: d_step { kicked -> kicked = 0; p = 0; in_poller-- }
+		:: d_step { woken -> woken = 0; p = 0; in_poller-- }
 #	ifndef LONG_NAPS
 		:: d_step { p = 0; in_poller-- }
 #	endif
@@ -523,7 +523,7 @@ end_poller:
 	if
 	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* a task is ready */
 	:: d_step { events > 0 -> events--; v = 0; in_poller-- } /* or another kind of event */
-	:: d_step { kicked -> kicked = 0; v = 0; in_poller-- }
+	:: d_step { woken -> woken = 0; v = 0; in_poller-- }
 	fi;
 #ifndef ROLE_LATE
 	polling = 0;

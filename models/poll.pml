@@ -4,8 +4,8 @@
  *
  * What is modelled, by the names of the C code:
  *   poller()     sleep_in_poller() of src/sched/idle.c, again and again; sn_netpoll() and
- *                drain_kick() of src/sched/netpoll.c
- *   inserter()   sn_timer_start(): publish_earliest(), then sn_poller_expect(), sn_netpoll_kick()
+ *                drain_wakeup() of src/sched/netpoll.c
+ *   inserter()   sn_timer_start(): publish_earliest(), then sn_poller_expect(), sn_netpoll_wake()
  *   passer()     sn_poll_network(): a poll that does not sleep
  *   ender()      sn_runtime_stop()
  *
@@ -17,8 +17,8 @@
  * all at the end of the runtime.
  *
  * Mutants, each of which must be caught:
- *   CLEAR_FIRST       drain_kick() clears kicked before it reads the eventfd: a wake-up in between
- *                     is read away, and kicked stays set for ever
+ *   CLEAR_FIRST       drain_wakeup() clears wakeup_pending before it reads the eventfd: a wake-up in
+ *                     between is read away, and wakeup_pending stays set for ever
  *   EARLIEST_FIRST    the poller reads the timers before it has announced that it will sleep for ever
  *   RELAXED           earliest is stored without a barrier before poll_until is loaded
  *   PASSING_DRAINS    a poll that does not sleep drains the eventfd
@@ -33,14 +33,14 @@
 
 byte earliest[INSERTERS] = NEVER;
 byte poll_until = NOT_POLLING;
-bool kicked, stopping;
+bool wakeup_pending, stopping;
 byte eventfd;
 bool asleep;    /* in epoll */
 byte until;     /* when the sleep ends */
 
-inline sn_netpoll_kick()
+inline sn_netpoll_wake()
 {
-	d_step { former = kicked; kicked = 1 };
+	d_step { former = wakeup_pending; wakeup_pending = 1 };
 	if
 	:: !former -> eventfd++ /* write() */
 	:: else -> former = 0
@@ -82,13 +82,13 @@ again:
 	asleep = 1;
 end:	eventfd > 0;
 	asleep = 0;
-	/* drain_kick() */
+	/* drain_wakeup() */
 #ifdef CLEAR_FIRST
-	kicked = 0;
+	wakeup_pending = 0;
 	eventfd = 0;
 #else
 	eventfd = 0;
-	kicked = 0;
+	wakeup_pending = 0;
 #endif
 	poll_until = NOT_POLLING;
 	goto again;
@@ -112,7 +112,7 @@ proctype inserter(byte i)
 		seen = poll_until;
 #endif
 		if
-		:: when < seen -> sn_netpoll_kick()
+		:: when < seen -> sn_netpoll_wake()
 		:: else
 		fi;
 		when--
@@ -126,7 +126,7 @@ end:	do
 	:: eventfd > 0 ->
 #ifdef PASSING_DRAINS
 		eventfd = 0;
-		kicked = 0;
+		wakeup_pending = 0;
 #endif
 		break
 	od
@@ -139,11 +139,11 @@ proctype ender()
 	stopping = 1;
 #ifdef STOP_FIRST
 	if
-	:: poll_until != NOT_POLLING -> sn_netpoll_kick()
+	:: poll_until != NOT_POLLING -> sn_netpoll_wake()
 	:: else
 	fi
 #else
-	sn_netpoll_kick()
+	sn_netpoll_wake()
 #endif
 }
 

@@ -99,7 +99,7 @@ byte spinning;
 bool polling;
 byte poll_until = NOT_POLLING;
 byte in_poller;
-bool kicked;
+bool woken;
 bool due;
 byte list;                /* threads in the list of idle ones, one bit each */
 byte processor[THREADS] = NONE;
@@ -272,7 +272,7 @@ inline start_processor(p, s)
 				:: s -> uncount()
 				:: else
 				fi;
-				kicked = 1
+				woken = 1
 #else
 				born[p] = 1 + s;
 				p = NONE
@@ -292,7 +292,7 @@ inline start_processor(p, s)
 inline sn_poller_expect()
 {
 	if
-	:: d_step { poll_until > SOON -> kicked = 1 }
+	:: d_step { poll_until > SOON -> woken = 1 }
 	:: else
 	fi
 }
@@ -396,7 +396,7 @@ inline release(p, n)
 inline release_unstarted(p, n)
 {
 	if
-	:: p != NONE -> release(p, n); kicked = 1
+	:: p != NONE -> release(p, n); woken = 1
 	:: else
 	fi
 }
@@ -636,7 +636,7 @@ become_idle:
 	poll_until = v;
 end_poller:
 	if
-	:: d_step { kicked -> kicked = 0; in_poller-- }
+	:: d_step { woken -> woken = 0; in_poller-- }
 	:: d_step { v == SOON && due -> in_poller-- }
 	fi;
 	v = 0;

@@ -193,11 +193,11 @@ bool sn_deadlock_look(void)
 		seen.suspected = true;
 		seen.switches = now_switches;
 		seen.polls = now_polls;
-		sn_netpoll_kick();
+		sn_netpoll_wake();
 		return true;
 	}
 	if (now_polls < seen.polls + 2 && atomic_load(&sn_runtime.polling)) {
-		sn_netpoll_kick();
+		sn_netpoll_wake();
 		return true;
 	}
 	seen.suspected = false;

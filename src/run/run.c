@@ -106,7 +106,7 @@ static void stop(void)
 	}
 	sn_sysmon_wake();
 	sn_unlock(&sn_runtime.lock);
-	sn_netpoll_kick();
+	sn_netpoll_wake();
 }
 
 static int first_main(void *arg)

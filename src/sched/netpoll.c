@@ -19,41 +19,41 @@
  * level-triggered, and only a poll that may sleep drains it: a passing poll must not swallow the
  * wake-up that was meant for a sleeper.
  */
-#define KICK_EVENT UINT64_MAX
+#define WAKEUP_EVENT UINT64_MAX
 
 static struct sn_lock lock; /* guards the closing of the two below */
-static int epoll_fd = -1, kick_fd = -1;
-static sn_netpoll_hook *tell; /* constant while a runtime runs */
-static _Atomic uint32_t kicked;
+static int epoll_fd = -1, wakeup_fd = -1;
+static sn_netpoll_hook *on_event; /* constant while a runtime runs */
+static _Atomic uint32_t wakeup_pending;
 static _Atomic uint32_t open_fds;
 static _Atomic bool no_pwait2; /* the kernel does not have it, or a seccomp filter refuses it */
 
 /* Under the lock, so that a child of fork() finds either open descriptors or none. */
 static void close_own(void)
 {
-	if (kick_fd >= 0)
-		close(kick_fd);
+	if (wakeup_fd >= 0)
+		close(wakeup_fd);
 	if (epoll_fd >= 0)
 		close(epoll_fd);
-	kick_fd = epoll_fd = -1;
+	wakeup_fd = epoll_fd = -1;
 }
 
 int sn_netpoll_init(sn_netpoll_hook *hook)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = KICK_EVENT};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKEUP_EVENT};
 	int err;
 
-	tell = hook;
+	on_event = hook;
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		return -errno;
-	kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (kick_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, kick_fd, &event) < 0) {
+	wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (wakeup_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wakeup_fd, &event) < 0) {
 		err = -errno;
 		sn_netpoll_destroy();
 		return err;
 	}
-	atomic_store(&kicked, 0);
+	atomic_store(&wakeup_pending, 0);
 	return 0;
 }
 
@@ -100,14 +100,15 @@ int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t edges)
 	return epoll_ctl(epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
 }
 
-void sn_netpoll_kick(void)
+void sn_netpoll_wake(void)
 {
 	uint64_t one = 1;
 	int saved = errno;
 
-	/* Wake-ups that have not been seen yet merge; drain_kick() says why none is lost. */
-	if (atomic_exchange(&kicked, 1) == 0)
-		(void)!write(kick_fd, &one, sizeof one); /* fails only when it is readable anyway */
+	/* Wake-ups that have not been seen yet merge; drain_wakeup() says why none is lost. */
+	if (atomic_exchange(&wakeup_pending, 1) == 0)
+		(void)!write(wakeup_fd, &one,
+			     sizeof one); /* fails only when it is readable anyway */
 	errno = saved;
 }
 
@@ -151,12 +152,12 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
  * wake-up was for. In the other order the read would swallow what such a wake-up has written and
  * leave its flag set; then no thread would ever write again.
  */
-static void drain_kick(void)
+static void drain_wakeup(void)
 {
 	uint64_t count;
 
-	(void)!read(kick_fd, &count, sizeof count);
-	atomic_exchange(&kicked, 0);
+	(void)!read(wakeup_fd, &count, sizeof count);
+	atomic_exchange(&wakeup_pending, 0);
 }
 
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)
@@ -164,7 +165,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 	struct epoll_event events[MOST_EVENTS];
 	int saved = errno, count = 0;
 	int n = wait_for_events(events, timeout);
-	bool kick = false;
+	bool woken = false;
 
 	atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
 	if (n < 0 && errno != EINTR)
@@ -173,14 +174,14 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 		const uint32_t what = events[i].events;
 		uint64_t tag = events[i].data.u64;
 
-		if (tag == KICK_EVENT) {
-			kick = true;
+		if (tag == WAKEUP_EVENT) {
+			woken = true;
 			if (timeout != 0)
-				drain_kick();
+				drain_wakeup();
 			continue;
 		}
-		count += tell(tag, what, ready);
+		count += on_event(tag, what, ready);
 	}
 	errno = saved;
-	return count == 0 && n > 0 && !kick && timeout != 0 ? -EAGAIN : count;
+	return count == 0 && n > 0 && !woken && timeout != 0 ? -EAGAIN : count;
 }

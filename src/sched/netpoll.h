@@ -34,7 +34,7 @@ void sn_netpoll_fork(enum sn_fork_phase phase);
 int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 
 /* Ends another thread's sn_netpoll() early, or the next one. Any thread may call it. */
-void sn_netpoll_kick(void);
+void sn_netpoll_wake(void);
 
 /* Whether sn_netpoll() can sleep for less than a millisecond. */
 bool sn_netpoll_is_exact(void);

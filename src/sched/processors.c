@@ -149,7 +149,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
 	sn_unlock(&sn_runtime.lock);
 	if (!waiter)
-		sn_netpoll_kick();
+		sn_netpoll_wake();
 }
 
 /* ---- into use and out of it ---- */

@@ -99,7 +99,7 @@ sn_noinline void sn_end_nap(void)
 	    !atomic_compare_exchange_strong(&sn_runtime.nap, &where, SN_NAP_ENDED))
 		return;
 	if (where == SN_NAP_POLLING)
-		sn_netpoll_kick();
+		sn_netpoll_wake();
 	else
 		sn_parker_release(&sn_nap_parker);
 }

@@ -81,7 +81,7 @@ static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
 static inline void sn_poller_expect(int64_t when)
 {
 	if (when < atomic_load(&sn_runtime.poll_until))
-		sn_netpoll_kick();
+		sn_netpoll_wake();
 }
 
 #endif

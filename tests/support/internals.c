@@ -344,9 +344,9 @@ unsigned probe_waiting(const void *address, const struct sn__waits *waits)
 	return n;
 }
 
-void probe_netpoll_kick(void)
+void probe_netpoll_wake(void)
 {
-	sn_netpoll_kick();
+	sn_netpoll_wake();
 }
 
 bool probe_fd_waiting(const void *conn, int side)

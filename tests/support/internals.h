@@ -99,7 +99,7 @@ void probe_waits_unlock(const void *address);
 void probe_processors_adjust(int wanted);
 
 /* sched/netpoll.h, net/fd.h */
-void probe_netpoll_kick(void);
+void probe_netpoll_wake(void);
 /* Whether the first task has returned, so that no task is resumed any more. */
 bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
