@@ -38,7 +38,7 @@ static void *_Atomic hook_arg;
 
 /* What the first look saw. For the monitor only. */
 static struct {
-	bool suspected, told;
+	bool suspected, reported;
 	uint64_t switches, polls;
 } seen;
 
@@ -49,7 +49,7 @@ int sn_deadlock_init(void)
 	if (wish < 0)
 		return -EINVAL;
 	watching = wish;
-	seen.suspected = seen.told = false;
+	seen.suspected = seen.reported = false;
 	return 0;
 }
 
@@ -100,11 +100,12 @@ static bool program_has_handlers(void)
 {
 	/* Signals that a thread raises itself, which a sleeping thread of the runtime does not
 	 * do. */
-	static const int own_doing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+	static const int self_raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+					  SIGTRAP, SIGSYS, SIGABRT};
 	uint64_t caught = (uint64_t)caught_signals();
 
-	for (size_t i = 0; i < sizeof own_doing / sizeof own_doing[0]; i++)
-		caught &= ~bit_of(own_doing[i]);
+	for (size_t i = 0; i < sizeof self_raised / sizeof self_raised[0]; i++)
+		caught &= ~bit_of(self_raised[i]);
 	/* The C library's own, below SIGRTMIN. */
 	for (int signum = 32; signum < SIGRTMIN; signum++)
 		caught &= ~bit_of(signum);
@@ -186,9 +187,9 @@ bool sn_deadlock_look(void)
 	}
 	now_switches = switches();
 	now_polls = atomic_load(&sn_counters.polls);
-	if (seen.told && seen.switches == now_switches)
+	if (seen.reported && seen.switches == now_switches)
 		return false;
-	seen.told = false;
+	seen.reported = false;
 	if (!seen.suspected || seen.switches != now_switches) {
 		seen.suspected = true;
 		seen.switches = now_switches;
@@ -201,7 +202,7 @@ bool sn_deadlock_look(void)
 		return true;
 	}
 	seen.suspected = false;
-	seen.told = true;
+	seen.reported = true;
 	/* Last, because it is the most expensive. A handler can only be installed later by a task,
 	 * and that takes a switch. */
 	if (program_has_handlers())

@@ -10,9 +10,9 @@
 
 /*
  * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr.
- * tell_waits: the histograms of waits follow the dump.
+ * wait_stats: the histograms of waits follow the dump.
  */
-int sn_dump_install(bool tell_waits);
+int sn_dump_install(bool wait_stats);
 void sn_dump_uninstall(void);
 
 /* A chore of the monitor: begins a requested dump, on a thread of its own. */

@@ -69,10 +69,10 @@ static void handle(int signum)
 
 /* No thread waits for this one, so the run may have ended meanwhile, and another may be about to
  * begin. So only sn_dump() looks at the run, and it checks whether there is one. */
-static void *dump_main(void *tell_waits)
+static void *dump_main(void *wait_stats)
 {
 	sn_dump(STDERR_FILENO);
-	if (tell_waits)
+	if (wait_stats)
 		sn_wait_print(STDERR_FILENO);
 	return NULL;
 }
@@ -101,7 +101,7 @@ void sn_dump_serve(int64_t now, bool idle)
 		sn_dump(STDERR_FILENO);
 }
 
-int sn_dump_install(bool tell_waits)
+int sn_dump_install(bool wait_stats)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
 	long signum = sn_environment_number("SENNIT_DUMP_SIGNAL", 0, SIGRTMAX, SIGQUIT);
@@ -109,7 +109,7 @@ int sn_dump_install(bool tell_waits)
 	if (signum < 0)
 		return -EINVAL;
 	dump_signal = 0;
-	with_waits = tell_waits;
+	with_waits = wait_stats;
 	atomic_store(&wanted, false);
 	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
 		return 0;

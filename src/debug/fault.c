@@ -47,9 +47,9 @@ static const int signums[CAUGHT] = {SIGSEGV, SIGBUS, SIGABRT};
 static const char *const names[CAUGHT] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
 
 static struct sigaction former[CAUGHT];
-static _Atomic bool spent[CAUGHT]; /* has SA_RESETHAND, and has been called */
-static _Atomic bool told[CAUGHT];  /* reported in this run, other than an overflow */
-static bool tell;                  /* SENNIT_FAULT_REPORTS */
+static _Atomic bool spent[CAUGHT];    /* has SA_RESETHAND, and has been called */
+static _Atomic bool reported[CAUGHT]; /* in this run, other than an overflow */
+static bool report_all;               /* SENNIT_FAULT_REPORTS */
 
 /* Whether a fault may jump to give_up. Used by the reporter; a signal handler of the same thread
  * reads it. */
@@ -368,11 +368,11 @@ static void chain(int which, siginfo_t *info, void *context)
 	}
 }
 
-static bool is_worth_telling(const struct fault *fault, int which)
+static bool is_worth_reporting(const struct fault *fault, int which)
 {
 	if (fault->overflow || fault->in_guard)
 		return true;
-	return fault->task && tell && !atomic_exchange(&told[which], true);
+	return fault->task && report_all && !atomic_exchange(&reported[which], true);
 }
 
 static void handle_fault(int signum, siginfo_t *info, void *context)
@@ -385,7 +385,7 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 	if (may_give_up && sn_report_is_mine())
 		siglongjmp(give_up, 1);
 	examine(&fault, which, info, context);
-	if (is_worth_telling(&fault, which) && sn_report_begin()) {
+	if (is_worth_reporting(&fault, which) && sn_report_begin()) {
 		report(&fault);
 		sn_report_end(is_default(&action, info));
 	}
@@ -396,19 +396,19 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 
 /* ---- the beginning and the end ---- */
 
-void sn_fault_install(bool tell_all)
+void sn_fault_install(bool all_faults)
 {
 	struct sigaction action = {.sa_sigaction = handle_fault,
 				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
 
 	sigemptyset(&action.sa_mask);
-	tell = tell_all;
+	report_all = all_faults;
 	may_give_up = 0;
 	sn_report_reset();
 	for (int which = 0; which < CAUGHT; which++) {
 		if (sn_catch_instead(signums[which], &action, &former[which]) == 0)
 			atomic_store(&spent[which], false);
-		atomic_store(&told[which], false);
+		atomic_store(&reported[which], false);
 	}
 }
 

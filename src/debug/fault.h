@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* Install the handlers; restore the former ones. tell_all: report not only overflows. */
-void sn_fault_install(bool tell_all);
+/* Install the handlers; restore the former ones. all_faults: report not only overflows. */
+void sn_fault_install(bool all_faults);
 void sn_fault_uninstall(void);
 
 #endif

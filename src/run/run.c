@@ -92,7 +92,7 @@ struct first_task {
 };
 
 static _Atomic bool taken; /* from the beginning to the end of a run */
-static bool waits_told;    /* SENNIT_WAIT_STATS */
+static bool print_waits;   /* SENNIT_WAIT_STATS */
 
 /* Begins the end of the runtime: every thread leaves its loop as soon as it can. */
 static void stop(void)
@@ -305,11 +305,11 @@ static int runtime_init(int fixed)
 		       : configured > SN_MOST_PROCESSORS ? SN_MOST_PROCESSORS
 							 : (int)configured;
 	long max_threads = sn_environment_number("SENNIT_MAX_THREADS", 2, 1000000, MAX_THREADS);
-	long tell_waits = sn_environment_number("SENNIT_WAIT_STATS", 0, 1, 0);
+	long wait_stats = sn_environment_number("SENNIT_WAIT_STATS", 0, 1, 0);
 	long only_spin = sn_environment_number("SENNIT_WAIT_SPIN", 0, 1, 0);
 	int err;
 
-	if (max_threads < 0 || tell_waits < 0 || only_spin < 0)
+	if (max_threads < 0 || wait_stats < 0 || only_spin < 0)
 		return -EINVAL;
 	/* Except the lock, which an orphan of the last run may be about to read. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
@@ -320,7 +320,7 @@ static int runtime_init(int fixed)
 	sn_ready_begin();
 	sn_idle_begin();
 	sn_wake_begin();
-	waits_told = tell_waits == 1;
+	print_waits = wait_stats == 1;
 	sn_backoff_only_spin(only_spin == 1);
 	sn_threads_inherit(sn_schedule);
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
@@ -336,7 +336,7 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = sn_deadlock_init();
 	if (err == 0)
-		err = sn_dump_install(tell_waits == 1);
+		err = sn_dump_install(wait_stats == 1);
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
@@ -421,7 +421,7 @@ static void runtime_end(void)
 	sn_scan_signal_end();
 	sn_fault_uninstall();
 	sn_stall_end();
-	if (waits_told)
+	if (print_waits)
 		sn_wait_print(STDERR_FILENO);
 }
 
@@ -434,11 +434,11 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 				   .ended = PTHREAD_COND_INITIALIZER};
 	/* 0: as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
-	long tell_faults = sn_environment_number("SENNIT_FAULT_REPORTS", 0, 1, 1);
+	long fault_reports = sn_environment_number("SENNIT_FAULT_REPORTS", 0, 1, 1);
 	struct stack_classes classes;
 	int err;
 
-	if (!fn || fixed < 0 || tell_faults < 0 ||
+	if (!fn || fixed < 0 || fault_reports < 0 ||
 	    stack_classes(attr ? attr : &defaults, &classes) < 0)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
@@ -452,7 +452,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 		atomic_store(&taken, false);
 		return err;
 	}
-	sn_fault_install(tell_faults);
+	sn_fault_install(fault_reports);
 	/* Before any task, because the number identifies what belongs to a run. */
 	atomic_fetch_add(&sn_runtime.run, 1);
 	err = run_tasks(&first, classes.first, fixed == 0);

@@ -126,7 +126,7 @@ struct look {
 	uint32_t fair_turns;
 	int64_t unfair;   /* since when that has not changed */
 	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
-	bool told;        /* reported as stalled */
+	bool reported;    /* as stalled */
 	int64_t hogged;   /* when the processor was last taken from a thread that computed */
 };
 
@@ -204,9 +204,9 @@ static int64_t hog_limit(struct sn_processor *p, const struct look *look, int64_
 
 static void report_stall(struct look *look, struct sn_thread *thread, int64_t stayed)
 {
-	if (!attr.stall_ns || look->told || stayed < attr.stall_ns)
+	if (!attr.stall_ns || look->reported || stayed < attr.stall_ns)
 		return;
-	look->told = true;
+	look->reported = true;
 	attr.stalled(thread, look->stays, stayed);
 }
 
@@ -243,7 +243,7 @@ static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struc
 	if (!same_stay) {
 		look->since = now;
 		look->cpu_time = -1;
-		look->told = false;
+		look->reported = false;
 	}
 	look->thread = thread;
 	look->inside = inside;

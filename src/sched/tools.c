@@ -69,11 +69,11 @@ static void warn(const char *tool, const char *variant)
 
 void sn_tools_check(void)
 {
-	static bool told;
+	static bool reported;
 
-	if (told)
+	if (reported)
 		return;
-	told = true;
+	reported = true;
 	if (!SN_ASAN && __asan_init)
 		warn("AddressSanitizer", "libsennit-asan");
 	if (!SN_ASAN && __lsan_init)
