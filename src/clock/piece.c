@@ -23,8 +23,7 @@ unsigned long sn_piece_read(struct sn_pieces *t, struct sn_piece *piece)
 	unsigned long current;
 	struct sn_piece_slot *slot;
 
-	/* Ends at the latest when no more pieces are published, of which there are some 250 a
-	 * second. */
+	/* Ends at the latest when no more pieces are published; there are some 250 a second. */
 	do {
 		current = atomic_load_explicit(&t->current, memory_order_acquire);
 		slot = sn_piece_slot_of(t, current);
@@ -49,7 +48,7 @@ void sn_piece_publish(struct sn_pieces *t, unsigned long current, const struct s
 		while (slot < SN_PIECE_SLOTS &&
 		       ((claimed >> slot & 1) || slot == slot_number(current)))
 			slot++;
-		/* As many writers as slots are stuck: one of them will publish. */
+		/* As many writers as there are slots are stuck: one of them will publish. */
 		if (slot == SN_PIECE_SLOTS)
 			return;
 		bit = (uint32_t)1 << slot;
@@ -67,6 +66,6 @@ void sn_piece_publish(struct sn_pieces *t, unsigned long current, const struct s
 						    (current / COUNT_STEP + 1) * COUNT_STEP +
 							    slot * SN_PIECE_SLOT_BYTES,
 						    memory_order_acq_rel, memory_order_relaxed))
-		bit = (uint32_t)1 << slot_number(current); /* free is now the old one */
+		bit = (uint32_t)1 << slot_number(current); /* the old slot is free now */
 	atomic_fetch_and_explicit(&t->claimed, ~bit, memory_order_release);
 }

@@ -5,7 +5,7 @@
  * The clock is one function of the counter's value, made of straight pieces that join end to end.
  * All readers of the same counter value compute the same time, and no piece is ever changed
  * once a reader may have used it. So the clock cannot go back between two threads, however long
- * either of them is preempted in the middle of a read or of an update, provided only that their
+ * either of them is preempted in the middle of a read or of an update, provided that their
  * counters agree and that sn_counter() is ordered: there is no moment of switching over that could
  * be missed. This is what the layout below is for.
  *
@@ -19,31 +19,31 @@
  *    `window` on, each reader tries to publish the next one, which begins at E exactly where this
  *    one ends.
  *  - A reader with a counter value in [S, W) needs nothing else: one multiplication, shift and
- *    addition. Before S (the next piece came early) it uses the line that the piece carries along
- *    of its predecessor. At E or later no time has been read yet, because none could be: the first
+ *    addition. Before S (the next piece came early) it uses the predecessor's line, which the piece
+ *    carries along. At E or later no time has been read yet, because none could be: the first
  *    reader that comes measures, and publishes a piece that begins now, at the kernel's time or at
  *    the end of the old piece, whichever is later.
- *  - No piece crosses a multiple of 2^32 of the counter, and its line is written down from the last
- *    one on, its *origin*. So what is multiplied is the counter's lower half as the processor
+ *  - No piece crosses a multiple of 2^32 of the counter, and its line is expressed from the last
+ *    such multiple on, its *origin*. So the counter's lower half is multiplied as the processor
  *    delivers it. The cost beyond the counter's own is what happens between its arrival and the
  *    result, because the next ordered read waits for that: joining the halves and subtracting the
- *    start first took 17.9 ns, this takes 16.4, beside 15.2 for a function that returns the
+ *    start first took 17.9 ns, this takes 16.4, compared with 15.2 for a function that returns the
  *    counter.
  *  - Publishing is one compare-and-swap of `current`. Writers fill a slot that they have claimed
- *    and that no reader can be led to. A writer that loses the race throws its piece away and uses
- *    the winner's. No lock is held, so neither a preempted writer nor a signal handler that
- *    interrupts one keeps any thread waiting.
- *  - A reader takes the slot by `current`, reads its fields and then looks whether `current` is
- *    still the same; otherwise the slot may have been filled anew, and it starts over.
+ *    and that no reader can be led to. A writer that loses the race discards its piece and uses the
+ *    winner's. No lock is held, so neither a preempted writer nor a signal handler that interrupts
+ *    one keeps any thread waiting.
+ *  - A reader takes the slot from `current`, reads its fields and then checks whether `current` is
+ *    still the same; otherwise the slot may have been refilled, and it starts over.
  *
  * Memory ordering. Fields are stored with release and loaded with acquire, `current` is published
- * with release and its last check comes after acquire loads. Suppose a reader sees a field of a
- * later filling. The load that saw it acquires from the store that wrote it, before which the
- * writer claimed the slot (acquire), before which the slot's previous user gave it back (release),
- * after it had published another `current`: so the reader's second look at `current` cannot see the
- * old value, and it starts over. On x86 all of these are plain moves but for the writer's three
- * locked instructions 250 times a second; on ARM they are ldar and stlr. No fences, which the
- * thread sanitizer does not understand.
+ * with release and its last check comes after acquire loads. Suppose that a reader sees a field of
+ * a later filling. The load that saw it acquires from the store that wrote it. Before that store
+ * the writer claimed the slot (acquire); before that the slot's previous user gave it back
+ * (release), after it had published another `current`. So the reader's second look at `current`
+ * cannot see the old value, and it starts over. On x86 all of these are plain moves except for the
+ * writer's three locked instructions 250 times a second; on ARM they are ldar and stlr. There are
+ * no fences, because the thread sanitizer does not understand them.
  *
  * Who may write what:
  *   a slot    the writer that has set its bit in `claimed`, until it publishes it or clears the bit
@@ -51,8 +51,8 @@
  *   claimed   any writer, atomically
  *
  * Rejected: a seqlock around one line, with which a writer that is preempted between measuring and
- * publishing lets the clock step back, and which deadlocks a signal handler; clamping to the last
- * value read, whose cache line all cores would fight for.
+ * publishing lets the clock step back, and which deadlocks in a signal handler; clamping to the
+ * last value read, whose cache line all cores would compete for.
  */
 #ifndef SENNIT_CLOCK_PIECE_H
 #define SENNIT_CLOCK_PIECE_H
@@ -67,13 +67,13 @@ enum sn_piece_state {
 	SN_PIECE_BLANK = 0, /* zero, as after fork(): nothing is known */
 	SN_PIECE_WAITING,   /* there is a first measurement, not yet a second */
 	SN_PIECE_LINE,
-	SN_PIECE_GIVEN_UP /* the counter is not to be trusted */
+	SN_PIECE_GIVEN_UP /* the counter is not reliable */
 };
 
-/* What writers and readers work on; in shared memory it is a slot. */
+/* What writers and readers work on; in shared memory it is in a slot. */
 struct sn_piece {
 	/* What each read needs comes first, and fits a line of the cache. */
-	uint64_t start;       /* counter value that it begins with */
+	uint64_t start;       /* counter value with which it begins */
 	uint32_t slope;       /* ns per step, times 2^SN_COUNTER_SHIFT */
 	uint32_t window;      /* steps; 0 unless the state is SN_PIECE_LINE */
 	uint64_t origin_ns;   /* the line's value at its origin: modulo 2^64, it may lie before 0 */
@@ -94,9 +94,9 @@ struct sn_piece {
 #define SN_PIECE_SLOT_BYTES SN_CACHE_LINE
 
 /*
- * In shared memory: the fields of struct sn_piece, one after the other; those that are read in
- * pairs as machine words, because 32-bit machines load 64 bits at once only with great effort. That
- * all values are of one piece is seen by `current`.
+ * In shared memory: the fields of struct sn_piece, one after the other. Those that are read in
+ * pairs are machine words, because 32-bit machines cannot easily load 64 bits at once. `current`
+ * shows whether all values are of one piece.
  */
 #define SN_PIECE_NARROW_BYTES offsetof(struct sn_piece, origin_ns)
 #define SN_PIECE_NARROW (SN_PIECE_NARROW_BYTES / sizeof(uint32_t))
@@ -112,8 +112,8 @@ struct sn_pieces {
 	struct sn_piece_slot slots[SN_PIECE_SLOTS]; /* first: see sn_piece_slot_of() */
 	/*
 	 * The slot's offset in the low bits; above it a count that makes each value new. A machine
-	 * word: with 32 bits the count takes hours to come round, and a reader would have to be
-	 * stopped in the middle of a read for exactly so long.
+	 * word: with 32 bits the count takes hours to wrap around, and a reader would have to be
+	 * stopped in the middle of a read for exactly that long.
 	 */
 	_Atomic unsigned long current;
 	_Atomic uint32_t claimed; /* a bit per slot: a writer fills it, or it is the current one */
@@ -122,14 +122,14 @@ struct sn_pieces {
 _Static_assert(sizeof(struct sn_pieces) <= SN_PAGE_BYTES, "one page on every machine");
 _Static_assert(sizeof(struct sn_piece_slot) == SN_PIECE_SLOT_BYTES, "current holds offsets");
 
-/* An offset, not a number: what lies between the counter's arrival and the fields counts. */
+/* An offset, not a number, because the work between the counter's arrival and the fields counts. */
 static inline struct sn_piece_slot *sn_piece_slot_of(struct sn_pieces *t, unsigned long current)
 {
 	return (struct sn_piece_slot *)((char *)t->slots +
 					(current & (SN_PIECE_SLOTS - 1) * SN_PIECE_SLOT_BYTES));
 }
 
-/* Of a 64-bit field too: the lower half is at its offset, the upper 4 bytes on. */
+/* Also for a 64-bit field: its lower half is at its offset, its upper half 4 bytes later. */
 static inline uint32_t sn_piece_get32(struct sn_piece_slot *slot, size_t offset)
 {
 	return atomic_load_explicit(&slot->narrow[offset / sizeof(uint32_t)], memory_order_acquire);
@@ -154,7 +154,7 @@ static inline uint64_t sn_piece_get64(struct sn_piece_slot *slot, size_t offset)
 
 /* ---- lines ---- */
 
-/* Of a counter value, or of a piece that begins there. */
+/* The origin for a counter value, or for a piece that begins there. */
 static inline uint64_t sn_piece_origin(uint64_t counter)
 {
 	return counter >> 32 << 32;
@@ -166,7 +166,7 @@ static inline uint64_t sn_piece_along(uint64_t origin_ns, uint64_t steps, uint32
 	return origin_ns + (steps * slope >> SN_COUNTER_SHIFT);
 }
 
-/* The same in shared memory, by the field that has the origin's time. */
+/* The same in shared memory, for the field that has the origin's time. */
 static inline uint64_t sn_piece_along_slot(struct sn_piece_slot *slot, size_t offset,
 					   unsigned long steps)
 {

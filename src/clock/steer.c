@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "clock/steer.h"
 
-/* After a surprise they begin with this, so that the next measurement soon puts right what is
- * wrong. */
+/* After a surprise, pieces begin with this length, so that the next measurement soon corrects any
+ * error. */
 #define SHORT_NS (SN_STEER_PIECE_NS / 16)
 
 /* The last 1/16 of a piece, 0.25 ms, is for publishing the next one. */
 #define LEAD_SHIFT 4
 
-/* How many pieces on end may see a jump. Jumps over longer pauses are what a sleep looks like. */
+/* How many consecutive pieces may see a jump. Jumps over longer pauses look like a sleep. */
 #define MOST_STRIKES 4
 #define PAUSE_NS (16 * SN_STEER_PIECE_NS)
 
@@ -17,8 +17,9 @@
 #define SAMPLE_TRIES 5
 
 /*
- * Lays a line of that slope through the point (start, ns) of the piece. Rounding is always down and
- * on the same line, so the time at start is ns, and at the end what the next piece takes it for.
+ * Lays a line with this slope through the point (start, ns) of the piece. Rounding is always down
+ * and on the same line, so the time at start is ns, and at the end it is what the next piece
+ * expects.
  */
 static void lay(struct sn_piece *p, uint64_t ns, uint32_t slope)
 {
@@ -27,8 +28,8 @@ static void lay(struct sn_piece *p, uint64_t ns, uint32_t slope)
 }
 
 struct sample {
-	uint64_t early;   /* the counter at the latest before the kernel's clock was read */
-	uint64_t counter; /* the counter as it most likely was at that moment */
+	uint64_t early;   /* the counter, at the latest before the kernel's clock was read */
+	uint64_t counter; /* the counter, as it most likely was at that moment */
 	uint64_t ns;
 };
 
@@ -54,11 +55,13 @@ static int take_sample(struct sample *s)
 			s->ns = (uint64_t)sn_to_ns(&ts);
 		}
 	}
-	/* If all of them were slow, the last is as far from the first as they were long. */
+	/* If all of them were slow, the last is as far from the first as they were long in
+	 * total. */
 	return (uint64_t)sn_to_ns(&ts) - first_ns < SAMPLE_TRIES * WORST_SAMPLE_NS ? 0 : -1;
 }
 
-/* What the coarse clocks differ by when no tick came between: the exact difference of the fine. */
+/* The difference of the coarse clocks when no tick came between: the exact difference of the
+ * fine. */
 static uint64_t wall_offset(uint64_t otherwise)
 {
 	struct sn_timespec before, wall, after;
@@ -74,7 +77,7 @@ static uint64_t wall_offset(uint64_t otherwise)
 	return otherwise;
 }
 
-/* a * b / per, all of which may need more than 32 bits but `a`; exact to 1 in 2^30. */
+/* a * b / per, where b and per may need more than 32 bits; exact to 1 in 2^30. */
 static uint64_t scale(uint32_t a, uint64_t b, uint64_t per)
 {
 	while (b >> 32 || per >> 32) {
@@ -84,13 +87,13 @@ static uint64_t scale(uint32_t a, uint64_t b, uint64_t per)
 	return per ? a * b / per : UINT64_MAX;
 }
 
-/* What a clock of that rate makes in so many steps. */
+/* What a clock of that rate advances in that many steps. */
 static uint64_t passes(uint32_t rate, uint64_t steps)
 {
 	return scale(rate, steps, (uint64_t)1 << SN_COUNTER_SHIFT);
 }
 
-/* The rate of a clock that makes `ns` in `steps`; 0 if it does not fit: a slower counter, or
+/* The rate of a clock that advances by `ns` in `steps`; 0 if it does not fit: a slower counter, or
  * none. */
 static uint32_t rate_of(uint64_t ns, uint64_t steps)
 {
@@ -99,14 +102,14 @@ static uint32_t rate_of(uint64_t ns, uint64_t steps)
 	return rate >> 31 ? 0 : (uint32_t)rate * 2;
 }
 
-/* What the kernel's clock has at a counter value after the piece's measurement, if it is steady. */
+/* The kernel's time at a counter value after the piece's measurement, if its clock is steady. */
 static uint64_t kernels_at(const struct sn_piece *p, uint64_t counter)
 {
 	return p->sample_ns + passes(p->rate, counter - p->sample);
 }
 
 /*
- * Gives the piece, whose start is set and has the time start_ns, its line, length and window: so
+ * Gives the piece, whose start is set and has the time start_ns, its line, length and window, so
  * that it ends where the kernel's clock will be, by the piece's measurement and rate. 0, or -1 if
  * there is no such line.
  */
@@ -115,13 +118,13 @@ static int aim(struct sn_piece *p, uint64_t start_ns)
 	uint64_t length, rise, room;
 	int64_t error = (int64_t)(kernels_at(p, p->start) - start_ns);
 
-	/* Work it off fast. Steering other than by ADJ_TICK leaves a tenth of this. */
+	/* Correct it fast. Steering other than by ADJ_TICK leaves a tenth of this. */
 	if (error > SHORT_NS / 16 || error < -SHORT_NS / 16)
 		p->span = SHORT_NS;
 	length = p->rate ? ((uint64_t)p->span << SN_COUNTER_SHIFT) / p->rate : 0;
 	if (length >= UINT32_MAX / 4 || length < 64)
 		return -1;
-	/* An error as large as the piece takes several of them; time goes on meanwhile. */
+	/* An error as large as the piece takes several of them; time continues meanwhile. */
 	error += p->span;
 	if (error < p->span / 16)
 		error = p->span / 16;
@@ -132,9 +135,9 @@ static int aim(struct sn_piece *p, uint64_t start_ns)
 		rise = UINT32_MAX;
 	lay(p, start_ns, (uint32_t)rise);
 	/*
-	 * The end of the counter's range that has this origin cuts it off, in two halves if little
-	 * would be left: none may be longer than planned. A short piece has a short lead, which a
-	 * reader may miss; then it resumes.
+	 * The end of the counter's range that has this origin cuts the piece off, in two halves if
+	 * little would be left: neither may be longer than planned. A short piece has a short lead,
+	 * which a reader may miss; then it resumes.
 	 */
 	room = sn_piece_origin(p->start) + ((uint64_t)1 << 32) - p->start;
 	if (room < length)
@@ -176,8 +179,8 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current, const struc
 	if (take_sample(&s) < 0)
 		return;
 	/*
-	 * Until now times came from the kernel's clock. The line must not lie below it, so it takes
-	 * for the moment of the kernel's reading the earliest that it can have been.
+	 * Until now times came from the kernel's clock. The line must not lie below it, so the
+	 * kernel's reading is assigned to the earliest moment at which it can have been taken.
 	 */
 	p.start = p.before = p.sample = s.early; /* nothing before */
 	p.sample_ns = s.ns;
@@ -193,14 +196,14 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current, const struc
 }
 
 enum course {
-	STEADY,   /* it went on at some possible rate */
+	STEADY,   /* it advanced at some possible rate */
 	JUMPED,   /* it did not */
 	WENT_BACK /* it is another clock */
 };
 
 /*
  * Takes a measurement into the piece, which is still a copy of the last one, and says how the
- * kernel's clock went on since that one's.
+ * kernel's clock has advanced since that one's.
  */
 static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64_t counter,
 			 uint64_t ns)
@@ -224,8 +227,8 @@ static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64
 	/* ADJ_TICK can turn 0.9 into 1.1, which is 22 %; either measurement may be off as well. */
 	steady = apart <= (expected > passed ? expected : passed) / 4 + 2 * WORST_SAMPLE_NS;
 	/*
-	 * Too short a time says little of the rate, and a jump nothing. But if there is another one
-	 * at once, the rate may be what was wrong.
+	 * Too short a time says little about the rate, and a jump says nothing. But if there is
+	 * another one at once, the rate may be what was wrong.
 	 */
 	if (passed >= SHORT_NS / 2 && (steady || last->strikes))
 		p->rate = rate_of(passed, steps);
@@ -244,8 +247,7 @@ void sn_steer_append(struct sn_pieces *t, unsigned long current, const struct sn
 	enum course course;
 	struct sample s;
 
-	/* A thread that is stopped for so long that the piece is over leaves this to the next
-	 * reader. */
+	/* A thread that is stopped until the piece is over leaves this to the next reader. */
 	p.start = last->start + last->length;
 	if (take_sample(&s) < 0 || s.counter <= last->sample || s.counter >= p.start)
 		return;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nanoseconds off the raw counter: CLOCK_MONOTONIC without the kernel's share of the work.
+ * Nanoseconds from the raw counter: CLOCK_MONOTONIC without the kernel's share of the work.
  *
- * Contract. The clock never goes back, but with the kernel's own in another time namespace; all
+ * Contract. The clock never goes back, except with the kernel's own in another time namespace; all
  * threads agree on what a counter value means (piece.h); and it follows the kernel's clock
- * (steer.h, docs/clock.md has the bounds). Reading takes no lock, and may be done in a signal
+ * (steer.h; docs/clock.md has the bounds). Reading takes no lock, and may be done in a signal
  * handler.
  *
  * Trust. The counter is used only if the kernel itself keeps time by it (current_clocksource), the
  * processor says that it is constant and never stops, and the vDSO serves the clocks. It may still
- * be given up later (steer.h); then, as where it was never trusted, the calls read the kernel's
+ * be given up later (steer.h). Then, and where it was never trusted, the calls read the kernel's
  * clock.
  *
- * fork(): the pieces lie in memory that the kernel hands to a child as zeros (MADV_WIPEONFORK), and
- * zero is the state in which measuring begins. A child may be in another time namespace, where the
- * monotonic clock has another origin, so it must not go on with its parent's pieces.
+ * fork(): the pieces lie in memory that a child gets as zeros (MADV_WIPEONFORK), and zero is the
+ * state in which measuring begins. A child may be in another time namespace, where the monotonic
+ * clock has another origin, so it must not continue with its parent's pieces.
  *
  * Who may write what:
  *   ticks, decided   sn_ticks_prepare(), once; two threads at the same time write the same
@@ -35,7 +35,7 @@ static _Atomic uint32_t decided;
 
 /* ---- trust ---- */
 
-/* Does the kernel keep time by our counter? */
+/* Whether the kernel keeps time by our counter. */
 static int is_clocksource(void)
 {
 	static const char path[] =
@@ -70,7 +70,7 @@ void sn_ticks_prepare(void)
 		return;
 	if (sn_clock_by_vdso()) {
 		verdict = SN_CLOCK_SOURCE_VDSO;
-		/* Without the wiping a child could go on with its parent's pieces. */
+		/* Without the wiping a child could continue with its parent's pieces. */
 		if (sn_counter_usable() && is_clocksource() &&
 		    sn_sys3(__NR_madvise, (long)page, SN_PAGE_BYTES, MADV_WIPEONFORK) == 0) {
 			/* Another thread that does the same at the same time races as later writers
@@ -85,14 +85,15 @@ void sn_ticks_prepare(void)
 }
 
 #ifndef SENNIT_NO_LIBC
-/* In this file, not where the vDSO is looked up: static programs without ticks do without. */
+/* In this file, not where the vDSO is looked up, so that static programs without ticks do not get
+ * it. */
 __attribute__((constructor(102))) static void prepare(void)
 {
 	sn_ticks_prepare();
 }
 #endif
 
-/* The page; NULL: none, for good. */
+/* The page; NULL: there will never be one. */
 static struct sn_pieces *get_page(void)
 {
 	struct sn_pieces *t = atomic_load_explicit(&ticks, memory_order_acquire);
@@ -107,8 +108,8 @@ static struct sn_pieces *get_page(void)
 /* ---- reading ---- */
 
 /*
- * The rare cases, and the upkeep. The time, and in *wall what makes CLOCK_REALTIME of it; *wall is
- * 0 where the time is the kernel's.
+ * The rare cases, and the maintenance. Returns the time; *wall is to be added for CLOCK_REALTIME,
+ * and is 0 where the time is the kernel's.
  */
 static sn_noinline int64_t read_slowly(uint64_t *wall)
 {
@@ -123,7 +124,7 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 
 	/*
 	 * One round uses a piece or makes one; the next finds it there. More are needed only when
-	 * pieces are published meanwhile, or cannot be: then the kernel's clock answers.
+	 * pieces are published meanwhile, or cannot be published: then the kernel's clock answers.
 	 */
 	for (int round = 0; round < 16; round++) {
 		unsigned long current = sn_piece_read(t, &p);
@@ -131,9 +132,8 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 
 		if (p.state == SN_PIECE_BLANK || p.state == SN_PIECE_WAITING) {
 			/*
-			 * The kernel's time is good as long as no line has begun. Looking again
-			 * afterwards makes sure that no reader can have taken a later time from
-			 * one.
+			 * The kernel's time is valid as long as no line has begun. The second check
+			 * ensures that no reader can have taken a later time from one.
 			 */
 			now = sn_now();
 			if (p.state == SN_PIECE_BLANK)
@@ -173,12 +173,12 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 
 /*
  * All but one in some hundred thousand reads end here. Where the counter is not trusted it must not
- * even be read: that may be forbidden, or an instruction which the processor does not have. Beyond
- * that the order of the loads and of the counter does not matter: a piece that holds for the
+ * even be read: that may be forbidden, or an instruction that the processor does not have. Apart
+ * from that the order of the loads and of the counter does not matter: a piece that holds for the
  * counter's value gives the right time for it, whether or not there is a newer one.
  *
- * Sets *result and says 1, or says 0: then it takes read_slowly(). A constant `with_wall` asks for
- * CLOCK_REALTIME.
+ * Sets *result and returns 1, or returns 0 when read_slowly() is needed. A constant `with_wall`
+ * asks for CLOCK_REALTIME.
  */
 static inline __attribute__((always_inline)) int read_fast(int64_t *result, int with_wall)
 {
