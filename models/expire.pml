@@ -8,7 +8,7 @@
  *              sn_processor_regain()
  *   monitor()  end_hog(): sn_lease_revoke(), sn_lease_expire(); sn_processor_give()
  *   asker()    sn_lease_ask(), once
- *   ender()    with ENDS: sn_runtime_stop(), sn_lease_end()
+ *   ender()    with ENDS: stop() of src/run/run.c, sn_lease_end()
  * The states of the lease word are enum sn_lease. lease.pml has everything between HELD and
  * REVOKED, with the store buffers. Here it is one step, as if by lease.pml, that the monitor finds
  * the thread inside or outside; what the monitor does after that is not.

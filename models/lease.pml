@@ -7,8 +7,8 @@
  *              sn__lease_lost(), await_decision(), sn_processor_regain(), sn_await_processor(), and
  *              those parts of the scheduler's loop that hand processors on: become_idle(),
  *              hand_over()
- *   monitor()  sn_lease_revoke(), full_barrier_everywhere(), decide(), sn_processor_give()
- *   ender()    sn_runtime_stop(), sn_lease_end()
+ *   monitor()  sn_lease_revoke(), sn_barrier_everywhere(), decide(), sn_processor_give()
+ *   ender()    stop() of src/run/run.c, sn_lease_end()
  *   asker()    sn_lease_ask(), once for each thread (with ASKS)
  *   cpu()      the store buffers: each thread's plain stores wait in one until they drain, at any
  *              time; only a barrier, an atomic read-modify-write and a membarrier must drain it.

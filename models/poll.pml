@@ -7,7 +7,7 @@
  *                drain_wakeup() of src/sched/netpoll.c
  *   inserter()   sn_timer_start(): publish_earliest(), then sn_poller_expect(), sn_netpoll_wake()
  *   passer()     sn_poll_network(): a poll that does not sleep
- *   ender()      sn_runtime_stop()
+ *   ender()      stop() of src/run/run.c
  *
  * Abstracted: time stands still; a timer is due at one of two moments ahead, SOON or LATE. Each
  * inserter has a processor of its own. Between two sleeps the poller does the work that it has a

@@ -6,10 +6,10 @@
  *   task()           an operation: the attempt, and after EAGAIN sn_fd_wait()
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
- *   poller()         side_ready(), for each edge
+ *   poller()         side_event(), for each edge
  *   end_with()       sn_fd_end_with(), once to cancel and once to close
  *   set_deadline()   sn_fd_set_deadline()
- *   timers()         deadline_fire(), called by sn_timers_run() with the heap's lock held
+ *   timers()         sn_fd_deadline_fire(), called by sn_timers_run() with the heap's lock held
  * The states of the side are NONE, READY and WAITING (the address of the task).
  *
  * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or
@@ -254,7 +254,7 @@ proctype timers()
 end:	do
 	:: d_step { !soon_is_past -> soon_is_past = 1 }
 	:: d_step { PAST(timer) -> heap_locked = 1 };
-		/* deadline_fire() */
+		/* sn_fd_deadline_fire() */
 		when = deadline;
 		if
 		:: when == 0

@@ -139,8 +139,8 @@ static inline void sn_runtime_leave(void)
 	__atomic_store_n(&self->lease.inside, 0, __ATOMIC_RELEASE);
 }
 
-/* The thread may run its task only, which may run nowhere else; any task again. 0, or -EAGAIN: too many
- * are pinned. pin.c. */
+/* From now on the thread may run its task only, which may run nowhere else; it may run any task
+ * again. 0, or -EAGAIN: too many are pinned. pin.c. */
 int sn_thread_pin(struct sn_thread *self);
 void sn_thread_unpin(struct sn_thread *self);
 
