@@ -10,18 +10,24 @@ export JOBS
 
 PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
+# These need the release preset's build directory: scripts/test.
+PARTS := models benches
 
-.PHONY: help build run test test-all $(PRESETS:%=build-%) $(PRESETS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock soak fuzz format check-format install install-variants \
+.PHONY: help build run test test-all benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
+	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
+	test-aarch64 test-arm test-clock bench-clock nightly soak fuzz format check-format install install-variants \
 	install-preload clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
 help:
 	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
 	@echo 'make test                 every test of the release preset'
-	@echo 'make test-all             every test of every preset ($(PRESETS) $(ARM_PRESETS))'
+	@echo 'make test-all             every preset ($(PRESETS) $(ARM_PRESETS)), the models, the benchmarks'
 	@echo 'make test-PRESET          every test of one preset'
+	@echo 'make test-models          the models of the protocols, and their mutants'
+	@echo 'make test-benches         that the benchmarks run'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
+	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'
 	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
 	@echo 'make test-clock           a long test of the clocks: 10^9 reads, and 10 minutes against the kernel'
 	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
@@ -70,14 +76,14 @@ test: test-release
 test-all:
 	@scripts/setup test
 	@scripts/setup arm
-	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(ARM_PRESETS))
+	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
 
 $(PRESETS:%=build-%): build-%:
 	@scripts/setup test
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
 
-$(PRESETS:%=test-%): test-%:
+$(PRESETS:%=test-%) $(PARTS:%=test-%): test-%:
 	@scripts/setup test
 	@scripts/test $*
 
@@ -89,6 +95,11 @@ $(ARM_PRESETS:%=build-%): build-%:
 test-arm:
 	@scripts/setup arm
 	@scripts/test $(ARM_PRESETS)
+
+# Lists each test that failed even once, beside busy processes or while the wall clock is stepped.
+nightly:
+	@scripts/setup test
+	@scripts/nightly $(or $(PRESET),release) $(or $(ROUNDS),5) $(or $(BUSY),4)
 
 # The short form is in every preset's hostile/short. HOURS may be a fraction. The default SEED comes
 # from the clock.
@@ -125,12 +136,11 @@ test-aarch64:
 
 demo-blocking:
 	@scripts/setup demo
-	cmake --preset release
-	cmake --build --preset release -j $(JOBS)
+	@$(MAKE) --no-print-directory benches
 	@scripts/demo-blocking
 
 # TASKS=100000
-demo-dump: build
+demo-dump: benches
 	build/release/bench/bench-dump $(or $(TASKS),100000)
 
 # TASKS="0 1000 10000 100000"
@@ -140,12 +150,12 @@ bench-gc:
 	cmake --build --preset release -j $(JOBS) --target bench-gc
 	build/release/bench/gc/bench-gc $(TASKS)
 
-bench-blocking: build
+bench-blocking: benches
 	@scripts/setup test
 	@bench/blocking/syscall.py build/release
 
 # ROUNDS=5; ROWS= runs only some of the rows.
-bench-tasks: build
+bench-tasks: benches
 	@scripts/setup bench
 	@bench/tasks/tasks.py --rounds $(or $(ROUNDS),5) build/release $(ROWS)
 
@@ -154,16 +164,16 @@ docs:
 	@scripts/docs
 	@echo 'The site is build/docs/html/index.html; manual pages: man -M build/docs/man sn_go'
 
-bench-blocking-server: build
+bench-blocking-server: benches
 	@scripts/setup test
 	@bench/blocking/server.py build/release
 
-bench-copy: build
+bench-copy: benches
 	@scripts/setup test
 	@bench/copy/copy.py build/release
 
 # BENCH_RELAY_ROUNDS=5 BENCH_RELAY_SECONDS=0.7; the short form is in the release preset's relay/bench.
-bench-relay: build
+bench-relay: benches
 	@scripts/setup bench
 	@bench/relay/relay.py build/release
 
@@ -171,7 +181,7 @@ bench-relay: build
 # The packages are installed first, because the build looks for them.
 bench-wait:
 	@scripts/setup bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@bench/wait/wait.py build/release
 
 # The short form is in every preset's net/relay_oracle.

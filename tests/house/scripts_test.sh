@@ -15,7 +15,10 @@ expect() {
 }
 
 expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench, deb or mutants' scripts/setup nonsense
-expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan aarch64 arm' scripts/test nonsense
+expect 2 'unknown part "nonsense"; expected: release i386 debug asan tsan models benches aarch64 arm' \
+	scripts/test nonsense
+expect 2 "invalid choice: 'nonsense'" scripts/nightly nonsense
+expect 2 'must not be negative: -1' scripts/nightly -- release -1
 expect 2 'unknown argument "nonsense"' scripts/format nonsense
 expect 2 'unknown variant "nonsense"; expected: debug asan tsan valgrind' scripts/install-variants / nonsense
 expect 2 'needs a prefix that begins with a slash, not "somewhere"' scripts/install-variants somewhere
