@@ -43,7 +43,7 @@ struct sn_runtime {
 	struct sn_processor *processors;
 	int capacity; /* length of processors: all that there may ever be */
 
-	/* Apart from the lock, which is fought for. */
+	/* On a line apart from the lock, which is contended. */
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t global_size;
 	_Atomic uint32_t idle_count;  /* of idle processors */
 	_Atomic uint32_t nprocessors; /* those that are not retired */

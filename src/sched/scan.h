@@ -25,8 +25,8 @@
  * have given up; it still finds WANTED when it takes HELD away, and queues the task.)
  *
  * That PARKED means "registers saved", and not "about to", is status.h's: it is stored by the
- * context that was switched to. The end of a task need not be feared: only a running task ends, and
- * what is owned does not run.
+ * context that was switched to. The end of a task does no harm: only a running task ends, and an
+ * owned one does not run.
  *
  * Where membarrier is missing, scan always has FENCED, which leads every switch into the slow path,
  * where the fence is.

@@ -18,7 +18,7 @@ void sn_scan_release(struct sn_task *task)
 
 /*
  * HELD was set, but the task is on a thread, or none. True: another thread has asked meanwhile, and
- * relies on this one, because the task has parked; then everything is to be tried once more.
+ * relies on this one, because the task has parked; the caller then tries everything once more.
  */
 static bool give_up(struct sn_task *task)
 {
