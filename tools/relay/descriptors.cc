@@ -48,13 +48,13 @@ void raise_descriptor_limit() noexcept
 	}
 }
 
-std::size_t connections_that_fit(std::size_t doors) noexcept
+std::size_t connections_that_fit(std::size_t listeners) noexcept
 {
 	rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit.rlim_cur = 1024;
 	const auto most = std::min<rlim_t>(limit.rlim_cur, SIZE_MAX / 2);
-	const std::size_t taken = open_descriptors() + doors + spare;
+	const std::size_t taken = open_descriptors() + listeners + spare;
 	return most < taken + 2 ? 1 : (static_cast<std::size_t>(most) - taken) / 2;
 }
 

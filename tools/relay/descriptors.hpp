@@ -27,7 +27,7 @@ void raise_descriptor_limit() noexcept;
  * How many connections, at two descriptors each, fit beside the descriptors that are open now, one
  * waiting client per listener, and a few for name look-ups and the like. At least 1.
  */
-std::size_t connections_that_fit(std::size_t doors) noexcept;
+std::size_t connections_that_fit(std::size_t listeners) noexcept;
 
 } // namespace relay
 

@@ -4,8 +4,8 @@
 #include "admin.hpp"
 #include "checker.hpp"
 #include "descriptors.hpp"
-#include "door.hpp"
 #include "keepalive.hpp"
+#include "listener.hpp"
 #include "notify.hpp"
 #include "report.hpp"
 #include "resolver.hpp"
@@ -36,13 +36,13 @@ namespace
 {
 
 using namespace std::chrono_literals;
-using doors = std::vector<std::unique_ptr<door>>;
+using listeners = std::vector<std::unique_ptr<listener>>;
 using watchers = std::vector<std::unique_ptr<watcher>>;
 
 /* What serves now, and what has been replaced but has not ended yet. */
 struct serving {
-	doors open;
-	doors retired;
+	listeners open;
+	listeners retired;
 	std::unique_ptr<admin_server> admin; /* may be none */
 	std::vector<std::unique_ptr<admin_server>> retired_admins;
 	watchers watching; /* checks and look-ups */
@@ -56,7 +56,7 @@ void report_counters(const shared &all)
 }
 
 /* On stdout, for users that ask for port 0. A closed stdout is no reason not to serve. */
-void announce(const doors &opened)
+void announce(const listeners &opened)
 {
 	for (const auto &each : opened)
 		std::printf("listening on %s\n", each->address().c_str());
@@ -64,7 +64,7 @@ void announce(const doors &opened)
 }
 
 /* The open listener with these settings; null if there is none. */
-door *find_door(const listener_config &of, const doors &among)
+listener *find_listener(const listener_config &of, const listeners &among)
 {
 	const auto found =
 		std::ranges::find_if(among, [&of](const auto &each) { return each->serves(of); });
@@ -89,13 +89,13 @@ public:
 	bool prepare()
 	{
 		for (const listener_config &each : settings_->listeners) {
-			if (door *const there = find_door(each, open_)) {
+			if (listener *const there = find_listener(each, open_)) {
 				staying_.emplace_back(there,
 						      pools_.make_lane(each, there->address()));
 				continue;
 			}
 			std::string why;
-			auto next = door::open(all_, each, why);
+			auto next = listener::open(all_, each, why);
 			if (!next) {
 				report(why);
 				return false;
@@ -107,7 +107,7 @@ public:
 		return true;
 	}
 
-	const doors &opened() const { return opened_; }
+	const listeners &opened() const { return opened_; }
 
 	/*
 	 * Starts the new listeners and checks, switches the listeners that stay to this
@@ -174,12 +174,12 @@ private:
 
 	shared &all_;
 	serving &serving_;
-	doors &open_;
+	listeners &open_;
 	const std::shared_ptr<const config> settings_;
 	book::edition counts_;
 	pools pools_;
-	doors opened_;
-	std::vector<std::pair<door *, std::shared_ptr<lane>>> staying_;
+	listeners opened_;
+	std::vector<std::pair<listener *, std::shared_ptr<lane>>> staying_;
 };
 
 /*
@@ -341,7 +341,7 @@ bool take_over(shared &all, serving &now)
 	const auto next = std::make_shared<const config>(std::move(std::get<config>(read)));
 	reap(now); /* the new configuration may want the address of a retired listener */
 
-	const std::size_t doors_before = now.open.size();
+	const std::size_t listeners_before = now.open.size();
 	const auto before = all.settings;
 	surroundings around(all, now, before.get(), *next);
 	change to_next(all, now, next);
@@ -355,7 +355,7 @@ bool take_over(shared &all, serving &now)
 	around.use_admin();
 	around.use_log();
 	/* A listener takes as much as a session: its socket, and a client that waits. */
-	const std::size_t room = all.sessions.most() + doors_before;
+	const std::size_t room = all.sessions.most() + listeners_before;
 	all.sessions.set_most(room > now.open.size() ? room - now.open.size() : 1);
 	reap(now);
 	return true;
@@ -601,11 +601,11 @@ int serve(shared &all)
 		now.open.clear();
 		reap(now);
 	}
-	for (const auto *doors : {&now.open, &now.retired})
-		for (const auto &each : *doors)
+	for (const auto *all_listeners : {&now.open, &now.retired})
+		for (const auto &each : *all_listeners)
 			each->stop();
-	for (const auto *doors : {&now.open, &now.retired})
-		for (const auto &each : *doors)
+	for (const auto *all_listeners : {&now.open, &now.retired})
+		for (const auto &each : *all_listeners)
 			each->close();
 	drain(all);
 	cut(all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "door.hpp"
+#include "listener.hpp"
 
 #include "keepalive.hpp"
 #include "queue.hpp"
@@ -39,39 +39,40 @@ std::string explain(const std::string &address, const std::error_code &error)
 
 } // namespace
 
-std::unique_ptr<door> door::open(shared &all, const listener_config &settings, std::string &why)
+std::unique_ptr<listener> listener::open(shared &all, const listener_config &settings,
+					 std::string &why)
 {
 	const int handed = all.inherited.take(settings.name, settings.address);
-	auto listener = handed < 0 ? sn::tcp_listener::listen(settings.address)
-				   : sn::tcp_listener::adopt(handed);
-	if (!listener) {
-		why = handed < 0 ? explain(settings.address, listener.error())
+	auto socket = handed < 0 ? sn::tcp_listener::listen(settings.address)
+				 : sn::tcp_listener::adopt(handed);
+	if (!socket) {
+		why = handed < 0 ? explain(settings.address, socket.error())
 				 : "cannot listen on " + settings.address + " by descriptor " +
 					   std::to_string(handed) +
-					   " that was handed down: " + listener.error().message() +
+					   " that was handed down: " + socket.error().message() +
 					   "; expected a TCP socket that listens";
 		return nullptr;
 	}
-	auto address = listener->address().value_or(settings.address);
-	return std::unique_ptr<door>(
-		new door(all, settings, *std::move(listener), std::move(address)));
+	auto address = socket->address().value_or(settings.address);
+	return std::unique_ptr<listener>(
+		new listener(all, settings, *std::move(socket), std::move(address)));
 }
 
-door::door(shared &all, const listener_config &settings, sn::tcp_listener listener,
-	   std::string address)
-    : all_(all), listener_(std::move(listener)), address_(std::move(address)),
+listener::listener(shared &all, const listener_config &settings, sn::tcp_listener socket,
+		   std::string address)
+    : all_(all), socket_(std::move(socket)), address_(std::move(address)),
       asked_name_(settings.name), asked_address_(settings.address), task_name_("accept " + address_)
 {
 }
 
 /* Port 0 is a different port each time, so such listeners are matched by name. */
-bool door::serves(const listener_config &settings) const
+bool listener::serves(const listener_config &settings) const
 {
 	return settings.address == asked_address_ &&
 	       (!settings.address.ends_with(":0") || settings.name == asked_name_);
 }
 
-void door::use(std::shared_ptr<lane> via) noexcept
+void listener::use(std::shared_ptr<lane> via) noexcept
 {
 	const std::lock_guard lock(lock_);
 	via_.swap(via); /* the last reference to the old route is released without the lock */
@@ -80,14 +81,14 @@ void door::use(std::shared_ptr<lane> via) noexcept
 }
 
 /* Not before start(): until then the socket may be another process's. Under the lock. */
-void door::settle_keepalive() noexcept
+void listener::settle_keepalive() noexcept
 {
-	untold_ = set_keepalive_of_listener(sn_tcp_listener_fd(listener_.get()),
+	untold_ = set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
 					    via_->settings.keepalive);
 }
 
 /* The route of the next client, and whether its socket has the keepalive already. */
-std::shared_ptr<lane> door::via(bool &is_told)
+std::shared_ptr<lane> listener::via(bool &is_told)
 {
 	const std::lock_guard lock(lock_);
 	is_told = untold_ == 0;
@@ -96,7 +97,7 @@ std::shared_ptr<lane> door::via(bool &is_told)
 	return via_;
 }
 
-void door::start()
+void listener::start()
 {
 	accepting_ = sn::spawn([this] { serve(); },
 			       {.name = task_name_.c_str(), .flags = SN_TASK_BRIEF});
@@ -105,31 +106,31 @@ void door::start()
 	settle_keepalive();
 }
 
-void door::stop() noexcept
+void listener::stop() noexcept
 {
 	phase_.store(phase::stopping, std::memory_order_relaxed);
 	/* Long past: the waiting accept fails, and so does every later one. */
 	const std::lock_guard lock(lock_);
 	if (!retired())
-		listener_.set_deadline(sn::deadline(1ns));
+		socket_.set_deadline(sn::deadline(1ns));
 }
 
-void door::retire() noexcept
+void listener::retire() noexcept
 {
 	phase_.store(phase::retiring, std::memory_order_relaxed);
-	listener_.set_deadline(sn::deadline(1ns));
+	socket_.set_deadline(sn::deadline(1ns));
 }
 
-void door::close()
+void listener::close()
 {
 	accepting_.join();
-	listener_.close();
+	socket_.close();
 }
 
-void door::serve()
+void listener::serve()
 {
 	while (is(phase::open)) {
-		auto client = listener_.accept();
+		auto client = socket_.accept();
 		if (client) {
 			take(*std::move(client));
 		} else if (is(phase::open)) {
@@ -142,17 +143,17 @@ void door::serve()
 		serve_queue();
 }
 
-void door::serve_queue()
+void listener::serve_queue()
 {
 	take_queue(
-		listener_, [&] { return is(phase::retiring); },
+		socket_, [&] { return is(phase::retiring); },
 		[&](sn::tcp client) { take(std::move(client)); });
 	const std::lock_guard lock(lock_);
-	listener_.close();
+	socket_.close();
 	closed_.store(true, std::memory_order_release);
 }
 
-void door::take(sn::tcp client)
+void listener::take(sn::tcp client)
 {
 	bool is_told = false;
 	auto via = this->via(is_told);
@@ -197,7 +198,7 @@ void door::take(sn::tcp client)
 }
 
 /* Counts, logs and closes a client that does not become a session. */
-void door::turn_away(const lane &via, sn::tcp client, termination why)
+void listener::turn_away(const lane &via, sn::tcp client, termination why)
 {
 	via.counts->ended[static_cast<std::size_t>(why)].add();
 	switch (why) {
@@ -239,7 +240,7 @@ void door::turn_away(const lane &via, sn::tcp client, termination why)
 
 /* Compared and counted in one atomic step: two listeners can share the counters for a moment,
  * when a reload swaps their names. */
-bool door::enter(const lane &via) noexcept
+bool listener::enter(const lane &via) noexcept
 {
 	const std::uint64_t most = via.settings.max_connections;
 	auto &active = via.counts->active;
@@ -252,7 +253,7 @@ bool door::enter(const lane &via) noexcept
 }
 
 /* False if the relay shuts down first. */
-bool door::wait_for_room()
+bool listener::wait_for_room()
 {
 	if (all_.sessions.reserve())
 		return true;
@@ -266,7 +267,7 @@ bool door::wait_for_room()
 	return false;
 }
 
-void door::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted)
+void listener::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted)
 {
 	const auto counts = via->counts;
 	std::unique_ptr<session> made;

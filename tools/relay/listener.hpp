@@ -11,8 +11,8 @@
  * closed, the clients that are connected by then are accepted, because closing resets the
  * connections in the backlog.
  */
-#ifndef RELAY_DOOR_HPP
-#define RELAY_DOOR_HPP
+#ifndef RELAY_LISTENER_HPP
+#define RELAY_LISTENER_HPP
 
 #include "session.hpp"
 
@@ -87,13 +87,13 @@ private:
 	book::edition &counts_;
 };
 
-class door
+class listener
 {
 public:
 	/* Listens; clients queue, and nothing is accepted yet. On failure, why has the reason.
 	 * May park. */
-	static std::unique_ptr<door> open(shared &all, const listener_config &settings,
-					  std::string &why);
+	static std::unique_ptr<listener> open(shared &all, const listener_config &settings,
+					      std::string &why);
 
 	/* The bound address, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
@@ -101,7 +101,7 @@ public:
 	/* What another process needs to listen there. The descriptor remains this listener's. */
 	handed_listener to_hand_over() const
 	{
-		return {sn_tcp_listener_fd(listener_.get()), asked_name_, asked_address_};
+		return {sn_tcp_listener_fd(socket_.get()), asked_name_, asked_address_};
 	}
 
 	/* Whether this is the listener that the settings ask for, so that it can stay. */
@@ -128,8 +128,8 @@ public:
 private:
 	enum class phase : unsigned char { open, retiring, stopping };
 
-	door(shared &all, const listener_config &settings, sn::tcp_listener listener,
-	     std::string address);
+	listener(shared &all, const listener_config &settings, sn::tcp_listener socket,
+		 std::string address);
 	std::shared_ptr<lane> via(bool &is_told);
 	void settle_keepalive() noexcept;
 	void serve();
@@ -142,7 +142,7 @@ private:
 	bool is(phase one) const noexcept { return phase_.load(std::memory_order_relaxed) == one; }
 
 	shared &all_;
-	sn::tcp_listener listener_;
+	sn::tcp_listener socket_;
 	const std::string address_;
 	const std::string asked_name_;
 	const std::string asked_address_;
