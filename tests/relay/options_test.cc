@@ -28,14 +28,14 @@ relay::options parse_well(std::vector<const char *> arguments)
 TEST(Options, PairsOfAddressesAreRoutes)
 {
 	const auto one = parse_well({":80", "backend:80"});
-	ASSERT_EQ(one.routes.size(), 1U);
-	EXPECT_EQ(one.routes[0].listen, ":80");
-	EXPECT_EQ(one.routes[0].backend, "backend:80");
+	ASSERT_EQ(one.pairs.size(), 1U);
+	EXPECT_EQ(one.pairs[0].listen, ":80");
+	EXPECT_EQ(one.pairs[0].backend, "backend:80");
 
 	const auto two = parse_well({"[::1]:1", "a:1", "--drain", "1", "127.0.0.1:2", "b:2"});
-	ASSERT_EQ(two.routes.size(), 2U);
-	EXPECT_EQ(two.routes[1].listen, "127.0.0.1:2");
-	EXPECT_EQ(two.routes[1].backend, "b:2");
+	ASSERT_EQ(two.pairs.size(), 2U);
+	EXPECT_EQ(two.pairs[1].listen, "127.0.0.1:2");
+	EXPECT_EQ(two.pairs[1].backend, "b:2");
 }
 
 TEST(Options, DefaultsMatchTheHelp)

@@ -72,7 +72,7 @@ bool listener::serves(const listener_config &settings) const
 	       (!settings.address.ends_with(":0") || settings.name == asked_name_);
 }
 
-void listener::use(std::shared_ptr<lane> via) noexcept
+void listener::use(std::shared_ptr<route> via) noexcept
 {
 	const std::lock_guard lock(lock_);
 	via_.swap(via); /* the last reference to the old route is released without the lock */
@@ -88,7 +88,7 @@ void listener::settle_keepalive() noexcept
 }
 
 /* The route of the next client, and whether its socket has the keepalive already. */
-std::shared_ptr<lane> listener::via(bool &is_told)
+std::shared_ptr<route> listener::via(bool &is_told)
 {
 	const std::lock_guard lock(lock_);
 	is_told = untold_ == 0;
@@ -198,7 +198,7 @@ void listener::take(sn::tcp client)
 }
 
 /* Counts, logs and closes a client that does not become a session. */
-void listener::turn_away(const lane &via, sn::tcp client, termination why)
+void listener::turn_away(const route &via, sn::tcp client, termination why)
 {
 	via.counts->ended[static_cast<std::size_t>(why)].add();
 	switch (why) {
@@ -240,7 +240,7 @@ void listener::turn_away(const lane &via, sn::tcp client, termination why)
 
 /* Compared and counted in one atomic step: two listeners can share the counters for a moment,
  * when a reload swaps their names. */
-bool listener::enter(const lane &via) noexcept
+bool listener::enter(const route &via) noexcept
 {
 	const std::uint64_t most = via.settings.max_connections;
 	auto &active = via.counts->active;
@@ -267,7 +267,7 @@ bool listener::wait_for_room()
 	return false;
 }
 
-void listener::admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted)
+void listener::admit(std::shared_ptr<route> via, sn::tcp client, source_ticket counted)
 {
 	const auto counts = via->counts;
 	std::unique_ptr<session> made;

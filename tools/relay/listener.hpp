@@ -40,7 +40,8 @@ public:
 	{
 	}
 
-	std::shared_ptr<lane> make_lane(const listener_config &settings, const std::string &address)
+	std::shared_ptr<route> make_route(const listener_config &settings,
+					  const std::string &address)
 	{
 		const std::string name = settings.name.empty() ? address : settings.name;
 		std::shared_ptr<pool> others;
@@ -49,9 +50,9 @@ public:
 		std::vector<std::shared_ptr<pool>> by_name;
 		for (const sni_route &each : settings.sni)
 			by_name.push_back(make(each.group, name));
-		return std::make_shared<lane>(whole_, settings, std::move(others),
-					      std::move(by_name),
-					      counts_.open_listener(name, address, settings));
+		return std::make_shared<route>(whole_, settings, std::move(others),
+					       std::move(by_name),
+					       counts_.open_listener(name, address, settings));
 	}
 
 	/* Null where no pool was made. */
@@ -108,7 +109,7 @@ public:
 	bool serves(const listener_config &settings) const;
 
 	/* Sets the route of clients accepted from now on. Before start(), and at any time later. */
-	void use(std::shared_ptr<lane> via) noexcept;
+	void use(std::shared_ptr<route> via) noexcept;
 
 	/* Accepts until told to stop, in a task of its own. Once. */
 	void start();
@@ -130,15 +131,15 @@ private:
 
 	listener(shared &all, const listener_config &settings, sn::tcp_listener socket,
 		 std::string address);
-	std::shared_ptr<lane> via(bool &is_told);
+	std::shared_ptr<route> via(bool &is_told);
 	void settle_keepalive() noexcept;
 	void serve();
 	void serve_queue();
 	void take(sn::tcp client);
 	bool wait_for_room();
-	static bool enter(const lane &via) noexcept;
-	void turn_away(const lane &via, sn::tcp client, termination why);
-	void admit(std::shared_ptr<lane> via, sn::tcp client, source_ticket counted);
+	static bool enter(const route &via) noexcept;
+	void turn_away(const route &via, sn::tcp client, termination why);
+	void admit(std::shared_ptr<route> via, sn::tcp client, source_ticket counted);
 	bool is(phase one) const noexcept { return phase_.load(std::memory_order_relaxed) == one; }
 
 	shared &all_;
@@ -148,7 +149,7 @@ private:
 	const std::string asked_address_;
 	const std::string task_name_;
 	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
-	std::shared_ptr<lane> via_;
+	std::shared_ptr<route> via_;
 	bool is_started_ = false;
 	std::uint64_t untold_ = UINT64_MAX; /* most clients still to come without their keepalive */
 	std::atomic<phase> phase_{phase::open};

@@ -88,7 +88,7 @@ std::chrono::nanoseconds read_duration(const char *option, const std::string &te
 			  "1h"};
 }
 
-std::vector<route> pair_up(const std::vector<std::string> &addresses)
+std::vector<address_pair> pair_up(const std::vector<std::string> &addresses)
 {
 	if (addresses.empty())
 		throw usage_error{"no addresses; expected pairs of LISTEN and BACKEND, such as "
@@ -105,10 +105,10 @@ std::vector<route> pair_up(const std::vector<std::string> &addresses)
 		throw usage_error{"listen address \"" + addresses.back() +
 				  "\" has no backend; expected pairs of LISTEN and BACKEND"};
 
-	std::vector<route> routes;
+	std::vector<address_pair> pairs;
 	for (std::size_t i = 0; i < addresses.size(); i += 2)
-		routes.push_back({addresses[i], addresses[i + 1]});
-	return routes;
+		pairs.push_back({addresses[i], addresses[i + 1]});
+	return pairs;
 }
 
 /* CLI11's error in one line that names the offending argument. */
@@ -127,7 +127,7 @@ std::string explain(const CLI::App &app, const CLI::ParseError &error)
 config to_config(const options &parsed)
 {
 	config made;
-	for (const auto &[listen, backend] : parsed.routes) {
+	for (const auto &[listen, backend] : parsed.pairs) {
 		group_config &group = made.groups.emplace_back();
 		group.backends.emplace_back().address = backend;
 		listener_config &listener = made.listeners.emplace_back();
@@ -225,7 +225,7 @@ try {
 		throw usage_error{"--access-log-format: \"" + format +
 				  "\" is no format; expected logfmt or json"};
 	parsed.access_log_json = format == "json";
-	parsed.routes = pair_up(addresses);
+	parsed.pairs = pair_up(addresses);
 	return parsed;
 } catch (usage_error &error) {
 	return finished{exit_usage, std::move(error.text)};

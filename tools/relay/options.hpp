@@ -16,13 +16,13 @@ namespace relay
 {
 
 /* Where connections are accepted, and where their bytes go. */
-struct route {
+struct address_pair {
 	std::string listen;
 	std::string backend;
 };
 
 struct options {
-	std::vector<route> routes;
+	std::vector<address_pair> pairs;
 	/* Zero means no limit for the first two, and disables the others. */
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);

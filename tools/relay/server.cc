@@ -91,7 +91,7 @@ public:
 		for (const listener_config &each : settings_->listeners) {
 			if (listener *const there = find_listener(each, open_)) {
 				staying_.emplace_back(there,
-						      pools_.make_lane(each, there->address()));
+						      pools_.make_route(each, there->address()));
 				continue;
 			}
 			std::string why;
@@ -100,7 +100,7 @@ public:
 				report(why);
 				return false;
 			}
-			next->use(pools_.make_lane(each, next->address()));
+			next->use(pools_.make_route(each, next->address()));
 			opened_.push_back(std::move(next));
 		}
 		open_.reserve(open_.size() + opened_.size());
@@ -179,7 +179,7 @@ private:
 	book::edition counts_;
 	pools pools_;
 	listeners opened_;
-	std::vector<std::pair<listener *, std::shared_ptr<lane>>> staying_;
+	std::vector<std::pair<listener *, std::shared_ptr<route>>> staying_;
 };
 
 /*

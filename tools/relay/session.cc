@@ -33,7 +33,7 @@ bool has_come(int fd) noexcept
 
 } // namespace
 
-std::optional<termination> lane::refuses(const ip_address &client, source_ticket &counted) const
+std::optional<termination> route::refuses(const ip_address &client, source_ticket &counted) const
 {
 	if (contains(settings.deny, client) ||
 	    (!settings.allow.empty() && !contains(settings.allow, client)))
@@ -46,7 +46,7 @@ std::optional<termination> lane::refuses(const ip_address &client, source_ticket
 	return std::nullopt;
 }
 
-pool *lane::route(std::string_view server_name) const noexcept
+pool *route::pool_for(std::string_view server_name) const noexcept
 {
 	std::size_t best = settings.sni.size();
 	for (std::size_t i = 0; i < settings.sni.size(); i++) {
@@ -61,7 +61,7 @@ pool *lane::route(std::string_view server_name) const noexcept
 	return best < settings.sni.size() ? by_name[best].get() : others.get();
 }
 
-session::session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
+session::session(shared &all, std::shared_ptr<route> via, sn::tcp client,
 		 source_ticket counted) noexcept
     : all_(all), via_(std::move(via)), client_(std::move(client)), source_(std::move(counted))
 {
@@ -147,7 +147,7 @@ bool session::receive_opening()
 			return fail_opening(fault->why, std::move(fault->text));
 		sni_ = std::move(hello.name);
 	}
-	to_ = via_->route(sni_);
+	to_ = via_->pool_for(sni_);
 	if (!to_) {
 		/* It fits into an empty socket's buffer at once. If not, do not wait for long. */
 		client_.set_write_deadline(sn::after(std::chrono::seconds(1)));

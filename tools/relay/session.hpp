@@ -74,10 +74,10 @@ struct shared {
  * gives the listener another route. Each session keeps the one under which it was accepted, so the
  * last of these sessions frees the old configuration.
  */
-struct lane {
-	lane(std::shared_ptr<const config> of, const listener_config &says,
-	     std::shared_ptr<pool> for_others, std::vector<std::shared_ptr<pool>> for_names,
-	     std::shared_ptr<listener_counters> counted)
+struct route {
+	route(std::shared_ptr<const config> of, const listener_config &says,
+	      std::shared_ptr<pool> for_others, std::vector<std::shared_ptr<pool>> for_names,
+	      std::shared_ptr<listener_counters> counted)
 	    : whole(std::move(of)), settings(says), others(std::move(for_others)),
 	      by_name(std::move(for_names)), counts(std::move(counted))
 	{
@@ -93,7 +93,7 @@ struct lane {
 	 * The pool for a TLS client that asks for this name (empty: for no name). If several names
 	 * match, the longest wins. Null if no pool matches.
 	 */
-	pool *route(std::string_view server_name) const noexcept;
+	pool *pool_for(std::string_view server_name) const noexcept;
 
 	const std::shared_ptr<const config> whole; /* owns the settings, and the pools' */
 	const listener_config &settings;
@@ -108,7 +108,7 @@ class session final : private sessions::entry
 public:
 	/* Can be cut from here on. Takes over its reservations in all.sessions and in
 	 * via->counts->active. */
-	session(shared &all, std::shared_ptr<lane> via, sn::tcp client,
+	session(shared &all, std::shared_ptr<route> via, sn::tcp client,
 		source_ticket counted) noexcept;
 	session(const session &) = delete;
 	session &operator=(const session &) = delete;
@@ -145,7 +145,7 @@ private:
 	void tell() noexcept;
 
 	shared &all_;
-	std::shared_ptr<lane> via_; /* until the end */
+	std::shared_ptr<route> via_; /* until the end */
 	sn::tcp client_;
 	source_ticket source_;
 	pool *to_ = nullptr; /* of the route; set by receive_opening() */
