@@ -19,7 +19,7 @@ struct group {
 		for (std::size_t i = 0; i < weights.size(); i++)
 			settings.backends.push_back(
 				{"b" + std::to_string(i) + ":1", weights[i], most});
-		relay::book::edition first(book);
+		relay::registry::generation first(registry);
 		made.emplace(settings, "g", first);
 		first.commit();
 	}
@@ -30,7 +30,7 @@ struct group {
 		return chosen ? chosen->settings.address : "none";
 	}
 
-	relay::book book;
+	relay::registry registry;
 	relay::group_config settings;
 	std::optional<relay::pool> made;
 };
@@ -143,7 +143,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 	EXPECT_FALSE(g.made->failed(bad));
 	EXPECT_TRUE(g.made->failed(bad));
 	EXPECT_FALSE(g.made->failed(bad)) << "it is ejected already";
-	EXPECT_EQ(g.book.read().backends[0].state, relay::health::ejected);
+	EXPECT_EQ(g.registry.read().backends[0].state, relay::health::ejected);
 	EXPECT_GT(bad.counts.ejected_until.load(), sn_now() + 3000 * INT64_C(1000000000));
 	const auto until = sn_now() + 30 * INT64_C(1000000);
 	bad.counts.ejected_until = until;
@@ -153,7 +153,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 			ASSERT_EQ(chosen, "b1:1");
 		}
 	} while (sn_now() < until);
-	EXPECT_EQ(g.book.read().backends[0].state, relay::health::slow);
+	EXPECT_EQ(g.registry.read().backends[0].state, relay::health::slow);
 	int again = 0;
 	for (int i = 0; i < 1010; i++)
 		again += g.choose() == "b0:1";

@@ -50,7 +50,7 @@ std::uint64_t hash_of(std::string_view bytes) noexcept
 	return mix(hash);
 }
 
-pool::pool(const group_config &settings, const std::string &name, book::edition &counts)
+pool::pool(const group_config &settings, const std::string &name, registry::generation &counts)
     : settings_(settings), name_(name)
 {
 	for (const auto &each : settings.backends)

@@ -43,8 +43,8 @@
 #ifndef RELAY_BALANCE_HPP
 #define RELAY_BALANCE_HPP
 
-#include "book.hpp"
 #include "config.hpp"
+#include "registry.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -108,7 +108,7 @@ class pool
 {
 public:
 	/* The settings outlive the pool. The name is the one under which statistics appear. */
-	pool(const group_config &settings, const std::string &name, book::edition &counts);
+	pool(const group_config &settings, const std::string &name, registry::generation &counts);
 
 	/*
 	 * Chooses a backend that has not been tried, for a client whose address has that hash. An

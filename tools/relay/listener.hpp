@@ -35,7 +35,7 @@ namespace relay
 class pools
 {
 public:
-	pools(std::shared_ptr<const config> of, book::edition &counts)
+	pools(std::shared_ptr<const config> of, registry::generation &counts)
 	    : whole_(std::move(of)), made_(whole_->groups.size()), counts_(counts)
 	{
 	}
@@ -75,7 +75,7 @@ private:
 	 * backends may keep it longer than anything else keeps the configuration. */
 	struct kept {
 		kept(std::shared_ptr<const config> of, const group_config &group,
-		     const std::string &name, book::edition &counts)
+		     const std::string &name, registry::generation &counts)
 		    : whole(std::move(of)), made(group, name, counts)
 		{
 		}
@@ -85,7 +85,7 @@ private:
 
 	const std::shared_ptr<const config> whole_;
 	std::vector<std::shared_ptr<pool>> made_;
-	book::edition &counts_;
+	registry::generation &counts_;
 };
 
 class listener

@@ -51,7 +51,7 @@ struct serving {
 
 void report_counters(const shared &all)
 {
-	const auto [to_backend, to_client] = all.book.bytes();
+	const auto [to_backend, to_client] = all.registry.bytes();
 	report(to_line(all.counters, to_backend, to_client));
 }
 
@@ -80,7 +80,7 @@ class change
 public:
 	change(shared &all, serving &now, std::shared_ptr<const config> settings)
 	    : all_(all), serving_(now), open_(now.open), settings_(std::move(settings)),
-	      counts_(all.book), pools_(settings_, counts_)
+	      counts_(all.registry), pools_(settings_, counts_)
 	{
 	}
 
@@ -176,7 +176,7 @@ private:
 	serving &serving_;
 	listeners &open_;
 	const std::shared_ptr<const config> settings_;
-	book::edition counts_;
+	registry::generation counts_;
 	pools pools_;
 	listeners opened_;
 	std::vector<std::pair<listener *, std::shared_ptr<route>>> staying_;
@@ -269,8 +269,9 @@ private:
 		const int handed = all_.inherited.take(admin_listener_name, next_.admin);
 		auto listener = handed < 0 ? sn::result<sn::tcp_listener>(sn::failure{ENOENT})
 					   : sn::tcp_listener::adopt(handed);
-		admin_ = listener ? std::make_unique<admin_server>(all_.book, *std::move(listener))
-				  : admin_server::open(all_.book, next_.admin, why);
+		admin_ = listener ? std::make_unique<admin_server>(all_.registry,
+								   *std::move(listener))
+				  : admin_server::open(all_.registry, next_.admin, why);
 		return admin_ != nullptr;
 	}
 
@@ -540,7 +541,7 @@ bool end_watching(serving &now)
 /* True when every listener is open and serves. */
 bool begin(shared &all, serving &now)
 {
-	all.book.set_process([&all](snapshot &told) {
+	all.registry.set_process([&all](snapshot &told) {
 		told.accept_pauses += all.counters.accept_holds.get();
 		told.limit = all.sessions.most();
 		told.reloads = all.counters.reloads.get();
@@ -554,7 +555,7 @@ bool begin(shared &all, serving &now)
 	all.sessions.set_most(connections_that_fit(first.opened().size()));
 	announce(first.opened());
 	around.announce();
-	all.book.set_ready(true);
+	all.registry.set_ready(true);
 	/* Before there is a connection to log. */
 	around.start_log();
 	around.use_log();
@@ -583,7 +584,7 @@ int serve(shared &all)
 	std::optional<settling> settler(all.sessions);
 	const bool is_end = serve_until_told(all, now);
 
-	all.book.set_ready(false);
+	all.registry.set_ready(false);
 	if (is_end) {
 		notify_stopping();
 	} else {

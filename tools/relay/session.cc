@@ -382,9 +382,9 @@ void session::relay_both()
 	switch (done.end) {
 	case SN_RELAY_FINISHED:
 		end(cause::finished);
-		ended_ = !all_.book.ready() ? termination::drained
-			 : done.side == 1   ? termination::server_end
-					    : termination::client_end;
+		ended_ = !all_.registry.ready() ? termination::drained
+			 : done.side == 1       ? termination::server_end
+						: termination::client_end;
 		break;
 	case SN_RELAY_CANCELED: /* by end(), which has recorded the cause */
 		break;

@@ -34,12 +34,12 @@
 
 #include "access_log.hpp"
 #include "balance.hpp"
-#include "book.hpp"
 #include "config.hpp"
 #include "counters.hpp"
 #include "handover.hpp"
 #include "inherited.hpp"
 #include "proxy_header.hpp"
+#include "registry.hpp"
 #include "sessions.hpp"
 
 #include <sennit/sennit.hpp>
@@ -62,7 +62,7 @@ struct shared {
 	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
-	relay::book book{};
+	relay::registry registry{};
 	current_log access_log{};
 	/* Used only by the task of serve(). */
 	relay::inherited inherited{};

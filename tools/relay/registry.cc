@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "book.hpp"
+#include "registry.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -55,75 +55,75 @@ std::string check_error_text(int error)
 				 : std::generic_category().message(error);
 }
 
-listener_snapshot book::read_listener(const listener_counters &of)
+listener_snapshot registry::read_listener(const listener_counters &of)
 {
-	listener_snapshot told;
-	told.name = of.name;
-	told.limit = of.limit_;
-	told.address = of.address_;
+	listener_snapshot result;
+	result.name = of.name;
+	result.limit = of.limit_;
+	result.address = of.address_;
 	std::uint64_t ended = 0;
 	for (std::size_t i = 0; i < terminations; i++)
-		ended += told.ended[i] = of.ended[i].get();
+		ended += result.ended[i] = of.ended[i].get();
 	/* Read after `ended`: an ended connection was accepted before, so active is at least 0. */
-	told.accepted = of.accepted.get();
-	told.active = told.accepted - ended;
-	told.retries = of.retries.get();
-	told.throttled = of.throttled.times.get();
-	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
-	told.throttled_now = read_waiting(of.throttled);
-	told.to_backend = of.to_backend.read();
-	told.to_client = of.to_client.read();
-	told.times.connect = of.connect.read();
-	told.times.first_byte = of.first_byte.read();
-	told.times.duration = of.duration.read();
-	return told;
+	result.accepted = of.accepted.get();
+	result.active = result.accepted - ended;
+	result.retries = of.retries.get();
+	result.throttled = of.throttled.times.get();
+	result.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
+	result.throttled_now = read_waiting(of.throttled);
+	result.to_backend = of.to_backend.read();
+	result.to_client = of.to_client.read();
+	result.times.connect = of.connect.read();
+	result.times.first_byte = of.first_byte.read();
+	result.times.duration = of.duration.read();
+	return result;
 }
 
-backend_snapshot book::read_backend(const backend_counters &of)
+backend_snapshot registry::read_backend(const backend_counters &of)
 {
-	backend_snapshot told;
-	told.route = of.group;
-	told.address = of.address;
-	told.weight = of.weight_;
-	told.limit = of.limit_;
+	backend_snapshot result;
+	result.route = of.group;
+	result.address = of.address;
+	result.weight = of.weight_;
+	result.limit = of.limit_;
 	const std::int64_t now = sn_now();
 	if (of.weight_ == 0 || of.gone_)
-		told.state = health::drained;
+		result.state = health::drained;
 	else if (of.addresses.down() ||
 		 (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::down))
-		told.state = health::down;
+		result.state = health::down;
 	else if (now < of.ejected_until.load(std::memory_order_relaxed))
-		told.state = health::ejected;
+		result.state = health::ejected;
 	else if (now < of.slow_until.load(std::memory_order_relaxed))
-		told.state = health::slow;
+		result.state = health::slow;
 	else if (of.is_checked_ && of.check.load(std::memory_order_relaxed) == checked::unknown)
-		told.state = health::unknown;
-	told.is_named = of.addresses.named();
-	told.addresses = *of.addresses.now();
-	told.resolve_failures = of.addresses.failures();
-	told.is_resolve_failing = of.addresses.failing();
-	told.checks = of.checks.get();
-	told.check_failures = of.check_failures.get();
-	told.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
+		result.state = health::unknown;
+	result.is_named = of.addresses.named();
+	result.addresses = *of.addresses.now();
+	result.resolve_failures = of.addresses.failures();
+	result.is_resolve_failing = of.addresses.failing();
+	result.checks = of.checks.get();
+	result.check_failures = of.check_failures.get();
+	result.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
 	if (const int error = of.last_error.load(std::memory_order_relaxed))
-		told.last_error = check_error_text(error);
+		result.last_error = check_error_text(error);
 	if (of.addresses.down())
-		told.last_error = check_error_text(ENOENT);
-	told.active = of.active.load(std::memory_order_relaxed);
-	told.connected = of.connected.get();
-	told.failures = of.failures.get();
-	told.ejections = of.ejections.get();
-	told.throttled = of.throttled.times.get();
-	told.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
-	told.throttled_now = read_waiting(of.throttled);
-	told.to_backend = of.to_backend.read();
-	told.to_client = of.to_client.read();
-	return told;
+		result.last_error = check_error_text(ENOENT);
+	result.active = of.active.load(std::memory_order_relaxed);
+	result.connected = of.connected.get();
+	result.failures = of.failures.get();
+	result.ejections = of.ejections.get();
+	result.throttled = of.throttled.times.get();
+	result.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
+	result.throttled_now = read_waiting(of.throttled);
+	result.to_backend = of.to_backend.read();
+	result.to_client = of.to_client.read();
+	return result;
 }
 
-std::shared_ptr<listener_counters> book::edition::open_listener(const std::string &name,
-								const std::string &address,
-								const listener_config &settings)
+std::shared_ptr<listener_counters>
+registry::generation::open_listener(const std::string &name, const std::string &address,
+				    const listener_config &settings)
 {
 	const auto named = [&](const auto &each) { return each->name == name; };
 	std::shared_ptr<listener_counters> found;
@@ -144,9 +144,9 @@ std::shared_ptr<listener_counters> book::edition::open_listener(const std::strin
 	return found;
 }
 
-std::shared_ptr<backend_counters> book::edition::open_backend(const std::string &group,
-							      const backend_config &settings,
-							      bool is_checked)
+std::shared_ptr<backend_counters> registry::generation::open_backend(const std::string &group,
+								     const backend_config &settings,
+								     bool is_checked)
 {
 	const auto named = [&](const auto &each) {
 		return each->group == group && each->address == settings.address;
@@ -168,7 +168,7 @@ std::shared_ptr<backend_counters> book::edition::open_backend(const std::string 
 	return found;
 }
 
-void book::edition::commit() noexcept
+void registry::generation::commit() noexcept
 {
 	const std::int64_t now = sn_now();
 	const std::lock_guard lock(of_.lock_);
@@ -201,7 +201,7 @@ void book::edition::commit() noexcept
  * that takes a generation, which looks them up under the lock. The fence orders these reads after
  * what sessions counted before they let go.
  */
-void book::forget_gone() const
+void registry::forget_gone() const
 {
 	const auto is_over = [](const auto &each) { return each->gone_ && each.use_count() == 1; };
 	std::erase_if(backends_, is_over);
@@ -215,7 +215,7 @@ void book::forget_gone() const
 	});
 }
 
-std::pair<std::uint64_t, std::uint64_t> book::bytes() const
+std::pair<std::uint64_t, std::uint64_t> registry::bytes() const
 {
 	const std::lock_guard lock(lock_);
 	auto sum = bytes_of_gone_;
@@ -226,7 +226,7 @@ std::pair<std::uint64_t, std::uint64_t> book::bytes() const
 	return sum;
 }
 
-snapshot book::read() const
+snapshot registry::read() const
 {
 	snapshot now;
 	fill_process(now);

@@ -13,8 +13,8 @@
  * is counted for it. As in counters.hpp, any task may count, without waiting; the lock is for the
  * lists and for the settings that appear in snapshots, which only reloads and snapshots use.
  */
-#ifndef RELAY_BOOK_HPP
-#define RELAY_BOOK_HPP
+#ifndef RELAY_REGISTRY_HPP
+#define RELAY_REGISTRY_HPP
 
 #include "bandwidth.hpp"
 #include "config.hpp"
@@ -76,7 +76,7 @@ struct listener_counters {
 	histogram duration;
 
 private:
-	friend class book;
+	friend class registry;
 	/* Under the registry's lock. */
 	std::string address_;
 	std::uint64_t limit_ = 0;
@@ -121,7 +121,7 @@ struct backend_counters {
 	flow_counters to_client;
 
 private:
-	friend class book;
+	friend class registry;
 	/* Under the registry's lock. */
 	std::uint32_t weight_ = 0;
 	std::uint64_t limit_ = 0;
@@ -129,10 +129,10 @@ private:
 	bool gone_ = false;
 };
 
-class book final : public snapshot_source
+class registry final : public snapshot_source
 {
 public:
-	class edition;
+	class generation;
 
 	/* Bytes delivered by all listeners, to backends and to clients. */
 	std::pair<std::uint64_t, std::uint64_t> bytes() const;
@@ -170,10 +170,10 @@ private:
  * The counters that one configuration needs. Everything that can fail comes before commit(): a
  * generation that is thrown away has changed nothing. One at a time.
  */
-class book::edition
+class registry::generation
 {
 public:
-	explicit edition(book &of) : of_(of) {}
+	explicit generation(registry &of) : of_(of) {}
 
 	std::shared_ptr<listener_counters> open_listener(const std::string &name,
 							 const std::string &address,
@@ -186,14 +186,14 @@ public:
 	void commit() noexcept;
 
 private:
-	struct told_listener {
+	struct pending_listener {
 		std::shared_ptr<listener_counters> counts;
 		std::string address;
 		std::uint64_t limit;
 		bandwidth_config bandwidth;
 		bandwidth_config bandwidth_per_connection;
 	};
-	struct told_backend {
+	struct pending_backend {
 		std::shared_ptr<backend_counters> counts;
 		std::uint32_t weight;
 		std::uint64_t limit;
@@ -201,9 +201,9 @@ private:
 		bandwidth_config bandwidth;
 	};
 
-	book &of_;
-	std::vector<told_listener> listeners_;
-	std::vector<told_backend> backends_;
+	registry &of_;
+	std::vector<pending_listener> listeners_;
+	std::vector<pending_backend> backends_;
 	listeners new_listeners_;
 	backends new_backends_;
 };
