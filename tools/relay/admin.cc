@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin.hpp"
 
+#include "backlog.hpp"
 #include "http.hpp"
 #include "metrics.hpp"
 #include "page.hpp"
-#include "queue.hpp"
 #include "report.hpp"
 #include "status.hpp"
 
@@ -102,12 +102,12 @@ void admin_server::serve()
 		}
 	}
 	if (retiring_.load(std::memory_order_relaxed))
-		serve_queue();
+		serve_backlog();
 }
 
-void admin_server::serve_queue()
+void admin_server::serve_backlog()
 {
-	take_queue(
+	drain_backlog(
 		listener_, [] { return true; }, [&](sn::tcp client) { admit(std::move(client)); });
 	listener_.close();
 	closed_.store(true, std::memory_order_release);

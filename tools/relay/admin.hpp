@@ -84,7 +84,7 @@ private:
 		       !retiring_.load(std::memory_order_relaxed);
 	}
 	void serve();
-	void serve_queue();
+	void serve_backlog();
 	void admit(sn::tcp client);
 	void talk(sn::tcp &client);
 	answer answer_to(std::string_view method, std::string_view path) const;

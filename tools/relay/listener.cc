@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "listener.hpp"
 
+#include "backlog.hpp"
 #include "keepalive.hpp"
-#include "queue.hpp"
 #include "report.hpp"
 
 #include <chrono>
@@ -140,12 +140,12 @@ void listener::serve()
 		}
 	}
 	if (is(phase::retiring))
-		serve_queue();
+		serve_backlog();
 }
 
-void listener::serve_queue()
+void listener::serve_backlog()
 {
-	take_queue(
+	drain_backlog(
 		socket_, [&] { return is(phase::retiring); },
 		[&](sn::tcp client) { take(std::move(client)); });
 	const std::lock_guard lock(lock_);

@@ -134,7 +134,7 @@ private:
 	std::shared_ptr<route> via(bool &is_told);
 	void settle_keepalive() noexcept;
 	void serve();
-	void serve_queue();
+	void serve_backlog();
 	void take(sn::tcp client);
 	bool wait_for_room();
 	static bool enter(const route &via) noexcept;

@@ -11,8 +11,8 @@
  * passes. The thread may lose its CPU for longer than that, and then nothing has looked at the
  * backlog.
  */
-#ifndef RELAY_QUEUE_HPP
-#define RELAY_QUEUE_HPP
+#ifndef RELAY_BACKLOG_HPP
+#define RELAY_BACKLOG_HPP
 
 #include <sennit/sennit.hpp>
 
@@ -26,7 +26,7 @@ namespace relay
 
 /* Calls take(sn::tcp) for each client, while goes_on(). Parks; changes the listener's deadline. */
 template <class GoesOn, class Take>
-void take_queue(sn::tcp_listener &listener, GoesOn goes_on, Take take)
+void drain_backlog(sn::tcp_listener &listener, GoesOn goes_on, Take take)
 {
 	const auto waits = [&] {
 		pollfd queue{sn_tcp_listener_fd(listener.get()), POLLIN, 0};
