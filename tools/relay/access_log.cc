@@ -265,9 +265,9 @@ void access_log::fill_and_put(std::string &batch)
 		open_anew();
 	/* The notice of lost lines precedes the lines that follow the gap. */
 	const auto dropped = dropped_.get();
-	const bool notice = dropped != told_;
+	const bool notice = dropped != reported_;
 	if (notice)
-		batch.insert(0, dropped_line(dropped - told_, format_));
+		batch.insert(0, dropped_line(dropped - reported_, format_));
 	while (auto more = queue_.try_recv()) {
 		if (batch.size() + more->size() > piece_) {
 			held_ = *std::move(more);
@@ -280,7 +280,7 @@ void access_log::fill_and_put(std::string &batch)
 	const auto lost = put(batch);
 	const bool notice_lost = notice && lost == lines;
 	if (!notice_lost)
-		told_ = dropped;
+		reported_ = dropped;
 	dropped_.add(static_cast<std::uint64_t>(lost - (notice_lost ? 1 : 0)));
 }
 

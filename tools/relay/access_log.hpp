@@ -107,9 +107,9 @@ private:
 	/* Used only by the task, once it runs. */
 	int fd_;
 	bool is_file_;
-	std::size_t piece_;      /* most bytes of one write(2) */
-	std::string held_;       /* taken from the queue, for the next batch */
-	std::uint64_t told_ = 0; /* dropped lines that the log has reported */
+	std::size_t piece_;          /* most bytes of one write(2) */
+	std::string held_;           /* taken from the queue, for the next batch */
+	std::uint64_t reported_ = 0; /* dropped lines that the log has reported */
 	sn::deadline give_up_ = sn::no_deadline;
 	bool failing_ = false; /* the last batch failed with an error, which was reported */
 	std::atomic<bool> reopen_{false};

@@ -122,30 +122,31 @@ void admin_server::retire() noexcept
 bool admin_server::over() noexcept
 {
 	const std::lock_guard guard(lock_);
-	return closed_.load(std::memory_order_acquire) && guests_.empty();
+	return closed_.load(std::memory_order_acquire) && connections_.empty();
 }
 
 /* A connected client. From its construction on close() can cancel it. */
-class admin_server::guest
+class admin_server::connection
 {
 public:
-	guest(admin_server &server, sn::tcp client) : server_(server), client_(std::move(client))
+	connection(admin_server &server, sn::tcp client)
+	    : server_(server), client_(std::move(client))
 	{
 		const std::lock_guard guard(server_.lock_);
-		server_.guests_.push_back(this);
-		place_ = std::prev(server_.guests_.end());
-		server_.talking_.add();
+		server_.connections_.push_back(this);
+		place_ = std::prev(server_.connections_.end());
+		server_.serving_.add();
 	}
-	guest(const guest &) = delete;
-	guest &operator=(const guest &) = delete;
-	~guest()
+	connection(const connection &) = delete;
+	connection &operator=(const connection &) = delete;
+	~connection()
 	{
 		{
 			const std::lock_guard guard(server_.lock_);
-			server_.guests_.erase(place_);
+			server_.connections_.erase(place_);
 		}
 		client_.close();
-		server_.talking_.done(); /* the server may be gone from here on */
+		server_.serving_.done(); /* the server may be gone from here on */
 	}
 
 	sn::tcp &client() noexcept { return client_; }
@@ -153,7 +154,7 @@ public:
 private:
 	admin_server &server_;
 	sn::tcp client_;
-	std::list<guest *>::iterator place_;
+	std::list<connection *>::iterator place_;
 };
 
 void admin_server::close()
@@ -165,10 +166,10 @@ void admin_server::close()
 	accepting_.join();
 	{
 		const std::lock_guard guard(lock_);
-		for (guest *each : guests_)
+		for (connection *each : connections_)
 			each->client().cancel();
 	}
-	talking_.wait();
+	serving_.wait();
 	listener_.close();
 }
 
@@ -177,20 +178,20 @@ try {
 	bool full = false;
 	{
 		const std::lock_guard guard(lock_);
-		full = guests_.size() >= limits_.connections_most;
+		full = connections_.size() >= limits_.connections_most;
 	}
 	if (full) {
 		refuse(client);
 		return;
 	}
-	auto made = std::make_unique<guest>(*this, std::move(client));
-	sn::go([this, made = std::move(made)] { talk(made->client()); }, {.name = "admin"});
+	auto made = std::make_unique<connection>(*this, std::move(client));
+	sn::go([this, made = std::move(made)] { serve_client(made->client()); }, {.name = "admin"});
 } catch (const std::exception &error) {
 	/* No memory: the client was closed together with what was made for it. */
 	report(std::string("admin: ") + error.what());
 }
 
-void admin_server::talk(sn::tcp &client)
+void admin_server::serve_client(sn::tcp &client)
 try {
 	http_reader reader;
 	char buf[2048];

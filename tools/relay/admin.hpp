@@ -76,7 +76,7 @@ public:
 
 private:
 	struct answer;
-	class guest;
+	class connection;
 
 	bool is_open() const noexcept
 	{
@@ -86,7 +86,7 @@ private:
 	void serve();
 	void serve_backlog();
 	void admit(sn::tcp client);
-	void talk(sn::tcp &client);
+	void serve_client(sn::tcp &client);
 	answer answer_to(std::string_view method, std::string_view path) const;
 
 	const snapshot_source &source_;
@@ -97,9 +97,9 @@ private:
 	std::atomic<bool> retiring_{false};
 	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
 	sn::task<void> accepting_;
-	sn::wait_group talking_;
-	std::mutex lock_; /* guards guests_; never held while parked */
-	std::list<guest *> guests_;
+	sn::wait_group serving_;
+	std::mutex lock_; /* guards connections_; never held while parked */
+	std::list<connection *> connections_;
 };
 
 } // namespace relay

@@ -70,15 +70,15 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 /* Whether the new process reports that it serves. */
 bool await_ready(int pipe, std::string &why)
 {
-	auto told = sn::stream::adopt(pipe);
-	if (!told) {
+	auto end = sn::stream::adopt(pipe);
+	if (!end) {
 		::close(pipe);
-		why = told.error().message();
+		why = end.error().message();
 		return false;
 	}
-	told->set_read_deadline(sn::after(patience));
+	end->set_read_deadline(sn::after(patience));
 	char byte;
-	const auto n = told->read(&byte, 1);
+	const auto n = end->read(&byte, 1);
 	if (n && *n == 1)
 		return true;
 	why = n ? "the new process has ended" : "the new process: " + n.error().message();

@@ -77,23 +77,23 @@ void listener::use(std::shared_ptr<route> via) noexcept
 	const std::lock_guard lock(lock_);
 	via_.swap(via); /* the last reference to the old route is released without the lock */
 	if (is_started_)
-		settle_keepalive();
+		apply_keepalive();
 }
 
 /* Not before start(): until then the socket may be another process's. Under the lock. */
-void listener::settle_keepalive() noexcept
+void listener::apply_keepalive() noexcept
 {
-	untold_ = set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
-					    via_->settings.keepalive);
+	without_keepalive_ = set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
+						       via_->settings.keepalive);
 }
 
 /* The route of the next client, and whether its socket has the keepalive already. */
-std::shared_ptr<route> listener::via(bool &is_told)
+std::shared_ptr<route> listener::via(bool &has_keepalive)
 {
 	const std::lock_guard lock(lock_);
-	is_told = untold_ == 0;
-	if (untold_ != 0 && untold_ != UINT64_MAX)
-		untold_--;
+	has_keepalive = without_keepalive_ == 0;
+	if (without_keepalive_ != 0 && without_keepalive_ != UINT64_MAX)
+		without_keepalive_--;
 	return via_;
 }
 
@@ -103,7 +103,7 @@ void listener::start()
 			       {.name = task_name_.c_str(), .flags = SN_TASK_BRIEF});
 	const std::lock_guard lock(lock_);
 	is_started_ = true;
-	settle_keepalive();
+	apply_keepalive();
 }
 
 void listener::stop() noexcept
@@ -155,8 +155,8 @@ void listener::serve_backlog()
 
 void listener::take(sn::tcp client)
 {
-	bool is_told = false;
-	auto via = this->via(is_told);
+	bool has_keepalive = false;
+	auto via = this->via(has_keepalive);
 	const auto &settings = via->settings;
 	auto &counts = *via->counts;
 	all_.counters.accepted.add();
@@ -192,7 +192,7 @@ void listener::take(sn::tcp client)
 		counts.active.fetch_sub(1, std::memory_order_relaxed);
 		return turn_away(*via, std::move(client), termination::cut);
 	}
-	if (!is_told)
+	if (!has_keepalive)
 		set_keepalive(sn_tcp_fd(client.get()), settings.keepalive);
 	admit(std::move(via), std::move(client), std::move(counted));
 }

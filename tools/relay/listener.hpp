@@ -111,7 +111,7 @@ public:
 	/* Sets the route of clients accepted from now on. Before start(), and at any time later. */
 	void use(std::shared_ptr<route> via) noexcept;
 
-	/* Accepts until told to stop, in a task of its own. Once. */
+	/* Accepts until stop() or retire(), in a task of its own. Once. */
 	void start();
 
 	/* Tells the task to stop. Does not wait. */
@@ -131,8 +131,8 @@ private:
 
 	listener(shared &all, const listener_config &settings, sn::tcp_listener socket,
 		 std::string address);
-	std::shared_ptr<route> via(bool &is_told);
-	void settle_keepalive() noexcept;
+	std::shared_ptr<route> via(bool &has_keepalive);
+	void apply_keepalive() noexcept;
 	void serve();
 	void serve_backlog();
 	void take(sn::tcp client);
@@ -151,7 +151,8 @@ private:
 	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
 	std::shared_ptr<route> via_;
 	bool is_started_ = false;
-	std::uint64_t untold_ = UINT64_MAX; /* most clients still to come without their keepalive */
+	/* At most how many of the next accepted clients lack their keepalive settings. */
+	std::uint64_t without_keepalive_ = UINT64_MAX;
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};
 	sn::task<void> accepting_;

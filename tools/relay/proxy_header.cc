@@ -197,9 +197,9 @@ bool checksum_is_right(std::string_view header, std::size_t at)
 {
 	std::string zeroed(header);
 	std::fill_n(zeroed.begin() + static_cast<std::ptrdiff_t>(at), 4, '\0');
-	const std::uint32_t told =
+	const std::uint32_t expected =
 		static_cast<std::uint32_t>(number16(header, at)) << 16 | number16(header, at + 2);
-	return crc32c(zeroed) == told;
+	return crc32c(zeroed) == expected;
 }
 
 /* What is wrong with them, or nothing. */

@@ -25,7 +25,7 @@ constexpr int most_lookups = 16;
 constinit sn::semaphore lookups{most_lookups};
 
 /* A name without an address is looked up at this interval, if its own is longer. */
-constexpr auto hurry = 1s;
+constexpr auto retry_interval = 1s;
 
 /* The right to run one look-up. */
 class permit
@@ -60,10 +60,10 @@ answer look_up(const std::string &address)
 	const int err = getaddrinfo(address.substr(0, colon).c_str(),
 				    address.substr(colon + 1).c_str(), &hints, &found);
 	const int of_system = errno;
-	answer told;
+	answer result;
 	if (err != 0) {
-		told.error = err == EAI_SYSTEM ? std::strerror(of_system) : gai_strerror(err);
-		return told;
+		result.error = err == EAI_SYSTEM ? std::strerror(of_system) : gai_strerror(err);
+		return result;
 	}
 	const std::unique_ptr<addrinfo, void (*)(addrinfo *)> list(found, freeaddrinfo);
 	for (const addrinfo *each = found; each; each = each->ai_next) {
@@ -75,12 +75,12 @@ answer look_up(const std::string &address)
 		std::string text = each->ai_family == AF_INET6 ? '[' + std::string(host) + "]:"
 							       : std::string(host) + ':';
 		text += port;
-		if (std::ranges::find(told.list, text) == told.list.end())
-			told.list.push_back(std::move(text));
+		if (std::ranges::find(result.list, text) == result.list.end())
+			result.list.push_back(std::move(text));
 	}
-	if (told.list.empty())
-		told.error = "it has no address";
-	return told;
+	if (result.list.empty())
+		result.error = "it has no address";
+	return result;
 }
 
 class resolver final : public watcher::work
@@ -108,14 +108,14 @@ public:
 				return;
 			if (is_late)
 				fail(at, "the name service does not answer");
-			answer told = looking.join();
+			answer result = looking.join();
 			if (stopped.load(std::memory_order_relaxed))
 				return;
-			if (told.error.empty() || !is_late)
-				take(at, std::move(told));
+			if (result.error.empty() || !is_late)
+				take(at, std::move(result));
 			auto pause = settings.resolve;
 			if (at.counts.addresses.down())
-				pause = std::min<std::chrono::nanoseconds>(pause, hurry);
+				pause = std::min<std::chrono::nanoseconds>(pause, retry_interval);
 			sn::sleep_until(std::max(start + pause, sn::now()));
 		}
 	}
@@ -130,11 +130,11 @@ public:
 	}
 
 private:
-	void take(backend &at, answer told)
+	void take(backend &at, answer result)
 	{
-		if (!told.error.empty())
-			fail(at, told.error);
-		else if (at.counts.addresses.found(std::move(told.list)))
+		if (!result.error.empty())
+			fail(at, result.error);
+		else if (at.counts.addresses.found(std::move(result.list)))
 			report(name(at) + " resolves again");
 	}
 

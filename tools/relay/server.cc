@@ -186,11 +186,11 @@ private:
  * The admin server and the access log, of which the process has one each, about to be replaced. As
  * with a change, nothing has changed until the use_ functions are called.
  */
-class surroundings
+class process_services
 {
 public:
 	/* before: the configuration in effect; null at the start. */
-	surroundings(shared &all, serving &now, const config *before, const config &next)
+	process_services(shared &all, serving &now, const config *before, const config &next)
 	    : all_(all), serving_(now), next_(next),
 	      other_admin_(before ? before->admin != next.admin : !next.admin.empty()),
 	      other_log_(before ? before->access_log != next.access_log ||
@@ -198,9 +198,9 @@ public:
 				: !next.access_log.empty())
 	{
 	}
-	surroundings(const surroundings &) = delete;
-	surroundings &operator=(const surroundings &) = delete;
-	~surroundings()
+	process_services(const process_services &) = delete;
+	process_services &operator=(const process_services &) = delete;
+	~process_services()
 	{
 		if (is_log_started_)
 			log_->close();
@@ -344,17 +344,17 @@ bool take_over(shared &all, serving &now)
 
 	const std::size_t listeners_before = now.open.size();
 	const auto before = all.settings;
-	surroundings around(all, now, before.get(), *next);
+	process_services services(all, now, before.get(), *next);
 	change to_next(all, now, next);
-	if (!around.prepare() || !to_next.prepare())
+	if (!services.prepare() || !to_next.prepare())
 		return false;
-	around.start_log();
-	around.start_admin();
+	services.start_log();
+	services.start_admin();
 	announce(to_next.opened());
-	around.announce();
+	services.announce();
 	to_next.commit();
-	around.use_admin();
-	around.use_log();
+	services.use_admin();
+	services.use_log();
 	/* A listener takes as much as a session: its socket, and a client that waits. */
 	const std::size_t room = all.sessions.most() + listeners_before;
 	all.sessions.set_most(room > now.open.size() ? room - now.open.size() : 1);
@@ -457,7 +457,7 @@ private:
 };
 
 /* Serves until a signal asks to stop (true), or until another process has taken over (false). */
-bool serve_until_told(shared &all, serving &now)
+bool serve_until_stopped(shared &all, serving &now)
 {
 	const auto next_line = [&all] {
 		const auto interval = all.settings->stats_interval;
@@ -541,29 +541,29 @@ bool end_watching(serving &now)
 /* True when every listener is open and serves. */
 bool begin(shared &all, serving &now)
 {
-	all.registry.set_process([&all](snapshot &told) {
-		told.accept_pauses += all.counters.accept_holds.get();
-		told.limit = all.sessions.most();
-		told.reloads = all.counters.reloads.get();
-		told.reload_failures = all.counters.reload_failures.get();
-		told.log_dropped = all.access_log.dropped();
+	all.registry.set_process([&all](snapshot &into) {
+		into.accept_pauses += all.counters.accept_holds.get();
+		into.limit = all.sessions.most();
+		into.reloads = all.counters.reloads.get();
+		into.reload_failures = all.counters.reload_failures.get();
+		into.log_dropped = all.access_log.dropped();
 	});
 	change first(all, now, all.settings);
-	surroundings around(all, now, nullptr, *all.settings);
-	if (!first.prepare() || !around.prepare())
+	process_services services(all, now, nullptr, *all.settings);
+	if (!first.prepare() || !services.prepare())
 		return false;
 	all.sessions.set_most(connections_that_fit(first.opened().size()));
 	announce(first.opened());
-	around.announce();
+	services.announce();
 	all.registry.set_ready(true);
 	/* Before there is a connection to log. */
-	around.start_log();
-	around.use_log();
+	services.start_log();
+	services.use_log();
 	first.commit();
 	all.inherited.done();
 	/* Now there is something to report. */
-	around.start_admin();
-	around.use_admin();
+	services.start_admin();
+	services.use_admin();
 	return true;
 }
 
@@ -582,7 +582,7 @@ int serve(shared &all)
 	notify_ready();
 
 	std::optional<settling> settler(all.sessions);
-	const bool is_end = serve_until_told(all, now);
+	const bool is_end = serve_until_stopped(all, now);
 
 	all.registry.set_ready(false);
 	if (is_end) {

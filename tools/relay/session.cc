@@ -73,7 +73,7 @@ session::~session()
 {
 	all_.sessions.leave(*this);
 	const cause why = cause_.load(std::memory_order_relaxed);
-	tell();
+	record_end();
 	if (why == cause::none || why == cause::finished || (why == cause::idle && !lost_bytes_)) {
 		client_.close();
 		backend_.close();
@@ -114,14 +114,14 @@ void session::serve()
 bool session::receive_opening()
 {
 	const auto &settings = via_->settings;
-	const bool is_client_told = !settings.proxy_from.empty();
+	const bool has_proxy_header = !settings.proxy_from.empty();
 	if (all_.access_log)
-		(is_client_told ? proxy_address_ : client_address_) =
+		(has_proxy_header ? proxy_address_ : client_address_) =
 			client_.peer_address().value_or("");
 
 	const auto until = settings.hello_timeout.count() == 0 ? sn::no_deadline
 							       : began_ + settings.hello_timeout;
-	if (is_client_told) {
+	if (has_proxy_header) {
 		proxy_header header;
 		if (auto fault = receive_proxy_header(client_, until, header)) {
 			client_address_ = std::exchange(proxy_address_, {});
@@ -438,7 +438,7 @@ void session::end(cause why) noexcept
 }
 
 /* Counts and logs the session: the last step before its connections are closed. */
-void session::tell() noexcept
+void session::record_end() noexcept
 try {
 	if (cause_.load(std::memory_order_relaxed) == cause::cut)
 		ended_ = termination::cut;

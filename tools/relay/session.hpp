@@ -142,7 +142,7 @@ private:
 	void cut() noexcept override;
 	bool settle(sn::clock::time_point now) noexcept override;
 	void outlive() noexcept;
-	void tell() noexcept;
+	void record_end() noexcept;
 
 	shared &all_;
 	std::shared_ptr<route> via_; /* until the end */
