@@ -109,10 +109,10 @@ backends = []
 		"f:5:9: listeners.a.group: \"missing\" is unknown; expected",
 		"f:6:19: listeners.a.max_connections: -1 is out of range; expected 0 to",
 		"f:7:16: listeners.a.idle_timeout: is a boolean; expected a duration",
-		"f:12:11: listeners.c.address: \":80\" is that of listeners.b already",
+		"f:12:11: listeners.c.address: \":80\" is already used by listeners.b",
 		"f:13:9: listeners.c.group: is an integer; expected a string",
 		"f:15:11: groups.g.balance: \"fair\" is none of the choices; expected one of round",
-		"f:16:20: groups.g.backends[1]: \"h:1\" is in line 16 already",
+		"f:16:20: groups.g.backends[1]: \"h:1\" is already in line 16",
 		"f:16:27: groups.g.backends[2].address: missing",
 		"f:16:37: groups.g.backends[2].weight: 1001 is out of range; expected 0 to 1000",
 		"f:16:44: groups.g.backends[3]: is an integer; expected an address or a table",
@@ -208,7 +208,7 @@ TEST(Config, HasChecks)
 		"f:9:8: groups.g.check.rise: 0 is out of range; expected 1 to 1000",
 		"f:10:8: groups.g.check.fall: 1001 is out of range; expected 1 to 1000",
 		"f:11:8: groups.g.check.send: is empty",
-		"f:11:8: groups.g.check.send: has no answer; expected expect beside it",
+		"f:11:8: groups.g.check.send: is set without expect; expected both keys",
 		"f:12:1: groups.g.check.nothing: unknown key; expected one of expect, fall",
 	};
 	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
@@ -291,13 +291,15 @@ TEST(Config, HasKeepalive)
 				"[listeners.d]\naddress = ':83'\ngroup = 'g'\n"
 				"keepalive = { count = 0, interval = '10h' }\n");
 	const std::vector<std::string> starts = {
-		"f:4:13: listeners.a.keepalive: \"1500ms\" cannot be had; expected whole seconds, "
+		"f:4:13: listeners.a.keepalive: \"1500ms\" is not supported; expected whole "
+		"seconds, "
 		"1s to 9h, or 0 for none",
 		"f:5:16: listeners.a.user_timeout: \"999ms\" is out of range; expected 1s to 24h, "
 		"or 0 for none",
-		"f:8:22: groups.g.keepalive.idle: \"10h\" cannot be had; expected whole seconds, "
+		"f:8:22: groups.g.keepalive.idle: \"10h\" is not supported; expected whole "
+		"seconds, "
 		"1s to 9h, or 0 for none",
-		"f:8:40: groups.g.keepalive.interval: \"0\" cannot be had; expected whole "
+		"f:8:40: groups.g.keepalive.interval: \"0\" is not supported; expected whole "
 		"seconds, 1s to 9h",
 		"f:8:51: groups.g.keepalive.count: 128 is out of range; expected 1 to 127",
 		"f:8:56: groups.g.keepalive.probes: unknown key; expected one of count, idle",
@@ -308,7 +310,7 @@ TEST(Config, HasKeepalive)
 		"f:18:13: listeners.c.keepalive: \"often\" is not a duration; expected 0 to a year",
 		"f:19:16: listeners.c.user_timeout: \"-1\" is not a duration; expected 0 to a year",
 		"f:23:23: listeners.d.keepalive.count: 0 is out of range; expected 1 to 127",
-		"f:23:37: listeners.d.keepalive.interval: \"10h\" cannot be had; expected whole",
+		"f:23:37: listeners.d.keepalive.interval: \"10h\" is not supported; expected whole",
 	};
 	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
 	for (std::size_t i = 0; i < starts.size(); i++)

@@ -64,7 +64,7 @@ TEST(Inherited, AnUnclaimedSocketIsClosedAndReported)
 	listener backend;
 	const listener other;
 	relay_process relay({"127.0.0.1:0", backend.address()}, 0, {other.fd()});
-	relay.await_error("descriptor 3 that was handed down is no listener's and is closed");
+	relay.await_error("closing inherited descriptor 3, which no listener uses");
 	serves(relay.address(), backend);
 	stop(relay);
 }
@@ -76,7 +76,7 @@ TEST(Inherited, ASocketThatDoesNotListenIsAnError)
 	const ended end = relay.wait();
 	EXPECT_EQ(end.status, 1);
 	EXPECT_NE(end.errors.find("cannot listen on " + bound.address() +
-				  " by descriptor 3 that was handed down: "),
+				  " with inherited descriptor 3: "),
 		  std::string::npos)
 		<< end.errors;
 }

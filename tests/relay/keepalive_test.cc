@@ -315,7 +315,8 @@ TEST(Keepalive, ChangesByReload)
 
 	config.write(text("keepalive = '10h'\n", none, door.address()));
 	EXPECT_FALSE(relay.reload());
-	relay.await_error("listeners.web.keepalive: \"10h\" cannot be had; expected whole seconds");
+	relay.await_error(
+		"listeners.web.keepalive: \"10h\" is not supported; expected whole seconds");
 
 	config.write(text(none, none, door.address()));
 	ASSERT_TRUE(relay.reload());

@@ -169,7 +169,7 @@ TEST_F(Proxied, BadHeadersEndTheConnection)
 	/* Claims to be 65,535 bytes long. */
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"s, "");
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x12"s + proxy_v2().substr(14),
-		   "it tells of datagrams");
+		   "it describes datagrams");
 	EXPECT_EQ(relay_->counter("bad_openings"), 7U);
 	stop(*relay_);
 }

@@ -252,7 +252,8 @@ TEST(BadOptions, OfLogAndAdminAreExplained)
 	fails({"--access-log", "/nonexistent/log"}, 1,
 	      "cannot open the access log /nonexistent/log: No such file");
 	fails({"--access-log", "fd:77"}, 1, "\"fd:77\" is not an open descriptor");
-	fails({"--access-log-format", "xml"}, 2, "\"xml\" is no format; expected logfmt or json");
+	fails({"--access-log-format", "xml"}, 2,
+	      "\"xml\" is not a format; expected logfmt or json");
 }
 
 } // namespace

@@ -305,7 +305,8 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 		if (error == EAGAIN && sn::now() < give_up_)
 			continue;
 		if (error != EAGAIN && !std::exchange(failing_, true))
-			report(std::string("cannot write the access log, its lines are dropped: ") +
+			report(std::string("cannot write to the access log, so its lines are "
+					   "dropped: ") +
 			       std::strerror(error));
 		return std::ranges::count(batch, '\n');
 	}
@@ -344,8 +345,8 @@ void access_log::open_anew()
 {
 	const int fd = sn::blocking([this] { return open_file(path_); });
 	if (fd < 0) {
-		report("cannot open the access log " + path_ +
-		       " anew, so it stays as it is: " + std::strerror(errno));
+		report("cannot reopen the access log " + path_ +
+		       ", so the old file stays in use: " + std::strerror(errno));
 		return;
 	}
 	::close(std::exchange(fd_, fd));

@@ -266,7 +266,7 @@ admin_server::answer admin_server::answer_to(std::string_view method, std::strin
 		return {.status = 200, .type = metrics_type, .body = to_metrics(source_.read())};
 	if (path == "/json")
 		return {.status = 200, .type = status_type, .body = to_json(source_.read())};
-	return {.status = 404, .body = "there is /, /json, /metrics, /healthz and /ready\n"};
+	return {.status = 404, .body = "available: /, /json, /metrics, /healthz and /ready\n"};
 }
 
 } // namespace relay

@@ -56,7 +56,7 @@ void checker::watch(backend &at, const std::atomic<bool> &stopped)
 void checker::failed(pool &of, const char *why)
 {
 	report("the checks of " + of.name() +
-	       " have ended, its backends are taken for well: " + why);
+	       " have ended, so its backends count as unchecked: " + why);
 	for (backend &each : of.backends())
 		of.unchecked(each);
 }

@@ -340,7 +340,8 @@ void read_seconds(section &in, std::string_view key, std::chrono::seconds &into,
 		into = time.value_or(std::chrono::seconds(0));
 	else
 		in.complain(*in.take(key), key,
-			    '"' + *written + "\" cannot be had; expected whole seconds, 1s to 9h" +
+			    '"' + *written +
+				    "\" is not supported; expected whole seconds, 1s to 9h" +
 				    (may_be_none ? ", or 0 for none" : ""));
 }
 
@@ -450,9 +451,9 @@ void read_backends(complaints &to, section &in, group_config &group)
 				seen.emplace(made.address, each.source().begin);
 			if (!is_new)
 				in.complain(each, key,
-					    '"' + made.address + "\" is in line " +
+					    '"' + made.address + "\" is already in line " +
 						    std::to_string(first->second.line) +
-						    " already; expected each address once");
+						    "; expected each address once");
 		}
 		group.backends.push_back(std::move(made));
 	}
@@ -477,7 +478,7 @@ void read_check(section in, check_config &into)
 				    "is too long; expected at most " +
 					    std::to_string(longest_phrase) + " bytes");
 	if (const auto *said = in.take("send"); said && !in.take("expect"))
-		in.complain(*said, "send", "has no answer; expected expect beside it");
+		in.complain(*said, "send", "is set without expect; expected both keys");
 	in.finish();
 }
 
@@ -590,7 +591,7 @@ void read_sni(section &in, const std::vector<group_config> &groups, std::vector<
 		if (!name || !group)
 			continue;
 		if (std::ranges::find(into, *name, &sni_route::name) != into.end())
-			in.complain(node, key, "is there already, written otherwise");
+			in.complain(node, key, "is already there in another spelling");
 		into.push_back({*name, *group});
 	}
 }
@@ -622,8 +623,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	into.accept_burst = into.accept_rate;
 	in.count("accept_burst", into.accept_burst, connections_max, 1);
 	if (const auto *burst = in.take("accept_burst"); burst && into.accept_rate == 0)
-		in.complain(*burst, "accept_burst",
-			    "limits nothing; expected accept_rate beside it");
+		in.complain(*burst, "accept_burst", "limits nothing; expected accept_rate as well");
 	read_bandwidth(to, in, "bandwidth", into.bandwidth);
 	read_bandwidth(to, in, "bandwidth_per_connection", into.bandwidth_per_connection);
 	read_networks(in, "allow", into.allow);
@@ -644,8 +644,8 @@ void check_addresses(complaints &to, const config &made,
 		if (!is_new)
 			to.add(tables[i].second->get("address")->source().begin,
 			       "listeners." + each.name + ".address",
-			       '"' + each.address + "\" is that of listeners." + first->second +
-				       " already");
+			       '"' + each.address + "\" is already used by listeners." +
+				       first->second);
 	}
 }
 
@@ -702,8 +702,7 @@ std::variant<config, config_errors> read_config(const std::string &file)
 	for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, in.get())) > 0;) {
 		text.append(chunk, n);
 		if (text.size() > largest_file)
-			return config_errors{file +
-					     ": larger than 4 MiB, which no configuration is"};
+			return config_errors{file + ": is larger than 4 MiB"};
 	}
 	if (std::ferror(in.get()))
 		return failed(errno);

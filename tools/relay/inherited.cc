@@ -160,9 +160,9 @@ void inherited::done()
 	for (const auto &each : entries_) {
 		/* Not for a former process's: it accepts its backlog itself. */
 		if (each.address.empty())
-			report("descriptor " + std::to_string(each.fd) +
-			       " that was handed down is no listener's and is closed; expected one "
-			       "that is bound to the address of a listener");
+			report("closing inherited descriptor " + std::to_string(each.fd) +
+			       ", which no listener uses; expected a socket that is bound to the "
+			       "address of a listener");
 		::close(each.fd);
 	}
 	entries_.clear();

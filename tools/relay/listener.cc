@@ -25,8 +25,8 @@ std::string explain(const std::string &address, const std::error_code &error)
 		return start + "it does not resolve; expected an address of this machine, or the "
 			       "name of one";
 	if (error == std::errc::resource_unavailable_try_again)
-		return start + "it does not resolve for now, the name service does not answer; "
-			       "expected an address of this machine, or the name of one";
+		return start + "it does not resolve now, because the name service does not "
+			       "answer; expected an address of this machine, or the name of one";
 	if (error == std::errc::address_in_use)
 		return start + "the port is in use; expected a free one (port 0 takes any)";
 	if (error == std::errc::address_not_available)
@@ -47,10 +47,10 @@ std::unique_ptr<listener> listener::open(shared &all, const listener_config &set
 				 : sn::tcp_listener::adopt(handed);
 	if (!socket) {
 		why = handed < 0 ? explain(settings.address, socket.error())
-				 : "cannot listen on " + settings.address + " by descriptor " +
-					   std::to_string(handed) +
-					   " that was handed down: " + socket.error().message() +
-					   "; expected a TCP socket that listens";
+				 : "cannot listen on " + settings.address +
+					   " with inherited descriptor " + std::to_string(handed) +
+					   ": " + socket.error().message() +
+					   "; expected a listening TCP socket";
 		return nullptr;
 	}
 	auto address = socket->address().value_or(settings.address);

@@ -96,7 +96,7 @@ void add_process(page &to, const snapshot &now)
 		to.sample({}, value);
 	};
 
-	to.metric("info", "gauge", "The version that runs; always 1.");
+	to.metric("info", "gauge", "The running version; always 1.");
 	to.sample({{"version", now.version}}, 1);
 	one("ready", "gauge", now.ready, "1 while new connections are wanted, 0 while draining.");
 	to.metric("uptime_seconds", "gauge", "Time since the relay began to serve.");
@@ -108,7 +108,7 @@ void add_process(page &to, const snapshot &now)
 	    "Times that accepting waited for descriptors, memory or room.");
 	one("reloads_total", "counter", now.reloads, "Configurations that took effect on reload.");
 	one("reload_failures_total", "counter", now.reload_failures,
-	    "Configurations that were refused on reload.");
+	    "Configurations that were rejected on reload.");
 	one("access_log_dropped_total", "counter", now.log_dropped,
 	    "Lines of the access log that were dropped because it was too slow.");
 	one("descriptors", "gauge", now.descriptors, "Open descriptors.");
@@ -116,13 +116,13 @@ void add_process(page &to, const snapshot &now)
 	one("pipes", "gauge", now.pipes, "Pipes for copying in the kernel that exist.");
 	one("pipes_limit", "gauge", now.pipes_limit, "Most such pipes.");
 	one("pipes_missed_total", "counter", now.pipes_missed,
-	    "Times that no pipe was to be had, and bytes took the way through userspace.");
+	    "Times that no pipe was available, and bytes went through userspace.");
 	one("tasks", "gauge", now.tasks, "Tasks of the runtime.");
 }
 
 void add_listeners(page &to, const snapshot &now)
 {
-	to.metric("listener_info", "gauge", "Where a listener listens; always 1.");
+	to.metric("listener_info", "gauge", "The address of a listener; always 1.");
 	for (const auto &each : now.listeners)
 		to.sample({{"listener", each.name}, {"address", each.address}}, 1);
 	to.metric("connections", "gauge", "Connections that are open.");
@@ -140,14 +140,14 @@ void add_listeners(page &to, const snapshot &now)
 			to.sample({{"listener", each.name}, {"cause", termination_names[i]}},
 				  each.ended[i]);
 	to.metric("retries_total", "counter",
-		  "Tries of another backend, after one that could not be connected to.");
+		  "Attempts at another backend, after one that could not be connected to.");
 	for (const auto &each : now.listeners)
 		to.sample({{"listener", each.name}}, each.retries);
 	to.metric("throttled_total", "counter", "Times that bytes had to wait for bandwidth.");
 	for (const auto &each : now.listeners)
 		to.sample({{"listener", each.name}}, each.throttled);
 	to.metric("throttled_seconds_total", "counter",
-		  "Time that bytes had to wait for bandwidth, of all connections added up.");
+		  "Time that bytes had to wait for bandwidth, summed over all connections.");
 	for (const auto &each : now.listeners)
 		to.sample("", {{"listener", each.name}}, seconds(each.throttled_time));
 	to.metric("throttled_connections", "gauge",
@@ -164,8 +164,7 @@ void add_listeners(page &to, const snapshot &now)
 		to.sample({{"listener", each.name}, {"to", "backend"}}, each.to_backend.bytes);
 		to.sample({{"listener", each.name}, {"to", "client"}}, each.to_client.bytes);
 	}
-	to.metric("path_bytes_total", "counter",
-		  "Bytes of connections that have ended, by the way they took.");
+	to.metric("path_bytes_total", "counter", "Bytes of connections that have ended, by path.");
 	for (const auto &each : now.listeners)
 		for (const auto &[side, way] : {std::pair("backend", &each.to_backend),
 						std::pair("client", &each.to_client)}) {
@@ -184,7 +183,7 @@ void add_listeners(page &to, const snapshot &now)
 	for (const auto &each : now.listeners)
 		to.histogram(each.name, each.times.first_byte);
 	to.metric("connection_seconds", "histogram",
-		  "How long connections were open that had a backend.");
+		  "How long connections with a backend were open.");
 	for (const auto &each : now.listeners)
 		to.histogram(each.name, each.times.duration);
 }
@@ -211,7 +210,7 @@ void add_backends(page &to, const snapshot &now)
 				   {"backend", each.address},
 				   {"state", health_names[i]}},
 				  static_cast<std::size_t>(each.state) == i);
-	each_backend("backend_weight", "gauge", "The weight that is configured.",
+	each_backend("backend_weight", "gauge", "The configured weight.",
 		     [](const b &each) -> std::uint64_t { return each.weight; });
 	each_backend("backend_connections", "gauge", "Connections to the backend.",
 		     [](const b &each) { return each.active; });
@@ -223,13 +222,13 @@ void add_backends(page &to, const snapshot &now)
 		     "Connections to the backend that could not be made.",
 		     [](const b &each) { return each.failures; });
 	each_backend("backend_ejections_total", "counter",
-		     "Times that the backend was left out for a while, as connections failed.",
+		     "Times that the backend was ejected because connections to it failed.",
 		     [](const b &each) { return each.ejections; });
 	each_backend("backend_throttled_total", "counter",
 		     "Times that bytes had to wait for the backend's bandwidth.",
 		     [](const b &each) { return each.throttled; });
 	to.metric("backend_throttled_seconds_total", "counter",
-		  "Time that bytes had to wait for the backend's bandwidth, added up.");
+		  "Time that bytes had to wait for the backend's bandwidth, summed.");
 	for (const auto &each : now.backends)
 		to.sample("", {{"route", each.route}, {"backend", each.address}},
 			  seconds(each.throttled_time));
@@ -242,7 +241,7 @@ void add_backends(page &to, const snapshot &now)
 			  each.throttled_now.to_client);
 	}
 	each_backend("backend_addresses", "gauge",
-		     "Addresses that the backend's name stands for; 0: it does not resolve.",
+		     "Addresses that the backend's name resolves to; 0: it does not resolve.",
 		     [](const b &each) { return std::uint64_t{each.addresses.size()}; });
 	each_backend("backend_resolve_failing", "gauge",
 		     "1 when the last look-up of the backend's name failed.",

@@ -35,7 +35,7 @@ std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, terminat
 		if (!n)
 			return opening_fault{termination::client_left, n.error().message()};
 		if (*n == 0 && have == 0)
-			return opening_fault{termination::client_left, "no byte came"};
+			return opening_fault{termination::client_left, "no byte arrived"};
 		if (*n == 0)
 			return opening_fault{bad,
 					     "cut off after " + std::to_string(have) + " bytes"};
@@ -52,7 +52,7 @@ std::optional<opening_fault> receive_proxy_header(sn::tcp &from, sn::deadline un
 		receive(from, until, termination::bad_proxy_header, bytes,
 			[&into](std::string_view got) { return read_proxy_header(got, into); });
 	if (!fault && into.datagram)
-		return opening_fault{termination::bad_proxy_header, "it tells of datagrams"};
+		return opening_fault{termination::bad_proxy_header, "it describes datagrams"};
 	return fault;
 }
 

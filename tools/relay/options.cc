@@ -23,8 +23,7 @@ constexpr const char *help =
        sennit-relay --config FILE [--check]
 
 Accepts TCP connections at each LISTEN address, connects to its BACKEND, and
-passes bytes on in both directions. Half-closed connections and resets are
-passed on too.
+passes bytes on in both directions. Half-closes and resets are passed on too.
 
 Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which means
 every address of this machine. Port 0 means any free port; stdout has the one
@@ -47,7 +46,7 @@ Options:
   --stats-interval DURATION   print the counters on stderr at this interval;
                               0: only on SIGUSR1 (default 0)
   --admin ADDRESS             serve metrics, health and a live web page there
-                              by HTTP; use an address that is not public
+                              over HTTP; use an address that is not public
   --access-log TARGET         write a line for each connection that has ended
                               to a file, stderr, stdout or fd:N
   --access-log-format FORMAT  logfmt or json (default logfmt)
@@ -58,18 +57,18 @@ A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone
 means seconds.
 
 Signals:
-  SIGTERM, SIGINT  accept no more, let open connections finish, exit; a second
+  SIGTERM, SIGINT  stop accepting, let open connections finish, exit; a second
                    one resets the connections that are still open
   SIGUSR1          print the counters on stderr
-  SIGUSR2          run the program's file again and hand it the sockets
+  SIGUSR2          start the program's file again and hand over the sockets
   SIGHUP           read the file of --config again, and use it if it is valid;
                    reopen the file of --access-log
 
 Exit status: 0 after SIGTERM or SIGINT, 2 if the command line or the
 configuration is wrong, 1 if the relay cannot run.
 
-Example: serve port 8080 of this machine from backend:80, and port 8443 of its
-IPv6 loopback from 10.0.0.7:443; close what is silent for a minute.
+Example: relay port 8080 of this machine to backend:80, and port 8443 of its
+IPv6 loopback to 10.0.0.7:443; close connections that are idle for a minute.
 
   sennit-relay --idle-timeout 1m :8080 backend:80 [::1]:8443 10.0.0.7:443
 )";
@@ -92,7 +91,7 @@ std::vector<address_pair> pair_up(const std::vector<std::string> &addresses)
 {
 	if (addresses.empty())
 		throw usage_error{"no addresses; expected pairs of LISTEN and BACKEND, such as "
-				  "127.0.0.1:8080 backend:80 (--help tells more)"};
+				  "127.0.0.1:8080 backend:80 (see --help)"};
 	/* Check this before the count: a word that is not an address is the likelier mistake. */
 	for (std::size_t i = 0; i < addresses.size(); i++) {
 		const auto use = i % 2 == 0 ? address_use::listen : address_use::connect;
@@ -119,7 +118,7 @@ std::string explain(const CLI::App &app, const CLI::ParseError &error)
 		return "unknown option \"" + (extras.empty() ? error.what() : extras.front()) +
 		       "\"; expected one that --help lists";
 	}
-	return std::string(error.what()) + " (--help tells what is expected)";
+	return std::string(error.what()) + " (see --help)";
 }
 
 } // namespace
@@ -197,10 +196,10 @@ try {
 		      "--stats-interval", "--admin", "--access-log", "--access-log-format"})
 			if (app.count(other) > 0)
 				throw usage_error{std::string(other) +
-						  " beside --config; expected it in the file, "
-						  "which says everything"};
+						  " cannot be combined with --config; "
+						  "expected it in the file"};
 		if (parsed.config_file.empty())
-			throw usage_error{"--config: the name is empty; expected that of a file"};
+			throw usage_error{"--config: is empty; expected the name of a file"};
 		return parsed;
 	}
 	if (parsed.check)
@@ -213,9 +212,10 @@ try {
 		const auto silence = read_duration("--keepalive", keepalive);
 		const auto seconds = to_keepalive(silence);
 		if (!seconds && silence.count() != 0)
-			throw usage_error{"--keepalive: \"" + keepalive +
-					  "\" cannot be had; expected whole seconds, 1s to 9h, or "
-					  "0 for none"};
+			throw usage_error{
+				"--keepalive: \"" + keepalive +
+				"\" is not supported; expected whole seconds, 1s to 9h, or "
+				"0 for none"};
 		parsed.keepalive = seconds.value_or(std::chrono::seconds(0));
 	}
 	if (app.count("--admin") > 0)
@@ -223,7 +223,7 @@ try {
 			throw usage_error{"--admin: " + *problem};
 	if (format != "logfmt" && format != "json")
 		throw usage_error{"--access-log-format: \"" + format +
-				  "\" is no format; expected logfmt or json"};
+				  "\" is not a format; expected logfmt or json"};
 	parsed.access_log_json = format == "json";
 	parsed.pairs = pair_up(addresses);
 	return parsed;

@@ -123,7 +123,7 @@ public:
 	void failed(pool &of, const char *why) override
 	{
 		report("the names of " + of.name() +
-		       " are looked up no more, their addresses stay: " + why);
+		       " are no longer looked up, and keep their addresses: " + why);
 		for (backend &each : of.backends())
 			if (concerns(each) && !each.counts.addresses.known())
 				each.counts.addresses.failed();
@@ -145,7 +145,7 @@ private:
 			return;
 		report(name(at) + " does not resolve: " + why +
 		       (its.down() ? "; it is down until it does"
-				   : "; what it was before is used until it does"));
+				   : "; its earlier addresses stay in use until it does"));
 	}
 
 	std::string name(const backend &at) const

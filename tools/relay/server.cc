@@ -376,7 +376,7 @@ void reload(shared &all, serving &now)
 		report("reloaded " + all.config_file);
 	} else {
 		all.counters.reload_failures.add();
-		report("not reloaded: what was in effect before goes on");
+		report("not reloaded: the previous configuration stays in effect");
 	}
 	notify_ready();
 }
