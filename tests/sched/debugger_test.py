@@ -68,7 +68,7 @@ def mistakes(text):
             continue
         names = frames(seen[name][1])
         # Where stacks are scarce, it has a stack from the spawn on, with two frames.
-        if seen[name][1] == "it has not begun\n\n" and name == "unborn":
+        if seen[name][1] == "the task has not started\n\n" and name == "unborn":
             continue
         if not re.fullmatch(state, seen[name][0]):
             yield "%s is %s" % (name, seen[name][0])

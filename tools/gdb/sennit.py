@@ -43,7 +43,7 @@ def layout(architecture):
     if name.startswith("arm"):
         name = "arm"
     if name not in LAYOUTS:
-        raise gdb.GdbError("sennit: nothing known of " + name)
+        raise gdb.GdbError("sennit: unsupported architecture: " + name)
     return LAYOUTS[name]
 
 
@@ -51,7 +51,7 @@ def the_global(name):
     symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
     if symbol is None:
         raise gdb.GdbError(
-            "sennit: no symbol %s; is the library's debugging information here?" % name)
+            "sennit: no symbol %s; is the library's debugging information loaded?" % name)
     return symbol.value()
 
 
@@ -167,16 +167,16 @@ def thread_of(low, high):
 
 def backtrace(task, state, low, high):
     if state == STATES.index("ended"):
-        return "it has ended\n"
+        return "the task has ended\n"
     if int(task["context"]["sp"]) == 0:
-        return "it has not begun\n"
+        return "the task has not started\n"
     if state in (PARKED, RUNNABLE):
         return frames_of(task)
     before = gdb.selected_thread()
     try:
         if thread_of(low, high):
             return gdb.execute("backtrace", to_string=True)
-        return "no thread is on its stack\n"
+        return "no thread runs on its stack\n"
     finally:
         before.switch()
 
