@@ -23,15 +23,15 @@ namespace
 using lines = sn::channel<std::string>;
 
 struct joined {
-	unsigned who;
+	unsigned id;
 	lines out;
 	std::shared_ptr<sn::tcp> conn;
 };
 struct left {
-	unsigned who;
+	unsigned id;
 };
 struct said {
-	unsigned who;
+	unsigned id;
 	std::string line;
 };
 using event = std::variant<joined, left, said>;
@@ -40,29 +40,29 @@ using event = std::variant<joined, left, said>;
 void hub(const sn::channel<event> &events)
 {
 	std::list<joined> here;
-	const auto tell = [&](unsigned but, const std::string &line) {
+	const auto broadcast = [&](unsigned but, const std::string &line) {
 		for (const joined &each : here)
-			if (each.who != but && !each.out.try_send(line))
+			if (each.id != but && !each.out.try_send(line))
 				each.conn->cancel(); /* the client's channel is full */
 	};
 
 	for (event &each : events) {
 		if (auto *in = std::get_if<joined>(&each)) {
-			tell(in->who, "* " + std::to_string(in->who) + " is here\n");
+			broadcast(in->id, "* " + std::to_string(in->id) + " is here\n");
 			static_cast<void>(
-				in->out.try_send("* you are " + std::to_string(in->who) + "\n"));
+				in->out.try_send("* you are " + std::to_string(in->id) + "\n"));
 			here.push_back(std::move(*in));
 		} else if (auto *out = std::get_if<left>(&each)) {
-			here.remove_if([&](const joined &who) { return who.who == out->who; });
-			tell(out->who, "* " + std::to_string(out->who) + " has left\n");
+			here.remove_if([&](const joined &one) { return one.id == out->id; });
+			broadcast(out->id, "* " + std::to_string(out->id) + " has left\n");
 		} else {
 			auto &words = std::get<said>(each);
-			tell(words.who, std::to_string(words.who) + ": " + words.line);
+			broadcast(words.id, std::to_string(words.id) + ": " + words.line);
 		}
 	}
 }
 
-void session(const std::shared_ptr<sn::tcp> &conn, unsigned who, const sn::channel<event> &events)
+void session(const std::shared_ptr<sn::tcp> &conn, unsigned id, const sn::channel<event> &events)
 {
 	lines out(100);
 	sn::scope both;
@@ -75,7 +75,7 @@ void session(const std::shared_ptr<sn::tcp> &conn, unsigned who, const sn::chann
 				break;
 		static_cast<void>(conn->shutdown_read()); /* ends the reader */
 	});
-	if (!events.send(joined{who, out, conn}))
+	if (!events.send(joined{id, out, conn}))
 		return;
 	while (auto n = conn->read(buf, sizeof buf)) {
 		if (*n == 0 || pending.size() > 64 * 1024)
@@ -83,21 +83,21 @@ void session(const std::shared_ptr<sn::tcp> &conn, unsigned who, const sn::chann
 		pending.append(buf, *n);
 		for (std::size_t end; (end = pending.find('\n')) != std::string::npos;
 		     pending.erase(0, end + 1))
-			static_cast<void>(events.send(said{who, pending.substr(0, end + 1)}));
+			static_cast<void>(events.send(said{id, pending.substr(0, end + 1)}));
 	}
-	static_cast<void>(events.send(left{who}));
+	static_cast<void>(events.send(left{id}));
 	out.close(); /* the writer sends what is left, and ends */
 	static_cast<void>(both.join());
 }
 
 int chat(const char *address)
 {
-	auto door = sn::tcp_listener::listen(address);
-	if (!door) {
-		std::fprintf(stderr, "%s: %s\n", address, door.error().message().c_str());
+	auto listener = sn::tcp_listener::listen(address);
+	if (!listener) {
+		std::fprintf(stderr, "%s: %s\n", address, listener.error().message().c_str());
 		return 1;
 	}
-	std::printf("listening on %s\n", door->address().value().c_str());
+	std::printf("listening on %s\n", listener->address().value().c_str());
 	std::fflush(stdout);
 
 	sn::channel<event> events(100);
@@ -106,8 +106,8 @@ int chat(const char *address)
 
 	all.go([events] { hub(events); });
 	for (;;) {
-		auto conn = std::make_shared<sn::tcp>(door->accept().value());
-		all.go([conn, events, who = ++last] { session(conn, who, events); });
+		auto conn = std::make_shared<sn::tcp>(listener->accept().value());
+		all.go([conn, events, id = ++last] { session(conn, id, events); });
 	}
 }
 

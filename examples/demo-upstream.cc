@@ -201,10 +201,10 @@ void session(sn::tcp client)
 	}
 }
 
-void accept_all(sn::tcp_listener &door)
+void accept_all(sn::tcp_listener &listener)
 {
 	for (;;) {
-		auto client = door.accept();
+		auto client = listener.accept();
 		if (!client)
 			return;
 		try {
@@ -220,22 +220,23 @@ int serve(const char *address)
 {
 	sn::catch_signal(SIGTERM).value();
 	sn::catch_signal(SIGINT).value();
-	auto door = sn::tcp_listener::listen(address);
-	if (!door) {
-		const bool malformed = door.error() == std::errc::invalid_argument;
-		const bool unknown = door.error() == std::errc::no_such_file_or_directory;
+	auto listener = sn::tcp_listener::listen(address);
+	if (!listener) {
+		const bool malformed = listener.error() == std::errc::invalid_argument;
+		const bool unknown = listener.error() == std::errc::no_such_file_or_directory;
 		std::fprintf(stderr,
 			     "example-demo-upstream: cannot listen on \"%s\": %s; expected a free "
 			     "ADDRESS:PORT, such as 127.0.0.1:8081\n",
 			     address,
-			     unknown ? "it does not resolve" : door.error().message().c_str());
+			     unknown ? "it does not resolve" : listener.error().message().c_str());
 		return malformed ? 2 : 1;
 	}
-	std::printf("listening on %s\n", door->address().value_or(address).c_str());
+	std::printf("listening on %s\n", listener->address().value_or(address).c_str());
 	std::fflush(stdout);
-	const auto accepting = sn::spawn([&door] { accept_all(*door); }, {.name = "accept"});
+	const auto accepting =
+		sn::spawn([&listener] { accept_all(*listener); }, {.name = "accept"});
 	static_cast<void>(sn::wait_signal());
-	door->set_deadline(sn::deadline(1ns)); /* long past: accept_all() ends, and is joined */
+	listener->set_deadline(sn::deadline(1ns)); /* long past: accept_all() ends, and is joined */
 	return EXIT_SUCCESS;
 }
 

@@ -19,12 +19,12 @@ static int session(void *arg)
 
 static int serve(void *arg)
 {
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_tcp *peer;
-	int err = sn_tcp_listen(&door, "127.0.0.1:7000");
+	int err = sn_tcp_listen(&listener, "127.0.0.1:7000");
 
 	(void)arg;
-	while (err >= 0 && (err = sn_tcp_accept(door, &peer)) >= 0)
+	while (err >= 0 && (err = sn_tcp_accept(listener, &peer)) >= 0)
 		err = sn_go(session, peer);
 	return err;
 }

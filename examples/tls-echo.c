@@ -155,16 +155,16 @@ static int session(void *arg)
 
 static int serve(void *arg)
 {
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_tcp *peer;
 	char address[64];
-	int err = sn_tcp_listen(&door, arg);
+	int err = sn_tcp_listen(&listener, arg);
 
-	if (err >= 0 && sn_tcp_listener_address(door, address, sizeof address) >= 0) {
+	if (err >= 0 && sn_tcp_listener_address(listener, address, sizeof address) >= 0) {
 		printf("listening on %s\n", address);
 		fflush(stdout);
 	}
-	while (err >= 0 && (err = sn_tcp_accept(door, &peer)) >= 0)
+	while (err >= 0 && (err = sn_tcp_accept(listener, &peer)) >= 0)
 		err = sn_go(session, peer);
 	return err;
 }
