@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	char *buffer = malloc(SINK_BUFFER);
 	uint64_t got = 0;
 	int64_t began;
-	int door, fd, one = 1;
+	int listener, fd, one = 1;
 	pthread_t thread;
 	ssize_t n;
 
@@ -93,13 +93,13 @@ int main(int argc, char **argv)
 	sender = (struct sender){.chunk = (size_t)atol(argv[1]),
 				 .ns = (int64_t)(atof(argv[2]) * 1e9),
 				 .port = argv[3]};
-	door = socket(AF_INET, SOCK_STREAM, 0);
-	setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	address = at(argv[4]);
-	check(bind(door, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-	check(listen(door, 8) == 0, "listen");
+	check(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+	check(listen(listener, 8) == 0, "listen");
 	check(pthread_create(&thread, NULL, send_all, &sender) == 0, "pthread_create");
-	fd = accept(door, NULL, NULL);
+	fd = accept(listener, NULL, NULL);
 	check(fd >= 0, "accept");
 	began = now();
 	while ((n = recv(fd, buffer, SINK_BUFFER, 0)) > 0)

@@ -114,7 +114,7 @@ static void watch(int fd)
 
 int main(int argc, char **argv)
 {
-	int door = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 	struct sockaddr_in address;
 
 	if (argc != 4) {
@@ -125,14 +125,14 @@ int main(int argc, char **argv)
 	epoll = epoll_create1(0);
 	check(pipe2(pipe_ends, O_NONBLOCK) == 0, "pipe2");
 	fcntl(pipe_ends[1], F_SETPIPE_SZ, (int)MOST);
-	setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	address = at(argv[2]);
-	check(bind(door, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-	check(listen(door, 8) == 0, "listen");
+	check(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+	check(listen(listener, 8) == 0, "listen");
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
-		int from = accept(door, NULL, NULL), to = socket(AF_INET, SOCK_STREAM, 0);
+		int from = accept(listener, NULL, NULL), to = socket(AF_INET, SOCK_STREAM, 0);
 
 		check(from >= 0, "accept");
 		address = at(argv[3]);

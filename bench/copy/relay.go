@@ -27,11 +27,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: relay splice|copy PORT SINK_PORT")
 		os.Exit(2)
 	}
-	door, err := net.Listen("tcp", "127.0.0.1:"+os.Args[2])
+	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Args[2])
 	check(err)
 	fmt.Println("ready")
 	for {
-		from, err := door.Accept()
+		from, err := listener.Accept()
 		check(err)
 		to, err := net.Dial("tcp", "127.0.0.1:"+os.Args[3])
 		check(err)

@@ -17,22 +17,22 @@ static int fail(const char *what, int err)
 
 static int serve(void *arg)
 {
-	char **argv = arg, door_address[32], sink_address[32];
-	sn_tcp_listener *door;
+	char **argv = arg, listen_address[32], sink_address[32];
+	sn_tcp_listener *listener;
 	int err;
 
-	snprintf(door_address, sizeof door_address, "127.0.0.1:%s", argv[1]);
+	snprintf(listen_address, sizeof listen_address, "127.0.0.1:%s", argv[1]);
 	snprintf(sink_address, sizeof sink_address, "127.0.0.1:%s", argv[2]);
-	err = sn_tcp_listen(&door, door_address);
+	err = sn_tcp_listen(&listener, listen_address);
 	if (err < 0)
-		return fail(door_address, err);
+		return fail(listen_address, err);
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
 		struct sn_copy_result result;
 		sn_tcp *from, *to;
 
-		err = sn_tcp_accept(door, &from);
+		err = sn_tcp_accept(listener, &from);
 		if (err < 0)
 			return fail("accept", err);
 		err = sn_tcp_connect(&to, sink_address, SN_NO_DEADLINE);

@@ -117,24 +117,24 @@ static bool answer(int fd)
 	return n == SIZE && asked[fd].message.what == STAY;
 }
 
-static void serve(int door)
+static void serve(int listener)
 {
 	int epoll = epoll_create1(0);
 	struct epoll_event events[MOST_EVENTS];
 
-	watch(epoll, EPOLL_CTL_ADD, door, EPOLLIN);
+	watch(epoll, EPOLL_CTL_ADD, listener, EPOLLIN);
 	for (;;) {
 		int n = epoll_wait(epoll, events, MOST_EVENTS, -1);
 
 		for (int i = 0; i < n; i++) {
 			int fd = events[i].data.fd;
 
-			if (fd != door) {
+			if (fd != listener) {
 				if (!answer(fd))
 					close(fd);
 				continue;
 			}
-			while ((fd = accept4(door, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+			while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
 				if (fd >= MOST_FDS)
 					fail("too many descriptors");
 				asked[fd].got = 0;
@@ -148,21 +148,21 @@ static void serve(int door)
 static pid_t start_server(const char *port)
 {
 	struct sockaddr_in address = at(port);
-	int door = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), one = 1;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), one = 1;
 	pid_t pid, parent = getpid();
 
-	setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	check(bind(door, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-	check(listen(door, 4096) == 0, "listen");
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	check(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+	check(listen(listener, 4096) == 0, "listen");
 	pid = fork();
 	check(pid >= 0, "fork");
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() == parent)
-			serve(door);
+			serve(listener);
 		_exit(1);
 	}
-	close(door);
+	close(listener);
 	return pid;
 }
 

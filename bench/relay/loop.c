@@ -51,7 +51,7 @@ struct pair {
 };
 
 static bool splicing;
-static int epoll, door;
+static int epoll, listener;
 static struct sockaddr_in sink;
 static struct tube *free_tubes;
 static struct pair *ended;
@@ -277,11 +277,11 @@ int main(int argc, char **argv)
 	address = at(argv[2]);
 	sink = at(argv[3]);
 	epoll = epoll_create1(0);
-	door = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	check(bind(door, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-	check(listen(door, 4096) == 0, "listen");
-	check(epoll_ctl(epoll, EPOLL_CTL_ADD, door, &accepting) == 0, "epoll_ctl");
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	check(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+	check(listen(listener, 4096) == 0, "listen");
+	check(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &accepting) == 0, "epoll_ctl");
 	for (;;) {
 		int n = epoll_wait(epoll, events, MOST_EVENTS, -1);
 
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
 			if (events[i].data.ptr)
 				handle(events[i].data.ptr, events[i].events);
 			else
-				while ((fd = accept4(door, NULL, NULL, SOCK_NONBLOCK)) >= 0)
+				while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0)
 					begin(fd);
 		}
 		free_ended();

@@ -44,10 +44,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: relay PORT SINK_PORT")
 		os.Exit(2)
 	}
-	door, err := net.Listen("tcp", "127.0.0.1:"+os.Args[1])
+	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Args[1])
 	check(err)
 	for {
-		client, err := door.Accept()
+		client, err := listener.Accept()
 		check(err)
 		go relay(client.(*net.TCPConn), "127.0.0.1:"+os.Args[2])
 	}

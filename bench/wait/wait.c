@@ -443,13 +443,13 @@ static int session(void *arg)
 
 static int serve(void *arg)
 {
-	sn_tcp_listener *door = arg;
+	sn_tcp_listener *listener = arg;
 
 	for (long i = 0; i < client_count; i++) {
 		sn_task *task;
 		sn_tcp *conn;
 
-		CHECK(sn_tcp_accept(door, &conn) >= 0);
+		CHECK(sn_tcp_accept(listener, &conn) >= 0);
 		CHECK(sn_spawn(&task, session, conn, NULL) == 0);
 		atomic_store(&tasks[client_count + i], task);
 	}
@@ -566,18 +566,18 @@ static int run(void *arg)
 	struct memory memory = {0};
 	long nodes = live_kib * 1024 / (long)sizeof(struct node);
 	uint64_t bytes, times;
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_task *server, *collector;
 
 	(void)arg;
 	root = grow(&memory, nodes);
-	CHECK(sn_tcp_listen(&door, "127.0.0.1:0") >= 0);
-	sn_tcp_listener_address(door, address, sizeof address);
+	CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") >= 0);
+	sn_tcp_listener_address(listener, address, sizeof address);
 	count_from = sn_now() + (int64_t)(warm * 1e9);
 	count_to = count_from + (int64_t)(seconds * 1e9);
 	sn_waitgroup_add(&busy, (int)task_count);
 	CHECK(sn_spawn(&collector, run_collector, NULL, NULL) == 0);
-	CHECK(sn_spawn(&server, serve, door, NULL) == 0);
+	CHECK(sn_spawn(&server, serve, listener, NULL) == 0);
 	for (long i = 0; i < client_count; i++) {
 		sn_task *task;
 
@@ -598,7 +598,7 @@ static int run(void *arg)
 	CHECK(sn_join(collector, NULL) == 0);
 	for (long i = 0; i < task_count; i++)
 		CHECK(sn_join(atomic_load(&tasks[i]), NULL) == 0);
-	sn_tcp_listener_close(door);
+	sn_tcp_listener_close(listener);
 	CHECK(count_nodes(root) == nodes);
 	report(bytes, times);
 	forget(&memory);

@@ -45,18 +45,18 @@ static int session(void *arg)
 
 static int serve(void *arg)
 {
-	sn_tcp_listener *door;
+	sn_tcp_listener *listener;
 	sn_tcp *peer;
 	char address[SN_ADDRESS_MAX];
-	int err = sn_tcp_listen(&door, "127.0.0.1:0");
+	int err = sn_tcp_listen(&listener, "127.0.0.1:0");
 
 	(void)arg;
 	if (err >= 0) {
-		sn_tcp_listener_address(door, address, sizeof address);
+		sn_tcp_listener_address(listener, address, sizeof address);
 		printf("%s\n", strrchr(address, ':') + 1);
 		fflush(stdout);
 	}
-	while (err >= 0 && (err = sn_tcp_accept(door, &peer)) >= 0)
+	while (err >= 0 && (err = sn_tcp_accept(listener, &peer)) >= 0)
 		err = sn_go(session, peer);
 	return err;
 }

@@ -28,13 +28,13 @@ func session(peer net.Conn) {
 }
 
 func main() {
-	door, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(door.Addr().(*net.TCPAddr).Port)
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	for {
-		peer, err := door.Accept()
+		peer, err := listener.Accept()
 		if err != nil {
 			panic(err)
 		}

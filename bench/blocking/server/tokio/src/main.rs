@@ -37,10 +37,10 @@ fn main() -> std::io::Result<()> {
         .enable_io()
         .build()?
         .block_on(async {
-            let door = TcpListener::bind("127.0.0.1:0").await?;
-            println!("{}", door.local_addr()?.port());
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            println!("{}", listener.local_addr()?.port());
             loop {
-                let (peer, _) = door.accept().await?;
+                let (peer, _) = listener.accept().await?;
                 tokio::spawn(session(peer, inline));
             }
         })
