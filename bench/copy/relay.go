@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // relay splice|copy PORT SINK_PORT: relays one connection at a time in one direction with io.Copy:
-// as Go's net package does it, with splice, or with splice defeated by hiding the connection's type.
+// with splice, as Go's net package does, or with splice defeated by hiding the connection's type.
 package main
 
 import (

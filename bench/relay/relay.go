@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// relay PORT SINK_PORT: a relay as one writes it in Go: a goroutine and an io.Copy for each
-// direction, which splices.
+// relay PORT SINK_PORT: the usual relay in Go: for each direction a goroutine and an io.Copy, which
+// splices.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What wait.c measures, with Go's net/http: the same clients, the same tree that lives, the same number of
-// answers kept, the same line of figures. How often it is collected is GOGC's to say.
+// What wait.c measures, with Go's net/http: the same clients, the same live tree, the same number of
+// answers kept, the same line of figures. GOGC determines how often collections run.
 package main
 
 import (
@@ -62,7 +62,7 @@ func ask(client *http.Client, address string) answer {
 	return answer{response.Header, text}
 }
 
-// Not in the heap, whose size says how often it is collected.
+// Not in the heap, because the heap's size determines how often collections run.
 func outside(room int) []uint32 {
 	memory, err := syscall.Mmap(-1, 0, room*4, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_PRIVATE|syscall.MAP_ANON)

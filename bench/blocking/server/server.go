@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The server of server.c, in Go. The slow request calls nanosleep(2), not time.Sleep(), because it
-// stands for a call that blocks the thread.
+// The server of server.c, in Go. A slow request calls nanosleep(2), not time.Sleep(), because it
+// represents a call that blocks the thread.
 package main
 
 import (

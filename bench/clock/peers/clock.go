@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// What Go's clock costs: lines "name, tab, ns", as bench-clock --counter prints them. time.Since reads the
-// monotonic clock alone (runtime.nanotime), time.Now that and the wall clock.
+// The cost of Go's clock: lines "name, tab, ns", as bench-clock --counter prints them. time.Since
+// reads only the monotonic clock (runtime.nanotime), time.Now reads that and the wall clock.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The rows of bench-tasks with Java's virtual threads: java Tasks.java ROW prints one number, see
-// tasks.py, which sets the number of carrier threads. There is no select.
+// tasks.py, which sets the number of carrier threads. Java has no select.
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -201,7 +201,7 @@ public class Tasks {
 
 	public static void main(String[] arguments) throws Exception {
 		double[] result = new double[1];
-		// Once to warm up: its compiler would be measured otherwise.
+		// A warm-up: otherwise the compiler would be measured.
 		int times = arguments[0].equals("idle-task") || arguments[0].equals("sleeps") ? 1 : 2;
 		for (int i = 0; i < times; i++)
 			go(() -> result[0] = measure(arguments[0])).join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What clocks of Rust programs cost: lines "name, tab, ns", as bench-clock --counter prints them.
+// The cost of clocks in Rust programs: lines "name, tab, ns", as bench-clock --counter prints them.
 // bench/clock/peers.py runs it.
 use std::hint::black_box;
 use std::time::Instant;
@@ -21,7 +21,7 @@ fn measure<T>(name: &str, mut read: impl FnMut() -> T) {
 }
 
 fn main() {
-    // Both calibrate themselves when they are first used.
+    // Both calibrate themselves on first use.
     black_box(fastant::Instant::now());
     let clock = quanta::Clock::new();
     measure("fastant Instant::now", fastant::Instant::now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The server of server.c, with tokio. The argument says where the call that blocks is made: "inline"
-//! in the task, as code does that does not know, or by "spawn_blocking", as it should be.
+//! The server of server.c, with tokio. The argument selects where the blocking call runs: "inline" in
+//! the task, as in code that is unaware of it, or by "spawn_blocking", as it should.
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,7 +30,7 @@ fn main() -> std::io::Result<()> {
         Some("spawn_blocking") => false,
         _ => panic!("usage: blocking-server inline|spawn_blocking"),
     };
-    // As many workers as the others are given processors.
+    // As many workers as the other servers have processors.
     let workers = std::env::var("TOKIO_WORKERS").map_or(2, |n| n.parse().expect("a number"));
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)

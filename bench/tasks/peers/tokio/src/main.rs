@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The rows of bench-tasks with tokio: tasks ROW PROCESSORS prints one number, see tasks.py. Its
-// channels have no unbuffered form: ping-pong is over two of capacity 1. Of several receivers on one
-// channel tokio has none; buffered-4 shares the receiver under its mutex.
+// The rows of bench-tasks with tokio: tasks ROW PROCESSORS prints one number, see tasks.py. tokio
+// has no unbuffered channels: ping-pong uses two channels of capacity 1. Nor can a channel have
+// several receivers: buffered-4 shares the receiver under tokio's mutex.
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -254,7 +254,7 @@ fn main() {
         .build()
         .unwrap();
     let row = arguments[1].clone();
-    // In a task, as the others: block_on() itself would run outside of the workers.
+    // In a task, like the others: block_on() itself would run outside the workers.
     println!("{}", runtime.block_on(async move { tokio::spawn(async move { run(&row).await }).await.unwrap() }));
     std::process::exit(0);
 }
