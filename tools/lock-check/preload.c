@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <time.h>
 
-static void tell(int by)
+static void count(int by)
 {
 	static void (*hook)(int by);
 
@@ -47,7 +47,7 @@ static void tell(int by)
 		int err = real(lock); \
                                       \
 		if (err == 0)         \
-			tell(1);      \
+			count(1);     \
 		return err;           \
 	}
 #define LOCKS_UNTIL(name, type)                                    \
@@ -57,7 +57,7 @@ static void tell(int by)
 		int err = real(lock, until);                       \
                                                                    \
 		if (err == 0)                                      \
-			tell(1);                                   \
+			count(1);                                  \
 		return err;                                        \
 	}
 #define UNLOCKS(name, type)           \
@@ -67,7 +67,7 @@ static void tell(int by)
 		int err = real(lock); \
                                       \
 		if (err == 0)         \
-			tell(-1);     \
+			count(-1);    \
 		return err;           \
 	}
 
