@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What wait.c measures, with Go's net/http: the same clients, the same live tree, the same number of
-// answers kept, the same line of figures. GOGC determines how often collections run.
+// What wait.c measures, with Go's net/http: the same clients, the same live tree, the same number
+// of answers kept, the same line of figures. GOGC determines how often collections run.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The server of server.c, with tokio. The argument selects where the blocking call runs: "inline" in
-//! the task, as in code that is unaware of it, or by "spawn_blocking", as it should.
+//! The server of server.c, with tokio. The argument selects where the blocking call runs: "inline"
+//! in the task, as in code that is unaware of it, or by "spawn_blocking", as it should.
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
