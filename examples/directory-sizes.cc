@@ -79,7 +79,7 @@ int sizes(const fs::path &top)
 		std::printf("%15ju  %s\n", *sum + std::uintmax_t{0}, name.c_str());
 		total += *sum;
 	}
-	std::printf("%15ju  in all\n", total);
+	std::printf("%15ju  in total\n", total);
 	if (walk.unreadable > 0)
 		std::fprintf(stderr, "%u folders could not be read\n", walk.unreadable.load());
 	return 0;

@@ -17,7 +17,7 @@ ln -s /usr "$scratch/top/link" # not followed
 "${launcher[@]}" "$program" "$scratch/top" >"$scratch/out"
 
 expected=$(find "$scratch/top" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
-[ "$(awk '/in all$/ { print $1 }' "$scratch/out")" = "$expected" ] ||
+[ "$(awk '/in total$/ { print $1 }' "$scratch/out")" = "$expected" ] ||
 	fail "the sum is not $expected: $(cat "$scratch/out")"
 for each in dir0 dir3 plain; do
 	expected=$(find "$scratch/top/$each" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
