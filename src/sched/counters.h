@@ -15,7 +15,7 @@
 #include "arch/compiler.h"
 
 extern struct sn_counters {
-	_Atomic uint64_t revocations;
+	_Alignas(SN_CACHE_LINE) _Atomic uint64_t revocations; /* no neighbour is written with it */
 	_Atomic uint64_t polls;
 	_Atomic uint64_t accept_pauses;
 	_Atomic uint64_t foreign_spawned; /* by threads without a processor */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/compiler.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
@@ -59,10 +60,12 @@ static inline bool sn_all_others_idle(void)
 	       sn_processors_in_use();
 }
 
-/* Under the runtime's lock. */
+/* Under the runtime's lock. On a cache line of its own: a neighbour that is written without the lock
+ * would slow those down that hold it. */
 extern struct sn_idle {
-	struct sn_processor *processors; /* by next_idle; sn_runtime.idle_count is their number */
-	struct sn_thread *threads;       /* by next_idle */
+	/* by next_idle; sn_runtime.idle_count is their number */
+	_Alignas(SN_CACHE_LINE) struct sn_processor *processors;
+	struct sn_thread *threads; /* by next_idle */
 	uint32_t thread_count;
 	bool threadless; /* a processor was put with the idle ones for want of a thread */
 } sn_idle sn_hidden;

@@ -9,17 +9,22 @@
  */
 #include "sched/ready.h"
 
+#include "arch/compiler.h"
 #include "sched/processors.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/wake.h"
 
-static struct sn_queue global; /* under the runtime's lock; its length is sn_runtime.global_size */
+/* Under the runtime's lock; its length is sn_runtime.global_size. On a cache line of its own, as
+ * struct sn_idle is. */
+static struct {
+	_Alignas(SN_CACHE_LINE) struct sn_queue queue;
+} global;
 
 void sn_ready_begin(void)
 {
-	global = (struct sn_queue){0};
+	global.queue = (struct sn_queue){0};
 }
 
 /* How soon a fair turn follows while an older task is in the global queue:
@@ -43,7 +48,7 @@ static bool is_older(struct sn_task *a, struct sn_task *b)
 /* The lock is held. */
 static void global_append(struct sn_queue *tasks, uint32_t n)
 {
-	sn_queue_append(&global, tasks);
+	sn_queue_append(&global.queue, tasks);
 	atomic_fetch_add(&sn_runtime.global_size, n);
 }
 
@@ -64,9 +69,9 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 {
 	sn_lock(&sn_runtime.lock);
-	if (global.head && is_older(tasks->head, global.head)) {
-		sn_queue_append(tasks, &global);
-		global = *tasks;
+	if (global.queue.head && is_older(tasks->head, global.queue.head)) {
+		sn_queue_append(tasks, &global.queue);
+		global.queue = *tasks;
 		atomic_fetch_add(&sn_runtime.global_size, n);
 	} else {
 		global_append(tasks, n);
@@ -79,12 +84,12 @@ struct sn_task *sn_global_take_bound(void)
 	struct sn_queue rest = {0};
 	struct sn_task *task, *found = NULL;
 
-	while ((task = sn_queue_get(&global)) != NULL)
+	while ((task = sn_queue_get(&global.queue)) != NULL)
 		if (!found && task->bound)
 			found = task;
 		else
 			sn_queue_put(&rest, task);
-	global = rest;
+	global.queue = rest;
 	if (found)
 		atomic_fetch_sub(&sn_runtime.global_size, 1);
 	return found;
@@ -107,7 +112,8 @@ static void hurry_if_older_is_left(struct sn_processor *p)
 	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
 
 	/* Never later than it was going to be. */
-	if (mine && global.head && is_older(global.head, mine) && (int32_t)(next - soon) > 0)
+	if (mine && global.queue.head && is_older(global.queue.head, mine) &&
+	    (int32_t)(next - soon) > 0)
 		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
 }
 
@@ -119,7 +125,7 @@ static void hurry_if_older_is_left(struct sn_processor *p)
  */
 static bool older_is_local(struct sn_processor *p)
 {
-	struct sn_task *head = global.head;
+	struct sn_task *head = global.queue.head;
 	struct sn_task *mine = sn_runqueue_first(&p->queue);
 	/* A hint, like mine: a thief may take the task, but its block may still be read. */
 	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
@@ -142,12 +148,12 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 		share = most;
 	if (by_age && older_is_local(p))
 		share = 0;
-	while (taken < share && global.head) {
-		struct sn_task *task = global.head;
+	while (taken < share && global.queue.head) {
+		struct sn_task *task = global.queue.head;
 
 		if (first && task->bound)
 			break;
-		sn_queue_get(&global);
+		sn_queue_get(&global.queue);
 		taken++;
 		if (!first) {
 			first = task;

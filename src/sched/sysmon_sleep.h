@@ -6,7 +6,7 @@
  * thread that takes a processor out of the idle ones, or asks for a chore, holds the same lock, and
  * wakes the monitor. So no wake-up is lost.
  *
- * Who may write what, under the runtime's lock:
+ * Who may write what, under the runtime's lock, or in sn_sysmon_start(), before there is a monitor:
  *   sn_monitor_sleeps   true, the monitor; false, the thread that wakes it, or the monitor when
  *                       its time has come
  */
