@@ -6,7 +6,7 @@
  * requirements (Lockable, TimedLockable, SharedTimedLockable), so std::unique_lock,
  * std::scoped_lock and std::shared_lock take them. Calls that would have to wait in a cancelled
  * scope throw std::system_error with the scope's reason (operation_canceled, timed_out). Calls
- * with a deadline return false when it passes, and try forms when they would have to wait.
+ * with a deadline return false when that deadline passes, and try forms when they would have to wait.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -37,10 +37,13 @@ namespace sennit
 namespace detail
 {
 
-/* True for success; false for the one error that the call may report that way. */
-inline bool done_or(int allowed, int returned, const char *call)
+/*
+ * True for success, false when the call's own deadline has passed. A deadline of the scope, which
+ * gives the same error, is thrown: a program that tries again after false would never end.
+ */
+inline bool done_by(std::int64_t deadline, int returned, const char *call)
 {
-	if (returned == -allowed)
+	if (returned == -ETIMEDOUT && deadline != SN_NO_DEADLINE && deadline <= sn_now())
 		return false;
 	throw_if_error(returned, call);
 	return true;
@@ -91,7 +94,7 @@ public:
 private:
 	bool try_until(std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT, sn_mutex_lock_until(&mutex_, when),
+		return detail::done_by(when, sn_mutex_lock_until(&mutex_, when),
 				       "sn::mutex::try_lock_until");
 	}
 
@@ -156,12 +159,12 @@ public:
 private:
 	bool try_until(std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT, sn_rwlock_write_until(&lock_, when),
+		return detail::done_by(when, sn_rwlock_write_until(&lock_, when),
 				       "sn::shared_mutex::try_lock_until");
 	}
 	bool try_shared_until(std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT, sn_rwlock_read_until(&lock_, when),
+		return detail::done_by(when, sn_rwlock_read_until(&lock_, when),
 				       "sn::shared_mutex::try_lock_shared_until");
 	}
 
@@ -222,8 +225,7 @@ public:
 private:
 	std::cv_status until(std::unique_lock<mutex> &lock, std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT,
-				       sn_cond_wait_until(&cond_, lock.mutex()->get(), when),
+		return detail::done_by(when, sn_cond_wait_until(&cond_, lock.mutex()->get(), when),
 				       "sn::condition_variable::wait_until")
 			       ? std::cv_status::no_timeout
 			       : std::cv_status::timeout;
@@ -278,7 +280,7 @@ public:
 private:
 	bool try_until(std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT, sn_semaphore_acquire_until(&semaphore_, when),
+		return detail::done_by(when, sn_semaphore_acquire_until(&semaphore_, when),
 				       "sn::semaphore::try_acquire_until");
 	}
 
@@ -356,7 +358,7 @@ public:
 private:
 	bool until(std::int64_t when)
 	{
-		return detail::done_or(ETIMEDOUT, sn_waitgroup_wait_until(&group_, when),
+		return detail::done_by(when, sn_waitgroup_wait_until(&group_, when),
 				       "sn::wait_group::wait_until");
 	}
 

@@ -146,6 +146,48 @@ void expect_reason()
 	});
 }
 
+// A false that is the scope's deadline, not the call's own, would make a loop that tries again spin.
+TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
+{
+	sn::run([] {
+		sn::mutex lock, free_lock;
+		sn::shared_mutex shared;
+		sn::semaphore none(0);
+		sn::wait_group group;
+		sn::condition_variable never;
+
+		const std::lock_guard held(lock);
+		const std::lock_guard held_too(shared);
+		group.add();
+		sn::spawn([&] {
+			sn::scope scope(sn::after(1ms));
+			const auto expect_timed_out = [](auto &&call, const char *what) {
+				try {
+					call();
+					ADD_FAILURE() << what << " returned";
+				} catch (const std::system_error &error) {
+					EXPECT_EQ(error.code(), std::errc::timed_out) << what;
+				}
+			};
+
+			expect_timed_out([&] { lock.try_lock_for(1h); }, "mutex");
+			expect_timed_out([&] { shared.try_lock_for(1h); }, "shared_mutex");
+			expect_timed_out([&] { shared.try_lock_shared_for(1h); }, "reading");
+			expect_timed_out([&] { none.try_acquire_for(1h); }, "semaphore");
+			expect_timed_out([&] { group.wait_for(1h); }, "wait_group");
+			expect_timed_out(
+				[&] {
+					std::unique_lock waits(free_lock);
+					never.wait_for(waits, 1h);
+				},
+				"condition_variable");
+			EXPECT_FALSE(lock.try_lock_until(sn::now()));
+			EXPECT_EQ(scope.join().error(), std::errc::timed_out);
+		}).join();
+		group.done();
+	});
+}
+
 TEST(Mutex, LockOrReasonReturnsWhyTheScopeIsCancelled)
 {
 	expect_reason<sn::mutex>();
