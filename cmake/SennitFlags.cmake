@@ -35,7 +35,7 @@ add_library(sennit-flags INTERFACE)
 target_compile_options(sennit-flags INTERFACE
 	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpointer-arith -Wvla
 		-Wformat-security -Wmissing-declarations -Wwrite-strings>
-	# GCC's -Wshadow claims that sn_stats_get() hides the constructor of struct sn_stats.
+	# GCC's -Wshadow also reports, in C++, a function and a structure of the same name.
 	$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>
 	$<$<NOT:$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wshadow>
 	$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition>

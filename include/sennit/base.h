@@ -10,7 +10,7 @@
  *    SN_NO_DEADLINE, which is 0, means "never".
  *  - "May park" means that the call can put the calling task to sleep and let others run. After a
  *    park the task may continue on another thread of the runtime. A call that may park returns
- *    -ENOTSUP when the caller is not a task, and does nothing.
+ *    -ENOTSUP when the caller is not a task, and does nothing, unless its header says "any thread".
  *  - When sn_run() returns, it abandons the tasks that still wait. The objects they wait in (a
  *    scope, a channel, a lock) must not be used any more.
  *  - "Any thread" means that threads unknown to the runtime may call it too.

@@ -60,7 +60,7 @@ typedef struct sn_chan sn_chan;
  * Makes a channel for elements of elem_size bytes, with a buffer for `capacity` of them. With
  * elem_size 0 a send only signals that something has happened, and elements may be NULL. The caller
  * has the only reference. Any thread; does not park. Returns 0; -EINVAL when chan is NULL, or the
- * capacity is negative or larger than memory can be; -ENOMEM.
+ * capacity is negative or larger than memory allows; -ENOMEM.
  */
 SN_API int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
 
@@ -139,8 +139,8 @@ struct sn_case {
 };
 
 /*
- * Does the first of the cases that can proceed. If several can, one is chosen at random, each with
- * the same probability. Returns its index. The case of a closed channel can proceed: its result is
+ * Waits until one of the cases can proceed, and does it. If several can at once, one is chosen at
+ * random, each with the same probability. Returns its index. The case of a closed channel can proceed: its result is
  * then -EPIPE. The same channel may be in several cases.
  *
  * Waits until the deadline, then returns -ETIMEDOUT. With SN_TRY, or a deadline in the past, it

@@ -125,7 +125,8 @@ SN_API ssize_t sn_getrandom(void *bytes, size_t size, unsigned int flags);
 
 /*
  * The counter itself (TSC, CNTVCT), or sn_now() where there is no reliable one. For short spans on
- * one machine. It is read after everything that precedes it in program order.
+ * one machine. It is read after everything that precedes it in program order has
+ * completed.
  */
 SN_API uint64_t sn_ticks(void);
 

@@ -80,7 +80,7 @@ struct tick_clock {
 
 /*
  * The wall clock of sn_walltime(): nanoseconds since 1970, without leap seconds, as
- * std::chrono::system_clock counts. It may be set, also back.
+ * std::chrono::system_clock counts. It may be set, even backwards.
  */
 struct wall_clock {
 	using duration = std::chrono::nanoseconds;              /* what it counts */

@@ -62,8 +62,8 @@ SN_API int sn_dump(int fd);
  * sn_run() runs replaces the report. On threads of the program's own nothing is reported, unless
  * they hit the guard of a task's stack.
  *
- * A task may end its thread by pthread_exit(), or another may end it by pthread_cancel(). That
- * would destroy the state that the runtime keeps there, so it is reported with the task's name, and
+ * If a task ends its thread by pthread_exit(), or another thread ends it by pthread_cancel(), the
+ * state that the runtime keeps there would be destroyed. That is reported with the task's name, and
  * the process aborts. (exit() and _exit() are fine. A system call of exit that bypasses the C
  * library is not noticed: a task that joins this one waits for ever.)
  */

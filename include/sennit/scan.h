@@ -38,9 +38,9 @@ struct sn_task_info {
 	uint64_t spawned_by;    /* the id of the task that spawned it; 0: a plain thread */
 	const void *own_low;    /* its argument lies between */
 	const void *own_high;   /* these two, or on its stack */
-	const void *stack_low; /* its lowest usable byte; NULL: it has no stack yet, or no longer */
-	const void *stack_high;  /* the end of it, past everything that belongs to the task, */
-	const void *stack_saved; /* and its stack pointer when it was last parked */
+	const void *stack_low;  /* lowest usable byte of its stack; NULL: none yet, or no longer */
+	const void *stack_high; /* the end of it, past everything that belongs to the task, */
+	const void *stack_saved;         /* and its stack pointer when it was last parked */
 	char name[SN_TASK_NAME_MAX + 1]; /* "": it has none */
 };
 
@@ -56,7 +56,7 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * Takes no lock and allocates nothing, so that a signal handler may call it, or a collector that
  * has stopped every thread. In the latter case, at any moment, everything that a task refers to (in
  * a state other than SN_STATE_ENDED) lies between own_low and own_high, or between stack_high and
- * stack_saved; if a thread has its stack pointer on that stack, this one replaces stack_saved. A
+ * stack_saved; if a thread's stack pointer lies on that stack, it replaces stack_saved. A
  * task that has not run yet has no stack: all three pointers of the stack are NULL. Any thread;
  * does not park.
  */

@@ -116,7 +116,8 @@ SN_API int sn_cancel_unmask(void);
  * Gives the scope a value for the key, in place of the one from a scope around it. A key is any
  * address; that of a static variable of your own cannot clash. The value is the caller's, and must
  * outlive the scope. Only the task that has opened the scope. Does not park. Returns 0; -ENOMEM;
- * -EINVAL for NULL; -ESRCH when it is no longer open; -EPERM from any other task.
+ * -EINVAL for NULL; -ESRCH when it is no longer open; -EPERM from any other task; -ENOTSUP outside
+ * a task.
  */
 SN_API int sn_scope_set_value(sn_scope *scope, const void *key, void *value);
 

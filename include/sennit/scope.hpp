@@ -97,6 +97,8 @@ public:
 	 */
 	result<void> join()
 	{
+		if (!sn_self())
+			return failure{ENOTSUP};
 		if (!scope_ || sn_scope_current() != scope_)
 			return failure{EINVAL};
 		/* Its tasks may cancel it until it has ended. */

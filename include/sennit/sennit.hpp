@@ -19,9 +19,9 @@
  *    (a connection, a channel, a signal, the tasks of a scope) returns a sn::result, to be tested,
  *    or turned into an exception by value(). What has the shape of a class or function of the
  *    standard library (locks, condition variables, semaphores, wait groups, sleeping, starting and
- *    joining a task) fails as that does: it throws std::system_error, and a call with a time limit
- *    returns false when the time is over. A call that only a task may make reports ENOTSUP outside
- *    a task, in whichever of these ways is its own.
+ *    joining a task) fails as that does: it throws std::system_error, and reports the end of its
+ *    own time as its model does, most by returning false. A call that only a task may make reports
+ *    ENOTSUP outside a task, in whichever of these ways is its own.
  *  - Exceptions may be thrown and caught in tasks freely, also around calls that park; the
  *    exception that is being handled belongs to the task. An exception that leaves a task's
  *    function is rethrown by run(), task::join() and scope::join(). Nobody could catch one from a

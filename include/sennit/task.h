@@ -52,8 +52,8 @@ struct sn_task_attr {
 	size_t arg_size;
 
 	/*
-	 * Copies the argument, instead of memcpy(). The spawning call makes this call, unless it
-	 * fails; arg_move must not call the library.
+	 * Copies the argument, instead of memcpy(). Called by the spawning call, unless that fails;
+	 * must not call the library.
 	 */
 	void (*arg_move)(void *to, void *from);
 };

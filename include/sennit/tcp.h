@@ -54,7 +54,7 @@ SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 /*
  * Waits for a connection. The caller owns *conn and closes it. May park.
  * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses,
- * counts that as an accept_pauses of the runtime's statistics (run.h), and continues when there are
+ * counts that in accept_pauses (sn_stats_get(), run.h), and continues when there are
  * some again; connections wait in the backlog meanwhile. Errors: -EBADF when the listener was
  * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP
  * outside a task.
@@ -74,8 +74,8 @@ SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t 
  * is closed. */
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
-/* Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned.
- * Returns 0, also for NULL; -EBADF when it was closed before. */
+/* Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned;
+ * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was closed before. */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*

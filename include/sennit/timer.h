@@ -8,7 +8,7 @@
  * Both are values that begin as zeros, and must not be moved while they are active. Times are on
  * sn_now()'s clock. Neither fires early; how late depends on how busy the processors are. The n-th
  * firing of a period is due at first + n * period, however late the others were. Stopping needs no
- * memory; firing needs none but for the task of an alarm.
+ * memory; firing needs none except for the task of an alarm.
  *
  * They belong to the running runtime: when that ends (run.h) they fire no more, and must be made
  * zeros again before the next runtime uses them.

@@ -4,7 +4,8 @@
  * and old forms are not kept. It should become automatic where possible. sennit.h does not include
  * it.
  *
- * Threads outside the runtime: none. Signal handlers: none.
+ * Threads outside the runtime: none; sn_tcp_connect_to_write() returns -ENOTSUP. Signal handlers:
+ * none.
  */
 #ifndef SENNIT_UNSTABLE_H
 #define SENNIT_UNSTABLE_H

@@ -78,7 +78,7 @@ int sn_scope_set_value(sn_scope *handle, const void *key, void *value)
 	if (!sn_scope_fits(scope, handle))
 		return -ESRCH;
 	if (scope->opener != running_task())
-		return -EPERM;
+		return running_task() ? -EPERM : -ENOTSUP;
 	/* In a collector's sight, because only this list may refer to the value. */
 	node = sn_collector_alloc(_Alignof(struct sn_scope_value_node), sizeof *node);
 	if (!node)

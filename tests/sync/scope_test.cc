@@ -639,6 +639,9 @@ TEST(ScopeValues, AreInherited)
 		outer.go([&] {
 			EXPECT_EQ(&a, sn_scope_value(&one));
 			EXPECT_EQ(-EPERM, sn_scope_set_value(outer.get(), &one, &c));
+			std::thread([&] {
+				EXPECT_EQ(-ENOTSUP, sn_scope_set_value(outer.get(), &one, &c));
+			}).join();
 			Scope inner;
 
 			EXPECT_EQ(0, sn_scope_set_value(inner.get(), &one, &b));
