@@ -13,7 +13,7 @@
  *               read-modify-writes, or made under the lock.
  *
  * Abstracted:
- *   - Queues are counters: one for each processor, and the global one, q[GLOBAL]. work_exists()
+ *   - Queues are counters: one for each processor, and the global one, q[GLOBAL]. sn_work_exists()
  *     reads them all in one step; sn_runqueue_empty() says why a task that moves is not missed.
  *   - What the lock guards is one step.
  *   - A thread to start is one that is about to come into the list of idle threads: born holds

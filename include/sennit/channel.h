@@ -140,8 +140,8 @@ struct sn_case {
 
 /*
  * Waits until one of the cases can proceed, and does it. If several can at once, one is chosen at
- * random, each with the same probability. Returns its index. The case of a closed channel can proceed: its result is
- * then -EPIPE. The same channel may be in several cases.
+ * random, each with the same probability. Returns its index. The case of a closed channel can
+ * proceed: its result is then -EPIPE. The same channel may be in several cases.
  *
  * Waits until the deadline, then returns -ETIMEDOUT. With SN_TRY, or a deadline in the past, it
  * does not wait, like a select with a default in Go. Without cases, or with NULL channels only, it

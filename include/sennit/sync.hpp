@@ -5,8 +5,8 @@
  * For tasks and for the program's own threads, in any mixture. They meet the standard's
  * requirements (Lockable, TimedLockable, SharedTimedLockable), so std::unique_lock,
  * std::scoped_lock and std::shared_lock take them. Calls that would have to wait in a cancelled
- * scope throw std::system_error with the scope's reason (operation_canceled, timed_out). Calls
- * with a deadline return false when that deadline passes, and try forms when they would have to wait.
+ * scope throw std::system_error with the scope's reason (operation_canceled, timed_out). Calls with
+ * a deadline return false when that deadline passes, and try forms when they would have to wait.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */

@@ -74,8 +74,11 @@ SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t 
  * is closed. */
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
-/* Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned;
- * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was closed before. */
+/*
+ * Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned;
+ * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was closed
+ * before.
+ */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*

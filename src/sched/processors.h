@@ -60,8 +60,10 @@ static inline bool sn_all_others_idle(void)
 	       sn_processors_in_use();
 }
 
-/* Under the runtime's lock. On a cache line of its own: a neighbour that is written without the lock
- * would slow those down that hold it. */
+/*
+ * Under the runtime's lock. On a cache line of its own: a neighbour that is written without the
+ * lock would slow down the thread that holds it.
+ */
 extern struct sn_idle {
 	/* by next_idle; sn_runtime.idle_count is their number */
 	_Alignas(SN_CACHE_LINE) struct sn_processor *processors;
