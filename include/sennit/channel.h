@@ -93,8 +93,10 @@ SN_API int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 SN_API sn_chan *sn_chan_ref(sn_chan *chan);
 
 /*
- * Drops one reference. The last one frees the channel and destroys the elements in it; nobody may
- * be waiting in it then. NULL is allowed. Does not close. Any thread; does not park.
+ * Drops one reference. The last one frees the channel and destroys the elements in it. Does not
+ * close, except by mistake: when others still wait in the channel debug builds abort; otherwise it
+ * is closed, so that their calls return -EPIPE, and its memory is lost. NULL is allowed. Any thread;
+ * does not park.
  */
 SN_API void sn_chan_unref(sn_chan *chan);
 

@@ -91,8 +91,8 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * one around it again. Cancellation does not end this wait, because it ends what is waited for. May
  * park. Returns 0, or the reason for which the scope was cancelled: the first negative value that
  * one of its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the last scope that the
- * calling task opened and has not closed yet: -EINVAL, nothing is closed, and debug builds abort. 0
- * for NULL. -ENOTSUP outside a task.
+ * calling task opened and has not closed yet: -EINVAL, nothing is closed, and debug builds abort.
+ * -ESRCH when it is no longer open; 0 for NULL; -ENOTSUP outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 

@@ -114,6 +114,21 @@ sn_chan *sn_chan_ref(sn_chan *handle)
 	return handle;
 }
 
+/*
+ * Whether others wait in a channel whose last reference is gone. That is a mistake, after which the
+ * waiters would touch freed memory when their waits end: a lock in it could then make them spin for
+ * ever. So the channel is closed, and its memory lost, because nothing says when they have left it.
+ * A wait that begins at the same moment may be missed, as any use after free.
+ */
+static bool others_wait(struct sn_chan *chan)
+{
+	if (sn_likely(!sn_relaxed_load(chan->receivers.first) &&
+		      !sn_relaxed_load(chan->senders.first)))
+		return false;
+	SN_MISUSE("sn_chan_unref() of the last reference to a channel in which others wait");
+	return true;
+}
+
 void sn_chan_unref(sn_chan *handle)
 {
 	struct sn_chan *chan = sn_chan_find(handle);
@@ -121,6 +136,10 @@ void sn_chan_unref(sn_chan *handle)
 	/* Release what was done with this reference; acquire what was done with the others. */
 	if (!chan || atomic_fetch_sub_explicit(&chan->references, 1, memory_order_acq_rel) != 1)
 		return;
+	if (others_wait(chan)) {
+		sn_chan_close(handle);
+		return;
+	}
 	if (!chan->plain && chan->ops->destroy) {
 		for (size_t n = sn_relaxed_load(chan->count); n > 0; n--) {
 			chan->ops->destroy(chan->buffer + chan->head);

@@ -98,8 +98,9 @@ static inline const sn_chan *sn_chan_handle(const struct sn_chan *chan)
 }
 
 /* The channel of any handle. NULL for NULL, and for a handle whose channel is gone; debug builds
- * abort with the latter. */
-static inline struct sn_chan *sn_chan_find(const sn_chan *handle)
+ * abort with the latter, and name the calling function. */
+#define sn_chan_find(handle) sn_chan_find_for(handle, __func__)
+static inline struct sn_chan *sn_chan_find_for(const sn_chan *handle, const char *call)
 {
 	struct sn_chan *chan = sn_chan_at(handle);
 
@@ -107,7 +108,8 @@ static inline struct sn_chan *sn_chan_find(const sn_chan *handle)
 		return NULL;
 	if (sn_likely(chan->mark == sn_chan_mark(handle)))
 		return chan;
-	SN_MISUSE("a call with a channel that was freed, or never was one");
+	(void)call; /* only debug builds report it */
+	SN_MISUSE("%s() of a channel that was freed, or never was one", call);
 	return NULL;
 }
 

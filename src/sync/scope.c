@@ -163,6 +163,8 @@ int sn_scope_close(sn_scope *handle)
 	else if (sn_scope_of(self->task) == scope && scope->opener == self->task &&
 		 sn_scope_fits(scope, handle))
 		err = scope_close(scope);
+	else if (!sn_scope_fits(scope, handle))
+		err = -ESRCH;
 	else
 		SN_MISUSE("sn_scope_close(): not the scope that this task has opened last");
 	sn_runtime_leave();
