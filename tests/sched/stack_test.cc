@@ -566,12 +566,15 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 			static std::atomic<int> ran, refused, waits;
 			static std::atomic<bool> end;
 			const int n = 3000;
+			const int64_t deadline = sn_now() + test::patience;
 			struct rlimit limit, former;
 
-			// Room for some hundred stacks of 192 KiB each, guards included.
+			// Room for some hundred stacks of 192 KiB each, guards included. Less than the
+			// 64 MiB that malloc() reserves when another thread first calls it: those would
+			// leave no room for any stack.
 			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
 			limit = former;
-			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (64 << 20);
+			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (40 << 20);
 			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 			// All are alive at once until end is set, so no stack becomes free before.
 			for (int i = 0; i < n; i++) {
@@ -591,6 +594,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 						CHILD_CHECK(waits.load() < n);
 						end = true;
 					}
+					CHILD_CHECK(sn_now() < deadline);
 					sn_sleep(test::ms);
 				}
 				sn_yield();
