@@ -11,7 +11,8 @@
  *              sn_exit_task() with sn_scan_ended()
  *   waker()    sn_ready(), by a thread that has found the task parked
  *   scanner()  sn_scan_own(), give_up(), sn_scan_release() with sn_requeue()
- *   asker()    sn_scan_ask(), sn_scan_withdraw()
+ *   asker()    sn_scan_ask(), sn_scan_withdraw(); await_served() and another look at scan,
+ *              own_soon()
  *   cpu()      store buffers as in lease.pml: plain stores wait in one until they drain, at any
  *              time; an atomic read-modify-write, a fence and a membarrier drain it. TSO; with -DPSO
  *              stores to different addresses drain in any order, but a store-release after all
@@ -28,7 +29,8 @@
  * Safety (assertions): a party that owns the stack finds all registers saved, and the task on no
  * thread, from beginning to end; so does a party that serves a request, unless it is on the task's
  * own thread; a request is served, refused or withdrawn once, and never forgotten, also when the
- * task ends; the task is never in the queue twice, and never lost; no thread waits for a lock that
+ * task ends; an asker whose request was served finds no stack that only its server has; the task is
+ * never in the queue twice, and never lost; no thread waits for a lock that
  * it has itself, or that a waiting thread has (nothing is left undone at the end).
  *
  * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS
@@ -53,6 +55,7 @@
  *   NO_LOOK           the thread that has left the task does not read scan
  *   END_NO_LOOK       with ENDS: the end does not read scan
  *   NO_SERVE          release serves no request
+ *   EARLY_DONE        a request is completed before its server gives the stack up
  *   NO_ASK_BARRIER    the asker leaves the barrier to sn_scan_own()
  */
 #ifndef ROUNDS
@@ -77,11 +80,12 @@ byte memory[5];
 
 bool HELD, WANTED, ASKED; /* the scan word: each test-and-set is one d_step */
 bool other;               /* the lock of the queue that the other task waits in */
-byte request;             /* 0 none yet, 1 asked, 2 served, 3 refused or withdrawn */
+byte request;             /* 0 none yet, 1 asked, 2 completed, 3 refused or withdrawn */
 
 /* Not in the machine. */
 byte on;       /* threads that have the task: 0 or 1 */
 byte owners;   /* of the stack */
+bool scans;    /* HELD is a scanner's or an asker's, who is not only serving */
 byte rounds;
 bool finished; /* the task has ended, or sleeps for ever */
 
@@ -179,15 +183,28 @@ inline hold_left()
 	fi
 }
 
-/* By a party with the right to the stack, other than the task's thread. It waits for both locks. */
+/* By a party with the right to the stack, other than the task's thread. It waits for both locks.
+ * served: to be completed. */
 inline serve()
 {
 	if
 	:: d_step { ASKED -> ASKED = 0; stands_still(); assert(request == 1) };
 		memory[LOCK] == 0;
 		!other;
+#ifdef EARLY_DONE
 		d_step { stands_still(); request = 2 }
+#else
+		d_step { stands_still(); served = 1 }
+#endif
 	:: !ASKED
+	fi
+}
+
+inline complete()
+{
+	if
+	:: served -> d_step { served = 0; assert(request == 1); request = 2 }
+	:: else
 	fi
 }
 
@@ -218,7 +235,7 @@ inline release()
 #else
 			:: !ASKED ->
 #endif
-				done = 1; wanted = WANTED; WANTED = 0; HELD = 0; owners--
+				done = 1; wanted = WANTED; WANTED = 0; HELD = 0; scans = 0; owners--
 			:: else
 			fi
 		};
@@ -228,6 +245,7 @@ inline release()
 		fi
 	od;
 	done = 0;
+	complete();
 	if
 #ifdef FORGET_WANTED
 	:: wanted
@@ -242,7 +260,7 @@ inline release()
 proctype runner(byte t)
 {
 	byte seen;
-	bool wanted, done;
+	bool wanted, done, served;
 #ifdef SERVE_PICKED
 	bool picking;
 #endif
@@ -292,7 +310,7 @@ slow:	skip; /* sn_scan_before_run() */
 #endif
 	seen = HELD;
 	if
-	:: seen == 0 -> serve(); goto go_on
+	:: seen == 0 -> serve(); complete(); goto go_on
 	:: else
 	fi;
 #ifndef LATE_RUNNABLE
@@ -383,7 +401,7 @@ go_on:	seen = 0;
 #endif
 #ifdef SERVE_FIRST
 	if
-	:: seen -> d_step { drain(t) }; serve()
+	:: seen -> d_step { drain(t) }; serve(); complete()
 	:: else
 	fi;
 	seen = 0;
@@ -426,7 +444,7 @@ proctype waker()
 inline own()
 {
 	do
-	::	d_step { if :: HELD -> got = 2 :: else -> HELD = 1; got = 0 fi };
+	::	d_step { if :: HELD -> got = 2 :: else -> HELD = 1; scans = 1; got = 0 fi };
 		if
 		:: got == 2 -> break
 		:: else
@@ -437,13 +455,13 @@ inline own()
 		:: else ->
 			/* give_up() */
 #ifdef GIVE_UP_WANTED
-			d_step { again = ASKED; HELD = 0; WANTED = 0 };
+			d_step { again = ASKED; HELD = 0; scans = 0; WANTED = 0 };
 #else
 			d_step {
 				wanted = WANTED;
 				again = ASKED;
 				if
-				:: !wanted -> HELD = 0
+				:: !wanted -> HELD = 0; scans = 0
 				:: else
 				fi
 			};
@@ -468,7 +486,7 @@ inline own()
 proctype scanner()
 {
 	byte got;
-	bool again, wanted, done;
+	bool again, wanted, done, served;
 
 	own();
 	if
@@ -484,7 +502,7 @@ proctype scanner()
 proctype asker()
 {
 	byte got;
-	bool again, wanted, done;
+	bool again, wanted, done, served;
 
 	d_step { request = 1; ASKED = 1 };
 #ifndef NO_ASK_BARRIER
@@ -498,7 +516,8 @@ proctype asker()
 	:: got != 1 && memory[STATUS] == ENDED -> d_step { if :: ASKED -> ASKED = 0; request = 3 :: else fi }
 	:: else
 	fi;
-	got = 0
+	got = 0;
+	d_step { request >= 2 -> assert(!HELD || scans) }
 }
 
 init

@@ -23,7 +23,7 @@ bool sn_scan_before_run(struct sn_task *task)
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	}
 	/* It stands still until this thread switches to it. */
-	sn_scan_serve_saved(task);
+	sn_scan_complete(sn_scan_serve_saved(task));
 	return true;
 }
 
@@ -53,17 +53,20 @@ void sn_scan_ended(struct sn_task *task)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
 	SN_RACE_WINDOW();
-	sn_scan_serve(task, NULL);
+	sn_scan_complete(sn_scan_serve(task, NULL));
 }
 
 bool sn_scan_give_back(struct sn_task *task)
 {
 	_Atomic uint32_t *word = &task->word.scan;
 	uint32_t seen = atomic_load(word);
+	struct sn_scan_sync *served = NULL;
 
 	for (;;) {
 		if (seen & SN_SCAN_ASKED) {
-			sn_scan_serve_saved(task);
+			sn_scan_complete(served);
+			served = sn_scan_serve_saved(task);
+			SN_RACE_WINDOW();
 			seen = atomic_load(word);
 		} else if (atomic_compare_exchange_weak(word, &seen,
 							seen & ~(uint32_t)(SN_SCAN_HELD |
@@ -72,5 +75,6 @@ bool sn_scan_give_back(struct sn_task *task)
 			break;
 		}
 	}
+	sn_scan_complete(served);
 	return seen & SN_SCAN_WANTED;
 }

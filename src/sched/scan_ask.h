@@ -9,7 +9,8 @@
  * (scan_signal.h): from the asker when the task is known to block, from the monitor again and again
  * while requests are pending.
  *
- * A waiting scan, sn_task_scan(), asks as well, and waits until it was served (scan_wait.c).
+ * A waiting scan, sn_task_scan(), asks as well, and waits until its request is completed
+ * (scan_wait.c). Such a request has no asked_fn, and its asked_arg is a struct sn_scan_sync.
  *
  * Who may write what:
  *   asked_fn, asked_arg   the asker that has set ASKING, until it sets ASKED
@@ -33,7 +34,8 @@ int sn_scan_init(void);
  * otherwise. */
 int sn_scan_begin(struct sn_task **task, const sn_task *handle, sn_task_scan_fn *fn);
 
-/* 0: it was, or will be, called. at_once: by a signal also when the thread computes. */
+/* 0: it was, or will be, called; without fn, arg's. at_once: by a signal also when the thread
+ * computes. */
 int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_once);
 
 /* Takes back a request that no thread has begun to serve. False: it is too late. */

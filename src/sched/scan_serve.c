@@ -5,6 +5,7 @@
 
 #include "sched/scan.h"
 #include "sched/thread.h"
+#include "wait/futex.h"
 
 __thread int sn_scan_depth __attribute__((tls_model("initial-exec")));
 _Atomic uint32_t sn_scan_pending_count;
@@ -53,35 +54,61 @@ void sn_scan_describe_saved(struct sn_task *task, struct sn_scan_saved *saved)
 				       .register_count = SN_REGISTERS};
 }
 
-void sn_scan_serve(struct sn_task *task, const struct sn_scan *scan)
+static void call_waited_for(struct sn_scan_sync *sync, const struct sn_scan *scan)
+{
+	if (scan)
+		sn_scan_call(sync->fn, scan, sync->arg);
+	else
+		sync->result = -ESRCH;
+}
+
+void sn_scan_complete(struct sn_scan_sync *sync)
+{
+	int saved = errno;
+
+	if (!sync)
+		return;
+	atomic_store_explicit(&sync->done, 1, memory_order_release);
+	/* From here on sync may be gone; the address is only a name. */
+	sn_futex_wake(&sync->done, 1);
+	errno = saved;
+}
+
+struct sn_scan_sync *sn_scan_serve(struct sn_task *task, const struct sn_scan *scan)
 {
 	_Atomic uint32_t *word = &task->word.scan;
 	uint32_t seen = atomic_load(word);
+	struct sn_scan_sync *sync;
 	sn_task_scan_fn *fn;
 	void *arg;
 
 	do {
 		if (!(seen & SN_SCAN_ASKED))
-			return;
+			return NULL;
 	} while (!atomic_compare_exchange_weak(
 		word, &seen, (seen & ~(uint32_t)SN_SCAN_ASKED) | SN_SCAN_SERVING));
 	fn = task->asked_fn;
 	arg = task->asked_arg;
+	sync = fn ? NULL : arg;
 	SN_RACE_WINDOW();
 	/* Before the call: a task that waits for it may start another at once. */
 	atomic_fetch_and(word, ~(uint32_t)SN_SCAN_SERVING);
-	sn_scan_call(fn, scan, arg);
+	if (sync)
+		call_waited_for(sync, scan);
+	else
+		sn_scan_call(fn, scan, arg);
 	atomic_fetch_sub(&sn_scan_pending_count, 1);
+	return sync;
 }
 
-void sn_scan_serve_saved(struct sn_task *task)
+struct sn_scan_sync *sn_scan_serve_saved(struct sn_task *task)
 {
 	struct sn_scan_saved saved;
 
 	if (!(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
-		return;
+		return NULL;
 	sn_scan_describe_saved(task, &saved);
-	sn_scan_serve(task, &saved.scan);
+	return sn_scan_serve(task, &saved.scan);
 }
 
 void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool interrupted)
@@ -103,7 +130,7 @@ void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool in
 	if (sp < stack.low || sp >= stack.high)
 		return;
 	scan.stack_low = interrupted && sp - stack.low > SN_RED_ZONE ? sp - SN_RED_ZONE : sp;
-	sn_scan_serve(task, &scan);
+	sn_scan_complete(sn_scan_serve(task, &scan));
 }
 
 sn_noinline void sn_scan_serve_own(struct sn_thread *self)

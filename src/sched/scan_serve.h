@@ -16,6 +16,11 @@
  *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (scan_signal.h), in user code
  *     or while it waits for a processor;
  *   - the thread on which the task ends, with no stack to show (-ESRCH).
+ * A request that is waited for is completed when its server is done with the task, an owner after
+ * it has given the stack up: the waiting thread may scan the same task again at once, and must not
+ * find the stack of an owner that has nothing left to do (-EBUSY). An owner that finds another
+ * request before that completes the earlier one first: then a scan is under way indeed.
+ *
  * One of these always comes after the asker's barrier: the asker looks at the status after it, and
  * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
  * when it takes HELD away.
@@ -26,6 +31,7 @@
  *
  * Who may write what:
  *   asked_*                 see scan_ask.h
+ *   sync's result, done     the party that serves it; after done the sync may be gone
  *   sn_scan_depth           the thread itself
  *   sn_scan_pending_count   up, the asker; down, the party that serves or withdraws
  */
@@ -66,10 +72,20 @@ struct sn_scan_saved {
 
 void sn_scan_describe_saved(struct sn_task *task, struct sn_scan_saved *saved);
 
+/* A request that somebody waits for, on that thread's stack. */
+struct sn_scan_sync {
+	sn_task_scan_fn *fn;
+	void *arg;
+	int result;
+	_Atomic uint32_t done; /* a futex */
+};
+
 /* Serves the request, if there is one; the caller has the right to the stack. scan: NULL at the
- * task's end. The second: of a task that no thread runs. */
-void sn_scan_serve(struct sn_task *task, const struct sn_scan *scan);
-void sn_scan_serve_saved(struct sn_task *task);
+ * task's end. The second: of a task that no thread runs. What they return, which may be NULL, is to
+ * be passed to sn_scan_complete(). */
+struct sn_scan_sync *sn_scan_serve(struct sn_task *task, const struct sn_scan *scan);
+struct sn_scan_sync *sn_scan_serve_saved(struct sn_task *task);
+void sn_scan_complete(struct sn_scan_sync *sync);
 
 /* The same on the task's own stack, or above it on the signal stack. interrupted: by a signal. */
 void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool interrupted);

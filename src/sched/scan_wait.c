@@ -7,9 +7,6 @@
  * meanwhile. A caller that is a task spins for a while, then lends its processor to others, then
  * sleeps as a task does; so it may come back on another thread. While it waits it serves requests
  * for its own stack, so two tasks that scan each other both get their answer.
- *
- * Who may write what:
- *   a waiting scan's result, done   the party that serves it; after done the scan may be gone
  */
 #include <errno.h>
 
@@ -60,26 +57,6 @@
 #define BRIEF_SPIN_NS 5000
 #define BRIEF_YIELD_NS 100000
 #define BRIEF_SLEEP_NS 100000
-
-struct sync {
-	sn_task_scan_fn *fn;
-	void *arg;
-	int result;
-	_Atomic uint32_t done;
-};
-
-static void serve_sync(const struct sn_scan *scan, void *arg)
-{
-	struct sync *sync = arg;
-
-	if (scan)
-		sync->fn(scan, sync->arg);
-	else
-		sync->result = -ESRCH;
-	atomic_store_explicit(&sync->done, 1, memory_order_release);
-	/* From here on sync may be gone; the address is only a name. */
-	sn_futex_wake(&sync->done, 1);
-}
 
 /* The caller of a scan. A task that lets others run may come back on another thread. */
 struct caller {
@@ -135,8 +112,8 @@ static bool may_park(const struct caller *caller)
 }
 
 /* One moment of a task's wait. */
-static void wait_as_task(struct sync *sync, struct caller *caller, struct sn_backoff *backoff,
-			 int64_t *nap_ns)
+static void wait_as_task(struct sn_scan_sync *sync, struct caller *caller,
+			 struct sn_backoff *backoff, int64_t *nap_ns)
 {
 	int64_t waited = sn_backoff_waited(backoff);
 
@@ -153,7 +130,7 @@ static void wait_as_task(struct sync *sync, struct caller *caller, struct sn_bac
 		*nap_ns *= 2;
 }
 
-static int await_served(struct sn_task *task, struct caller *caller, struct sync *sync,
+static int await_served(struct sn_task *task, struct caller *caller, struct sn_scan_sync *sync,
 			int64_t deadline)
 {
 	bool as_task = may_park(caller);
@@ -200,7 +177,7 @@ static int own_soon(struct sn_task *task)
 static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn, void *arg,
 		int64_t deadline)
 {
-	struct sync sync = {.fn = fn, .arg = arg};
+	struct sn_scan_sync sync = {.fn = fn, .arg = arg};
 	struct sn_scan_saved saved;
 	int err = own_soon(task);
 
@@ -209,7 +186,7 @@ static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn
 		sn_scan_call(fn, &saved.scan, arg);
 		sn_scan_release(task);
 	} else if (err == -EAGAIN) {
-		err = sn_scan_ask(task, serve_sync, &sync, deadline != 0);
+		err = sn_scan_ask(task, NULL, &sync, deadline != 0);
 		if (err == 0)
 			err = await_served(task, caller, &sync, deadline);
 	}

@@ -653,6 +653,38 @@ TEST(Scan, APinnedScannerWaitsOnItsThread)
 	});
 }
 
+// Nobody else scans, so no scan may find another one under way, also not the one before.
+TEST(Scan, MayBeRepeatedAtOnce)
+{
+	test::Environment signal("SENNIT_SCAN_SIGNAL", "0"), race("SENNIT_RACE", "1");
+
+	test::run(2, [] {
+		std::atomic<bool> runs{false}, stop{false};
+		const auto turn = [&] {
+			while (!stop)
+				sn_yield();
+		};
+		test::Task asked([&] {
+			runs = true;
+			turn();
+		}),
+			other(turn);
+
+		ASSERT_TRUE(test::eventually([&] { return runs.load(); }));
+		std::thread scanner([&] {
+			for (int i = 0; i < test::scaled(5000); i++) {
+				Sight sight(0);
+
+				ASSERT_EQ(0, scan(asked, sight)) << "scan " << i;
+			}
+		});
+		scanner.join();
+		stop = true;
+		asked.join();
+		other.join();
+	});
+}
+
 std::atomic<int> chained;
 
 TEST(Scan, TheSignalsFormerHandlerIsKept)
