@@ -20,6 +20,8 @@
  *     code compares milliseconds; of two tasks of the same millisecond the one in the ring goes
  *     first.
  *   - No thieves: they only ever shorten a queue. Every turn of the network polls.
+ *   - The tasks that a poll wakes: as those that a foreign thread makes runnable, if anything is in
+ *     the global queue, and otherwise as those that the running task does.
  *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any
  *     two.
  *
@@ -42,6 +44,8 @@
  *   SPILL_FRONT      what a full ring sends away goes to the front of the global queue, whatever
  *                    the ages
  *   SPILL_BACK       with 6 FAIR_TICKS: it goes to the end, whatever the ages
+ *   GLOBAL_ALWAYS    with LONG: a fair turn takes from the global queue, also when an older task is
+ *                    at hand
  *   NO_FORCE         with LONG: the monitor does nothing
  */
 #ifndef TASKS

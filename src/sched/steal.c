@@ -70,6 +70,14 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 	return count;
 }
 
+/*
+ * Tasks that the network wakes go to the end of the global queue if anything is in it, otherwise to
+ * the ring. A ring that is refilled here would keep ahead of the global queue all the time: with a
+ * thousand connections that each have a request under way, the older half of a full ring, which had
+ * gone to the global queue, waited for nearly three times as long as the others (make bench-relay,
+ * the 99th percentile: 59 ms with the ring alone, 30 with this; 33 where a processor polls only
+ * when it has nothing else).
+ */
 void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now)
 {
 	struct sn_queue ready = {0};
@@ -77,7 +85,12 @@ void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now
 	p->last_poll = now;
 	if (!sn_netpoll_used() || atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed))
 		return;
-	if (sn_netpoll(0, &ready) > 0)
+	if (sn_netpoll(0, &ready) <= 0)
+		return;
+	/* Relaxed: either place is sound. */
+	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0)
+		sn_ready_all(&ready);
+	else
 		sn_ready_each(self, &ready);
 }
 
