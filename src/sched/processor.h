@@ -23,6 +23,9 @@
  * the rest. */
 #define SN_NEXT_RUNS 32
 
+/* In next_runs: one more turn of the ring. */
+#define SN_RING_TURN 256
+
 struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
@@ -30,8 +33,9 @@ struct sn_processor {
 	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
 	/* The tick at which the timers, the network and the global queue get their turn. */
 	_Atomic uint32_t next_fair;
-	_Atomic uint32_t
-		next_runs; /* times in a row that the next task was preferred to the ring */
+	/* How often in a row the next task was preferred to the ring; and in units of SN_RING_TURN,
+	 * how often the ring has had its turn. */
+	_Atomic uint32_t next_runs;
 	_Atomic uint32_t fair_turns; /* how often they have had their turn */
 	uint32_t io_budget; /* operations that the running task may still do without parking */
 	int64_t last_poll;

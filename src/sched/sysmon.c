@@ -121,7 +121,7 @@ struct look {
 	int64_t since; /* when this stretch of user code was first seen */
 	uint32_t tick; /* scheduling decisions */
 	int64_t held;  /* since when the last of them has been seen to hold */
-	uint32_t turn; /* the decision at which the ring had its turn */
+	uint32_t turn; /* of the ring */
 	int64_t next;  /* since when no later turn was seen: only next tasks have run */
 	uint32_t fair_turns;
 	int64_t unfair;   /* since when that has not changed */
@@ -228,7 +228,7 @@ static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struc
 	uint32_t inside = __atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED);
 	uint32_t stays = __atomic_load_n(&thread->lease.stays, __ATOMIC_RELAXED);
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
-	uint32_t turn = tick - atomic_load_explicit(&p->next_runs, memory_order_relaxed);
+	uint32_t turn = atomic_load_explicit(&p->next_runs, memory_order_relaxed) / SN_RING_TURN;
 	uint32_t fair_turns = atomic_load_explicit(&p->fair_turns, memory_order_relaxed);
 	bool other = look->thread != thread;
 	bool decided = other || look->tick != tick;
@@ -260,7 +260,8 @@ static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
 	if (now - look->unfair >= FAIR_NS)
 		atomic_store_explicit(&p->next_fair, look->tick, memory_order_relaxed);
 	if (now - look->next >= HOG_NS)
-		atomic_store_explicit(&p->next_runs, SN_NEXT_RUNS, memory_order_relaxed);
+		atomic_store_explicit(&p->next_runs, look->turn * SN_RING_TURN + SN_NEXT_RUNS,
+				      memory_order_relaxed);
 }
 
 static void take_processor(struct sn_processor *p, struct findings *found)

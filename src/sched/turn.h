@@ -34,14 +34,15 @@ static inline struct sn_task *sn_take_local(struct sn_processor *p)
 	uint32_t runs = atomic_load_explicit(&p->next_runs, memory_order_relaxed);
 	struct sn_task *task;
 
-	if (runs < SN_NEXT_RUNS) {
+	if (runs % SN_RING_TURN < SN_NEXT_RUNS) {
 		task = sn_runqueue_take_next(&p->queue);
 		if (task) {
 			atomic_store_explicit(&p->next_runs, runs + 1, memory_order_relaxed);
 			return task;
 		}
 	}
-	atomic_store_explicit(&p->next_runs, 0, memory_order_relaxed);
+	atomic_store_explicit(&p->next_runs, runs - runs % SN_RING_TURN + SN_RING_TURN,
+			      memory_order_relaxed);
 	return sn_runqueue_get(&p->queue);
 }
 
