@@ -3,7 +3,7 @@
  * One side of a descriptor: src/sched/side.h, src/net/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
- *   task()           an operation: the attempt, and after EAGAIN sn_fd_wait()
+ *   task()           an operation: the attempt, and after EAGAIN sn_fd_await()
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
  *   poller()         side_event(), for each edge
@@ -100,7 +100,7 @@ proctype task()
 	do
 	:: d_step { data -> data = 0 } /* the operation has succeeded; perhaps it wants more */
 	:: !data ->
-		/* sn_fd_wait() */
+		/* sn_fd_await() */
 		if
 		:: closed || cancelled -> break
 		:: else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections, listeners, streams of any descriptor, copying between them and relaying (tcp.h,
- * stream.h, copy.h, relay.h).
+ * Connections, listeners, streams of any descriptor, copying between them and relaying, and waiting
+ * for descriptors that the program owns (tcp.h, stream.h, copy.h, relay.h, poll.h).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -9,6 +9,7 @@
 #define SENNIT_NET_HPP
 
 #include <sennit/copy.h>
+#include <sennit/poll.h>
 #include <sennit/relay.h>
 #include <sennit/stream.h>
 #include <sennit/tcp.h>
@@ -18,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -51,6 +53,30 @@ struct listener_closer {
 };
 
 } // namespace detail
+
+/*
+ * Waits for a descriptor that the program owns, such as a client library's, for POLLIN, POLLOUT and
+ * the like (poll.h). The events that it is ready for, at least one. May park.
+ */
+inline result<int> wait_fd(int fd, int events, deadline until = no_deadline)
+{
+	const int ready = sn_fd_wait(fd, events, detail::to_ns(until));
+	if (ready < 0)
+		return failure{-ready};
+	return ready;
+}
+
+/* The same for several, as poll(2): how many of them have revents. May park. */
+inline result<std::size_t> wait_any_fd(std::span<pollfd> fds, deadline until = no_deadline)
+{
+	return detail::size_or_error(sn_fd_wait_any(fds.data(), fds.size(), detail::to_ns(until)));
+}
+
+/* The descriptor is about to be closed: tasks that wait for it wake (poll.h). Any thread. */
+inline void closing_fd(int fd) noexcept
+{
+	sn_fd_closing(fd);
+}
 
 /*
  * A connection; the destructor closes it in good order. Movable. Any number of tasks may use one

@@ -17,6 +17,7 @@
 #include <sennit/debug.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>
+#include <sennit/poll.h>
 #include <sennit/relay.h>
 #include <sennit/run.h>
 #include <sennit/rwlock.h>

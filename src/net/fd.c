@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/watch.h"
 #include "sched/cancel.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
@@ -123,8 +124,11 @@ static int update_epoll(struct sn_fd *d, int operation, uint32_t edges)
 
 int sn_fd_register(struct sn_fd *d)
 {
-	int err = update_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
+	int err;
 
+	/* The number may have been another descriptor's, which the program has waited for. */
+	sn_watch_closing(sn_thread_self(), d->fd);
+	err = update_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
 	d->registered = err == 0;
 	return err;
 }
@@ -163,6 +167,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	sn_timer_stop(&d->sides[SN_SIDE_WRITE].timer);
 	atomic_fetch_add(&d->generation, 1);
 	if (d->fd >= 0) {
+		sn_watch_closing(sn_thread_self(), d->fd);
 		if (control & SN_FD_ABORT)
 			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		close(d->fd); /* also removes it from epoll; a fork's copy may send stale events */
@@ -377,6 +382,7 @@ void sn_fds_end(void)
 	}
 	sn_netpoll_forget();
 	sn_unlock(&lock);
+	sn_watches_reset();
 }
 
 /*
@@ -413,6 +419,8 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 	struct sn_task *task;
 	int count = 0;
 
+	if (tag & SN_WATCH_TAG)
+		return sn_watch_event(tag, what, ready);
 	if (!d || atomic_load(&d->generation) != tag >> 32)
 		return 0; /* for an earlier generation */
 	/* Relaxed: a task that is woken by the side, or finds it ready, sees this. */

@@ -161,7 +161,7 @@ static inline int sn_fd_error(uint32_t control)
  * Waits for the side to become ready, within an operation. 0 when an operation should be tried, or
  * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
-int sn_fd_wait(struct sn_fd *d, enum sn_side_index side);
+int sn_fd_await(struct sn_fd *d, enum sn_side_index side);
 
 /* The same, but no longer than until a time; 1 when only that, or a wake-up meant for another wait,
  * has ended it. */
@@ -170,7 +170,7 @@ int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 /*
  * Waits until either of two descriptors becomes ready to be read, within operations that read from
  * both; no longer than the deadline of the first. 0 when sn_fd_take_edge() of either may be true,
- * which can be wrong; otherwise as sn_fd_wait(). From the first wait until sn_fd_forward(other,
+ * which can be wrong; otherwise as sn_fd_await(). From the first wait until sn_fd_forward(other,
  * NULL), other has to forward its wake-ups to d. Parks.
  */
 int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other);
@@ -198,13 +198,13 @@ void sn_fd_wake(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side
 
 /*
  * Waits until a time, or an edge, whichever is first; for operations that fail for a reason other
- * than that the descriptor is not ready. 0, or as sn_fd_wait(). Parks.
+ * than that the descriptor is not ready. 0, or as sn_fd_await(). Parks.
  */
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * Waits until a time, whether bytes arrive or not. An end or an error of both directions, the
- * deadline, and all that ends the use of the descriptor can end it early. 0, or as sn_fd_wait().
+ * deadline, and all that ends the use of the descriptor can end it early. 0, or as sn_fd_await().
  * The next wait for the side must come after a try of its operation, because an edge that came
  * meanwhile is forgotten. Parks.
  */

@@ -163,7 +163,7 @@ static const char *readiness(enum sn_side_index index)
 				     : "a descriptor to be writable";
 }
 
-/* As sn_fd_wait(); 1 when it was woken without an edge. */
+/* As sn_fd_await(); 1 when it was woken without an edge. */
 static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
@@ -192,7 +192,7 @@ static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 	return err < 0 ? err : 1;
 }
 
-int sn_fd_wait(struct sn_fd *d, enum sn_side_index index)
+int sn_fd_await(struct sn_fd *d, enum sn_side_index index)
 {
 	int err = wait_for_edge(d, index);
 
@@ -262,7 +262,7 @@ void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
 }
 
 /* Relaxed: both are hints. unread passes from one reader to the next with the control word. An edge
- * that is not seen here is seen by sn_fd_wait(), which does a compare-and-swap before it parks. */
+ * that is not seen here is seen by sn_fd_await(), which does a compare-and-swap before it parks. */
 bool sn_fd_is_silent(struct sn_fd *d)
 {
 	return d->registered && atomic_load_explicit(&d->unread, memory_order_relaxed) &&

@@ -133,7 +133,7 @@ static int wait_signal(int64_t deadline)
 		signum = take_pending();
 		if (signum > 0)
 			break;
-		signum = sn_fd_wait(event, SN_SIDE_READ);
+		signum = sn_fd_await(event, SN_SIDE_READ);
 		if (signum < 0)
 			break;
 	}

@@ -88,7 +88,7 @@ static int wait_for_room(struct sn_copy_job *job)
 {
 	if (job->src->kind == SN_KIND_SOCKET)
 		disarm(job);
-	return sn_fd_wait(job->dst, SN_SIDE_WRITE);
+	return sn_fd_await(job->dst, SN_SIDE_WRITE);
 }
 
 /* Writes some of it, at least a byte, waiting for room. */

@@ -114,7 +114,7 @@ static int wait_for(struct sn_fd *d, enum sn_side_index side)
 {
 	if (side == SN_SIDE_READ)
 		sn_conn_acknowledge(d);
-	return d->registered ? sn_fd_wait(d, side) : -EAGAIN;
+	return d->registered ? sn_fd_await(d, side) : -EAGAIN;
 }
 
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side)
@@ -221,7 +221,7 @@ int sn_conn_wait_closed(const void *handle)
 	/* Whatever ends the connection is an edge for epoll, which comes after the change of
 	 * state. */
 	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
-		n = sn_fd_wait(d, SN_SIDE_READ);
+		n = sn_fd_await(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);
 	return alive <= 0 ? alive : n;
 }
@@ -238,7 +238,7 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 		if (atomic_load_explicit(&d->over, memory_order_relaxed) &&
 		    (n = sn_sys_alive(d->fd)) <= 0)
 			break;
-		n = sn_fd_wait(d, SN_SIDE_READ);
+		n = sn_fd_await(d, SN_SIDE_READ);
 		if (n < 0)
 			break;
 	}

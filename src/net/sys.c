@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -222,6 +221,16 @@ ssize_t sn_sys_write(int fd, const void *buf, size_t size)
 	n = n < 0 ? -errno : n;
 	release_sigpipe(former, n, size);
 	return n;
+}
+
+int sn_sys_poll_now(struct pollfd *fds, size_t n)
+{
+	int found;
+
+	do {
+		found = poll(fds, n, 0);
+	} while (found < 0 && errno == EINTR);
+	return found < 0 ? -errno : found;
 }
 
 ssize_t sn_sys_peek(int fd)

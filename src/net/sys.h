@@ -9,6 +9,7 @@
 #ifndef SENNIT_NET_SYS_H
 #define SENNIT_NET_SYS_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -31,6 +32,8 @@ sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
 /* Does not raise SIGPIPE either, at the cost of two more system calls. */
 sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);
+/* Looks, and does not wait. */
+sn_noinline int sn_sys_poll_now(struct pollfd *fds, size_t n);
 /* As sn_sys_recv() of one byte, which is not removed. */
 sn_noinline ssize_t sn_sys_peek(int fd);
 /* Bytes that can be read now; also 0 at the end, before urgent data, and where it is not known. */

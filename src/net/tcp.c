@@ -200,7 +200,7 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out)
 		if (n == 0)
 			return 0;
 		if (n == -EAGAIN) {
-			n = sn_fd_wait(d, SN_SIDE_READ);
+			n = sn_fd_await(d, SN_SIDE_READ);
 		} else if (out_of_resources(n)) {
 			atomic_fetch_add_explicit(&sn_counters.accept_pauses, 1,
 						  memory_order_relaxed);
@@ -254,7 +254,7 @@ static int await_connection(struct sn_fd *d, int64_t deadline)
 		return err;
 	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, deadline);
 	do {
-		err = sn_fd_wait(d, SN_SIDE_WRITE);
+		err = sn_fd_await(d, SN_SIDE_WRITE);
 		if (err == 0)
 			err = sn_sys_connect_result(d->fd);
 	} while (err == -EINPROGRESS);

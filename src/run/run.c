@@ -33,6 +33,7 @@
 #include "net/pipe_pool.h"
 #include "net/resolver.h"
 #include "net/signal.h"
+#include "net/watch.h"
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/collector.h"
@@ -262,14 +263,15 @@ static void run_fork(enum sn_fork_phase phase)
 static sn_fork_handler *const fork_handlers[] = {
 	sn_stats_fork,       run_fork,
 	sn_foreign_fork,     sn_signal_fork, /* it opens descriptors under its lock */
-	sn_fds_fork,         sn_netpoll_fork,
-	sn_tasks_fork,       sn_stacks_fork,
-	sn_blocks_fork,      sn_buffers_fork,
-	sn_pipes_fork,       sn_resolver_fork,
-	sn_waits_fork,       sn_scopes_fork,
-	sn_cancel_fork,      sn_dump_fork,
-	sn_dump_signal_fork, sn_scan_signal_fork,
-	sn_collector_fork,   sn_thread_fork,
+	sn_fds_fork,         sn_watches_fork,
+	sn_netpoll_fork,     sn_tasks_fork,
+	sn_stacks_fork,      sn_blocks_fork,
+	sn_buffers_fork,     sn_pipes_fork,
+	sn_resolver_fork,    sn_waits_fork,
+	sn_scopes_fork,      sn_cancel_fork,
+	sn_dump_fork,        sn_dump_signal_fork,
+	sn_scan_signal_fork, sn_collector_fork,
+	sn_thread_fork,
 };
 
 /* ---- the monitor ---- */

@@ -3,8 +3,11 @@
 #include <sennit/sennit.hpp>
 #include <sennit/unstable.hpp>
 
+#include <array>
 #include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -214,6 +217,28 @@ TEST(Copy, ReportsWhichSideFailed)
 		EXPECT_FALSE(done);
 		EXPECT_EQ(done.error, std::errc::connection_reset);
 		EXPECT_EQ(done.failed, SN_COPY_READ);
+	});
+}
+
+TEST(Descriptors, AreWaitedFor)
+{
+	sn::run([] {
+		int ends[2];
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		EXPECT_EQ(sn::wait_fd(ends[1], POLLOUT).value(), POLLOUT);
+		EXPECT_EQ(sn::wait_fd(ends[0], POLLIN, sn::after(1ms)).error(),
+			  std::errc::timed_out);
+		auto waits = sn::spawn([&] { return sn::wait_fd(ends[0], POLLIN).value(); });
+		EXPECT_EQ(1, write(ends[1], "x", 1));
+		EXPECT_EQ(waits.join(), POLLIN);
+		std::array<pollfd, 2> fds = {{{ends[0], POLLIN, 0}, {ends[1], POLLIN, 0}}};
+		EXPECT_EQ(sn::wait_any_fd(fds).value(), 1u);
+		EXPECT_EQ(fds[0].revents, POLLIN);
+		EXPECT_EQ(fds[1].revents, 0);
+		sn::closing_fd(ends[0]);
+		close(ends[0]);
+		close(ends[1]);
+		EXPECT_EQ(sn::wait_fd(-1, POLLIN).error(), std::errc::bad_file_descriptor);
 	});
 }
 

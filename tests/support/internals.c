@@ -10,6 +10,7 @@
 #include "net/address.h"
 #include "net/fd.h"
 #include "net/pipe_pool.h"
+#include "net/watch.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -355,6 +356,11 @@ bool probe_fd_waiting(const void *conn, int side)
 	uintptr_t state = atomic_load(&d->sides[side].state);
 
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
+}
+
+int probe_watch_waits(int fd)
+{
+	return sn_watch_waits(fd);
 }
 
 bool probe_fd_irregular(const void *conn)

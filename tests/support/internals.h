@@ -107,6 +107,8 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has reported more than bytes: an end, an error. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
+/* net/watch.h: how many tasks wait for the program's descriptor of that number. */
+int probe_watch_waits(int fd);
 /* The part of an operation after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for any descriptor that can be polled, whoever owns it: a client library's socket, a
+ * pidfd, an eventfd, a timerfd, an inotify or epoll descriptor. The task parks; the thread goes on
+ * with others.
+ *
+ * For libraries with an interface without callbacks into a loop, such as libpq's asynchronous calls,
+ * c-ares or libcurl's multi interface: ask the library for its descriptors and what it waits for,
+ * wait here, and let it continue. What sennit has opened itself has calls of its own that wait
+ * (stream.h, tcp.h), but its descriptors may be waited for here, too.
+ *
+ * Events are those of poll(2): POLLIN, POLLOUT, POLLPRI and POLLRDHUP are asked for; POLLERR and
+ * POLLHUP are reported whether they are asked for or not. Readiness is a level: as long as a
+ * descriptor is ready, every wait for it returns at once. Files and devices that cannot be polled
+ * are always ready, as in poll(2).
+ *
+ * Sharing. Any number of tasks may wait for one descriptor, for the same events or for others, and
+ * each of them is woken by what it asked for. Nothing of the descriptor changes: it need not be
+ * non-blocking, and nothing is read from it. A call that follows may still block, if another thread
+ * was faster, unless the descriptor is non-blocking.
+ *
+ * Closing. A wait is for the descriptor's number at the time of the call. Say sn_fd_closing() before
+ * a descriptor is closed that tasks may wait for; their waits then end with -EBADF. Without it, a
+ * wait lasts until its deadline, until its task is cancelled, or until the number is used again and
+ * a task waits for it, but it does no harm: it never reports what happens to another descriptor
+ * behind the same number, except to tasks that have asked for that one.
+ *
+ * Threads outside the runtime: sn_fd_closing(); the others return -ENOTSUP. Signal handlers: none.
+ */
+#ifndef SENNIT_POLL_H
+#define SENNIT_POLL_H
+
+#include <poll.h>
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/*
+ * Waits until the descriptor is ready for one of the events. Returns those that it is ready for,
+ * always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it only
+ * looks. May park.
+ * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was announced to be closed
+ * meanwhile; -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
+ * task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or for a
+ * number of 1,048,576 or more; -EMFILE or -ENFILE when the descriptor is sennit's own, of which the
+ * wait needs a copy; -EPERM for one that cannot be polled and is not ready; -ENOTSUP outside a task.
+ */
+SN_API int sn_fd_wait(int fd, int events, int64_t deadline);
+
+/*
+ * The same for several descriptors, as poll(2): fds[i].events is asked for, fds[i].revents is
+ * written. A negative fd is skipped, and one that is not open is reported as POLLNVAL. Returns how
+ * many have revents, at least one; after an error revents is 0. With n of 0 it sleeps until the
+ * deadline. May park. Errors: as sn_fd_wait(), without -EBADF.
+ */
+SN_API int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline);
+
+/*
+ * Announces that the descriptor is about to be closed: all waits for it end, sn_fd_wait() with
+ * -EBADF, sn_fd_wait_any() with POLLNVAL. Any thread; does not park. Returns 0, also when no task
+ * waits for it or no runtime runs; -EBADF for a negative number.
+ */
+SN_API int sn_fd_closing(int fd);
+
+SN_END
+
+#endif

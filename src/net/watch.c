@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "sched/netpoll.h"
+#include "sched/ready.h"
+#include "wait/lock.h"
+
+/* As many as net/fd.c has descriptors. */
+#define CHUNK_SIZE 256
+#define MOST_CHUNKS 4096
+
+struct sn_watch {
+	struct sn_lock lock;
+	uint32_t generation;
+	int fd;         /* the number */
+	int registered; /* the number, or that of a copy; -1: none */
+	struct sn_watch_wait *first;
+};
+
+static struct sn_lock table_lock;
+static struct sn_watch *_Atomic chunks[MOST_CHUNKS];
+
+/* ---- the table ---- */
+
+static struct sn_watch *find(int fd)
+{
+	struct sn_watch *chunk =
+		fd >= 0 && fd / CHUNK_SIZE < MOST_CHUNKS
+			? atomic_load_explicit(&chunks[fd / CHUNK_SIZE], memory_order_acquire)
+			: NULL;
+
+	return chunk ? &chunk[fd % CHUNK_SIZE] : NULL;
+}
+
+/* Never freed: an event may name any of them at any time. NULL: no memory. */
+static struct sn_watch *create(int fd)
+{
+	struct sn_watch *chunk = calloc(CHUNK_SIZE, sizeof *chunk), *there;
+
+	if (!chunk)
+		return NULL;
+	for (int i = 0; i < CHUNK_SIZE; i++) {
+		chunk[i].fd = fd / CHUNK_SIZE * CHUNK_SIZE + i;
+		chunk[i].registered = -1;
+	}
+	sn_lock(&table_lock);
+	there = atomic_load_explicit(&chunks[fd / CHUNK_SIZE], memory_order_relaxed);
+	if (!there)
+		atomic_store_explicit(&chunks[fd / CHUNK_SIZE], chunk, memory_order_release);
+	sn_unlock(&table_lock);
+	if (there)
+		free(chunk);
+	return find(fd);
+}
+
+/* ---- the list; the watch's lock is held ---- */
+
+static void put_in(struct sn_watch *watch, struct sn_watch_wait *wait)
+{
+	wait->watch = watch;
+	wait->prev = NULL;
+	wait->next = watch->first;
+	if (wait->next)
+		wait->next->prev = wait;
+	watch->first = wait;
+}
+
+static void take_out(struct sn_watch_wait *wait)
+{
+	if (wait->next)
+		wait->next->prev = wait->prev;
+	if (wait->prev)
+		wait->prev->next = wait->next;
+	else
+		wait->watch->first = wait->next;
+	__atomic_store_n(&wait->watch, NULL, __ATOMIC_RELEASE);
+}
+
+/* The tasks whose waits have ended. */
+struct ended {
+	struct sn_queue *ready;
+	int count;
+};
+
+static void finish(struct sn_watch_wait *wait, struct ended *ended)
+{
+	struct sn_task *task = sn_waiter_end(wait->waiter, 0);
+
+	/* Only now: once it is out of the list, a task that has stopped waiting for another reason
+	 * returns, and the wait is gone. */
+	take_out(wait);
+	if (!task)
+		return;
+	sn_queue_put(ended->ready, task);
+	ended->count++;
+}
+
+/* All waits, except for one that has just come. closed: because of the descriptor. */
+static void finish_all(struct sn_watch *watch, const struct sn_watch_wait *but, bool closed,
+		       struct ended *ended)
+{
+	struct sn_watch_wait *wait = watch->first, *next;
+
+	for (; wait; wait = next) {
+		next = wait->next;
+		if (wait == but)
+			continue;
+		wait->closed = closed;
+		finish(wait, ended);
+	}
+}
+
+/* ---- epoll; the watch's lock is held ---- */
+
+static int update(struct sn_watch *watch, int operation, int fd, uint32_t events)
+{
+	uint64_t tag = (uint64_t)watch->generation << 32 | SN_WATCH_TAG | (uint32_t)watch->fd;
+
+	return sn_netpoll_update(operation, fd, tag, events | EPOLLONESHOT);
+}
+
+/* Epoll knows nothing of it any more, or is made to forget it. */
+static void unregister(struct sn_watch *watch)
+{
+	if (watch->registered >= 0)
+		update(watch, EPOLL_CTL_DEL, watch->registered, 0);
+	/* A copy has the description of another number, so closing it would not have sufficed. */
+	if (watch->registered >= 0 && watch->registered != watch->fd)
+		close(watch->registered);
+	watch->registered = -1;
+}
+
+static int register_copy(struct sn_watch *watch, uint32_t events)
+{
+	int copy = fcntl(watch->fd, F_DUPFD_CLOEXEC, 0), err;
+
+	if (copy < 0)
+		return -errno;
+	err = update(watch, EPOLL_CTL_ADD, copy, events);
+	if (err < 0)
+		close(copy);
+	else
+		watch->registered = copy;
+	return err;
+}
+
+static int register_now(struct sn_watch *watch, uint32_t events)
+{
+	int err;
+
+	watch->generation++;
+	err = update(watch, EPOLL_CTL_ADD, watch->fd, events);
+	if (err == 0)
+		watch->registered = watch->fd;
+	else if (err == -EEXIST)
+		err = register_copy(watch, events);
+	return err;
+}
+
+/*
+ * Asks epoll for what the waits wait for. Also when it has been asked for all of that before:
+ * whether the number still means the same descriptor shows only here.
+ */
+static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struct ended *ended)
+{
+	uint32_t events = 0;
+	int err = -ENOENT;
+
+	for (const struct sn_watch_wait *wait = watch->first; wait; wait = wait->next)
+		events |= wait->events;
+	if (watch->registered >= 0)
+		err = update(watch, EPOLL_CTL_MOD, watch->registered, events);
+	if (err != -ENOENT && err != -EBADF)
+		return err;
+	/* Those that were registered are of a descriptor that was closed. */
+	finish_all(watch, newest, true, ended);
+	watch->registered = -1;
+	return newest ? register_now(watch, newest->events) : 0;
+}
+
+/* ---- calls ---- */
+
+int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
+{
+	struct ended ended = {ready, 0};
+	struct sn_watch *watch;
+	int err;
+
+	wait->watch = NULL;
+	wait->got = 0;
+	wait->closed = false;
+	if (fd < 0)
+		return -EBADF;
+	if (fd / CHUNK_SIZE >= MOST_CHUNKS)
+		return -ENOSPC;
+	watch = find(fd);
+	if (!watch)
+		watch = create(fd);
+	if (!watch)
+		return -ENOMEM;
+	sn_lock(&watch->lock);
+	put_in(watch, wait);
+	err = arm(watch, wait, &ended);
+	if (err < 0)
+		take_out(wait);
+	sn_unlock(&watch->lock);
+	return err;
+}
+
+void sn_watch_remove(struct sn_watch_wait *wait)
+{
+	/* Acquire: a party that has taken it out has written got and closed before. */
+	struct sn_watch *watch = __atomic_load_n(&wait->watch, __ATOMIC_ACQUIRE);
+
+	if (!watch)
+		return;
+	sn_lock(&watch->lock);
+	if (wait->watch)
+		take_out(wait);
+	/* What is registered under the number itself stays, for the next wait. */
+	if (!watch->first && watch->registered != watch->fd)
+		unregister(watch);
+	sn_unlock(&watch->lock);
+}
+
+void sn_watch_closing(struct sn_thread *self, int fd)
+{
+	struct sn_queue ready = {0};
+	struct ended ended = {&ready, 0};
+	struct sn_watch *watch = find(fd);
+
+	if (!watch)
+		return;
+	sn_lock(&watch->lock);
+	finish_all(watch, NULL, true, &ended);
+	unregister(watch);
+	sn_unlock(&watch->lock);
+	sn_ready_each(self, &ready);
+}
+
+int sn_watch_waits(int fd)
+{
+	struct sn_watch *watch = find(fd);
+	int count = 0;
+
+	if (!watch)
+		return 0;
+	sn_lock(&watch->lock);
+	for (const struct sn_watch_wait *wait = watch->first; wait; wait = wait->next)
+		count++;
+	sn_unlock(&watch->lock);
+	return count;
+}
+
+int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
+{
+	struct ended ended = {ready, 0};
+	struct sn_watch *watch = find((int)((uint32_t)tag & ~SN_WATCH_TAG));
+	struct sn_watch_wait *wait, *next;
+
+	if (!watch)
+		return 0;
+	sn_lock(&watch->lock);
+	if (watch->generation == tag >> 32 && watch->registered >= 0) {
+		for (wait = watch->first; wait; wait = next) {
+			uint32_t hit = what & (wait->events | EPOLLERR | EPOLLHUP);
+
+			next = wait->next;
+			wait->got |= hit;
+			if (hit)
+				finish(wait, &ended);
+		}
+		/* They look again themselves if epoll cannot be asked for them. */
+		if (watch->first && arm(watch, NULL, &ended) < 0)
+			finish_all(watch, NULL, false, &ended);
+	}
+	sn_unlock(&watch->lock);
+	return ended.count;
+}
+
+/* ---- a run, and fork() ---- */
+
+/* The epoll descriptor is gone, or another process's. */
+static void reset(struct sn_watch *watch)
+{
+	atomic_store(&watch->lock.word, 0);
+	if (watch->registered >= 0 && watch->registered != watch->fd)
+		close(watch->registered);
+	watch->registered = -1;
+	watch->generation++;
+	watch->first = NULL;
+}
+
+void sn_watches_reset(void)
+{
+	for (int i = 0; i < MOST_CHUNKS; i++) {
+		struct sn_watch *chunk = atomic_load(&chunks[i]);
+
+		for (int k = 0; chunk && k < CHUNK_SIZE; k++)
+			reset(&chunk[k]);
+	}
+}
+
+/* At once, unlike net/fd.c: the child closes copies before it can have used their numbers. */
+void sn_watches_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&table_lock, phase);
+	if (phase == SN_FORK_CHILD)
+		sn_watches_reset();
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Watches: which tasks wait for descriptors that the program owns (sennit/poll.h).
+ *
+ * A watch belongs to a descriptor's number. It holds the waits for it, and what epoll has been asked
+ * to report of it: level-triggered, and once (EPOLLONESHOT), so that an event that no task waits
+ * for any more costs one look at most. It is asked again when a wait comes that needs more, and
+ * after an event for the waits that are left. All of that happens under the watch's lock, and a
+ * level is not lost between two events, so no wait is missed: when a wait is in the list, epoll has
+ * been asked for its events since it, or has not yet reported them since an earlier time.
+ *
+ * The program may close a descriptor at any time, and the system may give its number away again.
+ * Closing removes it from epoll without a word. That shows when the number is used next: epoll does
+ * not know it (ENOENT). Then the earlier waits end with -EBADF, and the new descriptor is registered
+ * under the next generation. If the earlier one lives on, in another process or under another
+ * number, epoll may still report it, under the old generation: such an event is dropped. When sennit
+ * itself registers a descriptor (net/fd.c), it first makes the watch of that number forget, because
+ * the watch must not change a registration that is not its own. A descriptor that is registered
+ * already is watched through a copy, which is closed when the last wait has ended.
+ *
+ * A wait ends by its waiter (sched/waiter.h). The watch touches a wait and its waiter under its lock
+ * and only while the wait is in its list; the task takes it out before it returns.
+ *
+ * Who may write what: everything under the watch's lock; the list of chunks under the table's.
+ * Neither lock is held while another one is taken, a task is made runnable, or memory is allocated
+ * by a watch; epoll_ctl() is called under the watch's.
+ *
+ * Rejected:
+ *   - Registering and removing at each wait: two system calls instead of one, and removing by number
+ *     may remove another thread's registration.
+ *   - Edges, as for sennit's own descriptors: a library reads as much as it likes and not until
+ *     EAGAIN, so an edge may never come again.
+ *   - Always a copy: the peer of a closed connection would not see its end while a task waits.
+ */
+#ifndef SENNIT_NET_WATCH_H
+#define SENNIT_NET_WATCH_H
+
+#include <stdint.h>
+
+#include "sched/fork.h"
+#include "sched/runqueue.h"
+#include "sched/waiter.h"
+
+struct sn_watch;
+
+/* On the stack of the task that waits; several of them may share one waiter. */
+struct sn_watch_wait {
+	struct sn_watch *watch; /* in whose list it is; NULL: in none */
+	struct sn_watch_wait *prev, *next;
+	struct sn_waiter *waiter; /* not an exclusive one */
+	uint32_t events;          /* EPOLLIN and so on, that end it */
+	uint32_t got;             /* those of them that have been reported */
+	bool closed;              /* the descriptor was closed, or is about to be */
+};
+
+/*
+ * Begins a wait: from now on the waiter may be ended, with 0. 0, or an error, after which it is in
+ * no list: those of epoll_ctl(2), or of fcntl(2) for a copy; -ENOMEM, -ENOSPC for the table. Other
+ * waits may end, and *ready gets their tasks.
+ */
+int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready);
+
+/* Ends a wait that was begun, however it ended. Afterwards got and closed do not change. */
+void sn_watch_remove(struct sn_watch_wait *wait);
+
+/* All waits for the number end, with closed, and epoll forgets what was registered for them: the
+ * descriptor is about to be closed, or to be registered by sennit itself. */
+void sn_watch_closing(struct sn_thread *self, int fd);
+
+/* How many waits there are for the number. */
+int sn_watch_waits(int fd);
+
+/* In a tag of the poller: it is a watch's. */
+#define SN_WATCH_TAG 0x80000000u
+
+/* The poller's hook, for such a tag. Returns how many tasks it has put into *ready. */
+int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
+
+/* At the end of a run, when no task runs; or at the beginning of one in a child of fork(). */
+void sn_watches_reset(void);
+void sn_watches_fork(enum sn_fork_phase phase);
+
+#endif

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: MIT
+//
+// Waiting for descriptors that the program owns: of every kind, for every reason for which a wait
+// ends, and with numbers that are closed and used again.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+int64_t soon()
+{
+	return sn_now() + test::patience;
+}
+
+class Event
+{
+public:
+	explicit Event(unsigned count = 0) : fd_(eventfd(count, EFD_CLOEXEC)) {}
+	~Event() { close(fd_); }
+	Event(const Event &) = delete;
+	Event &operator=(const Event &) = delete;
+
+	int fd() const { return fd_; }
+	void set() const { EXPECT_EQ(0, eventfd_write(fd_, 1)); }
+	void clear() const
+	{
+		eventfd_t count;
+
+		EXPECT_EQ(0, eventfd_read(fd_, &count));
+	}
+
+private:
+	int fd_;
+};
+
+struct Sockets {
+	Sockets() { EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd)); }
+	~Sockets()
+	{
+		for (const int each : fd)
+			if (each >= 0)
+				close(each);
+	}
+	Sockets(const Sockets &) = delete;
+	Sockets &operator=(const Sockets &) = delete;
+
+	int fd[2];
+};
+
+// Until as many tasks wait as are expected to.
+void await_waiting(int fd, int tasks)
+{
+	EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(fd) == tasks; })) << fd;
+}
+
+TEST(FdWait, ReturnsAtOnceWhatIsReady)
+{
+	test::run([] {
+		Event event(1);
+		Sockets sockets;
+
+		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
+		EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(event.fd(), POLLIN | POLLOUT, soon()));
+		EXPECT_EQ(POLLOUT, sn_fd_wait(sockets.fd[0], POLLIN | POLLOUT, soon()));
+		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, 1))
+			<< "with a deadline in the past";
+		event.clear();
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, 1));
+	});
+}
+
+TEST(FdWait, EndsWhenItIsReady)
+{
+	test::run([] {
+		Event event;
+		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
+
+		await_waiting(event.fd(), 1);
+		event.set();
+		EXPECT_EQ(POLLIN, waits.join());
+		// It is a level: nothing was read.
+		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
+	});
+}
+
+TEST(FdWait, ChangesNothingOfTheDescriptor)
+{
+	test::run([] {
+		Sockets sockets;
+		const int flags = fcntl(sockets.fd[0], F_GETFL);
+		Task waits([&] { return sn_fd_wait(sockets.fd[0], POLLIN, soon()); });
+
+		await_waiting(sockets.fd[0], 1);
+		EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
+		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+		EXPECT_EQ(POLLIN, waits.join());
+		EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
+	});
+}
+
+TEST(FdWait, KindsOfDescriptors)
+{
+	test::run([] {
+		const timespec ms = {0, 1000000};
+		const itimerspec once = {{}, ms};
+		const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+		ASSERT_EQ(0, timerfd_settime(timer, 0, &once, nullptr));
+		EXPECT_EQ(POLLIN, sn_fd_wait(timer, POLLIN, soon()));
+		close(timer);
+
+		int ends[2];
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		EXPECT_EQ(POLLOUT, sn_fd_wait(ends[1], POLLOUT, soon()));
+		Task closes([&] { close(ends[1]); });
+		closes.join();
+		EXPECT_EQ(POLLHUP, sn_fd_wait(ends[0], POLLIN, soon()));
+		close(ends[0]);
+
+		Event event;
+		const int inner = epoll_create1(EPOLL_CLOEXEC);
+		epoll_event wanted = {EPOLLIN, {}};
+		ASSERT_EQ(0, epoll_ctl(inner, EPOLL_CTL_ADD, event.fd(), &wanted));
+		Task waits([&] { return sn_fd_wait(inner, POLLIN, soon()); });
+		await_waiting(inner, 1);
+		event.set();
+		EXPECT_EQ(POLLIN, waits.join());
+		close(inner);
+
+		// Always ready, though epoll does not take it.
+		const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(file, POLLIN | POLLOUT, soon()));
+		EXPECT_EQ(-EPERM, sn_fd_wait(file, POLLPRI, soon()));
+		close(file);
+	});
+}
+
+TEST(FdWait, ForAProcess)
+{
+	test::run([] {
+		int ends[2];
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		const pid_t child = fork();
+		if (child == 0) {
+			char byte;
+
+			(void)!read(ends[0], &byte, 1);
+			_exit(7);
+		}
+		const int pidfd = int(syscall(SYS_pidfd_open, child, 0));
+		if (pidfd < 0 && (errno == ENOSYS || errno == EPERM)) {
+			kill(child, SIGKILL);
+			waitpid(child, nullptr, 0);
+			close(ends[0]);
+			close(ends[1]);
+			GTEST_SKIP() << "no pidfd_open() here";
+		}
+		ASSERT_LE(0, pidfd);
+		Task waits([&] { return sn_fd_wait(pidfd, POLLIN, soon()); });
+		await_waiting(pidfd, 1);
+		EXPECT_EQ(1, write(ends[1], "x", 1));
+		EXPECT_EQ(POLLIN, waits.join() & POLLIN);
+		int status = 0;
+		EXPECT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_EQ(7, WEXITSTATUS(status));
+		close(pidfd);
+		close(ends[0]);
+		close(ends[1]);
+	});
+}
+
+// Each side has its own tasks, and an event of one side ends only the waits for it.
+TEST(FdWait, SidesAreIndependent)
+{
+	test::run([] {
+		Sockets sockets;
+		const int fd = sockets.fd[0];
+		const std::string piece(4096, 'x');
+
+		ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
+		while (write(fd, piece.data(), piece.size()) > 0)
+			;
+		Task reads([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		Task writes([&] { return sn_fd_wait(fd, POLLOUT, soon()); });
+		Task both([&] { return sn_fd_wait(fd, POLLIN | POLLOUT, soon()); });
+		await_waiting(fd, 3);
+		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+		EXPECT_EQ(POLLIN, reads.join());
+		EXPECT_EQ(POLLIN, both.join());
+		await_waiting(fd, 1);
+		std::string drained(1 << 20, 0);
+		EXPECT_LT(0, recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT));
+		while (recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT) > 0)
+			;
+		EXPECT_EQ(POLLOUT, writes.join());
+	});
+}
+
+TEST(FdWait, EndsAtItsDeadline)
+{
+	test::run([] {
+		Event event;
+		const int64_t deadline = sn_now() + 5 * test::ms;
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, deadline));
+		EXPECT_GE(sn_now(), deadline);
+		EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	});
+}
+
+TEST(FdWait, EndsWithItsScope)
+{
+	test::run([] {
+		Event event;
+		sn_scope *scope;
+		std::atomic<int> result{0};
+		auto body = [&] { result = sn_fd_wait(event.fd(), POLLIN, soon()); };
+		auto call = [](void *arg) {
+			(*static_cast<decltype(body) *>(arg))();
+			return 0;
+		};
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(scope, call, &body));
+		await_waiting(event.fd(), 1);
+		sn_scope_cancel(scope);
+		sn_scope_close(scope);
+		EXPECT_EQ(-ECANCELED, result);
+		EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	});
+}
+
+TEST(FdWait, BadArguments)
+{
+	test::run([] {
+		Event event;
+		struct pollfd fds[1] = {{event.fd(), POLLIN, 0}};
+
+		EXPECT_EQ(-EBADF, sn_fd_wait(-1, POLLIN, soon()));
+		EXPECT_EQ(-EBADF, sn_fd_wait(1 << 19, POLLIN, soon()));
+		EXPECT_EQ(-EINVAL, sn_fd_wait(event.fd(), 1 << 20, soon()));
+		EXPECT_EQ(-EINVAL, sn_fd_wait(event.fd(), POLLNVAL, soon()));
+		EXPECT_EQ(-EINVAL, sn_fd_wait_any(nullptr, 1, soon()));
+		fds[0].events = POLLERR;
+		EXPECT_EQ(-EINVAL, sn_fd_wait_any(fds, 1, soon()));
+		EXPECT_EQ(-EBADF, sn_fd_closing(-1));
+		EXPECT_EQ(0, sn_fd_closing(event.fd())) << "nothing waits for it";
+	});
+	EXPECT_EQ(-ENOTSUP, sn_fd_wait(0, POLLIN, 1));
+	EXPECT_EQ(-ENOTSUP, sn_fd_wait_any(nullptr, 0, 1));
+	EXPECT_EQ(0, sn_fd_closing(0)) << "no runtime runs";
+}
+
+TEST(FdWait, ClosingEndsAllWaits)
+{
+	test::run([] {
+		Event event;
+		const int fd = event.fd();
+		struct pollfd several[2] = {{-1, POLLIN, 0}, {fd, POLLIN, 0}};
+		Task first([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+		Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
+
+		await_waiting(fd, 3);
+		EXPECT_EQ(0, sn_fd_closing(fd));
+		EXPECT_EQ(-EBADF, first.join());
+		EXPECT_EQ(-EBADF, second.join());
+		EXPECT_EQ(1, any.join());
+		EXPECT_EQ(0, several[0].revents);
+		EXPECT_EQ(POLLNVAL, several[1].revents);
+		// It is still open, and can be waited for again.
+		event.set();
+		EXPECT_EQ(POLLIN, sn_fd_wait(fd, POLLIN, soon()));
+	});
+}
+
+TEST(FdWait, ClosingByAThreadOfTheProgram)
+{
+	test::run([] {
+		Event event;
+		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
+
+		await_waiting(event.fd(), 1);
+		std::thread([&] { EXPECT_EQ(0, sn_fd_closing(event.fd())); }).join();
+		EXPECT_EQ(-EBADF, waits.join());
+	});
+}
+
+// A descriptor that is closed without a word, and whose number is used again: the next wait for the
+// number ends the earlier one, and is woken by the new descriptor alone.
+TEST(FdWait, NumbersAreUsedAgain)
+{
+	test::run([] {
+		for (int i = 0; i < 20; i++) {
+			Event event;
+			const int fd = event.fd();
+			const int kept = i % 2 ? dup(fd) : -1; // so that epoll does not forget it
+			Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+
+			await_waiting(fd, 1);
+			Event successor;
+			ASSERT_EQ(fd, dup2(successor.fd(), fd));
+			Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+			EXPECT_EQ(-EBADF, former.join());
+			await_waiting(fd, 1);
+			if (kept >= 0) {
+				EXPECT_EQ(0, eventfd_write(kept, 1));
+				EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+				EXPECT_EQ(1, probe_watch_waits(fd));
+				close(kept);
+			}
+			successor.set();
+			EXPECT_EQ(POLLIN, later.join());
+		}
+	});
+}
+
+// Sennit's own descriptors are in its epoll already.
+TEST(FdWait, ForAConnection)
+{
+	test::run([] {
+		Listener listener;
+		Pair pair(listener);
+		const int fd = sn_tcp_fd(pair.server);
+		char byte = 0;
+
+		for (int i = 0; i < 3; i++) {
+			Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+			await_waiting(fd, 1);
+			Task reads([&] { return int(sn_tcp_read(pair.server, &byte, 1)); });
+			EXPECT_TRUE(test::someone_reads(pair.server));
+			EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			EXPECT_EQ(1, reads.join());
+			const int got = waits.join();
+			EXPECT_EQ(POLLIN, got);
+		}
+		Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+		await_waiting(fd, 1);
+		pair.close_server();
+		EXPECT_EQ(-EBADF, waits.join());
+		// The copy is gone, so the peer sees the end.
+		EXPECT_EQ(0, sn_tcp_read(pair.client, &byte, 1));
+	});
+}
+
+// What has been waited for may become sennit's.
+TEST(FdWait, BeforeItIsAdopted)
+{
+	test::run([] {
+		Sockets sockets;
+		sn_stream *stream = nullptr;
+		char byte = 0;
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
+		ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
+		Task reads([&] { return int(sn_stream_read(stream, &byte, 1)); });
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
+		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+		EXPECT_EQ(1, reads.join());
+		EXPECT_EQ('x', byte);
+		EXPECT_EQ(0, sn_stream_close(stream));
+		sockets.fd[0] = -1;
+	});
+}
+
+TEST(FdWaitAny, ReportsWhatIsReady)
+{
+	test::run([] {
+		const int n = 20; // more than fit on the stack
+		std::vector<Event> events(n);
+		std::vector<struct pollfd> fds;
+
+		for (const Event &event : events)
+			fds.push_back({event.fd(), POLLIN, -1});
+		fds.push_back({-1, POLLIN, -1});
+		Task waits([&] { return sn_fd_wait_any(fds.data(), fds.size(), soon()); });
+		await_waiting(events[n - 1].fd(), 1);
+		await_waiting(events[0].fd(), 1);
+		events[13].set();
+		EXPECT_EQ(1, waits.join());
+		for (int i = 0; i <= n; i++)
+			EXPECT_EQ(i == 13 ? POLLIN : 0, fds[i].revents) << i;
+		for (const Event &event : events)
+			EXPECT_EQ(0, probe_watch_waits(event.fd()));
+		events[2].set();
+		fds[5].fd = 1 << 19;
+		EXPECT_EQ(3, sn_fd_wait_any(fds.data(), fds.size(), soon()));
+		EXPECT_EQ(POLLIN, fds[2].revents);
+		EXPECT_EQ(POLLNVAL, fds[5].revents);
+		EXPECT_EQ(POLLIN, fds[13].revents);
+	});
+}
+
+TEST(FdWaitAny, OfNothingSleeps)
+{
+	test::run([] {
+		const int64_t deadline = sn_now() + 2 * test::ms;
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait_any(nullptr, 0, deadline));
+		EXPECT_GE(sn_now(), deadline);
+	});
+}
+
+// The same descriptor twice, for one side each.
+TEST(FdWaitAny, TheSameDescriptorTwice)
+{
+	test::run([] {
+		Event event;
+		struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {event.fd(), POLLPRI, 0}};
+		Task waits([&] { return sn_fd_wait_any(fds, 2, soon()); });
+
+		await_waiting(event.fd(), 2);
+		event.set();
+		EXPECT_EQ(1, waits.join());
+		EXPECT_EQ(POLLIN, fds[0].revents);
+		EXPECT_EQ(0, fds[1].revents);
+	});
+}
+
+TEST(FdWait, TheRunEndsWhileTasksWait)
+{
+	for (int i = 0; i < 3; i++) {
+		Event event;
+
+		test::run([&] {
+			Task([&] { sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); }).detach();
+			await_waiting(event.fd(), 1);
+		});
+		EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	}
+}
+
+// Random waits, events, deadlines and announcements on a few descriptors by many tasks: each event
+// is taken once, and none is missed.
+void attack(uint64_t seed)
+{
+	const int descriptors = 4, tasks = 16, rounds = test::scaled(300);
+
+	test::run({1, 2, 4}, [&] {
+		std::vector<Event> events(descriptors);
+		std::atomic<int> given{0}, taken{0};
+		std::vector<Task> all;
+
+		for (const Event &event : events)
+			ASSERT_EQ(0, fcntl(event.fd(), F_SETFL, O_NONBLOCK));
+		for (int t = 0; t < tasks; t++)
+			all.emplace_back([&, t] {
+				test::Random random(seed + uint64_t(t));
+				std::vector<struct pollfd> fds;
+
+				for (int i = 0; i < rounds; i++) {
+					const int which = int(random.below(descriptors));
+					const int fd = events[which].fd();
+					eventfd_t count;
+
+					switch (random.below(8)) {
+					case 0:
+						EXPECT_EQ(0, sn_fd_closing(fd));
+						break;
+					case 1: {
+						const int err = sn_fd_wait(
+							fd, POLLIN, sn_now() + 20 * test::us);
+
+						if (err < 0 && err != -ETIMEDOUT && err != -EBADF)
+							ADD_FAILURE() << err;
+						break;
+					}
+					case 2:
+						fds.clear();
+						for (const Event &event : events)
+							fds.push_back({event.fd(), POLLIN, 0});
+						if (sn_fd_wait_any(fds.data(), fds.size(),
+								   sn_now() + 50 * test::us) < 0)
+							break;
+						[[fallthrough]];
+					case 3:
+						if (eventfd_read(fd, &count) == 0)
+							taken += int(count);
+						break;
+					default:
+						given++;
+						events[which].set();
+					}
+				}
+			});
+		for (Task &each : all)
+			each.join();
+		for (const Event &event : events) {
+			eventfd_t count;
+
+			if (eventfd_read(event.fd(), &count) == 0)
+				taken += int(count);
+			EXPECT_EQ(0, probe_watch_waits(event.fd()));
+		}
+		EXPECT_EQ(given.load(), taken.load());
+	});
+}
+
+TEST(FdWaitStress, RandomWaits)
+{
+	attack(test::Random().seed());
+}
+
+TEST(FdWaitStress, RandomWaitsInWideWindows)
+{
+	test::Environment race("SENNIT_RACE", "1");
+
+	attack(test::Random().seed());
+}
+
+// Pairs of tasks that wake each other through two eventfds: a wake-up that is missed ends the test.
+TEST(FdWaitStress, NoEventIsMissed)
+{
+	test::run({1, 2, 4}, [] {
+		std::vector<Task> all;
+		std::vector<Event> events(8);
+		const int rounds = test::scaled(500);
+
+		for (int t = 0; t < 8; t++)
+			all.emplace_back([&, t] {
+				const Event &mine = events[t], &other = events[t ^ 1];
+
+				for (int i = 0; i < rounds; i++) {
+					if (t & 1 || i > 0) {
+						ASSERT_EQ(POLLIN,
+							  sn_fd_wait(mine.fd(), POLLIN, soon()));
+						mine.clear();
+					}
+					other.set();
+				}
+			});
+		for (Task &each : all)
+			each.join();
+	});
+}
+
+} // namespace
