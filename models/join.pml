@@ -3,7 +3,9 @@
  * The join word and the end of a task: src/sched/join.h, join.c, task_life.c.
  *
  * What is modelled, by the names of the C code:
- *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end()
+ *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end();
+ *               a joiner that waits by then may inherit the thread: it runs at once, and no queue
+ *               and no claim is involved
  *   joiner()    join(): the first look, the park with commit_join(), the look after it
  *   detacher()  sn_detach()
  * The states of the join word are enum sn_join_state; JOINER(i) is the address of joiner i.
@@ -29,6 +31,8 @@
  *   FREE_TWICE          commit_end() frees the stack for a joiner, too
  *   COMMIT_STORES       commit_join() stores its address without comparing
  *   MARK_ENDED          with CLAIMS: commit_end() says ENDED although a joiner has the claim
+ *   HEIR_BEFORE_SWITCH  the heir runs before the task has left its stack
+ *   HEIR_TWICE          commit_end() wakes a joiner that has inherited the thread
  *   LOOK_ONLY           with CLAIMS: a join that need not wait reads the word, and claims nothing
  */
 #define RUNNING 0
@@ -71,16 +75,40 @@ inline sn_ready(i)
 
 proctype ending()
 {
-	byte state;
+	byte state, heir;
 
 #ifdef TWO
 	settled == 2;
 #endif
 	result = 1;
+	/* sn_exit_task() */
+	d_step { USED; state = word };
+	if
+	:: state >= JOINER(0) -> heir = state
+	:: true /* another task is at hand */
+	fi;
+#ifdef HEIR_BEFORE_SWITCH
+	if
+	:: heir -> sn_ready(heir - JOINER(0))
+	:: else
+	fi;
+#endif
 #ifndef END_BEFORE_SWITCH
 	on_stack = 0; /* the switch */
 #endif
 	/* commit_end() */
+#ifndef HEIR_BEFORE_SWITCH
+	if
+	:: heir -> sn_ready(heir - JOINER(0)) /* after the commit it runs */
+	:: else
+	fi;
+#endif
+#ifndef HEIR_TWICE
+	if
+	:: heir -> goto over
+	:: else
+	fi;
+#endif
 #ifdef STORE_END
 	d_step { USED; state = word };
 	d_step { USED; word = ENDED };
@@ -103,8 +131,11 @@ proctype ending()
 		task_free()
 #endif
 	fi;
+over:
 #ifdef END_BEFORE_SWITCH
 	on_stack = 0
+#else
+	skip
 #endif
 }
 

@@ -30,8 +30,8 @@
  * thread, from beginning to end; so does a party that serves a request, unless it is on the task's
  * own thread; a request is served, refused or withdrawn once, and never forgotten, also when the
  * task ends; an asker whose request was served finds no stack that only its server has; the task is
- * never in the queue twice, and never lost; no thread waits for a lock that
- * it has itself, or that a waiting thread has (nothing is left undone at the end).
+ * never in the queue twice, and never lost; no thread waits for a lock that it holds itself, or
+ * that a waiting thread holds (nothing is left undone at the end).
  *
  * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS
  * (the task ends).
@@ -85,7 +85,7 @@ byte request;             /* 0 none yet, 1 asked, 2 completed, 3 refused or with
 /* Not in the machine. */
 byte on;       /* threads that have the task: 0 or 1 */
 byte owners;   /* of the stack */
-bool scans;    /* HELD is a scanner's or an asker's, who is not only serving */
+bool scans;    /* a scanner or an asker has HELD, and not only to serve a request */
 byte rounds;
 bool finished; /* the task has ended, or sleeps for ever */
 

@@ -12,6 +12,9 @@
  *	                       it has the claim, and frees
  *	ENDED    -> a task, or DETACHED    claimed: by a join that need not wait, by sn_detach()
  *
+ * A joiner whose address is in the word stays until it is woken. So the ending task may choose it
+ * as its heir before it leaves its stack (sn_exit_task()), and the word does not change any more.
+ *
  * Handles that outlive their task. The three states, which are no addresses, have the generation of
  * the task with them, and the party that frees the task makes the block of the next generation. A
  * call finds the handle to be of the present generation or stale. If the task is freed after that,

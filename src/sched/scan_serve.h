@@ -16,14 +16,14 @@
  *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (scan_signal.h), in user code
  *     or while it waits for a processor;
  *   - the thread on which the task ends, with no stack to show (-ESRCH).
+ * One of these always comes after the asker's barrier: the asker looks at the status after it, and
+ * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
+ * when it takes HELD away.
+ *
  * A request that is waited for is completed when its server is done with the task, an owner after
  * it has given the stack up: the waiting thread may scan the same task again at once, and must not
  * find the stack of an owner that has nothing left to do (-EBUSY). An owner that finds another
  * request before that completes the earlier one first: then a scan is under way indeed.
- *
- * One of these always comes after the asker's barrier: the asker looks at the status after it, and
- * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
- * when it takes HELD away.
  *
  * The callback runs with the thread's lease hidden (sn__current is NULL), so that every sennit call
  * in it behaves as on a thread that the runtime does not know, and with sn_scan_depth counted, by

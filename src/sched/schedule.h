@@ -31,9 +31,15 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg);
 /* Puts the running task at the end of the queue. False when there is nothing else to run. */
 bool sn_reschedule(struct sn_thread *self);
 
-/* The running task has ended. after is called as a commit; it disposes of the task and returns
- * true. */
-_Noreturn void sn_exit_task(struct sn_thread *self, sn_commit *after);
+/*
+ * The running task has ended; no task is pinned to the thread. after is called as a commit; it
+ * disposes of the task and returns true.
+ *
+ * heir: a parked task that only the ended one may wake and that is bound to no thread, or NULL. If
+ * no other task is at hand it runs next, without a detour through a queue and the scheduler's loop,
+ * and after gets it as its argument. Otherwise after gets NULL and wakes it.
+ */
+_Noreturn void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir);
 
 enum sn_ready_place {
 	SN_READY_NEXT, /* runs next on this processor: for a task that was handed something */

@@ -147,11 +147,11 @@ static inline struct sn_task *pick_local(struct sn_processor *p)
 	return sn_take_local(p);
 }
 
-static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, bool exiting)
+/* next: NULL when the scheduler's loop must decide. */
+static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_commit *commit,
+			     void *arg, bool exiting)
 {
 	struct sn_task *task = self->task;
-	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
-	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
 	struct sn_context *to = &self->idle;
 
 	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
@@ -169,6 +169,14 @@ static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, boo
 	switch_context(self, &task->context, to, exiting);
 }
 
+static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg)
+{
+	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
+	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
+
+	leave_for(self, next, commit, arg, false);
+}
+
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 {
 	struct sn_task *task = self->task;
@@ -176,19 +184,28 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 	if (SENNIT_DEBUG)
 		sn_check_park(self);
 	task->wake_reason = 0;
-	leave_task(self, commit, arg, false);
+	leave_task(self, commit, arg);
 	return task->wake_reason;
 }
 
-void sn_exit_task(struct sn_thread *self, sn_commit *after)
+void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir)
 {
-	struct sn_task *task = self->task;
+	struct sn_processor *p = self->processor;
+	struct sn_task *task = self->task, *next = NULL;
 
 	sn_status_set(&task->word, SN_TASK_ENDED, SN_BY_RUNNER);
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)))
 		sn_scan_ended(task);
-	leave_task(self, after, NULL, true);
+	/* In the order in which the loop would run them: the heir would be the last in the ring. */
+	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)))) {
+		next = sn_take_local(p);
+		if (!next && heir) {
+			sn_status_set(&heir->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
+			next = heir;
+		}
+	}
+	leave_for(self, next, after, next == heir ? heir : NULL, true);
 	sn_fatal("a task that had ended was resumed");
 }
 
@@ -209,7 +226,7 @@ bool sn_reschedule(struct sn_thread *self)
 	 * their turn. */
 	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;
-	leave_task(self, commit_reschedule, NULL, false);
+	leave_task(self, commit_reschedule, NULL);
 	return true;
 }
 

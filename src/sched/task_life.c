@@ -181,10 +181,12 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	const uint32_t generation = sn_task_generation(task);
 	uintptr_t state = sn_join_word(SN_JOIN_RUNNING, generation);
 
-	(void)arg;
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
 	take_stack(self, task);
+	/* The joiner has been chosen to run, and frees the task. */
+	if (arg)
+		return true;
 	/* Release: the result. Acquire: what the joiner wrote before it parked. */
 	if (atomic_compare_exchange_strong_explicit(&task->join, &state,
 						    sn_join_word(SN_JOIN_ENDED, generation),
@@ -195,6 +197,16 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	else
 		end_joined(self, task);
 	return true;
+}
+
+/* The task that waits for this one's end and does not give up, if it may run on any thread. */
+static struct sn_task *joiner_of(struct sn_task *task)
+{
+	/* Acquire: what the joiner wrote before it parked. */
+	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
+	struct sn_task *joiner = (struct sn_task *)state;
+
+	return (state & SN_JOIN_KIND) == SN_JOIN_JOINER && !joiner->bound ? joiner : NULL;
 }
 
 /* Comes inside for the last time. */
@@ -225,5 +237,5 @@ static void task_main(void *arg)
 	}
 	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
 	sn_thread_unpin(self);
-	sn_exit_task(self, commit_end);
+	sn_exit_task(self, commit_end, joiner_of(task));
 }

@@ -125,6 +125,51 @@ TEST(Join, OutsideATaskIsRefused)
 	});
 }
 
+// The joiner may run straight after the task that it joins, but not before those queued earlier.
+TEST(Join, TheJoinerTakesNoTurnFromOthers)
+{
+	constexpr int rounds = 1000;
+	int in_order = 0;
+
+	test::run(1, [&] {
+		for (int i = 0; i < rounds; i++) {
+			std::atomic<bool> other_ran{false};
+			Task target([&] {
+				sn_go(
+					[](void *ran) {
+						return *static_cast<std::atomic<bool> *>(ran) =
+							       true,
+										      0;
+					},
+					&other_ran);
+			});
+
+			target.join();
+			in_order += other_ran.load();
+			while (!other_ran.load())
+				sn_yield();
+		}
+	});
+	// Not all: a thread that the system stops for long loses its processor.
+	EXPECT_GT(in_order, rounds * 9 / 10);
+}
+
+TEST(Join, APinnedJoinerStaysOnItsThread)
+{
+	test::run({1, 2}, [] {
+		ASSERT_EQ(0, sn_pin());
+		const pid_t thread = gettid();
+
+		for (int i = 0; i < 1000; i++) {
+			Task task([i] { return i; });
+
+			ASSERT_EQ(i, task.join());
+			ASSERT_EQ(thread, gettid());
+		}
+		sn_unpin();
+	});
+}
+
 TEST(Join, ChainOfAThousand)
 {
 	test::run([] {
