@@ -22,10 +22,10 @@
  *    give an object back (sn_chan_unref(), sn_tcp_close() and the like, sn_detach(),
  *    sn_scope_close()) do nothing with NULL and return 0, as free() does.
  *  - A stale handle never reaches the object that has taken its place. It gives -ESRCH for a task
- *    that was joined, or detached and has ended, and for a scope that was closed; -EBADF for a
- *    connection, listener or stream that was closed. It could match again only after millions of
- *    objects in the same place; in a 32-bit process, after 63. channel.h says what is detected for
- *    channels.
+ *    that was joined, or detached and has ended, and for a scope or program that was closed; -EBADF
+ *    for a connection, listener or stream that was closed. It could match again only after millions
+ *    of objects in the same place; in a 32-bit process, after 63. channel.h says what is detected
+ *    for channels.
  *  - Checks for programming errors that cost something are made only in builds of the library with
  *    SENNIT_DEBUG. They end the program with a line that names the call and the task.
  *
@@ -49,6 +49,9 @@
 
 /* A declaration that the shared library exports. */
 #define SN_API __attribute__((visibility("default")))
+/* A function with a format of printf(3), which compilers check: the number of the parameter that is
+ * the format, and of the first that it formats (0: a va_list). Members of classes count from 2. */
+#define SN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 /* A result that must not be ignored: compilers warn. */
 #define SN_CHECK_RESULT __attribute__((warn_unused_result))
 

@@ -30,9 +30,10 @@ struct sn_collector {
 
 	/*
 	 * Memory that the collector searches for references, and that stays until it is freed: for
-	 * channels with their buffers, for values of scopes (scope.h), and for what sennit.hpp puts
-	 * on the heap. align is a power of two. Any thread, with or without a task; NULL: out of
-	 * memory. Without alloc and free the memory comes from aligned_alloc().
+	 * channels with their buffers, for values of scopes (scope.h) and of tasks (local.h), and
+	 * for what sennit.hpp puts on the heap. align is a power of two. Any thread, with or
+	 * without a task; NULL: out of memory. Without alloc and free the memory comes from
+	 * aligned_alloc().
 	 */
 	void *(*alloc)(size_t align, size_t size);
 	/* Frees it; also what aligned_alloc() supplied before the collector was installed. */

@@ -40,8 +40,8 @@
  * or has ended in this way, return -ESRCH, and reach no other scope, until four million of these
  * have had the same place in memory (in a 32-bit process, 63).
  *
- * Threads outside the runtime: starting tasks in a scope and cancelling it, and the queries, which
- * find no scope; the others return -ENOTSUP. Signal handlers: none.
+ * Threads outside the runtime: starting tasks in a scope, cancelling it, moving its deadline, and
+ * the queries, which find no scope; the others return -ENOTSUP. Signal handlers: none.
  */
 #ifndef SENNIT_SCOPE_H
 #define SENNIT_SCOPE_H
@@ -95,6 +95,49 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * -ESRCH when it is no longer open; 0 for NULL; -ENOTSUP outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
+
+/*
+ * As sn_scope_close(), but waits for the tasks no longer than until the deadline: then it cancels
+ * the scope with -ETIMEDOUT, and waits for the rest. For a server that shuts down: its tasks have
+ * until then to finish by themselves. A deadline of the scope that is earlier stays; none of its
+ * tasks can move it beyond this one. SN_NO_DEADLINE: as sn_scope_close(). May park.
+ *
+ * Returns 0 when all tasks have ended by themselves; -ETIMEDOUT when it had to cancel, even if the
+ * tasks then returned other errors; any other reason for which the scope was cancelled before, such
+ * as the first negative value of a task. A deadline that has passed cancels at once, unless no task
+ * is left. -ENOMEM when there was no memory for an alarm: the tasks were cancelled at once, with
+ * -ECANCELED, and the scope is closed. The other errors of sn_scope_close() close nothing.
+ */
+SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
+
+/*
+ * Moves the deadline of the scope, to an earlier or a later time; SN_NO_DEADLINE removes it, and a
+ * scope without one gets one. What already waits in the scope is cancelled at the new deadline. One
+ * that has passed cancels the scope before the call returns. Any task or thread that knows the
+ * scope to be open, usually its opener or its own tasks. Does not park.
+ *
+ * Either this call or the former deadline wins. If that has passed, and its alarm has gone off, the
+ * call returns -ETIMEDOUT, and the scope is cancelled, or about to be: sn_cancelled() may still be
+ * 0 for a moment. When the call returns 0 the former deadline has no effect any more.
+ *
+ * Each scope has a deadline of its own, and is cancelled with the scope around it. So the earliest
+ * counts: moving an outer deadline to a later time does not lengthen an inner one, and moving it to
+ * an earlier time cancels what is inside by then. A deadline later than that of the scope around is
+ * kept, and counts if the outer one is moved.
+ *
+ * Returns 0; the reason, when the scope is cancelled, and nothing is changed; -EINVAL for NULL;
+ * -ENOMEM, only for a scope without a deadline; -ESRCH when it is no longer open, or no runtime
+ * runs.
+ */
+SN_API SN_CHECK_RESULT int sn_scope_set_deadline(sn_scope *scope, int64_t deadline);
+
+/*
+ * The earliest deadline of the scopes that the calling task works in, for passing it on to another
+ * process; SN_NO_DEADLINE when there is none, and between sn_cancel_mask() and sn_cancel_unmask().
+ * It may be moved at any time. Takes time in proportion to the number of scopes around the task.
+ * Does not park. Any thread: SN_NO_DEADLINE outside a task.
+ */
+SN_API int64_t sn_scope_deadline(void);
 
 /* The scope that the calling task works in, or NULL; for starting siblings. Any thread. */
 SN_API sn_scope *sn_scope_current(void);

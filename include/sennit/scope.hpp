@@ -84,6 +84,17 @@ public:
 		detail::throw_if_error(err, "sn::scope::go");
 	}
 
+	/*
+	 * Moves the deadline, also to no_deadline; as sn_scope_set_deadline(). The error is the
+	 * reason when the scope is cancelled already; invalid_argument after join(). Any task or
+	 * thread that knows the scope to be open.
+	 */
+	result<void> set_deadline(deadline until) noexcept
+	{
+		return detail::nothing_or_error(
+			sn_scope_set_deadline(scope_, detail::to_ns(until)));
+	}
+
 	/* Any task or thread that knows the scope to be open. */
 	void cancel() noexcept
 	{
@@ -95,14 +106,23 @@ public:
 	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it
 	 * was joined before, or is not the one that the calling task made last. May park.
 	 */
-	result<void> join()
+	result<void> join() { return join_until(no_deadline); }
+
+	/*
+	 * As join(), but cancels the tasks that are left at the deadline, and waits for these too;
+	 * as sn_scope_close_until(): timed_out when it had to. May park.
+	 *
+	 *	if (connections.join_until(sn::after(2s)).error() == std::errc::timed_out)
+	 *		std::puts("some connections were cut");
+	 */
+	result<void> join_until(deadline until)
 	{
 		if (!sn_self())
 			return failure{ENOTSUP};
 		if (!scope_ || sn_scope_current() != scope_)
 			return failure{EINVAL};
 		/* Its tasks may cancel it until it has ended. */
-		const int err = sn_scope_close(scope_);
+		const int err = sn_scope_close_until(scope_, detail::to_ns(until));
 		scope_ = nullptr;
 		if (err == thrown && exception_)
 			std::rethrow_exception(std::exchange(exception_, nullptr));
@@ -159,6 +179,12 @@ private:
 inline std::error_code cancelled() noexcept
 {
 	return {-sn_cancelled(), std::generic_category()};
+}
+
+/* The earliest deadline of the scopes that the calling task works in; no_deadline for none. */
+inline deadline scope_deadline() noexcept
+{
+	return deadline(clock::duration(sn_scope_deadline()));
 }
 
 /* While one exists, the waits of the task that made it are not cancelled. */

@@ -43,6 +43,7 @@
 #include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/lease.h"
+#include "sched/local.h"
 #include "sched/membarrier.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
@@ -115,6 +116,8 @@ static int first_main(void *arg)
 	struct first_task *first = arg;
 
 	first->result = first->fn(first->arg);
+	if (sn_thread_self())
+		sn_locals_destroy(sn_thread_self()->task);
 	if (sn_thread_self()) {
 		stop();
 		pthread_mutex_lock(&first->lock);
@@ -373,6 +376,7 @@ static void runtime_destroy(void)
 		sn_stacks_forget();
 		sn_blocks_forget();
 	} else {
+		sn_locals_end();
 		/* In this order, so that no block ever names a stack that is gone (collector.h). */
 		sn_blocks_destroy();
 		sn_stacks_destroy();

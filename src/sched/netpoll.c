@@ -11,7 +11,7 @@
 #include "sched/counters.h"
 #include "sched/runtime.h"
 
-/* Events taken at once. More arrive with the next call; edge-triggered ones are not lost. */
+/* Events taken at once. More arrive with the next call; edges are not lost. */
 #define MOST_EVENTS 128
 
 /*
@@ -93,9 +93,9 @@ void sn_netpoll_forget(void)
 	atomic_store(&open_fds, 0);
 }
 
-int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t edges)
+int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t events)
 {
-	struct epoll_event event = {.events = edges, .data.u64 = tag};
+	struct epoll_event event = {.events = events, .data.u64 = tag};
 
 	return epoll_ctl(epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The netpoller: edge-triggered epoll, and how a thread that sleeps there is woken.
+ * The netpoller: epoll, and how a thread that sleeps there is woken.
  *
  * It knows descriptors by tags. A hook, which the layer of the descriptors (net/fd.c) registers,
  * decides what an event means to the tasks that wait.
@@ -47,7 +47,8 @@ void sn_netpoll_add(void);
 void sn_netpoll_remove(void);
 void sn_netpoll_forget(void);
 
-/* epoll_ctl(): 0 or a negative errno. tag: not UINT64_MAX. */
-int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t edges);
+/* epoll_ctl(): 0 or a negative errno. tag: not UINT64_MAX. events: with EPOLLET or EPOLLONESHOT, so
+ * that what no task waits for is not reported again and again. */
+int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t events);
 
 #endif

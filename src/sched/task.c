@@ -19,6 +19,7 @@
 #include "sched/counters.h"
 #include "sched/foreign.h"
 #include "sched/join.h"
+#include "sched/local.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
@@ -154,8 +155,10 @@ void sn_task_launch(struct sn_thread *self, struct sn_task *task)
 	sn_ready(self, task, SN_READY_LAST);
 }
 
-static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
-		 const struct sn_task_attr *attr, const void *at)
+/* heritage: see local.h; the task's on success. */
+static inline int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
+			const struct sn_task_attr *attr, const void *at,
+			struct sn_local_node *heritage)
 {
 	int err;
 	struct sn_task *task = sn_task_new(self, fn, arg, attr, at, &err);
@@ -168,6 +171,8 @@ static int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, voi
 				      memory_order_relaxed);
 		*handle = sn_task_handle(task);
 	}
+	if (heritage)
+		task->locals = heritage;
 	sn_task_launch(self, task);
 	return 0;
 }
@@ -180,8 +185,30 @@ static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_t
 
 	if (err < 0)
 		return err;
-	err = spawn(NULL, task, fn, arg, attr, at);
+	err = spawn(NULL, task, fn, arg, attr, at, NULL);
 	sn_foreign_leave();
+	return err;
+}
+
+/* In a task that has values of its own. Inside the runtime, which it leaves. */
+static sn_noinline int spawn_heir(struct sn_thread *self, sn_task **task, sn_fn *fn, void *arg,
+				  const struct sn_task_attr *attr, const void *at)
+{
+	struct sn_task *parent = self->task;
+	struct sn_local_node *heritage;
+	int err;
+
+	sn_runtime_leave();
+	err = sn_locals_inherit(parent, &heritage);
+	if (err < 0)
+		return err;
+	/* NULL: a copy function has forked, and this is the child. */
+	self = sn_runtime_enter_for("sn_spawn");
+	err = self ? spawn(self, task, fn, arg, attr, at, heritage) : -ESRCH;
+	if (self)
+		sn_runtime_leave();
+	if (err < 0)
+		sn_locals_drop(heritage);
 	return err;
 }
 
@@ -194,7 +221,9 @@ static inline int spawn_from(sn_task **task, sn_fn *fn, void *arg, const struct 
 
 	if (!self)
 		return foreign_spawn(task, fn, arg, attr, at);
-	err = spawn(self, task, fn, arg, attr, at);
+	if (sn_unlikely(self->task->locals))
+		return spawn_heir(self, task, fn, arg, attr, at);
+	err = spawn(self, task, fn, arg, attr, at, NULL);
 	sn_runtime_leave();
 	return err;
 }

@@ -18,6 +18,7 @@
  *   home, in_scope, on_end    sync/scope.h
  *   asked_*       see scan_ask.h
  *   trimmed       the monitor
+ *   locals*       see local.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the thread that makes the task; then the task itself
  *   stack         sn_spawn() or the thread that runs the task first; the party that
@@ -55,6 +56,7 @@ struct sn_link {
 };
 
 struct sn_cancel;
+struct sn_local_node;
 struct sn_side;
 struct sn_thread;
 struct sn_waiter;
@@ -107,6 +109,8 @@ struct sn_task {
 
 	/* From here to the end is what a collector has to look at: sn_task_info.own_low. */
 	void *arg;
+	struct sn_local_node *locals; /* NULL when no task is in the block; so is locals_round */
+	uint8_t locals_round;
 	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 

@@ -6,6 +6,7 @@
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/join.h"
+#include "sched/local.h"
 #include "sched/processor.h"
 #include "sched/runqueue.h"
 #include "sched/sanitizer.h"
@@ -230,6 +231,8 @@ static void task_main(void *arg)
 	sn_task_entered();
 	sn_runtime_leave();
 	task->result = task->fn(task->arg);
+	if (sn_unlikely(task->locals))
+		sn_locals_destroy(task);
 	self = enter_to_end(task);
 	if (task->on_end) {
 		task->on_end(task);

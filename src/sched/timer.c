@@ -157,6 +157,19 @@ int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t whe
 	return 0;
 }
 
+bool sn_timer_move(struct sn_timer *timer, int64_t when)
+{
+	struct sn_timers *timers = lock_heap_of(timer);
+
+	if (!timers)
+		return false;
+	remove_at(timers, timer->index);
+	insert(timers, timer, when); /* there is room: one was just removed */
+	sn_unlock(&timers->lock);
+	sn_poller_expect(when);
+	return true;
+}
+
 bool sn_timer_stop(struct sn_timer *timer)
 {
 	struct sn_timers *timers = lock_heap_of(timer);

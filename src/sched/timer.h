@@ -69,7 +69,7 @@ void sn_timers_destroy(struct sn_timers *timers);
 
 /*
  * Starts an inactive timer in the heap of the calling thread's processor. Returns 0 or -ENOMEM.
- * Only one thread at a time may start or advance a given timer. self: NULL on a thread of the
+ * Only one thread at a time may start, advance or move a given timer. self: NULL on a thread of the
  * program's own, between sn_foreign_enter() and sn_foreign_leave(). The timer then goes into the
  * first processor's heap, because that processor never retires.
  */
@@ -77,6 +77,12 @@ int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
 
 /* Starts an inactive timer, or moves an active one to an earlier time; never to a later one. */
 int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when);
+
+/*
+ * Moves an active timer to another time, earlier or later. Needs no memory. False, and nothing is
+ * done, when the timer is not active: it has fired, or was never started.
+ */
+bool sn_timer_move(struct sn_timer *timer, int64_t when);
 
 /* True when the timer was active and now never fires; false when it had fired or was never
  * started. */

@@ -5,21 +5,27 @@
 #include "sync/scope.h"
 
 #include "sched/foreign.h"
+#include "sched/local.h"
 #include "sched/thread.h"
 
 /* ---- opening and closing ---- */
 
-/* The opener gives up its own, and waits until it was the last. Parks. */
-static void await_last(struct sn_scope *scope, _Atomic uint32_t *count)
+/* The opener gives up its own, and waits until it was the last. close_by: when the others are to be
+ * cancelled, SN_NO_DEADLINE for never. Parks. */
+static void await_last(struct sn_scope *scope, _Atomic uint32_t *count, int64_t close_by)
 {
+	struct sn_thread *self = sn_thread_self();
 	struct sn_waiter waiter;
 
-	sn_waiter_init(&waiter, sn_thread_self(), SN_NO_DEADLINE,
-		       SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
+	sn_waiter_init(&waiter, self, SN_NO_DEADLINE, SN_WAITER_SHARED | SN_WAITER_UNCANCELLABLE);
 	scope->closer = &waiter;
 	sn_task_waits(waiter.task, "the tasks of a scope", sn_scope_handle(scope));
-	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
-		sn_waiter_park(&waiter, NULL);
+	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1)
+		return;
+	/* Only now: without others, nothing is cancelled even when the time is past. */
+	if (close_by)
+		sn_scope_close_by(self, scope, close_by);
+	sn_waiter_park(&waiter, NULL);
 }
 
 /* 0, or why the scope around is cancelled. */
@@ -50,16 +56,16 @@ static void work_in(struct sn_task *task, struct sn_scope *scope, uint32_t masks
 }
 
 /* In its opener, which works in it. Parks. */
-static int scope_close(struct sn_scope *scope)
+static int scope_close(struct sn_scope *scope, int64_t close_by)
 {
 	struct sn_task *me = scope->opener;
 	int error;
 
-	await_last(scope, &scope->running);
-	sn_timer_stop(&scope->timer);
+	await_last(scope, &scope->running, close_by);
+	sn_scope_end_deadline(scope);
 	if (scope->linked)
 		unlink_from_outer(scope);
-	await_last(scope, &scope->active);
+	await_last(scope, &scope->active, SN_NO_DEADLINE);
 	/* What was masked in the scope and not unmasked stays so. */
 	work_in(me, scope->outer, scope->masks + me->cancel_masks);
 	error = atomic_load_explicit(&scope->error, memory_order_relaxed);
@@ -78,7 +84,7 @@ static void scope_task_ended(struct sn_task *task)
 		if (SENNIT_DEBUG)
 			sn_fatal("task %llu \"%s\" has ended without sn_scope_close()",
 				 (unsigned long long)sn_task_id(task), sn_task_name(task));
-		scope_close(open);
+		scope_close(open, SN_NO_DEADLINE);
 	}
 	if (!home)
 		return;
@@ -118,17 +124,16 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 	if (scope->linked)
 		err = link_to_outer(scope);
 	if (err < 0) {
-		await_last(scope, &scope->running);
-		await_last(scope, &scope->active);
+		await_last(scope, &scope->running, SN_NO_DEADLINE);
+		await_last(scope, &scope->active, SN_NO_DEADLINE);
 		sn_scope_dealloc(scope);
 		return err;
 	}
 	work_in(me, scope, 0);
 	me->on_end = scope_task_ended;
-	if (deadline)
-		err = sn_scope_start_deadline(self, scope, deadline);
+	err = sn_scope_begin_deadline(self, scope, deadline);
 	if (err < 0) {
-		scope_close(scope);
+		scope_close(scope, SN_NO_DEADLINE);
 		return err;
 	}
 	*out = sn_scope_handle(scope);
@@ -150,7 +155,12 @@ int sn_scope_open(sn_scope **scope, int64_t deadline)
 	return err;
 }
 
-int sn_scope_close(sn_scope *handle)
+int sn_scope_close(sn_scope *scope)
+{
+	return sn_scope_close_until(scope, SN_NO_DEADLINE);
+}
+
+int sn_scope_close_until(sn_scope *handle, int64_t deadline)
 {
 	struct sn_scope *scope = sn_handle_object(handle);
 	struct sn_thread *self = sn_runtime_enter();
@@ -162,7 +172,7 @@ int sn_scope_close(sn_scope *handle)
 		err = 0;
 	else if (sn_scope_of(self->task) == scope && scope->opener == self->task &&
 		 sn_scope_fits(scope, handle))
-		err = scope_close(scope);
+		err = scope_close(scope, deadline);
 	else if (!sn_scope_fits(scope, handle))
 		err = -ESRCH;
 	else
@@ -173,8 +183,10 @@ int sn_scope_close(sn_scope *handle)
 
 /* ---- tasks ---- */
 
+/* heritage: see sched/local.h; the task's on success. */
 static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn, void *arg,
-		       const struct sn_task_attr *attr, const void *at)
+		       const struct sn_task_attr *attr, const void *at,
+		       struct sn_local_node *heritage)
 {
 	struct sn_scope *scope;
 	struct sn_task *task;
@@ -191,6 +203,8 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 	/* The count is the task's from now on. */
 	task->cancel = task->home = &scope->cancel;
 	task->on_end = scope_task_ended;
+	if (heritage)
+		task->locals = heritage;
 	sn_lock(&scope->lock);
 	sn_link_add(&scope->tasks, &task->in_scope);
 	sn_unlock(&scope->lock);
@@ -200,6 +214,28 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 	return 0;
 }
 
+/* In a task that has values of its own. Inside the runtime, which it leaves. */
+static sn_noinline int scope_spawn_heir(struct sn_thread *self, sn_scope *scope, sn_fn *fn,
+					void *arg, const struct sn_task_attr *attr, const void *at)
+{
+	struct sn_task *parent = self->task;
+	struct sn_local_node *heritage;
+	int err;
+
+	sn_runtime_leave();
+	err = sn_locals_inherit(parent, &heritage);
+	if (err < 0)
+		return err;
+	/* NULL: a copy function has forked, and this is the child. */
+	self = sn_runtime_enter_for("sn_scope_spawn");
+	err = self ? scope_spawn(self, scope, fn, arg, attr, at, heritage) : -ESRCH;
+	if (self)
+		sn_runtime_leave();
+	if (err < 0)
+		sn_locals_drop(heritage);
+	return err;
+}
+
 /* at: for reports, where the program called. */
 static inline int scope_spawn_from(sn_scope *scope, sn_fn *fn, void *arg,
 				   const struct sn_task_attr *attr, const void *at)
@@ -207,15 +243,17 @@ static inline int scope_spawn_from(sn_scope *scope, sn_fn *fn, void *arg,
 	struct sn_thread *self = sn_runtime_enter_for("sn_scope_spawn");
 	int err;
 
+	if (self && sn_unlikely(self->task->locals))
+		return scope_spawn_heir(self, scope, fn, arg, attr, at);
 	if (self) {
-		err = scope_spawn(self, scope, fn, arg, attr, at);
+		err = scope_spawn(self, scope, fn, arg, attr, at, NULL);
 		sn_runtime_leave();
 		return err;
 	}
 	err = sn_foreign_enter();
 	if (err < 0)
 		return err;
-	err = scope_spawn(NULL, scope, fn, arg, attr, at);
+	err = scope_spawn(NULL, scope, fn, arg, attr, at, NULL);
 	sn_foreign_leave();
 	return err;
 }

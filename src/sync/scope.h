@@ -3,14 +3,15 @@
  * Scopes: what their files share.
  *
  * scope.c opens and closes them and starts tasks in them, scope_cancel.c cancels them,
- * scope_memory.c has their memory, scope_inside.c what a task can ask in one.
+ * scope_deadline.c does so at a given time, scope_memory.c has their memory, scope_inside.c what a
+ * task can ask in one.
  *
- * Life. running counts the tasks; active counts those that cancel, a deadline that has fired
- * included; the opener has one of each. Closing gives up the first and waits until the last task
- * has ended: until then the deadline and the scope around can cancel what it waits for. Only then
- * the opener takes the scope out of their reach, gives up the second, and waits for those that came
- * late. The thread that takes a count to zero wakes the opener, which frees the scope at last. So a
- * scope needs no owner but its opener, and no reference to a scope that is gone is held.
+ * Life. running counts the tasks, and the parties to the deadline (scope_deadline.c); active counts
+ * those that cancel; the opener has one of each. Closing gives up the first and waits until the
+ * last task has ended: until then the deadline and the scope around can cancel what it waits for.
+ * Only then the opener takes the scope out of their reach, gives up the second, and waits for those
+ * that came late. The thread that takes a count to zero wakes the opener, which frees the scope at
+ * last. So a scope needs no owner but its opener, and no reference to a scope that is gone is held.
  *
  * Handles (sched/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
  * that was closed finds another generation. Counting makes sure: it takes a count only while there
@@ -24,6 +25,8 @@
  * Who may write what:
  *   cancel.reason, error   the thread that cancels first, once each
  *   running, active        any holder of one
+ *   deadline, close_by     under the lock; deadline is read by tasks inside at any time
+ *   expired                the firing of the timer, under its heap's lock
  *   tasks, inner           under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
  *   closer                 the opener, before it gives up a count
@@ -68,8 +71,12 @@ struct sn_scope {
 	uint32_t masks;         /* the opener's, of outside */
 	struct sn_scope *outer; /* what the opener worked in; NULL: nothing */
 	bool linked;            /* in outer's list: is cancelled with it */
-	struct sn_timer timer;  /* the deadline */
-	struct sn_deferred expired;
+
+	struct sn_timer timer;
+	struct sn_deferred expiry;
+	_Atomic bool expired;     /* the timer has fired: the cancellation is on its way */
+	_Atomic int64_t deadline; /* SN_NO_DEADLINE: none */
+	int64_t close_by;         /* the deadline cannot be later; SN_NO_DEADLINE: any */
 
 	struct sn_lock lock;
 	struct sn_link tasks;
@@ -205,8 +212,17 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
  */
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason);
 
-/* Starts the timer of the scope's deadline. 0 or a negative errno. */
-int sn_scope_start_deadline(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
+/* ---- deadlines ---- */
+
+/* At the beginning of a scope. 0 or a negative errno. */
+int sn_scope_begin_deadline(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
+
+/* The scope is closing, and its tasks have to end by then at the latest. By the opener, which has
+ * given up its part of running, before sn_scope_end_deadline(). */
+void sn_scope_close_by(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
+
+/* By the opener, once running is 0: afterwards nothing comes from the deadline any more. */
+void sn_scope_end_deadline(struct sn_scope *scope);
 
 /* ---- values ---- */
 

@@ -100,31 +100,6 @@ void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int err
 	} while (next);
 }
 
-static void expire(struct sn_thread *self, struct sn_deferred *deferred)
-{
-	struct sn_scope *scope = sn_container_of(deferred, struct sn_scope, expired);
-
-	sn_scope_cancel_for(self, scope, -ETIMEDOUT, -ETIMEDOUT);
-	sn_scope_let_go(self, scope);
-}
-
-static struct sn_task *deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
-{
-	struct sn_scope *scope = sn_container_of(timer, struct sn_scope, timer);
-
-	(void)now;
-	sn_scope_hold(scope);
-	fired->later = &scope->expired;
-	return NULL;
-}
-
-int sn_scope_start_deadline(struct sn_thread *self, struct sn_scope *scope, int64_t deadline)
-{
-	scope->timer.fire = deadline_fire;
-	scope->expired.run = expire;
-	return sn_timer_start(self, &scope->timer, deadline);
-}
-
 /* self: as for sn_scope_cancel_for(). */
 static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
 {

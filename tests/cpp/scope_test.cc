@@ -147,6 +147,51 @@ TEST(Scope, HasADeadline)
 	});
 }
 
+TEST(Scope, JoinsUntilADeadline)
+{
+	sn::run([] {
+		sn::scope in_time;
+		in_time.go([] { sn::sleep(1ms); });
+		EXPECT_TRUE(in_time.join_until(sn::after(1h)));
+
+		std::atomic<int> cancelled = 0;
+		sn::scope too_late;
+		for (int i = 0; i < 5; i++)
+			too_late.go([&] {
+				try {
+					sn::sleep(1h);
+				} catch (const std::system_error &error) {
+					cancelled += error.code() == std::errc::timed_out;
+				}
+			});
+		EXPECT_EQ(too_late.join_until(sn::after(2ms)).error(), std::errc::timed_out);
+		EXPECT_EQ(cancelled, 5);
+		EXPECT_EQ(too_late.join_until(sn::after(2ms)).error(), std::errc::invalid_argument);
+
+		sn::scope throws;
+		throws.go([] { throw std::runtime_error("first"); });
+		EXPECT_THROW(static_cast<void>(throws.join_until(sn::after(1h))),
+			     std::runtime_error);
+	});
+}
+
+TEST(Scope, MovesItsDeadline)
+{
+	sn::run([] {
+		const auto late = sn::after(1h);
+		EXPECT_EQ(sn::scope_deadline(), sn::no_deadline);
+		sn::scope scope(late);
+		EXPECT_EQ(sn::scope_deadline(), late);
+		EXPECT_TRUE(scope.set_deadline(sn::no_deadline));
+		EXPECT_EQ(sn::scope_deadline(), sn::no_deadline);
+		EXPECT_TRUE(scope.set_deadline(sn::after(2ms)));
+		EXPECT_THROW(sn::sleep(1h), std::system_error);
+		EXPECT_EQ(scope.set_deadline(late).error(), std::errc::timed_out);
+		EXPECT_EQ(scope.join().error(), std::errc::timed_out);
+		EXPECT_EQ(scope.set_deadline(late).error(), std::errc::invalid_argument);
+	});
+}
+
 TEST(Scope, RefusesTasksOnceCancelled)
 {
 	sn::run([] {

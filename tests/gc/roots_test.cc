@@ -465,13 +465,14 @@ TEST(GcRoots, PlainArguments)
 	});
 }
 
-TEST(GcRoots, ChannelsAndScopes)
+TEST(GcRoots, ChannelsScopesAndTasks)
 {
 	connect();
 	auto test = [] {
 		constexpr int keys = 50;
 		static char key[keys];
-		Lists lists((uint32_t)many + keys);
+		static sn_local local[keys];
+		Lists lists((uint32_t)many + 2 * keys);
 		sn_chan *chan;
 		sn_scope *scope;
 
@@ -486,6 +487,8 @@ TEST(GcRoots, ChannelsAndScopes)
 		for (char &one : key)
 			EXPECT_EQ(0, sn_scope_set_value(scope, &one,
 							reinterpret_cast<void *>(~lists.make())));
+		for (sn_local &one : local)
+			EXPECT_EQ(0, sn_local_set(&one, reinterpret_cast<void *>(~lists.make())));
 		collect();
 		uint32_t lost = lists.ended();
 		if (!lost) {
@@ -497,7 +500,11 @@ TEST(GcRoots, ChannelsAndScopes)
 			}
 			for (char &one : key)
 				EXPECT_TRUE(lists.whole(static_cast<Node *>(sn_scope_value(&one))));
+			for (sn_local &one : local)
+				EXPECT_TRUE(lists.whole(static_cast<Node *>(sn_local_get(&one))));
 		}
+		for (sn_local &one : local)
+			EXPECT_EQ(0, sn_local_set(&one, nullptr));
 		EXPECT_EQ(0, sn_scope_close(scope));
 		sn_chan_unref(chan);
 		if (!lost)

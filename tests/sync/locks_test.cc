@@ -591,7 +591,8 @@ TEST(Once, DeadlineAndCancellationEndWaitingOnly)
 					  &go_on));
 		});
 
-		ASSERT_TRUE(test::eventually([&] { return once.word == 1; }));
+		ASSERT_TRUE(test::eventually(
+			[&] { return __atomic_load_n(&once.word, __ATOMIC_RELAXED) == 1; }));
 		EXPECT_EQ(-ETIMEDOUT,
 			  sn_once_until(&once, Counting::call, &counting, sn_now() + ms));
 		expect_cancelled([&] { return sn_once(&once, Counting::call, &counting); },

@@ -10,6 +10,7 @@
 
 #include "support/net.h"
 #include "support/runtime.h"
+#include "support/scope.h"
 
 namespace
 {
@@ -20,55 +21,8 @@ using test::Pair;
 using test::second;
 using test::Task;
 
-// A scope that fails the test if it cannot be opened, or is not closed.
-class Scope
-{
-public:
-	explicit Scope(int64_t deadline = SN_NO_DEADLINE)
-	{
-		EXPECT_EQ(0, sn_scope_open(&scope_, deadline));
-		if (!scope_)
-			abort(); // nothing else in the test would make sense
-	}
-	explicit Scope(sn_scope *open) : scope_(open) {}
-	~Scope() { EXPECT_EQ(nullptr, scope_) << "a scope was not closed"; }
-	Scope(const Scope &) = delete;
-	Scope &operator=(const Scope &) = delete;
-
-	sn_scope *get() const { return scope_; }
-	template <class F>
-	int go(F body)
-	{
-		auto *closure = new std::function<int()>(std::move(body));
-		const int err = sn_scope_go(
-			scope_,
-			[](void *arg) {
-				auto *own = static_cast<std::function<int()> *>(arg);
-				const int result = (*own)();
-
-				delete own;
-				return result;
-			},
-			closure);
-
-		if (err < 0)
-			delete closure;
-		return err;
-	}
-	int cancel() { return sn_scope_cancel(scope_); }
-	int close()
-	{
-		const int result = sn_scope_close(scope_);
-
-		scope_ = nullptr;
-		return result;
-	}
-
-private:
-	sn_scope *scope_ = nullptr;
-};
-
-constexpr int64_t forever = 3600 * second;
+using test::forever;
+using test::Scope;
 
 TEST(Scope, WaitsForItsTasks)
 {

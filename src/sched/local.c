@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/local.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include <sennit/collector.h>
+#include <sennit/local.h>
+
+#include "arch/compiler.h"
+#include "sched/block.h"
+#include "sched/runtime.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+struct sn_local_node {
+	struct sn_local_node *next;
+	const sn_local *key;
+	void *value;
+	bool borrowed; /* the parent's: is not destroyed */
+	uint8_t round; /* 0; or by how many destructors, one in another, it was set */
+};
+
+/* Whether any task may have a list. Any task sets it; the end of a run clears it. Relaxed: the end
+ * has joined the threads. */
+static _Atomic bool used;
+
+static struct sn_task *running_task(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	return self ? self->task : NULL;
+}
+
+/* In a collector's sight, because only this list may refer to the value. */
+static struct sn_local_node *new_node(const sn_local *key, void *value)
+{
+	struct sn_local_node *node =
+		sn_collector_alloc(_Alignof(struct sn_local_node), sizeof *node);
+
+	if (node)
+		*node = (struct sn_local_node){.key = key, .value = value};
+	return node;
+}
+
+/* ---- the calls ---- */
+
+/* The link to the node of the key, or the last one, which is NULL. */
+static struct sn_local_node **find(struct sn_task *task, const sn_local *key)
+{
+	struct sn_local_node **link = &task->locals;
+
+	while (*link && (*link)->key != key)
+		link = &(*link)->next;
+	return link;
+}
+
+static int add(struct sn_task *me, const sn_local *key, void *value)
+{
+	struct sn_local_node *node = new_node(key, value);
+
+	if (!node)
+		return -ENOMEM;
+	atomic_store_explicit(&used, true, memory_order_relaxed);
+	node->round = me->locals_round;
+	node->next = me->locals;
+	me->locals = node;
+	return 0;
+}
+
+int sn_local_set(const sn_local *key, void *value)
+{
+	struct sn_task *me = running_task();
+	struct sn_local_node **link, *node;
+
+	if (!key || (key->flags & ~SN_LOCAL_INHERITED))
+		return -EINVAL;
+	if (!me)
+		return -ENOTSUP;
+	link = find(me, key);
+	node = *link;
+	if (!node)
+		return value ? add(me, key, value) : 0;
+	if (value) {
+		node->value = value;
+		node->borrowed = false;
+	} else {
+		*link = node->next;
+		sn_collector_free(node);
+	}
+	return 0;
+}
+
+void *sn_local_get(const sn_local *key)
+{
+	struct sn_task *me = running_task();
+	struct sn_local_node *node = me ? *find(me, key) : NULL;
+
+	return node ? node->value : NULL;
+}
+
+/* ---- inheriting ---- */
+
+/* What a child would borrow. False: no memory. */
+static bool borrow(struct sn_task *parent, struct sn_local_node **heritage)
+{
+	struct sn_local_node **last = heritage;
+
+	*last = NULL;
+	for (struct sn_local_node *from = parent->locals; from; from = from->next) {
+		if (!(from->key->flags & SN_LOCAL_INHERITED))
+			continue;
+		*last = new_node(from->key, from->value);
+		if (!*last)
+			return false;
+		(*last)->borrowed = true;
+		last = &(*last)->next;
+	}
+	return true;
+}
+
+/* The parent's list is not looked at any more: a copy function may change it. */
+static bool copy(struct sn_local_node *heritage)
+{
+	for (struct sn_local_node *node = heritage; node; node = node->next) {
+		void *value;
+
+		if (!node->key->copy)
+			continue;
+		value = node->key->copy(node->value);
+		if (!value)
+			return false;
+		node->value = value;
+		node->borrowed = false;
+	}
+	return true;
+}
+
+int sn_locals_inherit(struct sn_task *parent, struct sn_local_node **heritage)
+{
+	if (borrow(parent, heritage) && copy(*heritage))
+		return 0;
+	sn_locals_drop(*heritage);
+	return -ENOMEM;
+}
+
+void sn_locals_drop(struct sn_local_node *heritage)
+{
+	while (heritage) {
+		struct sn_local_node own = *heritage;
+
+		sn_collector_free(heritage);
+		heritage = own.next;
+		if (!own.borrowed && own.key->destroy)
+			own.key->destroy(own.value);
+	}
+}
+
+/* ---- the end of a task ---- */
+
+static void destroy(struct sn_task *me, const struct sn_local_node *node)
+{
+	if (node->borrowed || !node->key->destroy)
+		return;
+	if (node->round > SN_LOCAL_ROUNDS) {
+		if (SENNIT_DEBUG)
+			sn_fatal("task %llu \"%s\": destructors of its values set values for ever",
+				 (unsigned long long)sn_task_id(me), sn_task_name(me));
+		return;
+	}
+	me->locals_round = (uint8_t)(node->round + 1);
+	node->key->destroy(node->value);
+}
+
+sn_noinline void sn_locals_destroy(struct sn_task *me)
+{
+	struct sn_local_node *node;
+
+	/* Asked each time, because a destructor may fork. There is no task in the child. */
+	while (sn_thread_self() && (node = me->locals) != NULL) {
+		struct sn_local_node own = *node;
+
+		me->locals = own.next;
+		sn_collector_free(node);
+		destroy(me, &own);
+	}
+	me->locals_round = 0;
+}
+
+/* ---- the end of a run ---- */
+
+static int free_list(struct sn_task *task, void *arg)
+{
+	(void)arg;
+	while (task->locals) {
+		struct sn_local_node *node = task->locals;
+
+		task->locals = node->next;
+		sn_collector_free(node);
+	}
+	return 0;
+}
+
+void sn_locals_end(void)
+{
+	if (atomic_exchange_explicit(&used, false, memory_order_relaxed))
+		sn_block_each(free_list, NULL);
+}

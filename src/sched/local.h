@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Values that belong to tasks: what the runtime does for <sennit/local.h>.
+ *
+ * Contract. A task has a list of its values, the one that it got last first. Only the task itself
+ * uses the list, so there is no lock. Its creator makes the list before the task can run, from its
+ * own. The list is empty when a task ends, so that a block needs no preparation for its next task,
+ * and spawning and ending cost a task without values one load and one branch each.
+ *
+ * All functions of the program (destructors, copies) are called outside the runtime, as code of the
+ * task that calls: so they may do anything, even fork.
+ *
+ * Who may write what:
+ *   task->locals         the task itself; its creator, before it can run
+ *   task->locals_round   the task itself: how deep in destructors it is; 0 outside them
+ *
+ * Rejected: an array indexed by numbers that keys are given (pthread_key_create()): it needs a
+ * registration, a limit, and as many words in each task as there are keys in the program. A field
+ * of the end hook (on_end in task.h): it runs inside the runtime, and scopes have it.
+ */
+#ifndef SENNIT_SCHED_LOCAL_H
+#define SENNIT_SCHED_LOCAL_H
+
+#include <stdbool.h>
+
+struct sn_local_node;
+struct sn_task;
+
+/*
+ * What a child of the calling task inherits, in *heritage, NULL for nothing. 0 or -ENOMEM, with
+ * nothing left over. Outside the runtime.
+ */
+int sn_locals_inherit(struct sn_task *parent, struct sn_local_node **heritage);
+
+/* The child was not made: destroys its heritage. Outside the runtime. */
+void sn_locals_drop(struct sn_local_node *heritage);
+
+/* The function of the calling task has returned. Outside the runtime. May park. */
+void sn_locals_destroy(struct sn_task *me);
+
+/* The end of a run without orphans: frees the lists of the tasks that it has abandoned. */
+void sn_locals_end(void);
+
+#endif
