@@ -16,6 +16,7 @@
 #include <sennit/time.hpp>
 
 #include <chrono>
+#include <climits>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -39,6 +40,12 @@ result<std::string> address_text(Get get)
 	if (length < 0)
 		return failure{-length};
 	return std::string(text, static_cast<std::size_t>(length));
+}
+
+/* The number of pieces for a C call: one that it refuses if there are too many. */
+inline int piece_count(std::span<const iovec> pieces) noexcept
+{
+	return pieces.size() > INT_MAX ? -1 : static_cast<int>(pieces.size());
 }
 
 struct tcp_closer {
@@ -107,11 +114,44 @@ public:
 	{
 		return detail::size_or_error(sn_tcp_read(conn_.get(), buf, size));
 	}
+	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
+
+	/*
+	 * Exactly so many bytes; fewer only at the end of the stream. With an error all that were
+	 * read before are in buf: *done, if it is given, says how many, and the same call continues
+	 * (sn_stream_read_full()). May park.
+	 */
+	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
+	{
+		return detail::size_or_error(sn_tcp_read_full(conn_.get(), buf, size, done));
+	}
+	result<std::size_t> read_full(std::span<std::byte> buf, std::size_t *done = nullptr)
+	{
+		return read_full(buf.data(), buf.size(), done);
+	}
+
+	/* As read(), into several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> readv(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(
+			sn_tcp_readv(conn_.get(), pieces.data(), detail::piece_count(pieces)));
+	}
 
 	/* Some of the bytes, at least one. May park. */
 	result<std::size_t> write(const void *buf, std::size_t size)
 	{
 		return detail::size_or_error(sn_tcp_write(conn_.get(), buf, size));
+	}
+	result<std::size_t> write(std::span<const std::byte> bytes)
+	{
+		return write(bytes.data(), bytes.size());
+	}
+
+	/* As write(), from several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> writev(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(
+			sn_tcp_writev(conn_.get(), pieces.data(), detail::piece_count(pieces)));
 	}
 
 	/* All of the bytes. May park. */
@@ -122,6 +162,21 @@ public:
 	result<void> write_all(std::string_view text)
 	{
 		return write_all(text.data(), text.size());
+	}
+	result<void> write_all(std::span<const std::byte> bytes)
+	{
+		return write_all(bytes.data(), bytes.size());
+	}
+
+	/*
+	 * All bytes of several pieces of memory, of which there may be any number. *done, if it is
+	 * given, is how many were written, also with an error, after which the same call continues
+	 * (sn_stream_writev_all()). May park.
+	 */
+	result<void> writev_all(std::span<const iovec> pieces, std::size_t *done = nullptr)
+	{
+		return detail::nothing_or_error(sn_tcp_writev_all(
+			conn_.get(), pieces.data(), detail::piece_count(pieces), done));
 	}
 
 	/* Sends the end of the stream; reading continues. */
@@ -249,8 +304,13 @@ private:
 
 /* ---- streams ---- */
 
+class unix_socket;
+
 namespace detail
 {
+
+/* In unix.hpp, which includes this header. */
+inline sn_stream *as_stream(const unix_socket &each) noexcept;
 
 struct stream_closer {
 	void operator()(sn_stream *stream) const noexcept { sn_stream_close(stream); }
@@ -282,18 +342,69 @@ public:
 	{
 		return detail::size_or_error(sn_stream_read(stream_.get(), buf, size));
 	}
+	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
+
+	/*
+	 * Exactly so many bytes; fewer only at the end of the stream. With an error all that were
+	 * read before are in buf: *done, if it is given, says how many, and the same call continues
+	 * (sn_stream_read_full()). May park.
+	 */
+	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
+	{
+		return detail::size_or_error(sn_stream_read_full(stream_.get(), buf, size, done));
+	}
+	result<std::size_t> read_full(std::span<std::byte> buf, std::size_t *done = nullptr)
+	{
+		return read_full(buf.data(), buf.size(), done);
+	}
+
+	/* As read(), into several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> readv(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(
+			sn_stream_readv(stream_.get(), pieces.data(), detail::piece_count(pieces)));
+	}
 
 	/* Some of the bytes, at least one. May park. */
 	result<std::size_t> write(const void *buf, std::size_t size)
 	{
 		return detail::size_or_error(sn_stream_write(stream_.get(), buf, size));
 	}
+	result<std::size_t> write(std::span<const std::byte> bytes)
+	{
+		return write(bytes.data(), bytes.size());
+	}
+
+	/* As write(), from several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> writev(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(sn_stream_writev(stream_.get(), pieces.data(),
+							      detail::piece_count(pieces)));
+	}
 
 	/* All of the bytes. May park. */
-	result<void> write_all(std::string_view bytes)
+	result<void> write_all(const void *buf, std::size_t size)
 	{
-		return detail::nothing_or_error(
-			sn_stream_write_all(stream_.get(), bytes.data(), bytes.size()));
+		return detail::nothing_or_error(sn_stream_write_all(stream_.get(), buf, size));
+	}
+	result<void> write_all(std::string_view text)
+	{
+		return write_all(text.data(), text.size());
+	}
+	result<void> write_all(std::span<const std::byte> bytes)
+	{
+		return write_all(bytes.data(), bytes.size());
+	}
+
+	/*
+	 * All bytes of several pieces of memory, of which there may be any number. *done, if it is
+	 * given, is how many were written, also with an error, after which the same call continues
+	 * (sn_stream_writev_all()). May park.
+	 */
+	result<void> writev_all(std::span<const iovec> pieces, std::size_t *done = nullptr)
+	{
+		return detail::nothing_or_error(sn_stream_writev_all(
+			stream_.get(), pieces.data(), detail::piece_count(pieces), done));
 	}
 
 	result<void> shutdown_write()

@@ -4,10 +4,10 @@
  * pidfd, an eventfd, a timerfd, an inotify or epoll descriptor. The task parks; the thread goes on
  * with others.
  *
- * For libraries with an interface without callbacks into a loop, such as libpq's asynchronous calls,
- * c-ares or libcurl's multi interface: ask the library for its descriptors and what it waits for,
- * wait here, and let it continue. What sennit has opened itself has calls of its own that wait
- * (stream.h, tcp.h), but its descriptors may be waited for here, too.
+ * This is how a task uses a library that does not call back but offers its descriptors: libpq's
+ * asynchronous calls, c-ares, libcurl's multi interface. Ask the library for its descriptors and
+ * for what it waits, wait here, and let it continue. What sennit has opened itself has calls of its
+ * own that wait (stream.h, tcp.h), but its descriptors may be waited for here, too.
  *
  * Events are those of poll(2): POLLIN, POLLOUT, POLLPRI and POLLRDHUP are asked for; POLLERR and
  * POLLHUP are reported whether they are asked for or not. Readiness is a level: as long as a
@@ -19,11 +19,16 @@
  * non-blocking, and nothing is read from it. A call that follows may still block, if another thread
  * was faster, unless the descriptor is non-blocking.
  *
- * Closing. A wait is for the descriptor's number at the time of the call. Say sn_fd_closing() before
- * a descriptor is closed that tasks may wait for; their waits then end with -EBADF. Without it, a
- * wait lasts until its deadline, until its task is cancelled, or until the number is used again and
- * a task waits for it, but it does no harm: it never reports what happens to another descriptor
- * behind the same number, except to tasks that have asked for that one.
+ * Closing. A wait is for the descriptor that has the number at the time of the call. Say
+ * sn_fd_closing() before a descriptor is closed that tasks may wait for; their waits then end. It
+ * does not end waits that begin later, so no task should begin one until the close is over. The
+ * waits for a descriptor also end when sennit closes it (sn_tcp_close()) or takes it over
+ * (sn_stream_adopt()). In each case sn_fd_wait() returns -EBADF, and sn_fd_wait_any() reports
+ * POLLNVAL for this descriptor, as both do for one that is not open when they are called.
+ *
+ * Without sn_fd_closing(), a wait lasts until its deadline, until its task is cancelled, or until
+ * the number is used again and a task waits for it, which ends it in the same way. It does no harm:
+ * it never reports what happens to another descriptor behind the same number.
  *
  * Threads outside the runtime: sn_fd_closing(); the others return -ENOTSUP. Signal handlers: none.
  */
@@ -40,26 +45,28 @@ SN_BEGIN
  * Waits until the descriptor is ready for one of the events. Returns those that it is ready for,
  * always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it only
  * looks. May park.
- * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was announced to be closed
- * meanwhile; -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
+ * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was closed meanwhile
+ * (above); -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
  * task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or for a
  * number of 1,048,576 or more; -EMFILE or -ENFILE when the descriptor is sennit's own, of which the
- * wait needs a copy; -EPERM for one that cannot be polled and is not ready; -ENOTSUP outside a task.
+ * wait needs a copy; -EPERM for one that cannot be polled and is not ready; -ELOOP for epoll
+ * descriptors nested too deeply; -ENOTSUP outside a task.
  */
 SN_API int sn_fd_wait(int fd, int events, int64_t deadline);
 
 /*
  * The same for several descriptors, as poll(2): fds[i].events is asked for, fds[i].revents is
- * written. A negative fd is skipped, and one that is not open is reported as POLLNVAL. Returns how
- * many have revents, at least one; after an error revents is 0. With n of 0 it sleeps until the
- * deadline. May park. Errors: as sn_fd_wait(), without -EBADF.
+ * written. A negative fd is skipped, and one that is not open, or was closed meanwhile, is reported
+ * as POLLNVAL. Returns how many have revents, at least one; after an error revents is 0. With n of
+ * 0 it sleeps until the deadline. May park. Errors: as sn_fd_wait(), but never -EBADF; -EINVAL also
+ * for more descriptors than the process may have (RLIMIT_NOFILE).
  */
 SN_API int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
- * Announces that the descriptor is about to be closed: all waits for it end, sn_fd_wait() with
- * -EBADF, sn_fd_wait_any() with POLLNVAL. Any thread; does not park. Returns 0, also when no task
- * waits for it or no runtime runs; -EBADF for a negative number.
+ * Announces that the descriptor is about to be closed: all waits for it end, those of sn_fd_wait()
+ * with -EBADF, those of sn_fd_wait_any() with POLLNVAL. Any thread; does not park. Returns 0, also
+ * when no task waits for it or no runtime runs; -EBADF for a negative number.
  */
 SN_API int sn_fd_closing(int fd);
 

@@ -7,18 +7,23 @@
 #ifndef SENNIT_SENNIT_H
 #define SENNIT_SENNIT_H
 
+#include <sennit/address.h>
 #include <sennit/barrier.h>
 #include <sennit/base.h>
 #include <sennit/blocking.h>
+#include <sennit/buffered.h>
 #include <sennit/channel.h>
 #include <sennit/clock.h>
 #include <sennit/cond.h>
 #include <sennit/copy.h>
 #include <sennit/debug.h>
+#include <sennit/local.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>
 #include <sennit/poll.h>
+#include <sennit/process.h>
 #include <sennit/relay.h>
+#include <sennit/resolve.h>
 #include <sennit/run.h>
 #include <sennit/rwlock.h>
 #include <sennit/scope.h>
@@ -28,6 +33,8 @@
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 #include <sennit/timer.h>
+#include <sennit/udp.h>
+#include <sennit/unix.h>
 #include <sennit/waitgroup.h>
 
 #endif

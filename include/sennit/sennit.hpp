@@ -39,9 +39,13 @@
 #ifndef SENNIT_SENNIT_HPP
 #define SENNIT_SENNIT_HPP
 
+#include <sennit/buffered.hpp>
 #include <sennit/channel.hpp>
 #include <sennit/clock.hpp>
+#include <sennit/local.hpp>
 #include <sennit/net.hpp>
+#include <sennit/process.hpp>
+#include <sennit/resolve.hpp>
 #include <sennit/result.hpp>
 #include <sennit/scope.hpp>
 #include <sennit/signal.hpp>
@@ -49,6 +53,8 @@
 #include <sennit/task.hpp>
 #include <sennit/time.hpp>
 #include <sennit/timer.hpp>
+#include <sennit/udp.hpp>
+#include <sennit/unix.hpp>
 
 #include <sennit/sennit.h>
 

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for signals in a task.
+ * Waiting for signals in a task, or receiving them from a channel, as a case of a select for
+ * example.
+ *
+ *	static const int quit[] = {SIGINT, SIGTERM}, reload[] = {SIGHUP};
+ *	sn_chan_of(int) signals;
+ *
+ *	sn_chan_new_of(&signals, 4);
+ *	sn_signal_send_to(sn_untyped(signals), quit, 2);
+ *	sn_signal_send_to(sn_untyped(signals), reload, 1);
+ *
+ * A caught signal goes to each channel that was asked to have it; else to the task that has waited
+ * for it for the longest time; else it stays pending until a task or a channel asks for it.
+ * Deliveries of one signal merge into one until it has been passed on, as they do in the kernel.
  *
  * Threads outside the runtime: none: they return -ENOTSUP. Signal handlers: none.
  */
@@ -8,23 +20,44 @@
 #define SENNIT_SIGNAL_H
 
 #include <sennit/base.h>
+#include <sennit/channel.h>
 
 SN_BEGIN
 
 /*
- * Catches a signal for sn_signal_wait() from now on, until sn_run() returns, which restores the
- * former disposition. Returns 0, -EINVAL for a signal that cannot be caught or that the runtime
- * needs (SIGSEGV, SIGBUS), -ENOTSUP outside a task. Does not park.
+ * Catches a signal from now on, until sn_run() returns, which restores the former disposition.
+ * Returns 0, -EINVAL for a signal that cannot be caught or that the runtime needs (SIGSEGV,
+ * SIGBUS); -EMFILE, -ENFILE or -ENOMEM for the first in a run; -ENOTSUP outside a task. Does not
+ * park.
  */
 SN_API int sn_signal_catch(int signum);
 
 /*
- * Waits for a caught signal and returns its number. Each delivery wakes one waiter; deliveries of
- * one signal that nobody was waiting for merge into one. Errors: -ETIMEDOUT past the deadline,
- * -EBUSY when another task is waiting, -EINVAL when no signal was ever caught in this run, -ENOTSUP
+ * Waits for any caught signal and returns its number. Several tasks may wait; each delivery wakes
+ * one of them. Errors: -ETIMEDOUT past the deadline; -ECANCELED or another reason, when the task's
+ * scope is cancelled (scope.h); -EINVAL when no signal was ever caught in this run; -ENOTSUP
  * outside a task. May park.
  */
 SN_API int sn_signal_wait(int64_t deadline);
+
+/* The same for some of the caught signals. Also -EINVAL when n is 0, or one of them has not been
+ * caught. May park. */
+SN_API int sn_signal_wait_for(const int *signums, size_t n, int64_t deadline);
+
+/*
+ * Catches the signals, and from now on sends the number of each that arrives to the channel, in
+ * addition to those that it gets already. The channel's elements are ints, without functions of
+ * their own, and it has a buffer: a signal that finds the buffer full is dropped for this channel.
+ * Signals that are pending come at once. The runtime keeps a reference to the channel until
+ * sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another kind of channel,
+ * NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(), after which the
+ * channel gets none of them. Does not park.
+ */
+SN_API int sn_signal_send_to(sn_chan *chan, const int *signums, size_t n);
+
+/* Sends no more signals to the channel. They stay caught. Returns 0, also when it got none; -EINVAL
+ * for NULL. Does not park. */
+SN_API int sn_signal_stop(sn_chan *chan);
 
 SN_END
 

@@ -7,6 +7,9 @@
 #ifndef SENNIT_SIGNAL_HPP
 #define SENNIT_SIGNAL_HPP
 
+#include <initializer_list>
+
+#include <sennit/channel.hpp>
 #include <sennit/signal.h>
 #include <sennit/time.hpp>
 
@@ -26,6 +29,30 @@ inline result<int> wait_signal(deadline until = no_deadline)
 	if (signum < 0)
 		return failure{-signum};
 	return signum;
+}
+
+/* The same for some of the caught signals; as sn_signal_wait_for(). May park. */
+inline result<int> wait_signal(std::initializer_list<int> signums, deadline until = no_deadline)
+{
+	const int signum =
+		sn_signal_wait_for(signums.begin(), signums.size(), detail::to_ns(until));
+	if (signum < 0)
+		return failure{-signum};
+	return signum;
+}
+
+/* Catches the signals and sends each that arrives to the channel, for select() for example; as
+ * sn_signal_send_to(). The channel has a buffer. */
+inline result<void> send_signals(const channel<int> &to, std::initializer_list<int> signums)
+{
+	return detail::nothing_or_error(
+		sn_signal_send_to(to.get(), signums.begin(), signums.size()));
+}
+
+/* As sn_signal_stop(). */
+inline result<void> stop_signals(const channel<int> &to)
+{
+	return detail::nothing_or_error(sn_signal_stop(to.get()));
 }
 
 } // namespace sennit

@@ -35,6 +35,8 @@
 
 #include <sennit/base.h>
 
+#include <sys/uio.h>
+
 SN_BEGIN
 
 /* A stream of bytes: a socket, a pipe, a file. */
@@ -70,6 +72,43 @@ SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
  * written; use sn_stream_write() where that matters. May park.
  */
 SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size);
+
+/*
+ * Reads exactly size bytes, in as many reads as that takes. *done says how many of them are in buf
+ * already: set it to 0 before the first call. It is always up to date when the call returns, so
+ * after an error nothing is lost, and the same call again continues where that one ended.
+ *
+ * Returns size. At the end of the stream, returns *done, which is then less: 0 when the stream
+ * ended before the first byte, and otherwise what there was of a message that was cut off. Errors,
+ * as sn_stream_read(), however many bytes came before: -ETIMEDOUT past the read deadline, for
+ * example, can be followed by another try. -EINVAL when *done is more than size, or size more than
+ * SSIZE_MAX. With NULL for done the call begins at 0, and an error leaves an unknown part in buf.
+ *
+ * Between two of its reads the stream is free: what another task reads then is missing here. May
+ * park.
+ */
+SN_API ssize_t sn_stream_read_full(sn_stream *stream, void *buf, size_t size, size_t *done);
+
+/*
+ * sn_stream_read() and sn_stream_write() with several pieces of memory, iov[0] to iov[n - 1], which
+ * are filled or taken in that order by one system call. Return the number of bytes over all pieces,
+ * at least one unless all are empty. Errors, beside those: -EINVAL when n is below 1 or above
+ * IOV_MAX (1024), or when the sizes add up to more than SSIZE_MAX. iov is not changed. May park.
+ */
+SN_API ssize_t sn_stream_readv(sn_stream *stream, const struct iovec *iov, int n);
+SN_API ssize_t sn_stream_writev(sn_stream *stream, const struct iovec *iov, int n);
+
+/*
+ * Writes all pieces, of which there may be any number, in as few writes as possible. *done says how
+ * many bytes have been written already, as for sn_stream_read_full(): 0 before the first call, and
+ * up to date afterwards. After an error the same call again writes the rest, and no byte twice.
+ * With NULL for done, an error leaves it unknown what was written.
+ *
+ * Returns the size of all pieces. Errors, as sn_stream_writev(), but n has no upper limit; -EINVAL
+ * when *done is more than that size. iov is not changed. May park.
+ */
+SN_API ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov, int n,
+				    size_t *done);
 
 /* Which half sn_stream_shutdown() ends. */
 #define SN_SHUT_READ 0

@@ -16,6 +16,7 @@
 #ifndef SENNIT_TCP_H
 #define SENNIT_TCP_H
 
+#include <sennit/address.h>
 #include <sennit/base.h>
 #include <sennit/stream.h>
 
@@ -25,16 +26,14 @@ SN_BEGIN
 typedef struct sn_tcp sn_tcp;
 typedef struct sn_tcp_listener sn_tcp_listener;
 
-/* The most room that an address needs as text, with its terminating zero: "[v6%scope]:port". */
-#define SN_ADDRESS_MAX 80
-
 /*
  * Listens on an address. The port is reusable at once after a restart (SO_REUSEADDR); the backlog
  * is the system's largest. The caller owns *listener and closes it with sn_tcp_listener_close().
  * May park while a name resolves.
- * Errors: -EINVAL for a malformed address; -ENOENT when the name or service is unknown; -EAGAIN
- * when the name service failed for now; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE,
- * -ENOMEM as from bind(2); -ENOTSUP outside a task.
+ * Errors: -EINVAL for a malformed address; those of sn_resolve() for its name (resolve.h):
+ * -ENOENT when it or the service is unknown, -EAGAIN when the name service failed for now, and
+ * others; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -ENOTSUP
+ * outside a task.
  */
 SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
@@ -76,23 +75,29 @@ SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
 /*
  * Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned;
- * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was closed
- * before.
+ * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was
+ * closed before.
  */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
 /*
- * Connects, trying each address of the name in turn until one answers or the deadline has passed.
- * Each address gets an equal share of the time that is left when it is tried, but not less than
- * 250 ms, so that one that does not answer leaves time for the others. Without a deadline the
- * kernel's limit decides, some two minutes for each.
+ * Connects to the first of the name's addresses that answers (RFC 8305). The attempts begin in the
+ * order of sn_resolve(), but alternating between IPv6 and IPv4; each begins when the one before has
+ * failed, or after 250 ms. With many addresses and a near deadline that interval is shorter, down
+ * to 100 ms. The first attempt that succeeds wins, and the others are closed. So an address that
+ * drops packets costs 250 ms. At most 8 attempts are under way, each with a descriptor: one more
+ * takes the place of the oldest. If there are no descriptors for more, those that have begun go on.
+ * Without a deadline the kernel's limit decides, some two minutes for each address.
  *
- * While the name is looked up, the deadline counts too, and the task's scope can be cancelled. The
- * lookup itself continues, on one of at most 16 threads, and its result is discarded. Only where
- * the system refuses a thread for it, the caller waits for its end. The caller owns *conn.
- * TCP_NODELAY is set, as on accepted connections. May park.
- * Errors: those of sn_tcp_listen() for the address; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH and
- * others as from connect(2), of the last address tried; -ETIMEDOUT.
+ * The name is looked up as by sn_resolve() (resolve.h): meanwhile the deadline counts, too, and the
+ * task's scope can be cancelled. The caller owns *conn. TCP_NODELAY is set, as on accepted
+ * connections. May park.
+ * Errors: those of sn_tcp_listen() for the address; -ETIMEDOUT past the deadline; -ECANCELED or
+ * another reason, when the task's scope is cancelled; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM when not
+ * even one attempt can begin; -ENOSPC past fs.epoll.max_user_watches. When each address has failed,
+ * the error as from connect(2) that says most: what a peer has answered, such as -ECONNREFUSED;
+ * else what came of a way to it, such as -EHOSTUNREACH or -ETIMEDOUT; else that there is none, such
+ * as -ENETUNREACH. Among equals it is the one that came first.
  */
 SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 
@@ -131,6 +136,30 @@ static inline ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
 static inline ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size)
 {
 	return sn_stream_write_all(sn_tcp_stream(conn), buf, size);
+}
+
+/* Reads exactly size bytes: sn_stream_read_full(). May park. */
+static inline ssize_t sn_tcp_read_full(sn_tcp *conn, void *buf, size_t size, size_t *done)
+{
+	return sn_stream_read_full(sn_tcp_stream(conn), buf, size, done);
+}
+
+/* Reads what there is into several pieces of memory: sn_stream_readv(). May park. */
+static inline ssize_t sn_tcp_readv(sn_tcp *conn, const struct iovec *iov, int n)
+{
+	return sn_stream_readv(sn_tcp_stream(conn), iov, n);
+}
+
+/* Writes some bytes of several pieces of memory: sn_stream_writev(). May park. */
+static inline ssize_t sn_tcp_writev(sn_tcp *conn, const struct iovec *iov, int n)
+{
+	return sn_stream_writev(sn_tcp_stream(conn), iov, n);
+}
+
+/* Writes all bytes of several pieces of memory: sn_stream_writev_all(). May park. */
+static inline ssize_t sn_tcp_writev_all(sn_tcp *conn, const struct iovec *iov, int n, size_t *done)
+{
+	return sn_stream_writev_all(sn_tcp_stream(conn), iov, n, done);
 }
 
 /* Ends one half: sn_stream_shutdown(). Does not park. */

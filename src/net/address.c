@@ -38,6 +38,13 @@ static bool service_valid(const char *service)
 	return port <= 65535;
 }
 
+static int copy_service(struct sn_host_port *parts, const char *service)
+{
+	if (copy_part(parts->service, sizeof parts->service, service, strlen(service)) < 0)
+		return -EINVAL;
+	return service_valid(parts->service) ? 0 : -EINVAL;
+}
+
 int sn_address_split(struct sn_host_port *parts, const char *text)
 {
 	const char *colon = strrchr(text, ':'), *host = text, *end = colon;
@@ -52,10 +59,16 @@ int sn_address_split(struct sn_host_port *parts, const char *text)
 	} else if (memchr(text, ':', (size_t)(colon - text))) {
 		return -EINVAL; /* v6 without brackets: where would the port begin? */
 	}
-	if (copy_part(parts->host, sizeof parts->host, host, (size_t)(end - host)) < 0 ||
-	    copy_part(parts->service, sizeof parts->service, colon + 1, strlen(colon + 1)) < 0)
+	if (copy_part(parts->host, sizeof parts->host, host, (size_t)(end - host)) < 0)
 		return -EINVAL;
-	return service_valid(parts->service) ? 0 : -EINVAL;
+	return copy_service(parts, colon + 1);
+}
+
+int sn_address_join(struct sn_host_port *parts, const char *host, const char *service)
+{
+	if (copy_part(parts->host, sizeof parts->host, host, strlen(host)) < 0)
+		return -EINVAL;
+	return copy_service(parts, service);
 }
 
 bool sn_address_numeric(struct sockaddr_in *address, const char *text)
@@ -85,8 +98,14 @@ static int errno_of_gai(int err)
 		return -ENOMEM;
 	case EAI_SYSTEM:
 		return errno ? -errno : -EIO;
-	default: /* EAI_NONAME, EAI_NODATA, EAI_SERVICE, EAI_FAIL and the like: it does not
-		    exist */
+	case EAI_NODATA:
+	case EAI_ADDRFAMILY:
+		return -EADDRNOTAVAIL;
+	case EAI_FAMILY:
+		return -EAFNOSUPPORT;
+	case EAI_FAIL:
+		return -EIO;
+	default: /* EAI_NONAME, EAI_SERVICE and the like: it does not exist */
 		return -ENOENT;
 	}
 }
@@ -97,6 +116,13 @@ int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 	const char *host = parts->host[0] ? parts->host : NULL;
 
 	return errno_of_gai(getaddrinfo(host, parts->service, hints, list));
+}
+
+int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
+		    size_t size)
+{
+	return errno_of_gai(getnameinfo((const struct sockaddr *)address, length, buf,
+					(socklen_t)size, NULL, 0, NI_NAMEREQD));
 }
 
 int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size)

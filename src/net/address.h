@@ -23,15 +23,21 @@ struct sn_host_port {
 /* Splits "host:port", "[v6]:port" or ":port". 0 or -EINVAL. Looks nothing up. */
 int sn_address_split(struct sn_host_port *parts, const char *text);
 
+/* The same parts, given one by one. 0 or -EINVAL. */
+int sn_address_join(struct sn_host_port *parts, const char *host, const char *service);
+
 /*
  * Parses a purely numeric address, "127.0.0.1:80", into *address; returns whether it is one. IPv6
- * and unusual notations of IPv4 are left to sn_resolve(), which would give the same result.
+ * and unusual notations of IPv4 are left to the resolver, which would give the same result.
  */
 bool sn_address_numeric(struct sockaddr_in *address, const char *text);
 
-/* getaddrinfo(): 0 or a negative errno. Any thread; blocks. */
+/* getaddrinfo() and getnameinfo(): 0 or a negative errno, as sennit/resolve.h has them. Any thread;
+ * both block. */
 int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 		       const struct addrinfo *hints);
+int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
+		    size_t size);
 
 /* Prints an address with its port. Returns the length or -ENOSPC. */
 int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size);

@@ -205,6 +205,18 @@ static void report(struct sn_copy_job *job, size_t n)
 	sn_runtime_enter();
 }
 
+/* As sn_fd_use_handle(), for streams. */
+static int use_stream(struct sn_fd **d, const void *handle)
+{
+	int err = sn_fd_use_handle(d, handle);
+
+	if (err == 0 && sn_conn_has_messages(*d)) {
+		sn_fd_unuse(*d);
+		err = -EPROTOTYPE;
+	}
+	return err;
+}
+
 /* Between sockets and pipes no call blocks; the user's progress function may do anything that does
  * not park. */
 static int run_alone(struct sn_copy_job *job)
@@ -236,11 +248,11 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 		return -ENOTSUP;
 	*job->result = (struct sn_copy_result){0};
 	/* A stream that is closed meanwhile must not be reused while this call holds it. */
-	err = sn_fd_use_handle(&job->dst, dst);
+	err = use_stream(&job->dst, dst);
 	if (err < 0) {
 		sn_copy_fail(job, SN_COPY_WRITE, err);
 	} else {
-		err = sn_fd_use_handle(&job->src, src);
+		err = use_stream(&job->src, src);
 		if (err < 0) {
 			sn_copy_fail(job, SN_COPY_READ, err);
 		} else {

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/signal.h"
+#include "net/unix_path.h"
 #include "net/watch.h"
 #include "sched/cancel.h"
 #include "sched/netpoll.h"
@@ -82,6 +84,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->acks = 0;
 	d->open = true;
 	d->registered = false;
+	d->wants_room = true;
+	atomic_store_explicit(&d->path, NULL, memory_order_relaxed);
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
@@ -113,11 +117,13 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
  * alike. An end of the stream is neither, and is always reported.
  */
 #define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
-#define OTHER_EDGES ((uint32_t)EPOLLOUT | EPOLLRDHUP | EPOLLET)
+#define OTHER_EDGES ((uint32_t)EPOLLRDHUP | EPOLLET)
 
-static int update_epoll(struct sn_fd *d, int operation, uint32_t edges)
+/* The lock is held, unless d is not shared yet. */
+static int update_epoll(struct sn_fd *d, int operation, bool bytes, bool room)
 {
 	uint64_t generation = atomic_load_explicit(&d->generation, memory_order_relaxed);
+	uint32_t edges = OTHER_EDGES | (bytes ? EDGES_OF_BYTES : 0) | (room ? EPOLLOUT : 0);
 
 	return sn_netpoll_update(operation, d->fd, generation << 32 | d->index, edges);
 }
@@ -128,7 +134,11 @@ int sn_fd_register(struct sn_fd *d)
 
 	/* The number may have been another descriptor's, which the program has waited for. */
 	sn_watch_closing(sn_thread_self(), d->fd);
-	err = update_epoll(d, EPOLL_CTL_ADD, EDGES_OF_BYTES | OTHER_EDGES);
+	do {
+		SN_RACE_WINDOW();
+		err = update_epoll(d, EPOLL_CTL_ADD, true, d->wants_room);
+		/* Again only if a task has begun to wait for it in between. */
+	} while (err == -EEXIST && sn_watch_closing(sn_thread_self(), d->fd));
 	d->registered = err == 0;
 	return err;
 }
@@ -137,8 +147,10 @@ void sn_fd_disarm(struct sn_fd *d)
 {
 	if (!d->registered || sn_fd_is_disarmed(d))
 		return;
-	if (update_epoll(d, EPOLL_CTL_MOD, OTHER_EDGES) == 0)
+	sn_lock(&d->lock);
+	if (update_epoll(d, EPOLL_CTL_MOD, false, d->wants_room) == 0)
 		atomic_store_explicit(&d->disarmed, true, memory_order_relaxed);
+	sn_unlock(&d->lock);
 }
 
 /*
@@ -148,8 +160,18 @@ void sn_fd_disarm(struct sn_fd *d)
  */
 void sn_fd_rearm(struct sn_fd *d)
 {
-	update_epoll(d, EPOLL_CTL_MOD, EDGES_OF_BYTES | OTHER_EDGES);
+	sn_lock(&d->lock);
+	update_epoll(d, EPOLL_CTL_MOD, true, d->wants_room);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
+	sn_unlock(&d->lock);
+}
+
+void sn_fd_want_room(struct sn_fd *d, bool wanted)
+{
+	sn_lock(&d->lock);
+	d->wants_room = wanted;
+	update_epoll(d, EPOLL_CTL_MOD, !sn_fd_is_disarmed(d), wanted);
+	sn_unlock(&d->lock);
 }
 
 /* The last user has left a closed descriptor. */
@@ -172,6 +194,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		close(d->fd); /* also removes it from epoll; a fork's copy may send stale events */
 	}
+	free(atomic_load_explicit(&d->path, memory_order_relaxed));
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
 	sn_lock(&lock);
@@ -218,6 +241,28 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side)
 {
 	return begin(d, side, life_of((uintptr_t)handle), SN_FD_LIFE_MASK);
+}
+
+int sn_fd_begin_shared(struct sn_fd *d, const void *handle)
+{
+	uint32_t control = atomic_load_explicit(&d->control, memory_order_relaxed);
+	uint32_t life = life_of((uintptr_t)handle);
+	int reason = sn_cancel_reason(sn_thread_self()->task);
+
+	do {
+		int err = (control ^ life) & SN_FD_LIFE_MASK ? -EBADF : sn_fd_error(control);
+
+		if (err == 0)
+			err = reason;
+		if (err < 0)
+			return err;
+		/* Users of other kinds do not look, so the rest is for them. */
+		if (control >= UINT32_MAX / 2)
+			return -EBUSY;
+	} while (!atomic_compare_exchange_weak_explicit(&d->control, &control, control + SN_FD_USER,
+							memory_order_acquire,
+							memory_order_relaxed));
+	return 0;
 }
 
 /* Acquire as well as release: the last user must see what the others did with the descriptor. */
@@ -361,6 +406,17 @@ void sn_fds_begin(void)
 	disown_inherited();
 }
 
+static void close_abandoned(struct sn_fd *d)
+{
+	struct sn_unix_path *path = atomic_load(&d->path);
+
+	if (path)
+		sn_unix_path_remove(path);
+	free(path);
+	if (d->fd >= 0)
+		close(d->fd);
+}
+
 /* Closes what abandoned tasks have left open; no task runs any more. */
 void sn_fds_end(void)
 {
@@ -371,8 +427,8 @@ void sn_fds_end(void)
 
 		if (d->open && (atomic_load(&d->control) & SN_FD_INHERITED))
 			continue;
-		if (d->open && d->fd >= 0)
-			close(d->fd);
+		if (d->open)
+			close_abandoned(d);
 		d->open = false;
 		atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 		forget_timers(d);
@@ -421,6 +477,8 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 
 	if (tag & SN_WATCH_TAG)
 		return sn_watch_event(tag, what, ready);
+	if (tag == SN_SIGNAL_TAG)
+		return sn_signal_event(ready);
 	if (!d || atomic_load(&d->generation) != tag >> 32)
 		return 0; /* for an earlier generation */
 	/* Relaxed: a task that is woken by the side, or finds it ready, sees this. */

@@ -12,6 +12,10 @@
  * generation does not change while the descriptor has a user, so it is checked again once it has
  * one.
  *
+ * Tasks may also wait for a descriptor's number (watch.h). When a descriptor is registered or
+ * closed here, the waits for its number end, as those for another descriptor or for one that is
+ * gone.
+ *
  * In a child of fork() the parent's descriptors are marked INHERITED, before the child closes one
  * or starts the runtime again. The tasks that used them do not exist there, so those that are open
  * have no users. They are not counted, no operation begins on them, and their numbers are closed
@@ -39,6 +43,8 @@
 #include "wait/lock.h"
 
 struct sn_thread;
+struct sn_udp_state;
+struct sn_unix_path;
 
 enum sn_side_index {
 	SN_SIDE_READ = 0,
@@ -75,9 +81,15 @@ struct sn_fd {
 	_Atomic bool irregular;
 	_Atomic bool over;     /* the same: an error, or the end of both directions */
 	_Atomic bool unread;   /* since it was registered; by the holder of the read side */
-	_Atomic bool disarmed; /* sn_fd_disarm(); by the same */
+	_Atomic bool disarmed; /* sn_fd_disarm(); by the same, under lock */
+	bool wants_room;       /* epoll reports EPOLLOUT; by the opener, then under lock */
 	struct sn_side sides[2];
-	struct sn_lock lock; /* orders the arming of the timers */
+	/* Orders the arming of the timers, and changes of what epoll reports. */
+	struct sn_lock lock;
+	struct sn_udp_state *udp; /* of a UDP socket (net/udp.h); stays with the structure */
+	/* The file at the address of a Unix socket, NULL: none. Written by the opener, before the
+	 * descriptor is shared; freed with it. */
+	struct sn_unix_path *_Atomic path;
 	struct sn_fd *next_free;
 };
 
@@ -103,6 +115,13 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side);
 /* The same with a handle, which sn_fd_find() has found: -EBADF also when it is stale. */
 int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side);
 void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
+
+/*
+ * Begins an operation of which there may be several at once, which sn_fd_unuse() ends. It waits
+ * only by its turn (turns.h). Errors as sn_fd_begin_handle(); -EBUSY only past half a
+ * million operations.
+ */
+int sn_fd_begin_shared(struct sn_fd *d, const void *handle);
 
 /* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
 int sn_fd_use(struct sn_fd *d);
@@ -136,6 +155,15 @@ int sn_fd_use_handle(struct sn_fd **d, const void *handle);
  */
 void sn_fd_disarm(struct sn_fd *d);
 void sn_fd_rearm(struct sn_fd *d);
+
+/*
+ * Whether epoll reports room to write. It does from the beginning, unless the opener has said
+ * otherwise in wants_room. A datagram socket has room again after almost every send, and each of
+ * these edges would wake a thread that sleeps in the poller. So there it is asked for only while a
+ * task waits for room. When it is asked for and there is room already, that is an edge too. One
+ * system call.
+ */
+void sn_fd_want_room(struct sn_fd *d, bool wanted);
 
 /* Relaxed: the flag passes from one operation to the next with the control word. */
 static inline bool sn_fd_is_disarmed(const struct sn_fd *d)

@@ -27,8 +27,9 @@
 #define FEW 8
 
 /* The kernel has the same figures for both; a program that asks for others has made a mistake. */
-#define EVENTS \
-	(POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM | POLLRDBAND | POLLWRNORM | POLLWRBAND)
+#define EVENTS                                                                           \
+	(POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM | POLLRDBAND | POLLWRNORM | \
+	 POLLWRBAND | POLLERR | POLLHUP)
 _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
 		       POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP &&
 		       POLLRDNORM == EPOLLRDNORM && POLLRDBAND == EPOLLRDBAND &&
@@ -42,15 +43,15 @@ static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
 	struct sn_queue ready = {0};
 	int err = 0;
 
+	/* All of them first: end() looks also at those that an error keeps from beginning. */
 	for (size_t i = 0; i < n; i++)
-		waits[i].watch = NULL;
+		sn_watch_init(&waits[i], waiter, (uint32_t)fds[i].events);
 	for (size_t i = 0; i < n && err == 0; i++) {
-		waits[i].waiter = waiter;
-		waits[i].events = (uint32_t)fds[i].events;
-		waits[i].got = 0;
-		waits[i].closed = false;
 		if (fds[i].fd >= 0)
 			err = sn_watch_add(&waits[i], fds[i].fd, &ready);
+		/* It was closed after poll() had looked, so it is reported in the same way. */
+		if (err == -EBADF)
+			waits[i].closed = true;
 	}
 	sn_ready_each(sn_thread_self(), &ready);
 	return err;
@@ -71,23 +72,35 @@ static int end(struct pollfd *fds, struct sn_watch_wait *waits, size_t n)
 	return count;
 }
 
+static bool has_descriptor(const struct pollfd *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			return true;
+	return false;
+}
+
 /* Waits once: how many have something to report, 0 if that is to be looked for again, or an
  * error. */
 static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, int64_t deadline)
 {
 	struct sn_thread *self = sn_thread_self();
+	/* Without one, nothing wakes the task: this may be a deadlock. */
+	const bool polls = has_descriptor(fds, n);
 	struct sn_waiter waiter;
 	int err, count;
 
 	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
-	sn_netpoll_add();
+	if (polls)
+		sn_netpoll_add();
 	err = begin(fds, waits, n, &waiter);
 	if (err == 0) {
 		sn_task_waits(waiter.task, "a descriptor of the program's", NULL);
 		err = sn_waiter_park(&waiter, NULL);
 	}
 	count = end(fds, waits, n);
-	sn_netpoll_remove();
+	if (polls)
+		sn_netpoll_remove();
 	return count > 0 ? count : err;
 }
 
@@ -146,14 +159,14 @@ static int wait_for_any(struct pollfd *fds, size_t n, int64_t deadline)
 
 int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline)
 {
-	int count;
+	int count = -ENOTSUP;
 
 	if ((!fds && n > 0) || n > INT_MAX)
 		return -EINVAL;
-	if (!sn_runtime_enter())
-		return -ENOTSUP;
-	count = wait_for_any(fds, n, deadline);
-	sn_runtime_leave();
+	if (sn_runtime_enter()) {
+		count = wait_for_any(fds, n, deadline);
+		sn_runtime_leave();
+	}
 	for (size_t i = 0; count < 0 && i < n; i++)
 		fds[i].revents = 0;
 	return count;

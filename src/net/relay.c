@@ -447,7 +447,7 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 
 		if (err == 0 && relay.fds[i]->kind != SN_KIND_SOCKET) {
 			sn_fd_unuse(relay.fds[i]);
-			err = -ENOTSOCK;
+			err = sn_conn_has_messages(relay.fds[i]) ? -EPROTOTYPE : -ENOTSOCK;
 		} else if (err == -EBADF) {
 			relay.result->end = SN_RELAY_CANCELED;
 		}

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Signals for tasks. The handler notes the signal in a bit mask and makes an eventfd readable, both
- * async-signal-safe; a task waits on the eventfd like on any descriptor. Not signalfd: it would
- * need the signal blocked in every thread of the program, also in those that the program starts
- * itself, and children would inherit that mask.
+ * async-signal-safe. The poller reports that, and pass_on() gives what is noted to those that want
+ * it: to channels, or to tasks that wait. Not signalfd: it would need the signal blocked in every
+ * thread of the program, also in those that the program starts itself, and children would inherit
+ * that mask.
+ *
+ * No signal is lost. The handler sets the bit before it writes to the eventfd, and pass_on() reads
+ * the eventfd before it looks at the bits. So a bit that it misses comes with another event. A task
+ * looks at the bits and enters the list under one lock, which pass_on() holds while it looks at
+ * both. A signal that nobody wants stays noted.
+ *
+ * Each signal that was noted goes to one task or to channels: its bit is cleared by one party. A
+ * task that has entered the list is given a signal with the claim of its waiter. If its deadline or
+ * a cancellation has claimed the waiter first, the signal goes to the next, or stays noted.
+ *
+ * Locks. `lock` guards what is caught, `passing` the list, the channels and their signals. passing
+ * is held while a channel's lock is taken, never the other way round, and neither while a task is
+ * made runnable.
  */
 #include "net/signal.h"
 
@@ -12,74 +26,202 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <sennit/signal.h>
 
-#include "net/fd.h"
-#include "sched/fork.h"
+#include "sched/cancel.h"
+#include "sched/netpoll.h"
+#include "sched/ready.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
 #include "sched/thread.h"
+#include "sched/waiter.h"
+#include "sync/channel.h"
 
 #define MOST_SIGNALS 64
 
-static struct sn_lock lock; /* guards everything except what the handler touches */
+/* Signal n is bit n - 1. */
+typedef uint64_t signal_set;
+
+static struct sn_lock lock; /* guards these three */
 static struct sigaction former[MOST_SIGNALS + 1];
-static bool caught[MOST_SIGNALS + 1];
-static struct sn_fd *event; /* of the present run: a copy of event_fd */
+static signal_set caught;
+static bool registered; /* event_fd is, with the present run's epoll */
 
 /*
  * Set once in a process and never closed: a late handler must not write into a descriptor whose
  * number has been reused.
  */
 static _Atomic int event_fd = -1;
-static _Atomic uint32_t pending[2]; /* signal n is bit (n - 1) % 32 of word (n - 1) / 32 */
+/* Two words, because the handler of a 32-bit program has no other atomic access to them. */
+static _Atomic uint32_t noted[2];
+
+/* On the stack of a task that waits. Under passing. */
+struct wait {
+	struct sn_waiter waiter;
+	struct wait *next;
+	signal_set set;
+	int signum; /* what the task was given; 0: nothing */
+};
+
+/* A channel that gets signals. Under passing. */
+struct sink {
+	struct sink *next;
+	sn_chan *chan;
+	signal_set set;
+};
+
+static struct sn_lock passing;
+static struct wait *waits; /* the first came first */
+static struct sink *sinks;
 
 static void note(int signum)
 {
 	uint64_t one = 1;
 	int saved = errno;
 
-	atomic_fetch_or(&pending[(signum - 1) / 32], 1u << (signum - 1) % 32);
+	atomic_fetch_or(&noted[(signum - 1) / 32], 1u << (signum - 1) % 32);
 	(void)!write(atomic_load(&event_fd), &one, sizeof one);
 	errno = saved;
 }
 
-static int take_pending(void)
+static signal_set bit_of(int signum)
 {
-	for (int word = 0; word < 2; word++) {
-		uint32_t bits = atomic_load(&pending[word]);
-
-		while (bits) {
-			int bit = __builtin_ctz(bits);
-
-			if (atomic_fetch_and(&pending[word], ~(1u << bit)) & 1u << bit)
-				return word * 32 + bit + 1;
-			bits &= ~(1u << bit);
-		}
-	}
-	return 0;
+	return (signal_set)1 << (signum - 1);
 }
 
-/* Under the lock. */
+static signal_set noted_now(void)
+{
+	return atomic_load(&noted[0]) | (signal_set)atomic_load(&noted[1]) << 32;
+}
+
+static int first_of(signal_set set)
+{
+	return set ? __builtin_ctzll(set) + 1 : 0;
+}
+
+/* Takes one of the signals of the set that are noted; 0: none is. passing is held, so nothing else
+ * clears bits. */
+static int take_noted(signal_set set)
+{
+	int signum = first_of(noted_now() & set);
+
+	if (signum)
+		atomic_fetch_and(&noted[(signum - 1) / 32], ~(1u << (signum - 1) % 32));
+	return signum;
+}
+
+/* ---- passing signals on; passing is held ---- */
+
+static void take_out(struct wait *wait)
+{
+	for (struct wait **at = &waits; *at; at = &(*at)->next)
+		if (*at == wait) {
+			*at = wait->next;
+			return;
+		}
+}
+
+/* To the first task that waits for it and can still be given something. */
+static bool give_to_task(int signum, struct sn_queue *ready, int *count)
+{
+	struct sn_task *task;
+	struct wait *wait = waits;
+
+	while (wait && !(wait->set & bit_of(signum) && sn_waiter_claim(&wait->waiter)))
+		wait = wait->next;
+	if (!wait)
+		return false;
+	wait->signum = signum;
+	take_out(wait);
+	task = sn_waiter_finish(&wait->waiter, 0);
+	if (task) {
+		sn_queue_put(ready, task);
+		++*count;
+	}
+	return true;
+}
+
+/* To all channels that are to have it. One that is full has enough to report. Receivers that were
+ * met are claimed, and chained by their nodes. */
+static bool give_to_channels(int signum, struct sn_chan_node **met)
+{
+	/* An element, with the room that the compiler believes a channel's may need. */
+	union {
+		int signum;
+		_Alignas(16) char room[16];
+	} elem = {signum};
+	struct sn_chan_node *node;
+	bool given = false;
+
+	for (struct sink *sink = sinks; sink; sink = sink->next) {
+		struct sn_chan *chan = sn_chan_at(sink->chan);
+
+		if (!(sink->set & bit_of(signum)))
+			continue;
+		given = true;
+		sn_lock(&chan->lock);
+		if (sn_chan_send_locked(chan, &elem, &node) == 0 && node) {
+			node->next = *met;
+			*met = node;
+		}
+		sn_unlock(&chan->lock);
+	}
+	return given;
+}
+
+static int pass_on(struct sn_queue *ready, struct sn_chan_node **met)
+{
+	signal_set left = noted_now();
+	int count = 0, signum;
+
+	while ((signum = first_of(left)) != 0) {
+		left &= ~bit_of(signum);
+		if (give_to_channels(signum, met) || give_to_task(signum, ready, &count))
+			take_noted(bit_of(signum));
+	}
+	return count;
+}
+
+int sn_signal_event(struct sn_queue *ready)
+{
+	struct sn_chan_node *met = NULL, *next;
+	uint64_t writes;
+	int count;
+
+	(void)!read(atomic_load(&event_fd), &writes, sizeof writes);
+	SN_RACE_WINDOW();
+	sn_lock(&passing);
+	count = pass_on(ready, &met);
+	sn_unlock(&passing);
+	for (; met; met = next) {
+		next = met->next;
+		sn_chan_wake_met(NULL, met);
+	}
+	return count;
+}
+
+/* ---- catching ---- */
+
+/* The lock is held. */
 static int open_event(void)
 {
-	int fd, err;
+	int fd = atomic_load(&event_fd), err;
 
-	if (event)
-		return 0;
-	if (atomic_load(&event_fd) < 0) {
+	if (fd < 0) {
 		fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		if (fd < 0)
 			return -errno;
 		atomic_store(&event_fd, fd);
 	}
-	fd = fcntl(atomic_load(&event_fd), F_DUPFD_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	err = sn_fd_open(&event, fd, true);
-	if (err < 0)
-		close(fd);
+	if (registered)
+		return 0;
+	err = sn_netpoll_update(EPOLL_CTL_ADD, fd, SN_SIGNAL_TAG, (uint32_t)EPOLLIN | EPOLLET);
+	registered = err == 0;
 	return err;
 }
 
@@ -93,14 +235,24 @@ static int catch_signal(int signum)
 	sn_lock(&lock);
 	err = open_event();
 	sigfillset(&action.sa_mask);
-	if (err == 0 && !caught[signum]) {
+	if (err == 0 && !(caught & bit_of(signum))) {
 		if (sigaction(signum, &action, &former[signum]) == 0)
-			caught[signum] = true;
+			caught |= bit_of(signum);
 		else
 			err = -errno;
 	}
 	sn_unlock(&lock);
 	return err;
+}
+
+static signal_set caught_now(void)
+{
+	signal_set set;
+
+	sn_lock(&lock);
+	set = caught;
+	sn_unlock(&lock);
+	return set;
 }
 
 int sn_signal_catch(int signum)
@@ -115,54 +267,208 @@ int sn_signal_catch(int signum)
 	return err;
 }
 
-/* May park: the caller's self is stale. */
-static int wait_signal(int64_t deadline)
+/* The signals of a list; 0: there are none, or one of them is no signal. */
+static signal_set set_of(const int *signums, size_t n)
 {
-	uint64_t count;
-	int err, signum;
+	signal_set set = 0;
 
-	if (!event)
-		return -EINVAL;
-	err = sn_fd_begin(event, SN_SIDE_READ);
-	if (err < 0)
-		return err;
-	sn_fd_set_deadline(sn_thread_self(), event, SN_SIDE_READ, deadline);
-	for (;;) {
-		/* Drained first: a signal that comes later makes it readable again. */
-		(void)!read(event->fd, &count, sizeof count);
-		signum = take_pending();
-		if (signum > 0)
-			break;
-		signum = sn_fd_await(event, SN_SIDE_READ);
-		if (signum < 0)
-			break;
+	for (size_t i = 0; i < n; i++) {
+		if (!signums || signums[i] < 1 || signums[i] > MOST_SIGNALS)
+			return 0;
+		set |= bit_of(signums[i]);
 	}
-	sn_fd_end(event, SN_SIDE_READ);
-	return signum;
+	return set;
 }
 
-int sn_signal_wait(int64_t deadline)
+/* ---- waiting ---- */
+
+/* What goes to channels. A task that comes must not be faster than the poller with these. */
+static signal_set of_channels(void)
 {
-	int result;
+	signal_set set = 0;
+
+	for (const struct sink *sink = sinks; sink; sink = sink->next)
+		set |= sink->set;
+	return set;
+}
+
+/* Takes a signal, or enters the list. passing is held. */
+static int begin_wait(struct wait *wait, signal_set set, int64_t deadline)
+{
+	struct wait **last = &waits;
+	int signum = take_noted(set & ~of_channels());
+
+	if (signum)
+		return signum;
+	sn_waiter_init(&wait->waiter, sn_thread_self(), deadline, SN_WAITER_SHARED);
+	wait->set = set;
+	wait->signum = 0;
+	wait->next = NULL;
+	while (*last)
+		last = &(*last)->next;
+	*last = wait;
+	return 0;
+}
+
+/* May park: the caller's self is stale. */
+static int wait_signal(signal_set set, int64_t deadline)
+{
+	struct wait wait;
+	int err = sn_cancel_reason(sn_thread_self()->task), signum;
+
+	if (err < 0)
+		return err;
+	sn_netpoll_add();
+	sn_lock(&passing);
+	signum = begin_wait(&wait, set, deadline);
+	sn_unlock(&passing);
+	if (signum == 0) {
+		SN_RACE_WINDOW();
+		sn_task_waits(wait.waiter.task, "a signal", NULL);
+		err = sn_waiter_park(&wait.waiter, NULL);
+		sn_lock(&passing);
+		take_out(&wait);
+		signum = wait.signum;
+		sn_unlock(&passing);
+	}
+	sn_netpoll_remove();
+	return signum ? signum : err;
+}
+
+/* within: what the caller waits for, of which at least one must have been caught, or each if all. */
+static int enter_and_wait(signal_set within, bool all, int64_t deadline)
+{
+	signal_set present;
+	int result = -EINVAL;
 
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	result = wait_signal(deadline);
+	present = caught_now() & within;
+	if (present && (!all || present == within))
+		result = wait_signal(within, deadline);
 	sn_runtime_leave();
 	return result;
 }
 
-/* Under the lock. The end of the run closes the copy (net/fd.c). */
+int sn_signal_wait(int64_t deadline)
+{
+	return enter_and_wait(~(signal_set)0, false, deadline);
+}
+
+int sn_signal_wait_for(const int *signums, size_t n, int64_t deadline)
+{
+	return enter_and_wait(set_of(signums, n), true, deadline);
+}
+
+/* ---- channels ---- */
+
+static struct sink *sink_of(const sn_chan *chan)
+{
+	struct sink *sink = sinks;
+
+	while (sink && sink->chan != chan)
+		sink = sink->next;
+	return sink;
+}
+
+/* Adds the signals to what the channel gets. made: memory for a new entry, which is used up if
+ * there is none yet. */
+static void add_to_sink(sn_chan *chan, signal_set set, struct sink **made)
+{
+	struct sn_queue ready = {0};
+	struct sn_chan_node *met = NULL;
+	struct sink *sink;
+
+	sn_lock(&passing);
+	sink = sink_of(chan);
+	if (!sink) {
+		sink = *made;
+		*made = NULL;
+		*sink = (struct sink){.next = sinks, .chan = sn_chan_ref(chan)};
+		sinks = sink;
+		sn_netpoll_add();
+	}
+	sink->set |= set;
+	/* Those that have come already and that nobody wanted. */
+	pass_on(&ready, &met);
+	sn_unlock(&passing);
+	while (met) {
+		struct sn_chan_node *next = met->next;
+
+		sn_chan_wake_met(NULL, met);
+		met = next;
+	}
+	sn_ready_each(sn_thread_self(), &ready);
+}
+
+static int send_to(sn_chan *chan, const int *signums, size_t n)
+{
+	const signal_set set = set_of(signums, n);
+	const struct sn_chan *its = sn_chan_find(chan);
+	struct sink *made;
+	int err = 0;
+
+	if (!its || !its->plain || its->elem_size != sizeof(int) || its->capacity == 0 || !set)
+		return -EINVAL;
+	made = malloc(sizeof *made);
+	if (!made)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && err == 0; i++)
+		err = catch_signal(signums[i]);
+	if (err == 0)
+		add_to_sink(chan, set, &made);
+	free(made);
+	return err;
+}
+
+int sn_signal_send_to(sn_chan *chan, const int *signums, size_t n)
+{
+	int err;
+
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = send_to(chan, signums, n);
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_signal_stop(sn_chan *chan)
+{
+	struct sink *sink, **at = &sinks;
+
+	if (!chan)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	sn_lock(&passing);
+	while (*at && (*at)->chan != chan)
+		at = &(*at)->next;
+	sink = *at;
+	if (sink)
+		*at = sink->next;
+	sn_unlock(&passing);
+	if (sink) {
+		sn_netpoll_remove();
+		sn_chan_unref(sink->chan);
+		free(sink);
+	}
+	sn_runtime_leave();
+	return 0;
+}
+
+/* ---- a run, and fork() ---- */
+
+/* The lock is held. No task waits any more, and the run's epoll is about to be closed. */
 static void catch_none(void)
 {
 	for (int signum = 1; signum <= MOST_SIGNALS; signum++)
-		if (caught[signum]) {
+		if (caught & bit_of(signum))
 			sigaction(signum, &former[signum], NULL);
-			caught[signum] = false;
-		}
-	event = NULL;
-	atomic_store(&pending[0], 0);
-	atomic_store(&pending[1], 0);
+	caught = 0;
+	registered = false;
+	waits = NULL;
+	atomic_store(&noted[0], 0);
+	atomic_store(&noted[1], 0);
 }
 
 void sn_signal_destroy(void)
@@ -170,22 +476,31 @@ void sn_signal_destroy(void)
 	sn_lock(&lock);
 	catch_none();
 	sn_unlock(&lock);
+	while (sinks) {
+		struct sink *sink = sinks;
+
+		sinks = sink->next;
+		sn_chan_unref(sink->chan);
+		free(sink);
+	}
 }
 
 /*
  * The child has no tasks to notify, so its signals have their former effect again. It needs an
  * eventfd of its own, because either process could read what the other writes to a shared one. It
  * is closed here, before the program can have reused its number, and while no handler uses it: the
- * child has one thread, this one.
+ * child has one thread, this one. The channels' references stay with the parent's tasks.
  */
 void sn_signal_fork(enum sn_fork_phase phase)
 {
 	int fd;
 
 	sn_fork_lock(&lock, phase);
+	sn_fork_lock(&passing, phase);
 	if (phase != SN_FORK_CHILD)
 		return;
 	catch_none();
+	sinks = NULL;
 	fd = atomic_exchange(&event_fd, -1);
 	if (fd >= 0)
 		close(fd);

@@ -22,6 +22,7 @@
 #include <sennit/stream.h>
 
 #include "net/sys.h"
+#include "net/unix_path.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
@@ -65,6 +66,8 @@ ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 		sn_conn_note_read(d, n);
 		return n;
 	}
+	if (sn_conn_has_messages(d))
+		return -EPROTOTYPE;
 	sn_block_enter(d, "read");
 	n = sn_sys_read(d->fd, buf, size);
 	sn_block_leave(d);
@@ -77,6 +80,8 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 
 	if (d->kind == SN_KIND_SOCKET)
 		return sn_sys_send(d->fd, buf, size, more);
+	if (sn_conn_has_messages(d))
+		return -EPROTOTYPE;
 	sn_block_enter(d, "write");
 	n = sn_sys_write(d->fd, buf, size);
 	sn_block_leave(d);
@@ -109,8 +114,7 @@ bool sn_conn_drained(const struct sn_fd *d)
 
 /* ---- waiting ---- */
 
-/* Within an operation. */
-static int wait_for(struct sn_fd *d, enum sn_side_index side)
+int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side)
 {
 	if (side == SN_SIDE_READ)
 		sn_conn_acknowledge(d);
@@ -123,7 +127,7 @@ int sn_conn_wait(struct sn_fd *d, enum sn_side_index side)
 
 	if (n < 0)
 		return n;
-	n = wait_for(d, side);
+	n = sn_attempt_wait(d, side);
 	sn_fd_end(d, side);
 	return n;
 }
@@ -168,7 +172,7 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 	return err;
 }
 
-static ssize_t read_some(const void *handle, void *buf, size_t size)
+ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 {
 	struct sn_fd *d;
 	ssize_t n = sn_conn_begin(&d, handle, SN_SIDE_READ);
@@ -177,7 +181,7 @@ static ssize_t read_some(const void *handle, void *buf, size_t size)
 		return n;
 	do {
 		n = sn_attempt_read(d, buf, size);
-	} while (n == -EAGAIN && (n = wait_for(d, SN_SIDE_READ)) == 0);
+	} while (n == -EAGAIN && (n = sn_attempt_wait(d, SN_SIDE_READ)) == 0);
 	sn_fd_end(d, SN_SIDE_READ);
 	if (n > 0)
 		sn_fair_chance(sn_thread_self());
@@ -193,15 +197,14 @@ static ssize_t write_some(const void *handle, const void *buf, size_t size)
 		return n;
 	do {
 		n = sn_attempt_write(d, buf, size, false);
-	} while (n == -EAGAIN && (n = wait_for(d, SN_SIDE_WRITE)) == 0);
+	} while (n == -EAGAIN && (n = sn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
 	sn_fd_end(d, SN_SIDE_WRITE);
 	if (n > 0)
 		sn_fair_chance(sn_thread_self());
 	return n;
 }
 
-/* For a size of 0: it has the errors of other sizes, but neither attempts nor waits. */
-static int nothing(const void *handle, enum sn_side_index side)
+int sn_conn_move_nothing(const void *handle, enum sn_side_index side)
 {
 	struct sn_fd *d;
 	int err = sn_conn_begin(&d, handle, side);
@@ -281,9 +284,32 @@ static int end_with(const void *handle, uint32_t flags)
 	return err;
 }
 
+/*
+ * Outside the runtime, because the file system may block the thread. Before the socket is closed:
+ * while it is open, others find its address in use, and nobody has a reason to take the path.
+ */
+static void remove_path(const void *handle)
+{
+	struct sn_unix_path *path;
+	struct sn_fd *d;
+
+	/* Relaxed: without a path there is nothing to do, and otherwise it is read again. A stale
+	 * handle may find the path of another socket here, but not after that. */
+	if (sn_fd_find(&d, handle) < 0 || !atomic_load_explicit(&d->path, memory_order_relaxed) ||
+	    sn_fd_use_handle(&d, handle) < 0)
+		return;
+	path = atomic_load_explicit(&d->path, memory_order_relaxed);
+	if (path)
+		sn_unix_path_remove(path);
+	sn_fd_unuse(d);
+}
+
 int sn_conn_close(const void *handle, uint32_t flags)
 {
-	return handle ? end_with(handle, SN_FD_CLOSED | flags) : 0;
+	if (!handle)
+		return 0;
+	remove_path(handle);
+	return end_with(handle, SN_FD_CLOSED | flags);
 }
 
 int sn_conn_descriptor(const void *handle)
@@ -401,7 +427,8 @@ ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	n = size ? read_some(stream, buf, size) : nothing(stream, SN_SIDE_READ);
+	n = size ? sn_conn_read_some(stream, buf, size)
+		 : sn_conn_move_nothing(stream, SN_SIDE_READ);
 	sn_runtime_leave();
 	return n;
 }
@@ -412,7 +439,7 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	n = size ? write_some(stream, buf, size) : nothing(stream, SN_SIDE_WRITE);
+	n = size ? write_some(stream, buf, size) : sn_conn_move_nothing(stream, SN_SIDE_WRITE);
 	sn_runtime_leave();
 	return n;
 }
@@ -425,7 +452,7 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
 	if (size == 0)
-		n = nothing(stream, SN_SIDE_WRITE);
+		n = sn_conn_move_nothing(stream, SN_SIDE_WRITE);
 	while (done < size) {
 		n = write_some(stream, (const char *)buf + done, size - done);
 		if (n < 0)

@@ -21,7 +21,15 @@ enum sn_kind {
 	SN_KIND_PIPE,
 	SN_KIND_FILE,  /* a regular file, or a block device: not registered */
 	SN_KIND_OTHER, /* terminals and other devices, registered or not */
+	/* Unix sockets that carry messages, which are no streams: of a connection, or without. */
+	SN_KIND_SEQPACKET,
+	SN_KIND_DATAGRAM,
 };
+
+static inline bool sn_conn_has_messages(const struct sn_fd *d)
+{
+	return d->kind >= SN_KIND_SEQPACKET;
+}
 
 /*
  * How a connection acknowledges, in struct sn_fd. A connection of sn_tcp_connect_to_write() holds
@@ -45,6 +53,12 @@ enum sn_acks {
 /* Begins an operation, as sn_attempt_begin(). */
 int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 
+/* sn_stream_read() of at least one byte. Parks. */
+ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size);
+
+/* An operation of size 0: it has the errors of other sizes, but neither attempts nor waits. */
+int sn_conn_move_nothing(const void *handle, enum sn_side_index side);
+
 /* Waits for an edge: 0 or the error that sn_stream_read() or sn_stream_write() would return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 
@@ -61,6 +75,10 @@ int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 /* One attempt within an operation that has begun. more: as for sn_sys_send(), for sockets. */
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
+
+/* Within an operation that has begun, after -EAGAIN: waits for an edge. 0, or the error that
+ * sn_stream_read() or sn_stream_write() would return; -EAGAIN if there is no way to wait. Parks. */
+int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
 
 /* Whether there is something to read, without taking it: > 0 yes, 0 the end, -EAGAIN no, or an
  * error. */

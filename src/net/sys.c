@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -41,14 +42,6 @@ int sn_sys_accept(int fd)
 	return result(n);
 }
 
-int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length)
-{
-	int n = result(connect(fd, address, length));
-
-	/* An interrupted connect continues in the background, like one that would block. */
-	return n == -EINTR ? -EINPROGRESS : n;
-}
-
 static int socket_error(int fd)
 {
 	int err = 0;
@@ -59,6 +52,28 @@ static int socket_error(int fd)
 	return -err;
 }
 
+/*
+ * Where nothing listens at a port of this machine, the kernel may choose that port for the socket's
+ * own, and TCP connects the socket to itself. It would read what it writes, and keep the port from
+ * a server that is about to start. The kernel chooses from all ports for clients, so this takes
+ * some ten thousand attempts: a second for a program that waits for its server. Reset, because an
+ * orderly close would occupy the port for another minute.
+ */
+static bool refuses_itself(int fd, const struct sockaddr_storage *peer, socklen_t length)
+{
+	static const struct {
+		int on, seconds;
+	} reset = {1, 0};
+	struct sockaddr_storage own;
+	socklen_t own_length = sizeof own;
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_length) < 0 || own_length != length ||
+	    memcmp(&own, peer, length) != 0)
+		return false;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+	return true;
+}
+
 int sn_sys_connect_result(int fd)
 {
 	struct sockaddr_storage peer;
@@ -67,12 +82,22 @@ int sn_sys_connect_result(int fd)
 
 	/* Checked first, because it is the usual result: only a connected socket has a peer. */
 	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
-		return 0;
+		return refuses_itself(fd, &peer, length) ? -ECONNREFUSED : 0;
 	if (errno != ENOTCONN)
 		return -errno;
 	err = socket_error(fd);
 	/* No error means that the outcome is not known yet: a wake-up can be spurious. */
 	return err < 0 ? err : -EINPROGRESS;
+}
+
+int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	int n = result(connect(fd, address, length));
+
+	if (n == 0)
+		return sn_sys_connect_result(fd);
+	/* An interrupted connect continues in the background, like one that would block. */
+	return n == -EINTR ? -EINPROGRESS : n;
 }
 
 ssize_t sn_sys_recv(int fd, void *buf, size_t size)
@@ -221,6 +246,41 @@ ssize_t sn_sys_write(int fd, const void *buf, size_t size)
 	n = n < 0 ? -errno : n;
 	release_sigpipe(former, n, size);
 	return n;
+}
+
+ssize_t sn_sys_readv(int fd, const struct iovec *iov, int n)
+{
+	ssize_t got;
+
+	do {
+		got = readv(fd, iov, n);
+	} while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+ssize_t sn_sys_writev(int fd, const struct iovec *iov, int n, size_t size)
+{
+	enum sigpipe former = hold_sigpipe();
+	ssize_t put;
+
+	do {
+		put = writev(fd, iov, n);
+	} while (put < 0 && errno == EINTR);
+	put = put < 0 ? -errno : put;
+	release_sigpipe(former, put, size);
+	return put;
+}
+
+ssize_t sn_sys_sendv(int fd, const struct iovec *iov, int n)
+{
+	/* The kernel does not write to them. */
+	const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n};
+	ssize_t put;
+
+	do {
+		put = sendmsg(fd, &message, MSG_NOSIGNAL);
+	} while (put < 0 && errno == EINTR);
+	return put < 0 ? -errno : put;
 }
 
 int sn_sys_poll_now(struct pollfd *fds, size_t n)

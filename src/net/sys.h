@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "arch/compiler.h"
 
@@ -32,6 +33,10 @@ sn_noinline ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 sn_noinline ssize_t sn_sys_read(int fd, void *buf, size_t size);
 /* Does not raise SIGPIPE either, at the cost of two more system calls. */
 sn_noinline ssize_t sn_sys_write(int fd, const void *buf, size_t size);
+/* The same for several pieces of memory; size is that of all of them. Sockets take the last. */
+sn_noinline ssize_t sn_sys_readv(int fd, const struct iovec *iov, int n);
+sn_noinline ssize_t sn_sys_writev(int fd, const struct iovec *iov, int n, size_t size);
+sn_noinline ssize_t sn_sys_sendv(int fd, const struct iovec *iov, int n);
 /* Looks, and does not wait. */
 sn_noinline int sn_sys_poll_now(struct pollfd *fds, size_t n);
 /* As sn_sys_recv() of one byte, which is not removed. */

@@ -15,28 +15,16 @@
 #include <sennit/tcp.h>
 #include <sennit/unstable.h>
 
+#include "net/accept.h"
 #include "net/address.h"
 #include "net/fd.h"
-#include "net/pipe_pool.h"
-#include "net/resolver.h"
+#include "net/race.h"
+#include "net/resolve.h"
 #include "net/stream.h"
 #include "net/sys.h"
 #include "sched/cancel.h"
-#include "sched/counters.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
 #include "sched/thread.h"
-
-/*
- * Pauses of accepting when descriptors or memory have run out: the first is short, because a
- * session may end at any moment; the last bounds the cost of asking to a few system calls a second.
- */
-#define FIRST_PAUSE_NS 5000000
-#define LAST_PAUSE_NS 320000000
-
-/* The least time for an address before the next is tried, if there is that much left: a lost packet
- * is sent again after a second, but one that arrives takes less even around the earth. */
-#define LEAST_SHARE_NS 250000000
 
 /* Small messages must not wait for the acknowledgement of the one before. On a listener it applies
  * to all connections that are made from then on, which saves a system call for each. */
@@ -47,17 +35,17 @@ static void set_no_delay(int fd)
 
 /* ---- listening ---- */
 
-static int bind_one(const struct addrinfo *info, bool any_family)
+static int bind_one(const struct sn_resolved_address *at, bool any_family)
 {
-	int fd = sn_sys_socket(info->ai_family), err;
+	int fd = sn_sys_socket(at->address.ss_family), err;
 
 	if (fd < 0)
 		return fd;
 	sn_sys_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	set_no_delay(fd);
-	if (info->ai_family == AF_INET6)
+	if (at->address.ss_family == AF_INET6)
 		sn_sys_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any_family);
-	err = sn_sys_bind_listen(fd, info->ai_addr, info->ai_addrlen);
+	err = sn_sys_bind_listen(fd, (const struct sockaddr *)&at->address, at->length);
 	if (err == 0)
 		return fd;
 	sn_sys_close(fd);
@@ -66,17 +54,19 @@ static int bind_one(const struct addrinfo *info, bool any_family)
 
 /* A name may have several addresses: takes the first that is available. ":port" is v6 that also
  * takes v4, or v4 alone. */
-static int bind_first(const struct addrinfo *list, bool any_family)
+static int bind_first(const struct sn_resolved *list, bool any_family)
 {
 	int first_error = -EADDRNOTAVAIL, fd;
 
 	for (int pass = 0; pass < 2; pass++)
-		for (const struct addrinfo *info = list; info; info = info->ai_next) {
-			if (any_family && (info->ai_family == AF_INET6) != (pass == 0))
+		for (size_t i = 0; i < list->count; i++) {
+			const struct sn_resolved_address *at = &list->addresses[i];
+
+			if (any_family && (at->address.ss_family == AF_INET6) != (pass == 0))
 				continue;
 			if (!any_family && pass > 0)
 				continue;
-			fd = bind_one(info, any_family);
+			fd = bind_one(at, any_family);
 			if (fd >= 0)
 				return fd;
 			/* Without IPv6 in the kernel the interesting error is IPv4's. */
@@ -88,16 +78,16 @@ static int bind_first(const struct addrinfo *list, bool any_family)
 
 static int do_listen(struct sn_fd **out, const char *address)
 {
-	struct addrinfo *list;
+	struct sn_resolved *list;
 	int err = sn_cancel_reason(sn_thread_self()->task), fd;
 
 	if (err == 0)
-		err = sn_resolve(&list, address, true, SN_NO_DEADLINE);
+		err = sn_resolve_text(&list, address, SN_RESOLVE_PASSIVE, SN_NO_DEADLINE);
 
 	if (err < 0)
 		return err;
 	fd = bind_first(list, address[0] == ':');
-	freeaddrinfo(list);
+	sn_resolved_free(list);
 	if (fd < 0)
 		return fd;
 	err = sn_fd_open(out, fd, true);
@@ -155,11 +145,6 @@ int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
 	return err;
 }
 
-static bool out_of_resources(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
-}
-
 static int adopt(struct sn_fd **out, int fd)
 {
 	int err = sn_fd_open(out, fd, true);
@@ -189,44 +174,6 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 	return err == -ENOSPC ? -ENOBUFS : err;
 }
 
-/* Waits as long as it takes. */
-static int accept_one(struct sn_fd *d, struct sn_fd **out)
-{
-	int64_t pause = FIRST_PAUSE_NS;
-	int n = 0;
-
-	while (n == 0) {
-		n = accept_now(d, out);
-		if (n == 0)
-			return 0;
-		if (n == -EAGAIN) {
-			n = sn_fd_await(d, SN_SIDE_READ);
-		} else if (out_of_resources(n)) {
-			atomic_fetch_add_explicit(&sn_counters.accept_pauses, 1,
-						  memory_order_relaxed);
-			sn_pipes_trim();
-			n = sn_fd_pause(d, SN_SIDE_READ, sn_now() + pause);
-			if (pause < LAST_PAUSE_NS)
-				pause *= 2;
-		}
-	}
-	return n;
-}
-
-static int do_accept(sn_tcp_listener *handle, struct sn_fd **out)
-{
-	struct sn_fd *listener;
-	int n = sn_conn_begin(&listener, handle, SN_SIDE_READ);
-
-	if (n < 0)
-		return n;
-	n = accept_one(listener, out);
-	sn_fd_end(listener, SN_SIDE_READ);
-	if (n == 0)
-		sn_fair_chance(sn_thread_self());
-	return n;
-}
-
 int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 {
 	struct sn_fd *d;
@@ -236,7 +183,7 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = do_accept(listener, &d);
+	err = sn_accept(&d, listener, accept_now);
 	if (err == 0)
 		*conn = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -263,99 +210,70 @@ static int await_connection(struct sn_fd *d, int64_t deadline)
 	return err;
 }
 
-static int connect_one(struct sn_fd **out, const struct addrinfo *info, int64_t deadline,
+/* The usual case, which needs no race: the descriptor is a connection from the beginning, so it is
+ * registered with epoll only once. */
+static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to, int64_t deadline,
 		       bool to_write)
 {
-	int fd = sn_sys_socket(info->ai_family), err, begun;
+	int begun, err;
 
-	if (fd < 0)
-		return fd;
-	if (to_write)
-		sn_sys_set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
-	/* Registered with epoll only now: before, an unconnected socket reports a hang-up. */
-	begun = sn_sys_connect(fd, info->ai_addr, info->ai_addrlen);
-	if (begun < 0 && begun != -EINPROGRESS) {
-		sn_sys_close(fd);
+	if (deadline && sn_now() >= deadline)
+		return -ETIMEDOUT;
+	begun = sn_race_begin_one(out, to, to_write);
+	if (begun < 0 && begun != -EINPROGRESS)
 		return begun;
-	}
-	set_no_delay(fd);
-	err = adopt(out, fd);
-	if (err < 0)
-		return err;
-	(*out)->acks = to_write ? SN_ACKS_HELD : SN_ACKS_AS_USUAL;
-	if (begun == -EINPROGRESS)
+	/* Only now: before, an unconnected socket reports a hang-up. */
+	err = sn_fd_register(*out);
+	if (err == 0 && begun == -EINPROGRESS)
 		err = await_connection(*out, deadline);
 	if (err < 0)
 		sn_fd_end_with(sn_thread_self(), *out, SN_FD_CLOSED);
 	return err;
 }
 
-/* The reason for which the calling task has to stop, or 0. */
-static int cancelled(void)
+static int connect_first(struct sn_fd **out, const struct sn_resolved *list, int64_t deadline,
+			 bool to_write)
 {
-	return sn_cancel_reason(sn_thread_self()->task);
+	int err = sn_race(out, list, deadline, to_write);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_register(*out);
+	if (err < 0)
+		sn_fd_end_with(sn_thread_self(), *out, SN_FD_CLOSED);
+	return err;
 }
 
-/* Until when an address may be tried that others follow: an equal share of the time that is
- * left. */
-static int64_t end_of_share(int64_t deadline, int addresses)
-{
-	int64_t now = sn_now(), share;
-
-	if (deadline == SN_NO_DEADLINE || addresses == 1 || now >= deadline)
-		return deadline;
-	share = (deadline - now) / addresses;
-	if (share < LEAST_SHARE_NS)
-		share = LEAST_SHARE_NS;
-	return share < deadline - now ? now + share : deadline;
-}
-
-static int connect_any(struct sn_fd **out, const struct addrinfo *list, int64_t deadline,
+static int connect_any(struct sn_fd **out, const struct sn_resolved *list, int64_t deadline,
 		       bool to_write)
 {
-	int err = -EHOSTUNREACH, left = 0;
+	int err;
 
-	for (const struct addrinfo *info = list; info; info = info->ai_next)
-		left++;
-	for (const struct addrinfo *info = list; info; info = info->ai_next) {
-		int reason = cancelled();
-
-		if (reason == 0 && deadline && sn_now() >= deadline)
-			reason = -ETIMEDOUT;
-		if (reason < 0) {
-			err = reason;
-			break;
-		}
-		err = connect_one(out, info, end_of_share(deadline, left--), to_write);
-		if (err == 0)
-			break;
-	}
-	/* That may also be what ended the last attempt. */
-	if (err < 0 && cancelled() < 0)
-		err = cancelled();
+	if (list->count == 1)
+		err = connect_one(out, &list->addresses[0], deadline, to_write);
+	else
+		err = connect_first(out, list, deadline, to_write);
+	if (err == 0)
+		(*out)->acks = to_write ? SN_ACKS_HELD : SN_ACKS_AS_USUAL;
 	return err;
 }
 
 static int do_connect(struct sn_fd **out, const char *address, int64_t deadline, bool to_write)
 {
-	struct sockaddr_in numeric;
-	struct addrinfo *list;
-	int err = cancelled();
+	struct sn_resolved_address numeric = {.length = sizeof(struct sockaddr_in)};
+	struct sn_resolved *list;
+	int err = sn_cancel_reason(sn_thread_self()->task);
 
 	if (err < 0)
 		return err;
 	/* getaddrinfo() takes 1 us even for numeric addresses. */
-	if (sn_address_numeric(&numeric, address))
-		return connect_any(out,
-				   &(struct addrinfo){.ai_family = AF_INET,
-						      .ai_addr = (struct sockaddr *)&numeric,
-						      .ai_addrlen = sizeof numeric},
-				   deadline, to_write);
-	err = sn_resolve(&list, address, false, deadline);
+	if (sn_address_numeric((struct sockaddr_in *)&numeric.address, address))
+		return connect_any(out, &(struct sn_resolved){1, &numeric}, deadline, to_write);
+	err = sn_resolve_text(&list, address, 0, deadline);
 	if (err < 0)
 		return err;
 	err = connect_any(out, list, deadline, to_write);
-	freeaddrinfo(list);
+	sn_resolved_free(list);
 	return err;
 }
 

@@ -17,9 +17,12 @@
 
 struct sn_watch {
 	struct sn_lock lock;
-	uint32_t generation;
+	uint32_t asked; /* the number of the last question, which is in its tag */
 	int fd;         /* the number */
 	int registered; /* the number, or that of a copy; -1: none */
+	/* What the waits wait for, and maybe what some wait that has ended did. Made exact when an
+	 * event is passed on. So a wait that comes need not look at the others. */
+	uint32_t events;
 	struct sn_watch_wait *first;
 };
 
@@ -68,6 +71,7 @@ static void put_in(struct sn_watch *watch, struct sn_watch_wait *wait)
 	wait->next = watch->first;
 	if (wait->next)
 		wait->next->prev = wait;
+	watch->events = wait->events | (watch->first ? watch->events : 0);
 	watch->first = wait;
 }
 
@@ -120,20 +124,26 @@ static void finish_all(struct sn_watch *watch, const struct sn_watch_wait *but, 
 
 static int update(struct sn_watch *watch, int operation, int fd, uint32_t events)
 {
-	uint64_t tag = (uint64_t)watch->generation << 32 | SN_WATCH_TAG | (uint32_t)watch->fd;
+	uint64_t tag = (uint64_t)++watch->asked << 32 | SN_WATCH_TAG | (uint32_t)watch->fd;
 
 	return sn_netpoll_update(operation, fd, tag, events | EPOLLONESHOT);
 }
 
-/* Epoll knows nothing of it any more, or is made to forget it. */
-static void unregister(struct sn_watch *watch)
+/* Makes epoll forget what is registered, if anything is. */
+static bool unregister(struct sn_watch *watch)
 {
-	if (watch->registered >= 0)
-		update(watch, EPOLL_CTL_DEL, watch->registered, 0);
-	/* A copy has the description of another number, so closing it would not have sufficed. */
-	if (watch->registered >= 0 && watch->registered != watch->fd)
-		close(watch->registered);
+	const int fd = watch->registered;
+
+	if (fd < 0)
+		return false;
+	update(watch, EPOLL_CTL_DEL, fd, 0);
+	/* Before the close: a child of fork() closes the copy that it finds here, and must not find
+	 * a number that another thread may have been given since. */
 	watch->registered = -1;
+	/* A copy has the description of another number, so closing it would not have sufficed. */
+	if (fd != watch->fd)
+		close(fd);
+	return true;
 }
 
 static int register_copy(struct sn_watch *watch, uint32_t events)
@@ -150,38 +160,51 @@ static int register_copy(struct sn_watch *watch, uint32_t events)
 	return err;
 }
 
-static int register_now(struct sn_watch *watch, uint32_t events)
+/* Asks epoll for what the waits wait for. -ENOENT when nothing is registered, or it was closed. */
+static int rearm(struct sn_watch *watch)
 {
-	int err;
+	int err = -ENOENT;
 
-	watch->generation++;
-	err = update(watch, EPOLL_CTL_ADD, watch->fd, events);
-	if (err == 0)
-		watch->registered = watch->fd;
-	else if (err == -EEXIST)
-		err = register_copy(watch, events);
-	return err;
+	if (watch->registered >= 0)
+		err = update(watch, EPOLL_CTL_MOD, watch->registered, watch->events);
+	if (err != -ENOENT && err != -EBADF)
+		return err;
+	watch->registered = -1;
+	return -ENOENT;
 }
 
 /*
- * Asks epoll for what the waits wait for. Also when it has been asked for all of that before:
- * whether the number still means the same descriptor shows only here.
+ * The same when a wait has come. Also when epoll has been asked for all of that before: whether the
+ * number still means the same descriptor shows only here. Beside a copy, it shows by the number
+ * being registered, too: whenever sennit registers another descriptor of that number, the watch has
+ * to forget its copy first.
  */
 static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struct ended *ended)
 {
-	uint32_t events = 0;
-	int err = -ENOENT;
+	int err = watch->registered == watch->fd ? rearm(watch) : -ENOENT;
 
-	for (const struct sn_watch_wait *wait = watch->first; wait; wait = wait->next)
-		events |= wait->events;
-	if (watch->registered >= 0)
-		err = update(watch, EPOLL_CTL_MOD, watch->registered, events);
-	if (err != -ENOENT && err != -EBADF)
+	if (err != -ENOENT)
 		return err;
-	/* Those that were registered are of a descriptor that was closed. */
+	err = update(watch, EPOLL_CTL_ADD, watch->fd, newest->events);
+	if (err == -EEXIST && rearm(watch) == 0)
+		return 0;
+	/* The earlier waits are for a descriptor that was closed. */
 	finish_all(watch, newest, true, ended);
-	watch->registered = -1;
-	return newest ? register_now(watch, newest->events) : 0;
+	unregister(watch);
+	if (err == -EEXIST)
+		return register_copy(watch, newest->events);
+	if (err == 0)
+		watch->registered = watch->fd;
+	return err;
+}
+
+/* Every call that may have taken waits out ends with this. What is registered under the number
+ * itself stays, for the next wait. */
+static void unlock(struct sn_watch *watch)
+{
+	if (!watch->first && watch->registered != watch->fd)
+		unregister(watch);
+	sn_unlock(&watch->lock);
 }
 
 /* ---- calls ---- */
@@ -192,11 +215,6 @@ int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
 	struct sn_watch *watch;
 	int err;
 
-	wait->watch = NULL;
-	wait->got = 0;
-	wait->closed = false;
-	if (fd < 0)
-		return -EBADF;
 	if (fd / CHUNK_SIZE >= MOST_CHUNKS)
 		return -ENOSPC;
 	watch = find(fd);
@@ -207,9 +225,10 @@ int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
 	sn_lock(&watch->lock);
 	put_in(watch, wait);
 	err = arm(watch, wait, &ended);
+	wait->since = watch->asked;
 	if (err < 0)
 		take_out(wait);
-	sn_unlock(&watch->lock);
+	unlock(watch);
 	return err;
 }
 
@@ -223,25 +242,24 @@ void sn_watch_remove(struct sn_watch_wait *wait)
 	sn_lock(&watch->lock);
 	if (wait->watch)
 		take_out(wait);
-	/* What is registered under the number itself stays, for the next wait. */
-	if (!watch->first && watch->registered != watch->fd)
-		unregister(watch);
-	sn_unlock(&watch->lock);
+	unlock(watch);
 }
 
-void sn_watch_closing(struct sn_thread *self, int fd)
+bool sn_watch_closing(struct sn_thread *self, int fd)
 {
 	struct sn_queue ready = {0};
 	struct ended ended = {&ready, 0};
 	struct sn_watch *watch = find(fd);
+	bool registered;
 
 	if (!watch)
-		return;
+		return false;
 	sn_lock(&watch->lock);
 	finish_all(watch, NULL, true, &ended);
-	unregister(watch);
+	registered = unregister(watch);
 	sn_unlock(&watch->lock);
 	sn_ready_each(self, &ready);
+	return registered;
 }
 
 int sn_watch_waits(int fd)
@@ -258,29 +276,42 @@ int sn_watch_waits(int fd)
 	return count;
 }
 
+/* Whether an answer to the question is one to the wait's own, or to a later one. The numbers wrap,
+ * so they are compared by how many questions ago they were. */
+static bool is_for(const struct sn_watch *watch, const struct sn_watch_wait *wait,
+		   uint32_t question)
+{
+	return watch->asked - question <= watch->asked - wait->since;
+}
+
 int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct ended ended = {ready, 0};
 	struct sn_watch *watch = find((int)((uint32_t)tag & ~SN_WATCH_TAG));
 	struct sn_watch_wait *wait, *next;
+	int err;
 
 	if (!watch)
 		return 0;
+	SN_RACE_WINDOW();
 	sn_lock(&watch->lock);
-	if (watch->generation == tag >> 32 && watch->registered >= 0) {
-		for (wait = watch->first; wait; wait = next) {
-			uint32_t hit = what & (wait->events | EPOLLERR | EPOLLHUP);
+	watch->events = 0;
+	for (wait = watch->first; wait; wait = next) {
+		uint32_t hit = what & (wait->events | EPOLLERR | EPOLLHUP);
 
-			next = wait->next;
-			wait->got |= hit;
-			if (hit)
-				finish(wait, &ended);
+		next = wait->next;
+		if (!hit || !is_for(watch, wait, (uint32_t)(tag >> 32))) {
+			watch->events |= wait->events;
+			continue;
 		}
-		/* They look again themselves if epoll cannot be asked for them. */
-		if (watch->first && arm(watch, NULL, &ended) < 0)
-			finish_all(watch, NULL, false, &ended);
+		wait->got |= hit;
+		finish(wait, &ended);
 	}
-	sn_unlock(&watch->lock);
+	/* If epoll cannot be asked for the others, they end, too. */
+	err = watch->first ? rearm(watch) : 0;
+	if (err < 0)
+		finish_all(watch, NULL, err == -ENOENT, &ended);
+	unlock(watch);
 	return ended.count;
 }
 
@@ -293,7 +324,6 @@ static void reset(struct sn_watch *watch)
 	if (watch->registered >= 0 && watch->registered != watch->fd)
 		close(watch->registered);
 	watch->registered = -1;
-	watch->generation++;
 	watch->first = NULL;
 }
 

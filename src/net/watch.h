@@ -2,32 +2,42 @@
 /*
  * Watches: which tasks wait for descriptors that the program owns (sennit/poll.h).
  *
- * A watch belongs to a descriptor's number. It holds the waits for it, and what epoll has been asked
- * to report of it: level-triggered, and once (EPOLLONESHOT), so that an event that no task waits
- * for any more costs one look at most. It is asked again when a wait comes that needs more, and
- * after an event for the waits that are left. All of that happens under the watch's lock, and a
- * level is not lost between two events, so no wait is missed: when a wait is in the list, epoll has
- * been asked for its events since it, or has not yet reported them since an earlier time.
+ * A watch belongs to a descriptor's number. It holds the waits for it, and what epoll has been
+ * asked to report of it: level-triggered, and once (EPOLLONESHOT), so that an event that no task
+ * waits for any more costs one look at most. It is asked again for every wait that comes, and after
+ * an event for the waits that are left. All of that happens under the watch's lock, and asking
+ * makes epoll look at the descriptor, so no wait is missed: at any time either epoll has yet to
+ * report what the waits in the list wait for, or the thread that it has reported something to is
+ * about to ask again.
+ *
+ * An event may reach the watch late, when its thread was held up behind epoll_wait(). Therefore the
+ * questions are numbered, and an event bears the number of the one that it answers. A wait takes no
+ * answer to a question from before it, so it reports nothing that was there, and was read, before
+ * it began. The numbers wrap after four thousand million questions.
  *
  * The program may close a descriptor at any time, and the system may give its number away again.
- * Closing removes it from epoll without a word. That shows when the number is used next: epoll does
- * not know it (ENOENT). Then the earlier waits end with -EBADF, and the new descriptor is registered
- * under the next generation. If the earlier one lives on, in another process or under another
- * number, epoll may still report it, under the old generation: such an event is dropped. When sennit
- * itself registers a descriptor (net/fd.c), it first makes the watch of that number forget, because
- * the watch must not change a registration that is not its own. A descriptor that is registered
- * already is watched through a copy, which is closed when the last wait has ended.
+ * Closing removes it from epoll without a word. That shows when epoll is asked next: it does not
+ * know the descriptor (ENOENT). Then the earlier waits end with -EBADF, and the new descriptor is
+ * registered. If the earlier one lives on, in another process or under another number, epoll may
+ * still report it: as the answer to an earlier question, which no wait takes. When sennit itself
+ * registers a descriptor (net/fd.c), it first makes the watch of that number forget, because the
+ * watch must not change a registration that is not its own. A descriptor that is registered already
+ * is watched through a copy, which is closed when the last wait has ended.
  *
- * A wait ends by its waiter (sched/waiter.h). The watch touches a wait and its waiter under its lock
- * and only while the wait is in its list; the task takes it out before it returns.
+ * A wait ends by its waiter (sched/waiter.h). The watch touches a wait and its waiter under its
+ * lock and only while the wait is in its list; it takes the wait out when it has ended the waiter,
+ * not before. The task returns when it has taken the wait out itself, or has found it out: this
+ * look needs no lock, because taking out is the watch's last access.
+ *
+ * models/watch.pml checks all of this, except for the copies.
  *
  * Who may write what: everything under the watch's lock; the list of chunks under the table's.
  * Neither lock is held while another one is taken, a task is made runnable, or memory is allocated
  * by a watch; epoll_ctl() is called under the watch's.
  *
  * Rejected:
- *   - Registering and removing at each wait: two system calls instead of one, and removing by number
- *     may remove another thread's registration.
+ *   - Registering and removing at each wait: two system calls instead of one, and removing by
+ *     number may remove another thread's registration.
  *   - Edges, as for sennit's own descriptors: a library reads as much as it likes and not until
  *     EAGAIN, so an edge may never come again.
  *   - Always a copy: the peer of a closed connection would not see its end while a task waits.
@@ -35,6 +45,7 @@
 #ifndef SENNIT_NET_WATCH_H
 #define SENNIT_NET_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sched/fork.h"
@@ -49,14 +60,27 @@ struct sn_watch_wait {
 	struct sn_watch_wait *prev, *next;
 	struct sn_waiter *waiter; /* not an exclusive one */
 	uint32_t events;          /* EPOLLIN and so on, that end it */
-	uint32_t got;             /* those of them that have been reported */
+	uint32_t since;           /* the number of the question that it began with */
+	uint32_t got;             /* what of it has been reported; also EPOLLERR, EPOLLHUP */
 	bool closed;              /* the descriptor was closed, or is about to be */
 };
 
+/* Prepares a wait, which is in no list and has nothing to report. */
+static inline void sn_watch_init(struct sn_watch_wait *wait, struct sn_waiter *waiter,
+				 uint32_t events)
+{
+	wait->watch = NULL;
+	wait->waiter = waiter;
+	wait->events = events;
+	wait->got = 0;
+	wait->closed = false;
+}
+
 /*
- * Begins a wait: from now on the waiter may be ended, with 0. 0, or an error, after which it is in
- * no list: those of epoll_ctl(2), or of fcntl(2) for a copy; -ENOMEM, -ENOSPC for the table. Other
- * waits may end, and *ready gets their tasks.
+ * Begins a wait that is prepared, for a number that is not negative: from now on the waiter may be
+ * ended, with 0. 0, or an error, after which it is in no list: those of epoll_ctl(2), or of
+ * fcntl(2) for a copy; -ENOMEM, -ENOSPC for the table. Other waits may end, and *ready gets their
+ * tasks.
  */
 int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready);
 
@@ -64,8 +88,9 @@ int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready);
 void sn_watch_remove(struct sn_watch_wait *wait);
 
 /* All waits for the number end, with closed, and epoll forgets what was registered for them: the
- * descriptor is about to be closed, or to be registered by sennit itself. */
-void sn_watch_closing(struct sn_thread *self, int fd);
+ * descriptor is about to be closed, or to be registered by sennit itself. Returns whether anything
+ * was registered. */
+bool sn_watch_closing(struct sn_thread *self, int fd);
 
 /* How many waits there are for the number. */
 int sn_watch_waits(int fd);
@@ -76,7 +101,7 @@ int sn_watch_waits(int fd);
 /* The poller's hook, for such a tag. Returns how many tasks it has put into *ready. */
 int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
-/* At the end of a run, when no task runs; or at the beginning of one in a child of fork(). */
+/* At the end of a run, when no task runs. */
 void sn_watches_reset(void);
 void sn_watches_fork(enum sn_fork_phase phase);
 

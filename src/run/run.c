@@ -30,8 +30,9 @@
 #include "debug/stall.h"
 #include "net/buffer.h"
 #include "net/fd.h"
+#include "net/lookup.h"
 #include "net/pipe_pool.h"
-#include "net/resolver.h"
+#include "net/process.h"
 #include "net/signal.h"
 #include "net/watch.h"
 #include "sched/block.h"
@@ -264,17 +265,14 @@ static void run_fork(enum sn_fork_phase phase)
  * child, and the signal for them does what it did before.
  */
 static sn_fork_handler *const fork_handlers[] = {
-	sn_stats_fork,       run_fork,
-	sn_foreign_fork,     sn_signal_fork, /* it opens descriptors under its lock */
-	sn_fds_fork,         sn_watches_fork,
-	sn_netpoll_fork,     sn_tasks_fork,
-	sn_stacks_fork,      sn_blocks_fork,
-	sn_buffers_fork,     sn_pipes_fork,
-	sn_resolver_fork,    sn_waits_fork,
-	sn_scopes_fork,      sn_cancel_fork,
-	sn_dump_fork,        sn_dump_signal_fork,
-	sn_scan_signal_fork, sn_collector_fork,
-	sn_thread_fork,
+	sn_stats_fork,       run_fork,          sn_foreign_fork,
+	sn_signal_fork, /* it opens descriptors under its lock */
+	sn_fds_fork,         sn_watches_fork,   sn_netpoll_fork,
+	sn_tasks_fork,       sn_stacks_fork,    sn_blocks_fork,
+	sn_buffers_fork,     sn_pipes_fork,     sn_lookups_fork,
+	sn_processes_fork,   sn_waits_fork,     sn_scopes_fork,
+	sn_cancel_fork,      sn_dump_fork,      sn_dump_signal_fork,
+	sn_scan_signal_fork, sn_collector_fork, sn_thread_fork,
 };
 
 /* ---- the monitor ---- */
@@ -368,6 +366,7 @@ static void runtime_destroy(void)
 	orphans = threads_join();
 	sn_stats_end();
 	sn_signal_destroy();
+	sn_processes_end();
 	sn_fds_end();
 	sn_netpoll_destroy();
 	processors_destroy();

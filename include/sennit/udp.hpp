@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * UDP: sockets and addresses (udp.h, address.h).
+ *
+ * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
+ */
+#ifndef SENNIT_UDP_HPP
+#define SENNIT_UDP_HPP
+
+#include <sennit/net.hpp>
+#include <sennit/udp.h>
+
+#include <compare>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace sennit
+{
+
+/* An IP address with its port, or none: struct sn_address. A value. */
+class address : public sn_address
+{
+public:
+	address() noexcept : sn_address() {}
+	address(const sn_address &other) noexcept : sn_address(other) {}
+
+	/* A numeric one, such as "127.0.0.1:53". */
+	static result<address> parse(const std::string &text)
+	{
+		address parsed;
+		const int err = sn_address_parse(&parsed, text.c_str());
+		if (err < 0)
+			return failure{-err};
+		return parsed;
+	}
+
+	/* Empty for none. */
+	std::string text() const
+	{
+		char buf[SN_ADDRESS_MAX];
+		const int n = sn_address_text(this, buf, sizeof buf);
+		return std::string(buf, n < 0 ? 0 : static_cast<std::size_t>(n));
+	}
+
+	/* Whether it is an address at all. */
+	explicit operator bool() const noexcept { return family != 0; }
+
+	/* No byte of it means nothing. */
+	friend bool operator==(const address &a, const address &b) noexcept
+	{
+		return std::memcmp(&a, &b, sizeof a) == 0;
+	}
+	friend std::strong_ordering operator<=>(const address &a, const address &b) noexcept
+	{
+		return std::memcmp(&a, &b, sizeof a) <=> 0;
+	}
+};
+
+/* What udp::receive() returns. */
+struct received {
+	std::size_t size; /* of the datagram */
+	address peer;     /* its sender */
+};
+
+/* A datagram and what is known about it or wanted for it: struct sn_udp_message. */
+using udp_message = sn_udp_message;
+/* How a socket is opened: struct sn_udp_options. */
+using udp_options = sn_udp_options;
+/* What became of a datagram that was sent earlier: struct sn_udp_error. */
+using udp_error = sn_udp_error;
+
+namespace detail
+{
+
+struct udp_closer {
+	void operator()(sn_udp *udp) const noexcept { sn_udp_close(udp); }
+};
+
+} // namespace detail
+
+/* A UDP socket; closes when destroyed. Movable. */
+class udp
+{
+public:
+	udp() = default;
+
+	/* Takes over a socket of the C interface. */
+	explicit udp(sn_udp *owned) noexcept : udp_(owned) {}
+
+	/* For many peers, at an address such as ":53". May park. */
+	static result<udp> open(const std::string &at, const udp_options &options = {})
+	{
+		sn_udp *made = nullptr;
+		return take(sn_udp_open(&made, at.c_str(), &options), made);
+	}
+	static result<udp> open(const address &at, const udp_options &options = {})
+	{
+		sn_udp *made = nullptr;
+		return take(sn_udp_open_at(&made, &at, &options), made);
+	}
+
+	/* For one peer. The deadline limits the lookup of its name. May park. */
+	static result<udp> connect(const std::string &peer, deadline until = no_deadline,
+				   const udp_options &options = {})
+	{
+		sn_udp *made = nullptr;
+		return take(sn_udp_connect(&made, peer.c_str(), detail::to_ns(until), &options),
+			    made);
+	}
+
+	/* Takes over a descriptor; on failure it stays the caller's. */
+	static result<udp> adopt(int fd, const udp_options &options = {})
+	{
+		sn_udp *made = nullptr;
+		return take(sn_udp_adopt(&made, fd, &options), made);
+	}
+
+	/* One datagram. std::errc::message_size when it is larger than the buffer. May park. */
+	result<received> receive(void *buf, std::size_t size)
+	{
+		address peer;
+		const ssize_t n = sn_udp_recv(udp_.get(), buf, size, &peer);
+		if (n < 0)
+			return failure{static_cast<int>(-n)};
+		return received{static_cast<std::size_t>(n), peer};
+	}
+
+	/* One, and what else has arrived: how many. May park. */
+	result<std::size_t> receive(std::span<udp_message> messages)
+	{
+		return detail::size_or_error(
+			sn_udp_recv_messages(udp_.get(), messages.data(), messages.size()));
+	}
+
+	/* One datagram, to a peer, or to the socket's one peer. May park. */
+	result<void> send(const void *buf, std::size_t size, const address &peer)
+	{
+		return detail::nothing_or_error(
+			static_cast<long>(sn_udp_send(udp_.get(), buf, size, &peer)));
+	}
+	result<void> send(const void *buf, std::size_t size)
+	{
+		return detail::nothing_or_error(
+			static_cast<long>(sn_udp_send(udp_.get(), buf, size, nullptr)));
+	}
+	result<void> send(std::string_view bytes, const address &peer)
+	{
+		return send(bytes.data(), bytes.size(), peer);
+	}
+	result<void> send(std::string_view bytes) { return send(bytes.data(), bytes.size()); }
+
+	/* All of them, or those before the first that fails: how many. May park. */
+	result<std::size_t> send(std::span<const udp_message> messages)
+	{
+		return detail::size_or_error(
+			sn_udp_send_messages(udp_.get(), messages.data(), messages.size()));
+	}
+
+	/* The oldest error that the network has reported, if there is one: SN_UDP_ERRORS. */
+	result<std::optional<udp_error>> next_error()
+	{
+		udp_error error;
+		const int n = sn_udp_next_error(udp_.get(), &error);
+		if (n < 0)
+			return failure{-n};
+		return n > 0 ? std::optional<udp_error>(error) : std::nullopt;
+	}
+
+	result<void> set(sn_udp_setting setting, int value)
+	{
+		return detail::nothing_or_error(sn_udp_set(udp_.get(), setting, value));
+	}
+	result<int> get(sn_udp_setting setting) const
+	{
+		const int value = sn_udp_get(udp_.get(), setting);
+		if (value < 0)
+			return failure{-value};
+		return value;
+	}
+
+	/* Multicast groups, on the interface with that index; 0: by the routes. */
+	result<void> join(const address &group, unsigned interface = 0)
+	{
+		return detail::nothing_or_error(sn_udp_join(udp_.get(), &group, interface));
+	}
+	result<void> leave(const address &group, unsigned interface = 0)
+	{
+		return detail::nothing_or_error(sn_udp_leave(udp_.get(), &group, interface));
+	}
+
+	/* For one peer, or another one, from now on; for many again. */
+	result<void> set_peer(const address &peer)
+	{
+		return detail::nothing_or_error(sn_udp_set_peer(udp_.get(), &peer));
+	}
+	result<void> clear_peer()
+	{
+		return detail::nothing_or_error(sn_udp_set_peer(udp_.get(), nullptr));
+	}
+
+	result<address> local() const
+	{
+		address at;
+		const int err = sn_udp_local(udp_.get(), &at);
+		if (err < 0)
+			return failure{-err};
+		return at;
+	}
+	result<address> peer() const
+	{
+		address at;
+		const int err = sn_udp_peer(udp_.get(), &at);
+		if (err < 0)
+			return failure{-err};
+		return at;
+	}
+
+	void set_read_deadline(deadline until) noexcept
+	{
+		sn_udp_set_read_deadline(udp_.get(), detail::to_ns(until));
+	}
+	void set_write_deadline(deadline until) noexcept
+	{
+		sn_udp_set_write_deadline(udp_.get(), detail::to_ns(until));
+	}
+
+	/* Makes calls that receive or send fail with std::errc::operation_canceled, from now on. Any
+	 * task. */
+	void cancel() noexcept { sn_udp_cancel(udp_.get()); }
+	void close() noexcept { udp_.reset(); }
+
+	explicit operator bool() const noexcept { return udp_ != nullptr; }
+
+	/* The socket for calls of the C interface; it still belongs to this object. */
+	sn_udp *get() const noexcept { return udp_.get(); }
+
+private:
+	/* By reference: it is read after the call that gives err has set it. */
+	static result<udp> take(int err, sn_udp *&made)
+	{
+		if (err < 0)
+			return failure{-err};
+		return udp(made);
+	}
+
+	std::unique_ptr<sn_udp, detail::udp_closer> udp_;
+};
+
+} // namespace sennit
+
+/* For unordered containers. It has no secret, so peers that choose their addresses can make them
+ * collide. */
+template <>
+struct std::hash<sennit::address> {
+	/* Of all its bytes, each of which means something. */
+	std::size_t operator()(const sennit::address &at) const noexcept
+	{
+		return std::hash<std::string_view>()(
+			{reinterpret_cast<const char *>(&at), sizeof at});
+	}
+};
+
+#endif

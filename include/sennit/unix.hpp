@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unix sockets (unix.h): streams of bytes, connections that carry messages, and datagrams, by a
+ * path or an abstract name.
+ *
+ * Threads outside the runtime and signal handlers: what the C header says of the calls underneath.
+ */
+#ifndef SENNIT_UNIX_HPP
+#define SENNIT_UNIX_HPP
+
+#include <sennit/net.hpp>
+#include <sennit/unix.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+namespace sennit
+{
+
+/* The type of a Unix socket. */
+enum class unix_type : int {
+	stream = SN_UNIX_STREAM,
+	seqpacket = SN_UNIX_SEQPACKET,
+	datagram = SN_UNIX_DATAGRAM,
+};
+
+/* How an address is taken: struct sn_unix_options. */
+struct unix_options {
+	unix_type type = unix_type::stream;
+	int mode = 0; /* permission bits of a path, such as 0660; 0: what the umask allows */
+};
+
+namespace detail
+{
+
+struct unix_closer {
+	void operator()(sn_unix *socket) const noexcept { sn_unix_close(socket); }
+};
+
+struct unix_listener_closer {
+	void operator()(sn_unix_listener *listener) const noexcept
+	{
+		sn_unix_listener_close(listener);
+	}
+};
+
+/* A string can contain a zero, which would end the address for the C call. */
+inline const char *unix_address(const std::string &address) noexcept
+{
+	return address.find('\0') == std::string::npos ? address.c_str() : "";
+}
+
+template <class Get>
+result<std::string> unix_address_text(Get get)
+{
+	char text[SN_UNIX_ADDRESS_MAX];
+	const int length = get(text, sizeof text);
+	if (length < 0)
+		return failure{-length};
+	return std::string(text, static_cast<std::size_t>(length));
+}
+
+/* A call that makes a C object: the object that owns it. */
+template <class T, class Make>
+auto unix_made(Make make)
+{
+	using handle = decltype(std::declval<T>().get());
+	handle made = nullptr;
+	const int err = make(&made);
+	return err < 0 ? result<T>(failure{-err}) : result<T>(T(made));
+}
+
+} // namespace detail
+
+/* Descriptors that were received, close-on-exec. The destructor closes those that were not taken. */
+class received_fds
+{
+public:
+	received_fds() = default;
+	received_fds(received_fds &&other) noexcept : fds_(std::exchange(other.fds_, {})) {}
+	received_fds &operator=(received_fds &&other) noexcept
+	{
+		std::swap(fds_, other.fds_);
+		return *this;
+	}
+	received_fds(const received_fds &) = delete;
+	received_fds &operator=(const received_fds &) = delete;
+	~received_fds()
+	{
+		for (const int fd : fds_)
+			if (fd >= 0)
+				::close(fd);
+	}
+
+	std::size_t size() const noexcept { return fds_.size(); }
+	bool empty() const noexcept { return fds_.empty(); }
+
+	/* The descriptor of that index, which stays this object's; -1 once it was taken. */
+	int operator[](std::size_t i) const noexcept { return fds_[i]; }
+
+	/* The same, and the caller closes it. */
+	int take(std::size_t i) noexcept { return std::exchange(fds_[i], -1); }
+
+private:
+	friend class unix_socket;
+	std::vector<int> fds_;
+};
+
+/* What recv() has received. */
+struct unix_message {
+	std::size_t size = 0; /* bytes in the caller's memory */
+	received_fds fds;
+	std::string from; /* the sender of a datagram; empty: it has no address */
+};
+
+/*
+ * A Unix socket that is not a listener; the destructor closes it. Movable. Any number of tasks may
+ * use one object at a time under the rules of unix.h, but moving, closing or destroying it must be
+ * the last use. On an empty object (default constructed, moved from, closed) only operator bool and
+ * close() may be called.
+ */
+class unix_socket
+{
+public:
+	unix_socket() = default;
+
+	/* Takes over a socket of the C interface. */
+	explicit unix_socket(sn_unix *owned) noexcept : socket_(owned) {}
+
+	/* "/run/app.sock", "@name", either with "unix:" before it. May park. */
+	static result<unix_socket> connect(const std::string &address, deadline until = no_deadline,
+					   unix_type type = unix_type::stream)
+	{
+		return detail::unix_made<unix_socket>([&](sn_unix **made) {
+			return sn_unix_connect(made, detail::unix_address(address),
+					       static_cast<int>(type), detail::to_ns(until));
+		});
+	}
+
+	/* A datagram socket at an address. May park. */
+	static result<unix_socket> bind(const std::string &address, int mode = 0)
+	{
+		const sn_unix_options options{SN_UNIX_DATAGRAM, mode};
+		return detail::unix_made<unix_socket>([&](sn_unix **made) {
+			return sn_unix_bind(made, detail::unix_address(address), &options);
+		});
+	}
+
+	/* Two that are connected to each other. */
+	static result<std::pair<unix_socket, unix_socket>> pair(unix_type type = unix_type::stream)
+	{
+		sn_unix *ends[2];
+		const int err = sn_unix_pair(ends, static_cast<int>(type));
+		if (err < 0)
+			return failure{-err};
+		return std::pair(unix_socket(ends[0]), unix_socket(ends[1]));
+	}
+
+	/* Takes over a descriptor; on failure it stays the caller's. */
+	static result<unix_socket> adopt(int fd)
+	{
+		return detail::unix_made<unix_socket>(
+			[&](sn_unix **made) { return sn_unix_adopt(made, fd); });
+	}
+
+	/* ---- messages, and descriptors with the bytes of a stream ---- */
+
+	/*
+	 * A message, or on a stream some bytes, and up to `most_fds` descriptors. If one has more
+	 * bytes or descriptors than there is room, it fails with std::errc::message_size, and the
+	 * message is gone (sn_unix_recv()). May park.
+	 */
+	result<unix_message> recv(void *buf, std::size_t size, std::size_t most_fds = 0)
+	{
+		char from[SN_UNIX_ADDRESS_MAX];
+		unix_message got;
+		sn_unix_message message{};
+
+		got.fds.fds_.resize(most_fds < SN_UNIX_FDS_MAX ? most_fds : SN_UNIX_FDS_MAX, -1);
+		message.data = buf;
+		message.size = size;
+		message.fds = got.fds.fds_.data();
+		message.fd_count = static_cast<int>(got.fds.size());
+		message.from = from;
+		message.from_size = sizeof from;
+		const ssize_t n = sn_unix_recv(socket_.get(), &message);
+		if (n < 0)
+			return failure{static_cast<int>(-n)};
+		got.size = static_cast<std::size_t>(n);
+		got.fds.fds_.resize(static_cast<std::size_t>(message.fd_count));
+		got.from = from;
+		return got;
+	}
+	result<unix_message> recv(std::span<std::byte> buf, std::size_t most_fds = 0)
+	{
+		return recv(buf.data(), buf.size(), most_fds);
+	}
+
+	/*
+	 * Sends a message, whole; of a stream's bytes some, with the descriptors, which stay the
+	 * caller's. The number of bytes. May park.
+	 */
+	result<std::size_t> send(const void *buf, std::size_t size, std::span<const int> fds = {})
+	{
+		return send_message(buf, size, fds, nullptr);
+	}
+	result<std::size_t> send(std::string_view text, std::span<const int> fds = {})
+	{
+		return send(text.data(), text.size(), fds);
+	}
+
+	/* A datagram to an address. May park. */
+	result<std::size_t> send_to(const std::string &address, std::string_view text,
+				    std::span<const int> fds = {})
+	{
+		return send_message(text.data(), text.size(), fds, detail::unix_address(address));
+	}
+
+	/* ---- streams ---- */
+
+	/* At least one byte; 0 is the end of the stream. May park. */
+	result<std::size_t> read(void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_unix_read(socket_.get(), buf, size));
+	}
+	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
+
+	/* Exactly so many bytes, as tcp::read_full(). May park. */
+	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
+	{
+		return detail::size_or_error(sn_unix_read_full(socket_.get(), buf, size, done));
+	}
+	result<std::size_t> read_full(std::span<std::byte> buf, std::size_t *done = nullptr)
+	{
+		return read_full(buf.data(), buf.size(), done);
+	}
+
+	/* As read(), into several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> readv(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(
+			sn_unix_readv(socket_.get(), pieces.data(), detail::piece_count(pieces)));
+	}
+
+	/* Some of the bytes, at least one. May park. */
+	result<std::size_t> write(const void *buf, std::size_t size)
+	{
+		return detail::size_or_error(sn_unix_write(socket_.get(), buf, size));
+	}
+	result<std::size_t> write(std::span<const std::byte> bytes)
+	{
+		return write(bytes.data(), bytes.size());
+	}
+
+	/* As write(), from several pieces of memory: at most IOV_MAX. May park. */
+	result<std::size_t> writev(std::span<const iovec> pieces)
+	{
+		return detail::size_or_error(
+			sn_unix_writev(socket_.get(), pieces.data(), detail::piece_count(pieces)));
+	}
+
+	/* All of the bytes. May park. */
+	result<void> write_all(const void *buf, std::size_t size)
+	{
+		return detail::nothing_or_error(sn_unix_write_all(socket_.get(), buf, size));
+	}
+	result<void> write_all(std::string_view text)
+	{
+		return write_all(text.data(), text.size());
+	}
+	result<void> write_all(std::span<const std::byte> bytes)
+	{
+		return write_all(bytes.data(), bytes.size());
+	}
+
+	/* All bytes of several pieces of memory, as tcp::writev_all(). May park. */
+	result<void> writev_all(std::span<const iovec> pieces, std::size_t *done = nullptr)
+	{
+		return detail::nothing_or_error(sn_unix_writev_all(
+			socket_.get(), pieces.data(), detail::piece_count(pieces), done));
+	}
+
+	/* Sends the end of the stream; reading continues. */
+	result<void> shutdown_write()
+	{
+		return detail::nothing_or_error(sn_unix_shutdown(socket_.get(), SN_SHUT_WRITE));
+	}
+
+	/* Reads return 0 from now on; writing continues. */
+	result<void> shutdown_read()
+	{
+		return detail::nothing_or_error(sn_unix_shutdown(socket_.get(), SN_SHUT_READ));
+	}
+
+	/* ---- all of them ---- */
+
+	/* Closes it, and removes the path that bind() has made. */
+	void close() noexcept { socket_.reset(); }
+
+	/* Makes every call fail with std::errc::operation_canceled, from now on. Any task. */
+	void cancel() noexcept { sn_unix_cancel(socket_.get()); }
+
+	void set_read_deadline(deadline until) noexcept
+	{
+		sn_unix_set_read_deadline(socket_.get(), detail::to_ns(until));
+	}
+	void set_write_deadline(deadline until) noexcept
+	{
+		sn_unix_set_write_deadline(socket_.get(), detail::to_ns(until));
+	}
+
+	/* Empty when there is none. */
+	result<std::string> local_address() const
+	{
+		return detail::unix_address_text([this](char *text, std::size_t size) {
+			return sn_unix_local_address(socket_.get(), text, size);
+		});
+	}
+	result<std::string> peer_address() const
+	{
+		return detail::unix_address_text([this](char *text, std::size_t size) {
+			return sn_unix_peer_address(socket_.get(), text, size);
+		});
+	}
+
+	/* Who the peer of a connection is, by the kernel's word. */
+	result<sn_unix_credentials> peer_credentials() const
+	{
+		sn_unix_credentials peer{};
+		const int err = sn_unix_peer_credentials(socket_.get(), &peer);
+		if (err < 0)
+			return failure{-err};
+		return peer;
+	}
+
+	/* A pidfd of that process, which the caller closes (Linux 6.5). */
+	result<int> peer_pidfd() const
+	{
+		const int fd = sn_unix_peer_pidfd(socket_.get());
+		if (fd < 0)
+			return failure{-fd};
+		return fd;
+	}
+
+	explicit operator bool() const noexcept { return socket_ != nullptr; }
+
+	/* The socket for calls of the C interface; it still belongs to this object. */
+	sn_unix *get() const noexcept { return socket_.get(); }
+
+private:
+	result<std::size_t> send_message(const void *buf, std::size_t size,
+					 std::span<const int> fds, const char *to)
+	{
+		sn_unix_message message{};
+
+		/* The C call refuses more, and changes neither the bytes nor the descriptors. */
+		message.data = const_cast<void *>(buf);
+		message.size = size;
+		message.fds = const_cast<int *>(fds.data());
+		message.fd_count = static_cast<int>(
+			fds.size() <= SN_UNIX_FDS_MAX ? fds.size() : SN_UNIX_FDS_MAX + 1);
+		message.to = to;
+		return detail::size_or_error(sn_unix_send(socket_.get(), &message));
+	}
+
+	std::unique_ptr<sn_unix, detail::unix_closer> socket_;
+};
+
+/* A listening Unix socket; closes when destroyed, and removes its path. Movable. */
+class unix_listener
+{
+public:
+	unix_listener() = default;
+
+	/* Takes over a listener of the C interface. */
+	explicit unix_listener(sn_unix_listener *owned) noexcept : listener_(owned) {}
+
+	/* May park. */
+	static result<unix_listener> listen(const std::string &address,
+					    const unix_options &options = {})
+	{
+		const sn_unix_options c_options{static_cast<int>(options.type), options.mode};
+		return detail::unix_made<unix_listener>([&](sn_unix_listener **made) {
+			return sn_unix_listen(made, detail::unix_address(address), &c_options);
+		});
+	}
+
+	/* Takes over a descriptor that listens already; on failure it stays the caller's. */
+	static result<unix_listener> adopt(int fd)
+	{
+		return detail::unix_made<unix_listener>(
+			[&](sn_unix_listener **made) { return sn_unix_listener_adopt(made, fd); });
+	}
+
+	/* May park. */
+	result<unix_socket> accept()
+	{
+		return detail::unix_made<unix_socket>(
+			[&](sn_unix **made) { return sn_unix_accept(listener_.get(), made); });
+	}
+
+	void set_deadline(deadline until) noexcept
+	{
+		sn_unix_listener_set_deadline(listener_.get(), detail::to_ns(until));
+	}
+
+	/* The address it is bound to, with the name that the system chose. */
+	result<std::string> address() const
+	{
+		return detail::unix_address_text([this](char *text, std::size_t size) {
+			return sn_unix_listener_address(listener_.get(), text, size);
+		});
+	}
+
+	void close() noexcept { listener_.reset(); }
+	explicit operator bool() const noexcept { return listener_ != nullptr; }
+	sn_unix_listener *get() const noexcept { return listener_.get(); }
+
+private:
+	std::unique_ptr<sn_unix_listener, detail::unix_listener_closer> listener_;
+};
+
+namespace detail
+{
+
+/* For copy(), relay() and readers: of type unix_type::stream, or they fail. */
+inline sn_stream *as_stream(const unix_socket &each) noexcept
+{
+	return sn_unix_stream(each.get());
+}
+
+} // namespace detail
+
+} // namespace sennit
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses as values, and as the system's calls want them. Any thread; nothing parks.
+ *
+ * The conversions are inline: each datagram needs one.
+ */
+#ifndef SENNIT_NET_ADDRESS_VALUE_H
+#define SENNIT_NET_ADDRESS_VALUE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <sennit/address.h>
+
+union sn_sockaddr {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static inline bool sn_address_is_some(const struct sn_address *address)
+{
+	return address->family == AF_INET || address->family == AF_INET6;
+}
+
+/* For a socket of the family: one of IPv6 takes IPv4 addresses in IPv6's form. Returns the size; 0
+ * for none. */
+static inline socklen_t sn_address_to(union sn_sockaddr *to, const struct sn_address *address,
+				      int family)
+{
+	static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+	const bool v4 = address->family == AF_INET;
+
+	if (v4 && family != AF_INET6) {
+		to->v4 = (struct sockaddr_in){.sin_family = AF_INET,
+					      .sin_port = htons(address->port)};
+		memcpy(&to->v4.sin_addr, address->bytes, sizeof to->v4.sin_addr);
+		return sizeof to->v4;
+	}
+	if (!sn_address_is_some(address))
+		return 0;
+	to->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
+				       .sin6_port = htons(address->port),
+				       .sin6_scope_id = address->scope};
+	if (v4) {
+		memcpy(&to->v6.sin6_addr, mapped, sizeof mapped);
+		memcpy(to->v6.sin6_addr.s6_addr + sizeof mapped, address->bytes, 4);
+	} else {
+		memcpy(&to->v6.sin6_addr, address->bytes, sizeof address->bytes);
+	}
+	return sizeof to->v6;
+}
+
+/* Sets the family and the bytes, and clears a scope that means nothing. */
+static inline void sn_address_of_v6(struct sn_address *address, const struct in6_addr *v6)
+{
+	/* The system may give a scope to addresses that need none. */
+	if (!IN6_IS_ADDR_LINKLOCAL(v6) && !IN6_IS_ADDR_MC_LINKLOCAL(v6) &&
+	    !IN6_IS_ADDR_MC_NODELOCAL(v6))
+		address->scope = 0;
+	if (IN6_IS_ADDR_V4MAPPED(v6)) {
+		address->family = AF_INET;
+		memcpy(address->bytes, v6->s6_addr + 12, 4);
+		memset(address->bytes + 4, 0, sizeof address->bytes - 4);
+	} else {
+		address->family = AF_INET6;
+		memcpy(address->bytes, v6, sizeof address->bytes);
+	}
+}
+
+/* None for another family. */
+static inline void sn_address_from(struct sn_address *address, const union sn_sockaddr *from)
+{
+	if (from->any.sa_family == AF_INET) {
+		*address = (struct sn_address){.family = AF_INET, .port = ntohs(from->v4.sin_port)};
+		memcpy(address->bytes, &from->v4.sin_addr, sizeof from->v4.sin_addr);
+	} else if (from->any.sa_family == AF_INET6) {
+		address->port = ntohs(from->v6.sin6_port);
+		address->scope = from->v6.sin6_scope_id;
+		sn_address_of_v6(address, &from->v6.sin6_addr);
+	} else {
+		memset(address, 0, sizeof *address);
+	}
+}
+
+#endif

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who owns a lookup. Tasks that have joined it are counted as its users; the last of them that
+ * leaves frees it, unless a helper works on it. Then the helper frees it when it is done, if there
+ * are no users by then. A lookup without users that is still in the queue is taken out. A helper
+ * touches what is on a task's stack only under the lock and while it is in the lookup's list, or
+ * after claiming the waiter: a waiter stays until its claimer has woken it.
+ *
+ * The end of a run abandons tasks where they are, and with them their waiters. It waits for threads
+ * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that. So a
+ * helper reads a waiter only in between, and only if the run is still the one that the tasks belong
+ * to.
+ *
+ * An abandoned task does not leave its lookup. But a task that has not been abandoned yet may still
+ * use it: threads are stopped after the end has begun to let no helper in. So until another run has
+ * begun nobody frees a lookup with users, or serves the queue. Then no task holds any lookup of a
+ * former run, and the first helper frees those that are left, except for the ones that are under
+ * way: they are freed by their helpers.
+ *
+ * Nobody watches the queue. Each lookup in it knows when it is due: when the lookups before it must
+ * have begun, if SN_LOOKUP_THREADS of them begin in each SN_LOOKUP_SLOW_NS. A task that waits for
+ * it wakes then, and if the lookup is still there, it starts a helper for the head of the queue.
+ * That may be another lookup, which was due at about the same time and need not be hastened any
+ * more. So the lookup becomes due again after SN_LOOKUP_SLOW_NS. In the ordinary case it was taken
+ * long before it was due, and no task wakes but for the answer.
+ *
+ * While there is a helper, deadlock detection finds a thread that it does not know, and reports
+ * nothing.
+ */
+#include "net/lookup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sennit/blocking.h>
+#include <sennit/clock.h>
+
+#include "sched/cancel.h"
+#include "sched/foreign.h"
+#include "sched/fork.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/waiter.h"
+#include "wait/lock.h"
+
+/* Name service modules are foreign code; glibc's own take a few dozen KiB. */
+#define HELPER_STACK_SIZE ((size_t)256 << 10)
+
+/* Chains of lookups with the same hash. Without a burst of different names each has one or none. */
+#define CHAINS 64
+
+/* There is no helper, and no thread could be started for one. */
+#define NO_HELPER 1
+
+enum state {
+	QUEUED,
+	UNDER_WAY,
+	DONE,
+	STATES,
+};
+
+/* On the stack of a task that waits. Under the lock. */
+struct wait {
+	struct sn_waiter waiter;
+	struct wait *prev, *next;
+	bool listed;
+};
+
+/* Under the lock, except where it says otherwise. */
+struct lookup {
+	struct lookup *chain;       /* until DONE */
+	struct lookup *prev, *next; /* in the list of its state */
+	enum state state;
+	uint32_t users; /* tasks that have joined and not left */
+	int64_t begun;  /* when it was taken from the queue */
+	int64_t due; /* when a task starts one more helper; 0: there are as many as there may be */
+	struct wait *waits;
+	/* The helper's until the state is DONE; then constant. */
+	int error;
+	void *answer;
+	size_t size;
+	/* Constant. */
+	uint32_t run;
+	uint32_t hash;
+	struct sn_question question; /* its key is what follows */
+	char key[];
+};
+
+struct list {
+	struct lookup *first, *last;
+	int count;
+};
+
+static struct sn_lock lock; /* guards what follows, and what is marked above */
+static struct lookup *chains[CHAINS];
+static struct list lists[STATES]; /* those that were put there first come first */
+static int helpers;               /* that live, or are being started */
+
+void sn_lookups_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	/* Neither the helpers nor the tasks that asked exist here. Their memory is not worth
+	 * finding. */
+	memset(chains, 0, sizeof chains);
+	memset(lists, 0, sizeof lists);
+	helpers = 0;
+}
+
+static void discard(struct lookup *lookup)
+{
+	free(lookup->answer);
+	free(lookup);
+}
+
+/* ---- lists; under the lock ---- */
+
+static void append(struct lookup *lookup)
+{
+	struct list *list = &lists[lookup->state];
+
+	lookup->next = NULL;
+	lookup->prev = list->last;
+	*(list->last ? &list->last->next : &list->first) = lookup;
+	list->last = lookup;
+	list->count++;
+}
+
+static void take_out(struct lookup *lookup)
+{
+	struct list *list = &lists[lookup->state];
+
+	*(lookup->prev ? &lookup->prev->next : &list->first) = lookup->next;
+	*(lookup->next ? &lookup->next->prev : &list->last) = lookup->prev;
+	list->count--;
+}
+
+static void move_to(struct lookup *lookup, enum state state)
+{
+	take_out(lookup);
+	lookup->state = state;
+	append(lookup);
+}
+
+/* From now on no task joins it. */
+static void unchain(struct lookup *lookup)
+{
+	struct lookup **at = &chains[lookup->hash % CHAINS];
+
+	while (*at != lookup)
+		at = &(*at)->chain;
+	*at = lookup->chain;
+}
+
+static bool same(const struct lookup *a, const struct lookup *b)
+{
+	return a->hash == b->hash && a->run == b->run && a->question.answer == b->question.answer &&
+	       a->question.key_size == b->question.key_size &&
+	       memcmp(a->key, b->key, b->question.key_size) == 0;
+}
+
+static void list_wait(struct lookup *lookup, struct wait *wait)
+{
+	wait->prev = NULL;
+	wait->next = lookup->waits;
+	if (wait->next)
+		wait->next->prev = wait;
+	lookup->waits = wait;
+	wait->listed = true;
+}
+
+static void unlist_wait(struct lookup *lookup, struct wait *wait)
+{
+	*(wait->prev ? &wait->prev->next : &lookup->waits) = wait->next;
+	if (wait->next)
+		wait->next->prev = wait->prev;
+	wait->listed = false;
+}
+
+/* ---- the end of a lookup ---- */
+
+/*
+ * The lookup is DONE. Puts the waits that are to be woken into *woken and returns the new list. A
+ * wait that is not claimed here has just ended otherwise; its task finds the state.
+ */
+static struct wait *end_waits(struct lookup *lookup, struct wait *woken)
+{
+	struct wait *wait;
+
+	while ((wait = lookup->waits) != NULL) {
+		unlist_wait(lookup, wait);
+		if (!sn_waiter_claim(&wait->waiter))
+			continue;
+		wait->next = woken;
+		woken = wait;
+	}
+	return woken;
+}
+
+static void wake_all(struct sn_thread *self, struct wait *woken)
+{
+	while (woken) {
+		struct wait *next = woken->next;
+
+		sn_waiter_wake(self, &woken->waiter, 0, SN_READY_LAST);
+		woken = next;
+	}
+}
+
+/* ---- helpers ---- */
+
+/* Those of former runs come first. */
+static void drop_former(enum state state, uint32_t run)
+{
+	struct lookup *lookup;
+
+	while ((lookup = lists[state].first) != NULL && lookup->run != run) {
+		if (state == QUEUED)
+			unchain(lookup);
+		take_out(lookup);
+		discard(lookup);
+	}
+}
+
+/* The head of the queue; NULL when it is empty, or no run lets its tasks be woken. */
+static struct lookup *first_queued(void)
+{
+	const uint32_t run = atomic_load(&sn_runtime.run);
+
+	if (!sn_foreign_admitted())
+		return NULL;
+	drop_former(QUEUED, run);
+	drop_former(DONE, run);
+	return lists[QUEUED].first;
+}
+
+static void finish(struct lookup *lookup)
+{
+	const bool entered = sn_foreign_enter() == 0;
+	struct wait *woken = NULL;
+
+	sn_lock(&lock);
+	unchain(lookup);
+	if (lookup->run != atomic_load(&sn_runtime.run) || lookup->users == 0) {
+		take_out(lookup);
+		discard(lookup);
+	} else {
+		move_to(lookup, DONE);
+		if (entered)
+			woken = end_waits(lookup, NULL);
+	}
+	sn_unlock(&lock);
+	wake_all(NULL, woken);
+	if (entered)
+		sn_foreign_leave();
+}
+
+static void *helper_main(void *arg)
+{
+	struct lookup *lookup;
+
+	(void)arg;
+	for (;;) {
+		sn_lock(&lock);
+		lookup = first_queued();
+		if (!lookup)
+			break;
+		move_to(lookup, UNDER_WAY);
+		lookup->begun = sn_now();
+		sn_unlock(&lock);
+		lookup->error =
+			lookup->question.answer(lookup->key, &lookup->answer, &lookup->size);
+		finish(lookup);
+	}
+	/* With the lock: a task that queues a lookup after this finds one helper less. */
+	helpers--;
+	sn_unlock(&lock);
+	return NULL;
+}
+
+/* Blocks all signals in the helper: the program's signals are for the program's threads. */
+static int start_thread(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, former;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, HELPER_STACK_SIZE);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, helper_main, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	return -err;
+}
+
+/*
+ * Starts a helper that has been counted. If that fails and there is no other, none will serve the
+ * queue: each task that waits there had counted on another task's helper, and now looks its name up
+ * without one.
+ */
+static void start_helper(struct sn_thread *self)
+{
+	struct lookup *lookup;
+	struct wait *woken = NULL;
+
+	if (start_thread() == 0)
+		return;
+	sn_lock(&lock);
+	helpers--;
+	while (helpers == 0 && (lookup = first_queued()) != NULL) {
+		unchain(lookup);
+		lookup->error = NO_HELPER;
+		move_to(lookup, DONE);
+		woken = end_waits(lookup, woken);
+	}
+	sn_unlock(&lock);
+	wake_all(self, woken);
+}
+
+/* How many lookups have been under way for so long that they do not count. Under the lock. */
+static int slow_ones(int64_t now)
+{
+	int count = 0;
+
+	for (struct lookup *at = lists[UNDER_WAY].first; at && now - at->begun >= SN_LOOKUP_SLOW_NS;
+	     at = at->next)
+		count++;
+	return count;
+}
+
+/* Whether a helper is to be started for a lookup that was queued just now; counts it. Under the
+ * lock. */
+static bool want_helper(int64_t now)
+{
+	if (helpers >= SN_LOOKUP_MOST_THREADS ||
+	    (helpers >= SN_LOOKUP_THREADS && helpers - slow_ones(now) >= SN_LOOKUP_THREADS))
+		return false;
+	helpers++;
+	return true;
+}
+
+/* ---- the task ---- */
+
+static uint32_t hash_of(const struct sn_question *question)
+{
+	const unsigned char *bytes = question->key;
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < question->key_size; i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return hash;
+}
+
+static struct lookup *make(const struct sn_question *question)
+{
+	struct lookup *lookup = calloc(1, sizeof *lookup + question->key_size);
+
+	if (!lookup)
+		return NULL;
+	memcpy(lookup->key, question->key, question->key_size);
+	lookup->question = *question;
+	lookup->question.key = lookup->key;
+	lookup->hash = hash_of(question);
+	lookup->run = atomic_load(&sn_runtime.run);
+	return lookup;
+}
+
+/* Queues the lookup, or joins the one that asks the same. Returns the one that was joined. */
+static struct lookup *join(struct sn_thread *self, struct lookup *mine)
+{
+	struct lookup *lookup;
+	int64_t now = sn_now();
+	bool start = false;
+
+	sn_lock(&lock);
+	for (lookup = chains[mine->hash % CHAINS]; lookup; lookup = lookup->chain)
+		if (same(lookup, mine))
+			break;
+	if (!lookup) {
+		lookup = mine;
+		lookup->chain = chains[mine->hash % CHAINS];
+		chains[mine->hash % CHAINS] = lookup;
+		lookup->due = now + (int64_t)(1 + lists[QUEUED].count / SN_LOOKUP_THREADS) *
+					    SN_LOOKUP_SLOW_NS;
+		append(lookup);
+		start = want_helper(now);
+	}
+	lookup->users++;
+	sn_unlock(&lock);
+	if (lookup != mine)
+		discard(mine);
+	if (start)
+		start_helper(self);
+	return lookup;
+}
+
+/* The lookup may be due. If it is still queued then, all helpers are busy: starts one more. */
+static void hasten(struct sn_thread *self, struct lookup *lookup)
+{
+	const int64_t now = sn_now();
+	bool start;
+
+	sn_lock(&lock);
+	start = lookup->state == QUEUED && lookup->due && now >= lookup->due;
+	if (start && helpers < SN_LOOKUP_MOST_THREADS) {
+		lookup->due = now + SN_LOOKUP_SLOW_NS;
+		helpers++;
+	} else if (start) {
+		lookup->due = 0;
+		start = false;
+	}
+	sn_unlock(&lock);
+	if (start)
+		start_helper(self);
+}
+
+/* Until the answer, the deadline, or the time at which the lookup is due: as sn_waiter_park(). */
+static int wait_once(struct lookup *lookup, int64_t deadline)
+{
+	struct sn_thread *self = sn_thread_self();
+	struct wait wait;
+	int result;
+
+	sn_lock(&lock);
+	if (lookup->state == DONE) {
+		sn_unlock(&lock);
+		return 0;
+	}
+	if (lookup->state == QUEUED && lookup->due && (!deadline || lookup->due < deadline))
+		deadline = lookup->due;
+	/* Shared: a helper, a deadline or a scope may end it before it has parked. */
+	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
+	list_wait(lookup, &wait);
+	sn_unlock(&lock);
+	sn_task_waits(self->task, "a name to be resolved", NULL);
+	result = sn_waiter_park(&wait.waiter, NULL);
+	sn_lock(&lock);
+	if (wait.listed)
+		unlist_wait(lookup, &wait);
+	sn_unlock(&lock);
+	return result;
+}
+
+static int wait_for(struct lookup *lookup, int64_t deadline)
+{
+	int result, reason;
+
+	for (;;) {
+		result = wait_once(lookup, deadline);
+		if (result != -ETIMEDOUT || (deadline && sn_now() >= deadline))
+			return result;
+		/* It may be that of the scope, which is -ETIMEDOUT after its deadline. */
+		reason = sn_cancel_reason(sn_thread_self()->task);
+		if (reason < 0)
+			return reason;
+		hasten(sn_thread_self(), lookup);
+	}
+}
+
+/* Takes a copy of the answer. A user of the lookup. */
+static int copy_answer(const struct lookup *lookup, void **answer, size_t *size)
+{
+	if (lookup->error)
+		return lookup->error;
+	*answer = malloc(lookup->size);
+	if (!*answer)
+		return -ENOMEM;
+	memcpy(*answer, lookup->answer, lookup->size);
+	*size = lookup->size;
+	return 0;
+}
+
+static void leave(struct lookup *lookup)
+{
+	bool last;
+
+	sn_lock(&lock);
+	last = --lookup->users == 0 && lookup->state != UNDER_WAY;
+	if (last && lookup->state == QUEUED)
+		unchain(lookup);
+	if (last)
+		take_out(lookup);
+	sn_unlock(&lock);
+	if (last)
+		discard(lookup);
+}
+
+/* sn_blocking() is a public call, so the runtime is left around it. */
+struct call {
+	const struct sn_question *question;
+	void **answer;
+	size_t *size;
+};
+
+static int call_answer(void *arg)
+{
+	struct call *call = arg;
+
+	return call->question->answer(call->question->key, call->answer, call->size);
+}
+
+static int look_up_blocking(const struct sn_question *question, void **answer, size_t *size)
+{
+	struct call call = {.question = question, .answer = answer, .size = size};
+	int err;
+
+	sn_brief_pay(sn_thread_self());
+	sn_runtime_leave();
+	err = sn_blocking(call_answer, &call);
+	sn_runtime_enter();
+	return err;
+}
+
+int sn_lookup(const struct sn_question *question, int64_t deadline, void **answer, size_t *size)
+{
+	struct sn_thread *self = sn_thread_self();
+	int result = sn_cancel_reason(self->task);
+	struct lookup *lookup;
+
+	if (result == 0 && deadline && sn_now() >= deadline)
+		result = -ETIMEDOUT;
+	if (result < 0)
+		return result;
+	lookup = make(question);
+	if (!lookup)
+		return -ENOMEM;
+	lookup = join(self, lookup);
+	result = wait_for(lookup, deadline);
+	if (result == 0)
+		result = copy_answer(lookup, answer, size);
+	leave(lookup);
+	return result == NO_HELPER ? look_up_blocking(question, answer, size) : result;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sennit/blocking.h>
+#include <sennit/scope.h>
+#include <sennit/task.h>
+
+#include "net/process_launch.h"
+#include "wait/lock.h"
+
+static struct sn_process *in_use; /* all that have users */
+static struct sn_process *unused; /* linked by next */
+static struct sn_process *left;   /* ran when their run ended; linked by next */
+/* ---- records; the lock is held ---- */
+
+static void link_record(struct sn_process *process)
+{
+	process->prev = NULL;
+	process->next = in_use;
+	if (in_use)
+		in_use->prev = process;
+	in_use = process;
+}
+
+static void unlink_record(struct sn_process *process)
+{
+	if (process->next)
+		process->next->prev = process->prev;
+	if (process->prev)
+		process->prev->next = process->next;
+	else
+		in_use = process->next;
+}
+
+static void dispose(struct sn_process *process)
+{
+	process->generation = sn_handle_next(process->generation);
+	process->next = unused;
+	unused = process;
+}
+
+static void leave(struct sn_process *process)
+{
+	if (--process->users > 0)
+		return;
+	unlink_record(process);
+	dispose(process);
+}
+
+/* ---- records ---- */
+
+/* With one user, the starter, and no handle yet; NULL: no memory. */
+static struct sn_process *create(void)
+{
+	struct sn_process *process;
+	uint32_t generation;
+
+	sn_lock(&sn_processes_lock);
+	process = unused;
+	if (process)
+		unused = process->next;
+	sn_unlock(&sn_processes_lock);
+	if (!process) {
+		process = aligned_alloc(SN_HANDLE_ALIGN, sizeof *process);
+		if (!process)
+			return NULL;
+		process->generation = 1;
+	}
+	generation = process->generation;
+	*process = (struct sn_process){.generation = generation, .users = 1, .pidfd = -1};
+	sn_lock(&sn_processes_lock);
+	link_record(process);
+	sn_unlock(&sn_processes_lock);
+	return process;
+}
+
+static void release(struct sn_process *process)
+{
+	sn_lock(&sn_processes_lock);
+	leave(process);
+	sn_unlock(&sn_processes_lock);
+}
+
+/* Takes the lock, and finds the record of a handle. 0; an error, after which it is not locked. */
+static int lock_handle(struct sn_process **out, const sn_process *handle)
+{
+	struct sn_process *process = *out = sn_handle_object(handle);
+
+	if (!handle)
+		return -EINVAL;
+	sn_lock(&sn_processes_lock);
+	if (process->has_handle && sn_handle_fits(handle, process->generation))
+		return 0;
+	sn_unlock(&sn_processes_lock);
+	return -ESRCH;
+}
+
+/* Those that ran when their run ended. */
+static void take_left(void)
+{
+	struct sn_process **link = &left, *process;
+
+	sn_lock(&sn_processes_lock);
+	while ((process = *link)) {
+		if (sn_process_take_status(process)) {
+			*link = process->next;
+			dispose(process);
+		} else {
+			link = &process->next;
+		}
+	}
+	sn_unlock(&sn_processes_lock);
+}
+
+/* ---- starting ---- */
+
+/* The keeper's function. */
+static int keep(void *arg)
+{
+	struct sn_process *process = arg;
+
+	/* The starter does not leave it waiting. Without a deadline this cannot fail. */
+	sn_cancel_mask();
+	(void)!sn_waitgroup_wait(&process->started);
+	sn_cancel_unmask();
+	if (process->runs)
+		sn_process_keep(process);
+	sn_waitgroup_done(&process->ended);
+	release(process);
+	return 0;
+}
+
+static const struct sn_process_attr defaults;
+
+static int spawn_keeper(struct sn_process *process)
+{
+	const struct sn_task_attr attr = {.name = "process"};
+	int err;
+
+	sn_waitgroup_add(&process->started, 1);
+	sn_waitgroup_add(&process->ended, 1);
+	process->users++;
+	if (process->in_scope)
+		err = sn_scope_spawn(sn_scope_current(), keep, process, &attr);
+	else
+		err = sn_spawn(NULL, keep, process, &attr);
+	if (err < 0)
+		process->users--;
+	return err;
+}
+
+static int adopt(struct sn_process *process, struct sn_launch *launch)
+{
+	for (int number = 0; number < 3; number++) {
+		const int fd = launch->ours[number];
+		int err;
+
+		for (int other = 0; other < number; other++)
+			if (fd >= 0 && launch->ours[other] == fd)
+				process->streams[number] = process->streams[other];
+		if (fd < 0 || process->streams[number])
+			continue;
+		err = sn_stream_adopt(&process->streams[number], fd);
+		if (err < 0)
+			return err;
+	}
+	return 0;
+}
+
+/* What was adopted is closed as a stream, the rest as a descriptor. */
+static void close_ends(struct sn_process *process, struct sn_launch *launch)
+{
+	for (int number = 0; number < 3; number++) {
+		if (!process->streams[number])
+			continue;
+		sn_stream_close(process->streams[number]);
+		if (launch->ours[number] == launch->terminal_master)
+			launch->terminal_master = -1;
+		launch->ours[number] = -1;
+	}
+	sn_launch_close(launch);
+}
+
+/* Once there is a keeper. It begins, also when there is nothing to keep. */
+static int run(struct sn_process *process, struct sn_launch *launch)
+{
+	pid_t pid;
+	int pidfd;
+
+	sn_enter_blocking_as("starting a program");
+	pid = sn_child_start(&launch->child, &pidfd);
+	sn_exit_blocking();
+	if (pid > 0) {
+		sn_lock(&sn_processes_lock);
+		process->pid = pid;
+		process->pidfd = pidfd;
+		process->polls = pidfd < 0;
+		process->runs = true;
+		sn_unlock(&sn_processes_lock);
+	}
+	sn_waitgroup_done(&process->started);
+	return pid < 0 ? pid : 0;
+}
+
+static int launch_prepared(struct sn_process *process, struct sn_launch *launch, int ours[3])
+{
+	int err = ours ? 0 : adopt(process, launch);
+
+	if (err == 0)
+		err = spawn_keeper(process);
+	if (err == 0)
+		err = run(process, launch);
+	if (err < 0) {
+		close_ends(process, launch);
+		return err;
+	}
+	if (ours)
+		memcpy(ours, launch->ours, sizeof launch->ours);
+	sn_launch_release(launch);
+	return 0;
+}
+
+int sn_process_launch(sn_process **out, const char *const argv[],
+		      const struct sn_process_attr *attr, int ours[3])
+{
+	struct sn_process *process;
+	struct sn_launch launch;
+	int err;
+
+	if ((attr->flags & SN_PROCESS_IN_SCOPE) && !sn_scope_current())
+		return -EINVAL;
+	take_left();
+	process = create();
+	if (!process)
+		return -ENOMEM;
+	err = sn_launch_prepare(&launch, argv, attr);
+	if (err == 0) {
+		process->in_scope = attr->flags & SN_PROCESS_IN_SCOPE;
+		process->leads_group = launch.child.leads_group;
+		process->grace = attr->grace;
+		err = launch_prepared(process, &launch, ours);
+	}
+	if (err < 0) {
+		release(process);
+		return err;
+	}
+	/* The starter's use becomes the handle's. */
+	sn_lock(&sn_processes_lock);
+	process->has_handle = true;
+	*out = sn_handle_make(process, process->generation);
+	sn_unlock(&sn_processes_lock);
+	return 0;
+}
+
+/* ---- the public calls ---- */
+
+int sn_process_start(sn_process **process, const char *const argv[],
+		     const struct sn_process_attr *attr)
+{
+	if (!process || !argv || !argv[0])
+		return -EINVAL;
+	if (!sn_self())
+		return -ENOTSUP;
+	return sn_process_launch(process, argv, attr ? attr : &defaults, NULL);
+}
+
+int sn_process_wait(sn_process *handle, struct sn_process_status *status, int64_t deadline)
+{
+	struct sn_process *process;
+	int err;
+
+	if (!handle)
+		return -EINVAL;
+	if (!sn_self())
+		return -ENOTSUP;
+	err = lock_handle(&process, handle);
+	if (err < 0)
+		return err;
+	process->users++;
+	sn_unlock(&sn_processes_lock);
+	err = sn_waitgroup_wait_until(&process->ended, deadline);
+	if (err == 0)
+		err = process->result;
+	if (err == 0 && status)
+		*status = process->status;
+	release(process);
+	return err;
+}
+
+static int kill_by(sn_process *handle, int signum,
+		   int (*send)(const struct sn_process *process, int signum))
+{
+	struct sn_process *process;
+	int err = lock_handle(&process, handle);
+
+	if (err < 0)
+		return err;
+	err = send(process, signum);
+	sn_unlock(&sn_processes_lock);
+	return err;
+}
+
+int sn_process_kill(sn_process *process, int signum)
+{
+	return kill_by(process, signum, sn_process_send);
+}
+
+int sn_process_kill_group(sn_process *process, int signum)
+{
+	return kill_by(process, signum, sn_process_send_group);
+}
+
+pid_t sn_process_pid(sn_process *handle)
+{
+	struct sn_process *process;
+	pid_t pid = lock_handle(&process, handle);
+
+	if (pid < 0)
+		return pid;
+	pid = process->pid;
+	sn_unlock(&sn_processes_lock);
+	return pid;
+}
+
+sn_stream *sn_process_stream(sn_process *handle, int number)
+{
+	struct sn_process *process;
+	sn_stream *stream;
+
+	if (number < 0 || number > 2 || lock_handle(&process, handle) < 0)
+		return NULL;
+	stream = process->streams[number];
+	sn_unlock(&sn_processes_lock);
+	return stream;
+}
+
+int sn_process_close(sn_process *handle)
+{
+	struct sn_process *process;
+	sn_stream *streams[3];
+	int err;
+
+	if (!handle)
+		return 0;
+	err = lock_handle(&process, handle);
+	if (err < 0)
+		return err;
+	memcpy(streams, process->streams, sizeof streams);
+	process->has_handle = false;
+	leave(process);
+	sn_unlock(&sn_processes_lock);
+	/* One that was closed before is recognized by its handle. */
+	for (int number = 0; number < 3; number++)
+		sn_stream_close(streams[number]);
+	return 0;
+}
+
+/* ---- the end of a run, and fork() ---- */
+
+void sn_processes_end(void)
+{
+	struct sn_process *process, *next;
+
+	sn_lock(&sn_processes_lock);
+	for (process = in_use; process; process = next) {
+		next = process->next;
+		process->has_handle = false;
+		process->users = 0;
+		if (!process->runs) {
+			dispose(process);
+			continue;
+		}
+		if (process->in_scope)
+			sn_process_stop(process, SIGKILL);
+		process->next = left;
+		left = process;
+	}
+	in_use = NULL;
+	sn_unlock(&sn_processes_lock);
+}
+
+/* The programs are the parent's. The copies of their pidfds are closed at once, before the child
+ * can have used the numbers again. */
+void sn_processes_fork(enum sn_fork_phase phase)
+{
+	sn_fork_lock(&sn_processes_lock, phase);
+	if (phase != SN_FORK_CHILD)
+		return;
+	for (struct sn_process *process = in_use; process; process = process->next) {
+		process->has_handle = false;
+		process->runs = false;
+		if (process->pidfd >= 0)
+			close(process->pidfd);
+		process->pidfd = -1;
+	}
+	/* Those of a former run likewise; the memory is lost. */
+	for (struct sn_process *process = left; process; process = process->next)
+		if (process->pidfd >= 0)
+			close(process->pidfd);
+	in_use = left = NULL;
+}

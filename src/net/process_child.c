@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/process_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef CLONE_PIDFD
+#	define CLONE_PIDFD 0x1000
+#endif
+#ifndef SYS_pidfd_open
+#	define SYS_pidfd_open 434
+#endif
+#ifndef SYS_close_range
+#	define SYS_close_range 436
+#endif
+#define RANGE_CLOEXEC 4u /* CLOSE_RANGE_CLOEXEC */
+
+/* The kernel's set of signals, and its struct sigaction, whose first word is the handler. Zero is
+ * the default action, on every architecture that there is here. */
+#define SIGNALS 64
+#define SIGNAL_SET_SIZE 8
+struct kernel_action {
+	unsigned long words[8];
+};
+
+#define STACK_SIZE ((size_t)32 << 10)
+#define STACK_GUARD ((size_t)64 << 10) /* at least a page, whatever its size */
+
+/* glibc's name for clone() that nothing intercepts. */
+#ifdef __GLIBC__
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...); // NOLINT: glibc's
+#else
+#	define __clone clone // NOLINT: as above
+#endif
+
+/* Whether a child has once been seen to share the memory. Written by any thread, to true. */
+static _Atomic bool shares_memory;
+
+/* ---- in the child ---- */
+
+_Noreturn static void fail(struct sn_child *child, int error)
+{
+	child->error = error;
+	if (child->report >= 0)
+		syscall(SYS_write, child->report, &error, sizeof error);
+	for (;;)
+		syscall(SYS_exit_group, 127);
+}
+
+static void check(struct sn_child *child, long result)
+{
+	if (result < 0)
+		fail(child, errno);
+}
+
+static bool is_target(const struct sn_child *child, int fd)
+{
+	for (size_t i = 0; i < child->map_count; i++)
+		if (child->maps[i].target == fd)
+			return true;
+	return false;
+}
+
+/* Copies a descriptor to a number above all targets. */
+static int move_up(struct sn_child *child, int fd)
+{
+	const int above = child->maps[child->map_count - 1].target + 1;
+	long copy = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, above);
+
+	if (copy < 0 && errno == EINVAL) /* past RLIMIT_NOFILE */
+		errno = EMFILE;
+	return (int)copy;
+}
+
+static void map_one(struct sn_child *child, const struct sn_child_map *map)
+{
+	long result;
+
+	if (map->source == map->target)
+		result = syscall(SYS_fcntl, map->source, F_SETFD, 0);
+	else
+		result = syscall(SYS_dup3, map->source, map->target, 0);
+	if (result >= 0)
+		return;
+	if (!map->optional || errno != EBADF)
+		fail(child, errno);
+	/* What is inherited is not open here, so it is not open there. */
+	syscall(SYS_close, map->target);
+}
+
+/* A source that is another one's target must be out of the way first. */
+static void map_all(struct sn_child *child)
+{
+	for (size_t i = 0; i < child->map_count; i++) {
+		struct sn_child_map *map = &child->maps[i];
+
+		if (map->source == map->target || !is_target(child, map->source))
+			continue;
+		map->source = move_up(child, map->source);
+		if (map->source < 0 && !(map->optional && errno == EBADF))
+			fail(child, errno);
+	}
+	if (child->report >= 0 && is_target(child, child->report)) {
+		child->report = move_up(child, child->report);
+		check(child, child->report);
+	}
+	for (size_t i = 0; i < child->map_count; i++)
+		map_one(child, &child->maps[i]);
+}
+
+/* ---- the other descriptors ---- */
+
+struct entry { /* the kernel's struct linux_dirent64 */
+	uint64_t inode;
+	int64_t offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
+static int number_of(const char *text)
+{
+	int n = 0;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	for (; *text >= '0' && *text <= '9'; text++)
+		n = n * 10 + (*text - '0');
+	return n;
+}
+
+static void mark_each(const struct sn_child *child, char *buf, long size)
+{
+	for (long at = 0; at < size;) {
+		const struct entry *entry = (const struct entry *)(buf + at);
+		const int fd = number_of(entry->name);
+
+		if (fd >= 0 && !is_target(child, fd))
+			syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+		at += entry->size;
+	}
+}
+
+/* For kernels without close_range(), and where no descriptor is left even to look. */
+static void mark_up_to_limit(const struct sn_child *child)
+{
+	uint64_t limit[2] = {1024, 1024};
+
+	syscall(SYS_prlimit64, 0, 7 /* RLIMIT_NOFILE */, NULL, limit);
+	if (limit[0] > 1 << 20)
+		limit[0] = 1 << 20;
+	for (int fd = 0; fd < (int)limit[0]; fd++)
+		if (!is_target(child, fd))
+			syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+}
+
+static void mark_listed(const struct sn_child *child)
+{
+	_Alignas(struct entry) char buf[2048];
+	long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
+			  O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+	     n;
+
+	if (fd < 0) {
+		mark_up_to_limit(child);
+		return;
+	}
+	while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0)
+		mark_each(child, buf, n);
+}
+
+/* Everything that is no target will be closed by execve(). */
+static void mark_others(const struct sn_child *child)
+{
+	unsigned next = 0;
+
+	for (size_t i = 0; i <= child->map_count; i++) {
+		const bool last = i == child->map_count;
+		const unsigned until = last ? ~0u : (unsigned)child->maps[i].target - 1;
+
+		if ((last || next + 1 <= until + 1) &&
+		    syscall(SYS_close_range, next, until, RANGE_CLOEXEC) < 0) {
+			mark_listed(child);
+			return;
+		}
+		if (!last)
+			next = (unsigned)child->maps[i].target + 1;
+	}
+}
+
+/* ---- the rest ---- */
+
+static void set_signals(const struct sn_child *child)
+{
+	static const struct kernel_action default_action;
+	static const uint64_t none;
+	struct kernel_action now;
+
+	for (int signum = 1; signum <= SIGNALS; signum++) {
+		if (child->keeps_ignored &&
+		    syscall(SYS_rt_sigaction, signum, NULL, &now, SIGNAL_SET_SIZE) == 0 &&
+		    now.words[0] == (unsigned long)SIG_IGN)
+			continue;
+		syscall(SYS_rt_sigaction, signum, &default_action, NULL, SIGNAL_SET_SIZE);
+	}
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, SIGNAL_SET_SIZE);
+}
+
+static void set_limits(struct sn_child *child)
+{
+	for (size_t i = 0; i < child->limit_count; i++) {
+		const struct sn_process_limit *limit = &child->limits[i];
+		const uint64_t values[2] = {limit->soft, limit->hard};
+
+		check(child, syscall(SYS_prlimit64, 0, limit->resource, values, NULL));
+	}
+}
+
+/* Returns the errno. As execvp(3), a program that must not be executed does not end the search. */
+static int execute(const struct sn_child *child)
+{
+	int error = ENOENT;
+
+	for (const char *const *path = child->paths; *path; path++) {
+		syscall(SYS_execve, *path, child->argv, child->environment);
+		if (errno == EACCES)
+			error = EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE &&
+			 errno != ENODEV && errno != ETIMEDOUT)
+			return errno;
+		else if (!path[1] && path == child->paths)
+			return errno; /* there was nothing to search */
+	}
+	return error;
+}
+
+static int child_main(void *arg)
+{
+	struct sn_child *child = arg;
+
+	child->shares = true;
+	if (child->leads_session)
+		check(child, syscall(SYS_setsid));
+	else if (child->leads_group)
+		check(child, syscall(SYS_setpgid, 0, 0));
+	map_all(child);
+	mark_others(child);
+	if (child->terminal >= 0)
+		check(child, syscall(SYS_ioctl, child->terminal, TIOCSCTTY, 0));
+	if (child->directory)
+		check(child, syscall(SYS_chdir, child->directory));
+	set_limits(child);
+	set_signals(child);
+	fail(child, execute(child));
+}
+
+/* ---- in the parent ---- */
+
+/* Returns the process id, or a negative errno. */
+static pid_t clone_child(struct sn_child *child, char *stack_top, int *pidfd)
+{
+	const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+	pid_t pid;
+
+	*pidfd = -1;
+	pid = __clone(child_main, stack_top, flags | CLONE_PIDFD, child, pidfd);
+	if (pid >= 0)
+		return pid;
+	/* Emulators that do not know the flag. */
+	if (errno != EINVAL)
+		return -errno;
+	pid = __clone(child_main, stack_top, flags, child);
+	if (pid < 0)
+		return -errno;
+	/* It is ours, so its number has not been reused. Without a pidfd it is waited for in
+	 * another way. */
+	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return pid;
+}
+
+/* The child's error, once it has executed its program or has failed to. */
+static int error_of(struct sn_child *child, const int report[2])
+{
+	int error = 0;
+	ssize_t n;
+
+	if (child->shares) {
+		atomic_store_explicit(&shares_memory, true, memory_order_relaxed);
+		return child->error;
+	}
+	close(report[1]);
+	do {
+		n = read(report[0], &error, sizeof error);
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof error ? error : 0;
+}
+
+static pid_t run_child(struct sn_child *child, int *pidfd, char *stack_top, const int report[2])
+{
+	const uint64_t all = ~(uint64_t)0;
+	uint64_t former;
+	pid_t pid;
+	int error;
+
+	/* Not pthread_sigmask(): it leaves out those that the C library keeps for itself. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &former, SIGNAL_SET_SIZE);
+	pid = clone_child(child, stack_top, pidfd);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &former, NULL, SIGNAL_SET_SIZE);
+	if (pid < 0) {
+		if (report[1] >= 0)
+			close(report[1]);
+		return pid;
+	}
+	error = error_of(child, report);
+	if (child->shares && report[1] >= 0)
+		close(report[1]);
+	if (error == 0)
+		return pid;
+	/* It has ended, or is about to. */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (*pidfd >= 0)
+		close(*pidfd);
+	return -error;
+}
+
+pid_t sn_child_start(struct sn_child *child, int *pidfd)
+{
+	const size_t size = STACK_GUARD + STACK_SIZE;
+	int report[2] = {-1, -1};
+	char *stack;
+	pid_t pid;
+
+	child->shares = false;
+	child->error = 0;
+	if (!atomic_load_explicit(&shares_memory, memory_order_relaxed) &&
+	    pipe2(report, O_CLOEXEC) < 0)
+		return -errno;
+	child->report = report[1];
+	stack = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stack == MAP_FAILED ||
+	    mprotect(stack + STACK_GUARD, STACK_SIZE, PROT_READ | PROT_WRITE) < 0) {
+		pid = -ENOMEM;
+		if (report[1] >= 0)
+			close(report[1]);
+	} else {
+		pid = run_child(child, pidfd, stack + size, report);
+	}
+	if (stack != MAP_FAILED)
+		munmap(stack, size);
+	if (report[0] >= 0)
+		close(report[0]);
+	return pid;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names and addresses: what is asked, what needs no question, and the answer's form. lookup.h has
+ * the threads, and waits.
+ *
+ * An answer is one piece of memory, which is copied for each task that asked. In a list of
+ * addresses the pointer to them is set last, in the copy.
+ */
+#include "net/resolve.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/lookup.h"
+#include "sched/runtime.h"
+#include "sched/thread.h"
+
+#define FAMILIES (SN_RESOLVE_IPV4 | SN_RESOLVE_IPV6)
+#define FLAGS (FAMILIES | SN_RESOLVE_NUMERIC | SN_RESOLVE_PASSIVE | SN_RESOLVE_UDP)
+
+/* The keys of questions. Bytes that are not used are zero, because keys are compared as bytes. */
+struct forward {
+	unsigned flags;
+	struct sn_host_port parts;
+};
+
+struct reverse {
+	socklen_t length;
+	struct sockaddr_storage address;
+};
+
+/* ---- addresses of a name ---- */
+
+/* How two lists of addresses are one piece of memory. */
+static void set_addresses(struct sn_resolved *resolved)
+{
+	resolved->addresses = (const struct sn_resolved_address *)(resolved + 1);
+}
+
+_Static_assert(sizeof(struct sn_resolved) % _Alignof(struct sn_resolved_address) == 0,
+	       "the addresses follow");
+
+static int take_list(void **answer, size_t *size, const struct addrinfo *list)
+{
+	struct sn_resolved *resolved;
+	struct sn_resolved_address *to;
+	size_t count = 0;
+
+	for (const struct addrinfo *info = list; info; info = info->ai_next)
+		count += info->ai_addrlen <= sizeof to->address;
+	if (count == 0)
+		return -EADDRNOTAVAIL;
+	*size = sizeof *resolved + count * sizeof *to;
+	resolved = calloc(1, *size);
+	if (!resolved)
+		return -ENOMEM;
+	resolved->count = count;
+	to = (struct sn_resolved_address *)(resolved + 1);
+	for (const struct addrinfo *info = list; info; info = info->ai_next)
+		if (info->ai_addrlen <= sizeof to->address) {
+			memcpy(&to->address, info->ai_addr, info->ai_addrlen);
+			to++->length = info->ai_addrlen;
+		}
+	*answer = resolved;
+	return 0;
+}
+
+/* A question's function. */
+static int answer_forward(const void *key, void **answer, size_t *size)
+{
+	const struct forward *forward = key;
+	const unsigned flags = forward->flags;
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *list;
+	int err;
+
+	if ((flags & FAMILIES) == SN_RESOLVE_IPV4)
+		hints.ai_family = AF_INET;
+	if ((flags & FAMILIES) == SN_RESOLVE_IPV6)
+		hints.ai_family = AF_INET6;
+	if (flags & SN_RESOLVE_UDP)
+		hints.ai_socktype = SOCK_DGRAM;
+	if (flags & SN_RESOLVE_NUMERIC)
+		hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
+	if (flags & SN_RESOLVE_PASSIVE)
+		hints.ai_flags |= AI_PASSIVE;
+	err = sn_address_look_up(&list, &forward->parts, &hints);
+	if (err < 0)
+		return err;
+	err = take_list(answer, size, list);
+	freeaddrinfo(list);
+	return err;
+}
+
+int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,
+		     unsigned flags, int64_t deadline)
+{
+	struct forward key;
+	const struct sn_question question = {answer_forward, &key, sizeof key};
+	void *answer;
+	size_t size;
+	int err;
+
+	if (!parts->host[0] && !(flags & SN_RESOLVE_PASSIVE))
+		return -EINVAL;
+	/* The bytes behind the strings are zero in the key, and so is its padding. */
+	memset(&key, 0, sizeof key);
+	key.flags = flags | SN_RESOLVE_NUMERIC;
+	strcpy(key.parts.host, parts->host);
+	strcpy(key.parts.service, parts->service);
+	err = answer_forward(&key, &answer, &size);
+	/* Unless it is the wrong kind of number, it may be a name. */
+	if (err == -ENOENT && !(flags & SN_RESOLVE_NUMERIC)) {
+		key.flags = flags;
+		err = sn_lookup(&question, deadline, &answer, &size);
+	}
+	if (err < 0)
+		return err;
+	*resolved = answer;
+	set_addresses(*resolved);
+	return 0;
+}
+
+int sn_resolve_text(struct sn_resolved **resolved, const char *text, unsigned flags,
+		    int64_t deadline)
+{
+	struct sn_host_port parts;
+
+	if (sn_address_split(&parts, text) < 0)
+		return -EINVAL;
+	return sn_resolve_parts(resolved, &parts, flags, deadline);
+}
+
+int sn_resolve(struct sn_resolved **resolved, const char *host, const char *service, unsigned flags,
+	       int64_t deadline)
+{
+	struct sn_host_port parts;
+	int err;
+
+	if (!resolved || (flags & ~FLAGS))
+		return -EINVAL;
+	if (sn_address_join(&parts, host ? host : "", service ? service : "0") < 0)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = sn_resolve_parts(resolved, &parts, flags, deadline);
+	sn_runtime_leave();
+	return err;
+}
+
+void sn_resolved_free(struct sn_resolved *resolved)
+{
+	free(resolved);
+}
+
+/* ---- the name of an address ---- */
+
+/* A question's function. */
+static int answer_reverse(const void *key, void **answer, size_t *size)
+{
+	const struct reverse *reverse = key;
+	char name[SN_NAME_MAX];
+	int err = sn_address_name(&reverse->address, reverse->length, name, sizeof name);
+
+	if (err < 0)
+		return err;
+	*size = strlen(name) + 1;
+	*answer = strdup(name);
+	return *answer ? 0 : -ENOMEM;
+}
+
+/* The key has the address without its port, and nothing else that a lookup does not look at. */
+static int make_reverse(struct reverse *key, const struct sockaddr *address, socklen_t length)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&key->address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&key->address;
+
+	memset(key, 0, sizeof *key);
+	if (length < (socklen_t)sizeof address->sa_family)
+		return -EINVAL;
+	if (address->sa_family == AF_INET)
+		key->length = sizeof *v4;
+	else if (address->sa_family == AF_INET6)
+		key->length = sizeof *v6;
+	if (key->length == 0 || length < key->length)
+		return -EINVAL;
+	memcpy(&key->address, address, key->length);
+	if (address->sa_family == AF_INET) {
+		v4->sin_port = 0;
+		memset(v4->sin_zero, 0, sizeof v4->sin_zero);
+	} else {
+		v6->sin6_port = 0;
+		v6->sin6_flowinfo = 0;
+	}
+	return 0;
+}
+
+static int take_name(char *buf, size_t size, void *answer, size_t answer_size)
+{
+	const bool fits = answer_size <= size;
+
+	if (fits)
+		memcpy(buf, answer, answer_size);
+	free(answer);
+	return fits ? (int)answer_size - 1 : -ENOSPC;
+}
+
+int sn_resolve_name(char *buf, size_t size, const struct sockaddr *address, socklen_t length,
+		    int64_t deadline)
+{
+	struct reverse key;
+	const struct sn_question question = {answer_reverse, &key, sizeof key};
+	size_t answer_size;
+	void *answer;
+	int err;
+
+	if (!buf || !address || make_reverse(&key, address, length) < 0)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = sn_lookup(&question, deadline, &answer, &answer_size);
+	sn_runtime_leave();
+	return err < 0 ? err : take_name(buf, size, answer, answer_size);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names and addresses, for callers within the runtime. The public calls are sennit/resolve.h's.
+ */
+#ifndef SENNIT_NET_RESOLVE_H
+#define SENNIT_NET_RESOLVE_H
+
+#include <stdint.h>
+
+#include <sennit/resolve.h>
+
+#include "net/address.h"
+
+/* sn_resolve() for parts that were checked. May park. */
+int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,
+		     unsigned flags, int64_t deadline);
+
+/* The same for "host:port", and for ":port" with SN_RESOLVE_PASSIVE. May park. */
+int sn_resolve_text(struct sn_resolved **resolved, const char *text, unsigned flags,
+		    int64_t deadline);
+
+#endif

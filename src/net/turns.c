@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/turns.h"
+
+#include "sched/schedule.h"
+#include "sched/thread.h"
+#include "sync/waits.h"
+
+#define LEAD 1u
+#define QUEUED 2u
+#define ENDED 4u /* one lead that has ended */
+
+void sn_turns_reset(struct sn_turns *turns)
+{
+	atomic_store_explicit(&turns->word, 0, memory_order_relaxed);
+	turns->waits = (struct sn__waits){0};
+}
+
+/* True, with the word before, when the lead was free. Acquire: sees what the last leader did. */
+static bool take_lead(struct sn_turns *turns, uint32_t *word)
+{
+	*word = atomic_load_explicit(&turns->word, memory_order_relaxed);
+	while (!(*word & LEAD))
+		if (atomic_compare_exchange_weak_explicit(&turns->word, word, *word | LEAD,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* Sets QUEUED while another task leads. The lock is held. */
+static bool announce(struct sn_turns *turns)
+{
+	uint32_t word = atomic_load_explicit(&turns->word, memory_order_relaxed);
+
+	while (word & LEAD)
+		if (atomic_compare_exchange_weak_explicit(&turns->word, &word, word | QUEUED,
+							  memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* Waits for the lead: 0 when it was handed over, 1 when it has become free, or an error. */
+static int queue_up(struct sn_turns *turns, enum sn_side_index side)
+{
+	struct sn_lock *lock = sn_waits_lock_of(turns);
+	struct sn_wait wait;
+	int err;
+
+	sn_lock(lock);
+	if (!announce(turns)) {
+		sn_unlock(lock);
+		return 1;
+	}
+	sn_waiter_init(&wait.waiter, sn_thread_self(), SN_NO_DEADLINE, 0);
+	sn_waits_put_last(&turns->waits, &wait);
+	err = sn_wait_park(&wait, lock,
+			   side == SN_SIDE_READ ? "its turn to receive" : "its turn to send");
+	if (err < 0)
+		sn_unlock(lock);
+	return err;
+}
+
+/* Returns 0 with the lead, when the operation has to be tried; 1 with the lead, when nothing can
+ * have come since the last try but by an edge that is still there; or an error. */
+static int lead(struct sn_turn *turn)
+{
+	uint32_t word;
+	int err;
+
+	do {
+		if (take_lead(turn->turns, &word)) {
+			turn->leads = true;
+			return word / ENDED == turn->seen / ENDED;
+		}
+		SN_RACE_WINDOW();
+		err = queue_up(turn->turns, turn->side);
+	} while (err == 1);
+	turn->leads = err == 0;
+	return err;
+}
+
+int sn_turn_wait(struct sn_turn *turn)
+{
+	int n = 1;
+
+	if (!turn->leads) {
+		n = lead(turn);
+		if (turn->leads && turn->side == SN_SIDE_WRITE)
+			sn_fd_want_room(turn->d, true);
+	}
+	if (n == 0) /* in case a close or the like has come this way */
+		n = sn_fd_error(atomic_load(&turn->d->control));
+	return n == 1 ? sn_fd_await(turn->d, turn->side) : n;
+}
+
+void sn_turn_give(struct sn_turn *turn)
+{
+	struct sn_turns *turns = turn->turns;
+	struct sn_lock *lock = sn_waits_lock_of(turns);
+	uint32_t word = atomic_load_explicit(&turns->word, memory_order_relaxed), rest;
+	struct sn_wait *next;
+
+	if (turn->side == SN_SIDE_WRITE)
+		sn_fd_want_room(turn->d, false);
+	turn->leads = false;
+	/* Release: the next leader sees the number, and the edge that was taken. */
+	while (!(word & QUEUED))
+		if (atomic_compare_exchange_weak_explicit(
+			    &turns->word, &word, (word & ~LEAD) + ENDED, memory_order_release,
+			    memory_order_relaxed))
+			return;
+	SN_RACE_WINDOW();
+	sn_lock(lock);
+	next = sn_waits_claim(&turns->waits);
+	rest = (word & ~(LEAD | QUEUED)) + ENDED;
+	if (next)
+		rest |= LEAD | (turns->waits.first ? QUEUED : 0);
+	atomic_store_explicit(&turns->word, rest, memory_order_release);
+	sn_unlock(lock);
+	if (next)
+		sn_waiter_wake(sn_thread_self(), &next->waiter, 0, SN_READY_LAST);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several tasks that wait on one side of a descriptor, for sockets whose operations need no order:
+ * each moves a whole datagram.
+ *
+ * A side has room for one task (sched/side.h). That task *leads*. The others wait in a list, in
+ * which edges do not reach them. When the leader leaves, for whatever reason, it hands the lead to
+ * the first of the list, which tries its operation again before it waits on the side. So when an
+ * edge stands for several datagrams, each task that takes one wakes the next task, until one finds
+ * nothing and stays on the side. The same chain carries a close, a cancellation of the socket and a
+ * deadline to all of them: each wakes the leader, and each new leader looks for itself.
+ *
+ * Tasks that find something at their first try never come here.
+ *
+ * The word is LEAD, QUEUED and, above these, the number of leads that have ended.
+ *
+ *   LEAD    some task leads: it is on the side, or runs, or was handed the lead and will run
+ *   QUEUED  the list may not be empty; only with LEAD
+ *
+ * No wake-up is lost. An edge makes the side ready, and stays there until a leader takes it. A
+ * leader that has taken one tries its operation before it waits again or leaves. So what can be
+ * lost is only this: a task tries in vain, something arrives, a leader takes the edge and leaves
+ * (having taken only the first of several datagrams), and then the task takes the free lead and
+ * waits. The number prevents that. The task reads it before it tries; the leader increments it
+ * after it has taken the edge. If the task then finds the number that it has read, no edge was
+ * taken since its try, so whatever has come since will be one. Otherwise it tries again. The number
+ * would have to wrap around, with a thousand million waits, during one try. models/turns.pml checks
+ * this.
+ *
+ * The list is guarded by its lock in the table (sync/waits.h). QUEUED is set under that lock, by a
+ * compare-and-swap that fails without LEAD. With LEAD, nothing but that changes the word, except
+ * for the leader. So a leader that holds the lock may store to the word.
+ *
+ * A task in the list has no timer of its own, because deadlines belong to the side. Cancelling its
+ * scope takes it out of the list; if it was handed the lead at that moment, it finds out at its
+ * next wait, and passes the lead on like any other.
+ *
+ * Rejected: trying again after each change of the leader. That is one system call more for every
+ * wait of a socket that has only one reader.
+ */
+#ifndef SENNIT_NET_TURNS_H
+#define SENNIT_NET_TURNS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sennit/base.h>
+
+#include "net/fd.h"
+
+/* For one side of a descriptor. */
+struct sn_turns {
+	_Atomic uint32_t word;
+	struct sn__waits waits;
+};
+
+/* What one operation knows; its own. */
+struct sn_turn {
+	struct sn_fd *d;
+	struct sn_turns *turns;
+	enum sn_side_index side;
+	uint32_t seen; /* the word before the latest try */
+	bool leads;
+};
+
+/* No task uses them. */
+void sn_turns_reset(struct sn_turns *turns);
+
+/* Before the first try, within an operation of sn_fd_begin_shared(). */
+static inline void sn_turn_begin(struct sn_turn *turn, struct sn_fd *d, enum sn_side_index side,
+				 struct sn_turns *turns)
+{
+	turn->d = d;
+	turn->turns = turns;
+	turn->side = side;
+	turn->leads = false;
+	/* Acquire: the try that follows finds what there was when the last edge was taken. */
+	turn->seen = atomic_load_explicit(&turns->word, memory_order_acquire);
+}
+
+/* After a try that found nothing: waits. 0 when the operation should be tried again, or an error
+ * as sn_fd_await(). Parks. */
+int sn_turn_wait(struct sn_turn *turn);
+
+/* Passes the lead on. */
+void sn_turn_give(struct sn_turn *turn);
+
+/* After the last try. */
+static inline void sn_turn_end(struct sn_turn *turn)
+{
+	if (sn_unlikely(turn->leads))
+		sn_turn_give(turn);
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receiving datagrams: one, or what has arrived up to a number.
+ *
+ * The functions that make system calls have the headers of a batch in their frames, and do not
+ * park. The ones that may change threads do not keep a pointer to anything of a thread.
+ */
+#include <errno.h>
+
+#include "net/address_value.h"
+#include "net/sys_udp.h"
+#include "net/udp.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+void sn_udp_note_error(struct sn_fd *d, int error)
+{
+	atomic_store(&d->udp->error, error);
+	sn_fd_wake(sn_thread_self(), d, SN_SIDE_READ);
+}
+
+/* An error that another call has taken from the socket: it is for a receiver to return. */
+static int noted_error(struct sn_udp_state *udp)
+{
+	if (sn_likely(!atomic_load_explicit(&udp->error, memory_order_relaxed)))
+		return 0;
+	return atomic_exchange(&udp->error, 0);
+}
+
+/* ---- one datagram ---- */
+
+static ssize_t try_one(struct sn_fd *d, void *buf, size_t size, struct sn_address *peer)
+{
+	ssize_t n = noted_error(d->udp);
+	union sn_sockaddr from;
+
+	if (n == 0)
+		n = sn_sys_recv_from(d->fd, buf, size, peer ? &from.any : NULL, sizeof from);
+	if (n < 0)
+		return n;
+	if (peer)
+		sn_address_from(peer, &from);
+	return (size_t)n > size ? -EMSGSIZE : n;
+}
+
+static ssize_t receive_one(const void *handle, void *buf, size_t size, struct sn_address *peer)
+{
+	struct sn_turn turn;
+	struct sn_fd *d;
+	ssize_t n = sn_udp_begin(&d, handle, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	sn_turn_begin(&turn, d, SN_SIDE_READ, &d->udp->turns[SN_SIDE_READ]);
+	do {
+		n = try_one(d, buf, size, peer);
+	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
+	sn_turn_end(&turn);
+	sn_fd_unuse(d);
+	if (n >= 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size, struct sn_address *peer)
+{
+	ssize_t n;
+
+	if (!buf && size)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	n = receive_one(udp, buf, size, peer);
+	sn_runtime_leave();
+	return n;
+}
+
+/* ---- messages ---- */
+
+/* The batch that goes into one system call. */
+struct batch {
+	struct mmsghdr headers[SN_UDP_BATCH];
+	struct iovec parts[SN_UDP_BATCH];
+	union sn_sockaddr peers[SN_UDP_BATCH];
+};
+
+static void prepare(struct batch *batch, size_t i, const struct sn_udp_message *message,
+		    struct sn_udp_control *control)
+{
+	batch->parts[i] = (struct iovec){.iov_base = message->data, .iov_len = message->size};
+	batch->headers[i].msg_hdr =
+		(struct msghdr){.msg_name = &batch->peers[i],
+				.msg_namelen = sizeof batch->peers[i],
+				.msg_iov = &batch->parts[i],
+				.msg_iovlen = 1,
+				.msg_control = control,
+				.msg_controllen = control ? sizeof *control : 0};
+}
+
+static void finish(struct mmsghdr *header, struct sn_udp_message *message)
+{
+	message->length = header->msg_len;
+	message->local = (struct sn_address){0};
+	message->interface = 0;
+	message->segment = 0;
+	message->tos = 0;
+	message->flags = message->length > message->size ? SN_UDP_TRUNCATED : 0;
+	sn_address_from(&message->peer, header->msg_hdr.msg_name);
+	if (header->msg_hdr.msg_control)
+		sn_udp_get_control(&header->msg_hdr, message);
+}
+
+/* controls: one for each message, or NULL. */
+static int try_batch(struct sn_fd *d, struct sn_udp_message *messages, size_t n,
+		     struct sn_udp_control *controls)
+{
+	struct batch batch;
+	int count;
+
+	for (size_t i = 0; i < n; i++)
+		prepare(&batch, i, &messages[i], controls ? &controls[i] : NULL);
+	count = sn_sys_recv_many(d->fd, batch.headers, n);
+	for (int i = 0; i < count; i++)
+		finish(&batch.headers[i], &messages[i]);
+	return count;
+}
+
+static sn_noinline int try_plain(struct sn_fd *d, struct sn_udp_message *messages, size_t n)
+{
+	return try_batch(d, messages, n, NULL);
+}
+
+static sn_noinline int try_telling(struct sn_fd *d, struct sn_udp_message *messages, size_t n)
+{
+	struct sn_udp_control controls[SN_UDP_BATCH];
+
+	return try_batch(d, messages, n, controls);
+}
+
+/* Takes what there is, up to n, by as many calls as that needs. Within one call the kernel itself
+ * keeps an error that comes after the first datagram. */
+static int try_messages(struct sn_fd *d, struct sn_udp_message *messages, size_t n)
+{
+	size_t done = 0, part;
+	int count = noted_error(d->udp);
+
+	if (count < 0)
+		return count;
+	do {
+		part = n - done < SN_UDP_BATCH ? n - done : SN_UDP_BATCH;
+		count = d->udp->flags & SN_UDP_TELLING ? try_telling(d, messages + done, part)
+						       : try_plain(d, messages + done, part);
+		if (count > 0)
+			done += (size_t)count;
+	} while (count == SN_UDP_BATCH && done < n);
+	if (done && count < 0 && count != -EAGAIN)
+		sn_udp_note_error(d, count);
+	return done ? (int)done : count;
+}
+
+static int receive_messages(const void *handle, struct sn_udp_message *messages, size_t n)
+{
+	struct sn_turn turn;
+	struct sn_fd *d;
+	int count = sn_udp_begin(&d, handle, SN_SIDE_READ);
+
+	if (count < 0)
+		return count;
+	sn_turn_begin(&turn, d, SN_SIDE_READ, &d->udp->turns[SN_SIDE_READ]);
+	do {
+		count = n ? try_messages(d, messages, n) : 0;
+	} while (count == -EAGAIN && (count = sn_turn_wait(&turn)) == 0);
+	sn_turn_end(&turn);
+	sn_fd_unuse(d);
+	if (count > 0)
+		sn_fair_chance(sn_thread_self());
+	return count;
+}
+
+int sn_udp_recv_messages(sn_udp *udp, struct sn_udp_message *messages, size_t n)
+{
+	int count;
+
+	if (!messages && n)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	/* The result is an int. */
+	count = receive_messages(udp, messages, n < INT32_MAX ? n : INT32_MAX);
+	sn_runtime_leave();
+	return count;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending datagrams: one, or a number in order.
+ *
+ * Errors of other datagrams. With SN_UDP_ERRORS an error that the network has reported is returned
+ * by the next call on the socket, whatever that is. A call that sends to one of many peers must not
+ * fail because of another. So it tries again, which sends the datagram, since the kernel reports
+ * each error once; and it notes the error for a receiver. An error that remains is its own.
+ *
+ * sendmmsg() forgets an error that it meets after its first message, and returns the number of
+ * those before. Most such errors come again when the call goes on with that message, but an error
+ * of an earlier datagram does not. So with SN_UDP_ERRORS each message has a system call of its own.
+ */
+#include <errno.h>
+
+#include "net/address_value.h"
+#include "net/sys_udp.h"
+#include "net/udp.h"
+#include "sched/schedule.h"
+#include "sched/thread.h"
+
+/* Errors may come in faster than they are returned, but each try takes one. */
+#define TRIES 4
+
+/* No router reports the errors of a full buffer or queue: these are the sender's own. */
+static bool may_be_of_another(const struct sn_udp_state *udp, ssize_t n)
+{
+	return sn_unlikely(n < 0) && n != -EAGAIN && n != -ENOBUFS && n != -ENOMEM &&
+	       (udp->flags & SN_UDP_ERRORS) &&
+	       !atomic_load_explicit(&udp->one_peer, memory_order_relaxed);
+}
+
+/* After an error that may be of another datagram, and a try with the result n: whether another try
+ * is of any use. Each try with a datagram that is too large leaves a record of that. */
+static bool settle(struct sn_fd *d, ssize_t error, ssize_t n)
+{
+	if (n != error)
+		sn_udp_note_error(d, (int)error);
+	return n != -EMSGSIZE;
+}
+
+/* ---- one datagram ---- */
+
+static ssize_t try_one(struct sn_fd *d, const void *buf, size_t size, const union sn_sockaddr *peer,
+		       socklen_t length)
+{
+	ssize_t n = sn_sys_send_to(d->fd, buf, size, &peer->any, length), error;
+
+	for (int i = 1; i < TRIES && may_be_of_another(d->udp, n); i++) {
+		error = n;
+		n = sn_sys_send_to(d->fd, buf, size, &peer->any, length);
+		if (!settle(d, error, n))
+			break;
+	}
+	return n;
+}
+
+static ssize_t send_one(const void *handle, const void *buf, size_t size,
+			const struct sn_address *peer)
+{
+	union sn_sockaddr to;
+	socklen_t length = 0;
+	struct sn_turn turn;
+	struct sn_fd *d;
+	ssize_t n = sn_udp_begin(&d, handle, SN_SIDE_WRITE);
+
+	if (n < 0)
+		return n;
+	if (peer)
+		length = sn_address_to(&to, peer, d->udp->family);
+	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &d->udp->turns[SN_SIDE_WRITE]);
+	do {
+		n = try_one(d, buf, size, &to, length);
+	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
+	sn_turn_end(&turn);
+	sn_fd_unuse(d);
+	if (n >= 0)
+		sn_fair_chance(sn_thread_self());
+	return n;
+}
+
+ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t size, const struct sn_address *peer)
+{
+	ssize_t n;
+
+	if (!buf && size)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	n = send_one(udp, buf, size, peer);
+	sn_runtime_leave();
+	return n;
+}
+
+/* ---- messages ---- */
+
+/* The batch that goes into one system call. */
+struct batch {
+	struct mmsghdr headers[SN_UDP_BATCH];
+	struct iovec parts[SN_UDP_BATCH];
+	union sn_sockaddr peers[SN_UDP_BATCH];
+};
+
+static void prepare(struct batch *batch, size_t i, const struct sn_udp_message *message, int family)
+{
+	const socklen_t length = sn_address_to(&batch->peers[i], &message->peer, family);
+
+	batch->parts[i] = (struct iovec){.iov_base = message->data, .iov_len = message->size};
+	batch->headers[i].msg_hdr = (struct msghdr){.msg_name = length ? &batch->peers[i] : NULL,
+						    .msg_namelen = length,
+						    .msg_iov = &batch->parts[i],
+						    .msg_iovlen = 1};
+}
+
+/* Nothing goes with the messages. */
+static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
+{
+	struct batch batch;
+
+	for (size_t i = 0; i < n; i++)
+		prepare(&batch, i, &messages[i], d->udp->family);
+	return sn_sys_send_many(d->fd, batch.headers, n);
+}
+
+/* Sends the messages before the first that is wrong in itself; its error if it is the first. */
+static sn_noinline int try_wanting(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
+{
+	struct sn_udp_control controls[SN_UDP_BATCH];
+	struct batch batch;
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < n; i++) {
+		prepare(&batch, i, &messages[i], d->udp->family);
+		err = sn_udp_put_control(&batch.headers[i].msg_hdr, &controls[i], &messages[i],
+					 d->udp->family);
+		if (err < 0)
+			break;
+	}
+	return i > 0 ? sn_sys_send_many(d->fd, batch.headers, i) : err;
+}
+
+static int try_batch(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sn_udp_wants_control(&messages[i]))
+			return try_wanting(d, messages, n);
+	return try_plain(d, messages, n);
+}
+
+static int try_messages(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
+{
+	int count, error;
+
+	if (n > SN_UDP_BATCH)
+		n = SN_UDP_BATCH;
+	if (d->udp->flags & SN_UDP_ERRORS)
+		n = 1;
+	count = try_batch(d, messages, n);
+	for (int i = 1; i < TRIES && may_be_of_another(d->udp, count); i++) {
+		error = count;
+		count = try_batch(d, messages, n);
+		if (!settle(d, error, count))
+			break;
+	}
+	return count;
+}
+
+/* The number that was sent, or the error of the first. */
+static int send_messages(const void *handle, const struct sn_udp_message *messages, size_t n)
+{
+	struct sn_turn turn;
+	struct sn_fd *d;
+	size_t done = 0;
+	int count = sn_udp_begin(&d, handle, SN_SIDE_WRITE);
+
+	if (count < 0)
+		return count;
+	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &d->udp->turns[SN_SIDE_WRITE]);
+	while (done < n && count >= 0) {
+		do {
+			count = try_messages(d, messages + done, n - done);
+		} while (count == -EAGAIN && (count = sn_turn_wait(&turn)) == 0);
+		if (count > 0)
+			done += (size_t)count;
+	}
+	sn_turn_end(&turn);
+	sn_fd_unuse(d);
+	if (done > 0)
+		sn_fair_chance(sn_thread_self());
+	return done > 0 ? (int)done : count;
+}
+
+int sn_udp_send_messages(sn_udp *udp, const struct sn_udp_message *messages, size_t n)
+{
+	int count;
+
+	if (!messages && n)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	/* The result is an int. */
+	count = send_messages(udp, messages, n < INT32_MAX ? n : INT32_MAX);
+	sn_runtime_leave();
+	return count;
+}

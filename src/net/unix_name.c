@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/unix_name.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PREFIX "unix:"
+
+/* Where the path begins. Its last byte is kept 0, as not all kernels and programs do without. */
+#define PATH offsetof(struct sockaddr_un, sun_path)
+#define MOST (sizeof((struct sockaddr_un *)NULL)->sun_path - 1)
+
+int sn_unix_name_parse(struct sn_unix_name *name, const char *text)
+{
+	size_t length;
+
+	if (strncmp(text, PREFIX, sizeof PREFIX - 1) == 0)
+		text += sizeof PREFIX - 1;
+	length = strlen(text);
+	if (length == 0)
+		return -EINVAL;
+	if (length > MOST)
+		return -ENAMETOOLONG;
+	*name = (struct sn_unix_name){.address = {.sun_family = AF_UNIX}};
+	if (text[0] != '@') {
+		memcpy(name->address.sun_path, text, length);
+		name->length = (socklen_t)(PATH + length + 1);
+	} else if (length == 1) {
+		name->length = PATH;
+	} else {
+		/* An abstract name begins with a 0 and has no terminating one. */
+		memcpy(name->address.sun_path + 1, text + 1, length - 1);
+		name->length = (socklen_t)(PATH + length);
+	}
+	return 0;
+}
+
+int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size)
+{
+	const char *from = name->address.sun_path;
+	size_t length = name->length > PATH ? name->length - PATH : 0;
+
+	/* The kernel counts a terminating zero that may not be there. */
+	if (length > MOST + 1)
+		length = MOST + 1;
+	if (length > 0 && from[0] != 0)
+		length = strnlen(from, length);
+	if (size == 0)
+		return -ENOSPC;
+	for (size_t i = 0; i < length && i < size - 1; i++)
+		buf[i] = from[i];
+	for (size_t i = 0; i < length && i < size - 1; i++)
+		if (buf[i] == 0)
+			buf[i] = '@';
+	buf[length < size ? length : size - 1] = 0;
+	return length < size ? (int)length : -ENOSPC;
+}

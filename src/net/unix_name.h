@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses of Unix sockets in text form: parsing and printing. sennit/unix.h has the notation. Any
+ * thread; none parks.
+ */
+#ifndef SENNIT_NET_UNIX_NAME_H
+#define SENNIT_NET_UNIX_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct sn_unix_name {
+	struct sockaddr_un address;
+	socklen_t length;
+};
+
+/* 0, -EINVAL when it is empty, -ENAMETOOLONG. "@" becomes the address of any free name. */
+int sn_unix_name_parse(struct sn_unix_name *name, const char *text);
+
+static inline bool sn_unix_name_is_path(const struct sn_unix_name *name)
+{
+	return name->length > offsetof(struct sockaddr_un, sun_path) &&
+	       name->address.sun_path[0] != 0;
+}
+
+/* The address of any free abstract name. */
+static inline bool sn_unix_name_is_any(const struct sn_unix_name *name)
+{
+	return name->length == offsetof(struct sockaddr_un, sun_path);
+}
+
+/* Prints it; the empty string for a socket without a name. Returns the length, or -ENOSPC, with
+ * what fits in buf. */
+int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size);
+
+#endif
