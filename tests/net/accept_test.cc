@@ -2,7 +2,6 @@
 //
 // Accepting when there are no descriptors: it pauses, counts the pause, uses almost no processor
 // time, leaves open sessions alone, and resumes by itself when there are descriptors again.
-#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <string>
@@ -10,58 +9,19 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "support/descriptors.h"
 #include "support/net.h"
 
 namespace
 {
 
 using test::Listener;
+using test::NoDescriptors;
 using test::Pair;
 using test::Task;
-
-// Takes every descriptor that the process could still open, until give_back().
-class NoDescriptors
-{
-public:
-	NoDescriptors()
-	{
-		EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &former_));
-		struct rlimit few = former_;
-		few.rlim_cur = std::min<rlim_t>(former_.rlim_cur, 400);
-		EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
-		// The monitor opens a file for some microseconds when it looks at a thread. That
-		// descriptor must be ours too, so go on until none has been left for a while.
-		for (int full = 0; full < 5; full++) {
-			for (int fd; (fd = dup(STDERR_FILENO)) >= 0; full = 0)
-				taken_.push_back(fd);
-			EXPECT_EQ(EMFILE, errno);
-			usleep(10000);
-		}
-		EXPECT_FALSE(taken_.empty());
-	}
-	~NoDescriptors() { give_back(); }
-	NoDescriptors(const NoDescriptors &) = delete;
-	NoDescriptors &operator=(const NoDescriptors &) = delete;
-
-	void give_back(size_t n = SIZE_MAX)
-	{
-		for (; n > 0 && !taken_.empty(); n--) {
-			close(taken_.back());
-			taken_.pop_back();
-		}
-		if (taken_.empty()) {
-			EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &former_));
-		}
-	}
-
-private:
-	struct rlimit former_;
-	std::vector<int> taken_;
-};
 
 // Clients whose sockets exist already, so that they only need to connect.
 class Clients

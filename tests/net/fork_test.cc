@@ -103,6 +103,24 @@ void network_works()
 	CHILD_CHECK(sn_tcp_listener_close(listener) == 0);
 }
 
+void datagrams_work()
+{
+	sn_udp *udp = nullptr;
+	sn_address at;
+	char byte = 0;
+
+	CHILD_CHECK(sn_udp_open(&udp, "127.0.0.1:0", nullptr) == 0);
+	CHILD_CHECK(sn_udp_local(udp, &at) == 0);
+	Task first([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+	Task second([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+	sn_yield();
+	CHILD_CHECK(sn_udp_send(udp, "x", 1, &at) == 1);
+	CHILD_CHECK(sn_udp_send(udp, "x", 1, &at) == 1);
+	CHILD_CHECK(first.join() == 1);
+	CHILD_CHECK(second.join() == 1);
+	CHILD_CHECK(sn_udp_close(udp) == 0);
+}
+
 void tasks_and_timers_work()
 {
 	std::vector<Task> tasks;
@@ -122,6 +140,7 @@ void everything_works()
 		tasks_and_timers_work();
 		signals_work();
 		network_works();
+		datagrams_work();
 	});
 }
 
@@ -182,6 +201,41 @@ TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 }
 
 // The parent's connections do not count as something that could wake a task.
+TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
+{
+	test::run([] {
+		sn_udp *udp = nullptr;
+		sn_address at;
+		char byte = 0;
+
+		ASSERT_EQ(0, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
+		ASSERT_EQ(0, sn_udp_local(udp, &at));
+		// One is on the side, one behind it.
+		Task first([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+		Task second([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+		ASSERT_TRUE(test::eventually([&] { return probe_udp_waiting(udp, 0) == 2; }));
+		EXPECT_EQ(0, in_child([&] {
+				  char mine;
+
+				  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) == -ENOTSUP);
+				  run_anew([&] {
+					  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) ==
+						      -EBADF);
+					  CHILD_CHECK(sn_udp_send(udp, &mine, 1, &at) == -EBADF);
+					  CHILD_CHECK(sn_udp_close(udp) == 0);
+					  CHILD_CHECK(sn_udp_close(udp) == -EBADF);
+					  // In the place of the parent's.
+					  datagrams_work();
+				  });
+			  }));
+		EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
+		EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
+		EXPECT_EQ(1, first.join());
+		EXPECT_EQ(1, second.join());
+		EXPECT_EQ(0, sn_udp_close(udp));
+	});
+}
+
 TEST(Fork, DeadlockIsNoticedInTheChild)
 {
 	test::run({1, 2}, [] {

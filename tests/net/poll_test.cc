@@ -259,14 +259,49 @@ TEST(FdWait, BadArguments)
 		EXPECT_EQ(-EINVAL, sn_fd_wait(event.fd(), 1 << 20, soon()));
 		EXPECT_EQ(-EINVAL, sn_fd_wait(event.fd(), POLLNVAL, soon()));
 		EXPECT_EQ(-EINVAL, sn_fd_wait_any(nullptr, 1, soon()));
-		fds[0].events = POLLERR;
+		fds[0].events = POLLNVAL;
 		EXPECT_EQ(-EINVAL, sn_fd_wait_any(fds, 1, soon()));
 		EXPECT_EQ(-EBADF, sn_fd_closing(-1));
 		EXPECT_EQ(0, sn_fd_closing(event.fd())) << "nothing waits for it";
 	});
 	EXPECT_EQ(-ENOTSUP, sn_fd_wait(0, POLLIN, 1));
-	EXPECT_EQ(-ENOTSUP, sn_fd_wait_any(nullptr, 0, 1));
+	struct pollfd outside = {0, POLLIN, -1};
+	EXPECT_EQ(-ENOTSUP, sn_fd_wait_any(&outside, 1, 1));
+	EXPECT_EQ(0, outside.revents);
 	EXPECT_EQ(0, sn_fd_closing(0)) << "no runtime runs";
+}
+
+TEST(FdWait, ManyTasksWaitForOneDescriptor)
+{
+	test::run([] {
+		const int count = test::scaled(5000);
+		Event event;
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < count; i++)
+			tasks.emplace_back([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
+		await_waiting(event.fd(), count);
+		event.set();
+		for (Task &task : tasks)
+			EXPECT_EQ(POLLIN, task.join());
+		EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	});
+}
+
+// As for poll(2), asking for what is always reported is no mistake.
+TEST(FdWait, ErrorsMayBeAskedFor)
+{
+	test::run([] {
+		int ends[2];
+
+		ASSERT_EQ(0, pipe(ends));
+		Task writer([&] { return sn_fd_wait(ends[1], POLLERR | POLLHUP, soon()); });
+
+		await_waiting(ends[1], 1);
+		close(ends[0]);
+		EXPECT_EQ(POLLERR, writer.join());
+		close(ends[1]);
+	});
 }
 
 TEST(FdWait, ClosingEndsAllWaits)
@@ -549,6 +584,182 @@ TEST(FdWaitStress, NoEventIsMissed)
 			});
 		for (Task &each : all)
 			each.join();
+	});
+}
+
+// The same after an error of one of them: nothing is reported of the others, whatever the stack
+// held before.
+TEST(FdWaitAny, FailsIfOneCannotBeWaitedFor)
+{
+	test::run([] {
+		Event ready(1), idle;
+		const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		struct pollfd full[3] = {
+			{idle.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}};
+		struct pollfd fds[3] = {
+			{file, POLLPRI, -1}, {idle.fd(), POLLIN, -1}, {idle.fd(), POLLIN, -1}};
+
+		ready.clear();
+		Task sets([&] {
+			await_waiting(ready.fd(), 2);
+			ready.set();
+		});
+		EXPECT_EQ(2, sn_fd_wait_any(full, 3, soon()));
+		EXPECT_EQ(-EPERM, sn_fd_wait_any(fds, 3, soon()));
+		for (const struct pollfd &each : fds)
+			EXPECT_EQ(0, each.revents);
+		sets.join();
+		close(file);
+	});
+}
+
+// A descriptor that is closed at any moment of the call is reported as POLLNVAL.
+TEST(FdWaitAny, NeverFailsForAClosedDescriptor)
+{
+	test::run([] {
+		Event event;
+		const int number = 700; // which no other part of the process takes
+		std::atomic<bool> over{false};
+		// Past TSan, which rightly takes it for a mistake.
+		std::thread closes([&] {
+			while (!over) {
+				EXPECT_EQ(number, syscall(SYS_dup3, event.fd(), number, O_CLOEXEC));
+				syscall(SYS_close, number);
+			}
+		});
+
+		for (int i = 0; i < test::scaled(20000) && !HasFailure(); i++) {
+			struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {number, POLLIN, 0}};
+			const int found = sn_fd_wait_any(fds, 2, sn_now() + 5 * test::us);
+
+			EXPECT_TRUE(found == 1 || found == -ETIMEDOUT) << found;
+			EXPECT_EQ(found == 1 ? POLLNVAL : 0, fds[1].revents);
+		}
+		over = true;
+		closes.join();
+	});
+}
+
+std::string link_of(int fd)
+{
+	char name[64] = "";
+
+	(void)!readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1);
+	return name;
+}
+
+// How many descriptors of the process are the same socket. By name, because they may be closed at
+// the same time, which TSan would report if their numbers were used.
+int copies(int fd)
+{
+	int count = 0;
+
+	for (int i = 0; i < 1024; i++)
+		count += link_of(i) == link_of(fd);
+	return count;
+}
+
+// A descriptor of sennit's is waited for through a copy, which lasts no longer than the waits.
+TEST(FdWait, LeavesNoCopyBehind)
+{
+	test::run([] {
+		Listener listener;
+		Pair pair(listener);
+		const int fd = sn_tcp_fd(pair.server);
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+		EXPECT_EQ(1, copies(fd)) << "after a deadline";
+		Task first([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		await_waiting(fd, 2);
+		EXPECT_EQ(2, copies(fd)) << "one for both";
+		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+		EXPECT_EQ(POLLIN, first.join());
+		EXPECT_EQ(POLLIN, second.join());
+		// The thread that has reported the event closes it, while the tasks go on.
+		EXPECT_TRUE(test::eventually([fd] { return copies(fd) == 1; })) << "after an event";
+	});
+}
+
+// What epoll still has of a number's former descriptor does not stand in for the present one.
+TEST(FdWait, NumbersReturnToAFormerDescriptor)
+{
+	test::run([] {
+		Event first, second, third;
+		const int fd = dup(first.fd());
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+		ASSERT_EQ(fd, dup2(second.fd(), fd));
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+		EXPECT_EQ(0, sn_fd_closing(fd));
+		ASSERT_EQ(fd, dup2(first.fd(), fd));
+		Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+		await_waiting(fd, 1);
+		ASSERT_EQ(fd, dup2(third.fd(), fd));
+		Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		EXPECT_EQ(-EBADF, former.join());
+		await_waiting(fd, 1);
+		first.set();
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+		third.set();
+		EXPECT_EQ(POLLIN, later.join());
+		close(fd);
+	});
+}
+
+// A wait reports what was there after it began, not an earlier event that the poller has not passed
+// on yet.
+TEST(FdWaitStress, NothingStaleIsReported)
+{
+	test::Environment race("SENNIT_RACE", "1");
+
+	test::run({2, 4}, [] {
+		Event event;
+		std::atomic<bool> over{false};
+		std::vector<Task> others;
+
+		for (int i = 0; i < 2; i++)
+			others.emplace_back([&] {
+				while (!over)
+					sn_fd_wait(event.fd(), POLLIN, sn_now() + 50 * test::us);
+			});
+		for (int i = 0; i < test::scaled(5000) && !HasFailure(); i++) {
+			event.set();
+			if (i % 2)
+				sn_yield();
+			event.clear();
+			EXPECT_EQ(-ETIMEDOUT,
+				  sn_fd_wait(event.fd(), POLLIN, sn_now() + 20 * test::us));
+		}
+		over = true;
+		for (Task &each : others)
+			each.join();
+	});
+}
+
+// A descriptor is adopted while tasks begin to wait for it: they end, and it is sennit's.
+TEST(FdWaitStress, AdoptedWhileTasksWait)
+{
+	test::Environment race("SENNIT_RACE", "1");
+
+	test::run({2, 4}, [] {
+		for (int i = 0; i < test::scaled(1000); i++) {
+			Sockets sockets;
+			sn_stream *stream = nullptr;
+			std::atomic<bool> over{false};
+			Task waits([&] {
+				while (!over)
+					sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + 5 * test::us);
+			});
+			if (i % 2)
+				sn_sleep(10 * test::us);
+			const int err = sn_stream_adopt(&stream, sockets.fd[0]);
+			over = true;
+			waits.join();
+			ASSERT_EQ(0, err);
+			EXPECT_EQ(0, sn_stream_close(stream));
+			sockets.fd[0] = -1;
+		}
 	});
 }
 

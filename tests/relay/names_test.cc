@@ -3,12 +3,11 @@
  * Backends by name: their addresses come and go, the name service fails and recovers.
  *
  * The resolver is the system's own. It asks a name server, which is a thread of this test and
- * answers as each case wants. For that, the program starts itself again by unshare(1) in its own
- * network and mount namespaces, which takes no privilege. There 127.0.0.1:53 is free, and three
- * files in /etc are replaced.
+ * answers as each case wants, at 127.0.0.1:53 in a network of its own (support/own_network.h).
  */
 #include "config.hpp"
 #include "harness.hpp"
+#include "support/own_network.h"
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -16,27 +15,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <net/if.h>
 #include <optional>
 #include <poll.h>
-#include <sched.h>
 #include <set>
 #include <stdexcept>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace harness;
 
 namespace
 {
-
-/* Set in the environment of the program that has been started again. */
-const char *const inside = "SENNIT_NAMES_INSIDE";
 
 /* Writes the parts of DNS messages (RFC 1035) that matter here. The question is sent back as it
  * came. */
@@ -183,7 +173,7 @@ class Names : public testing::Test
 protected:
 	void SetUp() override
 	{
-		if (!std::getenv(inside))
+		if (!test::OwnNetwork::exists())
 			GTEST_SKIP() << "this machine allows no user, network and mount namespaces";
 		names_.emplace();
 	}
@@ -407,98 +397,15 @@ TEST(NamesOf, NonsenseIsRefused)
 		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i];
 }
 
-[[noreturn]] void die(const std::string &what)
-{
-	std::perror(("names_test: " + what).c_str());
-	std::exit(1);
-}
-
-/* A new namespace has a loopback interface, which is down. */
-void start_network()
-{
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ifreq loopback{};
-	std::strcpy(loopback.ifr_name, "lo");
-	loopback.ifr_flags = IFF_UP;
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback) != 0)
-		die("cannot bring the loopback interface up");
-	close(fd);
-}
-
-/* Replaces the file's text for as long as this process's mounts last. */
-void replace(const char *name, const std::string &with)
-{
-	const file other(with);
-	if (mount(other.name().c_str(), name, nullptr, MS_BIND, nullptr) != 0)
-		die(std::string("cannot replace ") + name);
-}
-
-bool write_to(const char *name, const std::string &text)
-{
-	const int fd = open(name, O_WRONLY | O_CLOEXEC);
-	const bool done = fd >= 0 && write(fd, text.data(), text.size()) > 0;
-	close(fd);
-	return done;
-}
-
-/* Tries in a child what main() does. Some containers and kernels forbid it altogether; others allow
- * namespaces and nothing inside them. */
-bool can_replace_files()
-{
-	const std::string user = "0 " + std::to_string(getuid()) + " 1";
-	const std::string group = "0 " + std::to_string(getgid()) + " 1";
-
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS) < 0 ||
-	    !write_to("/proc/self/setgroups", "deny") || !write_to("/proc/self/uid_map", user) ||
-	    !write_to("/proc/self/gid_map", group) ||
-	    mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0)
-		return false;
-	for (const char *name : {"/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/hosts"})
-		if (mount(name, name, nullptr, MS_BIND, nullptr) < 0)
-			return false;
-	return true;
-}
-
-bool namespaces_are_allowed()
-{
-	const pid_t child = fork();
-
-	if (child == 0)
-		_exit(!can_replace_files());
-	int status = 0;
-
-	return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 {
-	bool is_listing = false;
-	for (int i = 1; i < argc; i++)
-		is_listing |= std::strncmp(argv[i], "--gtest_list_tests", 18) == 0;
-	const bool allowed = std::getenv(inside) || namespaces_are_allowed();
-	if (!is_listing && allowed && !std::getenv(inside)) {
-		setenv(inside, "1", 1);
-		char self[4096] = "";
-		if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-			die("cannot find its own program");
-		std::vector<char *> words;
-		for (const char *each :
-		     {"unshare", "--user", "--map-root-user", "--net", "--mount"})
-			words.push_back(const_cast<char *>(each));
-		words.push_back(self);
-		words.insert(words.end(), argv + 1, argv + argc);
-		words.push_back(nullptr);
-		execvp(words[0], words.data());
-		die("cannot run unshare(1)");
-	}
-	if (!is_listing && allowed) {
-		start_network();
-		replace("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n");
-		replace("/etc/nsswitch.conf", "hosts: files dns\nservices: files\n");
-		replace("/etc/hosts", "127.0.0.1 localhost\n");
-	}
+	test::OwnNetwork::enter(
+		argc, argv,
+		{{"/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n"},
+		 {"/etc/nsswitch.conf", "hosts: files dns\nservices: files\n"},
+		 {"/etc/hosts", "127.0.0.1 localhost\n"}});
 	testing::InitGoogleTest(&argc, argv);
 	return RUN_ALL_TESTS();
 }

@@ -88,6 +88,24 @@ TEST_F(Deadlock, IsReportedAfterOtherActivity)
 	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
 }
 
+// A wait for descriptors of which there are none, as for a client library that has none open.
+[[noreturn]] void waits_for_none()
+{
+	test::run(2, [] {
+		struct pollfd skipped = {-1, POLLIN, 0};
+
+		sn_fd_wait_any(&skipped, 1, SN_NO_DEADLINE);
+	});
+	_exit(0);
+}
+
+TEST_F(Deadlock, IsReportedOfAWaitForNoDescriptor)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "here every program has an extra thread";
+	EXPECT_EXIT(waits_for_none(), testing::ExitedWithCode(2), "waits for a descriptor");
+}
+
 // The handler releases it, on the thread that waits in sn_run(). All other threads have the signal
 // blocked.
 sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
@@ -245,6 +263,21 @@ TEST_F(Deadlock, NotADescriptor)
 			    CHILD_CHECK(sn_stream_read(stream, &byte, 1) == 1);
 			    CHILD_CHECK(byte == 'x');
 			    sn_stream_close(stream);
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Deadlock, NotADescriptorOfTheProgram)
+{
+	EXPECT_EXIT(woken_by([] {
+			    int ends[2];
+
+			    CHILD_CHECK(pipe(ends) == 0);
+			    if (fork() == 0) {
+				    usleep(1000000);
+				    _exit(write(ends[1], "x", 1) != 1);
+			    }
+			    CHILD_CHECK(sn_fd_wait(ends[0], POLLIN, SN_NO_DEADLINE) == POLLIN);
 		    }),
 		    testing::ExitedWithCode(42), "^$");
 }

@@ -94,26 +94,205 @@ TEST(Signal, TimesOutAndNotEarly)
 	});
 }
 
-TEST(Signal, OneWaiterAtATime)
+TEST(Signal, EachWakesOneOfSeveralWaiters)
 {
 	test::run([] {
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		std::atomic<int> busy{0}, got{0};
+		std::atomic<int> got{0};
 		std::vector<Task> tasks;
 
 		for (int i = 0; i < 3; i++)
 			tasks.emplace_back([&] {
-				const int n = sn_signal_wait(soon());
-
-				busy += n == -EBUSY;
-				got += n == SIGUSR1;
+				EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
+				got++;
 			});
-		EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
-		raise(SIGUSR1);
+		for (int i = 1; i <= 3; i++) {
+			raise(SIGUSR1);
+			ASSERT_TRUE(test::eventually([&] { return got.load() >= i; }));
+			EXPECT_EQ(i, got.load());
+		}
 		for (Task &task : tasks)
 			task.join();
-		EXPECT_EQ(1, got.load());
 	});
+}
+
+TEST(Signal, WaitersChoose)
+{
+	test::run([] {
+		const int first[] = {SIGUSR1}, second[] = {SIGUSR2, SIGUSR2};
+
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+		EXPECT_EQ(-EINVAL, sn_signal_wait_for(second, 2, soon())) << "not caught";
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
+		Task one([&] { return sn_signal_wait_for(first, 1, soon()); });
+		Task two([&] { return sn_signal_wait_for(second, 2, soon()); });
+
+		raise(SIGUSR2);
+		EXPECT_EQ(SIGUSR2, two.join());
+		// It stays pending for those who want it.
+		raise(SIGUSR2);
+		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait_for(first, 1, sn_now() + test::ms));
+		raise(SIGUSR1);
+		EXPECT_EQ(SIGUSR1, one.join());
+		EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
+		for (int wrong : {0, -1, 65}) {
+			EXPECT_EQ(-EINVAL, sn_signal_wait_for(&wrong, 1, soon()));
+		}
+		EXPECT_EQ(-EINVAL, sn_signal_wait_for(first, 0, soon()));
+		EXPECT_EQ(-EINVAL, sn_signal_wait_for(nullptr, 1, soon()));
+	});
+}
+
+TEST(Signal, WaitsEndWithTheirScope)
+{
+	test::run([] {
+		sn_scope *scope;
+		std::atomic<int> result{0};
+
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *arg) {
+					     *static_cast<std::atomic<int> *>(arg) =
+						     sn_signal_wait(SN_NO_DEADLINE);
+					     return 0;
+				     },
+				     &result));
+		sn_yield();
+		sn_scope_cancel(scope);
+		sn_scope_close(scope);
+		EXPECT_EQ(-ECANCELED, result.load());
+		raise(SIGUSR1);
+		EXPECT_EQ(SIGUSR1, sn_signal_wait(soon())) << "nothing took it";
+	});
+}
+
+// A deadline and a signal at the same time: the signal goes to the task or stays pending.
+TEST(Signal, NoneIsLostToADeadline)
+{
+	test::run([] {
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+		for (int i = 0; i < test::scaled(500); i++) {
+			Task waiter([] { return sn_signal_wait(sn_now() + 20 * test::us); });
+
+			sn_sleep(20 * test::us);
+			raise(SIGUSR1);
+			if (waiter.join() == -ETIMEDOUT) {
+				EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
+			}
+			EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(1));
+		}
+	});
+}
+
+int next_of(sn_chan *chan)
+{
+	int signum = 0;
+
+	EXPECT_EQ(0, sn_chan_recv_until(chan, &signum, soon()));
+	return signum;
+}
+
+TEST(SignalChannel, GetsWhatItAskedFor)
+{
+	test::run([] {
+		const int one[] = {SIGUSR1}, two[] = {SIGUSR2};
+		sn_chan *chan, *other;
+
+		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 4));
+		ASSERT_EQ(0, sn_chan_new(&other, sizeof(int), 4));
+		ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
+		raise(SIGUSR1);
+		EXPECT_EQ(SIGUSR1, next_of(chan));
+		// One more signal for the channel, and one more channel for the signal.
+		ASSERT_EQ(0, sn_signal_send_to(chan, two, 1));
+		ASSERT_EQ(0, sn_signal_send_to(other, two, 1));
+		raise(SIGUSR2);
+		EXPECT_EQ(SIGUSR2, next_of(chan));
+		EXPECT_EQ(SIGUSR2, next_of(other));
+		// No task gets what a channel gets.
+		Task waiter([&] { return sn_signal_wait(soon()); });
+		raise(SIGUSR2);
+		EXPECT_EQ(SIGUSR2, next_of(other));
+		EXPECT_EQ(0, sn_signal_stop(other));
+		EXPECT_EQ(0, sn_signal_stop(other)) << "it gets none already";
+		EXPECT_EQ(SIGUSR2, next_of(chan));
+		EXPECT_EQ(0, sn_signal_stop(chan));
+		raise(SIGUSR2);
+		EXPECT_EQ(SIGUSR2, waiter.join());
+		// What is pending comes at once.
+		raise(SIGUSR1);
+		ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
+		EXPECT_EQ(SIGUSR1, next_of(chan));
+		sn_chan_unref(chan); // the runtime has a reference until the run ends
+		sn_chan_unref(other);
+	});
+}
+
+TEST(SignalChannel, IsACaseOfASelect)
+{
+	test::run([] {
+		const int both[] = {SIGUSR1, SIGUSR2};
+		sn_chan *signals, *work;
+		int signum = 0, item = 0;
+
+		ASSERT_EQ(0, sn_chan_new(&signals, sizeof(int), 1));
+		ASSERT_EQ(0, sn_chan_new(&work, sizeof(int), 0));
+		ASSERT_EQ(0, sn_signal_send_to(signals, both, 2));
+		struct sn_case cases[2] = {};
+		cases[0] = {.chan = work, .elem = &item, .op = SN_CASE_RECV, .result = 0};
+		cases[1] = {.chan = signals, .elem = &signum, .op = SN_CASE_RECV, .result = 0};
+		for (int i = 0; i < test::scaled(200); i++) {
+			Task sender([&] {
+				sn_yield();
+				if (i % 2)
+					raise(SIGUSR1);
+				else
+					EXPECT_EQ(0, sn_chan_send_until(work, &i, soon()));
+			});
+
+			ASSERT_EQ(i % 2, sn_select(cases, 2, soon()));
+			EXPECT_EQ(0, cases[i % 2].result);
+			sender.join();
+		}
+		EXPECT_EQ(SIGUSR1, signum);
+		// A full channel drops what comes.
+		raise(SIGUSR1);
+		ASSERT_TRUE(test::eventually([&] { return sn_chan_len(signals) == 1; }));
+		raise(SIGUSR2);
+		Task last([&] { return sn_signal_wait(sn_now() + 10 * test::ms); });
+		EXPECT_EQ(-ETIMEDOUT, last.join()) << "the channel was to have it";
+		EXPECT_EQ(SIGUSR1, next_of(signals));
+		sn_signal_stop(signals);
+		sn_chan_unref(signals);
+		sn_chan_unref(work);
+	});
+}
+
+TEST(SignalChannel, BadArguments)
+{
+	const int one[] = {SIGUSR1}, wrong[] = {SIGKILL};
+
+	test::run(1, [&] {
+		sn_chan *chan, *large, *unbuffered;
+
+		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
+		ASSERT_EQ(0, sn_chan_new(&large, sizeof(int64_t), 1));
+		ASSERT_EQ(0, sn_chan_new(&unbuffered, sizeof(int), 0));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(nullptr, one, 1));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(large, one, 1));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(unbuffered, one, 1));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(chan, one, 0));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(chan, nullptr, 1));
+		EXPECT_EQ(-EINVAL, sn_signal_send_to(chan, wrong, 1));
+		EXPECT_EQ(-EINVAL, sn_signal_stop(nullptr));
+		EXPECT_EQ(0, sn_signal_stop(chan));
+		sn_chan_unref(chan);
+		sn_chan_unref(large);
+		sn_chan_unref(unbuffered);
+	});
+	EXPECT_EQ(-ENOTSUP, sn_signal_send_to(nullptr, one, 1));
 }
 
 TEST(Signal, SomeCannotBeCaught)

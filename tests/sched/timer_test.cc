@@ -111,6 +111,24 @@ TEST_F(Timers, AdvanceMovesOnlyToEarlier)
 	EXPECT_EQ((List{a, b, a}), log.fired);
 }
 
+TEST_F(Timers, MoveToAnyTimeWhileTheyAreActive)
+{
+	probe_timer *a = start(100), *b = start(50), *unused = make();
+
+	EXPECT_TRUE(probe_timer_move(b, 200));
+	EXPECT_EQ(200, probe_timer_when(b));
+	EXPECT_EQ(100, probe_timers_earliest(heap));
+	EXPECT_TRUE(probe_timer_move(b, 10));
+	EXPECT_EQ(10, probe_timers_earliest(heap));
+	EXPECT_TRUE(probe_timer_move(b, 150));
+	EXPECT_EQ(1u, probe_timers_run(heap, 149));
+	EXPECT_FALSE(probe_timer_move(a, 500)) << "it has fired";
+	EXPECT_FALSE(probe_timer_move(unused, 500));
+	EXPECT_EQ(1u, probe_timers_run(heap, 150));
+	EXPECT_EQ(never, probe_timers_earliest(heap));
+	EXPECT_EQ((List{a, b}), log.fired);
+}
+
 TEST_F(Timers, FireAgainOnRequest)
 {
 	probe_timer *a = start(10), *b = start(15);

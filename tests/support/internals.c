@@ -10,7 +10,9 @@
 #include "net/address.h"
 #include "net/fd.h"
 #include "net/pipe_pool.h"
+#include "net/udp.h"
 #include "net/watch.h"
+#include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -191,6 +193,11 @@ int probe_timer_advance(struct probe_heap *heap, struct probe_timer *timer, int6
 	return sn_timer_advance(&heap->thread, &timer->timer, when);
 }
 
+bool probe_timer_move(struct probe_timer *timer, int64_t when)
+{
+	return sn_timer_move(&timer->timer, when);
+}
+
 bool probe_timer_stop(struct probe_timer *timer)
 {
 	return sn_timer_stop(&timer->timer);
@@ -345,6 +352,11 @@ unsigned probe_waiting(const void *address, const struct sn__waits *waits)
 	return n;
 }
 
+bool probe_foreign_admitted(void)
+{
+	return sn_foreign_admitted();
+}
+
 void probe_netpoll_wake(void)
 {
 	sn_netpoll_wake();
@@ -356,6 +368,20 @@ bool probe_fd_waiting(const void *conn, int side)
 	uintptr_t state = atomic_load(&d->sides[side].state);
 
 	return state != SN_SIDE_NONE && state != SN_SIDE_READY;
+}
+
+size_t probe_udp_waiting(const void *udp, int side)
+{
+	struct sn_fd *d = sn_handle_object(udp);
+	struct sn_turns *turns = &d->udp->turns[side];
+	struct sn_lock *lock = sn_waits_lock_of(turns);
+	size_t n = probe_fd_waiting(udp, side);
+
+	sn_lock(lock);
+	for (const struct sn_wait *wait = turns->waits.first; wait; wait = wait->next)
+		n++;
+	sn_unlock(lock);
+	return n;
 }
 
 int probe_watch_waits(int fd)

@@ -51,6 +51,7 @@ struct probe_timer *probe_timer_new(probe_fired *fired, void *arg);
 void probe_timer_free(struct probe_timer *timer);
 int64_t probe_timer_when(const struct probe_timer *timer);
 int probe_timer_start(struct probe_heap *heap, struct probe_timer *timer, int64_t when);
+bool probe_timer_move(struct probe_timer *timer, int64_t when);
 int probe_timer_advance(struct probe_heap *heap, struct probe_timer *timer, int64_t when);
 bool probe_timer_stop(struct probe_timer *timer);
 uint32_t probe_timers_run(struct probe_heap *heap, int64_t now);
@@ -98,6 +99,9 @@ void probe_waits_unlock(const void *address);
  * it from one thread at a time. */
 void probe_processors_adjust(int wanted);
 
+/* sched/foreign.h */
+bool probe_foreign_admitted(void);
+
 /* sched/netpoll.h, net/fd.h */
 void probe_netpoll_wake(void);
 /* Whether the first task has returned, so that no task is resumed any more. */
@@ -107,6 +111,9 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has reported more than bytes: an end, an error. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
+/* net/turns.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one on
+ * the side and those behind it. */
+size_t probe_udp_waiting(const void *udp, int side);
 /* net/watch.h: how many tasks wait for the program's descriptor of that number. */
 int probe_watch_waits(int fd);
 /* The part of an operation after it has found its connection: sn_fd_begin_handle(). */

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""examples/udp-fan-out.c: connections by their ids, whatever address their datagrams come from."""
+import os
+import socket
+import subprocess
+import sys
+
+program = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples/example-udp-fan-out")
+launcher = os.environ.get("SENNIT_LAUNCHER", "").split()
+PATIENCE = 60
+
+
+def fail(text):
+    print(f"FAILED: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def client(port):
+    sock = socket.socket(type=socket.SOCK_DGRAM)
+    sock.settimeout(PATIENCE)
+    sock.connect(("127.0.0.1", port))
+    return sock
+
+
+server = subprocess.Popen([*launcher, program, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+try:
+    port = int(server.stdout.readline().rsplit(":", 1)[1])
+    first, second = client(port), client(port)
+    ids = [b"conn%04d" % i for i in range(30)]
+    totals = dict.fromkeys(ids, 0)
+    for turn in range(20):
+        # The clients take turns, so each connection changes its address.
+        sock = (first, second)[turn % 2]
+        for each in ids:
+            sock.send(each + b"x" * turn)
+            totals[each] += turn
+        answers = {}
+        for _ in ids:
+            got = sock.recv(2000)
+            answers[got[:8]] = got[8:]
+        expected = {each: b"%d bytes" % total for each, total in totals.items()}
+        if answers != expected:
+            fail(f"turn {turn}: {answers} instead of {expected}")
+    # Without an id, or too large: dropped, and the others continue.
+    first.send(b"short")
+    first.send(b"")
+    first.send(ids[0] + b"x" * 3000)
+    first.send(ids[0])
+    if first.recv(2000) != ids[0] + b"%d bytes" % totals[ids[0]]:
+        fail("what was dropped was counted")
+    if server.poll() is not None:
+        fail(f"the server has ended with {server.returncode}")
+    first.close()
+    second.close()
+finally:
+    server.kill()
+    server.wait()
+    server.stdout.close()

@@ -1,0 +1,1135 @@
+// SPDX-License-Identifier: MIT
+//
+// Programs that tasks start: what they get, how they are waited for and ended, what is left behind.
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Task;
+
+int64_t soon()
+{
+	return sn_now() + test::patience;
+}
+
+// Arguments as the C interface takes them.
+class Arguments
+{
+public:
+	Arguments(std::initializer_list<std::string> words) : words_(words)
+	{
+		for (std::string &word : words_)
+			pointers_.push_back(word.c_str());
+		pointers_.push_back(nullptr);
+	}
+	Arguments(const Arguments &) = delete;
+	Arguments &operator=(const Arguments &) = delete;
+	operator const char * const *() const { return pointers_.data(); }
+
+private:
+	std::vector<std::string> words_;
+	std::vector<const char *> pointers_;
+};
+
+constexpr sn_process_stdio a_pipe = {SN_PROCESS_PIPE, 0};
+
+sn_process *start(const Arguments &argv, const sn_process_attr *attr = nullptr)
+{
+	sn_process *process = nullptr;
+
+	EXPECT_EQ(0, sn_process_start(&process, argv, attr));
+	if (!process)
+		abort(); // nothing else in the test would make sense
+	return process;
+}
+
+// Waits for it, and gives it back: the exit code, or 1000 and the signal.
+int end_of(sn_process *process)
+{
+	sn_process_status status = {};
+
+	EXPECT_EQ(0, sn_process_wait(process, &status, soon()));
+	EXPECT_EQ(0, sn_process_close(process));
+	return status.signum ? 1000 + status.signum : status.exit_code;
+}
+
+// Whether a process of that number exists, as a zombie or otherwise.
+bool exists(pid_t pid)
+{
+	return kill(pid, 0) == 0;
+}
+
+TEST(Process, ExitsWithACode)
+{
+	test::run([] {
+		sn_process *process = start({"sh", "-c", "exit 7"});
+		sn_process_status status = {};
+		const pid_t pid = sn_process_pid(process);
+
+		EXPECT_LT(0, pid);
+		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+		EXPECT_EQ(7, status.exit_code);
+		EXPECT_EQ(0, status.signum);
+		EXPECT_EQ(0, status.core_dumped);
+		EXPECT_FALSE(exists(pid)) << "a zombie is left";
+		// Again, by any number of tasks, and with a deadline in the past.
+		EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
+		EXPECT_EQ(pid, sn_process_pid(process));
+		EXPECT_EQ(-ESRCH, sn_process_kill(process, SIGTERM));
+		EXPECT_EQ(0, sn_process_close(process));
+		EXPECT_EQ(-ESRCH, sn_process_wait(process, nullptr, 1));
+		EXPECT_EQ(-ESRCH, sn_process_close(process));
+	});
+}
+
+TEST(Process, IsKilled)
+{
+	test::run([] {
+		sn_process *process = start({"sleep", "1000"});
+		sn_process_status status = {};
+
+		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, sn_now() + test::ms));
+		EXPECT_EQ(0, sn_process_kill(process, 0));
+		EXPECT_EQ(-EINVAL, sn_process_kill(process, 1000));
+		EXPECT_EQ(-EINVAL, sn_process_kill_group(process, SIGTERM));
+		EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+		EXPECT_EQ(SIGTERM, status.signum);
+		EXPECT_EQ(-1, status.exit_code);
+		EXPECT_EQ(0, sn_process_close(process));
+	});
+}
+
+TEST(Process, SeveralTasksWait)
+{
+	test::run([] {
+		sn_process *process = start({"sleep", "1000"});
+		std::vector<Task> waiting;
+		std::atomic<int> about_to = 0;
+
+		for (int i = 0; i < 10; i++)
+			waiting.emplace_back([&] {
+				sn_process_status status = {};
+
+				about_to++;
+				EXPECT_EQ(0, sn_process_wait(process, &status, soon()));
+				return status.signum;
+			});
+		EXPECT_TRUE(test::eventually([&] { return about_to == 10; }));
+		EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
+		for (Task &task : waiting)
+			EXPECT_EQ(SIGKILL, task.join());
+		EXPECT_EQ(0, sn_process_close(process));
+	});
+}
+
+TEST(Process, ThatCannotBeStartedIsAnError)
+{
+	test::run([] {
+		sn_process *process = nullptr;
+		sn_process_attr attr = {};
+
+		EXPECT_EQ(-ENOENT,
+			  sn_process_start(&process, Arguments{"there-is-no-such"}, nullptr));
+		EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{""}, nullptr));
+		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/etc/passwd"}, nullptr));
+		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/"}, nullptr));
+		EXPECT_EQ(-ENOTDIR,
+			  sn_process_start(&process, Arguments{"/etc/passwd/x"}, nullptr));
+		EXPECT_EQ(-E2BIG,
+			  sn_process_start(&process, Arguments{"true", std::string(1 << 20, 'x')},
+					   nullptr));
+		attr.directory = "/no/such/directory";
+		EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr.directory = "/etc/passwd";
+		EXPECT_EQ(-ENOTDIR, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr = {};
+		attr.flags = 1u << 31;
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+		EXPECT_EQ(nullptr, process);
+		EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
+		EXPECT_EQ(ECHILD, errno) << "a child is left";
+		EXPECT_TRUE(test::all_ended()) << "a keeper is left";
+	});
+}
+
+TEST(Process, ReadsAndWritesPipes)
+{
+	test::run([] {
+		sn_process_attr attr = {};
+		char buf[16];
+		size_t done = 0;
+
+		attr.in = attr.out = a_pipe;
+		sn_process *process = start({"cat"}, &attr);
+		sn_stream *in = sn_process_stream(process, 0), *out = sn_process_stream(process, 1);
+		EXPECT_EQ(nullptr, sn_process_stream(process, 2));
+		EXPECT_EQ(nullptr, sn_process_stream(process, 3));
+		EXPECT_EQ(5, sn_stream_write_all(in, "hello", 5));
+		EXPECT_EQ(5, sn_stream_read_full(out, buf, 5, &done));
+		EXPECT_EQ("hello", std::string(buf, 5));
+		EXPECT_EQ(0, sn_stream_close(in));
+		EXPECT_EQ(0, sn_stream_read(out, buf, sizeof buf));
+		EXPECT_EQ(0, end_of(process));
+		EXPECT_EQ(-EBADF, sn_stream_read(out, buf, sizeof buf))
+			<< "closed with the process";
+	});
+}
+
+// ---- what the program gets ----
+
+// A program's standard output, and with err.kind of SN_PROCESS_STDOUT also its errors.
+std::string output_of(const Arguments &argv, const sn_process_attr *attr = nullptr)
+{
+	sn_process_result output = {};
+
+	EXPECT_EQ(0, sn_process_output(&output, argv, attr, nullptr, 0, 0, soon()));
+	EXPECT_EQ(0, output.status.exit_code) << (output.err ? output.err : "");
+	const std::string text(output.out ? output.out : "", output.out_size);
+	sn_process_result_free(&output);
+	return text;
+}
+
+std::string shell(const std::string &script, const sn_process_attr *attr = nullptr)
+{
+	return output_of({"sh", "-c", script}, attr);
+}
+
+std::string with_environment(const char *const *environment, const char *const *changes)
+{
+	sn_process_attr attr = {};
+
+	attr.environment = environment;
+	attr.changes = changes;
+	return output_of({"env"}, &attr);
+}
+
+TEST(ProcessGets, AnEnvironment)
+{
+	test::Environment one("SENNIT_TEST_ONE", "1"), two("SENNIT_TEST_TWO", "2");
+
+	test::run({1}, [] {
+		std::string all = with_environment(nullptr, nullptr);
+		EXPECT_NE(std::string::npos, all.find("SENNIT_TEST_ONE=1\n"));
+		EXPECT_EQ("X=1\nY=2\n", with_environment(Arguments{"X=1", "Y=2"}, nullptr));
+		EXPECT_EQ("", with_environment(Arguments{}, nullptr));
+		EXPECT_EQ("Y=2\nXX=5\nX=4\n",
+			  with_environment(Arguments{"X=1", "Y=2", "Z=", "XX=5"},
+					   Arguments{"X=3", "Z", "NONE", "X=4"}));
+		all = with_environment(nullptr, Arguments{"SENNIT_TEST_ONE", "SENNIT_TEST_TWO=3"});
+		EXPECT_EQ(std::string::npos, all.find("SENNIT_TEST_ONE"));
+		EXPECT_EQ(std::string::npos, all.find("SENNIT_TEST_TWO=2"));
+		EXPECT_NE(std::string::npos, all.find("SENNIT_TEST_TWO=3\n"));
+		sn_process_attr attr = {};
+		sn_process *process = nullptr;
+		const Arguments nameless{"=x"};
+		attr.changes = nameless;
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	});
+}
+
+TEST(ProcessGets, ADirectory)
+{
+	test::run({1}, [] {
+		sn_process_attr attr = {};
+
+		attr.directory = "/";
+		EXPECT_EQ("/\n", shell("pwd", &attr));
+	});
+}
+
+// A directory for files, which is removed with them.
+class Directory
+{
+public:
+	Directory() { EXPECT_NE(nullptr, mkdtemp(path_.data())) << path_; }
+	~Directory()
+	{
+		for (const std::string &file : files_)
+			unlink(file.c_str());
+		rmdir(path_.c_str());
+	}
+	Directory(const Directory &) = delete;
+	Directory &operator=(const Directory &) = delete;
+
+	const std::string &path() const { return path_; }
+	std::string add(const std::string &name, const std::string &text, mode_t mode)
+	{
+		const std::string file = path_ + "/" + name;
+		FILE *out = fopen(file.c_str(), "we");
+
+		EXPECT_NE(nullptr, out) << file;
+		EXPECT_EQ(text.size(), fwrite(text.data(), 1, text.size(), out));
+		EXPECT_EQ(0, fclose(out));
+		EXPECT_EQ(0, chmod(file.c_str(), mode));
+		files_.push_back(file);
+		return file;
+	}
+
+private:
+	std::string path_ = "/tmp/sennit-process-XXXXXX";
+	std::vector<std::string> files_;
+};
+
+TEST(ProcessGets, FoundByItsName)
+{
+	Directory first, second;
+	test::Environment path("PATH", first.path() + ":" + second.path() + ":/usr/bin:/bin");
+	const std::string script = "#!/bin/sh\necho found $0\n";
+
+	first.add("closed", script, 0600);
+	first.add("both", script, 0600);
+	const std::string both = second.add("both", script, 0700);
+	second.add("raw", "echo raw\n", 0700);
+	test::run({1}, [&] {
+		sn_process *process = nullptr;
+		sn_process_attr attr = {};
+
+		// What must not be executed is passed over, but remembered.
+		EXPECT_EQ("found " + both + "\n", output_of({"both"}));
+		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"closed"}, nullptr));
+		EXPECT_EQ(-ENOEXEC, sn_process_start(&process, Arguments{"raw"}, nullptr));
+		attr.flags = SN_PROCESS_NO_SEARCH;
+		EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{"both"}, &attr));
+		attr.directory = second.path().c_str();
+		EXPECT_EQ("found both\n", output_of({"both"}, &attr));
+		attr = {};
+		attr.program = "sh";
+		EXPECT_EQ("another\n", output_of({"another", "-c", "echo $0"}, &attr));
+	});
+}
+
+TEST(ProcessGets, NoOtherDescriptors)
+{
+	int open_ends[2];
+
+	ASSERT_EQ(0, pipe(open_ends)); // not close-on-exec
+	ASSERT_EQ(500, dup2(open_ends[0], 500));
+	test::run({1}, [&] {
+		const std::string list = "cd /proc/$$/fd && echo *";
+		const sn_process_descriptor further[] = {{open_ends[1], 7}, {open_ends[0], 600}};
+		sn_process_attr attr = {};
+
+		// The last is the directory that the shell itself reads.
+		EXPECT_EQ("0 1 2 3\n", shell(list));
+		attr.descriptors = further;
+		attr.descriptor_count = 2;
+		EXPECT_EQ("0 1 2 3 600 7\n", shell(list, &attr));
+	});
+	close(500);
+	close(open_ends[0]);
+	close(open_ends[1]);
+}
+
+// Also when the descriptors have to change places, or are each other's standard descriptors.
+TEST(ProcessGets, DescriptorsUnderOtherNumbers)
+{
+	Directory directory;
+	int fd[3];
+
+	for (int i = 0; i < 3; i++)
+		fd[i] = open(
+			directory.add("file" + std::to_string(i), std::to_string(i) + "\n", 0600)
+				.c_str(),
+			O_RDONLY | O_CLOEXEC);
+	test::run({1}, [&] {
+		const sn_process_descriptor further[] = {
+			{fd[0], fd[1]}, {fd[1], fd[2]}, {fd[2], fd[0]}};
+		sn_process_attr attr = {};
+		const auto read_from = [](int number) {
+			return "head -n1 /proc/self/fd/" + std::to_string(number) + ";";
+		};
+
+		attr.descriptors = further;
+		attr.descriptor_count = 3;
+		EXPECT_EQ("2\n0\n1\n",
+			  shell(read_from(fd[0]) + read_from(fd[1]) + read_from(fd[2]), &attr));
+		sn_process *process = nullptr;
+		const sn_process_descriptor wrong[] = {
+			{fd[0], 2}, {fd[0], 5}, {fd[1], 5}, {999, 6}};
+		attr.descriptor_count = 1;
+		attr.descriptors = &wrong[0];
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr.descriptors = &wrong[3];
+		EXPECT_EQ(-EBADF, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr.descriptor_count = 2;
+		attr.descriptors = &wrong[1];
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	});
+	for (const int each : fd)
+		close(each);
+}
+
+TEST(ProcessGets, StandardDescriptors)
+{
+	test::run({1}, [] {
+		sn_process_attr attr = {};
+
+		attr.err = {SN_PROCESS_STDOUT, 0};
+		EXPECT_EQ("out\nerr\n", shell("echo out; echo err >&2", &attr));
+		attr.err = {SN_PROCESS_NULL, 0};
+		EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
+		int ends[2];
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		attr.err = {SN_PROCESS_DESCRIPTOR, ends[1]};
+		EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
+		char buf[16];
+		EXPECT_EQ(4, read(ends[0], buf, sizeof buf));
+		attr = {};
+		attr.in = {SN_PROCESS_DESCRIPTOR, ends[0]};
+		attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
+		attr.err = {SN_PROCESS_STDOUT, 0};
+		EXPECT_EQ(2, write(ends[1], "x\n", 2));
+		EXPECT_EQ(0, end_of(start({"sh", "-c", "read a; echo $a$a >&2"}, &attr)));
+		EXPECT_EQ(3, read(ends[0], buf, sizeof buf));
+		EXPECT_EQ("xx\n", std::string(buf, 3));
+		close(ends[0]);
+		close(ends[1]);
+		sn_process *process = nullptr;
+		attr = {};
+		attr.in = {SN_PROCESS_STDOUT, 0};
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr.in = {SN_PROCESS_DESCRIPTOR, 999};
+		EXPECT_EQ(-EBADF, sn_process_start(&process, Arguments{"true"}, &attr));
+	});
+}
+
+TEST(ProcessGets, ATerminal)
+{
+	test::run({1}, [] {
+		sn_process_attr attr = {};
+		std::string text;
+		char buf[256];
+		ssize_t n;
+
+		attr.in = attr.out = attr.err = {SN_PROCESS_TERMINAL, 0};
+		attr.rows = 33;
+		attr.columns = 44;
+		sn_process *process = start({"sh", "-c",
+					     "test -t 0 && test -t 1 && test -t 2 && stty size && "
+					     "read line && echo got $line >/dev/tty"},
+					    &attr);
+		sn_stream *stream = sn_process_stream(process, 0);
+		EXPECT_EQ(stream, sn_process_stream(process, 1));
+		EXPECT_EQ(stream, sn_process_stream(process, 2));
+		EXPECT_EQ(6, sn_stream_write_all(stream, "hello\n", 6));
+		while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
+			text.append(buf, size_t(n));
+		EXPECT_EQ(-EIO, n);
+		EXPECT_NE(std::string::npos, text.find("33 44\r\n")) << text;
+		EXPECT_NE(std::string::npos, text.find("got hello\r\n")) << text;
+		EXPECT_EQ(0, end_of(process));
+	});
+}
+
+TEST(ProcessGets, Limits)
+{
+	test::run({1}, [] {
+		const sn_process_limit limits[] = {{RLIMIT_NOFILE, 77, 88}, {RLIMIT_CORE, 0, 0}};
+		sn_process_attr attr = {};
+		sn_process *process = nullptr;
+
+		attr.limits = limits;
+		attr.limit_count = 2;
+		EXPECT_EQ("77 88 0\n",
+			  shell("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -c)", &attr));
+		const sn_process_limit wrong[] = {{RLIMIT_NOFILE, 2, 1}, {12345, 1, 1}};
+		attr.limit_count = 1;
+		attr.limits = &wrong[0];
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+		attr.limits = &wrong[1];
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	});
+}
+
+// A set of signals in /proc/self/status, of a program.
+uint64_t signals_of(const char *name, const sn_process_attr *attr)
+{
+	const std::string text = output_of({"grep", name, "/proc/self/status"}, attr);
+
+	return strtoull(text.substr(text.find(':') + 1).c_str(), nullptr, 16);
+}
+
+void nothing(int) {}
+
+// The program has the default actions, whatever this process does with signals.
+TEST(ProcessGets, DefaultSignals)
+{
+	struct sigaction former_pipe, former_hup, former_usr1, action = {};
+
+	action.sa_handler = SIG_IGN;
+	ASSERT_EQ(0, sigaction(SIGPIPE, &action, &former_pipe));
+	ASSERT_EQ(0, sigaction(SIGHUP, &action, &former_hup));
+	action.sa_handler = nothing;
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &former_usr1));
+	test::run({1}, [] {
+		sn_process_attr attr = {};
+		sigset_t all, former, now;
+
+		ASSERT_EQ(0, sn_pin());
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &former);
+		EXPECT_EQ(0u, signals_of("SigBlk", &attr));
+		EXPECT_EQ(0u, signals_of("SigIgn", &attr));
+		attr.flags = SN_PROCESS_IGNORED;
+		EXPECT_EQ(1u << (SIGPIPE - 1) | 1u << (SIGHUP - 1), signals_of("SigIgn", &attr));
+		EXPECT_EQ(0u, signals_of("SigBlk", &attr));
+		pthread_sigmask(SIG_SETMASK, &former, &now);
+		EXPECT_EQ(1, sigismember(&now, SIGUSR1)) << "the caller's mask has changed";
+		EXPECT_EQ(0, sn_unpin());
+	});
+	ASSERT_EQ(0, sigaction(SIGPIPE, &former_pipe, nullptr));
+	ASSERT_EQ(0, sigaction(SIGHUP, &former_hup, nullptr));
+	ASSERT_EQ(0, sigaction(SIGUSR1, &former_usr1, nullptr));
+}
+
+TEST(ProcessGets, AGroupOrASession)
+{
+	test::run({1}, [] {
+		for (const uint32_t flag : {0u, SN_PROCESS_GROUP, SN_PROCESS_SESSION}) {
+			sn_process_attr attr = {};
+
+			attr.flags = flag;
+			sn_process *process = start({"sleep", "1000"}, &attr);
+			const pid_t pid = sn_process_pid(process);
+			EXPECT_EQ(flag ? pid : getpgrp(), getpgid(pid));
+			EXPECT_EQ(flag == SN_PROCESS_SESSION ? pid : getsid(0), getsid(pid));
+			EXPECT_EQ(flag ? 0 : -EINVAL, sn_process_kill_group(process, SIGKILL));
+			if (!flag) {
+				EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
+			}
+			EXPECT_EQ(1000 + SIGKILL, end_of(process));
+		}
+	});
+}
+
+// ---- its end ----
+
+TEST(ProcessEnd, SaysWhatWasUsed)
+{
+	test::run({1}, [] {
+		sn_process *process =
+			start({"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"});
+		sn_process_status status = {};
+
+		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+		EXPECT_EQ(0, status.exit_code);
+		if (!TEST_EMULATED) {
+			EXPECT_LT(0, status.user_ns);
+			EXPECT_LT(100u << 10, status.max_resident);
+			EXPECT_GT(1u << 30, status.max_resident);
+		}
+		EXPECT_EQ(0, sn_process_close(process));
+	});
+}
+
+TEST(ProcessEnd, LeavesNoZombieWhenNobodyWaits)
+{
+	test::run([] {
+		sn_process *kept = start({"true"}), *closed = start({"true"});
+		const pid_t pids[] = {sn_process_pid(kept), sn_process_pid(closed)};
+
+		EXPECT_EQ(0, sn_process_close(closed));
+		for (const pid_t pid : pids)
+			EXPECT_TRUE(test::eventually([&] { return !exists(pid); }));
+		EXPECT_EQ(0, end_of(kept));
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+// A program that was given back goes on.
+TEST(ProcessEnd, GivingItBackEndsNothing)
+{
+	test::run({2}, [] {
+		int ends[2];
+		char byte;
+		sn_process_attr attr = {};
+
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		attr.in = a_pipe;
+		attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
+		sn_process *process = start({"sh", "-c", "read x; echo y"}, &attr);
+		Task waiting([&] { return sn_process_wait(process, nullptr, soon()); });
+		sn_yield();
+		EXPECT_EQ(0, sn_process_close(process));
+		// Its input has ended, so it continues.
+		EXPECT_EQ(POLLIN, sn_fd_wait(ends[0], POLLIN, soon()));
+		EXPECT_EQ(1, read(ends[0], &byte, 1));
+		// It began before or after the close.
+		const int result = waiting.join();
+		EXPECT_TRUE(result == 0 || result == -ESRCH) << result;
+		close(ends[0]);
+		close(ends[1]);
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+TEST(ProcessEnd, IsNoticedWithoutAStatus)
+{
+	struct sigaction former, action = {};
+
+	action.sa_handler = SIG_IGN;
+	ASSERT_EQ(0, sigaction(SIGCHLD, &action, &former));
+	test::run([] {
+		sn_process *process = start({"true"}), *killed = start({"sleep", "1000"});
+		sn_process_status status = {};
+
+		EXPECT_EQ(-ECHILD, sn_process_wait(process, &status, soon()));
+		EXPECT_EQ(-ECHILD, sn_process_wait(process, &status, 1));
+		EXPECT_EQ(-ESRCH, sn_process_kill(process, 0));
+		EXPECT_EQ(0, sn_process_kill(killed, SIGKILL));
+		EXPECT_EQ(-ECHILD, sn_process_wait(killed, nullptr, soon()));
+		EXPECT_EQ(0, sn_process_close(process));
+		EXPECT_EQ(0, sn_process_close(killed));
+	});
+	ASSERT_EQ(0, sigaction(SIGCHLD, &former, nullptr));
+}
+
+// Another part of the program takes the status of any child that it can get.
+TEST(ProcessEnd, IsNoticedBesideWaitpid)
+{
+	test::run({2}, [] {
+		std::atomic<bool> stop = false;
+		std::thread thief([&] {
+			while (!stop)
+				if (waitpid(-1, nullptr, WNOHANG) <= 0)
+					usleep(10);
+		});
+		for (int i = 0; i < test::scaled(100); i++) {
+			sn_process *process = start({"true"});
+			const int err = sn_process_wait(process, nullptr, soon());
+
+			EXPECT_TRUE(err == 0 || err == -ECHILD) << err;
+			EXPECT_EQ(0, sn_process_close(process));
+		}
+		stop = true;
+		sn_enter_blocking();
+		thief.join();
+		sn_exit_blocking();
+	});
+}
+
+// Nothing but the program's end wakes the task, and that is no deadlock.
+TEST(ProcessEnd, IsNoDeadlock)
+{
+	test::run([] {
+		sn_process *process = start({"sleep", "0.3"});
+
+		EXPECT_EQ(0, sn_process_wait(process, nullptr, SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_process_close(process));
+	});
+}
+
+TEST(ProcessEnd, TakesNoThreads)
+{
+	test::run({2}, [] {
+		std::vector<sn_process *> processes;
+
+		for (int i = 0; i < 100; i++)
+			processes.push_back(start({"sleep", "1000"}));
+		std::vector<Task> waiting;
+		for (sn_process *process : processes)
+			waiting.emplace_back([=] { return end_of(process); });
+		sn_sleep(10 * test::ms);
+		// TSan has a thread of its own. Those that were preempted, and so lost their
+		// processors, end soon.
+		EXPECT_TRUE(test::eventually([] {
+			return test::process_status("Threads") <= 2 + 5 + TEST_TSAN;
+		})) << test::process_status("Threads");
+		for (sn_process *process : processes)
+			EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+		for (Task &task : waiting)
+			EXPECT_EQ(1000 + SIGTERM, task.join());
+	});
+}
+
+// ---- scopes, and the end of the run ----
+
+// The first line that a program writes.
+std::string line_of(sn_process *process)
+{
+	std::string line;
+	char byte;
+
+	while (sn_stream_read(sn_process_stream(process, 1), &byte, 1) == 1 && byte != '\n')
+		line += byte;
+	return line;
+}
+
+sn_process *start_in_scope(const std::string &script, int64_t grace, uint32_t flags = 0)
+{
+	sn_process_attr attr = {};
+
+	attr.flags = SN_PROCESS_IN_SCOPE | flags;
+	attr.grace = grace;
+	attr.out = a_pipe;
+	return start({"sh", "-c", script}, &attr);
+}
+
+TEST(ProcessScope, ClosingWaits)
+{
+	test::run([] {
+		sn_process_attr attr = {};
+		sn_process *process = nullptr;
+		sn_scope *scope;
+
+		attr.flags = SN_PROCESS_IN_SCOPE;
+		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		process = start({"sleep", "0.1"}, &attr);
+		EXPECT_EQ(0, sn_scope_close(scope));
+		EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
+		EXPECT_EQ(0, sn_process_close(process));
+	});
+}
+
+TEST(ProcessScope, CancellationEndsIt)
+{
+	test::run([] {
+		sn_scope *scope;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		sn_process *polite = start_in_scope(
+			"trap 'exit 3' TERM; echo; while :; do sleep 0.1; done", test::patience);
+		sn_process *stubborn =
+			start_in_scope("trap '' TERM; echo; while :; do sleep 0.1; done", test::ms);
+		sn_process *at_once =
+			start_in_scope("trap 'exit 3' TERM; echo; exec sleep 1000", -1);
+		for (sn_process *process : {polite, stubborn, at_once})
+			EXPECT_EQ("", line_of(process)); // it has its trap
+		EXPECT_EQ(0, sn_scope_cancel(scope));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		EXPECT_EQ(3, end_of(polite));
+		EXPECT_EQ(1000 + SIGKILL, end_of(stubborn));
+		EXPECT_EQ(1000 + SIGKILL, end_of(at_once));
+	});
+}
+
+// The deadline of a scope, and programs whose handles were given back.
+TEST(ProcessScope, DeadlineEndsIt)
+{
+	test::run([] {
+		sn_scope *scope;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::ms));
+		sn_process_attr attr = {};
+		attr.flags = SN_PROCESS_IN_SCOPE;
+		sn_process *process = nullptr;
+		const int err = sn_process_start(&process, Arguments{"sleep", "1000"}, &attr);
+		if (err == 0)
+			EXPECT_EQ(0, sn_process_close(process));
+		else
+			EXPECT_EQ(-ETIMEDOUT, err);
+		EXPECT_EQ(-ETIMEDOUT, sn_scope_close(scope));
+		EXPECT_TRUE(test::all_ended());
+		EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
+		EXPECT_EQ(ECHILD, errno);
+	});
+}
+
+TEST(ProcessScope, CancelledStartsNothing)
+{
+	test::run({1}, [] {
+		sn_process_attr attr = {};
+		sn_process *process = nullptr;
+		sn_scope *scope;
+
+		attr.flags = SN_PROCESS_IN_SCOPE;
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		sn_scope_cancel(scope);
+		EXPECT_EQ(-ECANCELED, sn_process_start(&process, Arguments{"true"}, &attr));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	});
+}
+
+// What the leader has started is killed as well, even when the leader itself ends in time.
+TEST(ProcessScope, TheGroupEndsWithIt)
+{
+	test::run([] {
+		sn_scope *scope;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		sn_process *process = start_in_scope(
+			"trap 'exit 3' TERM; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); exec "
+			"sleep 1000) & wait",
+			test::patience, SN_PROCESS_GROUP);
+		const pid_t grandchild = pid_t(atoi(line_of(process).c_str()));
+		EXPECT_LT(1, grandchild);
+		EXPECT_EQ(0, sn_scope_cancel(scope));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		EXPECT_EQ(3, end_of(process));
+		// Its pipe's end proves it; init may leave a zombie for a while.
+		EXPECT_TRUE(test::eventually([&] {
+			const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
+			FILE *file = fopen(state.c_str(), "re");
+			char letter = 'X';
+
+			if (!file)
+				return true;
+			const int n = fscanf(file, "%*d (%*[^)]) %c", &letter);
+			fclose(file);
+			return n < 1 || letter == 'Z' || letter == 'X';
+		}));
+	});
+}
+
+TEST(ProcessRun, EndsThoseInScopesAndLeavesTheOthers)
+{
+	pid_t scoped = 0, other = 0;
+	sn_process *kept = nullptr;
+
+	test::run({2}, [&] {
+		sn_scope *scope;
+
+		kept = start({"sleep", "1000"});
+		other = sn_process_pid(kept);
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		scoped = sn_process_pid(start_in_scope("exec sleep 1000", test::patience));
+	});
+	EXPECT_EQ(-ESRCH, sn_process_kill(kept, SIGTERM)) << "handles end with their run";
+	EXPECT_TRUE(exists(other));
+	EXPECT_EQ(0, kill(other, SIGKILL));
+	// The zombies are removed when the next program is started.
+	test::run({2}, [&] {
+		EXPECT_TRUE(test::eventually([&] {
+			EXPECT_EQ(0, end_of(start({"true"})));
+			return !exists(other) && !exists(scoped);
+		}));
+	});
+}
+
+int run_one()
+{
+	return sn_run([](void *) { return end_of(start({"sh", "-c", "exit 5"})); }, nullptr);
+}
+
+TEST(ProcessFork, HandlesAreStaleInTheChild)
+{
+	test::run({2}, [] {
+		sn_process *process = start({"sleep", "1000"});
+		const pid_t child = fork();
+
+		if (child == 0) {
+			CHILD_CHECK(sn_process_kill(process, SIGKILL) == -ESRCH);
+			CHILD_CHECK(sn_process_pid(process) == -ESRCH);
+			CHILD_CHECK(sn_process_close(process) == -ESRCH);
+			// The thread sanitizer has no threads after a fork.
+			if (!TEST_TSAN && !TEST_EMULATED)
+				CHILD_CHECK(run_one() == 5);
+			_exit(0);
+		}
+		int status = -1;
+		sn_enter_blocking();
+		EXPECT_EQ(child, waitpid(child, &status, 0));
+		sn_exit_blocking();
+		EXPECT_EQ(0, status);
+		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, nullptr, 1));
+		EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
+		EXPECT_EQ(1000 + SIGKILL, end_of(process));
+	});
+}
+
+// ---- running a program from beginning to end ----
+
+TEST(ProcessOutput, NoPipeFillsUp)
+{
+	test::run([] {
+		const size_t size = 1000000;
+		const std::string input(size, 'i');
+		sn_process_result output;
+
+		EXPECT_EQ(0, sn_process_output(&output,
+					       Arguments{"sh", "-c",
+							 "head -c 1000000 /dev/zero >&2;"
+							 "head -c 1000000 /dev/zero; cat; exit 9"},
+					       nullptr, input.data(), size, 0, soon()));
+		EXPECT_EQ(9, output.status.exit_code);
+		EXPECT_EQ(size, output.err_size);
+		ASSERT_EQ(2 * size, output.out_size);
+		EXPECT_EQ(input, std::string(output.out + size, size));
+		EXPECT_EQ('\0', output.out[2 * size]);
+		sn_process_result_free(&output);
+		sn_process_result_free(&output);
+	});
+}
+
+TEST(ProcessOutput, InputNeedNotBeRead)
+{
+	test::run([] {
+		const std::string input(1 << 20, 'i');
+		sn_process_result output;
+
+		EXPECT_EQ(0, sn_process_output(&output, Arguments{"true"}, nullptr, input.data(),
+					       input.size(), 0, soon()));
+		EXPECT_EQ(0u, output.out_size);
+		sn_process_result_free(&output);
+		EXPECT_EQ(0, sn_process_output(&output, Arguments{"cat"}, nullptr, nullptr, 0, 0,
+					       soon()));
+		EXPECT_EQ(0u, output.out_size) << "without input it is empty";
+		sn_process_result_free(&output);
+	});
+}
+
+TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
+{
+	test::run([] {
+		sn_process_result output;
+
+		EXPECT_EQ(-EMSGSIZE, sn_process_output(&output, Arguments{"cat", "/dev/zero"},
+						       nullptr, nullptr, 0, 100000, soon()));
+		EXPECT_EQ(100000u, output.out_size);
+		EXPECT_NE(0, output.status.signum) << "it was killed, or could not write";
+		sn_process_result_free(&output);
+		const Arguments exact{"head", "-c", "100000", "/dev/zero"};
+		EXPECT_EQ(0,
+			  sn_process_output(&output, exact, nullptr, nullptr, 0, 100000, soon()));
+		EXPECT_EQ(100000u, output.out_size);
+		sn_process_result_free(&output);
+		EXPECT_EQ(-ETIMEDOUT,
+			  sn_process_output(&output, Arguments{"sh", "-c", "exec sleep 1000"},
+					    nullptr, nullptr, 0, 0, sn_now() + 20 * test::ms));
+		EXPECT_EQ(SIGKILL, output.status.signum);
+		sn_process_result_free(&output);
+		// Its pipes stay open in what it has started.
+		sn_process_attr attr = {};
+		attr.flags = SN_PROCESS_GROUP;
+		EXPECT_EQ(-ETIMEDOUT,
+			  sn_process_output(&output,
+					    Arguments{"sh", "-c", "echo before; sleep 5 & exit 0"},
+					    &attr, nullptr, 0, 0, sn_now() + 300 * test::ms));
+		sn_process_result_free(&output);
+		EXPECT_EQ(-ENOENT, sn_process_output(&output, Arguments{"there-is-no-such"},
+						     nullptr, nullptr, 0, 0, soon()));
+		EXPECT_EQ(nullptr, output.out);
+	});
+}
+
+TEST(ProcessOutput, EndsWithItsScope)
+{
+	test::run([] {
+		sn_scope *scope;
+		std::atomic<int> result = 0, signum = 0;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		auto body = [&] {
+			sn_process_result output;
+
+			result = sn_process_output(&output, Arguments{"sleep", "1000"}, nullptr,
+						   nullptr, 0, 0, soon());
+			signum = output.status.signum;
+			sn_process_result_free(&output);
+		};
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *arg) {
+					     (*static_cast<decltype(body) *>(arg))();
+					     return 0;
+				     },
+				     &body));
+		sn_sleep(10 * test::ms);
+		EXPECT_EQ(0, sn_scope_cancel(scope));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		EXPECT_EQ(-ECANCELED, result);
+		EXPECT_TRUE(signum == SIGKILL || signum == 0) << signum;
+	});
+}
+
+// ---- shortages ----
+
+int open_descriptors()
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int n = -1; // that of the directory itself
+
+	while (readdir(directory))
+		n++;
+	closedir(directory);
+	return n;
+}
+
+// Whichever descriptor is the one too many, nothing is left behind.
+TEST(ProcessShortage, OfDescriptors)
+{
+	test::run({1}, [] {
+		sn_process_attr plain = {}, terminal = {};
+		struct rlimit former, tight;
+		bool failed = false;
+
+		plain.in = plain.out = plain.err = a_pipe;
+		terminal.in = terminal.out = {SN_PROCESS_TERMINAL, 0};
+		terminal.err = {SN_PROCESS_NULL, 0};
+		EXPECT_EQ(0, end_of(start({"true"}, &plain)));
+		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+		tight = former;
+		for (const sn_process_attr *attr : {&plain, &terminal})
+			for (int room = 0;; room++) {
+				const int before = open_descriptors();
+				sn_process *process = nullptr;
+
+				ASSERT_GT(100, room);
+				tight.rlim_cur = rlim_t(before - 2 + room);
+				ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+				const int err = sn_process_start(&process, Arguments{"true"}, attr);
+				ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+				if (err == 0) {
+					EXPECT_EQ(0, end_of(process));
+					break;
+				}
+				failed = true;
+				EXPECT_EQ(-EMFILE, err) << room;
+				EXPECT_EQ(nullptr, process);
+				EXPECT_EQ(before, open_descriptors()) << room;
+				EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG)) << room;
+			}
+		EXPECT_TRUE(failed);
+		EXPECT_TRUE(test::all_ended());
+	});
+}
+
+TEST(ProcessShortage, OutsideATaskAndWithoutArguments)
+{
+	sn_process *process = nullptr;
+	sn_process_result output;
+	const char *none[] = {nullptr};
+
+	EXPECT_EQ(-ENOTSUP, sn_process_start(&process, Arguments{"true"}, nullptr));
+	EXPECT_EQ(-ENOTSUP,
+		  sn_process_output(&output, Arguments{"true"}, nullptr, nullptr, 0, 0, 1));
+	EXPECT_EQ(-EINVAL, sn_process_start(nullptr, Arguments{"true"}, nullptr));
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, none, nullptr));
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, nullptr, nullptr));
+	EXPECT_EQ(-EINVAL, sn_process_wait(nullptr, nullptr, 1));
+	EXPECT_EQ(-EINVAL, sn_process_kill(nullptr, 0));
+	EXPECT_EQ(nullptr, sn_process_stream(nullptr, 0));
+	EXPECT_EQ(0, sn_process_close(nullptr));
+}
+
+// Makes this process's kernel one without pidfds and close_range(). False where that is impossible.
+bool become_old()
+{
+	const unsigned number = offsetof(seccomp_data, nr), flags = offsetof(seccomp_data, args);
+	sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 434 /* pidfd_open */, 5, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 436 /* close_range */, 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1000 /* CLONE_PIDFD */, 0, 2),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const sock_fprog program = {sizeof steps / sizeof *steps, steps};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+int use_old(void *)
+{
+	sn_process_attr attr = {};
+	sn_process_result output;
+	sn_process *process = start({"sleep", "0.2"});
+	sn_scope *scope;
+
+	CHILD_CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == ENOSYS);
+	CHILD_CHECK(sn_process_wait(process, nullptr, 1) == -ETIMEDOUT);
+	CHILD_CHECK(end_of(process) == 0);
+	process = start({"sleep", "1000"});
+	CHILD_CHECK(sn_process_kill(process, SIGTERM) == 0);
+	CHILD_CHECK(end_of(process) == 1000 + SIGTERM);
+	CHILD_CHECK(sn_scope_open(&scope, sn_now() + 20 * test::ms) == 0);
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	attr.grace = -1;
+	process = start({"sleep", "1000"}, &attr);
+	CHILD_CHECK(sn_scope_close(scope) == -ETIMEDOUT);
+	CHILD_CHECK(end_of(process) == 1000 + SIGKILL);
+	// Descriptors are closed in another way.
+	CHILD_CHECK(dup2(0, 500) == 500);
+	CHILD_CHECK(sn_process_output(&output,
+				      Arguments{"sh", "-c", "cd /proc/$$/fd && test ! -e 500"},
+				      nullptr, nullptr, 0, 0, soon()) == 0);
+	CHILD_CHECK(output.status.exit_code == 0);
+	sn_process_result_free(&output);
+	return 8;
+}
+
+TEST(ProcessShortage, OfPidfds)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "no threads after a fork, or no filters";
+	const pid_t child = fork();
+	if (child == 0)
+		_exit(become_old() ? sn_run(use_old, nullptr) : 77);
+	int status = -1;
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status)) << status;
+	if (WEXITSTATUS(status) == 77)
+		GTEST_SKIP() << "no filters here";
+	EXPECT_EQ(8, WEXITSTATUS(status));
+}
+
+// Many at once, of every kind, beside descriptors that come and go.
+TEST(ProcessStress, ManyAtOnce)
+{
+	test::run([] {
+		const int before = open_descriptors();
+		std::atomic<bool> stop = false;
+		Task opens([&] {
+			while (!stop) {
+				int ends[2];
+
+				if (pipe(ends) == 0) {
+					close(ends[0]);
+					close(ends[1]);
+				}
+				sn_yield();
+			}
+		});
+		std::vector<Task> tasks;
+		for (int i = 0; i < 8; i++)
+			tasks.emplace_back([i] {
+				for (int round = 0; round < test::scaled(20); round++) {
+					sn_process *process = nullptr;
+					const std::string text = std::to_string(i * 1000 + round);
+
+					EXPECT_EQ(text + "\n", output_of({"echo", text}));
+					EXPECT_EQ(-ENOENT,
+						  sn_process_start(&process,
+								   Arguments{"no-such-one"},
+								   nullptr));
+					process = start({"sleep", "1000"});
+					EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+					EXPECT_EQ(1000 + SIGTERM, end_of(process));
+				}
+			});
+		for (Task &task : tasks)
+			task.join();
+		stop = true;
+		opens.join();
+		EXPECT_TRUE(test::all_ended());
+		// The runtime itself may have opened a few.
+		EXPECT_GE(before + 8, open_descriptors());
+	});
+}
+
+} // namespace

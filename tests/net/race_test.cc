@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: MIT
+//
+// Connecting to names with several addresses, which answer, refuse, are silent, or fail with errors
+// of the kernel's. The name service and connect() are the test's own, as far as that goes.
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <sennit/unstable.h>
+
+#include "support/names.h"
+#include "support/net.h"
+
+namespace
+{
+
+using test::Task;
+
+// The attempts: the last part of each IPv4 address, or "v6".
+std::mutex tried_lock;
+std::vector<std::string> tried;
+
+using Connect = int (*)(int, const sockaddr *, socklen_t);
+
+std::string attempt_at(const sockaddr *address)
+{
+	if (address->sa_family == AF_INET6)
+		return "v6";
+	const auto *v4 = reinterpret_cast<const sockaddr_in *>(address);
+
+	return std::to_string(ntohl(v4->sin_addr.s_addr) & 255);
+}
+
+} // namespace
+
+// For the leak sanitizer: a task that its run abandons does not free the list of addresses.
+extern "C" const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+	return "leak:Race_EndsWithItsRun_Test\n";
+}
+
+// Whether a socket gets the port that it connects to as its own, as by chance.
+std::atomic<bool> meets_itself;
+
+// Notes the attempt. Those to 127.0.1.N fail with the error N.
+extern "C" int connect(int fd, const sockaddr *address, socklen_t length)
+{
+	static const auto real = reinterpret_cast<Connect>(dlsym(RTLD_NEXT, "connect"));
+	const auto *v4 = reinterpret_cast<const sockaddr_in *>(address);
+
+	if (address->sa_family == AF_INET || address->sa_family == AF_INET6) {
+		const std::lock_guard guard(tried_lock);
+
+		tried.push_back(attempt_at(address));
+	}
+	if (address->sa_family == AF_INET && ntohl(v4->sin_addr.s_addr) >> 8 == 0x7f0001) {
+		errno = int(ntohl(v4->sin_addr.s_addr) & 255);
+		return -1;
+	}
+	if (meets_itself && bind(fd, address, length) != 0)
+		ADD_FAILURE() << "bind: " << strerror(errno);
+	return real(fd, address, length);
+}
+
+namespace
+{
+
+std::string attempts()
+{
+	const std::lock_guard guard(tried_lock);
+	std::string all;
+
+	for (const std::string &each : tried)
+		all += (all.empty() ? "" : " ") + each;
+	return all;
+}
+
+size_t attempt_count()
+{
+	const std::lock_guard guard(tried_lock);
+
+	return tried.size();
+}
+
+int open_descriptors()
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (folder && readdir(folder))
+		count++;
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
+sockaddr_in at_loopback(int last, int port)
+{
+	sockaddr_in at = {};
+
+	at.sin_family = AF_INET;
+	at.sin_port = htons(uint16_t(port));
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + unsigned(last));
+	return at;
+}
+
+// Addresses of one name, at the same port of 127.0.0.N: those that answer, and those that are
+// silent, because their backlog is full, and Linux drops what would connect then. All others
+// refuse.
+class Addresses
+{
+public:
+	Addresses(const std::vector<int> &answering, const std::vector<int> &silent)
+	{
+		for (int attempt = 0; attempt < 100 && !try_once(answering, silent); attempt++)
+			clear();
+		EXPECT_NE(0, port_);
+		const std::lock_guard guard(tried_lock);
+		tried.clear();
+	}
+	~Addresses() { clear(); }
+	Addresses(const Addresses &) = delete;
+	Addresses &operator=(const Addresses &) = delete;
+
+	// The name stands for these addresses in this order; "v6" is ::1, where nothing listens.
+	std::string named(const std::vector<std::string> &order)
+	{
+		test::Answer answer;
+
+		for (const std::string &each : order)
+			answer.addresses.push_back(each == "v6" ? "::1"
+						   : each.find('.') != std::string::npos
+							   ? each
+							   : "127.0.0." + each);
+		test::set_answer("many.test", answer);
+		return "many.test:" + std::to_string(port_);
+	}
+	// Takes from the backlog of the first silent address until the condition holds. So the
+	// packets that are sent again are answered, those of the connections that have filled it
+	// and others.
+	template <class F>
+	void let_in_until(F condition)
+	{
+		EXPECT_TRUE(test::eventually([&] {
+			const int fd = accept4(silent_[0], nullptr, nullptr, SOCK_CLOEXEC);
+
+			close(fd);
+			return condition();
+		}));
+	}
+
+	// Nothing listens at the first silent address any more, so the next packet is refused.
+	void refuse_at_first() { shutdown(silent_[0], SHUT_RD); }
+
+private:
+	bool try_once(const std::vector<int> &answering, const std::vector<int> &silent)
+	{
+		port_ = 0;
+		for (const int last : answering)
+			if (listen_at(last, 4096) < 0)
+				return false;
+		for (const int last : silent) {
+			const int fd = listen_at(last, 0);
+
+			if (fd < 0)
+				return false;
+			silent_.push_back(fd);
+			fill(last);
+		}
+		if (port_ == 0)
+			port_ = unused_port();
+		return true;
+	}
+	int listen_at(int last, int backlog)
+	{
+		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		sockaddr_in at = at_loopback(last, port_);
+		socklen_t length = sizeof at;
+
+		fds_.push_back(fd);
+		if (bind(fd, reinterpret_cast<sockaddr *>(&at), sizeof at) < 0 ||
+		    listen(fd, backlog) < 0)
+			return -1;
+		EXPECT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&at), &length));
+		port_ = ntohs(at.sin_port);
+		return fd;
+	}
+	// A backlog of 0 is full after one connection. From then on SYNs are dropped.
+	void fill(int last)
+	{
+		sockaddr_in at = at_loopback(last, port_);
+
+		for (int i = 0; i < 4; i++) {
+			const int fd =
+				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+			connect(fd, reinterpret_cast<sockaddr *>(&at), sizeof at);
+			fds_.push_back(fd);
+		}
+	}
+	// Taken on an address that no test uses, so that no other test gets it.
+	int unused_port()
+	{
+		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		sockaddr_in at = at_loopback(200, 0);
+		socklen_t length = sizeof at;
+
+		fds_.push_back(fd);
+		EXPECT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&at), sizeof at));
+		EXPECT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&at), &length));
+		return ntohs(at.sin_port);
+	}
+	void clear()
+	{
+		for (const int fd : fds_)
+			close(fd);
+		fds_.clear();
+		silent_.clear();
+	}
+
+	std::vector<int> fds_, silent_;
+	int port_ = 0;
+};
+
+int connect_to(const std::string &name, int64_t deadline, std::string *reached = nullptr)
+{
+	sn_tcp *conn = nullptr;
+	const int err = sn_tcp_connect(&conn, name.c_str(), deadline);
+	char text[SN_ADDRESS_MAX] = "";
+
+	if (err < 0) {
+		EXPECT_EQ(nullptr, conn);
+		return err;
+	}
+	EXPECT_GT(sn_tcp_peer_address(conn, text, sizeof text), 0);
+	if (reached)
+		*reached = std::string(text).substr(0, std::string(text).find(':'));
+	sn_tcp_close(conn);
+	return 0;
+}
+
+// Nothing that a race has opened is open after it.
+class NothingLeft
+{
+public:
+	NothingLeft() : before_(open_descriptors()) {}
+	~NothingLeft() { EXPECT_EQ(before_, open_descriptors()); }
+
+private:
+	int before_;
+};
+
+// Without a deadline the silent address would take two minutes, alone.
+TEST(Race, ASilentAddressDoesNotKeepTheOthersWaiting)
+{
+	test::run([] {
+		Addresses addresses({2}, {1});
+		NothingLeft check;
+		const int64_t start = sn_now();
+		std::string reached;
+
+		EXPECT_EQ(0, connect_to(addresses.named({"1", "2"}), SN_NO_DEADLINE, &reached));
+		EXPECT_EQ("127.0.0.2", reached);
+		EXPECT_EQ("1 2", attempts());
+		EXPECT_GE(sn_now() - start, 250 * test::ms) << "the first address had its time";
+		EXPECT_LT(sn_now() - start, test::patience);
+	});
+}
+
+// A hundred pauses of 250 ms would be 25 s.
+TEST(Race, ARefusalLetsTheNextBeginAtOnce)
+{
+	test::run({2}, [] {
+		Addresses addresses({150}, {});
+		NothingLeft check;
+		std::vector<std::string> order;
+		std::string reached;
+
+		for (int i = 1; i <= 100; i++)
+			order.push_back(std::to_string(i));
+		order.push_back("150");
+		const int64_t start = sn_now();
+		EXPECT_EQ(0, connect_to(addresses.named(order), SN_NO_DEADLINE, &reached));
+		EXPECT_EQ("127.0.0.150", reached);
+		EXPECT_LT(sn_now() - start, 25 * test::second);
+		EXPECT_EQ(101u, attempt_count());
+	});
+}
+
+TEST(Race, AlternatesBetweenTheFamilies)
+{
+	test::run({2}, [] {
+		Addresses addresses({9}, {});
+		NothingLeft check;
+
+		EXPECT_EQ(0, connect_to(addresses.named({"1", "2", "3", "v6", "v6", "9"}),
+					SN_NO_DEADLINE));
+		EXPECT_EQ("1 v6 2 v6 3 9", attempts());
+	});
+	test::run({2}, [] {
+		Addresses addresses({9}, {});
+
+		EXPECT_EQ(0, connect_to(addresses.named({"v6", "v6", "1", "9"}), SN_NO_DEADLINE));
+		EXPECT_EQ("v6 1 v6 9", attempts());
+	});
+}
+
+// All of them are tried before a deadline that leaves less than 250 ms to each.
+TEST(Race, EndsAtItsDeadline)
+{
+	test::run([] {
+		Addresses addresses({}, {1, 2, 3});
+		NothingLeft check;
+		const int64_t deadline = sn_now() + 600 * test::ms;
+
+		EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), deadline));
+		EXPECT_GE(sn_now(), deadline);
+		EXPECT_EQ("1 2 3", attempts());
+		EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), sn_now() - 1));
+		EXPECT_EQ(3u, attempt_count());
+	});
+}
+
+TEST(Race, EndsWithItsScope)
+{
+	test::run([] {
+		Addresses addresses({}, {1, 2});
+		NothingLeft check;
+		struct Arg {
+			std::string name;
+			int result = 1;
+		} arg{addresses.named({"1", "2"})};
+		sn_scope *scope = nullptr;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *to) {
+					     auto *its = static_cast<Arg *>(to);
+
+					     its->result = connect_to(its->name, SN_NO_DEADLINE);
+					     return 0;
+				     },
+				     &arg));
+		EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
+		sn_scope_cancel(scope);
+		sn_scope_close(scope);
+		EXPECT_EQ(-ECANCELED, arg.result);
+	});
+}
+
+TEST(Race, EndsWithItsRun)
+{
+	Addresses addresses({}, {1, 2});
+	NothingLeft check;
+	static std::string name;
+
+	name = addresses.named({"1", "2"});
+	test::run([] {
+		const size_t before = attempt_count();
+
+		ASSERT_EQ(0,
+			  sn_go([](void *) { return connect_to(name, SN_NO_DEADLINE); }, nullptr));
+		EXPECT_TRUE(test::eventually([=] { return attempt_count() == before + 2; }));
+	});
+}
+
+// Also one of a single address, and again: its port is free at once.
+TEST(Race, AnAttemptThatMeetsItselfIsRefused)
+{
+	test::run({2}, [] {
+		Addresses addresses({}, {});
+		NothingLeft check;
+		const std::string name = addresses.named({"1", "2"});
+		const std::string port = name.substr(name.find(':'));
+
+		meets_itself = true;
+		for (const std::string &each : {name, "127.0.0.1" + port, "127.0.0.1" + port})
+			EXPECT_EQ(-ECONNREFUSED, connect_to(each, sn_now() + test::patience))
+				<< each;
+		meets_itself = false;
+	});
+}
+
+// An attempt that was overtaken goes on, and wins if it is the first to succeed.
+TEST(Race, AnEarlierAttemptMayWin)
+{
+	test::run({2}, [] {
+		Addresses addresses({}, {1, 2});
+		std::atomic<bool> over{false};
+		std::string reached;
+		Task task([&] {
+			const int err = connect_to(addresses.named({"1", "2"}),
+						   sn_now() + test::patience, &reached);
+
+			over = true;
+			return err;
+		});
+
+		EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
+		addresses.let_in_until([&] { return over.load(); });
+		EXPECT_EQ(0, task.join());
+		EXPECT_EQ("127.0.0.1", reached);
+	});
+}
+
+// There is a descriptor for one attempt only. The second address has its turn when that attempt has
+// failed.
+TEST(Race, WaitsForADescriptor)
+{
+	test::run({2}, [] {
+		Addresses addresses({2}, {1});
+		const std::string name = addresses.named({"1", "2"});
+		std::atomic<bool> over{false};
+		std::string reached;
+		rlimit former = {};
+
+		sn_sleep(test::ms); // the runtime has opened what it needs
+		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+		const int next = dup(0);
+		close(next);
+		rlimit tight = {rlim_t(next) + 1, former.rlim_max};
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+		Task task([&] {
+			const int err = connect_to(name, sn_now() + test::patience, &reached);
+
+			over = true;
+			return err;
+		});
+		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
+		sn_sleep(300 * test::ms); // the second would have begun by now
+		EXPECT_EQ("1", attempts());
+		addresses.refuse_at_first();
+		EXPECT_TRUE(test::eventually([&] { return over.load(); }));
+		EXPECT_EQ(0, task.join());
+		EXPECT_EQ("127.0.0.2", reached) << "when the first had failed, there was one again";
+		tight.rlim_cur = rlim_t(next);
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+		EXPECT_EQ(-EMFILE, connect_to(name, SN_NO_DEADLINE)) << "none at all";
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+	});
+}
+
+// The first address stays silent, so only time can tell.
+TEST(Race, GoesOnWhenThereIsADescriptorAgain)
+{
+	test::run({2}, [] {
+		Addresses addresses({2}, {1});
+		const std::string name = addresses.named({"1", "2"});
+		rlimit former = {};
+		std::string reached;
+
+		sn_sleep(test::ms); // the runtime has opened what it needs
+		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+		const int next = dup(0);
+		close(next);
+		const rlimit tight = {rlim_t(next) + 1, former.rlim_max};
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+		Task task([&] { return connect_to(name, sn_now() + test::patience, &reached); });
+		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
+		sn_sleep(300 * test::ms); // the second would have begun by now
+		EXPECT_EQ("1", attempts());
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+		EXPECT_EQ(0, task.join());
+		EXPECT_EQ("127.0.0.2", reached);
+	});
+}
+
+// The ninth address takes the descriptor of the first.
+TEST(Race, HoldsAFewDescriptorsOnly)
+{
+	test::run({2}, [] {
+		Addresses addresses({12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+		std::vector<std::string> order;
+		std::atomic<bool> over{false};
+		int most = 0;
+
+		for (int i = 1; i <= 10; i++)
+			order.push_back(std::to_string(i));
+		order.push_back("12");
+		const std::string name = addresses.named(order);
+		const int before = open_descriptors();
+		Task task([&] {
+			const int err = connect_to(name, sn_now() + test::patience);
+
+			over = true;
+			return err;
+		});
+		while (!over) {
+			most = std::max(most, open_descriptors() - before);
+			sn_sleep(test::ms);
+		}
+		EXPECT_EQ(0, task.join());
+		EXPECT_EQ(11u, attempt_count());
+		EXPECT_EQ(8, most);
+		EXPECT_EQ(before, open_descriptors());
+	});
+}
+
+// 101: no network; 111: refused; 113: no way to the host; 99: no local address.
+TEST(Race, ReportsTheErrorThatSaysMost)
+{
+	test::run({2}, [] {
+		Addresses addresses({2}, {});
+		NothingLeft check;
+		const struct {
+			std::vector<std::string> order;
+			int error;
+		} cases[] = {
+			{{"127.0.1.101", "127.0.1.111", "127.0.1.113"}, -ECONNREFUSED},
+			{{"127.0.1.111", "127.0.1.101"}, -ECONNREFUSED},
+			{{"127.0.1.101", "127.0.1.113"}, -EHOSTUNREACH},
+			{{"127.0.1.113", "127.0.1.101"}, -EHOSTUNREACH},
+			{{"127.0.1.99", "127.0.1.101"}, -EADDRNOTAVAIL},
+			{{"127.0.1.101", "127.0.1.99"}, -ENETUNREACH},
+			{{"127.0.1.101", "1"}, -ECONNREFUSED},
+			{{"127.0.1.101", "v6", "127.0.1.113"}, -ECONNREFUSED},
+		};
+
+		for (const auto &each : cases)
+			EXPECT_EQ(each.error,
+				  connect_to(addresses.named(each.order), SN_NO_DEADLINE))
+				<< each.order[0] << " " << each.order[1];
+		EXPECT_EQ(0, connect_to(addresses.named({"127.0.1.101", "127.0.1.111", "2"}),
+					SN_NO_DEADLINE));
+	});
+}
+
+TEST(Race, WorksForConnectionsThatWriteAtOnce)
+{
+	test::run({2}, [] {
+		Addresses addresses({2}, {1});
+		const std::string name = addresses.named({"1", "2"});
+		sn_tcp *conn = nullptr;
+
+		ASSERT_EQ(0,
+			  sn_tcp_connect_to_write(&conn, name.c_str(), sn_now() + test::patience));
+		EXPECT_EQ(1, sn_tcp_write_all(conn, "x", 1));
+		sn_tcp_close(conn);
+	});
+}
+
+// Every other task is cancelled by its deadline at some moment of its race.
+TEST(Race, LeavesNothingBehindWhereverItEnds)
+{
+	test::run([] {
+		Addresses addresses({2}, {1});
+		NothingLeft check;
+		const std::string name = addresses.named({"127.0.1.101", "3", "1", "2"});
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < test::scaled(200); i++)
+			tasks.emplace_back([&name, i] {
+				const int err = connect_to(name, sn_now() + i % 2 * test::patience +
+									 i * 2 * test::ms);
+
+				EXPECT_TRUE(err == 0 || (i % 2 == 0 && err == -ETIMEDOUT)) << err;
+			});
+		for (Task &task : tasks)
+			task.join();
+	});
+}
+
+} // namespace
