@@ -45,8 +45,10 @@ help:
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-gc             how long collections stop the tasks: TASKS="1000 10000"'
+	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
+	@echo 'make bench-udp            datagrams that a server echoes, beside Go, tokio and bare loops'
 	@echo 'make bench-wait           latency of a server that collects garbage, beside Go'
 	@echo 'make test-copy            long: random sessions through copies and relays: SESSIONS=100000'
 	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
@@ -172,10 +174,20 @@ bench-copy: benches
 	@scripts/setup test
 	@bench/copy/copy.py build/release
 
+# The short form is in the release preset's net/unix_bench.
+bench-unix: benches
+	@scripts/setup test
+	@bench/unix/echo.py build/release
+
 # BENCH_RELAY_ROUNDS=5 BENCH_RELAY_SECONDS=0.7; the short form is in the release preset's relay/bench.
 bench-relay: benches
 	@scripts/setup bench
 	@bench/relay/relay.py build/release
+
+# BENCH_UDP_ROUNDS=5 BENCH_UDP_SECONDS=1; the short form is in the release preset's net/udp_bench.
+bench-udp: benches
+	@scripts/setup bench
+	@bench/udp/udp.py build/release
 
 # BENCH_WAIT_RUNS=10 BENCH_WAIT_SECONDS=1; the short form is in the release preset's wait/bench.
 # The packages are installed first, because the build looks for them.

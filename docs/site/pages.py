@@ -12,7 +12,8 @@ from pathlib import Path
 
 CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
-    "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "copy", "clock", "gc", "tools"],
+    "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "streams", "names", "udp",
+               "unix", "programs", "copy", "clock", "gc", "tools"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks"],
