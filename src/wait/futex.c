@@ -2,13 +2,15 @@
 #include "wait/futex.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <sennit/clock.h>
+
+#include "arch/compiler.h"
 
 /*
  * FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait that is
@@ -34,13 +36,40 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadli
 		       FUTEX_BITSET_MATCH_ANY);
 }
 
+#if SN_TSAN
+/*
+ * TSan runs the handler of a signal not when the signal comes, but in the next function of libc's
+ * that it knows, to which syscall() does not belong. So the handler would not run while its thread
+ * sleeps here, perhaps never. A sleep with a deadline ends when a handler has run, or here TSan's;
+ * a signal that comes just before it waits until the sleep ends.
+ */
+#	define SLEEP_NS 1000000000
+
+static int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline)
+{
+	const int64_t end = sn_now() + SLEEP_NS;
+	bool whole = deadline && deadline <= end;
+	int err = 0;
+
+	if (futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, whole ? deadline : end))
+		err = errno;
+	usleep(0); /* runs the handlers */
+	return whole && err == ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+#else
+static int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline)
+{
+	return futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline) < 0 &&
+			       errno == ETIMEDOUT
+		       ? -ETIMEDOUT
+		       : 0;
+}
+#endif
+
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline)
 {
-	int saved = errno, result = 0;
+	int saved = errno, result = futex_wait(word, expected, deadline);
 
-	if (futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline) < 0 &&
-	    errno == ETIMEDOUT)
-		result = -ETIMEDOUT;
 	errno = saved;
 	return result;
 }

@@ -3,7 +3,11 @@
 // The futex calls and the parker: a release before the wait is kept, several releases merge into
 // one, a timeout is reported and never early, and errno is preserved.
 #include <atomic>
+#include <csignal>
 #include <thread>
+
+#include <pthread.h>
+#include <unistd.h>
 
 #include "support/internals.h"
 #include "support/runtime.h"
@@ -49,6 +53,35 @@ TEST_F(Parker, TimesOutAndNotEarly)
 	EXPECT_EQ(-ETIMEDOUT, probe_parker_wait(parker, 1)) << "a deadline long past";
 	probe_parker_release(parker);
 	EXPECT_EQ(0, probe_parker_wait(parker, 0)) << "usable after a timeout";
+}
+
+std::atomic<bool> handled;
+
+// Also under TSan, which runs handlers later.
+TEST_F(Parker, AHandlerRunsWhileItsThreadSleeps)
+{
+	struct sigaction former, action = {};
+	const pthread_t sleeper = pthread_self();
+
+	action.sa_handler = [](int) { handled = true; };
+	action.sa_flags = SA_RESTART;
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &former));
+	std::thread sender([&] {
+		for (int i = 0; i < 3; i++) {
+			const int64_t until = sn_now() + test::patience;
+
+			usleep(20000); // it most likely sleeps then
+			handled = false;
+			pthread_kill(sleeper, SIGUSR1);
+			while (!handled && sn_now() < until)
+				usleep(1000);
+			EXPECT_TRUE(handled);
+		}
+		probe_parker_release(parker);
+	});
+	EXPECT_EQ(0, probe_parker_wait(parker, 0));
+	sender.join();
+	ASSERT_EQ(0, sigaction(SIGUSR1, &former, nullptr));
 }
 
 // Two threads wake each other in turn: a lost release hangs.
