@@ -379,11 +379,12 @@ class BehindItIperf3(Traffic):
             time.sleep(0.2)
         self.assertNotIn("error", report)
         self.assertEqual(client.returncode, 0)
-        received = report["end"]["sum_received"]["bytes"]
+        sums = {k: v["bytes"] for k, v in report["end"].items() if k.startswith("sum")}
+        received = sums["sum_received"]
         print(f"iperf3 {' '.join(options)}: {received / (1 << 20):.0f} MiB")
-        self.assertGreater(received, 1 << 20)
         eventually(lambda: relay.counters()["active"] == 0, "the connections to end")
         counts = relay.counters()
+        self.assertGreater(received, 1 << 20, f"{sums} {counts}")
         relay.finish()
         return received, counts
 
