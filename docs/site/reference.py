@@ -23,7 +23,8 @@ CONCEPTS = {
         "result": "Results in C++",
     },
     "Between tasks": {
-        "channel": "Channels and select",
+        "channel": "Channels",
+        "select": "Select",
         "mutex": "Mutexes",
         "rwlock": "Reader-writer locks",
         "cond": "Condition variables",
@@ -282,7 +283,8 @@ class Class:
             for each in section.findall("memberdef")
             if each.get("prot") == "public" and each.get("kind") != "friend"
         ]
-        self.members = [each for each in self.members if not each.hidden()]
+        # Doxygen does not say what is in a union without a name; the comment of the structure does.
+        self.members = [each for each in self.members if not each.hidden() and "@" not in each.name]
 
 
 class Header:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Channels, and select over them: how tasks pass values, and ownership with them, to each other.
+ * Channels: how tasks pass values, and ownership with them, to each other. select.h waits for
+ * several of them at once.
  *
  * A channel carries elements of one size. Without a buffer (capacity 0) a send and a receive meet,
  * and the element is copied straight from the sender's memory into the receiver's. With a buffer,
@@ -95,8 +96,8 @@ SN_API sn_chan *sn_chan_ref(sn_chan *chan);
 /*
  * Drops one reference. The last one frees the channel and destroys the elements in it. Does not
  * close, except by mistake: when others still wait in the channel debug builds abort; otherwise it
- * is closed, so that their calls return -EPIPE, and its memory is lost. NULL is allowed. Any thread;
- * does not park.
+ * is closed, so that their calls return -EPIPE, and its memory is lost. NULL is allowed. Any
+ * thread; does not park.
  */
 SN_API void sn_chan_unref(sn_chan *chan);
 
@@ -123,37 +124,6 @@ SN_API int sn_chan_try_recv(sn_chan *chan, void *elem);
 /* How many elements are in the buffer at this moment, and how many fit. 0 for NULL. Any thread. */
 SN_API size_t sn_chan_len(const sn_chan *chan);
 SN_API size_t sn_chan_cap(const sn_chan *chan);
-
-/* ---- select ---- */
-
-/* What a case of sn_select() does. */
-enum sn_case_op {
-	SN_CASE_RECV,
-	SN_CASE_SEND,
-};
-
-/* One of the things that sn_select() may do. */
-struct sn_case {
-	sn_chan *chan; /* NULL: never ready */
-	void *elem;    /* as for sn_chan_recv(), or sn_chan_send(), which only reads it */
-	int op;        /* enum sn_case_op */
-	int result;    /* out, of the chosen case: 0, or -EPIPE: the channel is closed */
-};
-
-/*
- * Waits until one of the cases can proceed, and does it. If several can at once, one is chosen at
- * random, each with the same probability. Returns its index. The case of a closed channel can
- * proceed: its result is then -EPIPE. The same channel may be in several cases.
- *
- * Waits until the deadline, then returns -ETIMEDOUT. With SN_TRY, or a deadline in the past, it
- * does not wait, like a select with a default in Go. Without cases, or with NULL channels only, it
- * waits just as long. Up to 16 cases need no memory but a kilobyte of the caller's stack.
- *
- * Errors: -EAGAIN, -ETIMEDOUT, -ECANCELED and the like, -ENOMEM, as above; -EINVAL for an unknown
- * op, a NULL element where one is needed, or more than INT_MAX cases. After an error none of the
- * cases was done. May park. Any thread.
- */
-SN_API int sn_select(struct sn_case *cases, size_t n, int64_t deadline);
 
 SN_END
 
@@ -210,20 +180,6 @@ SN_END
 		sn_chan_recv_until(sn_untyped(chan), sn__elem_pointer(chan, elem), (deadline))
 #	define sn_recv(chan, elem) sn_recv_until(chan, elem, SN_NO_DEADLINE)
 #	define sn_try_recv(chan, elem) sn_recv_until(chan, elem, SN_TRY)
-
-/* Initialisers of a struct sn_case: struct sn_case cases[] = {sn_case_recv(a, &x), ...}; */
-#	define sn_case_recv(from, to)                                                \
-		{                                                                     \
-			.chan = sn_untyped(from), .elem = sn__elem_pointer(from, to), \
-			.op = SN_CASE_RECV                                            \
-		}
-#	define sn_case_send(to, ...)                                                        \
-		{                                                                            \
-			.chan = sn_untyped(to),                                              \
-			.elem = (void *)(uintptr_t)(1 ? (__VA_ARGS__)                        \
-						      : (const __typeof__((**(to))[0]) *)0), \
-			.op = SN_CASE_SEND                                                   \
-		}
 
 #endif
 

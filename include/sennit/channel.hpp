@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Channels of values, and select over several of them (channel.h).
+ * Channels of values (channel.h), as cases of a select, too (select.hpp).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -8,6 +8,7 @@
 #define SENNIT_CHANNEL_HPP
 
 #include <sennit/channel.h>
+#include <sennit/select.hpp>
 #include <sennit/task.hpp>
 
 #include <cerrno>
@@ -307,27 +308,12 @@ private:
 namespace detail
 {
 
-struct select_case {
-	static constexpr bool is_default = false;
-	static constexpr bool is_deadline = false;
-};
-
-/* Calls f with the result, or without an argument if f takes none. */
-template <class F, class Result>
-void tell(F &f, Result &&result)
-{
-	if constexpr (std::is_invocable_v<F &, Result>)
-		static_cast<void>(std::invoke(f, std::forward<Result>(result)));
-	else
-		static_cast<void>(std::invoke(f));
-}
-
 template <class T, class F>
 class recv_case : public select_case
 {
 public:
 	recv_case(sn_chan *chan, F f) : chan_(chan), f_(std::move(f)) {}
-	sn_case prepare() noexcept { return {chan_, in_.memory(), SN_CASE_RECV, 0}; }
+	sn_case prepare() noexcept { return of_channel(chan_, in_.memory(), SN_CASE_RECV); }
 	void finish(int err)
 	{
 		if (err < 0)
@@ -352,7 +338,7 @@ public:
 	}
 	send_case(const send_case &) = delete; /* out_ points to value_ */
 	send_case &operator=(const send_case &) = delete;
-	sn_case prepare() noexcept { return {chan_, out_.memory(), SN_CASE_SEND, 0}; }
+	sn_case prepare() noexcept { return of_channel(chan_, out_.memory(), SN_CASE_SEND); }
 	void finish(int err)
 	{
 		if (err == 0)
@@ -367,97 +353,7 @@ private:
 	F f_;
 };
 
-template <class F>
-struct default_case : select_case {
-	explicit default_case(F &&g) : f(std::move(g)) {}
-	static constexpr bool is_default = true;
-	sn_case prepare() noexcept { return {nullptr, nullptr, SN_CASE_RECV, 0}; }
-	void finish(int) { static_cast<void>(std::invoke(f)); }
-	F f;
-};
-
-template <class F>
-struct deadline_case : select_case {
-	deadline_case(deadline d, F &&g) : until(d), f(std::move(g)) {}
-	static constexpr bool is_deadline = true;
-	sn_case prepare() noexcept { return {nullptr, nullptr, SN_CASE_RECV, 0}; }
-	void finish(int) { static_cast<void>(std::invoke(f)); }
-	deadline until;
-	F f;
-};
-
 } // namespace detail
-
-/* For select(): f is called when no other case is ready; select() does not wait then. */
-template <class F>
-auto otherwise(F f)
-{
-	return detail::default_case<F>(std::move(f));
-}
-
-/* For select(): f is called when no other case could proceed before the deadline. */
-template <class F>
-auto on_deadline(deadline until, F f)
-{
-	return detail::deadline_case<F>(until, std::move(f));
-}
-
-/*
- * Does one of the cases, as sn_select(), and calls its function:
- *
- *	sn::select(
- *		jobs.on_recv([&](sn::result<job> next) { ... }),
- *		answers.on_send(answer, [&] { ... }),
- *		sn::on_deadline(sn::after(1s), [&] { ... }));
- *
- * The function of a channel's case gets a result, which fails with std::errc::broken_pipe when the
- * channel is closed, unless it takes no argument. At most one otherwise() and one on_deadline().
- * Returns the index of the case that was done. If none was, returns an error: the scope's reason,
- * or not_enough_memory. Exceptions from the functions pass through. May park.
- */
-template <class... Cases>
-result<std::size_t> select(Cases &&...cases)
-{
-	constexpr std::size_t n = sizeof...(Cases);
-	static_assert(
-		(std::is_base_of_v<detail::select_case, std::remove_reference_t<Cases>> && ...),
-		"the cases are on_recv(), on_send(), otherwise() and on_deadline()");
-	static_assert((0 + ... + std::remove_reference_t<Cases>::is_default) <= 1);
-	static_assert((0 + ... + std::remove_reference_t<Cases>::is_deadline) <= 1);
-
-	/* One more, for a select without cases. Cases without a channel are never ready. */
-	sn_case each[n + 1] = {cases.prepare()..., {}};
-	std::int64_t until = SN_NO_DEADLINE;
-	const auto look = [&](auto &one) {
-		using type = std::remove_reference_t<decltype(one)>;
-		if constexpr (type::is_default)
-			until = SN_TRY;
-		else if constexpr (type::is_deadline)
-			until = until == SN_TRY ? until : detail::to_ns(one.until);
-	};
-	(look(cases), ...);
-
-	const int chosen = sn_select(each, n, until);
-	std::size_t i = 0, done = n;
-	const auto finish = [&](auto &one) {
-		using type = std::remove_reference_t<decltype(one)>;
-		bool mine = chosen == static_cast<int>(i);
-		if constexpr (type::is_default)
-			mine = chosen == -EAGAIN;
-		else if constexpr (type::is_deadline)
-			/* This deadline, not the scope's, which may come first. */
-			mine = chosen == -ETIMEDOUT && one.until <= clock::now();
-		if (mine) {
-			done = i;
-			one.finish(each[i].result);
-		}
-		i++;
-	};
-	(finish(cases), ...);
-	if (done == n)
-		return failure{-chosen};
-	return done;
-}
 
 } // namespace sennit
 

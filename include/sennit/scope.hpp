@@ -9,6 +9,7 @@
 
 #include <sennit/run.h>
 #include <sennit/scope.h>
+#include <sennit/select.hpp>
 #include <sennit/task.h>
 #include <sennit/task.hpp>
 
@@ -127,6 +128,19 @@ public:
 		if (err == thrown && exception_)
 			std::rethrow_exception(std::exchange(exception_, nullptr));
 		return detail::nothing_or_error(err);
+	}
+
+	/*
+	 * For select(), in the task that has made the scope, or another one: f gets a result<void>,
+	 * or no argument, when no task of the scope is left, or it was cancelled. The error is what
+	 * join() would return; operation_canceled stands for an exception. Tasks that work in the
+	 * scope, such as the one that has made it, are cancelled with it, and so is their select().
+	 * After join() the case is never ready.
+	 */
+	template <class F>
+	auto on_end(F f) const
+	{
+		return detail::scope_case<F>(scope_, std::move(f));
 	}
 
 	/* For the calls of scope.h; NULL after join(). */

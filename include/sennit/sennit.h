@@ -27,6 +27,7 @@
 #include <sennit/run.h>
 #include <sennit/rwlock.h>
 #include <sennit/scope.h>
+#include <sennit/select.h>
 #include <sennit/semaphore.h>
 #include <sennit/signal.h>
 #include <sennit/stream.h>

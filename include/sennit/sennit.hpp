@@ -48,6 +48,7 @@
 #include <sennit/resolve.hpp>
 #include <sennit/result.hpp>
 #include <sennit/scope.hpp>
+#include <sennit/select.hpp>
 #include <sennit/signal.hpp>
 #include <sennit/sync.hpp>
 #include <sennit/task.hpp>

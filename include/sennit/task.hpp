@@ -13,6 +13,7 @@
 #include <sennit/result.hpp>
 #include <sennit/run.h>
 #include <sennit/scope.h>
+#include <sennit/select.hpp>
 #include <sennit/task.h>
 #include <sennit/time.hpp>
 
@@ -266,6 +267,18 @@ public:
 	bool wait_for(std::chrono::duration<Rep, Period> d)
 	{
 		return wait_until(after(d));
+	}
+
+	/*
+	 * For select(): f gets a result<void>, or no argument, when the task has ended; join() then
+	 * does not wait. Errors: resource_deadlock_would_occur for the calling task itself,
+	 * device_or_resource_busy while another task joins it. The task must not be moved until
+	 * select() is over, for which alone the case is. Without a task the case is never ready.
+	 */
+	template <class F>
+	auto on_end(F f)
+	{
+		return detail::end_case<F>(&handle_, !handle_ && state_, std::move(f));
 	}
 
 private:

@@ -26,16 +26,6 @@
 /* So many descriptors need no memory beyond the stack. */
 #define FEW 8
 
-/* The kernel has the same figures for both; a program that asks for others has made a mistake. */
-#define EVENTS                                                                           \
-	(POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM | POLLRDBAND | POLLWRNORM | \
-	 POLLWRBAND | POLLERR | POLLHUP)
-_Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
-		       POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP &&
-		       POLLRDNORM == EPOLLRDNORM && POLLRDBAND == EPOLLRDBAND &&
-		       POLLWRNORM == EPOLLWRNORM && POLLWRBAND == EPOLLWRBAND,
-	       "events mean the same to poll() and epoll");
-
 /* Begins all waits. 0, or an error, after which some may have begun. */
 static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
 		 struct sn_waiter *waiter)
@@ -110,7 +100,7 @@ static int wait_for(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, i
 	int found = sn_cancel_reason(sn_thread_self()->task);
 
 	for (size_t i = 0; i < n; i++)
-		if (fds[i].events & ~EVENTS)
+		if (fds[i].events & ~SN_WATCH_EVENTS)
 			return -EINVAL;
 	while (found == 0) {
 		found = sn_sys_poll_now(fds, n);
@@ -135,7 +125,7 @@ int sn_fd_wait(int fd, int events, int64_t deadline)
 	if (fd < 0)
 		n = -EBADF;
 	else
-		n = events & ~EVENTS ? -EINVAL : wait_for(&one, &wait, 1, deadline);
+		n = events & ~SN_WATCH_EVENTS ? -EINVAL : wait_for(&one, &wait, 1, deadline);
 	sn_runtime_leave();
 	if (n < 0)
 		return n;

@@ -45,14 +45,26 @@
 #ifndef SENNIT_NET_WATCH_H
 #define SENNIT_NET_WATCH_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "sched/fork.h"
 #include "sched/runqueue.h"
 #include "sched/waiter.h"
 
 struct sn_watch;
+
+/* The kernel has the same figures for both; a program that asks for others has made a mistake. */
+#define SN_WATCH_EVENTS                                                                  \
+	(POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM | POLLRDBAND | POLLWRNORM | \
+	 POLLWRBAND | POLLERR | POLLHUP)
+_Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
+		       POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP &&
+		       POLLRDNORM == EPOLLRDNORM && POLLRDBAND == EPOLLRDBAND &&
+		       POLLWRNORM == EPOLLWRNORM && POLLWRBAND == EPOLLWRBAND,
+	       "events mean the same to poll() and epoll");
 
 /* On the stack of the task that waits; several of them may share one waiter. */
 struct sn_watch_wait {

@@ -33,6 +33,7 @@
 #include "net/lookup.h"
 #include "net/pipe_pool.h"
 #include "net/process.h"
+#include "net/select_any.h"
 #include "net/signal.h"
 #include "net/watch.h"
 #include "sched/block.h"
@@ -66,6 +67,7 @@
 #include "sched/tools.h"
 #include "sched/trim.h"
 #include "sched/wake.h"
+#include "sync/select.h"
 #include "sync/waits.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
@@ -329,6 +331,7 @@ static int runtime_init(int fixed)
 	atomic_store(&sn_runtime.poll_until, INT64_MIN);
 	atomic_store(&sn_runtime.stopping, false);
 	sn_counters_clear();
+	sn_select_beyond = sn_select_any;
 	sn_fds_begin();
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);

@@ -63,28 +63,96 @@ static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *ar
 	return false;
 }
 
-/* With a deadline, or in a scope: see join.h. */
+/* ---- waits that may be given up: see join.h ---- */
+
+static bool begin(struct sn_join_wait *wait, struct sn_waiter *waiter, struct target target)
+{
+	*wait = (struct sn_join_wait){waiter, target.task, target.generation, false};
+	return claim(target, SN_JOIN_RUNNING, (uintptr_t)wait | SN_JOIN_WAITER);
+}
+
+/* Once the waiter was ended: whether by the task's end. */
+static bool end(struct sn_join_wait *wait)
+{
+	struct sn_lock *lock = sn_cancel_lock_of(wait->task);
+	uintptr_t word = (uintptr_t)wait | SN_JOIN_WAITER;
+
+	if (wait->ended)
+		return true;
+	sn_lock(lock);
+	atomic_compare_exchange_strong_explicit(&wait->task->join, &word,
+						sn_join_word(SN_JOIN_RUNNING, wait->generation),
+						memory_order_acq_rel, memory_order_acquire);
+	sn_unlock(lock);
+	return false;
+}
+
 static int join_patiently(struct sn_thread *self, struct target target, int64_t deadline)
 {
-	struct sn_lock *lock = sn_cancel_lock_of(target.task);
 	struct sn_waiter waiter;
-	uintptr_t word;
+	struct sn_join_wait wait;
 	int err;
 
 	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
-	if (!claim(target, SN_JOIN_RUNNING, (uintptr_t)&waiter | SN_JOIN_WAITER))
+	if (!begin(&wait, &waiter, target))
 		return claim(target, SN_JOIN_ENDED, (uintptr_t)self->task) ? 0 : why_not(target);
 	err = sn_waiter_park(&waiter, NULL);
-	if (err < 0) {
-		sn_lock(lock);
-		word = (uintptr_t)&waiter | SN_JOIN_WAITER;
-		atomic_compare_exchange_strong_explicit(
-			&target.task->join, &word, sn_join_word(SN_JOIN_RUNNING, target.generation),
-			memory_order_acq_rel, memory_order_acquire);
-		sn_unlock(lock);
-	}
-	return err;
+	return end(&wait) ? 0 : err;
 }
+
+/* The task was claimed. self: of the thread that the caller runs on now. */
+static void finish(struct sn_thread *self, struct sn_task *task, int *result)
+{
+	if (result)
+		*result = task->result;
+	sn_task_free(self, task);
+}
+
+bool sn_join_looks_over(const sn_task *handle)
+{
+	struct target target;
+
+	return find(&target, handle) < 0 || target.task == sn_thread_self()->task ||
+	       atomic_load_explicit(&target.task->join, memory_order_acquire) !=
+		       sn_join_word(SN_JOIN_RUNNING, target.generation);
+}
+
+int sn_join_now(struct sn_thread *self, const sn_task *handle, int *result)
+{
+	struct target target;
+	int err = find(&target, handle);
+
+	if (err < 0)
+		return err;
+	if (target.task == self->task)
+		return -EDEADLK;
+	if (atomic_load_explicit(&target.task->join, memory_order_acquire) ==
+	    sn_join_word(SN_JOIN_RUNNING, target.generation))
+		return -EAGAIN;
+	if (!claim(target, SN_JOIN_ENDED, (uintptr_t)self->task))
+		return why_not(target);
+	finish(self, target.task, result);
+	return 0;
+}
+
+int sn_join_begin(struct sn_join_wait *wait, struct sn_waiter *waiter, const sn_task *handle)
+{
+	struct target target;
+
+	if (find(&target, handle) < 0 || target.task == waiter->task)
+		return -EAGAIN;
+	return begin(wait, waiter, target) ? 0 : -EAGAIN;
+}
+
+bool sn_join_end(struct sn_join_wait *wait, int *result)
+{
+	if (!end(wait))
+		return false;
+	finish(sn_thread_self(), wait->task, result);
+	return true;
+}
+
+/* ---- calls ---- */
 
 /* Inside the runtime. */
 static int join(struct sn_thread *self, const sn_task *handle, int *result, int64_t deadline)
@@ -111,9 +179,7 @@ static int join(struct sn_thread *self, const sn_task *handle, int *result, int6
 		err = sn_park(self, commit_join, &target);
 	if (err < 0)
 		return err;
-	if (result)
-		*result = target.task->result;
-	sn_task_free(sn_thread_self(), target.task);
+	finish(sn_thread_self(), target.task, result);
 	return 0;
 }
 

@@ -154,13 +154,14 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 	/* Only what is read under the lock names a waiter that is still there. */
 	state = atomic_load_explicit(&task->join, memory_order_acquire);
 	for (;;) {
-		struct sn_waiter *waiter = (struct sn_waiter *)(state & ~SN_JOIN_KIND);
+		struct sn_join_wait *wait = (struct sn_join_wait *)(state & ~SN_JOIN_KIND);
 		bool waits = (state & SN_JOIN_KIND) == SN_JOIN_WAITER;
 
 		if (state == detached || (state & SN_JOIN_KIND) == SN_JOIN_JOINER)
 			break; /* it stays so */
-		if (waits && sn_waiter_claim(waiter)) {
-			woken = sn_waiter_finish(waiter, 0);
+		if (waits && sn_waiter_claim(wait->waiter)) {
+			wait->ended = true;
+			woken = sn_waiter_finish(wait->waiter, 0);
 			break;
 		}
 		if (atomic_compare_exchange_strong_explicit(

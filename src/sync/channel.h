@@ -27,6 +27,7 @@
 
 #include <sennit/channel.h>
 #include <sennit/clock.h>
+#include <sennit/select.h>
 
 #include "arch/compiler.h"
 #include "sched/thread.h"

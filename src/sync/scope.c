@@ -6,6 +6,7 @@
 
 #include "sched/foreign.h"
 #include "sched/local.h"
+#include "sched/ready.h"
 #include "sched/thread.h"
 
 /* ---- opening and closing ---- */
@@ -78,6 +79,7 @@ static int scope_close(struct sn_scope *scope, int64_t close_by)
 static void scope_task_ended(struct sn_task *task)
 {
 	struct sn_scope *home = (struct sn_scope *)task->home, *open;
+	struct sn_queue ready = {0};
 	struct sn_thread *self;
 
 	while ((open = sn_scope_of(task)) != home) {
@@ -93,7 +95,10 @@ static void scope_task_ended(struct sn_task *task)
 		sn_scope_cancel_for(self, home, task->result, -ECANCELED);
 	sn_lock(&home->lock);
 	sn_link_remove(&task->in_scope);
+	if (sn_unlikely(home->watches != NULL) && home->tasks.next == &home->tasks)
+		sn_scope_tell(home, &ready);
 	sn_unlock(&home->lock);
+	sn_ready_each(self, &ready);
 	task->cancel = NULL;
 	sn_scope_give_up(self, home, &home->running);
 }

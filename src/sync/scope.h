@@ -3,15 +3,16 @@
  * Scopes: what their files share.
  *
  * scope.c opens and closes them and starts tasks in them, scope_cancel.c cancels them,
- * scope_deadline.c does so at a given time, scope_memory.c has their memory, scope_inside.c what a
- * task can ask in one.
+ * scope_deadline.c does so at a given time, scope_watch.c tells others, scope_memory.c has their
+ * memory, scope_inside.c what a task can ask in one.
  *
  * Life. running counts the tasks, and the parties to the deadline (scope_deadline.c); active counts
- * those that cancel; the opener has one of each. Closing gives up the first and waits until the
- * last task has ended: until then the deadline and the scope around can cancel what it waits for.
- * Only then the opener takes the scope out of their reach, gives up the second, and waits for those
- * that came late. The thread that takes a count to zero wakes the opener, which frees the scope at
- * last. So a scope needs no owner but its opener, and no reference to a scope that is gone is held.
+ * those that cancel or watch; the opener has one of each. Closing gives up the first and waits
+ * until the last task has ended: until then the deadline and the scope around can cancel what it
+ * waits for. Only then the opener takes the scope out of their reach, gives up the second, and
+ * waits for those that came late. The thread that takes a count to zero wakes the opener, which
+ * frees the scope at last. So a scope needs no owner but its opener, and no reference to a scope
+ * that is gone is held.
  *
  * Handles (sched/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
  * that was closed finds another generation. Counting makes sure: it takes a count only while there
@@ -27,7 +28,7 @@
  *   running, active        any holder of one
  *   deadline, close_by     under the lock; deadline is read by tasks inside at any time
  *   expired                the firing of the timer, under its heap's lock
- *   tasks, inner           under the lock
+ *   tasks, inner, watches  under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
  *   closer                 the opener, before it gives up a count
  *   generation             the opener, before it frees the scope
@@ -58,6 +59,7 @@
 #include "wait/lock.h"
 
 struct sn_scope_value_node;
+struct sn_scope_watch;
 
 struct sn_scope {
 	_Alignas(SN_HANDLE_ALIGN) struct sn_cancel
@@ -82,6 +84,7 @@ struct sn_scope {
 	struct sn_link tasks;
 	struct sn_link inner;       /* scopes opened in this one */
 	struct sn_link among_inner; /* this one, in outer's list */
+	struct sn_scope_watch *watches;
 	struct sn_scope_value_node *_Atomic values;
 	struct sn_scope *work_next;
 	struct sn_scope *next_free;
@@ -223,6 +226,34 @@ void sn_scope_close_by(struct sn_thread *self, struct sn_scope *scope, int64_t d
 
 /* By the opener, once running is 0: afterwards nothing comes from the deadline any more. */
 void sn_scope_end_deadline(struct sn_scope *scope);
+
+/* ---- watching: scope_watch.c ---- */
+
+/* On the stack of a task that waits for the end of a scope. Under the scope's lock, once begun. */
+struct sn_scope_watch {
+	struct sn_scope *scope;
+	struct sn_scope_watch *next, *prev;
+	struct sn_waiter *waiter; /* not an exclusive one */
+	int result;
+	bool listed;
+	bool told; /* the end of the scope has ended the waiter */
+};
+
+/* Whether the scope has ended, that is, has no task or is cancelled; then *result, as of
+ * SN_CASE_SCOPE (sennit/select.h). Any handle but NULL. */
+bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result);
+
+/* Begins to wait for that: false if the scope has ended. Otherwise the watch holds a count of the
+ * scope, and the scope's end ends the waiter with 0, unless something else has. */
+bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
+			  struct sn_waiter *waiter, const sn_scope *handle);
+
+/* Ends a wait that was begun, once the waiter was ended. True when the scope's end has ended it:
+ * then result is valid. */
+bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch);
+
+/* The scope has ended. *ready gets the tasks that waited for it. The lock is held. */
+void sn_scope_tell(struct sn_scope *scope, struct sn_queue *ready);
 
 /* ---- values ---- */
 

@@ -73,6 +73,7 @@ static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scop
 		inner->work_next = *work;
 		*work = inner;
 	}
+	sn_scope_tell(scope, &taken);
 	sn_unlock(&scope->lock);
 	make_runnable(self, &taken);
 }

@@ -28,159 +28,39 @@
  * meanwhile others have dropped its nodes because they were claimed. So it starts again, and two
  * selects that find each other can start again for ever. And it saves no lock.
  */
+#include "sync/select.h"
+
 #include <limits.h>
 #include <stdlib.h>
-
-#include "sync/channel.h"
 
 /* So many cases need no memory beyond the stack. */
 #define FEW 16
 
-struct place {
-	struct sn_chan_node node;
-	struct sn_case *in_order; /* the cases, sorted; unrelated to the node */
-};
-
-/* The handle of each case was checked before anything else. */
-static struct sn_chan *chan_of(const struct sn_case *of)
-{
-	return sn_chan_at(of->chan);
-}
-
-static uint32_t random_below(struct sn_thread *self, uint32_t n)
-{
-	static _Thread_local uint32_t of_plain_thread;
-	uint32_t *state = self ? &self->random : &of_plain_thread;
-
-	if (*state == 0)
-		*state = (uint32_t)(uintptr_t)state | 1;
-	/* xorshift; scaled, because the low bits are the worse ones. */
-	*state ^= *state << 13;
-	*state ^= *state >> 17;
-	*state ^= *state << 5;
-	return (uint32_t)((uint64_t)*state * n >> 32);
-}
-
-/* Chooses one of the cases that may be ready, each with the same probability; NULL when there is
- * none. */
-static struct sn_case *choose(struct sn_thread *self, struct sn_case *cases, size_t n)
-{
-	struct sn_case *chosen = NULL;
-	uint32_t found = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!cases[i].chan || sn_chan_hopeless(chan_of(&cases[i]), cases[i].op))
-			continue;
-		/* The k-th takes the place with the probability 1/k. */
-		if (++found == 1 || random_below(self, found) == 0)
-			chosen = &cases[i];
-	}
-	return chosen;
-}
-
-/* Sorts by address, without the cases that have no channel. Shell sort. Returns the count. */
-static size_t sort(struct place *places, struct sn_case *cases, size_t n)
-{
-	size_t count = 0, gap = 1;
-
-	for (size_t i = 0; i < n; i++)
-		if (cases[i].chan)
-			places[count++].in_order = &cases[i];
-	while (gap < count / 3)
-		gap = 3 * gap + 1;
-	for (; gap > 0; gap /= 3) {
-		for (size_t i = gap; i < count; i++) {
-			struct sn_case *moving = places[i].in_order;
-			size_t to = i;
-
-			for (; to >= gap &&
-			       (uintptr_t)places[to - gap].in_order->chan > (uintptr_t)moving->chan;
-			     to -= gap)
-				places[to].in_order = places[to - gap].in_order;
-			places[to].in_order = moving;
-		}
-	}
-	return count;
-}
-
-static void lock_all(struct place *places, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (i == 0 || places[i].in_order->chan != places[i - 1].in_order->chan)
-			sn_lock(&chan_of(places[i].in_order)->lock);
-}
-
-static void unlock_all(struct place *places, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (i + 1 == count || places[i].in_order->chan != places[i + 1].in_order->chan)
-			sn_unlock(&chan_of(places[i].in_order)->lock);
-}
-
-static void leave_queue(struct sn_case *from, struct sn_chan_node *node)
-{
-	struct sn_chan *chan = chan_of(from);
-
-	sn_lock(&chan->lock);
-	if (node->queued)
-		sn_chan_unlink(sn_chan_queue_of(chan, from->op), node);
-	sn_unlock(&chan->lock);
-}
+int (*sn_select_beyond)(struct sn_case *cases, size_t n, int64_t deadline);
 
 /* Waits when nothing is ready. places has room for as many as there are cases. */
 static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline,
-		struct place *places)
+		struct sn_select_place *places)
 {
-	size_t count = sort(places, cases, n);
 	struct sn_waiter waiter;
-	struct sn_chan_node *met;
-	struct sn_case *chosen;
-	int ended_by = -1, err;
+	int index, err;
+	size_t count;
 
-	lock_all(places, count);
-	/* An attempt that fails has dropped the nodes that made the case look ready. */
-	while ((chosen = choose(self, cases, n)) != NULL) {
-		err = sn_chan_attempt(chan_of(chosen), chosen->op, chosen->elem, &met);
-		if (err == -EAGAIN)
-			continue;
-		unlock_all(places, count);
-		chosen->result = err;
-		sn_chan_wake_met(self, met);
-		return (int)(chosen - cases);
-	}
 	sn_waiter_init(&waiter, self, deadline, SN_WAITER_SHARED);
-	for (size_t i = 0; i < count; i++) {
-		struct sn_case *in = places[i].in_order;
-		struct sn_chan_node *node = &places[i].node;
-
-		node->waiter = &waiter;
-		node->elem = in->elem;
-		node->wake = (int)(in - cases);
-		sn_chan_enqueue(sn_chan_queue_of(chan_of(in), in->op), node);
-	}
-	unlock_all(places, count);
+	index = sn_select_enter(self, cases, n, places, &waiter, &count, false);
+	if (index >= 0)
+		return index;
 	if (waiter.task)
 		sn_task_waits(waiter.task, "one of several channels", NULL);
 	err = sn_waiter_park(&waiter, NULL);
-	for (size_t i = 0; i < count; i++) {
-		struct sn_case *in = places[i].in_order;
-
-		if (places[i].node.status == SN_NODE_PENDING) {
-			leave_queue(in, &places[i].node);
-		} else {
-			/* Without its channel's lock, because the party that took the node out is
-			 * done with it. */
-			in->result = places[i].node.status;
-			ended_by = places[i].node.wake;
-		}
-	}
-	return ended_by >= 0 ? ended_by : err;
+	index = sn_select_leave(cases, places, count);
+	return index >= 0 ? index : err;
 }
 
 static sn_noinline int wait_with_places(struct sn_thread *self, struct sn_case *cases, size_t n,
 					int64_t deadline)
 {
-	struct place few[FEW], *places = few;
+	struct sn_select_place few[FEW], *places = few;
 	int index;
 
 	if (n > FEW) {
@@ -196,25 +76,36 @@ static sn_noinline int wait_with_places(struct sn_thread *self, struct sn_case *
 
 static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline)
 {
-	struct sn_chan_node *met;
 	struct sn_case *chosen;
 	int err;
 
-	/* After -EAGAIN another party was served, or the case no longer looks ready. */
-	while ((chosen = choose(self, cases, n)) != NULL) {
-		sn_lock(&chan_of(chosen)->lock);
-		err = sn_chan_attempt(chan_of(chosen), chosen->op, chosen->elem, &met);
-		sn_unlock(&chan_of(chosen)->lock);
-		if (err == -EAGAIN)
+	/* After an attempt that fails, another party was served, or the case no longer looks
+	 * ready. */
+	while ((chosen = sn_select_choose(self, cases, n, false)) != NULL) {
+		if (!sn_select_attempt(self, chosen))
 			continue;
-		chosen->result = err;
-		sn_chan_wake_met(self, met);
 		if (sn_likely(self != NULL) && deadline != SN_TRY)
 			sn_fair_chance(self);
 		return (int)(chosen - cases);
 	}
 	err = sn_chan_may_wait(deadline);
 	return err < 0 ? err : wait_with_places(self, cases, n, deadline);
+}
+
+/* A case is of no channel. */
+static sn_noinline int select_beyond(struct sn_case *cases, size_t n, int64_t deadline)
+{
+	int index;
+
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].op < SN_CASE_RECV || cases[i].op > SN_CASE_SCOPE ||
+		    (sn_case_of_channel(&cases[i]) && !sn_case_valid(&cases[i])))
+			return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	index = sn_select_beyond(cases, n, deadline);
+	sn_runtime_leave();
+	return index;
 }
 
 int sn_select(struct sn_case *cases, size_t n, int64_t deadline)
@@ -225,12 +116,9 @@ int sn_select(struct sn_case *cases, size_t n, int64_t deadline)
 	if ((!cases && n > 0) || n > INT_MAX)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++) {
-		if (cases[i].op != SN_CASE_RECV && cases[i].op != SN_CASE_SEND)
-			return -EINVAL;
-		if (!cases[i].chan)
-			continue;
-		if (!sn_chan_find(cases[i].chan) ||
-		    !sn_chan_elem_valid(chan_of(&cases[i]), cases[i].op, cases[i].elem))
+		if (sn_unlikely(!sn_case_of_channel(&cases[i])))
+			return select_beyond(cases, n, deadline);
+		if (!sn_case_valid(&cases[i]))
 			return -EINVAL;
 	}
 	index = sn_sync_enter(&self);

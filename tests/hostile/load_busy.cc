@@ -223,7 +223,7 @@ private:
 		switch (load_) {
 		case LOAD_SELECT: {
 			int got;
-			struct sn_case one = {chan_, &got, SN_CASE_RECV, 0};
+			struct sn_case one = {{chan_}, &got, SN_CASE_RECV, 0};
 
 			if (sn_select(&one, 1, SN_TRY) != -EAGAIN)
 				fail("select: received a value that was not sent");

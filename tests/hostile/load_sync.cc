@@ -105,8 +105,8 @@ private:
 
 		while (open[0] || open[1]) {
 			struct sn_case cases[2] = {
-				{open[0] ? chan_ : nullptr, &message, SN_CASE_RECV, 0},
-				{open[1] ? second_ : nullptr, &message, SN_CASE_RECV, 0},
+				{{open[0] ? chan_ : nullptr}, &message, SN_CASE_RECV, 0},
+				{{open[1] ? second_ : nullptr}, &message, SN_CASE_RECV, 0},
 			};
 			const uint64_t mark = limits_mark();
 			const int chosen = sn_select(

@@ -267,6 +267,47 @@ TEST_F(Deadlock, NotADescriptor)
 		    testing::ExitedWithCode(42), "^$");
 }
 
+[[noreturn]] void selects_what_never_comes()
+{
+	test::run(2, [] {
+		struct sn_case cases[3] = {};
+
+		cases[0].poll.fd = -1;
+		cases[0].op = SN_CASE_POLL;
+		cases[1].op = SN_CASE_TIME;
+		cases[2].op = SN_CASE_JOIN;
+		sn_select(cases, 3, SN_NO_DEADLINE);
+	});
+	_exit(0);
+}
+
+TEST_F(Deadlock, IsReportedOfASelectOfWhatNeverComes)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "here every program has an extra thread";
+	EXPECT_EXIT(selects_what_never_comes(), testing::ExitedWithCode(2),
+		    "waits for one of several events");
+}
+
+TEST_F(Deadlock, NotASelectWithADescriptor)
+{
+	EXPECT_EXIT(woken_by([] {
+			    struct sn_case one = {};
+			    int ends[2];
+
+			    CHILD_CHECK(pipe(ends) == 0);
+			    if (fork() == 0) {
+				    usleep(1000000);
+				    _exit(write(ends[1], "x", 1) != 1);
+			    }
+			    one.poll = {ends[0], POLLIN};
+			    one.op = SN_CASE_POLL;
+			    CHILD_CHECK(sn_select(&one, 1, SN_NO_DEADLINE) == 0);
+			    CHILD_CHECK(one.result == POLLIN);
+		    }),
+		    testing::ExitedWithCode(42), "^$");
+}
+
 TEST_F(Deadlock, NotADescriptorOfTheProgram)
 {
 	EXPECT_EXIT(woken_by([] {

@@ -52,8 +52,8 @@ public:
 	int close() { return sn_chan_close(chan_); }
 	size_t size() const { return sn_chan_len(chan_); }
 
-	sn_case recv_case(T *value) const { return {chan_, value, SN_CASE_RECV, 1}; }
-	sn_case send_case(T *value) const { return {chan_, value, SN_CASE_SEND, 1}; }
+	sn_case recv_case(T *value) const { return {{chan_}, value, SN_CASE_RECV, 1}; }
+	sn_case send_case(T *value) const { return {{chan_}, value, SN_CASE_SEND, 1}; }
 
 	size_t receivers() const { return probe_chan_waiting(chan_, SN_CASE_RECV); }
 	size_t senders() const { return probe_chan_waiting(chan_, SN_CASE_SEND); }

@@ -151,7 +151,7 @@ TEST(MisuseDeathTest, FreedChannelsAreReported)
 	EXPECT_DEATH(IN_TASK(sn_chan_unref(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_len(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(int i = 0;
-			     struct sn_case one = {stale_channel(4, 1), &i, SN_CASE_RECV, 0};
+			     struct sn_case one = {{stale_channel(4, 1)}, &i, SN_CASE_RECV, 0};
 			     sn_select(&one, 1, SN_TRY)),
 		     FREED);
 }
@@ -197,8 +197,8 @@ TEST(Misuse, FreeingAChannelInWhichTasksWaitEndsTheirWaits)
 		test::Task sender([&] { return sn_chan_send(full, &one); });
 		test::Task selecting([&] {
 			int i;
-			struct sn_case cases[] = {{other, &i, SN_CASE_RECV, 0},
-						  {empty, &i, SN_CASE_RECV, 0}};
+			struct sn_case cases[] = {{{other}, &i, SN_CASE_RECV, 0},
+						  {{empty}, &i, SN_CASE_RECV, 0}};
 			const int chosen = sn_select(cases, 2, SN_NO_DEADLINE);
 			return chosen == 1 ? cases[1].result : -1000 - chosen;
 		});
@@ -219,7 +219,7 @@ TEST(Misuse, FreedChannelsAreErrors)
 {
 	test::run(1, [] {
 		int i = 0;
-		struct sn_case one = {stale_channel(4, 1), &i, SN_CASE_RECV, 0};
+		struct sn_case one = {{stale_channel(4, 1)}, &i, SN_CASE_RECV, 0};
 
 		expect_each({
 			MISTAKE(-EINVAL, sn_chan_send(stale_channel(4, 0), &i)),

@@ -25,8 +25,8 @@ TEST(Select, BadInputIsAnError)
 {
 	Chan<int> chan(1);
 	int value = 1;
-	sn_case unknown_op = {chan.get(), &value, 2, 0};
-	sn_case no_element[] = {chan.recv_case(&value), {chan.get(), nullptr, SN_CASE_SEND, 0}};
+	sn_case unknown_op = {{chan.get()}, &value, 6, 0};
+	sn_case no_element[] = {chan.recv_case(&value), {{chan.get()}, nullptr, SN_CASE_SEND, 0}};
 	sn_case one = chan.recv_case(&value);
 
 	EXPECT_EQ(-EINVAL, sn_select(nullptr, 1, SN_TRY));
@@ -39,8 +39,8 @@ TEST(Select, BadInputIsAnError)
 TEST(Select, WithoutCasesOnlyWaits)
 {
 	test::run([] {
-		sn_case nil[] = {{nullptr, nullptr, SN_CASE_RECV, 0},
-				 {nullptr, nullptr, SN_CASE_SEND, 0}};
+		sn_case nil[] = {{{nullptr}, nullptr, SN_CASE_RECV, 0},
+				 {{nullptr}, nullptr, SN_CASE_SEND, 0}};
 
 		EXPECT_EQ(-EAGAIN, sn_select(nullptr, 0, SN_TRY));
 		EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SENNIT_NET_SELECT_ANY_H
+#define SENNIT_NET_SELECT_ANY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/select.h>
+
+/* sn_select() over cases of every kind, which are valid as far as channels are concerned. In a
+ * task, inside the runtime. Parks. */
+int sn_select_any(struct sn_case *cases, size_t n, int64_t deadline);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for the end of a scope without closing it: a case of a select (sennit/select.h).
+ *
+ * A scope has ended when it has no task, or is cancelled. Whoever makes that so, the last task or
+ * the thread that cancels, tells the watches, under the scope's lock. A watch looks under the same
+ * lock before it enters the list, so it misses nothing. It holds one of active, like a thread that
+ * cancels: the scope stays until the watch has left, also if its opener closes it meanwhile. That
+ * does not take long, because closing waits for the last task first, which tells the watches.
+ *
+ * While the scope is being cancelled its list of tasks has a marker in it, so it may not look empty
+ * when the last task leaves. The thread that cancels tells the watches itself.
+ */
+#include "sync/scope.h"
+
+/* The lock is held. */
+static bool over(struct sn_scope *scope, int *result)
+{
+	/* Acquire: error was written before. */
+	const bool cancelled =
+		atomic_load_explicit(&scope->cancel.reason, memory_order_acquire) < 0;
+
+	*result = cancelled ? atomic_load_explicit(&scope->error, memory_order_relaxed) : 0;
+	return cancelled || scope->tasks.next == &scope->tasks;
+}
+
+bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result)
+{
+	struct sn_scope *scope;
+	bool is_over;
+
+	if (sn_scope_hold_handle(self, &scope, handle, false) < 0) {
+		*result = -ESRCH;
+		return true;
+	}
+	sn_lock(&scope->lock);
+	is_over = over(scope, result);
+	sn_unlock(&scope->lock);
+	if (!is_over && self->task->home == &scope->cancel) {
+		*result = -EDEADLK;
+		is_over = true;
+	}
+	sn_scope_let_go(self, scope);
+	return is_over;
+}
+
+bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
+			  struct sn_waiter *waiter, const sn_scope *handle)
+{
+	struct sn_scope *scope;
+	bool is_over;
+
+	if (sn_scope_hold_handle(self, &scope, handle, false) < 0)
+		return false;
+	*watch = (struct sn_scope_watch){.scope = scope, .waiter = waiter};
+	sn_lock(&scope->lock);
+	is_over = over(scope, &watch->result);
+	if (!is_over) {
+		watch->next = scope->watches;
+		if (watch->next)
+			watch->next->prev = watch;
+		scope->watches = watch;
+		watch->listed = true;
+	}
+	sn_unlock(&scope->lock);
+	if (is_over)
+		sn_scope_let_go(self, scope);
+	return !is_over;
+}
+
+static void unlist(struct sn_scope_watch *watch)
+{
+	if (watch->next)
+		watch->next->prev = watch->prev;
+	if (watch->prev)
+		watch->prev->next = watch->next;
+	else
+		watch->scope->watches = watch->next;
+	watch->listed = false;
+}
+
+bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch)
+{
+	struct sn_scope *scope = watch->scope;
+
+	/* Always with the lock: a party that tells may be about to leave the watch. */
+	sn_lock(&scope->lock);
+	if (watch->listed)
+		unlist(watch);
+	sn_unlock(&scope->lock);
+	sn_scope_let_go(self, scope);
+	return watch->told;
+}
+
+void sn_scope_tell(struct sn_scope *scope, struct sn_queue *ready)
+{
+	struct sn_scope_watch *watch;
+	int result;
+
+	over(scope, &result);
+	while ((watch = scope->watches) != NULL) {
+		struct sn_task *task = NULL;
+
+		unlist(watch);
+		if (sn_waiter_claim(watch->waiter)) {
+			watch->told = true;
+			watch->result = result;
+			task = sn_waiter_finish(watch->waiter, 0);
+		}
+		if (task)
+			sn_queue_put(ready, task);
+	}
+}
