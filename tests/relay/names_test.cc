@@ -55,7 +55,8 @@ public:
 		close(fd_);
 	}
 
-	/* From now on, for every name: how it answers, and with which addresses. */
+	/* From now on, for every name: how it answers, and with which addresses. To those with
+	 * "hanging" in them it is always silent. */
 	void set(how does, const std::vector<std::string> &addresses = {})
 	{
 		const std::lock_guard lock(lock_);
@@ -90,7 +91,7 @@ private:
 	std::string answer(const std::string &question)
 	{
 		const std::lock_guard lock(lock_);
-		if (does_ == how::is_silent)
+		if (does_ == how::is_silent || question.find("hanging", 12) != question.npos)
 			return "";
 		const std::size_t name_end = question.find('\0', 12);
 		if (name_end == question.npos || name_end + 5 > question.size())
@@ -352,6 +353,34 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	another.await_error("does not resolve: the name service does not answer; it is down");
 	/* A look-up cannot be interrupted. Shutting down does not wait for it. */
 	EXPECT_EQ(another.stop().status, 0);
+}
+
+/* Four times as many as look-ups begin at once. The resolver gives up after half a minute. */
+TEST_F(Names, ThatHangDelayNoOther)
+{
+	names_->set(how::answers, {"127.0.0.2"});
+	std::string hanging;
+	for (int i = 0; i < 64; i++)
+		hanging += "\"hanging" + std::to_string(i) + ".test:1\", ";
+	const std::string first = "drain = 0\nadmin = \"127.0.0.1:0\"\n"
+				  "[listeners.a]\naddress = \"127.0.0.1:0\"\ngroup = \"a\"\n"
+				  "[groups.a]\nresolve_timeout = \"1m\"\nbackends = [" +
+				  hanging + "]\n";
+	file config(first);
+	setenv("RES_OPTIONS", "timeout:30 attempts:1", 1);
+	relay_process relay({"--config", config.name()});
+	unsetenv("RES_OPTIONS");
+	auto waits = peer::connect(relay.address());
+	EXPECT_TRUE(eventually([&] { return names_->asked() >= 32; }));
+	config.write(first +
+		     "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+		     "connect_timeout = \"25s\"\n[groups.g]\nbackends = [\"" +
+		     backend_ + "\"]\n");
+	EXPECT_TRUE(relay.reload());
+	auto client = peer::connect(relay.address(1));
+	client.send("x");
+	EXPECT_EQ(door_.accept().receive(1), "x");
+	EXPECT_EQ(relay.stop().status, 0) << "nor do they delay the end";
 }
 
 TEST_F(Names, ComeAndGoWithReloads)

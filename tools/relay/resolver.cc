@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <netdb.h>
-#include <new>
 #include <string>
 #include <sys/socket.h>
+#include <system_error>
 #include <utility>
 
 namespace relay
@@ -20,67 +18,50 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* Concurrent look-ups. Each blocks a thread; a working name service needs far fewer. */
-constexpr int most_lookups = 16;
-constinit sn::semaphore lookups{most_lookups};
-
 /* A name without an address is looked up at this interval, if its own is longer. */
 constexpr auto retry_interval = 1s;
 
-/* The right to run one look-up. */
-class permit
-{
-public:
-	permit() { lookups.acquire(); }
-	permit(permit &&other) noexcept : is_held_(std::exchange(other.is_held_, false)) {}
-	permit &operator=(permit &&) = delete;
-	~permit()
-	{
-		if (is_held_)
-			lookups.release();
-	}
-
-private:
-	bool is_held_ = true;
-};
-
-struct answer {
-	address_list list;
-	std::string error; /* empty: the list is not */
-};
-
-/* Looks up "host:port". Blocks the thread. */
-answer look_up(const std::string &address)
+/* "host:port" at the last colon: the host of a backend by name has none. */
+sn::result<sn::resolved> look_up(const std::string &address, sn::deadline until)
 {
 	const auto colon = address.rfind(':');
-	addrinfo hints{};
-	hints.ai_family = AF_UNSPEC;
-	hints.ai_socktype = SOCK_STREAM;
-	addrinfo *found = nullptr;
-	const int err = getaddrinfo(address.substr(0, colon).c_str(),
-				    address.substr(colon + 1).c_str(), &hints, &found);
-	const int of_system = errno;
-	answer result;
-	if (err != 0) {
-		result.error = err == EAI_SYSTEM ? std::strerror(of_system) : gai_strerror(err);
-		return result;
+	return sn::resolve(address.substr(0, colon), address.substr(colon + 1), until);
+}
+
+/* Without duplicates. */
+address_list to_list(const sn::resolved &found)
+{
+	address_list list;
+	for (const sn_resolved_address &each : found) {
+		sn_address address;
+		char text[SN_ADDRESS_MAX];
+		if (sn_address_from_sockaddr(&address,
+					     reinterpret_cast<const sockaddr *>(&each.address),
+					     each.length) == 0 &&
+		    sn_address_text(&address, text, sizeof text) > 0 &&
+		    std::ranges::find(list, text) == list.end())
+			list.emplace_back(text);
 	}
-	const std::unique_ptr<addrinfo, void (*)(addrinfo *)> list(found, freeaddrinfo);
-	for (const addrinfo *each = found; each; each = each->ai_next) {
-		char host[NI_MAXHOST];
-		char port[NI_MAXSERV];
-		if (getnameinfo(each->ai_addr, each->ai_addrlen, host, sizeof host, port,
-				sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-			continue;
-		std::string text = each->ai_family == AF_INET6 ? '[' + std::string(host) + "]:"
-							       : std::string(host) + ':';
-		text += port;
-		if (std::ranges::find(result.list, text) == result.list.end())
-			result.list.push_back(std::move(text));
+	return list;
+}
+
+/* The errors of sn_resolve() in words. */
+std::string explain(const std::error_code &error)
+{
+	switch (error.value()) {
+	case ENOENT:
+		return "the name or the service is unknown";
+	case EADDRNOTAVAIL:
+		return "it has no address";
+	case EAGAIN:
+		return "the name service has failed for now";
+	case EIO:
+		return "the name service has failed";
+	case ETIMEDOUT:
+		return "the name service does not answer";
+	default:
+		return error.message();
 	}
-	if (result.list.empty())
-		result.error = "it has no address";
-	return result;
 }
 
 class resolver final : public watcher::work
@@ -90,29 +71,15 @@ public:
 
 	bool concerns(const backend &at) const override { return at.counts.addresses.named(); }
 
-	/* Runs until the scope is cancelled, which ends each wait with an exception for it. */
+	/* Runs until the scope is cancelled, which ends each wait. */
 	void watch(backend &at, const std::atomic<bool> &stopped) override
 	{
 		const auto &settings = pool_.settings();
 		for (;;) {
-			permit held;
 			const auto start = sn::now();
-			auto looking = sn::spawn(
-				[&at, held = std::move(held)] {
-					return sn::blocking(
-						[&at] { return look_up(at.settings.address); });
-				},
-				{.name = "look-up"});
-			const bool is_late = !looking.wait_until(start + settings.resolve_timeout);
-			if (stopped.load(std::memory_order_relaxed))
+			ask(at, start + settings.resolve_timeout, stopped);
+			if (is_over(stopped))
 				return;
-			if (is_late)
-				fail(at, "the name service does not answer");
-			answer result = looking.join();
-			if (stopped.load(std::memory_order_relaxed))
-				return;
-			if (result.error.empty() || !is_late)
-				take(at, std::move(result));
 			auto pause = settings.resolve;
 			if (at.counts.addresses.down())
 				pause = std::min<std::chrono::nanoseconds>(pause, retry_interval);
@@ -130,20 +97,41 @@ public:
 	}
 
 private:
-	void take(backend &at, answer result)
+	static bool is_over(const std::atomic<bool> &stopped)
 	{
-		if (!result.error.empty())
-			fail(at, result.error);
-		else if (at.counts.addresses.found(std::move(result.list)))
+		return sn::cancelled() || stopped.load(std::memory_order_relaxed);
+	}
+
+	/* What takes too long has failed, and is waited for all the same: the second call joins the
+	 * look-up that the first one has left, unless that ends in between. */
+	void ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
+	{
+		auto found = look_up(at.settings.address, until);
+		const bool is_late = !found && found.error() == std::errc::timed_out;
+		if (is_late && !is_over(stopped)) {
+			fail(at, found.error());
+			found = look_up(at.settings.address, sn::no_deadline);
+		}
+		if (is_over(stopped))
+			return;
+		if (found)
+			take(at, *found);
+		else if (!is_late)
+			fail(at, found.error());
+	}
+
+	void take(backend &at, const sn::resolved &found)
+	{
+		if (at.counts.addresses.found(to_list(found)))
 			report(name(at) + " resolves again");
 	}
 
-	void fail(backend &at, const std::string &why)
+	void fail(backend &at, const std::error_code &error)
 	{
 		auto &its = at.counts.addresses;
 		if (!its.failed())
 			return;
-		report(name(at) + " does not resolve: " + why +
+		report(name(at) + " does not resolve: " + explain(error) +
 		       (its.down() ? "; it is down until it does"
 				   : "; its earlier addresses stay in use until it does"));
 	}

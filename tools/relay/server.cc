@@ -501,9 +501,9 @@ void drain(shared &all)
 }
 
 /*
- * Ends the process without waiting for tasks: those that are still connecting cannot be
- * interrupted, and a look-up in the name service can keep the runtime from ending for a long time.
- * They need no cleanup beyond what the kernel does for every process that ends.
+ * Ends the process without waiting for tasks: those that are still connecting are not interrupted,
+ * and one that looks a name up without a thread for that (resolve.h) cannot be. They need no
+ * cleanup beyond what the kernel does for every process that ends.
  */
 [[noreturn]] void leave()
 {
@@ -524,7 +524,7 @@ void cut(shared &all)
 	leave();
 }
 
-/* Ends every watcher. False if a task is still in the name service after a second. */
+/* Ends every watcher. False if a task has not ended after a second. */
 bool end_watching(serving &now)
 {
 	bool over = true;

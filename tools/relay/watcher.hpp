@@ -3,8 +3,8 @@
  * Work that is repeated for each backend of a pool, such as checking it or looking it up. Each
  * backend has a task, so that a slow one does not delay the others.
  *
- * stop() does not wait, because a look-up in the name service cannot be interrupted, and a reload
- * should not take as long. Keep a watcher until it is over(): the destructor waits for its tasks.
+ * stop() does not wait, so that a reload does not wait for what a task is doing. Keep a watcher
+ * until it is over(): the destructor waits for its tasks.
  */
 #ifndef RELAY_WATCHER_HPP
 #define RELAY_WATCHER_HPP
