@@ -19,8 +19,9 @@
 
 SN_BEGIN
 
-/* The most room that an address needs as text, with its terminating zero: "[v6%scope]:port". */
-#define SN_ADDRESS_MAX 80
+/* The most room that an address needs as text, with its terminating zero: "[v6%scope]:port", or
+ * "unix:path" of the calls that give Unix sockets' addresses too (tcp.h). */
+#define SN_ADDRESS_MAX 120
 
 /* An address of IPv4 or IPv6 with its port, or none. */
 struct sn_address {

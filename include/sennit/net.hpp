@@ -86,7 +86,8 @@ inline void closing_fd(int fd) noexcept
 }
 
 /*
- * A connection; the destructor closes it in good order. Movable. Any number of tasks may use one
+ * A connection, of TCP or, where the address is "unix:/run/app.sock" or the like, of a Unix socket
+ * (tcp.h); the destructor closes it in good order. Movable. Any number of tasks may use one
  * object at a time under the rules of tcp.h, but moving, closing, aborting or destroying it must be
  * the last use. On an empty object (default constructed, moved from, closed) only operator bool,
  * close() and abort() may be called.
@@ -242,7 +243,7 @@ private:
 	std::unique_ptr<sn_tcp, detail::tcp_closer> conn_;
 };
 
-/* A listening socket; closes when destroyed. Movable. */
+/* A listening socket, of TCP or, by its address, a Unix socket; closes when destroyed. Movable. */
 class tcp_listener
 {
 public:

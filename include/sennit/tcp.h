@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP over IPv4 and IPv6, in blocking style.
+ * TCP over IPv4 and IPv6, in blocking style; and Unix sockets, where the address is one.
  *
  * Addresses are strings: "127.0.0.1:80", "[::1]:80", "name:80", "name:http"; for listening also
  * ":80" (every address of the machine, both families) and "127.0.0.1:0" (any free port, which
  * sn_tcp_listener_address() returns).
+ *
+ * "unix:/run/app.sock", "unix:./app.sock" and "unix:@app" are the addresses of Unix sockets
+ * (unix.h), so that a program whose addresses come from its configuration needs no second set of
+ * calls. What comes of them is a Unix stream socket under the name sn_tcp: every call of this
+ * header takes it, and with sn_tcp_unix() and sn_tcp_listener_unix() so do those of unix.h, where
+ * these addresses, their files and their errors are described. The differences: there is no reset,
+ * so sn_tcp_abort() closes; there are no options of TCP; and a client usually has no address, which
+ * is "unix:" as text. What follows "unix:" has to begin with '/', '.' or '@'. Anything else is the
+ * port of a host that is called unix.
  *
  * A connection is a stream: sn_tcp_read() and the others at the end of this header are the calls of
  * stream.h under another name. The rules of stream.h for sharing, closing, NULL, deadlines, 0 bytes
@@ -29,24 +38,28 @@ typedef struct sn_tcp_listener sn_tcp_listener;
 /*
  * Listens on an address. The port is reusable at once after a restart (SO_REUSEADDR); the backlog
  * is the system's largest. The caller owns *listener and closes it with sn_tcp_listener_close().
- * May park while a name resolves.
+ * May park while a name resolves. A Unix socket's path is treated as by sn_unix_listen(): a stale
+ * file is replaced, and closing removes it; the umask says who may connect (for another mode:
+ * sn_unix_listen(), then sn_unix_listener_tcp()).
  * Errors: -EINVAL for a malformed address; those of sn_resolve() for its name (resolve.h):
  * -ENOENT when it or the service is unknown, -EAGAIN when the name service failed for now, and
  * others; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -ENOTSUP
- * outside a task.
+ * outside a task. For a Unix socket those of sn_unix_listen().
  */
 SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
 /*
- * Takes over a TCP descriptor that is listening already: one that a service manager or a former
- * process handed down, or that was set up with options that sn_tcp_listen() does not know.
- * *listener owns it and is closed with sn_tcp_listener_close(), which leaves other descriptors of
- * the same socket, if there are any, listening. The descriptor becomes close-on-exec and
- * non-blocking; the latter affects everyone that shares its open file description. Does not park.
+ * Takes over a descriptor that is listening already, of TCP or a Unix stream socket: one that a
+ * service manager or a former process handed down, or that was set up with options that
+ * sn_tcp_listen() does not know. *listener owns it and is closed with sn_tcp_listener_close(),
+ * which leaves other descriptors of the same socket, if there are any, listening. The descriptor
+ * becomes close-on-exec and non-blocking; the latter affects everyone that shares its open file
+ * description. Does not park.
+ * Closing removes no Unix socket's file, unless sn_unix_listener_set_unlink() says so.
  * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
- * that is not TCP over IPv4 or IPv6; -EINVAL when it does not listen; -EEXIST when it is a
- * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
- * fs.epoll.max_user_watches; -ENOTSUP outside a task.
+ * that is neither TCP over IPv4 or IPv6 nor a Unix stream socket; -EINVAL when it does not listen;
+ * -EEXIST when it is a listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC
+ * past fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 
@@ -97,7 +110,8 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * even one attempt can begin; -ENOSPC past fs.epoll.max_user_watches. When each address has failed,
  * the error as from connect(2) that says most: what a peer has answered, such as -ECONNREFUSED;
  * else what came of a way to it, such as -EHOSTUNREACH or -ETIMEDOUT; else that there is none, such
- * as -ENETUNREACH. Among equals it is the one that came first.
+ * as -ENETUNREACH. Among equals it is the one that came first. For a Unix socket those of
+ * sn_unix_connect(), which also says what a full backlog does.
  */
 SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unix sockets, in blocking style: connections and datagrams within one machine, by a path or an
- * abstract name, with descriptors passed and the peer's identity known.
+ * abstract name, with descriptors passed and the peer's identity known. The calls of tcp.h take the
+ * addresses of streams too.
  *
  * Addresses are strings. "/run/app.sock" is a path, relative ones included; a file stands there
  * while a socket has the address. "@app" is an abstract name: Linux has it, it belongs to a network
@@ -35,6 +36,7 @@
 
 #include <sennit/base.h>
 #include <sennit/stream.h>
+#include <sennit/tcp.h>
 
 SN_BEGIN
 
@@ -91,8 +93,9 @@ SN_API int sn_unix_listen(sn_unix_listener **listener, const char *address,
 
 /*
  * Takes over a descriptor that is listening already, such as one of a service manager. *listener
- * owns it. Closing it removes no file. The descriptor becomes close-on-exec and non-blocking; the
- * latter affects everyone that shares its open file description. Does not park.
+ * owns it. Closing it removes no file (but see sn_unix_listener_set_unlink()). The descriptor
+ * becomes close-on-exec and non-blocking; the latter affects everyone that shares its open file
+ * description. Does not park.
  * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
  * that is not a Unix one; -EINVAL when it does not listen; -EEXIST when it belongs to this runtime
  * already; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP outside a task.
@@ -119,6 +122,16 @@ SN_API int sn_unix_listener_address(sn_unix_listener *listener, char *buf, size_
 
 /* The descriptor, which stays the listener's. -EBADF when that is closed. Any thread. */
 SN_API int sn_unix_listener_fd(sn_unix_listener *listener);
+
+/*
+ * Whether closing, or the end of sn_run(), removes the file: 1 or 0. For a listening socket that
+ * goes from one process to the next: the one that leaves sets 0, and the one that has adopted it
+ * sets 1. That one then owns the file that it finds at the address during this call. Nothing
+ * happens for an abstract name. Any thread; does not park, but the file system may block the
+ * thread. Returns what it was before, 1 or 0; -ENOENT when no socket's file is there to be owned;
+ * other errors of lstat(2); -ENOMEM, -EBADF, -EINVAL.
+ */
+SN_API int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on);
 
 /*
  * Removes the file, if it is the listener's, and closes the listener; a waiting accept gets -EBADF.
@@ -249,6 +262,31 @@ SN_API int sn_unix_peer_pidfd(sn_unix *conn);
  * when it has none. -ENOTCONN. Any thread; do not park. */
 SN_API int sn_unix_local_address(sn_unix *conn, char *buf, size_t size);
 SN_API int sn_unix_peer_address(sn_unix *conn, char *buf, size_t size);
+
+/* ---- by the calls of tcp.h ---- */
+
+/*
+ * A connection of tcp.h whose address is a Unix socket's, for the calls of this header: the same
+ * object, to be closed once, by either name. What this header says of Unix sockets does not hold
+ * for a connection of TCP: calls that ask for its address return -EPROTOTYPE. NULL for NULL.
+ */
+static inline sn_unix *sn_tcp_unix(sn_tcp *conn)
+{
+	return (sn_unix *)conn;
+}
+
+/* The same for a listener. */
+static inline sn_unix_listener *sn_tcp_listener_unix(sn_tcp_listener *listener)
+{
+	return (sn_unix_listener *)listener;
+}
+
+/* The other way round: a listener of streams for the calls of tcp.h, such as one that was opened
+ * with a mode of its own. NULL for NULL. */
+static inline sn_tcp_listener *sn_unix_listener_tcp(sn_unix_listener *listener)
+{
+	return (sn_tcp_listener *)listener;
+}
 
 /* ---- as a stream ---- */
 

@@ -419,6 +419,15 @@ public:
 		});
 	}
 
+	/* Whether closing removes the path; whether it did before: sn_unix_listener_set_unlink(). */
+	result<bool> set_unlink(bool on)
+	{
+		const int before = sn_unix_listener_set_unlink(listener_.get(), on);
+		if (before < 0)
+			return failure{-before};
+		return before != 0;
+	}
+
 	void close() noexcept { listener_.reset(); }
 	explicit operator bool() const noexcept { return listener_ != nullptr; }
 	sn_unix_listener *get() const noexcept { return listener_.get(); }

@@ -81,6 +81,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->fd = fd;
 	d->kind = 0;
 	d->tcp = false;
+	d->local = false;
 	d->acks = 0;
 	d->open = true;
 	d->registered = false;

@@ -71,6 +71,7 @@ struct sn_fd {
 	int fd;
 	uint8_t kind; /* for the net layer: its enum sn_kind, 0 at first */
 	bool tcp;     /* made by the net layer: TCP without delays; written as kind */
+	bool local;   /* a listener of the net layer: of Unix sockets; written as kind */
 	uint8_t acks; /* the net layer's enum sn_acks, 0 at first; by the holder of the read side */
 	bool open;    /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
@@ -87,8 +88,8 @@ struct sn_fd {
 	/* Orders the arming of the timers, and changes of what epoll reports. */
 	struct sn_lock lock;
 	struct sn_udp_state *udp; /* of a UDP socket (net/udp.h); stays with the structure */
-	/* The file at the address of a Unix socket, NULL: none. Written by the opener, before the
-	 * descriptor is shared; freed with it. */
+	/* The file at the address of a Unix socket, NULL: none. Written once, by the opener before
+	 * the descriptor is shared, or by a user later; freed with it. */
 	struct sn_unix_path *_Atomic path;
 	struct sn_fd *next_free;
 };

@@ -298,7 +298,8 @@ static void remove_path(const void *handle)
 	if (sn_fd_find(&d, handle) < 0 || !atomic_load_explicit(&d->path, memory_order_relaxed) ||
 	    sn_fd_use_handle(&d, handle) < 0)
 		return;
-	path = atomic_load_explicit(&d->path, memory_order_relaxed);
+	/* Acquire: it may have been noted after the socket was opened. */
+	path = atomic_load_explicit(&d->path, memory_order_acquire);
 	if (path)
 		sn_unix_path_remove(path);
 	sn_fd_unuse(d);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * TCP: listening, accepting and connecting. A connection and a listener are descriptors (fd.h)
- * under other names; what a connection does as a stream is in stream.c.
+ * under other names; what a connection does as a stream is in stream.c. Where an address or a
+ * descriptor is a Unix socket's, unix.c does the work.
  *
  * Every operation tries first and waits only when the kernel returns EAGAIN. Public functions enter
  * the runtime, call the static function that does the work and leave; the static ones may change
@@ -22,6 +23,8 @@
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "net/sys.h"
+#include "net/unix.h"
+#include "net/unix_name.h"
 #include "sched/cancel.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
@@ -79,8 +82,11 @@ static int bind_first(const struct sn_resolved *list, bool any_family)
 static int do_listen(struct sn_fd **out, const char *address)
 {
 	struct sn_resolved *list;
-	int err = sn_cancel_reason(sn_thread_self()->task), fd;
+	int err, fd;
 
+	if (sn_unix_name_is_meant(address))
+		return sn_unix_listen_stream(out, address);
+	err = sn_cancel_reason(sn_thread_self()->task);
 	if (err == 0)
 		err = sn_resolve_text(&list, address, SN_RESOLVE_PASSIVE, SN_NO_DEADLINE);
 
@@ -119,6 +125,8 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 {
 	int err = sn_sys_is_tcp_listener(fd);
 
+	if (err == -EPROTOTYPE)
+		return sn_unix_adopt_stream_listener(out, fd);
 	if (err == 0)
 		err = sn_fd_open(out, fd, true);
 	if (err < 0)
@@ -163,8 +171,11 @@ static int adopt(struct sn_fd **out, int fd)
  */
 static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 {
-	int fd = sn_sys_accept(listener->fd), err;
+	int fd, err;
 
+	if (listener->local)
+		return sn_unix_accept_now(listener, out);
+	fd = sn_sys_accept(listener->fd);
 	if (fd < 0)
 		return fd;
 	/* Connections in the backlog of an adopted listener may be older than any option of it. */
@@ -262,8 +273,11 @@ static int do_connect(struct sn_fd **out, const char *address, int64_t deadline,
 {
 	struct sn_resolved_address numeric = {.length = sizeof(struct sockaddr_in)};
 	struct sn_resolved *list;
-	int err = sn_cancel_reason(sn_thread_self()->task);
+	int err;
 
+	if (sn_unix_name_is_meant(address))
+		return sn_unix_connect_stream(out, address, deadline);
+	err = sn_cancel_reason(sn_thread_self()->task);
 	if (err < 0)
 		return err;
 	/* getaddrinfo() takes 1 us even for numeric addresses. */
@@ -328,16 +342,24 @@ int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline)
 
 static int print_name(const void *handle, int peer, char *buf, size_t size)
 {
-	struct sockaddr_storage address;
+	union {
+		struct sockaddr_storage any;
+		struct sn_unix_name local;
+	} at;
 	struct sn_fd *d;
 	socklen_t length;
 	int n = buf ? sn_fd_use_handle(&d, handle) : -EINVAL;
 
 	if (n < 0)
 		return n;
-	n = sn_sys_name(d->fd, peer, &address, &length);
+	n = sn_sys_name(d->fd, peer, &at.any, &length);
 	sn_fd_unuse(d);
-	return n < 0 ? n : sn_address_print((struct sockaddr *)&address, length, buf, size);
+	if (n < 0)
+		return n;
+	if (at.any.ss_family != AF_UNIX)
+		return sn_address_print((struct sockaddr *)&at.any, length, buf, size);
+	at.local.length = length;
+	return sn_unix_name_print_meant(&at.local, buf, size);
 }
 
 int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size)

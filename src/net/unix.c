@@ -25,6 +25,7 @@
 #include "net/fd.h"
 #include "net/stream.h"
 #include "net/sys.h"
+#include "net/unix.h"
 #include "net/unix_name.h"
 #include "net/unix_path.h"
 #include "net/unix_sys.h"
@@ -122,6 +123,7 @@ static int open_bound(struct sn_fd **out, const struct sn_unix_name *name, int s
 		return err;
 	}
 	(*out)->kind = kind_of(system_type);
+	(*out)->local = true;
 	/* Relaxed: the handle is not known to anyone yet. */
 	atomic_store_explicit(&(*out)->path, path, memory_order_relaxed);
 	return 0;
@@ -137,6 +139,11 @@ static int open_at(struct sn_fd **out, const char *address, int system_type, int
 	if (err == 0 && address)
 		err = sn_unix_name_parse(&name, address);
 	return err < 0 ? err : open_bound(out, address ? &name : NULL, system_type, mode);
+}
+
+int sn_unix_listen_stream(struct sn_fd **out, const char *address)
+{
+	return open_at(out, address, SOCK_STREAM, 0);
 }
 
 int sn_unix_listen(sn_unix_listener **listener, const char *address,
@@ -178,7 +185,7 @@ int sn_unix_bind(sn_unix **socket, const char *address, const struct sn_unix_opt
 
 /* ---- accepting ---- */
 
-static int accept_now(struct sn_fd *listener, struct sn_fd **out)
+int sn_unix_accept_now(struct sn_fd *listener, struct sn_fd **out)
 {
 	int fd = sn_sys_accept(listener->fd), err;
 
@@ -197,7 +204,7 @@ int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = sn_accept(&d, listener, accept_now);
+	err = sn_accept(&d, listener, sn_unix_accept_now);
 	if (err == 0)
 		*conn = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -262,6 +269,22 @@ static int do_connect(struct sn_fd **out, const struct sn_unix_name *name, int s
 	return err;
 }
 
+/* "@" is an address to listen on only. */
+static int parse_peer(struct sn_unix_name *name, const char *address)
+{
+	int err = sn_unix_name_parse(name, address);
+
+	return err == 0 && sn_unix_name_is_any(name) ? -EINVAL : err;
+}
+
+int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t deadline)
+{
+	struct sn_unix_name name;
+	int err = parse_peer(&name, address);
+
+	return err < 0 ? err : do_connect(out, &name, SOCK_STREAM, deadline);
+}
+
 int sn_unix_connect(sn_unix **conn, const char *address, int type, int64_t deadline)
 {
 	struct sn_unix_name name;
@@ -271,9 +294,7 @@ int sn_unix_connect(sn_unix **conn, const char *address, int type, int64_t deadl
 	if (!conn || !address || err < 0)
 		return -EINVAL;
 	type = err;
-	err = sn_unix_name_parse(&name, address);
-	if (err == 0 && sn_unix_name_is_any(&name))
-		err = -EINVAL;
+	err = parse_peer(&name, address);
 	if (err < 0)
 		return err;
 	if (!sn_runtime_enter())
@@ -331,10 +352,21 @@ static int do_adopt(struct sn_fd **out, int fd, bool listener)
 	if (err < 0)
 		return err;
 	(*out)->kind = kind_of(type);
+	(*out)->local = listener;
 	/* Neither can fail on a socket. No task uses it before this returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	return 0;
+}
+
+int sn_unix_adopt_stream_listener(struct sn_fd **out, int fd)
+{
+	bool listens = false;
+	int type = sn_unix_sys_type(fd, &listens);
+
+	if (type >= 0 && type != SOCK_STREAM)
+		type = -EPROTOTYPE;
+	return type < 0 ? type : do_adopt(out, fd, true);
 }
 
 static int adopt(void **handle, int fd, bool listener)
@@ -376,6 +408,44 @@ int sn_unix_adopt(sn_unix **conn, int fd)
 int sn_unix_listener_close(sn_unix_listener *listener)
 {
 	return sn_conn_close(listener, 0);
+}
+
+/* Within a use of the descriptor. *path: what it has. */
+static int note_path(struct sn_fd *d, struct sn_unix_path **path)
+{
+	struct sn_unix_path *noted;
+	struct sn_unix_name name;
+	int err = sn_unix_sys_name(d->fd, false, &name);
+
+	if (err < 0 || !sn_unix_name_is_path(&name))
+		return err;
+	err = sn_unix_path_note(&noted, &name);
+	if (err < 0)
+		return err;
+	/* Nobody's to remove yet: the caller decides. */
+	atomic_store(&noted->made, false);
+	if (atomic_compare_exchange_strong(&d->path, path, noted))
+		*path = noted;
+	else
+		free(noted);
+	return 0;
+}
+
+int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on)
+{
+	struct sn_unix_path *path;
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, listener);
+
+	if (err < 0)
+		return err;
+	path = atomic_load(&d->path);
+	if (!path && on)
+		err = note_path(d, &path);
+	if (path && err == 0)
+		err = atomic_exchange(&path->made, on != 0);
+	sn_fd_unuse(d);
+	return err;
 }
 
 int sn_unix_listener_set_deadline(sn_unix_listener *listener, int64_t deadline)

@@ -10,6 +10,14 @@
 #define PATH offsetof(struct sockaddr_un, sun_path)
 #define MOST (sizeof((struct sockaddr_un *)NULL)->sun_path - 1)
 
+bool sn_unix_name_is_meant(const char *text)
+{
+	if (strncmp(text, PREFIX, sizeof PREFIX - 1) != 0)
+		return false;
+	text += sizeof PREFIX - 1;
+	return *text == '/' || *text == '.' || *text == '@';
+}
+
 int sn_unix_name_parse(struct sn_unix_name *name, const char *text)
 {
 	size_t length;
@@ -54,4 +62,20 @@ int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size)
 			buf[i] = '@';
 	buf[length < size ? length : size - 1] = 0;
 	return length < size ? (int)length : -ENOSPC;
+}
+
+int sn_unix_name_print_meant(const struct sn_unix_name *name, char *buf, size_t size)
+{
+	/* A path that others have bound a socket to can begin with anything. */
+	const bool plain = !sn_unix_name_is_path(name) || name->address.sun_path[0] == '/' ||
+			   name->address.sun_path[0] == '.';
+	const char *start = plain ? PREFIX : PREFIX "./";
+	const size_t length = strlen(start);
+	int n;
+
+	if (size <= length)
+		return -ENOSPC;
+	memcpy(buf, start, length);
+	n = sn_unix_name_print(name, buf + length, size - length);
+	return n < 0 ? n : n + (int)length;
 }

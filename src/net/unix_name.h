@@ -25,6 +25,13 @@ static inline bool sn_unix_name_is_path(const struct sn_unix_name *name)
 	       name->address.sun_path[0] != 0;
 }
 
+/*
+ * Whether a text means a Unix socket where addresses of hosts are taken too: "unix:", and then a
+ * path that begins with '/' or '.', or an abstract name. No port begins with one of these, so
+ * "unix:80" and "unix:http" are still ports of a host.
+ */
+bool sn_unix_name_is_meant(const char *text);
+
 /* The address of any free abstract name. */
 static inline bool sn_unix_name_is_any(const struct sn_unix_name *name)
 {
@@ -34,5 +41,8 @@ static inline bool sn_unix_name_is_any(const struct sn_unix_name *name)
 /* Prints it; the empty string for a socket without a name. Returns the length, or -ENOSPC, with
  * what fits in buf. */
 int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size);
+
+/* The same as a text that sn_unix_name_is_meant(); "unix:" alone for a socket without a name. */
+int sn_unix_name_print_meant(const struct sn_unix_name *name, char *buf, size_t size);
 
 #endif

@@ -199,3 +199,24 @@ int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_na
 	*out = made;
 	return 0;
 }
+
+int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name)
+{
+	char path[sizeof name->address.sun_path];
+	struct sn_unix_path *noted;
+	int err = sn_unix_name_print(name, path, sizeof path);
+
+	if (err < 0)
+		return err;
+	noted = calloc(1, sizeof *noted);
+	if (!noted)
+		return -ENOMEM;
+	err = note(noted, path, 0);
+	if (err == 0 && !atomic_load(&noted->made))
+		err = -ENOENT;
+	if (err < 0)
+		free(noted);
+	else
+		*out = noted;
+	return err;
+}

@@ -43,8 +43,9 @@
 
 /* In memory of its own, which free() frees. */
 struct sn_unix_path {
-	_Atomic bool made; /* by this process, and not yet removed; by the one that removes it */
-	pid_t owner;       /* a child of fork() does not remove it */
+	/* By this process, or left to it, and not yet removed. Cleared by the remover. */
+	_Atomic bool made;
+	pid_t owner; /* a child of fork() does not remove it */
 	dev_t device;
 	ino_t inode;
 	char path[sizeof((struct sockaddr_un *)NULL)->sun_path];
@@ -57,6 +58,10 @@ struct sn_unix_path {
  */
 int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_name *name, int mode,
 		      bool listens);
+
+/* Notes the file at the address of a socket that others have bound: -ENOENT when there is none, or
+ * it is no socket; -ENOMEM and others. Blocks. */
+int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name);
 
 /* Removes the file if it is still the one that was made. At most once; any thread. Blocks. */
 void sn_unix_path_remove(struct sn_unix_path *path);

@@ -71,10 +71,12 @@ ssize_t sn_unix_sys_recv(int fd, struct msghdr *message, int flags)
 int sn_unix_sys_name(int fd, bool peer, struct sn_unix_name *name)
 {
 	struct sockaddr *at = (struct sockaddr *)&name->address;
+	int err;
 
 	name->length = sizeof name->address;
-	return result(peer ? getpeername(fd, at, &name->length)
-			   : getsockname(fd, at, &name->length));
+	err = result(peer ? getpeername(fd, at, &name->length)
+			  : getsockname(fd, at, &name->length));
+	return err == 0 && name->address.sun_family != AF_UNIX ? -EPROTOTYPE : err;
 }
 
 static int option(int fd, int which)

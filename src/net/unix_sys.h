@@ -24,7 +24,7 @@ sn_noinline int sn_unix_sys_connect(int fd, const struct sn_unix_name *name);
 sn_noinline ssize_t sn_unix_sys_send(int fd, const struct msghdr *message);
 /* Descriptors that are received are close-on-exec. flags: MSG_TRUNC. */
 sn_noinline ssize_t sn_unix_sys_recv(int fd, struct msghdr *message, int flags);
-/* The local name, or the peer's. */
+/* The local name, or the peer's. -EPROTOTYPE for another family. */
 sn_noinline int sn_unix_sys_name(int fd, bool peer, struct sn_unix_name *name);
 /* The type of a Unix socket, SOCK_STREAM and the like; *listens: whether it does. -EBADF,
  * -ENOTSOCK, -EPROTOTYPE for another family. */

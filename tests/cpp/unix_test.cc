@@ -96,4 +96,45 @@ TEST(Unix, DatagramsAndErrors)
 	});
 }
 
+TEST(Unix, TcpTakesItsAddresses)
+{
+	sn::run([] {
+		auto front = sn::tcp_listener::listen("unix:@").value();
+		auto back = sn::tcp_listener::listen("127.0.0.1:0").value();
+		auto relay = sn::spawn([&] {
+			auto in = front.accept().value();
+			auto out = sn::tcp::connect(back.address().value()).value();
+			EXPECT_EQ("unix:", in.peer_address().value());
+			EXPECT_TRUE(sn::relay(in, out));
+		});
+		auto client = sn::tcp::connect(front.address().value()).value();
+		auto served = back.accept().value();
+		char got[4];
+
+		EXPECT_TRUE(client.write_all("ping"));
+		EXPECT_EQ(4u, served.read_full(got, 4).value());
+		EXPECT_EQ("ping", std::string(got, 4));
+		EXPECT_EQ(front.address().value(), client.peer_address().value());
+		client.close();
+		served.close();
+		relay.join();
+	});
+}
+
+TEST(Unix, ListenersGiveTheirPathAway)
+{
+	char folder[] = "/tmp/sennit-cpp-XXXXXX";
+	ASSERT_NE(nullptr, mkdtemp(folder));
+	const std::string path = std::string(folder) + "/socket";
+	sn::run([&] {
+		auto listener = sn::unix_listener::listen(path).value();
+		EXPECT_TRUE(listener.set_unlink(false).value());
+		EXPECT_FALSE(listener.set_unlink(false).value());
+		listener.close();
+		EXPECT_EQ(0, access(path.c_str(), F_OK));
+	});
+	EXPECT_EQ(0, unlink(path.c_str()));
+	EXPECT_EQ(0, rmdir(folder));
+}
+
 } // namespace

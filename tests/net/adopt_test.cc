@@ -161,7 +161,9 @@ TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 			{plain(AF_INET, SOCK_STREAM, false, false), -EINVAL},
 			{plain(AF_INET, SOCK_STREAM, true, false), -EINVAL},
 			{plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
-			{plain(AF_UNIX, SOCK_STREAM, true, true), -EPROTOTYPE},
+			{plain(AF_UNIX, SOCK_STREAM, true, false), -EINVAL},
+			{plain(AF_UNIX, SOCK_SEQPACKET, true, true), -EPROTOTYPE},
+			{plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
 			{ends[0], -ENOTSOCK},
 			{ends[1], -ENOTSOCK},
 		};

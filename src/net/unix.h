@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the calls for TCP use of Unix sockets, where an address or a descriptor is one of these: all
+ * of them are streams. Within the runtime; they leave it while the file system answers.
+ */
+#ifndef SENNIT_NET_UNIX_H
+#define SENNIT_NET_UNIX_H
+
+#include <stdint.h>
+
+#include "net/fd.h"
+
+/* sn_unix_listen() and sn_unix_connect(). May park. */
+int sn_unix_listen_stream(struct sn_fd **out, const char *address);
+int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t deadline);
+
+/* sn_unix_listener_adopt(); -EPROTOTYPE also for a listener of another type. */
+int sn_unix_adopt_stream_listener(struct sn_fd **out, int fd);
+
+/* Takes one connection without waiting (accept.h). */
+int sn_unix_accept_now(struct sn_fd *listener, struct sn_fd **out);
+
+#endif
