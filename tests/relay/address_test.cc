@@ -24,6 +24,42 @@ TEST(Address, AnyHostAndAnyPortAreForListeningOnly)
 	}
 }
 
+TEST(Address, OfUnixSockets)
+{
+	const std::string longest(107, 'n');
+	for (const std::string &text :
+	     {std::string("unix:/run/a.sock"), std::string("unix:./a"), std::string("unix:../a:0"),
+	      std::string("unix:@a"), std::string("unix:/with space,;\xc3\xa9"),
+	      "unix:@" + longest.substr(1)}) {
+		EXPECT_TRUE(relay::is_unix(text)) << text;
+		EXPECT_FALSE(relay::is_any(text)) << text;
+		for (const auto use : {address_use::listen, address_use::connect})
+			EXPECT_EQ(address_problem(text, use), std::nullopt) << text;
+	}
+	EXPECT_EQ(address_problem("unix:@", address_use::listen), std::nullopt);
+	EXPECT_TRUE(relay::is_any("unix:@"));
+	EXPECT_NE(address_problem("unix:@", address_use::connect), std::nullopt);
+	/* A host called unix. */
+	for (const char *text : {"unix:80", "unix:http", "unix", "unixes:80"}) {
+		EXPECT_FALSE(relay::is_unix(text)) << text;
+		EXPECT_FALSE(relay::is_any(text)) << text;
+	}
+	EXPECT_EQ(address_problem("unix:80", address_use::connect), std::nullopt);
+	EXPECT_TRUE(relay::is_any("unix:0"));
+	for (const std::string &text :
+	     {std::string("unix:"), std::string("/run/a.sock"), std::string("unix:/a\nb"),
+	      std::string("unix:/a\0b", 9), "unix:/" + longest, "unix:@" + longest,
+	      std::string("unix:a.sock")})
+		for (const auto use : {address_use::listen, address_use::connect})
+			EXPECT_NE(address_problem(text, use).value_or("").find("expected"),
+				  std::string::npos)
+				<< text;
+	EXPECT_NE(address_problem("unix:a.sock", address_use::listen)
+			  .value_or("")
+			  .find("unix:./PATH"),
+		  std::string::npos);
+}
+
 TEST(Address, Malformed)
 {
 	const std::string long_name(254, 'a');

@@ -354,4 +354,42 @@ TEST(Config, HasProxyHeadersAndServerNames)
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
+TEST(Config, HasUnixSockets)
+{
+	const std::string end = "[groups.g]\nbackends = ['unix:/run/b.sock', 'unix:@b', 'h:1']\n";
+	const auto all = good("admin = 'unix:@admin'\n"
+			      "[listeners.a]\naddress = 'unix:/run/a.sock'\ngroup = 'g'\n"
+			      "proxy_from = ['unix']\nallow = ['10.0.0.0/8']\n"
+			      "max_connections_per_source = 2\n"
+			      "[listeners.b]\naddress = 'unix:@'\ngroup = 'g'\n"
+			      "[listeners.c]\naddress = 'unix:@'\ngroup = 'g'\n" +
+			      end);
+	EXPECT_TRUE(all.listeners[0].proxy_from_unix);
+	EXPECT_TRUE(all.listeners[0].expects_header());
+	EXPECT_FALSE(all.listeners[1].expects_header());
+	EXPECT_EQ(all.groups[0].backends[1].address, "unix:@b");
+
+	const auto errors =
+		bad("[listeners.a]\naddress = 'unix:/run/a.sock'\ngroup = 'g'\n"
+		    "allow = ['10.0.0.0/8']\ndeny = ['::1']\n"
+		    "max_connections_per_source = 2\n"
+		    "[listeners.b]\naddress = 'unix:/run/a.sock'\ngroup = 'g'\n"
+		    "proxy_from = ['10.0.0.0/8']\n"
+		    "[listeners.c]\naddress = ':1'\ngroup = 'g'\nproxy_from = ['unix']\n"
+		    "deny = ['unix']\n" +
+		    end);
+	const std::vector<std::string> starts = {
+		"f:4:9: listeners.a.allow: means nothing at a Unix socket",
+		"f:5:8: listeners.a.deny: means nothing at a Unix socket",
+		"f:6:30: listeners.a.max_connections_per_source: means nothing at a Unix socket",
+		"f:8:11: listeners.b.address: \"unix:/run/a.sock\" is already used by listeners.a",
+		"f:10:14: listeners.b.proxy_from: names networks, but the address is a Unix socket",
+		"f:14:14: listeners.c.proxy_from: names \"unix\", but the address is not",
+		"f:15:9: listeners.c.deny[0]: \"unix\": expected an address or a network",
+	};
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
 } // namespace

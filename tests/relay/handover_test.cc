@@ -99,6 +99,78 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
+/* The file stays for as long as either process serves, and goes with the last. */
+TEST_F(Handover, TakesUnixSocketsAlong)
+{
+	const folder here;
+	/* The separators of the list of sockets. */
+	const std::string path = here / "a,b;c=d e.sock", admin = here / "admin.sock";
+	listener backend;
+	relay_process relay({"--admin", "unix:" + admin, "unix:" + path, backend.address(),
+			     "unix:@", backend.address()});
+	const std::string address = relay.address(0), any = relay.address(1);
+	const auto inode = inode_of(path), admin_inode = inode_of(admin);
+	ASSERT_NE(inode, 0U);
+	serves(address, backend);
+	relay.signal(SIGUSR2);
+	pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_EQ(relay.address(2), address);
+	EXPECT_EQ(relay.address(3), any) << "the same name";
+	siginfo_t info{};
+	EXPECT_TRUE(eventually([&] {
+		info.si_pid = 0;
+		return waitid(P_PID, static_cast<id_t>(relay.pid()), &info,
+			      WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		       info.si_pid == relay.pid();
+	}));
+	EXPECT_EQ(inode_of(path), inode) << "the old process does not remove it";
+	EXPECT_EQ(inode_of(admin), admin_inode);
+	serves(address, backend);
+	serves(any, backend);
+	EXPECT_NO_THROW(peer::connect("unix:" + admin));
+	/* And once more, from a process that has not made the file itself. */
+	const pid_t second = pid;
+	kill(second, SIGUSR2);
+	pid = successor(relay, 1);
+	ASSERT_GT(pid, 0);
+	int status = -1;
+	EXPECT_TRUE(eventually([&] { return waitpid(second, &status, WNOHANG) == second; }));
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(inode_of(path), inode);
+	serves(address, backend);
+	end(pid);
+	EXPECT_EQ(inode_of(path), 0U);
+	EXPECT_EQ(inode_of(admin), 0U);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* Nor does a new process that fails take the file with it. */
+TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
+{
+	const folder here;
+	const std::string path = here / "a.sock";
+	listener backend;
+	listener taken;
+	const std::string rest = "[groups.g]\nbackends = [\"" + backend.address() + "\"]\n";
+	const std::string first =
+		"[listeners.web]\naddress = \"unix:" + path + "\"\ngroup = \"g\"\n";
+	file config(first + rest);
+	relay_process relay({"--config", config.name()});
+	serves(relay.address(), backend);
+	const auto inode = inode_of(path);
+	/* It adopts the first listener, and cannot open the second. */
+	config.write(first + "[listeners.no]\naddress = \"" + taken.address() +
+		     "\"\ngroup = \"g\"\n" + rest);
+	relay.signal(SIGUSR2);
+	relay.await_error("not handed over: the new process has ended");
+	EXPECT_EQ(inode_of(path), inode);
+	serves(relay.address(), backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_EQ(inode_of(path), 0U) << "it is its own again";
+}
+
 /* A new process that cannot serve changes nothing. */
 TEST_F(Handover, ThatFailsChangesNothing)
 {

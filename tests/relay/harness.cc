@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <netdb.h>
@@ -19,6 +20,8 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -106,6 +109,34 @@ struct resolved {
 	addrinfo *list = nullptr;
 };
 
+/* "unix:/path" or "unix:@name". */
+struct unix_address {
+	explicit unix_address(const std::string &address)
+	{
+		const std::string name = address.substr(5);
+		if (name.size() >= sizeof to.sun_path)
+			fail("too long an address: " + address);
+		to.sun_family = AF_UNIX;
+		std::memcpy(to.sun_path, name.data(), name.size());
+		if (name.starts_with('@'))
+			to.sun_path[0] = '\0';
+		size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+	}
+
+	const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&to); }
+
+	static int make_socket()
+	{
+		const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			fail_errno("socket");
+		return fd;
+	}
+
+	sockaddr_un to{};
+	socklen_t size;
+};
+
 } // namespace
 
 stops::stops()
@@ -183,6 +214,13 @@ peer &peer::operator=(peer &&other) noexcept
 
 peer peer::connect(const std::string &address, const std::string &from)
 {
+	if (address.starts_with("unix:")) {
+		const unix_address target(address);
+		peer made(unix_address::make_socket());
+		if (again([&] { return ::connect(made.fd_, target.get(), target.size); }) < 0)
+			fail_errno("connect to " + address);
+		return made;
+	}
 	const resolved target(address);
 	peer made(target.make_socket());
 	if (!from.empty()) {
@@ -304,6 +342,20 @@ void peer::close()
 
 listener::listener(const std::string &host, int backlog)
 {
+	if (host.starts_with("unix:")) {
+		const unix_address target(host);
+		fd_ = unix_address::make_socket();
+		address_ = host;
+		if (bind(fd_, target.get(), target.size) < 0) {
+			const int err = errno;
+			::close(fd_);
+			errno = err;
+			fail_errno("bind " + host);
+		}
+		if (backlog >= 0)
+			listen(backlog);
+		return;
+	}
 	const resolved target(host + ":0");
 	fd_ = target.make_socket();
 	sockaddr_storage bound{};
@@ -363,6 +415,27 @@ silent_backend::silent_backend()
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
+
+folder::folder()
+{
+	const char *const parent = std::getenv("TMPDIR");
+	name_ = std::string(parent ? parent : "/tmp") + "/sennit-relay-XXXXXX";
+	if (!mkdtemp(name_.data()))
+		fail_errno(name_);
+}
+
+folder::~folder()
+{
+	std::error_code error;
+	std::filesystem::remove_all(name_, error);
+}
+
+std::uint64_t inode_of(const std::string &file)
+{
+	struct stat found {
+	};
+	return lstat(file.c_str(), &found) == 0 ? found.st_ino : 0;
+}
 
 file::file(const std::string &text)
 {

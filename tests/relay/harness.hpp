@@ -84,7 +84,8 @@ public:
 	peer &operator=(peer &&other) noexcept;
 	~peer() { close(); }
 
-	/* `from`: the local address to connect from, if given. */
+	/* A numeric address, or "unix:/path" or "unix:@name". `from`: the local address to connect
+	 * from, if given. */
 	static peer connect(const std::string &address, const std::string &from = "");
 
 	void send(std::string_view bytes);
@@ -113,7 +114,8 @@ class listener
 public:
 	static constexpr int largest_backlog = 4096;
 
-	/* On a free port. With a negative backlog it is only bound, so connections are refused. */
+	/* On a free port; or at "unix:/path" or "unix:@name", of which the file stays. With a
+	 * negative backlog it is only bound, so connections are refused. */
 	explicit listener(const std::string &host = "127.0.0.1", int backlog = largest_backlog);
 	~listener();
 
@@ -139,6 +141,24 @@ private:
 	listener full_{"127.0.0.1", 0};
 	std::vector<peer> queue_;
 };
+
+/* A temporary folder. The destructor removes it with all that is in it. */
+class folder
+{
+public:
+	folder();
+	folder(const folder &) = delete;
+	folder &operator=(const folder &) = delete;
+	~folder();
+
+	std::string operator/(const std::string &file) const { return name_ + "/" + file; }
+
+private:
+	std::string name_;
+};
+
+/* The number of a file, which tells it from another one at the same path; 0: there is none. */
+std::uint64_t inode_of(const std::string &file);
 
 /* A temporary file with the given text. The destructor removes it. */
 class file

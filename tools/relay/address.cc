@@ -44,6 +44,25 @@ bool is_name(std::string_view text)
 	       });
 }
 
+/* What sockaddr_un has room for. */
+constexpr std::size_t unix_most = 107;
+
+constexpr std::string_view unix_prefix = "unix:";
+
+std::optional<std::string> unix_problem(std::string_view address, address_use use)
+{
+	const auto name = address.substr(unix_prefix.size());
+	/* It would break lines of the log and of stdout. */
+	if (std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+		return "the path has a control character; expected one without";
+	if (name.size() > unix_most)
+		return "the path is too long; expected at most " + std::to_string(unix_most) +
+		       " bytes";
+	if (use == address_use::connect && is_any(address))
+		return "the name is empty; expected one, such as unix:@backend";
+	return std::nullopt;
+}
+
 std::optional<std::string> port_problem(std::string_view port, address_use use)
 {
 	if (std::ranges::all_of(port, is_digit)) {
@@ -79,13 +98,31 @@ std::optional<std::string> host_problem(std::string_view host)
 
 } // namespace
 
+bool is_unix(std::string_view address) noexcept
+{
+	return address.starts_with(unix_prefix) && address.size() > unix_prefix.size() &&
+	       std::string_view("/.@").find(address[unix_prefix.size()]) != std::string_view::npos;
+}
+
+bool is_any(std::string_view address) noexcept
+{
+	return is_unix(address) ? address.size() == unix_prefix.size() + 1 && address.ends_with('@')
+				: address.ends_with(":0");
+}
+
 std::optional<std::string> address_problem(std::string_view address, address_use use)
 {
 	const std::string form =
 		use == address_use::listen
-			? "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080"
-			: "expected HOST:PORT, such as 10.0.0.7:80, [::1]:80 or backend:http";
+			? "expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080, or "
+			  "unix:/PATH"
+			: "expected HOST:PORT, such as 10.0.0.7:80, [::1]:80 or backend:http, or "
+			  "unix:/PATH";
 
+	if (is_unix(address))
+		return unix_problem(address, use);
+	if (address.starts_with('/') || address == unix_prefix)
+		return form;
 	if (address.starts_with('[')) {
 		const auto end = address.find(']');
 		if (end == address.npos || end + 2 >= address.size() || address[end + 1] != ':')
@@ -104,7 +141,10 @@ std::optional<std::string> address_problem(std::string_view address, address_use
 		return use == address_use::listen ? port_problem(address.substr(1), use) : form;
 	if (const auto problem = host_problem(address.substr(0, colon)))
 		return problem;
-	return port_problem(address.substr(colon + 1), use);
+	auto problem = port_problem(address.substr(colon + 1), use);
+	if (problem && address.starts_with(unix_prefix))
+		*problem += "; a Unix socket is unix:/PATH, unix:./PATH or unix:@NAME";
+	return problem;
 }
 
 } // namespace relay

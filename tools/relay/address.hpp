@@ -19,6 +19,13 @@ enum class address_use {
 	connect,
 };
 
+/* Whether it is the address of a Unix socket: "unix:/path", "unix:./path" or "unix:@name". Anything
+ * else that begins with "unix:" is a host of that name. */
+bool is_unix(std::string_view address) noexcept;
+
+/* Whether a listener at this address gets another one each time: port 0, or "unix:@". */
+bool is_any(std::string_view address) noexcept;
+
 /* Nothing if the address is well formed; otherwise what is wrong, and what is expected. */
 std::optional<std::string> address_problem(std::string_view address, address_use use);
 

@@ -57,7 +57,7 @@ public:
 
 	/* The bound address, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
-	int fd() const noexcept { return sn_tcp_listener_fd(listener_.get()); }
+	sn_tcp_listener *socket() const noexcept { return listener_.get(); }
 
 	/* Serves, in tasks of its own, until close(). Once. */
 	void start();

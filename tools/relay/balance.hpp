@@ -43,6 +43,7 @@
 #ifndef RELAY_BALANCE_HPP
 #define RELAY_BALANCE_HPP
 
+#include "address.hpp"
 #include "config.hpp"
 #include "registry.hpp"
 
@@ -67,13 +68,14 @@ std::uint64_t hash_of(std::string_view bytes) noexcept;
 struct backend {
 	backend(const backend_config &says, std::shared_ptr<backend_counters> counted)
 	    : settings(says), shared(std::move(counted)), counts(*shared),
-	      hash(hash_of(says.address))
+	      is_local(is_unix(says.address)), hash(hash_of(says.address))
 	{
 	}
 
 	const backend_config &settings;
 	const std::shared_ptr<backend_counters> shared;
 	backend_counters &counts;
+	const bool is_local; /* a Unix socket */
 	const std::uint64_t hash;
 	std::int64_t credit = 0; /* for round robin; under the pool's lock */
 };

@@ -108,7 +108,7 @@ try {
 		return;
 	const std::string name = "backend " + at.settings.address + " of " + pool_.name();
 	if (answer)
-		report(name + " is down: " + check_error_text(answer.value()));
+		report(name + " is down: " + check_error_text(answer.value(), at.settings.address));
 	else
 		report(name + " is up again");
 } catch (const std::bad_alloc &) {

@@ -505,7 +505,8 @@ void read_group(complaints &to, section &in, group_config &group)
 	in.finish();
 }
 
-void read_networks(section &in, std::string_view key, ip_networks &into)
+/* unix: set if "unix" is among them, where that is allowed; null: it is not. */
+void read_networks(section &in, std::string_view key, ip_networks &into, bool *unix = nullptr)
 {
 	const auto *node = in.take(key);
 	if (!node)
@@ -521,6 +522,10 @@ void read_networks(section &in, std::string_view key, ip_networks &into)
 		const auto *string = each.as_string();
 		if (!string) {
 			in.mistyped(each, name, "a network, such as \"10.0.0.0/8\"");
+			continue;
+		}
+		if (unix && string->get() == "unix") {
+			*unix = true;
 			continue;
 		}
 		auto read = ip_network::parse(string->get());
@@ -596,6 +601,28 @@ void read_sni(section &in, const std::vector<group_config> &groups, std::vector<
 	}
 }
 
+/* Clients of a Unix socket have no IP address, unless a proxy's header says one. */
+void check_sources(section &in, const listener_config &made)
+{
+	const auto *proxies = in.take("proxy_from");
+	if (proxies && !made.proxy_from.empty() && is_unix(made.address))
+		in.complain(
+			*proxies, "proxy_from",
+			"names networks, but the address is a Unix socket; expected [\"unix\"]");
+	if (made.proxy_from_unix && !is_unix(made.address))
+		in.complain(
+			*proxies, "proxy_from",
+			"names \"unix\", but the address is not a Unix socket; expected networks");
+	if (!is_unix(made.address) || proxies)
+		return;
+	for (const char *key : {"allow", "deny", "max_connections_per_source"})
+		if (const auto *node = in.take(key))
+			in.complain(*node, key,
+				    "means nothing at a Unix socket, whose clients have no IP "
+				    "address; expected proxy_from = [\"unix\"] as well, or no such "
+				    "key");
+}
+
 void read_listener(complaints &to, section &in, const std::vector<group_config> &groups,
 		   listener_config &into)
 {
@@ -606,7 +633,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	if (in.take("sni") ? in.take("group") != nullptr : in.required("group"))
 		into.group = find_group(in, *in.take("group"), "group", groups)
 				     .value_or(listener_config::no_group);
-	read_networks(in, "proxy_from", into.proxy_from);
+	read_networks(in, "proxy_from", into.proxy_from, &into.proxy_from_unix);
 	in.duration("hello_timeout", into.hello_timeout);
 	in.duration("connect_timeout", into.connect_timeout);
 	in.duration("idle_timeout", into.idle_timeout);
@@ -628,6 +655,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	read_bandwidth(to, in, "bandwidth_per_connection", into.bandwidth_per_connection);
 	read_networks(in, "allow", into.allow);
 	read_networks(in, "deny", into.deny);
+	check_sources(in, into);
 	in.finish();
 }
 
@@ -638,7 +666,7 @@ void check_addresses(complaints &to, const config &made,
 	std::map<std::string, std::string> seen;
 	for (std::size_t i = 0; i < made.listeners.size(); i++) {
 		const auto &each = made.listeners[i];
-		if (each.address.empty() || each.address.ends_with(":0"))
+		if (each.address.empty() || is_any(each.address))
 			continue;
 		const auto [first, is_new] = seen.emplace(each.address, each.name);
 		if (!is_new)

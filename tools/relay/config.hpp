@@ -111,7 +111,8 @@ struct listener_config {
 	std::string address;
 	std::size_t group = no_group; /* index into config::groups; no_group only with sni */
 	std::vector<sni_route> sni;   /* empty: hellos are not inspected */
-	ip_networks proxy_from;       /* empty: no PROXY headers */
+	ip_networks proxy_from;       /* empty: no PROXY headers from there */
+	bool proxy_from_unix = false; /* the same of clients of a Unix socket */
 	std::chrono::nanoseconds hello_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
@@ -127,6 +128,9 @@ struct listener_config {
 	bandwidth_config bandwidth_per_connection{};
 	ip_networks deny;
 	ip_networks allow; /* empty: every address that is not denied */
+
+	/* Whether connections must begin with a PROXY header. */
+	bool expects_header() const noexcept { return proxy_from_unix || !proxy_from.empty(); }
 };
 
 struct config {

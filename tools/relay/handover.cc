@@ -51,7 +51,7 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
 	for (const auto &each : listeners)
 		if (!err)
-			err = posix_spawn_file_actions_adddup2(&actions, each.fd, each.fd);
+			err = posix_spawn_file_actions_adddup2(&actions, each.fd(), each.fd());
 	/* The runtime's threads have signals blocked; the new process must not inherit that. */
 	sigset_t none;
 	sigemptyset(&none);

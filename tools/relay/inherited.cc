@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inherited.hpp"
 
+#include "address.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 namespace relay
 {
@@ -61,6 +64,21 @@ std::string from_hex(std::string_view text)
 	return bytes;
 }
 
+/* The address of a Unix socket as it is written; empty for other sockets. */
+std::string unix_address_of(int fd)
+{
+	sockaddr_un at{};
+	socklen_t size = sizeof at;
+	constexpr std::size_t start = offsetof(sockaddr_un, sun_path);
+	if (getsockname(fd, reinterpret_cast<sockaddr *>(&at), &size) < 0 ||
+	    at.sun_family != AF_UNIX || size <= start)
+		return "";
+	std::string_view name(at.sun_path, std::min<std::size_t>(size, sizeof at) - start);
+	if (name.front() == '\0')
+		return "unix:@" + std::string(name.substr(1));
+	return "unix:" + std::string(name.substr(0, name.find('\0')));
+}
+
 /* Takes the text before the separator, and removes both from the front of `text`. */
 std::string_view take_until(std::string_view &text, char separator)
 {
@@ -93,9 +111,14 @@ bool means(std::string_view written, const ip_end &bound)
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners)
 {
 	std::string text = std::to_string(ready_fd);
-	for (const auto &each : listeners)
-		text += ';' + std::to_string(each.fd) + ',' + to_hex(each.name) + ',' +
-			each.address;
+	for (const auto &each : listeners) {
+		text += ';' + std::to_string(each.fd()) + ',' + to_hex(each.name) + ',';
+		/* A path can contain the separators. */
+		if (is_unix(each.address))
+			text += "unix:," + to_hex(each.address) + (each.has_file ? ",file" : "");
+		else
+			text += each.address;
+	}
 	return text;
 }
 
@@ -115,7 +138,7 @@ void inherited::add_from_manager()
 		return;
 	for (int fd = first_from_manager; fd < first_from_manager + *count; fd++) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
-		entries_.push_back({fd, "", "", local_of(fd)});
+		entries_.push_back({.fd = fd, .bound = local_of(fd), .local = unix_address_of(fd)});
 	}
 }
 
@@ -135,24 +158,36 @@ void inherited::add_from_former(std::string_view text)
 		if (!fd)
 			continue;
 		fcntl(*fd, F_SETFD, FD_CLOEXEC);
-		entries_.push_back({*fd, std::move(name), std::string(one), std::nullopt});
+		entry made{.fd = *fd, .name = std::move(name)};
+		made.address = take_until(one, ',');
+		if (made.address == "unix:")
+			made.address = from_hex(take_until(one, ','));
+		made.has_file = one == "file";
+		entries_.push_back(std::move(made));
 	}
 }
 
 /* Port 0 is a different port each time, so such listeners are matched by name. */
-int inherited::take(std::string_view name, std::string_view address)
+std::optional<sn::result<sn::tcp_listener>> inherited::take(std::string_view name,
+							    std::string_view address, int &fd)
 {
 	const auto is_it = [&](const entry &each) {
 		if (each.bound)
 			return means(address, *each.bound);
-		return each.address == address && (!address.ends_with(":0") || each.name == name);
+		if (!each.local.empty())
+			return each.local == address;
+		return each.address == address && (!is_any(address) || each.name == name);
 	};
 	const auto found = std::ranges::find_if(entries_, is_it);
 	if (found == entries_.end())
-		return -1;
-	const int fd = found->fd;
+		return std::nullopt;
+	fd = found->fd;
+	const bool has_file = found->has_file;
 	entries_.erase(found);
-	return fd;
+	auto socket = sn::tcp_listener::adopt(fd);
+	if (socket && has_file)
+		with_file_.push_back(socket->get());
+	return socket;
 }
 
 void inherited::done()
@@ -171,6 +206,9 @@ void inherited::done()
 	static_cast<void>(!write(ready_, "!", 1));
 	::close(ready_);
 	ready_ = -1;
+	for (sn_tcp_listener *each : with_file_)
+		sn_unix_listener_set_unlink(sn_tcp_listener_unix(each), 1);
+	with_file_.clear();
 }
 
 } // namespace relay

@@ -7,11 +7,16 @@
  * A listener takes the descriptor that is bound to its address; one from a former process is
  * matched by the address as written. A descriptor that no listener takes is closed, and one from
  * systemd is reported, because clients would wait in its backlog for ever.
+ *
+ * The file of a Unix socket goes with it from process to process, and the last one removes it. Not
+ * that of a socket from systemd, which is systemd's.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
 
 #include "ip.hpp"
+
+#include <sennit/sennit.hpp>
 
 #include <optional>
 #include <string>
@@ -23,9 +28,42 @@ namespace relay
 
 /* A listener whose descriptor is handed over. */
 struct handed_listener {
-	int fd = -1;
-	std::string name;    /* as configured; empty: none */
-	std::string address; /* as configured */
+	sn_tcp_listener *socket = nullptr;
+	std::string name;      /* as configured; empty: none */
+	std::string address;   /* as configured */
+	bool has_file = false; /* the file of a Unix socket, which its process is to remove */
+
+	int fd() const noexcept { return sn_tcp_listener_fd(socket); }
+};
+
+/*
+ * The files of the Unix sockets among them, while they are handed over: for that time neither
+ * process removes them when it ends. Sets has_file. Unless another process has taken them, the
+ * destructor makes them this process's own again.
+ */
+class files_in_transit
+{
+public:
+	explicit files_in_transit(std::vector<handed_listener> &which) : which_(which)
+	{
+		for (auto &each : which_)
+			each.has_file = sn_unix_listener_set_unlink(
+						sn_tcp_listener_unix(each.socket), 0) > 0;
+	}
+	files_in_transit(const files_in_transit &) = delete;
+	files_in_transit &operator=(const files_in_transit &) = delete;
+	~files_in_transit()
+	{
+		for (const auto &each : which_)
+			if (each.has_file && !are_taken_)
+				sn_unix_listener_set_unlink(sn_tcp_listener_unix(each.socket), 1);
+	}
+
+	void are_taken() noexcept { are_taken_ = true; }
+
+private:
+	std::vector<handed_listener> &which_;
+	bool are_taken_ = false;
 };
 
 /* The variable in which a former process lists what it hands over, and its value. */
@@ -42,25 +80,31 @@ public:
 	 * before there are threads. */
 	void take_over();
 
-	/* The descriptor for that listener, now owned by the caller; -1: there is none. */
-	int take(std::string_view name, std::string_view address);
+	/* Adopts the descriptor for that listener, whose number is in fd then. Nothing if there is
+	 * none. On failure the descriptor stays open. In a task. */
+	std::optional<sn::result<sn::tcp_listener>> take(std::string_view name,
+							 std::string_view address, int &fd);
 
-	/* Every listener has taken its descriptor: closes the rest. Reports to a former process
-	 * that this one serves, so that the former one ends. */
+	/* Every listener has taken its descriptor, and is still open: closes the rest. Reports to a
+	 * former process that this one serves, so that the former one ends, and takes over the
+	 * files of its Unix sockets. */
 	void done();
 
 private:
 	struct entry {
-		int fd;
-		std::string name;
-		std::string address; /* as written, from a former process; empty: from systemd */
-		std::optional<ip_end> bound; /* from systemd */
+		int fd = -1;
+		std::string name{};
+		std::string address{}; /* as written, from a former process; empty: from systemd */
+		std::optional<ip_end> bound{}; /* from systemd */
+		std::string local{};           /* the same of a Unix socket: "unix:..." */
+		bool has_file = false;         /* from a former process, which has made it */
 	};
 
 	void add_from_manager();
 	void add_from_former(std::string_view text);
 
 	std::vector<entry> entries_;
+	std::vector<sn_tcp_listener *> with_file_; /* that were taken */
 	int ready_ = -1;
 };
 

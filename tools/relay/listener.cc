@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "listener.hpp"
 
+#include "address.hpp"
 #include "backlog.hpp"
 #include "keepalive.hpp"
 #include "report.hpp"
@@ -18,9 +19,25 @@ namespace
 
 using namespace std::chrono_literals;
 
+std::string explain_unix(const std::string &address, const std::error_code &error)
+{
+	if (error == std::errc::no_such_file_or_directory)
+		return "there is no such folder; expected one for the socket's file";
+	if (error == std::errc::address_in_use)
+		return address.starts_with("unix:@")
+			       ? "the name is in use; expected a free one (unix:@ takes any)"
+			       : "the path is in use; expected a free one, or a socket that nobody "
+				 "has open";
+	if (error == std::errc::permission_denied)
+		return "not permitted; expected a folder that this user may write to";
+	return error.message();
+}
+
 std::string explain(const std::string &address, const std::error_code &error)
 {
 	const std::string start = "cannot listen on " + address + ": ";
+	if (is_unix(address))
+		return start + explain_unix(address, error);
 	if (error == std::errc::no_such_file_or_directory)
 		return start + "it does not resolve; expected an address of this machine, or the "
 			       "name of one";
@@ -42,15 +59,16 @@ std::string explain(const std::string &address, const std::error_code &error)
 std::unique_ptr<listener> listener::open(shared &all, const listener_config &settings,
 					 std::string &why)
 {
-	const int handed = all.inherited.take(settings.name, settings.address);
-	auto socket = handed < 0 ? sn::tcp_listener::listen(settings.address)
-				 : sn::tcp_listener::adopt(handed);
+	int handed = -1;
+	auto adopted = all.inherited.take(settings.name, settings.address, handed);
+	auto socket = adopted ? *std::move(adopted) : sn::tcp_listener::listen(settings.address);
 	if (!socket) {
 		why = handed < 0 ? explain(settings.address, socket.error())
 				 : "cannot listen on " + settings.address +
 					   " with inherited descriptor " + std::to_string(handed) +
 					   ": " + socket.error().message() +
-					   "; expected a listening TCP socket";
+					   "; expected a listening socket of TCP, or a Unix stream "
+					   "socket";
 		return nullptr;
 	}
 	auto address = socket->address().value_or(settings.address);
@@ -61,7 +79,8 @@ std::unique_ptr<listener> listener::open(shared &all, const listener_config &set
 listener::listener(shared &all, const listener_config &settings, sn::tcp_listener socket,
 		   std::string address)
     : all_(all), socket_(std::move(socket)), address_(std::move(address)),
-      asked_name_(settings.name), asked_address_(settings.address), task_name_("accept " + address_)
+      asked_name_(settings.name), asked_address_(settings.address),
+      is_local_(is_unix(settings.address)), task_name_("accept " + address_)
 {
 }
 
@@ -69,7 +88,7 @@ listener::listener(shared &all, const listener_config &settings, sn::tcp_listene
 bool listener::serves(const listener_config &settings) const
 {
 	return settings.address == asked_address_ &&
-	       (!settings.address.ends_with(":0") || settings.name == asked_name_);
+	       (!is_any(settings.address) || settings.name == asked_name_);
 }
 
 void listener::use(std::shared_ptr<route> via) noexcept
@@ -83,8 +102,11 @@ void listener::use(std::shared_ptr<route> via) noexcept
 /* Not before start(): until then the socket may be another process's. Under the lock. */
 void listener::apply_keepalive() noexcept
 {
-	without_keepalive_ = set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
-						       via_->settings.keepalive);
+	/* Unix sockets have none, and need none. */
+	without_keepalive_ = is_local_
+				     ? 0
+				     : set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
+								 via_->settings.keepalive);
 }
 
 /* The route of the next client, and whether its socket has the keepalive already. */
@@ -163,9 +185,10 @@ void listener::take(sn::tcp client)
 	counts.accepted.add();
 
 	source_ticket counted;
-	const bool expects_header = !settings.proxy_from.empty();
-	if (expects_header || !settings.deny.empty() || !settings.allow.empty() ||
-	    settings.max_connections_per_source) {
+	const bool expects_header = settings.expects_header();
+	/* A client of a Unix socket has an address only behind a proxy (check_sources()). */
+	if (!is_local_ && (expects_header || !settings.deny.empty() || !settings.allow.empty() ||
+			   settings.max_connections_per_source)) {
 		/* A connection that has been reset by now has no peer. */
 		const auto peer = peer_of(sn_tcp_fd(client.get()));
 		std::optional<termination> refused = termination::client_left;

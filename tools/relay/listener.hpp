@@ -99,10 +99,10 @@ public:
 	/* The bound address, with the port that the system chose. */
 	const std::string &address() const noexcept { return address_; }
 
-	/* What another process needs to listen there. The descriptor remains this listener's. */
+	/* What another process needs to listen there. The socket remains this listener's. */
 	handed_listener to_hand_over() const
 	{
-		return {sn_tcp_listener_fd(socket_.get()), asked_name_, asked_address_};
+		return {socket_.get(), asked_name_, asked_address_};
 	}
 
 	/* Whether this is the listener that the settings ask for, so that it can stay. */
@@ -147,6 +147,7 @@ private:
 	const std::string address_;
 	const std::string asked_name_;
 	const std::string asked_address_;
+	const bool is_local_; /* a Unix socket */
 	const std::string task_name_;
 	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
 	std::shared_ptr<route> via_;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "names.hpp"
 
+#include "address.hpp"
 #include "descriptors.hpp"
 
 #include <arpa/inet.h>
@@ -15,12 +16,12 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* An address in brackets is IPv6. A numeric host with a service name as its port is not a name
- * either: the connect resolves it. */
+/* Unix sockets have no names. An address in brackets is IPv6. A numeric host with a service name as
+ * its port is not a name either: the connect resolves it. */
 bool is_named(const std::string &address)
 {
 	in_addr unused;
-	return !address.starts_with('[') &&
+	return !is_unix(address) && !address.starts_with('[') &&
 	       inet_pton(AF_INET, address.substr(0, address.rfind(':')).c_str(), &unused) != 1;
 }
 

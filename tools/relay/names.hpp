@@ -33,13 +33,13 @@
 namespace relay
 {
 
-/* Numeric addresses with ports, without duplicates. */
+/* Numeric addresses with ports, without duplicates; or the address of a Unix socket. */
 using address_list = std::vector<std::string>;
 
 class addresses
 {
 public:
-	/* "host:port", as configured. A numeric address is its own only result, for ever. */
+	/* As configured. A numeric address, or a Unix socket's, is its own only result, for ever. */
 	explicit addresses(const std::string &configured);
 
 	/* Whether it is a name that must be looked up. */

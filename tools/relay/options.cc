@@ -22,12 +22,14 @@ constexpr const char *help =
 	R"(Usage: sennit-relay [OPTION]... LISTEN BACKEND [LISTEN BACKEND]...
        sennit-relay --config FILE [--check]
 
-Accepts TCP connections at each LISTEN address, connects to its BACKEND, and
+Accepts connections at each LISTEN address, connects to its BACKEND, and
 passes bytes on in both directions. Half-closes and resets are passed on too.
 
 Addresses are HOST:PORT or [IPV6]:PORT. LISTEN can also be :PORT, which means
 every address of this machine. Port 0 means any free port; stdout has the one
-that was chosen.
+that was chosen. Either can be a Unix socket: unix:/PATH, unix:./PATH, or
+unix:@NAME for an abstract name. A socket's file that nobody has open any more
+is replaced, and the relay removes its own when it ends.
 
 Options:
   --config FILE               read everything from a TOML file, see the manual;
@@ -71,6 +73,10 @@ Example: relay port 8080 of this machine to backend:80, and port 8443 of its
 IPv6 loopback to 10.0.0.7:443; close connections that are idle for a minute.
 
   sennit-relay --idle-timeout 1m :8080 backend:80 [::1]:8443 10.0.0.7:443
+
+The same for a program that serves a Unix socket:
+
+  sennit-relay :8080 unix:/run/app.sock
 )";
 
 /* Becomes a `finished` with exit_usage. */

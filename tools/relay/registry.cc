@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "registry.hpp"
 
+#include "address.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <dirent.h>
@@ -48,11 +50,13 @@ both_ways read_waiting(const wait_counters &of)
 
 } // namespace
 
-std::string check_error_text(int error)
+std::string check_error_text(int error, std::string_view address)
 {
-	return error == EPROTO   ? "its answer is not the expected one"
-	       : error == ENOENT ? "its name does not resolve"
-				 : std::generic_category().message(error);
+	if (error == EPROTO)
+		return "its answer is not the expected one";
+	if (error == ENOENT && !is_unix(address))
+		return "its name does not resolve";
+	return std::generic_category().message(error);
 }
 
 listener_snapshot registry::read_listener(const listener_counters &of)
@@ -106,9 +110,9 @@ backend_snapshot registry::read_backend(const backend_counters &of)
 	result.check_failures = of.check_failures.get();
 	result.last_check = std::chrono::nanoseconds(of.last_check.load(std::memory_order_relaxed));
 	if (const int error = of.last_error.load(std::memory_order_relaxed))
-		result.last_error = check_error_text(error);
+		result.last_error = check_error_text(error, of.address);
 	if (of.addresses.down())
-		result.last_error = check_error_text(ENOENT);
+		result.last_error = check_error_text(ENOENT, of.address);
 	result.active = of.active.load(std::memory_order_relaxed);
 	result.connected = of.connected.get();
 	result.failures = of.failures.get();

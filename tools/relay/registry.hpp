@@ -33,6 +33,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -86,8 +87,8 @@ private:
 /* The result of active checks of a backend. */
 enum class checked : unsigned char { unknown, up, down };
 
-/* The result of a check in words. */
-std::string check_error_text(int error);
+/* The result of a check of that address, or of connecting to it, in words. */
+std::string check_error_text(int error, std::string_view address);
 
 struct backend_counters {
 	backend_counters(std::string of, std::string at)

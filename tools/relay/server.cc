@@ -266,12 +266,11 @@ private:
 	{
 		if (!other_admin_ || next_.admin.empty())
 			return true;
-		const int handed = all_.inherited.take(admin_listener_name, next_.admin);
-		auto listener = handed < 0 ? sn::result<sn::tcp_listener>(sn::failure{ENOENT})
-					   : sn::tcp_listener::adopt(handed);
-		admin_ = listener ? std::make_unique<admin_server>(all_.registry,
-								   *std::move(listener))
-				  : admin_server::open(all_.registry, next_.admin, why);
+		int handed = -1;
+		auto taken = all_.inherited.take(admin_listener_name, next_.admin, handed);
+		admin_ = taken && *taken
+				 ? std::make_unique<admin_server>(all_.registry, **std::move(taken))
+				 : admin_server::open(all_.registry, next_.admin, why);
 		return admin_ != nullptr;
 	}
 
@@ -399,14 +398,16 @@ try {
 	for (const auto &each : now.open)
 		listeners.push_back(each->to_hand_over());
 	if (now.admin)
-		listeners.push_back(
-			{now.admin->fd(), std::string(admin_listener_name), all.settings->admin});
+		listeners.push_back({now.admin->socket(), std::string(admin_listener_name),
+				     all.settings->admin});
+	files_in_transit files(listeners);
 	std::string why;
 	const pid_t pid = hand_over(all.program, listeners, why);
 	if (pid < 0) {
 		report("not handed over: " + why);
 		return false;
 	}
+	files.are_taken();
 	notify_main_pid(pid);
 	report("handed over to process " + std::to_string(pid));
 	return true;

@@ -18,9 +18,11 @@ namespace relay
 namespace
 {
 
-/* The host of "host:port" or "[host]:port". */
+/* The host of "host:port" or "[host]:port"; all of "unix:...". */
 std::string_view host_of(std::string_view address)
 {
+	if (address.starts_with("unix:"))
+		return address;
 	return address.substr(0, address.rfind(':'));
 }
 
@@ -114,7 +116,7 @@ void session::serve()
 bool session::receive_opening()
 {
 	const auto &settings = via_->settings;
-	const bool has_proxy_header = !settings.proxy_from.empty();
+	const bool has_proxy_header = settings.expects_header();
 	if (all_.access_log)
 		(has_proxy_header ? proxy_address_ : client_address_) =
 			client_.peer_address().value_or("");
@@ -270,13 +272,12 @@ bool session::connect()
 			next->counts.connected.add();
 			to_->succeeded(*next.get());
 			chosen_ = std::move(next);
-			const auto &keepalive = to_->settings().keepalive;
 			const int fd = sn_tcp_fd(connected->get());
-			if (!keepalive_can_wait(keepalive))
-				set_keepalive_of_new(fd, keepalive);
+			if (!keepalive_can_wait(to_->settings().keepalive))
+				probe_backend(fd);
 			const std::lock_guard lock(all_.sessions.lock());
-			if (is_settled_ && keepalive_can_wait(keepalive))
-				set_keepalive_of_new(fd, keepalive);
+			if (is_settled_ && keepalive_can_wait(to_->settings().keepalive))
+				probe_backend(fd);
 			backend_ = *std::move(connected);
 			/* If it was cut meanwhile, only the client could be cancelled. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
@@ -293,7 +294,7 @@ bool session::connect()
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
 		if (!ours && to_->failed(*next.get()))
 			all_.counters.ejections.add();
-		error_ = check_error_text(connected.error().value());
+		error_ = check_error_text(connected.error().value(), next->settings.address);
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
 	}
@@ -511,8 +512,15 @@ bool session::settle(sn::clock::time_point now) noexcept
 		return false;
 	is_settled_ = true;
 	if (backend_ && keepalive_can_wait(to_->settings().keepalive))
-		set_keepalive_of_new(sn_tcp_fd(backend_.get()), to_->settings().keepalive);
+		probe_backend(sn_tcp_fd(backend_.get()));
 	return true;
+}
+
+/* The kernel knows at once when the peer of a Unix socket is gone. */
+void session::probe_backend(int fd) noexcept
+{
+	if (!chosen_->is_local)
+		set_keepalive_of_new(fd, to_->settings().keepalive);
 }
 
 } // namespace relay

@@ -141,6 +141,7 @@ private:
 	void end(cause why) noexcept;
 	void cut() noexcept override;
 	bool settle(sn::clock::time_point now) noexcept override;
+	void probe_backend(int fd) noexcept;
 	void outlive() noexcept;
 	void record_end() noexcept;
 
