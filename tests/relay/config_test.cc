@@ -359,11 +359,13 @@ TEST(Config, HasUnixSockets)
 	const std::string end = "[groups.g]\nbackends = ['unix:/run/b.sock', 'unix:@b', 'h:1']\n";
 	const auto all = good("admin = 'unix:@admin'\n"
 			      "[listeners.a]\naddress = 'unix:/run/a.sock'\ngroup = 'g'\n"
-			      "proxy_from = ['unix']\nallow = ['10.0.0.0/8']\n"
+			      "mode = '0660'\nproxy_from = ['unix']\nallow = ['10.0.0.0/8']\n"
 			      "max_connections_per_source = 2\n"
 			      "[listeners.b]\naddress = 'unix:@'\ngroup = 'g'\n"
 			      "[listeners.c]\naddress = 'unix:@'\ngroup = 'g'\n" +
 			      end);
+	EXPECT_EQ(all.listeners[0].mode, 0660);
+	EXPECT_EQ(all.listeners[1].mode, 0);
 	EXPECT_TRUE(all.listeners[0].proxy_from_unix);
 	EXPECT_TRUE(all.listeners[0].expects_header());
 	EXPECT_FALSE(all.listeners[1].expects_header());
@@ -390,6 +392,24 @@ TEST(Config, HasUnixSockets)
 	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
 	for (std::size_t i = 0; i < starts.size(); i++)
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
+TEST(Config, HasModesOfUnixSockets)
+{
+	std::string text;
+	for (const char *mode : {"'0o660'", "'1777'", "'0'", "''", "'rw'", "'-1'", "0o660"})
+		text += "[listeners.l" + std::to_string(text.size()) +
+			"]\naddress = 'unix:@'\ngroup = 'g'\nmode = " + mode + "\n";
+	text += "[listeners.b]\naddress = 'unix:@'\ngroup = 'g'\nmode = '0660'\n"
+		"[listeners.c]\naddress = ':1'\ngroup = 'g'\nmode = '0660'\n";
+	const auto errors = bad(text + "[groups.g]\nbackends = ['h:1']\n");
+	ASSERT_EQ(errors.size(), 9U) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < errors.size(); i++)
+		EXPECT_NE(errors[i].find(i < 6    ? "is not the mode of a file; expected octal"
+					 : i == 6 ? "is an integer; expected a string"
+						  : "means nothing here; expected it beside"),
+			  std::string::npos)
+			<< errors[i];
 }
 
 } // namespace

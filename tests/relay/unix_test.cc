@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -206,6 +207,29 @@ TEST(Unix, TheNextRelayReplacesTheFileOfOneThatWasKilled)
 	serves(relay.address(), backend);
 	stop(relay);
 	EXPECT_EQ(inode_of(path), 0U);
+}
+
+TEST(Unix, TheFileHasTheMode)
+{
+	const folder here;
+	const std::string path = here / "a.sock";
+	listener backend;
+	const mode_t former = umask(027);
+	const auto mode_of = [&](const std::string &more) {
+		const file config(
+			text("address = \"unix:" + path + "\"\n" + more, backend.address()));
+		relay_process relay({"--config", config.name()});
+		serves(relay.address(), backend);
+		struct stat found {
+		};
+		EXPECT_EQ(lstat(path.c_str(), &found), 0);
+		stop(relay);
+		return found.st_mode & 07777;
+	};
+	EXPECT_EQ(mode_of(""), 0750U);
+	EXPECT_EQ(mode_of("mode = \"0660\""), 0660U);
+	EXPECT_EQ(mode_of("mode = \"666\""), 0666U);
+	umask(former);
 }
 
 TEST(Unix, AReloadKeepsThePath)

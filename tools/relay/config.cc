@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -623,11 +624,35 @@ void check_sources(section &in, const listener_config &made)
 				    "key");
 }
 
+/* Octal digits, such as "0660". */
+void read_mode(section &in, listener_config &into)
+{
+	std::string written;
+	if (!in.text("mode", written))
+		return;
+	const auto &node = *in.take("mode");
+	unsigned mode = 0;
+	const auto [rest, err] =
+		std::from_chars(written.data(), written.data() + written.size(), mode, 8);
+	if (err != std::errc{} || rest != written.data() + written.size() || mode == 0 ||
+	    mode > 0777)
+		in.complain(node, "mode",
+			    '"' + written +
+				    "\" is not the mode of a file; expected octal digits, such as "
+				    "\"0660\"");
+	else if (!is_unix(into.address) || into.address.starts_with("unix:@"))
+		in.complain(node, "mode",
+			    "means nothing here; expected it beside the path of a Unix socket");
+	else
+		into.mode = static_cast<int>(mode);
+}
+
 void read_listener(complaints &to, section &in, const std::vector<group_config> &groups,
 		   listener_config &into)
 {
 	if (in.required("address"))
 		in.address("address", into.address, address_use::listen);
+	read_mode(in, into);
 	read_sni(in, groups, into.sni);
 	/* With sni there may be no group for other names. */
 	if (in.take("sni") ? in.take("group") != nullptr : in.required("group"))

@@ -109,6 +109,7 @@ struct listener_config {
 
 	std::string name; /* empty: its address, with its actual port */
 	std::string address;
+	int mode = 0; /* permission bits of a Unix socket's file; 0: what the umask allows */
 	std::size_t group = no_group; /* index into config::groups; no_group only with sni */
 	std::vector<sni_route> sni;   /* empty: hellos are not inspected */
 	ip_networks proxy_from;       /* empty: no PROXY headers from there */

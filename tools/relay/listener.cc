@@ -54,6 +54,18 @@ std::string explain(const std::string &address, const std::error_code &error)
 	return start + error.message();
 }
 
+sn::result<sn::tcp_listener> listen_at(const listener_config &settings)
+{
+	if (settings.mode == 0)
+		return sn::tcp_listener::listen(settings.address);
+	sn_unix_listener *made = nullptr;
+	const sn_unix_options options{SN_UNIX_STREAM, settings.mode};
+	const int err = sn_unix_listen(&made, settings.address.c_str(), &options);
+	if (err < 0)
+		return sn::failure{-err};
+	return sn::tcp_listener(sn_unix_listener_tcp(made));
+}
+
 } // namespace
 
 std::unique_ptr<listener> listener::open(shared &all, const listener_config &settings,
@@ -61,7 +73,7 @@ std::unique_ptr<listener> listener::open(shared &all, const listener_config &set
 {
 	int handed = -1;
 	auto adopted = all.inherited.take(settings.name, settings.address, handed);
-	auto socket = adopted ? *std::move(adopted) : sn::tcp_listener::listen(settings.address);
+	auto socket = adopted ? *std::move(adopted) : listen_at(settings);
 	if (!socket) {
 		why = handed < 0 ? explain(settings.address, socket.error())
 				 : "cannot listen on " + settings.address +
