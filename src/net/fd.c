@@ -53,6 +53,7 @@ static bool add_chunk(void)
 	memset(chunk, 0, CHUNK_SIZE * sizeof *chunk);
 	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
 		chunk[i].index = nchunks * CHUNK_SIZE + i;
+		chunk[i].fd = -1;
 		chunk[i].next_free = free_fds;
 		free_fds = &chunk[i];
 	}
@@ -63,6 +64,19 @@ static bool add_chunk(void)
 static uint32_t life_of(uintptr_t handle)
 {
 	return (uint32_t)(handle & SN_HANDLE_LOW) * SN_FD_LIFE;
+}
+
+/* Relaxed, like its reader: has_number() takes the lock, and asks only about a number whose former
+ * descriptor has left it before the system gave it away again. */
+static void set_number(struct sn_fd *d, int fd)
+{
+	__atomic_store_n(&d->fd, fd, __ATOMIC_RELAXED);
+}
+
+void sn_fd_give_back(struct sn_fd *d)
+{
+	set_number(d, -1);
+	sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
 }
 
 int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
@@ -78,7 +92,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	sn_unlock(&lock);
 	if (!d)
 		return -ENOMEM;
-	d->fd = fd;
+	set_number(d, fd);
 	d->kind = 0;
 	d->tcp = false;
 	d->local = false;
@@ -105,8 +119,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 			      memory_order_release);
 	sn_netpoll_add();
 	if (register_now && (err = sn_fd_register(d)) < 0) {
-		d->fd = -1; /* stays the caller's */
-		sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
+		sn_fd_give_back(d);
 		return err;
 	}
 	*out = d;
@@ -129,6 +142,21 @@ static int update_epoll(struct sn_fd *d, int operation, bool bytes, bool room)
 	return sn_netpoll_update(operation, d->fd, generation << 32 | d->index, edges);
 }
 
+/* Whether another one has the same number. */
+static bool has_number(const struct sn_fd *but, int fd)
+{
+	bool found = false;
+
+	sn_lock(&lock);
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE && !found; i++) {
+		struct sn_fd *d = fd_by_index(i);
+
+		found = d != but && __atomic_load_n(&d->fd, __ATOMIC_RELAXED) == fd;
+	}
+	sn_unlock(&lock);
+	return found;
+}
+
 int sn_fd_register(struct sn_fd *d)
 {
 	int err;
@@ -140,6 +168,13 @@ int sn_fd_register(struct sn_fd *d)
 		err = update_epoll(d, EPOLL_CTL_ADD, true, d->wants_room);
 		/* Again only if a task has begun to wait for it in between. */
 	} while (err == -EEXIST && sn_watch_closing(sn_thread_self(), d->fd));
+	/*
+	 * epoll has this file under this number already. Either it is adopted twice, or it was ours
+	 * before: closing a number does not remove it from epoll while the file is open under
+	 * another one, and now it has come back.
+	 */
+	if (err == -EEXIST && !has_number(d, d->fd))
+		err = update_epoll(d, EPOLL_CTL_MOD, true, d->wants_room);
 	d->registered = err == 0;
 	return err;
 }
@@ -181,6 +216,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	static const struct {
 		int on, seconds;
 	} reset = {1, 0};
+	const int fd = d->fd;
 
 	/*
 	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
@@ -189,11 +225,12 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	sn_timer_stop(&d->sides[SN_SIDE_READ].timer);
 	sn_timer_stop(&d->sides[SN_SIDE_WRITE].timer);
 	atomic_fetch_add(&d->generation, 1);
-	if (d->fd >= 0) {
-		sn_watch_closing(sn_thread_self(), d->fd);
+	if (fd >= 0) {
+		sn_watch_closing(sn_thread_self(), fd);
 		if (control & SN_FD_ABORT)
-			setsockopt(d->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-		close(d->fd); /* also removes it from epoll; a fork's copy may send stale events */
+			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		set_number(d, -1);
+		close(fd); /* also removes it from epoll; a fork's copy may send stale events */
 	}
 	free(atomic_load_explicit(&d->path, memory_order_relaxed));
 	if (!(control & SN_FD_INHERITED))
@@ -430,6 +467,7 @@ void sn_fds_end(void)
 			continue;
 		if (d->open)
 			close_abandoned(d);
+		set_number(d, -1);
 		d->open = false;
 		atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 		forget_timers(d);

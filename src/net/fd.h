@@ -68,7 +68,7 @@ struct sn_fd {
 	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;
 	_Atomic uint32_t generation;
 	uint32_t index;
-	int fd;
+	int fd;       /* -1: none */
 	uint8_t kind; /* for the net layer: its enum sn_kind, 0 at first */
 	bool tcp;     /* made by the net layer: TCP without delays; written as kind */
 	bool local;   /* a listener of the net layer: of Unix sockets; written as kind */
@@ -109,6 +109,8 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
  */
 int sn_fd_open(struct sn_fd **out, int fd, bool register_now);
 int sn_fd_register(struct sn_fd *d);
+/* Closes d without its descriptor, which stays the caller's. */
+void sn_fd_give_back(struct sn_fd *d);
 
 /* Begins and ends an operation of a side: 0, -EBADF, -ECANCELED, -EBUSY, or the reason for which
  * the task's scope was cancelled. */

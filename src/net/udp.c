@@ -42,8 +42,7 @@ static int open_descriptor(struct sn_fd **out, int fd, int family, unsigned flag
 	}
 	err = d->udp ? sn_fd_register(d) : -ENOMEM;
 	if (err < 0) {
-		d->fd = -1; /* stays the caller's */
-		sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
+		sn_fd_give_back(d);
 		return err;
 	}
 	*out = d;

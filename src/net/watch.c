@@ -153,6 +153,9 @@ static int register_copy(struct sn_watch *watch, uint32_t events)
 	if (copy < 0)
 		return -errno;
 	err = update(watch, EPOLL_CTL_ADD, copy, events);
+	/* The number is ours alone, but it was the file's before, and epoll still has that. */
+	if (err == -EEXIST)
+		err = update(watch, EPOLL_CTL_MOD, copy, events);
 	if (err < 0)
 		close(copy);
 	else

@@ -194,6 +194,36 @@ TEST(Adopt, RefusesADescriptorThatItHasAlready)
 	});
 }
 
+// A number that was a stream's is closed, while the open file lives on under another number. Then
+// it gets the number again, as happens to a descriptor that is passed over a Unix socket.
+TEST(Adopt, TakesOverANumberThatHasComeBack)
+{
+	test::run([] {
+		sn_stream *stream = nullptr, *again = nullptr;
+		int fds[2];
+
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+		const int kept = dup(fds[0]);
+		ASSERT_EQ(0, sn_stream_adopt(&stream, fds[0]));
+		EXPECT_EQ(0, sn_stream_close(stream));
+		ASSERT_EQ(fds[0], dup2(kept, fds[0]));
+		ASSERT_EQ(0, sn_stream_adopt(&stream, fds[0]));
+		EXPECT_EQ(-EEXIST, sn_stream_adopt(&again, fds[0])) << "it is a stream's now";
+		// It is reported in epoll.
+		Task reading([&] {
+			char byte;
+
+			EXPECT_EQ(1, sn_stream_read(stream, &byte, 1));
+		});
+		EXPECT_TRUE(test::eventually([&] { return probe_fd_waiting(stream, 0); }));
+		EXPECT_EQ(1, write(fds[1], "x", 1));
+		reading.join();
+		EXPECT_EQ(0, sn_stream_close(stream));
+		close(kept);
+		close(fds[1]);
+	});
+}
+
 TEST(Adopt, IsRefusedOutsideATask)
 {
 	const int fd = plain(AF_INET, SOCK_STREAM, true, true);

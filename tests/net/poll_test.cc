@@ -707,6 +707,26 @@ TEST(FdWait, NumbersReturnToAFormerDescriptor)
 	});
 }
 
+// The copy may get the number under which sennit had the same socket before.
+TEST(FdWait, ThroughACopyWithAFormerNumber)
+{
+	test::run([] {
+		Sockets sockets;
+		sn_stream *stream = nullptr;
+		const int kept = dup(sockets.fd[0]);
+
+		ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
+		EXPECT_EQ(0, sn_stream_close(stream));
+		ASSERT_EQ(0, sn_stream_adopt(&stream, kept));
+		Task waits([&] { return sn_fd_wait(kept, POLLIN, soon()); });
+		await_waiting(kept, 1);
+		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+		EXPECT_EQ(POLLIN, waits.join());
+		EXPECT_EQ(0, sn_stream_close(stream));
+		sockets.fd[0] = -1;
+	});
+}
+
 // A wait reports what was there after it began, not an earlier event that the poller has not passed
 // on yet.
 TEST(FdWaitStress, NothingStaleIsReported)
