@@ -79,6 +79,7 @@ bool lock[2];
 bool registered[2];
 byte question;   /* while epoll is asked: its number; one sequence for both watches */
 byte answer[2];  /* the number that the event bears that a poller holds */
+byte armed[2];   /* that of the last question for each watch */
 
 /* The waits, and the waiters. */
 bool in[3];
@@ -106,7 +107,8 @@ inline new_question()
 		question = (tag[i] > question -> tag[i] : question)
 	}
 	for (i : 0 .. 1) {
-		question = (answer[i] > question -> answer[i] : question)
+		question = (answer[i] > question -> answer[i] : question);
+		question = (armed[i] > question -> armed[i] : question)
 	}
 	question++;
 	i = 0
@@ -194,6 +196,7 @@ inline rearm(watch, wait)
 #endif
 			asked_for[is[watch]] = EVENTS(watch);
 			tag[is[watch]] = question;
+			armed[watch] = question;
 			if
 			:: wait != NOTHING -> meant[wait] = is[watch]; since[wait] = question
 			:: else
@@ -216,6 +219,7 @@ inline register_now(watch, wait)
 			registered[watch] = 1;
 			asked_for[is[watch]] = wants[wait];
 			tag[is[watch]] = question;
+			armed[watch] = question;
 			meant[wait] = is[watch];
 			since[wait] = question;
 			question = 0
@@ -380,6 +384,12 @@ proctype single()
 #	define IS_FOR(wait) (answer[p] >= since[wait])
 #endif
 
+#ifdef ONLY_NEW
+#	define IS_LAST 1
+#else
+#	define IS_LAST (answer[p] == armed[NUMBER(file)])
+#endif
+
 #define HIT(wait) (in[wait] && (what & wants[wait]) && IS_FOR(wait))
 
 /* sn_watch_event() */
@@ -405,7 +415,7 @@ end:	do
 			else ->
 #ifndef NO_REARM
 			if
-			:: EVENTS(NUMBER(file)) -> rearm(NUMBER(file), NOTHING)
+			:: EVENTS(NUMBER(file)) && IS_LAST -> rearm(NUMBER(file), NOTHING)
 			:: else -> known_here = 1
 			fi;
 #else

@@ -28,7 +28,9 @@
  *
  * Without sn_fd_closing(), a wait lasts until its deadline, until its task is cancelled, or until
  * the number is used again and a task waits for it, which ends it in the same way. It does no harm:
- * it never reports what happens to another descriptor behind the same number.
+ * it does not report what happens to another descriptor behind the same number. Only one that has
+ * had the number before, was waited for, left it without sn_fd_closing() and stayed open elsewhere
+ * may be mistaken, when it has the number again, for the one in between.
  *
  * Threads outside the runtime: sn_fd_closing(); the others return -ENOTSUP. Signal handlers: none.
  */

@@ -18,6 +18,7 @@
 struct sn_watch {
 	struct sn_lock lock;
 	uint32_t asked; /* the number of the last question, which is in its tag */
+	uint32_t armed; /* that of the last one that epoll has taken */
 	int fd;         /* the number */
 	int registered; /* the number, or that of a copy; -1: none */
 	/* What the waits wait for, and maybe what some wait that has ended did. Made exact when an
@@ -125,8 +126,11 @@ static void finish_all(struct sn_watch *watch, const struct sn_watch_wait *but, 
 static int update(struct sn_watch *watch, int operation, int fd, uint32_t events)
 {
 	uint64_t tag = (uint64_t)++watch->asked << 32 | SN_WATCH_TAG | (uint32_t)watch->fd;
+	int err = sn_netpoll_update(operation, fd, tag, events | EPOLLONESHOT);
 
-	return sn_netpoll_update(operation, fd, tag, events | EPOLLONESHOT);
+	if (err == 0)
+		watch->armed = watch->asked;
+	return err;
 }
 
 /* Makes epoll forget what is registered, if anything is. */
@@ -292,7 +296,8 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 	struct ended ended = {ready, 0};
 	struct sn_watch *watch = find((int)((uint32_t)tag & ~SN_WATCH_TAG));
 	struct sn_watch_wait *wait, *next;
-	int err;
+	const uint32_t question = (uint32_t)(tag >> 32);
+	int err = 0;
 
 	if (!watch)
 		return 0;
@@ -303,15 +308,21 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		uint32_t hit = what & (wait->events | EPOLLERR | EPOLLHUP);
 
 		next = wait->next;
-		if (!hit || !is_for(watch, wait, (uint32_t)(tag >> 32))) {
+		if (!hit || !is_for(watch, wait, question)) {
 			watch->events |= wait->events;
 			continue;
 		}
 		wait->got |= hit;
 		finish(wait, &ended);
 	}
-	/* If epoll cannot be asked for the others, they end, too. */
-	err = watch->first ? rearm(watch) : 0;
+	/*
+	 * An answer to an earlier question has not used up the last one. It may come from an earlier
+	 * descriptor, which epoll still knows if it lives on. If that has the number again, asking
+	 * would be taken for a question about it. If epoll cannot be asked for the others, they end,
+	 * too.
+	 */
+	if (watch->first && question == watch->armed)
+		err = rearm(watch);
 	if (err < 0)
 		finish_all(watch, NULL, err == -ENOENT, &ended);
 	unlock(watch);

@@ -727,6 +727,25 @@ TEST(FdWait, ThroughACopyWithAFormerNumber)
 	});
 }
 
+// A former descriptor of a number, which lives on and has the number again, is still known to epoll.
+// When it becomes ready, the waits for the one in between do not report it.
+TEST(FdWait, NumbersReturnWithoutAWord)
+{
+	test::run([] {
+		Event first, second;
+		const int fd = dup(first.fd());
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+		ASSERT_EQ(fd, dup2(second.fd(), fd));
+		Task waits([&] { return sn_fd_wait(fd, POLLIN, sn_now() + 50 * test::ms); });
+		await_waiting(fd, 1);
+		ASSERT_EQ(fd, dup2(first.fd(), fd));
+		first.set();
+		EXPECT_EQ(-ETIMEDOUT, waits.join());
+		close(fd);
+	});
+}
+
 // A wait reports what was there after it began, not an earlier event that the poller has not passed
 // on yet.
 TEST(FdWaitStress, NothingStaleIsReported)
