@@ -29,6 +29,8 @@ expect 2 'there is no test program nonsense' scripts/mutants --tests nonsense
 expect 2 "invalid int value: 'nonsense'" scripts/mutants --seed nonsense
 expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/soak nonsense 1
 expect 2 'HOURS is "nonsense"; expected: a number' scripts/soak release nonsense
+expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/as-preset nonsense
+expect 2 'which program? expected: PRESET TARGET FOLDER' scripts/as-preset release hostile
 
 # A machine without apt: the packages are named.
 mkdir "$scratch/bin"
