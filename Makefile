@@ -5,6 +5,7 @@
 PREFIX ?= /usr/local
 SESSIONS ?= 100000
 PROGRAMS ?= 10000
+OPERATIONS ?= 1000000
 JOBS ?= $(shell nproc)
 export JOBS
 
@@ -52,6 +53,7 @@ help:
 	@echo 'make bench-wait           latency of a server that collects garbage, beside Go'
 	@echo 'make test-copy            long: random sessions through copies and relays: SESSIONS=100000'
 	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
+	@echo 'make test-descriptors     long: random programs over descriptors: OPERATIONS=1000000 PRESET=tsan'
 	@echo 'make test-mutants         mutation testing, lists the survivors: LAYER=src/sync COUNT=50 SEED=...'
 	@echo 'make test-revocations     long: a million revoked brackets'
 	@echo 'make screenshot           a picture of the relay at work, in docs/relay-page.png'
@@ -203,6 +205,12 @@ test-copy: build
 # The short form is in every preset's sync/program.
 test-programs: build
 	SENNIT_TEST_PROGRAMS=$(PROGRAMS) build/release/tests/sync/sync-program-test
+
+# The short form is in every preset's net/descriptors.
+test-descriptors:
+	@scripts/setup test
+	SENNIT_TEST_OPERATIONS=$(OPERATIONS) \
+		scripts/as-preset $(or $(PRESET),tsan) net-descriptors-test tests/net
 
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \

@@ -47,7 +47,8 @@ typedef struct sn_stream sn_stream;
  * can be polled becomes non-blocking, which affects everyone that shares its open file description:
  * think of terminals. Does not park.
  * Errors, after which fd is as before: -EBADF; -EPROTOTYPE for a socket that is not a stream
- * socket, or that listens; -EINVAL for an epoll descriptor, or NULL; -EISDIR; -ENOMEM; -ENOSPC past
+ * socket, or that listens; -EINVAL for an epoll descriptor, or NULL; -EISDIR; -EEXIST when it is a
+ * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
  * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API int sn_stream_adopt(sn_stream **stream, int fd);
