@@ -46,6 +46,7 @@ help:
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-gc             how long collections stop the tasks: TASKS="1000 10000"'
+	@echo 'make bench-files          reads and writes of files in tasks, beside threads and io_uring'
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
@@ -175,6 +176,10 @@ bench-blocking-server: benches
 bench-copy: benches
 	@scripts/setup test
 	@bench/copy/copy.py build/release
+
+# The short form is in the release preset's net/files_bench.
+bench-files: benches
+	@bench/files/files.py build/release
 
 # The short form is in the release preset's net/unix_bench.
 bench-unix: benches
