@@ -131,9 +131,8 @@ static bool ring_open(struct ring *ring)
 		return false;
 	ring->submission = mmap(NULL, p->sq_off.array + p->sq_entries * sizeof(uint32_t), prot,
 				flags, ring->fd, IORING_OFF_SQ_RING);
-	ring->completion =
-		mmap(NULL, p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe), prot,
-		     flags, ring->fd, IORING_OFF_CQ_RING);
+	ring->completion = mmap(NULL, p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe),
+				prot, flags, ring->fd, IORING_OFF_CQ_RING);
 	ring->entries = mmap(NULL, p->sq_entries * sizeof(struct io_uring_sqe), prot, flags,
 			     ring->fd, IORING_OFF_SQES);
 	return ring->submission != MAP_FAILED && ring->completion != MAP_FAILED &&
@@ -274,8 +273,10 @@ int main(int argc, char **argv)
 	int threads = 0;
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: %s tasks|threads|ring cached|direct|sync WORKERS SECONDS "
-				"DIRECTORY\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s tasks|threads|ring cached|direct|sync WORKERS SECONDS "
+			"DIRECTORY\n",
+			argv[0]);
 		return 2;
 	}
 	while (work <= SYNC && strcmp(works[work], argv[2]) != 0)

@@ -9,11 +9,14 @@
  * No signal is lost. The handler sets the bit before it writes to the eventfd, and pass_on() reads
  * the eventfd before it looks at the bits. So a bit that it misses comes with another event. A task
  * looks at the bits and enters the list under one lock, which pass_on() holds while it looks at
- * both. A signal that nobody wants stays noted.
+ * both. A signal that nobody wants is noted again.
  *
- * Each signal that was noted goes to one task or to channels: its bit is cleared by one party. A
- * task that has entered the list is given a signal with the claim of its waiter. If its deadline or
- * a cancellation has claimed the waiter first, the signal goes to the next, or stays noted.
+ * Each signal that was noted goes to one task or to channels: its bit is cleared by one party, and
+ * before it is given, so that one that comes when the receiver has it is another one. A task that
+ * has entered the list is given a signal with the claim of its waiter. If its deadline or a
+ * cancellation has claimed the waiter first, the signal goes to the next, or is noted again.
+ *
+ * models/signal.pml checks this.
  *
  * Locks. `lock` guards what is caught, `passing` the list, the channels and their signals. passing
  * is held while a channel's lock is taken, never the other way round, and neither while a task is
@@ -87,6 +90,12 @@ static void note(int signum)
 	atomic_fetch_or(&noted[(signum - 1) / 32], 1u << (signum - 1) % 32);
 	(void)!write(atomic_load(&event_fd), &one, sizeof one);
 	errno = saved;
+}
+
+/* Nobody wants it now. A party that will looks at the bits, so no event is needed. */
+static void note_again(int signum)
+{
+	atomic_fetch_or(&noted[(signum - 1) / 32], 1u << (signum - 1) % 32);
 }
 
 static signal_set bit_of(int signum)
@@ -181,8 +190,11 @@ static int pass_on(struct sn_queue *ready, struct sn_chan_node **met)
 
 	while ((signum = first_of(left)) != 0) {
 		left &= ~bit_of(signum);
-		if (give_to_channels(signum, met) || give_to_task(signum, ready, &count))
-			take_noted(bit_of(signum));
+		/* First: a receiver may take it out of its channel at once, and what comes after
+		 * that is another signal. */
+		take_noted(bit_of(signum));
+		if (!give_to_channels(signum, met) && !give_to_task(signum, ready, &count))
+			note_again(signum);
 	}
 	return count;
 }
