@@ -24,6 +24,9 @@
  * more. So the lookup becomes due again after SN_LOOKUP_SLOW_NS. In the ordinary case it was taken
  * long before it was due, and no task wakes but for the answer.
  *
+ * models/lookup.pml checks who frees a lookup, and that no task waits for a helper that is not
+ * there.
+ *
  * While there is a helper, deadlock detection finds a thread that it does not know, and reports
  * nothing.
  */

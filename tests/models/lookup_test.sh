@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/lookup.pml: lookups that tasks share are freed once, and nobody waits for a helper that is
+# not there.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DDEADLINES=3'
+reached
+
+caught '-DLATE_COUNT'
+caught '-DJOINS_DONE'
+caught '-DLAST_FREES'
+caught '-DHELPER_KEEPS'
+caught '-DFAILS_SILENTLY'
+caught '-DNO_CLAIM'
