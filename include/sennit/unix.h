@@ -63,7 +63,8 @@ struct sn_unix_options {
 	/*
 	 * Who may connect to a path: permission bits, such as 0660, where the right to write counts.
 	 * The file never has more rights than these, not even at first. 0: all that the umask
-	 * allows. Not used for abstract names.
+	 * allows. Not used for abstract names. Without the right to write for the owner (0200), a
+	 * file that was left behind counts as one in use, except for root.
 	 */
 	int mode;
 };
@@ -126,10 +127,22 @@ SN_API int sn_unix_listener_fd(sn_unix_listener *listener);
 /*
  * Whether closing, or the end of sn_run(), removes the file: 1 or 0. For a listening socket that
  * goes from one process to the next: the one that leaves sets 0, and the one that has adopted it
- * sets 1. That one then owns the file that it finds at the address during this call. Nothing
- * happens for an abstract name. Any thread; does not park, but the file system may block the
- * thread. Returns what it was before, 1 or 0; -ENOENT when no socket's file is there to be owned;
- * other errors of lstat(2); -ENOMEM, -EBADF, -EINVAL.
+ * sets 1.
+ *
+ * A listener can own one file: the one that sn_unix_listen() has made; of an adopted listener the
+ * socket's file that the first call with 1 finds at the address. If at a call with 1 that file is
+ * not there, because it is gone or another has replaced it, the call returns -ENOENT and changes
+ * nothing.
+ *
+ * What an adopted listener finds at that first call can be another program's, which has replaced
+ * the file before: no call tells every user which file is a socket's. Where that could happen,
+ * the one that leaves passes on st_dev and st_ino of its file (lstat(2)). The next one compares
+ * them after it has set 1, and sets 0 if they differ. While the socket is open, no other file has
+ * them.
+ *
+ * Nothing happens for an abstract name. Any thread; does not park, but the file system may block
+ * the thread. Returns what it was before, 1 or 0; -ENOENT also when no socket's file is there to be
+ * owned; other errors of lstat(2); -ENOMEM, -EBADF, -EINVAL.
  */
 SN_API int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on);
 

@@ -440,8 +440,8 @@ int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on)
 	if (err < 0)
 		return err;
 	path = atomic_load(&d->path);
-	if (!path && on)
-		err = note_path(d, &path);
+	if (on)
+		err = path ? sn_unix_path_check(path) : note_path(d, &path);
 	if (path && err == 0)
 		err = atomic_exchange(&path->made, on != 0);
 	sn_fd_unuse(d);

@@ -200,6 +200,13 @@ int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_na
 	return 0;
 }
 
+int sn_unix_path_check(const struct sn_unix_path *path)
+{
+	int there = leads_to(path->path, path->device, path->inode);
+
+	return there < 0 ? there : there ? 0 : -ENOENT;
+}
+
 int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name)
 {
 	char path[sizeof name->address.sun_path];

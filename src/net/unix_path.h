@@ -26,7 +26,11 @@
  * without: what is left is the moment between comparing and removing.
  *
  * Removal at the close compares too. The open socket holds a reference to its file, so the number
- * of the inode is not another's, and no one that asks finds the file stale.
+ * of the inode is not another's, and no one that asks finds the file stale. An adopted socket's file
+ * can only be guessed: the kernel tells an administrator which one it is (SIOCUNIXFILE), and others
+ * only 32 bits of its number, where it has unix_diag. So the file that is found at the address is
+ * noted, and if it is another's, it is removed as if it were the socket's. The one that adopts has
+ * to know better (sn_unix_listener_set_unlink()).
  *
  * Rejected: a lock file beside the socket, which would stay or need the same care; binding to a
  * temporary name and renaming, after which the socket has the temporary name as its address; a
@@ -59,9 +63,13 @@ struct sn_unix_path {
 int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_name *name, int mode,
 		      bool listens);
 
-/* Notes the file at the address of a socket that others have bound: -ENOENT when there is none, or
- * it is no socket; -ENOMEM and others. Blocks. */
+/* Notes the file at the address of a socket that others have bound, be it that socket's or not:
+ * -ENOENT when there is none, or it is no socket; -ENOMEM and others. Blocks. */
 int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name);
+
+/* 0 when the file is where it was; -ENOENT when it is gone or replaced, or another error. Any
+ * thread. Blocks. */
+int sn_unix_path_check(const struct sn_unix_path *path);
 
 /* Removes the file if it is still the one that was made. At most once; any thread. Blocks. */
 void sn_unix_path_remove(struct sn_unix_path *path);

@@ -384,6 +384,44 @@ TEST(UnixUnlink, TakesNothingElse)
 	});
 }
 
+// What it has made, or has found once, is the only file that it can own.
+TEST(UnixUnlink, OwnsOneFileAndNoOther)
+{
+	test::run(1, [] {
+		Directory dir;
+		const std::string path = dir / "socket", aside = dir / "aside";
+
+		for (const bool adopted : {false, true}) {
+			sn_unix_listener *listener = nullptr;
+
+			if (adopted) {
+				const int fd = test::plain_bound(path, SOCK_STREAM, 5);
+
+				ASSERT_EQ(0, sn_unix_listener_adopt(&listener, fd));
+				EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
+			} else {
+				ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), nullptr));
+			}
+			ASSERT_EQ(0, rename(path.c_str(), aside.c_str()));
+			// It is gone: the call changes nothing.
+			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 0));
+			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
+			// Somebody else's socket stands there.
+			close(test::plain_bound(path));
+			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
+			// It is back.
+			ASSERT_EQ(0, rename(aside.c_str(), path.c_str()));
+			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
+			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 1));
+			EXPECT_EQ(0, sn_unix_listener_close(listener));
+			EXPECT_FALSE(test::exists(path)) << adopted;
+		}
+	});
+}
+
 // The end of the run removes what the listener owns by then.
 TEST(UnixUnlink, HoldsAtTheEndOfTheRun)
 {
