@@ -401,13 +401,17 @@ TEST(Config, HasModesOfUnixSockets)
 		text += "[listeners.l" + std::to_string(text.size()) +
 			"]\naddress = 'unix:@'\ngroup = 'g'\nmode = " + mode + "\n";
 	text += "[listeners.b]\naddress = 'unix:@'\ngroup = 'g'\nmode = '0660'\n"
-		"[listeners.c]\naddress = ':1'\ngroup = 'g'\nmode = '0660'\n";
+		"[listeners.c]\naddress = ':1'\ngroup = 'g'\nmode = '0660'\n"
+		"[listeners.d]\naddress = 'unix:./d'\ngroup = 'g'\nmode = '0060'\n"
+		"[listeners.e]\naddress = 'unix:./e'\ngroup = 'g'\nmode = '0577'\n"
+		"[listeners.f]\naddress = 'unix:./f'\ngroup = 'g'\nmode = '0200'\n";
 	const auto errors = bad(text + "[groups.g]\nbackends = ['h:1']\n");
-	ASSERT_EQ(errors.size(), 9U) << testing::PrintToString(errors);
+	ASSERT_EQ(errors.size(), 11U) << testing::PrintToString(errors);
 	for (std::size_t i = 0; i < errors.size(); i++)
 		EXPECT_NE(errors[i].find(i < 6    ? "is not the mode of a file; expected octal"
 					 : i == 6 ? "is an integer; expected a string"
-						  : "means nothing here; expected it beside"),
+					 : i < 9  ? "means nothing here; expected it beside"
+						  : "does not let the owner write"),
 			  std::string::npos)
 			<< errors[i];
 }

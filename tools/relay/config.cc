@@ -643,6 +643,13 @@ void read_mode(section &in, listener_config &into)
 	else if (!is_unix(into.address) || into.address.starts_with("unix:@"))
 		in.complain(node, "mode",
 			    "means nothing here; expected it beside the path of a Unix socket");
+	else if (!(mode & 0200))
+		in.complain(
+			node, "mode",
+			'"' + written +
+				"\" does not let the owner write, so the relay could not tell "
+				"whether a file that it finds is in use; expected the bit 0200, "
+				"as in \"0660\"");
 	else
 		into.mode = static_cast<int>(mode);
 }
