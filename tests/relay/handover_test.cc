@@ -10,10 +10,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace harness;
 
@@ -44,6 +48,18 @@ protected:
 			return said.find('\n', at) != said.npos;
 		})) << said;
 		return at == said.npos ? -1 : std::atoi(said.c_str() + at + start.size());
+	}
+
+	/* Waits for the relay's first process to end, and leaves its status for wait(). */
+	static void await_end(const relay_process &relay)
+	{
+		siginfo_t info{};
+		EXPECT_TRUE(eventually([&] {
+			info.si_pid = 0;
+			return waitid(P_PID, static_cast<id_t>(relay.pid()), &info,
+				      WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			       info.si_pid == relay.pid();
+		}));
 	}
 
 	static void end(pid_t pid)
@@ -87,13 +103,7 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	client.close();
 	/* The old process ends by itself. Their shared stderr has an end only when both are
 	 * gone. */
-	siginfo_t info{};
-	EXPECT_TRUE(eventually([&] {
-		info.si_pid = 0;
-		return waitid(P_PID, static_cast<id_t>(relay.pid()), &info,
-			      WEXITED | WNOHANG | WNOWAIT) == 0 &&
-		       info.si_pid == relay.pid();
-	}));
+	await_end(relay);
 	serves(address, backend);
 	end(pid);
 	EXPECT_EQ(relay.wait().status, 0);
@@ -117,13 +127,7 @@ TEST_F(Handover, TakesUnixSocketsAlong)
 	ASSERT_GT(pid, 0);
 	EXPECT_EQ(relay.address(2), address);
 	EXPECT_EQ(relay.address(3), any) << "the same name";
-	siginfo_t info{};
-	EXPECT_TRUE(eventually([&] {
-		info.si_pid = 0;
-		return waitid(P_PID, static_cast<id_t>(relay.pid()), &info,
-			      WEXITED | WNOHANG | WNOWAIT) == 0 &&
-		       info.si_pid == relay.pid();
-	}));
+	await_end(relay);
 	EXPECT_EQ(inode_of(path), inode) << "the old process does not remove it";
 	EXPECT_EQ(inode_of(admin), admin_inode);
 	serves(address, backend);
@@ -169,6 +173,54 @@ TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.stop().status, 0);
 	EXPECT_EQ(inode_of(path), 0U) << "it is its own again";
+}
+
+std::string listening_at(const std::string &name, const std::string &address)
+{
+	return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
+}
+
+/* Somebody removes the relay's file and listens there: that file is not the new process's. */
+TEST_F(Handover, TakesNoFileThatReplacedItsOwn)
+{
+	const folder here;
+	const std::string before = here / "before", during = here / "during";
+	listener backend;
+	const std::string text = listening_at("a", "unix:" + before) +
+				 listening_at("b", "unix:" + during) +
+				 "[groups.g]\nbackends = [\"" + backend.address() + "\"]\n";
+	const std::string config = here / "config";
+	std::ofstream(config) << text;
+	relay_process relay({"--config", config});
+	relay.address(1);
+	unlink(before.c_str());
+	listener first("unix:" + before);
+	const auto first_inode = inode_of(before);
+
+	/* The new process has its sockets, and then waits for its configuration. */
+	unlink(config.c_str());
+	ASSERT_EQ(mkfifo(config.c_str(), 0600), 0);
+	relay.signal(SIGUSR2);
+	int pipe = -1;
+	EXPECT_TRUE(eventually([&] {
+		pipe = open(config.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return pipe >= 0;
+	}));
+	unlink(during.c_str());
+	listener second("unix:" + during);
+	const auto second_inode = inode_of(during);
+	EXPECT_EQ(write(pipe, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+	close(pipe);
+
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+	EXPECT_EQ(inode_of(before), first_inode);
+	EXPECT_EQ(inode_of(during), second_inode);
+	EXPECT_NO_THROW(peer::connect(first.address()));
+	EXPECT_NO_THROW(peer::connect(second.address()));
 }
 
 /* A new process that cannot serve changes nothing. */

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <utility>
@@ -24,13 +26,21 @@ constexpr int first_from_manager = 3;
 /* A larger number of listeners is a mistake. */
 constexpr int most_from_manager = 4096;
 
-std::optional<int> to_number(std::string_view text)
+std::optional<std::uint64_t> to_large_number(std::string_view text)
 {
-	int number = 0;
+	std::uint64_t number = 0;
 	const auto [rest, err] = std::from_chars(text.data(), text.data() + text.size(), number);
-	if (err != std::errc{} || rest != text.data() + text.size() || number < 0)
+	if (err != std::errc{} || rest != text.data() + text.size())
 		return std::nullopt;
 	return number;
+}
+
+std::optional<int> to_number(std::string_view text)
+{
+	const auto number = to_large_number(text);
+	if (!number || *number > INT_MAX)
+		return std::nullopt;
+	return static_cast<int>(*number);
 }
 
 std::string take_variable(const char *name)
@@ -106,7 +116,53 @@ bool means(std::string_view written, const ip_end &bound)
 	       to_ip(bytes, is_ipv6) == bound.ip;
 }
 
+/* The file at the address of a Unix socket that has a path. */
+std::optional<file_id> file_at(sn_unix_listener *socket)
+{
+	char path[SN_UNIX_ADDRESS_MAX];
+	struct stat found;
+	if (sn_unix_listener_address(socket, path, sizeof path) < 0 || lstat(path, &found) < 0)
+		return std::nullopt;
+	return file_id{found.st_dev, found.st_ino};
+}
+
+/* Neither this process nor another one removes the file from now on. Returns which one it is, if
+ * it was the socket's to remove and is still there. */
+std::optional<file_id> give_up_file(sn_unix_listener *socket)
+{
+	if (sn_unix_listener_set_unlink(socket, 0) <= 0)
+		return std::nullopt;
+	const auto found = file_at(socket);
+	/* Fails unless the socket's own file is there now: then that is what was found. */
+	if (sn_unix_listener_set_unlink(socket, 1) < 0)
+		return std::nullopt;
+	sn_unix_listener_set_unlink(socket, 0);
+	return found;
+}
+
+/* The adopted socket removes its file from now on, if that is still there. */
+void own_file(sn_unix_listener *socket, const file_id &file)
+{
+	/* The first call takes any socket's file that it finds. Compared after it, so that no other
+	 * one can come in between. */
+	if (sn_unix_listener_set_unlink(socket, 1) >= 0 && file_at(socket) != file)
+		sn_unix_listener_set_unlink(socket, 0);
+}
+
 } // namespace
+
+files_in_transit::files_in_transit(std::vector<handed_listener> &which) : which_(which)
+{
+	for (auto &each : which_)
+		each.file = give_up_file(sn_tcp_listener_unix(each.socket));
+}
+
+files_in_transit::~files_in_transit()
+{
+	for (const auto &each : which_)
+		if (each.file && !are_taken_)
+			sn_unix_listener_set_unlink(sn_tcp_listener_unix(each.socket), 1);
+}
 
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners)
 {
@@ -114,10 +170,10 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 	for (const auto &each : listeners) {
 		text += ';' + std::to_string(each.fd()) + ',' + to_hex(each.name) + ',';
 		/* A path can contain the separators. */
-		if (is_unix(each.address))
-			text += "unix:," + to_hex(each.address) + (each.has_file ? ",file" : "");
-		else
-			text += each.address;
+		text += is_unix(each.address) ? "unix:," + to_hex(each.address) : each.address;
+		if (each.file)
+			text += ',' + std::to_string(each.file->device) + ',' +
+				std::to_string(each.file->inode);
 	}
 	return text;
 }
@@ -162,7 +218,10 @@ void inherited::add_from_former(std::string_view text)
 		made.address = take_until(one, ',');
 		if (made.address == "unix:")
 			made.address = from_hex(take_until(one, ','));
-		made.has_file = one == "file";
+		const auto device = to_large_number(take_until(one, ','));
+		const auto inode = to_large_number(take_until(one, ','));
+		if (device && inode)
+			made.file = {*device, *inode};
 		entries_.push_back(std::move(made));
 	}
 }
@@ -182,11 +241,11 @@ std::optional<sn::result<sn::tcp_listener>> inherited::take(std::string_view nam
 	if (found == entries_.end())
 		return std::nullopt;
 	fd = found->fd;
-	const bool has_file = found->has_file;
+	const auto file = found->file;
 	entries_.erase(found);
 	auto socket = sn::tcp_listener::adopt(fd);
-	if (socket && has_file)
-		with_file_.push_back(socket->get());
+	if (socket && file)
+		with_file_.emplace_back(socket->get(), *file);
 	return socket;
 }
 
@@ -206,8 +265,8 @@ void inherited::done()
 	static_cast<void>(!write(ready_, "!", 1));
 	::close(ready_);
 	ready_ = -1;
-	for (sn_tcp_listener *each : with_file_)
-		sn_unix_listener_set_unlink(sn_tcp_listener_unix(each), 1);
+	for (const auto &[socket, file] : with_file_)
+		own_file(sn_tcp_listener_unix(socket), file);
 	with_file_.clear();
 }
 

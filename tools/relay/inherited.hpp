@@ -8,8 +8,9 @@
  * matched by the address as written. A descriptor that no listener takes is closed, and one from
  * systemd is reported, because clients would wait in its backlog for ever.
  *
- * The file of a Unix socket goes with it from process to process, and the last one removes it. Not
- * that of a socket from systemd, which is systemd's.
+ * The file of a Unix socket goes with it from process to process, and the last one removes it.
+ * Each tells the next which file that is, so another program's file that has replaced it stays. So
+ * does that of a socket from systemd, which is systemd's.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
@@ -18,46 +19,47 @@
 
 #include <sennit/sennit.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace relay
 {
 
+/* What tells a file from all others, as lstat(2) has it, while it exists or is open. */
+struct file_id {
+	std::uint64_t device = 0;
+	std::uint64_t inode = 0;
+
+	bool operator==(const file_id &) const = default;
+};
+
 /* A listener whose descriptor is handed over. */
 struct handed_listener {
 	sn_tcp_listener *socket = nullptr;
-	std::string name;      /* as configured; empty: none */
-	std::string address;   /* as configured */
-	bool has_file = false; /* the file of a Unix socket, which its process is to remove */
+	std::string name;              /* as configured; empty: none */
+	std::string address;           /* as configured */
+	std::optional<file_id> file{}; /* of a Unix socket, which its process is to remove */
 
 	int fd() const noexcept { return sn_tcp_listener_fd(socket); }
 };
 
 /*
  * The files of the Unix sockets among them, while they are handed over: for that time neither
- * process removes them when it ends. Sets has_file. Unless another process has taken them, the
- * destructor makes them this process's own again.
+ * process removes them when it ends. Sets each file that is still where it was made; one that was
+ * replaced is given up. Unless another process has taken them, the destructor makes them this
+ * process's own again. Blocks the thread while the file system answers.
  */
 class files_in_transit
 {
 public:
-	explicit files_in_transit(std::vector<handed_listener> &which) : which_(which)
-	{
-		for (auto &each : which_)
-			each.has_file = sn_unix_listener_set_unlink(
-						sn_tcp_listener_unix(each.socket), 0) > 0;
-	}
+	explicit files_in_transit(std::vector<handed_listener> &which);
 	files_in_transit(const files_in_transit &) = delete;
 	files_in_transit &operator=(const files_in_transit &) = delete;
-	~files_in_transit()
-	{
-		for (const auto &each : which_)
-			if (each.has_file && !are_taken_)
-				sn_unix_listener_set_unlink(sn_tcp_listener_unix(each.socket), 1);
-	}
+	~files_in_transit();
 
 	void are_taken() noexcept { are_taken_ = true; }
 
@@ -87,7 +89,7 @@ public:
 
 	/* Every listener has taken its descriptor, and is still open: closes the rest. Reports to a
 	 * former process that this one serves, so that the former one ends, and takes over the
-	 * files of its Unix sockets. */
+	 * files of its Unix sockets. In a task. */
 	void done();
 
 private:
@@ -97,14 +99,15 @@ private:
 		std::string address{}; /* as written, from a former process; empty: from systemd */
 		std::optional<ip_end> bound{}; /* from systemd */
 		std::string local{};           /* the same of a Unix socket: "unix:..." */
-		bool has_file = false;         /* from a former process, which has made it */
+		std::optional<file_id> file{}; /* from a former process, whose own it was */
 	};
 
 	void add_from_manager();
 	void add_from_former(std::string_view text);
 
 	std::vector<entry> entries_;
-	std::vector<sn_tcp_listener *> with_file_; /* that were taken */
+	/* That were taken. */
+	std::vector<std::pair<sn_tcp_listener *, file_id>> with_file_;
 	int ready_ = -1;
 };
 
