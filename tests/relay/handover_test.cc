@@ -223,6 +223,46 @@ TEST_F(Handover, TakesNoFileThatReplacedItsOwn)
 	EXPECT_NO_THROW(peer::connect(second.address()));
 }
 
+/* Of listeners that the new process's configuration does not have any more. */
+TEST_F(Handover, RemovesTheFilesThatNobodyNeeds)
+{
+	const folder here;
+	const std::string kept = here / "kept", gone = here / "gone", lost = here / "lost";
+	const std::string admin = here / "admin";
+	listener backend;
+	const std::string rest = listening_at("kept", "unix:" + kept) +
+				 "[groups.g]\nbackends = [\"" + backend.address() + "\"]\n";
+	file config("drain = \"1h\"\nadmin = \"unix:" + admin + "\"\n" +
+		    listening_at("gone", "unix:" + gone) + listening_at("lost", "unix:" + lost) +
+		    rest);
+	relay_process relay({"--config", config.name()});
+	relay.address(2);
+	EXPECT_NE(inode_of(gone), 0U);
+	EXPECT_NE(inode_of(admin), 0U);
+	auto client = peer::connect("unix:" + gone);
+	auto served = backend.accept();
+	unlink(lost.c_str());
+	listener other("unix:" + lost);
+
+	config.write(rest);
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_TRUE(eventually([&] { return inode_of(gone) == 0 && inode_of(admin) == 0; }));
+	EXPECT_NE(inode_of(lost), 0U) << "it is another's";
+	EXPECT_NO_THROW(peer::connect(other.address()));
+	serves("unix:" + kept, backend);
+	client.send("still");
+	EXPECT_EQ(served.receive(5), "still");
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+	EXPECT_EQ(inode_of(kept), 0U);
+}
+
 /* A new process that cannot serve changes nothing. */
 TEST_F(Handover, ThatFailsChangesNothing)
 {

@@ -249,7 +249,19 @@ std::optional<sn::result<sn::tcp_listener>> inherited::take(std::string_view nam
 	return socket;
 }
 
-void inherited::done()
+/* A socket whose file is to be removed is needed until then: while it is open, no other file can be
+ * taken for its own. */
+bool inherited::keep_unused(const entry &which)
+{
+	auto socket = sn::tcp_listener::adopt(which.fd);
+	if (!socket)
+		return false;
+	with_file_.emplace_back(socket->get(), *which.file);
+	unused_.push_back(std::move(*socket));
+	return true;
+}
+
+void inherited::close_unused()
 {
 	for (const auto &each : entries_) {
 		/* Not for a former process's: it accepts its backlog itself. */
@@ -257,9 +269,15 @@ void inherited::done()
 			report("closing inherited descriptor " + std::to_string(each.fd) +
 			       ", which no listener uses; expected a socket that is bound to the "
 			       "address of a listener");
-		::close(each.fd);
+		if (!each.file || !keep_unused(each))
+			::close(each.fd);
 	}
 	entries_.clear();
+}
+
+void inherited::done()
+{
+	close_unused();
 	if (ready_ < 0)
 		return;
 	static_cast<void>(!write(ready_, "!", 1));
@@ -268,6 +286,7 @@ void inherited::done()
 	for (const auto &[socket, file] : with_file_)
 		own_file(sn_tcp_listener_unix(socket), file);
 	with_file_.clear();
+	unused_.clear();
 }
 
 } // namespace relay

@@ -8,9 +8,10 @@
  * matched by the address as written. A descriptor that no listener takes is closed, and one from
  * systemd is reported, because clients would wait in its backlog for ever.
  *
- * The file of a Unix socket goes with it from process to process, and the last one removes it.
- * Each tells the next which file that is, so another program's file that has replaced it stays. So
- * does that of a socket from systemd, which is systemd's.
+ * The file of a Unix socket goes with it from process to process, and the last one removes it: when
+ * it ends, or at once if no listener of its configuration takes the socket. Each tells the next
+ * which file that is, so another program's file that has replaced it stays. So does that of a socket
+ * from systemd, which is systemd's.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
@@ -89,7 +90,7 @@ public:
 
 	/* Every listener has taken its descriptor, and is still open: closes the rest. Reports to a
 	 * former process that this one serves, so that the former one ends, and takes over the
-	 * files of its Unix sockets. In a task. */
+	 * files of its Unix sockets, of which it removes those that no listener uses. In a task. */
 	void done();
 
 private:
@@ -104,10 +105,13 @@ private:
 
 	void add_from_manager();
 	void add_from_former(std::string_view text);
+	bool keep_unused(const entry &which);
+	void close_unused();
 
 	std::vector<entry> entries_;
-	/* That were taken. */
+	/* That were taken, or are closed when this process serves. */
 	std::vector<std::pair<sn_tcp_listener *, file_id>> with_file_;
+	std::vector<sn::tcp_listener> unused_; /* those of them that no listener uses */
 	int ready_ = -1;
 };
 
