@@ -179,15 +179,36 @@ TEST(Unix, AStaleFileIsReplacedAndOneInUseRefused)
 	EXPECT_EQ(inode_of(path), inode) << "it is left alone";
 	serves(relay.address(), backend);
 	stop(relay);
+}
 
-	std::ofstream(path) << "precious\n";
-	const auto file = inode_of(path);
-	relay_process third({address, backend.address()});
-	EXPECT_EQ(third.wait().status, 1);
-	EXPECT_EQ(inode_of(path), file);
-
-	relay_process nowhere({"unix:" + here / "no/folder", backend.address()});
-	EXPECT_NE(nowhere.wait().errors.find("there is no such folder"), std::string::npos);
+TEST(Unix, APathThatCannotBeUsedIsExplained)
+{
+	const folder here;
+	const std::string file = here / "file";
+	std::ofstream(file) << "precious\n";
+	const auto inode = inode_of(file);
+	mkdir((here / "folder").c_str(), 0700);
+	for (const auto &[path, why] :
+	     {std::pair(file, "a file that is no socket is there; expected a free path"),
+	      std::pair(here / "folder", "a folder that is no socket is there; expected"),
+	      std::pair(here / "file/socket", "a part of the path is no folder; expected one"),
+	      std::pair(here / "no/socket", "there is no such folder; expected one")})
+		for (const bool is_admin : {false, true}) {
+			const std::string address = "unix:" + path;
+			std::vector<std::string> arguments{is_admin ? "127.0.0.1:0" : address,
+							   "127.0.0.1:1"};
+			if (is_admin)
+				arguments.insert(arguments.begin(), {"--admin", address});
+			relay_process relay(arguments);
+			const ended end = relay.wait();
+			EXPECT_EQ(end.status, 1);
+			EXPECT_NE(end.errors.find("cannot listen on " + address +
+						  (is_admin ? " for administration: " : ": ") +
+						  why),
+				  std::string::npos)
+				<< end.errors;
+		}
+	EXPECT_EQ(inode_of(file), inode);
 }
 
 /* A relay that was killed cannot remove its file. */
@@ -408,6 +429,35 @@ TEST(Unix, TheAdminServerIsReachedThroughIt)
 		<< page;
 	stop(relay);
 	EXPECT_EQ(inode_of(path), 0U);
+}
+
+/* A session that still connects is not waited for when the relay ends. */
+TEST(Unix, TheAdminServersFileIsRemovedWhileAClientWaits)
+{
+	const folder here;
+	const std::string path = here / "admin.sock";
+	const silent_backend backend;
+	relay_process relay({"--drain", "0", "--connect-timeout", "1m", "--admin", "unix:" + path,
+			     "127.0.0.1:0", backend.address()});
+	const auto client = peer::connect(relay.address());
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	EXPECT_NE(inode_of(path), 0U);
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_EQ(inode_of(path), 0U);
+}
+
+TEST(Unix, AnInheritedDescriptorThatIsWrongForTheAdminServerIsExplained)
+{
+	const folder here;
+	const listener bound("unix:" + here / "admin.sock", -1);
+	relay_process relay({"--admin", bound.address(), "127.0.0.1:0", "127.0.0.1:1"}, 0,
+			    {bound.fd()});
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 1);
+	EXPECT_NE(end.errors.find("cannot listen on " + bound.address() +
+				  " for administration with inherited descriptor 3: "),
+		  std::string::npos)
+		<< end.errors;
 }
 
 /* Neither its keepalive nor that of the other side is in the way. */

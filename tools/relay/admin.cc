@@ -3,6 +3,7 @@
 
 #include "backlog.hpp"
 #include "http.hpp"
+#include "listener.hpp"
 #include "metrics.hpp"
 #include "page.hpp"
 #include "report.hpp"
@@ -69,10 +70,10 @@ std::unique_ptr<admin_server> admin_server::open(const snapshot_source &source,
 						 const std::string &listen, std::string &why,
 						 const admin_limits &limits)
 {
-	auto listener = sn::tcp_listener::listen(listen);
+	auto listener = listen_at(listen);
 	if (!listener) {
 		why = "cannot listen on " + listen +
-		      " for administration: " + listener.error().message();
+		      " for administration: " + explain_listening(listen, listener.error());
 		return nullptr;
 	}
 	return std::make_unique<admin_server>(source, *std::move(listener), limits);

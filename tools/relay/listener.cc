@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <new>
+#include <sys/stat.h>
 #include <utility>
 
 #include <sennit/unstable.h>
@@ -21,66 +22,89 @@ using namespace std::chrono_literals;
 
 std::string explain_unix(const std::string &address, const std::error_code &error)
 {
+	if (error == std::errc::address_in_use) {
+		if (address.starts_with("unix:@"))
+			return "the name is in use; expected a free one (unix:@ takes any)";
+		struct stat there {
+		};
+		if (lstat(address.substr(address.find(':') + 1).c_str(), &there) == 0 &&
+		    !S_ISSOCK(there.st_mode))
+			return std::string(S_ISDIR(there.st_mode) ? "a folder" : "a file") +
+			       " that is no socket is there; expected a free path, or a socket "
+			       "that nobody has open";
+		return "the path is in use; expected a free one, or a socket that nobody has open";
+	}
 	if (error == std::errc::no_such_file_or_directory)
 		return "there is no such folder; expected one for the socket's file";
-	if (error == std::errc::address_in_use)
-		return address.starts_with("unix:@")
-			       ? "the name is in use; expected a free one (unix:@ takes any)"
-			       : "the path is in use; expected a free one, or a socket that nobody "
-				 "has open";
-	if (error == std::errc::permission_denied)
+	if (error == std::errc::not_a_directory)
+		return "a part of the path is no folder; expected one for the socket's file";
+	if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted ||
+	    error == std::errc::read_only_file_system)
 		return "not permitted; expected a folder that this user may write to";
 	return error.message();
 }
 
-std::string explain(const std::string &address, const std::error_code &error)
+std::string explain_tcp(const std::error_code &error)
 {
-	const std::string start = "cannot listen on " + address + ": ";
-	if (is_unix(address))
-		return start + explain_unix(address, error);
 	if (error == std::errc::no_such_file_or_directory)
-		return start + "it does not resolve; expected an address of this machine, or the "
-			       "name of one";
-	if (error == std::errc::resource_unavailable_try_again)
-		return start + "it does not resolve now, because the name service does not "
-			       "answer; expected an address of this machine, or the name of one";
+		return "it does not resolve; expected an address of this machine, or the name of "
+		       "one";
+	if (error == std::errc::resource_unavailable_try_again || error == std::errc::timed_out)
+		return "it does not resolve now, because the name service does not answer; "
+		       "expected an address of this machine, or the name of one";
 	if (error == std::errc::address_in_use)
-		return start + "the port is in use; expected a free one (port 0 takes any)";
+		return "the port is in use; expected a free one (port 0 takes any)";
 	if (error == std::errc::address_not_available)
-		return start + "expected an address of this machine";
+		return "expected an address of this machine";
 	if (error == std::errc::permission_denied)
-		return start + "not permitted; expected a port that this user may use, such as one "
-			       "above 1023";
-	return start + error.message();
+		return "not permitted; expected a port that this user may use, such as one above "
+		       "1023";
+	return error.message();
 }
 
-sn::result<sn::tcp_listener> listen_at(const listener_config &settings)
+/* For the name of a listener. Its error at the deadline is that of the scope. */
+constexpr auto look_up_most = 10s;
+
+} // namespace
+
+std::string explain_listening(const std::string &address, const std::error_code &error)
 {
-	if (settings.mode == 0)
-		return sn::tcp_listener::listen(settings.address);
+	return is_unix(address) ? explain_unix(address, error) : explain_tcp(error);
+}
+
+std::string explain_adopting(const std::string &address, int fd, const std::error_code &error)
+{
+	return "cannot listen on " + address + " with inherited descriptor " + std::to_string(fd) +
+	       ": " + error.message() +
+	       "; expected a listening socket of TCP, or a Unix stream socket";
+}
+
+sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode)
+{
+	if (!is_unix(address)) {
+		const sn::scope limit(sn::after(look_up_most));
+		return sn::tcp_listener::listen(address);
+	}
+	if (mode == 0)
+		return sn::tcp_listener::listen(address);
 	sn_unix_listener *made = nullptr;
-	const sn_unix_options options{SN_UNIX_STREAM, settings.mode};
-	const int err = sn_unix_listen(&made, settings.address.c_str(), &options);
+	const sn_unix_options options{SN_UNIX_STREAM, mode};
+	const int err = sn_unix_listen(&made, address.c_str(), &options);
 	if (err < 0)
 		return sn::failure{-err};
 	return sn::tcp_listener(sn_unix_listener_tcp(made));
 }
-
-} // namespace
 
 std::unique_ptr<listener> listener::open(shared &all, const listener_config &settings,
 					 std::string &why)
 {
 	int handed = -1;
 	auto adopted = all.inherited.take(settings.name, settings.address, handed);
-	auto socket = adopted ? *std::move(adopted) : listen_at(settings);
+	auto socket = adopted ? *std::move(adopted) : listen_at(settings.address, settings.mode);
 	if (!socket) {
-		why = handed < 0 ? explain(settings.address, socket.error())
-				 : "cannot listen on " + settings.address +
-					   " with inherited descriptor " + std::to_string(handed) +
-					   ": " + socket.error().message() +
-					   "; expected a listening socket of TCP, or a Unix stream "
-					   "socket";
+		why = adopted ? explain_adopting(settings.address, handed, socket.error())
+			      : "cannot listen on " + settings.address + ": " +
+					explain_listening(settings.address, socket.error());
 		return nullptr;
 	}
 	auto address = socket->address().value_or(settings.address);

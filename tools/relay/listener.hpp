@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace relay
@@ -87,6 +88,19 @@ private:
 	std::vector<std::shared_ptr<pool>> made_;
 	registry::generation &counts_;
 };
+
+/*
+ * Listens for a listener or the admin server. A name is looked up for ten seconds at most, because
+ * neither a reload nor the end waits for less than that. mode: of a Unix socket's file; 0: as the
+ * umask allows. May park.
+ */
+sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode = 0);
+
+/* Why that has failed, and what is expected. */
+std::string explain_listening(const std::string &address, const std::error_code &error);
+
+/* The same of an inherited descriptor; address: and what it was for. */
+std::string explain_adopting(const std::string &address, int fd, const std::error_code &error);
 
 class listener
 {

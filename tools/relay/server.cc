@@ -268,9 +268,13 @@ private:
 			return true;
 		int handed = -1;
 		auto taken = all_.inherited.take(admin_listener_name, next_.admin, handed);
-		admin_ = taken && *taken
-				 ? std::make_unique<admin_server>(all_.registry, **std::move(taken))
-				 : admin_server::open(all_.registry, next_.admin, why);
+		if (!taken)
+			admin_ = admin_server::open(all_.registry, next_.admin, why);
+		else if (*taken)
+			admin_ = std::make_unique<admin_server>(all_.registry, **std::move(taken));
+		else
+			why = explain_adopting(next_.admin + " for administration", handed,
+					       taken->error());
 		return admin_ != nullptr;
 	}
 
@@ -610,13 +614,14 @@ int serve(shared &all)
 		for (const auto &each : *all_listeners)
 			each->close();
 	drain(all);
-	cut(all);
-	settler.reset();
-	const bool watching_is_over = end_watching(now);
+	/* Before cut(), which may leave: nothing else removes the file of a Unix socket. */
 	if (now.admin)
 		now.admin->close();
 	for (const auto &each : now.retired_admins)
 		each->close();
+	cut(all);
+	settler.reset();
+	const bool watching_is_over = end_watching(now);
 	all.access_log.exchange(nullptr);
 	if (!watching_is_over)
 		leave();
