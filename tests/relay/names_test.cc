@@ -383,6 +383,34 @@ TEST_F(Names, ThatHangDelayNoOther)
 	EXPECT_EQ(relay.stop().status, 0) << "nor do they delay the end";
 }
 
+/* A reload opens its listeners by name while more names hang than the library has threads. */
+TEST_F(Names, ThatHangDelayNoListener)
+{
+	names_->set(how::answers, {"127.0.0.1"});
+	std::string hanging;
+	for (int i = 0; i < 300; i++)
+		hanging += "\"hanging" + std::to_string(i) + ".test:1\", ";
+	const auto listening_at = [&](const std::string &address) {
+		return "drain = 0\n[listeners.a]\naddress = \"" + address +
+		       "\"\ngroup = \"a\"\n[groups.a]\nresolve_timeout = \"1m\"\nbackends = [" +
+		       hanging + "]\n";
+	};
+	file config(listening_at("127.0.0.1:0"));
+	setenv("RES_OPTIONS", "timeout:30 attempts:5", 1);
+	relay_process relay({"--config", config.name()});
+	unsetenv("RES_OPTIONS");
+	EXPECT_TRUE(eventually([&] { return names_->asked() >= 128; }));
+	config.write(listening_at("listener.test:0"));
+	EXPECT_TRUE(relay.reload());
+	peer::connect(relay.address(1));
+	/* Its own name may hang as well. */
+	config.write(listening_at("hanging.test:0"));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error("hanging.test:0: it does not resolve now, because the name service does "
+			  "not answer; expected");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST_F(Names, ComeAndGoWithReloads)
 {
 	names_->set(how::answers, {"127.0.0.2"});

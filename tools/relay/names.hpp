@@ -12,8 +12,8 @@
  * there are none, because no look-up has ever succeeded, the backend is down until one does. A
  * failure is reported once, and so is its end. A look-up that takes too long continues, because it
  * cannot be interrupted, and its result counts when it arrives. Until then the same name is not
- * looked up again. The library's threads look up (sennit/resolve.h), so a name that hangs delays no
- * other.
+ * looked up again. 128 names are looked up at a time (look_up.hpp), so names that hang delay others
+ * only while so many of them hang: then the others wait for one of these to end.
  */
 #ifndef RELAY_NAMES_HPP
 #define RELAY_NAMES_HPP

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "resolver.hpp"
 
+#include "look_up.hpp"
 #include "report.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <exception>
+#include <memory>
 #include <string>
 #include <sys/socket.h>
 #include <system_error>
@@ -20,13 +23,6 @@ using namespace std::chrono_literals;
 
 /* A name without an address is looked up at this interval, if its own is longer. */
 constexpr auto retry_interval = 1s;
-
-/* "host:port" at the last colon: the host of a backend by name has none. */
-sn::result<sn::resolved> look_up(const std::string &address, sn::deadline until)
-{
-	const auto colon = address.rfind(':');
-	return sn::resolve(address.substr(0, colon), address.substr(colon + 1), until);
-}
 
 /* Without duplicates. */
 address_list to_list(const sn::resolved &found)
@@ -102,22 +98,32 @@ private:
 		return sn::cancelled() || stopped.load(std::memory_order_relaxed);
 	}
 
-	/* What takes too long has failed, and is waited for all the same: the second call joins the
-	 * look-up that the first one has left, unless that ends in between. */
+	/* What takes too long has failed, and is waited for all the same. */
 	void ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
 	{
-		auto found = look_up(at.settings.address, until);
-		const bool is_late = !found && found.error() == std::errc::timed_out;
+		const auto asked = start(at);
+		if (!asked)
+			return;
+		const bool is_late = !asked->ends_by(until);
 		if (is_late && !is_over(stopped)) {
-			fail(at, found.error());
-			found = look_up(at.settings.address, sn::no_deadline);
+			fail(at, std::make_error_code(std::errc::timed_out));
+			asked->ends_by(sn::no_deadline);
 		}
 		if (is_over(stopped))
 			return;
-		if (found)
+		if (const auto &found = asked->found())
 			take(at, *found);
 		else if (!is_late)
 			fail(at, found.error());
+	}
+
+	/* Null when it cannot, which counts as a failure. */
+	std::shared_ptr<look_up> start(backend &at)
+	try {
+		return look_up::of(at.settings.address);
+	} catch (const std::exception &) {
+		fail(at, std::make_error_code(std::errc::not_enough_memory));
+		return nullptr;
 	}
 
 	void take(backend &at, const sn::resolved &found)
