@@ -145,17 +145,50 @@ TEST_F(Proxied, HeadersGiveTheClientsAddress)
 	stop(*relay_);
 }
 
-/* As for the proxy's own connections, such as its checks. */
+/* The proxy's own connection, such as a check. */
+const auto proxy_v2_local = "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s;
+
+/* A relayed client without an IP address: in version 1, in version 2 without a family, and that of a
+ * Unix socket. */
+const std::vector<std::string> without_ip = {"PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n\x21\0\0\0"s,
+					     "\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8"s +
+						     std::string(216, '\0')};
+
 TEST_F(Proxied, HeadersMayHaveNoAddress)
 {
-	start("allow = [\"10.0.0.0/8\"]\n");
-	for (const auto &header : {"PROXY UNKNOWN\r\n"s, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s}) {
+	start();
+	auto all = without_ip;
+	all.push_back(proxy_v2_local);
+	for (const auto &header : all) {
 		auto client = peer::connect(address_);
 		client.send(header + "x");
 		EXPECT_EQ(backend_.accept().receive(1), "x");
 	}
 	relay_->await_error("client=127.0.0.1:");
 	stop(*relay_);
+}
+
+/* Where it matters who the client is, one that the proxy does not know is refused. */
+TEST_F(Proxied, ListsAndLimitsRefuseClientsWithoutAnAddress)
+{
+	for (const std::string &setting :
+	     {"allow = [\"0.0.0.0/0\", \"::/0\"]\n"s, "deny = [\"10.0.0.0/8\"]\n"s,
+	      "max_connections_per_source = 1000\n"s}) {
+		start(setting);
+		for (const auto &header : without_ip) {
+			auto client = peer::connect(address_);
+			client.send(header);
+			EXPECT_EQ(client.receive_rest().first, "");
+		}
+		EXPECT_TRUE(eventually([&] { return ended(*relay_, "refused_list") == 3; }));
+		EXPECT_EQ(relay_->counter("denied"), 3U);
+		relay_->await_error("error=\"the PROXY header has no IP address\"");
+		auto own = peer::connect(address_);
+		own.send(proxy_v2_local + "x");
+		EXPECT_EQ(backend_.accept().receive(1), "x");
+		own.close();
+		stop(*relay_);
+	}
 }
 
 TEST_F(Proxied, BadHeadersEndTheConnection)
@@ -295,16 +328,20 @@ TEST(SendProxy, SendsTheClientsAddress)
 /* A backend that expects a header gets one from checks too. */
 TEST(SendProxy, AppliesToChecksToo)
 {
-	listener backend;
-	const file config(text("group = \"g\"\n", group("g", backend, "send_proxy = \"v1\"\n") +
-							  "[groups.g.check]\n"
-							  "send = \"ok?\"\nexpect = \"yes\"\n"));
-	relay_process relay({"--config", config.name()});
-	auto check = backend.accept();
-	EXPECT_EQ(check.receive(18), "PROXY UNKNOWN\r\nok?");
-	check.send("yes");
-	EXPECT_EQ(check.receive_rest().first, "");
-	stop(relay);
+	for (const auto &[version, header] :
+	     {std::pair("v1"s, "PROXY UNKNOWN\r\n"s), std::pair("v2"s, proxy_v2_local)}) {
+		listener backend;
+		const file config(text("group = \"g\"\n",
+				       group("g", backend, "send_proxy = \"" + version + "\"\n") +
+					       "[groups.g.check]\n"
+					       "send = \"ok?\"\nexpect = \"yes\"\n"));
+		relay_process relay({"--config", config.name()});
+		auto check = backend.accept();
+		EXPECT_EQ(check.receive(header.size() + 3), header + "ok?");
+		check.send("yes");
+		EXPECT_EQ(check.receive_rest().first, "");
+		stop(relay);
+	}
 }
 
 /* ---- TLS --------------------------------------------------------------------------------- */

@@ -149,7 +149,11 @@ TEST(ProxyHeader, IsWrittenAsTheProtocolSays)
 {
 	proxy_header header;
 	EXPECT_EQ(write_proxy_v1(header), "PROXY UNKNOWN\r\n");
+	EXPECT_EQ(write_proxy_v2(header), std::string(v2_signature) + "\x21\0\0\0"s);
+	header.own = true;
+	EXPECT_EQ(write_proxy_v1(header), "PROXY UNKNOWN\r\n");
 	EXPECT_EQ(write_proxy_v2(header), std::string(v2_signature) + "\x20\0\0\0"s);
+	header.own = false;
 
 	header.of = proxy_header::family::ipv4;
 	header.source.ip = {192, 0, 2, 1};

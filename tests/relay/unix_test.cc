@@ -342,13 +342,16 @@ TEST(Unix, BackendsAreChecked)
 	stop(relay);
 }
 
-/* A client without an IP address has none in the header either. */
-TEST(Unix, HeadersForItsClientsHaveNoAddress)
+/* Version 1 has no Unix sockets. Version 2 has the names, of which a client usually has none. */
+TEST(Unix, HeadersForItsClientsHaveTheNames)
 {
 	const folder here;
+	std::string path = here / "a.sock";
+	path.resize(108, '\0');
 	for (const auto &[version, header] :
 	     {std::pair("v1"s, "PROXY UNKNOWN\r\n"s),
-	      std::pair("v2"s, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s)}) {
+	      std::pair("v2"s,
+			"\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8"s + std::string(108, '\0') + path)}) {
 		listener backend;
 		const file config(text("address = \"unix:" + here / "a.sock" + "\"",
 				       backend.address(), "send_proxy = \"" + version + "\"\n"));
@@ -405,7 +408,7 @@ TEST(Unix, ProxiesConnectThroughIt)
 	EXPECT_EQ(bad.receive_rest().first, "");
 	relay.await_error("cause=bad_proxy_header");
 	auto own = peer::connect(relay.address());
-	own.send("PROXY UNKNOWN\r\nx");
+	own.send("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0x"s);
 	EXPECT_EQ(backend.accept().receive(1), "x");
 	own.close();
 	relay.await_error("client=unix: backend=");

@@ -74,9 +74,11 @@ try {
 	connected->set_write_deadline(until);
 	/* The header of the relay's own connection, for backends that expect one. */
 	const auto header = pool_.settings().send_proxy;
+	proxy_header own;
+	own.own = true;
 	const std::string first = header == proxy_sending::none ? ""
-				  : header == proxy_sending::v1 ? write_proxy_v1({})
-								: write_proxy_v2({});
+				  : header == proxy_sending::v1 ? write_proxy_v1(own)
+								: write_proxy_v2(own);
 	if (const auto sent = connected->write_all(first + how.send); !sent)
 		return sent.error();
 

@@ -223,8 +223,7 @@ void listener::take(sn::tcp client)
 	source_ticket counted;
 	const bool expects_header = settings.expects_header();
 	/* A client of a Unix socket has an address only behind a proxy (check_sources()). */
-	if (!is_local_ && (expects_header || !settings.deny.empty() || !settings.allow.empty() ||
-			   settings.max_connections_per_source)) {
+	if (!is_local_ && (expects_header || via->tells_sources_apart())) {
 		/* A connection that has been reset by now has no peer. */
 		const auto peer = peer_of(sn_tcp_fd(client.get()));
 		std::optional<termination> refused = termination::client_left;

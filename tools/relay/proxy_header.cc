@@ -278,6 +278,7 @@ parsed read_v2(std::string_view bytes, proxy_header &into, std::size_t most)
 		return parsed::more(v2_fixed + length);
 
 	const auto header = bytes.substr(0, v2_fixed + length);
+	into.own = command == command_local;
 	/* LOCAL and UNSPEC: only the length is defined, so nothing else is read. */
 	if (!useful)
 		return parsed::done(header.size());
@@ -401,7 +402,7 @@ std::string write_proxy_v2(const proxy_header &header, bool checksum)
 {
 	std::string out(v2_signature);
 	const bool known = header.of != proxy_header::family::none;
-	out += static_cast<char>(known ? command_proxy : command_local);
+	out += static_cast<char>(!known && header.own ? command_local : command_proxy);
 	out += static_cast<char>(static_cast<unsigned>(header.of) << 4 |
 				 (!known            ? transport_unspec
 				  : header.datagram ? transport_datagram

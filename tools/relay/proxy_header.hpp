@@ -32,14 +32,17 @@ struct proxy_end {
 
 struct proxy_header {
 	enum class family : unsigned char {
-		none, /* the proxy's own connection (a health check), or the client's address is
-		       * unknown: the addresses of the connection itself apply */
+		none, /* own, or the client's address is unknown: the addresses of the connection
+		       * itself apply */
 		ipv4,
 		ipv6,
 		local, /* Unix socket */
 	};
 
 	family of = family::none;
+	/* Version 2's LOCAL: the proxy's own connection (a health check), not one that it relays.
+	 * Version 1 has UNKNOWN for both. */
+	bool own = false;
 	bool datagram = false; /* version 2 only: it describes UDP or the like */
 	proxy_end source;
 	proxy_end destination;
@@ -75,8 +78,9 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into,
 
 /*
  * Too long a path, and a name of more than 255 bytes, is cut to what there is room for. Family none
- * becomes "PROXY UNKNOWN" in version 1, and LOCAL in version 2. Version 1 has no Unix sockets and
- * no datagrams, and writes UNKNOWN for them.
+ * becomes "PROXY UNKNOWN" in version 1, and in version 2 LOCAL if it is the proxy's own, or else
+ * PROXY with an unspecified family. Version 1 has no Unix sockets and no datagrams, and writes
+ * UNKNOWN for them.
  */
 std::string write_proxy_v1(const proxy_header &header);
 /* With a checksum if asked for. */

@@ -7,7 +7,10 @@
 #include "opening.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,42 @@ std::string_view host_of(std::string_view address)
 	return address.substr(0, address.rfind(':'));
 }
 
+/* The name of an end of a Unix socket, as a PROXY header has it; nothing if it is none. */
+std::optional<std::string> unix_name_of(int fd, decltype(getsockname) *which)
+{
+	sockaddr_un at{};
+	socklen_t length = sizeof at;
+	if (which(fd, reinterpret_cast<sockaddr *>(&at), &length) != 0 || at.sun_family != AF_UNIX)
+		return std::nullopt;
+	std::string name(at.sun_path, std::min<std::size_t>(length, sizeof at) -
+					      offsetof(sockaddr_un, sun_path));
+	if (!name.starts_with('\0'))
+		name.resize(std::min(name.find('\0'), name.size()));
+	return name;
+}
+
+/* What there is to say of a client's connection, without addresses if it has been reset. */
+proxy_header describe(int fd)
+{
+	using family = proxy_header::family;
+	proxy_header header;
+	const auto peer = peer_of(fd);
+	const auto here = local_of(fd);
+	if (peer && here && peer->ip.is_ipv6 == here->ip.is_ipv6) {
+		header.of = peer->ip.is_ipv6 ? family::ipv6 : family::ipv4;
+		header.source = {peer->ip.bytes, peer->port, {}};
+		header.destination = {here->ip.bytes, here->port, {}};
+		return header;
+	}
+	if (auto listener = unix_name_of(fd, getsockname)) {
+		header.of = family::local;
+		/* A client that has gone has no name any more. */
+		header.source.path = unix_name_of(fd, getpeername).value_or("");
+		header.destination.path = *std::move(listener);
+	}
+	return header;
+}
+
 /* Whether bytes can be read now. */
 bool has_come(int fd) noexcept
 {
@@ -34,6 +73,12 @@ bool has_come(int fd) noexcept
 }
 
 } // namespace
+
+bool route::tells_sources_apart() const noexcept
+{
+	return !settings.deny.empty() || !settings.allow.empty() ||
+	       settings.max_connections_per_source != 0;
+}
 
 std::optional<termination> route::refuses(const ip_address &client, source_ticket &counted) const
 {
@@ -131,7 +176,7 @@ bool session::receive_opening()
 		}
 		using family = proxy_header::family;
 		if (header.of == family::none) {
-			/* The proxy's own connection: its address was already checked. */
+			/* The proxy's own connection, or one of nobody knows whom. */
 			client_address_ = std::exchange(proxy_address_, {});
 		} else {
 			client_address_ = to_text(header, header.source);
@@ -140,6 +185,11 @@ bool session::receive_opening()
 			const auto ip = to_ip(header.source.ip.data(), header.of == family::ipv6);
 			if (const auto refused = via_->refuses(ip, source_))
 				return fail_opening(*refused, "");
+		} else if (!header.own && via_->tells_sources_apart()) {
+			/* Otherwise lists and limits would not hold for clients whose proxy does
+			 * not know their address. The proxy itself is trusted. */
+			return fail_opening(termination::refused_list,
+					    "the PROXY header has no IP address");
 		}
 		proxy_ = std::move(header);
 	}
@@ -195,19 +245,7 @@ std::string session::opening_for() const
 	const auto how = to_->settings().send_proxy;
 	if (how == proxy_sending::none)
 		return {};
-	proxy_header header;
-	if (proxy_)
-		header = *proxy_;
-	if (header.of == proxy_header::family::none && !proxy_) {
-		const auto peer = peer_of(sn_tcp_fd(client_.get()));
-		const auto here = local_of(sn_tcp_fd(client_.get()));
-		if (peer && here && peer->ip.is_ipv6 == here->ip.is_ipv6) {
-			header.of = peer->ip.is_ipv6 ? proxy_header::family::ipv6
-						     : proxy_header::family::ipv4;
-			header.source = {peer->ip.bytes, peer->port, {}};
-			header.destination = {here->ip.bytes, here->port, {}};
-		}
-	}
+	proxy_header header = proxy_ ? *proxy_ : describe(sn_tcp_fd(client_.get()));
 	if (!sni_.empty())
 		header.authority = sni_;
 	return how == proxy_sending::v1 ? write_proxy_v1(header) : write_proxy_v2(header);

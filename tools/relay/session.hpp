@@ -83,6 +83,9 @@ struct route {
 	{
 	}
 
+	/* Whether refuses() needs an address at all. */
+	bool tells_sources_apart() const noexcept;
+
 	/*
 	 * The reason to close a client with this address, if there is one. Otherwise the client
 	 * counts as a connection of that source for as long as the ticket lives.
