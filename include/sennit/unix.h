@@ -162,8 +162,9 @@ SN_API int sn_unix_listener_close(sn_unix_listener *listener);
  * closes it with sn_unix_close().
  *
  * While the listener's backlog is full, the call waits. The kernel announces nothing then that one
- * could wait for beside other things. So the call asks again, first after 50 us, in the end every
- * 10 ms. May park, and blocks the thread while the file system answers.
+ * could wait for beside other things. So the call asks again, first after 50 us, then less and less
+ * often. It is late by 10 ms and a tenth of the time that it has waited at most, and never by more
+ * than 100 ms. May park, and blocks the thread while the file system answers.
  * Errors: -EINVAL, -ENAMETOOLONG for the address; -ENOENT when there is no such path; -ECONNREFUSED
  * when nobody listens there; -EACCES without the right to write to the path; -EPROTOTYPE when the
  * other end has another type; -ETIMEDOUT past the deadline; the reason for which the task's scope

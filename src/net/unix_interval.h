@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How often to ask again for what the kernel does not announce (unix_wait.h).
+ *
+ * The first interval is about the time of an accept. Doubled up to 10 ms, the intervals find room
+ * soon that comes soon. From there on each is a tenth longer, so that nobody waits for more than
+ * 10 ms and a tenth longer than he would have to, up to 100 ms after about a second: many tasks can
+ * wait for one listener that hangs, for minutes. At a hundred system calls a second each, 400 of
+ * them took a quarter of a processor.
+ */
+#ifndef SENNIT_NET_UNIX_INTERVAL_H
+#define SENNIT_NET_UNIX_INTERVAL_H
+
+#include <stdint.h>
+
+#define SN_UNIX_FIRST_INTERVAL_NS 50000
+#define SN_UNIX_DOUBLED_INTERVAL_NS 10000000
+#define SN_UNIX_LAST_INTERVAL_NS 100000000
+
+/* The one that follows. */
+static inline int64_t sn_unix_next_interval(int64_t interval)
+{
+	int64_t most = interval < SN_UNIX_DOUBLED_INTERVAL_NS ? SN_UNIX_DOUBLED_INTERVAL_NS
+							      : SN_UNIX_LAST_INTERVAL_NS;
+
+	interval += interval < SN_UNIX_DOUBLED_INTERVAL_NS ? interval : interval / 10;
+	return interval < most ? interval : most;
+}
+
+#endif
