@@ -80,10 +80,12 @@ sn::result<sn::tcp> connect_to_any(addresses &of, std::optional<std::uint64_t> s
 	for (std::size_t i = 0;; i++) {
 		const bool is_last = i + 1 == all->size();
 		/* An address that does not answer leaves time for the others, as a backend does. */
-		const auto give_up = is_last || until == sn::no_deadline
-					     ? until
-					     : sn::now() + (until - sn::now()) / 2;
 		const auto &address = (*all)[(first + i) % all->size()];
+		auto give_up = is_last || until == sn::no_deadline
+				       ? until
+				       : sn::now() + (until - sn::now()) / 2;
+		if (give_up == sn::no_deadline && is_unix(address))
+			give_up = sn::after(unix_connect_most);
 		auto connected = whose == first_words::ours
 					 ? sn::unstable::connect_to_write(address, give_up)
 					 : sn::tcp::connect(address, give_up);

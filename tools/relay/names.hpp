@@ -21,6 +21,7 @@
 #include <sennit/sennit.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -88,6 +89,10 @@ private:
 /* ours: the relay has bytes that it will write as soon as it is connected
  * (sn::unstable::connect_to_write()). */
 enum class first_words { unknown, ours };
+
+/* For how long a connect to a Unix socket waits for room in its backlog if it may wait for ever:
+ * about as long as the kernel tries for TCP. */
+inline constexpr std::chrono::minutes unix_connect_most{2};
 
 /*
  * Connects to one of the addresses. source: the hash of the client, if it is to determine the first
