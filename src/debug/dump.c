@@ -126,21 +126,35 @@ static void walk(struct walked *walked, struct sn_registers *registers, const vo
 	walked->done = true;
 }
 
+/*
+ * The first frame that counts. The innermost two of a parked task are sn_park() and what it calls,
+ * and compilers make several copies of that call: tasks that wait in one place would be in several
+ * groups.
+ */
+static int first_frame(const struct group *g)
+{
+	return g->state == SN_STATE_PARKED && g->frames > 2 ? 2 : 0;
+}
+
 static uint32_t hash_of(const struct group *g)
 {
 	uint64_t h = (uint64_t)(uintptr_t)g->spawned_at * 31 + (uint64_t)g->state;
 
 	h = h * 31 + (uintptr_t)g->waits_for;
-	for (int i = 0; i < g->frames; i++)
+	for (int i = first_frame(g); i < g->frames; i++)
 		h = (h ^ g->pcs[i]) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(h >> 32);
 }
 
 static bool same(const struct group *a, const struct group *b)
 {
+	const int first = first_frame(a);
+
 	return a->state == b->state && a->waits_for == b->waits_for &&
 	       a->spawned_at == b->spawned_at && a->frames == b->frames && a->silent == b->silent &&
-	       a->exact == b->exact && memcmp(a->pcs, b->pcs, a->frames * sizeof a->pcs[0]) == 0;
+	       a->exact == b->exact &&
+	       memcmp(a->pcs + first, b->pcs + first,
+		      (size_t)(a->frames - first) * sizeof a->pcs[0]) == 0;
 }
 
 static struct group *group_of(struct dump *dump, const struct sn_task_info *info,
