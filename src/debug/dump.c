@@ -5,10 +5,10 @@
  * A walk over the slabs collects everything, and then all of it is printed. The parked and runnable
  * tasks of each slab are owned together (one barrier), walked, and released. The walk of a stack
  * takes a microsecond or two, because the rule for each return address is remembered. Equal
- * backtraces in the same state are counted in one group, found by a hash; the first tasks of each
- * group are recorded individually. The threads of all other tasks walk their own stacks, in a
- * scan's callback. What is collected is in mappings of this dump's own, because a thread that hangs
- * may hold the heap's lock.
+ * backtraces in the same state are counted in one group, found by a hash, except that the innermost
+ * frames of parked tasks may differ (first_frame()); the first tasks of each group are recorded
+ * individually. The threads of all other tasks walk their own stacks, in a scan's callback. What is
+ * collected is in mappings of this dump's own, because a thread that hangs may hold the heap's lock.
  */
 #include "debug/dump.h"
 
