@@ -8,7 +8,8 @@
  * backtraces in the same state are counted in one group, found by a hash, except that the innermost
  * frames of parked tasks may differ (first_frame()); the first tasks of each group are recorded
  * individually. The threads of all other tasks walk their own stacks, in a scan's callback. What is
- * collected is in mappings of this dump's own, because a thread that hangs may hold the heap's lock.
+ * collected is in mappings of this dump's own, because a thread that hangs may hold the heap's
+ * lock.
  */
 #include "debug/dump.h"
 
