@@ -118,6 +118,7 @@ struct Board {
 	std::atomic<int64_t> plain_worst[PLAINS];
 	std::atomic<int64_t> os_kept; // ns in which the system kept threads from running
 	std::atomic<uint64_t> phases, lives;
+	std::atomic<int> forked_step; // what the child of a fork does: forked.cc
 
 	char skips[ACTIONS][100]; // why each is left out; written before there are threads
 };

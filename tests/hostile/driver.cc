@@ -430,7 +430,7 @@ void await_child(pid_t child)
 		}
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != forked_well)
-		fail("fork: the child: %s", forked_status(status));
+		fail("fork: the child: %s", forked_status(status).c_str());
 }
 
 bool fork_here()

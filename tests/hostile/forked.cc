@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,12 +15,19 @@
 
 #include <sennit/sennit.h>
 
+#include "hostile/board.hpp"
+
 namespace hostile
 {
 namespace
 {
 
 enum Step { RUN = 10, JOIN, CHANNEL, TIMER, NETWORK, SIGNAL, DEADLOCK, FILES };
+
+void begin(Step step)
+{
+	board->forked_step = step;
+}
 
 [[noreturn]] void failed(Step step)
 {
@@ -40,6 +48,7 @@ void channel()
 	sn_task *task;
 	int value = 0, result = 0;
 
+	begin(CHANNEL);
 	if (sn_chan_new(&chan, sizeof(int), 0) < 0 ||
 	    sn_spawn(&task, send_three, chan, nullptr) < 0)
 		failed(CHANNEL);
@@ -69,6 +78,7 @@ void network()
 	sn_task *task;
 	sn_tcp *conn;
 
+	begin(NETWORK);
 	if (sn_tcp_listen(&listener, "127.0.0.1:0") < 0 ||
 	    sn_tcp_listener_address(listener, address, sizeof address) < 0 ||
 	    sn_spawn(&task, answer, listener, nullptr) < 0 ||
@@ -82,6 +92,7 @@ void network()
 
 void catch_a_signal()
 {
+	begin(SIGNAL);
 	if (sn_signal_catch(SIGUSR1) < 0)
 		failed(SIGNAL);
 	kill(getpid(), SIGUSR1);
@@ -94,15 +105,14 @@ void end_a_deadlock()
 {
 	static sn_chan *chan;
 
+	begin(DEADLOCK);
 	if (sn_chan_new(&chan, 0, 1) < 0)
 		failed(DEADLOCK);
 	sn_on_deadlock([](void *) { sn_chan_try_send(chan, nullptr); }, nullptr);
-	alarm(10);
 	if (sn_chan_recv(chan, nullptr) < 0)
 		failed(DEADLOCK);
 	sn_on_deadlock(nullptr, nullptr);
 	sn_chan_unref(chan);
-	alarm(forked_seconds);
 }
 
 int job(void *)
@@ -110,10 +120,12 @@ int job(void *)
 	const int64_t begun = sn_now();
 
 	channel();
+	begin(TIMER);
 	if (sn_sleep(2000000) < 0 || sn_now() - begun < 2000000)
 		failed(TIMER);
 	network();
 	end_a_deadlock();
+	begin(RUN);
 	return 5;
 }
 
@@ -122,6 +134,7 @@ int job(void *)
 int signal_job(void *)
 {
 	catch_a_signal();
+	begin(RUN);
 	return 6;
 }
 
@@ -133,6 +146,8 @@ void forked_main()
 	struct stat before[files], after;
 	int fds[files];
 
+	begin(FILES);
+	// A handler would keep a deadlock from being reported.
 	signal(SIGALRM, SIG_DFL);
 	alarm(forked_seconds);
 #ifdef SYS_close_range
@@ -144,6 +159,7 @@ void forked_main()
 		if ((fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC)) < 0 ||
 		    fstat(fds[i], &before[i]) < 0)
 			failed(FILES);
+	begin(RUN);
 	if (sn_run(job, nullptr) != 5 || sn_run(signal_job, nullptr) != 6)
 		failed(RUN);
 	for (int i = 0; i < files; i++)
@@ -153,34 +169,17 @@ void forked_main()
 	_exit(forked_well);
 }
 
-const char *forked_status(int status)
+std::string forked_status(int status)
 {
+	static const char *const names[] = {"sn_run()",   "joining",      "a channel",
+					    "a sleep",    "a connection", "a signal",
+					    "a deadlock", "its own files"};
+	const int step = WIFEXITED(status) ? WEXITSTATUS(status) : board->forked_step.load();
+	const std::string name = step >= RUN && step <= FILES ? names[step - RUN] : "unknown";
+
 	if (WIFSIGNALED(status))
-		return WTERMSIG(status) == SIGALRM
-			       ? "a step took too long, such as noticing a deadlock"
-			       : strsignal(WTERMSIG(status));
-	switch (WEXITSTATUS(status)) {
-	case forked_well:
-		return "well";
-	case RUN:
-		return "sn_run() failed";
-	case JOIN:
-		return "joining failed";
-	case CHANNEL:
-		return "a channel failed";
-	case TIMER:
-		return "a sleep failed";
-	case NETWORK:
-		return "a connection failed";
-	case SIGNAL:
-		return "a signal was not received";
-	case DEADLOCK:
-		return "a deadlock was not noticed";
-	case FILES:
-		return "its own files were closed";
-	default:
-		return "an unknown exit status";
-	}
+		return name + ": " + strsignal(WTERMSIG(status));
+	return step == forked_well ? "well" : name + " failed";
 }
 
 } // namespace hostile

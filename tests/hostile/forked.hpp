@@ -6,18 +6,20 @@
 #ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
 #define SENNIT_TESTS_HOSTILE_FORKED_HPP
 
+#include <string>
+
 namespace hostile
 {
 
 constexpr int forked_well = 42;
 
 // Never returns: exits with forked_well, or with the number of the step that failed. SIGALRM ends
-// it if a step takes more than forked_seconds.
+// it after forked_seconds. One child at a time.
 [[noreturn]] void forked_main();
 constexpr unsigned forked_seconds = 40;
 
-// The meaning of a status from waitpid().
-const char *forked_status(int status);
+// The meaning of a status from waitpid(), with the step that failed or was under way.
+std::string forked_status(int status);
 
 } // namespace hostile
 
