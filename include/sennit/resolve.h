@@ -58,7 +58,8 @@ struct sn_resolved {
  * -ENOENT when the name or the service is unknown; -EADDRNOTAVAIL when the name exists but has no
  * address, or none of the wanted family; -EAGAIN when the name service failed for now: no server
  * answers, or none can; -EIO when it failed for good; -ETIMEDOUT past the deadline; -ECANCELED or
- * another reason, when the task's scope is cancelled (scope.h); -ENOMEM; -ENOTSUP outside a task.
+ * another reason, when the task's scope is cancelled (scope.h); -EMFILE or -ENFILE when the name
+ * service cannot be asked because descriptors have run out; -ENOMEM; -ENOTSUP outside a task.
  */
 SN_API int sn_resolve(struct sn_resolved **resolved, const char *host, const char *service,
 		      unsigned flags, int64_t deadline);

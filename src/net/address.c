@@ -87,8 +87,18 @@ bool sn_address_numeric(struct sockaddr_in *address, const char *text)
 	return true;
 }
 
+int sn_address_shortage(void)
+{
+	return errno == EMFILE || errno == ENFILE ? -errno : 0;
+}
+
+/* errno was 0 before the C library was asked. */
 static int errno_of_gai(int err)
 {
+	const int shortage = err == 0 ? 0 : sn_address_shortage();
+
+	if (shortage < 0)
+		return shortage;
 	switch (err) {
 	case 0:
 		return 0;
@@ -115,12 +125,14 @@ int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 {
 	const char *host = parts->host[0] ? parts->host : NULL;
 
+	errno = 0;
 	return errno_of_gai(getaddrinfo(host, parts->service, hints, list));
 }
 
 int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
 		    size_t size)
 {
+	errno = 0;
 	return errno_of_gai(getnameinfo((const struct sockaddr *)address, length, buf,
 					(socklen_t)size, NULL, 0, NI_NAMEREQD));
 }

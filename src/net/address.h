@@ -39,6 +39,13 @@ int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
 		    size_t size);
 
+/*
+ * -EMFILE or -ENFILE, if errno says so after a lookup that has failed; else 0. The caller has set
+ * errno to 0 before. Without descriptors the C library cannot read its files, and may report that
+ * the name is unknown.
+ */
+int sn_address_shortage(void);
+
 /* Prints an address with its port. Returns the length or -ENOSPC. */
 int sn_address_print(const struct sockaddr *address, socklen_t length, char *buf, size_t size);
 

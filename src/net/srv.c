@@ -164,8 +164,13 @@ static int take_records(void **answer, size_t *size, struct message *message)
 /* ---- the question ---- */
 
 #if HAS_RESOLVER
+/* errno was 0 before the C library was asked. */
 static int errno_of_resolver(void)
 {
+	const int shortage = sn_address_shortage();
+
+	if (shortage < 0)
+		return shortage;
 	switch (h_errno) {
 	case TRY_AGAIN:
 		return -EAGAIN;
@@ -187,6 +192,7 @@ static int answer_srv(const void *key, void **answer, size_t *size)
 
 	if (!bytes)
 		return -ENOMEM;
+	errno = 0;
 	length = res_query(its->name, ns_c_in, ns_t_srv, bytes, MOST_MESSAGE);
 	if (length < 0) {
 		err = errno_of_resolver();
