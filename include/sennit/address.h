@@ -34,7 +34,8 @@ struct sn_address {
 /*
  * Parses a numeric address: "127.0.0.1:53", "[::1]:53", "[fe80::1%eth0]:53". An empty host, ":53",
  * is every IPv6 address, and with a socket that is not for IPv6 only every IPv4 address too.
- * Returns 0; -EINVAL for a name, a service's name, an unknown interface or anything malformed.
+ * Returns 0; -EINVAL for a name, a service's name, an unknown interface or anything malformed;
+ * -EMFILE or -ENFILE when there is no descriptor left for asking what an interface's index is.
  */
 SN_API int sn_address_parse(struct sn_address *address, const char *text);
 

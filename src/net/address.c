@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,21 @@ static int copy_service(struct sn_host_port *parts, const char *service)
 	return service_valid(parts->service) ? 0 : -EINVAL;
 }
 
+bool sn_address_host_valid(const char *name)
+{
+	for (; *name; name++)
+		if ((unsigned char)*name <= ' ' || *name == 127)
+			return false;
+	return true;
+}
+
+static int copy_host(struct sn_host_port *parts, const char *host, size_t length)
+{
+	if (copy_part(parts->host, sizeof parts->host, host, length) < 0)
+		return -EINVAL;
+	return sn_address_host_valid(parts->host) ? 0 : -EINVAL;
+}
+
 int sn_address_split(struct sn_host_port *parts, const char *text)
 {
 	const char *colon = strrchr(text, ':'), *host = text, *end = colon;
@@ -59,37 +75,72 @@ int sn_address_split(struct sn_host_port *parts, const char *text)
 	} else if (memchr(text, ':', (size_t)(colon - text))) {
 		return -EINVAL; /* v6 without brackets: where would the port begin? */
 	}
-	if (copy_part(parts->host, sizeof parts->host, host, (size_t)(end - host)) < 0)
+	if (copy_host(parts, host, (size_t)(end - host)) < 0)
 		return -EINVAL;
 	return copy_service(parts, colon + 1);
 }
 
 int sn_address_join(struct sn_host_port *parts, const char *host, const char *service)
 {
-	if (copy_part(parts->host, sizeof parts->host, host, strlen(host)) < 0)
+	if (copy_host(parts, host, strlen(host)) < 0)
 		return -EINVAL;
 	return copy_service(parts, service);
-}
-
-bool sn_address_numeric(struct sockaddr_in *address, const char *text)
-{
-	struct sn_host_port parts;
-	unsigned long port;
-	char *end;
-
-	if (sn_address_split(&parts, text) < 0)
-		return false;
-	*address = (struct sockaddr_in){.sin_family = AF_INET};
-	port = strtoul(parts.service, &end, 10);
-	if (*end || inet_pton(AF_INET, parts.host, &address->sin_addr) != 1)
-		return false;
-	address->sin_port = htons((uint16_t)port);
-	return true;
 }
 
 int sn_address_shortage(void)
 {
 	return errno == EMFILE || errno == ENFILE ? -errno : 0;
+}
+
+/* A scope is the name of an interface or its index. */
+static int read_scope(uint32_t *scope, const char *text)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	*scope = if_nametoindex(text);
+	if (*scope)
+		return 0;
+	if (sn_address_shortage() < 0)
+		return sn_address_shortage();
+	number = strtoul(text, &end, 10);
+	*scope = (uint32_t)number;
+	return isdigit((unsigned char)*text) && !*end && number == *scope ? 0 : -ENOENT;
+}
+
+int sn_address_v6(struct sockaddr_in6 *v6, const char *host)
+{
+	const char *percent = strchr(host, '%');
+	const size_t length = percent ? (size_t)(percent - host) : strlen(host);
+	char bare[INET6_ADDRSTRLEN];
+
+	*v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+	if (copy_part(bare, sizeof bare, host, length) < 0 ||
+	    inet_pton(AF_INET6, bare, &v6->sin6_addr) != 1)
+		return -ENOENT;
+	return percent ? read_scope(&v6->sin6_scope_id, percent + 1) : 0;
+}
+
+int sn_address_number(struct sockaddr_storage *address, const struct sn_host_port *parts)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+	char *end;
+	const in_port_t port = htons((uint16_t)strtoul(parts->service, &end, 10));
+	int err;
+
+	if (*end)
+		return -ENOENT;
+	memset(address, 0, sizeof *address);
+	if (inet_aton(parts->host, &v4->sin_addr)) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = port;
+		return sizeof *v4;
+	}
+	err = sn_address_v6(v6, parts->host);
+	v6->sin6_port = port;
+	return err < 0 ? err : (int)sizeof *v6;
 }
 
 /* errno was 0 before the C library was asked. */

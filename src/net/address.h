@@ -20,17 +20,23 @@ struct sn_host_port {
 	char service[SN_SERVICE_MAX];
 };
 
-/* Splits "host:port", "[v6]:port" or ":port". 0 or -EINVAL. Looks nothing up. */
+/* Splits "host:port", "[v6]:port" or ":port". 0; -EINVAL for what is malformed, such as a blank or a
+ * control character in the host. Looks nothing up. */
 int sn_address_split(struct sn_host_port *parts, const char *text);
 
 /* The same parts, given one by one. 0 or -EINVAL. */
 int sn_address_join(struct sn_host_port *parts, const char *host, const char *service);
 
+/* Reads an address of IPv6, which may have a scope. 0; -ENOENT for anything else or an unknown scope;
+ * -EMFILE or -ENFILE when the system cannot be asked for an interface. */
+int sn_address_v6(struct sockaddr_in6 *v6, const char *host);
+
 /*
- * Parses a purely numeric address, "127.0.0.1:80", into *address; returns whether it is one. IPv6
- * and unusual notations of IPv4 are left to the resolver, which would give the same result.
+ * Reads a numeric host with a numeric port, as getaddrinfo() reads them, but without the C library's
+ * resolver, which may load modules and block. An empty host is not one. Returns the length of
+ * *address; -ENOENT for anything else, which may be a name; as sn_address_v6().
  */
-bool sn_address_numeric(struct sockaddr_in *address, const char *text);
+int sn_address_number(struct sockaddr_storage *address, const struct sn_host_port *parts);
 
 /* getaddrinfo() and getnameinfo(): 0 or a negative errno, as sennit/resolve.h has them. Any thread;
  * both block. */
@@ -38,6 +44,9 @@ int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 		       const struct addrinfo *hints);
 int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
 		    size_t size);
+
+/* Whether the name has neither blanks nor control characters. */
+bool sn_address_host_valid(const char *name);
 
 /*
  * -EMFILE or -ENFILE, if errno says so after a lookup that has failed; else 0. The caller has set

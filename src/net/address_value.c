@@ -3,60 +3,35 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdlib.h>
 
 #include "net/address.h"
 
 _Static_assert(sizeof(struct sn_address) == 24, "memcmp() compares no padding");
 
-/* A scope is the name of an interface or its index. */
-static int parse_scope(uint32_t *scope, const char *text)
-{
-	unsigned long number;
-	char *end;
-
-	*scope = if_nametoindex(text);
-	if (*scope)
-		return 0;
-	number = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || number > UINT32_MAX)
-		return -EINVAL;
-	*scope = (uint32_t)number;
-	return 0;
-}
-
-static int parse_v6(struct sn_address *address, char *host)
-{
-	char *scope = strchr(host, '%');
-	struct in6_addr v6;
-
-	if (scope)
-		*scope++ = 0;
-	if (inet_pton(AF_INET6, host, &v6) != 1 ||
-	    (scope && parse_scope(&address->scope, scope) < 0))
-		return -EINVAL;
-	sn_address_of_v6(address, &v6);
-	return 0;
-}
-
 int sn_address_parse(struct sn_address *address, const char *text)
 {
 	struct sn_address parsed = {0};
 	struct sn_host_port parts;
+	union sn_sockaddr at = {0};
+	unsigned long port;
 	char *end;
+	int err = 0;
 
 	if (!address || !text || sn_address_split(&parts, text) < 0)
 		return -EINVAL;
-	parsed.port = (uint16_t)strtoul(parts.service, &end, 10);
+	port = strtoul(parts.service, &end, 10);
 	if (*end)
 		return -EINVAL;
+	at.any.sa_family = AF_INET;
 	if (!parts.host[0])
-		parsed.family = AF_INET6;
-	else if (inet_pton(AF_INET, parts.host, parsed.bytes) == 1)
-		parsed.family = AF_INET;
-	else if (parse_v6(&parsed, parts.host) < 0)
-		return -EINVAL;
+		at.v6.sin6_family = AF_INET6;
+	else if (inet_pton(AF_INET, parts.host, &at.v4.sin_addr) != 1)
+		err = sn_address_v6(&at.v6, parts.host);
+	if (err < 0)
+		return err == -ENOENT ? -EINVAL : err;
+	sn_address_from(&parsed, &at);
+	parsed.port = (uint16_t)port;
 	*address = parsed;
 	return 0;
 }

@@ -83,8 +83,6 @@ static int answer_forward(const void *key, void **answer, size_t *size)
 		hints.ai_family = AF_INET6;
 	if (flags & SN_RESOLVE_UDP)
 		hints.ai_socktype = SOCK_DGRAM;
-	if (flags & SN_RESOLVE_NUMERIC)
-		hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
 	if (flags & SN_RESOLVE_PASSIVE)
 		hints.ai_flags |= AI_PASSIVE;
 	err = sn_address_look_up(&list, &forward->parts, &hints);
@@ -93,6 +91,57 @@ static int answer_forward(const void *key, void **answer, size_t *size)
 	err = take_list(answer, size, list);
 	freeaddrinfo(list);
 	return err;
+}
+
+/* ---- numbers ---- */
+
+static bool is_wanted(const struct sn_resolved_address *found, unsigned flags)
+{
+	const unsigned families = flags & FAMILIES;
+	const unsigned its =
+		found->address.ss_family == AF_INET ? SN_RESOLVE_IPV4 : SN_RESOLVE_IPV6;
+
+	return families == 0 || (families & its);
+}
+
+/* Reads the parts into found[], which has room for two addresses. Returns how many, or an error:
+ * -ENOENT for what may be a name. */
+static int read_numbers(struct sn_resolved_address *found, const struct sn_host_port *parts,
+			unsigned flags)
+{
+	static const char *const any[] = {"::", "0.0.0.0"};
+	struct sn_host_port each = *parts;
+	int count = 0, length = 0;
+
+	for (int i = 0; i < 2; i++) {
+		if (!parts->host[0])
+			strcpy(each.host, any[i]);
+		else if (i > 0)
+			break;
+		length = sn_address_number(&found[count].address, &each);
+		if (length < 0)
+			return length;
+		found[count].length = (socklen_t)length;
+		count += is_wanted(&found[count], flags);
+	}
+	return count > 0 ? count : -EADDRNOTAVAIL;
+}
+
+static int take_numbers(struct sn_resolved **resolved, const struct sn_host_port *parts,
+			unsigned flags)
+{
+	struct sn_resolved_address found[2];
+	int count = read_numbers(found, parts, flags);
+
+	if (count < 0)
+		return count;
+	*resolved = malloc(sizeof **resolved + (size_t)count * sizeof found[0]);
+	if (!*resolved)
+		return -ENOMEM;
+	(*resolved)->count = (size_t)count;
+	memcpy(*resolved + 1, found, (size_t)count * sizeof found[0]);
+	set_addresses(*resolved);
+	return 0;
 }
 
 int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,
@@ -106,17 +155,15 @@ int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *p
 
 	if (!parts->host[0] && !(flags & SN_RESOLVE_PASSIVE))
 		return -EINVAL;
+	err = take_numbers(resolved, parts, flags);
+	if (err != -ENOENT || (flags & SN_RESOLVE_NUMERIC))
+		return err;
 	/* The bytes behind the strings are zero in the key, and so is its padding. */
 	memset(&key, 0, sizeof key);
-	key.flags = flags | SN_RESOLVE_NUMERIC;
+	key.flags = flags;
 	strcpy(key.parts.host, parts->host);
 	strcpy(key.parts.service, parts->service);
-	err = answer_forward(&key, &answer, &size);
-	/* Unless it is the wrong kind of number, it may be a name. */
-	if (err == -ENOENT && !(flags & SN_RESOLVE_NUMERIC)) {
-		key.flags = flags;
-		err = sn_lookup(&question, deadline, &answer, &size);
-	}
+	err = sn_lookup(&question, deadline, &answer, &size);
 	if (err < 0)
 		return err;
 	*resolved = answer;

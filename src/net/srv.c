@@ -280,7 +280,8 @@ int sn_resolve_srv(struct sn_srv_list **list, const char *name, int64_t deadline
 	size_t size;
 	int err;
 
-	if (!list || !name || !*name || strlen(name) >= sizeof key.name)
+	if (!list || !name || !*name || strlen(name) >= sizeof key.name ||
+	    !sn_address_host_valid(name))
 		return -EINVAL;
 	strcpy(key.name, name);
 	if (!sn_runtime_enter())

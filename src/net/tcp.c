@@ -89,7 +89,6 @@ static int do_listen(struct sn_fd **out, const char *address)
 	err = sn_cancel_reason(sn_thread_self()->task);
 	if (err == 0)
 		err = sn_resolve_text(&list, address, SN_RESOLVE_PASSIVE, SN_NO_DEADLINE);
-
 	if (err < 0)
 		return err;
 	fd = bind_first(list, address[0] == ':');
@@ -271,19 +270,14 @@ static int connect_any(struct sn_fd **out, const struct sn_resolved *list, int64
 
 static int do_connect(struct sn_fd **out, const char *address, int64_t deadline, bool to_write)
 {
-	struct sn_resolved_address numeric = {.length = sizeof(struct sockaddr_in)};
 	struct sn_resolved *list;
 	int err;
 
 	if (sn_unix_name_is_meant(address))
 		return sn_unix_connect_stream(out, address, deadline);
 	err = sn_cancel_reason(sn_thread_self()->task);
-	if (err < 0)
-		return err;
-	/* getaddrinfo() takes 1 us even for numeric addresses. */
-	if (sn_address_numeric((struct sockaddr_in *)&numeric.address, address))
-		return connect_any(out, &(struct sn_resolved){1, &numeric}, deadline, to_write);
-	err = sn_resolve_text(&list, address, 0, deadline);
+	if (err == 0)
+		err = sn_resolve_text(&list, address, 0, deadline);
 	if (err < 0)
 		return err;
 	err = connect_any(out, list, deadline, to_write);

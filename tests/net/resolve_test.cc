@@ -128,7 +128,7 @@ int result_in_cancelled_scope(std::function<int()> body, const std::function<boo
 TEST(Resolve, NumbersNeedNoQuestion)
 {
 	test::run([] {
-		asked = 0;
+		asked = test::called = 0;
 		EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80"));
 		EXPECT_EQ("127.0.0.1 0", resolve("127.0.0.1", nullptr));
 		EXPECT_EQ("::1 65535", resolve("::1", "65535"));
@@ -139,11 +139,17 @@ TEST(Resolve, NumbersNeedNoQuestion)
 			  resolve(nullptr, "53",
 				  SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV4 | SN_RESOLVE_UDP));
 		EXPECT_EQ(":: 53", resolve("", "53", SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV6));
+		EXPECT_EQ(":: 53, 0.0.0.0 53", resolve("", "53", SN_RESOLVE_PASSIVE));
+		EXPECT_EQ("127.0.0.1 80", resolve("127.1", "80"));
+		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%lo", "80"));
+		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%1", "80"));
 		EXPECT_EQ("EADDRNOTAVAIL", resolve("::1", "80", SN_RESOLVE_IPV4));
 		EXPECT_EQ("EADDRNOTAVAIL", resolve("127.0.0.1", "80", SN_RESOLVE_IPV6));
 		EXPECT_EQ("ENOENT", resolve("one.test", "80", SN_RESOLVE_NUMERIC));
 		EXPECT_EQ("ENOENT", resolve("127.0.0.1", "http", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ(0, asked);
+		EXPECT_EQ("ENOENT", resolve("fe80::1%no-such", "80", SN_RESOLVE_NUMERIC));
+		EXPECT_EQ("ENOENT", resolve("fe80::1%", "80", SN_RESOLVE_NUMERIC));
+		EXPECT_EQ(0, test::called) << "a module of the name service may block";
 	});
 }
 
@@ -177,6 +183,8 @@ TEST(Resolve, ErrorsSayWhatIsWrong)
 		EXPECT_EQ("EINVAL", resolve("one.test", "65536"));
 		EXPECT_EQ("EINVAL", resolve("one.test", "-1"));
 		EXPECT_EQ("EINVAL", resolve("one.test", ""));
+		for (const char *name : {"one .test", " one.test", "one.test\n", "one\x7f.test"})
+			EXPECT_EQ("EINVAL", resolve(name, "80")) << name;
 		EXPECT_EQ("EINVAL", resolve("one.test", "80", 1u << 30));
 		EXPECT_EQ(-EINVAL, sn_resolve(nullptr, "one.test", "80", 0, SN_NO_DEADLINE));
 	});

@@ -459,7 +459,8 @@ TEST(ShortageNames, AreNotUnknown)
 			 {-EMFILE, -EAGAIN});
 		NoDescriptors none;
 		sn_srv_list *list = nullptr;
-		const int err = sn_resolve_srv(&list, "_x._tcp.one.test", sn_now() + test::patience);
+		const int err =
+			sn_resolve_srv(&list, "_x._tcp.one.test", sn_now() + test::patience);
 		none.give_back();
 		EXPECT_TRUE(err == -EMFILE || err == -EAGAIN || err == -ENOSYS) << strerror(-err);
 	});
@@ -527,8 +528,8 @@ TEST(ShortageSignal, Catch)
 
 		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 4));
 		try_call(
-			"sn_signal_send_to", 1,
-			[&] { return sn_signal_send_to(chan, signals, 2); }, {-EMFILE}, 1);
+			"sn_signal_send_to", 1, [&] { return sn_signal_send_to(chan, signals, 2); },
+			{-EMFILE}, 1);
 		try_call("sn_signal_catch", 0, [&] { return sn_signal_catch(SIGUSR1); });
 		raise(SIGUSR1);
 		EXPECT_EQ(0, sn_chan_recv(chan, &signum));

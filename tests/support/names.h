@@ -28,6 +28,8 @@ namespace test
 inline std::atomic<bool> hangs;
 // How many look-ups began, how many hang, and the most that did at once.
 inline std::atomic<int> asked, inside, most_inside;
+// How often the C library was called, for names and numbers alike.
+inline std::atomic<int> called;
 // How many threads exist in which one has hung.
 inline std::atomic<int> threads_that_hung;
 
@@ -106,6 +108,7 @@ extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo
 	addrinfo more = *hints;
 	int err = 0;
 
+	test::called++;
 	if (!host || (hints->ai_flags & AI_NUMERICHOST) ||
 	    !std::string_view(host).ends_with(".test"))
 		return real(host, service, hints, list);
