@@ -1027,6 +1027,41 @@ TEST(ProcessShortage, OfDescriptors)
 	});
 }
 
+// As a user who may have no more processes. In a child, because the limit counts all of a user's.
+TEST(ProcessShortage, OfProcesses)
+{
+	const pid_t child = fork();
+
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		if (geteuid() == 0)
+			CHILD_CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+		_exit(sn_run(
+			[](void *) {
+				const char *argv[] = {"/bin/true", nullptr};
+				const struct rlimit none = {0, 0};
+				sn_process *process = nullptr;
+
+				CHILD_CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
+				const pid_t another = vfork();
+				if (another == 0)
+					_exit(0);
+				if (another > 0)
+					return 77; // this system does not mind
+				CHILD_CHECK(sn_process_start(&process, argv, nullptr) == -EAGAIN);
+				CHILD_CHECK(process == nullptr);
+				return 0;
+			},
+			nullptr));
+	}
+	int status;
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		GTEST_SKIP() << "the system does not limit processes";
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
 TEST(ProcessShortage, OutsideATaskAndWithoutArguments)
 {
 	sn_process *process = nullptr;
