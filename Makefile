@@ -16,7 +16,7 @@ PARTS := models benches
 
 .PHONY: help build run test test-all benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
 	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-clock bench-clock nightly soak fuzz format check-format install install-variants \
+	test-aarch64 test-arm test-threads test-clock bench-clock nightly soak fuzz format check-format install install-variants \
 	install-preload clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
@@ -57,6 +57,7 @@ help:
 	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
 	@echo 'make test-descriptors     long: random programs over descriptors: OPERATIONS=1000000 PRESET=tsan'
 	@echo 'make test-mutants         mutation testing, lists the survivors: LAYER=src/sync COUNT=50 SEED=...'
+	@echo 'make test-threads         threads of the examples under load, in one table; MOST=1: at any moment'
 	@echo 'make test-revocations     long: a million revoked brackets'
 	@echo 'make screenshot           a picture of the relay at work, in docs/relay-page.png'
 	@echo 'make test-scan            long: random scans of tasks, for 10^7 changes of status'
@@ -220,6 +221,12 @@ test-descriptors:
 	@scripts/setup test
 	SENNIT_TEST_OPERATIONS=$(OPERATIONS) \
 		scripts/as-preset $(or $(PRESET),tsan) net-descriptors-test tests/net
+
+# In every preset that has the examples it is examples/threads.
+test-threads: build
+	@scripts/setup test
+	@SENNIT_BUILD_DIR='$(CURDIR)/build/release' \
+		python3 tests/examples/threads_test.py $(MOST:1=--most)
 
 test-revocations: build
 	SENNIT_TEST_REVOCATIONS=1000000 SENNIT_TEST_SECONDS=600 \

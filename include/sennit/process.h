@@ -141,7 +141,8 @@ struct sn_process_status {
  * Starts a program. argv: its arguments from argv[0] on, and a NULL at the end. attr: NULL for
  * the defaults. *process is written only on success; its owner gives it back by
  * sn_process_close(). Blocks the thread until the program has been loaded, as a call of the
- * kernel does (blocking.h); does not park.
+ * kernel does (blocking.h). While two others are being loaded it waits for them, for up to a
+ * second, so that a burst of starts takes no burst of threads. May park.
  * Errors, after which nothing runs and no descriptor is left open: -ENOENT when there is no such
  * program or directory; -EACCES when it must not be executed; -ENOEXEC when it is not in a
  * format that the kernel knows, such as a script without "#!"; -E2BIG for arguments that are too

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <sennit/blocking.h>
+#include <sennit/clock.h>
 #include <sennit/scope.h>
+#include <sennit/semaphore.h>
 #include <sennit/task.h>
 
 #include "net/process_launch.h"
@@ -17,6 +19,19 @@
 static struct sn_process *in_use; /* all that have users */
 static struct sn_process *unused; /* linked by next */
 static struct sn_process *left;   /* ran when their run ended; linked by next */
+
+/*
+ * How many programs are being loaded at once. Each takes a thread for a millisecond or so, and
+ * without a limit a hundred tasks that start a program each would take a hundred threads. The
+ * kernel may take much longer, on a network's file system for example. A start that has waited for
+ * START_WAIT_NS therefore goes on regardless.
+ */
+#define MOST_STARTS 2
+#define START_WAIT_NS 1000000000
+
+static const sn_semaphore all_starts = SN_SEMAPHORE_INIT(MOST_STARTS);
+static sn_semaphore starts = SN_SEMAPHORE_INIT(MOST_STARTS);
+
 /* ---- records; the lock is held ---- */
 
 static void link_record(struct sn_process *process)
@@ -226,15 +241,13 @@ static int launch_prepared(struct sn_process *process, struct sn_launch *launch,
 	return 0;
 }
 
-int sn_process_launch(sn_process **out, const char *const argv[],
+static int launch_now(sn_process **out, const char *const argv[],
 		      const struct sn_process_attr *attr, int ours[3])
 {
 	struct sn_process *process;
 	struct sn_launch launch;
 	int err;
 
-	if ((attr->flags & SN_PROCESS_IN_SCOPE) && !sn_scope_current())
-		return -EINVAL;
 	take_left();
 	process = create();
 	if (!process)
@@ -256,6 +269,22 @@ int sn_process_launch(sn_process **out, const char *const argv[],
 	*out = sn_handle_make(process, process->generation);
 	sn_unlock(&sn_processes_lock);
 	return 0;
+}
+
+int sn_process_launch(sn_process **out, const char *const argv[],
+		      const struct sn_process_attr *attr, int ours[3])
+{
+	bool counted;
+	int err;
+
+	if ((attr->flags & SN_PROCESS_IN_SCOPE) && !sn_scope_current())
+		return -EINVAL;
+	/* Whatever has ended the wait. A task whose scope is cancelled may start a program, too. */
+	counted = sn_semaphore_acquire_until(&starts, sn_now() + START_WAIT_NS) == 0;
+	err = launch_now(out, argv, attr, ours);
+	if (counted)
+		sn_semaphore_release(&starts, 1);
+	return err;
 }
 
 /* ---- the public calls ---- */
@@ -382,6 +411,7 @@ void sn_processes_end(void)
 		left = process;
 	}
 	in_use = NULL;
+	starts = all_starts;
 	sn_unlock(&sn_processes_lock);
 }
 
@@ -404,4 +434,5 @@ void sn_processes_fork(enum sn_fork_phase phase)
 		if (process->pidfd >= 0)
 			close(process->pidfd);
 	in_use = left = NULL;
+	starts = all_starts;
 }

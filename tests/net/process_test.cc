@@ -1145,6 +1145,75 @@ TEST(ProcessShortage, OfPidfds)
 	EXPECT_EQ(8, WEXITSTATUS(status));
 }
 
+// Loading a program hangs while another has a lease of its file that has to be broken first.
+class HangingProgram
+{
+public:
+	HangingProgram()
+	{
+		someone_waits = false;
+		signal(SIGIO, [](int) { someone_waits = true; });
+		std::ifstream from("/bin/true", std::ios::binary);
+		std::ofstream(path_, std::ios::binary) << from.rdbuf();
+		EXPECT_EQ(0, chmod(path_.c_str(), 0755));
+		fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+		leased_ = fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
+	}
+	~HangingProgram()
+	{
+		end();
+		close(fd_);
+		unlink(path_.c_str());
+		signal(SIGIO, SIG_DFL);
+	}
+	HangingProgram(const HangingProgram &) = delete;
+	HangingProgram &operator=(const HangingProgram &) = delete;
+
+	bool hangs() const { return leased_; }
+	const std::string &path() const { return path_; }
+	void end()
+	{
+		// Closing would not do: the children that wait have copies of it.
+		if (leased_) {
+			EXPECT_EQ(0, fcntl(fd_, F_SETLEASE, F_UNLCK));
+		}
+		leased_ = false;
+	}
+
+	static inline std::atomic<bool> someone_waits;
+
+private:
+	std::string path_ = "/tmp/sennit-hanging-" + std::to_string(getpid());
+	int fd_ = -1;
+	bool leased_ = false;
+};
+
+TEST(ProcessStart, GoesOnBesideThoseThatHang)
+{
+	test::run({2}, [] {
+		HangingProgram program;
+		std::atomic<int> started{0};
+
+		if (!program.hangs())
+			GTEST_SKIP() << "the file system has no leases";
+		std::vector<Task> hanging;
+		for (int i = 0; i < 3; i++)
+			hanging.emplace_back([&] {
+				sn_process *process = start({program.path()});
+
+				started++;
+				return end_of(process);
+			});
+		EXPECT_TRUE(test::eventually([] { return HangingProgram::someone_waits.load(); }));
+		EXPECT_EQ(0, end_of(start({"true"})));
+		EXPECT_EQ(0, started);
+		program.end();
+		for (Task &each : hanging)
+			EXPECT_EQ(0, each.join());
+		EXPECT_EQ(0, end_of(start({"true"})));
+	});
+}
+
 // Many at once, of every kind, beside descriptors that come and go.
 TEST(ProcessStress, ManyAtOnce)
 {
