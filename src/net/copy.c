@@ -33,7 +33,8 @@ static bool needs_no_pipe(const struct sn_copy_job *job)
 /* Kinds that splice supports, in a program that has not forbidden it. */
 static bool suitable(const struct sn_copy_job *job)
 {
-	return job->src->kind != SN_KIND_OTHER && job->dst->kind != SN_KIND_OTHER &&
+	return job->src->kind != SN_KIND_LAYERED && job->dst->kind != SN_KIND_LAYERED &&
+	       job->src->kind != SN_KIND_OTHER && job->dst->kind != SN_KIND_OTHER &&
 	       (needs_no_pipe(job) || sn_pipes_wanted());
 }
 
@@ -159,6 +160,7 @@ int sn_copy_run(struct sn_copy_job *job)
 {
 	int end = run(job);
 
+	sn_piece_settle(job, end);
 	sn_piece_return(&job->piece);
 	if (sn_copy_is_paced(job))
 		sn_pace_end(&job->relay->pace);

@@ -5,6 +5,7 @@
 
 #include "net/buffer.h"
 #include "net/copy_job.h"
+#include "net/layer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
@@ -36,6 +37,22 @@ static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size
 	sn_copy_write_end(job, n);
 	sn_fd_end(job->dst, SN_SIDE_WRITE);
 	return n;
+}
+
+void sn_piece_settle(struct sn_copy_job *job, int end)
+{
+	struct sn_copy_piece *piece = &job->piece;
+	ssize_t n;
+
+	/* A descriptor that was closed may belong to another by now. */
+	if (!piece->buffer || end == -EBADF || sn_fd_use(job->dst) < 0)
+		return;
+	n = sn_layer_settle_some(job->dst);
+	sn_fd_unuse(job->dst);
+	if (n > 0) {
+		piece->written += (size_t)n;
+		sn_copy_delivered(job, (size_t)n, &job->result->bytes_userspace);
+	}
 }
 
 int sn_piece_write(struct sn_copy_job *job)

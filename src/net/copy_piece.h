@@ -36,4 +36,7 @@ void sn_piece_return(struct sn_copy_piece *piece);
 /* Writes the rest of the job's piece to dst: 0, SN_PASS_FULL, or an error. */
 int sn_piece_write(struct sn_copy_job *job);
 
+/* The job ends: what a layer of dst has taken over of the piece counts as written. */
+void sn_piece_settle(struct sn_copy_job *job, int end);
+
 #endif

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/layer.h"
 #include "net/signal.h"
 #include "net/unix_path.h"
 #include "net/watch.h"
@@ -105,6 +106,8 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
+	atomic_store_explicit(&d->crossed, false, memory_order_relaxed);
+	d->layer = NULL;
 	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
 	 * event; other threads learn of it from the opener. */
 	for (int i = 0; i < 2; i++) {
@@ -218,6 +221,8 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	} reset = {1, 0};
 	const int fd = d->fd;
 
+	if (sn_unlikely(d->layer != NULL))
+		sn_layer_closed(d, !(control & (SN_FD_ABORT | SN_FD_INHERITED)));
 	/*
 	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
 	 * touch d after it is reused: that costs the next owner at most a spurious wake-up.
@@ -512,6 +517,7 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct sn_fd *d = fd_by_index((uint32_t)tag);
 	struct sn_task *task;
+	uint32_t crossed = 0;
 	int count = 0;
 
 	if (tag & SN_WATCH_TAG)
@@ -525,12 +531,15 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
 	if (what & (EPOLLERR | EPOLLHUP))
 		atomic_store_explicit(&d->over, true, memory_order_relaxed);
-	task = side_event(&d->sides[SN_SIDE_READ], what, EPOLLIN | EPOLLRDHUP);
+	/* Relaxed: as at its writer's. */
+	if (sn_unlikely(atomic_load_explicit(&d->crossed, memory_order_relaxed)))
+		crossed = EPOLLIN | EPOLLRDHUP | EPOLLOUT;
+	task = side_event(&d->sides[SN_SIDE_READ], what, crossed | EPOLLIN | EPOLLRDHUP);
 	if (task) {
 		sn_queue_put(ready, task);
 		count++;
 	}
-	task = side_event(&d->sides[SN_SIDE_WRITE], what, EPOLLOUT);
+	task = side_event(&d->sides[SN_SIDE_WRITE], what, crossed | EPOLLOUT);
 	if (task) {
 		sn_queue_put(ready, task);
 		count++;

@@ -42,6 +42,7 @@
 #include "sched/side.h"
 #include "wait/lock.h"
 
+struct sn_layer;
 struct sn_thread;
 struct sn_udp_state;
 struct sn_unix_path;
@@ -83,7 +84,9 @@ struct sn_fd {
 	_Atomic bool over;     /* the same: an error, or the end of both directions */
 	_Atomic bool unread;   /* since it was registered; by the holder of the read side */
 	_Atomic bool disarmed; /* sn_fd_disarm(); by the same, under lock */
-	bool wants_room;       /* epoll reports EPOLLOUT; by the opener, then under lock */
+	/* Each edge makes both sides ready: net/layer.h. By a user who holds both sides. */
+	_Atomic bool crossed;
+	bool wants_room; /* epoll reports EPOLLOUT; by the opener, then under lock */
 	struct sn_side sides[2];
 	/* Orders the arming of the timers, and changes of what epoll reports. */
 	struct sn_lock lock;
@@ -91,6 +94,10 @@ struct sn_fd {
 	/* The file at the address of a Unix socket, NULL: none. Written once, by the opener before
 	 * the descriptor is shared, or by a user later; freed with it. */
 	struct sn_unix_path *_Atomic path;
+	/* Of a stream with a layer (net/layer.h), else NULL; written by a user who holds both
+	 * sides. */
+	const struct sn_layer *layer;
+	void *layer_state;
 	struct sn_fd *next_free;
 };
 

@@ -301,7 +301,8 @@ static bool serve(struct direction *d)
 	copied = sn_copy_try(&d->job);
 	if (copied == SN_PASS_DRAINED)
 		return true;
-	if (copied > 0) {
+	/* A layer's end may have to wait for room, and the other direction must not. */
+	if (copied > 0 || (copied == SN_PASS_END && d->job.dst->kind == SN_KIND_LAYERED)) {
 		part(d);
 		run_direction(d);
 		return false;
@@ -445,7 +446,8 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	for (int i = 0; i < 2; i++) {
 		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 
-		if (err == 0 && relay.fds[i]->kind != SN_KIND_SOCKET) {
+		if (err == 0 && relay.fds[i]->kind != SN_KIND_SOCKET &&
+		    relay.fds[i]->kind != SN_KIND_LAYERED) {
 			sn_fd_unuse(relay.fds[i]);
 			err = sn_conn_has_messages(relay.fds[i]) ? -EPROTOTYPE : -ENOTSOCK;
 		} else if (err == -EBADF) {

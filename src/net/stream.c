@@ -21,6 +21,7 @@
 #include <sennit/blocking.h>
 #include <sennit/stream.h>
 
+#include "net/layer.h"
 #include "net/sys.h"
 #include "net/unix_path.h"
 #include "sched/schedule.h"
@@ -66,8 +67,8 @@ ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 		sn_conn_note_read(d, n);
 		return n;
 	}
-	if (sn_conn_has_messages(d))
-		return -EPROTOTYPE;
+	if (d->kind >= SN_KIND_LAYERED)
+		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_read(d, buf, size);
 	sn_block_enter(d, "read");
 	n = sn_sys_read(d->fd, buf, size);
 	sn_block_leave(d);
@@ -80,8 +81,8 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 
 	if (d->kind == SN_KIND_SOCKET)
 		return sn_sys_send(d->fd, buf, size, more);
-	if (sn_conn_has_messages(d))
-		return -EPROTOTYPE;
+	if (d->kind >= SN_KIND_LAYERED)
+		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_write(d, buf, size);
 	sn_block_enter(d, "write");
 	n = sn_sys_write(d->fd, buf, size);
 	sn_block_leave(d);
@@ -110,6 +111,16 @@ void sn_conn_send_ack(struct sn_fd *d)
 bool sn_conn_drained(const struct sn_fd *d)
 {
 	return d->tcp && !atomic_load_explicit(&d->irregular, memory_order_relaxed);
+}
+
+ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n)
+{
+	ssize_t settled;
+
+	if (sn_likely(n >= 0))
+		return n;
+	settled = sn_layer_settle_some(d);
+	return settled > 0 ? settled : n;
 }
 
 /* ---- waiting ---- */
@@ -198,6 +209,7 @@ static ssize_t write_some(const void *handle, const void *buf, size_t size)
 	do {
 		n = sn_attempt_write(d, buf, size, false);
 	} while (n == -EAGAIN && (n = sn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
+	n = sn_conn_settle(d, n);
 	sn_fd_end(d, SN_SIDE_WRITE);
 	if (n > 0)
 		sn_fair_chance(sn_thread_self());
@@ -249,10 +261,12 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 	return n < 0 ? n : 0;
 }
 
-/* ---- calls that do not park ---- */
+/* ---- calls that do not park: but for streams with a layer ---- */
 
 static int shut_down(struct sn_fd *d, int half)
 {
+	if (d->kind == SN_KIND_LAYERED)
+		return sn_layer_shutdown(d, half);
 	if (half == SN_SHUT_READ)
 		return sn_sys_shutdown(d->fd, SHUT_RD);
 	return half == SN_SHUT_WRITE ? sn_sys_shutdown(d->fd, SHUT_WR) : -EINVAL;
@@ -468,11 +482,19 @@ int sn_stream_shutdown(sn_stream *stream, int half)
 {
 	struct sn_fd *d;
 	int err = sn_fd_use_handle(&d, stream);
+	bool layered;
 
 	if (err < 0)
 		return err;
+	layered = d->kind == SN_KIND_LAYERED;
+	if (layered && !sn_runtime_enter()) {
+		sn_fd_unuse(d);
+		return -ENOTSUP;
+	}
 	err = shut_down(d, half);
 	sn_fd_unuse(d);
+	if (layered)
+		sn_runtime_leave();
 	return err;
 }
 

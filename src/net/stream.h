@@ -19,8 +19,9 @@
 enum sn_kind {
 	SN_KIND_SOCKET = 0, /* of a stream */
 	SN_KIND_PIPE,
-	SN_KIND_FILE,  /* a regular file, or a block device: not registered */
-	SN_KIND_OTHER, /* terminals and other devices, registered or not */
+	SN_KIND_FILE,    /* a regular file, or a block device: not registered */
+	SN_KIND_OTHER,   /* terminals and other devices, registered or not */
+	SN_KIND_LAYERED, /* a socket with a layer: net/layer.h */
 	/* Unix sockets that carry messages, which are no streams: of a connection, or without. */
 	SN_KIND_SEQPACKET,
 	SN_KIND_DATAGRAM,
@@ -68,7 +69,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * For callers that make their own system calls. sn_attempt_begin() begins an operation that does
- * not wait: 0, or the error. Nothing may park before sn_fd_end().
+ * not wait: 0, or the error. Nothing may park before sn_fd_end(), but for an attempt on a stream with
+ * a layer, for a moment.
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 
@@ -79,6 +81,10 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 /* Within an operation that has begun, after -EAGAIN: waits for an edge. 0, or the error that
  * sn_stream_read() or sn_stream_write() would return; -EAGAIN if there is no way to wait. Parks. */
 int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
+
+/* The end of an operation that writes: its result is n, but for the bytes that a layer has taken over
+ * before it failed. */
+ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
 /* Whether there is something to read, without taking it: > 0 yes, 0 the end, -EAGAIN no, or an
  * error. */
@@ -125,7 +131,7 @@ int sn_conn_wait_closed(const void *handle);
  */
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 
-/* sn_stream_shutdown(). Does not park. */
+/* sn_stream_shutdown(), within the runtime. Parks only for a stream with a layer. */
 int sn_conn_shutdown(struct sn_fd *d, int half);
 
 /* sn_stream_close(), or with SN_FD_ABORT sn_stream_abort(). Any thread. */

@@ -19,6 +19,7 @@
 
 #include <sennit/stream.h>
 
+#include "net/layer.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -47,8 +48,8 @@ static ssize_t attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {
 	ssize_t got;
 
-	if (sn_unlikely(sn_conn_has_messages(d)))
-		return -EPROTOTYPE;
+	if (sn_unlikely(d->kind >= SN_KIND_LAYERED))
+		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_readv(d, iov, n);
 	sn_block_enter(d, "readv");
 	got = sn_sys_readv(d->fd, iov, n);
 	sn_block_leave(d);
@@ -63,8 +64,8 @@ static ssize_t attempt_writev(struct sn_fd *d, const struct iovec *iov, int n, s
 
 	if (d->kind == SN_KIND_SOCKET)
 		return sn_sys_sendv(d->fd, iov, n);
-	if (sn_conn_has_messages(d))
-		return -EPROTOTYPE;
+	if (d->kind >= SN_KIND_LAYERED)
+		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_writev(d, iov, n);
 	sn_block_enter(d, "writev");
 	put = sn_sys_writev(d->fd, iov, n, size);
 	sn_block_leave(d);
@@ -84,6 +85,8 @@ static ssize_t move_some(const void *handle, enum sn_side_index side, const stru
 		moved = side == SN_SIDE_READ ? attempt_readv(d, iov, n)
 					     : attempt_writev(d, iov, n, size);
 	} while (moved == -EAGAIN && (moved = sn_attempt_wait(d, side)) == 0);
+	if (side == SN_SIDE_WRITE)
+		moved = sn_conn_settle(d, moved);
 	sn_fd_end(d, side);
 	if (moved > 0)
 		sn_fair_chance(sn_thread_self());

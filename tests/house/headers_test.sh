@@ -28,7 +28,7 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 done
 
 # The umbrella header has what programs use. These are included on request; gc.h is another library's.
-on_request=(collector gc scan unstable vdso wait)
+on_request=(collector gc layer scan unstable vdso wait)
 
 for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do
 	header=$(basename "$header" .h)

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/layer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <sennit/clock.h>
+#include <sennit/layer.h>
+
+#include "net/buffer.h"
+#include "net/stream.h"
+#include "net/sys.h"
+#include "sched/schedule.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+/* ---- attempts ---- */
+
+ssize_t sn_layer_attempt_read(struct sn_fd *d, void *buf, size_t size)
+{
+	ssize_t n;
+
+	sn_runtime_leave();
+	n = d->layer->read(d->layer_state, buf, size);
+	sn_runtime_enter();
+	return n;
+}
+
+ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size)
+{
+	ssize_t n;
+
+	sn_runtime_leave();
+	n = d->layer->write(d->layer_state, buf, size);
+	sn_runtime_enter();
+	return n;
+}
+
+ssize_t sn_layer_settle_some(struct sn_fd *d)
+{
+	size_t n;
+
+	if (d->kind != SN_KIND_LAYERED)
+		return 0;
+	sn_runtime_leave();
+	n = d->layer->settle(d->layer_state);
+	sn_runtime_enter();
+	return (ssize_t)n;
+}
+
+/* Each further piece only if the one before was filled: what is behind it may not be there yet. */
+ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
+{
+	ssize_t total = 0;
+
+	for (int i = 0; i < n; i++) {
+		ssize_t got;
+
+		if (iov[i].iov_len == 0)
+			continue;
+		got = sn_layer_attempt_read(d, iov[i].iov_base, iov[i].iov_len);
+		/* An error or an end is found again by the next read. */
+		if (got <= 0)
+			return total ? total : got;
+		total += got;
+		if ((size_t)got < iov[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+/* The pieces as one, as far as they fit. The same pieces give the same bytes. */
+static size_t gather(char *buf, const struct iovec *iov, int n)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < n && size < SN_BUFFER_SIZE; i++) {
+		const size_t room = SN_BUFFER_SIZE - size;
+		const size_t part = iov[i].iov_len < room ? iov[i].iov_len : room;
+
+		if (part)
+			memcpy(buf + size, iov[i].iov_base, part);
+		size += part;
+	}
+	return size;
+}
+
+/* Small pieces would each become a record of their own. */
+ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n)
+{
+	char *buf;
+	ssize_t put;
+
+	while (n > 1 && iov->iov_len == 0) {
+		iov++;
+		n--;
+	}
+	if (n == 1 || iov->iov_len >= SN_BUFFER_SIZE)
+		return sn_layer_attempt_write(d, iov->iov_base, iov->iov_len);
+	buf = sn_buffer_borrow();
+	if (!buf)
+		return -ENOMEM;
+	put = sn_layer_attempt_write(d, buf, gather(buf, iov, n));
+	sn_buffer_return(buf);
+	return put;
+}
+
+/* ---- the end ---- */
+
+static int shutdown_attempt(struct sn_fd *d, int half)
+{
+	int err;
+
+	sn_runtime_leave();
+	err = d->layer->shutdown(d->layer_state, half);
+	sn_runtime_enter();
+	return err;
+}
+
+/* The peer is told in the layer's way first, then in the socket's. */
+static int shut_write(struct sn_fd *d)
+{
+	int err = sn_attempt_begin(d, SN_SIDE_WRITE);
+
+	if (err < 0)
+		return err;
+	do {
+		err = shutdown_attempt(d, SN_SHUT_WRITE);
+	} while (err == -EAGAIN && (err = sn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
+	if (err == 0)
+		err = sn_sys_shutdown(d->fd, SHUT_WR);
+	sn_fd_end(d, SN_SIDE_WRITE);
+	return err;
+}
+
+int sn_layer_shutdown(struct sn_fd *d, int half)
+{
+	if (half == SN_SHUT_WRITE)
+		return shut_write(d);
+	if (half != SN_SHUT_READ)
+		return -EINVAL;
+	shutdown_attempt(d, half);
+	return sn_sys_shutdown(d->fd, SHUT_RD);
+}
+
+void sn_layer_closed(struct sn_fd *d, int orderly)
+{
+	const struct sn_layer *layer = d->layer;
+	struct sn_thread *self = sn_thread_self();
+	const bool inside = self && self->task &&
+			    __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED);
+
+	d->layer = NULL;
+	if (inside)
+		sn_runtime_leave();
+	layer->close(d->layer_state, orderly);
+	if (inside)
+		sn_runtime_enter();
+}
+
+/* ---- the public calls ---- */
+
+/* Both sides, so that nobody else uses the stream. */
+static int begin_both(struct sn_fd **d, const void *handle)
+{
+	int err = sn_conn_begin(d, handle, SN_SIDE_READ);
+
+	if (err < 0)
+		return err;
+	err = sn_attempt_begin(*d, SN_SIDE_WRITE);
+	if (err < 0)
+		sn_fd_end(*d, SN_SIDE_READ);
+	return err;
+}
+
+static void end_both(struct sn_fd *d)
+{
+	sn_fd_end(d, SN_SIDE_WRITE);
+	sn_fd_end(d, SN_SIDE_READ);
+}
+
+static int push(struct sn_fd *d, const struct sn_layer *layer, void *state)
+{
+	if (d->kind == SN_KIND_LAYERED)
+		return -EEXIST;
+	if (d->kind != SN_KIND_SOCKET || !d->registered)
+		return -ENOTSOCK;
+	if (d->acks != SN_ACKS_AS_USUAL)
+		sn_conn_send_ack(d);
+	d->layer = layer;
+	d->layer_state = state;
+	/* A read that gets less than it asked for says nothing about the socket. */
+	d->tcp = false;
+	/* Relaxed: an edge that does not see it makes its own side ready, and is older than the
+	 * first attempt of the layer. */
+	atomic_store_explicit(&d->crossed, true, memory_order_relaxed);
+	d->kind = SN_KIND_LAYERED;
+	return 0;
+}
+
+int sn_layer_push(sn_stream *stream, const struct sn_layer *layer, void *state)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!layer || !state)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = begin_both(&d, stream);
+	if (err == 0) {
+		err = push(d, layer, state);
+		end_both(d);
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+int sn_layer_use(sn_stream *stream, const struct sn_layer *layer, void **state)
+{
+	struct sn_fd *d;
+	int err = sn_fd_use_handle(&d, stream);
+
+	if (err < 0)
+		return err;
+	if (d->kind != SN_KIND_LAYERED || d->layer != layer) {
+		sn_fd_unuse(d);
+		return -EPROTOTYPE;
+	}
+	*state = d->layer_state;
+	return 0;
+}
+
+void sn_layer_unuse(sn_stream *stream)
+{
+	sn_fd_unuse(sn_handle_object(stream));
+}
+
+static int wait_for_edge(struct sn_fd *d, int64_t deadline)
+{
+	const int64_t other = atomic_load(&d->sides[SN_SIDE_WRITE].deadline);
+
+	if (other && (!deadline || other < deadline))
+		deadline = other;
+	if (!deadline)
+		return sn_fd_await(d, SN_SIDE_READ);
+	if (sn_now() >= deadline)
+		return -ETIMEDOUT;
+	return sn_fd_wait_until(d, SN_SIDE_READ, deadline);
+}
+
+static int run(struct sn_fd *d, sn_layer_attempt *attempt, void *arg, int64_t deadline)
+{
+	int n, err;
+
+	do {
+		sn_brief_pay(sn_thread_self());
+		sn_runtime_leave();
+		n = attempt(d->layer_state, arg);
+		sn_runtime_enter();
+		if (n != -EAGAIN)
+			return n;
+		err = wait_for_edge(d, deadline);
+	} while (err >= 0);
+	return err;
+}
+
+int sn_layer_run(sn_stream *stream, const struct sn_layer *layer, sn_layer_attempt *attempt,
+		 void *arg, int64_t deadline)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = begin_both(&d, stream);
+	if (err == 0) {
+		err = d->kind == SN_KIND_LAYERED && d->layer == layer
+			      ? run(d, attempt, arg, deadline)
+			      : -EPROTOTYPE;
+		end_both(d);
+	}
+	sn_runtime_leave();
+	return err;
+}
+
+/* Not inlined into its caller: the frame is below that one's. */
+__attribute__((noinline)) size_t sn_layer_stack_left(void)
+{
+	struct sn_thread *self = sn_thread_self();
+	char *here = __builtin_frame_address(0);
+
+	if (!self || !self->task)
+		return SIZE_MAX;
+	return (size_t)(here - (char *)self->task->stack.low);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams with a layer (sennit/layer.h), as the rest of the net layer sees them: attempts on a
+ * descriptor of the kind SN_KIND_LAYERED. Within the runtime, which they leave for the layer's code.
+ * They may park, for the layer's locks, and change threads.
+ *
+ * Every edge of such a descriptor makes both sides ready (crossed in struct sn_fd). So a task that
+ * waits on its own side sees room although it reads, and bytes although it writes. An edge that
+ * comes between an attempt and its wait is kept by the side, as for other descriptors.
+ */
+#ifndef SENNIT_NET_LAYER_H
+#define SENNIT_NET_LAYER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct sn_fd;
+
+/* As sn_attempt_read() and sn_attempt_write(). */
+ssize_t sn_layer_attempt_read(struct sn_fd *d, void *buf, size_t size);
+ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size);
+/* The same for several pieces, at least one of which is not empty. */
+ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n);
+ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n);
+
+/* The end of an operation that writes, of any kind of descriptor, within it: its result is n, or
+ * the number of bytes that a layer has taken over before the operation failed. */
+ssize_t sn_layer_settle_some(struct sn_fd *d);
+
+/* sn_stream_shutdown(); waits for room. */
+int sn_layer_shutdown(struct sn_fd *d, int half);
+
+/* The last user has left. Any thread, within the runtime or outside. */
+void sn_layer_closed(struct sn_fd *d, int orderly);
+
+#endif
