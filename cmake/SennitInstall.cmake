@@ -66,7 +66,8 @@ configure_file(cmake/sennit-clock.pc.in sennit-clock.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-clock.pc
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE)
+	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE
+	PATTERN tls.h EXCLUDE PATTERN tls.hpp EXCLUDE)
 install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
 configure_package_config_file(cmake/sennit-config.cmake.in sennit-config.cmake
 	INSTALL_DESTINATION ${package_dir})
@@ -87,6 +88,18 @@ if(TARGET sennit-gc-static)
 	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
 	configure_file(cmake/sennit-gc.pc.in sennit-gc.pc @ONLY)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-gc.pc
+		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+if(TARGET sennit-tls-static)
+	install(TARGETS sennit-tls-static sennit-tls-shared EXPORT sennit-tls
+		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(EXPORT sennit-tls NAMESPACE sennit:: FILE sennit-tls-targets.cmake
+		DESTINATION ${package_dir})
+	install(FILES include/sennit/tls.h include/sennit/tls.hpp
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
+	configure_file(cmake/sennit-tls.pc.in sennit-tls.pc @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-tls.pc
 		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 # The library's manual pages, if `make docs` has made them.

@@ -147,8 +147,8 @@ void sn_layer_closed(struct sn_fd *d, int orderly)
 {
 	const struct sn_layer *layer = d->layer;
 	struct sn_thread *self = sn_thread_self();
-	const bool inside = self && self->task &&
-			    __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED);
+	const bool inside =
+		self && self->task && __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED);
 
 	d->layer = NULL;
 	if (inside)

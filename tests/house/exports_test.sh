@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: MIT
 #
 # The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
-# gc.h does, libsennit-clock what the headers of the clocks do, libsennit all but gc.h. Each symbol
-# has a version.
+# gc.h does, libsennit-tls what tls.h does, libsennit-clock what the headers of the clocks do,
+# libsennit all but gc.h and tls.h. Each symbol has a version.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
 library=$SENNIT_BUILD_DIR/src/libsennit.so
 gc_library=$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so
+tls_library=$SENNIT_BUILD_DIR/src/tls/libsennit-tls.so
 clock_library=$SENNIT_BUILD_DIR/src/clock/libsennit-clock.so
 include=$SENNIT_SOURCE_DIR/include/sennit
 gc_header=$include/gc.h
+tls_header=$include/tls.h
 
 # Before 1.0 each minor version is an interface of its own.
 release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | paste -sd.)
@@ -39,12 +41,15 @@ compare() {
 
 headers=()
 for header in "$include"/*.h; do
-	[ "$header" = "$gc_header" ] || headers+=("$header")
+	[ "$header" = "$gc_header" ] || [ "$header" = "$tls_header" ] || headers+=("$header")
 done
 compare "$library" "SENNIT_$release" sn_version "${headers[@]}"
 compare "$clock_library" "SENNIT_CLOCK_$release" sn_now "$include"/{base,clock,vdso}.h
 if [ -e "$gc_library" ]; then
 	compare "$gc_library" "SENNIT_GC_$release" sn_gc_init "$gc_header"
+fi
+if [ -e "$tls_library" ]; then
+	compare "$tls_library" "SENNIT_TLS_$release" sn_tls_connect "$tls_header"
 fi
 
 # What is preloaded replaces functions of any version, so it has no versions itself.
@@ -60,4 +65,5 @@ grep -q TEXTREL "$scratch/dynamic" && fail "the library needs text relocations"
 # Assembly that forgets .note.GNU-stack makes every stack of the program executable.
 readelf -lW "$library" | grep -q 'GNU_STACK.* RW ' || fail "the library asks for executable stacks"
 readelf -dW "$library" | grep -qE 'NEEDED.*libgc\.so' && fail "libsennit needs libgc"
+readelf -dW "$library" | grep -qE 'NEEDED.*lib(ssl|crypto)\.so' && fail "libsennit needs OpenSSL"
 exit 0

@@ -27,8 +27,9 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	check "$header" header.cc "$CXX" -std=c++20
 done
 
-# The umbrella header has what programs use. These are included on request; gc.h is another library's.
-on_request=(collector gc layer scan unstable vdso wait)
+# The umbrella header has what programs use. These are included on request; gc.h and tls.h are other
+# libraries'.
+on_request=(collector gc layer scan tls unstable vdso wait)
 
 for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do
 	header=$(basename "$header" .h)

@@ -108,7 +108,8 @@ ssize_t inverter_read(void *state, void *buf, size_t size)
 	}
 	if (inverter->received[0] == 0)
 		return 0;
-	const size_t most = std::min({size, inverter->received.size(), inverter->received.find('\0')});
+	const size_t most =
+		std::min({size, inverter->received.size(), inverter->received.find('\0')});
 	for (size_t i = 0; i < most; i++)
 		static_cast<char *>(buf)[i] = char(~inverter->received[i]);
 	inverter->received.erase(0, most);
@@ -428,7 +429,8 @@ TEST(Layer, PushingRefusesWhatCannotCarryOne)
 		EXPECT_EQ(-EINVAL, sn_layer_push(nullptr, &inverting, &unused));
 		EXPECT_EQ(-EINVAL, sn_layer_push(socket->from(), nullptr, &unused));
 		EXPECT_EQ(-EPROTOTYPE, sn_layer_use(socket->from(), &inverting, &state));
-		test::Task reader([&] { EXPECT_EQ(-EBADF, sn_stream_read(socket->from(), &c, 1)); });
+		test::Task reader(
+			[&] { EXPECT_EQ(-EBADF, sn_stream_read(socket->from(), &c, 1)); });
 		EXPECT_TRUE(test::someone_reads(socket->from()));
 		EXPECT_EQ(-EBUSY, sn_layer_push(socket->from(), &inverting, &unused));
 		socket->close_from();
@@ -534,9 +536,8 @@ void relay_messages(bool front, bool back)
 		invert(right->from(), &fates[2]);
 		invert(server, &fates[3]);
 	}
-	test::Task relay([&] {
-		EXPECT_EQ(0, sn_relay(left->to(), right->from(), nullptr, &result));
-	});
+	test::Task relay(
+		[&] { EXPECT_EQ(0, sn_relay(left->to(), right->from(), nullptr, &result)); });
 	test::Task answers([&] {
 		char c;
 

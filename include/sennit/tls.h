@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TLS 1.2 and 1.3 on streams, by OpenSSL 3.
+ *
+ * In a library of its own, libsennit-tls (pkg-config sennit-tls; sennit::tls in CMake), beside
+ * libsennit and OpenSSL 3.0 or newer. docs/tls.md is the guide.
+ *
+ *	sn_tls_config *config;
+ *	sn_stream *stream;
+ *
+ *	sn_tls_config_new(&config, SN_TLS_CLIENT);
+ *	if (sn_tls_connect(&stream, "example.org:443", config, sn_now() + 5000000000) < 0)
+ *		puts(sn_tls_last_error());
+ *
+ * A connection with TLS is a stream whose calls (stream.h, tcp.h, buffered.h, copy.h, relay.h) read
+ * and write what is inside TLS: sn_tls_client() and sn_tls_server() turn a stream that is connected
+ * into one, and it keeps its handle. There is no other object to close. What the calls of stream.h
+ * promise holds here too, with these differences:
+ *   - sn_stream_read() returns 0 only when the peer has ended its stream by TLS's own message. A
+ *     connection that was cut off before that gives -ECONNABORTED.
+ *   - What fails in TLS itself gives -EPROTO, or -EKEYREJECTED when it is the peer's certificate
+ *     that is refused here. sn_tls_error() says why. The stream can then only be closed.
+ *   - sn_stream_shutdown() with SN_SHUT_WRITE may park, and gives -EBUSY while another task writes.
+ *     It sends TLS's end, then the socket's.
+ *   - sn_stream_close() sends TLS's end if there is room for it at once, as there nearly always is;
+ *     shut the stream down first where the peer must get it. sn_stream_abort() sends none.
+ *   - A write takes at most 64 KiB. One that is ended by a deadline returns what it has taken.
+ *   - sn_tcp_wait_closed() looks at the socket alone.
+ *
+ * Stacks. OpenSSL needs deep stacks for its handshakes. A task that makes one should have
+ * SN_TLS_STACK bytes (sn_task_attr.stack_size, or sn_run_attr.stack_size for all). With less than
+ * SN_TLS_STACK_LEAST left, a handshake fails with -ENOBUFS before it begins.
+ *
+ * Waiting is never done inside OpenSSL: a task that waits is parked by sennit, as for any stream.
+ *
+ * Where a call takes a certificate, a key, or a list of either, text that contains "-----BEGIN" is
+ * the PEM itself, and any other is the path of a file with it. Files are read when the call is made.
+ *
+ * Threads outside the runtime: calls on a sn_tls_config, and sn_tls_last_error(); the others return
+ * -ENOTSUP or NULL. Signal handlers: none.
+ */
+#ifndef SENNIT_TLS_H
+#define SENNIT_TLS_H
+
+#include <sennit/base.h>
+#include <sennit/stream.h>
+
+SN_BEGIN
+
+/* The stack that a task with handshakes should have, and the least that must be left for one. */
+#define SN_TLS_STACK ((size_t)256 << 10)
+#define SN_TLS_STACK_LEAST ((size_t)64 << 10)
+
+/* ---- configuration ---- */
+
+/*
+ * How connections are made: what is trusted, certificates, protocols. Reference counted; each
+ * connection holds a reference. Set it up before its first connection. After that, only certificates
+ * and revocation lists may change.
+ */
+typedef struct sn_tls_config sn_tls_config;
+
+/* Which end of connections a configuration is for. */
+enum sn_tls_role {
+	SN_TLS_CLIENT = 0, /* verifies the server, with the system's certificate authorities */
+	SN_TLS_SERVER = 1, /* needs a certificate */
+};
+
+/* Makes a configuration, with one reference. Returns 0; -EINVAL; -ENOMEM. */
+SN_API int sn_tls_config_new(sn_tls_config **config, enum sn_tls_role role);
+
+/* Takes and drops a reference. The last one frees it; NULL is nothing. */
+SN_API sn_tls_config *sn_tls_config_ref(sn_tls_config *config);
+SN_API void sn_tls_config_unref(sn_tls_config *config);
+
+/*
+ * The calls below return 0; -EINVAL for a wrong argument; -EBUSY when the configuration has been
+ * used, where they may not be made then; -ENOMEM; -ENOENT, -EACCES and the like for a file; -EBADMSG
+ * for what is in it. sn_tls_last_error() says more.
+ */
+
+/* Whether the peer has to show a certificate, and a good one. */
+enum sn_tls_verify {
+	SN_TLS_VERIFY_NONE = 0,    /* none is asked for; a client accepts any, from anybody */
+	SN_TLS_VERIFY_REQUEST = 1, /* a client may come without one, but not with a bad one */
+	SN_TLS_VERIFY_REQUIRE = 2, /* the default for clients, for which REQUEST is the same */
+};
+
+/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. */
+SN_API int sn_tls_config_set_verify(sn_tls_config *config, enum sn_tls_verify verify);
+
+/*
+ * Trusts certificate authorities: of a file or PEM text, or of a folder as of openssl-rehash(1).
+ * Once there is one, the system's are no longer trusted, unless sn_tls_config_add_system_ca() adds
+ * them.
+ */
+SN_API int sn_tls_config_add_ca(sn_tls_config *config, const char *where);
+SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
+
+/*
+ * Revocation lists, of a file or PEM text. Once there is one, the peer's own certificate is checked,
+ * and is refused if its issuer has no list here. Lists may also be added later; the newest list of
+ * an issuer counts. A session that is resumed is not checked again.
+ */
+SN_API int sn_tls_config_add_crl(sn_tls_config *config, const char *where);
+
+/* A certificate, followed by those of the authorities between it and the root; and its key. */
+struct sn_tls_certificate {
+	const char *chain; /* PEM */
+	const char *key;   /* PEM, without a password */
+};
+
+/*
+ * Replaces the certificates that this end shows. A server has any number, and shows the first that
+ * is for the name that the client asks for, by the names in the certificates; when none is, the
+ * first of all. A client shows the first to a server that asks for one.
+ *
+ * At any time: handshakes of connections that are made later use the new ones, those under way end
+ * with the old ones. When the call fails, nothing has changed.
+ */
+SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
+					  const struct sn_tls_certificate *list, size_t n);
+
+/*
+ * Application protocols (ALPN), the preferred first, such as "h2,http/1.1". A server takes the
+ * first of its own that the client offers, and refuses a client that offers others only. NULL:
+ * none are offered or looked at, the default.
+ */
+SN_API int sn_tls_config_set_alpn(sn_tls_config *config, const char *protocols);
+
+/* The versions that are allowed; the defaults are SN_TLS_1_2 and the newest that OpenSSL has, for
+ * which 0 stands. */
+#define SN_TLS_1_2 0x0303
+#define SN_TLS_1_3 0x0304
+SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int highest);
+
+/*
+ * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
+ * 1. A client keeps the last sessions of up to 256 connections, and uses one for a server of the
+ * same name. A server gives its clients tickets, with keys that live as long as the configuration.
+ */
+SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
+
+/*
+ * Appends the secrets of all connections to a file, in the format that wireshark reads: for debugging
+ * only. NULL: the file that the environment variable SSLKEYLOGFILE names, or none if it is not set.
+ * Without this call that variable is not looked at.
+ */
+SN_API int sn_tls_config_set_key_log(sn_tls_config *config, const char *path);
+
+/* The SSL_CTX of the configuration, for settings of OpenSSL that are not here, before its first
+ * connection. Its callbacks, its verification mode and its application data are the library's. */
+SN_API void *sn_tls_config_ssl_ctx(sn_tls_config *config);
+
+/* ---- connections ---- */
+
+/*
+ * Connects as sn_tcp_connect() does, and makes the handshake, all before the deadline. The name (or
+ * the numeric address) in the address is the one that the server's certificate must have, and that
+ * the server is told. The caller owns *stream. May park.
+ * Errors: those of sn_tcp_connect() and sn_tls_handshake().
+ */
+SN_API int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *config,
+			  int64_t deadline);
+
+/*
+ * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else uses
+ * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. No
+ * byte is sent yet: sn_tls_handshake() does that, or the first read or write. Do not park.
+ * Errors, after which the stream is as it was: -EINVAL, also for a configuration of the other role,
+ * or without a certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a
+ * stream socket; -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.
+ */
+SN_API int sn_tls_client(sn_stream *stream, sn_tls_config *config, const char *name);
+SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);
+
+/*
+ * Makes the handshake, if that has not been done. Nobody else may read or write meanwhile: -EBUSY.
+ * The stream's deadlines count, too. After -ETIMEDOUT the call may be repeated.
+ *
+ * In TLS 1.3 a client's handshake ends before the server has seen the client's certificate; that it
+ * was refused is learnt by the first read.
+ *
+ * Returns 0; -ETIMEDOUT; -EKEYREJECTED when the peer's certificate is refused; -EPROTO for other
+ * failures in TLS, also those that the peer reports; -ECONNABORTED when the peer closes meanwhile;
+ * -ENOBUFS when too little of the task's stack is left; -ECONNRESET and other errors of the socket;
+ * -EBADF, -ECANCELED, -EPROTOTYPE for a stream without TLS, -ENOTSUP. May park.
+ */
+SN_API int sn_tls_handshake(sn_stream *stream, int64_t deadline);
+
+/*
+ * Has both ends encrypt with new keys from the next write on (TLS 1.3), for connections that live
+ * long. Returns 0; -ENOTCONN before the end of the handshake; -EOPNOTSUPP in TLS 1.2; as
+ * sn_tls_info_get(). May park for a moment.
+ */
+SN_API int sn_tls_update_keys(sn_stream *stream);
+
+/* ---- what there is to know ---- */
+
+/* Text that says why the last call of this header failed in this task, or in this thread if it is
+ * outside the runtime; "" when none has. Stays until the next one fails. */
+SN_API const char *sn_tls_last_error(void);
+
+/*
+ * Text that says why TLS has failed on this stream, such as "the peer's certificate is refused:
+ * certificate has expired"; "" when it has not. It belongs to the stream, which must not be closed
+ * meanwhile. NULL for a stream without TLS.
+ */
+SN_API const char *sn_tls_error(sn_stream *stream);
+
+/* Filled by sn_tls_info_get(). The texts are "" where there is none, and are cut if too long. */
+struct sn_tls_info {
+	int finished;          /* 1: the handshake is complete; before, the rest says little */
+	int version;           /* SN_TLS_1_2 or SN_TLS_1_3 */
+	int resumed;           /* 1: a session was resumed */
+	long verify_result;    /* what verifying the peer has found: X509_V_OK, 0, or another */
+	size_t peer_size;      /* of the peer's certificate in DER; 0: it has shown none */
+	char cipher[64];       /* such as "TLS_AES_256_GCM_SHA384" */
+	char alpn[64];         /* the protocol that was agreed on */
+	char server_name[256]; /* that the client has asked for */
+};
+
+/* Fills *info. Returns 0; -EPROTOTYPE for a stream without TLS; -EBADF, -EINVAL, -ENOTSUP. May park
+ * for a moment, as calls of other tasks on the stream are let finish. */
+SN_API int sn_tls_info_get(sn_stream *stream, struct sn_tls_info *info);
+
+/*
+ * Copies the peer's certificate, in DER, to buf. Returns its size; -ENOENT when it has shown none;
+ * -ENOSPC when size is less; as sn_tls_info_get(). May park for a moment.
+ */
+SN_API ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size);
+
+SN_END
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TLS on streams, for C++: the objects of tls.h with results and destructors. sennit.hpp does not
+ * include it; link libsennit-tls.
+ *
+ *	sn::tls_config config(SN_TLS_CLIENT);
+ *	sn::result<sn::stream> conn = sn::tls_connect("example.org:443", config);
+ *
+ *	if (!conn)
+ *		std::puts(sn::tls_last_error().c_str());
+ *
+ * Threads outside the runtime and signal handlers: what tls.h says of the calls underneath.
+ */
+#ifndef SENNIT_TLS_HPP
+#define SENNIT_TLS_HPP
+
+#include <sennit/net.hpp>
+#include <sennit/tls.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace sennit
+{
+
+/* Why the last call here has failed, in this task or thread: sn_tls_last_error(). */
+inline std::string tls_last_error()
+{
+	return sn_tls_last_error();
+}
+
+/* How connections are made: sn_tls_config. Copies refer to the same configuration. */
+class tls_config
+{
+public:
+	/* Throws std::system_error. */
+	explicit tls_config(sn_tls_role role)
+	{
+		detail::throw_if_error(sn_tls_config_new(&config_, role), "sn_tls_config_new");
+	}
+	tls_config(const tls_config &other) noexcept : config_(sn_tls_config_ref(other.config_)) {}
+	tls_config(tls_config &&other) noexcept : config_(std::exchange(other.config_, nullptr)) {}
+	tls_config &operator=(tls_config other) noexcept
+	{
+		std::swap(config_, other.config_);
+		return *this;
+	}
+	~tls_config() { sn_tls_config_unref(config_); }
+
+	/* What each does is said in tls.h. */
+	result<void> verify(sn_tls_verify how)
+	{
+		return detail::nothing_or_error(sn_tls_config_set_verify(config_, how));
+	}
+	result<void> add_ca(const std::string &where)
+	{
+		return detail::nothing_or_error(sn_tls_config_add_ca(config_, where.c_str()));
+	}
+	result<void> add_system_ca()
+	{
+		return detail::nothing_or_error(sn_tls_config_add_system_ca(config_));
+	}
+	result<void> add_crl(const std::string &where)
+	{
+		return detail::nothing_or_error(sn_tls_config_add_crl(config_, where.c_str()));
+	}
+	result<void> certificates(std::span<const sn_tls_certificate> list)
+	{
+		return detail::nothing_or_error(
+			sn_tls_config_set_certificates(config_, list.data(), list.size()));
+	}
+	result<void> certificate(const std::string &chain, const std::string &key)
+	{
+		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
+		return certificates({&one, 1});
+	}
+	result<void> alpn(const std::string &protocols)
+	{
+		return detail::nothing_or_error(sn_tls_config_set_alpn(config_, protocols.c_str()));
+	}
+	result<void> versions(int lowest, int highest = 0)
+	{
+		return detail::nothing_or_error(
+			sn_tls_config_set_versions(config_, lowest, highest));
+	}
+	result<void> resumption(bool on)
+	{
+		return detail::nothing_or_error(sn_tls_config_set_resumption(config_, on));
+	}
+	result<void> key_log(const char *path = nullptr)
+	{
+		return detail::nothing_or_error(sn_tls_config_set_key_log(config_, path));
+	}
+
+	sn_tls_config *get() const noexcept { return config_; }
+
+private:
+	sn_tls_config *config_ = nullptr;
+};
+
+/* Connects and makes the handshake: sn_tls_connect(). May park. */
+inline result<stream> tls_connect(const std::string &address, const tls_config &config,
+				  deadline until = no_deadline)
+{
+	sn_stream *made = nullptr;
+	const int err = sn_tls_connect(&made, address.c_str(), config.get(), detail::to_ns(until));
+	if (err < 0)
+		return failure{-err};
+	return stream(made);
+}
+
+/* Begin TLS on a connected stream, which is the same object afterwards: sn_tls_client(),
+ * sn_tls_server(). */
+template <byte_stream Stream>
+result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
+{
+	return detail::nothing_or_error(
+		sn_tls_client(detail::as_stream(on), config.get(), name.c_str()));
+}
+template <byte_stream Stream>
+result<void> tls_server(Stream &on, const tls_config &config)
+{
+	return detail::nothing_or_error(sn_tls_server(detail::as_stream(on), config.get()));
+}
+
+/* Makes the handshake: sn_tls_handshake(). May park. */
+template <byte_stream Stream>
+result<void> tls_handshake(Stream &on, deadline until = no_deadline)
+{
+	return detail::nothing_or_error(
+		sn_tls_handshake(detail::as_stream(on), detail::to_ns(until)));
+}
+
+/* Why TLS has failed on this stream; "" when it has not, or has no TLS. */
+template <byte_stream Stream>
+std::string tls_error(const Stream &on)
+{
+	const char *text = sn_tls_error(detail::as_stream(on));
+	return text ? text : "";
+}
+
+/* What was agreed on: struct sn_tls_info. May park for a moment. */
+template <byte_stream Stream>
+result<sn_tls_info> tls_info(const Stream &on)
+{
+	sn_tls_info info;
+	const int err = sn_tls_info_get(detail::as_stream(on), &info);
+	if (err < 0)
+		return failure{-err};
+	return info;
+}
+
+/* The peer's certificate in DER. May park for a moment. */
+template <byte_stream Stream>
+result<std::vector<std::byte>> tls_peer_certificate(const Stream &on)
+{
+	const result<sn_tls_info> info = tls_info(on);
+	if (!info)
+		return failure{info.error().value()};
+	std::vector<std::byte> der(info->peer_size);
+	const ssize_t n = sn_tls_peer_certificate(detail::as_stream(on), der.data(), der.size());
+	if (n < 0)
+		return failure{static_cast<int>(-n)};
+	return der;
+}
+
+} // namespace sennit
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The BIO between OpenSSL and a connection: reads attempt to receive, writes go to memory.
+ *
+ * Called by OpenSSL, under the connection's lock. It never waits, and calls nothing of sennit.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tls/tls.h"
+
+#include <openssl/bio.h>
+
+/* A write adds at most 64 KiB and its records; more is in `out` only if a peer makes us answer, and
+ * does not read. Then OpenSSL has to wait. */
+#define MOST_OUT ((size_t)160 << 10)
+#define LEAST_OUT ((size_t)17 << 10)
+
+static int bio_read(BIO *bio, char *buf, size_t size, size_t *got)
+{
+	struct sn_tls *tls = BIO_get_data(bio);
+	ssize_t n;
+
+	BIO_clear_retry_flags(bio);
+	do {
+		n = recv(tls->fd, buf, size, MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		*got = (size_t)n;
+		return 1;
+	}
+	if (n == 0)
+		tls->saw_end = true;
+	else if (errno == EAGAIN || errno == EWOULDBLOCK)
+		BIO_set_retry_read(bio);
+	else
+		tls->receive_error = -errno;
+	return 0;
+}
+
+/* Room for so many bytes more behind out_end. */
+static bool make_room(struct sn_tls *tls, size_t size)
+{
+	size_t wanted = tls->out_end + size;
+	char *grown;
+
+	if (wanted <= tls->out_size)
+		return true;
+	if (wanted < LEAST_OUT)
+		wanted = LEAST_OUT;
+	grown = realloc(tls->out, wanted);
+	if (!grown)
+		return false;
+	tls->out = grown;
+	tls->out_size = wanted;
+	return true;
+}
+
+static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
+{
+	struct sn_tls *tls = BIO_get_data(bio);
+
+	BIO_clear_retry_flags(bio);
+	*written = 0;
+	if (tls->out_end - tls->out_start > MOST_OUT) {
+		BIO_set_retry_write(bio);
+		return 0;
+	}
+	if (!make_room(tls, size)) {
+		tls->send_error = -ENOMEM;
+		return 0;
+	}
+	memcpy(tls->out + tls->out_end, data, size);
+	tls->out_end += size;
+	*written = size;
+	return 1;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+	struct sn_tls *tls = BIO_get_data(bio);
+
+	(void)number;
+	(void)pointer;
+	if (command == BIO_CTRL_EOF)
+		return tls->saw_end;
+	return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method;
+
+static void make_method(void)
+{
+	BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sennit");
+
+	if (!made)
+		return;
+	BIO_meth_set_read_ex(made, bio_read);
+	BIO_meth_set_write_ex(made, bio_write);
+	BIO_meth_set_ctrl(made, bio_control);
+	method = made;
+}
+
+BIO *sn_tls_bio_new(struct sn_tls *tls)
+{
+	static CRYPTO_ONCE once = CRYPTO_ONCE_STATIC_INIT;
+	BIO *bio;
+
+	CRYPTO_THREAD_run_once(&once, make_method);
+	bio = method ? BIO_new(method) : NULL;
+	if (!bio)
+		return NULL;
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	return bio;
+}
+
+int sn_tls_flush(struct sn_tls *tls)
+{
+	/* Until EAGAIN: a short write alone does not make the kernel report room. */
+	while (tls->out_start < tls->out_end) {
+		ssize_t n = send(tls->fd, tls->out + tls->out_start, tls->out_end - tls->out_start,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n >= 0) {
+			tls->out_start += (size_t)n;
+		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+			return -EAGAIN;
+		} else if (errno != EINTR) {
+			tls->send_error = -errno;
+			tls->out_start = tls->out_end;
+		}
+	}
+	free(tls->out); /* an idle connection needs none */
+	tls->out = NULL;
+	tls->out_start = tls->out_end = tls->out_size = 0;
+	return tls->send_error;
+}

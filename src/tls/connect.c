@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Beginning TLS on a stream, connecting, the handshake, and what there is to know about a
+ * connection.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <sennit/task.h>
+#include <sennit/tcp.h>
+
+#include "tls/tls.h"
+
+/* ---- beginning ---- */
+
+static bool is_numeric(const char *name)
+{
+	struct in6_addr unused;
+
+	return inet_pton(AF_INET, name, &unused) == 1 || inet_pton(AF_INET6, name, &unused) == 1;
+}
+
+/* What the server's certificate must say, and what the server is told (RFC 6066: no numbers). */
+static int expect(struct sn_tls *tls, const char *name)
+{
+	X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
+	int done;
+
+	if (is_numeric(name)) {
+		done = X509_VERIFY_PARAM_set1_ip_asc(param, name);
+	} else {
+		X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+		done = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
+		       SSL_set_tlsext_host_name(tls->ssl, name) == 1;
+	}
+	tls->name = strdup(name);
+	return done == 1 && tls->name ? 0 : sn_tls_say_openssl(-EINVAL, "the server's name");
+}
+
+static int prepare(struct sn_tls *tls, const char *name)
+{
+	BIO *bio = NULL;
+
+	ERR_clear_error();
+	tls->ssl = SSL_new(tls->config->ctx);
+	if (tls->ssl)
+		bio = sn_tls_bio_new(tls);
+	if (!bio)
+		return sn_tls_say_openssl(-ENOMEM, "OpenSSL");
+	SSL_set_app_data(tls->ssl, tls);
+	SSL_set_bio(tls->ssl, bio, bio);
+	if (tls->config->role == SN_TLS_SERVER) {
+		SSL_set_accept_state(tls->ssl);
+		return 0;
+	}
+	SSL_set_connect_state(tls->ssl);
+	return name ? expect(tls, name) : 0;
+}
+
+static int begin(sn_stream *stream, sn_tls_config *config, const char *name)
+{
+	struct sn_tls *tls;
+	int err = sn_tls_config_use(config);
+
+	if (err < 0)
+		return err;
+	tls = calloc(1, sizeof *tls);
+	if (!tls)
+		return sn_tls_say(-ENOMEM, "no memory");
+	tls->config = sn_tls_config_ref(config);
+	tls->set = sn_tls_set_take(config);
+	tls->fd = sn_stream_fd(stream);
+	err = tls->fd < 0 ? tls->fd : prepare(tls, name);
+	if (err == 0) {
+		sn_tls_session_offer(tls);
+		err = sn_layer_push(stream, &sn_tls_layer, tls);
+		if (err < 0)
+			sn_tls_say(err, "the stream cannot carry TLS: %s", strerror(-err));
+	}
+	if (err < 0)
+		sn_tls_free(tls);
+	return err;
+}
+
+int sn_tls_client(sn_stream *stream, sn_tls_config *config, const char *name)
+{
+	if (!sn_self())
+		return sn_tls_say(-ENOTSUP, "not in a task");
+	if (!config || config->role != SN_TLS_CLIENT)
+		return sn_tls_say(-EINVAL, "this is no client's configuration");
+	if ((!name || !*name) && config->verify != SN_TLS_VERIFY_NONE)
+		return sn_tls_say(-EINVAL, "there is no name to verify the server by");
+	return begin(stream, config, name && *name ? name : NULL);
+}
+
+int sn_tls_server(sn_stream *stream, sn_tls_config *config)
+{
+	if (!sn_self())
+		return sn_tls_say(-ENOTSUP, "not in a task");
+	if (!config || config->role != SN_TLS_SERVER)
+		return sn_tls_say(-EINVAL, "this is no server's configuration");
+	return begin(stream, config, NULL);
+}
+
+/* ---- the handshake ---- */
+
+int sn_tls_handshake(sn_stream *stream, int64_t deadline)
+{
+	void *state;
+	int err = sn_layer_run(stream, &sn_tls_layer, sn_tls_handshake_attempt, NULL, deadline);
+
+	if (err == -ETIMEDOUT || err == -EBUSY || err == -EPROTOTYPE)
+		return sn_tls_say(err, "the handshake: %s", strerror(-err));
+	if (err < 0 && sn_layer_use(stream, &sn_tls_layer, &state) == 0) {
+		sn_tls_say_of(state, err);
+		sn_layer_unuse(stream);
+	}
+	return err;
+}
+
+/* The host of "host:port" or "[address]:port". */
+static int host_of(char *host, size_t size, const char *address)
+{
+	const char *begin = address, *end = strrchr(address, ':');
+	size_t length;
+
+	if (*address == '[') {
+		begin++;
+		end = strchr(begin, ']');
+	}
+	if (!end || end == begin || (length = (size_t)(end - begin)) >= size)
+		return sn_tls_say(-EINVAL, "the address names no host");
+	memcpy(host, begin, length);
+	host[length] = '\0';
+	return 0;
+}
+
+int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *config, int64_t deadline)
+{
+	char host[256];
+	sn_stream *made;
+	sn_tcp *conn;
+	int err;
+
+	if (!stream || !address)
+		return sn_tls_say(-EINVAL, "no address, or no place for the stream");
+	err = host_of(host, sizeof host, address);
+	if (err < 0)
+		return err;
+	err = sn_tcp_connect(&conn, address, deadline);
+	if (err < 0)
+		return sn_tls_say(err, "connecting to %.100s: %s", address, strerror(-err));
+	made = sn_tcp_stream(conn);
+	err = sn_tls_client(made, config, host);
+	if (err == 0)
+		err = sn_tls_handshake(made, deadline);
+	if (err < 0)
+		sn_stream_close(made);
+	else
+		*stream = made;
+	return err;
+}
+
+/* ---- questions ---- */
+
+static int use(sn_stream *stream, struct sn_tls **tls)
+{
+	void *state;
+	int err = sn_self() ? sn_layer_use(stream, &sn_tls_layer, &state) : -ENOTSUP;
+
+	if (err < 0)
+		return sn_tls_say(err, "the stream: %s", strerror(-err));
+	*tls = state;
+	sn_mutex_lock_uncancelled(&(*tls)->lock);
+	return 0;
+}
+
+static int unuse(sn_stream *stream, struct sn_tls *tls, int result)
+{
+	sn_mutex_unlock(&tls->lock);
+	sn_layer_unuse(stream);
+	return result;
+}
+
+int sn_tls_update_keys(sn_stream *stream)
+{
+	struct sn_tls *tls;
+	int err = use(stream, &tls);
+
+	if (err < 0)
+		return err;
+	ERR_clear_error();
+	if (!tls->established)
+		err = -ENOTCONN;
+	else if (SSL_version(tls->ssl) < TLS1_3_VERSION)
+		err = -EOPNOTSUPP;
+	else if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1 &&
+		 SSL_get_key_update_type(tls->ssl) == SSL_KEY_UPDATE_NONE)
+		err = -EPROTO;
+	ERR_clear_error();
+	return unuse(stream, tls, err);
+}
+
+const char *sn_tls_error(sn_stream *stream)
+{
+	struct sn_tls *tls;
+	void *state;
+	const char *text = "";
+
+	if (sn_layer_use(stream, &sn_tls_layer, &state) < 0)
+		return NULL;
+	tls = state;
+	/* Acquire: the text was written before. */
+	if (atomic_load_explicit(&tls->explained, memory_order_acquire))
+		text = tls->reason;
+	sn_layer_unuse(stream);
+	return text;
+}
+
+static void copy_text(char *to, size_t size, const char *from, size_t length)
+{
+	if (!from)
+		length = 0;
+	if (length >= size)
+		length = size - 1;
+	if (length)
+		memcpy(to, from, length);
+	to[length] = '\0';
+}
+
+static void fill(struct sn_tls_info *info, const struct sn_tls *tls)
+{
+	const SSL *ssl = tls->ssl;
+	const SSL_CIPHER *cipher = SSL_get_current_cipher(ssl);
+	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	X509 *peer = SSL_get0_peer_certificate(ssl);
+	const unsigned char *alpn;
+	unsigned alpn_size;
+
+	*info = (struct sn_tls_info){.finished = tls->established,
+				     .version = SSL_version(ssl),
+				     .resumed = SSL_session_reused(ssl),
+				     .verify_result = SSL_get_verify_result(ssl),
+				     .peer_size = peer ? (size_t)i2d_X509(peer, NULL) : 0};
+	SSL_get0_alpn_selected(ssl, &alpn, &alpn_size);
+	copy_text(info->alpn, sizeof info->alpn, (const char *)alpn, alpn_size);
+	if (cipher) {
+		const char *text = SSL_CIPHER_get_name(cipher);
+
+		copy_text(info->cipher, sizeof info->cipher, text, strlen(text));
+	}
+	copy_text(info->server_name, sizeof info->server_name, name, name ? strlen(name) : 0);
+}
+
+int sn_tls_info_get(sn_stream *stream, struct sn_tls_info *info)
+{
+	struct sn_tls *tls;
+	int err = info ? use(stream, &tls) : -EINVAL;
+
+	if (err < 0)
+		return err;
+	fill(info, tls);
+	return unuse(stream, tls, 0);
+}
+
+ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size)
+{
+	struct sn_tls *tls;
+	unsigned char *to = buf;
+	X509 *peer;
+	int needed, err = use(stream, &tls);
+
+	if (err < 0)
+		return err;
+	peer = SSL_get0_peer_certificate(tls->ssl);
+	needed = peer ? i2d_X509(peer, NULL) : -ENOENT;
+	if (needed > 0 && ((size_t)needed > size || !buf))
+		needed = -ENOSPC;
+	if (needed > 0)
+		i2d_X509(peer, &to);
+	return unuse(stream, tls, needed);
+}

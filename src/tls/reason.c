@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Why something has failed, in words: for a connection, and for the task's last call.
+ *
+ * The last failure belongs to the task, as another task may be on the thread by the time it asks.
+ * Outside the runtime it belongs to the thread.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/err.h>
+
+#include <sennit/local.h>
+#include <sennit/task.h>
+
+#include "tls/tls.h"
+
+/* ---- the last failure ---- */
+
+static const sn_local of_task = {.destroy = free};
+static _Thread_local char of_thread[TLS_TEXT];
+
+/* Where the text goes; NULL without memory. A separate function, because a compiler may cache the
+ * address of a thread-local within one. */
+static __attribute__((noinline)) char *place(bool make)
+{
+	char *text;
+
+	if (!sn_self())
+		return of_thread;
+	text = sn_local_get(&of_task);
+	if (text || !make)
+		return text;
+	text = calloc(1, TLS_TEXT);
+	if (text && sn_local_set(&of_task, text) < 0) {
+		free(text);
+		text = NULL;
+	}
+	return text;
+}
+
+int sn_tls_say(int err, const char *format, ...)
+{
+	char *text = place(true);
+	va_list args;
+
+	va_start(args, format);
+	if (text)
+		vsnprintf(text, TLS_TEXT, format, args);
+	va_end(args);
+	return err;
+}
+
+const char *sn_tls_last_error(void)
+{
+	const char *text = place(false);
+
+	return text ? text : "";
+}
+
+/* ---- OpenSSL's ---- */
+
+static const char *openssl_text(unsigned long code, char *buf, size_t size)
+{
+	const char *text = ERR_reason_error_string(code);
+
+	if (text)
+		return text;
+	ERR_error_string_n(code, buf, size);
+	return buf;
+}
+
+int sn_tls_say_openssl(int err, const char *what)
+{
+	char buf[TLS_TEXT];
+	unsigned long code = ERR_peek_last_error();
+
+	if (code)
+		sn_tls_say(err, "%s: %s", what, openssl_text(code, buf, sizeof buf));
+	else
+		sn_tls_say(err, "%s", what);
+	ERR_clear_error();
+	return err;
+}
+
+/* ---- of a connection ---- */
+
+static void explain_protocol(char *text)
+{
+	char buf[TLS_TEXT];
+	/* The first is the cause. An alert that came stands behind what it has caused. */
+	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
+	int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
+
+	if (first == 0)
+		snprintf(text, TLS_TEXT, "TLS has failed");
+	else if (ERR_GET_LIB(last) == ERR_LIB_SSL && alert >= 0 && alert < 256)
+		snprintf(text, TLS_TEXT, "the peer has refused with an alert: %s",
+			 SSL_alert_desc_string_long(alert));
+	else
+		snprintf(text, TLS_TEXT, "%s", openssl_text(first, buf, sizeof buf));
+}
+
+static void explain(struct sn_tls *tls, int err)
+{
+	char buf[TLS_TEXT];
+
+	switch (err) {
+	case -EKEYREJECTED:
+		snprintf(tls->reason, TLS_TEXT, "the peer's certificate is refused: %s",
+			 X509_verify_cert_error_string(SSL_get_verify_result(tls->ssl)));
+		break;
+	case -ECONNABORTED:
+		snprintf(tls->reason, TLS_TEXT, "the peer has closed the connection %s",
+			 tls->established ? "without TLS's end, so data may be missing"
+					  : "during the handshake");
+		break;
+	case -EPROTO:
+		explain_protocol(tls->reason);
+		break;
+	default:
+		snprintf(tls->reason, TLS_TEXT, "the connection has failed: %s",
+			 strerror_r(-err, buf, sizeof buf));
+		break;
+	}
+}
+
+int sn_tls_fail(struct sn_tls *tls, int err)
+{
+	if (tls->broken)
+		return tls->broken;
+	explain(tls, err);
+	atomic_store_explicit(&tls->explained, true, memory_order_release);
+	tls->broken = err;
+	ERR_clear_error();
+	return err;
+}
+
+int sn_tls_say_of(struct sn_tls *tls, int err)
+{
+	if (atomic_load_explicit(&tls->explained, memory_order_acquire))
+		sn_tls_say(err, "%s", tls->reason);
+	return err;
+}

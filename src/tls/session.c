@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sessions that a client may resume, in its configuration, by the server's name.
+ *
+ * OpenSSL gives one to a callback, in the middle of a call, under the connection's lock. The
+ * callback only keeps it in the connection; the configuration's own lock is taken after the call.
+ * A session of TLS 1.3 is used once, as the RFC asks for: a server gives two with each connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls/tls.h"
+
+#define MOST_SESSIONS 256
+
+/* 1: the reference is ours. */
+static int fresh_session(SSL *ssl, SSL_SESSION *session)
+{
+	struct sn_tls *tls = sn_tls_of(ssl);
+
+	if (!tls || !tls->name || tls->nfresh == TLS_FRESH)
+		return 0;
+	tls->fresh[tls->nfresh++] = session;
+	return 1;
+}
+
+void sn_tls_sessions_init(sn_tls_config *config)
+{
+	static const unsigned char context[] = "sennit";
+
+	config->resumes = true;
+	if (config->role == SN_TLS_CLIENT) {
+		SSL_CTX_set_session_cache_mode(config->ctx,
+					       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+		SSL_CTX_sess_set_new_cb(config->ctx, fresh_session);
+	} else {
+		/* Tickets only: the server keeps nothing. */
+		SSL_CTX_set_session_cache_mode(config->ctx, SSL_SESS_CACHE_OFF);
+		SSL_CTX_set_session_id_context(config->ctx, context, sizeof context - 1);
+	}
+}
+
+int sn_tls_config_set_resumption(sn_tls_config *config, int on)
+{
+	if (!config)
+		return sn_tls_say(-EINVAL, "no configuration");
+	if (config->used)
+		return sn_tls_say(-EBUSY, "the configuration is in use");
+	config->resumes = on != 0;
+	if (on)
+		SSL_CTX_clear_options(config->ctx, SSL_OP_NO_TICKET);
+	else
+		SSL_CTX_set_options(config->ctx, SSL_OP_NO_TICKET);
+	if (config->role == SN_TLS_SERVER)
+		SSL_CTX_set_num_tickets(config->ctx, on ? 2 : 0);
+	return 0;
+}
+
+static void release(struct sn_tls_session *each)
+{
+	SSL_SESSION_free(each->session);
+	free(each);
+}
+
+/* Takes one out of the list. The configuration's lock is held. */
+static struct sn_tls_session *take(sn_tls_config *config, const char *name)
+{
+	for (struct sn_tls_session **at = &config->sessions; *at; at = &(*at)->next) {
+		struct sn_tls_session *each = *at;
+
+		if (strcmp(each->name, name) != 0)
+			continue;
+		*at = each->next;
+		config->nsessions--;
+		return each;
+	}
+	return NULL;
+}
+
+/* At the front; the last goes if there are too many. The same. */
+static void put(sn_tls_config *config, struct sn_tls_session *session)
+{
+	struct sn_tls_session **at = &config->sessions;
+
+	session->next = config->sessions;
+	config->sessions = session;
+	if (config->nsessions++ < MOST_SESSIONS)
+		return;
+	while ((*at)->next)
+		at = &(*at)->next;
+	release(*at);
+	*at = NULL;
+	config->nsessions--;
+}
+
+void sn_tls_session_offer(struct sn_tls *tls)
+{
+	sn_tls_config *config = tls->config;
+	struct sn_tls_session *session;
+
+	if (!tls->name || !config->resumes)
+		return;
+	sn_mutex_lock_uncancelled(&config->lock);
+	session = take(config, tls->name);
+	if (session) {
+		SSL_set_session(tls->ssl, session->session);
+		if (SSL_SESSION_get_protocol_version(session->session) < TLS1_3_VERSION)
+			put(config, session);
+		else
+			release(session);
+	}
+	sn_mutex_unlock(&config->lock);
+}
+
+static void keep(struct sn_tls *tls, SSL_SESSION *session)
+{
+	const size_t size = strlen(tls->name) + 1;
+	struct sn_tls_session *kept = malloc(sizeof *kept + size);
+
+	if (!kept || !tls->config->resumes) {
+		free(kept);
+		SSL_SESSION_free(session);
+		return;
+	}
+	kept->session = session;
+	memcpy(kept->name, tls->name, size);
+	sn_mutex_lock_uncancelled(&tls->config->lock);
+	put(tls->config, kept);
+	sn_mutex_unlock(&tls->config->lock);
+}
+
+void sn_tls_sessions_keep(struct sn_tls *tls)
+{
+	for (int i = 0; i < tls->nfresh; i++)
+		keep(tls, tls->fresh[i]);
+	tls->nfresh = 0;
+}
+
+void sn_tls_sessions_free(sn_tls_config *config)
+{
+	while (config->sessions) {
+		struct sn_tls_session *each = config->sessions;
+
+		config->sessions = each->next;
+		release(each);
+	}
+}

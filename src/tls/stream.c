@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layer's functions: one attempt each of reading, writing, the handshake and the end.
+ *
+ * Each takes the connection's lock, sends what is left to be sent, clears OpenSSL's error queue,
+ * calls OpenSSL, reads what it says, sends, and hands fresh sessions on. Nothing parks between the
+ * first call of OpenSSL and the last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <openssl/err.h>
+
+#include "tls/tls.h"
+
+/* How much one write takes: several records go in one system call. */
+#define MOST_WRITE ((size_t)64 << 10)
+
+static void lock(struct sn_tls *tls)
+{
+	sn_mutex_lock_uncancelled(&tls->lock);
+}
+
+static void unlock(struct sn_tls *tls)
+{
+	if (tls->nfresh)
+		sn_tls_sessions_keep(tls);
+	sn_mutex_unlock(&tls->lock);
+}
+
+/* A call of OpenSSL has failed: -EAGAIN, 0 at the end of the stream, or an error, which stays. */
+static int outcome(struct sn_tls *tls, int result)
+{
+	switch (SSL_get_error(tls->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	default:
+		break;
+	}
+	if (tls->receive_error)
+		return sn_tls_fail(tls, tls->receive_error);
+	if (tls->send_error == -ENOMEM)
+		return sn_tls_fail(tls, -ENOMEM);
+	if (tls->saw_end)
+		return sn_tls_fail(tls, -ECONNABORTED);
+	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
+	    ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+		return sn_tls_fail(tls, -EKEYREJECTED);
+	return sn_tls_fail(tls, -EPROTO);
+}
+
+/* Before OpenSSL is called: 0, or what keeps it from that. A handshake needs a deep stack. */
+static int begin(struct sn_tls *tls)
+{
+	if (tls->broken)
+		return tls->broken;
+	if (!tls->established && sn_layer_stack_left() < SN_TLS_STACK_LEAST)
+		return sn_tls_say(-ENOBUFS, "the task's stack is too small for a handshake");
+	ERR_clear_error();
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* More than one record, only while there is something in OpenSSL's buffer. */
+static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
+{
+	size_t total = 0, got;
+	int result;
+
+	do {
+		result = SSL_read_ex(tls->ssl, buf + total, size - total, &got);
+		if (result <= 0)
+			break;
+		total += got;
+	} while (total < size && SSL_has_pending(tls->ssl));
+	if (result > 0)
+		return (ssize_t)total;
+	result = outcome(tls, result);
+	/* The end, or an error, is found again by the next read. */
+	return total ? (ssize_t)total : result;
+}
+
+/* A reader sends, too, so that what is left in `out` needs no writer. It is the writer that reports
+ * an error of that. */
+static ssize_t layer_read(void *state, void *buf, size_t size)
+{
+	struct sn_tls *tls = state;
+	ssize_t n;
+
+	lock(tls);
+	sn_tls_flush(tls);
+	/* OpenSSL would take the socket's end for a connection that was cut off. */
+	n = begin(tls);
+	if (n == 0 && !tls->read_ended) {
+		n = read_some(tls, buf, size);
+		sn_tls_flush(tls);
+		/* The peer's answer cannot come, as ours has failed. */
+		if (n == -EAGAIN && !tls->established && tls->send_error)
+			n = sn_tls_fail(tls, tls->send_error);
+	}
+	unlock(tls);
+	return n;
+}
+
+/* ---- writing ---- */
+
+static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
+{
+	size_t total = 0, put;
+
+	if (size > MOST_WRITE)
+		size = MOST_WRITE;
+	while (total < size) {
+		int result = SSL_write_ex(tls->ssl, buf + total, size - total, &put);
+
+		if (result <= 0) {
+			result = outcome(tls, result);
+			if (total == 0 || result != -EAGAIN)
+				return result ? result : -EPIPE;
+			break;
+		}
+		total += put;
+	}
+	return (ssize_t)total;
+}
+
+/* There is nothing in `out`, and nothing owed. */
+static ssize_t write_some(struct sn_tls *tls, const char *buf, size_t size)
+{
+	ssize_t n = begin(tls);
+	int err;
+
+	if (n < 0)
+		return n;
+	if (tls->notified)
+		return -EPIPE;
+	n = encrypt(tls, buf, size);
+	err = sn_tls_flush(tls);
+	if (n < 0)
+		return n == -EAGAIN && err < 0 ? err : n;
+	if (err == -EAGAIN)
+		tls->owed = (size_t)n;
+	return err < 0 ? err : n;
+}
+
+static ssize_t layer_write(void *state, const void *buf, size_t size)
+{
+	struct sn_tls *tls = state;
+	ssize_t n;
+
+	lock(tls);
+	n = sn_tls_flush(tls);
+	if (n == 0 && tls->owed) {
+		n = (ssize_t)(tls->owed < size ? tls->owed : size);
+		tls->owed = 0;
+	} else if (n == 0) {
+		n = write_some(tls, buf, size);
+	}
+	if (n < 0 && n != -EAGAIN)
+		tls->owed = 0; /* they are lost */
+	unlock(tls);
+	return n;
+}
+
+static size_t layer_settle(void *state)
+{
+	struct sn_tls *tls = state;
+	size_t n;
+
+	lock(tls);
+	n = tls->owed;
+	tls->owed = 0;
+	unlock(tls);
+	return n;
+}
+
+/* ---- the handshake ---- */
+
+/* An error of sending counts only if the peer has not said why it has closed. */
+static int handshake(struct sn_tls *tls)
+{
+	int n = begin(tls), result, err;
+
+	if (n < 0)
+		return n;
+	result = SSL_do_handshake(tls->ssl);
+	n = result > 0 ? 0 : outcome(tls, result);
+	err = sn_tls_flush(tls);
+	if (n == 0 && result <= 0)
+		return sn_tls_fail(tls, -ECONNABORTED);
+	if (err < 0 && err != -EAGAIN && n == -EAGAIN)
+		return sn_tls_fail(tls, err);
+	return n == 0 ? err : n;
+}
+
+int sn_tls_handshake_attempt(void *state, void *arg)
+{
+	struct sn_tls *tls = state;
+	int n;
+
+	(void)arg;
+	lock(tls);
+	sn_tls_flush(tls);
+	n = handshake(tls);
+	unlock(tls);
+	return n;
+}
+
+/* ---- the end ---- */
+
+static int end_writing(struct sn_tls *tls)
+{
+	int n = 0;
+
+	if (tls->broken)
+		return tls->broken;
+	/* Not `established`: new keys may be due, and OpenSSL would refuse. */
+	if (!SSL_is_init_finished(tls->ssl))
+		n = handshake(tls);
+	if (n < 0)
+		return n;
+	if (!tls->notified) {
+		ERR_clear_error();
+		/* A second call would read. */
+		if (SSL_shutdown(tls->ssl) < 0)
+			return outcome(tls, -1);
+		tls->notified = true;
+	}
+	return sn_tls_flush(tls);
+}
+
+static int layer_shutdown(void *state, int half)
+{
+	struct sn_tls *tls = state;
+	int n = 0;
+
+	lock(tls);
+	if (half == SN_SHUT_READ)
+		tls->read_ended = true;
+	else if ((n = sn_tls_flush(tls)) == 0)
+		n = end_writing(tls);
+	unlock(tls);
+	return n;
+}
+
+void sn_tls_free(struct sn_tls *tls)
+{
+	SSL_free(tls->ssl); /* with its BIO */
+	for (int i = 0; i < tls->nfresh; i++)
+		SSL_SESSION_free(tls->fresh[i]);
+	sn_tls_set_release(tls->set);
+	sn_tls_config_unref(tls->config);
+	free(tls->name);
+	free(tls->out);
+	free(tls);
+}
+
+/* Nobody else uses it any more, so there is no need for the lock. */
+static void layer_close(void *state, int orderly)
+{
+	struct sn_tls *tls = state;
+
+	ERR_clear_error();
+	if (orderly && !tls->broken && !tls->notified && tls->established &&
+	    (SSL_is_init_finished(tls->ssl) || SSL_do_handshake(tls->ssl) > 0))
+		SSL_shutdown(tls->ssl);
+	if (orderly)
+		sn_tls_flush(tls);
+	sn_tls_free(tls);
+	ERR_clear_error();
+}
+
+const struct sn_layer sn_tls_layer = {
+	.read = layer_read,
+	.write = layer_write,
+	.settle = layer_settle,
+	.shutdown = layer_shutdown,
+	.close = layer_close,
+};

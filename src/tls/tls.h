@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inside of libsennit-tls, which is made of sennit's public interface and OpenSSL.
+ *
+ * A connection is the state of a layer (sennit/layer.h) on a stream. Its SSL object is not for two
+ * threads at once, so each call of OpenSSL on it is made under the connection's lock. The lock is
+ * never held across a wait, and nothing parks inside OpenSSL: what its callbacks need was prepared
+ * before the call, and what they leave is taken after it.
+ *
+ * Bytes. OpenSSL reads from the socket through a BIO of ours (bio.c), which never waits, and writes
+ * into memory: `out`, from where they go to the socket after the call. So OpenSSL always gets rid of
+ * what it has to say, whichever call has made it say that, and there is no write that must be
+ * repeated with the same bytes. Nothing more is written while there is something in `out`.
+ *
+ * Any step that makes progress possible for the other task comes after an edge of the socket, and
+ * each edge wakes both tasks. So it never waits for what this task has done.
+ */
+#ifndef SENNIT_TLS_INTERNAL_H
+#define SENNIT_TLS_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <openssl/ssl.h>
+
+#include <sennit/layer.h>
+#include <sennit/mutex.h>
+#include <sennit/tls.h>
+
+#define TLS_TEXT 200
+
+/* ---- configuration ---- */
+
+/* A certificate with its chain and key; belongs to the set. */
+struct sn_tls_pair {
+	X509 *certificate;
+	STACK_OF(X509) * chain;
+	EVP_PKEY *key;
+};
+
+/* Does not change once it is made. Reference counted, by the configuration and connections. */
+struct sn_tls_set {
+	_Atomic unsigned references;
+	size_t n;
+	struct sn_tls_pair pairs[];
+};
+
+/* A session that a client may resume; the most recent first. */
+struct sn_tls_session {
+	struct sn_tls_session *next;
+	SSL_SESSION *session;
+	char name[];
+};
+
+struct sn_tls_config {
+	_Atomic unsigned references;
+	_Atomic bool used;
+	enum sn_tls_role role;
+	enum sn_tls_verify verify;
+	bool own_trust; /* sn_tls_config_add_ca() was called */
+	bool system_trust;
+	bool resumes;
+	int key_log; /* a descriptor, or -1 */
+	SSL_CTX *ctx;
+	unsigned char *alpn; /* as on the wire */
+	unsigned alpn_size;
+	sn_mutex lock;          /* guards what follows */
+	struct sn_tls_set *set; /* NULL: none */
+	struct sn_tls_session *sessions;
+	unsigned nsessions;
+};
+
+/* Marks the configuration as used, which completes it. 0 or an error. config.c */
+int sn_tls_config_use(sn_tls_config *config);
+
+/* The present set with a reference, or NULL; and the end of one. certificates.c */
+struct sn_tls_set *sn_tls_set_take(sn_tls_config *config);
+void sn_tls_set_release(struct sn_tls_set *set);
+/* The callback that chooses one of the connection's set. */
+int sn_tls_choose_certificate(SSL *ssl, void *arg);
+
+/* ---- connections ---- */
+
+/* Sessions that one call of OpenSSL may leave. */
+#define TLS_FRESH 4
+
+struct sn_tls {
+	sn_mutex lock; /* guards all but the first four, which do not change */
+	sn_tls_config *config;
+	struct sn_tls_set *set;
+	char *name; /* of the server, for a client; NULL: none */
+	int fd;
+
+	SSL *ssl;
+	char *out; /* for the socket: from out_start to out_end of out_size */
+	size_t out_start, out_end, out_size;
+	size_t owed;       /* bytes of the present write that are in `out` */
+	int receive_error; /* what the socket has failed with; negative */
+	int send_error;
+	int broken;                    /* what TLS has failed with: every later call returns it */
+	bool established;              /* the handshake has been completed; by a callback */
+	bool saw_end;                  /* of the socket, without TLS's end */
+	bool read_ended;               /* SN_SHUT_READ */
+	bool notified;                 /* our end was given to OpenSSL */
+	SSL_SESSION *fresh[TLS_FRESH]; /* left by the callback for the configuration's cache */
+	int nfresh;
+	char reason[TLS_TEXT];  /* written once, before `broken` */
+	_Atomic bool explained; /* reason is there */
+};
+
+extern const struct sn_layer sn_tls_layer;
+
+static inline struct sn_tls *sn_tls_of(const SSL *ssl)
+{
+	return SSL_get_app_data(ssl);
+}
+
+/* The BIO of a connection; NULL without memory. bio.c */
+BIO *sn_tls_bio_new(struct sn_tls *tls);
+/* Sends what is in `out`: 0, -EAGAIN or the socket's error. */
+int sn_tls_flush(struct sn_tls *tls);
+
+/* One attempt of the handshake, under the lock. stream.c */
+int sn_tls_handshake_attempt(void *state, void *arg);
+/* Frees a connection without a stream. */
+void sn_tls_free(struct sn_tls *tls);
+
+/* ---- sessions: session.c ---- */
+
+void sn_tls_sessions_init(sn_tls_config *config);
+/* Offers a session to the server, before the handshake. */
+void sn_tls_session_offer(struct sn_tls *tls);
+/* After a call of OpenSSL, with the connection's lock held: hands on what it has left. */
+void sn_tls_sessions_keep(struct sn_tls *tls);
+void sn_tls_sessions_free(sn_tls_config *config);
+
+/* ---- reasons: reason.c ---- */
+
+/* The connection has failed with err, a negative errno that it returns: notes why, from OpenSSL's
+ * error queue. */
+int sn_tls_fail(struct sn_tls *tls, int err);
+/* The same in words. Returns err. */
+int sn_tls_say(int err, const char *format, ...) SN_PRINTF(2, 3);
+/* The newest entry of OpenSSL's error queue, behind what was to be done. Returns err. */
+int sn_tls_say_openssl(int err, const char *what);
+/* The failure of a connection as the last one. Returns err. */
+int sn_tls_say_of(struct sn_tls *tls, int err);
+
+#endif

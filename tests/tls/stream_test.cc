@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT
+//
+// A connection with TLS is a stream: reading, writing, ends, deadlines, cancellation, closing, copies
+// and relays.
+#include "pairs.h"
+
+#include <sys/wait.h>
+
+#include <sennit/sennit.hpp>
+#include <sennit/tls.hpp>
+
+namespace
+{
+
+using test::patience;
+using test::run_tls;
+using test::TlsPair;
+using test::Usual;
+
+TEST(TlsStream, BytesGoBothWays)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		const iovec pieces[] = {{(void *)"ab", 2}, {nullptr, 0}, {(void *)"cde", 3}};
+		char buf[16], c[2];
+		const iovec places[] = {{c, 2}, {buf, sizeof buf}};
+		size_t done = 0;
+
+		pair.handshake();
+		pair.ping();
+		EXPECT_EQ(5, sn_stream_writev(pair.client, pieces, 3));
+		EXPECT_EQ(5, sn_stream_readv(pair.server, places, 2));
+		EXPECT_EQ("abcde", std::string(c, 2) + std::string(buf, 3));
+		EXPECT_EQ(5, sn_stream_writev_all(pair.server, pieces, 3, &done));
+		EXPECT_EQ(5, sn_stream_read_full(pair.client, buf, 5, nullptr));
+		const sn_tls_info info = test::info_of(pair.client);
+		EXPECT_EQ(1, info.finished);
+		EXPECT_EQ(SN_TLS_1_3, info.version);
+		EXPECT_EQ(0, info.resumed);
+		EXPECT_STREQ("TLS_AES_256_GCM_SHA384", info.cipher);
+		EXPECT_STREQ("localhost", test::info_of(pair.server).server_name);
+		EXPECT_STREQ("", sn_tls_error(pair.client));
+	});
+}
+
+TEST(TlsStream, FirstReadAndWriteMakeTheHandshake)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char c;
+
+		test::Task server([&] {
+			EXPECT_EQ(1, sn_stream_read(pair.server, &c, 1));
+			EXPECT_EQ(1, sn_stream_write(pair.server, &c, 1));
+		});
+		test::Task reader([&] {
+			char d = 0;
+
+			EXPECT_EQ(1, sn_stream_read(pair.client, &d, 1));
+			EXPECT_EQ('f', d);
+		});
+		EXPECT_EQ(1, sn_stream_write(pair.client, "f", 1)) << sn_tls_error(pair.client);
+		reader.join();
+		server.join();
+	});
+}
+
+TEST(TlsStream, ReadersAndWritersWithBuffers)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		sn_reader in;
+		sn_writer out;
+		char *line;
+		size_t length = 0;
+
+		pair.handshake();
+		sn_writer_init(&out, pair.client, nullptr, 0);
+		sn_reader_init(&in, pair.server, nullptr, 0);
+		for (int i = 0; i < 1000; i++)
+			sn_writer_print(&out, "line %d\n", i);
+		EXPECT_EQ(0, sn_writer_flush(&out));
+		for (int i = 0; i < 1000; i++) {
+			ASSERT_GT(sn_reader_line(&in, &line, &length), 0);
+			EXPECT_EQ("line " + std::to_string(i), std::string(line, length));
+		}
+		sn_writer_free(&out);
+		sn_reader_free(&in);
+	});
+}
+
+TEST(TlsStream, LargeAmountsInBothDirectionsWithNewKeys)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		test::Random random;
+		const std::string there = test::random_bytes(random, size_t(test::scaled(8 << 20)));
+		const std::string back = test::random_bytes(random, size_t(test::scaled(5 << 20)));
+		auto writer = [&](sn_stream *to, const std::string &what, uint64_t seed) {
+			return test::Task([to, &what, seed] {
+				test::Random mine(seed);
+				size_t done = 0;
+
+				while (done < what.size()) {
+					const size_t most = 1 + mine.below(100000);
+					const ssize_t n =
+						sn_stream_write(to, what.data() + done,
+								std::min(most, what.size() - done));
+
+					ASSERT_GT(n, 0) << sn_tls_error(to);
+					done += size_t(n);
+					if (mine.below(10) == 0) {
+						EXPECT_EQ(0, sn_tls_update_keys(to));
+					}
+				}
+				EXPECT_EQ(0, sn_stream_shutdown(to, SN_SHUT_WRITE));
+			});
+		};
+
+		pair.handshake();
+		test::Task a = writer(pair.client, there, random.next());
+		test::Task b = writer(pair.server, back, random.next());
+		test::Task reader([&] {
+			EXPECT_TRUE(test::read_to_end(pair.server) == there)
+				<< sn_tls_error(pair.server);
+		});
+		EXPECT_TRUE(test::read_to_end(pair.client) == back) << sn_tls_error(pair.client);
+		reader.join();
+		a.join();
+		b.join();
+	});
+}
+
+// ---- ends ----
+
+TEST(TlsStream, HalfCloseIsAnEndForThePeerOnly)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+
+		pair.handshake();
+		EXPECT_EQ(3, sn_stream_write_all(pair.client, "ask", 3));
+		EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_WRITE));
+		EXPECT_EQ(-EPIPE, sn_stream_write(pair.client, "x", 1));
+		EXPECT_EQ("ask", test::read_to_end(pair.server));
+		EXPECT_EQ(6, sn_stream_write_all(pair.server, "answer", 6));
+		pair.close_server();
+		EXPECT_EQ("answer", test::read_to_end(pair.client));
+		EXPECT_EQ("", test::read_to_end(pair.client)); // again
+		EXPECT_STREQ("", sn_tls_error(pair.client));
+	});
+}
+
+TEST(TlsStream, ConnectionThatWasCutOffIsNoEnd)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char buf[8];
+
+		pair.handshake();
+		EXPECT_EQ(4, sn_stream_write_all(pair.client, "some", 4));
+		shutdown(sn_stream_fd(pair.client), SHUT_WR);
+		EXPECT_EQ(4, sn_stream_read_full(pair.server, buf, 4, nullptr));
+		EXPECT_EQ(-ECONNABORTED, sn_stream_read(pair.server, buf, 8));
+		EXPECT_EQ(-ECONNABORTED, sn_stream_read(pair.server, buf, 8));
+		EXPECT_NE(nullptr, strstr(sn_tls_error(pair.server), "without TLS's end"));
+	});
+}
+
+TEST(TlsStream, AbortIsAReset)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char c;
+
+		pair.handshake();
+		pair.ping();
+		EXPECT_EQ(0, sn_stream_abort(std::exchange(pair.client, nullptr)));
+		EXPECT_EQ(-ECONNRESET, sn_stream_read(pair.server, &c, 1));
+		EXPECT_STREQ("the connection has failed: Connection reset by peer",
+			     sn_tls_error(pair.server));
+	});
+}
+
+TEST(TlsStream, ReadHalfCanBeEndedAndWritingContinues)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char c;
+
+		pair.handshake();
+		pair.ping();
+		test::Task reader([&] { EXPECT_EQ(0, sn_stream_read(pair.client, &c, 1)); });
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_READ));
+		reader.join();
+		EXPECT_EQ(1, sn_stream_write(pair.client, "w", 1));
+		EXPECT_EQ(1, sn_stream_read(pair.server, &c, 1));
+	});
+}
+
+TEST(TlsStream, ChildOfForkLeavesTheConnectionToTheParent)
+{
+	run_tls({1}, [] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		int status = -1;
+
+		pair.handshake();
+		const pid_t child = fork();
+		if (child == 0) {
+			CHILD_CHECK(sn_stream_close(pair.client) == 0);
+			CHILD_CHECK(sn_stream_close(pair.server) == 0);
+			_exit(0);
+		}
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_EQ(0, status);
+		pair.ping();
+	});
+}
+
+// ---- waits ----
+
+TEST(TlsStream, HandshakeHasADeadline)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+
+		EXPECT_EQ(-ETIMEDOUT, sn_tls_handshake(pair.client, sn_now() + 10 * test::ms));
+		EXPECT_STREQ("the handshake: Connection timed out", sn_tls_last_error());
+		sn_stream_set_read_deadline(pair.client, sn_now() + 10 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
+		sn_stream_set_read_deadline(pair.client, SN_NO_DEADLINE);
+		pair.handshake(); // continues where it was
+		pair.ping();
+	});
+}
+
+TEST(TlsStream, ReadsAndWritesHaveDeadlinesAndContinueAfterThem)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		const std::string bytes(1 << 20, 'b');
+		size_t total = 0;
+		ssize_t n;
+		char c;
+
+		pair.handshake();
+		sn_stream_set_read_deadline(pair.client, sn_now() + 10 * test::ms);
+		EXPECT_EQ(-ETIMEDOUT, sn_stream_read(pair.client, &c, 1));
+		sn_stream_set_read_deadline(pair.client, SN_NO_DEADLINE);
+		sn_stream_set_write_deadline(pair.client, sn_now() + 100 * test::ms);
+		while ((n = sn_stream_write(pair.client, bytes.data(), bytes.size())) > 0)
+			total += size_t(n);
+		EXPECT_EQ(-ETIMEDOUT, n);
+		sn_stream_set_write_deadline(pair.client, SN_NO_DEADLINE);
+		test::Task rest([&] {
+			EXPECT_EQ(4, sn_stream_write_all(pair.client, "rest", 4));
+			EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_WRITE));
+		});
+		const std::string got = test::read_to_end(pair.server);
+		EXPECT_EQ(total + 4, got.size());
+		EXPECT_EQ("brest", got.substr(got.size() - 5));
+		rest.join();
+	});
+}
+
+TEST(TlsStream, CancelAndCloseEndWaits)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char c;
+
+		test::Task handshake([&] {
+			EXPECT_EQ(-ECANCELED, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
+		});
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(0, sn_stream_cancel(pair.client));
+		handshake.join();
+
+		TlsPair second(usual.client, usual.server);
+		second.handshake();
+		test::Task reader([&, stream = second.client] {
+			EXPECT_EQ(-EBADF, sn_stream_read(stream, &c, 1));
+		});
+		test::Task writer([&, stream = second.client] {
+			const std::string bytes(1 << 20, 'b');
+			ssize_t n;
+
+			while ((n = sn_stream_write(stream, bytes.data(), bytes.size())) > 0)
+				continue;
+			EXPECT_EQ(-EBADF, n);
+		});
+		EXPECT_TRUE(test::someone_reads(second.client));
+		EXPECT_TRUE(test::someone_writes(second.client));
+		second.close_client();
+		reader.join();
+		writer.join();
+	});
+}
+
+TEST(TlsStream, SecondReaderIsRefused)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		char c;
+
+		pair.handshake();
+		test::Task reader([&] { EXPECT_EQ(1, sn_stream_read(pair.client, &c, 1)); });
+		EXPECT_TRUE(test::someone_reads(pair.client));
+		EXPECT_EQ(-EBUSY, sn_stream_read(pair.client, &c, 1));
+		EXPECT_EQ(-EBUSY, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
+		EXPECT_EQ(1, sn_stream_write(pair.server, "x", 1));
+		reader.join();
+	});
+}
+
+TEST(TlsStream, ShallowStackIsRefused)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		sn_task_attr attr = {};
+
+		attr.stack_size = 32 << 10;
+		test::Task shallow(
+			[&] {
+				EXPECT_EQ(-ENOBUFS, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
+				EXPECT_STREQ("the task's stack is too small for a handshake",
+					     sn_tls_last_error());
+			},
+			&attr);
+		shallow.join();
+		pair.handshake(); // from here
+	});
+}
+
+// ---- copies ----
+
+TEST(TlsStream, CopiesAndRelays)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair front(usual.client, usual.server), back(usual.client, usual.server);
+		const std::string bytes(size_t(test::scaled(3 << 20)), 'r');
+		sn_relay_result result;
+		sn_copy_result copied;
+
+		front.handshake();
+		back.handshake();
+		test::Task relay([&] {
+			EXPECT_EQ(0, sn_relay(front.server, back.client, nullptr, &result));
+			EXPECT_EQ(0, sn_stream_close(std::exchange(front.server, nullptr)));
+			EXPECT_EQ(0, sn_stream_close(std::exchange(back.client, nullptr)));
+		});
+		test::Task echo([&] {
+			EXPECT_EQ(0,
+				  sn_copy(back.server, back.server, -1, nullptr, nullptr, &copied));
+			EXPECT_EQ(0, sn_stream_shutdown(back.server, SN_SHUT_WRITE));
+		});
+		for (int i = 0; i < 20; i++) {
+			char buf[4];
+
+			EXPECT_EQ(4, sn_stream_write_all(front.client, "ping", 4));
+			EXPECT_EQ(4, sn_stream_read_full(front.client, buf, 4, nullptr));
+		}
+		test::Task writer([&] {
+			sn_stream_write_all(front.client, bytes.data(), bytes.size());
+			EXPECT_EQ(0, sn_stream_shutdown(front.client, SN_SHUT_WRITE));
+		});
+		EXPECT_TRUE(test::read_to_end(front.client) == bytes);
+		writer.join();
+		relay.join();
+		echo.join();
+		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+		EXPECT_EQ(bytes.size() + 80, copied.bytes_userspace);
+	});
+}
+
+TEST(TlsStream, RelayReportsAConnectionThatWasCutOff)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair front(usual.client, usual.server);
+		auto back = test::Ends::tcp();
+		sn_relay_result result;
+
+		front.handshake();
+		test::Task relay([&] {
+			EXPECT_EQ(-ECONNABORTED,
+				  sn_relay(front.server, back->from(), nullptr, &result));
+		});
+		shutdown(sn_stream_fd(front.client), SHUT_WR);
+		relay.join();
+		EXPECT_EQ(SN_RELAY_FAILED, result.end);
+		EXPECT_EQ(0, result.side);
+	});
+}
+
+// ---- C++, and misuse ----
+
+TEST(TlsStream, ConnectsFromCxx)
+{
+	run_tls([] {
+		Usual usual;
+		test::Listener listener;
+		sn::tls_config config(SN_TLS_CLIENT);
+
+		EXPECT_TRUE(config.add_ca(usual.authority.pem()));
+		EXPECT_TRUE(config.alpn("h2"));
+		test::Task server([&] {
+			sn::tcp conn(listener.accept());
+			char c;
+
+			EXPECT_EQ(0, sn_tls_server(sn_tcp_stream(conn.get()), usual.server));
+			EXPECT_TRUE(sn::tls_handshake(conn, sn::no_deadline));
+			EXPECT_EQ(1u, *conn.read(&c, 1));
+		});
+		auto conn = sn::tls_connect(listener.address(), config);
+		ASSERT_TRUE(conn) << sn::tls_last_error();
+		EXPECT_TRUE(conn->write("c", 1));
+		auto der = sn::tls_peer_certificate(*conn);
+		ASSERT_TRUE(der);
+		EXPECT_GT(der->size(), 100u);
+		EXPECT_EQ(SN_TLS_1_3, sn::tls_info(*conn)->version);
+		server.join();
+	});
+}
+
+TEST(TlsStream, MisuseIsAnError)
+{
+	run_tls({1}, [] {
+		Usual usual;
+		test::Config bare(SN_TLS_SERVER);
+		auto plain = test::Ends::tcp();
+		auto pipe = test::Ends::pipe();
+		sn_tls_info info;
+		char c;
+
+		EXPECT_EQ(-EINVAL, sn_tls_client(plain->from(), usual.client, nullptr));
+		EXPECT_EQ(-EINVAL, sn_tls_client(plain->from(), usual.server, "localhost"));
+		EXPECT_EQ(-EINVAL, sn_tls_server(plain->from(), usual.client));
+		EXPECT_EQ(-EINVAL, sn_tls_server(plain->from(), bare));
+		EXPECT_STREQ("the server has no certificate", sn_tls_last_error());
+		EXPECT_EQ(-ENOTSOCK, sn_tls_client(pipe->from(), usual.client, "localhost"));
+		EXPECT_EQ(-EPROTOTYPE, sn_tls_handshake(plain->from(), SN_NO_DEADLINE));
+		EXPECT_EQ(-EPROTOTYPE, sn_tls_info_get(plain->from(), &info));
+		EXPECT_EQ(-EPROTOTYPE, sn_tls_update_keys(plain->from()));
+		EXPECT_EQ(nullptr, sn_tls_error(plain->from()));
+		EXPECT_EQ(0, sn_tls_client(plain->from(), usual.client, "localhost"));
+		EXPECT_EQ(-EEXIST, sn_tls_client(plain->from(), usual.client, "localhost"));
+		EXPECT_EQ(-ENOTCONN, sn_tls_update_keys(plain->from()));
+		EXPECT_EQ(-ENOENT, sn_tls_peer_certificate(plain->from(), &c, 1));
+		EXPECT_EQ(-EBUSY, sn_tls_config_set_alpn(usual.client, "h2"));
+	});
+	EXPECT_EQ(-ENOTSUP, sn_tls_handshake(nullptr, 0));
+}
+
+} // namespace
