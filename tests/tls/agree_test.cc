@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+//
+// What two ends agree on: versions, protocols, the certificate for a name, sessions to resume; and
+// replacing certificates while connections are made.
+#include "pairs.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <openssl/ssl.h>
+
+namespace
+{
+
+using test::Authority;
+using test::Config;
+using test::Identity;
+using test::run_tls;
+using test::TlsPair;
+using test::Usual;
+
+TEST(TlsAgree, Versions)
+{
+	run_tls({2}, [] {
+		Usual usual;
+
+		EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, SN_TLS_1_2, SN_TLS_1_2));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_versions(usual.client, 0x0301, 0));
+		EXPECT_EQ(-EINVAL,
+			  sn_tls_config_set_versions(usual.client, SN_TLS_1_3, SN_TLS_1_2));
+		{
+			TlsPair pair(usual.client, usual.server);
+			pair.handshake();
+			pair.ping();
+			EXPECT_EQ(SN_TLS_1_2, test::info_of(pair.client).version);
+			EXPECT_EQ(-EOPNOTSUPP, sn_tls_update_keys(pair.client));
+		}
+		Config newest(SN_TLS_CLIENT);
+		newest.trust(usual.authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_versions(newest, SN_TLS_1_3, 0));
+		TlsPair pair(newest, usual.server);
+		EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake());
+		EXPECT_STREQ("unsupported protocol", sn_tls_error(pair.server));
+		EXPECT_STREQ("the peer has refused with an alert: protocol version",
+			     sn_tls_error(pair.client));
+	});
+}
+
+TEST(TlsAgree, WithoutACipherInCommonThereIsNoConnection)
+{
+	run_tls({2}, [] {
+		Usual usual;
+
+		for (sn_tls_config *config :
+		     {(sn_tls_config *)usual.server, (sn_tls_config *)usual.client})
+			EXPECT_EQ(0, sn_tls_config_set_versions(config, 0, SN_TLS_1_2));
+		SSL_CTX_set_cipher_list((SSL_CTX *)sn_tls_config_ssl_ctx(usual.server),
+					"ECDHE-ECDSA-AES128-GCM-SHA256");
+		SSL_CTX_set_cipher_list((SSL_CTX *)sn_tls_config_ssl_ctx(usual.client),
+					"ECDHE-ECDSA-AES256-GCM-SHA384");
+		TlsPair pair(usual.client, usual.server);
+		EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake());
+		EXPECT_STREQ("no shared cipher", sn_tls_error(pair.server));
+	});
+}
+
+TEST(TlsAgree, Protocols)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		Config http(SN_TLS_CLIENT), other(SN_TLS_CLIENT);
+
+		for (const char *bad : {"", ",", "a,", "a,,b"})
+			EXPECT_EQ(-EINVAL, sn_tls_config_set_alpn(usual.server, bad)) << bad;
+		EXPECT_EQ(0, sn_tls_config_set_alpn(usual.server, "h2,http/1.1"));
+		http.trust(usual.authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_alpn(http, "http/1.1,h2"));
+		other.trust(usual.authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_alpn(other, "imap"));
+		{
+			TlsPair pair(http, usual.server);
+			pair.handshake();
+			EXPECT_STREQ("h2", test::info_of(pair.client).alpn); // the server's choice
+			EXPECT_STREQ("h2", test::info_of(pair.server).alpn);
+		}
+		{
+			TlsPair pair(usual.client, usual.server);
+			pair.handshake();
+			EXPECT_STREQ("", test::info_of(pair.client).alpn);
+		}
+		TlsPair pair(other, usual.server);
+		EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake());
+		EXPECT_STREQ("no application protocol", sn_tls_error(pair.server));
+		EXPECT_STREQ("the peer has refused with an alert: no application protocol",
+			     sn_tls_error(pair.client));
+	});
+}
+
+TEST(TlsAgree, PlainTextIsNoTls)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+		EXPECT_EQ(ssize_t(request.size()), send(sn_stream_fd(pair.client), request.data(),
+							request.size(), MSG_NOSIGNAL));
+		EXPECT_EQ(-EPROTO, sn_tls_handshake(pair.server, sn_now() + test::patience));
+		EXPECT_STREQ("http request", sn_tls_error(pair.server));
+	});
+}
+
+TEST(TlsAgree, PeerThatLeavesDuringTheHandshake)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+
+		pair.close_client();
+		EXPECT_EQ(-ECONNABORTED, sn_tls_handshake(pair.server, sn_now() + test::patience));
+		EXPECT_STREQ("the peer has closed the connection during the handshake",
+			     sn_tls_last_error());
+	});
+}
+
+// ---- names ----
+
+std::string common_name(sn_stream *stream)
+{
+	unsigned char der[4096];
+	const unsigned char *at = der;
+	char name[64] = "";
+	const ssize_t size = sn_tls_peer_certificate(stream, der, sizeof der);
+	test::Certificate certificate(size > 0 ? d2i_X509(nullptr, &at, size) : nullptr);
+
+	if (certificate)
+		X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName,
+					  name, sizeof name);
+	return name;
+}
+
+TEST(TlsAgree, ServerShowsTheCertificateForTheName)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity first =
+			authority.sign({.names = "DNS:a.test", .common_name = "first"});
+		const Identity second =
+			authority.sign({.names = "DNS:b.test,DNS:c.test", .common_name = "second"});
+		const Identity wild =
+			authority.sign({.names = "DNS:*.d.test", .common_name = "wild"});
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT), any(SN_TLS_CLIENT);
+		auto shown = [&](sn_tls_config *config, const char *name) {
+			TlsPair pair(config, server, name);
+
+			pair.handshake();
+			if (name) {
+				EXPECT_STREQ(name, test::info_of(pair.server).server_name);
+			}
+			return common_name(pair.client);
+		};
+
+		server.show({&first, &second, &wild});
+		client.trust(authority.pem());
+		EXPECT_EQ("first", shown(client, "a.test"));
+		EXPECT_EQ("second", shown(client, "b.test"));
+		EXPECT_EQ("second", shown(client, "c.test"));
+		EXPECT_EQ("wild", shown(client, "www.d.test"));
+		EXPECT_EQ(0, sn_tls_config_set_verify(any, SN_TLS_VERIFY_NONE));
+		EXPECT_EQ("first", shown(any, "unknown.test"));
+		EXPECT_EQ("first", shown(any, nullptr));
+	});
+}
+
+TEST(TlsAgree, CertificatesAreReplacedUnderLoad)
+{
+	run_tls([] {
+		Authority authority;
+		const Identity old = authority.sign({.common_name = "old"});
+		const Identity fresh = authority.sign({.common_name = "new"});
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+		std::atomic<bool> replaced{false};
+		std::atomic<int> made{0};
+		std::vector<test::Task> tasks;
+
+		server.show({&old});
+		client.trust(authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_resumption(client, 0));
+		TlsPair stays(client, server);
+		stays.handshake();
+		for (int i = 0; i < 4; i++)
+			tasks.emplace_back([&] {
+				for (int k = 0; k < test::scaled(20); k++) {
+					const bool after = replaced;
+					TlsPair pair(client, server);
+
+					pair.handshake();
+					pair.ping();
+					const std::string name = common_name(pair.client);
+					EXPECT_TRUE(name == "new" || (name == "old" && !after));
+					made++;
+				}
+			});
+		EXPECT_TRUE(test::eventually([&] { return made > 1; }));
+		server.show({&fresh});
+		replaced = true;
+		for (test::Task &task : tasks)
+			task.join();
+		stays.ping();
+		EXPECT_EQ("old", common_name(stays.client));
+	});
+}
+
+// ---- sessions ----
+
+TEST(TlsAgree, SessionsAreResumed)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+			auto resumed = [&](const char *name) {
+				TlsPair pair(usual.client, usual.server, name);
+
+				pair.handshake();
+				pair.ping();
+				const int by_server = test::info_of(pair.server).resumed;
+				EXPECT_EQ(by_server, test::info_of(pair.client).resumed);
+				EXPECT_GT(test::info_of(pair.client).peer_size, 0u);
+				return by_server;
+			};
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, version, version));
+			EXPECT_EQ(0, resumed("localhost"));
+			EXPECT_EQ(1, resumed("localhost"));
+			EXPECT_EQ(1, resumed("localhost"));
+			EXPECT_EQ(0, resumed("127.0.0.1")); // another name
+		}
+	});
+}
+
+TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
+{
+	run_tls({2}, [] {
+		for (const bool at_client : {true, false}) {
+			Usual usual;
+
+			EXPECT_EQ(0, sn_tls_config_set_resumption(
+					     at_client ? usual.client : usual.server, 0));
+			for (int i = 0; i < 3; i++) {
+				TlsPair pair(usual.client, usual.server);
+
+				pair.handshake();
+				pair.ping();
+				EXPECT_EQ(0, test::info_of(pair.client).resumed);
+			}
+		}
+	});
+}
+
+// ---- the key log ----
+
+TEST(TlsAgree, KeyLogIsWrittenOnlyWhenAskedFor)
+{
+	char path[] = "/tmp/sennit-keys-XXXXXX";
+	const int fd = mkstemp(path);
+	test::Environment environment("SSLKEYLOGFILE", path);
+	auto logged = [&] {
+		std::ifstream file(path);
+		std::stringstream text;
+
+		text << file.rdbuf();
+		return text.str();
+	};
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	run_tls({2}, [&] {
+		Usual silent, talks;
+
+		TlsPair first(silent.client, silent.server);
+		first.handshake();
+		EXPECT_EQ("", logged());
+		EXPECT_EQ(0, sn_tls_config_set_key_log(talks.client, nullptr));
+		TlsPair second(talks.client, talks.server);
+		second.handshake();
+		EXPECT_NE(std::string::npos, logged().find("CLIENT_TRAFFIC_SECRET_0 "));
+		Config other(SN_TLS_CLIENT);
+		EXPECT_EQ(-ENOENT, sn_tls_config_set_key_log(other, "/nonexistent/keys"));
+	});
+	unlink(path);
+}
+
+// ---- many ----
+
+TEST(TlsAgree, ManyConnectionsOnFewThreads)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		test::Listener listener;
+		const int count = test::scaled(1000);
+		std::vector<test::Task> clients;
+		std::atomic<int> open{0};
+
+		test::Task server([&] {
+			std::vector<test::Task> each;
+
+			for (int i = 0; i < count; i++)
+				each.emplace_back([&, conn = sn_tcp_stream(listener.accept())] {
+					char buf[4];
+
+					EXPECT_EQ(0, sn_tls_server(conn, usual.server));
+					while (sn_stream_read_full(conn, buf, 4, nullptr) == 4)
+						EXPECT_EQ(4, sn_stream_write_all(conn, buf, 4));
+					EXPECT_EQ(0, sn_stream_close(conn));
+				});
+			for (test::Task &task : each)
+				task.join();
+		});
+		for (int i = 0; i < count; i++)
+			clients.emplace_back([&, address = listener.address()] {
+				sn_stream *conn = nullptr;
+				char buf[4];
+
+				ASSERT_EQ(0, sn_tls_connect(&conn, address.c_str(), usual.client,
+							    SN_NO_DEADLINE))
+					<< sn_tls_last_error();
+				open++;
+				EXPECT_TRUE(test::eventually([&] { return open == count; },
+							     4 * test::patience));
+				EXPECT_EQ(4, sn_stream_write_all(conn, "ping", 4));
+				EXPECT_EQ(4, sn_stream_read_full(conn, buf, 4, nullptr));
+				EXPECT_EQ(0, sn_stream_close(conn));
+			});
+		for (test::Task &task : clients)
+			task.join();
+		server.join();
+		EXPECT_LT(test::process_status("Threads"), 30);
+	});
+}
+
+} // namespace

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+//
+// Which certificates are refused, on either side, and what the reason says.
+#include "pairs.h"
+
+#include <openssl/x509_vfy.h>
+
+namespace
+{
+
+using test::Authority;
+using test::Config;
+using test::Identity;
+using test::run_tls;
+using test::Terms;
+using test::TlsPair;
+
+// A client that trusts the authority refuses the server's certificate for this reason.
+void expect_refused(const Authority &trusted, const Identity &shown, const char *name,
+		    const char *reason, long code, const std::string &crl = "")
+{
+	Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+
+	server.show({&shown});
+	client.trust(trusted.pem());
+	if (!crl.empty()) {
+		ASSERT_EQ(0, sn_tls_config_add_crl(client, crl.c_str())) << sn_tls_last_error();
+	}
+	TlsPair pair(client, server, name);
+	const std::pair<int, int> results = pair.try_handshake();
+	EXPECT_EQ(-EKEYREJECTED, results.first) << reason;
+	EXPECT_EQ(std::string("the peer's certificate is refused: ") + reason,
+		  sn_tls_error(pair.client));
+	EXPECT_STREQ(sn_tls_error(pair.client), sn_tls_last_error());
+	EXPECT_EQ(code, test::info_of(pair.client).verify_result);
+	EXPECT_EQ(0, test::info_of(pair.client).finished);
+	// The server is told.
+	EXPECT_EQ(-EPROTO, results.second);
+	EXPECT_EQ(
+		0u,
+		std::string(sn_tls_error(pair.server)).find("the peer has refused with an alert: "))
+		<< sn_tls_error(pair.server);
+	EXPECT_EQ(-EKEYREJECTED, sn_stream_write(pair.client, "x", 1));
+}
+
+TEST(TlsVerify, BadCertificatesOfServersAreRefused)
+{
+	run_tls({2}, [] {
+		Authority authority, stranger("a stranger");
+		const Identity good = authority.sign({});
+		const Identity self_signed = test::certify({}, nullptr);
+
+		expect_refused(authority, authority.sign({.from = -7200, .until = -3600}),
+			       "localhost", "certificate has expired", X509_V_ERR_CERT_HAS_EXPIRED);
+		expect_refused(authority, authority.sign({.from = 3600, .until = 7200}),
+			       "localhost", "certificate is not yet valid",
+			       X509_V_ERR_CERT_NOT_YET_VALID);
+		expect_refused(authority, good, "example.org", "hostname mismatch",
+			       X509_V_ERR_HOSTNAME_MISMATCH);
+		expect_refused(authority, good, "127.0.0.2", "IP address mismatch",
+			       X509_V_ERR_IP_ADDRESS_MISMATCH);
+		expect_refused(authority, self_signed, "localhost", "self-signed certificate",
+			       X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT);
+		expect_refused(authority, stranger.sign({}), "localhost",
+			       "unable to get local issuer certificate",
+			       X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY);
+		expect_refused(authority, authority.sign({.usage = "clientAuth"}), "localhost",
+			       "unsuitable certificate purpose", X509_V_ERR_INVALID_PURPOSE);
+		expect_refused(authority, good, "localhost", "certificate revoked",
+			       X509_V_ERR_CERT_REVOKED, authority.revoke({&good}));
+		expect_refused(authority, good, "localhost", "unable to get certificate CRL",
+			       X509_V_ERR_UNABLE_TO_GET_CRL, stranger.revoke({}));
+	});
+}
+
+TEST(TlsVerify, GoodCertificatesOfServersAreTaken)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity good = authority.sign({}), other = authority.sign({});
+		const Identity wild = authority.sign({.names = "DNS:*.example.org"});
+		auto take = [&](const Identity &shown, const char *name, const std::string &crl) {
+			Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+
+			server.show({&shown});
+			client.trust(authority.pem());
+			if (!crl.empty()) {
+				EXPECT_EQ(0, sn_tls_config_add_crl(client, crl.c_str()));
+			}
+			TlsPair pair(client, server, name);
+			pair.handshake();
+			pair.ping();
+			EXPECT_EQ(X509_V_OK, test::info_of(pair.client).verify_result);
+		};
+
+		take(good, "localhost", "");
+		take(good, "127.0.0.1", "");
+		take(good, "localhost", authority.revoke({&other}));
+		take(wild, "www.example.org", "");
+	});
+}
+
+// The chain has an authority that the client does not know, between it and the root that it does.
+TEST(TlsVerify, ChainsAreShown)
+{
+	run_tls({2}, [] {
+		Authority root("the root"), between("in between", &root);
+		const Identity leaf = between.sign({});
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+		const std::string chain = leaf.chain() + between.pem(), key = leaf.secret();
+		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
+
+		client.trust(root.pem());
+		ASSERT_EQ(0, sn_tls_config_set_certificates(server, &one, 1));
+		TlsPair pair(client, server);
+		pair.handshake();
+		server.show({&leaf}); // without it
+		TlsPair second(client, server);
+		EXPECT_EQ(-EKEYREJECTED, second.try_handshake().first);
+	});
+}
+
+TEST(TlsVerify, WithoutVerificationAnyoneIsTaken)
+{
+	run_tls({2}, [] {
+		const Identity self_signed = test::certify({}, nullptr);
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+
+		server.show({&self_signed});
+		EXPECT_EQ(0, sn_tls_config_set_verify(client, SN_TLS_VERIFY_NONE));
+		TlsPair pair(client, server, nullptr);
+		pair.handshake();
+		pair.ping();
+		EXPECT_NE(X509_V_OK, test::info_of(pair.client).verify_result);
+	});
+}
+
+// The system's authorities do not know the test's.
+TEST(TlsVerify, SystemIsTrustedOnlyWithoutAuthoritiesOfOnesOwn)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity good = authority.sign({});
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT), both(SN_TLS_CLIENT);
+
+		server.show({&good});
+		{
+			TlsPair pair(client, server);
+			EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().first);
+		}
+		both.trust(authority.pem());
+		EXPECT_EQ(0, sn_tls_config_add_system_ca(both));
+		TlsPair pair(both, server);
+		pair.handshake();
+	});
+}
+
+// ---- clients' certificates ----
+
+struct Mutual {
+	explicit Mutual(sn_tls_verify verify)
+	{
+		server.show({&identity}).trust(authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_verify(server, verify));
+		client.trust(authority.pem());
+	}
+
+	Authority authority;
+	Identity identity = authority.sign({});
+	Config server{SN_TLS_SERVER}, client{SN_TLS_CLIENT};
+};
+
+TEST(TlsVerify, ServerRequiresAClientsCertificate)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Mutual mutual(SN_TLS_VERIFY_REQUIRE);
+			char c;
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(mutual.server, version, version));
+			TlsPair none(mutual.client, mutual.server);
+			const std::pair<int, int> results = none.try_handshake();
+			EXPECT_EQ(-EPROTO, results.second);
+			EXPECT_STREQ("peer did not return a certificate",
+				     sn_tls_error(none.server));
+			// In TLS 1.3 the client learns of it by its first read.
+			EXPECT_EQ(version == SN_TLS_1_3 ? 0 : -EPROTO, results.first);
+			EXPECT_EQ(-EPROTO, sn_stream_read(none.client, &c, 1));
+			EXPECT_EQ(0u, std::string(sn_tls_error(none.client))
+					      .find("the peer has refused with an alert: "));
+
+			mutual.client.show({&mutual.identity});
+			TlsPair pair(mutual.client, mutual.server);
+			pair.handshake();
+			pair.ping();
+			char der[4096];
+			const ssize_t size = sn_tls_peer_certificate(pair.server, der, sizeof der);
+			EXPECT_EQ(i2d_X509(mutual.identity.certificate.get(), nullptr), size);
+			EXPECT_EQ(-ENOSPC, sn_tls_peer_certificate(pair.server, der, 10));
+		}
+	});
+}
+
+TEST(TlsVerify, RequestedCertificateMayBeMissingButNotBad)
+{
+	run_tls({2}, [] {
+		Mutual mutual(SN_TLS_VERIFY_REQUEST);
+		const Identity self_signed = test::certify({}, nullptr);
+		const Identity wrong_use = mutual.authority.sign({.usage = "serverAuth"});
+
+		{
+			TlsPair none(mutual.client, mutual.server);
+			none.handshake();
+			EXPECT_EQ(-ENOENT, sn_tls_peer_certificate(none.server, nullptr, 0));
+		}
+		for (const Identity *bad : {&self_signed, &wrong_use}) {
+			mutual.client.show({bad});
+			TlsPair pair(mutual.client, mutual.server);
+			EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().second);
+		}
+	});
+}
+
+// ---- what is no certificate ----
+
+TEST(TlsVerify, UnusableFilesAreRefusedWithAReason)
+{
+	const Identity one = test::certify({}, nullptr), other = test::certify({}, nullptr);
+	Config config(SN_TLS_SERVER);
+	const std::string chain = one.chain(), key = one.secret(), wrong = other.secret();
+	auto set = [&](const char *a, const char *b) {
+		const sn_tls_certificate list = {a, b};
+
+		return sn_tls_config_set_certificates(config, &list, 1);
+	};
+
+	EXPECT_EQ(-ENOENT, set("/nonexistent/cert.pem", key.c_str()));
+	EXPECT_STREQ("/nonexistent/cert.pem: No such file or directory", sn_tls_last_error());
+	EXPECT_EQ(-EBADMSG, set("/dev/null", key.c_str()));
+	EXPECT_EQ(-EBADMSG, set(key.c_str(), key.c_str()));
+	EXPECT_EQ(-EBADMSG, set(chain.c_str(), wrong.c_str()));
+	EXPECT_EQ(0u, std::string(sn_tls_last_error()).find("the key is not the certificate's"));
+	EXPECT_EQ(-EBADMSG, set(chain.c_str(), chain.c_str()));
+	EXPECT_EQ(-EINVAL, set(nullptr, nullptr));
+	EXPECT_EQ(-EINVAL, sn_tls_config_set_certificates(config, nullptr, 0));
+	EXPECT_EQ(0, set(chain.c_str(), key.c_str()));
+	EXPECT_EQ(-ENOENT, sn_tls_config_add_ca(config, "/nonexistent/ca.pem"));
+	EXPECT_EQ(-EBADMSG, sn_tls_config_add_ca(config, "/dev/null"));
+	EXPECT_EQ(-EBADMSG, sn_tls_config_add_crl(config, chain.c_str()));
+	EXPECT_EQ(0, sn_tls_config_add_ca(config, "/"));
+}
+
+} // namespace
