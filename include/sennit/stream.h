@@ -118,7 +118,7 @@ SN_API ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov, 
 /*
  * Ends one half of a socket. SN_SHUT_WRITE sends a FIN after what was written, and the peer reads
  * to the end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL; -ENOTSOCK for what
- * is not a socket. Does not park.
+ * is not a socket. Does not park, unless the stream has TLS (tls.h).
  */
 SN_API int sn_stream_shutdown(sn_stream *stream, int half);
 
