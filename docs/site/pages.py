@@ -13,7 +13,7 @@ from pathlib import Path
 CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
     "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "streams", "names", "udp",
-               "unix", "programs", "copy", "clock", "gc", "tools"],
+               "unix", "programs", "copy", "tls", "clock", "gc", "tools"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks"],

@@ -50,6 +50,7 @@ CONCEPTS = {
         "address": "Addresses",
         "copy": "Copying",
         "relay": "Relaying",
+        "tls": "TLS",
         "signal": "Signals",
         "net": "The network in C++",
     },
@@ -64,6 +65,7 @@ CONCEPTS = {
     "All of it": {
         "base": "Conventions and versions",
         "sennit": "The umbrella headers",
+        "layer": "Layers on streams",
         "unstable": "What may change without notice",
     },
 }

@@ -113,14 +113,15 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 	return stream(made);
 }
 
-/* Begin TLS on a connected stream, which is the same object afterwards: sn_tls_client(),
- * sn_tls_server(). */
+/* Begins TLS on a connected stream, as the client: sn_tls_client(). It is the same object afterwards. */
 template <byte_stream Stream>
 result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
 {
 	return detail::nothing_or_error(
 		sn_tls_client(detail::as_stream(on), config.get(), name.c_str()));
 }
+
+/* The same as the server: sn_tls_server(). */
 template <byte_stream Stream>
 result<void> tls_server(Stream &on, const tls_config &config)
 {

@@ -292,6 +292,48 @@ CMAKE
 	try ./program
 fi
 
+# TLS, where it was built.
+if [ -e "$SENNIT_BUILD_DIR/src/tls/libsennit-tls.so" ]; then
+	mkdir "$scratch/encrypted"
+	cd "$scratch/encrypted"
+	cat >program.cc <<'CC'
+#include <sennit/sennit.hpp>
+#include <sennit/tls.hpp>
+
+#include <cstdio>
+
+int main()
+{
+	std::puts(sn_version());
+	return sn::run([] {
+		sn::tls_config config(SN_TLS_CLIENT);
+		return config.alpn("h2") && !config.add_ca("/nonexistent") &&
+				       !sn::tls_last_error().empty()
+			       ? 0
+			       : 1;
+	});
+}
+CC
+	cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(encrypted LANGUAGES C CXX)
+find_package(sennit 0.1 CONFIG REQUIRED COMPONENTS tls)
+add_executable(shared program.cc)
+target_link_libraries(shared PRIVATE sennit::tls)
+add_executable(static program.cc)
+target_link_libraries(static PRIVATE sennit::tls-static)
+CMAKE
+	cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$CXX" \
+		-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" \
+		-DCMAKE_CXX_FLAGS="${cflags[*]}" >log 2>&1 &&
+		cmake --build build >>log 2>&1 || { cat log >&2; fail "a user's CMake project with tls"; }
+	try build/shared
+	try build/static
+	read -r -a found <<<"$(pkg-config --cflags --libs sennit-tls)"
+	"$CXX" "${cflags[@]}" -std=c++20 -o program program.cc "${found[@]}"
+	try ./program
+fi
+
 if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi
