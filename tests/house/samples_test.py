@@ -115,8 +115,6 @@ class Samples(unittest.TestCase):
             number, (path, line, language, code, whole) = numbered
             if "<gc/gc.h>" in code and not self.has("<gc/gc.h>"):
                 return None
-            if "<sennit/tls.h" in code and not self.has("<openssl/ssl.h>"):
-                return None
             result = self.compile(f"sample{number}", language, code, "-fsyntax-only",
                                   *([] if whole else PART_WARNINGS))
             return result.returncode and f"{path}:{line}: does not compile\n{result.stderr}"

@@ -291,9 +291,9 @@ TEST(Layer, LargeAmountsInBothDirections)
 TEST(Layer, ReaderMayWaitForRoom)
 {
 	test::run([] {
+		Fate fates[2];
 		auto ends = test::Ends::unix_sockets();
 		sn_stream *const a = ends->from(), *const b = ends->to();
-		Fate fates[2];
 		Inverter *at_a = invert(a, &fates[0]);
 		char c;
 
