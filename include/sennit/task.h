@@ -41,7 +41,7 @@ struct sn_task_attr {
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
 			      MiB on 32-bit machines. Default: sn_run_attr.stack_size or
 			      SENNIT_STACK_SIZE (run.h), else 128 KiB, 64 KiB on 32-bit machines */
-	uint32_t flags;    /* 0, or what unstable.h has */
+	uint32_t flags;    /* 0, or what unstable.h and foreign.h have */
 
 	/*
 	 * Not 0: the argument is an object of this many bytes, at most SN_TASK_ARG_MAX, which the

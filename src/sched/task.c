@@ -28,6 +28,9 @@
 #include "sched/task_life.h"
 #include "sched/thread.h"
 
+/* What a task may be spawned with. */
+#define FLAGS (SN_TASK_BRIEF | SN_TASK_HOOKED | SN_TASK_UNHOOKED)
+
 static uint64_t next_id(void)
 {
 	/* Alone on its cache line, because every spawn writes it. */
@@ -81,6 +84,9 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	task->modes = sn_arch_modes();
 	describe(task, attr->name);
 	task->brief = (attr->flags & SN_TASK_BRIEF) != 0;
+	task->foreign.hooks = attr->flags & SN_TASK_HOOKED     ? SN_HOOKS_ON
+			      : attr->flags & SN_TASK_UNHOOKED ? SN_HOOKS_OFF
+							       : SN_HOOKS_DEFAULT;
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 
@@ -131,8 +137,8 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 		attr = &defaults;
 	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
-	if (!fn || class < 0 || (attr->flags & ~SN_TASK_BRIEF) ||
-	    attr->arg_size > SN_TASK_ARG_MAX || (attr->arg_size && !arg && !attr->arg_move))
+	if (!fn || class < 0 || (attr->flags & ~FLAGS) || attr->arg_size > SN_TASK_ARG_MAX ||
+	    (attr->arg_size && !arg && !attr->arg_move))
 		return NULL;
 	with_stack = attr->arg_size > sizeof task->kept || sn_stack_is_scarce(class);
 	*err = take_memory(self ? self->processor : NULL, class, with_stack, &task, &stack);

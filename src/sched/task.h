@@ -18,6 +18,7 @@
  *   home, in_scope, on_end    sync/scope.h
  *   asked_*       see scan_ask.h
  *   trimmed       the monitor
+ *   foreign       see sennit/foreign.h
  *   locals*       see local.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   name          the thread that makes the task; then the task itself
@@ -36,6 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sennit/foreign.h>
 #include <sennit/scan.h>
 #include <sennit/task.h>
 
@@ -72,6 +74,7 @@ struct sn_task {
 	 * does context. */
 	uint8_t brief;
 	uint8_t stack_class; /* of the stack that it gets when it runs first */
+	struct sn_foreign foreign;
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */

@@ -115,6 +115,12 @@ void sn_threads_inherit(void (*loop)(struct sn_thread *self))
 	inherited.timer_slack = slack > 0 ? (unsigned long)slack : 0;
 }
 
+/* In a sigset_t the kernel's 64 signals come first. */
+bool sn_threads_have_mask(uint64_t mask)
+{
+	return memcmp(&mask, &inherited.mask, sizeof mask) == 0;
+}
+
 /*
  * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal
  * timer slack, or the thread of a task, which may have set its own. Tasks must not be able to tell

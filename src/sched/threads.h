@@ -43,6 +43,9 @@ void sn_threads_begin(int most);
  * which stands above. */
 void sn_threads_inherit(void (*loop)(struct sn_thread *self));
 
+/* Whether that is the signal mask, in the kernel's form, that threads begin with. */
+bool sn_threads_have_mask(uint64_t mask);
+
 /* Starts a thread that begins with the processor. 0 or a negative errno. */
 int sn_thread_start(struct sn_processor *processor, bool spinning);
 

@@ -27,9 +27,9 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	check "$header" header.cc "$CXX" -std=c++20
 done
 
-# The umbrella header has what programs use. These are included on request; gc.h and tls.h are other
-# libraries'.
-on_request=(collector gc layer scan tls unstable vdso wait)
+# The umbrella header has what programs use. These are included on request; gc.h, hooks.h and tls.h
+# are other libraries'.
+on_request=(collector foreign gc hooks layer scan tls unstable vdso wait)
 
 for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do
 	header=$(basename "$header" .h)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For libraries that replace functions of other libraries, such as libsennit-hooks, which makes the
+ * C library's blocking calls park (hooks.h): who is calling, and may the call park?
+ *
+ * Such a function is called by everybody: by tasks, by threads without a task, by the runtime
+ * itself, and by signal handlers. Only in the first case may it call what parks, and only if the
+ * task holds nothing that belongs to its thread.
+ *
+ * Threads outside the runtime: all calls. Signal handlers: all calls.
+ */
+#ifndef SENNIT_FOREIGN_H
+#define SENNIT_FOREIGN_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/*
+ * What the replaced functions note of a task. The task alone reads and writes it. All zero in a new
+ * task, except for hooks.
+ */
+struct sn_foreign {
+	uint16_t locks; /* how many locks the task holds that belong to threads */
+	uint8_t hooks;  /* what the task has asked for: SN_HOOKS_DEFAULT and so on */
+};
+
+/* What a task may ask for. */
+#define SN_HOOKS_DEFAULT 0 /* what holds for the process */
+#define SN_HOOKS_ON 1
+#define SN_HOOKS_OFF 2
+
+/* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. */
+#define SN_TASK_HOOKED 2u
+#define SN_TASK_UNHOOKED 4u
+
+/*
+ * The calling task's notes; NULL when the caller is not a task's own code: on a thread without a
+ * task, in a child of fork(), and in the runtime itself, also where it is working for a task. Valid
+ * until the task parks or ends. Any thread; does not park. Costs some loads.
+ */
+SN_API struct sn_foreign *sn_foreign_self(void);
+
+/*
+ * Whether the calling code may call something that parks. That costs a system call. Any thread;
+ * does not park. Preserves errno. Returns 0; -ENOTSUP where sn_foreign_self() is NULL; -EBUSY when
+ * the task is pinned, so that parking gains nothing, or is within a blocking bracket (blocking.h);
+ * -EINTR in what may be a signal handler: the stack is not the task's, or the thread's signal mask
+ * is not the one with which the runtime's threads begin.
+ */
+SN_API int sn_foreign_may_park(void);
+
+SN_END
+
+#endif

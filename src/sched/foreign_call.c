@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who calls a function that replaces another library's (sennit/foreign.h).
+ */
+#include <sennit/foreign.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/threads.h"
+
+/* The thread's own word: whatever the monitor does to the lease, it does not write `inside`. */
+static struct sn_thread *in_own_code(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	if (sn_likely(!self) || !self->task ||
+	    __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED))
+		return NULL;
+	return self;
+}
+
+struct sn_foreign *sn_foreign_self(void)
+{
+	struct sn_thread *self = in_own_code();
+
+	return self ? &self->task->foreign : NULL;
+}
+
+/* A handler that runs on the task's stack has at least its own signal blocked. */
+static bool mask_is_the_first(void)
+{
+	const int saved = errno;
+	uint64_t mask = 0;
+	long err = syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof mask);
+
+	errno = saved;
+	return err == 0 && sn_threads_have_mask(mask);
+}
+
+int sn_foreign_may_park(void)
+{
+	struct sn_thread *self = in_own_code();
+	const char *here = __builtin_frame_address(0);
+	struct sn_stack stack;
+
+	if (!self)
+		return -ENOTSUP;
+	if (self->pins > 0 || __atomic_load_n(&self->lease.blocking, __ATOMIC_RELAXED))
+		return -EBUSY;
+	stack = sn_task_stack(self->task);
+	if (here < stack.low || here >= stack.high)
+		return -EINTR;
+	return mask_is_the_first() ? 0 : -EINTR;
+}
