@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 #
-# The install rules: both libraries, the clock libraries, the headers, the CMake package, sennit.pc,
-# sennit-clock.pc, gdb's script and the relay. A variant (SennitVariant.cmake) installs only what
+# The install rules: both libraries, the clock libraries, the hooks, the headers, the CMake package,
+# sennit.pc and those of the others, gdb's script and the relay. A variant (SennitVariant.cmake) installs only what
 # the normal build does not have: its libraries, its targets for the CMake package and its .pc file.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
 set(sennit_exported sennit-static sennit-shared)
 if(NOT SENNIT_VARIANT)
-	list(APPEND sennit_exported sennit-clock-static sennit-clock-shared)
+	list(APPEND sennit_exported sennit-clock-static sennit-clock-shared
+		sennit-hooks-static sennit-hooks-shared)
 endif()
 install(TARGETS ${sennit_exported} EXPORT sennit${sennit_suffix}
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -63,7 +64,9 @@ if(SENNIT_VARIANT)
 endif()
 
 configure_file(cmake/sennit-clock.pc.in sennit-clock.pc @ONLY)
+configure_file(cmake/sennit-hooks.pc.in sennit-hooks.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-clock.pc
+	${CMAKE_CURRENT_BINARY_DIR}/sennit-hooks.pc
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE

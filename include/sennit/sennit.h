@@ -2,7 +2,7 @@
 /*
  * The part of the C interface that most programs use. Include the rest on request: scan.h (looking
  * at tasks), collector.h (garbage collectors), wait.h (how long the library waits), vdso.h,
- * unstable.h, and gc.h, which belongs to another library.
+ * unstable.h, and gc.h and hooks.h, which belong to other libraries.
  */
 #ifndef SENNIT_SENNIT_H
 #define SENNIT_SENNIT_H

@@ -3,7 +3,8 @@
 #
 # The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
 # gc.h does, libsennit-tls what tls.h does, libsennit-clock what the headers of the clocks do,
-# libsennit all but gc.h and tls.h. Each symbol has a version.
+# libsennit-hooks what hooks.h does and names that libc has, libsennit all the rest. Each symbol has a
+# version, but for what replaces libc's.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -12,8 +13,10 @@ gc_library=$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so
 tls_library=$SENNIT_BUILD_DIR/src/tls/libsennit-tls.so
 clock_library=$SENNIT_BUILD_DIR/src/clock/libsennit-clock.so
 include=$SENNIT_SOURCE_DIR/include/sennit
+hooks_library=$SENNIT_BUILD_DIR/src/hooks/libsennit-hooks.so
 gc_header=$include/gc.h
 tls_header=$include/tls.h
+hooks_header=$include/hooks.h
 
 # Before 1.0 each minor version is an interface of its own.
 release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | paste -sd.)
@@ -24,7 +27,10 @@ compare() {
 	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort \
 		>"$scratch/versioned"
 	awk '{ print $1 }' "$scratch/versioned" >"$scratch/exported"
-	if grep -v " $2\$" "$scratch/versioned" >&2; then
+	# Without a version, libc's names are ignored here.
+	if [ -z "$2" ]; then
+		sed -i '/^sn_/!d' "$scratch/exported"
+	elif grep -v " $2\$" "$scratch/versioned" >&2; then
 		fail "these symbols lack the version $2: $1"
 	fi
 	cat "${@:4}" | tr '\n' ' ' |
@@ -41,7 +47,10 @@ compare() {
 
 headers=()
 for header in "$include"/*.h; do
-	[ "$header" = "$gc_header" ] || [ "$header" = "$tls_header" ] || headers+=("$header")
+	case $header in
+	"$gc_header" | "$hooks_header" | "$tls_header") ;;
+	*) headers+=("$header") ;;
+	esac
 done
 compare "$library" "SENNIT_$release" sn_version "${headers[@]}"
 compare "$clock_library" "SENNIT_CLOCK_$release" sn_now "$include"/{base,clock,vdso}.h
@@ -51,9 +60,17 @@ fi
 if [ -e "$tls_library" ]; then
 	compare "$tls_library" "SENNIT_TLS_$release" sn_tls_connect "$tls_header"
 fi
+compare "$hooks_library" "" sn_hooks_set "$hooks_header"
+nm -D --defined-only "$hooks_library" | awk '{ print $3 }' | grep -v '^sn_hooks_' | sort >"$scratch/replaced"
+nm -D --defined-only "$("$CC" "${cflags[@]}" -print-file-name=libc.so.6)" |
+	sed -nE 's/.* ([A-Za-z0-9_]+)@@?[^ ]*$/\1/p' | sort -u >"$scratch/libc"
+if comm -23 "$scratch/replaced" "$scratch/libc" | grep .; then
+	fail "these are not libc's to replace: $hooks_library"
+fi
+[ "$(wc -l <"$scratch/replaced")" -ge 40 ] || fail "hardly anything is replaced: $hooks_library"
 
 # What is preloaded replaces functions of any version, so it has no versions itself.
-for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so; do
+for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so "$hooks_library"; do
 	if nm -D --defined-only "$preload" | grep @; then
 		fail "these symbols have a version: $preload"
 	fi

@@ -65,7 +65,7 @@ def symbols(nm, path):
         kind, name = line.split()[-2:]
         if kind in "Uwv":
             needed.add(name)
-        elif kind.isupper():
+        elif kind.isupper() and name.startswith("sn_"):  # other names replace libc's
             defined.add(name)
     return needed, defined
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hooks: the C library's blocking calls park the task, for libraries that know nothing of sennit.
+ *
+ * In a library of its own, libsennit-hooks (pkg-config sennit-hooks; sennit::hooks in CMake). A
+ * program links it before the C library, or is started with it:
+ *
+ *	LD_PRELOAD=libsennit-hooks.so SENNIT_HOOKS=1 program
+ *
+ * The program has to use the shared libsennit, or to have the static ones of both. The C library
+ * has to be the shared one.
+ *
+ * In a task that has hooks these calls park where they would block: connect, accept, accept4, read,
+ * readv, write, writev, send, sendto, sendmsg, recv, recvfrom, recvmsg, poll, ppoll, select,
+ * pselect, epoll_wait, sleep, usleep, nanosleep, clock_nanosleep, thrd_sleep and getaddrinfo.
+ * Everything else blocks the thread as without hooks, and costs a thread for that time, never a
+ * stall: the hooks need not be complete.
+ *
+ * A call keeps its meaning. No descriptor is made non-blocking, except for the moment of one system
+ * call in connect(), on a socket that this process has just made (docs/hooks.md). What it returns,
+ * and errno, are what the C library's call gives, with four exceptions:
+ *   - in a scope that is cancelled, a call that would have to wait fails: ETIMEDOUT if that was the
+ *     scope's deadline, otherwise ECANCELED. A call that has moved some bytes returns their number;
+ *   - a descriptor that another task closes while this one waits for it gives EBADF;
+ *   - signals interrupt no call that is parked, so there is no EINTR;
+ *   - after the call the task may be on another thread, with other thread-locals.
+ *
+ * The call is passed through, which blocks the thread, where parking would be wrong or of no use:
+ * outside tasks; on files, and on descriptors that are non-blocking; while the task holds a pthread
+ * mutex or rwlock, is in a pthread_once() function, is pinned or in a blocking bracket
+ * (blocking.h); in signal handlers, and while the thread's signal mask is changed; in the runtime's
+ * own calls; in a child of fork(). docs/hooks.md has the whole table, and says how to find out
+ * whether a library can stand it.
+ *
+ * Which tasks have hooks: those that have said so, by sn_hooks_set() or by SN_TASK_HOOKED in the
+ * flags of struct sn_task_attr (foreign.h); and, with SENNIT_HOOKS=1 in the environment or after
+ * sn_hooks_set_default(SN_HOOKS_ON), all that have not said no. A task does not inherit what its
+ * parent has said.
+ *
+ * Threads outside the runtime: sn_hooks_set_default() and sn_hooks_counters(); sn_hooks_set()
+ * returns -ENOTSUP. Signal handlers: none. The calls that are replaced may be made wherever the C
+ * library allows it.
+ */
+#ifndef SENNIT_HOOKS_H
+#define SENNIT_HOOKS_H
+
+#include <sennit/base.h>
+#include <sennit/foreign.h>
+
+SN_BEGIN
+
+/*
+ * Says whether the calling task has hooks: SN_HOOKS_ON, SN_HOOKS_OFF, or SN_HOOKS_DEFAULT for what
+ * holds for the process. Returns what it was, so a bracket can restore that:
+ *
+ *	int former = sn_hooks_set(SN_HOOKS_OFF);
+ *
+ *	n = SSL_read(ssl, buf, size);
+ *	sn_hooks_set(former);
+ *
+ * Does not park. Errors: -EINVAL for another value; -ENOTSUP outside a task.
+ */
+SN_API int sn_hooks_set(int hooks);
+
+/* The same for all tasks that have SN_HOOKS_DEFAULT: on or off. Any thread. */
+SN_API int sn_hooks_set_default(int hooks);
+
+/* How often hooked calls of tasks that have hooks would have blocked, and what was done. */
+struct sn_hooks_counters {
+	uint64_t parked;       /* times that a task waited without its thread */
+	uint64_t passed_held;  /* calls passed through: the task held a lock, */
+	uint64_t passed_busy;  /* was pinned, or in a bracket, */
+	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask; */
+	uint64_t passed_other; /* or the wait was not possible, or others were faster each time */
+};
+
+/* Fills *counters, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */
+SN_API int sn_hooks_counters(struct sn_hooks_counters *counters);
+
+SN_END
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "hooks/call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+
+#include <sennit/clock.h>
+#include <sennit/poll.h>
+#include <sennit/scope.h>
+
+/* So often a call waits in vain: others were faster, or the descriptor is ready only for poll(). */
+#define MOST_ROUNDS 8
+
+static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other;
+static _Atomic int process_hooks = SN_HOOKS_OFF;
+
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+void sn_hook_count_park(void)
+{
+	count(&parked);
+}
+
+/* ---- errno ---- */
+
+/* Not inlined, and not taken for constant. */
+sn_noinline int sn_hook_errno(void)
+{
+	__asm__ volatile("" : : : "memory");
+	return errno;
+}
+
+sn_noinline int sn_hook_fail(int err)
+{
+	__asm__ volatile("" : : : "memory");
+	errno = err;
+	return -1;
+}
+
+sn_noinline bool sn_hook_would_block(void)
+{
+	const int err = sn_hook_errno();
+
+	return err == EAGAIN || err == EWOULDBLOCK;
+}
+
+/* ---- times ---- */
+
+int64_t sn_hook_deadline(int64_t ns)
+{
+	const int64_t now = sn_now();
+
+	return ns < INT64_MAX - now ? now + ns : INT64_MAX;
+}
+
+int64_t sn_hook_ns(int64_t sec, int64_t nsec)
+{
+	if (sec < 0 || nsec < 0 || nsec >= 1000000000)
+		return -1;
+	return sec < INT64_MAX / 1000000000 - 1 ? sec * 1000000000 + nsec : INT64_MAX;
+}
+
+/* ---- who calls ---- */
+
+bool sn_hook_is_wanted(void)
+{
+	const struct sn_foreign *task = sn_foreign_self();
+	int hooks;
+
+	if (!task)
+		return false;
+	hooks = task->hooks;
+	if (hooks == SN_HOOKS_DEFAULT)
+		hooks = atomic_load_explicit(&process_hooks, memory_order_relaxed);
+	return hooks == SN_HOOKS_ON;
+}
+
+/* The lock is looked for here, and not before the attempt, so that only calls count that would have
+ * blocked. */
+bool sn_hook_may_park(void)
+{
+	const struct sn_foreign *task = sn_foreign_self();
+	int err;
+
+	if (task && task->locks > 0) {
+		count(&passed_held);
+		return false;
+	}
+	err = sn_foreign_may_park();
+	if (err < 0)
+		count(err == -EINTR ? &passed_mask : &passed_busy);
+	return err == 0;
+}
+
+int sn_hooks_set(int hooks)
+{
+	struct sn_foreign *task = sn_foreign_self();
+	int former;
+
+	if (hooks < SN_HOOKS_DEFAULT || hooks > SN_HOOKS_OFF)
+		return -EINVAL;
+	if (!task)
+		return -ENOTSUP;
+	former = task->hooks;
+	task->hooks = (uint8_t)hooks;
+	return former;
+}
+
+int sn_hooks_set_default(int hooks)
+{
+	if (hooks != SN_HOOKS_ON && hooks != SN_HOOKS_OFF)
+		return -EINVAL;
+	atomic_store(&process_hooks, hooks);
+	return 0;
+}
+
+int sn_hooks_counters(struct sn_hooks_counters *counters)
+{
+	if (!counters)
+		return -EINVAL;
+	*counters = (struct sn_hooks_counters){
+		.parked = atomic_load(&parked),
+		.passed_held = atomic_load(&passed_held),
+		.passed_busy = atomic_load(&passed_busy),
+		.passed_mask = atomic_load(&passed_mask),
+		.passed_other = atomic_load(&passed_other),
+	};
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+int sn_hook_flags(int fd)
+{
+	return sn_real.fcntl(fd, F_GETFL, 0L);
+}
+
+/* Only the scope's own reasons end a library's loops well: EAGAIN or EINTR would not. */
+enum sn_hook_step sn_hook_ended(int err, int timed_out)
+{
+	const int cancelled = sn_cancelled();
+
+	if (cancelled)
+		sn_hook_fail(cancelled == -ETIMEDOUT ? ETIMEDOUT : ECANCELED);
+	else if (err == -ETIMEDOUT)
+		sn_hook_fail(timed_out);
+	else if (err == -EBADF)
+		sn_hook_fail(EBADF);
+	else
+		return SN_HOOK_PASS;
+	return SN_HOOK_FAIL;
+}
+
+/* Not a duration of 0, which is none. */
+static int64_t deadline_by_option(int fd, int option)
+{
+	struct timeval time = {0};
+	socklen_t size = sizeof time;
+	int64_t ns;
+
+	if (!option || getsockopt(fd, SOL_SOCKET, option, &time, &size) < 0)
+		return SN_NO_DEADLINE;
+	ns = sn_hook_ns(time.tv_sec, (int64_t)time.tv_usec * 1000);
+	return ns > 0 ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
+}
+
+/* Looks at what only a call that blocks has to know. AGAIN: it may wait. */
+static enum sn_hook_step begin(struct sn_hook_call *call)
+{
+	const int flags = sn_hook_flags(call->fd);
+
+	if (flags < 0 || (flags & O_NONBLOCK)) {
+		if (!call->tried)
+			return SN_HOOK_PASS;
+		sn_hook_fail(EAGAIN);
+		return SN_HOOK_FAIL;
+	}
+	if (!sn_hook_may_park())
+		return SN_HOOK_PASS;
+	if (call->timeout)
+		call->deadline = deadline_by_option(call->fd, call->timeout);
+	call->begun = true;
+	return SN_HOOK_AGAIN;
+}
+
+enum sn_hook_step sn_hook_wait(struct sn_hook_call *call)
+{
+	enum sn_hook_step step = call->begun ? SN_HOOK_AGAIN : begin(call);
+	int found;
+
+	if (step != SN_HOOK_AGAIN)
+		return step;
+	if (call->rounds++ == MOST_ROUNDS) {
+		count(&passed_other);
+		return SN_HOOK_PASS;
+	}
+	count(&parked);
+	found = sn_fd_wait(call->fd, call->events, call->deadline);
+	if (found > 0) {
+		call->revents = found;
+		return SN_HOOK_AGAIN;
+	}
+	step = sn_hook_ended(found, EAGAIN);
+	if (step == SN_HOOK_PASS)
+		count(&passed_other);
+	return step;
+}
+
+enum sn_hook_step sn_hook_await(int fd, short events, int timeout)
+{
+	struct pollfd one = {.fd = fd, .events = events};
+	struct sn_hook_call call = {.fd = fd, .events = events, .timeout = timeout};
+
+	if (sn_real.poll(&one, 1, 0) != 0)
+		return SN_HOOK_PASS;
+	return sn_hook_wait(&call) == SN_HOOK_FAIL ? SN_HOOK_FAIL : SN_HOOK_PASS;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all hooks share: whether the caller is a task with hooks, and how it waits.
+ *
+ * Contract. A hook does nothing but call the real function unless sn_hook_caller() says that the
+ * caller is a task's own code that has hooks and holds no lock. It then tries without blocking. If
+ * that would block, sn_hook_wait() decides: try again, make the blocking call, or fail.
+ *
+ * errno. A task may be on another thread after it has parked, and compilers take the address of
+ * errno for constant within a function. So hooks read and write it by the functions here only.
+ */
+#ifndef SENNIT_HOOKS_CALL_H
+#define SENNIT_HOOKS_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sennit/blocking.h>
+#include <sennit/foreign.h>
+#include <sennit/hooks.h>
+
+#include "arch/compiler.h"
+#include "hooks/real.h"
+
+/* Defines a replacement under libc's name. libc declares some with attributes, or under other names
+ * in programs with 64-bit offsets, which a declaration of ours must not contradict. */
+#define SN_HOOK(result, name, parameters)                                          \
+	SN_API result sn_hook_##name parameters __asm__(#name) sn_hook_attributes; \
+	result sn_hook_##name parameters
+#define sn_hook_attributes __attribute__((used))
+
+/* How a call goes on after it would have blocked. */
+enum sn_hook_step {
+	SN_HOOK_AGAIN, /* the descriptor was ready: try again */
+	SN_HOOK_PASS,  /* make the call as it is, which may block the thread */
+	SN_HOOK_FAIL,  /* return -1: errno is set */
+};
+
+/* One call of a task that may wait several times. */
+struct sn_hook_call {
+	int fd;
+	short events;     /* POLLIN or POLLOUT */
+	bool tried;       /* the descriptor itself has said EAGAIN */
+	bool begun;       /* what follows is known */
+	int timeout;      /* the socket's option that limits the call; 0: none */
+	int64_t deadline; /* by that option, or the caller's; 0: none */
+	int rounds;       /* how often it has waited since bytes moved */
+	int revents;      /* of the last wait */
+};
+
+/* The task's notes if its blocking calls may park, NULL otherwise; out of line. */
+bool sn_hook_is_wanted(void) sn_hidden;
+
+static inline bool sn_hook_caller(void)
+{
+	return sn_unlikely(sn__self() != NULL) && sn_hook_is_wanted();
+}
+
+/* Whether the task's call may park after all. Otherwise counts why not. */
+bool sn_hook_may_park(void) sn_hidden;
+
+/* Waits until the descriptor is ready, no longer than the call may take. May park. */
+enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
+
+/* For a call that cannot be tried without blocking: waits until it can be made. PASS: make it. */
+enum sn_hook_step sn_hook_await(int fd, short events, int timeout) sn_hidden;
+
+/* What a wait that sennit's calls ended with a negative value means for the hook. */
+enum sn_hook_step sn_hook_ended(int err, int timed_out) sn_hidden;
+
+/* errno of the thread that the task is on now. */
+int sn_hook_errno(void) sn_hidden;
+int sn_hook_fail(int err) sn_hidden; /* sets it, and returns -1 */
+bool sn_hook_would_block(void) sn_hidden;
+
+/* The deadline after ns, which may be huge. */
+int64_t sn_hook_deadline(int64_t ns) sn_hidden;
+/* Of a time; INT64_MAX for one that is too large, -1 for one that is no time. */
+int64_t sn_hook_ns(int64_t sec, int64_t nsec) sn_hidden;
+
+/* fcntl(F_GETFL). */
+int sn_hook_flags(int fd) sn_hidden;
+
+/* The task is about to wait without its thread. */
+void sn_hook_count_park(void) sn_hidden;
+
+#endif

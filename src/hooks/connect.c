@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connect(), and the sockets that are young enough for it.
+ *
+ * There is no MSG_DONTWAIT for connect(): only O_NONBLOCK on the file description keeps it from
+ * waiting. So the flag is set around the one system call that sends the first packet, and the task
+ * waits without it; then connect() is called again, which reports what became of it and leaves the
+ * socket as a call that blocks would have. That is done only for TCP sockets which this process has
+ * made by socket(), and has not duplicated, connected or passed on by fork() since. So nobody else
+ * has the description, and nothing but a connect() can wait for such a socket. Every other
+ * connect() is passed through.
+ *
+ * Rejected: SO_SNDTIMEO, the only other limit that connect() heeds: the shortest is a tick of the
+ * kernel's, 1 to 10 ms, for which the thread would be blocked. A helper thread for each call: names
+ * that hang would need as many threads as calls.
+ *
+ * A socket is young from socket() on. The note is a byte for each number, and says in which
+ * process's time it was made. If the number is closed behind our back (by close_range(), say) and
+ * used again, then by socket(), which makes a new note, or for something that is not a TCP socket
+ * without a connection, for which the note does no harm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+
+#include <sennit/poll.h>
+
+#include "hooks/call.h"
+
+/* Sockets with higher numbers are never young. */
+#define MOST_NOTES 65536
+
+static _Atomic uint8_t young[MOST_NOTES]; /* 0, or the epoch in which the socket was made */
+static _Atomic uint8_t epoch = 1;         /* changes with each fork(): never 0 */
+
+static void note(int fd, uint8_t what)
+{
+	if (fd >= 0 && fd < MOST_NOTES &&
+	    (what || atomic_load_explicit(&young[fd], memory_order_relaxed)))
+		atomic_store_explicit(&young[fd], what, memory_order_relaxed);
+}
+
+static bool is_young(int fd)
+{
+	return fd >= 0 && fd < MOST_NOTES &&
+	       atomic_load_explicit(&young[fd], memory_order_relaxed) == atomic_load(&epoch);
+}
+
+/* Both processes have the descriptions from now on. After 255 forks in a row a note of the first
+ * would count again: so each round clears them. */
+static void before_fork(void)
+{
+	uint8_t next = (uint8_t)(atomic_load(&epoch) + 1);
+
+	if (next == 0) {
+		next = 1;
+		for (int fd = 0; fd < MOST_NOTES; fd++)
+			note(fd, 0);
+	}
+	atomic_store(&epoch, next);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(before_fork, NULL, NULL);
+}
+
+SN_HOOK(int, socket, (int family, int type, int protocol))
+{
+	const int fd = sn_real.socket(family, type, protocol);
+
+	if (fd >= 0)
+		note(fd, (family == AF_INET || family == AF_INET6) &&
+					 (type & ~(SOCK_CLOEXEC)) == SOCK_STREAM &&
+					 (protocol == 0 || protocol == IPPROTO_TCP)
+				 ? atomic_load(&epoch)
+				 : 0);
+	return fd;
+}
+
+/* AGAIN: it is under way. PASS: nothing was done. */
+static enum sn_hook_step start(int fd, const struct sockaddr *to, socklen_t length, int *result)
+{
+	const int flags = sn_hook_flags(fd);
+
+	if (flags < 0 || (flags & O_NONBLOCK) || !sn_hook_may_park() ||
+	    sn_real.fcntl(fd, F_SETFL, (long)(flags | O_NONBLOCK)) < 0)
+		return SN_HOOK_PASS;
+	*result = sn_real.connect(fd, to, length);
+	if (*result < 0) {
+		const int err = sn_hook_errno();
+
+		sn_real.fcntl(fd, F_SETFL, (long)flags);
+		sn_hook_fail(err);
+		return err == EINPROGRESS ? SN_HOOK_AGAIN : SN_HOOK_FAIL;
+	}
+	sn_real.fcntl(fd, F_SETFL, (long)flags);
+	return SN_HOOK_FAIL; /* nothing is left to be done */
+}
+
+SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
+{
+	struct sn_hook_call call = {.fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO};
+	enum sn_hook_step step;
+	int result = -1;
+
+	if (!sn_hook_caller() || !is_young(fd)) {
+		note(fd, 0);
+		return sn_real.connect(fd, to, length);
+	}
+	note(fd, 0);
+	step = start(fd, to, length, &result);
+	if (step == SN_HOOK_FAIL)
+		return result;
+	if (step == SN_HOOK_AGAIN) {
+		step = sn_hook_wait(&call);
+		/* So says the kernel when SO_SNDTIMEO is over. */
+		if (step == SN_HOOK_FAIL)
+			return sn_hook_errno() == EAGAIN ? sn_hook_fail(EINPROGRESS) : -1;
+	}
+	return sn_real.connect(fd, to, length);
+}
+
+/* ---- what ends a socket's youth, or a wait for it ---- */
+
+static void closing(int fd)
+{
+	note(fd, 0);
+	if (sn_unlikely(sn__self() != NULL) && sn_foreign_self())
+		sn_fd_closing(fd);
+}
+
+SN_HOOK(int, close, (int fd))
+{
+	closing(fd);
+	return sn_real.close(fd);
+}
+
+SN_HOOK(int, dup, (int fd))
+{
+	note(fd, 0);
+	return sn_real.dup(fd);
+}
+
+SN_HOOK(int, dup2, (int fd, int to))
+{
+	note(fd, 0);
+	if (to != fd)
+		closing(to);
+	return sn_real.dup2(fd, to);
+}
+
+SN_HOOK(int, dup3, (int fd, int to, int flags))
+{
+	note(fd, 0);
+	if (to != fd)
+		closing(to);
+	return sn_real.dup3(fd, to, flags);
+}
+
+/* Its third argument is none, an int or a pointer: a long holds each of them. */
+#define FCNTL(name)                                                                \
+	SN_HOOK(int, name, (int fd, int command, ...))                             \
+	{                                                                          \
+		va_list list;                                                      \
+		long argument;                                                     \
+                                                                                   \
+		va_start(list, command);                                           \
+		argument = va_arg(list, long);                                     \
+		va_end(list);                                                      \
+		if (sn_unlikely(command == F_DUPFD || command == F_DUPFD_CLOEXEC)) \
+			note(fd, 0);                                               \
+		return sn_real.name(fd, command, argument);                        \
+	}
+FCNTL(fcntl)
+FCNTL(fcntl64)

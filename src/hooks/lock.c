@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counts the locks that a task holds and that belong to its thread, so that no hooked call parks
+ * with one. The locks themselves are the C library's. pthread_cond_wait() returns with its mutex
+ * locked, so it changes no count. What the C library locks for itself is not seen; it makes no
+ * hooked call meanwhile.
+ *
+ * A mutex that one task locks and another unlocks, as if it were a semaphore, leaves the first with
+ * a count that is too high: its calls are passed through.
+ */
+#include <errno.h>
+
+#include "hooks/call.h"
+
+static sn_noinline void count(int by)
+{
+	struct sn_foreign *task = sn_foreign_self();
+
+	if (task && (by > 0 ? task->locks < UINT16_MAX : task->locks > 0))
+		task->locks = (uint16_t)(task->locks + by);
+}
+
+static inline int counted(int err, int by)
+{
+	if (sn_unlikely(sn__self() != NULL) && (err == 0 || err == EOWNERDEAD))
+		count(by);
+	return err;
+}
+
+#define LOCKS(name, by, parameters, arguments)              \
+	SN_HOOK(int, name, parameters)                      \
+	{                                                   \
+		return counted(sn_real.name arguments, by); \
+	}
+
+LOCKS(pthread_mutex_lock, 1, (pthread_mutex_t * lock), (lock))
+LOCKS(pthread_mutex_trylock, 1, (pthread_mutex_t * lock), (lock))
+LOCKS(pthread_mutex_timedlock, 1, (pthread_mutex_t * lock, const struct timespec *until),
+      (lock, until))
+LOCKS(pthread_mutex_clocklock, 1,
+      (pthread_mutex_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until))
+LOCKS(pthread_mutex_unlock, -1, (pthread_mutex_t * lock), (lock))
+LOCKS(pthread_rwlock_rdlock, 1, (pthread_rwlock_t * lock), (lock))
+LOCKS(pthread_rwlock_tryrdlock, 1, (pthread_rwlock_t * lock), (lock))
+LOCKS(pthread_rwlock_timedrdlock, 1, (pthread_rwlock_t * lock, const struct timespec *until),
+      (lock, until))
+LOCKS(pthread_rwlock_wrlock, 1, (pthread_rwlock_t * lock), (lock))
+LOCKS(pthread_rwlock_trywrlock, 1, (pthread_rwlock_t * lock), (lock))
+LOCKS(pthread_rwlock_timedwrlock, 1, (pthread_rwlock_t * lock, const struct timespec *until),
+      (lock, until))
+LOCKS(pthread_rwlock_unlock, -1, (pthread_rwlock_t * lock), (lock))
+
+/* Other threads wait until fn has returned. It may throw. */
+static void leave_once(int *entered)
+{
+	if (*entered)
+		count(-1);
+}
+
+SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
+{
+	__attribute__((cleanup(leave_once))) int entered = sn__self() != NULL;
+
+	if (entered)
+		count(1);
+	return sn_real.pthread_once(once, fn);
+}

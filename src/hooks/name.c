@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * getaddrinfo(): the C library's own, in a task of its own that blocks its thread, while the caller
+ * waits for it and can leave it.
+ *
+ * SLOTS lookups begin at once. One that finds no slot for SLOT_NS begins all the same, so names
+ * that hang delay others by no more than that, up to MOST lookups. A slot is given back before the
+ * task calls sennit again: a run may end meanwhile, and leave the task's thread behind.
+ *
+ * Who owns a lookup: the caller and the task that looks it up. The last of them that leaves frees
+ * it, with the addresses if the caller did not take them.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sennit/channel.h>
+#include <sennit/clock.h>
+#include <sennit/task.h>
+
+#include "hooks/call.h"
+
+#define SLOTS 8
+#define MOST 256
+#define SLOT_NS INT64_C(50000000)
+#define PAUSE_NS INT64_C(1000000)
+
+/* Name service modules are foreign code; glibc's own take a few dozen KiB. */
+#define STACK_SIZE ((size_t)256 << 10)
+
+struct lookup {
+	_Atomic int owners;
+	sn_chan *done; /* has an element when what follows is there */
+	int error;     /* of getaddrinfo() */
+	int system;    /* and errno */
+	struct addrinfo *found;
+	const char *node, *service; /* in text, or NULL */
+	const struct addrinfo *hints;
+	struct addrinfo kept;
+	char text[];
+};
+
+static _Atomic int under_way;
+
+static void leave(struct lookup *lookup)
+{
+	if (atomic_fetch_sub(&lookup->owners, 1) > 1)
+		return;
+	if (lookup->found)
+		freeaddrinfo(lookup->found);
+	sn_chan_unref(lookup->done);
+	free(lookup);
+}
+
+/* Counts itself. */
+static void take_slot(void)
+{
+	const int64_t patience = sn_now() + SLOT_NS;
+	int there = atomic_load(&under_way);
+
+	for (;;) {
+		const int most = sn_now() < patience ? SLOTS : MOST;
+
+		while (there < most)
+			if (atomic_compare_exchange_weak(&under_way, &there, there + 1))
+				return;
+		sn_sleep(PAUSE_NS);
+		there = atomic_load(&under_way);
+	}
+}
+
+static int look_up(void *arg)
+{
+	struct lookup *lookup = arg;
+	const char one = 1;
+
+	take_slot();
+	lookup->error =
+		sn_real.getaddrinfo(lookup->node, lookup->service, lookup->hints, &lookup->found);
+	lookup->system = sn_hook_errno();
+	atomic_fetch_sub(&under_way, 1);
+	if (lookup->error)
+		lookup->found = NULL;
+	sn_chan_try_send(lookup->done, &one);
+	leave(lookup);
+	return 0;
+}
+
+static const char *keep(char **at, const char *text)
+{
+	char *here = *at;
+
+	if (!text)
+		return NULL;
+	*at = stpcpy(here, text) + 1;
+	return here;
+}
+
+static struct lookup *make(const char *node, const char *service, const struct addrinfo *hints)
+{
+	const size_t size = (node ? strlen(node) + 1 : 0) + (service ? strlen(service) + 1 : 0);
+	struct lookup *lookup = calloc(1, sizeof *lookup + size);
+	char *at;
+
+	if (!lookup)
+		return NULL;
+	if (sn_chan_new(&lookup->done, 1, 1) < 0) {
+		free(lookup);
+		return NULL;
+	}
+	at = lookup->text;
+	lookup->node = keep(&at, node);
+	lookup->service = keep(&at, service);
+	if (hints) {
+		lookup->kept = *hints;
+		lookup->hints = &lookup->kept;
+	}
+	atomic_store(&lookup->owners, 1);
+	return lookup;
+}
+
+static bool is_number(const char *text)
+{
+	return !text || text[strspn(text, "0123456789")] == 0;
+}
+
+/* Those that ask nobody. */
+static bool is_quick(const char *node, const char *service, const struct addrinfo *hints)
+{
+	struct in6_addr address;
+
+	if (!is_number(service))
+		return false;
+	return !node || (hints && (hints->ai_flags & AI_NUMERICHOST)) ||
+	       inet_pton(AF_INET, node, &address) == 1 || inet_pton(AF_INET6, node, &address) == 1;
+}
+
+/* PASS: it could not begin. */
+static enum sn_hook_step ask(struct lookup *lookup, int *error, struct addrinfo **result)
+{
+	const struct sn_task_attr attr = {
+		.name = "getaddrinfo", .stack_size = STACK_SIZE, .flags = SN_TASK_UNHOOKED};
+	char one;
+	int err;
+
+	atomic_store(&lookup->owners, 2);
+	if (sn_spawn(NULL, look_up, lookup, &attr) < 0) {
+		atomic_store(&lookup->owners, 1);
+		return SN_HOOK_PASS;
+	}
+	sn_hook_count_park();
+	err = sn_chan_recv(lookup->done, &one);
+	if (err < 0) {
+		const enum sn_hook_step step = sn_hook_ended(err, EAGAIN);
+
+		*error = EAI_SYSTEM;
+		return step;
+	}
+	*error = lookup->error;
+	*result = lookup->found;
+	lookup->found = NULL;
+	sn_hook_fail(lookup->system);
+	return SN_HOOK_AGAIN;
+}
+
+SN_HOOK(int, getaddrinfo,
+	(const char *node, const char *service, const struct addrinfo *hints,
+	 struct addrinfo **result))
+{
+	struct addrinfo *found = NULL;
+	struct lookup *lookup;
+	enum sn_hook_step step;
+	int error = 0, err;
+
+	if (!sn_hook_caller() || is_quick(node, service, hints) || !sn_hook_may_park())
+		return sn_real.getaddrinfo(node, service, hints, result);
+	lookup = make(node, service, hints);
+	if (!lookup)
+		return sn_real.getaddrinfo(node, service, hints, result);
+	step = ask(lookup, &error, &found);
+	err = sn_hook_errno();
+	leave(lookup);
+	if (step == SN_HOOK_PASS)
+		return sn_real.getaddrinfo(node, service, hints, result);
+	if (step == SN_HOOK_AGAIN && !error)
+		*result = found;
+	sn_hook_fail(err);
+	return error;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for several descriptors: poll, ppoll, select, pselect and epoll_wait.
+ *
+ * What is reported is always what the C library's own call reports when it is made without waiting;
+ * only the wait in between is sennit's. select() on more than MOST_SELECTED descriptors, and a call
+ * that changes the signal mask, are passed through.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include <sennit/clock.h>
+#include <sennit/poll.h>
+
+#include "hooks/call.h"
+
+#define MOST_SELECTED 64
+#define MOST_ROUNDS 8
+
+/* ---- poll ---- */
+
+/* deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. */
+static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
+{
+	int found;
+
+	*step = SN_HOOK_AGAIN;
+	sn_hook_count_park();
+	found = sn_fd_wait_any(fds, n, deadline);
+	if (found >= 0)
+		return found;
+	*step = sn_hook_ended(found, 0);
+	if (*step != SN_HOOK_FAIL || sn_hook_errno() != 0)
+		return -1;
+	*step = SN_HOOK_AGAIN;
+	return 0;
+}
+
+static int64_t ms_left(int64_t deadline)
+{
+	const int64_t left = deadline - sn_now();
+
+	return deadline == SN_NO_DEADLINE ? -1 : left > 0 ? (left + 999999) / 1000000 : 0;
+}
+
+static int wait_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline, int found)
+{
+	enum sn_hook_step step = SN_HOOK_PASS;
+
+	if (found == 0 && sn_hook_may_park())
+		found = poll_until(fds, n, deadline, &step);
+	else if (found != 0)
+		return found;
+	if (step != SN_HOOK_PASS)
+		return found;
+	return sn_real.poll(fds, n, (int)ms_left(deadline));
+}
+
+SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
+{
+	if (!sn_hook_caller() || timeout == 0)
+		return sn_real.poll(fds, n, timeout);
+	return wait_in_poll(
+		fds, n, timeout < 0 ? SN_NO_DEADLINE : sn_hook_deadline((int64_t)timeout * 1000000),
+		sn_real.poll(fds, n, 0));
+}
+
+/* Of a timeout of a call: 0 for none; -1 for what is none of ours to judge, or not worth a wait. */
+static int64_t deadline_of(const struct timespec *timeout)
+{
+	int64_t ns;
+
+	if (!timeout)
+		return SN_NO_DEADLINE;
+	ns = sn_hook_ns(timeout->tv_sec, timeout->tv_nsec);
+	return ns <= 0 || ns > INT32_MAX * INT64_C(1000000) ? -1 : sn_hook_deadline(ns);
+}
+
+SN_HOOK(int, ppoll,
+	(struct pollfd * fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask))
+{
+	int64_t deadline;
+
+	if (!sn_hook_caller() || mask || (deadline = deadline_of(timeout)) < 0)
+		return sn_real.ppoll(fds, n, timeout, mask);
+	return wait_in_poll(fds, n, deadline, sn_real.poll(fds, n, 0));
+}
+
+/* ---- select ---- */
+
+struct sets {
+	fd_set set[3]; /* to read, to write, special */
+	fd_set *user[3];
+	int n;
+};
+
+static size_t bytes_of(int n)
+{
+	const size_t bits = 8 * sizeof(long);
+
+	return ((size_t)n + bits - 1) / bits * sizeof(long);
+}
+
+static void copy_sets(struct sets *sets, bool back)
+{
+	for (int i = 0; i < 3; i++)
+		if (sets->user[i])
+			memcpy(back ? sets->user[i] : &sets->set[i],
+			       back ? &sets->set[i] : sets->user[i], bytes_of(sets->n));
+}
+
+static bool has(const struct sets *sets, int i, int fd)
+{
+	return sets->user[i] && FD_ISSET(fd, &sets->set[i]);
+}
+
+/* How many descriptors the sets have, or -1 for too many. */
+static int list_of(const struct sets *sets, struct pollfd *list)
+{
+	static const short events[3] = {POLLIN | POLLRDNORM | POLLRDBAND, POLLOUT | POLLWRNORM,
+					POLLPRI};
+	int n = 0;
+
+	for (int fd = 0; fd < sets->n; fd++) {
+		short wanted = 0;
+
+		for (int i = 0; i < 3; i++)
+			if (has(sets, i, fd))
+				wanted |= events[i];
+		if (!wanted)
+			continue;
+		if (n == MOST_SELECTED)
+			return -1;
+		list[n++] = (struct pollfd){.fd = fd, .events = wanted};
+	}
+	return n;
+}
+
+/* As select() without a wait; the user's sets are full again if nothing is ready. */
+static int look(struct sets *sets)
+{
+	struct timeval none = {0, 0};
+	const int found =
+		sn_real.select(sets->n, sets->user[0], sets->user[1], sets->user[2], &none);
+
+	if (found == 0)
+		copy_sets(sets, true);
+	return found;
+}
+
+static void clear(struct sets *sets)
+{
+	for (int i = 0; i < 3; i++)
+		if (sets->user[i])
+			memset(sets->user[i], 0, bytes_of(sets->n));
+}
+
+/*
+ * PASS: the call that blocks has to be made, with the user's sets as they were. Some descriptors
+ * are ready for poll() only, such as a special one whose peer has closed: therefore the rounds.
+ */
+static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *step)
+{
+	struct pollfd list[MOST_SELECTED];
+	int found = 0, n;
+
+	copy_sets(sets, false);
+	n = list_of(sets, list);
+	*step = n < 0 ? SN_HOOK_PASS : SN_HOOK_AGAIN;
+	for (int round = 0; *step == SN_HOOK_AGAIN; round++) {
+		found = look(sets);
+		if (found != 0)
+			return found;
+		if (round == MOST_ROUNDS || (round == 0 && !sn_hook_may_park())) {
+			*step = SN_HOOK_PASS;
+		} else if (poll_until(list, (size_t)n, deadline, step) == 0 &&
+			   *step == SN_HOOK_AGAIN) {
+			clear(sets);
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static bool is_ours(int n)
+{
+	return n >= 0 && n <= FD_SETSIZE;
+}
+
+SN_HOOK(int, select, (int n, fd_set *in, fd_set *out, fd_set *special, struct timeval *timeout))
+{
+	struct sets sets = {.user = {in, out, special}, .n = n};
+	struct timespec limit = {0};
+	enum sn_hook_step step;
+	int64_t deadline, left;
+	int found;
+
+	if (timeout)
+		limit = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
+	if (!sn_hook_caller() || !is_ours(n) ||
+	    (timeout && (timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)) ||
+	    (deadline = deadline_of(timeout ? &limit : NULL)) < 0)
+		return sn_real.select(n, in, out, special, timeout);
+	found = select_until(&sets, deadline, &step);
+	if (timeout) { /* Linux says how much is left */
+		left = deadline - sn_now();
+		left = left > 0 ? left / 1000 : 0;
+		*timeout =
+			(struct timeval){(time_t)(left / 1000000), (suseconds_t)(left % 1000000)};
+	}
+	return step == SN_HOOK_PASS ? sn_real.select(n, in, out, special, timeout) : found;
+}
+
+SN_HOOK(int, pselect,
+	(int n, fd_set *in, fd_set *out, fd_set *special, const struct timespec *timeout,
+	 const sigset_t *mask))
+{
+	struct sets sets = {.user = {in, out, special}, .n = n};
+	enum sn_hook_step step;
+	struct timespec rest;
+	int64_t deadline, left;
+	int found;
+
+	if (!sn_hook_caller() || mask || !is_ours(n) || (deadline = deadline_of(timeout)) < 0)
+		return sn_real.pselect(n, in, out, special, timeout, mask);
+	found = select_until(&sets, deadline, &step);
+	if (step != SN_HOOK_PASS)
+		return found;
+	left = timeout ? deadline - sn_now() : 0;
+	left = left > 0 ? left : 0;
+	rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
+	return sn_real.pselect(n, in, out, special, timeout ? &rest : NULL, mask);
+}
+
+/* ---- epoll ---- */
+
+SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout))
+{
+	int64_t deadline;
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	int found;
+
+	if (!sn_hook_caller() || timeout == 0)
+		return sn_real.epoll_wait(fd, events, n, timeout);
+	deadline = timeout < 0 ? SN_NO_DEADLINE : sn_hook_deadline((int64_t)timeout * 1000000);
+	found = sn_real.epoll_wait(fd, events, n, 0);
+	if (found == 0 && !sn_hook_may_park())
+		step = SN_HOOK_PASS;
+	for (int round = 0; found == 0 && step == SN_HOOK_AGAIN; round++) {
+		struct pollfd one = {.fd = fd, .events = POLLIN};
+
+		if (round == MOST_ROUNDS)
+			step = SN_HOOK_PASS;
+		else if (poll_until(&one, 1, deadline, &step) <= 0)
+			break;
+		else
+			found = sn_real.epoll_wait(fd, events, n, 0);
+	}
+	if (step == SN_HOOK_FAIL)
+		return -1;
+	return step == SN_HOOK_PASS ? sn_real.epoll_wait(fd, events, n, (int)ms_left(deadline))
+				    : found;
+}
+
+#ifdef __GLIBC__
+_Noreturn void __chk_fail(void);
+
+SN_HOOK(int, __poll_chk, (struct pollfd * fds, nfds_t n, int timeout, size_t size))
+{
+	if (size / sizeof *fds < n)
+		__chk_fail();
+	return sn_hook_poll(fds, n, timeout);
+}
+
+SN_HOOK(int, __ppoll_chk,
+	(struct pollfd * fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+	 size_t size))
+{
+	if (size / sizeof *fds < n)
+		__chk_fail();
+	return sn_hook_ppoll(fds, n, timeout, mask);
+}
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "hooks/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "hooks/call.h"
+
+/* Only before the constructors are through, when the program has one thread. */
+static bool looking_up;
+
+static void look_up(void)
+{
+	looking_up = true;
+#define LOOK_UP(result, name, parameters, arguments) \
+	sn_real.name = (result(*) parameters)dlsym(RTLD_NEXT, #name);
+	SN_REAL_CALLS(LOOK_UP)
+	SN_REAL_LOCKS(LOOK_UP)
+	sn_real.fcntl = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
+	sn_real.fcntl64 = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl64");
+	if (!sn_real.fcntl64)
+		sn_real.fcntl64 = sn_real.fcntl;
+	looking_up = false;
+}
+
+#define EARLY_CALL(result, name, parameters, arguments) \
+	static result early_##name parameters           \
+	{                                               \
+		look_up();                              \
+		return sn_real.name arguments;          \
+	}
+#define EARLY_LOCK(result, name, parameters, arguments) \
+	static result early_##name parameters           \
+	{                                               \
+		if (looking_up)                         \
+			return 0;                       \
+		look_up();                              \
+		return sn_real.name arguments;          \
+	}
+SN_REAL_CALLS(EARLY_CALL)
+SN_REAL_LOCKS(EARLY_LOCK)
+
+/* No call of fcntl() that a constructor could want to have noticed. */
+static int early_fcntl(int fd, int command, ...)
+{
+	va_list list;
+	long argument;
+
+	va_start(list, command);
+	argument = va_arg(list, long);
+	va_end(list);
+	look_up();
+	return sn_real.fcntl(fd, command, argument);
+}
+
+#define EARLY(result, name, parameters, arguments) .name = early_##name,
+struct sn_real sn_real = {SN_REAL_CALLS(EARLY) SN_REAL_LOCKS(EARLY).fcntl = early_fcntl,
+			  .fcntl64 = early_fcntl};
+
+__attribute__((constructor(101))) static void begin(void)
+{
+	const char *wish = getenv("SENNIT_HOOKS");
+
+	look_up();
+	if (wish && wish[0] == '1' && !wish[1])
+		sn_hooks_set_default(SN_HOOKS_ON);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions behind the hooks: the next definitions after ours, which are libc's, or another
+ * library's that replaces them too.
+ *
+ * Contract. From the constructor on a call costs a load. A call before that, from a constructor of
+ * another library, looks the functions up, which is safe there: nothing else runs yet. glibc's
+ * dlsym() may allocate, and an allocator may lock; locks within the look-up do nothing.
+ */
+#ifndef SENNIT_HOOKS_REAL_H
+#define SENNIT_HOOKS_REAL_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/compiler.h"
+
+struct addrinfo;
+
+/* X(result, name, parameters, arguments) */
+#define SN_REAL_CALLS(X)                                                                           \
+	X(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))                              \
+	X(ssize_t, readv, (int fd, const struct iovec *iov, int count), (fd, iov, count))          \
+	X(ssize_t, write, (int fd, const void *buf, size_t n), (fd, buf, n))                       \
+	X(ssize_t, writev, (int fd, const struct iovec *iov, int count), (fd, iov, count))         \
+	X(ssize_t, send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags))      \
+	X(ssize_t, sendto,                                                                         \
+	  (int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,                \
+	   socklen_t length),                                                                      \
+	  (fd, buf, n, flags, to, length))                                                         \
+	X(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),                     \
+	  (fd, message, flags))                                                                    \
+	X(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))            \
+	X(ssize_t, recvfrom,                                                                       \
+	  (int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *length),      \
+	  (fd, buf, n, flags, from, length))                                                       \
+	X(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))     \
+	X(int, socket, (int family, int type, int protocol), (family, type, protocol))             \
+	X(int, connect, (int fd, const struct sockaddr *to, socklen_t length), (fd, to, length))   \
+	X(int, accept, (int fd, struct sockaddr *from, socklen_t *length), (fd, from, length))     \
+	X(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags),             \
+	  (fd, from, length, flags))                                                               \
+	X(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),     \
+	  (fd, level, name, value, length))                                                        \
+	X(int, close, (int fd), (fd))                                                              \
+	X(int, dup, (int fd), (fd))                                                                \
+	X(int, dup2, (int fd, int to), (fd, to))                                                   \
+	X(int, dup3, (int fd, int to, int flags), (fd, to, flags))                                 \
+	X(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))              \
+	X(int, ppoll,                                                                              \
+	  (struct pollfd * fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask),   \
+	  (fds, n, timeout, mask))                                                                 \
+	X(int, select, (int n, fd_set *in, fd_set *out, fd_set *special, struct timeval *timeout), \
+	  (n, in, out, special, timeout))                                                          \
+	X(int, pselect,                                                                            \
+	  (int n, fd_set *in, fd_set *out, fd_set *special, const struct timespec *timeout,        \
+	   const sigset_t *mask),                                                                  \
+	  (n, in, out, special, timeout, mask))                                                    \
+	X(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout),               \
+	  (fd, events, n, timeout))                                                                \
+	X(unsigned, sleep, (unsigned seconds), (seconds))                                          \
+	X(int, usleep, (useconds_t us), (us))                                                      \
+	X(int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))      \
+	X(int, clock_nanosleep,                                                                    \
+	  (clockid_t clock, int flags, const struct timespec *time, struct timespec *left),        \
+	  (clock, flags, time, left))                                                              \
+	X(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (time, left))     \
+	X(int, getaddrinfo,                                                                        \
+	  (const char *node, const char *service, const struct addrinfo *hints,                    \
+	   struct addrinfo **result),                                                              \
+	  (node, service, hints, result))
+
+/* Those that lock, try to, or unlock: 0 when they have done so. */
+#define SN_REAL_LOCKS(X)                                                                        \
+	X(int, pthread_mutex_lock, (pthread_mutex_t * lock), (lock))                            \
+	X(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock))                         \
+	X(int, pthread_mutex_timedlock, (pthread_mutex_t * lock, const struct timespec *until), \
+	  (lock, until))                                                                        \
+	X(int, pthread_mutex_clocklock,                                                         \
+	  (pthread_mutex_t * lock, clockid_t clock, const struct timespec *until),              \
+	  (lock, clock, until))                                                                 \
+	X(int, pthread_mutex_unlock, (pthread_mutex_t * lock), (lock))                          \
+	X(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                        \
+	X(int, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), (lock))                     \
+	X(int, pthread_rwlock_timedrdlock,                                                      \
+	  (pthread_rwlock_t * lock, const struct timespec *until), (lock, until))               \
+	X(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                        \
+	X(int, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), (lock))                     \
+	X(int, pthread_rwlock_timedwrlock,                                                      \
+	  (pthread_rwlock_t * lock, const struct timespec *until), (lock, until))               \
+	X(int, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                        \
+	X(int, pthread_once, (pthread_once_t * once, void (*fn)(void)), (once, fn))
+
+struct sn_real {
+#define SN_REAL_FIELD(result, name, parameters, arguments) result(*name) parameters;
+	SN_REAL_CALLS(SN_REAL_FIELD)
+	SN_REAL_LOCKS(SN_REAL_FIELD)
+	int (*fcntl)(int fd, int command, ...);
+	int (*fcntl64)(int fd, int command, ...);
+};
+
+extern struct sn_real sn_real sn_hidden;
+
+#endif

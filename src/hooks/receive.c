@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receiving: recv, recvfrom, recvmsg, read, readv, and accept.
+ *
+ * On sockets the attempt is the call itself with MSG_DONTWAIT, so no flag of the descriptor
+ * changes, and none of several tasks that wait for one socket blocks its thread. A descriptor that
+ * is not a socket, and a listening socket, is looked at by poll() first: should another be faster
+ * then, the call blocks the thread, as it did without hooks.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+
+#include "hooks/call.h"
+
+/* With others, such as MSG_OOB and MSG_ERRQUEUE, the call does not wait, or in ways of its own. */
+#define KNOWN_FLAGS (MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+
+/* The program has set SO_RCVLOWAT on some socket, so fewer bytes may not be enough for a call that
+ * blocks: MSG_DONTWAIT would take them. */
+static _Atomic bool low_water;
+
+static bool has_low_water(int fd)
+{
+	int bytes = 0;
+	socklen_t size = sizeof bytes;
+
+	return getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, &size) == 0 && bytes > 1;
+}
+
+static bool can_try(int fd, int flags)
+{
+	return !(flags & ~KNOWN_FLAGS) &&
+	       sn_likely(!atomic_load_explicit(&low_water, memory_order_relaxed) ||
+			 !has_low_water(fd));
+}
+
+static bool is_stream(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof type;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+/*
+ * MSG_WAITALL on a stream: what is missing after `done` bytes. An error that comes meanwhile is left
+ * to the next call, as the kernel does it.
+ */
+static ssize_t receive_rest(struct sn_hook_call *call, char *buf, size_t n, int flags, size_t done)
+{
+	while (done < n) {
+		const enum sn_hook_step step = sn_hook_wait(call);
+		ssize_t more;
+
+		if (step == SN_HOOK_FAIL || (step == SN_HOOK_AGAIN && (call->revents & POLLERR)))
+			break;
+		more = sn_real.recv(call->fd, buf + done, n - done,
+				    step == SN_HOOK_AGAIN ? flags | MSG_DONTWAIT : flags);
+		if (more > 0) {
+			done += (size_t)more;
+			call->rounds = 0;
+		} else if (more == 0 || !sn_hook_would_block() || step != SN_HOOK_AGAIN) {
+			break;
+		}
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t receive(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
+		       socklen_t *length)
+{
+	struct sn_hook_call call = {
+		.fd = fd, .events = POLLIN, .tried = true, .timeout = SO_RCVTIMEO};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	ssize_t got;
+
+	do {
+		got = sn_real.recvfrom(fd, buf, n, flags | MSG_DONTWAIT, from, length);
+		if (got >= 0 || !sn_hook_would_block())
+			break;
+		step = sn_hook_wait(&call);
+	} while (step == SN_HOOK_AGAIN);
+	if (step == SN_HOOK_FAIL)
+		return -1;
+	if (step == SN_HOOK_PASS)
+		return sn_real.recvfrom(fd, buf, n, flags, from, length);
+	if ((flags & MSG_WAITALL) && got > 0 && (size_t)got < n && is_stream(fd))
+		return receive_rest(&call, buf, n, flags, (size_t)got);
+	return got;
+}
+
+/* Peeking for all of a message waits for a level that no descriptor reports. */
+static bool waits_unusually(int flags)
+{
+	return (flags & MSG_WAITALL) && (flags & (MSG_PEEK | MSG_TRUNC));
+}
+
+SN_HOOK(ssize_t, recvfrom,
+	(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *length))
+{
+	if (!sn_hook_caller() || n == 0 || !can_try(fd, flags) || waits_unusually(flags))
+		return sn_real.recvfrom(fd, buf, n, flags, from, length);
+	return receive(fd, buf, n, flags, from, length);
+}
+
+SN_HOOK(ssize_t, recv, (int fd, void *buf, size_t n, int flags))
+{
+	if (!sn_hook_caller() || n == 0 || !can_try(fd, flags) || waits_unusually(flags))
+		return sn_real.recv(fd, buf, n, flags);
+	return receive(fd, buf, n, flags, NULL, NULL);
+}
+
+static ssize_t receive_message(int fd, struct msghdr *message, int flags)
+{
+	struct sn_hook_call call = {
+		.fd = fd, .events = POLLIN, .tried = true, .timeout = SO_RCVTIMEO};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	ssize_t got;
+
+	do {
+		got = sn_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
+		if (got >= 0 || !sn_hook_would_block())
+			return got;
+		step = sn_hook_wait(&call);
+	} while (step == SN_HOOK_AGAIN);
+	return step == SN_HOOK_FAIL ? -1 : sn_real.recvmsg(fd, message, flags);
+}
+
+SN_HOOK(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
+{
+	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
+		return sn_real.recvmsg(fd, message, flags);
+	return receive_message(fd, message, flags);
+}
+
+/* ---- read ---- */
+
+static sn_noinline ssize_t read_other(int fd, void *buf, size_t n)
+{
+	return sn_hook_await(fd, POLLIN, 0) == SN_HOOK_FAIL ? -1 : sn_real.read(fd, buf, n);
+}
+
+SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
+{
+	ssize_t got;
+
+	if (!sn_hook_caller() || n == 0 || !can_try(fd, 0))
+		return sn_real.read(fd, buf, n);
+	got = receive(fd, buf, n, 0, NULL, NULL);
+	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, buf, n) : got;
+}
+
+static size_t bytes_of(const struct iovec *iov, int count)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < count; i++)
+		sum += iov[i].iov_len;
+	return sum;
+}
+
+static sn_noinline ssize_t readv_other(int fd, const struct iovec *iov, int count)
+{
+	return sn_hook_await(fd, POLLIN, 0) == SN_HOOK_FAIL ? -1 : sn_real.readv(fd, iov, count);
+}
+
+SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
+{
+	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
+	ssize_t got;
+
+	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, count) == 0 ||
+	    !can_try(fd, 0))
+		return sn_real.readv(fd, iov, count);
+	got = receive_message(fd, &message, 0);
+	return got < 0 && sn_hook_errno() == ENOTSOCK ? readv_other(fd, iov, count) : got;
+}
+
+/* ---- accept ---- */
+
+SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
+{
+	if (sn_hook_caller() && sn_hook_await(fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+		return -1;
+	return sn_real.accept(fd, from, length);
+}
+
+SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags))
+{
+	if (sn_hook_caller() && sn_hook_await(fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+		return -1;
+	return sn_real.accept4(fd, from, length, flags);
+}
+
+/* ---- what receiving has to know ---- */
+
+SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
+{
+	/* Not the runtime's own, on sockets of its own. */
+	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
+	    (!sn__self() || sn_foreign_self()))
+		atomic_store(&low_water, true);
+	return sn_real.setsockopt(fd, level, name, value, length);
+}
+
+/* ---- as programs call them that are compiled with _FORTIFY_SOURCE ---- */
+
+#ifdef __GLIBC__
+_Noreturn void __chk_fail(void);
+
+SN_HOOK(ssize_t, __read_chk, (int fd, void *buf, size_t n, size_t size))
+{
+	if (n > size)
+		__chk_fail();
+	return sn_hook_read(fd, buf, n);
+}
+
+SN_HOOK(ssize_t, __recv_chk, (int fd, void *buf, size_t n, size_t size, int flags))
+{
+	if (n > size)
+		__chk_fail();
+	return sn_hook_recv(fd, buf, n, flags);
+}
+
+SN_HOOK(ssize_t, __recvfrom_chk,
+	(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *from,
+	 socklen_t *length))
+{
+	if (n > size)
+		__chk_fail();
+	return sn_hook_recvfrom(fd, buf, n, flags, from, length);
+}
+#endif

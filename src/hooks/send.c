@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending: send, sendto, sendmsg, write and writev.
+ *
+ * A call that blocks sends everything. So does the hook: it tries with MSG_DONTWAIT, and waits for
+ * room for the rest. An error that comes after some bytes have gone is left to the next call, as
+ * the kernel does it, and gives no SIGPIPE.
+ *
+ * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which changes no flag of theirs. Where the
+ * kernel does not know that for pipes (before Linux 6.5), a large write waits until there is some
+ * room and then blocks the thread until all is written.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "hooks/call.h"
+
+/* With others, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, one call is not the same as
+ * two with its parts. */
+#define KNOWN_FLAGS (MSG_NOSIGNAL | MSG_MORE | MSG_CONFIRM | MSG_DONTROUTE)
+
+/* The rest of a stream after `done` bytes. How many bytes have been sent. */
+static size_t send_rest(struct sn_hook_call *call, const char *buf, size_t n, int flags,
+			size_t done)
+{
+	while (done < n) {
+		const enum sn_hook_step step = sn_hook_wait(call);
+		ssize_t more;
+
+		if (step == SN_HOOK_FAIL ||
+		    (step == SN_HOOK_AGAIN && (call->revents & (POLLERR | POLLHUP))))
+			break;
+		more = sn_real.send(call->fd, buf + done, n - done,
+				    flags | MSG_NOSIGNAL |
+					    (step == SN_HOOK_AGAIN ? MSG_DONTWAIT : 0));
+		if (more > 0) {
+			done += (size_t)more;
+			call->rounds = 0;
+		} else if (step != SN_HOOK_AGAIN || !sn_hook_would_block()) {
+			break;
+		}
+	}
+	return done;
+}
+
+static ssize_t send_all(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+			socklen_t length)
+{
+	struct sn_hook_call call = {
+		.fd = fd, .events = POLLOUT, .tried = true, .timeout = SO_SNDTIMEO};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	ssize_t sent;
+
+	do {
+		sent = sn_real.sendto(fd, buf, n, flags | MSG_DONTWAIT, to, length);
+		if (sent >= 0 || !sn_hook_would_block())
+			break;
+		step = sn_hook_wait(&call);
+	} while (step == SN_HOOK_AGAIN);
+	if (step == SN_HOOK_FAIL)
+		return -1;
+	if (step == SN_HOOK_PASS)
+		return sn_real.sendto(fd, buf, n, flags, to, length);
+	if (sent >= 0 && (size_t)sent < n)
+		return (ssize_t)send_rest(&call, buf, n, flags, (size_t)sent);
+	return sent;
+}
+
+SN_HOOK(ssize_t, sendto,
+	(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to, socklen_t length))
+{
+	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
+		return sn_real.sendto(fd, buf, n, flags, to, length);
+	return send_all(fd, buf, n, flags, to, length);
+}
+
+SN_HOOK(ssize_t, send, (int fd, const void *buf, size_t n, int flags))
+{
+	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
+		return sn_real.send(fd, buf, n, flags);
+	return send_all(fd, buf, n, flags, NULL, 0);
+}
+
+/* ---- several pieces ---- */
+
+static size_t bytes_of(const struct iovec *iov, size_t count)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += iov[i].iov_len;
+	return sum;
+}
+
+/* What is left of each piece after `done` bytes, one by one. */
+static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *message, int flags,
+			  size_t done)
+{
+	size_t before = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		const struct iovec *piece = &message->msg_iov[i];
+
+		if (done < before + piece->iov_len) {
+			done = before + send_rest(call, piece->iov_base, piece->iov_len, flags,
+						  done - before);
+			if (done < before + piece->iov_len)
+				break;
+		}
+		before += piece->iov_len;
+	}
+	return done;
+}
+
+static ssize_t send_message(int fd, const struct msghdr *message, int flags)
+{
+	struct sn_hook_call call = {
+		.fd = fd, .events = POLLOUT, .tried = true, .timeout = SO_SNDTIMEO};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	ssize_t sent;
+
+	do {
+		sent = sn_real.sendmsg(fd, message, flags | MSG_DONTWAIT);
+		if (sent >= 0 || !sn_hook_would_block())
+			break;
+		step = sn_hook_wait(&call);
+	} while (step == SN_HOOK_AGAIN);
+	if (step == SN_HOOK_FAIL)
+		return -1;
+	if (step == SN_HOOK_PASS)
+		return sn_real.sendmsg(fd, message, flags);
+	if (sent >= 0 && (size_t)sent < bytes_of(message->msg_iov, message->msg_iovlen))
+		return (ssize_t)send_pieces(&call, message, flags, (size_t)sent);
+	return sent;
+}
+
+SN_HOOK(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
+{
+	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
+		return sn_real.sendmsg(fd, message, flags);
+	return send_message(fd, message, flags);
+}
+
+/* ---- write ---- */
+
+static bool is_pipe(int fd)
+{
+	struct stat about;
+
+	return fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
+/* A pipe, and more than is written in one piece: how many bytes, or -1. */
+static ssize_t write_pipe(int fd, const char *buf, size_t n)
+{
+	struct sn_hook_call call = {.fd = fd, .events = POLLOUT, .tried = true};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	size_t done = 0;
+
+	while (done < n && step == SN_HOOK_AGAIN) {
+		const struct iovec rest = {(char *)buf + done, n - done};
+		ssize_t more = pwritev2(fd, &rest, 1, -1, RWF_NOWAIT);
+		const int err = more < 0 ? sn_hook_errno() : 0;
+
+		if (more >= 0) {
+			done += (size_t)more;
+			call.rounds = 0;
+		} else if (err == EAGAIN) {
+			step = sn_hook_wait(&call);
+		} else if (err == EPIPE || err == EBADF || err == EFAULT) {
+			break;
+		} else {
+			step = sn_hook_await(fd, POLLOUT, 0); /* pipes cannot do that here */
+		}
+	}
+	if (done < n && step == SN_HOOK_PASS) {
+		const ssize_t more = sn_real.write(fd, buf + done, n - done);
+
+		if (more > 0)
+			done += (size_t)more;
+	}
+	return done > 0 ? (ssize_t)done : -1;
+}
+
+/* A pipe that is ready for writing has room for PIPE_BUF bytes. */
+static sn_noinline ssize_t write_other(int fd, const void *buf, size_t n)
+{
+	if (n > PIPE_BUF && is_pipe(fd))
+		return write_pipe(fd, buf, n);
+	return sn_hook_await(fd, POLLOUT, 0) == SN_HOOK_FAIL ? -1 : sn_real.write(fd, buf, n);
+}
+
+SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
+{
+	ssize_t sent;
+
+	if (!sn_hook_caller() || n == 0)
+		return sn_real.write(fd, buf, n);
+	sent = send_all(fd, buf, n, 0, NULL, 0);
+	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, buf, n) : sent;
+}
+
+static sn_noinline ssize_t writev_other(int fd, const struct iovec *iov, int count)
+{
+	return sn_hook_await(fd, POLLOUT, 0) == SN_HOOK_FAIL ? -1 : sn_real.writev(fd, iov, count);
+}
+
+SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
+{
+	const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
+	ssize_t sent;
+
+	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, (size_t)count) == 0)
+		return sn_real.writev(fd, iov, count);
+	sent = send_message(fd, &message, 0);
+	return sent < 0 && sn_hook_errno() == ENOTSOCK ? writev_other(fd, iov, count) : sent;
+}

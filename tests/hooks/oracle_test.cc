@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: MIT
+//
+// Two parties carry out a seeded script on a connection: once as plain threads, which is the oracle,
+// and once as tasks with hooks. What the calls return, errno, and the bytes have to be the same.
+//
+// The script has only steps whose results do not depend on how fast a party is: a stream is read
+// until all of a message is there, and where a call has to time out, the other party waits.
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sennit/hooks.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+using test::ms;
+using test::Random;
+
+enum class Kind { unix_stream, tcp, pipes, unix_datagrams, packets };
+
+const char *name_of(Kind kind)
+{
+	static const char *const names[] = {"unix stream", "tcp", "pipes", "unix datagrams",
+					    "packets"};
+	return names[int(kind)];
+}
+
+bool is_stream(Kind kind)
+{
+	return kind == Kind::unix_stream || kind == Kind::tcp || kind == Kind::pipes;
+}
+
+// The descriptors of one party: the same one for a socket.
+struct Ends {
+	int in = -1, out = -1;
+};
+
+void connect_tcp(Ends ends[2])
+{
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in address = {};
+	socklen_t length = sizeof address;
+
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&address, length));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&address, &length));
+	ends[0].in = ends[0].out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(ends[0].in, (struct sockaddr *)&address, length));
+	ends[1].in = ends[1].out = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+	ASSERT_GE(ends[1].in, 0);
+	close(listener);
+}
+
+void connect(Kind kind, Ends ends[2])
+{
+	int fd[2], back[2];
+
+	switch (kind) {
+	case Kind::tcp:
+		connect_tcp(ends);
+		return;
+	case Kind::pipes:
+		ASSERT_EQ(0, pipe2(fd, O_CLOEXEC));
+		ASSERT_EQ(0, pipe2(back, O_CLOEXEC));
+		ends[0] = {fd[0], back[1]};
+		ends[1] = {back[0], fd[1]};
+		return;
+	default:
+		ASSERT_EQ(0, socketpair(AF_UNIX,
+					(kind == Kind::unix_stream      ? SOCK_STREAM
+					 : kind == Kind::unix_datagrams ? SOCK_DGRAM
+									: SOCK_SEQPACKET) |
+						SOCK_CLOEXEC,
+					0, fd));
+		ends[0] = {fd[0], fd[0]};
+		ends[1] = {fd[1], fd[1]};
+	}
+}
+
+void close_ends(const Ends &ends)
+{
+	close(ends.in);
+	if (ends.out != ends.in)
+		close(ends.out);
+}
+
+uint32_t hash_of(const std::string &bytes)
+{
+	uint32_t hash = 2166136261u;
+
+	for (const char byte : bytes)
+		hash = (hash ^ (unsigned char)byte) * 16777619u;
+	return hash;
+}
+
+std::string message_of(uint64_t seed, size_t size)
+{
+	Random random(seed);
+	std::string message(size, 0);
+
+	for (char &byte : message)
+		byte = char(random.next());
+	return message;
+}
+
+// One party. Both parties take the same random numbers, so each knows what the other does.
+class Party
+{
+public:
+	Party(Kind kind, const Ends &ends, uint64_t seed, int side)
+	    : kind_(kind), ends_(ends), random_(seed), side_(side)
+	{
+	}
+
+	void play(int steps)
+	{
+		for (int i = 0; i < steps; i++)
+			step();
+		end();
+	}
+
+	const std::vector<std::string> &log() const { return log_; }
+
+private:
+	bool is_socket() const { return kind_ != Kind::pipes; }
+
+	// The next call may be on another thread, so errno is read here, in a function of its own.
+	__attribute__((noinline)) void note(const std::string &what, ssize_t result,
+					    const std::string &bytes = "")
+	{
+		const int err = result < 0 ? errno : 0;
+
+		log_.push_back(what + " = " + std::to_string(result) + " errno " +
+			       std::to_string(err) + " bytes " + std::to_string(bytes.size()) +
+			       ":" + std::to_string(hash_of(bytes)));
+	}
+
+	void step()
+	{
+		const bool mine = int(random_.below(2)) == side_;
+		const uint64_t what = random_.below(10), seed = random_.next();
+		const uint64_t write_call = random_.below(6), read_call = random_.below(9);
+		size_t size = 1 + random_.below(random_.below(4) ? 2000 : 300000);
+
+		if (!is_stream(kind_) && size > 60000)
+			size = 60000;
+		if (what < 6) {
+			if (mine)
+				write_all(write_call, message_of(seed, size));
+			else
+				read_all(read_call, size);
+		} else {
+			wait_in_vain(what, mine);
+		}
+	}
+
+	// The bytes of a message, by calls that each have to take all that they are given.
+	void write_all(uint64_t call, const std::string &message)
+	{
+		const int fd = ends_.out;
+		char *data = const_cast<char *>(message.data());
+		const size_t half = message.size() / 2;
+		struct iovec iov[3] = {
+			{data, half}, {data, 0}, {data + half, message.size() - half}};
+		struct msghdr header = {};
+
+		header.msg_iov = iov;
+		header.msg_iovlen = 3;
+		if (!is_socket() && call > 1)
+			call %= 2;
+		switch (call) {
+		case 0:
+			note("write", write(fd, data, message.size()));
+			break;
+		case 1:
+			note("writev", writev(fd, iov, 3));
+			break;
+		case 2:
+			note("send", send(fd, data, message.size(), 0));
+			break;
+		case 3:
+			note("sendto", sendto(fd, data, message.size(), MSG_NOSIGNAL, nullptr, 0));
+			break;
+		case 4:
+			note("sendmsg", sendmsg(fd, &header, 0));
+			break;
+		default: {
+			struct pollfd one = {.fd = fd, .events = POLLOUT, .revents = 0};
+			int found;
+
+			while ((found = poll(&one, 1, -1)) < 0 && errno == EINTR)
+				;
+			note("poll to write", found);
+			note("write", write(fd, data, message.size()));
+		}
+		}
+	}
+
+	void await_readable(uint64_t call)
+	{
+		const int fd = ends_.in;
+		int found = 0;
+
+		if (call == 5) {
+			struct pollfd one = {.fd = fd, .events = POLLIN, .revents = 0};
+
+			while ((found = poll(&one, 1, 60000)) < 0 && errno == EINTR)
+				;
+			EXPECT_TRUE(one.revents & POLLIN);
+		} else if (call == 6) {
+			fd_set set;
+
+			do {
+				FD_ZERO(&set);
+				FD_SET(fd, &set);
+				found = select(fd + 1, &set, nullptr, nullptr, nullptr);
+			} while (found < 0 && errno == EINTR);
+			EXPECT_TRUE(FD_ISSET(fd, &set));
+		} else if (call == 7) {
+			const int epoll = epoll_create1(EPOLL_CLOEXEC);
+			struct epoll_event event = {};
+
+			event.events = EPOLLIN;
+			EXPECT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
+			while ((found = epoll_wait(epoll, &event, 1, 60000)) < 0 && errno == EINTR)
+				;
+			close(epoll);
+		} else {
+			return;
+		}
+		note("ready", found);
+	}
+
+	ssize_t read_some(uint64_t call, char *data, size_t size)
+	{
+		const int fd = ends_.in;
+		struct iovec iov[2] = {{data, size / 2}, {data + size / 2, size - size / 2}};
+		struct msghdr header = {};
+
+		header.msg_iov = iov;
+		header.msg_iovlen = 2;
+		if (!is_socket() && call > 1)
+			call = 0;
+		switch (call) {
+		case 1:
+			return readv(fd, iov, 2);
+		case 2:
+			return recv(fd, data, size, 0);
+		case 3:
+			return recvfrom(fd, data, size, MSG_NOSIGNAL, nullptr, nullptr);
+		case 4:
+			return recvmsg(fd, &header, 0);
+		case 8:
+			return recv(fd, data, size, MSG_WAITALL);
+		default:
+			return read(fd, data, size);
+		}
+	}
+
+	void read_all(uint64_t call, size_t size)
+	{
+		std::string got(size, 0);
+		size_t done = 0;
+
+		await_readable(call);
+		if (!is_stream(kind_)) { // message by message
+			const ssize_t n = read_some(call, got.data(), size);
+
+			note("message", n, n > 0 ? got.substr(0, size_t(n)) : "");
+			return;
+		}
+		while (done < size) {
+			const ssize_t n = read_some(call, got.data() + done, size - done);
+
+			if (n <= 0) {
+				note("read too early", n);
+				return;
+			}
+			// Then one call is enough, but for signals.
+			if (call == 8 && is_socket())
+				note("all", n);
+			done += size_t(n);
+		}
+		note("read", ssize_t(done), got);
+	}
+
+	// A party does what must time out, or fail at once, while the other waits for its word.
+	void wait_in_vain(uint64_t what, bool mine)
+	{
+		const int fd = ends_.in;
+		const int64_t begun = sn_now();
+		int64_t least = 0;
+		char byte = 0;
+
+		if (!mine) {
+			note("word", read_some(0, &byte, 1), std::string(1, byte));
+			return;
+		}
+		if (what == 6 && is_socket()) {
+			struct timeval time = {0, 10000}, none = {0, 0};
+
+			setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+			ssize_t n;
+			while ((n = read_some(random_of(what), &byte, 1)) < 0 && is_interrupted())
+				;
+			note("timeout", n);
+			setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+			least = 10 * ms;
+		} else if (what == 7) {
+			struct pollfd two[2] = {{fd, POLLIN, 7}, {-1, POLLIN, 7}};
+			int n;
+
+			while ((n = poll(two, 2, 10)) < 0 && errno == EINTR)
+				;
+			note("poll", n);
+			EXPECT_EQ(0, two[0].revents | two[1].revents);
+			least = 10 * ms;
+		} else if (what == 8) {
+			const int flags = fcntl(fd, F_GETFL);
+
+			EXPECT_EQ(0, flags & O_NONBLOCK) << "a hook has left it non-blocking";
+			fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+			note("non-blocking", read_some(random_of(what), &byte, 1));
+			fcntl(fd, F_SETFL, flags);
+		} else if (is_socket()) {
+			note("MSG_DONTWAIT", recv(fd, &byte, 1, MSG_DONTWAIT));
+		}
+		EXPECT_GE(sn_now() - begun, least);
+		note("word", write(ends_.out, "w", 1));
+	}
+
+	static uint64_t random_of(uint64_t what) { return what % 5; }
+	__attribute__((noinline)) static bool is_interrupted() { return errno == EINTR; }
+
+	// A duplicate, read in a child of fork(); then the end of one direction, and of the other.
+	void end()
+	{
+		char byte = 0;
+
+		if (side_ == 0) {
+			note("last", write(ends_.out, "l", 1));
+			const pid_t child = fork();
+			if (child == 0) {
+				const int copy = dup(ends_.in);
+				_exit(read(copy, &byte, 1) == 1 ? byte : 1);
+			}
+			int status = 0;
+			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+				;
+			note("child", WEXITSTATUS(status));
+			close_ends(ends_);
+			return;
+		}
+		note("last", read_some(1, &byte, 1), std::string(1, byte));
+		note("to the child", write(ends_.out, "c", 1));
+		if (kind_ == Kind::unix_datagrams) { // which do not tell their end
+			close_ends(ends_);
+			return;
+		}
+		note("end", read_some(2, &byte, 1));
+		note("nobody reads", write(ends_.out, "n", 1));
+		if (kind_ == Kind::tcp) { // the answer to that is an error
+			struct pollfd one = {.fd = ends_.in, .events = 0, .revents = 0};
+			while (poll(&one, 1, -1) < 0 && errno == EINTR)
+				;
+		}
+		note("nor now", write(ends_.out, "n", 1));
+		close_ends(ends_);
+	}
+
+	const Kind kind_;
+	const Ends ends_;
+	Random random_;
+	const int side_;
+	std::vector<std::string> log_;
+};
+
+using Log = std::vector<std::string>;
+
+struct Game {
+	Game(Kind kind, uint64_t seed)
+	{
+		Ends ends[2];
+
+		connect(kind, ends);
+		for (int side = 0; side < 2; side++)
+			party[side] = std::make_unique<Party>(kind, ends[side], seed, side);
+	}
+	std::unique_ptr<Party> party[2];
+};
+
+constexpr int Steps = 60;
+
+class Oracle : public testing::TestWithParam<Kind>
+{
+protected:
+	void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+};
+
+void compare(const Log &threads, const Log &tasks)
+{
+	ASSERT_EQ(threads.size(), tasks.size());
+	for (size_t i = 0; i < threads.size(); i++)
+		ASSERT_EQ(threads[i], tasks[i]) << "entry " << i;
+}
+
+Log play_in_threads(Kind kind, uint64_t seed, int side, Log *other)
+{
+	Game game(kind, seed);
+	std::thread second([&] { game.party[1]->play(Steps); });
+
+	game.party[0]->play(Steps);
+	second.join();
+	*other = game.party[1 - side]->log();
+	return game.party[side]->log();
+}
+
+void play_in_tasks(Kind kind, const std::vector<uint64_t> &seeds,
+		   std::vector<std::unique_ptr<Game>> *games)
+{
+	std::vector<test::Task> tasks;
+	struct sn_task_attr attr = {};
+
+	attr.flags = SN_TASK_HOOKED;
+	for (const uint64_t seed : seeds)
+		games->push_back(std::make_unique<Game>(kind, seed));
+	for (auto &game : *games)
+		for (auto &party : game->party)
+			tasks.emplace_back([&party] { party->play(Steps); }, &attr);
+	for (auto &task : tasks)
+		task.join();
+}
+
+TEST_P(Oracle, HookedTasksGetWhatThreadsGet)
+{
+	Random random;
+	std::vector<uint64_t> seeds(size_t(test::scaled(10)));
+	std::vector<Log> expected[2];
+
+	for (uint64_t &seed : seeds) {
+		Log second;
+
+		seed = random.next();
+		expected[0].push_back(play_in_threads(GetParam(), seed, 0, &second));
+		expected[1].push_back(second);
+	}
+	struct sn_hooks_counters before, after;
+	sn_hooks_counters(&before);
+	test::run([&] {
+		std::vector<std::unique_ptr<Game>> games;
+
+		play_in_tasks(GetParam(), seeds, &games);
+		for (size_t i = 0; i < seeds.size(); i++)
+			for (int side = 0; side < 2; side++)
+				compare(expected[side][i], games[i]->party[side]->log());
+	});
+	sn_hooks_counters(&after);
+	EXPECT_GT(after.parked, before.parked) << "no call has parked: nothing was tested";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Oracle,
+			 testing::Values(Kind::unix_stream, Kind::tcp, Kind::pipes,
+					 Kind::unix_datagrams, Kind::packets),
+			 [](const auto &kind) {
+				 std::string name = name_of(kind.param);
+				 for (char &c : name)
+					 c = c == ' ' ? '_' : c;
+				 return name;
+			 });
+
+// The same while a signal comes all the time, to whichever thread.
+TEST(OracleWithSignals, HookedTasksGetWhatThreadsGet)
+{
+	struct sigaction action = {}, former;
+	static std::atomic<int> received;
+
+	signal(SIGPIPE, SIG_IGN);
+	action.sa_handler = [](int) { received++; };
+	action.sa_flags = SA_RESTART;
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &former));
+
+	std::atomic<bool> done{false};
+	std::thread sender([&] {
+		while (!done) {
+			kill(getpid(), SIGUSR1);
+			usleep(30000); // longer than what may time out: a timeout begins again
+		}
+	});
+	Random random;
+	const uint64_t seed = random.next();
+	Log second;
+	const Log first = play_in_threads(Kind::unix_stream, seed, 0, &second);
+
+	test::run([&] {
+		std::vector<std::unique_ptr<Game>> games;
+
+		play_in_tasks(Kind::unix_stream, {seed, seed}, &games);
+		for (auto &game : games) {
+			compare(first, game->party[0]->log());
+			compare(second, game->party[1]->log());
+		}
+	});
+	done = true;
+	sender.join();
+	sigaction(SIGUSR1, &former, nullptr);
+	EXPECT_GT(received.load(), 0);
+}
+
+} // namespace
