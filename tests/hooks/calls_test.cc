@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: MIT
+//
+// What hooked calls do beyond what the oracle compares: threads, limits, cancellation, connect()
+// and names.
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+
+#include "hooks/hooks.h"
+
+namespace
+{
+
+using test::error_now;
+using test::expect_count;
+using test::hooked;
+using test::hooks;
+using test::ms;
+using test::outcome;
+using test::second;
+using test::SocketPair;
+using test::Task;
+using test::TcpListener;
+
+constexpr int Processors = 2;
+// The scheduler's, the poller, the monitor, the caller of sn_run(), and those of a sanitizer.
+constexpr int FewThreads = Processors + 8;
+const int Crowd = test::scaled(500);
+
+// Runs so many tasks until all wait; then not more threads than that are there; then ends them.
+template <class Body, class End>
+void expect_few_threads(int n, Body body, End end)
+{
+	test::run(Processors, [&] {
+		const uint64_t before = hooks().parked;
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < n; i++)
+			tasks.push_back(hooked([&body, i] { body(i); }));
+		EXPECT_TRUE(
+			test::eventually([&] { return hooks().parked >= before + uint64_t(n); }));
+		EXPECT_LE(test::process_status("Threads"), FewThreads);
+		end();
+		for (auto &task : tasks)
+			task.join();
+	});
+}
+
+// ---- threads ----
+
+TEST(Threads, AreFewWhileTasksReceive)
+{
+	std::vector<std::unique_ptr<SocketPair>> pairs;
+	std::atomic<int> received{0};
+
+	for (int i = 0; i < Crowd; i++)
+		pairs.push_back(std::make_unique<SocketPair>());
+	expect_few_threads(
+		Crowd,
+		[&](int i) {
+			char byte = 0;
+
+			EXPECT_EQ(1, outcome(recv(pairs[size_t(i)]->fd[0], &byte, 1, 0)));
+			EXPECT_EQ('x', byte);
+			received++;
+		},
+		[&] {
+			for (auto &pair : pairs)
+				EXPECT_EQ(1, write(pair->fd[1], "x", 1));
+		});
+	EXPECT_EQ(Crowd, received);
+}
+
+TEST(Threads, AreFewWhileTasksReadFromOnePipe)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, pipe(fd));
+	expect_few_threads(
+		Crowd,
+		[&](int) {
+			char byte;
+
+			EXPECT_EQ(0, outcome(read(fd[0], &byte, 1)));
+		},
+		[&] { close(fd[1]); });
+	close(fd[0]);
+}
+
+TEST(Threads, AreFewWhileTasksPoll)
+{
+	SocketPair pair;
+
+	expect_few_threads(
+		Crowd,
+		[&](int i) {
+			struct pollfd fds[2] = {{pair.fd[0], POLLIN, 0}, {pair.fd[1], POLLPRI, 0}};
+			fd_set set;
+
+			FD_ZERO(&set);
+			FD_SET(pair.fd[0], &set);
+			if (i % 2) {
+				EXPECT_EQ(1, outcome(poll(fds, 2, 600000)));
+				EXPECT_EQ(POLLIN, fds[0].revents);
+				EXPECT_EQ(0, fds[1].revents);
+			} else {
+				EXPECT_EQ(1, outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr,
+							    nullptr)));
+				EXPECT_TRUE(FD_ISSET(pair.fd[0], &set));
+			}
+		},
+		[&] { EXPECT_EQ(1, write(pair.fd[1], "x", 1)); });
+}
+
+TEST(Threads, AreFewWhileTasksSleep)
+{
+	std::atomic<int64_t> until{0};
+
+	until = sn_now() + second;
+	expect_few_threads(
+		Crowd,
+		[&](int i) {
+			const int64_t begun = sn_now();
+			const struct timespec time = {0, 300 * 1000 * 1000};
+
+			if (i % 4 == 0)
+				EXPECT_EQ(0, usleep(300000));
+			else if (i % 4 == 1)
+				EXPECT_EQ(0, nanosleep(&time, nullptr));
+			else if (i % 4 == 2)
+				EXPECT_EQ(0, clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr));
+			else
+				EXPECT_EQ(0u, sleep(1));
+			EXPECT_GE(sn_now() - begun, 300 * ms);
+		},
+		[] {});
+}
+
+TEST(Threads, AreFewWhileTasksAccept)
+{
+	TcpListener listener;
+	const int n = 50;
+
+	expect_few_threads(
+		n,
+		[&](int) {
+			const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC);
+
+			EXPECT_GE(outcome(fd), 0);
+			EXPECT_FALSE(test::is_nonblocking(fd));
+			close(fd);
+		},
+		[&] {
+			for (int i = 0; i < n; i++) {
+				const int fd = test::tcp_socket();
+
+				EXPECT_EQ(0, listener.connect_to(fd));
+				close(fd);
+			}
+		});
+	EXPECT_FALSE(test::is_nonblocking(listener.fd));
+}
+
+TEST(Threads, AreFewWhileTasksWriteMuch)
+{
+	const int n = 50;
+	const size_t size = 4 << 20;
+	const std::string much(size, 'm');
+	std::vector<std::unique_ptr<SocketPair>> pairs;
+	std::atomic<int64_t> sum{0};
+
+	for (int i = 0; i < n; i++)
+		pairs.push_back(std::make_unique<SocketPair>());
+	expect_few_threads(
+		n,
+		[&](int i) {
+			EXPECT_EQ(int64_t(size),
+				  outcome(write(pairs[size_t(i)]->fd[0], much.data(), size)));
+			pairs[size_t(i)]->close_end(0);
+		},
+		[&] {
+			std::vector<char> buf(1 << 20);
+
+			for (auto &pair : pairs)
+				for (ssize_t got;
+				     (got = read(pair->fd[1], buf.data(), buf.size())) > 0;)
+					sum += got;
+		});
+	EXPECT_EQ(int64_t(n) * int64_t(size), sum);
+}
+
+// ---- limits of time ----
+
+TEST(Timeouts, OfSocketsAreHonoured)
+{
+	test::run([] {
+		hooked([] {
+			SocketPair pair;
+			const struct timeval time = {0, 30000};
+			char byte;
+
+			for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+				EXPECT_EQ(0, setsockopt(pair.fd[0], SOL_SOCKET, option, &time,
+							sizeof time));
+			for (int i = 0; i < 3; i++) {
+				const int64_t begun = sn_now();
+
+				EXPECT_EQ(-EAGAIN, outcome(recv(pair.fd[0], &byte, 1, 0)));
+				EXPECT_GE(sn_now() - begun, 30 * ms);
+			}
+			// Some of it goes, and that is what is reported.
+			const std::string much(8 << 20, 'm');
+			const int64_t begun = sn_now();
+			const int64_t sent = outcome(send(pair.fd[0], much.data(), much.size(), 0));
+			EXPECT_GT(sent, 0);
+			EXPECT_LT(sent, int64_t(much.size()));
+			EXPECT_GE(sn_now() - begun, 30 * ms);
+			EXPECT_EQ(-EAGAIN, outcome(send(pair.fd[0], "x", 1, 0)));
+
+			TcpListener listener;
+			EXPECT_EQ(0, setsockopt(listener.fd, SOL_SOCKET, SO_RCVTIMEO, &time,
+						sizeof time));
+			EXPECT_EQ(-EAGAIN, outcome(accept(listener.fd, nullptr, nullptr)));
+		}).join();
+	});
+}
+
+TEST(Timeouts, OfSelectTellWhatIsLeft)
+{
+	test::run([] {
+		hooked([] {
+			SocketPair pair;
+			struct timeval time = {60, 0};
+			fd_set set;
+
+			Task writer = hooked([&] {
+				usleep(20000);
+				EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+			});
+			FD_ZERO(&set);
+			FD_SET(pair.fd[0], &set);
+			EXPECT_EQ(1,
+				  outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr, &time)));
+			EXPECT_LT(time.tv_sec, 60);
+			EXPECT_GE(time.tv_sec, 20);
+			writer.join();
+
+			time = {0, 10000};
+			FD_ZERO(&set);
+			FD_SET(pair.fd[1], &set);
+			EXPECT_EQ(0,
+				  outcome(select(pair.fd[1] + 1, &set, nullptr, nullptr, &time)));
+			EXPECT_FALSE(FD_ISSET(pair.fd[1], &set));
+			EXPECT_EQ(0, time.tv_sec + time.tv_usec);
+		}).join();
+	});
+}
+
+TEST(Waitall, TakesAllThatComesInPieces)
+{
+	test::run([] {
+		SocketPair pair;
+		Task reader = hooked([&] {
+			std::string got(1000, 0);
+
+			EXPECT_EQ(1000, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
+			EXPECT_EQ(std::string(1000, 'p'), got);
+			// Its end comes before all is there.
+			EXPECT_EQ(5, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
+			EXPECT_EQ(0, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
+		});
+		for (int i = 0; i < 100; i++) {
+			EXPECT_EQ(10, write(pair.fd[1], "pppppppppp", 10));
+			sn_sleep(100 * test::us);
+		}
+		EXPECT_EQ(5, write(pair.fd[1], "last.", 5));
+		pair.close_end(1);
+		reader.join();
+	});
+}
+
+TEST(LowWater, IsWaitedFor)
+{
+	test::run([] {
+		TcpListener listener;
+		const int client = test::tcp_socket(), bytes = 100;
+
+		ASSERT_EQ(0, listener.connect_to(client));
+		const int server = accept(listener.fd, nullptr, nullptr);
+		ASSERT_EQ(0, setsockopt(server, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes));
+		Task reader = hooked([&] {
+			char buf[200];
+
+			// Linux waits for that many beyond what the call has taken already.
+			EXPECT_EQ(150, outcome(recv(server, buf, sizeof buf, 0)));
+		});
+		ASSERT_EQ(50, write(client, std::string(50, 'x').data(), 50));
+		sn_sleep(20 * ms);
+		ASSERT_EQ(100, write(client, std::string(100, 'x').data(), 100));
+		reader.join();
+		close(client);
+		close(server);
+	});
+}
+
+// ---- cancellation ----
+
+template <class F>
+void expect_cancelled(F call)
+{
+	test::run({1, 2}, [&] {
+		for (const bool by_deadline : {false, true}) {
+			Task waiter = hooked([&] {
+				sn_scope *scope;
+
+				EXPECT_EQ(0, sn_scope_open(&scope,
+							   by_deadline ? sn_now() + 20 * ms : 0));
+				const uint64_t before = hooks().parked;
+				Task canceller([&, scope] {
+					EXPECT_TRUE(test::eventually(
+						[&] { return hooks().parked > before; }));
+					if (!by_deadline)
+						sn_scope_cancel(scope);
+				});
+				EXPECT_EQ(by_deadline ? -ETIMEDOUT : -ECANCELED, call());
+				sn_cancel_mask();
+				canceller.join();
+				sn_cancel_unmask();
+				sn_scope_close(scope);
+			});
+			waiter.join();
+		}
+	});
+}
+
+TEST(Cancellation, EndsReceiving)
+{
+	expect_cancelled([] {
+		SocketPair pair;
+		char byte;
+
+		return outcome(recv(pair.fd[0], &byte, 1, 0));
+	});
+}
+
+TEST(Cancellation, EndsPolling)
+{
+	expect_cancelled([] {
+		SocketPair pair;
+		struct pollfd one = {pair.fd[0], POLLIN, 0};
+
+		return outcome(poll(&one, 1, 600000));
+	});
+}
+
+TEST(Cancellation, EndsSelecting)
+{
+	expect_cancelled([] {
+		SocketPair pair;
+		fd_set set;
+
+		FD_ZERO(&set);
+		FD_SET(pair.fd[0], &set);
+		return outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr, nullptr));
+	});
+}
+
+TEST(Cancellation, EndsSleeping)
+{
+	expect_cancelled([] {
+		const struct timespec time = {600, 0};
+		struct timespec left = {0, 0};
+		const int64_t result = outcome(nanosleep(&time, &left));
+
+		EXPECT_GT(left.tv_sec, 500);
+		return result;
+	});
+}
+
+TEST(Cancellation, EndsAccepting)
+{
+	expect_cancelled([] {
+		TcpListener listener;
+
+		return outcome(accept(listener.fd, nullptr, nullptr));
+	});
+}
+
+TEST(Cancellation, LeavesWhatNeedNotWait)
+{
+	test::run([] {
+		hooked([] {
+			SocketPair pair;
+			sn_scope *scope;
+			char byte;
+
+			ASSERT_EQ(0, sn_scope_open(&scope, 0));
+			sn_scope_cancel(scope);
+			EXPECT_EQ(1, outcome(write(pair.fd[0], "x", 1)));
+			EXPECT_EQ(1, outcome(read(pair.fd[1], &byte, 1)));
+			EXPECT_EQ(-ECANCELED, outcome(read(pair.fd[1], &byte, 1)));
+			sn_scope_close(scope);
+		}).join();
+	});
+}
+
+// ---- closing ----
+
+TEST(Close, ByAnotherTaskEndsTheWait)
+{
+	test::run([] {
+		SocketPair pair;
+		const uint64_t before = hooks().parked;
+		Task reader = hooked([&] {
+			char byte;
+
+			EXPECT_EQ(-EBADF, outcome(recv(pair.fd[0], &byte, 1, 0)));
+		});
+
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+		hooked([&] { pair.close_end(0); }).join();
+		reader.join();
+	});
+}
+
+// ---- connect ----
+
+TEST(Connect, ReportsWhatBecameOfIt)
+{
+	test::run([] {
+		hooked([] {
+			TcpListener listener, silent(-1);
+			const int fd = test::tcp_socket();
+			struct sockaddr_in peer;
+			socklen_t length = sizeof peer;
+
+			for (int i = 0; i < 3; i++) {
+				EXPECT_EQ(-ECONNREFUSED, outcome(silent.connect_to(fd)));
+				EXPECT_FALSE(test::is_nonblocking(fd));
+			}
+			EXPECT_EQ(0, outcome(listener.connect_to(fd)));
+			EXPECT_FALSE(test::is_nonblocking(fd));
+			EXPECT_EQ(-EISCONN, outcome(listener.connect_to(fd)));
+			EXPECT_EQ(0, getpeername(fd, (struct sockaddr *)&peer, &length));
+			close(fd);
+
+			const int other = test::tcp_socket();
+			EXPECT_EQ(0, outcome(listener.connect_to(other)));
+			EXPECT_FALSE(test::is_nonblocking(other));
+			close(other);
+		}).join();
+	});
+}
+
+// The kernel answers no more connections than the backlog has room for, so the next ones wait.
+class Full
+{
+public:
+	Full() : listener(0)
+	{
+		for (int i = 0; i < 8; i++) {
+			const int fd =
+				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+			listener.connect_to(fd);
+			held.push_back(fd);
+		}
+	}
+	~Full()
+	{
+		for (const int fd : held)
+			close(fd);
+	}
+	TcpListener listener;
+	std::vector<int> held;
+};
+
+TEST(Connect, ParksUntilItsTimeout)
+{
+	test::run({2}, [] {
+		Full full;
+		std::vector<Task> tasks;
+		const uint64_t before = hooks().parked;
+
+		for (int i = 0; i < 20; i++)
+			tasks.push_back(hooked([&] {
+				const int fd = test::tcp_socket();
+				const struct timeval time = {0, 300000};
+				const int64_t begun = sn_now();
+
+				setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+				EXPECT_EQ(-EINPROGRESS, outcome(full.listener.connect_to(fd)));
+				EXPECT_GE(sn_now() - begun, 300 * ms);
+				EXPECT_FALSE(test::is_nonblocking(fd));
+				close(fd);
+			}));
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked >= before + 20; }));
+		EXPECT_LE(test::process_status("Threads"), FewThreads);
+		for (auto &task : tasks)
+			task.join();
+	});
+}
+
+TEST(Connect, IsCancelled)
+{
+	Full full;
+
+	expect_cancelled([&] {
+		const int fd = test::tcp_socket();
+		const int64_t result = outcome(full.listener.connect_to(fd));
+
+		close(fd);
+		return result;
+	});
+}
+
+// Of a socket that others may have, the flag is never set, not even for a moment.
+TEST(Connect, PassesDuplicatesThrough)
+{
+	test::run({2}, [] {
+		hooked([] {
+			TcpListener listener;
+
+			for (int way = 0; way < 4; way++) {
+				const int fd = test::tcp_socket();
+				const int copy = way == 0   ? dup(fd)
+						 : way == 1 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+						 : way == 2 ? dup2(fd, 900)
+							    : dup3(fd, 901, O_CLOEXEC);
+				const uint64_t before = hooks().parked;
+
+				EXPECT_GE(copy, 0);
+				EXPECT_EQ(0, outcome(listener.connect_to(fd)));
+				EXPECT_EQ(before, hooks().parked) << way;
+				close(copy);
+				close(fd);
+			}
+		}).join();
+	});
+}
+
+// ---- names ----
+
+struct Found {
+	int error;
+	std::vector<std::string> addresses;
+
+	bool operator==(const Found &other) const = default;
+};
+
+Found find(const char *node, const char *service, const struct addrinfo *hints)
+{
+	struct addrinfo *list = nullptr;
+	Found found;
+
+	found.error = getaddrinfo(node, service, hints, &list);
+	for (struct addrinfo *at = found.error ? nullptr : list; at; at = at->ai_next)
+		found.addresses.push_back(std::to_string(at->ai_family) + " " +
+					  std::to_string(at->ai_socktype) + " " +
+					  std::to_string(at->ai_protocol) + " " +
+					  std::string((const char *)at->ai_addr, at->ai_addrlen) +
+					  (at->ai_canonname ? at->ai_canonname : ""));
+	if (!found.error)
+		freeaddrinfo(list);
+	return found;
+}
+
+TEST(Names, AreWhatTheResolverSays)
+{
+	struct addrinfo stream = {};
+	struct {
+		const char *node, *service;
+		const struct addrinfo *hints;
+	} const questions[] = {
+		{"localhost", "80", nullptr},      {"localhost", "http", &stream},
+		{"127.0.0.1", "http", &stream},    {"127.0.0.1", "80", nullptr},
+		{nullptr, "80", &stream},          {"localhost", nullptr, &stream},
+		{"localhost", "no-such", &stream}, {"::1", nullptr, nullptr},
+		{nullptr, nullptr, nullptr},
+	};
+	stream.ai_socktype = SOCK_STREAM;
+	stream.ai_flags = AI_CANONNAME;
+	for (const auto &question : questions) {
+		const Found expected = find(question.node, question.service, question.hints);
+
+		test::run({2}, [&] {
+			std::vector<Task> tasks;
+
+			for (int i = 0; i < 20; i++)
+				tasks.push_back(hooked([&] {
+					EXPECT_EQ(expected, find(question.node, question.service,
+								 question.hints));
+				}));
+			for (auto &task : tasks)
+				task.join();
+		});
+	}
+}
+
+TEST(Names, AreLeftWhenCancelled)
+{
+	test::run([] {
+		hooked([] {
+			sn_scope *scope;
+
+			ASSERT_EQ(0, sn_scope_open(&scope, 0));
+			sn_scope_cancel(scope);
+			EXPECT_EQ(EAI_SYSTEM, find("localhost", "80", nullptr).error);
+			EXPECT_EQ(ECANCELED, error_now());
+			sn_scope_close(scope);
+		}).join();
+	});
+}
+
+} // namespace

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+//
+// Helpers for the tests of the hooks.
+#ifndef SENNIT_TESTS_HOOKS_HOOKS_H
+#define SENNIT_TESTS_HOOKS_HOOKS_H
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <sennit/hooks.h>
+
+#include "support/runtime.h"
+
+namespace test
+{
+
+inline struct sn_hooks_counters hooks()
+{
+	struct sn_hooks_counters counters = {};
+
+	EXPECT_EQ(0, sn_hooks_counters(&counters));
+	return counters;
+}
+
+// A task with hooks.
+template <class F>
+Task hooked(F body)
+{
+	struct sn_task_attr attr = {};
+
+	attr.flags = SN_TASK_HOOKED;
+	return Task(std::move(body), &attr);
+}
+
+// errno of the thread that the task is on now: compilers take its address for constant.
+__attribute__((noinline)) inline int error_now()
+{
+	__asm__ volatile("" : : : "memory");
+	return errno;
+}
+
+// What a call that may park has left, where it has failed: -errno.
+inline int64_t outcome(int64_t result)
+{
+	return result < 0 ? -error_now() : result;
+}
+
+class SocketPair
+{
+public:
+	explicit SocketPair(int type = SOCK_STREAM)
+	{
+		EXPECT_EQ(0, socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fd));
+	}
+	~SocketPair()
+	{
+		for (int i = 0; i < 2; i++)
+			close_end(i);
+	}
+	SocketPair(const SocketPair &) = delete;
+	SocketPair &operator=(const SocketPair &) = delete;
+
+	void close_end(int i)
+	{
+		if (fd[i] >= 0)
+			close(fd[i]);
+		fd[i] = -1;
+	}
+
+	int fd[2];
+};
+
+// A listening TCP socket on loopback, which is blocking.
+class TcpListener
+{
+public:
+	explicit TcpListener(int backlog = 1000)
+	    : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
+	{
+		socklen_t length = sizeof address;
+
+		address.sin_family = AF_INET;
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		EXPECT_EQ(0, bind(fd, (struct sockaddr *)&address, length));
+		if (backlog >= 0) {
+			EXPECT_EQ(0, listen(fd, backlog));
+		}
+		EXPECT_EQ(0, getsockname(fd, (struct sockaddr *)&address, &length));
+	}
+	~TcpListener() { close(fd); }
+	TcpListener(const TcpListener &) = delete;
+	TcpListener &operator=(const TcpListener &) = delete;
+
+	int connect_to(int socket) const
+	{
+		return ::connect(socket, (const struct sockaddr *)&address, sizeof address);
+	}
+
+	int fd;
+	struct sockaddr_in address = {};
+};
+
+inline int tcp_socket()
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	EXPECT_GE(fd, 0);
+	return fd;
+}
+
+inline bool is_nonblocking(int fd)
+{
+	return fcntl(fd, F_GETFL) & O_NONBLOCK;
+}
+
+// In a hooked task: more calls have parked, or have been passed through, than before.
+template <class F>
+void expect_count(uint64_t sn_hooks_counters::*which, F body)
+{
+	const uint64_t before = hooks().*which;
+
+	body();
+	EXPECT_GT(hooks().*which, before);
+}
+
+} // namespace test
+
+#endif

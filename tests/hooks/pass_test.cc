@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+//
+// When hooked calls are passed through, and which tasks have hooks.
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "hooks/hooks.h"
+#include "support/net.h"
+
+namespace
+{
+
+using test::expect_count;
+using test::hooked;
+using test::hooks;
+using test::ms;
+using test::outcome;
+using test::SocketPair;
+using test::Task;
+
+using Counters = struct sn_hooks_counters;
+
+// A call that has to wait, and is helped by a thread.
+void wait_for_a_byte()
+{
+	SocketPair pair;
+	char byte = 0;
+	std::thread writer([&] {
+		usleep(5000);
+		EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+	});
+
+	EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
+	EXPECT_EQ('x', byte);
+	writer.join();
+}
+
+// Whichever way the call goes, it stays on its thread if it is passed through.
+void expect_passed(uint64_t Counters::*which)
+{
+	const uint64_t parked = hooks().parked;
+	const pid_t thread = gettid();
+
+	expect_count(which, wait_for_a_byte);
+	EXPECT_EQ(parked, hooks().parked);
+	EXPECT_EQ(thread, gettid());
+}
+
+TEST(Pass, WithALock)
+{
+	test::run([] {
+		hooked([] {
+			pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+			pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+			std::mutex outer;
+			std::shared_mutex shared;
+			struct timespec past = {1, 0};
+
+			{
+				std::lock_guard<std::mutex> hold(outer);
+				expect_passed(&Counters::passed_held);
+				EXPECT_EQ(0, pthread_mutex_trylock(&mutex));
+				EXPECT_EQ(EBUSY, pthread_mutex_trylock(&mutex));
+				EXPECT_EQ(ETIMEDOUT, pthread_mutex_timedlock(&mutex, &past));
+				EXPECT_EQ(ETIMEDOUT, pthread_cond_timedwait(&cond, &mutex, &past));
+				expect_passed(&Counters::passed_held);
+				EXPECT_EQ(0, pthread_mutex_unlock(&mutex));
+				expect_passed(&Counters::passed_held);
+			}
+			expect_count(&Counters::parked, wait_for_a_byte);
+			{
+				std::shared_lock<std::shared_mutex> hold(shared);
+				expect_passed(&Counters::passed_held);
+			}
+			{
+				std::unique_lock<std::shared_mutex> hold(shared);
+				expect_passed(&Counters::passed_held);
+			}
+			expect_count(&Counters::parked, wait_for_a_byte);
+		}).join();
+	});
+}
+
+TEST(Pass, InAFunctionThatRunsOnce)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	test::run(1, [] {
+		hooked([] {
+			pthread_once(&once, [] { expect_passed(&Counters::passed_held); });
+			expect_count(&Counters::parked, wait_for_a_byte);
+		}).join();
+	});
+}
+
+// A lock that is held concerns its task only, not the others on the thread.
+TEST(Pass, ConcernsTheTask)
+{
+	test::run(1, [] {
+		std::mutex mutex;
+		Task holder = hooked([&] {
+			std::lock_guard<std::mutex> hold(mutex);
+			// Parks with a lock, which is a mistake, but must not spoil the counts.
+			sn_sleep(20 * ms);
+			expect_passed(&Counters::passed_held);
+		});
+		Task other = hooked([&] { expect_count(&Counters::parked, wait_for_a_byte); });
+
+		holder.join();
+		other.join();
+	});
+}
+
+TEST(Pass, PinnedAndInBrackets)
+{
+	test::run([] {
+		hooked([] {
+			ASSERT_EQ(0, sn_pin());
+			expect_passed(&Counters::passed_busy);
+			ASSERT_EQ(0, sn_unpin());
+			expect_count(&Counters::parked, wait_for_a_byte);
+			sn_enter_blocking();
+			expect_passed(&Counters::passed_busy);
+			sn_exit_blocking();
+			expect_count(&Counters::parked, wait_for_a_byte);
+		}).join();
+	});
+}
+
+TEST(Pass, InSignalHandlersAndWithAnotherMask)
+{
+	test::run([] {
+		hooked([] {
+			struct sigaction action = {}, former;
+			sigset_t set, before;
+
+			action.sa_handler = [](int) {
+				struct pollfd none = {-1, 0, 0};
+
+				EXPECT_EQ(0, poll(&none, 1, 5));
+			};
+			ASSERT_EQ(0, sigaction(SIGUSR2, &action, &former));
+			const uint64_t parked = hooks().parked;
+			expect_count(&Counters::passed_mask, [] { raise(SIGUSR2); });
+			EXPECT_EQ(parked, hooks().parked);
+			sigaction(SIGUSR2, &former, nullptr);
+
+			sigemptyset(&set);
+			sigaddset(&set, SIGPIPE);
+			ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, &before));
+			expect_passed(&Counters::passed_mask);
+			ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, nullptr));
+			expect_count(&Counters::parked, wait_for_a_byte);
+		}).join();
+	});
+}
+
+TEST(Pass, WithoutTasksAndInChildren)
+{
+	const uint64_t parked = hooks().parked;
+
+	sn_hooks_set_default(SN_HOOKS_ON);
+	wait_for_a_byte();
+	EXPECT_EQ(parked, hooks().parked);
+	test::run(2, [] {
+		const pid_t child = fork();
+
+		if (child == 0) {
+			int fd[2];
+			char byte;
+			struct pollfd one;
+
+			CHILD_CHECK(pipe(fd) == 0);
+			one = {fd[0], POLLIN, 0};
+			CHILD_CHECK(poll(&one, 1, 10) == 0);
+			CHILD_CHECK(write(fd[1], "x", 1) == 1);
+			CHILD_CHECK(read(fd[0], &byte, 1) == 1);
+			_exit(0);
+		}
+		int status = 1;
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		EXPECT_EQ(0, status);
+	});
+	sn_hooks_set_default(SN_HOOKS_OFF);
+}
+
+// Not even with hooks for all tasks does the runtime call itself.
+TEST(Pass, TheRuntimesOwnCalls)
+{
+	sn_hooks_set_default(SN_HOOKS_ON);
+	test::run([] {
+		test::Listener listener;
+		const uint64_t parked = hooks().parked;
+		Task server([&] {
+			sn_tcp *conn = listener.accept();
+			char byte;
+
+			while (sn_tcp_read(conn, &byte, 1) == 1)
+				EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1));
+			sn_tcp_close(conn);
+		});
+		sn_tcp *conn = test::connect(listener.address());
+		char byte = 'a';
+		for (int i = 0; i < 100; i++) {
+			EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1));
+			EXPECT_EQ(1, sn_tcp_read(conn, &byte, 1));
+		}
+		sn_tcp_close(conn);
+		server.join();
+		struct sn_resolved *resolved;
+		ASSERT_EQ(0, sn_resolve(&resolved, "localhost", "80", 0, 0));
+		sn_resolved_free(resolved);
+		EXPECT_EQ(0, sn_sleep(ms));
+		EXPECT_EQ(parked, hooks().parked);
+	});
+	sn_hooks_set_default(SN_HOOKS_OFF);
+}
+
+TEST(Choice, IsTheTasks)
+{
+	EXPECT_EQ(-ENOTSUP, sn_hooks_set(SN_HOOKS_ON));
+	EXPECT_EQ(-EINVAL, sn_hooks_set_default(SN_HOOKS_DEFAULT));
+	EXPECT_EQ(-EINVAL, sn_hooks_set_default(7));
+	EXPECT_EQ(-EINVAL, sn_hooks_counters(nullptr));
+	test::run([] {
+		const auto parks = [] {
+			const uint64_t before = hooks().parked;
+
+			wait_for_a_byte();
+			return hooks().parked > before;
+		};
+		struct sn_task_attr off = {};
+
+		off.flags = SN_TASK_UNHOOKED;
+		EXPECT_FALSE(parks());
+		EXPECT_EQ(-EINVAL, sn_hooks_set(3));
+		EXPECT_EQ(SN_HOOKS_DEFAULT, sn_hooks_set(SN_HOOKS_ON));
+		EXPECT_TRUE(parks());
+		Task([&] { EXPECT_FALSE(parks()) << "inherited"; }).join();
+		EXPECT_EQ(SN_HOOKS_ON, sn_hooks_set(SN_HOOKS_OFF));
+		EXPECT_FALSE(parks());
+		EXPECT_EQ(SN_HOOKS_OFF, sn_hooks_set(SN_HOOKS_DEFAULT));
+		EXPECT_FALSE(parks());
+		EXPECT_EQ(0, sn_hooks_set_default(SN_HOOKS_ON));
+		EXPECT_TRUE(parks());
+		Task([&] { EXPECT_FALSE(parks()); }, &off).join();
+		EXPECT_EQ(0, sn_hooks_set_default(SN_HOOKS_OFF));
+		EXPECT_FALSE(parks());
+	});
+}
+
+} // namespace
