@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A crowd of hooked tasks that use a library as a thread would, and how many threads that takes.
+ *
+ * A program is started as PROGRAM WHERE TASKS, and prints
+ *
+ *	TASKS done, THREADS threads, MOST at most, PARKED parked
+ *
+ * THREADS is the median of what is seen every other millisecond. It exits with 1 if a task failed.
+ */
+#ifndef CROWD_H
+#define CROWD_H
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <sennit/hooks.h>
+#include <sennit/sennit.h>
+
+#define CROWD_MOST 2000
+
+struct crowd {
+	const char *where;
+	int tasks;
+	size_t stack_size;
+	/* What each of them does: 0, or anything else for a failure, of which it has told. */
+	int (*job)(const struct crowd *crowd, int number);
+	int (*before)(struct crowd *crowd); /* in a hooked task, before the others; may be NULL */
+};
+
+struct crowd_member {
+	const struct crowd *crowd;
+	int number;
+};
+
+static int crowd_job(void *arg)
+{
+	const struct crowd_member *member = arg;
+
+	return member->crowd->job(member->crowd, member->number);
+}
+
+static struct {
+	_Atomic int done;
+	int seen[200000], n;
+} crowd_threads;
+
+static int crowd_threads_now(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	char line[256];
+	int n = -1;
+
+	while (status && fgets(line, sizeof line, status))
+		if (strncmp(line, "Threads:", 8) == 0)
+			n = atoi(line + 8);
+	if (status)
+		fclose(status);
+	return n;
+}
+
+static void *crowd_watch(void *arg)
+{
+	while (!atomic_load(&crowd_threads.done) && crowd_threads.n < 200000) {
+		crowd_threads.seen[crowd_threads.n++] = crowd_threads_now();
+		usleep(2000);
+	}
+	return arg;
+}
+
+static int crowd_compare(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+static int crowd_first(void *arg)
+{
+	struct crowd *crowd = arg;
+	static struct crowd_member members[CROWD_MOST];
+	static sn_task *tasks[CROWD_MOST];
+	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED,
+					  .stack_size = crowd->stack_size};
+	int failed = 0, result;
+
+	sn_hooks_set(SN_HOOKS_ON);
+	if (crowd->before && crowd->before(crowd) != 0)
+		return 1;
+	for (int i = 0; i < crowd->tasks; i++) {
+		members[i] = (struct crowd_member){crowd, i};
+		if (sn_spawn(&tasks[i], crowd_job, &members[i], &attr) < 0)
+			return 1;
+	}
+	for (int i = 0; i < crowd->tasks; i++)
+		if (sn_join(tasks[i], &result) < 0 || result != 0)
+			failed++;
+	if (failed)
+		fprintf(stderr, "%d of %d tasks failed\n", failed, crowd->tasks);
+	return failed > 0;
+}
+
+static int crowd_main(int argc, char **argv, struct crowd crowd)
+{
+	struct sn_hooks_counters counters;
+	struct rlimit files;
+	pthread_t watch;
+	int status;
+
+	if (argc != 3 || (crowd.tasks = atoi(argv[2])) < 1 || crowd.tasks > CROWD_MOST) {
+		fprintf(stderr, "usage: %s WHERE TASKS\n", argv[0]);
+		return 2;
+	}
+	crowd.where = argv[1];
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (pthread_create(&watch, NULL, crowd_watch, NULL) != 0)
+		return 1;
+	status = sn_run(crowd_first, &crowd);
+	atomic_store(&crowd_threads.done, 1);
+	pthread_join(watch, NULL);
+	sn_hooks_counters(&counters);
+	qsort(crowd_threads.seen, (size_t)crowd_threads.n, sizeof(int), crowd_compare);
+	printf("%d done, %d threads, %d at most, %" PRIu64 " parked\n", crowd.tasks,
+	       crowd_threads.seen[crowd_threads.n / 2], crowd_threads.seen[crowd_threads.n - 1],
+	       counters.parked);
+	if (getenv("CROWD_VERBOSE"))
+		printf("held %" PRIu64 " busy %" PRIu64 " mask %" PRIu64 " other %" PRIu64 "\n",
+		       counters.passed_held, counters.passed_busy, counters.passed_mask,
+		       counters.passed_other);
+	return status;
+}
+
+#endif

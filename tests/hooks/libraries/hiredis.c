@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* hiredis: WHERE is a port. */
+#include <hiredis/hiredis.h>
+#include <sys/time.h>
+
+#include "crowd.h"
+
+static int fail(redisContext *context, const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, context ? context->errstr : "no context");
+	if (context)
+		redisFree(context);
+	return 1;
+}
+
+static int expect(redisContext *context, redisReply *reply, int type, long long value)
+{
+	const int right = reply && reply->type == type &&
+			  (type != REDIS_REPLY_INTEGER || reply->integer == value);
+
+	(void)context;
+	if (reply)
+		freeReplyObject(reply);
+	return right;
+}
+
+static int work(const struct crowd *crowd, int number)
+{
+	const struct timeval limit = {60, 0};
+	redisContext *context = number % 2 ? redisConnect("127.0.0.1", atoi(crowd->where))
+					   : redisConnectWithTimeout("127.0.0.1",
+								     atoi(crowd->where), limit);
+
+	if (!context || context->err)
+		return fail(context, "connect");
+	if (number % 2 == 0 && redisSetTimeout(context, limit) != REDIS_OK)
+		return fail(context, "timeout");
+	for (int i = 1; i <= 3; i++) {
+		/* Nothing comes, so this takes as long as it is told to. */
+		if (!expect(context, redisCommand(context, "BLPOP list-%d 0.1", number),
+			    REDIS_REPLY_NIL, 0))
+			return fail(context, "BLPOP");
+		if (!expect(context, redisCommand(context, "INCR count-%d", number),
+			    REDIS_REPLY_INTEGER, i))
+			return fail(context, "INCR");
+	}
+	redisFree(context);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return crowd_main(argc, argv, (struct crowd){.job = work});
+}

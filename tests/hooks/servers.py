@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""What the tests with other libraries share: they start a server on loopback, run a program of
+tests/hooks/libraries against it, and look at how many threads it took."""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["SENNIT_BUILD_DIR"]
+LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
+SANITIZE = os.environ.get("SENNIT_SANITIZE", "")
+PATIENCE = 250
+PROCESSORS = 2
+FEW_THREADS = PROCESSORS + 8
+
+
+def fail(text):
+    print(f"FAILED: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def skip(text):
+    print(f"skipped: {text}")
+    sys.exit(77)
+
+
+def scaled(count):
+    """Fewer where each costs more."""
+    return count // 10 if SANITIZE or LAUNCHER else count
+
+
+def program(name):
+    """The program, if its library is there."""
+    path = os.path.join(BUILD, "tests/hooks/hooks-" + name)
+    if not os.path.exists(path):
+        skip(f"{name} is not installed for this architecture")
+    return path
+
+
+def tool(*names):
+    """A program of the system."""
+    for name in names:
+        found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        if found:
+            return found
+    return skip(f"there is no {names[0]}")
+
+
+def run(name, where, tasks):
+    """Runs the program, expects that its tasks succeed, and returns what it prints."""
+    done = subprocess.run([*LAUNCHER, program(name), where, str(tasks)], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False,
+                          env={**os.environ, "SENNIT_PROCS": str(PROCESSORS)})
+    print(f"{name} {where.split('?')[0]}: {done.stdout}", end="", flush=True)
+    if done.returncode:
+        fail(f"{name}: status {done.returncode}: {done.stdout}{done.stderr[:2000]}")
+    if not done.stdout.startswith(f"{tasks} done, "):
+        fail(f"{name}: {done.stdout}")
+    return done.stdout
+
+
+def expect_few_threads(said, more=0):
+    """The median, because tasks that are slow on a loaded machine cost threads for a moment. more:
+    for tasks that compute, or contend for a library's locks."""
+    threads = int(re.search(r", (\d+) threads,", said)[1])
+    parked = int(re.search(r", (\d+) parked", said)[1])
+    # An emulator has threads of its own, and so has a sanitizer.
+    if threads > FEW_THREADS + more + (10 if LAUNCHER or SANITIZE else 0):
+        fail(f"{threads} threads")
+    if parked == 0:
+        fail("no call has parked")
+
+
+def free_port():
+    """One that was just free: another program may take it before the server does."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A program that listens on a port, started again with another one if that is taken."""
+
+    def __init__(self, command, ready, user=None):
+        self.process = None
+        for _ in range(10):
+            self.port = free_port()
+            self.process = subprocess.Popen(
+                command(self.port), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, cwd="/", **(user or {}))
+            end = time.monotonic() + PATIENCE / 2
+            while self.process.poll() is None and time.monotonic() < end:
+                if ready(self.port):
+                    return
+                time.sleep(0.1)
+            self.stop()
+        fail(f"{command(0)[0]} does not start")
+
+    def stop(self):
+        """By its id, and only once."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=PATIENCE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def accepts(port):
+    """Whether somebody listens there."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def folder():
+    """A folder that servers of other users can enter."""
+    made = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    os.chmod(made.name, 0o755)
+    return made
+
+
+def as_user(name):
+    """Servers that do not run as root."""
+    return {"user": name, "group": name, "extra_groups": []} if os.getuid() == 0 else {}
