@@ -177,3 +177,6 @@ SN_HOOK(int, dup3, (int fd, int to, int flags))
 	}
 FCNTL(fcntl)
 FCNTL(fcntl64)
+#if SN_HOOK_TIME64
+FCNTL(__fcntl_time64)
+#endif

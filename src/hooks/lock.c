@@ -50,6 +50,31 @@ LOCKS(pthread_rwlock_timedwrlock, 1, (pthread_rwlock_t * lock, const struct time
       (lock, until))
 LOCKS(pthread_rwlock_unlock, -1, (pthread_rwlock_t * lock), (lock))
 
+LOCKS(pthread_rwlock_clockrdlock, 1,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),
+      (lock, clock, until))
+LOCKS(pthread_rwlock_clockwrlock, 1,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),
+      (lock, clock, until))
+
+#if SN_HOOK_TIME64
+LOCKS(__pthread_mutex_timedlock64, 1, (pthread_mutex_t * lock, const struct sn_timespec64 *until),
+      (lock, until))
+LOCKS(__pthread_mutex_clocklock64, 1,
+      (pthread_mutex_t * lock, clockid_t clock, const struct sn_timespec64 *until),
+      (lock, clock, until))
+LOCKS(__pthread_rwlock_timedrdlock64, 1,
+      (pthread_rwlock_t * lock, const struct sn_timespec64 *until), (lock, until))
+LOCKS(__pthread_rwlock_timedwrlock64, 1,
+      (pthread_rwlock_t * lock, const struct sn_timespec64 *until), (lock, until))
+LOCKS(__pthread_rwlock_clockrdlock64, 1,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until),
+      (lock, clock, until))
+LOCKS(__pthread_rwlock_clockwrlock64, 1,
+      (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until),
+      (lock, clock, until))
+#endif
+
 /* Other threads wait until fn has returned. It may throw. */
 static void leave_once(int *entered)
 {

@@ -66,15 +66,20 @@ SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
 		sn_real.poll(fds, n, 0));
 }
 
-/* Of a timeout of a call: 0 for none; -1 for what is none of ours to judge, or not worth a wait. */
-static int64_t deadline_of(const struct timespec *timeout)
-{
-	int64_t ns;
+/* In place of ns: no limit. */
+#define NO_LIMIT INT64_MIN
 
-	if (!timeout)
+/* -1 for what is the C library's to judge, or not worth a wait. */
+static int64_t deadline_of(int64_t ns)
+{
+	if (ns == NO_LIMIT)
 		return SN_NO_DEADLINE;
-	ns = sn_hook_ns(timeout->tv_sec, timeout->tv_nsec);
 	return ns <= 0 || ns > INT32_MAX * INT64_C(1000000) ? -1 : sn_hook_deadline(ns);
+}
+
+static int64_t ns_of(const struct timespec *time)
+{
+	return time ? sn_hook_ns(time->tv_sec, time->tv_nsec) : NO_LIMIT;
 }
 
 SN_HOOK(int, ppoll,
@@ -82,7 +87,7 @@ SN_HOOK(int, ppoll,
 {
 	int64_t deadline;
 
-	if (!sn_hook_caller() || mask || (deadline = deadline_of(timeout)) < 0)
+	if (!sn_hook_caller() || mask || (deadline = deadline_of(ns_of(timeout))) < 0)
 		return sn_real.ppoll(fds, n, timeout, mask);
 	return wait_in_poll(fds, n, deadline, sn_real.poll(fds, n, 0));
 }
@@ -183,32 +188,50 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 	return -1;
 }
 
-static bool is_ours(int n)
+/*
+ * As select(), with the time that is left in *left. PASS: not here, or no longer: then the call that
+ * blocks is made, with that limit.
+ */
+static enum sn_hook_step select_for(struct sets *sets, int64_t ns, int64_t *left, int *found)
 {
-	return n >= 0 && n <= FD_SETSIZE;
+	const int64_t deadline = deadline_of(ns);
+	enum sn_hook_step step;
+
+	*left = ns;
+	if (sets->n < 0 || sets->n > FD_SETSIZE || deadline < 0)
+		return SN_HOOK_PASS;
+	*found = select_until(sets, deadline, &step);
+	if (ns != NO_LIMIT) {
+		*left = deadline - sn_now();
+		*left = *left > 0 ? *left : 0;
+	}
+	return step;
 }
 
+static int64_t ns_of_timeval(const struct timeval *time)
+{
+	if (!time)
+		return NO_LIMIT;
+	return time->tv_usec < 0 || time->tv_usec >= 1000000
+		       ? -1
+		       : sn_hook_ns(time->tv_sec, (int64_t)time->tv_usec * 1000);
+}
+
+/* Linux says how much time is left. */
 SN_HOOK(int, select, (int n, fd_set *in, fd_set *out, fd_set *special, struct timeval *timeout))
 {
 	struct sets sets = {.user = {in, out, special}, .n = n};
-	struct timespec limit = {0};
 	enum sn_hook_step step;
-	int64_t deadline, left;
+	int64_t left, ns;
 	int found;
 
-	if (timeout)
-		limit = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
-	if (!sn_hook_caller() || !is_ours(n) ||
-	    (timeout && (timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)) ||
-	    (deadline = deadline_of(timeout ? &limit : NULL)) < 0)
+	if (!sn_hook_caller())
 		return sn_real.select(n, in, out, special, timeout);
-	found = select_until(&sets, deadline, &step);
-	if (timeout) { /* Linux says how much is left */
-		left = deadline - sn_now();
-		left = left > 0 ? left / 1000 : 0;
-		*timeout =
-			(struct timeval){(time_t)(left / 1000000), (suseconds_t)(left % 1000000)};
-	}
+	ns = ns_of_timeval(timeout);
+	step = select_for(&sets, ns, &left, &found);
+	if (left != ns)
+		*timeout = (struct timeval){(time_t)(left / 1000000000),
+					    (suseconds_t)(left % 1000000000 / 1000)};
 	return step == SN_HOOK_PASS ? sn_real.select(n, in, out, special, timeout) : found;
 }
 
@@ -217,21 +240,81 @@ SN_HOOK(int, pselect,
 	 const sigset_t *mask))
 {
 	struct sets sets = {.user = {in, out, special}, .n = n};
-	enum sn_hook_step step;
 	struct timespec rest;
-	int64_t deadline, left;
+	int64_t left, ns;
 	int found;
 
-	if (!sn_hook_caller() || mask || !is_ours(n) || (deadline = deadline_of(timeout)) < 0)
+	if (!sn_hook_caller() || mask)
 		return sn_real.pselect(n, in, out, special, timeout, mask);
-	found = select_until(&sets, deadline, &step);
-	if (step != SN_HOOK_PASS)
+	ns = ns_of(timeout);
+	if (select_for(&sets, ns, &left, &found) != SN_HOOK_PASS)
 		return found;
-	left = timeout ? deadline - sn_now() : 0;
-	left = left > 0 ? left : 0;
-	rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
-	return sn_real.pselect(n, in, out, special, timeout ? &rest : NULL, mask);
+	if (left != ns) {
+		rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
+		timeout = &rest;
+	}
+	return sn_real.pselect(n, in, out, special, timeout, mask);
 }
+
+/* ---- for programs with 64-bit times ---- */
+
+#if SN_HOOK_TIME64
+static int64_t ns_of64(const struct sn_timespec64 *time)
+{
+	return time ? sn_hook_ns(time->sec, time->nsec) : NO_LIMIT;
+}
+
+SN_HOOK(int, __ppoll64,
+	(struct pollfd * fds, nfds_t n, const struct sn_timespec64 *timeout, const sigset_t *mask))
+{
+	int64_t deadline;
+
+	if (!sn_hook_caller() || mask || (deadline = deadline_of(ns_of64(timeout))) < 0)
+		return sn_real.__ppoll64(fds, n, timeout, mask);
+	return wait_in_poll(fds, n, deadline, sn_real.poll(fds, n, 0));
+}
+
+SN_HOOK(int, __select64,
+	(int n, fd_set *in, fd_set *out, fd_set *special, struct sn_timeval64 *timeout))
+{
+	struct sets sets = {.user = {in, out, special}, .n = n};
+	enum sn_hook_step step;
+	int64_t left, ns = NO_LIMIT;
+	int found;
+
+	if (!sn_hook_caller())
+		return sn_real.__select64(n, in, out, special, timeout);
+	if (timeout)
+		ns = timeout->usec < 0 || timeout->usec >= 1000000
+			     ? -1
+			     : sn_hook_ns(timeout->sec, timeout->usec * 1000);
+	step = select_for(&sets, ns, &left, &found);
+	if (left != ns)
+		*timeout = (struct sn_timeval64){left / 1000000000, left % 1000000000 / 1000};
+	return step == SN_HOOK_PASS ? sn_real.__select64(n, in, out, special, timeout) : found;
+}
+
+SN_HOOK(int, __pselect64,
+	(int n, fd_set *in, fd_set *out, fd_set *special, const struct sn_timespec64 *timeout,
+	 const sigset_t *mask))
+{
+	struct sets sets = {.user = {in, out, special}, .n = n};
+	struct sn_timespec64 rest;
+	int64_t left, ns;
+	int found;
+
+	if (!sn_hook_caller() || mask)
+		return sn_real.__pselect64(n, in, out, special, timeout, mask);
+	ns = ns_of64(timeout);
+	if (select_for(&sets, ns, &left, &found) != SN_HOOK_PASS)
+		return found;
+	if (left != ns) {
+		rest = (struct sn_timespec64){left / 1000000000, (int32_t)(left % 1000000000), 0};
+		timeout = &rest;
+	}
+	return sn_real.__pselect64(n, in, out, special, timeout, mask);
+}
+#endif
 
 /* ---- epoll ---- */
 

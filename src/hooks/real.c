@@ -20,11 +20,16 @@ static void look_up(void)
 #define LOOK_UP(result, name, parameters, arguments) \
 	sn_real.name = (result(*) parameters)dlsym(RTLD_NEXT, #name);
 	SN_REAL_CALLS(LOOK_UP)
+	SN_REAL_CALLS64(LOOK_UP)
 	SN_REAL_LOCKS(LOOK_UP)
+	SN_REAL_LOCKS64(LOOK_UP)
 	sn_real.fcntl = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
 	sn_real.fcntl64 = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl64");
 	if (!sn_real.fcntl64)
 		sn_real.fcntl64 = sn_real.fcntl;
+#if SN_HOOK_TIME64
+	sn_real.__fcntl_time64 = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "__fcntl_time64");
+#endif
 	looking_up = false;
 }
 
@@ -43,7 +48,9 @@ static void look_up(void)
 		return sn_real.name arguments;          \
 	}
 SN_REAL_CALLS(EARLY_CALL)
+SN_REAL_CALLS64(EARLY_CALL)
 SN_REAL_LOCKS(EARLY_LOCK)
+SN_REAL_LOCKS64(EARLY_LOCK)
 
 /* No call of fcntl() that a constructor could want to have noticed. */
 static int early_fcntl(int fd, int command, ...)
@@ -59,8 +66,19 @@ static int early_fcntl(int fd, int command, ...)
 }
 
 #define EARLY(result, name, parameters, arguments) .name = early_##name,
-struct sn_real sn_real = {SN_REAL_CALLS(EARLY) SN_REAL_LOCKS(EARLY).fcntl = early_fcntl,
-			  .fcntl64 = early_fcntl};
+struct sn_real sn_real = {
+	/* clang-format off */
+	SN_REAL_CALLS(EARLY)
+	SN_REAL_CALLS64(EARLY)
+	SN_REAL_LOCKS(EARLY)
+	SN_REAL_LOCKS64(EARLY)
+		/* clang-format on */
+		.fcntl = early_fcntl,
+	.fcntl64 = early_fcntl,
+#if SN_HOOK_TIME64
+	.__fcntl_time64 = early_fcntl,
+#endif
+};
 
 __attribute__((constructor(101))) static void begin(void)
 {

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -24,6 +25,25 @@
 #include "arch/compiler.h"
 
 struct addrinfo;
+
+/*
+ * Where long has 32 bits, programs with 64-bit times (_TIME_BITS=64) call functions of their own.
+ * These are their structures, whatever this library itself is compiled with.
+ */
+#if __SIZEOF_LONG__ == 4 && defined(__GLIBC__)
+#	define SN_HOOK_TIME64 1
+#else
+#	define SN_HOOK_TIME64 0
+#endif
+
+struct sn_timespec64 {
+	int64_t sec;
+	int32_t nsec, unused; /* little-endian machines only */
+};
+
+struct sn_timeval64 {
+	int64_t sec, usec;
+};
 
 /* X(result, name, parameters, arguments) */
 #define SN_REAL_CALLS(X)                                                                           \
@@ -96,15 +116,75 @@ struct addrinfo;
 	X(int, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), (lock))                     \
 	X(int, pthread_rwlock_timedwrlock,                                                      \
 	  (pthread_rwlock_t * lock, const struct timespec *until), (lock, until))               \
+	X(int, pthread_rwlock_clockrdlock,                                                      \
+	  (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),             \
+	  (lock, clock, until))                                                                 \
+	X(int, pthread_rwlock_clockwrlock,                                                      \
+	  (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),             \
+	  (lock, clock, until))                                                                 \
 	X(int, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                        \
 	X(int, pthread_once, (pthread_once_t * once, void (*fn)(void)), (once, fn))
+
+#if SN_HOOK_TIME64
+#	define SN_REAL_CALLS64(X)                                                                 \
+		X(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags),         \
+		  (fd, message, flags))                                                            \
+		X(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags),               \
+		  (fd, message, flags))                                                            \
+		X(int, __setsockopt64,                                                             \
+		  (int fd, int level, int name, const void *value, socklen_t length),              \
+		  (fd, level, name, value, length))                                                \
+		X(int, __ppoll64,                                                                  \
+		  (struct pollfd * fds, nfds_t n, const struct sn_timespec64 *timeout,             \
+		   const sigset_t *mask),                                                          \
+		  (fds, n, timeout, mask))                                                         \
+		X(int, __select64,                                                                 \
+		  (int n, fd_set *in, fd_set *out, fd_set *special, struct sn_timeval64 *timeout), \
+		  (n, in, out, special, timeout))                                                  \
+		X(int, __pselect64,                                                                \
+		  (int n, fd_set *in, fd_set *out, fd_set *special,                                \
+		   const struct sn_timespec64 *timeout, const sigset_t *mask),                     \
+		  (n, in, out, special, timeout, mask))                                            \
+		X(int, __nanosleep64,                                                              \
+		  (const struct sn_timespec64 *time, struct sn_timespec64 *left), (time, left))    \
+		X(int, __clock_nanosleep_time64,                                                   \
+		  (clockid_t clock, int flags, const struct sn_timespec64 *time,                   \
+		   struct sn_timespec64 *left),                                                    \
+		  (clock, flags, time, left))                                                      \
+		X(int, __thrd_sleep64,                                                             \
+		  (const struct sn_timespec64 *time, struct sn_timespec64 *left), (time, left))
+#	define SN_REAL_LOCKS64(X)                                                               \
+		X(int, __pthread_mutex_timedlock64,                                              \
+		  (pthread_mutex_t * lock, const struct sn_timespec64 *until), (lock, until))    \
+		X(int, __pthread_mutex_clocklock64,                                              \
+		  (pthread_mutex_t * lock, clockid_t clock, const struct sn_timespec64 *until),  \
+		  (lock, clock, until))                                                          \
+		X(int, __pthread_rwlock_timedrdlock64,                                           \
+		  (pthread_rwlock_t * lock, const struct sn_timespec64 *until), (lock, until))   \
+		X(int, __pthread_rwlock_timedwrlock64,                                           \
+		  (pthread_rwlock_t * lock, const struct sn_timespec64 *until), (lock, until))   \
+		X(int, __pthread_rwlock_clockrdlock64,                                           \
+		  (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until), \
+		  (lock, clock, until))                                                          \
+		X(int, __pthread_rwlock_clockwrlock64,                                           \
+		  (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until), \
+		  (lock, clock, until))
+#else
+#	define SN_REAL_CALLS64(X)
+#	define SN_REAL_LOCKS64(X)
+#endif
 
 struct sn_real {
 #define SN_REAL_FIELD(result, name, parameters, arguments) result(*name) parameters;
 	SN_REAL_CALLS(SN_REAL_FIELD)
+	SN_REAL_CALLS64(SN_REAL_FIELD)
 	SN_REAL_LOCKS(SN_REAL_FIELD)
+	SN_REAL_LOCKS64(SN_REAL_FIELD)
 	int (*fcntl)(int fd, int command, ...);
 	int (*fcntl64)(int fd, int command, ...);
+#if SN_HOOK_TIME64
+	int (*__fcntl_time64)(int fd, int command, ...);
+#endif
 };
 
 extern struct sn_real sn_real sn_hidden;

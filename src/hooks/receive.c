@@ -111,7 +111,10 @@ SN_HOOK(ssize_t, recv, (int fd, void *buf, size_t n, int flags))
 	return receive(fd, buf, n, flags, NULL, NULL);
 }
 
-static ssize_t receive_message(int fd, struct msghdr *message, int flags)
+/* recvmsg() or its relative for 64-bit times. */
+typedef ssize_t receive_fn(int fd, struct msghdr *message, int flags);
+
+static ssize_t receive_message(int fd, struct msghdr *message, int flags, receive_fn *real)
 {
 	struct sn_hook_call call = {
 		.fd = fd, .events = POLLIN, .tried = true, .timeout = SO_RCVTIMEO};
@@ -119,19 +122,19 @@ static ssize_t receive_message(int fd, struct msghdr *message, int flags)
 	ssize_t got;
 
 	do {
-		got = sn_real.recvmsg(fd, message, flags | MSG_DONTWAIT);
+		got = real(fd, message, flags | MSG_DONTWAIT);
 		if (got >= 0 || !sn_hook_would_block())
 			return got;
 		step = sn_hook_wait(&call);
 	} while (step == SN_HOOK_AGAIN);
-	return step == SN_HOOK_FAIL ? -1 : sn_real.recvmsg(fd, message, flags);
+	return step == SN_HOOK_FAIL ? -1 : real(fd, message, flags);
 }
 
 SN_HOOK(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
 {
 	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
 		return sn_real.recvmsg(fd, message, flags);
-	return receive_message(fd, message, flags);
+	return receive_message(fd, message, flags, sn_real.recvmsg);
 }
 
 /* ---- read ---- */
@@ -173,7 +176,7 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, count) == 0 ||
 	    !can_try(fd, 0))
 		return sn_real.readv(fd, iov, count);
-	got = receive_message(fd, &message, 0);
+	got = receive_message(fd, &message, 0, sn_real.recvmsg);
 	return got < 0 && sn_hook_errno() == ENOTSOCK ? readv_other(fd, iov, count) : got;
 }
 
@@ -195,14 +198,36 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 
 /* ---- what receiving has to know ---- */
 
-SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
+static void heed(int level, int name)
 {
 	/* Not the runtime's own, on sockets of its own. */
 	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
 	    (!sn__self() || sn_foreign_self()))
 		atomic_store(&low_water, true);
+}
+
+SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
+{
+	heed(level, name);
 	return sn_real.setsockopt(fd, level, name, value, length);
 }
+
+/* ---- for programs with 64-bit times ---- */
+
+#if SN_HOOK_TIME64
+SN_HOOK(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags))
+{
+	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
+		return sn_real.__recvmsg64(fd, message, flags);
+	return receive_message(fd, message, flags, sn_real.__recvmsg64);
+}
+
+SN_HOOK(int, __setsockopt64, (int fd, int level, int name, const void *value, socklen_t length))
+{
+	heed(level, name);
+	return sn_real.__setsockopt64(fd, level, name, value, length);
+}
+#endif
 
 /* ---- as programs call them that are compiled with _FORTIFY_SOURCE ---- */
 

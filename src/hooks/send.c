@@ -113,7 +113,10 @@ static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *messag
 	return done;
 }
 
-static ssize_t send_message(int fd, const struct msghdr *message, int flags)
+/* sendmsg() or its relative for 64-bit times. */
+typedef ssize_t send_fn(int fd, const struct msghdr *message, int flags);
+
+static ssize_t send_message(int fd, const struct msghdr *message, int flags, send_fn *real)
 {
 	struct sn_hook_call call = {
 		.fd = fd, .events = POLLOUT, .tried = true, .timeout = SO_SNDTIMEO};
@@ -121,7 +124,7 @@ static ssize_t send_message(int fd, const struct msghdr *message, int flags)
 	ssize_t sent;
 
 	do {
-		sent = sn_real.sendmsg(fd, message, flags | MSG_DONTWAIT);
+		sent = real(fd, message, flags | MSG_DONTWAIT);
 		if (sent >= 0 || !sn_hook_would_block())
 			break;
 		step = sn_hook_wait(&call);
@@ -129,7 +132,7 @@ static ssize_t send_message(int fd, const struct msghdr *message, int flags)
 	if (step == SN_HOOK_FAIL)
 		return -1;
 	if (step == SN_HOOK_PASS)
-		return sn_real.sendmsg(fd, message, flags);
+		return real(fd, message, flags);
 	if (sent >= 0 && (size_t)sent < bytes_of(message->msg_iov, message->msg_iovlen))
 		return (ssize_t)send_pieces(&call, message, flags, (size_t)sent);
 	return sent;
@@ -139,8 +142,17 @@ SN_HOOK(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 {
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.sendmsg(fd, message, flags);
-	return send_message(fd, message, flags);
+	return send_message(fd, message, flags, sn_real.sendmsg);
 }
+
+#if SN_HOOK_TIME64
+SN_HOOK(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags))
+{
+	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
+		return sn_real.__sendmsg64(fd, message, flags);
+	return send_message(fd, message, flags, sn_real.__sendmsg64);
+}
+#endif
 
 /* ---- write ---- */
 
@@ -213,6 +225,6 @@ SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, (size_t)count) == 0)
 		return sn_real.writev(fd, iov, count);
-	sent = send_message(fd, &message, 0);
+	sent = send_message(fd, &message, 0, sn_real.sendmsg);
 	return sent < 0 && sn_hook_errno() == ENOTSOCK ? writev_other(fd, iov, count) : sent;
 }

@@ -26,74 +26,142 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 	return SN_HOOK_AGAIN;
 }
 
-/* A relative time, as nanosleep(). The error number. */
-static enum sn_hook_step sleep_for(const struct timespec *time, struct timespec *rest, int *err)
+/* ns of a time; -1 for what the C library judges. PASS: not here. */
+static enum sn_hook_step sleep_for(int64_t ns, int64_t *left, int *err)
 {
-	const int64_t ns = time ? sn_hook_ns(time->tv_sec, time->tv_nsec) : -1;
-	int64_t left;
-
-	if (ns < 0 || !sn_hook_caller() ||
-	    sleep_until(sn_hook_deadline(ns), err, &left) == SN_HOOK_PASS)
-		return SN_HOOK_PASS;
-	if (*err && rest)
-		*rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
-	return SN_HOOK_AGAIN;
+	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err, left);
 }
 
-SN_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *left))
+static int64_t ns_of(const struct timespec *time)
 {
+	return time ? sn_hook_ns(time->tv_sec, time->tv_nsec) : -1;
+}
+
+static void put_left(struct timespec *rest, int64_t left)
+{
+	if (rest)
+		*rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
+}
+
+SN_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest))
+{
+	int64_t left;
 	int err;
 
-	if (sn_likely(!sn_hook_caller()) || sleep_for(time, left, &err) == SN_HOOK_PASS)
-		return sn_real.nanosleep(time, left);
-	return err ? sn_hook_fail(err) : 0;
+	if (!sn_hook_caller() || sleep_for(ns_of(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.nanosleep(time, rest);
+	if (!err)
+		return 0;
+	put_left(rest, left);
+	return sn_hook_fail(err);
+}
+
+/* The error number, or PASS: not here. */
+static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int64_t *left, int *err)
+{
+	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))
+		return sleep_for(ns, left, err);
+	if (flags == TIMER_ABSTIME && clock == CLOCK_MONOTONIC && ns > 0)
+		return sleep_until(ns, err, left);
+	return SN_HOOK_PASS;
 }
 
 SN_HOOK(int, clock_nanosleep,
-	(clockid_t clock, int flags, const struct timespec *time, struct timespec *left))
+	(clockid_t clock, int flags, const struct timespec *time, struct timespec *rest))
 {
-	int64_t point, rest;
+	int64_t left;
 	int err;
 
-	if (sn_likely(!sn_hook_caller()) || !time)
-		return sn_real.clock_nanosleep(clock, flags, time, left);
-	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) &&
-	    sleep_for(time, left, &err) != SN_HOOK_PASS)
-		return err;
-	point = sn_hook_ns(time->tv_sec, time->tv_nsec);
-	if (flags == TIMER_ABSTIME && clock == CLOCK_MONOTONIC && point > 0 &&
-	    sleep_until(point, &err, &rest) != SN_HOOK_PASS)
-		return err;
-	return sn_real.clock_nanosleep(clock, flags, time, left);
+	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.clock_nanosleep(clock, flags, time, rest);
+	if (err && flags == 0)
+		put_left(rest, left);
+	return err;
 }
 
 SN_HOOK(int, usleep, (useconds_t us))
 {
-	const struct timespec time = {us / 1000000, (long)(us % 1000000) * 1000};
+	int64_t left;
 	int err;
 
-	if (sn_likely(!sn_hook_caller()) || sleep_for(&time, NULL, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for((int64_t)us * 1000, &left, &err) == SN_HOOK_PASS)
 		return sn_real.usleep(us);
 	return err ? sn_hook_fail(err) : 0;
 }
 
 SN_HOOK(unsigned, sleep, (unsigned seconds))
 {
-	struct timespec time = {(time_t)seconds, 0}, left;
+	int64_t left;
 	int err;
 
-	if (sn_likely(!sn_hook_caller()) || sleep_for(&time, &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() ||
+	    sleep_for((int64_t)seconds * 1000000000, &left, &err) == SN_HOOK_PASS)
 		return sn_real.sleep(seconds);
-	/* Rounded as the C library does. */
-	return err ? (unsigned)left.tv_sec + (left.tv_nsec >= 500000000) : 0;
+	return err ? (unsigned)((left + 500000000) / 1000000000) : 0;
 }
 
 /* -1: interrupted; other negative values: an error. */
-SN_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *left))
+SN_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest))
 {
+	int64_t left;
 	int err;
 
-	if (sn_likely(!sn_hook_caller()) || sleep_for(time, left, &err) == SN_HOOK_PASS)
-		return sn_real.thrd_sleep(time, left);
+	if (!sn_hook_caller() || sleep_for(ns_of(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.thrd_sleep(time, rest);
+	if (err)
+		put_left(rest, left);
 	return err ? -1 : 0;
 }
+
+/* ---- for programs with 64-bit times ---- */
+
+#if SN_HOOK_TIME64
+static int64_t ns_of64(const struct sn_timespec64 *time)
+{
+	return time ? sn_hook_ns(time->sec, time->nsec) : -1;
+}
+
+static void put_left64(struct sn_timespec64 *rest, int64_t left)
+{
+	if (rest)
+		*rest = (struct sn_timespec64){left / 1000000000, (int32_t)(left % 1000000000), 0};
+}
+
+SN_HOOK(int, __nanosleep64, (const struct sn_timespec64 *time, struct sn_timespec64 *rest))
+{
+	int64_t left;
+	int err;
+
+	if (!sn_hook_caller() || sleep_for(ns_of64(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.__nanosleep64(time, rest);
+	if (!err)
+		return 0;
+	put_left64(rest, left);
+	return sn_hook_fail(err);
+}
+
+SN_HOOK(int, __clock_nanosleep_time64,
+	(clockid_t clock, int flags, const struct sn_timespec64 *time, struct sn_timespec64 *rest))
+{
+	int64_t left;
+	int err;
+
+	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of64(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.__clock_nanosleep_time64(clock, flags, time, rest);
+	if (err && flags == 0)
+		put_left64(rest, left);
+	return err;
+}
+
+SN_HOOK(int, __thrd_sleep64, (const struct sn_timespec64 *time, struct sn_timespec64 *rest))
+{
+	int64_t left;
+	int err;
+
+	if (!sn_hook_caller() || sleep_for(ns_of64(time), &left, &err) == SN_HOOK_PASS)
+		return sn_real.__thrd_sleep64(time, rest);
+	if (err)
+		put_left64(rest, left);
+	return err ? -1 : 0;
+}
+#endif

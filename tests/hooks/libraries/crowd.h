@@ -84,8 +84,7 @@ static int crowd_first(void *arg)
 	struct crowd *crowd = arg;
 	static struct crowd_member members[CROWD_MOST];
 	static sn_task *tasks[CROWD_MOST];
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED,
-					  .stack_size = crowd->stack_size};
+	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED, .stack_size = crowd->stack_size};
 	int failed = 0, result;
 
 	sn_hooks_set(SN_HOOKS_ON);

@@ -27,9 +27,9 @@ static int expect(redisContext *context, redisReply *reply, int type, long long 
 static int work(const struct crowd *crowd, int number)
 {
 	const struct timeval limit = {60, 0};
-	redisContext *context = number % 2 ? redisConnect("127.0.0.1", atoi(crowd->where))
-					   : redisConnectWithTimeout("127.0.0.1",
-								     atoi(crowd->where), limit);
+	redisContext *context =
+		number % 2 ? redisConnect("127.0.0.1", atoi(crowd->where))
+			   : redisConnectWithTimeout("127.0.0.1", atoi(crowd->where), limit);
 
 	if (!context || context->err)
 		return fail(context, "connect");

@@ -16,8 +16,8 @@ static int work(const struct crowd *crowd, int number)
 	MYSQL *mysql = mysql_init(NULL);
 	char text[100], expected[20];
 
-	if (!mysql_real_connect(mysql, "127.0.0.1", "root", "", NULL,
-				(unsigned)atoi(crowd->where), NULL, 0))
+	if (!mysql_real_connect(mysql, "127.0.0.1", "root", "", NULL, (unsigned)atoi(crowd->where),
+				NULL, 0))
 		return fail(mysql, "connect");
 	for (int i = 0; i < 3; i++) {
 		MYSQL_RES *result;

@@ -98,7 +98,8 @@ static int ask(SSL *ssl, int number)
 		const int size = snprintf(question, sizeof question, "question %d.%d", number, i);
 
 		if (SSL_write(ssl, question, size) != size ||
-		    SSL_read(ssl, answer, sizeof answer) != size || memcmp(question, answer, (size_t)size))
+		    SSL_read(ssl, answer, sizeof answer) != size ||
+		    memcmp(question, answer, (size_t)size))
 			return report("answer");
 	}
 	SSL_shutdown(ssl);
