@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include <sennit/clock.h>
@@ -80,6 +81,25 @@ bool sn_hook_is_wanted(void)
 	return hooks == SN_HOOKS_ON;
 }
 
+static _Atomic pid_t process;
+
+static void note_process(void)
+{
+	atomic_store_explicit(&process, getpid(), memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void begin_process(void)
+{
+	note_process();
+	pthread_atfork(NULL, NULL, note_process);
+}
+
+/* By the system call: a C library that caches the number has the parent's there. */
+bool sn_hook_own_process(void)
+{
+	return syscall(SYS_getpid) == atomic_load_explicit(&process, memory_order_relaxed);
+}
+
 /* The lock is looked for here, and not before the attempt, so that only calls count that would have
  * blocked. */
 bool sn_hook_may_park(void)
@@ -91,7 +111,7 @@ bool sn_hook_may_park(void)
 		count(&passed_held);
 		return false;
 	}
-	err = sn_foreign_may_park();
+	err = sn_hook_own_process() ? sn_foreign_may_park() : -EBUSY;
 	if (err < 0)
 		count(err == -EINTR ? &passed_mask : &passed_busy);
 	return err == 0;

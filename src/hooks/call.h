@@ -59,6 +59,9 @@ static inline bool sn_hook_caller(void)
 /* Whether the task's call may park after all. Otherwise counts why not. */
 bool sn_hook_may_park(void) sn_hidden;
 
+/* Whether this is the process whose memory it is, and not a child of vfork(), which shares it. */
+bool sn_hook_own_process(void) sn_hidden;
+
 /* Waits until the descriptor is ready, no longer than the call may take. May park. */
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
 

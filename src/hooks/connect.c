@@ -129,7 +129,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 static void closing(int fd)
 {
 	note(fd, 0);
-	if (sn_unlikely(sn__self() != NULL) && sn_foreign_self())
+	if (sn_unlikely(sn__self() != NULL) && sn_foreign_self() && sn_hook_own_process())
 		sn_fd_closing(fd);
 }
 

@@ -192,6 +192,38 @@ TEST(Pass, WithoutTasksAndInChildren)
 	sn_hooks_set_default(SN_HOOKS_OFF);
 }
 
+// A child of vfork() has the parent's memory, and its thread-locals: it looks like the task.
+TEST(Pass, InChildrenThatShareTheMemory)
+{
+	test::run(2, [] {
+		SocketPair pair;
+		const uint64_t before = hooks().parked;
+		Task reader = hooked([&] {
+			char byte;
+
+			EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
+		});
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+		hooked([&] {
+			const int fd = pair.fd[0];
+			struct pollfd none = {-1, 0, 0};
+			const pid_t child = vfork();
+
+			if (child == 0) {
+				close(fd);
+				_exit(poll(&none, 1, 5));
+			}
+			int status = 1;
+			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+				;
+			EXPECT_EQ(0, status);
+			EXPECT_EQ(before + 1, hooks().parked);
+		}).join();
+		EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+		reader.join();
+	});
+}
+
 // Not even with hooks for all tasks does the runtime call itself.
 TEST(Pass, TheRuntimesOwnCalls)
 {
