@@ -367,6 +367,9 @@ private:
 			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 				;
 			note("child", WEXITSTATUS(status));
+			// For a child of another party, which may have a copy for a moment.
+			if (kind_ == Kind::unix_stream || kind_ == Kind::packets)
+				shutdown(ends_.in, SHUT_RDWR);
 			close_ends(ends_);
 			return;
 		}
@@ -377,6 +380,10 @@ private:
 			return;
 		}
 		note("end", read_some(2, &byte, 1));
+		if (kind_ == Kind::pipes) { // of which such a copy keeps the other end open
+			close_ends(ends_);
+			return;
+		}
 		note("nobody reads", write(ends_.out, "n", 1));
 		if (kind_ == Kind::tcp) { // the answer to that is an error
 			struct pollfd one = {.fd = ends_.in, .events = 0, .revents = 0};

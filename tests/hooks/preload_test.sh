@@ -6,7 +6,6 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
-[ -z "${SENNIT_SANITIZE:-}" ] || skip "a sanitizer's runtime comes first, and preloading it is another matter"
 [ "${#launcher[@]}" = 0 ] || skip "an emulator loads libraries of its own"
 library=$SENNIT_BUILD_DIR/src/hooks/libsennit-hooks.so
 [ -e "$library" ] || fail "no $library"

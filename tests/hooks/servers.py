@@ -12,7 +12,6 @@ import time
 
 BUILD = os.environ["SENNIT_BUILD_DIR"]
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
-SANITIZE = os.environ.get("SENNIT_SANITIZE", "")
 PATIENCE = 250
 PROCESSORS = 2
 FEW_THREADS = PROCESSORS + 8
@@ -30,7 +29,7 @@ def skip(text):
 
 def scaled(count):
     """Fewer where each costs more."""
-    return count // 10 if SANITIZE or LAUNCHER else count
+    return count // 10 if LAUNCHER else count
 
 
 def program(name):
@@ -68,8 +67,8 @@ def expect_few_threads(said, more=0):
     for tasks that compute, or contend for a library's locks."""
     threads = int(re.search(r", (\d+) threads,", said)[1])
     parked = int(re.search(r", (\d+) parked", said)[1])
-    # An emulator has threads of its own, and so has a sanitizer.
-    if threads > FEW_THREADS + more + (10 if LAUNCHER or SANITIZE else 0):
+    # An emulator has threads of its own.
+    if threads > FEW_THREADS + more + (10 if LAUNCHER else 0):
         fail(f"{threads} threads")
     if parked == 0:
         fail("no call has parked")

@@ -249,6 +249,51 @@ readelf --version-info -W shared | grep -q 'Name: SENNIT_CLOCK_' || fail "./shar
 grep -q 'error: .*clock\.hpp is C++17' log || { cat log >&2; fail "clock.hpp in C++14 does not say what is wrong"; }
 [ -e "$libdir/libsennit-clock-preload.so" ] || fail "the clocks' preload library was not installed"
 
+# The hooks, shared and static: the program is linked to what it needs, and its task has hooks.
+cat >hooks.c <<'C'
+#include <sennit/hooks.h>
+#include <sennit/sennit.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+static int first(void *arg)
+{
+	struct sn_hooks_counters counters;
+
+	(void)arg;
+	if (sn_hooks_set(SN_HOOKS_ON) != SN_HOOKS_DEFAULT || usleep(1000) < 0)
+		return 1;
+	return sn_hooks_counters(&counters) < 0 || counters.parked != 1;
+}
+
+int main(void)
+{
+	puts(sn_version());
+	return sn_run(first, NULL);
+}
+C
+mkdir hooks
+cat >hooks/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(hooks LANGUAGES C)
+find_package(sennit 0.1 CONFIG REQUIRED COMPONENTS hooks)
+add_executable(hooks-shared ../hooks.c)
+target_link_libraries(hooks-shared PRIVATE sennit::hooks sennit::sennit)
+add_executable(hooks-static ../hooks.c)
+target_link_libraries(hooks-static PRIVATE sennit::hooks-static sennit::sennit-static)
+CMAKE
+cmake -G Ninja -S hooks -B build-hooks -DCMAKE_PREFIX_PATH="$prefix" \
+	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
+	cmake --build build-hooks >log 2>&1 || { cat log >&2; fail "CMake's hooks"; }
+if [ -z "${SENNIT_SANITIZE:-}" ]; then
+	try build-hooks/hooks-shared
+	try build-hooks/hooks-static
+	read -r -a found <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs sennit-hooks)"
+	"$CC" "${cflags[@]}" -o hooks-pc hooks.c "${found[@]}" -Wl,-rpath,"$libdir"
+	try ./hooks-pc
+fi
+
 # The bridge to libgc, where it was built.
 if [ -e "$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so" ]; then
 	mkdir "$scratch/collected"
