@@ -37,8 +37,13 @@
  * queued, a thread is in the poller, and the napping thread is the only one that counts as
  * spinning. One thread at a time waits in the parker for naps.
  *
+ *   - A rest of the poller, too, ends at any time by itself; or, with LONG_RESTS, never. What
+ *     others poll meanwhile is not modelled, so events then wait.
+ *
+ * With RESTS, in the end: the poller does not rest while all processors are idle or a thread naps.
+ *
  * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (at
- * most this many), LONG_NAPS.
+ * most this many), LONG_NAPS, RESTS (at most this many), LONG_RESTS.
  *
  * Mutants, each of which must be caught:
  *   NO_WAKER_FENCE      sn_submitted() without its fence
@@ -62,6 +67,11 @@
  *   POLLER_SILENT       with LONG_NAPS: a thread leaves the poller without a processor, and ends no
  *                       nap
  *   BATCH_UNTOLD        with LONG_NAPS: sn_stop_spinning() ends no nap where there is work
+ *   REST_BLIND          with LONG_RESTS: the poller rests without a look at the processors
+ *   REST_LOOK_FIRST     or looks before it announces the rest
+ *   REST_UNTOLD         with LONG_RESTS: become_idle() ends no rest
+ *   REST_GIVEN          with LONG_RESTS: sn_processor_give() ends no rest
+ *   REST_NAP            with LONG_RESTS: nap() takes a poller that rests for one that sleeps
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -77,6 +87,9 @@
 #endif
 #ifndef NAPS
 #	define NAPS 0
+#endif
+#ifndef RESTS
+#	define RESTS 0
 #endif
 /* One more than processors, because the poller is in no list. And one for each that a revocation
  * has left without a processor. */
@@ -100,6 +113,13 @@ byte pending[THREADS];     /* tasks put into the thread's own queue, still in it
 byte events;
 bool woken;                /* the poller's eventfd */
 byte to_come = TASKS;
+#if RESTS > 0
+byte rests = RESTS;         /* that are still to come */
+bool resting;               /* struct sn_runtime's polling is RESTS */
+#	define RESTS_NOW resting
+#else
+#	define RESTS_NOW false
+#endif
 #if NAPS > 0
 byte naps = NAPS;           /* that are still to come */
 byte napping;               /* struct sn_runtime's nap: one of these */
@@ -285,6 +305,25 @@ inline start_spinning(t)
 	fi
 }
 
+/* sn_poller_needed() */
+inline poller_needed()
+{
+#if RESTS > 0
+	if
+	:: resting -> woken = 1
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
+#if NAPS > 0
+#	define ANYONE_WORKS (idle_count < PROCESSORS && napping == NAP_NONE)
+#else
+#	define ANYONE_WORKS (idle_count < PROCESSORS)
+#endif
+
 inline enter_poller()
 {
 	in_poller++;
@@ -426,8 +465,13 @@ nap:	if
 	if
 	:: found -> p = 0
 #	ifndef NAP_UNPOLLED
+#		ifdef REST_NAP
 	:: !found && !polling -> v = 0; napping = NAP_NONE; goto become_idle
 	:: !found && polling && v == NAP_PARKED ->
+#		else
+	:: !found && (!polling || RESTS_NOW) -> v = 0; napping = NAP_NONE; goto become_idle
+	:: !found && polling && !RESTS_NOW && v == NAP_PARKED ->
+#		endif
 #	else
 	:: !found && v == NAP_PARKED ->
 #	endif
@@ -517,8 +561,41 @@ become_idle:
 	/* sleep_in_poller() */
 	if
 	:: d_step { !polling -> polling = 1; enter_poller() }
-	:: polling -> goto sleep_in_parker
+	:: polling ->
+#ifndef REST_UNTOLD
+		poller_needed();
+#endif
+		goto sleep_in_parker
 	fi;
+#if RESTS > 0
+	/* rest_in_poller() */
+	if
+	:: rests > 0 ->
+		rests--;
+#	ifdef REST_LOOK_FIRST
+		found = ANYONE_WORKS;
+#	endif
+		resting = 1;
+#	ifdef REST_BLIND
+		found = 1;
+#	endif
+#	if !defined(REST_BLIND) && !defined(REST_LOOK_FIRST)
+		found = ANYONE_WORKS;
+#	endif
+		if
+		:: found -> found = 0;
+end_rest:		if
+			:: woken
+#	ifndef LONG_RESTS
+			:: skip
+#	endif
+			fi
+		:: else
+		fi;
+		resting = 0
+	:: skip
+	fi;
+#endif
 end_poller:
 	if
 	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* a task is ready */
@@ -615,7 +692,11 @@ end:	if
 		if
 		:: WORK_EXISTS || !polling -> wake_one(p)
 #	endif
+#	ifdef REST_GIVEN
 		:: else
+#	else
+		:: else -> poller_needed()
+#	endif
 		fi
 	fi
 }
@@ -656,5 +737,8 @@ init
 	assert(spinning == (napping != NAP_NONE))
 #else
 	assert(spinning == 0)
+#endif
+#if RESTS > 0
+	assert(!resting || ANYONE_WORKS)
 #endif
 }

@@ -133,7 +133,7 @@ static bool everything_sleeps(void)
 	sn_lock(&sn_runtime.lock);
 	sleeps = atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
 		 atomic_load(&sn_threads.count) ==
-			 sn_idle.thread_count + atomic_load(&sn_runtime.polling) &&
+			 sn_idle.thread_count + (atomic_load(&sn_runtime.polling) != 0) &&
 		 !atomic_load(&sn_runtime.stopping);
 	sn_unlock(&sn_runtime.lock);
 	return sleeps;

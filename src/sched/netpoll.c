@@ -2,6 +2,7 @@
 #include "sched/netpoll.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -144,6 +145,16 @@ static int wait_for_events(struct epoll_event *events, int64_t timeout)
 #endif
 	ms = timeout <= 0 ? timeout : (timeout + 999999) / 1000000;
 	return epoll_wait(epoll_fd, events, MOST_EVENTS, ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+bool sn_netpoll_rest(int64_t timeout)
+{
+	struct pollfd wakeup = {.fd = wakeup_fd, .events = POLLIN};
+	struct timespec ts = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+	int saved = errno, n = ppoll(&wakeup, 1, &ts, NULL);
+
+	errno = saved;
+	return n == 0;
 }
 
 /*

@@ -33,6 +33,10 @@ void sn_netpoll_fork(enum sn_fork_phase phase);
  */
 int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 
+/* Sleeps for so many ns: true; or until sn_netpoll_wake(), which also ends the next sn_netpoll(),
+ * or a signal. No event of a descriptor ends it. */
+bool sn_netpoll_rest(int64_t timeout);
+
 /* Ends another thread's sn_netpoll() early, or the next one. Any thread may call it. */
 void sn_netpoll_wake(void);
 

@@ -39,6 +39,7 @@ struct sn_processor {
 	_Atomic uint32_t fair_turns; /* how often they have had their turn */
 	uint32_t io_budget; /* operations that the running task may still do without parking */
 	int64_t last_poll;
+	_Atomic uint32_t polled; /* polls by its thread that have found a task; written by that */
 	uint32_t id;
 	struct sn_processor *next_idle;
 	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */

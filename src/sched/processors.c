@@ -212,7 +212,7 @@ static void wake_for_released(void)
 	if (sn_work_exists() || atomic_load(&sn_runtime.polling) == 0)
 		sn_wake_one();
 	else
-		sn_poller_expect(sn_earliest_timer());
+		sn_poller_needed();
 }
 
 void sn_processor_give(struct sn_processor *p)

@@ -37,6 +37,13 @@
 
 struct sn_processor;
 
+/* What the thread in the poller does. */
+enum sn_polling {
+	SN_POLLING_NONE,   /* there is none */
+	SN_POLLING_SLEEPS, /* until an event */
+	SN_POLLING_RESTS,  /* for a moment, while another thread polls: idle.c */
+};
+
 struct sn_runtime {
 	struct sn_lock lock; /* first: it outlives a run, see run/run.c */
 
@@ -50,7 +57,7 @@ struct sn_runtime {
 	_Atomic uint32_t wanted;    /* those of lower number are to be in use, at least the first */
 	_Atomic uint32_t spinning;  /* threads that look for work, or are on their way to */
 	_Atomic int nap;            /* enum sn_nap: one of them sleeps for a moment */
-	_Atomic uint32_t polling;   /* 1 while a thread sleeps in the poller, */
+	_Atomic uint32_t polling;   /* enum sn_polling: whether a thread is in the poller, */
 	_Atomic int64_t poll_until; /* and until when; SN_NOT_POLLING when none does */
 
 	_Atomic uint32_t run; /* the number of the present run, or of the last */

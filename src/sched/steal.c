@@ -70,6 +70,36 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 	return count;
 }
 
+/* Whether there are tasks to wake; they are in *ready then. */
+static bool poll_now(struct sn_processor *p, struct sn_queue *ready)
+{
+	if (!sn_netpoll_used() || sn_netpoll(0, ready) <= 0)
+		return false;
+	/* There is one writer, and the poller only looks how fast it grows. */
+	atomic_store_explicit(&p->polled,
+			      atomic_load_explicit(&p->polled, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	return true;
+}
+
+/*
+ * While the poller rests (idle.c). The first task that is found is not announced, because this
+ * thread runs it at once.
+ */
+static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_processor *p)
+{
+	struct sn_queue ready = {0};
+	struct sn_task *task;
+
+	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) != SN_POLLING_RESTS ||
+	    !poll_now(p, &ready))
+		return NULL;
+	task = sn_queue_get(&ready);
+	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
+	sn_ready_each(self, &ready);
+	return task;
+}
+
 /*
  * Tasks that the network wakes go to the end of the global queue if anything is in it, otherwise to
  * the ring. A ring that is refilled here would keep ahead of the global queue all the time: with a
@@ -83,9 +113,8 @@ void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now
 	struct sn_queue ready = {0};
 
 	p->last_poll = now;
-	if (!sn_netpoll_used() || atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed))
-		return;
-	if (sn_netpoll(0, &ready) <= 0)
+	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) == SN_POLLING_SLEEPS ||
+	    !poll_now(p, &ready))
 		return;
 	/* Relaxed: either place is sound. */
 	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0)
@@ -210,8 +239,10 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 		return task;
 	if ((task = sn_global_get(p, GLOBAL_BATCH, false)) != NULL)
 		return task;
-	if (sn_all_others_idle())
-		return steal(self, p, true);
+	if (sn_all_others_idle()) {
+		task = poll_for_poller(self, p);
+		return task ? task : steal(self, p, true);
+	}
 	sn_poll_network(self, p, p->last_poll);
 	if ((task = sn_take_any_local(p)) != NULL)
 		return task;

@@ -169,6 +169,14 @@ void sn_stop_spinning(struct sn_thread *self)
 		sn_wake_one();
 }
 
+void sn_poller_needed(void)
+{
+	if (atomic_load(&sn_runtime.polling) == SN_POLLING_RESTS)
+		sn_netpoll_wake();
+	else
+		sn_poller_expect(sn_earliest_timer());
+}
+
 void sn_processors_notice(int64_t now)
 {
 	if (atomic_load(&sn_runtime.idle_count) > 0 && atomic_load(&sn_runtime.polling) == 0 &&

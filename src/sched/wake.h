@@ -84,4 +84,8 @@ static inline void sn_poller_expect(int64_t when)
 		sn_netpoll_wake();
 }
 
+/* A processor has become idle, and another thread is in the poller. That has to serve timers that
+ * are earlier than it knew, and must not rest if no thread works any more. */
+void sn_poller_needed(void);
+
 #endif
