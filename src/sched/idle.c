@@ -85,7 +85,7 @@
 /* The poller rests for so long at a time, while others have found something in at least one poll
  * every REST_POLL_NS. */
 #define REST_NS 100000
-#define REST_POLL_NS 12500
+#define REST_POLL_NS 25000
 
 /*
  * A thread that has been idle for this long ends, if more threads than processors are idle. After a
@@ -139,13 +139,6 @@ static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 	sn_ready_each(self, ready);
 }
 
-/* What the poller knows of the polls of others. Only the thread that has the role uses it. */
-static struct {
-	int64_t asked_at;
-	uint32_t polled;  /* all_polled() at that time */
-	bool others_poll; /* the answer */
-} rest;
-
 /* The polls of threads with a processor that have found something. */
 static uint32_t all_polled(void)
 {
@@ -156,19 +149,20 @@ static uint32_t all_polled(void)
 	return sum;
 }
 
-/* Whether others poll so often that the poller need not: the answer is renewed every REST_NS. */
-static bool others_poll(void)
+/* Whether others poll so often that the poller need not. The answer is renewed every REST_NS. */
+static bool others_poll(struct sn_thread *self)
 {
-	const int64_t now = sn_now(), passed = now - rest.asked_at;
+	const int64_t now = sn_now(), passed = now - self->asked_at;
 
 	if (passed >= REST_NS) {
-		const uint32_t polled = all_polled();
+		const uint32_t polled = all_polled() - self->polled;
 
-		rest.others_poll = (int64_t)(polled - rest.polled) * REST_POLL_NS >= passed;
-		rest.polled = polled;
-		rest.asked_at = now;
+		self->others_poll =
+			(int64_t)(polled - self->others_polled) * REST_POLL_NS >= passed;
+		self->others_polled = polled;
+		self->asked_at = now;
 	}
-	return rest.others_poll;
+	return self->others_poll;
 }
 
 /* Whether a thread has a processor and looks for work, or runs a task. */
@@ -179,14 +173,14 @@ static bool anyone_works(void)
 }
 
 /* Rests for as long as others poll, but not beyond a timer or a wake-up. */
-static void rest_in_poller(void)
+static void rest_in_poller(struct sn_thread *self)
 {
 	int64_t ns;
 
 	atomic_store(&sn_runtime.polling, SN_POLLING_RESTS);
 	do {
 		ns = anyone_works() ? time_to_sleep(sn_now() + REST_NS) : 0;
-	} while (ns > 0 && sn_netpoll_rest(ns) && others_poll());
+	} while (ns > 0 && sn_netpoll_rest(ns) && others_poll(self));
 	atomic_store(&sn_runtime.polling, SN_POLLING_SLEEPS);
 }
 
@@ -206,8 +200,8 @@ static bool sleep_in_poller(struct sn_thread *self)
 	/* Edges of descriptors that no task waits for are no reason to look for work: each piece
 	 * that arrives while its reader is busy with the one before is such an edge. */
 	do {
-		if (others_poll())
-			rest_in_poller();
+		if (others_poll(self))
+			rest_in_poller(self);
 		n = sn_netpoll(time_to_sleep(SN_TIMER_NEVER), &ready);
 	} while (n == -EAGAIN);
 	atomic_store(&sn_runtime.poll_until, SN_NOT_POLLING);

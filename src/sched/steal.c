@@ -71,10 +71,11 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 }
 
 /* Whether there are tasks to wake; they are in *ready then. */
-static bool poll_now(struct sn_processor *p, struct sn_queue *ready)
+static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_queue *ready)
 {
 	if (!sn_netpoll_used() || sn_netpoll(0, ready) <= 0)
 		return false;
+	self->polled++;
 	/* There is one writer, and the poller only looks how fast it grows. */
 	atomic_store_explicit(&p->polled,
 			      atomic_load_explicit(&p->polled, memory_order_relaxed) + 1,
@@ -92,7 +93,7 @@ static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_process
 	struct sn_task *task;
 
 	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) != SN_POLLING_RESTS ||
-	    !poll_now(p, &ready))
+	    !poll_now(self, p, &ready))
 		return NULL;
 	task = sn_queue_get(&ready);
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
@@ -114,7 +115,7 @@ void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now
 
 	p->last_poll = now;
 	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) == SN_POLLING_SLEEPS ||
-	    !poll_now(p, &ready))
+	    !poll_now(self, p, &ready))
 		return;
 	/* Relaxed: either place is sound. */
 	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0)

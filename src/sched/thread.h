@@ -76,6 +76,10 @@ struct sn_thread {
 	int64_t poor_at;             /* when it stole a single task; 0: the last time it was more */
 	int64_t nothing_at;          /* when it last found nothing */
 	uint32_t fruitless;          /* how often in a row that was soon after it had looked */
+	uint32_t polled;             /* its part of the processors' polled */
+	int64_t asked_at;            /* when it last asked how often others poll, */
+	uint32_t others_polled;      /* how often they had until then, */
+	bool others_poll;            /* and the answer */
 	bool stole_next;             /* the task that it has found was a victim's next task */
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
 	_Atomic uint32_t stall_stay; /* in this stay outside */
