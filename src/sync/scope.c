@@ -96,7 +96,7 @@ static void scope_task_ended(struct sn_task *task)
 	sn_lock(&home->lock);
 	sn_link_remove(&task->in_scope);
 	if (sn_unlikely(home->watches != NULL) && home->tasks.next == &home->tasks)
-		sn_scope_tell(home, &ready);
+		ready = sn_scope_tell(self, home);
 	sn_unlock(&home->lock);
 	sn_ready_each(self, &ready);
 	task->cancel = NULL;

@@ -233,7 +233,7 @@ void sn_scope_end_deadline(struct sn_scope *scope);
 struct sn_scope_watch {
 	struct sn_scope *scope;
 	struct sn_scope_watch *next, *prev;
-	struct sn_waiter *waiter; /* not an exclusive one */
+	struct sn_waiter *waiter; /* not an exclusive one; NULL: a marker of sn_scope_tell() */
 	int result;
 	bool listed;
 	bool told; /* the end of the scope has ended the waiter */
@@ -252,8 +252,13 @@ bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
  * then result is valid. */
 bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch);
 
-/* The scope has ended. *ready gets the tasks that waited for it. The lock is held. */
-void sn_scope_tell(struct sn_scope *scope, struct sn_queue *ready);
+/* Tasks, or watches, visited without leaving the scope's lock: at some 100 ns each, about 6 us. */
+#define SN_SCOPE_VISITS 64
+
+/* The scope has ended: tells those that watch it now. The lock is held; it is left from time to
+ * time, after which the scope must still be there. Returns what remains to be made runnable after
+ * the lock. */
+struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope);
 
 /* ---- values ---- */
 

@@ -16,18 +16,8 @@
 #include "sync/scope.h"
 
 #include "sched/foreign.h"
+#include "sched/ready.h"
 #include "sched/thread.h"
-
-/* Tasks visited without leaving the lock: at some 100 ns each, about 6 us. */
-#define VISITS 64
-
-static void make_runnable(struct sn_thread *self, struct sn_queue *taken)
-{
-	struct sn_task *task;
-
-	while ((task = sn_queue_get(taken)) != NULL)
-		sn_ready(self, task, SN_READY_LAST);
-}
 
 static void take(struct sn_task *task, struct sn_queue *taken)
 {
@@ -49,9 +39,9 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 
 		sn_link_move_after(&marker, &task->in_scope);
 		take(task, taken);
-		if (++visits % VISITS == 0) {
+		if (++visits % SN_SCOPE_VISITS == 0) {
 			sn_unlock(&scope->lock);
-			make_runnable(self, taken);
+			sn_ready_each(self, taken);
 			sn_lock(&scope->lock);
 		}
 	}
@@ -61,7 +51,7 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 /* By the thread that has set the error. Appends the scopes inside to the work. */
 static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work)
 {
-	struct sn_queue taken = {0};
+	struct sn_queue taken = {0}, told;
 
 	sn_lock(&scope->lock);
 	visit_tasks(self, scope, &taken);
@@ -73,9 +63,10 @@ static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scop
 		inner->work_next = *work;
 		*work = inner;
 	}
-	sn_scope_tell(scope, &taken);
+	told = sn_scope_tell(self, scope);
 	sn_unlock(&scope->lock);
-	make_runnable(self, &taken);
+	sn_ready_each(self, &taken);
+	sn_ready_each(self, &told);
 }
 
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason)

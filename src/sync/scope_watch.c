@@ -3,8 +3,9 @@
  * Waiting for the end of a scope without closing it: a case of a select (sennit/select.h).
  *
  * A scope has ended when it has no task, or is cancelled. Whoever makes that so, the last task or
- * the thread that cancels, tells the watches, under the scope's lock. A watch looks under the same
- * lock before it enters the list, so it misses nothing. It holds one of active, like a thread that
+ * the thread that cancels, tells the watches that are in the list then, under the scope's lock, which
+ * it leaves every so many, with a marker in the list. A watch looks under the same lock before it
+ * enters the list, so it misses nothing. It holds one of active, like a thread that
  * cancels: the scope stays until the watch has left, also if its opener closes it meanwhile. That
  * does not take long, because closing waits for the last task first, which tells the watches.
  *
@@ -12,6 +13,8 @@
  * when the last task leaves. The thread that cancels tells the watches itself.
  */
 #include "sync/scope.h"
+
+#include "sched/ready.h"
 
 /* The lock is held. */
 static bool over(struct sn_scope *scope, int *result)
@@ -44,6 +47,19 @@ bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result)
 	return is_over;
 }
 
+/* NULL: as the first. The lock is held. */
+static void list_after(struct sn_scope_watch *watch, struct sn_scope_watch *prev)
+{
+	struct sn_scope_watch **place = prev ? &prev->next : &watch->scope->watches;
+
+	watch->prev = prev;
+	watch->next = *place;
+	if (watch->next)
+		watch->next->prev = watch;
+	*place = watch;
+	watch->listed = true;
+}
+
 bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
 			  struct sn_waiter *waiter, const sn_scope *handle)
 {
@@ -56,11 +72,7 @@ bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
 	sn_lock(&scope->lock);
 	is_over = over(scope, &watch->result);
 	if (!is_over) {
-		watch->next = scope->watches;
-		if (watch->next)
-			watch->next->prev = watch;
-		scope->watches = watch;
-		watch->listed = true;
+		list_after(watch, NULL);
 	}
 	sn_unlock(&scope->lock);
 	if (is_over)
@@ -92,22 +104,34 @@ bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch)
 	return watch->told;
 }
 
-void sn_scope_tell(struct sn_scope *scope, struct sn_queue *ready)
+struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope)
 {
-	struct sn_scope_watch *watch;
-	int result;
+	struct sn_scope_watch marker = {.scope = scope}, *watch;
+	struct sn_queue ready = {0};
+	int result, visits = 0;
 
 	over(scope, &result);
-	while ((watch = scope->watches) != NULL) {
+	/* Those that begin meanwhile come before the marker: for them the scope may have new tasks. */
+	list_after(&marker, NULL);
+	while ((watch = marker.next) != NULL) {
 		struct sn_task *task = NULL;
 
-		unlist(watch);
-		if (sn_waiter_claim(watch->waiter)) {
+		unlist(watch->waiter ? watch : &marker);
+		if (!watch->waiter) { /* of another thread that tells */
+			list_after(&marker, watch);
+		} else if (sn_waiter_claim(watch->waiter)) {
 			watch->told = true;
 			watch->result = result;
 			task = sn_waiter_finish(watch->waiter, 0);
 		}
 		if (task)
-			sn_queue_put(ready, task);
+			sn_queue_put(&ready, task);
+		if (++visits % SN_SCOPE_VISITS == 0) {
+			sn_unlock(&scope->lock);
+			sn_ready_each(self, &ready);
+			sn_lock(&scope->lock);
+		}
 	}
+	unlist(&marker);
+	return ready;
 }

@@ -509,6 +509,62 @@ TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
 	});
 }
 
+// More watches than are told at a time, some of which leave meanwhile.
+TEST(SelectScope, TellsMany)
+{
+	test::run([] {
+		for (bool cancel : {true, false}) {
+			const int n = test::scaled(1000);
+			Chan<int> hold;
+			sn_scope *scope = nullptr;
+			std::atomic<int> began{0}, told{0}, left{0};
+			std::vector<Task> watchers;
+
+			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			ASSERT_EQ(0, sn_scope_go(
+					     scope,
+					     [](void *chan) {
+						     EXPECT_EQ(0, sn_cancel_mask());
+						     static_cast<Chan<int> *>(chan)->get_one();
+						     sn_cancel_unmask();
+						     return 0;
+					     },
+					     &hold));
+			for (int i = 0; i < n; i++)
+				watchers.emplace_back([&, i] {
+					sn_case a = end_of(scope);
+					const int64_t end = i % 3 == 0
+								    ? sn_now() + test::ms * (i % 20)
+								    : SN_NO_DEADLINE;
+
+					began++;
+					const int err = sn_select(&a, 1, end);
+					told += err == 0;
+					left += err == -ETIMEDOUT;
+					if (err == 0) {
+						EXPECT_EQ(cancel ? -ECANCELED : 0, a.result);
+					}
+				});
+			EXPECT_TRUE(test::eventually([&] { return began == n; }));
+			if (cancel) {
+				EXPECT_EQ(0, sn_scope_cancel(scope));
+			} else {
+				EXPECT_EQ(0, hold.send(1));
+			}
+			EXPECT_EQ(0, sn_cancel_mask());
+			for (Task &each : watchers)
+				each.join();
+			EXPECT_EQ(n, told + left);
+			EXPECT_LE(n - (n + 2) / 3, told);
+			if (cancel) {
+				EXPECT_EQ(0, hold.send(1));
+			}
+			sn_cancel_unmask();
+			EXPECT_EQ(cancel ? -ECANCELED : 0, sn_scope_close(scope));
+		}
+	});
+}
+
 TEST(SelectScope, ItsOwnTasksDoNotWaitForThemselves)
 {
 	test::run([] {
