@@ -9,10 +9,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <sennit/blocking.h>
 #include <sennit/clock.h>
 #include <sennit/poll.h>
 #include <sennit/scope.h>
@@ -178,15 +176,7 @@ static int pause_until(struct sn_process *process, int64_t *interval, int64_t de
 	until = sn_after(*interval);
 	*interval = *interval * 2 > LAST_LOOK_NS ? LAST_LOOK_NS : *interval * 2;
 	n = sn_sleep_until(deadline && deadline < until ? deadline : until);
-	if (n == -ENOMEM) {
-		const struct timespec pause = {0, FIRST_LOOK_NS};
-
-		sn_enter_blocking();
-		nanosleep(&pause, NULL);
-		sn_exit_blocking();
-		n = 0;
-	}
-	return n;
+	return n == -ENOMEM ? 0 : n; /* after a moment */
 }
 
 /* 0 when it has ended, and otherwise as above. */

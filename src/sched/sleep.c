@@ -8,7 +8,9 @@
 #include <sennit/task.h>
 
 #include <errno.h>
+#include <time.h>
 
+#include <sennit/blocking.h>
 #include <sennit/clock.h>
 
 #include "sched/cancel.h"
@@ -16,6 +18,9 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
+
+/* How long a sleep blocks its thread that cannot be a timer. */
+#define PAUSE_NS 1000000
 
 int sn_yield(void)
 {
@@ -26,6 +31,18 @@ int sn_yield(void)
 	sn_reschedule(self);
 	sn_runtime_leave();
 	return 0;
+}
+
+/* Blocks the thread for a moment, because there is no memory for a timer: a program that only
+ * repeats the call does not spin. Outside the runtime. */
+static void block_briefly(int64_t deadline)
+{
+	const int64_t left = deadline - sn_now();
+	const struct timespec pause = {.tv_nsec = left < 0 ? 0 : left < PAUSE_NS ? left : PAUSE_NS};
+
+	sn_enter_blocking_as("a time");
+	nanosleep(&pause, NULL);
+	sn_exit_blocking();
 }
 
 int sn_sleep_until(int64_t deadline)
@@ -49,6 +66,8 @@ int sn_sleep_until(int64_t deadline)
 			err = 0;
 	}
 	sn_runtime_leave();
+	if (sn_unlikely(err == -ENOMEM))
+		block_briefly(deadline);
 	return err;
 }
 

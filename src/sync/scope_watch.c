@@ -3,9 +3,9 @@
  * Waiting for the end of a scope without closing it: a case of a select (sennit/select.h).
  *
  * A scope has ended when it has no task, or is cancelled. Whoever makes that so, the last task or
- * the thread that cancels, tells the watches that are in the list then, under the scope's lock, which
- * it leaves every so many, with a marker in the list. A watch looks under the same lock before it
- * enters the list, so it misses nothing. It holds one of active, like a thread that
+ * the thread that cancels, tells the watches that are in the list then, under the scope's lock. It
+ * leaves the lock every so many, with a marker in the list. A watch looks under the same lock
+ * before it enters the list, so it misses nothing. It holds one of active, like a thread that
  * cancels: the scope stays until the watch has left, also if its opener closes it meanwhile. That
  * does not take long, because closing waits for the last task first, which tells the watches.
  *
@@ -111,7 +111,7 @@ struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope)
 	int result, visits = 0;
 
 	over(scope, &result);
-	/* Those that begin meanwhile come before the marker: for them the scope may have new tasks. */
+	/* Those that begin meanwhile come before the marker: they may wait for new tasks. */
 	list_after(&marker, NULL);
 	while ((watch = marker.next) != NULL) {
 		struct sn_task *task = NULL;

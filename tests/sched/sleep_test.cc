@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//
+// Sleeping without memory for a timer: the call says so, but not at once, so that a program which only
+// repeats it does not take a whole CPU.
+#include <cstdlib>
+#include <vector>
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include "support/runtime.h"
+
+// A sanitizer has a realloc() of its own.
+#if !TEST_ASAN && !TEST_TSAN
+
+namespace
+{
+
+std::atomic<bool> no_memory{false};
+
+} // namespace
+
+// Replaces the C library's, also for the library under test, whose timers grow by it.
+extern "C" void *realloc(void *memory, size_t size) noexcept
+{
+	static const auto real =
+		reinterpret_cast<void *(*)(void *, size_t)>(dlsym(RTLD_NEXT, "realloc"));
+
+	if (no_memory) {
+		errno = ENOMEM;
+		return nullptr;
+	}
+	return real(memory, size);
+}
+
+namespace
+{
+
+using test::Task;
+
+int64_t cpu_time()
+{
+	timespec ts;
+
+	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts));
+	return ts.tv_sec * test::second + ts.tv_nsec;
+}
+
+TEST(Sleep, WithoutMemoryDoesNotSpin)
+{
+	test::run(1, [] {
+		std::vector<Task> sleepers;
+		std::atomic<bool> done{false};
+		int failed = 0;
+
+		no_memory = true;
+		// Until the timers that there is room for are in use.
+		while (sn_sleep(test::us) == 0 && sleepers.size() < 10000)
+			for (int i = 0; i < 16; i++)
+				sleepers.emplace_back([&] {
+					while (!done)
+						if (sn_sleep(20 * test::ms) == -ENOMEM)
+							break;
+				});
+		const int64_t begin = sn_now(), cpu = cpu_time();
+		while (sn_now() - begin < 100 * test::ms)
+			failed += sn_sleep(test::second) == -ENOMEM;
+		const int64_t used = cpu_time() - cpu, passed = sn_now() - begin;
+		no_memory = false;
+		done = true;
+		for (Task &each : sleepers)
+			each.join();
+		EXPECT_GT(failed, 0);
+		EXPECT_LE(failed, 1 + passed / test::ms) << "each took a millisecond";
+		EXPECT_LT(used, passed / 2);
+		EXPECT_EQ(0, sn_sleep(test::us));
+	});
+}
+
+} // namespace
+
+#endif
