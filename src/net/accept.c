@@ -47,7 +47,7 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out, sn_accept_take *take)
 	return n;
 }
 
-int sn_accept(struct sn_fd **out, const void *handle, sn_accept_take *take)
+static int accept_in_task(struct sn_fd **out, const void *handle, sn_accept_take *take)
 {
 	struct sn_fd *listener;
 	int n = sn_conn_begin(&listener, handle, SN_SIDE_READ);
@@ -59,4 +59,18 @@ int sn_accept(struct sn_fd **out, const void *handle, sn_accept_take *take)
 	if (n == 0)
 		sn_fair_chance(sn_thread_self());
 	return n;
+}
+
+int sn_accept(void **handle, const void *listener, sn_accept_take *take)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = accept_in_task(&d, listener, take);
+	if (err == 0)
+		*handle = sn_fd_handle(d);
+	sn_runtime_leave();
+	return err;
 }

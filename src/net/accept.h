@@ -13,8 +13,8 @@
 /* Takes one connection without waiting: 0, -EAGAIN or another error. */
 typedef int sn_accept_take(struct sn_fd *listener, struct sn_fd **out);
 
-/* handle: the program's, of a listener. 0, or the errors of sn_tcp_accept(). Within the runtime.
- * Parks. */
-int sn_accept(struct sn_fd **out, const void *handle, sn_accept_take *take);
+/* What the calls that accept have in common: *handle is the connection's, for the program, which
+ * gave the listener's. 0, or the errors of sn_tcp_accept(). Parks. */
+int sn_accept(void **handle, const void *listener, sn_accept_take *take);
 
 #endif

@@ -36,6 +36,18 @@ static void set_no_delay(int fd)
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+/* Closes fd when that fails. */
+static int open_as_tcp(struct sn_fd **out, int fd)
+{
+	int err = sn_fd_open(out, fd, true);
+
+	if (err < 0)
+		sn_sys_close(fd);
+	else
+		(*out)->tcp = true;
+	return err;
+}
+
 /* ---- listening ---- */
 
 static int bind_one(const struct sn_resolved_address *at, bool any_family)
@@ -95,12 +107,7 @@ static int do_listen(struct sn_fd **out, const char *address)
 	sn_resolved_free(list);
 	if (fd < 0)
 		return fd;
-	err = sn_fd_open(out, fd, true);
-	if (err < 0)
-		sn_sys_close(fd);
-	else
-		(*out)->tcp = true;
-	return err;
+	return open_as_tcp(out, fd);
 }
 
 int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
@@ -152,17 +159,6 @@ int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
 	return err;
 }
 
-static int adopt(struct sn_fd **out, int fd)
-{
-	int err = sn_fd_open(out, fd, true);
-
-	if (err < 0)
-		sn_sys_close(fd);
-	else
-		(*out)->tcp = true;
-	return err;
-}
-
 /*
  * Takes one connection without waiting. If there is no memory for waiting on it, in the process or
  * in the kernel (which limits the descriptors in an epoll set), it is closed: it cannot be put
@@ -180,23 +176,17 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 	/* Connections in the backlog of an adopted listener may be older than any option of it. */
 	if (!listener->tcp)
 		set_no_delay(fd);
-	err = adopt(out, fd);
+	err = open_as_tcp(out, fd);
 	return err == -ENOSPC ? -ENOBUFS : err;
 }
 
 int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 {
-	struct sn_fd *d;
-	int err;
+	void *handle;
+	int err = conn ? sn_accept(&handle, listener, accept_now) : -EINVAL;
 
-	if (!conn)
-		return -EINVAL;
-	if (!sn_runtime_enter())
-		return -ENOTSUP;
-	err = sn_accept(&d, listener, accept_now);
 	if (err == 0)
-		*conn = sn_fd_handle(d);
-	sn_runtime_leave();
+		*conn = handle;
 	return err;
 }
 

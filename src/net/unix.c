@@ -196,17 +196,11 @@ int sn_unix_accept_now(struct sn_fd *listener, struct sn_fd **out)
 
 int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn)
 {
-	struct sn_fd *d;
-	int err;
+	void *handle;
+	int err = conn ? sn_accept(&handle, listener, sn_unix_accept_now) : -EINVAL;
 
-	if (!conn)
-		return -EINVAL;
-	if (!sn_runtime_enter())
-		return -ENOTSUP;
-	err = sn_accept(&d, listener, sn_unix_accept_now);
 	if (err == 0)
-		*conn = sn_fd_handle(d);
-	sn_runtime_leave();
+		*conn = handle;
 	return err;
 }
 
