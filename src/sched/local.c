@@ -136,12 +136,20 @@ static bool copy(struct sn_local_node *heritage)
 	return true;
 }
 
-int sn_locals_inherit(struct sn_task *parent, struct sn_local_node **heritage)
+int sn_locals_inherit(struct sn_thread **self, const char *call, struct sn_local_node **heritage)
 {
-	if (borrow(parent, heritage) && copy(*heritage))
-		return 0;
+	struct sn_task *parent = (*self)->task;
+	int err = -ENOMEM;
+
+	sn_runtime_leave();
+	if (borrow(parent, heritage) && copy(*heritage)) {
+		*self = sn_runtime_enter_for(call);
+		if (*self)
+			return 0;
+		err = -ESRCH;
+	}
 	sn_locals_drop(*heritage);
-	return -ENOMEM;
+	return err;
 }
 
 void sn_locals_drop(struct sn_local_node *heritage)

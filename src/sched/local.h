@@ -25,12 +25,15 @@
 
 struct sn_local_node;
 struct sn_task;
+struct sn_thread;
 
 /*
- * What a child of the calling task inherits, in *heritage, NULL for nothing. 0 or -ENOMEM, with
- * nothing left over. Outside the runtime.
+ * What a child of the calling task inherits, in *heritage, NULL for nothing. The program's
+ * functions copy it, so this leaves the runtime, and enters it again for the public call of that
+ * name, on the thread *self. 0; or with nothing left over, and outside the runtime, -ENOMEM, or
+ * -ESRCH in a child that a copy function has forked.
  */
-int sn_locals_inherit(struct sn_task *parent, struct sn_local_node **heritage);
+int sn_locals_inherit(struct sn_thread **self, const char *call, struct sn_local_node **heritage);
 
 /* The child was not made: destroys its heritage. Outside the runtime. */
 void sn_locals_drop(struct sn_local_node *heritage);

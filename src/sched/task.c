@@ -200,19 +200,13 @@ static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_t
 static sn_noinline int spawn_heir(struct sn_thread *self, sn_task **task, sn_fn *fn, void *arg,
 				  const struct sn_task_attr *attr, const void *at)
 {
-	struct sn_task *parent = self->task;
 	struct sn_local_node *heritage;
-	int err;
+	int err = sn_locals_inherit(&self, "sn_spawn", &heritage);
 
-	sn_runtime_leave();
-	err = sn_locals_inherit(parent, &heritage);
 	if (err < 0)
 		return err;
-	/* NULL: a copy function has forked, and this is the child. */
-	self = sn_runtime_enter_for("sn_spawn");
-	err = self ? spawn(self, task, fn, arg, attr, at, heritage) : -ESRCH;
-	if (self)
-		sn_runtime_leave();
+	err = spawn(self, task, fn, arg, attr, at, heritage);
+	sn_runtime_leave();
 	if (err < 0)
 		sn_locals_drop(heritage);
 	return err;

@@ -223,19 +223,13 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 static sn_noinline int scope_spawn_heir(struct sn_thread *self, sn_scope *scope, sn_fn *fn,
 					void *arg, const struct sn_task_attr *attr, const void *at)
 {
-	struct sn_task *parent = self->task;
 	struct sn_local_node *heritage;
-	int err;
+	int err = sn_locals_inherit(&self, "sn_scope_spawn", &heritage);
 
-	sn_runtime_leave();
-	err = sn_locals_inherit(parent, &heritage);
 	if (err < 0)
 		return err;
-	/* NULL: a copy function has forked, and this is the child. */
-	self = sn_runtime_enter_for("sn_scope_spawn");
-	err = self ? scope_spawn(self, scope, fn, arg, attr, at, heritage) : -ESRCH;
-	if (self)
-		sn_runtime_leave();
+	err = scope_spawn(self, scope, fn, arg, attr, at, heritage);
+	sn_runtime_leave();
 	if (err < 0)
 		sn_locals_drop(heritage);
 	return err;
