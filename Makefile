@@ -16,8 +16,8 @@ PARTS := models benches
 
 .PHONY: help build run test test-all benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
 	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-threads test-clock bench-clock nightly soak fuzz format check-format install install-variants \
-	install-preload clean deb screenshot test-mutants docs
+	test-aarch64 test-arm test-threads test-clock bench-clock nightly soak fuzz format \
+	check-format install install-variants install-preload clean deb screenshot test-mutants docs
 .NOTPARALLEL:
 
 help:
@@ -58,7 +58,7 @@ help:
 	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
 	@echo 'make test-descriptors     long: random programs over descriptors: OPERATIONS=1000000 PRESET=tsan'
 	@echo 'make test-mutants         mutation testing, lists the survivors: LAYER=src/sync COUNT=50 SEED=...'
-	@echo 'make test-threads         threads of the examples under load, in one table; MOST=1: at any moment'
+	@echo 'make test-threads         threads of the examples under load, in one table; MOST=1'
 	@echo 'make test-revocations     long: a million revoked brackets'
 	@echo 'make screenshot           a picture of the relay at work, in docs/relay-page.png'
 	@echo 'make test-scan            long: random scans of tasks, for 10^7 changes of status'

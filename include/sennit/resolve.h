@@ -99,10 +99,11 @@ struct sn_srv_list {
  * is: no domain is appended. They are ordered by priority, and within a priority at random by their
  * weights, for each call anew. This asks DNS only, by the servers in /etc/resolv.conf. The caller
  * owns *list and frees it with sn_srv_list_free(). May park.
- * Errors: -EINVAL for a name that is empty, too long, or has blanks or control characters; -ENOENT
- * when there are no such records; -EADDRNOTAVAIL when a record says that the service is not offered; -EIO also when the answer is
- * malformed, or a target cannot be a host's name; -ENOSYS where the C library has no resolver to
- * ask (glibc before 2.34); otherwise as sn_resolve().
+ * Errors: -EINVAL for a name that is empty, too long, or has blanks or control characters;
+ * -ENOENT when there are no such records; -EADDRNOTAVAIL when a record says that the service is
+ * not offered; -EIO also when the answer is malformed, or a target cannot be a host's name;
+ * -ENOSYS where the C library has no resolver to ask (glibc before 2.34); otherwise as
+ * sn_resolve().
  */
 SN_API int sn_resolve_srv(struct sn_srv_list **list, const char *name, int64_t deadline);
 

@@ -124,8 +124,8 @@ SN_API int sn_yield(void);
 
 /*
  * Sleeps for at least ns nanoseconds; zero or less is sn_yield(). May park. Returns 0; the reason
- * when the calling task's scope is cancelled (scope.h); -ENOMEM, after a millisecond at most, so that
- * a loop that only sleeps does not spin; -ENOTSUP outside a task.
+ * when the calling task's scope is cancelled (scope.h); -ENOMEM, after a millisecond at most, so
+ * that a loop that only sleeps does not spin; -ENOTSUP outside a task.
  */
 SN_API int sn_sleep(int64_t ns);
 

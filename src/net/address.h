@@ -20,20 +20,20 @@ struct sn_host_port {
 	char service[SN_SERVICE_MAX];
 };
 
-/* Splits "host:port", "[v6]:port" or ":port". 0; -EINVAL for what is malformed, such as a blank or a
- * control character in the host. Looks nothing up. */
+/* Splits "host:port", "[v6]:port" or ":port". 0; -EINVAL for what is malformed, such as a blank or
+ * a control character in the host. Looks nothing up. */
 int sn_address_split(struct sn_host_port *parts, const char *text);
 
 /* The same parts, given one by one. 0 or -EINVAL. */
 int sn_address_join(struct sn_host_port *parts, const char *host, const char *service);
 
-/* Reads an address of IPv6, which may have a scope. 0; -ENOENT for anything else or an unknown scope;
- * -EMFILE or -ENFILE when the system cannot be asked for an interface. */
+/* Reads an address of IPv6, which may have a scope. 0; -ENOENT for anything else or an unknown
+ * scope; -EMFILE or -ENFILE when the system cannot be asked for an interface. */
 int sn_address_v6(struct sockaddr_in6 *v6, const char *host);
 
 /*
- * Reads a numeric host with a numeric port, as getaddrinfo() reads them, but without the C library's
- * resolver, which may load modules and block. An empty host is not one. Returns the length of
+ * Reads a numeric host with a numeric port, as getaddrinfo() reads them, but without the C
+ * library's resolver, which may load modules and block. An empty host is not one. Returns the length of
  * *address; -ENOENT for anything else, which may be a name; as sn_address_v6().
  */
 int sn_address_number(struct sockaddr_storage *address, const struct sn_host_port *parts);

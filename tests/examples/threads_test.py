@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """
 threads_test.py [--most]: how many threads the examples have while hundreds of their tasks wait, in
-one table: UDP, PostgreSQL, Unix sockets, programs that they have started, and libcurl. Each may have
-five more than it has processors.
+one table: UDP, PostgreSQL, Unix sockets, programs that they have started, and libcurl. Each may
+have five more than it has processors.
 
-Fails when a load has more threads than that while all of its tasks wait. With --most also when there
-were more at any moment: on a loaded machine, tasks that are slow to begin cost threads, which end
+Fails when a load has more threads than that while all of its tasks wait. With --most also when
+there were more at any moment: on a loaded machine, tasks that are slow to begin cost threads, which end
 when it is over.
 """
 import contextlib

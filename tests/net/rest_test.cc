@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The poller may rest while another thread polls (sched/idle.c). Nothing may be forgotten because of
-// that: not when the other thread begins to compute, and not when it has nothing more to do.
+// The poller may rest while another thread polls (sched/idle.c). Nothing may be forgotten because
+// of that: not when the other thread begins to compute, and not when it has nothing more to do.
 #include <atomic>
 #include <thread>
 

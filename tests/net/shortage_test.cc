@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Running out of descriptors, in every call that makes one. The process has 0 free descriptors at
-// the call, then 1, then 2 and so on until it succeeds, so each step of it fails once; then the same
-// with a system that has none left (ENFILE). A call that fails says so, leaves no descriptor
+// the call, then 1, then 2 and so on until it succeeds, so each step of it fails once; then the
+// same with a system that has none left (ENFILE). A call that fails says so, leaves no descriptor
 // behind, and works as soon as there are some.
 #include <functional>
 #include <set>
@@ -173,8 +173,8 @@ int try_in_full_system(const std::string &what, const Call &call, Errors errors)
 }
 
 /*
- * Tries a call under both kinds of shortage, and then without. `needs`: at least so many descriptors,
- * so that a call which quietly does without is not taken for one that was tested. `keeps`: how many
+ * Tries a call under both kinds of shortage, and then without. `needs`: at least so many
+ * descriptors, so that a call which quietly does without is not taken for one that was tested. `keeps`: how many
  * the runtime opens at the first such call and keeps.
  */
 void try_call(const std::string &what, int needs, const Call &call, Errors errors = {-EMFILE},
@@ -241,8 +241,7 @@ TEST(ShortageTcp, Accept)
 		try_call("sn_tcp_accept", 1,
 			 [&] {
 				 sn_tcp *conn = nullptr;
-				 // There is always one in the backlog: this one's client, which has no
-				 // descriptor to spare for another.
+				 // The client's connection waits in the backlog until then.
 				 if (accepted > 0)
 					 return 0;
 				 sn_tcp_listener_set_deadline(listener.get(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Sleeping without memory for a timer: the call says so, but not at once, so that a program which only
-// repeats it does not take a whole CPU.
+// Sleeping without memory for a timer: the call says so, but not at once, so that a program which
+// only repeats it does not take a whole CPU.
 #include <cstdlib>
 #include <vector>
 
