@@ -33,7 +33,8 @@ int sn_address_v6(struct sockaddr_in6 *v6, const char *host);
 
 /*
  * Reads a numeric host with a numeric port, as getaddrinfo() reads them, but without the C
- * library's resolver, which may load modules and block. An empty host is not one. Returns the length of
+ * library's resolver, which may load modules and block. An empty host is not one. Returns the
+ * length of
  * *address; -ENOENT for anything else, which may be a name; as sn_address_v6().
  */
 int sn_address_number(struct sockaddr_storage *address, const struct sn_host_port *parts);

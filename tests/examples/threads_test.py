@@ -6,8 +6,8 @@ one table: UDP, PostgreSQL, Unix sockets, programs that they have started, and l
 have five more than it has processors.
 
 Fails when a load has more threads than that while all of its tasks wait. With --most also when
-there were more at any moment: on a loaded machine, tasks that are slow to begin cost threads, which end
-when it is over.
+there were more at any moment: on a loaded machine, tasks that are slow to begin cost threads, which
+end when it is over.
 """
 import contextlib
 import os

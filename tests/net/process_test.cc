@@ -1028,6 +1028,8 @@ TEST(ProcessShortage, OfDescriptors)
 }
 
 // As a user who may have no more processes. In a child, because the limit counts all of a user's.
+// The child starts threads, so under the thread sanitizer this has to run alone in its process, as
+// it does under ctest.
 TEST(ProcessShortage, OfProcesses)
 {
 	const pid_t child = fork();
