@@ -64,6 +64,12 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
 
 	BIO_clear_retry_flags(bio);
 	*written = 0;
+	/* Nothing follows our end, not even the answer to new keys of the peer's: the peer, which
+	 * may have closed, would reset the connection. */
+	if (tls->notified) {
+		*written = size;
+		return 1;
+	}
 	if (tls->out_end - tls->out_start > MOST_OUT) {
 		BIO_set_retry_write(bio);
 		return 0;
