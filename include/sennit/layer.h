@@ -6,7 +6,8 @@
  *
  * A stream with a layer keeps its handle. All calls of stream.h, buffered.h, copy.h and relay.h take
  * it as before: they read and write what the layer gives and takes. Its descriptor is that of the
- * socket. The layer makes its own system calls on that; it never waits there.
+ * socket. The layer makes its own system calls on that; it never waits there. Messages and
+ * descriptors can no longer be passed on a Unix socket (unix.h): -EPROTOTYPE.
  *
  * Attempts. The layer's functions are attempts: each does what can be done at once. One that cannot
  * go on returns -EAGAIN, after a system call on the socket has returned EAGAIN in whichever

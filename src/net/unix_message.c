@@ -112,7 +112,11 @@ static ssize_t recv_now(struct sn_fd *d, struct sn_unix_message *message)
 				.msg_namelen = sizeof from.address,
 				.msg_control = &control,
 				.msg_controllen = sizeof control};
-	ssize_t n = sn_unix_sys_recv(d->fd, &header, sn_conn_has_messages(d) ? MSG_TRUNC : 0);
+	ssize_t n;
+
+	if (d->kind == SN_KIND_LAYERED)
+		return -EPROTOTYPE;
+	n = sn_unix_sys_recv(d->fd, &header, sn_conn_has_messages(d) ? MSG_TRUNC : 0);
 
 	if (n < 0)
 		return n;
@@ -197,6 +201,8 @@ static int check(const struct sn_fd *d, const struct sn_unix_message *message)
 {
 	if (d->kind == SN_KIND_DATAGRAM)
 		return 0;
+	if (d->kind == SN_KIND_LAYERED)
+		return -EPROTOTYPE;
 	if (message->size == 0)
 		return -EINVAL;
 	return message->to ? -EISCONN : 0;

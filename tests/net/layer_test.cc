@@ -441,6 +441,24 @@ TEST(Layer, PushingRefusesWhatCannotCarryOne)
 	});
 }
 
+TEST(Layer, MessagesDoNotPassItBy)
+{
+	test::run(1, [] {
+		Fate fate;
+		auto ends = test::Ends::unix_sockets();
+		auto *const conn = reinterpret_cast<sn_unix *>(ends->from());
+		char text[] = "past the layer";
+		sn_unix_message message = {};
+
+		message.data = text;
+		message.size = sizeof text;
+		EXPECT_EQ(ssize_t(sizeof text), sn_unix_send(conn, &message));
+		invert(ends->from(), &fate);
+		EXPECT_EQ(-EPROTOTYPE, sn_unix_send(conn, &message));
+		EXPECT_EQ(-EPROTOTYPE, sn_unix_recv(conn, &message));
+	});
+}
+
 TEST(Layer, AttemptsOfItsOwnExcludeReadsAndWrites)
 {
 	test::run([] {
