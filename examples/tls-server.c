@@ -3,7 +3,8 @@
  * A server over TLS that says each line back, one task per connection (docs/tls.md). tls-client is
  * its client; tls-echo does the same without libsennit-tls, as a guide for other libraries.
  *
- *	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
+ *	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+ *		-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
  *	example-tls-server 127.0.0.1:7443 cert.pem key.pem
  *	openssl s_client -quiet -CAfile cert.pem -verify_return_error -connect localhost:7443
  */

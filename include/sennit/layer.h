@@ -4,9 +4,9 @@
  * the calls of stream.h. UNSTABLE: what is here may change or disappear in any version, and old
  * forms are not kept. sennit.h does not include it.
  *
- * A stream with a layer keeps its handle. All calls of stream.h, buffered.h, copy.h and relay.h take
- * it as before: they read and write what the layer gives and takes. Its descriptor is that of the
- * socket. The layer makes its own system calls on that; it never waits there. Messages and
+ * A stream with a layer keeps its handle. All calls of stream.h, buffered.h, copy.h and relay.h
+ * take it as before: they read and write what the layer gives and takes. Its descriptor is that of
+ * the socket. The layer makes its own system calls on that; it never waits there. Messages and
  * descriptors can no longer be passed on a Unix socket (unix.h): -EPROTOTYPE.
  *
  * Attempts. The layer's functions are attempts: each does what can be done at once. One that cannot
@@ -50,8 +50,8 @@ struct sn_layer {
 	int (*shutdown)(void *state, int half);
 	/*
 	 * The stream is closed, and nobody uses it any more: frees the state. orderly: 1 when the
-	 * peer should be told, as far as that is possible at once; 0 after sn_stream_abort(), and in
-	 * a child of fork(), whose parent still has the stream. Any thread; must not park.
+	 * peer should be told, as far as that is possible at once; 0 after sn_stream_abort(), and
+	 * in a child of fork(), whose parent still has the stream. Any thread; must not park.
 	 */
 	void (*close)(void *state, int orderly);
 };

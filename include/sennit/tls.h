@@ -34,7 +34,8 @@
  * Waiting is never done inside OpenSSL: a task that waits is parked by sennit, as for any stream.
  *
  * Where a call takes a certificate, a key, or a list of either, text that contains "-----BEGIN" is
- * the PEM itself, and any other is the path of a file with it. Files are read when the call is made.
+ * the PEM itself, and any other is the path of a file with it. Files are read when the call is
+ * made.
  *
  * Threads outside the runtime: calls on a sn_tls_config, and sn_tls_last_error(); the others return
  * -ENOTSUP or NULL. Signal handlers: none.
@@ -55,8 +56,8 @@ SN_BEGIN
 
 /*
  * How connections are made: what is trusted, certificates, protocols. Reference counted; each
- * connection holds a reference. Set it up before its first connection. After that, only certificates
- * and revocation lists may change.
+ * connection holds a reference. Set it up before its first connection. After that, only
+ * certificates and revocation lists may change.
  */
 typedef struct sn_tls_config sn_tls_config;
 
@@ -75,8 +76,8 @@ SN_API void sn_tls_config_unref(sn_tls_config *config);
 
 /*
  * The calls below return 0; -EINVAL for a wrong argument; -EBUSY when the configuration has been
- * used, where they may not be made then; -ENOMEM; -ENOENT, -EACCES and the like for a file; -EBADMSG
- * for what is in it. sn_tls_last_error() says more.
+ * used, where they may not be made then; -ENOMEM; -ENOENT, -EACCES and the like for a file;
+ * -EBADMSG for what is in it. sn_tls_last_error() says more.
  */
 
 /* Whether the peer has to show a certificate, and a good one. */
@@ -98,10 +99,10 @@ SN_API int sn_tls_config_add_ca(sn_tls_config *config, const char *where);
 SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
 
 /*
- * Revocation lists, of a file or PEM text. Once there is one, the peer's own certificate is checked,
- * and is refused if its issuer has no list here. The first has to come before the first connection;
- * others may be added at any time, and the newest list of an issuer counts. A session that is
- * resumed is not checked again.
+ * Revocation lists, of a file or PEM text. Once there is one, the peer's own certificate is
+ * checked, and is refused if its issuer has no list here. The first has to come before the first
+ * connection; others may be added at any time, and the newest list of an issuer counts. A session
+ * that is resumed is not checked again.
  */
 SN_API int sn_tls_config_add_crl(sn_tls_config *config, const char *where);
 
@@ -143,9 +144,9 @@ SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int hig
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
 
 /*
- * Appends the secrets of all connections to a file, in the format that wireshark reads: for debugging
- * only. NULL: the file that the environment variable SSLKEYLOGFILE names, or none if it is not set.
- * Without this call that variable is not looked at.
+ * Appends the secrets of all connections to a file, in the format that wireshark reads: for
+ * debugging only. NULL: the file that the environment variable SSLKEYLOGFILE names, or none if it
+ * is not set. Without this call that variable is not looked at.
  */
 SN_API int sn_tls_config_set_key_log(sn_tls_config *config, const char *path);
 

@@ -113,7 +113,8 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 	return stream(made);
 }
 
-/* Begins TLS on a connected stream, as the client: sn_tls_client(). It is the same object afterwards. */
+/* Begins TLS on a connected stream, as the client: sn_tls_client(). It is the same object
+ * afterwards. */
 template <byte_stream Stream>
 result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams with a layer (sennit/layer.h), as the rest of the net layer sees them: attempts on a
- * descriptor of the kind SN_KIND_LAYERED. Within the runtime, which they leave for the layer's code.
- * They may park, for the layer's locks, and change threads.
+ * descriptor of the kind SN_KIND_LAYERED. Within the runtime, which they leave for the layer's
+ * code. They may park, for the layer's locks, and change threads.
  *
  * Every edge of such a descriptor makes both sides ready (crossed in struct sn_fd). So a task that
  * waits on its own side sees room although it reads, and bytes although it writes. An edge that
@@ -24,8 +24,8 @@ ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size);
 ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n);
 ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n);
 
-/* The end of an operation that writes, of any kind of descriptor, within it: its result is n, or
- * the number of bytes that a layer has taken over before the operation failed. */
+/* Within an operation that writes, which fails: how many bytes the layer has taken over and will
+ * send with what comes next. 0 for other kinds of descriptors. */
 ssize_t sn_layer_settle_some(struct sn_fd *d);
 
 /* sn_stream_shutdown(); waits for room. */

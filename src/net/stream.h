@@ -69,8 +69,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * For callers that make their own system calls. sn_attempt_begin() begins an operation that does
- * not wait: 0, or the error. Nothing may park before sn_fd_end(), but for an attempt on a stream with
- * a layer, for a moment.
+ * not wait: 0, or the error. Nothing may park before sn_fd_end(), but for an attempt on a stream
+ * with a layer, for a moment.
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 
@@ -82,8 +82,8 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
  * sn_stream_read() or sn_stream_write() would return; -EAGAIN if there is no way to wait. Parks. */
 int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
 
-/* The end of an operation that writes: its result is n, but for the bytes that a layer has taken over
- * before it failed. */
+/* The end of an operation that writes: its result is n, but for the bytes that a layer has taken
+ * over before it failed. */
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
 /* Whether there is something to read, without taking it: > 0 yes, 0 the end, -EAGAIN no, or an

@@ -8,8 +8,8 @@
  * before the call, and what they leave is taken after it.
  *
  * Bytes. OpenSSL reads from the socket through a BIO of ours (bio.c), which never waits, and writes
- * into memory: `out`, from where they go to the socket after the call. So OpenSSL always gets rid of
- * what it has to say, whichever call has made it say that, and there is no write that must be
+ * into memory: `out`, from where they go to the socket after the call. So OpenSSL always gets rid
+ * of what it has to say, whichever call has made it say that, and there is no write that must be
  * repeated with the same bytes. Nothing more is written while there is something in `out`.
  *
  * Any step that makes progress possible for the other task comes after an edge of the socket, and

@@ -79,8 +79,9 @@ class Interop(unittest.TestCase):
         for version in ("-tls1_2", "-tls1_3"):
             # Its input ends, so it sends its end at once: what it has sent comes back all the same.
             client = subprocess.Popen(
-                ["openssl", "s_client", "-quiet", "-no_ign_eof", "-CAfile", self.chain, "-verify_return_error",
-                 "-verify_hostname", "localhost", version, "-connect", f"127.0.0.1:{port}"],
+                ["openssl", "s_client", "-quiet", "-no_ign_eof", "-CAfile", self.chain,
+                 "-verify_return_error", "-verify_hostname", "localhost", version, "-connect",
+                 f"127.0.0.1:{port}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             with client:
                 client.stdin.write("hello\n")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A connection with TLS is a stream: reading, writing, ends, deadlines, cancellation, closing, copies
-// and relays.
+// A connection with TLS is a stream: reading, writing, ends, deadlines, cancellation, closing,
+// copies and relays.
 #include "pairs.h"
 
 #include <sys/wait.h>

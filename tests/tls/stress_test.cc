@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections, some with small socket buffers, a reader and a writer on each end, sizes and deadlines by
-// chance, new keys at any time, and ends of every kind. What is read is always a part of what was
-// written, from its beginning; all of it, where nobody has broken the connection.
+// Connections, some with small socket buffers, a reader and a writer on each end, sizes and
+// deadlines by chance, new keys at any time, and ends of every kind. What is read is always a part
+// of what was written, from its beginning; all of it, where nobody has broken the connection.
 #include "pairs.h"
 
 namespace
