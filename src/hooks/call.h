@@ -62,6 +62,10 @@ bool sn_hook_may_park(void) sn_hidden;
 /* Whether this is the process whose memory it is, and not a child of vfork(), which shares it. */
 bool sn_hook_own_process(void) sn_hidden;
 
+/* The task has taken, or given back, something that it must not hold while it parks. Without a task
+ * it does nothing. */
+void sn_hook_hold(int by) sn_hidden;
+
 /* Waits until the descriptor is ready, no longer than the call may take. May park. */
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
 

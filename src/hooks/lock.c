@@ -12,7 +12,7 @@
 
 #include "hooks/call.h"
 
-static sn_noinline void count(int by)
+sn_noinline void sn_hook_hold(int by)
 {
 	struct sn_foreign *task = sn_foreign_self();
 
@@ -23,7 +23,7 @@ static sn_noinline void count(int by)
 static inline int counted(int err, int by)
 {
 	if (sn_unlikely(sn__self() != NULL) && (err == 0 || err == EOWNERDEAD))
-		count(by);
+		sn_hook_hold(by);
 	return err;
 }
 
@@ -79,7 +79,7 @@ LOCKS(__pthread_rwlock_clockwrlock64, 1,
 static void leave_once(int *entered)
 {
 	if (*entered)
-		count(-1);
+		sn_hook_hold(-1);
 }
 
 SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
@@ -87,6 +87,6 @@ SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
 	__attribute__((cleanup(leave_once))) int entered = sn__self() != NULL;
 
 	if (entered)
-		count(1);
+		sn_hook_hold(1);
 	return sn_real.pthread_once(once, fn);
 }

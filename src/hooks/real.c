@@ -20,6 +20,7 @@ static void look_up(void)
 #define LOOK_UP(result, name, parameters, arguments) \
 	sn_real.name = (result(*) parameters)dlsym(RTLD_NEXT, #name);
 	SN_REAL_CALLS(LOOK_UP)
+	SN_REAL_DATABASES(LOOK_UP)
 	SN_REAL_CALLS64(LOOK_UP)
 	SN_REAL_LOCKS(LOOK_UP)
 	SN_REAL_LOCKS64(LOOK_UP)
@@ -48,6 +49,7 @@ static void look_up(void)
 		return sn_real.name arguments;          \
 	}
 SN_REAL_CALLS(EARLY_CALL)
+SN_REAL_DATABASES(EARLY_CALL)
 SN_REAL_CALLS64(EARLY_CALL)
 SN_REAL_LOCKS(EARLY_LOCK)
 SN_REAL_LOCKS64(EARLY_LOCK)
@@ -69,11 +71,12 @@ static int early_fcntl(int fd, int command, ...)
 struct sn_real sn_real = {
 	/* clang-format off */
 	SN_REAL_CALLS(EARLY)
+	SN_REAL_DATABASES(EARLY)
 	SN_REAL_CALLS64(EARLY)
 	SN_REAL_LOCKS(EARLY)
 	SN_REAL_LOCKS64(EARLY)
-		/* clang-format on */
-		.fcntl = early_fcntl,
+			/* clang-format on */
+			.fcntl = early_fcntl,
 	.fcntl64 = early_fcntl,
 #if SN_HOOK_TIME64
 	.__fcntl_time64 = early_fcntl,

@@ -8,8 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include <grp.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/wait.h>
@@ -603,6 +605,24 @@ TEST(Names, AreWhatTheResolverSays)
 				task.join();
 		});
 	}
+}
+
+// The modules of the name service make hooked calls with the C library's locks held.
+TEST(Names, ThatAreAskedForOtherwiseDoNotPark)
+{
+	test::run({1}, [] {
+		hooked([] {
+			const uint64_t before = hooks().parked;
+
+			EXPECT_NE(nullptr, gethostbyname("localhost"));
+			EXPECT_NE(nullptr, getpwuid(0));
+			EXPECT_NE(nullptr, getgrgid(0));
+			EXPECT_EQ(nullptr, getservbyname("no-such", "tcp"));
+			EXPECT_EQ(before, hooks().parked);
+			usleep(1000);
+			EXPECT_EQ(before + 1, hooks().parked) << "something is still held";
+		}).join();
+	});
 }
 
 TEST(Names, AreLeftWhenCancelled)

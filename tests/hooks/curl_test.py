@@ -49,10 +49,9 @@ loop, ports, started = asyncio.new_event_loop(), [], threading.Event()
 threading.Thread(target=serve, args=(loop, context, ports, started), daemon=True).start()
 if not started.wait(servers.PATIENCE):
     servers.fail("the server does not start")
-servers.expect_few_threads(
-    servers.run("curl", f"http://127.0.0.1:{ports[0]}", servers.scaled(1000)))
+servers.run_with_few_threads("curl", f"http://127.0.0.1:{ports[0]}", servers.scaled(1000))
 tasks = servers.scaled(100)
-servers.expect_few_threads(servers.run("curl", f"https://127.0.0.1:{ports[1]}", tasks), tasks // 4)
+servers.run_with_few_threads("curl", f"https://127.0.0.1:{ports[1]}", tasks, tasks // 4)
 # By a name, which libcurl looks up on a thread of its own for each transfer: these are its.
 servers.run("curl", f"http://localhost:{ports[0]}", servers.scaled(50))
 loop.call_soon_threadsafe(loop.stop)

@@ -12,4 +12,4 @@ redis = servers.tool("redis-server")
 with servers.Server(lambda port: [redis, "--port", str(port), "--bind", "127.0.0.1", "--save", "",
                                   "--appendonly", "no", "--tcp-backlog", "2000"],
                     servers.accepts) as server:
-    servers.expect_few_threads(servers.run("hiredis", str(server.port), servers.scaled(500)))
+    servers.run_with_few_threads("hiredis", str(server.port), servers.scaled(500))

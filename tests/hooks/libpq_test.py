@@ -34,7 +34,7 @@ with servers.folder() as scratch:
             "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=120"],
             ready, user) as server:
         where = f"host=127.0.0.1 port={server.port} user=postgres"
-        servers.expect_few_threads(servers.run("libpq", where, servers.scaled(1000)))
+        servers.run_with_few_threads("libpq", where, servers.scaled(1000))
         # By a name, which is looked up.
         where = f"host=localhost port={server.port} user=postgres"
-        servers.expect_few_threads(servers.run("libpq", where, servers.scaled(200)))
+        servers.run_with_few_threads("libpq", where, servers.scaled(200))

@@ -27,4 +27,4 @@ with servers.folder() as scratch:
             "--bind-address=127.0.0.1", f"--socket={scratch}/socket", "--max-connections=200",
             f"--pid-file={scratch}/pid"],
             servers.accepts, user) as server:
-        servers.expect_few_threads(servers.run("mariadb", str(server.port), servers.scaled(100)))
+        servers.run_with_few_threads("mariadb", str(server.port), servers.scaled(100))

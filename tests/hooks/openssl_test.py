@@ -16,8 +16,7 @@ def mistaken(said):
 
 
 tasks = servers.scaled(200)
-said = servers.run("openssl", "on", tasks)
-servers.expect_few_threads(said)
+said = servers.run_with_few_threads("openssl", "on", tasks)
 if mistaken(said):
     servers.fail("an end was mistaken, though no task has left an error")
 for safe in ("off+queue", "pin+queue"):
