@@ -14,6 +14,8 @@ CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
     "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "streams", "names", "udp",
                "unix", "programs", "copy", "tls", "clock", "gc", "tools"],
+    "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
+               "udp", "unix", "programs", "copy", "clock", "gc", "tools"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks"],

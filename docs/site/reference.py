@@ -20,6 +20,8 @@ CONCEPTS = {
         "scope": "Scopes: groups, cancellation, deadlines",
         "local": "Values of tasks",
         "blocking": "Calls that block, and pinning",
+        "hooks": "The C library's calls in tasks",
+        "foreign": "For libraries that replace calls",
         "result": "Results in C++",
     },
     "Between tasks": {
