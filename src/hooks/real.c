@@ -14,11 +14,24 @@
 /* Only before the constructors are through, when the program has one thread. */
 static bool looking_up;
 
+/* A sanitizer has replacements of its own, in the program itself; it has to see the calls, too. */
+#if SN_TSAN || SN_ASAN
+#	define THEIRS(result, name, parameters, arguments) \
+		extern result __interceptor_##name parameters __attribute__((weak));
+SN_REAL_CALLS(THEIRS)
+SN_REAL_DATABASES(THEIRS)
+SN_REAL_LOCKS(THEIRS)
+#	define NEXT(name) \
+		(__interceptor_##name ? (void *)__interceptor_##name : dlsym(RTLD_NEXT, #name))
+#else
+#	define NEXT(name) dlsym(RTLD_NEXT, #        name)
+#endif
+
 static void look_up(void)
 {
 	looking_up = true;
 #define LOOK_UP(result, name, parameters, arguments) \
-	sn_real.name = (result(*) parameters)dlsym(RTLD_NEXT, #name);
+	sn_real.name = (result(*) parameters)NEXT(name);
 	SN_REAL_CALLS(LOOK_UP)
 	SN_REAL_DATABASES(LOOK_UP)
 	SN_REAL_CALLS64(LOOK_UP)

@@ -286,13 +286,11 @@ CMAKE
 cmake -G Ninja -S hooks -B build-hooks -DCMAKE_PREFIX_PATH="$prefix" \
 	-DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
 	cmake --build build-hooks >log 2>&1 || { cat log >&2; fail "CMake's hooks"; }
-if [ -z "${SENNIT_SANITIZE:-}" ]; then
-	try build-hooks/hooks-shared
-	try build-hooks/hooks-static
-	read -r -a found <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs sennit-hooks)"
-	"$CC" "${cflags[@]}" -o hooks-pc hooks.c "${found[@]}" -Wl,-rpath,"$libdir"
-	try ./hooks-pc
-fi
+try build-hooks/hooks-shared
+try build-hooks/hooks-static
+read -r -a found <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs sennit-hooks)"
+"$CC" "${cflags[@]}" -o hooks-pc hooks.c "${found[@]}" -Wl,-rpath,"$libdir"
+try ./hooks-pc
 
 # The bridge to libgc, where it was built.
 if [ -e "$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so" ]; then
