@@ -15,7 +15,7 @@ CONTENTS = {
     "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "streams", "names", "udp",
                "unix", "programs", "copy", "tls", "clock", "gc", "tools"],
     "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
-               "udp", "unix", "programs", "copy", "clock", "gc", "tools"],
+               "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks"],
