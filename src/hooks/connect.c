@@ -49,9 +49,12 @@ static bool is_young(int fd)
 	       atomic_load_explicit(&young[fd], memory_order_relaxed) == atomic_load(&epoch);
 }
 
-/* Both processes have the descriptions from now on. After 255 forks in a row a note of the first
- * would count again: so each round clears them. */
-static void before_fork(void)
+/*
+ * Both processes have the descriptions from now on: before the fork, for the sockets that are
+ * there, and after it, for those that others make meanwhile. When the epochs begin again, old notes
+ * would count: so they are cleared.
+ */
+static void around_fork(void)
 {
 	uint8_t next = (uint8_t)(atomic_load(&epoch) + 1);
 
@@ -65,7 +68,7 @@ static void before_fork(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	pthread_atfork(before_fork, NULL, NULL);
+	pthread_atfork(around_fork, around_fork, around_fork);
 }
 
 SN_HOOK(int, socket, (int family, int type, int protocol))

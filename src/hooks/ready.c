@@ -189,8 +189,8 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 }
 
 /*
- * As select(), with the time that is left in *left. PASS: not here, or no longer: then the call that
- * blocks is made, with that limit.
+ * As select(), with the time that is left in *left. PASS: not here, or no longer: then the call
+ * that blocks is made, with that limit.
  */
 static enum sn_hook_step select_for(struct sets *sets, int64_t ns, int64_t *left, int *found)
 {

@@ -44,8 +44,8 @@ static bool is_stream(int fd)
 }
 
 /*
- * MSG_WAITALL on a stream: what is missing after `done` bytes. An error that comes meanwhile is left
- * to the next call, as the kernel does it.
+ * MSG_WAITALL on a stream: what is missing after `done` bytes. An error that comes meanwhile is
+ * left to the next call, as the kernel does it.
  */
 static ssize_t receive_rest(struct sn_hook_call *call, char *buf, size_t n, int flags, size_t done)
 {

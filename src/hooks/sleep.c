@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping. Only a relative time, or a point on the monotonic clock: what is meant by the wall clock
- * follows its steps, which the C library's call does.
+ * Sleeping. Only a relative time, or a point on the monotonic clock: what is meant by the wall
+ * clock follows its steps, which the C library's call does.
  */
 #include <errno.h>
 

@@ -549,6 +549,30 @@ TEST(Connect, PassesDuplicatesThrough)
 	});
 }
 
+// Nor of one that a child of fork() has, too.
+TEST(Connect, PassesSocketsOfTheChildrenThrough)
+{
+	test::run({2}, [] {
+		hooked([] {
+			TcpListener listener;
+			const int before_fork = test::tcp_socket();
+			const pid_t child = fork();
+
+			if (child == 0)
+				_exit(0);
+			const int after_fork = test::tcp_socket();
+			while (waitpid(child, nullptr, 0) < 0 && errno == EINTR)
+				;
+			const uint64_t before = hooks().parked;
+			EXPECT_EQ(0, outcome(listener.connect_to(before_fork)));
+			EXPECT_EQ(before, hooks().parked);
+			EXPECT_EQ(0, outcome(listener.connect_to(after_fork)));
+			close(before_fork);
+			close(after_fork);
+		}).join();
+	});
+}
+
 // ---- names ----
 
 struct Found {

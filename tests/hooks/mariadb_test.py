@@ -19,8 +19,8 @@ with servers.folder() as scratch:
     if user:
         shutil.chown(scratch, "mysql")
         shutil.chown(data, "mysql")
-    subprocess.run([install, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal",
-                    "--skip-test-db"], cwd="/", check=True, stdout=subprocess.DEVNULL,
+    subprocess.run([install, "--no-defaults", f"--datadir={data}", "--skip-test-db",
+                    "--auth-root-authentication-method=normal"], cwd="/", check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=servers.PATIENCE, **user)
     with servers.Server(lambda port: [
             daemon, "--no-defaults", f"--datadir={data}", f"--port={port}",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""OpenSSL with SSL_set_fd() in hooked tasks: they park inside SSL_read(). Its queue of errors belongs
-to the thread, so beside tasks that leave errors there, only a pinned task, or one without hooks, can
-tell the end of a connection from an error."""
+"""OpenSSL with SSL_set_fd() in hooked tasks: they park inside SSL_read(). Its queue of errors
+belongs to the thread, so beside tasks that leave errors there, only a pinned task, or one without
+hooks, can tell the end of a connection from an error."""
 import os
 import re
 import sys

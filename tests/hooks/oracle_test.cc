@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Two parties carry out a seeded script on a connection: once as plain threads, which is the oracle,
-// and once as tasks with hooks. What the calls return, errno, and the bytes have to be the same.
+// Two parties carry out a seeded script on a connection: once as plain threads, which is the
+// oracle, and once as tasks with hooks. What the calls return, errno, and the bytes have to be
+// the same.
 //
 // The script has only steps whose results do not depend on how fast a party is: a stream is read
 // until all of a message is there, and where a call has to time out, the other party waits.

@@ -52,8 +52,8 @@ def tool(*names):
 
 def run(name, where, tasks):
     """Runs the program, expects that its tasks succeed, and returns what it prints."""
-    done = subprocess.run([*LAUNCHER, program(name), where, str(tasks)], capture_output=True, text=True,
-                          timeout=PATIENCE, check=False,
+    done = subprocess.run([*LAUNCHER, program(name), where, str(tasks)],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False,
                           env={**os.environ, "SENNIT_PROCS": str(PROCESSORS)})
     print(f"{name} {where.split('?')[0]}: {done.stdout}", end="", flush=True)
     if done.returncode:
