@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+http.py BUILD_DIR [--rounds N] [--seconds S] [--processors N] [--what NAME,..] [--quick]:
+examples/http-server beside Go's net/http, hyper on tokio, and nginx, under the load of wrk.
+
+hello 64, hello 1000: keep-alive requests for a short text, over so many connections. new: a
+connection for each request, 64 at a time. db: a query to PostgreSQL for each, 64 connections over 16
+to the database. Columns: requests per second; microseconds of the server's CPU for each (user and
+system, all of its processes, but not PostgreSQL's); the median and the 99th percentile of the
+latencies that wrk sees, in microseconds.
+
+The server runs on the first --processors CPUs (1), the load and PostgreSQL on the others. Look at
+the CPU time first: the rate also depends on how fast the load is. The servers take turns in every
+round, so that other load on the machine affects all of them. The tables have the medians over the
+rounds, with the lowest and highest. nginx answers with "return 200", and has no database. A peer
+that is missing is reported loudly. --quick only shows that everything runs.
+
+BENCH_HTTP_ROUNDS and BENCH_HTTP_SECONDS in the environment are the defaults of --rounds (5) and
+--seconds (2).
+"""
+import argparse
+import glob
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TICK = os.sysconf("SC_CLK_TCK")
+ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64)}
+POOL = 16
+# PostgreSQL does not run as root.
+USER = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+
+NGINX = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log stderr crit;
+worker_processes {processors};
+events {{ worker_connections 8192; }}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path {folder};
+    proxy_temp_path {folder};
+    fastcgi_temp_path {folder};
+    uwsgi_temp_path {folder};
+    scgi_temp_path {folder};
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        default_type text/plain;
+        location / {{ return 200 "hello, world\\n"; }}
+    }}
+}}
+"""
+
+
+def loudly(text):
+    print(f"\n*** {text} ***\n", flush=True)
+
+
+def built(name, tool, command, folder):
+    """Whether the peer could be built. Reports a missing tool or a failed build."""
+    if not shutil.which(tool):
+        loudly(f"NOT COMPARED WITH {name}: there is no {tool}")
+        return False
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr[-2000:]}")
+        return False
+    return True
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def family(pid):
+    """A process and its children."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [pid] + [each for child in file.read().split() for each in family(int(child))]
+
+
+def ticks(pid):
+    total = 0
+    for each in family(pid):
+        with open(f"/proc/{each}/stat", encoding="ascii") as file:
+            total += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+    return total
+
+
+class Server:
+    """A running server. Its command prints its address or port, unless the port is given."""
+
+    def __init__(self, name, command, cpus, port=None):
+        self.name, self.port, self.results = name, port, {}
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cpus)), *command], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, text=True)
+        if port is None:
+            said = self.process.stdout.readline()
+            if not said:
+                sys.exit(f"http.py: {name} did not start")
+            self.port = int(said.strip().rsplit(":", 1)[-1])
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        sys.exit(f"http.py: {name} does not listen")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+class Postgres:
+    """A database for this run, or nothing (missing says why)."""
+
+    def __init__(self, folder, cpus):
+        self.process, self.missing = None, None
+        tools = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres")) or [shutil.which("postgres")]
+        if not tools[-1]:
+            self.missing = "PostgreSQL is not installed"
+            return
+        bin_ = os.path.dirname(tools[-1])
+        data = os.path.join(folder, "data")
+        os.mkdir(data, 0o700)
+        if USER:
+            shutil.chown(data, "postgres")
+        subprocess.run([f"{bin_}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "--locale=C"],
+                       cwd="/", check=True, stdout=subprocess.DEVNULL, **USER)
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cpus)), f"{bin_}/postgres", "-D", data, "-p",
+             str(self.port), "-h", "127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+            **USER)
+        until = time.monotonic() + 60
+        ready = [f"{bin_}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(ready, check=False).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > until:
+                sys.exit("http.py: PostgreSQL does not start")
+            time.sleep(0.1)
+
+    def stop(self):
+        if self.process:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait()
+
+
+def contestants(build, folder, cpus, database):
+    """Starts all that there are."""
+    kept = os.path.join(build, "bench/http/peers")
+    os.makedirs(kept, exist_ok=True)
+    where = [] if database.missing else [
+        f"host=127.0.0.1 port={database.port} user=postgres dbname=postgres sslmode=disable"]
+    ours = [os.path.join(build, "examples/example-http-server"), "--listen", "127.0.0.1:0",
+            "--connections", "100000"]
+    if where:
+        ours += ["--db", *where, "--db-connections", str(POOL)]
+    servers = [Server("sennit", ours, cpus)]
+    go = os.path.join(kept, "go")
+    if built("Go", "go", ["go", "build", "-o", go, "."], os.path.join(HERE, "go")):
+        servers.append(Server("Go", [go, *where, *([str(POOL)] if where else [])], cpus))
+    target = os.path.join(kept, "hyper")
+    if built("hyper", "cargo", ["cargo", "build", "--release", "--quiet", "--target-dir", target],
+             os.path.join(HERE, "hyper")):
+        servers.append(Server("hyper", [f"{target}/release/http", str(len(cpus)), *where,
+                                        *([str(POOL)] if where else [])], cpus))
+    if shutil.which("nginx"):
+        port = free_port()
+        path = os.path.join(folder, "nginx.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(NGINX.format(folder=folder, port=port, processors=len(cpus)))
+        servers.append(Server("nginx", [shutil.which("nginx"), "-p", folder, "-e", "stderr", "-c", path],
+                              cpus, port))
+    else:
+        loudly("NOT COMPARED WITH nginx: it is not installed")
+    return servers
+
+
+def measure(server, row, cpus, seconds):
+    """Requests per second, us of CPU for each, and the two latencies."""
+    path, connections = ROWS[row]
+    header = ["-H", "Connection: close"] if row == "new" else []
+    before = ticks(server.process.pid)
+    done = subprocess.run(
+        ["taskset", "-c", ",".join(map(str, cpus)), "wrk", "-t", str(len(cpus)), "-c",
+         str(connections), "-d", f"{seconds}s", "-s", os.path.join(HERE, "report.lua"), *header,
+         f"http://127.0.0.1:{server.port}{path}"],
+        capture_output=True, text=True, timeout=seconds + 60, check=False)
+    cpu = (ticks(server.process.pid) - before) / TICK
+    result = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    if done.returncode != 0 or not result:
+        sys.exit(f"http.py: {server.name}, {row}: {done.stdout}{done.stderr}")
+    requests, took, errors, p50, p99 = map(int, result[0].split()[1:])
+    if requests == 0 or errors > requests / 100:
+        sys.exit(f"http.py: {server.name}, {row}: {requests} requests, {errors} errors")
+    return requests * 1e6 / took, cpu * 1e6 / requests, p50, p99
+
+
+def cell(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def tables(servers, rows):
+    for row in rows:
+        print(f"\n{row}")
+        lines = [["", "a second", "CPU us each", "p50 us", "p99 us"]]
+        for server in servers:
+            if row in server.results:
+                columns = list(zip(*server.results[row]))
+                lines.append([server.name] + [cell(c, 1 if i == 1 else 0) for i, c in enumerate(columns)])
+        widths = [max(len(line[i]) for line in lines) for i in range(5)]
+        for line in lines:
+            print("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
+                            for i, (text, width) in enumerate(zip(line, widths))))
+        ours = servers[0].results[row]
+        for server in servers[1:]:
+            theirs = server.results.get(row)
+            if theirs:
+                # Of the same round: other load on the machine changes these less.
+                print(f"{server.name} / sennit: CPU {cell([b[1] / a[1] for a, b in zip(ours, theirs)], 2)}, "
+                      f"p99 {cell([b[3] / a[3] for a, b in zip(ours, theirs)], 2)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=int(os.environ.get("BENCH_HTTP_ROUNDS", 5)))
+    parser.add_argument("--seconds", type=int, default=int(os.environ.get("BENCH_HTTP_SECONDS", 2)))
+    parser.add_argument("--processors", type=int, default=1)
+    parser.add_argument("--what", default=",".join(ROWS), help="rows, with commas between")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 1, 1
+    if not shutil.which("wrk"):
+        sys.exit("http.py: there is no wrk")
+    rows = options.what.split(",")
+    if not set(rows) <= set(ROWS):
+        parser.error(f"there are {', '.join(ROWS)}")
+    cpus = sorted(os.sched_getaffinity(0))
+    ours, theirs = cpus[:options.processors], cpus[options.processors:] or cpus
+    servers = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        database = Postgres(folder, theirs)
+        try:
+            servers = contestants(os.path.abspath(options.build), folder, ours, database)
+            print(f"{options.rounds} rounds of {options.seconds} s each, in turn; servers on CPU "
+                  f"{', '.join(map(str, ours))}, the load on {', '.join(map(str, theirs))}; load "
+                  f"{os.getloadavg()[0]:.1f} before; medians, lowest and highest in brackets", flush=True)
+            for row in rows:
+                if row == "db" and database.missing:
+                    loudly(f"NO DATABASE: {database.missing}")
+                    continue
+                for _ in range(options.rounds):
+                    for server in servers:
+                        if row != "db" or server.name != "nginx":
+                            server.results.setdefault(row, []).append(
+                                measure(server, row, theirs, options.seconds))
+        finally:
+            for server in servers:
+                server.stop()
+            database.stop()
+    tables(servers, [row for row in rows if row in servers[0].results])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+The programs that `make bench-http` measures with work: each row has the server, and each peer that
+could be built or is installed. No figure is asserted.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
+
+
+class Bench(unittest.TestCase):
+    def test_measures_each_server(self):
+        done = subprocess.run([sys.executable, f"{SOURCE}/bench/http/http.py", BUILD, "--quick"],
+                              capture_output=True, text=True, timeout=280, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        names = ["sennit"] + [name for name, tool in (("Go", "go"), ("hyper", "cargo"), ("nginx", "nginx"))
+                              if shutil.which(tool) and f"NOT COMPARED WITH {name}" not in done.stdout]
+        lines = done.stdout.split("\n")
+        for row in ("hello 64", "hello 1000", "new", "db"):
+            self.assertIn(row, lines)
+            for name in names:
+                if (row, name) != ("db", "nginx"):
+                    table = lines[lines.index(row):]
+                    cells = [line for line in table[:2 + len(names)] if line.startswith(name + " ")]
+                    self.assertEqual(cells[0].count(" to "), 4, done.stdout)
+
+
+if __name__ == "__main__":
+    if (not os.path.exists(os.path.join(BUILD, "examples/example-http-server")) or not shutil.which("wrk")
+            or os.environ["SENNIT_SANITIZE"]):
+        print("skipped: it needs wrk and example-http-server, without a sanitizer")
+        sys.exit(77)
+    unittest.main()
