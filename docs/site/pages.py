@@ -12,8 +12,6 @@ from pathlib import Path
 
 CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
-    "Guides": ["channels", "sync", "blocking", "foreign", "stacks", "streams", "names", "udp",
-               "unix", "programs", "copy", "tls", "clock", "gc", "tools"],
     "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
                "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools"],
     "Reference": ["reference/index"],
