@@ -85,7 +85,10 @@ static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_q
 
 /*
  * While the poller rests (idle.c). The first task that is found is not announced, because this
- * thread runs it at once.
+ * thread runs it at once. The fair turns need not poll as well: what they find is announced, and the
+ * thread that is woken for it finds nothing, becomes idle, and thereby ends the rest. (Without the
+ * line that records the time, every 0.1 ms; round trips over one Unix connection then took 11 us of
+ * CPU instead of 9.)
  */
 static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_processor *p)
 {
@@ -95,6 +98,7 @@ static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_process
 	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) != SN_POLLING_RESTS ||
 	    !poll_now(self, p, &ready))
 		return NULL;
+	p->last_poll = sn_now();
 	task = sn_queue_get(&ready);
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 	sn_ready_each(self, &ready);

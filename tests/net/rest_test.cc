@@ -97,4 +97,24 @@ TEST(Rest, EndsWhenAllAreIdle)
 	});
 }
 
+// The tasks stay with the thread that polls while the other rests. The fair turns, which poll every
+// 0.1 ms where nothing else does, would each wake a thread, which steals the task or ends the rest.
+TEST(Rest, LastsThroughFairTurns)
+{
+	if (TEST_TSAN || TEST_ASAN || TEST_EMULATED)
+		GTEST_SKIP() << "too slow for the poller to rest";
+	test::run(2, [] {
+		const int64_t end = sn_now() + test::patience;
+		uint64_t least = UINT64_MAX;
+
+		while (least > 5 && sn_now() < end) {
+			const uint64_t before = test::stats().steals;
+
+			play(20000);
+			least = std::min(least, test::stats().steals - before);
+		}
+		EXPECT_LE(least, 5U);
+	});
+}
+
 } // namespace
