@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a hooked call costs beyond the C library's: on a thread without a task, in a task that has no
- * hooks, and in one that has them. ns a call, medians of 15 rounds.
+ * What a hooked call costs beyond the C library's: on a thread without a task, in a task that has
+ * no hooks, and in one that has them. ns a call, medians of 15 rounds.
  *
  *	bench-hooks
  */

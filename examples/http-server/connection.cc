@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection: a loop that reads, parses with llhttp and answers, all in blocking style. Requests
- * that arrive together are answered together. What two readers could understand differently
- * (RFC 9112, 11.2) is refused even where llhttp lets it pass, and so is what exceeds the limits.
+ * One connection: a loop that reads, parses with llhttp and answers, all in blocking style.
+ * Requests that arrive together are answered together. What two readers could understand
+ * differently (RFC 9112, 11.2) is refused even where llhttp lets it pass, and so is what exceeds
+ * the limits.
  */
 #include "http.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the server share: requests, answers, limits, and the calls between the parts. */
+/* What the parts of the server share: requests, answers, limits, calls between the parts. */
 #pragma once
 
 #include <atomic>

@@ -10,8 +10,8 @@
  * A full backlog. A non-blocking connect(2) returns EAGAIN, and the kernel does not announce when
  * there is room: the socket that could not connect has no readiness of that kind. So the task asks
  * again, at growing intervals (unix_interval.h). The wait is one on the socket's descriptor, so it
- * has its deadline and its cancellation. Rejected: a blocking connect(2). It would take a thread for
- * each task that waits, and cancellation would have to interrupt that thread.
+ * has its deadline and its cancellation. Rejected: a blocking connect(2). It would take a thread
+ * for each task that waits, and cancellation would have to interrupt that thread.
  */
 #include <errno.h>
 #include <stddef.h>

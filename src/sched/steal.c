@@ -85,10 +85,10 @@ static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_q
 
 /*
  * While the poller rests (idle.c). The first task that is found is not announced, because this
- * thread runs it at once. The fair turns need not poll as well: what they find is announced, and the
- * thread that is woken for it finds nothing, becomes idle, and thereby ends the rest. (Without the
- * line that records the time, every 0.1 ms; round trips over one Unix connection then took 11 us of
- * CPU instead of 9.)
+ * thread runs it at once. The fair turns need not poll as well: what they find is announced, and
+ * the thread that is woken for it finds nothing, becomes idle, and thereby ends the rest. (Without
+ * the line that records the time, every 0.1 ms; round trips over one Unix connection then took
+ * 11 us of CPU instead of 9.)
  */
 static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_processor *p)
 {

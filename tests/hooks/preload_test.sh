@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Preloaded hooks change nothing in programs without tasks, and let the tasks of a program that knows
-# nothing of them park.
+# Preloaded hooks change nothing in programs without tasks, and let the tasks of a program that
+# knows nothing of them park.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 

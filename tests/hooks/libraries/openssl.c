@@ -2,9 +2,9 @@
 /*
  * OpenSSL on blocking sockets (SSL_set_fd()): each task speaks TLS with a task of the same program.
  *
- * WHERE is "on": the tasks have hooks; "off": they have none; "pin": they have hooks, and are pinned
- * during the calls whose failure OpenSSL's queue of errors explains. With "+queue" they do that
- * beside tasks that leave errors in the queues of their threads.
+ * WHERE is "on": the tasks have hooks; "off": they have none; "pin": they have hooks, and are
+ * pinned during the calls whose failure OpenSSL's queue of errors explains. With "+queue" they do
+ * that beside tasks that leave errors in the queues of their threads.
  *
  * Prints also how many ends of a connection were mistaken for errors: OpenSSL looks into the queue
  * of the thread that the task is on, where another task may have left something.
