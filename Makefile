@@ -236,7 +236,7 @@ test-descriptors:
 	SENNIT_TEST_OPERATIONS=$(OPERATIONS) \
 		scripts/as-preset $(or $(PRESET),tsan) net-descriptors-test tests/net
 
-# In every preset that has the examples it is examples/threads.
+# With the benchmarks it is examples/threads, in the release preset.
 test-threads: build
 	@scripts/setup test
 	@SENNIT_BUILD_DIR='$(CURDIR)/build/release' \
