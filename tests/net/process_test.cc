@@ -1153,8 +1153,7 @@ class HangingProgram
 public:
 	HangingProgram()
 	{
-		someone_waits = false;
-		signal(SIGIO, [](int) { someone_waits = true; });
+		signal(SIGIO, SIG_IGN);
 		std::ifstream from("/bin/true", std::ios::binary);
 		std::ofstream(path_, std::ios::binary) << from.rdbuf();
 		EXPECT_EQ(0, chmod(path_.c_str(), 0755));
@@ -1172,6 +1171,9 @@ public:
 	HangingProgram &operator=(const HangingProgram &) = delete;
 
 	bool hangs() const { return leased_; }
+	// The lease is then about to become a lesser one. The signal that says so may wait until the
+	// very thread goes on that hangs.
+	bool has_someone_waiting() const { return fcntl(fd_, F_GETLEASE) != F_WRLCK; }
 	const std::string &path() const { return path_; }
 	void end()
 	{
@@ -1181,8 +1183,6 @@ public:
 		}
 		leased_ = false;
 	}
-
-	static inline std::atomic<bool> someone_waits;
 
 private:
 	std::string path_ = "/tmp/sennit-hanging-" + std::to_string(getpid());
@@ -1206,7 +1206,7 @@ TEST(ProcessStart, GoesOnBesideThoseThatHang)
 				started++;
 				return end_of(process);
 			});
-		EXPECT_TRUE(test::eventually([] { return HangingProgram::someone_waits.load(); }));
+		EXPECT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
 		EXPECT_EQ(0, end_of(start({"true"})));
 		EXPECT_EQ(0, started);
 		program.end();
