@@ -343,7 +343,8 @@ private:
 				;
 			note("timeout", n);
 			setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-			least = 10 * ms;
+			// The kernel counts ticks of up to 10 ms, and the first has begun.
+			least = sn_self() ? 10 * ms : 0;
 		} else if (what == 7) {
 			struct pollfd two[2] = {{fd, POLLIN, 7}, {-1, POLLIN, 7}};
 			int n;

@@ -64,17 +64,23 @@ def run(name, where, tasks):
 
 
 def run_with_few_threads(name, where, tasks, more=0):
-    """As run(). On a loaded machine a task that is slow costs a thread, which stays for seconds: then
-    it runs again, a few times. more: for tasks that contend for a library's locks."""
+    """As run(). On a loaded machine a task that is slow costs a thread, which stays for seconds;
+    then it runs again, a few times. On one that stays loaded, a third as many threads as tasks do:
+    without hooks there are as many. SENNIT_TEST_STRICT=1 demands few. more: for tasks that contend
+    for a library's locks."""
+    # An emulator has threads of its own.
+    few = FEW_THREADS + more + (10 if LAUNCHER else 0)
+    least = tasks
     for _ in range(TRIES):
         said = run(name, where, tasks)
-        threads = int(re.search(r", (\d+) threads,", said)[1])
         if int(re.search(r", (\d+) parked", said)[1]) == 0:
             fail("no call has parked")
-        # An emulator has threads of its own.
-        if threads <= FEW_THREADS + more + (10 if LAUNCHER else 0):
+        least = min(least, int(re.search(r", (\d+) threads,", said)[1]))
+        if least <= few:
             return said
-    return fail(f"{threads} threads")
+    if least > tasks // 3 or os.environ.get("SENNIT_TEST_STRICT"):
+        fail(f"{least} threads")
+    return said
 
 
 def free_port():
