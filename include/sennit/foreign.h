@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For libraries that replace functions of other libraries, such as libsennit-hooks, which makes the
- * C library's blocking calls park (hooks.h): who is calling, and may the call park?
+ * C library's blocking calls park (hooks.h): is the caller a task, and may the call park?
  *
- * Such a function is called by everybody: by tasks, by threads without a task, by the runtime
- * itself, and by signal handlers. Only in the first case may it call what parks, and only if the
- * task holds nothing that belongs to its thread.
+ * Such a function is called from everywhere: from tasks, from threads without a task, from the
+ * runtime itself, and from signal handlers. Only in the first case may it park, and only if the task
+ * holds nothing that belongs to its thread.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
@@ -30,7 +30,8 @@ struct sn_foreign {
 #define SN_HOOKS_ON 1
 #define SN_HOOKS_OFF 2
 
-/* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. */
+/* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. Both at
+ * once give -EINVAL. */
 #define SN_TASK_HOOKED 2u
 #define SN_TASK_UNHOOKED 4u
 

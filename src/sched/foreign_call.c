@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who calls a function that replaces another library's (sennit/foreign.h).
+ * For functions that replace another library's: whether a task is calling (sennit/foreign.h).
  */
 #include <sennit/foreign.h>
 

@@ -29,7 +29,13 @@
 #include "sched/thread.h"
 
 /* What a task may be spawned with. */
-#define FLAGS (SN_TASK_BRIEF | SN_TASK_HOOKED | SN_TASK_UNHOOKED)
+#define FLAGS (SN_TASK_BRIEF | HOOKS)
+#define HOOKS (SN_TASK_HOOKED | SN_TASK_UNHOOKED)
+
+static bool flags_are_valid(uint32_t flags)
+{
+	return !(flags & ~FLAGS) && (flags & HOOKS) != HOOKS;
+}
 
 static uint64_t next_id(void)
 {
@@ -137,7 +143,7 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 		attr = &defaults;
 	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
-	if (!fn || class < 0 || (attr->flags & ~FLAGS) || attr->arg_size > SN_TASK_ARG_MAX ||
+	if (!fn || class < 0 || !flags_are_valid(attr->flags) || attr->arg_size > SN_TASK_ARG_MAX ||
 	    (attr->arg_size && !arg && !attr->arg_move))
 		return NULL;
 	with_stack = attr->arg_size > sizeof task->kept || sn_stack_is_scarce(class);

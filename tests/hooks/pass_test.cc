@@ -284,6 +284,9 @@ TEST(Choice, IsTheTasks)
 		EXPECT_EQ(0, sn_hooks_set_default(SN_HOOKS_ON));
 		EXPECT_TRUE(parks());
 		Task([&] { EXPECT_FALSE(parks()); }, &off).join();
+		off.flags |= SN_TASK_HOOKED;
+		EXPECT_EQ(-EINVAL, sn_spawn(
+					   nullptr, [](void *) { return 0; }, nullptr, &off));
 		EXPECT_EQ(0, sn_hooks_set_default(SN_HOOKS_OFF));
 		EXPECT_FALSE(parks());
 	});
