@@ -5,7 +5,9 @@
  *
  * SLOTS lookups begin at once. One that finds no slot for SLOT_NS begins all the same, so names
  * that hang delay others by no more than that, up to MOST lookups. A slot is given back before the
- * task calls sennit again: a run may end meanwhile, and leave the task's thread behind.
+ * task calls sennit again: a run may end meanwhile, and leave the task's thread behind. Therefore
+ * the slots are a counter that is looked at from time to time, and not a semaphore, which would not
+ * outlive the run. The looks become rarer, so that tasks behind MOST names that hang cost little.
  *
  * Who owns a lookup: the caller and the task that looks it up. The last of them that leaves frees
  * it, with the addresses if the caller did not take them.
@@ -26,7 +28,8 @@
 #define SLOTS 8
 #define MOST 256
 #define SLOT_NS INT64_C(50000000)
-#define PAUSE_NS INT64_C(1000000)
+#define FIRST_PAUSE_NS INT64_C(1000000)
+#define LAST_PAUSE_NS INT64_C(64000000)
 
 /* Name service modules are foreign code; glibc's own take a few dozen KiB. */
 #define STACK_SIZE ((size_t)256 << 10)
@@ -59,15 +62,18 @@ static void leave(struct lookup *lookup)
 static void take_slot(void)
 {
 	const int64_t patience = sn_now() + SLOT_NS;
+	int64_t pause = FIRST_PAUSE_NS;
 	int there = atomic_load(&under_way);
 
 	for (;;) {
-		const int most = sn_now() < patience ? SLOTS : MOST;
+		const bool patient = sn_now() < patience;
 
-		while (there < most)
+		while (there < (patient ? SLOTS : MOST))
 			if (atomic_compare_exchange_weak(&under_way, &there, there + 1))
 				return;
-		sn_sleep(PAUSE_NS);
+		sn_sleep(pause);
+		if (!patient && pause < LAST_PAUSE_NS)
+			pause *= 2;
 		there = atomic_load(&under_way);
 	}
 }
