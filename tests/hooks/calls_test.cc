@@ -243,8 +243,10 @@ TEST(Timeouts, OfSelectTellWhatIsLeft)
 			struct timeval time = {60, 0};
 			fd_set set;
 
-			Task writer = hooked([&] {
-				usleep(20000);
+			const uint64_t before = hooks().parked;
+			Task writer([&] {
+				EXPECT_TRUE(
+					test::eventually([&] { return hooks().parked > before; }));
 				EXPECT_EQ(1, write(pair.fd[1], "x", 1));
 			});
 			FD_ZERO(&set);
