@@ -2,7 +2,9 @@
 /* Active checks of backends: one that fails them gets no clients until they succeed again. */
 #include "harness.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -152,6 +154,52 @@ TEST(Checks, ASilentBackendIsDown)
 			       "expect = \"yes!\"\n"));
 	relay_process relay({"--config", config.name()});
 	relay.await_error("backend " + silent.address() + " of g is down: ");
+	stop(relay);
+}
+
+/* A round of checks takes a part of the interval, and not the moment of a burst. */
+TEST(Checks, AreSpreadOverTheInterval)
+{
+	using clock = std::chrono::steady_clock;
+	constexpr std::size_t backends = 40;
+	constexpr std::size_t rounds = 30;
+	std::vector<listener> doors(backends);
+	std::vector<pollfd> entries;
+	std::vector<std::string> addresses;
+	for (const auto &each : doors) {
+		addresses.push_back(each.address());
+		entries.push_back({each.fd(), POLLIN, 0});
+	}
+	const file config(text(addresses, "interval = \"400ms\"\ntimeout = \"10s\"\n"));
+	relay_process relay({"--config", config.name()});
+
+	std::vector<std::vector<clock::time_point>> times(backends);
+	const auto take = [&] {
+		ASSERT_GT(poll(entries.data(), entries.size(), 40000), 0) << "no check came";
+		for (std::size_t i = 0; i < backends; i++) {
+			if (!entries[i].revents)
+				continue;
+			static_cast<void>(doors[i].accept());
+			times[i].push_back(clock::now());
+		}
+	};
+	const auto spread = [&](std::size_t round) {
+		clock::time_point first = clock::time_point::max(), last{};
+		for (const auto &each : times) {
+			first = std::min(first, each[round]);
+			last = std::max(last, each[round]);
+		}
+		return last - first;
+	};
+	/* A loaded machine may move the checks of a round together, but not of every one. */
+	bool is_spread = false;
+	for (std::size_t round = 0; round < rounds && !is_spread; round++) {
+		while (std::ranges::any_of(times,
+					   [&](const auto &each) { return each.size() <= round; }))
+			ASSERT_NO_FATAL_FAILURE(take());
+		is_spread = round > 1 && spread(round) > 200ms && spread(round) < 500ms;
+	}
+	EXPECT_TRUE(is_spread);
 	stop(relay);
 }
 

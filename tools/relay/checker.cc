@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <string>
@@ -19,6 +21,8 @@ namespace relay
 {
 namespace
 {
+
+using namespace std::chrono_literals;
 
 class checker final : public watcher::work
 {
@@ -34,20 +38,39 @@ private:
 
 	pool &pool_;
 	counters &counts_;
+	std::atomic<std::int64_t> begun_{0};
 };
 
-/* Runs until the scope is cancelled, which ends the sleep with an exception for the scope. */
+/* The first checks come early, so that a backend that is down does not get clients for long. */
+constexpr std::chrono::nanoseconds longest_first_round = 1s;
+
+/*
+ * Runs until the scope is cancelled, which ends the sleep with an exception for the scope.
+ *
+ * The checks of a pool are spread, so that hundreds of them do not meet: the first ones over half
+ * an interval, or over a second if that is shorter. Each backend's second check follows after half
+ * an interval for the first of them, and nearly a whole one for the last; then each has its own
+ * place in the interval.
+ */
 void checker::watch(backend &at, const std::atomic<bool> &stopped)
 {
 	const auto &how = pool_.settings().check;
-	for (;;) {
+	const auto half = how.interval / 2;
+	const auto all = static_cast<std::int64_t>(pool_.backends().size());
+	const std::int64_t place = begun_.fetch_add(1, std::memory_order_relaxed);
+	auto pause = half + half / all * place;
+
+	sn::sleep(std::min(half, longest_first_round) / all * place);
+	for (;; pause = how.interval) {
+		if (stopped.load(std::memory_order_relaxed))
+			return;
 		const auto start = sn::now();
 		const std::error_code answer = ask(at, start + how.timeout, stopped);
 		if (sn::cancelled() || stopped.load(std::memory_order_relaxed))
 			return;
 		if (!is_shortage(answer))
 			take(at, answer);
-		sn::sleep_until(std::max(start + how.interval, sn::now()));
+		sn::sleep_until(std::max(start + pause, sn::now()));
 	}
 }
 
