@@ -274,24 +274,24 @@ TEST(Admin, DropsClientsThatDoNotReadTheAnswer)
 	}));
 }
 
-TEST(Admin, RefusesTooManyClients)
+TEST(Admin, RefusesAClientWhileAllOthersAreAnswered)
 {
-	const running server({.connections_most = 3});
-	std::vector<peer> there;
+	running server({.connections_most = 3});
+	server.reported.listeners = 1000;
+	std::vector<peer> stuck;
 	for (int i = 0; i < 3; i++) {
-		there.push_back(server.connect());
-		there.back().send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
-		ASSERT_EQ(receive(there.back()).status, 200);
+		stuck.push_back(server.connect());
+		for (int k = 0; k < 4; k++) /* more than any buffer holds */
+			stuck.back().send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+		stuck.back().receive(1);
 	}
 	for (int i = 0; i < 100; i++) {
 		auto more = server.connect();
 		EXPECT_EQ(receive(more).status, 503);
 		EXPECT_EQ(more.receive_end(), ending::fin);
 	}
-	/* The others go on, and one that leaves makes room. */
-	there[0].send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
-	EXPECT_EQ(receive(there[0]).status, 200);
-	there.pop_back();
+	/* One that leaves makes room. */
+	stuck.pop_back();
 	EXPECT_TRUE(eventually([&] {
 		auto client = server.connect();
 		try {
@@ -301,6 +301,37 @@ TEST(Admin, RefusesTooManyClients)
 			return false;
 		}
 	}));
+}
+
+TEST(Admin, ClientsThatWaitMakeRoomForOthers)
+{
+	const auto request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"s;
+	const running server({.connections_most = 3, .request_time = 1h, .idle_time = 1h});
+	auto kept = server.connect(); /* has had an answer, and is silent since */
+	kept.send(request);
+	ASSERT_EQ(receive(kept).status, 200);
+	auto begun = server.connect();
+	begun.send("GET /hea");
+	auto silent = server.connect();
+	/* They have been accepted, in this order, when this one is answered. */
+	auto first = server.connect();
+	first.send(request);
+	EXPECT_EQ(receive(first).status, 200);
+	EXPECT_EQ(kept.receive_end(), ending::fin);
+	std::vector<peer> more;
+	for (peer *next : {&begun, &silent}) {
+		first.send(request);
+		EXPECT_EQ(receive(first).status, 200) << "has waited for a shorter time";
+		more.push_back(server.connect());
+		more.back().send(request);
+		EXPECT_EQ(receive(more.back()).status, 200);
+		EXPECT_EQ(next->receive_end(), ending::fin);
+	}
+	/* As many as a careless scanner may leave behind. */
+	std::vector<peer> crowd;
+	for (int i = 0; i < 200; i++)
+		crowd.push_back(server.connect());
+	EXPECT_EQ(get(server, "/healthz").status, 200);
 }
 
 TEST(Admin, ClosesWithClientsInEveryState)

@@ -9,6 +9,7 @@
 #include "report.hpp"
 #include "status.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <iterator>
 #include <sys/socket.h>
@@ -136,6 +137,7 @@ public:
 		const std::lock_guard guard(server_.lock_);
 		server_.connections_.push_back(this);
 		place_ = std::prev(server_.connections_.end());
+		server_.staying_++;
 		server_.serving_.add();
 	}
 	connection(const connection &) = delete;
@@ -145,6 +147,7 @@ public:
 		{
 			const std::lock_guard guard(server_.lock_);
 			server_.connections_.erase(place_);
+			server_.staying_ -= !is_sent_away_;
 		}
 		client_.close();
 		server_.serving_.done(); /* the server may be gone from here on */
@@ -152,9 +155,37 @@ public:
 
 	sn::tcp &client() noexcept { return client_; }
 
+	/* Until it has sent a whole request, a client may have to make room for another one. The
+	 * list has those that have waited longest first. */
+	void waits_for_request()
+	{
+		const std::lock_guard guard(server_.lock_);
+		is_waiting_ = true;
+		server_.connections_.splice(server_.connections_.end(), server_.connections_,
+					    place_);
+	}
+	void has_request()
+	{
+		const std::lock_guard guard(server_.lock_);
+		is_waiting_ = false;
+	}
+
+	/* False if it is being answered, or leaves already. Under the server's lock. */
+	bool send_away() noexcept
+	{
+		if (!is_waiting_ || is_sent_away_)
+			return false;
+		is_sent_away_ = true;
+		server_.staying_--;
+		client_.cancel();
+		return true;
+	}
+
 private:
 	admin_server &server_;
 	sn::tcp client_;
+	bool is_waiting_ = true;
+	bool is_sent_away_ = false;
 	std::list<connection *>::iterator place_;
 };
 
@@ -179,21 +210,25 @@ try {
 	bool full = false;
 	{
 		const std::lock_guard guard(lock_);
-		full = connections_.size() >= limits_.connections_most;
+		/* Clients that say nothing must not keep a health check out. */
+		full = staying_ >= limits_.connections_most &&
+		       !std::ranges::any_of(connections_,
+					    [](connection *each) { return each->send_away(); });
 	}
 	if (full) {
 		refuse(client);
 		return;
 	}
 	auto made = std::make_unique<connection>(*this, std::move(client));
-	sn::go([this, made = std::move(made)] { serve_client(made->client()); }, {.name = "admin"});
+	sn::go([this, made = std::move(made)] { serve_client(*made); }, {.name = "admin"});
 } catch (const std::exception &error) {
 	/* No memory: the client was closed together with what was made for it. */
 	report(std::string("admin: ") + error.what());
 }
 
-void admin_server::serve_client(sn::tcp &client)
+void admin_server::serve_client(connection &with)
 try {
+	sn::tcp &client = with.client();
 	http_reader reader;
 	char buf[2048];
 	std::string_view bytes;
@@ -225,6 +260,7 @@ try {
 		if (!reader.complete())
 			continue;
 
+		with.has_request();
 		const auto &request = reader.request();
 		const auto made = answer_to(request.method, request.path);
 		const bool again = request.keep_alive && made.status < 500 && is_open();
@@ -239,6 +275,7 @@ try {
 		    !again)
 			return;
 		reader.next();
+		with.waits_for_request();
 	}
 } catch (const std::exception &error) {
 	/* Most likely no memory: give this client up. */

@@ -7,10 +7,12 @@
  *   /ready    200; 503 as soon as draining begins, which is before listening stops
  *
  * It is read-only. Every client that can connect sees everything, so it belongs on an address that
- * is not public. Each client costs a task and a descriptor, and their use is bounded: at most
- * `connections_most` clients at once, others get 503; a request must be complete within
- * `request_time` from its first byte, or gets 408; a client that does not take its answer for
- * `answer_time`, or sends no request for `idle_time`, is closed.
+ * is not public. Each client costs a task and a descriptor, and their use is bounded. There are at
+ * most `connections_most` clients at once. One more closes the connection that has waited longest
+ * for a request or for the rest of one, so that silent clients do not keep health checks out; if
+ * all are being answered, it gets 503. A request must be complete within `request_time` from its
+ * first byte, or gets 408. A client that does not take its answer for `answer_time`, or sends no
+ * request for `idle_time`, is closed.
  *
  * It keeps serving while the relay drains, so that draining can be watched: close it last.
  */
@@ -86,7 +88,7 @@ private:
 	void serve();
 	void serve_backlog();
 	void admit(sn::tcp client);
-	void serve_client(sn::tcp &client);
+	void serve_client(connection &with);
 	answer answer_to(std::string_view method, std::string_view path) const;
 
 	const snapshot_source &source_;
@@ -98,8 +100,9 @@ private:
 	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
 	sn::task<void> accepting_;
 	sn::wait_group serving_;
-	std::mutex lock_; /* guards connections_; never held while parked */
+	std::mutex lock_; /* guards what follows; never held while parked */
 	std::list<connection *> connections_;
+	std::size_t staying_ = 0; /* of them, those that were not sent away */
 };
 
 } // namespace relay
