@@ -105,10 +105,10 @@ class Relay:
 
     ADMIN = ("--admin", "127.0.0.1:0")
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, wrapper=()):
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
-            [*LAUNCHER, BUILD + "/tools/relay/sennit-relay", *self.ADMIN, *arguments],
+            [*wrapper, *LAUNCHER, BUILD + "/tools/relay/sennit-relay", *self.ADMIN, *arguments],
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,

@@ -26,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -398,6 +399,13 @@ void answer_signal(shared &all, int signum)
 /* True when a new process has taken over. */
 bool hand_over_all(shared &all, serving &now)
 try {
+	/* The kernel kills every process of a container when its process 1 ends. */
+	if (getpid() == 1) {
+		report("not handed over: the end of process 1 would end its container, with the "
+		       "new process; run the relay under an init such as docker's --init, or "
+		       "reload its --config by SIGHUP");
+		return false;
+	}
 	std::vector<handed_listener> listeners;
 	for (const auto &each : now.open)
 		listeners.push_back(each->to_hand_over());
