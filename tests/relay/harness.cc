@@ -695,6 +695,13 @@ void relay_process::signal(int signum)
 	kill(pid_, signum);
 }
 
+bool relay_process::has_ended() const
+{
+	siginfo_t info{};
+	return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == pid_;
+}
+
 ended relay_process::wait()
 {
 	int status = 0;

@@ -225,6 +225,9 @@ public:
 	/* Stops reading its stdout and stderr. `closed`: closes the pipes as well. */
 	void stop_reading(bool closed);
 
+	/* Whether it has ended, or was killed. */
+	bool has_ended() const;
+
 	/* What it has printed so far. */
 	std::string output();
 	std::string errors();

@@ -106,6 +106,36 @@ TEST(SuddenShortage, PausesUntilItIsOver)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+TEST(TooLowALimit, IsSaidAtTheStart)
+{
+	/* From what the program cannot even be loaded with, up to what is enough. */
+	listener backends;
+	std::size_t told = 0;
+	for (unsigned limit = 4; limit < 64; limit++) {
+		relay_process relay({"127.0.0.1:0", backends.address()}, limit);
+		ASSERT_TRUE(
+			eventually([&] { return !relay.output().empty() || relay.has_ended(); }));
+		if (relay.output().empty()) {
+			const ended end = relay.wait();
+			EXPECT_NE(end.status, 0) << limit;
+			told += end.errors.find("the limit of open files is " +
+						std::to_string(limit)) != end.errors.npos;
+			continue;
+		}
+		/* It has said that it listens, so it does serve. */
+		auto client = peer::connect(relay.address());
+		auto backend = backends.accept();
+		client.send("x");
+		EXPECT_EQ(backend.receive(1), "x") << limit;
+		client.close();
+		backend.close();
+		EXPECT_EQ(relay.stop().status, 0);
+		EXPECT_GT(told, 0U) << "no limit was too low for a clear message";
+		return;
+	}
+	FAIL() << "it serves with no limit below 64";
+}
+
 TEST_P(Shortage, AcceptingPausesAndResumes)
 {
 	constexpr std::size_t clients_count = 40;

@@ -29,6 +29,11 @@ void raise_descriptor_limit() noexcept;
  */
 std::size_t connections_that_fit(std::size_t listeners) noexcept;
 
+/* The limit in effect, and the lowest one with which a single connection can be served beside the
+ * descriptors that are open now. */
+std::size_t descriptor_limit() noexcept;
+std::size_t descriptors_needed() noexcept;
+
 } // namespace relay
 
 #endif

@@ -565,6 +565,12 @@ bool begin(shared &all, serving &now)
 	process_services services(all, now, nullptr, *all.settings);
 	if (!first.prepare() || !services.prepare())
 		return false;
+	if (const std::size_t needed = descriptors_needed(); descriptor_limit() < needed) {
+		report("cannot serve: the limit of open files is " +
+		       std::to_string(descriptor_limit()) + "; expected at least " +
+		       std::to_string(needed) + " (ulimit -n)");
+		return false;
+	}
 	all.sessions.set_most(connections_that_fit(first.opened().size()));
 	announce(first.opened());
 	services.announce();
