@@ -60,6 +60,24 @@ TEST(Address, OfUnixSockets)
 		  std::string::npos);
 }
 
+TEST(Address, ABackendMayLeadBackToTheListener)
+{
+	using relay::leads_back;
+	EXPECT_TRUE(leads_back("10.0.0.1:80", "10.0.0.1:80"));
+	EXPECT_TRUE(leads_back("unix:/run/a", "unix:/run/a"));
+	for (const char *every : {":80", "0.0.0.0:80", "[::]:80"})
+		for (const char *here :
+		     {"localhost:80", "127.0.0.1:80", "127.1.2.3:80", "[::1]:80"})
+			EXPECT_TRUE(leads_back(here, every)) << here << ' ' << every;
+
+	EXPECT_FALSE(leads_back("127.0.0.1:81", ":80"));
+	EXPECT_FALSE(leads_back("127.0.0.1:80", "127.0.0.2:80"));
+	EXPECT_FALSE(leads_back("10.0.0.1:80", ":80")) << "may be another machine";
+	EXPECT_FALSE(leads_back("127.0.0.1.example.org:80", ":80"));
+	EXPECT_FALSE(leads_back("unix:/run/80", ":80"));
+	EXPECT_FALSE(leads_back("localhost:80", "unix:/run/80"));
+}
+
 TEST(Address, Malformed)
 {
 	const std::string long_name(254, 'a');

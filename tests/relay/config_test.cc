@@ -123,6 +123,46 @@ backends = []
 		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
 }
 
+TEST(Config, ReportsAddressesThatAreUsedTwice)
+{
+	const auto errors = bad(R"(admin = "127.0.0.1:80"
+[listeners.a]
+address = "127.0.0.1:80"
+group = "g"
+[groups.g]
+backends = ["h:1"]
+)");
+	ASSERT_EQ(errors.size(), 1U) << testing::PrintToString(errors);
+	EXPECT_EQ(errors[0], "f:1:9: admin: \"127.0.0.1:80\" is already used by listeners.a");
+	/* The system chooses a port for each. */
+	good("admin = \"127.0.0.1:0\"\n[listeners.a]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+	     "[groups.g]\nbackends = [\"h:1\"]\n");
+}
+
+TEST(Config, ReportsListenersWhoseConnectionsComeBack)
+{
+	const auto errors = bad(R"([listeners.a]
+address = ":80"
+sni = {"x.org" = "g"}
+[listeners.b]
+address = "unix:/run/b"
+group = "u"
+[listeners.c]
+address = "127.0.0.1:81"
+group = "u"
+[groups.g]
+backends = ["h:80", "127.0.0.9:80"]
+[groups.u]
+backends = ["unix:/run/b", "h:81"]
+)");
+	ASSERT_EQ(errors.size(), 2U) << testing::PrintToString(errors);
+	EXPECT_EQ(errors[0],
+		  "f:2:11: listeners.a.address: its connections would come back, because groups.g "
+		  "has the backend \"127.0.0.9:80\"; expected another address");
+	EXPECT_TRUE(errors[1].starts_with("f:5:11: listeners.b.address: its connections would"))
+		<< errors[1];
+}
+
 TEST(Config, ReportsWhatIsMissing)
 {
 	for (const char *text : {"", "# nothing\n", "drain = 1\n"}) {

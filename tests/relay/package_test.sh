@@ -66,6 +66,8 @@ fi
 options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
 read -r -a words <<<"${options//:8080/:0}"
 words=("${words[@]//:9090/:0}")
+# What the unit does before a reload.
+[ "$("$relay" --check "${words[@]}")" = "arguments: good" ] || fail "--check of $options"
 coproc "$relay" "${words[@]}"
 # Bash unsets both variables once it has ended.
 pid=$COPROC_PID

@@ -164,6 +164,20 @@ std::string to_log_line(const access_entry &entry, log_format format)
 	return made.finish();
 }
 
+std::optional<std::string> log_target_problem(const std::string &target)
+{
+	if (target.empty() || target == "stderr" || target == "stdout" || target.starts_with("fd:"))
+		return std::nullopt;
+	const auto slash = target.rfind('/');
+	const std::string folder = slash == target.npos ? "." : target.substr(0, slash + 1);
+	struct stat found;
+	if (stat(folder.c_str(), &found) < 0)
+		return "access log " + target + ": folder " + folder + ": " + std::strerror(errno);
+	if (stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
+		return "access log " + target + ": is a folder; expected a file";
+	return std::nullopt;
+}
+
 std::unique_ptr<access_log> access_log::open(const std::string &target, log_format format,
 					     std::string &why, std::size_t queue)
 {

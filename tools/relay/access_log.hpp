@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,12 @@ struct access_entry {
 };
 
 enum class log_format : unsigned char { logfmt, json };
+
+/*
+ * Why a file of the log certainly cannot be opened: its folder is not there. Nothing is opened or
+ * made; other targets, and an empty one, are not looked at. May block on the file system.
+ */
+std::optional<std::string> log_target_problem(const std::string &target);
 
 /* Includes the line end. At most log_line_most bytes: long texts are cut. */
 std::string to_log_line(const access_entry &entry, log_format format);

@@ -96,7 +96,33 @@ std::optional<std::string> host_problem(std::string_view host)
 	return "malformed host name; expected letters, digits, dots and hyphens";
 }
 
+bool is_loopback(std::string_view host)
+{
+	return host == "localhost" || host == "[::1]" ||
+	       (host.starts_with("127.") && is_ipv4(host));
+}
+
+bool is_every_address(std::string_view host)
+{
+	return host.empty() || host == "0.0.0.0" || host == "[::]";
+}
+
 } // namespace
+
+bool leads_back(std::string_view backend, std::string_view listener) noexcept
+{
+	if (is_any(listener))
+		return false;
+	if (backend == listener)
+		return true;
+	if (is_unix(backend) || is_unix(listener))
+		return false;
+	const auto port = listener.rfind(':');
+	const auto to_port = backend.rfind(':');
+	return listener.substr(port) == backend.substr(to_port) &&
+	       is_every_address(listener.substr(0, port)) &&
+	       is_loopback(backend.substr(0, to_port));
+}
 
 bool is_unix(std::string_view address) noexcept
 {

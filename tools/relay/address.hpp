@@ -26,6 +26,13 @@ bool is_unix(std::string_view address) noexcept;
 /* Whether a listener at this address gets another one each time: port 0, or "unix:@". */
 bool is_any(std::string_view address) noexcept;
 
+/*
+ * Whether a connection to this backend certainly comes back to a listener at that address: they are
+ * the same, or the listener has every address and the backend is this machine. Names other than
+ * localhost are not looked up.
+ */
+bool leads_back(std::string_view backend, std::string_view listener) noexcept;
+
 /* Nothing if the address is well formed; otherwise what is wrong, and what is expected. */
 std::optional<std::string> address_problem(std::string_view address, address_use use);
 

@@ -692,7 +692,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 }
 
 /* An address can be listened on only once; port 0 is a different port each time. */
-void check_addresses(complaints &to, const config &made,
+void check_addresses(complaints &to, const config &made, const toml::node *admin,
 		     const std::vector<std::pair<std::string, const toml::table *>> &tables)
 {
 	std::map<std::string, std::string> seen;
@@ -706,6 +706,37 @@ void check_addresses(complaints &to, const config &made,
 			       "listeners." + each.name + ".address",
 			       '"' + each.address + "\" is already used by listeners." +
 				       first->second);
+	}
+	if (const auto used = seen.find(made.admin); used != seen.end())
+		to.add(admin->source().begin, "admin",
+		       '"' + made.admin + "\" is already used by listeners." + used->second);
+}
+
+/* A connection that comes back is relayed again, and again, until there are no descriptors. */
+void check_circles(complaints &to, const config &made,
+		   const std::vector<std::pair<std::string, const toml::table *>> &tables)
+{
+	for (std::size_t i = 0; i < made.listeners.size(); i++) {
+		const auto &each = made.listeners[i];
+		std::vector<std::size_t> groups;
+		if (each.group != listener_config::no_group)
+			groups.push_back(each.group);
+		for (const auto &route : each.sni)
+			groups.push_back(route.group);
+		for (const std::size_t group : groups) {
+			const auto &backends = made.groups[group].backends;
+			const auto found = std::ranges::find_if(backends, [&](const auto &backend) {
+				return leads_back(backend.address, each.address);
+			});
+			if (found == backends.end())
+				continue;
+			to.add(tables[i].second->get("address")->source().begin,
+			       "listeners." + each.name + ".address",
+			       "its connections would come back, because groups." +
+				       made.groups[group].name + " has the backend \"" +
+				       found->address + "\"; expected another address");
+			break;
+		}
 	}
 }
 
@@ -740,7 +771,9 @@ std::variant<config, config_errors> parse_config(std::string_view text, const st
 		section in(to, *table, "listeners." + name);
 		read_listener(to, in, made.groups, made.listeners.back());
 	}
-	check_addresses(to, made, listeners);
+	check_addresses(to, made, parsed.table().get("admin"), listeners);
+	if (to.none()) /* the addresses are well formed, and the groups are there */
+		check_circles(to, made, listeners);
 	top.finish();
 	if (!to.none())
 		return to.in_order();

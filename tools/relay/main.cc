@@ -3,6 +3,7 @@
  * sennit-relay: accepts TCP connections and passes their bytes on to a backend. docs/relay.md is
  * its manual. The session (session.hpp) is its core.
  */
+#include "access_log.hpp"
 #include "config.hpp"
 #include "descriptors.hpp"
 #include "options.hpp"
@@ -45,7 +46,13 @@ try {
 		settings = std::move(std::get<relay::config>(read));
 	}
 	if (options.check) {
-		std::printf("%s: good\n", options.config_file.c_str());
+		const std::string name =
+			options.config_file.empty() ? "arguments" : options.config_file;
+		if (const auto problem = relay::log_target_problem(settings.access_log)) {
+			relay::report(name + ": " + *problem);
+			return relay::exit_usage;
+		}
+		std::printf("%s: good\n", name.c_str());
 		return EXIT_SUCCESS;
 	}
 

@@ -34,7 +34,8 @@ is replaced, and the relay removes its own when it ends.
 Options:
   --config FILE               read everything from a TOML file, see the manual;
                               no address or other option may be given with it
-  --check                     only validate the file: exit status 0 or 2
+  --check                     only validate the file, or the other arguments:
+                              exit status 0 or 2
   --connect-timeout DURATION  give up on a backend that does not answer for
                               this long; 0: when the system does (default 5s)
   --idle-timeout DURATION     close a connection when no byte has moved in
@@ -113,6 +114,12 @@ std::vector<address_pair> pair_up(const std::vector<std::string> &addresses)
 	std::vector<address_pair> pairs;
 	for (std::size_t i = 0; i < addresses.size(); i += 2)
 		pairs.push_back({addresses[i], addresses[i + 1]});
+	for (const auto &[listen, backend] : pairs)
+		if (leads_back(backend, listen))
+			throw usage_error{
+				"listen address \"" + listen +
+				"\": its connections would come back from the backend \"" +
+				backend + "\"; expected another address"};
 	return pairs;
 }
 
@@ -208,9 +215,6 @@ try {
 			throw usage_error{"--config: is empty; expected the name of a file"};
 		return parsed;
 	}
-	if (parsed.check)
-		throw usage_error{"--check: nothing to check; expected --config FILE"};
-
 	for (const auto &each : durations)
 		if (app.count(each.name) > 0)
 			*each.into = read_duration(each.name, each.text);
@@ -232,6 +236,10 @@ try {
 				  "\" is not a format; expected logfmt or json"};
 	parsed.access_log_json = format == "json";
 	parsed.pairs = pair_up(addresses);
+	for (const auto &pair : parsed.pairs)
+		if (pair.listen == parsed.admin && !is_any(parsed.admin))
+			throw usage_error{"--admin: \"" + parsed.admin +
+					  "\" is already a listen address; expected another"};
 	return parsed;
 } catch (usage_error &error) {
 	return finished{exit_usage, std::move(error.text)};

@@ -30,7 +30,7 @@ struct options {
 	std::chrono::nanoseconds drain = std::chrono::seconds(10);
 	std::chrono::nanoseconds stats_interval{};
 	std::string config_file; /* replaces all other options; empty: none */
-	bool check = false;      /* only validate the file */
+	bool check = false;      /* only validate */
 	/* Empty: none. */
 	std::string admin;
 	std::string access_log;
