@@ -270,8 +270,12 @@ test-idle: build
 	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/sched/sched-idle-test
 	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/relay/relay-idle-test
 
-deb: build
+# Builds only what it packages.
+deb:
+	@scripts/setup build
 	@scripts/setup deb
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-relay
 	@scripts/deb
 
 format:
