@@ -5,9 +5,12 @@
 // the same.
 //
 // The script has only steps whose results do not depend on how fast a party is: a stream is read
-// until all of a message is there, and where a call has to time out, the other party waits.
+// until all of a message is there, and where a call has to time out, the other party waits. So many
+// scripts are played at once.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -104,12 +107,17 @@ void close_ends(const Ends &ends)
 		close(ends.out);
 }
 
-uint32_t hash_of(const std::string &bytes)
+// Eight bytes at a time: most of the test's time would go here.
+uint64_t hash_of(const std::string &bytes)
 {
-	uint32_t hash = 2166136261u;
+	uint64_t hash = bytes.size(), word;
 
-	for (const char byte : bytes)
-		hash = (hash ^ (unsigned char)byte) * 16777619u;
+	for (size_t i = 0; i < bytes.size(); i += sizeof word) {
+		word = 0;
+		memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
 	return hash;
 }
 
@@ -118,8 +126,11 @@ std::string message_of(uint64_t seed, size_t size)
 	Random random(seed);
 	std::string message(size, 0);
 
-	for (char &byte : message)
-		byte = char(random.next());
+	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+		const uint64_t word = random.next();
+
+		memcpy(message.data() + i, &word, std::min(sizeof word, size - i));
+	}
 	return message;
 }
 
@@ -435,7 +446,90 @@ struct Game {
 	std::unique_ptr<Party> party[2];
 };
 
+using Games = std::vector<std::unique_ptr<Game>>;
+
 constexpr int Steps = 60;
+
+// How many scripts at a time. SENNIT_TEST_SCRIPTS=N: so many, that many at a time.
+constexpr int Scripts = 10;
+
+int scripts()
+{
+	const char *wish = getenv("SENNIT_TEST_SCRIPTS");
+	const int n = wish ? atoi(wish) : 0;
+
+	return n > 0 ? n : test::scaled(Scripts);
+}
+
+Games make_games(Kind kind, const std::vector<uint64_t> &seeds)
+{
+	Games games;
+
+	for (const uint64_t seed : seeds)
+		games.push_back(std::make_unique<Game>(kind, seed));
+	return games;
+}
+
+Games play_in_threads(Kind kind, const std::vector<uint64_t> &seeds)
+{
+	Games games = make_games(kind, seeds);
+	std::vector<std::thread> threads;
+
+	for (auto &game : games)
+		for (auto &party : game->party)
+			threads.emplace_back([&party] { party->play(Steps); });
+	for (auto &thread : threads)
+		thread.join();
+	return games;
+}
+
+Games play_in_tasks(Kind kind, const std::vector<uint64_t> &seeds)
+{
+	Games games = make_games(kind, seeds);
+	std::vector<test::Task> tasks;
+	struct sn_task_attr attr = {};
+
+	attr.flags = SN_TASK_HOOKED;
+	for (auto &game : games)
+		for (auto &party : game->party)
+			tasks.emplace_back([&party] { party->play(Steps); }, &attr);
+	for (auto &task : tasks)
+		task.join();
+	return games;
+}
+
+void compare(uint64_t seed, int side, const Log &threads, const Log &tasks)
+{
+	ASSERT_EQ(threads.size(), tasks.size()) << "script " << seed << ", side " << side;
+	for (size_t i = 0; i < threads.size(); i++)
+		ASSERT_EQ(threads[i], tasks[i])
+			<< "script " << seed << ", side " << side << ", entry " << i;
+}
+
+// SENNIT_TEST_SCRIPT is a script that has failed: it alone is played.
+void play_both(Kind kind, int n)
+{
+	const char *wish = getenv("SENNIT_TEST_SCRIPT");
+	Random random;
+	std::vector<uint64_t> seeds(wish ? 1 : size_t(n));
+	struct sn_hooks_counters before, after;
+
+	for (uint64_t &seed : seeds)
+		seed = wish ? strtoull(wish, nullptr, 10) : random.next();
+	const Games expected = play_in_threads(kind, seeds);
+
+	sn_hooks_counters(&before);
+	test::run([&] {
+		const Games games = play_in_tasks(kind, seeds);
+
+		for (size_t i = 0; i < seeds.size(); i++)
+			for (int side = 0; side < 2; side++)
+				compare(seeds[i], side, expected[i]->party[side]->log(),
+					games[i]->party[side]->log());
+	});
+	sn_hooks_counters(&after);
+	EXPECT_GT(after.parked, before.parked) << "no call has parked: nothing was tested";
+}
 
 class Oracle : public testing::TestWithParam<Kind>
 {
@@ -443,65 +537,9 @@ protected:
 	void SetUp() override { signal(SIGPIPE, SIG_IGN); }
 };
 
-void compare(const Log &threads, const Log &tasks)
-{
-	ASSERT_EQ(threads.size(), tasks.size());
-	for (size_t i = 0; i < threads.size(); i++)
-		ASSERT_EQ(threads[i], tasks[i]) << "entry " << i;
-}
-
-Log play_in_threads(Kind kind, uint64_t seed, int side, Log *other)
-{
-	Game game(kind, seed);
-	std::thread second([&] { game.party[1]->play(Steps); });
-
-	game.party[0]->play(Steps);
-	second.join();
-	*other = game.party[1 - side]->log();
-	return game.party[side]->log();
-}
-
-void play_in_tasks(Kind kind, const std::vector<uint64_t> &seeds,
-		   std::vector<std::unique_ptr<Game>> *games)
-{
-	std::vector<test::Task> tasks;
-	struct sn_task_attr attr = {};
-
-	attr.flags = SN_TASK_HOOKED;
-	for (const uint64_t seed : seeds)
-		games->push_back(std::make_unique<Game>(kind, seed));
-	for (auto &game : *games)
-		for (auto &party : game->party)
-			tasks.emplace_back([&party] { party->play(Steps); }, &attr);
-	for (auto &task : tasks)
-		task.join();
-}
-
 TEST_P(Oracle, HookedTasksGetWhatThreadsGet)
 {
-	Random random;
-	std::vector<uint64_t> seeds(size_t(test::scaled(10)));
-	std::vector<Log> expected[2];
-
-	for (uint64_t &seed : seeds) {
-		Log second;
-
-		seed = random.next();
-		expected[0].push_back(play_in_threads(GetParam(), seed, 0, &second));
-		expected[1].push_back(second);
-	}
-	struct sn_hooks_counters before, after;
-	sn_hooks_counters(&before);
-	test::run([&] {
-		std::vector<std::unique_ptr<Game>> games;
-
-		play_in_tasks(GetParam(), seeds, &games);
-		for (size_t i = 0; i < seeds.size(); i++)
-			for (int side = 0; side < 2; side++)
-				compare(expected[side][i], games[i]->party[side]->log());
-	});
-	sn_hooks_counters(&after);
-	EXPECT_GT(after.parked, before.parked) << "no call has parked: nothing was tested";
+	play_both(GetParam(), scripts());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Oracle,
@@ -533,20 +571,7 @@ TEST(OracleWithSignals, HookedTasksGetWhatThreadsGet)
 			usleep(30000); // longer than what may time out: a timeout begins again
 		}
 	});
-	Random random;
-	const uint64_t seed = random.next();
-	Log second;
-	const Log first = play_in_threads(Kind::unix_stream, seed, 0, &second);
-
-	test::run([&] {
-		std::vector<std::unique_ptr<Game>> games;
-
-		play_in_tasks(Kind::unix_stream, {seed, seed}, &games);
-		for (auto &game : games) {
-			compare(first, game->party[0]->log());
-			compare(second, game->party[1]->log());
-		}
-	});
+	play_both(Kind::unix_stream, (scripts() + 4) / 5);
 	done = true;
 	sender.join();
 	sigaction(SIGUSR1, &former, nullptr);
