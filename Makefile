@@ -47,7 +47,7 @@ help:
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
 	@echo 'make bench-gc             how long collections stop the tasks: TASKS="1000 10000"'
 	@echo 'make bench-files          reads and writes of files in tasks, beside threads and io_uring'
-	@echo 'make bench-hooks          what a hooked call of the C library costs'
+	@echo 'make bench-hooks          what hooked calls, and libraries on them, cost'
 	@echo 'make bench-resolve        how late tasks are when the name service does not answer'
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
@@ -188,8 +188,12 @@ bench-files: benches
 bench-resolve: benches
 	@build/release/bench/bench-resolve
 
-bench-hooks: benches
+# The packages are installed first, because the build looks for them.
+bench-hooks:
+	@scripts/setup test
+	@$(MAKE) --no-print-directory benches
 	@build/release/bench/bench-hooks
+	@bench/libraries/libraries.py build/release
 
 # The short form is in the release preset's net/unix_bench.
 bench-unix: benches

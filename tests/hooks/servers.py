@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What the tests with other libraries share: they start a server on loopback, run a program of
 tests/hooks/libraries against it, and look at how many threads it took."""
+import contextlib
+import glob
 import os
 import re
 import shutil
@@ -10,7 +12,7 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ["SENNIT_BUILD_DIR"]
+BUILD = os.environ.get("SENNIT_BUILD_DIR", "")
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 250
 PROCESSORS = 2
@@ -137,3 +139,31 @@ def folder():
 def as_user(name):
     """Servers that do not run as root."""
     return {"user": name, "group": name, "extra_groups": []} if os.getuid() == 0 else {}
+
+
+@contextlib.contextmanager
+def postgresql(connections):
+    """A new database, which takes so many connections. Gives its port."""
+    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    if not programs:
+        skip("there is no PostgreSQL")
+    programs = programs[-1]
+    user = as_user("postgres")
+    with folder() as scratch:
+        data = scratch + "/data"
+        os.mkdir(data, 0o700)
+        if user:
+            shutil.chown(data, "postgres")
+        subprocess.run([programs + "/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N",
+                        "--locale=C"], cwd="/", check=True, stdout=subprocess.DEVNULL,
+                       timeout=PATIENCE, **user)
+
+        def ready(port):
+            return subprocess.run([programs + "/pg_isready", "-q", "-h", "127.0.0.1", "-p",
+                                   str(port)], check=False, timeout=PATIENCE).returncode == 0
+
+        with Server(lambda port: [
+                programs + "/postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-c",
+                "unix_socket_directories=", "-c", "fsync=off", "-c",
+                f"max_connections={connections}"], ready, user) as server:
+            yield server.port

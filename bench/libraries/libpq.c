@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libpq: WHERE is a connection string. N queries of 0.1 s over 100 connections, which are open
+ * before. The asynchronous interface is PQsendQuery() and poll().
+ */
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include "ways.h"
+
+#define CONNECTIONS 100
+
+static PGconn *all[CONNECTIONS];
+static sn_chan *pool; /* for tasks; for threads a stack */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static PGconn *unused[CONNECTIONS];
+static int n_unused;
+
+static void give(const struct ways *ways, PGconn *conn)
+{
+	if (ways->tasks) {
+		CHECK(sn_chan_send(pool, &conn) == 0);
+		return;
+	}
+	pthread_mutex_lock(&mutex);
+	unused[n_unused++] = conn;
+	pthread_cond_signal(&returned);
+	pthread_mutex_unlock(&mutex);
+}
+
+static PGconn *take(const struct ways *ways)
+{
+	PGconn *conn;
+
+	if (ways->tasks) {
+		CHECK(sn_chan_recv(pool, &conn) == 0);
+		return conn;
+	}
+	pthread_mutex_lock(&mutex);
+	while (n_unused == 0)
+		pthread_cond_wait(&returned, &mutex);
+	conn = unused[--n_unused];
+	pthread_mutex_unlock(&mutex);
+	return conn;
+}
+
+static void open_all(const struct ways *ways)
+{
+	if (ways->tasks)
+		CHECK(sn_chan_new(&pool, sizeof(PGconn *), CONNECTIONS) == 0);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		all[i] = PQconnectdb(ways->where);
+		CHECK(PQstatus(all[i]) == CONNECTION_OK);
+		give(ways, all[i]);
+	}
+}
+
+static const char *text_of(int i)
+{
+	static _Thread_local char text[100];
+
+	snprintf(text, sizeof text, "select %d * 2, pg_sleep(0.1)", i);
+	return text;
+}
+
+static void check(PGresult *result, int i)
+{
+	CHECK(PQresultStatus(result) == PGRES_TUPLES_OK && atoi(PQgetvalue(result, 0, 0)) == i * 2);
+	PQclear(result);
+}
+
+static void query(const struct ways *ways, int i)
+{
+	PGconn *conn = take(ways);
+
+	check(PQexec(conn, text_of(i)), i);
+	give(ways, conn);
+}
+
+static int queries[CONNECTIONS]; /* the one that each connection is at */
+
+/* Whether the connection has another one to do. */
+static bool next(int c, int *begun, int n)
+{
+	queries[c] = *begun;
+	if (*begun == n)
+		return false;
+	(*begun)++;
+	CHECK(PQsendQuery(all[c], text_of(queries[c])) == 1 && PQflush(all[c]) == 0);
+	return true;
+}
+
+static void query_all(const struct ways *ways)
+{
+	struct pollfd fds[CONNECTIONS];
+	int begun = 0, ended = 0;
+
+	for (int c = 0; c < CONNECTIONS; c++)
+		fds[c] = (struct pollfd){.fd = next(c, &begun, ways->n) ? PQsocket(all[c]) : -1,
+					 .events = POLLIN};
+	while (ended < ways->n) {
+		CHECK(poll(fds, CONNECTIONS, -1) > 0);
+		for (int c = 0; c < CONNECTIONS; c++) {
+			if (fds[c].fd < 0 || !fds[c].revents)
+				continue;
+			CHECK(PQconsumeInput(all[c]) == 1);
+			if (PQisBusy(all[c]))
+				continue;
+			check(PQgetResult(all[c]), queries[c]);
+			CHECK(PQgetResult(all[c]) == NULL);
+			ended++;
+			if (!next(c, &begun, ways->n))
+				fds[c].fd = -1;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	return ways_main(argc, argv,
+			 (struct ways){.prepare = open_all, .job = query, .all = query_all});
+}

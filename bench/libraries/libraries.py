@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+libraries.py BUILD_DIR [--rounds N] [--count N]: what libraries of blocking calls cost in hooked
+tasks, beside threads and beside their own asynchronous interfaces.
+
+    libcurl   --count transfers of 200 ms at once: easy, and curl_multi
+    OpenSSL   --count connections that wait 200 ms for an answer: SSL_set_fd, and non-blocking
+    libpq     --count queries of 0.1 s over 100 connections: PQexec, and PQsendQuery with poll()
+
+The three ways take turns in every round, each in a process of its own. Prints the medians of the
+time, the processor's time, the most threads, and the most memory. A library that is not installed
+is left out, which is said. Exits with 1 if something fails.
+"""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/hooks"))
+import servers  # pylint: disable=wrong-import-position
+
+WAYS = {"tasks": "hooked tasks", "threads": "threads", "async": "its asynchronous interface"}
+
+
+def measure(program, way, where, count):
+    """Seconds, threads, seconds of the processor, KiB."""
+    done = subprocess.run([program, way, str(count), where], capture_output=True, text=True,
+                          timeout=servers.PATIENCE, check=False)
+    if done.returncode:
+        servers.fail(f"{program} {way}: {done.stderr[:2000]}")
+    return [float(word) for word in done.stdout.split()]
+
+
+def compare(name, program, where, options):
+    runs = {way: [] for way in WAYS}
+    for _ in range(options.rounds):
+        for way, measured in runs.items():
+            measured.append(measure(program, way, where, options.count))
+    for way, measured in runs.items():
+        time, threads, cpu, memory = (statistics.median(column) for column in zip(*measured))
+        print(f"| {name} | {WAYS[way]} | {time:.2f} s | {cpu:.2f} s | {threads:.0f} "
+              f"| {memory / 1024:.0f} MiB |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--count", type=int, default=1000)
+    options = parser.parse_args()
+
+    def program(stem):
+        path = os.path.join(options.build, "bench/libraries/bench-library-" + stem)
+        if os.path.exists(path):
+            return path
+        print(f"{stem} is left out: it was not installed when the benchmarks were built")
+        return None
+
+    print("| | | time | of the processors | threads | memory |")
+    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+    if program("openssl"):
+        with subprocess.Popen([program("openssl"), "serve"], stdout=subprocess.PIPE,
+                              text=True) as server:
+            plain, tls = server.stdout.readline().split()
+            if program("curl"):
+                compare("libcurl", program("curl"), f"http://127.0.0.1:{plain}/", options)
+            compare("OpenSSL", program("openssl"), tls, options)
+            server.terminate()
+    if program("libpq"):
+        with servers.postgresql(120) as port:
+            compare("libpq", program("libpq"), f"host=127.0.0.1 port={port} user=postgres",
+                    options)
+
+
+if __name__ == "__main__":
+    main()
