@@ -11,8 +11,9 @@
  * has to be the shared one.
  *
  * In a task that has hooks these calls park where they would block: connect, accept, accept4, read,
- * readv, write, writev, send, sendto, sendmsg, recv, recvfrom, recvmsg, poll, ppoll, select,
- * pselect, epoll_wait, sleep, usleep, nanosleep, clock_nanosleep, thrd_sleep and getaddrinfo.
+ * readv, write, writev, send, sendto, sendmsg, sendmmsg, sendfile, recv, recvfrom, recvmsg,
+ * recvmmsg, poll, ppoll, select, pselect, epoll_wait, sleep, usleep, nanosleep, clock_nanosleep,
+ * thrd_sleep and getaddrinfo.
  * Everything else blocks the thread as without hooks, and costs a thread for that time, never a
  * stall: the hooks need not be complete.
  *

@@ -62,11 +62,18 @@ struct sn_timeval64 {
 	  (fd, buf, n, flags, to, length))                                                         \
 	X(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),                     \
 	  (fd, message, flags))                                                                    \
+	X(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned n, int flags),                \
+	  (fd, messages, n, flags))                                                                \
+	X(ssize_t, sendfile, (int to, int from, void *offset, size_t n), (to, from, offset, n))    \
+	X(ssize_t, sendfile64, (int to, int from, void *offset, size_t n), (to, from, offset, n))  \
 	X(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))            \
 	X(ssize_t, recvfrom,                                                                       \
 	  (int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *length),      \
 	  (fd, buf, n, flags, from, length))                                                       \
 	X(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))     \
+	X(int, recvmmsg,                                                                           \
+	  (int fd, struct mmsghdr *messages, unsigned n, int flags, struct timespec *timeout),     \
+	  (fd, messages, n, flags, timeout))                                                       \
 	X(int, socket, (int family, int type, int protocol), (family, type, protocol))             \
 	X(int, connect, (int fd, const struct sockaddr *to, socklen_t length), (fd, to, length))   \
 	X(int, accept, (int fd, struct sockaddr *from, socklen_t *length), (fd, from, length))     \
@@ -188,6 +195,12 @@ struct sn_timeval64 {
 		  (fd, message, flags))                                                            \
 		X(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags),               \
 		  (fd, message, flags))                                                            \
+		X(int, __sendmmsg64, (int fd, struct mmsghdr *messages, unsigned n, int flags),    \
+		  (fd, messages, n, flags))                                                        \
+		X(int, __recvmmsg64,                                                               \
+		  (int fd, struct mmsghdr *messages, unsigned n, int flags,                        \
+		   struct sn_timespec64 *timeout),                                                 \
+		  (fd, messages, n, flags, timeout))                                               \
 		X(int, __setsockopt64,                                                             \
 		  (int fd, int level, int name, const void *value, socklen_t length),              \
 		  (fd, level, name, value, length))                                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receiving: recv, recvfrom, recvmsg, read, readv, and accept.
+ * Receiving: recv, recvfrom, recvmsg, recvmmsg, read, readv, and accept.
  *
  * On sockets the attempt is the call itself with MSG_DONTWAIT, so no flag of the descriptor
  * changes, and none of several tasks that wait for one socket blocks its thread. A descriptor that
@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
+
+#include <sennit/clock.h>
 
 #include "hooks/call.h"
 
@@ -137,6 +139,84 @@ SN_HOOK(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
 	return receive_message(fd, message, flags, sn_real.recvmsg);
 }
 
+/* ---- several messages ---- */
+
+/* recvmmsg() without a timeout, or its relative for 64-bit times. */
+typedef int receive_several_fn(int fd, struct mmsghdr *messages, unsigned n, int flags);
+
+static int try_several(int fd, struct mmsghdr *messages, unsigned n, int flags)
+{
+	return sn_real.recvmmsg(fd, messages, n, flags, NULL);
+}
+
+/*
+ * SO_RCVTIMEO limits the wait for each message. The caller's timeout is looked at after each, and
+ * ends no wait, in the kernel as here: therefore one message at a time then. An error that comes
+ * after some messages is left to the next call: it is not asked for.
+ */
+static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
+			   int64_t deadline, receive_several_fn *several)
+{
+	const struct sn_hook_call fresh = {
+		.fd = fd, .events = POLLIN, .tried = true, .timeout = SO_RCVTIMEO};
+	const bool limited = deadline != SN_NO_DEADLINE;
+	struct sn_hook_call call = fresh;
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	unsigned done = 0;
+
+	while (done < n) {
+		const int more = several(fd, messages + done, limited ? 1 : n - done,
+					 step == SN_HOOK_PASS ? flags : flags | MSG_DONTWAIT);
+
+		if (more <= 0 && (step == SN_HOOK_PASS || !sn_hook_would_block()))
+			break;
+		if (more > 0) {
+			done += (unsigned)more;
+			call = fresh;
+			if (flags & MSG_WAITFORONE || (limited && sn_now() >= deadline) ||
+			    (step == SN_HOOK_PASS && !limited))
+				break;
+		}
+		if (done < n && step == SN_HOOK_AGAIN)
+			step = sn_hook_wait(&call);
+		if (step == SN_HOOK_FAIL || (done > 0 && (call.revents & POLLERR)))
+			break;
+	}
+	return done > 0 ? (int)done : -1;
+}
+
+static bool receives_several(int fd, unsigned n, int flags, bool limited, int64_t ns)
+{
+	return sn_hook_caller() && n > 0 && can_try(fd, flags & ~MSG_WAITFORONE) &&
+	       !(flags & MSG_WAITALL) && !(limited && (ns < 0 || (flags & MSG_WAITFORONE)));
+}
+
+static int64_t ns_left(int64_t deadline)
+{
+	const int64_t left = deadline - sn_now();
+
+	return left > 0 ? left : 0;
+}
+
+SN_HOOK(int, recvmmsg,
+	(int fd, struct mmsghdr *messages, unsigned n, int flags, struct timespec *timeout))
+{
+	const int64_t ns = timeout ? sn_hook_ns(timeout->tv_sec, timeout->tv_nsec) : 0;
+	int64_t deadline, left;
+	int done;
+
+	if (!receives_several(fd, n, flags, timeout, ns))
+		return sn_real.recvmmsg(fd, messages, n, flags, timeout);
+	deadline = timeout ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
+	done = receive_several(fd, messages, n, flags, deadline, try_several);
+	if (done > 0 && timeout) {
+		left = ns_left(deadline);
+		*timeout =
+			(struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
+	}
+	return done;
+}
+
 /* ---- read ---- */
 
 static sn_noinline ssize_t read_other(int fd, void *buf, size_t n)
@@ -220,6 +300,30 @@ SN_HOOK(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags))
 	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
 		return sn_real.__recvmsg64(fd, message, flags);
 	return receive_message(fd, message, flags, sn_real.__recvmsg64);
+}
+
+static int try_several64(int fd, struct mmsghdr *messages, unsigned n, int flags)
+{
+	return sn_real.__recvmmsg64(fd, messages, n, flags, NULL);
+}
+
+SN_HOOK(int, __recvmmsg64,
+	(int fd, struct mmsghdr *messages, unsigned n, int flags, struct sn_timespec64 *timeout))
+{
+	const int64_t ns = timeout ? sn_hook_ns(timeout->sec, timeout->nsec) : 0;
+	int64_t deadline, left;
+	int done;
+
+	if (!receives_several(fd, n, flags, timeout, ns))
+		return sn_real.__recvmmsg64(fd, messages, n, flags, timeout);
+	deadline = timeout ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
+	done = receive_several(fd, messages, n, flags, deadline, try_several64);
+	if (done > 0 && timeout) {
+		left = ns_left(deadline);
+		*timeout =
+			(struct sn_timespec64){left / 1000000000, (int32_t)(left % 1000000000), 0};
+	}
+	return done;
 }
 
 SN_HOOK(int, __setsockopt64, (int fd, int level, int name, const void *value, socklen_t length))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending: send, sendto, sendmsg, write and writev.
+ * Sending: send, sendto, sendmsg, sendmmsg, write and writev.
  *
  * A call that blocks sends everything. So does the hook: it tries with MSG_DONTWAIT, and waits for
  * room for the rest. An error that comes after some bytes have gone is left to the next call, as
@@ -151,6 +151,70 @@ SN_HOOK(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags))
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.__sendmsg64(fd, message, flags);
 	return send_message(fd, message, flags, sn_real.__sendmsg64);
+}
+#endif
+
+/* ---- several messages ---- */
+
+typedef int send_several_fn(int fd, struct mmsghdr *messages, unsigned n, int flags);
+
+/* Sends what the last one of the messages has left, if it is a stream's. Whether that was all. */
+static bool finish_message(int fd, struct mmsghdr *last, int flags)
+{
+	struct sn_hook_call call = {
+		.fd = fd, .events = POLLOUT, .tried = true, .timeout = SO_SNDTIMEO};
+	const size_t size = bytes_of(last->msg_hdr.msg_iov, last->msg_hdr.msg_iovlen);
+
+	if (last->msg_len < size)
+		last->msg_len = (unsigned)send_pieces(&call, &last->msg_hdr, flags, last->msg_len);
+	return last->msg_len == size;
+}
+
+/*
+ * As many as there is room for by one call; then one that waits for room, with a time limit of its
+ * own, as in the kernel; and so on. A message that is sent in part is the last one.
+ */
+static int send_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
+			send_several_fn *several, send_fn *single)
+{
+	unsigned done = 0;
+
+	n = n < IOV_MAX ? n : IOV_MAX; /* more than the kernel takes */
+	while (done < n) {
+		const int more = several(fd, messages + done, n - done, flags | MSG_DONTWAIT);
+
+		if (more > 0) {
+			done += (unsigned)more;
+		} else if (sn_hook_would_block()) {
+			const ssize_t sent =
+				send_message(fd, &messages[done].msg_hdr, flags, single);
+
+			if (sent < 0)
+				break;
+			messages[done++].msg_len = (unsigned)sent;
+		} else {
+			break;
+		}
+		flags |= MSG_NOSIGNAL;
+		if (!finish_message(fd, &messages[done - 1], flags))
+			break;
+	}
+	return done > 0 ? (int)done : -1;
+}
+
+SN_HOOK(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned n, int flags))
+{
+	if (!sn_hook_caller() || n == 0 || (flags & ~KNOWN_FLAGS))
+		return sn_real.sendmmsg(fd, messages, n, flags);
+	return send_several(fd, messages, n, flags, sn_real.sendmmsg, sn_real.sendmsg);
+}
+
+#if SN_HOOK_TIME64
+SN_HOOK(int, __sendmmsg64, (int fd, struct mmsghdr *messages, unsigned n, int flags))
+{
+	if (!sn_hook_caller() || n == 0 || (flags & ~KNOWN_FLAGS))
+		return sn_real.__sendmmsg64(fd, messages, n, flags);
+	return send_several(fd, messages, n, flags, sn_real.__sendmmsg64, sn_real.__sendmsg64);
 }
 #endif
 

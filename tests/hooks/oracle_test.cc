@@ -21,7 +21,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -172,7 +174,7 @@ private:
 	{
 		const bool mine = int(random_.below(2)) == side_;
 		const uint64_t what = random_.below(10), seed = random_.next();
-		const uint64_t write_call = random_.below(6), read_call = random_.below(9);
+		const uint64_t write_call = random_.below(8), read_call = random_.below(10);
 		size_t size = 1 + random_.below(random_.below(4) ? 2000 : 300000);
 
 		if (!is_stream(kind_) && size > 60000)
@@ -215,6 +217,8 @@ private:
 		header.msg_iovlen = 3;
 		if (!is_socket() && call > 1)
 			call %= 2;
+		if (!is_stream(kind_) && call == 6)
+			call = 5;
 		switch (call) {
 		case 0:
 			note("write", finish(write(fd, data, message.size()), message));
@@ -233,6 +237,12 @@ private:
 		case 4:
 			note("sendmsg", finish(sendmsg(fd, &header, 0), message));
 			break;
+		case 5:
+			note("sendmmsg", finish(send_several(data, message.size()), message));
+			break;
+		case 6:
+			note("sendfile", finish(send_file(message), message));
+			break;
 		default: {
 			struct pollfd one = {.fd = fd, .events = POLLOUT, .revents = 0};
 			int found;
@@ -243,6 +253,58 @@ private:
 			note("write", finish(write(fd, data, message.size()), message));
 		}
 		}
+	}
+
+	// In two parts, if they need not be in one piece.
+	ssize_t send_several(char *data, size_t size)
+	{
+		const size_t half = is_stream(kind_) ? size / 2 : size;
+		struct iovec iov[2] = {{data, half}, {data + half, size - half}};
+		struct mmsghdr messages[2] = {};
+		const unsigned n = is_stream(kind_) && half > 0 ? 2 : 1;
+
+		for (unsigned i = 0; i < 2; i++) {
+			messages[i].msg_hdr.msg_iov = &iov[i];
+			messages[i].msg_hdr.msg_iovlen = 1;
+		}
+		if (n == 1)
+			iov[0].iov_len = size;
+		const int sent = sendmmsg(ends_.out, messages, n, 0);
+		return sent < 0 ? -1 : messages[0].msg_len + messages[1].msg_len;
+	}
+
+	ssize_t send_file(const std::string &message)
+	{
+		const int file = memfd_create("oracle", MFD_CLOEXEC);
+		off_t offset = 0;
+
+		EXPECT_EQ(ssize_t(message.size()), pwrite(file, message.data(), message.size(), 0));
+		const ssize_t sent = sendfile(ends_.out, file, &offset, message.size() + 1);
+		EXPECT_EQ(sent < 0 ? 0 : sent, offset);
+		close(file);
+		return sent;
+	}
+
+	ssize_t receive_several(char *data, size_t size)
+	{
+		const size_t half = is_stream(kind_) ? size / 2 : size;
+		struct iovec iov[2] = {{data, half}, {data + half, size - half}};
+		struct mmsghdr messages[2] = {};
+		const unsigned n = is_stream(kind_) && half > 0 ? 2 : 1;
+
+		for (unsigned i = 0; i < 2; i++) {
+			messages[i].msg_hdr.msg_iov = &iov[i];
+			messages[i].msg_hdr.msg_iovlen = 1;
+		}
+		if (n == 1)
+			iov[0].iov_len = size;
+		const int got =
+			recvmmsg(ends_.in, messages, n, n == 2 ? MSG_WAITFORONE : 0, nullptr);
+		if (got < 0)
+			return -1;
+		// The first one may have come before its rest did.
+		memmove(data + messages[0].msg_len, data + half, messages[1].msg_len);
+		return messages[0].msg_len + messages[1].msg_len;
 	}
 
 	void await_readable(uint64_t call)
@@ -301,6 +363,8 @@ private:
 			return recvmsg(fd, &header, 0);
 		case 8:
 			return recv(fd, data, size, MSG_WAITALL);
+		case 9:
+			return receive_several(data, size);
 		default:
 			return read(fd, data, size);
 		}
