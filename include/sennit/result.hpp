@@ -58,6 +58,7 @@ public:
 	const T &value() const & { return check(), **this; }
 	T &&value() && { return check(), *std::move(*this); }
 
+	T value_or(T other) const & { return has_value() ? **this : std::move(other); }
 	T value_or(T other) && { return has_value() ? *std::move(*this) : std::move(other); }
 
 	T &operator*() &noexcept { return *std::get_if<0>(&either_); }
