@@ -9,65 +9,58 @@
 #include <libpq-fe.h>
 #include <memory>
 #include <sys/socket.h>
-#ifdef HAVE_HOOKS
-#	include <sennit/hooks.h>
-#endif
 
 static constexpr auto PATIENCE = std::chrono::seconds(5); /* for a free connection */
 
+/* Empty: one that is still to be made. */
+using connection = std::unique_ptr<PGconn, decltype([](PGconn *conn) { PQfinish(conn); })>;
+
 static std::string address, statement;
-static std::unique_ptr<sn::channel<PGconn *>> idle; /* NULL stands for one to be made */
+static sn::channel<connection> idle = nullptr;
 
 void open_database(const std::string &where, const std::string &query, std::size_t connections)
 {
 	address = where;
 	statement = query;
-	idle = std::make_unique<sn::channel<PGconn *>>(connections);
-	while (idle->try_send(nullptr))
+	idle = sn::channel<connection>(connections);
+	while (idle.try_send(connection()))
 		;
-}
-
-void close_database()
-{
-	while (auto conn = idle ? idle->try_recv() : sn::failure{ENOENT})
-		PQfinish(*conn);
 }
 
 void ask_database(response &to, const std::string &parameter)
 {
-	const auto free = idle ? idle->recv(sn::after(PATIENCE)) : sn::failure{ENOENT};
+	auto free = idle.recv(sn::after(PATIENCE));
 	if (!free) {
-		to.status = idle ? 503 : 404;
-		to.body = idle ? "the database is busy\n" : "there is no database: --db\n";
+		const bool none = free.error() == std::errc::invalid_argument;
+		to.status = none ? 404 : 503;
+		to.body = none ? "there is no database: --db\n" : "the database is busy\n";
 		return;
 	}
-#ifdef HAVE_HOOKS
-	sn_hooks_set(SN_HOOKS_ON); /* from now on, for this task */
-#endif
-	PGconn *conn = *free;
+	struct turn {
+		connection conn;
+		/* Also when there is no memory for the answer. There is room for all. */
+		~turn() { static_cast<void>(idle.try_send(std::move(conn))); }
+	} own{std::move(*free)};
+	connection &conn = own.conn;
 	char byte;
 	/* What a server says unasked is that the connection ends, or something as rare. */
-	if (conn && recv(PQsocket(conn), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) {
-		PQfinish(conn);
-		conn = nullptr;
-	}
+	if (conn && recv(PQsocket(conn.get()), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
+		conn.reset();
 	if (!conn) {
-		conn = PQconnectdb(address.c_str());
-		PQclear(PQprepare(conn, "", statement.c_str(), 1, nullptr));
+		conn.reset(PQconnectdb(address.c_str()));
+		PQclear(PQprepare(conn.get(), "", statement.c_str(), 1, nullptr));
 	}
 	const char *values[] = {parameter.c_str()};
-	PGresult *result = PQexecPrepared(conn, "", 1, values, nullptr, nullptr, 0);
-	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0) {
-		(to.body = PQgetvalue(result, 0, 0)) += '\n';
+	const std::unique_ptr<PGresult, void (*)(PGresult *)> result(
+		PQexecPrepared(conn.get(), "", 1, values, nullptr, nullptr, 0), PQclear);
+	if (PQstatus(conn.get()) != CONNECTION_OK) {
+		to = {.status = 500, .body = PQerrorMessage(conn.get())};
+		conn.reset();
+	} else if (PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQntuples(result.get()) > 0) {
+		(to.body = PQgetvalue(result.get(), 0, 0)) += '\n';
 	} else {
+		const char *state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
 		to.status = state && std::string_view(state).starts_with("22") ? 400 : 500;
-		to.body = PQerrorMessage(conn);
+		to.body = PQerrorMessage(conn.get());
 	}
-	PQclear(result);
-	if (PQstatus(conn) != CONNECTION_OK) {
-		PQfinish(conn);
-		conn = nullptr;
-	}
-	static_cast<void>(idle->try_send(conn)); /* there is room for all */
 }

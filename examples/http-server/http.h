@@ -4,23 +4,20 @@
 
 #include <atomic>
 #include <llhttp.h>
-#include <mutex>
 #include <sennit/sennit.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <vector>
 
 struct request {
 	int method = 0;     /* HTTP_GET and the like */
 	std::string target; /* "/db?n=7", or "http://host/db?n=7" */
-	std::string fields; /* the headers, "name:value\n" each */
+	std::vector<std::pair<std::string, std::string>> headers;
 	std::string body;
 
 	std::string_view path() const;
 	/* The value of a parameter of the query as it was sent, without decoding; "" for none. */
 	std::string parameter(std::string_view name) const;
-	/* How many headers have the name, in any case; the value of the last. */
-	int header(std::string_view name, std::string_view &value) const;
 };
 
 struct response {
@@ -29,32 +26,27 @@ struct response {
 	std::string body;
 };
 
-struct server {
+struct server { /* times are in seconds */
 	std::string address = "127.0.0.1:8080", database, certificate, key;
-	std::size_t database_connections = 16, connections = 10000, header_bytes = 16 << 10,
-		    body_bytes = 1 << 20;
-	std::chrono::nanoseconds header_time = std::chrono::seconds(10), grace = header_time,
-				 body_time = header_time * 6, idle_time = body_time,
-				 write_time = body_time;
-	/* Called in the connection's task. It may block, park, and throw: that answers with 500. */
-	void (*handler)(const request &, response &) = nullptr;
-
-	/* What is done with a new connection; whether that succeeds. Does not park. */
-	bool (*begin)(sn::stream &on) = [](sn::stream &) { return true; };
-	sn::task_attr task_attributes;
-
-	std::atomic<bool> closing = false;
-	sn::mutex lock;
-	std::unordered_set<sn_stream *> open; /* under the lock */
+	double database_connections = 16, connections = 10000, header_bytes = 16384,
+	       body_bytes = 1048576, header_time = 10, body_time = 60, idle_time = 60,
+	       write_time = 60, grace = 10;
+	std::atomic<bool> closing = false; /* answers say that the connection ends */
 };
 
-/* connection.cc: serves a connection and closes it. With refused it only answers 503. May park. */
-void serve_connection(server &in, sn::stream stream, bool refused);
-/* Ends connections without a request under way; the others end with their next answer. */
-void close_idle(server &in);
+inline sn::deadline in_seconds(double time)
+{
+	return sn::after(std::chrono::duration<double>(time));
+}
 
-/* database.cc: says where and what, with one parameter. Closes after the last question. */
+/* main.cc: answers. May block, park, and throw: that gives 500. In the connection's task. */
+void answer(const request &from, response &to);
+
+/* connection.cc: serves a connection; with refused it only answers 503. May park and throw. When it
+ * is cancelled, it ends as soon as no request is under way. */
+void serve_connection(const server &in, sn::tcp &stream, bool refused);
+
+/* database.cc: says where and what, with one parameter. */
 void open_database(const std::string &where, const std::string &query, std::size_t connections);
-void close_database();
 /* Answers with the first value of the first row, or with an error. May park. */
 void ask_database(response &to, const std::string &parameter);

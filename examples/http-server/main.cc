@@ -13,32 +13,27 @@
  */
 #include "http.h"
 
-#include <charconv>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
+#include <optional>
+#include <sennit/foreign.h>
+#include <sennit/tls.hpp>
 #include <unistd.h>
-#ifdef HAVE_TLS
-#	include <sennit/tls.hpp>
-#endif
-
-namespace
-{
+#include <variant>
 
 void answer(const request &from, response &to)
 {
 	const auto path = from.path();
-	const bool known = path == "/" || path == "/wait" || path == "/echo" || path == "/db";
-	const bool posts = path == "/echo";
+	const std::string_view allow = path == "/echo" ? "POST" : "GET, HEAD";
 
-	if (!known) {
+	if (path != "/" && path != "/wait" && path != "/echo" && path != "/db") {
 		to = {.status = 404, .body = "not found\n"};
-	} else if (posts ? from.method != HTTP_POST
-			 : from.method != HTTP_GET && from.method != HTTP_HEAD) {
-		to = {.status = 405,
-		      .allow = posts ? "POST" : "GET, HEAD",
-		      .body = "wrong method\n"};
+	} else if (path == "/echo" ? from.method != HTTP_POST
+				   : from.method != HTTP_GET && from.method != HTTP_HEAD) {
+		to = {.status = 405, .allow = allow, .body = "wrong method\n"};
 	} else if (path == "/") {
 		to.body = "hello, world\n";
 	} else if (path == "/wait") {
@@ -51,137 +46,118 @@ void answer(const request &from, response &to)
 	}
 }
 
-/* ---- options ---- */
-
-bool set(std::string &to, std::string_view text)
+namespace
 {
-	to = text;
-	return true;
-}
 
-template <class T> /* a number, or nanoseconds given as seconds */
-bool set(T &to, std::string_view text)
-{
-	double number = -1;
-	const auto end = std::from_chars(text.begin(), text.end(), number);
-	const double unit = std::is_same_v<T, std::size_t> ? 1 : 1e9;
-	to = static_cast<T>(static_cast<std::int64_t>(number * unit));
-	return end.ec == std::errc() && end.ptr == text.end() && number > 0 && number < 1e9;
-}
-
-const struct {
-	const char *name, *value, *help;
-	bool (*set)(server &, const char *);
+const struct option {
+	std::string_view name;
+	std::variant<std::string server::*, double server::*> field;
+	const char *help;
 } OPTIONS[] = {
-#define OPTION(name, value, field, help)                                                 \
-	{                                                                                \
-		name, value, help,                                                       \
-			[](server &in, const char *text) { return set(in.field, text); } \
-	}
-	OPTION("--listen", "ADDRESS", address,
-	       "HOST:PORT, unix:PATH; port 0: any (127.0.0.1:8080)"),
-	OPTION("--connections", "N", connections, "more are answered with 503 (10000)"),
-	OPTION("--header-bytes", "N", header_bytes, "of a request, else 431 (16384)"),
-	OPTION("--body-bytes", "N", body_bytes, "of a request, else 413 (1048576)"),
-	OPTION("--header-time", "SECONDS", header_time, "for the head of a request, else 408 (10)"),
-	OPTION("--body-time", "SECONDS", body_time, "for the body of a request, else 408 (60)"),
-	OPTION("--idle-time", "SECONDS", idle_time, "between requests (60)"),
-	OPTION("--write-time", "SECONDS", write_time, "for a client to take answers (60)"),
-	OPTION("--grace", "SECONDS", grace, "to finish after SIGTERM or SIGINT (10)"),
-	OPTION("--tls-cert", "FILE", certificate, "a chain in PEM, to speak TLS (none)"),
-	OPTION("--tls-key", "FILE", key, "its key, in PEM (none)"),
-	OPTION("--db", "CONNINFO", database, "what /db asks, in libpq's words (none)"),
-	OPTION("--db-connections", "N", database_connections, "at most, to the database (16)"),
-#undef OPTION
+	{"--listen", &server::address, "HOST:PORT, unix:PATH; port 0: any (127.0.0.1:8080)"},
+	{"--connections", &server::connections, "more are answered with 503 (10000)"},
+	{"--header-bytes", &server::header_bytes, "of a request, else 431 (16384)"},
+	{"--body-bytes", &server::body_bytes, "of a request, else 413 (1048576)"},
+	{"--header-time", &server::header_time, "seconds for a request's head, else 408 (10)"},
+	{"--body-time", &server::body_time, "seconds for a request's body, else 408 (60)"},
+	{"--idle-time", &server::idle_time, "seconds between requests (60)"},
+	{"--write-time", &server::write_time, "seconds for a client to take answers (60)"},
+	{"--grace", &server::grace, "seconds to finish after SIGTERM or SIGINT (10)"},
+	{"--tls-cert", &server::certificate, "a file with a chain in PEM, to speak TLS (none)"},
+	{"--tls-key", &server::key, "a file with its key, in PEM (none)"},
+	{"--db", &server::database, "what /db asks, in libpq's words (none)"},
+	{"--db-connections", &server::database_connections, "at most, to the database (16)"},
 };
+
+bool set(server &in, const option &option, const char *text)
+{
+	if (const auto *field = std::get_if<std::string server::*>(&option.field))
+		return in.**field = text, true;
+	char *end;
+	const double number = in.*std::get<double server::*>(option.field) =
+				      std::strtod(text, &end);
+	return end != text && *end == '\0' && number > 0 && number < 1e9;
+}
 
 /* Whether all was understood; otherwise says what there is. */
 bool parse(int argc, char **argv, server &in)
 {
 	for (int i = 1; i < argc; i += 2) {
-		bool understood = false;
-		for (const auto &each : OPTIONS)
-			if (std::strcmp(each.name, argv[i]) == 0 && i + 1 < argc)
-				understood = each.set(in, argv[i + 1]);
-		if (understood)
+		const auto *found = std::ranges::find(OPTIONS, argv[i], &option::name);
+		if (found != std::end(OPTIONS) && argv[i + 1] && set(in, *found, argv[i + 1]))
 			continue;
 		std::printf("usage: example-http-server [OPTION VALUE]...\n");
 		for (const auto &each : OPTIONS)
-			std::printf("  %-16s %-9s %s\n", each.name, each.value, each.help);
+			std::printf("  %-16s %s\n", each.name.data(), each.help);
 		return false;
 	}
 	return true;
 }
 
-/* ---- from the first connection to the last ---- */
+std::optional<sn::tls_config> tls; /* none: connections are plain */
 
-/* From then on each connection begins with TLS. Throws if that is not possible. */
-void use_tls(server &in)
+/* In a task for each connection. Beyond the limit, 100 at a time are told so. */
+void serve_one(const server &in, sn::tcp &stream)
 {
-#ifdef HAVE_TLS
-	static sn::tls_config config(SN_TLS_SERVER);
-	if (!config.certificate(in.certificate, in.key) || !config.alpn("http/1.1"))
-		throw std::runtime_error(sn::tls_last_error());
-	in.task_attributes.stack_size = SN_TLS_STACK;
-	in.begin = [](sn::stream &on) { return sn::tls_server(on, config).has_value(); };
-#else
-	throw std::runtime_error("there is no libsennit-tls for " + in.certificate);
-#endif
+	static std::atomic<std::size_t> open;
+	const std::size_t number = ++open;
+	try {
+		if (number <= in.connections + 100 && (!tls || sn::tls_server(stream, *tls)))
+			serve_connection(in, stream, number > in.connections);
+	} catch (const std::bad_alloc &) {
+		/* the connection ends, and the others go on */
+	}
+	open--;
 }
 
 /* Until the scope is cancelled. Out of descriptors or memory, accepting pauses by itself. */
-int accept_all(server &in, sn_tcp_listener *listener, sn::scope &connections)
+sn::result<void> accept_all(const server &in, sn::tcp_listener &listener, sn::scope &connections)
 {
-	static std::atomic<std::size_t>
-		open; /* with those that are told 503, which are limited too */
-	sn_tcp *accepted;
-	int err;
-
-	while ((err = sn_tcp_accept(listener, &accepted)) == 0) {
-		sn::stream stream(sn_tcp_stream(accepted));
-		if (open >= in.connections + 100)
-			continue;
+	/* The handlers may call blocking libraries: with libsennit-hooks that takes no threads. */
+	const sn::task_attr attributes{.stack_size = tls ? SN_TLS_STACK : 0,
+				       .flags = SN_TASK_HOOKED};
+	for (;;) {
+		auto stream = listener.accept();
+		if (!stream)
+			return sn::failure{stream.error().value()};
 		try {
-			const bool refused = ++open > in.connections;
-			auto serve = [&in, refused, own = std::move(stream)]() mutable {
-				if (in.begin(own))
-					serve_connection(in, std::move(own), refused);
-				open--;
-			};
-			connections.go(std::move(serve), in.task_attributes);
+			connections.go(
+				std::bind_front(serve_one, std::cref(in), std::move(*stream)),
+				attributes);
 		} catch (const std::system_error &) {
-			open--; /* there is no memory for a task */
+			/* there is no memory for a task */
 		}
 	}
-	return err;
 }
 
 int serve(server &in)
 {
 	auto listener = sn::tcp_listener::listen(in.address).value();
-	const bool tls = !in.certificate.empty();
-	if (tls)
-		use_tls(in);
+	if (!in.certificate.empty()) {
+		tls.emplace(SN_TLS_SERVER);
+		if (!tls->certificate(in.certificate, in.key) || !tls->alpn("http/1.1"))
+			throw std::runtime_error(sn::tls_last_error());
+	}
 	sn::catch_signal(SIGTERM).value();
 	sn::catch_signal(SIGINT).value();
 	std::printf("listening on http%s://%s\n", tls ? "s" : "",
 		    listener.address().value().c_str());
 
 	sn::scope connections;
-	std::optional<sn::scope> accepting(std::in_place);
-	accepting->go([&] { return accept_all(in, listener.get(), connections); });
-	const auto signal = sn::wait_signal({SIGTERM, SIGINT}); /* also ends when accepting fails */
+	const auto signal = [&] {
+		sn::scope accepting; /* cancelled at the end */
+		accepting.go([&] { return accept_all(in, listener, connections); });
+		return sn::wait_signal({SIGTERM, SIGINT}); /* also ends when accepting fails */
+	}();
 	std::printf(signal ? "shutting down\n" : "accepting has failed\n");
-	accepting.reset(); /* cancels and waits */
 	listener.close();
-	close_idle(in);
-	/* What computes, or blocks its thread, does not notice that it is cancelled. */
-	sn::alarm limit([] { _exit(1); });
-	limit.set_after(in.grace + std::chrono::seconds(1));
-	const bool cut =
-		connections.join_until(sn::after(in.grace)).error() == std::errc::timed_out;
-	std::printf(cut ? "some connections were cut\n" : "all connections had ended\n");
-	close_database();
+	in.closing = true;
+	/* Also ends what computes, or blocks its thread, and does not notice that it is cancelled. */
+	sn::alarm limit([] { _exit(std::puts("some connections were cut") < 0); });
+	limit.set_at(in_seconds(in.grace));
+	connections.cancel();
+	static_cast<void>(connections.join());
+	std::puts("all connections had ended");
 	return signal ? 0 : 1;
 }
 
@@ -193,8 +169,7 @@ int main(int argc, char **argv)
 
 	std::setvbuf(stdout, nullptr, _IOLBF, 0);
 	if (!parse(argc, argv, in))
-		return argc == 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
-	in.handler = answer;
+		return argc == 2 && argv[1] == std::string_view("--help") ? 0 : 2;
 	if (!in.database.empty())
 		open_database(in.database, "select ($1::int8 * $1::int8)::text",
 			      in.database_connections);

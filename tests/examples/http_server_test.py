@@ -288,6 +288,22 @@ class Limits(unittest.TestCase):
                 except (BrokenPipeError, ConnectionResetError):
                     pass
 
+    def test_each_head_has_the_time_of_a_head(self):
+        """Not all of them together, when requests that come in a row arrive in halves."""
+        def served_for_longer_than_one_head():
+            with server.connect() as client:
+                half = len(get()) // 2
+                client.send(get()[:half])
+                until = time.monotonic() + 3
+                while time.monotonic() < until:
+                    client.send(get()[half:] + get()[:half])
+                    if client.answer()[0] != 200:
+                        return False  # on a loaded machine a single one may have taken too long
+                    time.sleep(0.05)
+                return True
+        with Server("--header-time", "2") as server:
+            eventually(served_for_longer_than_one_head)
+
     def test_idle_connections_end(self):
         with Server("--idle-time", "0.2") as server:
             self.assertEqual(server.ask(), b"")
