@@ -3,10 +3,13 @@
  * One side of a descriptor: src/sched/side.h, src/net/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
- *   task()           an operation: the attempt, and after EAGAIN sn_fd_await()
+ *   task()           sn_conn_read_some(), again and again, until the end of the stream: the attempt,
+ *                    and sn_fd_await() after EAGAIN, or before the attempt when the one before
+ *                    has left the socket empty (drained)
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
- *   poller()         side_event(), for each edge
+ *   poller()         sn_fds_event(), for each edge, of which the kernel reports what it finds when
+ *                    the edge is harvested
  *   end_with()       sn_fd_end_with(), once to cancel and once to close
  *   set_deadline()   sn_fd_set_deadline()
  *   timers()         sn_fd_deadline_fire(), called by sn_timers_run() with the heap's lock held
@@ -18,8 +21,8 @@
  * structure never is. sn_fd_pause() is a deadline under another name.
  *
  * Safety (assertions): a task is made runnable only when it is parked, and once for each park. At
- * rest: a task that is still parked has nothing to read, is neither cancelled nor closed, and its
- * deadline has not passed.
+ * rest: a task that is still parked has neither bytes nor an end to read, is neither
+ * cancelled nor closed, and its deadline has not passed.
  *
  * Mutants, each of which must be caught:
  *   NO_RECHECK       commit_wait() does not read control after it has announced the task
@@ -28,6 +31,9 @@
  *   COMMIT_INSISTS   commit_wait() wakes its task although another party has taken it off the side
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
  *   EDGE_DROPPED     an edge that finds no task leaves no READY
+ *   DRAINED_BLINDLY  a read that has taken all bytes makes the next one wait, whatever epoll has said
+ *   FORGET_LATE      the edge is forgotten after the attempt instead of before
+ *   IRREGULAR_LATE   the poller makes the side ready before it says that there is an end
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  */
 #define NONE 0
@@ -50,7 +56,8 @@ byte timer;              /* when it fires; 0: in no heap */
 bool heap_locked;
 bool soon_is_past;
 
-bool data;               /* in the kernel */
+bool data, fin;          /* in the kernel */
+bool irregular;          /* epoll has reported the end */
 chan edge = [EDGES] of { bit };
 bool parked, runnable;
 chan committing = [0] of { bit };
@@ -95,11 +102,48 @@ inline arm(when)
 	}
 }
 
+/* sn_fd_forget() */
+inline forget()
+{
+	d_step {
+		if
+		:: state == READY -> state = NONE
+		:: else
+		fi
+	}
+}
+
 proctype task()
 {
+	bool drained, took, ended;
+
 	do
-	:: d_step { data -> data = 0 } /* the operation has succeeded; perhaps it wants more */
-	:: !data ->
+	:: !drained ->
+		/* attempt_some() */
+#ifndef FORGET_LATE
+		forget();
+#endif
+		d_step {
+			took = data;
+			ended = !data && fin;
+			data = 0
+		};
+#ifdef FORGET_LATE
+		forget();
+#endif
+		if
+		:: took ->
+			took = 0;
+#ifdef DRAINED_BLINDLY
+			drained = 1
+#else
+			drained = !irregular
+#endif
+		:: ended -> break
+		:: !took && !ended -> goto await
+		fi
+	:: drained ->
+await:		drained = 0;
 		/* sn_fd_await() */
 		if
 		:: closed || cancelled -> break
@@ -172,15 +216,19 @@ proctype kernel()
 
 end:	do
 	:: n < EDGES -> n++; d_step { data = 1; edge!1 }
+	:: n < EDGES && !fin -> n++; d_step { fin = 1; edge!1 }
 	od
 }
 
 proctype poller()
 {
-	bool took;
+	bool took, ended;
 
 end:	do
-	:: edge?1 ->
+	:: d_step { edge?1 -> ended = fin };
+#ifndef IRREGULAR_LATE
+		irregular = irregular || ended;
+#endif
 		d_step {
 			took = (state == WAITING);
 #ifdef EDGE_DROPPED
@@ -195,7 +243,11 @@ end:	do
 		if
 		:: took -> took = 0; sn_ready()
 		:: else
-		fi
+		fi;
+#ifdef IRREGULAR_LATE
+		irregular = irregular || ended;
+#endif
+		ended = 0
 	od
 }
 
@@ -283,11 +335,13 @@ init
 		run commit();
 		run kernel();
 		run poller();
+#ifndef UNENDED
 		run end_with(0);
 		run end_with(1);
+#endif
 		run set_deadline();
 		run timers()
 	}
 	timeout;
-	assert(!parked || (!data && !closed && !cancelled && !PAST(deadline)))
+	assert(!parked || (!data && !fin && !closed && !cancelled && !PAST(deadline)))
 }

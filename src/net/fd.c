@@ -98,6 +98,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->tcp = false;
 	d->local = false;
 	d->acks = 0;
+	d->drained = 0;
 	d->open = true;
 	d->registered = false;
 	d->wants_room = true;
@@ -107,6 +108,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 	atomic_store_explicit(&d->crossed, false, memory_order_relaxed);
+	atomic_store_explicit(&d->lent, false, memory_order_relaxed);
 	d->layer = NULL;
 	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
 	 * event; other threads learn of it from the opener. */
@@ -271,8 +273,10 @@ static inline int begin(struct sn_fd *d, enum sn_side_index side, uint32_t life,
 	} while (!atomic_compare_exchange_weak_explicit(
 		&d->control, &control, control | side_flag(side), memory_order_acquire,
 		memory_order_relaxed));
-	if (side == SN_SIDE_READ)
+	if (side == SN_SIDE_READ) {
 		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
+		d->drained >>= 1;
+	}
 	return 0;
 }
 

@@ -74,7 +74,10 @@ struct sn_fd {
 	bool tcp;     /* made by the net layer: TCP without delays; written as kind */
 	bool local;   /* a listener of the net layer: of Unix sockets; written as kind */
 	uint8_t acks; /* the net layer's enum sn_acks, 0 at first; by the holder of the read side */
-	bool open;    /* not in the free list */
+	/* Whether the operation that read before this one has left a TCP socket empty
+	 * (sn_conn_read_some()): 2 by its end, 1 during the next, 0 after that. By the same. */
+	uint8_t drained;
+	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	/*
 	 * epoll has reported more than bytes: an end, an error, urgent data. Written by pollers,
@@ -86,7 +89,8 @@ struct sn_fd {
 	_Atomic bool disarmed; /* sn_fd_disarm(); by the same, under lock */
 	/* Each edge makes both sides ready: net/layer.h. By a user who holds both sides. */
 	_Atomic bool crossed;
-	bool wants_room; /* epoll reports EPOLLOUT; by the opener, then under lock */
+	_Atomic bool lent; /* the program has asked for the number */
+	bool wants_room;   /* epoll reports EPOLLOUT; by the opener, then under lock */
 	struct sn_side sides[2];
 	/* Orders the arming of the timers, and changes of what epoll reports. */
 	struct sn_lock lock;

@@ -7,6 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 holds '-DEDGES=1 -DSETTINGS=1'
 holds '-DEDGES=0 -DSETTINGS=2'
+holds '-DEDGES=3 -DSETTINGS=0 -DUNENDED'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DEDGES=2 -DSETTINGS=0'
 	holds '-DEDGES=2 -DSETTINGS=1'
@@ -21,3 +22,7 @@ caught '-DCOMMIT_INSISTS'
 caught '-DPLAIN_UNBLOCK'
 caught '-DEDGE_DROPPED'
 caught '-DFIRE_UNLOCKED'
+# These need several edges, and nothing else.
+caught '-DUNENDED -DSETTINGS=0 -DDRAINED_BLINDLY'
+caught '-DUNENDED -DSETTINGS=0 -DFORGET_LATE'
+caught '-DUNENDED -DSETTINGS=0 -DEDGES=3 -DIRREGULAR_LATE'
