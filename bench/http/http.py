@@ -6,7 +6,8 @@ examples/http-server beside Go's net/http, hyper on tokio, and nginx, under the 
 
 hello 64, hello 1000: keep-alive requests for a short text, over so many connections. new: a
 connection for each request, 64 at a time. db: a query to PostgreSQL for each, 64 connections over 16
-to the database. Columns: requests per second; microseconds of the server's CPU for each (user and
+to the database. tls 64, tls new: as hello 64 and new, with TLS 1.3 and an ECDSA certificate; hyper has
+rustls. A new connection is a whole handshake there, without resumption. Columns: requests per second; microseconds of the server's CPU for each (user and
 system, all of its processes, but not PostgreSQL's); the median and the 99th percentile of the
 latencies that wrk sees, in microseconds.
 
@@ -17,7 +18,7 @@ rounds, with the lowest and highest. nginx answers with "return 200", and has no
 that is missing is reported loudly. --quick only shows that everything runs.
 
 BENCH_HTTP_ROUNDS and BENCH_HTTP_SECONDS in the environment are the defaults of --rounds (5) and
---seconds (2).
+--seconds (2). Both are whole numbers, because wrk takes no other durations.
 """
 import argparse
 import glob
@@ -33,7 +34,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TICK = os.sysconf("SC_CLK_TCK")
-ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64)}
+ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64),
+        "tls 64": ("/", 64), "tls new": ("/", 64)}
 POOL = 16
 # PostgreSQL does not run as root.
 USER = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
@@ -53,12 +55,20 @@ http {{
     uwsgi_temp_path {folder};
     scgi_temp_path {folder};
     server {{
-        listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{port} backlog=4096{tls};
         default_type text/plain;
         location / {{ return 200 "hello, world\\n"; }}
     }}
 }}
 """
+
+
+def whole(name, default):
+    """A whole number in the environment."""
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal() or int(text) == 0:
+        sys.exit(f"http.py: {name}={text}: it must be a whole number, because wrk takes no other")
+    return int(text)
 
 
 def loudly(text):
@@ -100,11 +110,14 @@ def ticks(pid):
 class Server:
     """A running server. Its command prints its address or port, unless the port is given."""
 
-    def __init__(self, name, command, cpus, port=None):
+    def __init__(self, name, command, cpus, port=None, certificate=None):
         self.name, self.port, self.results = name, port, {}
+        self.scheme = "https" if certificate else "http"
+        # What the servers of this directory look for.
+        environment = {"HTTP_CERTIFICATE": certificate[0], "HTTP_KEY": certificate[1]} if certificate else {}
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(map(str, cpus)), *command], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
         if port is None:
             said = self.process.stdout.readline()
             if not said:
@@ -164,46 +177,76 @@ class Postgres:
             self.process.wait()
 
 
-def contestants(build, folder, cpus, database):
-    """Starts all that there are."""
-    kept = os.path.join(build, "bench/http/peers")
+def make_certificate(folder):
+    """The files of a certificate and its key; nothing without openssl."""
+    names = (os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem"))
+    if not shutil.which("openssl"):
+        loudly("NO TLS: there is no openssl to make a certificate")
+        return None
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-days", "2", "-subj", "/CN=localhost", "-out", names[0], "-keyout",
+                    names[1]], check=True, capture_output=True)
+    for name in names:
+        os.chmod(name, 0o644)  # nginx's workers are another user's
+    return names
+
+
+def build_peers(kept):
+    """The programs of the peers that can be built, by their names."""
     os.makedirs(kept, exist_ok=True)
-    where = [] if database.missing else [
+    programs = {}
+    go, target = os.path.join(kept, "go"), os.path.join(kept, "hyper")
+    if built("Go", "go", ["go", "build", "-o", go, "."], os.path.join(HERE, "go")):
+        programs["Go"] = go
+    if built("hyper", "cargo", ["cargo", "build", "--release", "--quiet", "--target-dir", target],
+             os.path.join(HERE, "hyper")):
+        programs["hyper"] = f"{target}/release/http"
+    if shutil.which("nginx"):
+        programs["nginx"] = shutil.which("nginx")
+    else:
+        loudly("NOT COMPARED WITH nginx: it is not installed")
+    return programs
+
+
+def contestants(build, programs, folder, cpus, database=None, certificate=None):
+    """Starts all that there are, with a database or with TLS."""
+    where = [] if not database or database.missing else [
         f"host=127.0.0.1 port={database.port} user=postgres dbname=postgres sslmode=disable"]
+    pool = [str(POOL)] if where else []
     ours = [os.path.join(build, "examples/example-http-server"), "--listen", "127.0.0.1:0",
             "--connections", "100000"]
     if where:
-        ours += ["--db", *where, "--db-connections", str(POOL)]
-    servers = [Server("sennit", ours, cpus)]
-    go = os.path.join(kept, "go")
-    if built("Go", "go", ["go", "build", "-o", go, "."], os.path.join(HERE, "go")):
-        servers.append(Server("Go", [go, *where, *([str(POOL)] if where else [])], cpus))
-    target = os.path.join(kept, "hyper")
-    if built("hyper", "cargo", ["cargo", "build", "--release", "--quiet", "--target-dir", target],
-             os.path.join(HERE, "hyper")):
-        servers.append(Server("hyper", [f"{target}/release/http", str(len(cpus)), *where,
-                                        *([str(POOL)] if where else [])], cpus))
-    if shutil.which("nginx"):
+        ours += ["--db", *where, "--db-connections", *pool]
+    if certificate:
+        ours += ["--tls-cert", certificate[0], "--tls-key", certificate[1]]
+    servers = [Server("sennit", ours, cpus, certificate=certificate)]
+    if "Go" in programs:
+        servers.append(Server("Go", [programs["Go"], *where, *pool], cpus, certificate=certificate))
+    if "hyper" in programs:
+        servers.append(Server("hyper", [programs["hyper"], str(len(cpus)), *where, *pool], cpus,
+                              certificate=certificate))
+    if "nginx" in programs:
         port = free_port()
-        path = os.path.join(folder, "nginx.conf")
+        path = os.path.join(folder, f"nginx.{port}.conf")
+        tls = "" if not certificate else (f" ssl; ssl_certificate {certificate[0]}; "
+                                          f"ssl_certificate_key {certificate[1]}")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(NGINX.format(folder=folder, port=port, processors=len(cpus)))
-        servers.append(Server("nginx", [shutil.which("nginx"), "-p", folder, "-e", "stderr", "-c", path],
-                              cpus, port))
-    else:
-        loudly("NOT COMPARED WITH nginx: it is not installed")
+            file.write(NGINX.format(folder=folder, port=port, processors=len(cpus), tls=tls)
+                       .replace("nginx.pid", f"nginx.{port}.pid"))
+        servers.append(Server("nginx", [programs["nginx"], "-p", folder, "-e", "stderr", "-c", path],
+                              cpus, port, certificate))
     return servers
 
 
 def measure(server, row, cpus, seconds):
     """Requests per second, us of CPU for each, and the two latencies."""
     path, connections = ROWS[row]
-    header = ["-H", "Connection: close"] if row == "new" else []
+    header = ["-H", "Connection: close"] if row.endswith("new") else []
     before = ticks(server.process.pid)
     done = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cpus)), "wrk", "-t", str(len(cpus)), "-c",
          str(connections), "-d", f"{seconds}s", "-s", os.path.join(HERE, "report.lua"), *header,
-         f"http://127.0.0.1:{server.port}{path}"],
+         f"{server.scheme}://127.0.0.1:{server.port}{path}"],
         capture_output=True, text=True, timeout=seconds + 60, check=False)
     cpu = (ticks(server.process.pid) - before) / TICK
     result = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -231,21 +274,21 @@ def tables(servers, rows):
         for line in lines:
             print("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
                             for i, (text, width) in enumerate(zip(line, widths))))
-        ours = servers[0].results[row]
-        for server in servers[1:]:
-            theirs = server.results.get(row)
-            if theirs:
-                # Of the same round: other load on the machine changes these less.
-                print(f"{server.name} / sennit: CPU {cell([b[1] / a[1] for a, b in zip(ours, theirs)], 2)}, "
-                      f"p99 {cell([b[3] / a[3] for a, b in zip(ours, theirs)], 2)}")
+        ours, *others = [each for each in servers if row in each.results]
+        ours = ours.results[row]
+        for server in others:
+            # Of the same round: other load on the machine changes these less.
+            pairs = list(zip(ours, server.results[row]))
+            print(f"{server.name} / sennit: CPU {cell([b[1] / a[1] for a, b in pairs], 2)}, "
+                  f"p99 {cell([b[3] / a[3] for a, b in pairs], 2)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--rounds", type=int, default=int(os.environ.get("BENCH_HTTP_ROUNDS", 5)))
-    parser.add_argument("--seconds", type=int, default=int(os.environ.get("BENCH_HTTP_SECONDS", 2)))
+    parser.add_argument("--rounds", type=int, default=whole("BENCH_HTTP_ROUNDS", 5))
+    parser.add_argument("--seconds", type=int, default=whole("BENCH_HTTP_SECONDS", 2))
     parser.add_argument("--processors", type=int, default=1)
     parser.add_argument("--what", default=",".join(ROWS), help="rows, with commas between")
     parser.add_argument("--quick", action="store_true")
@@ -264,7 +307,12 @@ def main():
         os.chmod(folder, 0o755)
         database = Postgres(folder, theirs)
         try:
-            servers = contestants(os.path.abspath(options.build), folder, ours, database)
+            build = os.path.abspath(options.build)
+            programs = build_peers(os.path.join(build, "bench/http/peers"))
+            servers = contestants(build, programs, folder, ours, database=database)
+            certificate = make_certificate(folder)
+            with_tls = contestants(build, programs, folder, ours, certificate=certificate) if certificate else []
+            servers += with_tls
             print(f"{options.rounds} rounds of {options.seconds} s each, in turn; servers on CPU "
                   f"{', '.join(map(str, ours))}, the load on {', '.join(map(str, theirs))}; load "
                   f"{os.getloadavg()[0]:.1f} before; medians, lowest and highest in brackets", flush=True)
@@ -274,6 +322,8 @@ def main():
                     continue
                 for _ in range(options.rounds):
                     for server in servers:
+                        if (server in with_tls) != row.startswith("tls"):
+                            continue
                         if row != "db" or server.name != "nginx":
                             server.results.setdefault(row, []).append(
                                 measure(server, row, theirs, options.seconds))
@@ -281,7 +331,7 @@ def main():
             for server in servers:
                 server.stop()
             database.stop()
-    tables(servers, [row for row in rows if row in servers[0].results])
+    tables(servers, [row for row in rows if any(row in each.results for each in servers)])
 
 
 if __name__ == "__main__":

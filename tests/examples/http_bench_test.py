@@ -21,7 +21,7 @@ class Bench(unittest.TestCase):
         names = ["sennit"] + [name for name, tool in (("Go", "go"), ("hyper", "cargo"), ("nginx", "nginx"))
                               if shutil.which(tool) and f"NOT COMPARED WITH {name}" not in done.stdout]
         lines = done.stdout.split("\n")
-        for row in ("hello 64", "hello 1000", "new", "db"):
+        for row in ("hello 64", "hello 1000", "new", "db", "tls 64", "tls new"):
             self.assertIn(row, lines)
             for name in names:
                 if (row, name) != ("db", "nginx"):

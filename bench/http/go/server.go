@@ -2,12 +2,15 @@
 //
 // server [DATABASE CONNECTIONS]: an HTTP server on net/http that answers / with "hello, world\n"
 // and /db?n=N with the square of N, from PostgreSQL. It prints its port. It has the time limits
-// that a server on the internet needs.
+// that a server on the internet needs. HTTP_CERTIFICATE and HTTP_KEY name files, to speak TLS.
 package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -70,6 +73,12 @@ func main() {
 		ReadTimeout:       60 * time.Second,
 		WriteTimeout:      60 * time.Second,
 		IdleTimeout:       60 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // of clients that go during a handshake
+	}
+	if certificate := os.Getenv("HTTP_CERTIFICATE"); certificate != "" {
+		// Without HTTP/2, as the others.
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		panic(server.ServeTLS(listener, certificate, os.Getenv("HTTP_KEY")))
 	}
 	panic(server.Serve(listener))
 }

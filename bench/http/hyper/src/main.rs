@@ -3,7 +3,7 @@
 // http PROCESSORS [DATABASE CONNECTIONS]: an HTTP server on hyper and tokio that answers / with
 // "hello, world\n" and /db?n=N with the square of N, from PostgreSQL. It prints its port. As in
 // hyper's own examples there is a timer, which gives its connections the default time limit for
-// a request's head.
+// a request's head. HTTP_CERTIFICATE and HTTP_KEY name files, to speak TLS.
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -12,9 +12,13 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, Mutex};
 use tokio_postgres::{Client, NoTls, Statement};
+use tokio_rustls::rustls::pki_types::{pem::PemObject, CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
 
 // Idle connections to the database.
 struct Pool {
@@ -75,22 +79,44 @@ async fn serve(database: Option<(String, usize)>) {
         Some((database, connections)) => Some(connect(&database, connections).await),
         None => None,
     });
+    let tls = acceptor();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let _ = stream.set_nodelay(true);
-        let pool = pool.clone();
+        let (pool, tls) = (pool.clone(), tls.clone());
         tokio::spawn(async move {
-            let _ = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .serve_connection(
-                    TokioIo::new(stream),
-                    service_fn(move |request| answer(request, pool.clone())),
-                )
-                .await;
+            match tls {
+                None => serve_connection(stream, pool).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve_connection(stream, pool).await
+                    }
+                }
+            }
         });
     }
+}
+
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, pool: Arc<Option<Pool>>) {
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(move |request| answer(request, pool.clone())),
+        )
+        .await;
+}
+
+fn acceptor() -> Option<TlsAcceptor> {
+    let certificate = CertificateDer::from_pem_file(std::env::var("HTTP_CERTIFICATE").ok()?).unwrap();
+    let key = PrivateKeyDer::from_pem_file(std::env::var("HTTP_KEY").unwrap()).unwrap();
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    Some(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn main() {
