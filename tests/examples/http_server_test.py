@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -256,6 +257,22 @@ class Requests(unittest.TestCase):
                               + "1\r\nx\r\n" * 100000 + "0\r\n\r\n")
         self.assertEqual(status_of(got), 200)
         self.assertTrue(got.endswith(b"x" * 100000))
+
+    def test_survives_clients_that_reset_or_close_a_half(self):
+        post = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc"
+        for i in range(200):
+            with self.server.connect() as client:
+                try:
+                    client.send((post, get() * 500, "GET / HTTP/1.1\r\nHo", os.urandom(3000))[i % 4])
+                    if i % 8 < 4:
+                        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                                 struct.pack("ii", 1, 0))
+                    else:
+                        client.socket.shutdown(socket.SHUT_WR)
+                        client.rest()
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+        self.assertEqual(status_of(self.server.ask(get(more="Connection: close\r\n"))), 200)
 
     @unittest.skipUnless(shutil.which("wrk"), "there is no wrk")
     def test_serves_a_load_without_an_error(self):
