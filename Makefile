@@ -54,6 +54,7 @@ help:
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
 	@echo 'make bench-udp            datagrams that a server echoes, beside Go, tokio and bare loops'
 	@echo 'make bench-http           examples/http-server beside Go, hyper and nginx'
+	@echo 'make bench-tls            TLS servers beside Go, nginx and HAProxy, per second of CPU'
 	@echo 'make bench-wait           latency of a server that collects garbage, beside Go'
 	@echo 'make test-copy            long: random sessions through copies and relays: SESSIONS=100000'
 	@echo 'make test-programs        long: random programs of channels, locks and scopes: PROGRAMS=10000'
@@ -218,6 +219,13 @@ bench-http:
 	@$(MAKE) --no-print-directory benches
 	@cmake --build --preset release -j $(JOBS) --target example-http-server
 	@bench/http/http.py build/release
+
+# BENCH_TLS_ROUNDS=5 BENCH_TLS_SECONDS=1
+bench-tls:
+	@scripts/setup test
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory benches
+	@bench/tls/tls.py build/release
 
 # BENCH_WAIT_RUNS=10 BENCH_WAIT_SECONDS=1; the short form is in the release preset's wait/bench.
 # The packages are installed first, because the build looks for them.

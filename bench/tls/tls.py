@@ -10,7 +10,8 @@ time. stream: one side writes pieces of that size without end, over 2 connection
 thing. sink: the same in the other direction. new: complete handshakes, 8 at a time, with ECDSA
 P-256 and RSA-2048 certificates, and resumed by tickets; beside what `openssl speed` says that the
 signature and X25519 alone take. idle: resident memory of the server for each of 10,000 connections
-that have had one answer and stay open, without the kernel's.
+that have had one answer and stay open, without the kernel's; fewer if too few descriptors are
+allowed.
 
 Every figure is per second of the server's CPU (user and system, all of its processes), so it does
 not depend on how fast the load is. The server runs on the first CPU, the load on the others. The
@@ -71,7 +72,7 @@ http {{
 
 HAPROXY = """
 global
-    maxconn 18000
+    maxconn {most}
     nbthread 1
 defaults
     mode http
@@ -212,9 +213,14 @@ class Bench:
         if name == "HAProxy" and self.haproxy:
             port = free_port()
             config = write(os.path.join(self.folder, "haproxy.cfg"),
-                           HAPROXY.format(port=port, certificate=path))
+                           HAPROXY.format(port=port, certificate=path, most=self.most()))
             return Server(name, [self.haproxy, "-db", "-f", config], self.ours, port)
         return None
+
+    @staticmethod
+    def most():
+        """Connections of HAProxy, which wants two descriptors for each, and some more."""
+        return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 60, 18000)
 
     def load(self, server, *arguments):
         """What has been done, per second of the server's CPU."""
@@ -266,8 +272,8 @@ class Bench:
                 server.stop()
 
     def idle(self):
-        print(f"\nidle: bytes of resident memory for each of {self.options.idle} connections", flush=True)
-        results, n = {}, self.options.idle
+        results, n = {}, min(self.options.idle, self.most() - 10)
+        print(f"\nidle: bytes of resident memory for each of {n} connections", flush=True)
         for each in range(self.options.idle_rounds):
             for i, name in enumerate(["sennit", "Go", "nginx", "HAProxy"]):
                 found = self.several([name], "ecdsa")
