@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The BIO between OpenSSL and a connection: reads attempt to receive, writes go to memory.
+ * The BIO between OpenSSL and a connection: reads attempt to receive, writes go to memory, except
+ * for the last record of a write of the task's, which need not be copied.
  *
  * Called by OpenSSL, under the connection's lock. It never waits, and calls nothing of sennit.
  */
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "tls/tls.h"
 
@@ -40,8 +42,7 @@ static int bio_read(BIO *bio, char *buf, size_t size, size_t *got)
 	return 0;
 }
 
-/* Room for so many bytes more behind out_end. */
-static bool make_room(struct sn_tls *tls, size_t size)
+bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 {
 	size_t wanted = tls->out_end + size;
 	char *grown;
@@ -58,9 +59,41 @@ static bool make_room(struct sn_tls *tls, size_t size)
 	return true;
 }
 
+/* Sends what is in `out` and then data, in one call. How much of data is done with: all after an
+ * error, which the socket reports only once. */
+static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
+{
+	const size_t before = tls->out_end - tls->out_start;
+	struct iovec parts[] = {
+		{.iov_base = tls->out ? tls->out + tls->out_start : NULL, .iov_len = before},
+		{.iov_base = (char *)data, .iov_len = size},
+	};
+	const struct msghdr all = {.msg_iov = before ? parts : parts + 1,
+				   .msg_iovlen = before ? 2 : 1};
+	ssize_t n;
+
+	do {
+		n = sendmsg(tls->fd, &all, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	if (n < 0) {
+		tls->send_error = -errno;
+		tls->out_start = tls->out_end = 0;
+		return size;
+	}
+	if ((size_t)n < before) {
+		tls->out_start += (size_t)n;
+		return 0;
+	}
+	tls->out_start = tls->out_end = 0;
+	return (size_t)n - before;
+}
+
 static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
 {
 	struct sn_tls *tls = BIO_get_data(bio);
+	size_t sent = 0;
 
 	BIO_clear_retry_flags(bio);
 	*written = 0;
@@ -74,12 +107,15 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
 		BIO_set_retry_write(bio);
 		return 0;
 	}
-	if (!make_room(tls, size)) {
+	if (tls->direct)
+		sent = send_directly(tls, data, size);
+	if (sent < size && !sn_tls_make_room(tls, size - sent)) {
 		tls->send_error = -ENOMEM;
 		return 0;
 	}
-	memcpy(tls->out + tls->out_end, data, size);
-	tls->out_end += size;
+	if (sent < size)
+		memcpy(tls->out + tls->out_end, data + sent, size - sent);
+	tls->out_end += size - sent;
 	*written = size;
 	return 1;
 }

@@ -15,6 +15,8 @@
 
 /* How much one write takes: several records go in one system call. */
 #define MOST_WRITE ((size_t)64 << 10)
+/* And what they take in `out` beyond their content: at most as much for each as RFC 5246 allows. */
+#define MOST_PER_RECORD ((size_t)SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
 
 static void lock(struct sn_tls *tls)
 {
@@ -84,20 +86,32 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 	return total ? (ssize_t)total : result;
 }
 
+/* Whether what a read of data has put into `out` may wait until the task writes, reads again, or
+ * closes: a server's ticket then goes in one packet with its answer. In TLS 1.3 nothing that a server
+ * has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
+static bool may_defer(const struct sn_tls *tls)
+{
+	return tls->established && tls->config->role == SN_TLS_SERVER &&
+	       SSL_version(tls->ssl) >= TLS1_3_VERSION;
+}
+
 /* A reader sends, too, so that what is left in `out` needs no writer. It is the writer that reports
  * an error of that. */
 static ssize_t layer_read(void *state, void *buf, size_t size)
 {
 	struct sn_tls *tls = state;
 	ssize_t n;
+	int before;
 
 	lock(tls);
-	sn_tls_flush(tls);
+	before = sn_tls_flush(tls);
 	/* OpenSSL would take the socket's end for a connection that was cut off. */
 	n = begin(tls);
 	if (n == 0 && !tls->read_ended) {
 		n = read_some(tls, buf, size);
-		sn_tls_flush(tls);
+		tls->deferred = n > 0 && before == 0 && may_defer(tls);
+		if (!tls->deferred)
+			sn_tls_flush(tls);
 		/* The peer's answer cannot come, as ours has failed. */
 		if (n == -EAGAIN && !tls->established && tls->send_error)
 			n = sn_tls_fail(tls, tls->send_error);
@@ -114,9 +128,17 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 
 	if (size > MOST_WRITE)
 		size = MOST_WRITE;
+	/* All but the last go there, and it need not grow by pieces. Without memory it grows, or
+	 * fails, below. */
+	if (size > SSL3_RT_MAX_PLAIN_LENGTH)
+		(void)sn_tls_make_room(tls, size + 4 * MOST_PER_RECORD);
 	while (total < size) {
-		int result = SSL_write_ex(tls->ssl, buf + total, size - total, &put);
+		int result;
 
+		/* Only after the handshake: before, this call writes more than the record. */
+		tls->direct = tls->established && size - total <= SSL3_RT_MAX_PLAIN_LENGTH;
+		result = SSL_write_ex(tls->ssl, buf + total, size - total, &put);
+		tls->direct = false;
 		if (result <= 0) {
 			result = outcome(tls, result);
 			if (total == 0 || result != -EAGAIN)
@@ -153,7 +175,9 @@ static ssize_t layer_write(void *state, const void *buf, size_t size)
 	ssize_t n;
 
 	lock(tls);
-	n = sn_tls_flush(tls);
+	/* What may wait goes with the data. */
+	n = tls->deferred ? 0 : sn_tls_flush(tls);
+	tls->deferred = false;
 	if (n == 0 && tls->owed) {
 		n = (ssize_t)(tls->owed < size ? tls->owed : size);
 		tls->owed = 0;

@@ -95,7 +95,9 @@ struct sn_tls {
 	SSL *ssl;
 	char *out; /* for the socket: from out_start to out_end of out_size */
 	size_t out_start, out_end, out_size;
-	size_t owed;       /* bytes of the present write that are in `out` */
+	size_t owed;   /* bytes of the present write that are in `out` */
+	bool direct;   /* what OpenSSL writes now is the last of a write, and may be sent at once */
+	bool deferred; /* what is in `out` may wait for the task's next call */
 	int receive_error; /* what the socket has failed with; negative */
 	int send_error;
 	int broken;                    /* what TLS has failed with: every later call returns it */
@@ -118,6 +120,8 @@ static inline struct sn_tls *sn_tls_of(const SSL *ssl)
 
 /* The BIO of a connection; NULL without memory. bio.c */
 BIO *sn_tls_bio_new(struct sn_tls *tls);
+/* Makes room for so many bytes more in `out`. false: there is no memory. */
+bool sn_tls_make_room(struct sn_tls *tls, size_t size);
 /* Sends what is in `out`: 0, -EAGAIN or the socket's error. */
 int sn_tls_flush(struct sn_tls *tls);
 

@@ -238,6 +238,30 @@ TEST(TlsAgree, SessionsAreResumed)
 	});
 }
 
+// The ticket may wait in the server for an answer that it could go with.
+TEST(TlsAgree, ATicketComesWithoutAnAnswer)
+{
+	run_tls({2}, [] {
+		Usual usual;
+
+		for (int i = 0; i < 20; i++) {
+			TlsPair pair(usual.client, usual.server);
+			test::Task server([&] {
+				char c;
+
+				EXPECT_EQ(1, sn_stream_read(pair.server, &c, 1));
+				pair.close_server();
+			});
+			char c;
+
+			EXPECT_EQ(1, sn_stream_write(pair.client, "p", 1));
+			EXPECT_EQ(0, sn_stream_read(pair.client, &c, 1));
+			EXPECT_EQ(i > 0, test::info_of(pair.client).resumed);
+			server.join();
+		}
+	});
+}
+
 TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
 {
 	run_tls({2}, [] {
