@@ -130,6 +130,9 @@ SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
  */
 SN_API int sn_tls_config_set_alpn(sn_tls_config *config, const char *protocols);
 
+/* A server accepts, of TLS 1.2, only ciphers with forward secrecy and authenticated encryption.
+ * SSL_CTX_set_cipher_list() on sn_tls_config_ssl_ctx() changes that. */
+
 /* The versions that are allowed; the defaults are SN_TLS_1_2 and the newest that OpenSSL has, for
  * which 0 stands. */
 #define SN_TLS_1_2 0x0303

@@ -64,6 +64,21 @@ TEST(TlsAgree, WithoutACipherInCommonThereIsNoConnection)
 	});
 }
 
+TEST(TlsAgree, ServersTakeNoCiphersOfTheOldKinds)
+{
+	run_tls({2}, [] {
+		for (const char *ciphers : {"ECDHE+AES+SHA1", "ECDHE+SHA256"}) {
+			Usual usual;
+			auto *client = (SSL_CTX *)sn_tls_config_ssl_ctx(usual.client);
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, 0, SN_TLS_1_2));
+			EXPECT_EQ(1, SSL_CTX_set_cipher_list(client, ciphers));
+			TlsPair pair(usual.client, usual.server);
+			EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake()) << ciphers;
+		}
+	});
+}
+
 TEST(TlsAgree, Protocols)
 {
 	run_tls({2}, [] {
