@@ -68,12 +68,13 @@ static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
 		{.iov_base = tls->out ? tls->out + tls->out_start : NULL, .iov_len = before},
 		{.iov_base = (char *)data, .iov_len = size},
 	};
-	const struct msghdr all = {.msg_iov = before ? parts : parts + 1,
-				   .msg_iovlen = before ? 2 : 1};
+	const struct msghdr all = {.msg_iov = parts, .msg_iovlen = 2};
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	ssize_t n;
 
+	/* sendmsg() takes the kernel longer. */
 	do {
-		n = sendmsg(tls->fd, &all, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = before ? sendmsg(tls->fd, &all, flags) : send(tls->fd, data, size, flags);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
