@@ -5,11 +5,11 @@ http.py BUILD_DIR [--rounds N] [--seconds S] [--processors N] [--what NAME,..] [
 examples/http-server beside Go's net/http, hyper on tokio, and nginx, under the load of wrk.
 
 hello 64, hello 1000: keep-alive requests for a short text, over so many connections. new: a
-connection for each request, 64 at a time. db: a query to PostgreSQL for each, 64 connections over 16
-to the database. tls 64, tls new: as hello 64 and new, with TLS 1.3 and an ECDSA certificate; hyper has
-rustls. A new connection is a whole handshake there, without resumption. Columns: requests per second; microseconds of the server's CPU for each (user and
-system, all of its processes, but not PostgreSQL's); the median and the 99th percentile of the
-latencies that wrk sees, in microseconds.
+connection for each request, 64 at a time. db: a query to PostgreSQL for each, 64 connections over
+16 to the database. tls 64, tls new: as hello 64 and new, with TLS 1.3 and an ECDSA certificate; hyper
+has rustls. A new connection is a whole handshake there, without resumption. Columns: requests per
+second; microseconds of the server's CPU for each (user and system, all of its processes, but not
+PostgreSQL's); the median and the 99th percentile of the latencies that wrk sees, in microseconds.
 
 The server runs on the first --processors CPUs (1), the load and PostgreSQL on the others. Look at
 the CPU time first: the rate also depends on how fast the load is. The servers take turns in every

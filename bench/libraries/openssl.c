@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OpenSSL with SSL_set_fd(): WHERE is a port. Each of N clients connects, asks, and reads the answer
- * to its end. The asynchronous interface is OpenSSL's too, on non-blocking sockets with epoll.
+ * OpenSSL with SSL_set_fd(): WHERE is a port. Each of N clients connects, asks, and reads the
+ * answer to its end. The asynchronous interface is OpenSSL's too, on non-blocking sockets with
+ * epoll.
  *
  *	PROGRAM serve
  *

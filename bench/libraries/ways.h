@@ -6,7 +6,8 @@
  *	PROGRAM WAY N WHERE
  *
  * and prints the seconds, the most threads, the processor's seconds and the most memory in KiB. The
- * memory is what the process had at most, with the library's own; what `prepare` takes is not timed.
+ * memory is what the process had at most, with the library's own. What `prepare` takes is not
+ * timed.
  */
 #ifndef SENNIT_BENCH_WAYS_H
 #define SENNIT_BENCH_WAYS_H

@@ -3,8 +3,9 @@
  * server chain.pem key.pem FOLDER: what tls.py measures, with libsennit-tls. It prints its port.
  *
  * "GET /file/NAME" is answered with the file in FOLDER, which stays open, and is read for each
- * request, as nginx does with its cache of open files; "GET /stream/SIZE" with writes of this size without end; "GET /sink" reads without end;
- * anything else with a short text. A request comes whole, as the load sends it.
+ * request, as nginx does with its cache of open files; "GET /stream/SIZE" with writes of this size
+ * without end; "GET /sink" reads without end; anything else with a short text. A request comes
+ * whole, as the load sends it.
  */
 #include <fcntl.h>
 #include <stdio.h>

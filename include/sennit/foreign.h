@@ -4,8 +4,8 @@
  * C library's blocking calls park (hooks.h): is the caller a task, and may the call park?
  *
  * Such a function is called from everywhere: from tasks, from threads without a task, from the
- * runtime itself, and from signal handlers. Only in the first case may it park, and only if the task
- * holds nothing that belongs to its thread.
+ * runtime itself, and from signal handlers. Only in the first case may it park, and only if the
+ * task holds nothing that belongs to its thread.
  *
  * Threads outside the runtime: all calls. Signal handlers: all calls.
  */
