@@ -131,6 +131,8 @@ TEST(Sendmmsg, WaitsUntilAllAreSent)
 
 TEST(Sendmmsg, FinishesEachMessageOfAStream)
 {
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator sends further messages behind a part of one";
 	SocketPair pair;
 	Messages messages(7, 300001);
 	std::string got(7 * 300001, 0);
@@ -260,7 +262,9 @@ TEST(Recvmmsg, LooksAtItsTimeoutAfterEachMessage)
 		ASSERT_EQ(1, write(pair.fd[1], "x", 1));
 	run_until_it_waits(
 		[&] {
-			EXPECT_EQ(-EINVAL, with_timeout(-second, &left));
+			if (!TEST_EMULATED) { // an emulator may not look at it
+				EXPECT_EQ(-EINVAL, with_timeout(-second, &left));
+			}
 			EXPECT_EQ(1, with_timeout(0, &left)) << "of two";
 			EXPECT_EQ(0, left);
 			char byte;
