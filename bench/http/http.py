@@ -7,8 +7,9 @@ examples/http-server beside Go's net/http, hyper on tokio, and nginx, under the 
 hello 64, hello 1000: keep-alive requests for a short text, over so many connections. new: a
 connection for each request, 64 at a time. db: a query to PostgreSQL for each, 64 connections over
 16 to the database. tls 64, tls new: as hello 64 and new, with TLS 1.3 and an ECDSA certificate; hyper
-has rustls. A new connection is a whole handshake there, without resumption. Columns: requests per
-second; microseconds of the server's CPU for each (user and system, all of its processes, but not
+has rustls, sennit and nginx have the system's OpenSSL. wrk resumes sessions: all but the first 64 of
+the new connections are resumed, where the server gives tickets. Columns: requests per second;
+microseconds of the server's CPU for each (user and system, all of its processes, but not
 PostgreSQL's); the median and the 99th percentile of the latencies that wrk sees, in microseconds.
 
 The server runs on the first --processors CPUs (1), the load and PostgreSQL on the others. Look at
@@ -228,7 +229,8 @@ def contestants(build, programs, folder, cpus, database=None, certificate=None):
     if "nginx" in programs:
         port = free_port()
         path = os.path.join(folder, f"nginx.{port}.conf")
-        tls = "" if not certificate else (f" ssl; ssl_certificate {certificate[0]}; "
+        tls = "" if not certificate else (f" ssl; ssl_protocols TLSv1.3; "
+                                          f"ssl_certificate {certificate[0]}; "
                                           f"ssl_certificate_key {certificate[1]}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(NGINX.format(folder=folder, port=port, processors=len(cpus), tls=tls)
