@@ -57,7 +57,7 @@ SN_BEGIN
 /*
  * How connections are made: what is trusted, certificates, protocols. Reference counted; each
  * connection holds a reference. Set it up before its first connection. After that, only
- * certificates and revocation lists may change.
+ * certificates, revocation lists and the keys of tickets may change.
  */
 typedef struct sn_tls_config sn_tls_config;
 
@@ -142,9 +142,24 @@ SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int hig
 /*
  * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
  * 1. A client keeps the last sessions of up to 256 connections, and uses one for a server of the
- * same name. A server gives its clients tickets, with keys that live as long as the configuration.
+ * same name. A server gives its clients tickets, with keys that live as long as the configuration,
+ * or those that it is given.
  */
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
+
+/*
+ * Gives a server the keys of its tickets: n of SN_TLS_TICKET_KEY random bytes each, at most 64.
+ * Tickets are made with the first, and taken if they were made with any; a client that comes with
+ * one of another key gets a new ticket. Servers with the same keys resume each other's sessions,
+ * and so do the ones before and after a restart. `openssl rand 80` makes a key.
+ *
+ * Who learns a key can read the recorded connections of TLS 1.2 that were resumed by its tickets,
+ * so replace them daily: put a new one first, and drop the oldest. At any time, if it was first
+ * called before the first connection. Connections that exist keep the former keys. The bytes are
+ * copied, and erased when no connection has them any more.
+ */
+#define SN_TLS_TICKET_KEY 80
+SN_API int sn_tls_config_set_ticket_keys(sn_tls_config *config, const void *keys, size_t n);
 
 /*
  * Appends the secrets of all connections to a file, in the format that wireshark reads: for

@@ -17,6 +17,7 @@
 #include <sennit/net.hpp>
 #include <sennit/tls.h>
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -90,6 +91,11 @@ public:
 	result<void> resumption(bool on)
 	{
 		return detail::nothing_or_error(sn_tls_config_set_resumption(config_, on));
+	}
+	result<void> ticket_keys(std::span<const std::array<unsigned char, SN_TLS_TICKET_KEY>> keys)
+	{
+		return detail::nothing_or_error(
+			sn_tls_config_set_ticket_keys(config_, keys.data(), keys.size()));
 	}
 	result<void> key_log(const char *path = nullptr)
 	{

@@ -36,18 +36,6 @@ void sn_tls_set_release(struct sn_tls_set *set)
 	free(set);
 }
 
-struct sn_tls_set *sn_tls_set_take(sn_tls_config *config)
-{
-	struct sn_tls_set *set;
-
-	sn_mutex_lock_uncancelled(&config->lock);
-	set = config->set;
-	if (set) /* relaxed: the configuration has a reference, under its lock */
-		atomic_fetch_add_explicit(&set->references, 1, memory_order_relaxed);
-	sn_mutex_unlock(&config->lock);
-	return set;
-}
-
 /* ---- reading ---- */
 
 static int read_chain(struct sn_tls_pair *pair, const char *where)

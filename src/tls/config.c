@@ -38,8 +38,10 @@ static void note_state(const SSL *ssl, int where, int value)
 	struct sn_tls *tls = sn_tls_of(ssl);
 
 	(void)value;
-	if (tls && (where & SSL_CB_HANDSHAKE_DONE))
+	if (tls && (where & SSL_CB_HANDSHAKE_DONE)) {
 		tls->established = true;
+		sn_tls_session_renewed(tls);
+	}
 }
 
 /* Of TLS 1.2 a server takes what Mozilla's intermediate recommendation has: forward secrecy, and no
@@ -112,6 +114,7 @@ void sn_tls_config_unref(sn_tls_config *config)
 		return;
 	sn_tls_sessions_free(config);
 	sn_tls_set_release(config->set);
+	sn_tls_ring_release(config->ring);
 	SSL_CTX_free(config->ctx);
 	if (config->key_log >= 0)
 		close(config->key_log);

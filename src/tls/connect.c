@@ -62,6 +62,20 @@ static int prepare(struct sn_tls *tls, const char *name)
 	return name ? expect(tls, name) : 0;
 }
 
+/* What may be replaced meanwhile, as it is now. */
+static void take_present(struct sn_tls *tls, sn_tls_config *config)
+{
+	sn_mutex_lock_uncancelled(&config->lock);
+	tls->set = config->set;
+	tls->ring = config->ring;
+	/* relaxed: the configuration has references, under its lock */
+	if (tls->set)
+		atomic_fetch_add_explicit(&tls->set->references, 1, memory_order_relaxed);
+	if (tls->ring)
+		atomic_fetch_add_explicit(&tls->ring->references, 1, memory_order_relaxed);
+	sn_mutex_unlock(&config->lock);
+}
+
 static int begin(sn_stream *stream, sn_tls_config *config, const char *name)
 {
 	struct sn_tls *tls;
@@ -73,7 +87,7 @@ static int begin(sn_stream *stream, sn_tls_config *config, const char *name)
 	if (!tls)
 		return sn_tls_say(-ENOMEM, "no memory");
 	tls->config = sn_tls_config_ref(config);
-	tls->set = sn_tls_set_take(config);
+	take_present(tls, config);
 	tls->fd = sn_stream_fd(stream);
 	err = tls->fd < 0 ? tls->fd : prepare(tls, name);
 	if (err == 0) {

@@ -108,12 +108,27 @@ void sn_tls_session_offer(struct sn_tls *tls)
 	session = take(config, tls->name);
 	if (session) {
 		SSL_set_session(tls->ssl, session->session);
+		tls->offered = session->session;
 		if (SSL_SESSION_get_protocol_version(session->session) < TLS1_3_VERSION)
 			put(config, session);
 		else
 			release(session);
 	}
 	sn_mutex_unlock(&config->lock);
+}
+
+/* In TLS 1.2 OpenSSL does not tell that a server has resumed a session and given a new ticket for
+ * it; there is another session then. */
+void sn_tls_session_renewed(struct sn_tls *tls)
+{
+	SSL_SESSION *now = SSL_get_session(tls->ssl);
+
+	if (!tls->offered || !now || now == tls->offered || !SSL_session_reused(tls->ssl) ||
+	    SSL_version(tls->ssl) >= TLS1_3_VERSION)
+		return;
+	tls->offered = now;
+	if (SSL_SESSION_up_ref(now) == 1 && !fresh_session(tls->ssl, now))
+		SSL_SESSION_free(now);
 }
 
 static void keep(struct sn_tls *tls, SSL_SESSION *session)

@@ -277,6 +277,7 @@ void sn_tls_free(struct sn_tls *tls)
 	for (int i = 0; i < tls->nfresh; i++)
 		SSL_SESSION_free(tls->fresh[i]);
 	sn_tls_set_release(tls->set);
+	sn_tls_ring_release(tls->ring);
 	sn_tls_config_unref(tls->config);
 	free(tls->name);
 	free(tls->out);

@@ -46,6 +46,13 @@ struct sn_tls_set {
 	struct sn_tls_pair pairs[];
 };
 
+/* Keys of tickets, the first for new ones. As a set. */
+struct sn_tls_ring {
+	_Atomic unsigned references;
+	size_t n;
+	unsigned char keys[][SN_TLS_TICKET_KEY];
+};
+
 /* A session that a client may resume; the most recent first. */
 struct sn_tls_session {
 	struct sn_tls_session *next;
@@ -65,8 +72,9 @@ struct sn_tls_config {
 	SSL_CTX *ctx;
 	unsigned char *alpn; /* as on the wire */
 	unsigned alpn_size;
-	sn_mutex lock;          /* guards what follows */
-	struct sn_tls_set *set; /* NULL: none */
+	sn_mutex lock;            /* guards what follows */
+	struct sn_tls_set *set;   /* NULL: none */
+	struct sn_tls_ring *ring; /* NULL: OpenSSL's own key */
 	struct sn_tls_session *sessions;
 	unsigned nsessions;
 };
@@ -74,9 +82,9 @@ struct sn_tls_config {
 /* Marks the configuration as used, which completes it. 0 or an error. config.c */
 int sn_tls_config_use(sn_tls_config *config);
 
-/* The present set with a reference, or NULL; and the end of one. certificates.c */
-struct sn_tls_set *sn_tls_set_take(sn_tls_config *config);
+/* The end of a reference; NULL is nothing. certificates.c, ticket.c */
 void sn_tls_set_release(struct sn_tls_set *set);
+void sn_tls_ring_release(struct sn_tls_ring *ring);
 /* The callback that chooses one of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
 
@@ -86,10 +94,11 @@ int sn_tls_choose_certificate(SSL *ssl, void *arg);
 #define TLS_FRESH 4
 
 struct sn_tls {
-	sn_mutex lock; /* guards all but the first four, which do not change */
+	sn_mutex lock; /* guards all but the first five, which do not change */
 	sn_tls_config *config;
-	struct sn_tls_set *set;
-	char *name; /* of the server, for a client; NULL: none */
+	struct sn_tls_set *set;   /* of the configuration when the connection was made, */
+	struct sn_tls_ring *ring; /* and this; either may be NULL */
+	char *name;               /* of the server, for a client; NULL: none */
 	int fd;
 
 	SSL *ssl;
@@ -105,6 +114,7 @@ struct sn_tls {
 	bool saw_end;                  /* of the socket, without TLS's end */
 	bool read_ended;               /* SN_SHUT_READ */
 	bool notified;                 /* our end was given to OpenSSL */
+	const SSL_SESSION *offered;    /* only to be compared */
 	SSL_SESSION *fresh[TLS_FRESH]; /* left by the callback for the configuration's cache */
 	int nfresh;
 	char reason[TLS_TEXT];  /* written once, before `broken` */
@@ -135,6 +145,8 @@ void sn_tls_free(struct sn_tls *tls);
 void sn_tls_sessions_init(sn_tls_config *config);
 /* Offers a session to the server, before the handshake. */
 void sn_tls_session_offer(struct sn_tls *tls);
+/* At the end of the handshake, by a callback. */
+void sn_tls_session_renewed(struct sn_tls *tls);
 /* After a call of OpenSSL, with the connection's lock held: hands on what it has left. */
 void sn_tls_sessions_keep(struct sn_tls *tls);
 void sn_tls_sessions_free(sn_tls_config *config);

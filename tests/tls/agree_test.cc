@@ -4,6 +4,7 @@
 // replacing certificates while connections are made.
 #include "pairs.h"
 
+#include <array>
 #include <fstream>
 #include <sstream>
 
@@ -293,6 +294,114 @@ TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
 				EXPECT_EQ(0, test::info_of(pair.client).resumed);
 			}
 		}
+	});
+}
+
+using TicketKey = std::array<unsigned char, SN_TLS_TICKET_KEY>;
+
+TicketKey ticket_key(int seed)
+{
+	TicketKey key;
+
+	for (size_t i = 0; i < key.size(); i++)
+		key[i] = (unsigned char)(seed + 7 * int(i));
+	return key;
+}
+
+void set_keys(sn_tls_config *server, const std::vector<TicketKey> &keys)
+{
+	EXPECT_EQ(0, sn_tls_config_set_ticket_keys(server, keys.data(), keys.size()))
+		<< sn_tls_last_error();
+}
+
+// Whether a new connection was resumed. Whatever the outcome, the client has a new ticket then.
+bool is_resumed(sn_tls_config *client, sn_tls_config *server)
+{
+	TlsPair pair(client, server);
+
+	pair.handshake();
+	pair.ping();
+	EXPECT_EQ(test::info_of(pair.server).resumed, test::info_of(pair.client).resumed);
+	return test::info_of(pair.client).resumed;
+}
+
+TEST(TlsAgree, ServersWithTheSameKeysResumeEachOthersSessions)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual one;
+			Config other(SN_TLS_SERVER), stranger(SN_TLS_SERVER);
+
+			other.show({&one.identity});
+			stranger.show({&one.identity});
+			EXPECT_EQ(0, sn_tls_config_set_versions(one.client, version, version));
+			set_keys(one.server, {ticket_key(1)});
+			set_keys(other, {ticket_key(1)});
+			set_keys(stranger, {ticket_key(2)});
+			EXPECT_FALSE(is_resumed(one.client, one.server));
+			EXPECT_TRUE(is_resumed(one.client, other));
+			EXPECT_TRUE(is_resumed(one.client, one.server)) << version;
+			EXPECT_FALSE(is_resumed(one.client, stranger));
+			EXPECT_FALSE(is_resumed(one.client, other));
+		}
+	});
+}
+
+TEST(TlsAgree, KeysOfTicketsAreReplaced)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));
+			set_keys(usual.server, {ticket_key(1)});
+			EXPECT_FALSE(is_resumed(usual.client, usual.server));
+			// The ticket of the older key is taken, and is replaced by one of the newer.
+			set_keys(usual.server, {ticket_key(2), ticket_key(1)});
+			EXPECT_TRUE(is_resumed(usual.client, usual.server));
+			set_keys(usual.server, {ticket_key(3), ticket_key(2)});
+			EXPECT_TRUE(is_resumed(usual.client, usual.server));
+			set_keys(usual.server, {ticket_key(5), ticket_key(4)});
+			EXPECT_FALSE(is_resumed(usual.client, usual.server));
+			EXPECT_TRUE(is_resumed(usual.client, usual.server));
+		}
+	});
+}
+
+TEST(TlsAgree, KeysOfTicketsThatAreNone)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		const TicketKey key = ticket_key(1);
+
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(nullptr, key.data(), 1));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.client, key.data(), 1));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, nullptr, 1));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, key.data(), 0));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, key.data(), 65));
+		// Not for the first time once there are connections.
+		EXPECT_FALSE(is_resumed(usual.client, usual.server));
+		EXPECT_EQ(-EBUSY, sn_tls_config_set_ticket_keys(usual.server, key.data(), 1));
+		EXPECT_TRUE(is_resumed(usual.client, usual.server));
+	});
+}
+
+// What was changed on the way, or was made up, is no ticket, and the connection has a session all
+// the same.
+TEST(TlsAgree, ForgedTicketsAreNotTaken)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		TicketKey key = ticket_key(1);
+
+		set_keys(usual.server, {key});
+		EXPECT_FALSE(is_resumed(usual.client, usual.server));
+		// The same name, and other secrets.
+		key[20] ^= 1;
+		key[50] ^= 1;
+		set_keys(usual.server, {key});
+		EXPECT_FALSE(is_resumed(usual.client, usual.server));
+		EXPECT_TRUE(is_resumed(usual.client, usual.server));
 	});
 }
 
