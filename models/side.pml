@@ -6,6 +6,9 @@
  *   task()           sn_conn_read_some(), again and again, until the end of the stream: the attempt,
  *                    and sn_fd_await() after EAGAIN, or before the attempt when the one before
  *                    has left the socket empty (drained)
+ *                    With QUIET, at any point instead: the task ends, and leaves the stream to one
+ *                    that begins when it can be read (net/when_readable.c); the model has one task
+ *                    for both, because never more than one of them uses the side
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
  *   poller()         sn_fds_event(), for each edge, of which the kernel reports what it finds when
@@ -34,6 +37,8 @@
  *   DRAINED_BLINDLY  a read that has taken all bytes makes the next one wait, whatever epoll has said
  *   FORGET_LATE      the edge is forgotten after the attempt instead of before
  *   IRREGULAR_LATE   the poller makes the side ready before it says that there is an end
+ *   QUIET_BLINDLY    a task that is to begin is parked without a look at what is there
+ *   LOOK_FIRST       its maker looks before it takes the edge that is there
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  */
 #define NONE 0
@@ -113,9 +118,12 @@ inline forget()
 	}
 }
 
+/* sn_conn_begin(), as far as it can refuse; break is the caller's. */
+#define REFUSED (closed || cancelled || PAST(deadline))
+
 proctype task()
 {
-	bool drained, took, ended;
+	bool drained, took, ended, news;
 
 	do
 	:: !drained ->
@@ -167,6 +175,41 @@ end_parked:		d_step { runnable -> runnable = 0; parked = 0 };
 			:: state != READY
 			fi
 		fi
+#ifdef QUIET
+	:: !REFUSED ->
+		/* is_readable(): ended is what the look finds */
+#	ifdef LOOK_FIRST
+		ended = (data || fin);
+#	endif
+		d_step {
+			news = (state == READY);
+			if
+			:: news -> state = NONE
+			:: else
+			fi
+		};
+#	ifndef LOOK_FIRST
+		ended = (data || fin);
+#	endif
+#	ifdef QUIET_BLINDLY
+		ended = 0;
+#	endif
+		if
+		:: ended && (news || !drained)
+		:: !ended || (!news && drained) ->
+			/* sn_fd_park_new() */
+			parked = 1;
+			committing!1;
+end_quiet:		d_step { runnable -> runnable = 0; parked = 0 };
+			forget() /* on_begin() */
+		fi;
+		d_step { drained = 0; ended = 0; news = 0 };
+		/* the read that the task begins with */
+		if
+		:: REFUSED -> break
+		:: else
+		fi
+#endif
 	od
 }
 

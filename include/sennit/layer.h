@@ -54,6 +54,12 @@ struct sn_layer {
 	 * in a child of fork(), whose parent still has the stream. Any thread; must not park.
 	 */
 	void (*close)(void *state, int orderly);
+	/*
+	 * No task is going to read until the socket has something (when_readable.h): sends what was
+	 * put off, as far as possible. Returns whether a read would have something to return before
+	 * that. NULL: the task that is to read begins at once.
+	 */
+	int (*quiet)(void *state);
 };
 
 /*

@@ -76,13 +76,26 @@ public:
 	requires std::invocable < std::decay_t<F>
 	& > void go(F &&f, const task_attr &attr = {})
 	{
-		using body = scoped<std::decay_t<F>>;
-		const int err = detail::start_with<call_scoped, body>(
-			body{this, std::forward<F>(f)}, attr,
-			[this](sn_fn *fn, void *arg, const sn_task_attr *c_attr) {
-				return scope_ ? sn_scope_spawn(scope_, fn, arg, c_attr) : -EINVAL;
-			});
+		const int err = start(std::forward<F>(f), attr, [this](auto... how) {
+			return sn_scope_spawn(scope_, how...);
+		});
 		detail::throw_if_error(err, "sn::scope::go");
+	}
+
+	/*
+	 * For calls that start a task of the scope in another way than go(), as go_when_readable()
+	 * does (when_readable.hpp): spawn(sn_fn *, void *arg, const sn_task_attr *) starts it and
+	 * returns 0 or an error, as sn_scope_spawn(). Returns that; -EINVAL after join(). f is as
+	 * for go().
+	 */
+	template <class F, class Spawn>
+	int start(F &&f, const task_attr &attr, Spawn spawn)
+	{
+		using body = scoped<std::decay_t<F>>;
+		if (!scope_)
+			return -EINVAL;
+		return detail::start_with<call_scoped, body>(body{this, std::forward<F>(f)}, attr,
+							     std::move(spawn));
 	}
 
 	/*

@@ -37,5 +37,6 @@
 #include <sennit/udp.h>
 #include <sennit/unix.h>
 #include <sennit/waitgroup.h>
+#include <sennit/when_readable.h>
 
 #endif

@@ -56,6 +56,7 @@
 #include <sennit/timer.hpp>
 #include <sennit/udp.hpp>
 #include <sennit/unix.hpp>
+#include <sennit/when_readable.hpp>
 
 #include <sennit/sennit.h>
 

@@ -60,7 +60,7 @@ struct sn_task_attr {
 
 /*
  * The largest arg_size: a quarter of a page, so that an idle task still occupies one. An argument
- * of more than 128 bytes lies on the task's stack, which the task otherwise gets only when it runs
+ * of more than 64 bytes lies on the task's stack, which the task otherwise gets only when it runs
  * for the first time.
  */
 #define SN_TASK_ARG_MAX 1024

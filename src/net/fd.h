@@ -239,6 +239,14 @@ bool sn_fd_is_silent(struct sn_fd *d);
 void sn_fd_wake(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
 
 /*
+ * Parks a task that has not begun, within an operation that reads, which is the task's from then
+ * on: it begins when an edge or anything else ends the wait, or at once if something has. The task
+ * then first calls sn_fd_parked_on(), which returns d, and ends the operation.
+ */
+void sn_fd_park_new(struct sn_thread *self, struct sn_fd *d, struct sn_task *task);
+struct sn_fd *sn_fd_parked_on(struct sn_task *task);
+
+/*
  * Waits until a time, or an edge, whichever is first; for operations that fail for a reason other
  * than that the descriptor is not ready. 0, or as sn_fd_await(). Parks.
  */

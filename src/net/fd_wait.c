@@ -86,11 +86,10 @@ static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 	int reason;
 
 	sn_lock(wait->cancel_lock);
+	task->in_side = wait->side; /* until the task retracts it, whether it waits or not */
 	reason = sn_cancel_reason(task);
-	if (reason == 0) {
-		task->in_side = wait->side;
+	if (reason == 0)
 		reason = sn_side_announce(wait->side, task);
-	}
 	sn_unlock(wait->cancel_lock);
 	return reason;
 }
@@ -153,6 +152,34 @@ static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, c
 	if (cancellable)
 		sn_cancel_retract(task);
 	return err;
+}
+
+/* The new task was told to no other thread, except that its scope may cancel it. It plays the part
+ * of one that has parked, and this thread that of the one that has switched away from it. */
+void sn_fd_park_new(struct sn_thread *self, struct sn_fd *d, struct sn_task *task)
+{
+	struct sn_side *side = &d->sides[SN_SIDE_READ];
+	struct wait wait = {
+		.d = d, .side = side, .cancel_lock = task->cancel ? sn_cancel_lock_of(task) : NULL};
+
+	if (!task->cancel)
+		task->in_side = side;
+	sn_task_waits(task, "a descriptor to be readable, to begin", d);
+	sn_status_set(&task->word, SN_TASK_PARKED, SN_BY_CREATOR);
+	SN_RACE_WINDOW();
+	if (!commit_wait(self, task, &wait))
+		sn_ready(self, task, SN_READY_LAST);
+}
+
+struct sn_fd *sn_fd_parked_on(struct sn_task *task)
+{
+	struct sn_fd *d = sn_container_of(task->in_side, struct sn_fd, sides[SN_SIDE_READ]);
+
+	if (task->cancel)
+		sn_cancel_retract(task);
+	else
+		task->in_side = NULL;
+	return d;
 }
 
 /* ---- waits ---- */

@@ -48,6 +48,18 @@ ssize_t sn_layer_settle_some(struct sn_fd *d)
 	return (ssize_t)n;
 }
 
+bool sn_layer_quiet(struct sn_fd *d)
+{
+	bool ready;
+
+	if (!d->layer->quiet)
+		return true;
+	sn_runtime_leave();
+	ready = d->layer->quiet(d->layer_state) != 0;
+	sn_runtime_enter();
+	return ready;
+}
+
 /* Each further piece only if the one before was filled: what is behind it may not be there yet. */
 ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {

@@ -11,6 +11,7 @@
 #ifndef SENNIT_NET_LAYER_H
 #define SENNIT_NET_LAYER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -27,6 +28,10 @@ ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n)
 /* Within an operation that writes, which fails: how many bytes the layer has taken over and will
  * send with what comes next. 0 for other kinds of descriptors. */
 ssize_t sn_layer_settle_some(struct sn_fd *d);
+
+/* Within an operation that reads: whether a read would have something to return before the socket
+ * has. Otherwise the layer has prepared for a long wait. */
+bool sn_layer_quiet(struct sn_fd *d);
 
 /* sn_stream_shutdown(); waits for room. */
 int sn_layer_shutdown(struct sn_fd *d, int half);

@@ -20,11 +20,11 @@
 
 #define BLOCKS_PER_SLAB 64
 
-/* Slabs per mapping. A million tasks need 245 mappings. Each takes 1.1 MiB of address space in a
- * 32-bit process, 1.8 MiB in others. */
+/* Slabs per mapping. A million tasks need 245 mappings. Each takes 1.3 MiB of address space in a
+ * 32-bit process, 1.6 MiB in others. */
 #define SLABS_PER_CHUNK 64
 
-/* How many slabs get their pages at once, see get_pages(): 448 KiB, some 60 us for one spawn in a
+/* How many slabs get their pages at once, see get_pages(): 384 KiB, some 60 us for one spawn in a
  * thousand. */
 #define SLABS_AT_ONCE 16
 _Static_assert(SLABS_PER_CHUNK % SLABS_AT_ONCE == 0, "");

@@ -5,7 +5,7 @@
  * Contract. A block, once made, stays a block until the run ends. Whoever holds its address may
  * read its status, id and scan word at any time, and write the scan word, whether or not there is a
  * task in it; the status word outlives the task. So blocks are never returned to the kernel: as
- * many are kept as there were tasks alive at once, some 450 bytes each. (Go keeps its own for the
+ * many are kept as there were tasks alive at once, some 380 bytes each. (Go keeps its own for the
  * same reason.)
  *
  * Blocks come in slabs of 64, which can be walked without a lock. A block that has never been used

@@ -7,6 +7,7 @@ struct sn_status_clock sn_status_clock;
 static const uint8_t changes[SN_TASK_STATUSES][SN_TASK_STATUSES] = {
 	[SN_TASK_FREE] = {[SN_TASK_NEW] = SN_BY_CREATOR},
 	[SN_TASK_NEW] = {[SN_TASK_RUNNABLE] = SN_BY_CREATOR | SN_BY_WAKER,
+			 [SN_TASK_PARKED] = SN_BY_CREATOR /* it waits before it begins */,
 			 [SN_TASK_FREE] = SN_BY_FREER /* thrown away before it ran */},
 	[SN_TASK_RUNNABLE] = {[SN_TASK_RUNNING] = SN_BY_RUNNER,
 			      [SN_TASK_RUNNABLE] = SN_BY_SCANNER /* queues it again */},

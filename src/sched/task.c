@@ -158,12 +158,17 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 	return task;
 }
 
-void sn_task_launch(struct sn_thread *self, struct sn_task *task)
+void sn_task_count(struct sn_thread *self)
 {
 	if (self && self->processor)
 		sn_count(&self->processor->stats.spawned, 1);
 	else
 		atomic_fetch_add_explicit(&sn_counters.foreign_spawned, 1, memory_order_relaxed);
+}
+
+void sn_task_launch(struct sn_thread *self, struct sn_task *task)
+{
+	sn_task_count(self);
 	sn_ready(self, task, SN_READY_LAST);
 }
 

@@ -2,7 +2,8 @@
 /*
  * The task's control block; block.h has its memory.
  *
- * A task gets its stack from the thread that runs it first: until then context.sp is NULL. Where
+ * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
+ * while it waits to begin (net/when_readable.c). Where
  * stacks are scarce (stack_slab.h), or the task takes a large argument with it, it gets its stack
  * when it is spawned. It gives the stack back when it has ended, joined or not.
  *
@@ -16,6 +17,7 @@
  *   wake_reason   the party that makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.h
+ *   on_begin      net/when_readable.c
  *   asked_*       see scan_ask.h
  *   trimmed       the monitor
  *   foreign       see sennit/foreign.h
@@ -48,9 +50,10 @@
 
 /*
  * Larger arguments go to the top of the stack, which the task then needs at once. This is enough
- * for what most calls of sn::go() capture, and for all that sn_go() is given.
+ * for what most calls of sn::go() capture, and for all that sn_go() is given. Each byte is one of
+ * every task, also of those that have not begun (net/when_readable.c).
  */
-#define SN_TASK_KEPT 128
+#define SN_TASK_KEPT 64
 
 /* A place in a list, or the list itself. */
 struct sn_link {
@@ -83,25 +86,26 @@ struct sn_task {
 	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
 	int result;
 
-	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
 	uint32_t cancel_masks;    /* while not 0, cancel is not heeded */
+	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
 	struct sn_waiter *in_waiter;
 	struct sn_side *in_side;
 	struct sn_cancel *home;  /* what it was started in; NULL: nothing */
 	struct sn_link in_scope; /* among the tasks of that */
-	/* Called in the task, inside the runtime, when its function has returned. May park. */
+	/* Called in the task, inside the runtime, before its function. Must not park. */
+	void (*on_begin)(struct sn_task *task);
+	/* The same when its function has returned. May park. */
 	void (*on_end)(struct sn_task *task);
 
 	sn_fn *fn;
 	struct sn_stack stack;       /* low and high NULL: none */
 	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
-	uint64_t modes;              /* floating-point, to begin with */
+	uint32_t trimmed; /* trim.c's: when it had parked that its stack was trimmed for */
+	uint64_t modes;   /* floating-point, to begin with */
 
 	/* scan_ask.h: a request, of the asker that has set ASKING, until it sets ASKED. */
 	sn_task_scan_fn *asked_fn;
 	void *asked_arg;
-
-	uint32_t trimmed; /* trim.c's: when it had parked that its stack was trimmed for */
 
 	const char *_Atomic waits_for; /* what kind of thing it is parked in */
 	const void *_Atomic waits_in;  /* the object */
@@ -186,6 +190,8 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err);
 void sn_task_launch(struct sn_thread *self, struct sn_task *task);
+/* Counts a task that is launched in another way. */
+void sn_task_count(struct sn_thread *self);
 void sn_task_discard(struct sn_thread *self, struct sn_task *task);
 
 #endif

@@ -230,6 +230,8 @@ static void task_main(void *arg)
 
 	sn_sanitizer_entered(&task->context);
 	sn_task_entered();
+	if (sn_unlikely(task->on_begin != NULL))
+		task->on_begin(task);
 	sn_runtime_leave();
 	task->result = task->fn(task->arg);
 	if (sn_unlikely(task->locals))

@@ -93,7 +93,8 @@ static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 		struct sn_task *task = sn_block_slab_at(slab, number);
 		uint32_t since;
 
-		if (sn_status_get(&task->word) != SN_TASK_PARKED)
+		/* Without a stack: it has not begun. */
+		if (sn_status_get(&task->word) != SN_TASK_PARKED || !sn_task_stack(task).low)
 			continue;
 		since = parked_since(task);
 		if (since == task->trimmed)
@@ -118,7 +119,8 @@ static void trim(struct sn_task *task)
 	char *low = task->stack.low;
 	uintptr_t end = ((uintptr_t)task->context.sp - SN_RED_ZONE) & ~(uintptr_t)(page - 1);
 
-	if (sn_status_get(&task->word) != SN_TASK_PARKED)
+	/* Since candidates() another task may be in the block, and have no stack. */
+	if (sn_status_get(&task->word) != SN_TASK_PARKED || !low)
 		return;
 	SN_RACE_WINDOW();
 	/* It fails where memory is locked: there is nothing to gain then, now or later. */

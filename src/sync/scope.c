@@ -188,31 +188,43 @@ int sn_scope_close_until(sn_scope *handle, int64_t deadline)
 
 /* ---- tasks ---- */
 
+struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle, sn_fn *fn,
+				  void *arg, const struct sn_task_attr *attr, const void *at,
+				  int *err)
+{
+	struct sn_scope *scope;
+	struct sn_task *task;
+
+	*err = sn_scope_hold_handle(self, &scope, handle, true);
+	if (*err < 0)
+		return NULL;
+	*err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
+	task = *err < 0 ? NULL : sn_task_new(self, fn, arg, attr, at, err);
+	if (!task) {
+		sn_scope_give_up(self, scope, &scope->running);
+		return NULL;
+	}
+	/* The count is the task's from now on. */
+	task->cancel = task->home = &scope->cancel;
+	task->on_end = scope_task_ended;
+	sn_lock(&scope->lock);
+	sn_link_add(&scope->tasks, &task->in_scope);
+	sn_unlock(&scope->lock);
+	return task;
+}
+
 /* heritage: see sched/local.h; the task's on success. */
 static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn, void *arg,
 		       const struct sn_task_attr *attr, const void *at,
 		       struct sn_local_node *heritage)
 {
-	struct sn_scope *scope;
-	struct sn_task *task;
-	int err = sn_scope_hold_handle(self, &scope, handle, true);
+	int err;
+	struct sn_task *task = sn_scope_task_new(self, handle, fn, arg, attr, at, &err);
 
-	if (err < 0)
+	if (!task)
 		return err;
-	err = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
-	task = err < 0 ? NULL : sn_task_new(self, fn, arg, attr, at, &err);
-	if (!task) {
-		sn_scope_give_up(self, scope, &scope->running);
-		return err;
-	}
-	/* The count is the task's from now on. */
-	task->cancel = task->home = &scope->cancel;
-	task->on_end = scope_task_ended;
 	if (heritage)
 		task->locals = heritage;
-	sn_lock(&scope->lock);
-	sn_link_add(&scope->tasks, &task->in_scope);
-	sn_unlock(&scope->lock);
 	/* Cancelled meanwhile: the task is started all the same, and finds out for itself. So an
 	 * argument that was moved into it is not lost. */
 	sn_task_launch(self, task);

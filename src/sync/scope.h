@@ -206,6 +206,17 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 	return -ESRCH;
 }
 
+/* ---- tasks ---- */
+
+/*
+ * sn_task_new() for a task of the scope, which the caller then has to make runnable, sooner or
+ * later: it counts as one of the scope's from now on, and is cancelled with it. NULL with *err also
+ * when the scope is cancelled or not open.
+ */
+struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle, sn_fn *fn,
+				  void *arg, const struct sn_task_attr *attr, const void *at,
+				  int *err);
+
 /* ---- cancelling ---- */
 
 /*

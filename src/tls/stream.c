@@ -202,6 +202,22 @@ static size_t layer_settle(void *state)
 	return n;
 }
 
+/* ---- quiet ---- */
+
+/* bio_read() keeps nothing: what OpenSSL does not have is in the socket. */
+static int layer_quiet(void *state)
+{
+	struct sn_tls *tls = state;
+	int ready;
+
+	lock(tls);
+	sn_tls_flush(tls);
+	tls->deferred = false;
+	ready = tls->broken || tls->read_ended || SSL_has_pending(tls->ssl);
+	unlock(tls);
+	return ready;
+}
+
 /* ---- the handshake ---- */
 
 /* An error of sending counts only if the peer has not said why it has closed. */
@@ -305,4 +321,5 @@ const struct sn_layer sn_tls_layer = {
 	.settle = layer_settle,
 	.shutdown = layer_shutdown,
 	.close = layer_close,
+	.quiet = layer_quiet,
 };

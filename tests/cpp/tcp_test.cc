@@ -4,6 +4,7 @@
 #include <sennit/unstable.hpp>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,8 @@
 #include <string>
 #include <unistd.h>
 #include <utility>
+
+#include "support/runtime.h"
 
 using namespace std::chrono_literals;
 
@@ -250,6 +253,59 @@ TEST(Signals, AreWaitedForInATask)
 		std::raise(SIGUSR2);
 		EXPECT_EQ(sn::wait_signal().value(), SIGUSR2);
 		EXPECT_EQ(sn::catch_signal(SIGSEGV).error(), std::errc::invalid_argument);
+	});
+}
+
+struct echo {
+	std::atomic<int> *ended;
+
+	void operator()(sn::tcp peer) const
+	{
+		char c;
+		const auto got = peer.read(&c, 1);
+
+		if (got && *got == 1 && peer.write(&c, 1) &&
+		    sn::go_when_readable(std::move(peer), *this))
+			return;
+		++*ended;
+	}
+};
+
+TEST(Tcp, TasksBeginWhenThereIsSomethingToRead)
+{
+	test::run([] {
+		auto [client, server] = connected();
+		std::atomic<int> ended{0};
+		char c = 0;
+
+		ASSERT_TRUE(sn::go_when_readable(std::move(server), echo{&ended}));
+		for (const char sent : {'a', 'b', 'c'}) {
+			ASSERT_TRUE(client.write(&sent, 1));
+			ASSERT_TRUE(client.read(&c, 1));
+			EXPECT_EQ(sent, c);
+		}
+		EXPECT_EQ(0, ended);
+		client.close();
+		EXPECT_TRUE(test::eventually([&] { return ended == 1; }));
+	});
+}
+
+TEST(Tcp, AScopesTasksBeginWhenItIsCancelled)
+{
+	test::run([] {
+		auto [client, server] = connected();
+		std::error_code found;
+		sn::scope scope;
+
+		ASSERT_TRUE(sn::go_when_readable(scope, std::move(server), [&](sn::tcp peer) {
+			char c;
+			found = peer.read(&c, 1).error();
+		}));
+		scope.cancel();
+		EXPECT_EQ(std::errc::operation_canceled, scope.join().error());
+		EXPECT_EQ(std::errc::operation_canceled, found);
+		EXPECT_EQ(std::errc::invalid_argument,
+			  sn::go_when_readable(scope, std::move(client), [](sn::tcp) {}).error());
 	});
 }
 

@@ -62,6 +62,7 @@ TEST(Status, TheTableMatchesItsSpecification)
 	const std::map<std::pair<int, int>, int> meant = {
 		{{FREE, NEW}, CREATOR},
 		{{NEW, RUNNABLE}, CREATOR | WAKER},
+		{{NEW, PARKED}, CREATOR},
 		{{NEW, FREE}, FREER},
 		{{RUNNABLE, RUNNING}, RUNNER},
 		{{RUNNABLE, RUNNABLE}, SCANNER},

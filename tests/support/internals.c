@@ -421,6 +421,11 @@ bool probe_fd_same_place(const void *conn, const void *other)
 	return sn_handle_object(conn) == sn_handle_object(other);
 }
 
+size_t probe_quiet_size(void)
+{
+	return sizeof(struct sn_fd) + sizeof(struct sn_task);
+}
+
 void probe_waits_lock(const void *address)
 {
 	sn_lock(sn_waits_lock_of(address));

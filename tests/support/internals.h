@@ -121,6 +121,8 @@ int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);
 /* Whether two handles refer to the same structure, perhaps in different generations. */
 bool probe_fd_same_place(const void *conn, const void *other);
+/* The memory of a stream and of a task that has not begun. */
+size_t probe_quiet_size(void);
 
 /* sync/channel.h: how many tasks wait in a channel, to receive (0) or to send (1). */
 struct sn_chan;

@@ -67,6 +67,51 @@ TEST(TlsStream, FirstReadAndWriteMakeTheHandshake)
 	});
 }
 
+// A server's tasks that begin when there is a request. Several records may come in one packet, so
+// that OpenSSL has the second when the socket is empty.
+struct Server {
+	sn_stream *stream;
+	std::atomic<int> begun{0};
+	std::atomic<bool> ended{false};
+
+	static int serve(void *arg)
+	{
+		auto *self = static_cast<Server *>(arg);
+		char c;
+		const ssize_t n = sn_stream_read(self->stream, &c, 1);
+
+		self->begun++;
+		if (n == 1 && sn_stream_write(self->stream, &c, 1) == 1 &&
+		    sn_go_when_readable(self->stream, serve, self) == 0)
+			return 0;
+		EXPECT_EQ(0, n);
+		self->ended = true;
+		return 0;
+	}
+};
+
+TEST(TlsStream, TasksBeginWhenThereIsARequest)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+		Server server{pair.server};
+		char answer[3];
+
+		// The first does the handshake.
+		ASSERT_EQ(0, sn_go_when_readable(pair.server, Server::serve, &server));
+		for (int round = 0; round < 5; round++) {
+			EXPECT_EQ(1, sn_stream_write(pair.client, "a", 1));
+			EXPECT_EQ(2, sn_stream_write_all(pair.client, "bc", 2));
+			ASSERT_EQ(3, sn_stream_read_full(pair.client, answer, 3, nullptr));
+			EXPECT_EQ("abc", std::string(answer, 3));
+		}
+		EXPECT_EQ(15, server.begun);
+		EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_WRITE));
+		EXPECT_TRUE(test::eventually([&] { return server.ended.load(); }));
+	});
+}
+
 TEST(TlsStream, ReadersAndWritersWithBuffers)
 {
 	run_tls([] {
