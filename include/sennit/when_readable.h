@@ -47,8 +47,8 @@ SN_BEGIN
  * Starts a detached task that calls fn(arg) as soon as there is something to read from the stream,
  * or an error or a deadline ends the wait for it. Returns 0; and with nothing started, -EBUSY when
  * a task reads from the stream; -EBADF, -ECANCELED, -ETIMEDOUT as a read; -EPROTOTYPE for sockets
- * that carry messages; -EINVAL for NULL; -ENOMEM; the reason when the caller's scope is cancelled; -ENOTSUP
- * outside a task. May park for a stream with TLS.
+ * that carry messages; -EINVAL for NULL; -ENOMEM; the reason when the caller's scope is cancelled;
+ * -ENOTSUP outside a task. May park for a stream with TLS.
  */
 SN_API int sn_go_when_readable(sn_stream *stream, sn_fn *fn, void *arg);
 
