@@ -44,7 +44,10 @@ target_compile_options(sennit-flags INTERFACE
 	$<$<NOT:$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wshadow>
 	$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition>
 	$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
-	$<$<BOOL:${SENNIT_WERROR}>:-Werror>)
+	$<$<BOOL:${SENNIT_WERROR}>:-Werror>
+	# Messages name source files relative to the project, so that a program is the same wherever
+	# it was built.
+	$<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 if(SENNIT_DEBUG)
 	target_compile_definitions(sennit-flags INTERFACE SENNIT_DEBUG=1)
 endif()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
 # The install rules: both libraries, the clock libraries, the hooks, the headers, the CMake package,
-# sennit.pc and those of the others, gdb's script and the relay. A variant (SennitVariant.cmake) installs only what
-# the normal build does not have: its libraries, its targets for the CMake package and its .pc file.
+# sennit.pc and those of the others, gdb's script, the relay and sennit-trace. A variant
+# (SennitVariant.cmake) installs only what the normal build does not have: its libraries, its targets
+# for the CMake package and its .pc file.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -114,4 +115,17 @@ if(TARGET sennit-relay)
 	configure_file(packaging/sennit-relay.1 sennit-relay.1 @ONLY)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-relay.1
 		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	install(FILES packaging/grafana-dashboard.json packaging/sennit-relay.rules.yml
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit-relay)
+	install(FILES packaging/sennit-relay.bash RENAME sennit-relay
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endif()
+if(TARGET sennit-trace)
+	install(TARGETS sennit-trace RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	set(VERSION ${PROJECT_VERSION})
+	configure_file(packaging/sennit-trace.1 sennit-trace.1 @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-trace.1
+		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	install(FILES packaging/sennit-trace.bash RENAME sennit-trace
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()

@@ -5,6 +5,8 @@
  *
  *	printf 'GET / HTTP/1.0\r\nHost: example.org\r\n\r\n' | example-tls-client example.org:443
  *	echo hello | example-tls-client localhost:7443 cert.pem          (tls-server.c's)
+ *
+ * With "staple" behind the authorities, the server has to send a good OCSP response.
  */
 #include <sennit/sennit.h>
 #include <sennit/tls.h>
@@ -38,6 +40,8 @@ static int run(void *arg)
 
 	sn_tls_config_new(&config, SN_TLS_CLIENT);
 	err = argv[2] ? sn_tls_config_add_ca(config, argv[2]) : 0;
+	if (err == 0 && argv[2] && argv[3])
+		err = sn_tls_config_set_stapling(config, SN_TLS_STAPLING_REQUIRE);
 	if (err == 0)
 		err = sn_tls_connect(&stream, argv[1], config, sn_now() + 10 * INT64_C(1000000000));
 	sn_tls_config_unref(config);
@@ -64,8 +68,8 @@ int main(int argc, char **argv)
 {
 	const struct sn_run_attr attr = {.stack_size = SN_TLS_STACK};
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: %s host:port [authorities.pem]\n", argv[0]);
+	if (argc < 2 || argc > 4 || (argc == 4 && strcmp(argv[3], "staple") != 0)) {
+		fprintf(stderr, "usage: %s host:port [authorities.pem [staple]]\n", argv[0]);
 		return 2;
 	}
 	return sn_run_with(&attr, run, argv);

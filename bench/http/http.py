@@ -46,7 +46,7 @@ daemon off;
 pid {folder}/nginx.pid;
 error_log stderr crit;
 worker_processes {processors};
-events {{ worker_connections 8192; }}
+events {{ worker_connections 32768; }}
 http {{
     access_log off;
     keepalive_requests 1000000000;

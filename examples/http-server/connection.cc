@@ -4,6 +4,10 @@
  * Requests that arrive together are answered together. What two readers could understand
  * differently (RFC 9112, 11.2) is refused even where llhttp lets it pass, and so is what exceeds
  * the limits.
+ *
+ * A connection whose next request does not come within a second is quiet: its task ends, so that it
+ * has no stack and no parser (sennit/when_readable.h). Not at once: a busy connection would start a
+ * task for each request.
  */
 #include "http.h"
 
@@ -15,6 +19,7 @@ namespace
 {
 
 enum class phase { idle, head, body };
+constexpr auto PATIENCE = std::chrono::seconds(1); /* until a connection is quiet */
 constexpr double server::*TIME[] = {&server::idle_time, &server::header_time, &server::body_time};
 
 bool same(std::string_view a, std::string_view b)
@@ -32,33 +37,41 @@ std::string reason(int status)
 class connection
 {
 public:
-	connection(const server &in, sn::tcp &stream) : server_(in), stream_(stream)
+	connection(const server &in, sn::tcp &stream, sn::deadline idle_until)
+	    : server_(in), stream_(stream), until_(idle_until)
 	{
 		llhttp_init(&parser_, HTTP_REQUEST, &CALLBACKS);
 		parser_.data = this;
 	}
 
-	void run()
+	/* As serve_connection(). */
+	sn::deadline run()
 	{
 		char in[8192];
 		sn::result<std::size_t> n = 0u;
-
 		while ((n = fill(in, sizeof in)).value_or(0) > 0) {
 			input_end_ = in + *n;
 			taken_ += *n;
 			const auto code = llhttp_execute(&parser_, in, *n); /* answers, too */
-			if (code == HPE_PAUSED)
-				return llhttp_get_error_pos(&parser_) == input_end_ ? void(flush())
-										    : linger();
+			if (code == HPE_PAUSED) {
+				llhttp_get_error_pos(&parser_) == input_end_ ? void(flush())
+									     : linger();
+				return {};
+			}
 			/* Chunks of one byte are fine, endless extensions of them are not. */
 			if (taken_ > server_.header_bytes + 8.0 * request_.body.size())
 				too_long();
-			if (code != HPE_OK || failed_)
-				return refuse(failed_ ? failed_ : 400);
+			if (code != HPE_OK || failed_) {
+				refuse(failed_ ? failed_ : 400);
+				return {};
+			}
 		}
+		if (is_quiet_)
+			return until_;
 		/* A client that has sent a part of a request may listen; one that sent none does not. */
 		if (!n && n.error() == std::errc::timed_out && phase_ != phase::idle)
 			refuse(408);
+		return {};
 	}
 
 	/* Answers with an error, behind the answers to earlier requests, and ends the connection. */
@@ -128,7 +141,6 @@ private:
 		int hosts = 0, codings = 0;
 		std::string_view coding, expected;
 		const bool http_1_0 = parser_.http_major == 1 && parser_.http_minor == 0;
-
 		for (const auto &[name, value] : request_.headers) {
 			hosts += same(name, "host");
 			if (same(name, "transfer-encoding"))
@@ -184,14 +196,26 @@ private:
 	{
 		if (!flush())
 			return 0u;
+		const auto now = sn::clock::now();
 		if (until_ == sn::deadline())
-			until_ = in_seconds(server_.*TIME[int(phase_)]);
+			until_ = now + seconds(server_.*TIME[int(phase_)]);
+		if (phase_ == phase::idle)
+			return read_first(buf, size, now + PATIENCE);
 		stream_.set_read_deadline(until_);
-		if (phase_ != phase::idle)
-			return stream_.read(buf, size);
+		return stream_.read(buf, size);
+	}
+
+	/* The same before a request. Line ends may come here, which count until a request begins. */
+	sn::result<std::size_t> read_first(char *buf, std::size_t size, sn::deadline quiet_from)
+	{
+		const bool may_be_quiet = taken_ == 0 && quiet_from < until_;
+		stream_.set_read_deadline(may_be_quiet ? quiet_from : until_);
 		sn_cancel_unmask();
 		const auto n = stream_.read(buf, size);
 		sn_cancel_mask();
+		is_quiet_ = may_be_quiet && !n && n.error() == std::errc::timed_out;
+		if (is_quiet_)
+			stream_.set_read_deadline(until_);
 		return n;
 	}
 
@@ -254,6 +278,7 @@ private:
 	std::size_t field_bytes_ = 0; /* of the target and headers, or of trailers */
 	const char *input_end_ = nullptr;
 	bool value_ended_ = false;
+	bool is_quiet_ = false;
 	int failed_ = 0; /* the status that says why parsing has failed */
 };
 
@@ -271,14 +296,16 @@ const llhttp_settings_t connection::CALLBACKS = {
 
 } // namespace
 
-void serve_connection(const server &in, sn::tcp &stream, bool refused)
+sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
+			      sn::deadline idle_until)
 {
 	const sn::cancel_shield shield;
-	connection one(in, stream);
-	refused ? one.refuse(503) : one.run();
+	connection one(in, stream, idle_until);
+	if (!refused)
+		return one.run();
+	one.refuse(503);
+	return {};
 }
-
-/* ---- requests ---- */
 
 std::string_view request::path() const
 {

@@ -34,19 +34,28 @@ struct server { /* times are in seconds */
 	std::atomic<bool> closing = false; /* answers say that the connection ends */
 };
 
+inline sn::clock::duration seconds(double time)
+{
+	return std::chrono::duration_cast<sn::clock::duration>(std::chrono::duration<double>(time));
+}
+
 inline sn::deadline in_seconds(double time)
 {
-	return sn::after(std::chrono::duration<double>(time));
+	return sn::after(seconds(time));
 }
 
 /* main.cc: answers. May block, park, and throw: that gives 500. In the connection's task. */
 void answer(const request &from, response &to);
 
 /* connection.cc: serves a connection; with refused it only answers 503. May park and throw. When it
- * is cancelled, it ends as soon as no request is under way. */
-void serve_connection(const server &in, sn::tcp &stream, bool refused);
+ * is cancelled, it ends as soon as no request is under way. Returns sn::deadline() when the
+ * connection is to be closed. Otherwise it has become quiet: nothing of the next request has come,
+ * and what is returned is the end of its idle time, which is set as the stream's read deadline too.
+ * It goes on, when there is something to read, by another call with that as idle_until. */
+sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
+			      sn::deadline idle_until = {});
 
-/* database.cc: says where and what, with one parameter. */
-void open_database(const std::string &where, const std::string &query, std::size_t connections);
-/* Answers with the first value of the first row, or with an error. May park. */
+/* database.cc: says where. */
+void open_database(const std::string &where, std::size_t connections);
+/* Answers with the square of the parameter, or with an error. May park. */
 void ask_database(response &to, const std::string &parameter);

@@ -4,7 +4,6 @@
  *
  *	example-http-server --listen 127.0.0.1:8080 --db 'host=127.0.0.1 user=postgres'
  *	curl -i http://127.0.0.1:8080/
- *	curl -i 'http://127.0.0.1:8080/wait?ms=500'
  *	curl -i -d 'some text' http://127.0.0.1:8080/echo
  *	curl -i 'http://127.0.0.1:8080/db?n=7'
  *
@@ -17,18 +16,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <optional>
 #include <sennit/foreign.h>
 #include <sennit/tls.hpp>
 #include <unistd.h>
+#include <utility>
 #include <variant>
 
 void answer(const request &from, response &to)
 {
 	const auto path = from.path();
 	const std::string_view allow = path == "/echo" ? "POST" : "GET, HEAD";
-
 	if (path != "/" && path != "/wait" && path != "/echo" && path != "/db") {
 		to = {.status = 404, .body = "not found\n"};
 	} else if (path == "/echo" ? from.method != HTTP_POST
@@ -96,34 +94,79 @@ bool parse(int argc, char **argv, server &in)
 
 std::optional<sn::tls_config> tls; /* none: connections are plain */
 
-/* In a task for each connection. Beyond the limit, 100 at a time are told so. */
-void serve_one(const server &in, sn::tcp &stream)
+/* The handlers may call blocking libraries: with libsennit-hooks that takes no threads. */
+sn::task_attr attributes()
 {
-	static std::atomic<std::size_t> open;
-	const std::size_t number = ++open;
-	try {
-		if (number <= in.connections + 100 && (!tls || sn::tls_server(stream, *tls)))
-			serve_connection(in, stream, number > in.connections);
-	} catch (const std::bad_alloc &) {
-		/* the connection ends, and the others go on */
-	}
-	open--;
+	return {.stack_size = tls ? SN_TLS_STACK : 0, .flags = SN_TASK_HOOKED};
 }
 
-/* Until the scope is cancelled. Out of descriptors or memory, accepting pauses by itself. */
+/* Counts the connections that are open, quiet ones too. */
+class counted
+{
+public:
+	counted() = default;
+	counted(counted &&other) noexcept : number_(std::exchange(other.number_, 0)) {}
+	~counted() { open -= number_ != 0; }
+	std::size_t number() const { return number_; }
+
+private:
+	static inline std::atomic<std::size_t> open = 0;
+	std::size_t number_ = ++open;
+};
+
+/* What a connection's task does. Each time that the connection has been quiet, this is a new task.
+ * Beyond the limit of connections, 100 at a time are told so. */
+struct session {
+	const server &in;
+	sn::scope &connections;
+	counted place{};
+	sn::deadline idle_until{}; /* of one that was quiet */
+
+	void operator()(sn::tcp stream)
+	{
+		try {
+			const bool was_quiet = idle_until != sn::deadline();
+			if (!was_quiet && (place.number() > in.connections + 100 ||
+					   (tls && !sn::tls_server(stream, *tls))))
+				return;
+			const bool refused = !was_quiet && place.number() > in.connections;
+			idle_until = serve_connection(in, stream, refused, idle_until);
+			/* An error closes it, at the shutdown or where there is no memory, as an
+			 * idle connection may be closed at any time. */
+			if (idle_until != sn::deadline())
+				static_cast<void>(
+					sn::go_when_readable(connections, std::move(stream),
+							     std::move(*this), attributes()));
+		} catch (const std::bad_alloc &) {
+			/* the connection ends, and the others go on */
+		}
+	}
+};
+
+/* Out of descriptors or memory, accepting pauses by itself. This tells when it begins and ends. */
+void watch_shortage()
+{
+	static const char *const SAYS[] = {"accepting again", "out of descriptors or memory"};
+	bool is_short = false;
+	for (sn_stats before{}, now{}; sn_sleep(1000000000) == 0; before = now) {
+		sn_stats_get(&now);
+		if ((now.accept_pauses != before.accept_pauses) != is_short)
+			std::fprintf(stderr, "http-server: %s\n", SAYS[is_short = !is_short]);
+	}
+}
+
+/* Until the scope is cancelled. */
 sn::result<void> accept_all(const server &in, sn::tcp_listener &listener, sn::scope &connections)
 {
-	/* The handlers may call blocking libraries: with libsennit-hooks that takes no threads. */
-	const sn::task_attr attributes{.stack_size = tls ? SN_TLS_STACK : 0,
-				       .flags = SN_TASK_HOOKED};
 	for (;;) {
 		auto stream = listener.accept();
 		if (!stream)
 			return sn::failure{stream.error().value()};
 		try {
 			connections.go(
-				std::bind_front(serve_one, std::cref(in), std::move(*stream)),
-				attributes);
+				[one = session{in, connections},
+				 stream = std::move(*stream)]() mutable { one(std::move(stream)); },
+				attributes());
 		} catch (const std::system_error &) {
 			/* there is no memory for a task */
 		}
@@ -142,11 +185,11 @@ int serve(server &in)
 	sn::catch_signal(SIGINT).value();
 	std::printf("listening on http%s://%s\n", tls ? "s" : "",
 		    listener.address().value().c_str());
-
 	sn::scope connections;
 	const auto signal = [&] {
 		sn::scope accepting; /* cancelled at the end */
 		accepting.go([&] { return accept_all(in, listener, connections); });
+		accepting.go(watch_shortage);
 		return sn::wait_signal({SIGTERM, SIGINT}); /* also ends when accepting fails */
 	}();
 	std::printf(signal ? "shutting down\n" : "accepting has failed\n");
@@ -166,13 +209,11 @@ int serve(server &in)
 int main(int argc, char **argv)
 {
 	server in;
-
 	std::setvbuf(stdout, nullptr, _IOLBF, 0);
 	if (!parse(argc, argv, in))
 		return argc == 2 && argv[1] == std::string_view("--help") ? 0 : 2;
 	if (!in.database.empty())
-		open_database(in.database, "select ($1::int8 * $1::int8)::text",
-			      in.database_connections);
+		open_database(in.database, in.database_connections);
 	try {
 		return sn::run([&] { return serve(in); });
 	} catch (const std::exception &error) {

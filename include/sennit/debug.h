@@ -30,12 +30,13 @@ SN_API void sn_debug_foreign_locks(int by);
 
 /*
  * Writes to a descriptor what every task does: its id, name, state and for how long, what it waits
- * for, where it was spawned, and a backtrace with names. Tasks at the same place in the same state
- * are printed together, with the first SENNIT_DUMP_TASKS (default 20) of them listed, so that a
- * million can be printed. Nothing is stopped: each task is kept from running for the microseconds
- * that its backtrace takes. A task in foreign code is interrupted by a signal (scan.h), and printed
- * without a backtrace when it does not answer within a tenth of a second. On 32-bit ARM, compile C
- * with -funwind-tables, or the backtrace ends at the first function without them.
+ * for, its labels (sn_label() in profile.h), where it was spawned, and a backtrace with names.
+ * Tasks at the same place in the same state are printed together, with the first SENNIT_DUMP_TASKS
+ * (default 20) of them listed, so that a million can be printed. Nothing is stopped: each task is
+ * kept from running for the microseconds that its backtrace takes. A task in foreign code is
+ * interrupted by a signal (scan.h), and printed without a backtrace when it does not answer within
+ * a tenth of a second. On 32-bit ARM, compile C with -funwind-tables, or the backtrace ends at the
+ * first function without them.
  *
  * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when foreign code keeps
  * every processor, and the program goes on. SENNIT_DUMP_SIGNAL sets another number; 0: none. A

@@ -25,8 +25,18 @@
  *   SENNIT_STALL_MS     a task that keeps its processor for longer than this is reported on stderr
  *                       with a backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL
  *                       (a number; default: SIGURG's); 0, the default: no reports
+ *   SENNIT_LATE_MS      when a task has waited for a processor for longer than this, and up to
+ *                       20 ms more, a trace is written to SENNIT_TRACE_FILE; 0, the default: never
  *   SENNIT_TRIM_MS      when a task has been parked for this long, the unused part of its stack
  *                       goes back to the kernel; default 5,000, 0: never
+ *   SENNIT_RECORD       bytes of each processor's ring of records for traces (trace.h), as in 256K
+ *                       or 1M; from 4K to 64M, to 1M on 32-bit machines; default 256K, and 64K
+ *                       there; 0: nothing is recorded
+ *   SENNIT_TRACE_FILE   where a trace is written (trace.h) when SENNIT_DUMP_SIGNAL comes, and when
+ *                       a task has kept its processor for SENNIT_STALL_MS, or waited for one for
+ *                       SENNIT_LATE_MS; %p: the process's id
+ *   SENNIT_PROFILE      cpu:FILE or waits:FILE: a profile of the whole run (profile.h); %p: the
+ *                       process's id
  *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about
  *                       to return, and with each dump that SIGQUIT asks for
  *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what

@@ -22,6 +22,7 @@
 #include <sennit/once.h>
 #include <sennit/poll.h>
 #include <sennit/process.h>
+#include <sennit/profile.h>
 #include <sennit/relay.h>
 #include <sennit/resolve.h>
 #include <sennit/run.h>
@@ -34,6 +35,7 @@
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 #include <sennit/timer.h>
+#include <sennit/trace.h>
 #include <sennit/udp.h>
 #include <sennit/unix.h>
 #include <sennit/waitgroup.h>

@@ -57,7 +57,7 @@ SN_BEGIN
 /*
  * How connections are made: what is trusted, certificates, protocols. Reference counted; each
  * connection holds a reference. Set it up before its first connection. After that, only
- * certificates, revocation lists and the keys of tickets may change.
+ * certificates with their OCSP responses, revocation lists and the keys of tickets may change.
  */
 typedef struct sn_tls_config sn_tls_config;
 
@@ -106,6 +106,26 @@ SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
  */
 SN_API int sn_tls_config_add_crl(sn_tls_config *config, const char *where);
 
+/*
+ * Whether a client asks servers for an OCSP response of their certificate, sent in the handshake
+ * ("stapled"), by which an authority says that it has not revoked the certificate.
+ */
+enum sn_tls_stapling {
+	SN_TLS_STAPLING_NONE = 0,    /* the default */
+	SN_TLS_STAPLING_REQUEST = 1, /* a response may be missing, but not bad */
+	SN_TLS_STAPLING_REQUIRE = 2,
+};
+
+/*
+ * For clients that verify. A response is good when it says so of this very certificate, is in time
+ * (without an end: of the last day), and is signed by the certificate's issuer, or by a responder
+ * to which that issuer has given a certificate for this purpose. With REQUEST, too, a certificate
+ * that itself demands a response ("must staple", RFC 7633) is refused without one. What is not good
+ * gives -EKEYREJECTED, and sn_tls_error() says why. No responder is asked. A session that is
+ * resumed is not checked again.
+ */
+SN_API int sn_tls_config_set_stapling(sn_tls_config *config, enum sn_tls_stapling stapling);
+
 /* A certificate, followed by those of the authorities between it and the root; and its key. */
 struct sn_tls_certificate {
 	const char *chain; /* PEM */
@@ -114,7 +134,7 @@ struct sn_tls_certificate {
 
 /*
  * Replaces the certificates that this end shows. A server has any number, and shows the first that
- * is for the name that the client asks for, by the names in the certificates; when none is, the
+ * has the name that the client asks for; else the first with a wildcard that fits it; else the
  * first of all. A client shows the first to a server that asks for one.
  *
  * At any time: handshakes of connections that are made later use the new ones, those under way end
@@ -124,14 +144,35 @@ SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
 					  const struct sn_tls_certificate *list, size_t n);
 
 /*
+ * Gives a server the OCSP response of its certificate, in DER, as a responder has sent it (`openssl
+ * ocsp -respout`): clients that ask for it get it in the handshake. The response says which of the
+ * certificates it is for, and takes the place of a former one. The bytes are copied.
+ *
+ * At any time: connections that are made later get the new response. Fetch one well before the end
+ * that the present one names. After that end it is no longer sent, as clients refuse such
+ * responses, but mostly take a certificate without. sn_tls_config_set_certificates() keeps the
+ * responses of certificates that it sets again.
+ *
+ * Errors, after which nothing has changed: -EBADMSG also for a response that reports an error of
+ * the responder; -ENOENT when it is for none of the certificates; -ESTALE when it has expired. Its
+ * signature is not looked at: clients do that.
+ */
+SN_API int sn_tls_config_set_ocsp_response(sn_tls_config *config, const void *der, size_t size);
+
+/*
  * Application protocols (ALPN), the preferred first, such as "h2,http/1.1". A server takes the
  * first of its own that the client offers, and refuses a client that offers others only. NULL:
  * none are offered or looked at, the default.
  */
 SN_API int sn_tls_config_set_alpn(sn_tls_config *config, const char *protocols);
 
-/* A server accepts, of TLS 1.2, only ciphers with forward secrecy and authenticated encryption.
- * SSL_CTX_set_cipher_list() on sn_tls_config_ssl_ctx() changes that. */
+/*
+ * A server accepts, of TLS 1.2, only ciphers with forward secrecy and authenticated encryption, and
+ * the groups X25519, P-256 and P-384. It prefers AES with 128 bits, except for clients that prefer
+ * ChaCha20. OpenSSL's calls on sn_tls_config_ssl_ctx() change that: SSL_CTX_set_cipher_list(),
+ * SSL_CTX_set_ciphersuites(), SSL_CTX_set1_groups_list() and the option
+ * SSL_OP_CIPHER_SERVER_PREFERENCE.
+ */
 
 /* The versions that are allowed; the defaults are SN_TLS_1_2 and the newest that OpenSSL has, for
  * which 0 stands. */
@@ -143,7 +184,8 @@ SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int hig
  * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
  * 1. A client keeps the last sessions of up to 256 connections, and uses one for a server of the
  * same name. A server gives its clients tickets, with keys that live as long as the configuration,
- * or those that it is given.
+ * or those that it is given. Once the certificate of a peer that is verified has expired, its
+ * sessions are not resumed any more.
  */
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
 

@@ -79,6 +79,15 @@ public:
 		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
 		return certificates({&one, 1});
 	}
+	result<void> ocsp_response(std::span<const std::byte> der)
+	{
+		return detail::nothing_or_error(
+			sn_tls_config_set_ocsp_response(config_, der.data(), der.size()));
+	}
+	result<void> stapling(sn_tls_stapling how)
+	{
+		return detail::nothing_or_error(sn_tls_config_set_stapling(config_, how));
+	}
 	result<void> alpn(const std::string &protocols)
 	{
 		return detail::nothing_or_error(sn_tls_config_set_alpn(config_, protocols.c_str()));

@@ -29,6 +29,7 @@
 #include "sched/foreign.h"
 #include "sched/fork.h"
 #include "sched/inspect.h"
+#include "sched/label.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/scan_ask.h"
@@ -58,11 +59,15 @@ static void out_time(struct sn_out *out, int64_t ns)
 
 #define MOST_FRAMES 48
 #define MOST_GROUPS 4096
-/* Task lines; further tasks are only counted. 96 bytes each; only the used ones take memory. */
+/* Task lines; further tasks are only counted. 160 bytes each; only the used ones take memory. */
 #define MOST_LINES (sizeof(void *) == 8 ? 1000000u : 100000u)
 #define NAMES 1024
 
 #define ANSWER_NS 100000000
+
+/* Of a task's labels, what is shown of them. Copied, because a set that the dump were the last to
+ * refer to would have to go back to the heap. */
+#define LABELS 64
 
 struct line {
 	struct line *next;
@@ -70,6 +75,7 @@ struct line {
 	int64_t state_ns;
 	const void *waits_in;
 	char name[SN_TASK_NAME_MAX + 1];
+	char labels[LABELS]; /* ", key=value, key=value" */
 };
 
 struct group {
@@ -113,7 +119,24 @@ struct walked {
 	bool whole, exact, done;
 	uintptr_t pcs[MOST_FRAMES];
 	struct sn_modules *modules;
+	char labels[LABELS];
 };
+
+/* The task does not run. */
+static void take_labels(struct walked *walked, const struct sn_task *task)
+{
+	const struct sn_labels *labels = sn_labels_of(task);
+	size_t used = 0;
+
+	for (uint32_t i = 0; labels && i < labels->count; i++) {
+		const char *parts[] = {", ", labels->pairs[i].key, "=", labels->pairs[i].value};
+
+		for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++)
+			for (const char *c = parts[k]; *c && used < LABELS - 1; c++)
+				walked->labels[used++] = *c < ' ' && *c > 0 ? '?' : *c;
+	}
+	walked->labels[used] = '\0';
+}
 
 static void walk(struct walked *walked, struct sn_registers *registers, const void *low,
 		 const void *high, bool exact)
@@ -211,6 +234,7 @@ static void add(struct dump *dump, const struct sn_task_info *info, const struct
 	line->state_ns = info->state_ns;
 	line->waits_in = info->waits_in;
 	memcpy(line->name, info->name, sizeof line->name);
+	memcpy(line->labels, walked->labels, sizeof line->labels);
 	if (g->last)
 		g->last->next = line;
 	else
@@ -228,6 +252,7 @@ static void walk_other(const struct sn_scan *scan, void *arg)
 
 	if (sn_task_id(scan->task) != walked->id)
 		return;
+	take_labels(walked, sn_task_of(scan->task));
 	memcpy(&registers, scan->registers, sizeof registers);
 	walk(walked, &registers, scan->stack_low, scan->stack_high, scan->interrupted);
 }
@@ -239,6 +264,8 @@ static void collect_owned(struct dump *dump, struct sn_task *task)
 	struct sn_task_info info;
 	bool there = sn_task_describe(task, &info);
 
+	if (there)
+		take_labels(&walked, task);
 	if (there && !info.stack_saved) {
 		/* The task has not begun. */
 		walked.pcs[0] = (uintptr_t)task->fn;
@@ -265,6 +292,7 @@ static void collect_other(struct dump *dump, struct sn_task *task, struct sn_tas
 		return;
 	walked.id = info.id;
 	if (task == me) {
+		take_labels(&walked, me);
 		if (getcontext(&context) == 0) {
 			sn_registers_interrupted(&context, &registers);
 			walk(&walked, &registers, info.stack_low, info.stack_high, true);
@@ -350,6 +378,7 @@ static void print_lines(struct dump *dump, const struct group *g)
 			sn_out_text(out, " in ");
 			sn_out_address(out, (uintptr_t)line->waits_in);
 		}
+		sn_out_text(out, line->labels);
 		sn_out_text(out, "\n");
 	}
 	if (g->count > g->listed) {
@@ -439,6 +468,23 @@ static _Atomic bool under_way;
  * for ever. */
 static struct sn_lock finding;
 
+void sn_dump_lock_loader(void)
+{
+	sn_lock(&finding);
+}
+
+void sn_dump_unlock_loader(void)
+{
+	sn_unlock(&finding);
+}
+
+void sn_dump_find_modules(struct sn_modules *modules)
+{
+	sn_dump_lock_loader();
+	sn_modules_find(modules);
+	sn_dump_unlock_loader();
+}
+
 static int dump_to(int fd, struct sn_task *me)
 {
 	size_t size = sizeof(struct dump) + MOST_LINES * sizeof(struct line);
@@ -452,9 +498,7 @@ static int dump_to(int fd, struct sn_task *me)
 	dump->out.fd = fd;
 	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
 	dump->modules.rules = dump->rules;
-	sn_lock(&finding);
-	sn_modules_find(&dump->modules);
-	sn_unlock(&finding);
+	sn_dump_find_modules(&dump->modules);
 	collect(dump, me);
 	print(dump);
 	err = dump->out.error;

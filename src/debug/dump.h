@@ -19,8 +19,20 @@ void sn_dump_uninstall(void);
 void sn_dump_serve(int64_t now, bool idle);
 bool sn_dump_wanted(void);
 
+/* A task has kept its processor, or has waited for one, for too long: requests a trace, if there is
+ * a file for one, and at most one each minute. The monitor, or what it calls. */
+void sn_dump_note_stall(void);
+
 /* As sn_scan_own_signal(). */
 int sn_dump_own_signal(void);
+
+/* sn_modules_find() under a lock that is held across fork(), so that the loader's lock is free in
+ * the child. */
+struct sn_modules;
+void sn_dump_find_modules(struct sn_modules *modules);
+/* That lock, for other calls of dl_iterate_phdr(). No code of the program's runs under it. */
+void sn_dump_lock_loader(void);
+void sn_dump_unlock_loader(void);
 
 void sn_dump_fork(enum sn_fork_phase phase);
 void sn_dump_signal_fork(enum sn_fork_phase phase);

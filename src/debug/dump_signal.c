@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The signal that requests a dump.
+ * The signal that requests a dump, and a trace if there is a file for it (trace_file.h); a task
+ * that keeps its processor for too long, or waits for one (late.h), requests the trace alone.
  *
  * The signal handler only records that it was called and wakes the monitor, which starts a thread
  * for the dump: the threads that run tasks may all be in foreign code, and the monitor has to look
  * after those.
  *
  * Who may write what:
- *   wanted   true, the handler; false, the monitor, when it begins the dump
+ *   wanted   WANTED_, the handler and the monitor; 0, the monitor, when it begins what is wanted
+ *   traced   the monitor, or the thread that has found the stall: the last trace of a stall
  *   the rest sn_dump_install(), sn_dump_uninstall(), while no monitor runs
  */
 #include "debug/dump.h"
@@ -16,17 +18,29 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <sennit/clock.h>
 #include <sennit/debug.h>
 #include <sennit/wait.h>
 
 #include "arch/compiler.h"
+#include "debug/trace_file.h"
 #include "sched/environment.h"
 #include "sched/sysmon_sleep.h"
 
-static _Atomic bool wanted;
+#define WANTED_DUMP 1u
+#define WANTED_TRACE 2u
+#define WANTED_WAITS 4u /* with the dump; of the thread that makes it */
+
+/* A program that stalls all the time needs no trace of each. */
+#define STALLS_APART_NS (60 * INT64_C(1000000000))
+
+static _Atomic unsigned wanted;
+static _Atomic int64_t traced;
 static bool with_waits;         /* SENNIT_WAIT_STATS */
 static int dump_signal;         /* 0: not caught */
 static struct sigaction former; /* its earlier action */
@@ -63,41 +77,65 @@ static bool is_free(int signum)
 static void handle(int signum)
 {
 	(void)signum;
-	atomic_store(&wanted, true);
+	atomic_fetch_or(&wanted, WANTED_DUMP | WANTED_TRACE);
 	sn_sysmon_interrupt();
+}
+
+void sn_dump_note_stall(void)
+{
+	int64_t now = sn_now(), last = atomic_load(&traced);
+
+	if (!sn_trace_file_is_set() || (last && now - last < STALLS_APART_NS))
+		return;
+	atomic_store(&traced, now);
+	atomic_fetch_or(&wanted, WANTED_TRACE);
 }
 
 /* No thread waits for this one, so the run may have ended meanwhile, and another may be about to
  * begin. So only sn_dump() looks at the run, and it checks whether there is one. */
-static void *dump_main(void *wait_stats)
+static void *dump_main(void *arg)
 {
-	sn_dump(STDERR_FILENO);
-	if (wait_stats)
-		sn_wait_print(STDERR_FILENO);
+	unsigned what = (unsigned)(uintptr_t)arg;
+
+	/* First, because a dump takes time. */
+	if (what & WANTED_TRACE)
+		sn_trace_file_write();
+	if (what & WANTED_DUMP) {
+		sn_dump(STDERR_FILENO);
+		if (what & WANTED_WAITS)
+			sn_wait_print(STDERR_FILENO);
+	}
 	return NULL;
 }
 
 bool sn_dump_wanted(void)
 {
-	return atomic_load(&wanted);
+	return atomic_load(&wanted) != 0;
 }
 
 void sn_dump_serve(int64_t now, bool idle)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
+	unsigned what;
 	int err;
 
 	(void)now, (void)idle;
 	if (sn_likely(!atomic_load_explicit(&wanted, memory_order_relaxed)) ||
-	    !atomic_exchange(&wanted, false))
+	    (what = atomic_exchange(&wanted, 0)) == 0)
 		return;
+	/* Not read by the thread, which may outlive the run. */
+	if (with_waits)
+		what |= WANTED_WAITS;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, dump_main, with_waits ? &wanted : NULL);
+	err = pthread_create(&thread, &attr, dump_main, (void *)(uintptr_t)what);
 	pthread_attr_destroy(&attr);
-	if (err)
+	/* A trace takes too long for the monitor. */
+	if (err && (what & WANTED_TRACE) && sn_trace_file_is_set())
+		sn_log("cannot write a trace to SENNIT_TRACE_FILE: no thread: %s", strerror(err));
+	if (err && (what & WANTED_DUMP))
 		sn_dump(STDERR_FILENO);
 }
 
@@ -110,7 +148,8 @@ int sn_dump_install(bool wait_stats)
 		return -EINVAL;
 	dump_signal = 0;
 	with_waits = wait_stats;
-	atomic_store(&wanted, false);
+	atomic_store(&wanted, 0);
+	atomic_store(&traced, 0);
 	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
 		return 0;
 	sigemptyset(&action.sa_mask);

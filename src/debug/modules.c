@@ -11,6 +11,27 @@
 
 /* ---- what is mapped ---- */
 
+/* In a segment of notes. */
+static void find_build_id(struct sn_module *module, const uint8_t *notes, size_t size)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)notes;
+		const size_t name = (note->n_namesz + 3) & ~(size_t)3;
+		const size_t whole = sizeof *note + name + ((note->n_descsz + 3) & ~(size_t)3);
+
+		if (whole > size)
+			return;
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof ELF_NOTE_GNU &&
+		    memcmp(note + 1, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0) {
+			module->build_id = notes + sizeof *note + name;
+			module->build_id_size = note->n_descsz;
+			return;
+		}
+		notes += whole;
+		size -= whole;
+	}
+}
+
 static int add_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct sn_modules *modules = arg;
@@ -31,8 +52,15 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *arg)
 			module->exidx_count = segment->p_memsz / 8;
 		}
 #endif
+		if (segment->p_type == PT_NOTE && !module->build_id)
+			find_build_id(module, (const uint8_t *)at, segment->p_memsz);
 		if (segment->p_type != PT_LOAD)
 			continue;
+		if ((segment->p_flags & PF_X) && module->text_high == 0) {
+			module->text_low = at;
+			module->text_high = at + segment->p_memsz;
+			module->text_offset = segment->p_offset;
+		}
 		if (at < module->low)
 			module->low = at;
 		if (at + segment->p_memsz > module->high)

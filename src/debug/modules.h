@@ -27,6 +27,9 @@ struct sn_module {
 	const uint32_t *exidx; /* .ARM.exidx, two words for each function */
 	size_t exidx_count;
 #endif
+	uintptr_t text_low, text_high, text_offset; /* of its first executable segment */
+	const uint8_t *build_id;                    /* NULL: it has none */
+	size_t build_id_size;
 	const char *name; /* as the loader has it; the program's is "" */
 };
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
+#include "debug/dump.h"
 #include "debug/report.h"
 #include "sched/environment.h"
 #include "sched/task.h"
@@ -87,6 +88,7 @@ void sn_stall_report(struct sn_thread *thread, uint32_t stay, int64_t stayed)
 	atomic_store_explicit(&thread->stall_stay, stay, memory_order_relaxed);
 	atomic_store(&thread->stall_asked, stayed);
 	pthread_kill(thread->pthread, stall_signal);
+	sn_dump_note_stall();
 }
 
 int sn_stall_init(int64_t *ns)

@@ -17,9 +17,11 @@
 static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other;
 static _Atomic int process_hooks = SN_HOOKS_OFF;
 
+/* Release: a program that has read the count may act on what was counted, such as close the
+ * descriptor that a task waits for. */
 static void count(_Atomic uint64_t *counter)
 {
-	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(counter, 1, memory_order_release);
 }
 
 void sn_hook_count_park(void)

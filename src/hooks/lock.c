@@ -12,7 +12,8 @@
 
 #include "hooks/call.h"
 
-sn_noinline void sn_hook_hold(int by)
+/* Inline, as by is a constant then: OpenSSL takes and releases a thousand locks in a handshake. */
+static inline void hold(int by)
 {
 	struct sn_foreign *task = sn_foreign_self();
 
@@ -20,10 +21,15 @@ sn_noinline void sn_hook_hold(int by)
 		task->locks = (uint16_t)(task->locks + by);
 }
 
+void sn_hook_hold(int by)
+{
+	hold(by);
+}
+
 static inline int counted(int err, int by)
 {
 	if (sn_unlikely(sn__self() != NULL) && (err == 0 || err == EOWNERDEAD))
-		sn_hook_hold(by);
+		hold(by);
 	return err;
 }
 

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sennit/clock.h>
 #include <sennit/copy.h>
 
 #include "net/coalesce.h"
@@ -53,6 +54,9 @@ struct sn_copy_job {
 	bool begun;        /* the policy is initialised */
 	bool may_splice;   /* until the kernel refuses */
 	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
+	/* While a relay moves a piece through userspace: when it began to. The deadlines of both
+	 * sides, the idle limit and coalescing each need the time of about then. Otherwise 0. */
+	int64_t now;
 };
 
 /* How a pass ended. Negative: an error; result->failed names the side. */
@@ -74,6 +78,11 @@ static inline int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, 
 static inline bool sn_copy_is_paced(const struct sn_copy_job *job)
 {
 	return job->relay && job->relay->pace.calls;
+}
+
+static inline int64_t sn_copy_now(const struct sn_copy_job *job)
+{
+	return job->now ? job->now : sn_now();
 }
 
 /* The smallest of `most`, what is left to copy, and what may be read for now. */

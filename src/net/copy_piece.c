@@ -28,7 +28,7 @@ void sn_piece_return(struct sn_copy_piece *piece)
 
 static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size, bool more)
 {
-	ssize_t n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
+	ssize_t n = sn_attempt_begin_at(job->dst, SN_SIDE_WRITE, job->now);
 
 	if (n < 0)
 		return n;

@@ -16,9 +16,10 @@
 #include "sched/thread.h"
 
 /* Reads without waiting: -EAGAIN when there is nothing. */
-static ssize_t read_now(struct sn_fd *src, void *buf, size_t size)
+static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 {
-	ssize_t n = sn_attempt_begin(src, SN_SIDE_READ);
+	struct sn_fd *src = job->src;
+	ssize_t n = sn_attempt_begin_at(src, SN_SIDE_READ, job->now);
 
 	if (n < 0)
 		return n;
@@ -47,7 +48,7 @@ static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece,
 
 	if (!job->relay || piece->size == most || sn_conn_drained(job->src))
 		return SN_BEHIND_UNKNOWN;
-	more = read_now(job->src, piece->buffer + piece->size, most - piece->size);
+	more = read_now(job, piece->buffer + piece->size, most - piece->size);
 	if (more <= 0)
 		return more;
 	sn_copy_taken(job, (size_t)more);
@@ -58,7 +59,7 @@ static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece,
 /* SN_PASS_MORE: a piece is in the buffer. Otherwise there is none. */
 static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
 {
-	ssize_t n = read_now(job->src, piece->buffer, most);
+	ssize_t n = read_now(job, piece->buffer, most);
 
 	if (n == -EAGAIN && job->src->registered)
 		return SN_PASS_DRAINED;
@@ -109,9 +110,11 @@ static int move_pieces(struct sn_copy_job *job, struct sn_copy_piece *piece, int
 		if (size == 0)
 			return sn_copy_limit_reached(job);
 		sn_brief_turn(sn_thread_self());
+		job->now = job->relay ? sn_now() : 0;
 		end = read_piece(job, piece, size);
 		if (end == SN_PASS_MORE)
 			end = write_piece(job, piece);
+		job->now = 0;
 	}
 	return end;
 }

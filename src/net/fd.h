@@ -262,6 +262,8 @@ int sn_fd_sleep(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /* 0 when the side has no deadline or it is ahead, else -ETIMEDOUT. */
 int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side);
+/* The same at a time that the caller has read. */
+int sn_fd_check_deadline_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
 int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side,
 		       int64_t deadline);
 

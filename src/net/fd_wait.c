@@ -37,11 +37,17 @@ struct sn_task *sn_fd_deadline_fire(struct sn_timer *timer, int64_t now, struct 
 	return sn_side_unblock(side); /* the task finds out that the deadline has passed */
 }
 
-int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
+int sn_fd_check_deadline_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
 {
 	int64_t deadline = atomic_load(&d->sides[side].deadline);
 
-	return deadline && sn_now() >= deadline ? -ETIMEDOUT : 0;
+	return deadline && now >= deadline ? -ETIMEDOUT : 0;
+}
+
+int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
+{
+	return atomic_load(&d->sides[side].deadline) ? sn_fd_check_deadline_at(d, side, sn_now())
+						     : 0;
 }
 
 static int arm(struct sn_thread *self, struct sn_fd *d, struct sn_side *side, int64_t deadline)
@@ -245,8 +251,7 @@ int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
 {
 	int err = sn_fd_error(atomic_load(&d->control) | atomic_load(&other->control));
 
-	if (err == 0)
-		err = sn_fd_check_deadline(d, SN_SIDE_READ);
+	/* Not whether the deadline has passed: then the timer ends the wait at once. */
 	if (err < 0)
 		return err;
 	if (sn_unlikely(sn_fd_is_disarmed(d)))
@@ -270,11 +275,14 @@ void sn_fd_forward(struct sn_fd *d, struct sn_fd *to)
 	atomic_store(&d->sides[SN_SIDE_READ].forward_to, to ? &to->sides[SN_SIDE_READ] : NULL);
 }
 
+/* Read first: mostly there is none, and the line then stays shared. An edge that comes after that is
+ * found by the wait that follows. */
 bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	uintptr_t state = SN_SIDE_READY;
 
-	return atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
+	return atomic_load(&d->sides[index].state) == state &&
+	       atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
 }
 
 /* Sequentially consistent: the thread that takes the edge also sees what the poller wrote

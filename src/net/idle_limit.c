@@ -68,13 +68,14 @@ void sn_idle_change(struct sn_idle_limit *idle, int64_t limit)
 	sn_unlock(&idle->lock);
 }
 
-void sn_idle_touch(struct sn_idle_limit *idle)
+void sn_idle_touch(struct sn_idle_limit *idle, int64_t now)
 {
-	int64_t limit = limit_of(idle), now;
+	int64_t limit = limit_of(idle);
 
 	if (limit == 0)
 		return;
-	now = sn_now();
+	if (now == 0)
+		now = sn_now();
 	if (now - start_of(idle) <= limit / 8)
 		return;
 	sn_lock(&idle->lock);

@@ -34,8 +34,8 @@ void sn_idle_init(struct sn_idle_limit *idle, struct sn_fd *const *fds);
 /* Sets another limit from now on; 0: no change. */
 void sn_idle_change(struct sn_idle_limit *idle, int64_t limit);
 
-/* A chunk was delivered. */
-void sn_idle_touch(struct sn_idle_limit *idle);
+/* A chunk was delivered. now: a time that was read a moment ago; 0: it is read here. */
+void sn_idle_touch(struct sn_idle_limit *idle, int64_t now);
 
 /* Bytes are held back until that time, which does not count as idle. */
 void sn_idle_hold(struct sn_idle_limit *idle, int64_t until);

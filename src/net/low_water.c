@@ -72,7 +72,7 @@ bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n)
 	/* Where polling has a resolution of milliseconds, bytes would be late without a request. */
 	if (coalesce->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
 		return false;
-	if (!sn_coalesce_piece(coalesce, sn_now(), n, answers(job)))
+	if (!sn_coalesce_piece(coalesce, sn_copy_now(job), n, answers(job)))
 		return false;
 	if (job->relay->low_water || is_ours_to_set(job))
 		return !is_enough_left(job);

@@ -115,7 +115,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 		&d->relay->moves[d->number],
 		atomic_load_explicit(&d->relay->moves[d->number], memory_order_relaxed) + 1,
 		memory_order_relaxed);
-	sn_idle_touch(&d->relay->idle);
+	sn_idle_touch(&d->relay->idle, job->now);
 	if (!options->progress)
 		return;
 	sn_runtime_leave();
@@ -315,6 +315,14 @@ static bool serve(struct direction *d)
 	return err == 0 && d->passed;
 }
 
+/* Before a wait. Not for the end of a stream: our own end is due as soon as the other peer's comes,
+ * and acknowledges it; if that takes longer, the kernel does so within 40 ms. */
+static void acknowledge(struct direction *d)
+{
+	if (!d->passed)
+		sn_conn_acknowledge(d->job.src);
+}
+
 /* On failure *side says whose connection failed. */
 static int wait_for_either(struct relay *relay, int *side)
 {
@@ -328,8 +336,8 @@ static int wait_for_either(struct relay *relay, int *side)
 	if (err < 0) {
 		*side = 1;
 	} else {
-		sn_conn_acknowledge(a);
-		sn_conn_acknowledge(b);
+		acknowledge(&relay->directions[0]);
+		acknowledge(&relay->directions[1]);
 		err = sn_fd_wait_either(a, b);
 		sn_fd_end(b, SN_SIDE_READ);
 	}

@@ -47,16 +47,21 @@ void sn_block_leave(const struct sn_fd *d)
 	sn_runtime_enter();
 }
 
-int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side)
+int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
 {
 	int err = sn_fd_begin(d, side);
 
 	if (err < 0)
 		return err;
-	err = sn_fd_check_deadline(d, side);
+	err = now ? sn_fd_check_deadline_at(d, side, now) : sn_fd_check_deadline(d, side);
 	if (err < 0)
 		sn_fd_end(d, side);
 	return err;
+}
+
+int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side)
+{
+	return sn_attempt_begin_at(d, side, 0);
 }
 
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)

@@ -73,6 +73,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
  * with a layer, for a moment.
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
+/* The same for a caller that has read the clock a moment ago, at `now`; 0: it has not. */
+int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
 
 /* One attempt within an operation that has begun. more: as for sn_sys_send(), for sockets. */
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);

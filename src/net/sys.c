@@ -90,6 +90,23 @@ int sn_sys_connect_result(int fd)
 	return err < 0 ? err : -EINPROGRESS;
 }
 
+static in_port_t port_of(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+					      : ((const struct sockaddr_in *)address)->sin_port;
+}
+
+int sn_sys_connected_to(int fd, const struct sockaddr_storage *to)
+{
+	struct sockaddr_storage own = {0};
+	socklen_t length = sizeof own;
+
+	/* Not the address, which may be a wildcard in `to`. */
+	if (getsockname(fd, (struct sockaddr *)&own, &length) == 0 && port_of(&own) != port_of(to))
+		return 0;
+	return sn_sys_connect_result(fd);
+}
+
 int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	int n = result(connect(fd, address, length));

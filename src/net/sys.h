@@ -26,6 +26,8 @@ sn_noinline int sn_sys_accept(int fd);
 sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length);
 /* 0 when connected, -EINPROGRESS when not yet, or the error. */
 sn_noinline int sn_sys_connect_result(int fd);
+/* The same with one system call less, for a socket that is connected to that address. */
+sn_noinline int sn_sys_connected_to(int fd, const struct sockaddr_storage *to);
 sn_noinline ssize_t sn_sys_recv(int fd, void *buf, size_t size);
 /* more: bytes that do not fill a packet wait up to 200 ms for what is sent next: the rest, or the
  * end. */

@@ -192,8 +192,18 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 
 /* ---- connecting ---- */
 
+/* The side that writes was woken, by an edge or not. A socket has room only once it is connected,
+ * so an edge that is no error says that it is. Not when an end came with it, which sets irregular,
+ * too. Relaxed: the poller writes that before it makes the side ready, which we have seen. */
+static int outcome(struct sn_fd *d, bool edge, const struct sn_resolved_address *to)
+{
+	return edge && !atomic_load_explicit(&d->irregular, memory_order_relaxed)
+		       ? sn_sys_connected_to(d->fd, &to->address)
+		       : sn_sys_connect_result(d->fd);
+}
+
 /* Waits for the outcome of a connect that the kernel has begun. */
-static int await_connection(struct sn_fd *d, int64_t deadline)
+static int await_connection(struct sn_fd *d, const struct sn_resolved_address *to, int64_t deadline)
 {
 	int err = sn_fd_begin(d, SN_SIDE_WRITE);
 
@@ -201,9 +211,9 @@ static int await_connection(struct sn_fd *d, int64_t deadline)
 		return err;
 	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, deadline);
 	do {
-		err = sn_fd_await(d, SN_SIDE_WRITE);
-		if (err == 0)
-			err = sn_sys_connect_result(d->fd);
+		err = sn_fd_wait_until(d, SN_SIDE_WRITE, SN_NO_DEADLINE);
+		if (err >= 0)
+			err = outcome(d, err == 0, to);
 	} while (err == -EINPROGRESS);
 	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, SN_NO_DEADLINE);
 	sn_fd_end(d, SN_SIDE_WRITE);
@@ -225,7 +235,7 @@ static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to,
 	/* Only now: before, an unconnected socket reports a hang-up. */
 	err = sn_fd_register(*out);
 	if (err == 0 && begun == -EINPROGRESS)
-		err = await_connection(*out, deadline);
+		err = await_connection(*out, to, deadline);
 	if (err < 0)
 		sn_fd_end_with(sn_thread_self(), *out, SN_FD_CLOSED);
 	return err;

@@ -30,6 +30,7 @@
 #include "net/stream.h"
 #include "net/sys.h"
 #include "sched/local.h"
+#include "sched/record.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -81,6 +82,7 @@ static int start(struct sn_fd *d, sn_scope *scope, sn_fn *fn, void *arg,
 	} else {
 		task->on_begin = on_begin;
 		sn_task_count(self);
+		sn_record_spawn(self, task, true);
 		sn_fd_park_new(self, d, task);
 	}
 	return 0;

@@ -27,7 +27,12 @@
 #include "debug/deadlock.h"
 #include "debug/dump.h"
 #include "debug/fault.h"
+#include "debug/late.h"
+#include "debug/profile.h"
+#include "debug/profile_file.h"
 #include "debug/stall.h"
+#include "debug/trace.h"
+#include "debug/trace_file.h"
 #include "net/buffer.h"
 #include "net/fd.h"
 #include "net/lookup.h"
@@ -40,17 +45,21 @@
 #include "sched/cancel.h"
 #include "sched/collector.h"
 #include "sched/counters.h"
+#include "sched/cpu_timer.h"
 #include "sched/cpus.h"
 #include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
+#include "sched/label.h"
 #include "sched/lease.h"
 #include "sched/local.h"
 #include "sched/membarrier.h"
 #include "sched/netpoll.h"
+#include "sched/off_cpu.h"
 #include "sched/processor.h"
 #include "sched/processors.h"
 #include "sched/ready.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/scan_ask.h"
@@ -145,6 +154,7 @@ static int processors_create(int n, int capacity)
 
 		p->id = (uint32_t)i;
 		p->retired = i >= n;
+		p->record = sn_record_ring(i);
 		sn_timers_init(&p->timers);
 	}
 	sn_runtime.capacity = capacity;
@@ -247,6 +257,7 @@ static int create_first_task(struct sn_processor *p, struct first_task *first, i
 	}
 	sn_task_create(task, &stack, first_main, first, &(struct sn_task_attr){.name = "main"});
 	sn_count(&p->stats.spawned, 1);
+	sn_record_outside(sn_record_what(SN_RECORD_SPAWN, 0, sn_record_id(task)), 0);
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_CREATOR);
 	sn_runqueue_set_next(&p->queue, task);
 	return 0;
@@ -267,20 +278,28 @@ static void run_fork(enum sn_fork_phase phase)
  * child, and the signal for them does what it did before.
  */
 static sn_fork_handler *const fork_handlers[] = {
-	sn_stats_fork,       run_fork,          sn_foreign_fork,
-	sn_signal_fork, /* it opens descriptors under its lock */
-	sn_fds_fork,         sn_watches_fork,   sn_netpoll_fork,
-	sn_tasks_fork,       sn_stacks_fork,    sn_blocks_fork,
-	sn_buffers_fork,     sn_pipes_fork,     sn_lookups_fork,
-	sn_processes_fork,   sn_waits_fork,     sn_scopes_fork,
-	sn_cancel_fork,      sn_dump_fork,      sn_dump_signal_fork,
-	sn_scan_signal_fork, sn_collector_fork, sn_thread_fork,
+	sn_stats_fork,         run_fork,
+	sn_foreign_fork,       sn_signal_fork, /* it opens descriptors under its lock */
+	sn_fds_fork,           sn_watches_fork,
+	sn_netpoll_fork,       sn_tasks_fork,
+	sn_stacks_fork,        sn_blocks_fork,
+	sn_buffers_fork,       sn_pipes_fork,
+	sn_lookups_fork,       sn_processes_fork,
+	sn_waits_fork,         sn_scopes_fork,
+	sn_cancel_fork,        sn_dump_fork,
+	sn_dump_signal_fork,   sn_scan_signal_fork,
+	sn_collector_fork,     sn_thread_fork,
+	sn_record_fork,        sn_trace_fork,
+	sn_cpu_timers_fork,    sn_off_cpu_fork,
+	sn_tasks_profile_fork, sn_cpu_profile_fork,
+	sn_waits_profile_fork,
 };
 
 /* ---- the monitor ---- */
 
 static const struct sn_chore chores[] = {
 	{.step = sn_scan_remind, .is_asked = sn_scan_pending},
+	{.step = sn_late_step}, /* before it is served */
 	{.step = sn_dump_serve, .is_asked = sn_dump_wanted},
 	{.step = sn_tasks_feed, .is_left = sn_tasks_starve},
 	{.step = sn_trim_step, .due = sn_trim_due},
@@ -296,6 +315,8 @@ static int start_monitor(bool follow_cpus)
 				      .stalled = sn_stall_report};
 	int err = sn_stall_init(&attr.stall_ns);
 
+	if (err == 0)
+		err = sn_late_init();
 	return err < 0 ? err : sn_sysmon_start(&attr);
 }
 
@@ -342,7 +363,13 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = sn_deadlock_init();
 	if (err == 0)
+		err = sn_trace_file_begin();
+	if (err == 0)
+		err = sn_profile_file_init();
+	if (err == 0)
 		err = sn_dump_install(wait_stats == 1);
+	if (err == 0)
+		err = sn_record_begin(capacity);
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
@@ -368,6 +395,8 @@ static void runtime_destroy(void)
 	sn_foreign_end();
 	orphans = threads_join();
 	sn_stats_end();
+	sn_cpu_profile_end();
+	sn_waits_profile_end();
 	sn_signal_destroy();
 	sn_processes_end();
 	sn_fds_end();
@@ -378,6 +407,7 @@ static void runtime_destroy(void)
 		sn_stacks_forget();
 		sn_blocks_forget();
 	} else {
+		sn_labels_end();
 		sn_locals_end();
 		/* In this order, so that no block ever names a stack that is gone (collector.h). */
 		sn_blocks_destroy();
@@ -409,6 +439,7 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 	if (err < 0)
 		return err;
 	sn_foreign_begin();
+	sn_profile_file_begin();
 	/*
 	 * The calling thread itself runs no task. It must return when the first task does, and a
 	 * thread whose task is in foreign code for ever can only be left behind.
@@ -418,6 +449,7 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 		stop();
 	else
 		await_end(first);
+	sn_profile_file_end();
 	sn_sysmon_stop();
 	return err;
 }

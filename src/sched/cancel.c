@@ -4,8 +4,10 @@
 #include "sched/side.h"
 #include "sched/waiter.h"
 
-/* So many that tasks of a large machine seldom share one; 8 KiB, at two cache lines each. */
-#define LOCKS 64
+/* So many that tasks of a large machine seldom share one: with 64, those of 64 processors nearly
+ * always did (docs/scale.md). 128 KiB, at two cache lines each, of which only pages that are used
+ * become memory; all do at a fork(), which takes every lock, and the child gets a copy. */
+#define LOCKS 1024
 
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
@@ -15,9 +17,9 @@ struct sn_lock *sn_cancel_lock_of(const struct sn_task *task)
 {
 	uint32_t hash = (uint32_t)((uintptr_t)task >> 6) * 2654435761u; /* blocks are aligned so */
 
-	return &locks[hash >> 26].lock;
+	return &locks[hash >> 22].lock;
 }
-_Static_assert(LOCKS == 1 << (32 - 26), "the hash has as many values as there are locks");
+_Static_assert(LOCKS == 1 << (32 - 22), "the hash has as many values as there are locks");
 
 int sn_cancel_publish(struct sn_task *task, struct sn_waiter *waiter)
 {

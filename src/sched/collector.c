@@ -12,7 +12,7 @@
 #include "sched/thread.h"
 
 /* Arguments that are too large for the block are at the top of the stack, aligned. */
-#define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64)
+#define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64 + SN_STACK_SHIFT_MAX)
 
 static const struct sn_collector *_Atomic installed;
 

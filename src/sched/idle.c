@@ -63,6 +63,7 @@
 #include "sched/netpoll.h"
 #include "sched/processors.h"
 #include "sched/ready.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/steal.h"
@@ -137,6 +138,9 @@ static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 		self->processor->last_poll = sn_now();
 		self->owes_poller = true;
 	}
+	if (n > 0)
+		sn_record_timed(self->processor->record,
+				sn_record_what(SN_RECORD_POLL, 0, (unsigned)n));
 	sn_ready_each(self, ready);
 }
 
@@ -293,6 +297,8 @@ static bool nap(struct sn_thread *self)
 		again = sn_ring_work_exists();
 		if (!again && atomic_load(&sn_runtime.polling) == SN_POLLING_SLEEPS) {
 			self->owes_poller = false;
+			sn_record_timed(self->processor->record,
+					sn_record_what(SN_RECORD_IDLE, 0, 0));
 			n = sleep_in_nap(where, &ready);
 			again = true;
 		}
@@ -407,6 +413,7 @@ static bool become_idle(struct sn_thread *self)
 		sn_unlock(&sn_runtime.lock);
 		return true;
 	}
+	sn_record_timed(p->record, sn_record_what(SN_RECORD_IDLE, 0, 0));
 	sn_processor_unassign(self);
 	sn_idle_put(p);
 	sn_unlock(&sn_runtime.lock);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "sched/processor.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan_serve.h"
 #include "sched/schedule.h"
@@ -67,8 +68,11 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	/* This belongs to the monitor until the decision, which orders it before what the thread
 	 * then makes of it. */
 	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
-	if (task) /* not if the end of the runtime came in between */
+	if (task) { /* not if the end of the runtime came in between */
 		sn_status_set(&task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
+		sn_record_timed(processor->record,
+				sn_record_what(SN_RECORD_REVOKE, 0, sn_record_id(task)));
+	}
 	decide(lease, SN_LEASE_REVOKED);
 	return true;
 }

@@ -64,6 +64,8 @@ static int add(struct sn_task *me, const sn_local *key, void *value)
 	atomic_store_explicit(&used, true, memory_order_relaxed);
 	node->round = me->locals_round;
 	node->next = me->locals;
+	/* A signal handler on this thread may look at the list (sn_local_peek()). */
+	sn_compiler_barrier();
 	me->locals = node;
 	return 0;
 }
@@ -86,6 +88,7 @@ int sn_local_set(const sn_local *key, void *value)
 		node->borrowed = false;
 	} else {
 		*link = node->next;
+		sn_compiler_barrier();
 		sn_collector_free(node);
 	}
 	return 0;
@@ -97,6 +100,14 @@ void *sn_local_get(const sn_local *key)
 	struct sn_local_node *node = me ? *find(me, key) : NULL;
 
 	return node ? node->value : NULL;
+}
+
+void *sn_local_peek(const struct sn_task *task, const sn_local *key)
+{
+	for (const struct sn_local_node *node = task->locals; node; node = node->next)
+		if (node->key == key)
+			return node->value;
+	return NULL;
 }
 
 /* ---- inheriting ---- */
@@ -189,6 +200,7 @@ sn_noinline void sn_locals_destroy(struct sn_task *me)
 		struct sn_local_node own = *node;
 
 		me->locals = own.next;
+		sn_compiler_barrier(); /* as in sn_local_set() */
 		sn_collector_free(node);
 		destroy(me, &own);
 	}
@@ -207,6 +219,11 @@ static int free_list(struct sn_task *task, void *arg)
 		sn_collector_free(node);
 	}
 	return 0;
+}
+
+bool sn_locals_used(void)
+{
+	return atomic_load_explicit(&used, memory_order_relaxed);
 }
 
 void sn_locals_end(void)

@@ -4,8 +4,9 @@
  *
  * Contract. A task has a list of its values, the one that it got last first. Only the task itself
  * uses the list, so there is no lock. Its creator makes the list before the task can run, from its
- * own. The list is empty when a task ends, so that a block needs no preparation for its next task,
- * and spawning and ending cost a task without values one load and one branch each.
+ * own. A party that keeps the task from running may look at it (sn_local_peek()). The list is empty
+ * when a task ends, so that a block needs no preparation for its next task, and spawning and ending
+ * cost a task without values one load and one branch each.
  *
  * All functions of the program (destructors, copies) are called outside the runtime, as code of the
  * task that calls: so they may do anything, even fork.
@@ -22,6 +23,8 @@
 #define SENNIT_SCHED_LOCAL_H
 
 #include <stdbool.h>
+
+#include <sennit/local.h>
 
 struct sn_local_node;
 struct sn_task;
@@ -40,6 +43,15 @@ void sn_locals_drop(struct sn_local_node *heritage);
 
 /* The function of the calling task has returned. Outside the runtime. May park. */
 void sn_locals_destroy(struct sn_task *me);
+
+/*
+ * A task's value for the key, NULL for none, for a party that keeps the task from running: the
+ * owner of its stack, or a signal handler on its thread.
+ */
+void *sn_local_peek(const struct sn_task *task, const sn_local *key);
+
+/* Whether any task of this run may have had a value. */
+bool sn_locals_used(void);
 
 /* The end of a run without orphans: frees the lists of the tasks that it has abandoned. */
 void sn_locals_end(void);

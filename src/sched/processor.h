@@ -5,7 +5,7 @@
  * All fields belong to the thread that has the processor, except: the shared parts of the run queue
  * and of the timers (see there); next_idle and retired (under the runtime's lock); the atomic
  * fields, which others may read; and next_fair and next_runs, which the monitor writes as well
- * (turn.h).
+ * (turn.h). record never changes.
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H
@@ -19,6 +19,8 @@
 #include "sched/stack.h"
 #include "sched/timer.h"
 
+struct sn_record_ring;
+
 /* How often in a row a woken task may overtake the queue. More would only help pairs that starve
  * the rest. */
 #define SN_NEXT_RUNS 32
@@ -30,6 +32,7 @@ struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
 	struct sn_thread *_Atomic thread; /* that has it, for the monitor; NULL: none */
+	struct sn_record_ring *record;    /* record.h; NULL: nothing is recorded */
 	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
 	/* The tick at which the timers, the network and the global queue get their turn. */
 	_Atomic uint32_t next_fair;
@@ -45,6 +48,8 @@ struct sn_processor {
 	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */
 	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
+
+	uint64_t last_id, ids_end; /* of the tasks that it spawns: next_id() in task.c */
 
 	/* Written by the owner with plain increments, read by sn_stats_get(): see sn_count(). */
 	struct {

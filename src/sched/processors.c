@@ -12,7 +12,9 @@
 #include "sched/idle.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
+#include "sched/off_cpu.h"
 #include "sched/ready.h"
+#include "sched/record.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
 #include "sched/sysmon_sleep.h"
@@ -291,8 +293,12 @@ void sn_processor_regain(struct sn_thread *self)
 		sn_tick(p); /* a turn of its own, for the monitor too */
 		p->io_budget = SN_IO_BUDGET;
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
+		sn_record_timed(p->record, sn_record_what(SN_RECORD_REGAIN, 0, sn_record_id(task)));
 		return;
 	}
+	const int64_t since = sn_off_cpu_is_on() ? sn_ticks_now() : 0;
+
+	sn_record_outside(sn_record_what(SN_RECORD_RETURN, 0, sn_record_id(task)), 0);
 	/* Stands in the global queue like a runnable task; the thread that takes it there hands
 	 * over. */
 	task->bound = self;
@@ -310,6 +316,10 @@ void sn_processor_regain(struct sn_thread *self)
 		task->bound = NULL;
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = SN_IO_BUDGET;
+	sn_record_timed(self->processor->record,
+			sn_record_what(SN_RECORD_REGAIN, 0, sn_record_id(task)));
+	if (sn_unlikely(since))
+		sn_off_cpu_regained(task, since);
 }
 
 void sn_processor_lend(struct sn_thread *self)
@@ -321,6 +331,7 @@ void sn_processor_lend(struct sn_thread *self)
 	if (!sn_anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
 		return;
 	atomic_fetch_add_explicit(&sn_counters.revocations, 1, memory_order_relaxed);
+	sn_record_timed(p->record, sn_record_what(SN_RECORD_REVOKE, 1, sn_record_id(self->task)));
 	sn_status_set(&self->task->word, SN_TASK_BLOCKING, SN_BY_RUNNER);
 	sn_processor_give(sn_processor_unassign(self));
 	sn_processor_regain(self);

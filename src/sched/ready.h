@@ -27,6 +27,10 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n);
  */
 struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age);
 
+/* Since when its first task has been runnable, by sn_status_clock; false: it is empty, or the task
+ * has only just come. */
+bool sn_global_since(uint32_t *since);
+
 /* Takes the first task that is bound to a thread out of the global queue. The lock is held. */
 struct sn_task *sn_global_take_bound(void);
 

@@ -112,6 +112,15 @@ struct sn_task *sn_runqueue_first(struct sn_runqueue *queue)
 	return head == tail ? NULL : slot(queue, head);
 }
 
+struct sn_task *sn_runqueue_peek(struct sn_runqueue *queue)
+{
+	/* In this order, as a thief. The tail's acquire orders the slot, and the task that is in it. */
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+
+	return head == tail ? NULL : slot(queue, head);
+}
+
 static struct sn_task *steal_next_task(struct sn_runqueue *victim)
 {
 	struct sn_task *task = atomic_load_explicit(&victim->next, memory_order_acquire);

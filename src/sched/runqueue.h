@@ -91,6 +91,9 @@ static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, st
 struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
 				  bool steal_next);
 
+/* Anyone: the same, at some moment during the call. The task may be elsewhere by now. */
+struct sn_task *sn_runqueue_peek(struct sn_runqueue *queue);
+
 /* Anyone: whether there was nothing in it at some moment during the call. */
 bool sn_runqueue_empty(struct sn_runqueue *queue);
 

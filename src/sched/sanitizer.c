@@ -34,6 +34,14 @@ void sn_sanitizer_create(struct sn_context *context, const char *name)
 	(void)context, (void)name;
 }
 
+void sn_sanitizer_unmap(void *memory, size_t size)
+{
+#	if SN_ASAN
+	__asan_unpoison_memory_region(memory, size);
+#	endif
+	(void)memory, (void)size;
+}
+
 void sn_sanitizer_destroy(struct sn_context *context)
 {
 #	if SN_TSAN

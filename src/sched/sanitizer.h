@@ -13,6 +13,7 @@
 #define SENNIT_SCHED_SANITIZER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "sched/context.h"
 
@@ -20,6 +21,9 @@
 /* A task's stack is about to be used; it is given back. */
 void sn_sanitizer_create(struct sn_context *context, const char *name);
 void sn_sanitizer_destroy(struct sn_context *context);
+/* Stacks are about to be unmapped. Frames of tasks that never returned have left poison, which ASan
+ * would find in whatever is mapped there next. */
+void sn_sanitizer_unmap(void *memory, size_t size);
 /* The thread's own context adopts the stack and the fiber that it runs on. */
 void sn_sanitizer_adopt(struct sn_context *context);
 /* sn_arch_switch(), announced before and after; exiting: from is never resumed. */
@@ -44,6 +48,10 @@ static inline void sn_sanitizer_create(struct sn_context *context, const char *n
 static inline void sn_sanitizer_destroy(struct sn_context *context)
 {
 	(void)context;
+}
+static inline void sn_sanitizer_unmap(void *memory, size_t size)
+{
+	(void)memory, (void)size;
 }
 static inline void sn_sanitizer_adopt(struct sn_context *context)
 {

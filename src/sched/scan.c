@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/scan.h"
 
+#include "sched/off_cpu.h"
 #include "sched/scan_serve.h"
 
 uint32_t sn_scan_initial;
@@ -22,6 +23,8 @@ bool sn_scan_before_run(struct sn_task *task)
 			return false;
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	}
+	if (sn_unlikely(seen & SN_SCAN_TIMED))
+		sn_off_cpu_runs(task);
 	/* It stands still until this thread switches to it. */
 	sn_scan_complete(sn_scan_serve_saved(task));
 	return true;
@@ -31,7 +34,7 @@ bool sn_scan_is_free(struct sn_task *task)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* for FENCED */
 	SN_RACE_WINDOW();
-	return !(atomic_load(&task->word.scan) & (SN_SCAN_HELD | SN_SCAN_ASKED));
+	return !(atomic_load(&task->word.scan) & (SN_SCAN_HELD | SN_SCAN_ASKED | SN_SCAN_TIMED));
 }
 
 bool sn_scan_hold_left(struct sn_task *task)

@@ -32,7 +32,7 @@
  * where the fence is.
  *
  * Who may write what:
- *   word.scan         anyone, by compare-and-swap only
+ *   word.scan         anyone, by atomic operations only
  *   sn_scan_initial   sn_scan_init(), before the first task of a run
  *
  * Rejected:
@@ -58,6 +58,7 @@ enum sn_scan_bits {
 	SN_SCAN_ASKED = 16,   /* it can be served */
 	SN_SCAN_SERVING = 32, /* it is being served */
 	SN_SCAN_FENCED = 64,  /* no membarrier: set from the beginning */
+	SN_SCAN_TIMED = 128,  /* its wait is measured: off_cpu.h */
 };
 
 /* What a new task's scan word has to have: 0 or FENCED. */

@@ -50,6 +50,9 @@ enum sn_ready_place {
  * processor. */
 void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
 
+/* The same for callers that have recorded why (record.h). */
+void sn_ready_recorded(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
+
 /*
  * An operation succeeded without parking. From time to time this lets other tasks run, so that a
  * task whose connection always has data cannot keep a processor for itself. Returns true when it

@@ -164,6 +164,7 @@ void sn_stack_slabs_destroy(void)
 #if SN_VALGRIND
 		sn_sanitizer_slab_ends(slab->slots, slab->valgrind_ids);
 #endif
+		sn_sanitizer_unmap(slab->base, slab->slot_size * (size_t)slab->slots);
 		munmap(slab->base, slab->slot_size * (size_t)slab->slots);
 		free(slab);
 	}

@@ -11,6 +11,7 @@
 #include "sched/netpoll.h"
 #include "sched/processors.h"
 #include "sched/ready.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
@@ -58,6 +59,9 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 	uint32_t count = sn_timers_run(timers, now, &due);
 	struct sn_task *task;
 
+	if (count)
+		sn_record_timed(self->processor->record,
+				sn_record_what(SN_RECORD_TIMERS, 0, count));
 	/* Without the heap's lock, because this may start a thread. */
 	while ((task = sn_queue_get(&due.ready)) != NULL)
 		sn_ready(self, task, SN_READY_LAST);
@@ -73,8 +77,11 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 /* Whether there are tasks to wake; they are in *ready then. */
 static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_queue *ready)
 {
-	if (!sn_netpoll_used() || sn_netpoll(0, ready) <= 0)
+	int n = sn_netpoll_used() ? sn_netpoll(0, ready) : 0;
+
+	if (n <= 0)
 		return false;
+	sn_record_timed(p->record, sn_record_what(SN_RECORD_POLL, 0, (unsigned)n));
 	self->polled++;
 	/* There is one writer, and the poller only looks how fast it grows. */
 	atomic_store_explicit(&p->polled,
@@ -100,6 +107,7 @@ static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_process
 		return NULL;
 	p->last_poll = sn_now();
 	task = sn_queue_get(&ready);
+	sn_record_wake(self, task, NULL);
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 	sn_ready_each(self, &ready);
 	return task;
@@ -158,6 +166,7 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 		if (task) {
 			self->stole_next = from_next;
 			sn_count(&p->stats.steals, 1);
+			sn_record_timed(p->record, sn_record_what(SN_RECORD_STEAL, 0, victim->id));
 			return task;
 		}
 		/* Otherwise the timers of a processor that is busy, or that has no thread, are
@@ -210,6 +219,7 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 {
 	int64_t now = sn_now();
 
+	sn_record_time_at(p->record, now);
 	sn_status_clock_advance(now); /* for is_older(), in case the monitor is late */
 	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
 	/* There is one writer, and the monitor only checks whether the value has changed. */

@@ -14,6 +14,7 @@
 
 #include "sched/idle.h"
 #include "sched/processors.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/sanitizer.h"
 #include "sched/scan.h"
@@ -23,6 +24,13 @@
 #include "sched/wake.h"
 
 /* ---- from one context to another ---- */
+
+/* What the task was to wait for has happened already. */
+static sn_noinline void stay(struct sn_thread *self, struct sn_task *task)
+{
+	sn_record_ready(self, task, sn_record_what(SN_RECORD_STAY, 0, sn_record_id(task)), 0);
+	sn_ready_recorded(self, task, SN_READY_LAST);
+}
 
 static inline void after_switch(struct sn_thread *self)
 {
@@ -43,8 +51,8 @@ static inline void after_switch(struct sn_thread *self)
 				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
 				asked = sn_scan_hold_left(prev);
 		}
-		if (!self->commit(self, prev, self->commit_arg))
-			sn_ready(self, prev, SN_READY_LAST);
+		if (sn_unlikely(!self->commit(self, prev, self->commit_arg)))
+			stay(self, prev);
 		/* Only now, because the commit may release a lock that the callback needs. */
 		if (sn_unlikely(asked)) {
 			if (sn_scan_give_back(prev))
@@ -149,11 +157,12 @@ static inline struct sn_task *pick_local(struct sn_processor *p)
 
 /* next: NULL when the scheduler's loop must decide. */
 static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_commit *commit,
-			     void *arg, bool exiting)
+			     void *arg, enum sn_leave_how how)
 {
 	struct sn_task *task = self->task;
 	struct sn_context *to = &self->idle;
 
+	sn_record_leave(self->processor, task, how);
 	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
 	self->prev = task;
 	self->commit = commit;
@@ -166,15 +175,15 @@ static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_co
 	}
 	/* The same call for both, so that tasks that wait at the same place have the same
 	 * backtrace. */
-	switch_context(self, &task->context, to, exiting);
+	switch_context(self, &task->context, to, how == SN_LEAVE_END);
 }
 
-static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg)
+static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, enum sn_leave_how how)
 {
 	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
 	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
 
-	leave_for(self, next, commit, arg, false);
+	leave_for(self, next, commit, arg, how);
 }
 
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
@@ -184,7 +193,7 @@ int sn_park(struct sn_thread *self, sn_commit *commit, void *arg)
 	if (SENNIT_DEBUG)
 		sn_check_park(self);
 	task->wake_reason = 0;
-	leave_task(self, commit, arg);
+	leave_task(self, commit, arg, SN_LEAVE_PARK);
 	return task->wake_reason;
 }
 
@@ -201,18 +210,19 @@ void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir
 	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)))) {
 		next = sn_take_local(p);
 		if (!next && heir) {
+			sn_record_wake(self, heir, task);
 			sn_status_set(&heir->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 			next = heir;
 		}
 	}
-	leave_for(self, next, after, next == heir ? heir : NULL, true);
+	leave_for(self, next, after, next == heir ? heir : NULL, SN_LEAVE_END);
 	sn_fatal("a task that had ended was resumed");
 }
 
 static bool commit_reschedule(struct sn_thread *self, struct sn_task *task, void *arg)
 {
 	(void)arg;
-	sn_ready(self, task, SN_READY_LAST);
+	sn_ready_recorded(self, task, SN_READY_LAST);
 	return true;
 }
 
@@ -226,7 +236,7 @@ bool sn_reschedule(struct sn_thread *self)
 	 * their turn. */
 	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;
-	leave_task(self, commit_reschedule, NULL);
+	leave_task(self, commit_reschedule, NULL, SN_LEAVE_YIELD);
 	return true;
 }
 
@@ -264,8 +274,11 @@ void sn_schedule(struct sn_thread *self)
 
 	atomic_store_explicit(&self->processor->thread, self, memory_order_release);
 	while ((task = sn_next_task(self)) != NULL) {
-		if (about_to_run(self, task))
-			switch_context(self, &self->idle, &task->context, false);
+		if (!about_to_run(self, task))
+			continue;
+		sn_record_timed(self->processor->record,
+				sn_record_what(SN_RECORD_RUN, 0, sn_record_id(task)));
+		switch_context(self, &self->idle, &task->context, false);
 	}
 	sn_brief_pay(self);
 }

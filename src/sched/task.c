@@ -21,6 +21,7 @@
 #include "sched/join.h"
 #include "sched/local.h"
 #include "sched/processor.h"
+#include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
@@ -37,14 +38,34 @@ static bool flags_are_valid(uint32_t flags)
 	return !(flags & ~FLAGS) && (flags & HOOKS) != HOOKS;
 }
 
-static uint64_t next_id(void)
+/* How many ids a processor takes at once. */
+#define IDS 64
+
+/* The first of n ids that nobody else has. */
+static uint64_t take_ids(uint64_t n)
 {
-	/* Alone on its cache line, because every spawn writes it. */
+	/* Alone on its cache line, because threads of all processors write it. */
 	static struct {
 		_Alignas(SN_CACHE_LINE) _Atomic uint64_t last;
 	} ids;
 
-	return atomic_fetch_add_explicit(&ids.last, 1, memory_order_relaxed) + 1;
+	return atomic_fetch_add_explicit(&ids.last, n, memory_order_relaxed) + 1;
+}
+
+/*
+ * Ids are unique, and those of one processor ascend; the rest of a processor's is lost when the run
+ * ends. Each from the shared word was the only write of a spawn to memory that others write
+ * (docs/scale.md). p: NULL on a thread of the program's own.
+ */
+static uint64_t next_id(struct sn_processor *p)
+{
+	if (!p)
+		return take_ids(1);
+	if (sn_unlikely(p->last_id == p->ids_end)) {
+		p->last_id = take_ids(IDS) - 1;
+		p->ids_end = p->last_id + IDS;
+	}
+	return ++p->last_id;
 }
 
 /*
@@ -66,7 +87,8 @@ static void describe(struct sn_task *task, const char *name)
 			      parent ? atomic_load_explicit(&parent->id, memory_order_relaxed) : 0,
 			      memory_order_relaxed);
 	sn_task_put_name(task, name);
-	atomic_store_explicit(&task->id, next_id(), memory_order_release);
+	atomic_store_explicit(&task->id, next_id(self ? self->processor : NULL),
+			      memory_order_release);
 }
 
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
@@ -99,7 +121,7 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 		/* A collector that stops this thread here finds the argument by the block. */
 		if (attr->arg_size > sizeof task->kept) {
 			sn_task_set_stack(task, *stack);
-			at = ((uintptr_t)stack->high - attr->arg_size) & ~(uintptr_t)63;
+			at = (sn_stack_top(stack) - attr->arg_size) & ~(uintptr_t)63;
 		}
 		task->arg = (void *)at;
 		if (attr->arg_move)
@@ -110,7 +132,7 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	if (stack)
 		sn_task_give_stack(task, *stack,
 				   attr->arg_size > sizeof task->kept ? (uintptr_t)task->arg
-								      : (uintptr_t)stack->high);
+								      : sn_stack_top(stack));
 }
 
 /* What a spawn takes: -ENOMEM when it is not to be had. */
@@ -169,7 +191,8 @@ void sn_task_count(struct sn_thread *self)
 void sn_task_launch(struct sn_thread *self, struct sn_task *task)
 {
 	sn_task_count(self);
-	sn_ready(self, task, SN_READY_LAST);
+	sn_record_spawn(self, task, false);
+	sn_ready_recorded(self, task, SN_READY_LAST);
 }
 
 /* heritage: see local.h; the task's on success. */

@@ -23,13 +23,14 @@
  *   foreign       see sennit/foreign.h
  *   locals*       see local.h
  *   waits_*       the task itself, before it parks; hints for reports
+ *   left_at, ready_at    see off_cpu.h
  *   name          the thread that makes the task; then the task itself
  *   stack         sn_spawn() or the thread that runs the task first; the party that
  *                 disposes of the ended task. Atomic, relaxed, as what follows.
  *   the rest      sn_spawn(), before the task is published
  *
- * What is atomic from waits_for on is read by sn_tasks_each(), which has no right to the task:
- * relaxed, and only believed when id is the same before and after (see sn_task_create()).
+ * The id, and what is atomic from waits_for on, is read by sn_tasks_each(), which has no right to
+ * the task: relaxed, and only believed when id is the same before and after (see sn_task_create()).
  */
 #ifndef SENNIT_SCHED_TASK_H
 #define SENNIT_SCHED_TASK_H
@@ -69,15 +70,10 @@ struct sn_waiter;
 struct sn_task {
 	/* What a switch touches is on one line. */
 	struct sn_task_status_word word;
-	int wake_reason; /* what sn_park() returns: 0 or a negative errno */
+	int wake_reason;     /* what sn_park() returns: 0 or a negative errno */
+	_Atomic uint64_t id; /* 0 while what sn_tasks_each() reads is written */
 	struct sn_context context;
 	struct sn_task *next;
-	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
-	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
-	 * does context. */
-	uint8_t brief;
-	uint8_t stack_class; /* of the stack that it gets when it runs first */
-	struct sn_foreign foreign;
 
 	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
 	 * processor. */
@@ -85,8 +81,15 @@ struct sn_task {
 
 	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
 	int result;
+	struct sn_foreign foreign;
 
-	uint32_t cancel_masks;    /* while not 0, cancel is not heeded */
+	uint32_t cancel_masks; /* while not 0, cancel is not heeded */
+	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
+	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
+	 * does context. */
+	uint8_t brief;
+	uint8_t stack_class;      /* of the stack that it gets when it runs first */
+	uint8_t locals_round;     /* 0 when no task is in the block */
 	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
 	struct sn_waiter *in_waiter;
 	struct sn_side *in_side;
@@ -111,13 +114,13 @@ struct sn_task {
 	const void *_Atomic waits_in;  /* the object */
 	const void *_Atomic spawned_at;
 	_Atomic uint64_t spawned_by;
-	_Atomic uint64_t id; /* 0 while the others are written */
 	_Atomic char name[SN_TASK_NAME_MAX + 1];
+
+	_Atomic int64_t left_at, ready_at; /* while waits are measured */
 
 	/* From here to the end is what a collector has to look at: sn_task_info.own_low. */
 	void *arg;
-	struct sn_local_node *locals; /* NULL when no task is in the block; so is locals_round */
-	uint8_t locals_round;
+	struct sn_local_node *locals;         /* NULL when no task is in the block */
 	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 

@@ -8,6 +8,7 @@
 #include "sched/join.h"
 #include "sched/local.h"
 #include "sched/processor.h"
+#include "sched/record.h"
 #include "sched/runqueue.h"
 #include "sched/sanitizer.h"
 #include "sched/schedule.h"
@@ -81,7 +82,7 @@ sn_noinline bool sn_task_bind(struct sn_thread *self, struct sn_task *task)
 		starve(task, why);
 		return false;
 	}
-	sn_task_give_stack(task, stack, (uintptr_t)stack.high & ~(uintptr_t)63);
+	sn_task_give_stack(task, stack, sn_stack_top(&stack));
 	return true;
 }
 
@@ -147,6 +148,7 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 	const uintptr_t ended = sn_join_word(SN_JOIN_ENDED, sn_task_generation(task));
 	const uintptr_t detached = sn_join_word(SN_JOIN_DETACHED, sn_task_generation(task));
 	struct sn_lock *lock = sn_cancel_lock_of(task);
+	const uint64_t ended_id = sn_record_id(task);
 	struct sn_task *woken = NULL;
 	uintptr_t state;
 
@@ -174,8 +176,12 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 		sn_task_free(self, task);
 	else if ((state & SN_JOIN_KIND) == SN_JOIN_JOINER)
 		woken = (struct sn_task *)state;
-	if (woken)
-		sn_ready(self, woken, SN_READY_LAST);
+	if (woken) {
+		/* Not the task that runs by now. */
+		sn_record_ready(self, woken, sn_record_what(SN_RECORD_WAKE, 0, sn_record_id(woken)),
+				ended_id);
+		sn_ready_recorded(self, woken, SN_READY_LAST);
+	}
 }
 
 static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
@@ -243,5 +249,6 @@ static void task_main(void *arg)
 	}
 	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
 	sn_thread_unpin(self);
+	sn_record_name(self->processor, task);
 	sn_exit_task(self, commit_end, joiner_of(task));
 }

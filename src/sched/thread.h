@@ -11,6 +11,7 @@
  *                     it a processor; otherwise the thread itself
  *   prev, commit, picked  the thread itself, around a switch
  *   pinned, pins      the thread itself
+ *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all     any thread, under the runtime's lock
  */
 #ifndef SENNIT_SCHED_THREAD_H
@@ -20,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "arch/arch.h"
 #include "sched/context.h"
@@ -36,6 +38,13 @@ struct sn_thread;
  * other threads may resume it. True: it stays parked. False: it is made runnable again.
  */
 typedef bool sn_commit(struct sn_thread *self, struct sn_task *task, void *arg);
+
+/*
+ * The stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few
+ * hundred bytes deep. The rest is for signal handlers of the program, the C library's thread block
+ * and static TLS.
+ */
+#define SN_THREAD_STACK_SIZE ((size_t)256 << 10)
 
 struct sn_thread {
 	/*
@@ -89,6 +98,9 @@ struct sn_thread {
 	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */
 	const char *call;            /* debug builds: the public call that it is in */
 	pthread_t pthread;           /* written by its creator */
+	const void *stack_high;      /* the loop's frames are below */
+	timer_t timer;               /* cpu_timer.h */
+	bool attached, has_timer;
 	void *signal_stack;
 	struct {
 		void *sp;

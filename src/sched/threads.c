@@ -12,15 +12,9 @@
 
 #include "sched/collector.h"
 #include "sched/counters.h"
+#include "sched/cpu_timer.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
-
-/*
- * The stack of the threads that the runtime starts. Only the scheduler's loop runs there, a few
- * hundred bytes deep. The rest is for signal handlers of the program, the C library's thread block
- * and static TLS.
- */
-#define THREAD_STACK_SIZE ((size_t)256 << 10)
 
 /* How long to wait after the system has refused a thread, instead of asking again at each
  * wake-up. */
@@ -72,6 +66,7 @@ static void thread_dismiss(struct sn_thread *self)
 
 void sn_thread_unlink(struct sn_thread *thread)
 {
+	sn_cpu_timer_end(thread);
 	if (thread->prev_all)
 		thread->prev_all->next_all = thread->next_all;
 	else
@@ -141,7 +136,9 @@ static void *thread_main(void *arg)
 	/* The creator may not have stored our handle yet. */
 	sn_lock(&sn_threads.start_lock);
 	sn_unlock(&sn_threads.start_lock);
+	self->stack_high = (const char *)__builtin_frame_address(0) + 2 * sizeof(void *);
 	sn_thread_attach(self);
+	sn_cpu_timer_begin(self);
 	sn_collector_thread_begins(self);
 	thread_loop(self);
 	sn_collector_thread_ends(self);
@@ -217,7 +214,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 		return err;
 	}
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, THREAD_STACK_SIZE);
+	pthread_attr_setstacksize(&attr, SN_THREAD_STACK_SIZE);
 	/*
 	 * The thread is inside from its first moment, and becomes known as the processor's only
 	 * when it runs; until then the monitor ignores it. The lock is for the handle: see

@@ -5,7 +5,7 @@
 #include "sched/task.h"
 
 /* As many as in cancel.c, for the same reason. */
-#define LOCKS 64
+#define LOCKS 1024
 
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
@@ -16,9 +16,9 @@ struct sn_lock *sn_waits_lock_of(const volatile void *address)
 	/* Neighbours in an array of locks should differ. They are at least 16 bytes apart. */
 	uint32_t hash = (uint32_t)((uintptr_t)address >> 4) * 2654435761u;
 
-	return &locks[hash >> 26].lock;
+	return &locks[hash >> 22].lock;
 }
-_Static_assert(LOCKS == 1 << (32 - 26), "the hash has as many values as there are locks");
+_Static_assert(LOCKS == 1 << (32 - 22), "the hash has as many values as there are locks");
 
 void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait)
 {

@@ -19,11 +19,33 @@
 
 /* ---- sets ---- */
 
-static void free_pair(struct sn_tls_pair *pair)
+struct sn_tls_pair *sn_tls_pair_ref(struct sn_tls_pair *pair)
 {
+	/* relaxed: the caller's set has a reference */
+	atomic_fetch_add_explicit(&pair->references, 1, memory_order_relaxed);
+	return pair;
+}
+
+void sn_tls_pair_release(struct sn_tls_pair *pair)
+{
+	/* Acquire as well as release: the last one must see what the others did with it. */
+	if (!pair || atomic_fetch_sub_explicit(&pair->references, 1, memory_order_acq_rel) != 1)
+		return;
 	X509_free(pair->certificate);
 	sk_X509_pop_free(pair->chain, X509_free);
 	EVP_PKEY_free(pair->key);
+	free(pair->response);
+	ASN1_GENERALIZEDTIME_free(pair->response_end);
+	free(pair);
+}
+
+struct sn_tls_set *sn_tls_set_new(size_t n)
+{
+	struct sn_tls_set *set = calloc(1, sizeof *set + n * sizeof(struct sn_tls_pair *));
+
+	if (set)
+		atomic_init(&set->references, 1);
+	return set;
 }
 
 void sn_tls_set_release(struct sn_tls_set *set)
@@ -32,7 +54,7 @@ void sn_tls_set_release(struct sn_tls_set *set)
 	if (!set || atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) != 1)
 		return;
 	for (size_t i = 0; i < set->n; i++)
-		free_pair(&set->pairs[i]);
+		sn_tls_pair_release(set->pairs[i]);
 	free(set);
 }
 
@@ -87,24 +109,25 @@ static int read_key(struct sn_tls_pair *pair, const char *where)
 
 static int read_set(struct sn_tls_set *set, const struct sn_tls_certificate *list, size_t n)
 {
-	for (; set->n < n; set->n++) {
+	int err = 0;
+
+	while (err == 0 && set->n < n) {
 		const struct sn_tls_certificate *each = &list[set->n];
-		struct sn_tls_pair pair = {0};
-		int err;
+		struct sn_tls_pair *pair;
 
 		if (!each->chain || !each->key)
 			return sn_tls_say(-EINVAL, "a certificate without a chain or a key");
+		pair = calloc(1, sizeof *pair);
+		if (!pair)
+			return sn_tls_say(-ENOMEM, "no memory");
+		atomic_init(&pair->references, 1);
+		set->pairs[set->n++] = pair;
 		ERR_clear_error();
-		err = read_chain(&pair, each->chain);
+		err = read_chain(pair, each->chain);
 		if (err == 0)
-			err = read_key(&pair, each->key);
-		if (err < 0) {
-			free_pair(&pair);
-			return err;
-		}
-		set->pairs[set->n] = pair;
+			err = read_key(pair, each->key);
 	}
-	return 0;
+	return err;
 }
 
 int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_certificate *list,
@@ -115,10 +138,9 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 
 	if (!config || !list || n == 0 || n > 100000)
 		return sn_tls_say(-EINVAL, "no certificates");
-	set = calloc(1, sizeof *set + n * sizeof *set->pairs);
+	set = sn_tls_set_new(n);
 	if (!set)
 		return sn_tls_say(-ENOMEM, "no memory");
-	atomic_init(&set->references, 1);
 	err = read_set(set, list, n);
 	if (err < 0) {
 		sn_tls_set_release(set);
@@ -126,27 +148,43 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 	}
 	sn_mutex_lock_uncancelled(&config->lock);
 	former = config->set;
-	config->set = set;
+	err = former ? sn_tls_staples_keep(set, former) : 0;
+	if (err == 0)
+		config->set = set;
 	sn_mutex_unlock(&config->lock);
-	sn_tls_set_release(former);
-	return 0;
+	sn_tls_set_release(err == 0 ? former : set);
+	return err;
 }
 
 /* ---- choosing ---- */
 
+/* The first that has the name, or whose names fit it; or NULL. */
+static const struct sn_tls_pair *fitting(const struct sn_tls_set *set, const char *name,
+					 unsigned flags)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (X509_check_host(set->pairs[i]->certificate, name, 0, flags, NULL) == 1)
+			return set->pairs[i];
+	return NULL;
+}
+
+/* One for the name itself comes before those for all of a domain, in whichever order they are. */
 static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const char *name)
 {
-	if (name)
-		for (size_t i = 0; i < set->n; i++)
-			if (X509_check_host(set->pairs[i].certificate, name, 0, 0, NULL) == 1)
-				return &set->pairs[i];
-	return &set->pairs[0];
+	const struct sn_tls_pair *found = NULL;
+
+	if (name && set->n > 1)
+		found = fitting(set, name, X509_CHECK_FLAG_NO_WILDCARDS);
+	if (name && set->n > 1 && !found)
+		found = fitting(set, name, 0);
+	return found ? found : set->pairs[0];
 }
 
 /* 1: go on; 0: the handshake fails. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg)
 {
-	const struct sn_tls_set *set = sn_tls_of(ssl)->set;
+	struct sn_tls *tls = sn_tls_of(ssl);
+	const struct sn_tls_set *set = tls->set;
 	const struct sn_tls_pair *pair;
 
 	(void)arg;
@@ -154,5 +192,6 @@ int sn_tls_choose_certificate(SSL *ssl, void *arg)
 		return 1;
 	pair = pair_for(set, SSL_is_server(ssl) ? SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)
 						: NULL);
+	tls->chosen = pair;
 	return SSL_use_cert_and_key(ssl, pair->certificate, pair->key, pair->chain, 1);
 }

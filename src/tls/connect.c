@@ -25,12 +25,19 @@ static bool is_numeric(const char *name)
 	return inet_pton(AF_INET, name, &unused) == 1 || inet_pton(AF_INET6, name, &unused) == 1;
 }
 
-/* What the server's certificate must say, and what the server is told (RFC 6066: no numbers). */
+/* What the server's certificate must say, and what the server is told (RFC 6066: no numbers, and no
+ * dot at the end, with which a name is looked up as it is). */
 static int expect(struct sn_tls *tls, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
+	size_t length = strlen(name);
 	int done;
 
+	if (length > 1 && name[length - 1] == '.')
+		length--;
+	name = tls->name = strndup(name, length);
+	if (!name)
+		return sn_tls_say(-ENOMEM, "no memory");
 	if (is_numeric(name)) {
 		done = X509_VERIFY_PARAM_set1_ip_asc(param, name);
 	} else {
@@ -38,8 +45,7 @@ static int expect(struct sn_tls *tls, const char *name)
 		done = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 		       SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 	}
-	tls->name = strdup(name);
-	return done == 1 && tls->name ? 0 : sn_tls_say_openssl(-EINVAL, "the server's name");
+	return done == 1 ? 0 : sn_tls_say_openssl(-EINVAL, "the server's name");
 }
 
 static int prepare(struct sn_tls *tls, const char *name)

@@ -111,7 +111,9 @@ static void explain(struct sn_tls *tls, int err)
 	switch (err) {
 	case -EKEYREJECTED:
 		snprintf(tls->reason, TLS_TEXT, "the peer's certificate is refused: %s",
-			 X509_verify_cert_error_string(SSL_get_verify_result(tls->ssl)));
+			 tls->refusal
+				 ? tls->refusal
+				 : X509_verify_cert_error_string(SSL_get_verify_result(tls->ssl)));
 		break;
 	case -ECONNABORTED:
 		snprintf(tls->reason, TLS_TEXT, "the peer has closed the connection %s",

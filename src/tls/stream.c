@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <openssl/err.h>
-
 #include "tls/tls.h"
 
 /* How much one write takes: several records go in one system call. */
@@ -48,6 +46,8 @@ static int outcome(struct sn_tls *tls, int result)
 		return sn_tls_fail(tls, -ENOMEM);
 	if (tls->saw_end)
 		return sn_tls_fail(tls, -ECONNABORTED);
+	if (tls->refusal)
+		return sn_tls_fail(tls, -EKEYREJECTED);
 	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
 	    ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED)
 		return sn_tls_fail(tls, -EKEYREJECTED);
@@ -61,7 +61,7 @@ static int begin(struct sn_tls *tls)
 		return tls->broken;
 	if (!tls->established && sn_layer_stack_left() < SN_TLS_STACK_LEAST)
 		return sn_tls_say(-ENOBUFS, "the task's stack is too small for a handshake");
-	ERR_clear_error();
+	sn_tls_clear_errors();
 	return 0;
 }
 
@@ -87,8 +87,8 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 }
 
 /* Whether what a read of data has put into `out` may wait until the task writes, reads again, or
- * closes: a server's ticket then goes in one packet with its answer. In TLS 1.3 nothing that a server
- * has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
+ * closes: a server's ticket then goes in one packet with its answer. In TLS 1.3 nothing that a
+ * server has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
 static bool may_defer(const struct sn_tls *tls)
 {
 	return tls->established && tls->config->role == SN_TLS_SERVER &&
@@ -264,7 +264,7 @@ static int end_writing(struct sn_tls *tls)
 	if (n < 0)
 		return n;
 	if (!tls->notified) {
-		ERR_clear_error();
+		sn_tls_clear_errors();
 		/* A second call would read. */
 		if (SSL_shutdown(tls->ssl) < 0)
 			return outcome(tls, -1);
@@ -305,14 +305,14 @@ static void layer_close(void *state, int orderly)
 {
 	struct sn_tls *tls = state;
 
-	ERR_clear_error();
+	sn_tls_clear_errors();
 	if (orderly && !tls->broken && !tls->notified && tls->established &&
 	    (SSL_is_init_finished(tls->ssl) || SSL_do_handshake(tls->ssl) > 0))
 		SSL_shutdown(tls->ssl);
 	if (orderly)
 		sn_tls_flush(tls);
 	sn_tls_free(tls);
-	ERR_clear_error();
+	sn_tls_clear_errors();
 }
 
 const struct sn_layer sn_tls_layer = {

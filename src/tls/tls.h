@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include <sennit/layer.h>
@@ -32,18 +33,23 @@
 
 /* ---- configuration ---- */
 
-/* A certificate with its chain and key; belongs to the set. */
+/* A certificate with its chain, its key and its OCSP response. Does not change once it is made.
+ * Reference counted, by sets. */
 struct sn_tls_pair {
+	_Atomic unsigned references;
 	X509 *certificate;
 	STACK_OF(X509) * chain;
 	EVP_PKEY *key;
+	unsigned char *response; /* DER; NULL: none */
+	size_t response_size;
+	ASN1_GENERALIZEDTIME *response_end; /* NULL: it names none */
 };
 
-/* Does not change once it is made. Reference counted, by the configuration and connections. */
+/* The same. Reference counted, by the configuration and connections. */
 struct sn_tls_set {
 	_Atomic unsigned references;
 	size_t n;
-	struct sn_tls_pair pairs[];
+	struct sn_tls_pair *pairs[];
 };
 
 /* Keys of tickets, the first for new ones. As a set. */
@@ -65,6 +71,7 @@ struct sn_tls_config {
 	_Atomic bool used;
 	enum sn_tls_role role;
 	enum sn_tls_verify verify;
+	enum sn_tls_stapling stapling;
 	bool own_trust; /* sn_tls_config_add_ca() was called */
 	bool system_trust;
 	bool resumes;
@@ -85,8 +92,21 @@ int sn_tls_config_use(sn_tls_config *config);
 /* The end of a reference; NULL is nothing. certificates.c, ticket.c */
 void sn_tls_set_release(struct sn_tls_set *set);
 void sn_tls_ring_release(struct sn_tls_ring *ring);
+/* A pair's references. */
+struct sn_tls_pair *sn_tls_pair_ref(struct sn_tls_pair *pair);
+void sn_tls_pair_release(struct sn_tls_pair *pair);
+/* A set with room for n pairs, and one reference; NULL without memory. */
+struct sn_tls_set *sn_tls_set_new(size_t n);
 /* The callback that chooses one of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
+
+/* Gives the responses of the former set to those of the new one that have the same certificate and
+ * no response. 0 or an error. staple.c */
+int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former);
+/* The callback of a server: the response of the certificate that it shows. */
+int sn_tls_staple(SSL *ssl, void *arg);
+/* The callback of a client: whether the server's response is good. ocsp.c */
+int sn_tls_check_staple(SSL *ssl, void *arg);
 
 /* ---- connections ---- */
 
@@ -94,12 +114,15 @@ int sn_tls_choose_certificate(SSL *ssl, void *arg);
 #define TLS_FRESH 4
 
 struct sn_tls {
-	sn_mutex lock; /* guards all but the first five, which do not change */
+	sn_mutex lock; /* guards all that follows `fd`; the others do not change */
 	sn_tls_config *config;
 	struct sn_tls_set *set;   /* of the configuration when the connection was made, */
 	struct sn_tls_ring *ring; /* and this; either may be NULL */
 	char *name;               /* of the server, for a client; NULL: none */
 	int fd;
+
+	const struct sn_tls_pair *chosen; /* of the set, by the callback; NULL: not yet */
+	const char *refusal; /* what a client dislikes about the OCSP response; NULL: nothing */
 
 	SSL *ssl;
 	char *out; /* for the socket: from out_start to out_end of out_size */
@@ -152,6 +175,14 @@ void sn_tls_sessions_keep(struct sn_tls *tls);
 void sn_tls_sessions_free(sn_tls_config *config);
 
 /* ---- reasons: reason.c ---- */
+
+/* Before a call whose failure is looked up in OpenSSL's queue. It is nearly always empty, and
+ * finding that out is cheaper than ERR_clear_error(), which goes through all of its entries. */
+static inline void sn_tls_clear_errors(void)
+{
+	if (ERR_peek_error() != 0)
+		ERR_clear_error();
+}
 
 /* The connection has failed with err, a negative errno that it returns: notes why, from OpenSSL's
  * error queue. */

@@ -69,6 +69,12 @@ static inline void sn_lock(struct sn_lock *lock)
 		sn_lock_slow(lock);
 }
 
+/* Whether anybody has it. If not, acquires what was done by those that have had it. */
+static inline bool sn_lock_is_held(struct sn_lock *lock)
+{
+	return atomic_load_explicit(&lock->word, memory_order_acquire) != 0;
+}
+
 static inline void sn_unlock(struct sn_lock *lock)
 {
 	_Atomic uint32_t *sleepers = sn_lock_sleepers(lock);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The programs that `make bench-http` measures with work: each row has the server, and each peer that
-could be built or is installed. No figure is asserted.
+The programs that `make bench-http` and `make bench-http-idle` measure with work: each row has the
+server, and each peer that could be built or is installed. No figure is asserted.
 """
 import os
 import shutil
@@ -28,6 +28,15 @@ class Bench(unittest.TestCase):
                     table = lines[lines.index(row):]
                     cells = [line for line in table[:2 + len(names)] if line.startswith(name + " ")]
                     self.assertEqual(cells[0].count(" to "), 4, done.stdout)
+
+    def test_measures_connections_at_rest(self):
+        done = subprocess.run([sys.executable, f"{SOURCE}/bench/http/idle.py", BUILD, "--connections",
+                               "20,30", "--rest", "0.1"],
+                              capture_output=True, text=True, timeout=280, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [line.split()[:2] for line in done.stdout.splitlines()]
+        self.assertIn(["sennit", "20"], rows)
+        self.assertIn(["sennit", "30"], rows)
 
 
 if __name__ == "__main__":

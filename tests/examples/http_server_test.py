@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -30,6 +31,7 @@ class Server:
         self.process = subprocess.Popen(
             [*LAUNCHER, PROGRAM, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
             text=True, **more)
+        self.terminated = False
         line = self.process.stdout.readline()
         if not line.startswith("listening on http") or ":" not in line:
             raise RuntimeError(f"did not start: {line!r}")
@@ -41,7 +43,7 @@ class Server:
 
     def __exit__(self, *_):
         """Ends it in good order, so that sanitizers tell what they have found."""
-        self.process.terminate()
+        self.terminate()
         try:
             self.process.wait(PATIENCE)
         finally:
@@ -50,6 +52,12 @@ class Server:
             self.process.stdout.close()
         if self.process.returncode != 0:
             raise AssertionError(f"the server has ended with {self.process.returncode}")
+
+    def terminate(self):
+        """Sends SIGTERM once: after main() has returned, another would end the process by its default."""
+        if not self.terminated:
+            self.terminated = True
+            self.process.terminate()
 
     def connect(self):
         return Client(self.port)
@@ -63,8 +71,10 @@ class Server:
 
 
 class Client:
-    def __init__(self, port):
+    def __init__(self, port, tls=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):
@@ -105,6 +115,14 @@ def eventually(check):
         if time.monotonic() > until:
             raise AssertionError(f"never: {check}")
         time.sleep(0.02)
+
+
+def dump(server, said):
+    """What the server, with its stderr in the file, tells of its tasks; maybe not yet all of it."""
+    start = os.fstat(said.fileno()).st_size
+    server.process.send_signal(signal.SIGQUIT)
+    time.sleep(0.2)
+    return os.pread(said.fileno(), 1 << 20, start).decode()
 
 
 class Requests(unittest.TestCase):
@@ -327,6 +345,37 @@ class Limits(unittest.TestCase):
             # On a loaded machine the request may come too late.
             eventually(lambda: self.ask_or_nothing(server).endswith(b"hello, world\n"))
 
+    def test_a_quiet_connection_leaves_its_stack_and_is_served_again(self):
+        with tempfile.TemporaryFile() as said, Server(stderr=said) as server, server.connect() as client:
+            self.goes_quiet_and_back(server, said, client)
+
+    def goes_quiet_and_back(self, server, said, client):
+        """Dumps tell which tasks have not begun."""
+        for _ in range(2):
+            client.send(get())
+            self.assertEqual(client.answer()[0], 200)
+            eventually(lambda: "waits for a descriptor to be readable, to begin" in dump(server, said))
+        # The rest of a request that has begun to come is waited for as ever, as the listener is.
+        client.send(get()[:5])
+        eventually(lambda: dump(server, said).count("waits for a descriptor to be readable, for") == 2)
+        client.send(get()[5:])
+        self.assertEqual(client.answer()[0], 200)
+        eventually(lambda: "waits for a descriptor to be readable, to begin" in dump(server, said))
+        server.terminate()
+        self.assertEqual(client.rest(), b"")
+
+    def test_quiet_connections_end_and_count_until_then(self):
+        with Server("--idle-time", "4", "--connections", "1") as server, server.connect() as client:
+            client.send(get())
+            self.assertEqual(client.answer()[0], 200)
+            began = time.monotonic()
+            time.sleep(1.5)
+            if time.monotonic() - began < 3:  # on a loaded machine it may have ended
+                self.assertEqual(status_of(server.ask(get())), 503)
+            self.assertEqual(client.rest(), b"")
+            self.assertGreater(time.monotonic() - began, 3.5)
+            eventually(lambda: self.ask_or_nothing(server).endswith(b"hello, world\n"))
+
     @staticmethod
     def ask_or_nothing(server):
         try:
@@ -354,13 +403,22 @@ class Limits(unittest.TestCase):
 
     def test_waits_when_there_are_no_descriptors(self):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-        with Server(preexec_fn=few) as server:
-            clients = [server.connect() for _ in range(60)]
-            for each in clients:
-                each.send(get(more="Connection: close\r\n"))
-            for each in clients:
-                self.assertEqual(status_of(each.rest()), 200)
-                each.__exit__()
+        with Server(preexec_fn=few, stderr=subprocess.PIPE) as server:
+            said = server.process.stderr
+            with said:
+                clients = [server.connect() for _ in range(60)]
+                self.assertEqual(said.readline(), "http-server: out of descriptors or memory\n")
+                for each in clients:
+                    each.send(get(more="Connection: close\r\n"))
+                for each in clients:
+                    self.assertEqual(status_of(each.rest()), 200)
+                    each.__exit__()
+                self.assertEqual(said.readline(), "http-server: accepting again\n")
+                server.terminate()
+                # No more than this, also where so much happens that it is short again meanwhile.
+                lines = said.read().splitlines()
+                self.assertEqual(lines, ["http-server: out of descriptors or memory",
+                                         "http-server: accepting again"] * (len(lines) // 2))
 
 
 class Shutdown(unittest.TestCase):
@@ -504,6 +562,11 @@ class Tls(unittest.TestCase):
                     self.assertNotIn(b"hello", client.rest())
                 server.process.send_signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait(PATIENCE), 0)
+            with tempfile.TemporaryFile() as said, \
+                    Server("--tls-cert", cert, "--tls-key", key, stderr=said) as server:
+                context = ssl.create_default_context(cafile=cert)
+                with Client(server.port, context) as client:
+                    Limits.goes_quiet_and_back(self, server, said, client)
 
 
 class Options(unittest.TestCase):

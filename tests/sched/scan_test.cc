@@ -305,10 +305,11 @@ TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 TEST(Scan, ARunningTaskServesAnAsynchronousScan)
 {
 	test::run({2, 4}, [] {
-		std::atomic<bool> stop{false}, park{false};
+		std::atomic<bool> begun{false}, stop{false}, park{false};
 		test::Task task([&] {
 			volatile uintptr_t kept = marker(8);
 
+			begun = true; // it is running before it has the marker
 			while (!stop) {
 				if (park)
 					sn_sleep(INT64_MAX);
@@ -317,6 +318,7 @@ TEST(Scan, ARunningTaskServesAnAsynchronousScan)
 			}
 			return int(kept);
 		});
+		ASSERT_TRUE(test::eventually([&] { return begun.load(); }));
 		ASSERT_TRUE(comes_to(task, SN_STATE_RUNNING));
 		Sight sight(marker(8)), second(marker(8));
 

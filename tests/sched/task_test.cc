@@ -3,6 +3,7 @@
 // The life of tasks: spawning with attributes, joining, detaching, names and numbers, with every
 // error that task.h documents.
 #include <atomic>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -294,6 +295,34 @@ TEST(Spawn, StackSizesAreUsable)
 				&attr);
 			EXPECT_EQ(1, task.join()) << size;
 		}
+	});
+}
+
+TEST(Spawn, StacksBeginAtSeveralOffsets)
+{
+	test::run([] {
+		constexpr int count = 256;
+		std::atomic<int> begun{0};
+		std::set<uintptr_t> offsets;
+		std::vector<Task> tasks;
+		std::mutex mutex;
+
+		for (int i = 0; i < count; i++)
+			tasks.emplace_back([&] {
+				const void *here = __builtin_frame_address(0);
+
+				{
+					std::lock_guard lock(mutex);
+					offsets.insert(reinterpret_cast<uintptr_t>(here) % 4096);
+				}
+				// Until all have begun, so that no two have the same stack.
+				for (begun++; begun != count;)
+					sn_yield();
+			});
+		for (Task &task : tasks)
+			task.join();
+		EXPECT_GE(offsets.size(), 8u);
+		EXPECT_LE(offsets.size(), 16u);
 	});
 }
 

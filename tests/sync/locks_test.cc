@@ -229,7 +229,8 @@ bool goes_on_behind_a_writer(int64_t time)
 		gave_up = true;
 	});
 	EXPECT_TRUE(test::eventually([&] {
-		return lock.word == 6 || probe_waiting(&lock, &lock.writers) == 1 || gave_up;
+		return __atomic_load_n(&lock.word, __ATOMIC_RELAXED) == 6 ||
+		       probe_waiting(&lock, &lock.writers) == 1 || gave_up;
 	}));
 	const bool in_time = !gave_up;
 	EXPECT_EQ(0, sn_rwlock_read_until(&lock, sn_now() + test::patience));

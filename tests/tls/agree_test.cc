@@ -176,12 +176,16 @@ TEST(TlsAgree, ServerShowsTheCertificateForTheName)
 			return common_name(pair.client);
 		};
 
-		server.show({&first, &second, &wild});
+		const Identity exact =
+			authority.sign({.names = "DNS:e.d.test", .common_name = "exact"});
+
+		server.show({&first, &second, &wild, &exact});
 		client.trust(authority.pem());
 		EXPECT_EQ("first", shown(client, "a.test"));
 		EXPECT_EQ("second", shown(client, "b.test"));
 		EXPECT_EQ("second", shown(client, "c.test"));
 		EXPECT_EQ("wild", shown(client, "www.d.test"));
+		EXPECT_EQ("exact", shown(client, "e.d.test")) << "though it is behind the other";
 		EXPECT_EQ(0, sn_tls_config_set_verify(any, SN_TLS_VERIFY_NONE));
 		EXPECT_EQ("first", shown(any, "unknown.test"));
 		EXPECT_EQ("first", shown(any, nullptr));

@@ -66,6 +66,7 @@ struct Terms {
 	std::string usage = "serverAuth,clientAuth";      // extendedKeyUsage
 	long from = -3600, until = 3600;
 	bool is_authority = false;
+	bool must_staple = false;
 	std::string common_name = "a test";
 };
 
@@ -115,6 +116,7 @@ inline Identity certify(const Terms &terms, const Identity *issuer)
 		extend(x, by, NID_key_usage, "critical,keyCertSign,cRLSign");
 	else
 		extend(x, by, NID_ext_key_usage, terms.usage);
+	extend(x, by, NID_tlsfeature, terms.must_staple ? "status_request" : "");
 	extend(x, by, NID_subject_alt_name, terms.is_authority ? "" : terms.names);
 	need(X509_sign(x, issuer ? issuer->key.get() : made.key.get(), EVP_sha256()) > 0);
 	return made;
@@ -131,6 +133,7 @@ public:
 	}
 
 	std::string pem() const { return self_.chain(); }
+	const Identity &self() const { return self_; }
 	Identity sign(const Terms &terms) const { return certify(terms, &self_); }
 
 	// A list that revokes these.

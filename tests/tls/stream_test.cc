@@ -4,6 +4,8 @@
 // copies and relays.
 #include "pairs.h"
 
+#include <array>
+
 #include <sys/wait.h>
 
 #include <sennit/sennit.hpp>
@@ -38,7 +40,7 @@ TEST(TlsStream, BytesGoBothWays)
 		EXPECT_EQ(1, info.finished);
 		EXPECT_EQ(SN_TLS_1_3, info.version);
 		EXPECT_EQ(0, info.resumed);
-		EXPECT_STREQ("TLS_AES_256_GCM_SHA384", info.cipher);
+		EXPECT_STREQ("TLS_AES_128_GCM_SHA256", info.cipher);
 		EXPECT_STREQ("localhost", test::info_of(pair.server).server_name);
 		EXPECT_STREQ("", sn_tls_error(pair.client));
 	});
@@ -481,6 +483,19 @@ TEST(TlsStream, ConnectsFromCxx)
 		EXPECT_GT(der->size(), 100u);
 		EXPECT_EQ(SN_TLS_1_3, sn::tls_info(*conn)->version);
 		server.join();
+	});
+}
+
+TEST(TlsStream, CppTakesKeysOfTickets)
+{
+	run_tls({1}, [] {
+		const std::array<unsigned char, SN_TLS_TICKET_KEY> keys[] = {{1}, {2}};
+		sn::tls_config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+
+		EXPECT_TRUE(server.ticket_keys(keys));
+		EXPECT_TRUE(server.ticket_keys({keys, 1}));
+		EXPECT_EQ(std::errc::invalid_argument, server.ticket_keys({}).error());
+		EXPECT_EQ(std::errc::invalid_argument, client.ticket_keys(keys).error());
 	});
 }
 

@@ -91,9 +91,11 @@ TEST(TlsVerify, GoodCertificatesOfServersAreTaken)
 			pair.handshake();
 			pair.ping();
 			EXPECT_EQ(X509_V_OK, test::info_of(pair.client).verify_result);
+			EXPECT_STRNE("localhost.", test::info_of(pair.server).server_name);
 		};
 
 		take(good, "localhost", "");
+		take(good, "localhost.", ""); // as for a look-up that tries no suffixes
 		take(good, "127.0.0.1", "");
 		take(good, "localhost", authority.revoke({&other}));
 		take(wild, "www.example.org", "");

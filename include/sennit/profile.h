@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Profiles: which tasks there are, where they spend CPU time, and where they wait.
+ *
+ * Each call writes a profile in the format of pprof, uncompressed, which `go tool pprof` and other
+ * viewers read. A sample is a stack, with the names of its functions; the addresses and the
+ * mappings are there too, so that pprof can find lines and inlined functions in the program's file
+ * (-symbolize=force). Samples have these labels (pprof -tags, -tagfocus, -tagshow):
+ *
+ *   task        the task's name, if it has one
+ *   spawned_at  where it was spawned, as function+0x12; none: the first task
+ *   state       what the task does (profiles of tasks)
+ *   waits_for   what it waits for, such as "a mutex" or "a channel"; "a processor": it could run
+ *   object      a number: the address of what it waits in, if that is known. A mutex's or another
+ *               lock's lies within the object
+ *   and those that the program has set by sn_label()
+ *
+ * docs/profiling.md shows how to use them, what they cost and how exact they are.
+ *
+ * Environment, read by each sn_run():
+ *   SENNIT_PROFILE  a kind and a file, as in cpu:/tmp/cpu-%p.pb or waits:/tmp/waits-%p.pb: all of
+ *                   the run is profiled, and the profile written when the first task has returned,
+ *                   with a line on stderr. %p stands for the process's id. The file is replaced
+ *                   when it is whole. Ignored in setuid and setgid programs
+ *
+ * Threads outside the runtime: all calls, except sn_label(). Signal handlers: none.
+ */
+#ifndef SENNIT_PROFILE_H
+#define SENNIT_PROFILE_H
+
+#include <sennit/base.h>
+
+SN_BEGIN
+
+/*
+ * The tasks that there are, by their stacks. Values of a sample: how many tasks; the bytes of their
+ * stacks in use, those that have memory, and those reserved. Nothing is stopped: as in sn_dump(),
+ * each task is kept from running for the microseconds that its backtrace takes. One whose thread
+ * does not answer within a tenth of a second has no stack.
+ *
+ * Any thread; does not park, but takes some 10 us a task, and blocks in write(). Returns 0; -EBUSY
+ * when another such profile is being made; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a
+ * scan's callback; or the error of write(). After an error the descriptor may have a part of it.
+ */
+SN_API int sn_profile_tasks(int fd);
+
+/*
+ * Where the runtime's threads spend CPU time during the next duration_ns nanoseconds. Values of a
+ * sample: how often a thread was found there, and the nanoseconds that stand for that. hz: how
+ * often in each second of CPU time a thread is interrupted, from 1 to 1000; 0: 100.
+ *
+ * Each of the runtime's threads has a timer on its CPU clock, which interrupts it by SIGPROF; so a
+ * thread that sleeps is not disturbed. Afterwards SIGPROF stays caught, and does nothing, unless
+ * the program had ignored it. Time that a task spends in foreign code, or in the kernel, counts as
+ * the task's. Samples without a task (no label spawned_at, and not the name main) are the
+ * scheduler's own. Threads that the program has started itself are not sampled, nor is anything
+ * where sn_run()'s caller has blocked SIGPROF. The handler has SA_RESTART; as after any, some
+ * system calls of foreign code (poll(), nanosleep()) return EINTR all the same. On ARM, compile C
+ * with -funwind-tables, or the stack ends at the first function without them.
+ *
+ * Any thread; in a task it parks as sn_sleep() does, and afterwards blocks in write(). Returns 0;
+ * -EBUSY when another such profile is being made, or when the program catches SIGPROF itself;
+ * -EINVAL for a negative duration or an invalid hz; -ENOMEM; -EAGAIN when the system gives no timer
+ * (RLIMIT_SIGPENDING); -ENOTSUP where it has no such timers; -ESRCH when no runtime runs; -EDEADLK
+ * in a scan's callback; the reason when the calling task's scope is cancelled, and then nothing is
+ * written; or the error of write().
+ */
+SN_API int sn_profile_cpu(int fd, int64_t duration_ns, int hz);
+
+/*
+ * Where tasks wait during the next duration_ns nanoseconds: contention, and all other time off the
+ * CPU. Values of a sample: how many waits, and their nanoseconds together. The stack is the
+ * waiter's. Each wait counts with its part within the time of the profile, also one that has not
+ * ended then, or had begun before. Between its wake-up and its turn a task waits for a processor,
+ * which is a sample of its own (waits_for), as is the wait of a yielding or new task. Blocking
+ * calls of foreign code are not waits of this kind, but the wait for a processor after them is.
+ *
+ * period_ns: waits of at least that length are all counted; a shorter one of d ns is counted in one
+ * of period_ns/d cases, and then with as many times its values, so sums stay right on average. 0:
+ * 10 us. 1: every wait is counted, which costs some microseconds each.
+ *
+ * Any thread; in a task it parks as sn_sleep() does, and afterwards blocks in write(). Returns 0;
+ * -EBUSY when another such profile is being made; -EINVAL for a negative duration or period;
+ * -ENODATA when nothing is recorded (SENNIT_RECORD=0, trace.h); -ENOMEM; -ESRCH when no runtime
+ * runs; -EDEADLK in a scan's callback; the reason when the calling task's scope is cancelled, and
+ * then nothing is written; or the error of write().
+ */
+SN_API int sn_profile_waits(int fd, int64_t duration_ns, int64_t period_ns);
+
+/* The most labels that a task has, and the longest key and value, without the terminating zero. */
+#define SN_LABELS_MAX 16
+#define SN_LABEL_KEY_MAX 63
+#define SN_LABEL_VALUE_MAX 255
+
+/*
+ * Gives the calling task a label, in place of the one with the same key, which profiles then show,
+ * and dumps (sn_dump() in debug.h).
+ * Tasks that it starts from then on inherit its labels, as they do values of local.h. Both strings
+ * are copied; a longer value is cut. value NULL: the label is removed.
+ *
+ * Does not park. Costs an allocation, and one more for each task started by one with labels; tasks
+ * without labels cost nothing. Returns 0; -EINVAL for a key that is NULL, empty or too long;
+ * -ENOSPC for more than SN_LABELS_MAX labels; -ENOMEM; -ENOTSUP outside a task.
+ */
+SN_API int sn_label(const char *key, const char *value);
+
+SN_END
+
+#endif

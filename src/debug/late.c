@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/late.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "arch/compiler.h"
+#include "debug/dump.h"
+#include "sched/environment.h"
+#include "sched/processor.h"
+#include "sched/ready.h"
+#include "sched/runqueue.h"
+#include "sched/runtime.h"
+#include "sched/status.h"
+#include "sched/task.h"
+
+/* Written by sn_late_init(), while no monitor runs, and by the monitor. */
+static uint32_t late_ms;   /* 0: never */
+static int64_t busy_since; /* since when no look has found all processors idle; 0: the last has */
+
+int sn_late_init(void)
+{
+	long ms = sn_environment_number("SENNIT_LATE_MS", 0, 86400000, 0);
+
+	late_ms = ms < 0 ? 0 : (uint32_t)ms;
+	busy_since = 0;
+	return ms < 0 ? -EINVAL : 0;
+}
+
+/*
+ * The task is a hint: it may have left the queue. But its block may be read for as long as the run
+ * lasts, and whatever is RUNNABLE waits, wherever it is now. Since was stored before that status, so
+ * it is that of this wait, or of a later one.
+ */
+static bool is_late(struct sn_task *task, uint32_t now)
+{
+	return task && sn_status_get(&task->word) == SN_TASK_RUNNABLE &&
+	       (int32_t)(now - atomic_load_explicit(&task->word.since, memory_order_relaxed)) >
+		       (int32_t)late_ms;
+}
+
+static bool has_late(struct sn_runqueue *queue, uint32_t now)
+{
+	return is_late(sn_runqueue_peek(queue), now) ||
+	       is_late(atomic_load_explicit(&queue->next, memory_order_acquire), now);
+}
+
+void sn_late_step(int64_t now, bool idle)
+{
+	const uint32_t ms = (uint32_t)(now / 1000000);
+	uint32_t since;
+
+	if (sn_likely(!late_ms))
+		return;
+	if (idle || !busy_since)
+		busy_since = idle ? 0 : now;
+	/* The clock of the status stands still while all are idle, so a task that has ended that
+	 * may seem to have waited for as long as that. */
+	if (!busy_since || now - busy_since <= late_ms * INT64_C(1000000))
+		return;
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		if (!has_late(&sn_runtime.processors[i].queue, ms))
+			continue;
+		sn_dump_note_stall();
+		return;
+	}
+	if (sn_global_since(&since) && (int32_t)(ms - since) > (int32_t)late_ms)
+		sn_dump_note_stall();
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The profile of tasks: sn_profile_tasks().
+ *
+ * A walk over the slabs, as in dump.c: the parked and runnable tasks of each slab are owned
+ * together, walked, and released; the threads of all others walk their own stacks, in a scan's
+ * callback. Each task is one event in the table of samples.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arch/compiler.h"
+#include "debug/profile.h"
+#include "sched/block.h"
+#include "sched/foreign.h"
+#include "sched/inspect.h"
+#include "sched/scan.h"
+#include "sched/scan_ask.h"
+#include "sched/scan_serve.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+
+#define ANSWER_NS 100000000
+
+/* Pages that are asked about at once. */
+#define PAGES 256
+
+enum { COUNT, IN_USE, RESIDENT, RESERVED };
+
+static const struct sn_pprof_type types[] = {
+	[COUNT] = {"tasks", "count"},
+	[IN_USE] = {"stack_in_use", "bytes"},
+	[RESIDENT] = {"stack_resident", "bytes"},
+	[RESERVED] = {"stack_reserved", "bytes"},
+};
+
+struct tasks {
+	struct sn_profile profile; /* first */
+	struct sn_modules modules; /* without rules, for other threads */
+};
+
+/* A task, until it is in the table. */
+struct seen {
+	struct sn_task_info info;
+	struct sn_sample_key key;
+	const char *sp; /* NULL: unknown */
+	struct sn_modules *modules;
+};
+
+/* The bytes between that have memory. */
+static int64_t resident(const char *low, const char *high)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	unsigned char pages[PAGES];
+	int64_t sum = 0;
+
+	for (uintptr_t at = (uintptr_t)low & -page; at < (uintptr_t)high; at += PAGES * page) {
+		size_t count = ((uintptr_t)high - at + page - 1) / page;
+
+		if (count > PAGES)
+			count = PAGES;
+		if (mincore((void *)at, count * page, pages) < 0)
+			return sum;
+		for (size_t i = 0; i < count; i++)
+			sum += pages[i] & 1;
+	}
+	return sum * (int64_t)page;
+}
+
+static void add(struct sn_profile *profile, struct seen *seen)
+{
+	const char *low = seen->info.stack_low, *high = seen->info.stack_high;
+	struct sn_labels *labels = seen->key.labels; /* a nearly full table changes the key */
+	int64_t values[SN_SAMPLE_VALUES] = {[COUNT] = 1};
+
+	if (high) {
+		if (seen->sp >= low && seen->sp < high)
+			values[IN_USE] = high - seen->sp;
+		values[RESIDENT] = resident(low, high);
+		values[RESERVED] = high - low;
+	}
+	seen->key.state = sn_status_name((enum sn_task_status)seen->info.state);
+	seen->key.waits_for = seen->info.waits_for;
+	sn_samples_add(&profile->samples, &seen->key, values);
+	sn_labels_drop(labels);
+}
+
+static void see_owned(struct sn_profile *profile, struct sn_task *task)
+{
+	struct seen seen = {0};
+	const bool there = sn_task_describe(task, &seen.info);
+
+	if (there) {
+		sn_sample_task(&seen.key, task);
+		sn_labels_hold(seen.key.labels);
+		sn_sample_walk_saved(&seen.key, &profile->modules, task);
+		seen.sp = seen.info.stack_saved;
+	}
+	sn_scan_release(task);
+	if (there)
+		add(profile, &seen);
+}
+
+/* In a scan's callback, on any thread, so without the table of rules. */
+static void walk_other(const struct sn_scan *scan, void *arg)
+{
+	struct seen *seen = arg;
+	struct sn_registers registers;
+
+	if (sn_task_id(scan->task) != seen->info.id)
+		return;
+	sn_sample_task(&seen->key, sn_task_of(scan->task));
+	sn_labels_hold(seen->key.labels);
+	memcpy(&registers, scan->registers, sizeof registers);
+	seen->sp = scan->stack_low;
+	sn_sample_walk(&seen->key, seen->modules, &registers, scan->stack_low, scan->stack_high,
+		       scan->interrupted);
+}
+
+static void see_myself(struct seen *seen, struct sn_task *me)
+{
+	struct sn_registers registers;
+	ucontext_t context;
+
+	sn_sample_task(&seen->key, me);
+	sn_labels_hold(seen->key.labels);
+	if (getcontext(&context) < 0)
+		return;
+	sn_registers_interrupted(&context, &registers);
+	seen->sp = (const char *)registers.at[SN_REGISTER_SP];
+	sn_sample_walk(&seen->key, seen->modules, &registers, seen->info.stack_low,
+		       seen->info.stack_high, true);
+}
+
+static void see_other(struct tasks *tasks, struct sn_task *task, struct sn_task *me)
+{
+	struct seen seen = {.modules = &tasks->modules};
+
+	if (!sn_task_describe(task, &seen.info) || seen.info.state == SN_STATE_ENDED)
+		return;
+	if (task == me) {
+		see_myself(&seen, me);
+	} else if (sn_scan_within(task, walk_other, &seen, ANSWER_NS) == -ESRCH) {
+		return;
+	} else if (!seen.key.has_task) {
+		/* It has not answered: what can be read without a right to it. */
+		seen.key.has_task = true;
+		seen.key.spawned_at = seen.info.spawned_at;
+		memcpy(seen.key.name, seen.info.name, sizeof seen.key.name);
+	}
+	add(&tasks->profile, &seen);
+}
+
+static void see_all(struct tasks *tasks, struct sn_task *me)
+{
+	struct sn_block_slab *slab = NULL;
+
+	while ((slab = sn_block_slab_next(slab)) != NULL) {
+		uint64_t owned = sn_scan_hold_slab(slab, SN_BLOCK_SLAB_ALL);
+
+		for (uint64_t left = owned; left; left &= left - 1)
+			see_owned(&tasks->profile, sn_block_slab_at(slab, __builtin_ctzll(left)));
+		for (uint64_t left = SN_BLOCK_SLAB_ALL & ~owned; left; left &= left - 1)
+			see_other(tasks, sn_block_slab_at(slab, __builtin_ctzll(left)), me);
+	}
+}
+
+static int profile_to(int fd, struct sn_task *me)
+{
+	struct sn_pprof_attr attr = {.types = types, .count = 4, .main = COUNT};
+	struct tasks *tasks = (struct tasks *)sn_profile_begin(sizeof *tasks);
+	int err;
+
+	if (!tasks)
+		return -ENOMEM;
+	tasks->modules = tasks->profile.modules;
+	tasks->profile.modules.rules = tasks->profile.rules;
+	see_all(tasks, me);
+	err = sn_profile_write(&tasks->profile, fd, &attr, 1, NULL);
+	sn_profile_end(&tasks->profile, sizeof *tasks);
+	return err;
+}
+
+static _Atomic bool under_way;
+
+int sn_profile_tasks(int fd)
+{
+	struct sn_task *me = sn_task_of(sn_self());
+	struct sn__lease *lease;
+	int err;
+
+	if (sn_scan_depth > 0)
+		return -EDEADLK;
+	err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	/* As in sn_dump(): outside, and unknown to the runtime. */
+	lease = sn_scan_hide();
+	if (atomic_exchange(&under_way, true)) {
+		err = -EBUSY;
+	} else {
+		err = profile_to(fd, me);
+		atomic_store(&under_way, false);
+	}
+	sn_scan_unhide(lease);
+	sn_foreign_leave();
+	return err;
+}
+
+void sn_tasks_profile_fork(enum sn_fork_phase phase)
+{
+	if (phase == SN_FORK_CHILD)
+		atomic_store(&under_way, false);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Protobuf: messages that are put together field by field, and a descriptor that they go to.
+ *
+ * Contract. A message has room for what its writer can put there, which is checked in debug builds.
+ * Nothing is allocated. After an error of write() nothing more is written.
+ */
+#ifndef SENNIT_DEBUG_PROTOBUF_H
+#define SENNIT_DEBUG_PROTOBUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sn_proto {
+	size_t used, room;
+	uint8_t *bytes;
+};
+
+/* Declares a message with so much room. */
+#define SN_PROTO(name, size)          \
+	uint8_t name##_bytes[(size)]; \
+	struct sn_proto name = {.room = (size), .bytes = name##_bytes}
+
+void sn_proto_varint(struct sn_proto *message, uint64_t value);
+void sn_proto_number(struct sn_proto *message, unsigned field, uint64_t value);
+/* Of 64 bits, in eight bytes, the lowest first. */
+void sn_proto_fixed(struct sn_proto *message, unsigned field, uint64_t value);
+void sn_proto_bytes(struct sn_proto *message, unsigned field, const void *bytes, size_t count);
+void sn_proto_message(struct sn_proto *message, unsigned field, const struct sn_proto *inner);
+
+struct sn_proto_out {
+	int fd;
+	int error; /* 0 or a negative errno */
+	size_t used;
+	uint8_t buffer[(size_t)64 << 10];
+};
+
+void sn_proto_out_number(struct sn_proto_out *out, unsigned field, uint64_t value);
+/* Strings have to be UTF-8, and names may be any bytes: of what is not UTF-8, only ASCII stays. */
+void sn_proto_out_text(struct sn_proto_out *out, unsigned field, const char *text);
+void sn_proto_out_message(struct sn_proto_out *out, unsigned field, const struct sn_proto *message);
+
+/* Returns 0, or the error. */
+int sn_proto_out_end(struct sn_proto_out *out);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The samples of a profile while it is being made: a table of what was seen, with sums.
+ *
+ * Contract. Any thread adds to it at any time, also in signal handlers, and none ever waits: no
+ * lock, no heap. Events that are the same in everything (stack, labels, name and so on) are one
+ * sample. The caller makes sure that nobody adds any more before it reads, or ends, the table.
+ *
+ * A place in the table belongs to whoever has set its hash, by a compare-and-swap, and is never
+ * given back. A hash of 64 bits stands for the whole key, so others may add to the sums at once,
+ * while the owner is still writing the key, as a handler must be able to that has interrupted it.
+ * (Two keys with the same hash would be taken for one: with 10,000 samples, in one of 10^11
+ * profiles.)
+ *
+ * When the table is nearly full, keys lose first what distinguishes them most, the object and the
+ * name; when it is full, events are only counted (left_out). So a profile is never short of values.
+ *
+ * Who may write what:
+ *   hash       0 to a value, any thread, by compare-and-swap
+ *   key        the thread that has set the hash
+ *   whole      that thread, with release, after the key
+ *   values     any thread, by atomic additions
+ */
+#ifndef SENNIT_DEBUG_SAMPLES_H
+#define SENNIT_DEBUG_SAMPLES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/task.h>
+
+#include "debug/modules.h"
+#include "sched/label.h"
+#include "sched/stack.h"
+
+#define SN_SAMPLE_FRAMES 64
+#define SN_SAMPLE_VALUES 4
+
+struct sn_registers;
+
+/* What is the same in all events of a sample. */
+struct sn_sample_key {
+	struct sn_labels *labels; /* the table takes references of its own */
+	const void *spawned_at;
+	const void *object;
+	const char *state, *waits_for; /* strings that stay; NULL: none */
+	uint16_t frames;
+	uint8_t vary; /* so many innermost frames may differ: copies of a call that compilers make */
+	bool exact;   /* the first pc is not a return address */
+	bool has_task;
+	char name[SN_TASK_NAME_MAX + 1];
+	uintptr_t pcs[SN_SAMPLE_FRAMES];
+};
+
+struct sn_sample {
+	_Atomic uint64_t hash; /* 0: free */
+	_Atomic uint32_t whole;
+	_Atomic int64_t values[SN_SAMPLE_VALUES];
+	struct sn_sample_key key;
+};
+
+struct sn_samples {
+	size_t size; /* of the table, a power of two */
+	_Atomic size_t used;
+	_Atomic uint64_t left_out; /* events that had no place */
+	_Atomic int64_t left_out_values[SN_SAMPLE_VALUES];
+	struct sn_sample *all;
+};
+
+/* 0 or -ENOMEM. Its memory is a mapping, of which only what is used takes pages. */
+int sn_samples_begin(struct sn_samples *samples);
+void sn_samples_end(struct sn_samples *samples);
+
+/* Adds the values to the sample of the key. Changes the key when the table is nearly full. */
+void sn_samples_add(struct sn_samples *samples, struct sn_sample_key *key, const int64_t *values);
+
+/* The next sample with a whole key after this one; NULL: the first, and none. */
+struct sn_sample *sn_samples_next(struct sn_samples *samples, struct sn_sample *after);
+
+/* ---- filling in keys ---- */
+
+/* What is known of a task by a party that keeps it from running: name, spawn, labels. */
+void sn_sample_task(struct sn_sample_key *key, const struct sn_task *task);
+
+/* The stack, from the registers. */
+void sn_sample_walk(struct sn_sample_key *key, struct sn_modules *modules,
+		    struct sn_registers *registers, const void *low, const void *high, bool exact);
+
+/* The same of a task that no thread runs; of one that has not begun, its function. */
+void sn_sample_walk_saved(struct sn_sample_key *key, struct sn_modules *modules,
+			  const struct sn_task *task);
+
+#endif

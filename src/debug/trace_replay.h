@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From what the scheduler has recorded to what a trace shows.
+ *
+ * Contract. The caller passes the records of all rings in the order of their times, those of one
+ * ring in their own order, each with its time and with the task whose turn it was. The replay keeps
+ * where each task and each processor stands, and sends the slices between: a task runs, waits for a
+ * processor, is parked for a reason, or is in foreign code; a processor runs a task or is idle.
+ *
+ * Times of different rings that were not read from the clock may contradict each other by as much
+ * as they are uncertain: a task then runs before the record of what woke it. No slice gets a
+ * negative length from that. What comes too early waits for the end of the turn (early in struct
+ * sn_traced), and what comes too late is moved to the time of what must have come before. No turn
+ * is shown twice, or left out, except those that are open where the records begin and end.
+ */
+#ifndef SENNIT_DEBUG_TRACE_REPLAY_H
+#define SENNIT_DEBUG_TRACE_REPLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "debug/modules.h"
+#include "debug/perfetto.h"
+#include "debug/trace_tasks.h"
+#include "sched/record.h"
+
+/* Distinct strings that are sent once: reasons of waits, and the program's events. */
+#define SN_REPLAY_STRINGS 128
+
+struct sn_replay_processor {
+	uint64_t track;
+	uint64_t running; /* a task's id; 0: none */
+	uint64_t cut;     /* the task whose turn was ended by its next one, elsewhere */
+	int64_t last;     /* when it was last seen to change */
+	bool idle;        /* since last */
+	bool taken_over;  /* a turn has begun at last, of a task that is not known yet */
+	bool described;
+};
+
+struct sn_replay {
+	struct sn_packets *packets;
+	struct sn_traced_table tasks;
+	const struct sn_modules *modules;
+	struct sn_traced_sites sites;
+	struct sn_replay_processor *processors; /* of each ring */
+	int rings;
+	uint64_t flows;   /* the last number */
+	int64_t runnable; /* how many tasks wait for a processor, as far as that is known */
+	int64_t counted;  /* when that was last sent */
+	int64_t changed;  /* and when it last changed */
+	bool uncounted;   /* this has not been sent */
+	uint64_t strings[SN_REPLAY_STRINGS];
+};
+
+struct sn_replayed {
+	int ring;
+	int64_t time;
+	int64_t earliest; /* it was not before */
+	uint64_t what, detail;
+	uint64_t owner; /* the task that had the processor; 0: the scheduler */
+	uint64_t next;  /* after this record; the same unless a turn ends or begins with it */
+};
+
+void sn_replay_begin(struct sn_replay *replay, int fd);
+void sn_replay_record(struct sn_replay *replay, const struct sn_replayed *record);
+/* What was on that ring before this time has been overwritten. Before its first record. */
+void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time);
+/* The ring whose turn the task has; -1: none. */
+int sn_replay_runs_on(struct sn_replay *replay, uint64_t id);
+
+/* Ends what is still open. */
+int sn_replay_end(struct sn_replay *replay, int64_t now);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tasks of a trace, by their ids, while one thread writes it: their names, where they were
+ * spawned, and where the replay of the records has left them. Nothing is allocated: the caller
+ * provides zeroed memory.
+ */
+#ifndef SENNIT_DEBUG_TRACE_TASKS_H
+#define SENNIT_DEBUG_TRACE_TASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sennit/task.h>
+
+#include "debug/modules.h"
+
+/* Where a task stands in the replay. */
+enum sn_traced_state {
+	SN_TRACED_UNKNOWN, /* before its first record */
+	SN_TRACED_RUNNABLE,
+	SN_TRACED_RUNNING,
+	SN_TRACED_PARKED,
+	SN_TRACED_AWAY, /* in foreign code, without a processor */
+	SN_TRACED_ENDED,
+};
+
+struct sn_traced {
+	uint64_t id;
+	uint64_t spawned_by;
+	const void *spawned_at;
+	int64_t since;   /* in this state */
+	int64_t began;   /* its last turn */
+	uint64_t reason; /* what it is parked for: an address */
+	uint64_t flow;   /* of the wake-up that the next turn comes from */
+	uint64_t woken_by, early_by, early_flow;
+	int64_t early; /* a wake-up that came before the end of the turn; 0: none */
+	uint32_t processor;
+	uint8_t state;   /* enum sn_traced_state */
+	bool unwoken;    /* what has woken it for its last turn is yet to come */
+	bool runs_now;   /* as the runtime said after the copies were made: a hint */
+	bool described;  /* its track was sent */
+	bool name_known; /* its name was sent */
+	char name[SN_TASK_NAME_MAX + 1];
+};
+
+/* The tasks come one after another, so that no more memory is touched than they need. */
+struct sn_traced_table {
+	struct sn_traced *tasks; /* count of them */
+	uint32_t *places;        /* by a hash of the id: a task's number, from 1 on; 0: free */
+	size_t mask;             /* a power of two less one */
+	uint32_t count;
+};
+
+/* How much address space the table of so many tasks needs; 0: there is not that much. */
+size_t sn_traced_bytes(size_t most);
+void sn_traced_begin(struct sn_traced_table *table, void *memory, size_t most);
+
+/* Finds the task, or adds it. Tasks stay where they are. */
+struct sn_traced *sn_traced_of(struct sn_traced_table *table, uint64_t id);
+
+/* Asks the runtime, if it runs, for the names of those that are alive. */
+void sn_traced_ask(struct sn_traced_table *table);
+
+/* Functions that have spawned tasks, most of which are spawned at few places: to find one in the
+ * symbols takes 0.1 ms. Zeroed at first. */
+#define SN_TRACED_SITES 64
+struct sn_traced_sites {
+	struct {
+		const void *spawned_at;
+		char function[91];
+	} sites[SN_TRACED_SITES];
+};
+
+/* What the trace calls the task: "name 17", or by where it was spawned. */
+void sn_traced_label(struct sn_traced_sites *sites, const struct sn_traced *task,
+		     const struct sn_modules *modules, char *label, size_t size);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The bytes of a file. */
+#ifndef TRACE_FILE_HPP
+#define TRACE_FILE_HPP
+
+#include <string>
+#include <variant>
+
+namespace tracing
+{
+
+/* All of a file, or of standard input for "-"; or what is wrong. */
+struct file_error {
+	std::string why;
+};
+std::variant<std::string, file_error> read_file(const std::string &name);
+
+} // namespace tracing
+
+#endif

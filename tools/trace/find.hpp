@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding things in a trace: tasks by what the user calls them, what ran at a time. */
+#ifndef TRACE_FIND_HPP
+#define TRACE_FIND_HPP
+
+#include "trace.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tracing
+{
+
+/* What a task can be parked for. */
+enum class park_kind { lock, channel, io, time, tasks, other };
+park_kind kind_of(std::string_view reason);
+const char *to_text(park_kind kind);
+
+/* By its id; by its name with the id; or all of a group, by the name without it. */
+std::vector<std::uint32_t> find_tasks(const trace &in, std::string_view name);
+
+/* The last stay of a task that begins before the time, as an index into its stays; nothing: none
+ * does. */
+std::optional<std::size_t> stay_before(const trace &in, std::uint32_t task, std::int64_t time);
+
+/* A task, and how long. */
+struct share {
+	std::uint32_t task = none;
+	std::int64_t time = 0;
+};
+
+/* What the processor ran meanwhile, by tasks, those that ran for longest first. */
+std::vector<share> ran_meanwhile(const trace &in, std::uint32_t processor, std::int64_t from,
+				 std::int64_t until);
+
+/* How much of a wait no task ran there. Where it is much, the wake-up was later than it seems (times
+ * are not exact while a task computes), or the processor's thread was slow to wake. */
+std::int64_t nobody_ran(const stay &waited, const std::vector<share> &meanwhile);
+
+/* "hog 5 2.9 ms, session 8 100 µs, nobody 50 µs"; at most so many tasks. */
+std::string to_text(const trace &in, const stay &waited, const std::vector<share> &meanwhile,
+		    std::size_t most);
+
+/* "processor 0" */
+std::string processor_text(const trace &in, std::uint32_t processor);
+
+/* Names as they can be shown; "" of none. */
+std::string name_of(const trace &in, std::uint32_t task);
+
+/* What has woken a task: the name of one, or where it came from. */
+std::string waker_of(const trace &in, const stay &one);
+
+/* Where a wake-up by no task came from: "a timer", "the network", "another thread". */
+std::string root_text(const trace &in, const wake &one);
+
+/* The rank of the 99th percentile among so many, at least one, from 0 on. */
+std::size_t p99_rank(std::size_t n);
+
+/* 0 <= both: the sum, or the largest number. */
+std::int64_t add(std::int64_t a, std::int64_t b);
+
+} // namespace tracing
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The history of a task, or of several: each turn, wait and park, what they woke, their events. */
+#ifndef TRACE_HISTORY_HPP
+#define TRACE_HISTORY_HPP
+
+#include "trace.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tracing
+{
+
+/* In the order of time. tasks: as find_tasks() has found them; at least one. */
+std::string history_text(const trace &of, const std::vector<std::uint32_t> &tasks);
+std::string history_json(const trace &of, const std::vector<std::uint32_t> &tasks);
+
+} // namespace tracing
+
+#endif

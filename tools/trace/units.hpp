@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How times, durations, numbers and names are written, and how times are read. A time is a number
+ * of milliseconds since the first event of the trace, to the microsecond.
+ */
+#ifndef TRACE_UNITS_HPP
+#define TRACE_UNITS_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tracing
+{
+
+/* Three digits and a unit: 870 ns, 3.21 µs, 12.4 ms, 1.03 s. */
+std::string duration_text(std::int64_t ns);
+
+/* 12.345, of nanoseconds. */
+std::string time_text(std::int64_t ns);
+
+/* 12,345 */
+std::string count_text(std::uint64_t n);
+
+/* 4 %, <1 %; of 0: nothing. */
+std::string share_text(std::int64_t part, std::int64_t whole);
+
+/* Names come from a file: whatever could do something to a terminal is replaced. */
+std::string clean(std::string_view text);
+
+/* At most so many characters, of a text of ours or one that is clean. most > 0. */
+std::string cut(std::string text, std::size_t most);
+
+/* The width on a terminal: our only characters outside ASCII are as wide as any. */
+std::size_t width(std::string_view text);
+
+/*
+ * Nanoseconds: a decimal number and a unit, ns, us, µs, ms or s; without a unit ms. It may be
+ * negative, and it may be as large as anything in a trace. Nothing if it is none.
+ */
+std::optional<std::int64_t> parse_time(std::string_view text);
+
+} // namespace tracing
+
+#endif
