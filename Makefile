@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 SESSIONS ?= 100000
 PROGRAMS ?= 10000
 OPERATIONS ?= 1000000
+SHARED_PROCS := 1,2,16,64
 JOBS ?= $(shell nproc)
 export JOBS
 
@@ -32,10 +33,11 @@ help:
 	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
 	@echo 'make test-clock           a long test of the clocks: 10^9 reads, and 10 minutes against the kernel'
 	@echo 'make bench-clock          what the clocks cost, for x86_64 and i386, beside Rust and Go'
-	@echo 'make fuzz                 fuzz the parsers of the vDSO and the relay: SECONDS=60 each'
+	@echo 'make fuzz                 fuzz what reads bytes of others: SECONDS=60 each'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
 	@echo 'make docs                 the documentation as a site and as manual pages, in build/docs'
+	@echo 'make bench-shared         atomics, fences, shared lines and system calls of each operation: PROCS=1,2'
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make install-variants     the same, and the builds for debuggers and sanitizers (docs/tools.md)'
@@ -52,8 +54,11 @@ help:
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
+	@echo 'make bench-relay-idle     memory of idle connections, plain and with TLS, beside HAProxy and nginx'
+	@echo 'make chaos-relay          clients of the relay and HAProxy while all behind them changes: SECONDS=600'
 	@echo 'make bench-udp            datagrams that a server echoes, beside Go, tokio and bare loops'
 	@echo 'make bench-http           examples/http-server beside Go, hyper and nginx'
+	@echo 'make bench-http-idle      memory of its connections at rest, beside the same'
 	@echo 'make bench-tls            TLS servers beside Go, nginx and HAProxy, per second of CPU'
 	@echo 'make bench-wait           latency of a server that collects garbage, beside Go'
 	@echo 'make test-copy            long: random sessions through copies and relays: SESSIONS=100000'
@@ -169,6 +174,15 @@ bench-tasks: benches
 	@scripts/setup bench
 	@bench/tasks/tasks.py --rounds $(or $(ROUNDS),5) build/release $(ROWS)
 
+# PROCS=1,2,16,64 ROWS="mutex timer"; BY_NAME=1 lists each write. The short form is in the
+# release preset's sched/shared_bench.
+bench-shared:
+	@scripts/setup build
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target bench-shared
+	@bench/shared/shared.py $(BY_NAME:1=--by-name) --procs '$(or $(PROCS),$(SHARED_PROCS))' \
+		build/release $(ROWS)
+
 docs:
 	@scripts/setup docs
 	@scripts/docs
@@ -206,6 +220,22 @@ bench-relay: benches
 	@scripts/setup bench
 	@bench/relay/relay.py build/release
 
+# CONNECTIONS=10000 ROUNDS=3; the short form is in the release preset's relay/bench.
+bench-relay-idle:
+	@scripts/setup bench
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-relay
+	@bench/relay/idle.py build/release --connections $(or $(CONNECTIONS),10000) \
+		--rounds $(or $(ROUNDS),3)
+
+# The short form is in the release preset's relay/chaos. SECONDS=600 RATE=40 SEED=1
+chaos-relay:
+	@scripts/setup bench
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-relay
+	@bench/relay/chaos.py build/release --seconds $(or $(SECONDS),600) --rate $(or $(RATE),40) \
+		--seed $(or $(SEED),1)
+
 # BENCH_UDP_ROUNDS=5 BENCH_UDP_SECONDS=1; the short form is in the release preset's net/udp_bench.
 bench-udp: benches
 	@scripts/setup bench
@@ -219,6 +249,14 @@ bench-http:
 	@$(MAKE) --no-print-directory benches
 	@cmake --build --preset release -j $(JOBS) --target example-http-server
 	@bench/http/http.py build/release
+
+# CONNECTIONS=1000,4000,16000
+bench-http-idle:
+	@scripts/setup test
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory build
+	@bench/http/idle.py build/release $(CONNECTIONS:%=--connections %)
+	@bench/http/idle.py build/release --tls --connections 1000
 
 # BENCH_TLS_ROUNDS=5 BENCH_TLS_SECONDS=1
 bench-tls:

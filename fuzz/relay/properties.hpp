@@ -10,8 +10,8 @@
 #ifndef FUZZ_RELAY_PROPERTIES_HPP
 #define FUZZ_RELAY_PROPERTIES_HPP
 
-#include "proxy_header.hpp"
-#include "tls_hello.hpp"
+#include "wire/proxy_header.hpp"
+#include "wire/tls_hello.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -90,10 +90,11 @@ inline void proxy_header(std::string_view bytes)
 	for (const bool checksum : {false, true}) {
 		proxy_header expected = first;
 		proxy_header again;
-		expected.tls = false;
 		expected.checked = checksum && first.of != proxy_header::family::none;
 		const auto written = relay::write_proxy_v2(first, checksum);
-		const auto second = relay::read_proxy_header(written, again, proxy_versions::v2);
+		/* The checksum may be one record more than there was. */
+		const auto second = relay::read_proxy_header(written, again, proxy_versions::v2,
+							     relay::proxy_v2_most + 7);
 		require(second && second.size == written.size(), "version 2 is read as written");
 		require(again == expected, "version 2 is read as the same");
 	}

@@ -381,6 +381,12 @@ if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi
 
+if [ -e "$SENNIT_BUILD_DIR/tools/trace/sennit-trace" ]; then
+	"${launcher[@]}" "$prefix/bin/sennit-trace" "$SENNIT_SOURCE_DIR/fuzz/trace/seeds/trace/request" |
+		grep -qF 'session 17' || fail "the installed sennit-trace does not run"
+	[ -e "$prefix/share/man/man1/sennit-trace.1" ] || fail "its manual page was not installed"
+fi
+
 # The debugging tools are installed too: gdb's script, which gdb loads by itself when it is told of
 # this prefix, and lock-check, which a release build accepts silently.
 [ -e "$prefix/share/sennit/sennit.py" ] || fail "gdb's script was not installed"

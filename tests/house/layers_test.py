@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The layers, as the linker sees them: no object file of src/ needs a symbol of a layer above its own.
+Those of tools/relay, as the preprocessor sees them: no file includes a header of a layer above its own.
 
-The table of layers in docs/design.md is the order; this test reads it there. Includes alone would
-prove little, since a declaration can stand anywhere. Inline functions show as what they call.
+The tables of layers in docs/design.md are the order; this test reads them there. For src/, includes
+alone would prove little, since a declaration can stand anywhere. Inline functions show as what they
+call. The relay's sources are compiled several at a time, so that its objects say little.
 
 Run by hand it takes the build folder and also prints what a reader of the structure wants to know:
 the largest circle of files that call each other, the largest files, and the longest functions.
@@ -26,18 +28,22 @@ LONG_FUNCTION = 60
 
 
 def layers():
-    """The layers, from the top, as docs/design.md has them; CONTRIBUTING.md must refer to it."""
+    """The layers of src/ and of tools/relay/, from the top, as docs/design.md has them;
+    CONTRIBUTING.md must refer to it."""
     with open(os.path.join(SOURCE, "docs", "design.md"), encoding="utf-8") as design:
         section = design.read().split("\n## Layers\n")[1].split("\n## ")[0]
-    order = re.findall(r"^\| `([a-z]+)` \|", section, re.MULTILINE)
+    tables = section.split("| folder of `tools/relay` |")
+    order = re.findall(r"^\| `([a-z]+)` \|", tables[0], re.MULTILINE)
+    of_relay = re.findall(r"^\| `([a-z]+)` \|", tables[1], re.MULTILINE)
     with open(os.path.join(SOURCE, "CONTRIBUTING.md"), encoding="utf-8") as contributing:
         if "docs/design.md#layers" not in contributing.read():
             sys.exit("CONTRIBUTING.md does not refer to docs/design.md#layers")
-    folders = {name for name in os.listdir(os.path.join(SOURCE, "src"))
-               if os.path.isdir(os.path.join(SOURCE, "src", name))}
-    if set(order) != folders or len(order) != len(folders):
-        sys.exit(f"docs/design.md has the layers {order}, src/ the folders {sorted(folders)}")
-    return order
+    for top, named in (("src", order), ("tools/relay", of_relay)):
+        folders = {name for name in os.listdir(os.path.join(SOURCE, top))
+                   if os.path.isdir(os.path.join(SOURCE, top, name))}
+        if set(named) != folders or len(named) != len(folders):
+            sys.exit(f"docs/design.md has the layers {named}, {top}/ the folders {sorted(folders)}")
+    return order, of_relay
 
 
 def objects():
@@ -137,6 +143,28 @@ def check_calls(calls, order):
         yield f"no longer needed in KNOWN_CALLS: {source}, {symbol}, {target}"
 
 
+def check_includes(order):
+    """The complaints about what files of the relay include. main.cc is above all layers."""
+    level = {layer: number for number, layer in enumerate(order)}
+    top = os.path.join(SOURCE, "tools", "relay")
+    found = 0
+    for layer in order:
+        for name in sorted(os.listdir(os.path.join(top, layer))):
+            if not name.endswith((".cc", ".hpp")):
+                continue
+            with open(os.path.join(top, layer, name), encoding="utf-8") as text:
+                included = re.findall(r'^#include "([^"]+)"', text.read(), re.MULTILINE)
+            for header in included:
+                other = header.split("/")[0]
+                if other not in level:
+                    yield f'tools/relay/{layer}/{name} includes "{header}", which names no layer'
+                elif level[other] < level[layer]:
+                    yield f"tools/relay/{layer}/{name} includes {header}, which is in a layer above"
+                found += 1
+    if found < 100:
+        yield f"only {found} includes in {top}"
+
+
 def check_lengths(lengths):
     """The complaints about long files."""
     for source, length in sorted(lengths.items()):
@@ -145,7 +173,7 @@ def check_lengths(lengths):
 
 
 def main():
-    order = layers()
+    order, of_relay = layers()
     calls = graph()
     if len(calls) < 50:
         sys.exit(f"only {len(calls)} object files in {BUILD}/src")
@@ -158,7 +186,7 @@ def main():
             long_functions += [(lines, source, name) for name, lines in functions(path)
                                if lines > LONG_FUNCTION]
 
-    print(f"layers, from the top: {' '.join(order)}")
+    print(f"layers, from the top: {' '.join(order)}; of the relay: {' '.join(of_relay)}")
     found = circles(calls)
     print(f"the largest circle of calls: {len(found[0]) if found else 0} of {len(calls)} files")
     for circle in found:
@@ -169,7 +197,7 @@ def main():
     print(f"functions of more than {LONG_FUNCTION} lines:", "" if long_functions else "none")
     for lines, source, name in sorted(long_functions, reverse=True):
         print(f"  {lines:5} src/{source}: {name}()")
-    complaints = [*check_calls(calls, order), *check_lengths(lengths)]
+    complaints = [*check_calls(calls, order), *check_includes(of_relay), *check_lengths(lengths)]
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     sys.exit(1 if complaints else 0)

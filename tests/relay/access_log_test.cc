@@ -2,7 +2,7 @@
 /*
  * The access log: its lines, and that nothing waits for it, whatever happens to its target.
  */
-#include "access_log.hpp"
+#include "stats/access_log.hpp"
 
 #include "harness.hpp"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "address.hpp"
+#include "base/address.hpp"
 
 #include <gtest/gtest.h>
 
@@ -120,4 +120,54 @@ TEST(Address, TheErrorSaysWhatIsExpected)
 			EXPECT_NE(address_problem(text, use).value_or("").find("expected"),
 				  std::string::npos)
 				<< text;
+}
+
+TEST(Address, OfUdpIsForListenersOnly)
+{
+	using use = relay::address_use;
+	for (const char *good :
+	     {"udp:127.0.0.1:53", "udp:[::1]:53", "udp::53", "udp::0", "udp:localhost:domain"}) {
+		EXPECT_TRUE(relay::is_udp(good)) << good;
+		EXPECT_FALSE(relay::address_problem(good, use::serve)) << good;
+		for (const auto other : {use::listen, use::connect, use::backend})
+			EXPECT_TRUE(relay::address_problem(good, other)) << good;
+	}
+	EXPECT_EQ(relay::without_udp("udp:[::1]:53"), "[::1]:53");
+	EXPECT_EQ(relay::without_udp("127.0.0.1:53"), "127.0.0.1:53");
+	EXPECT_TRUE(relay::is_any("udp:127.0.0.1:0"));
+	EXPECT_TRUE(relay::leads_back("127.0.0.1:53", "udp::53"));
+	EXPECT_FALSE(relay::leads_back("127.0.0.1:54", "udp::53"));
+	/* A host of that name, which is no place to listen. */
+	for (const char *host : {"udp:53", "udp:domain"}) {
+		EXPECT_FALSE(relay::is_udp(host)) << host;
+		EXPECT_FALSE(relay::address_problem(host, use::backend)) << host;
+		EXPECT_TRUE(relay::address_problem(host, use::serve)) << host;
+	}
+	for (const char *bad : {"udp:127.0.0.1:", "udp:1.2.3.999:5", "udp:::1:5", "udp:a:70000",
+				"udp:udp:127.0.0.1:5", "udp:unix:/a", "udp:srv:_a._udp.b"})
+		EXPECT_TRUE(relay::address_problem(bad, use::serve)) << bad;
+}
+
+TEST(Address, OfAServiceIsForBackendsOnly)
+{
+	using use = relay::address_use;
+	for (const char *good : {"srv:_http._tcp.example.org", "srv:_http._tcp.example.org.",
+				 "srv:_web", "srv:web.service.consul", "srv:_a-b._udp.x"}) {
+		EXPECT_TRUE(relay::is_srv(good)) << good;
+		EXPECT_FALSE(relay::address_problem(good, use::backend)) << good;
+		EXPECT_TRUE(relay::address_problem(good, use::connect)) << good;
+		EXPECT_TRUE(relay::address_problem(good, use::listen)) << good;
+		EXPECT_FALSE(relay::leads_back(good, ":80")) << good;
+	}
+	EXPECT_EQ(relay::srv_name("srv:_http._tcp.a"), "_http._tcp.a");
+	/* A host of that name. */
+	for (const char *host : {"srv:80", "srv:http"}) {
+		EXPECT_FALSE(relay::is_srv(host)) << host;
+		EXPECT_FALSE(relay::address_problem(host, use::backend)) << host;
+	}
+	for (const std::string &bad :
+	     {std::string("srv:_http..tcp"), std::string("srv:."), std::string("srv:.a"),
+	      std::string("srv:_a b.c"), std::string("srv:_a.b:80"), std::string("srv:_a/b.c"),
+	      "srv:_" + std::string(63, 'a') + ".b", "srv:_a." + std::string(260, 'a')})
+		EXPECT_TRUE(relay::address_problem(bad, use::backend)) << bad;
 }

@@ -2,9 +2,10 @@
 /*
  * The admin server with clients of every kind: good ones, broken ones, slow ones, and too many.
  */
-#include "admin.hpp"
+#include "admin/admin.hpp"
 
 #include "harness.hpp"
+#include "stats/history.hpp"
 
 #include <atomic>
 #include <deque>
@@ -37,8 +38,12 @@ public:
 		return now;
 	}
 
+	const relay::history *past() const override { return keeps ? &kept : nullptr; }
+
 	std::atomic<bool> ready{true};
 	std::atomic<std::size_t> listeners{1};
+	std::atomic<bool> keeps{true};
+	relay::history kept;
 };
 
 /* A server in a runtime of its own, until it is destroyed. */
@@ -52,12 +57,13 @@ public:
 		thread_ = std::jthread([this, limits, &opened] {
 			sn::run([&] {
 				std::string why;
-				auto server = relay::admin_server::open(reported, "127.0.0.1:0",
+				auto server = relay::admin_server::open(reported, "127.0.0.1:0", 0,
 									why, limits);
 				if (!server) {
 					opened.set_value("");
 					return;
 				}
+				server->answer_as({{"a", "*.example.org"}, "home.test:9090"});
 				server->start();
 				opened.set_value(server->address());
 				while (!stop_.load())
@@ -137,6 +143,10 @@ TEST(Admin, AnswersEachOfItsPaths)
 	EXPECT_EQ(got.status, 200);
 	EXPECT_TRUE(has(got, "Content-Type: text/plain; version=0.0.4; charset=utf-8"));
 	EXPECT_NE(got.body.find("\nsennit_relay_sessions 7\n"), std::string::npos);
+	for (const auto *full : {"/metrics?detail=full", "/metrics?x=y&detail=full&z"})
+		EXPECT_GT(get(server, full).body.size(), got.body.size()) << full;
+	for (const auto *usual : {"/metrics?", "/metrics?detail", "/metrics?detail=fuller&&"})
+		EXPECT_LT(get(server, usual).body.size(), got.body.size() + 1000) << usual;
 	got = get(server, "/json?pretty=no");
 	EXPECT_EQ(got.status, 200);
 	EXPECT_TRUE(has(got, "Content-Type: application/json"));
@@ -153,6 +163,59 @@ TEST(Admin, AnswersEachOfItsPaths)
 	EXPECT_EQ(got.body.find("https:"), std::string::npos);
 	got = get(server, "/nothing");
 	EXPECT_EQ(got.status, 404);
+}
+
+TEST(Admin, HasTheHistory)
+{
+	running server;
+	const auto times = [&](const std::string &query) {
+		const auto got = get(server, "/history" + query);
+		EXPECT_EQ(got.status, 200);
+		EXPECT_TRUE(has(got, "Content-Type: application/json"));
+		return got.body.substr(0, got.body.find(']') + 1);
+	};
+	EXPECT_EQ(times(""), R"({"uptime_ms":[])");
+	for (std::uint64_t time = 1; time <= 4; time++)
+		server.reported.kept.add({.uptime_ms = time});
+	EXPECT_EQ(times(""), R"({"uptime_ms":[1,2,3,4])");
+	EXPECT_EQ(times("?since=2"), R"({"uptime_ms":[3,4])");
+	EXPECT_EQ(times("?x&since=3&y"), R"({"uptime_ms":[4])");
+	EXPECT_EQ(times("?since=4"), R"({"uptime_ms":[])");
+	EXPECT_EQ(times("?since=18446744073709551615"), R"({"uptime_ms":[])");
+	/* Not a time: everything. */
+	for (const auto *bad : {"?since=", "?since=-1", "?since=2x", "?since=x", "?since",
+				"?since=18446744073709551616", "?sinc=2"})
+		EXPECT_EQ(times(bad), R"({"uptime_ms":[1,2,3,4])") << bad;
+	server.reported.keeps = false;
+	EXPECT_EQ(times(""), R"({"uptime_ms":[])");
+}
+
+TEST(Admin, AnswersUnderItsOwnNamesOnly)
+{
+	const running server;
+	const auto status = [&](const std::string &host, const std::string &path = "/json") {
+		return ask(server, "GET " + path + " HTTP/1.1\r\nHost: " + host +
+					   "\r\nConnection: close\r\n\r\n")
+			.status;
+	};
+	for (const auto *own :
+	     {"127.0.0.1", "127.0.0.1:9090", "10.1.2.3:1", "[::1]", "[::1]:9090",
+	      "[fe80::1%25eth0]:1", "localhost", "LocalHost:80", "localhost.", "a", "A:1",
+	      "home.test", "x.example.org", "x.y.example.org.:80", " a  "})
+		EXPECT_EQ(status(own), 200) << own;
+	for (const auto *foreign :
+	     {"evil.test", "evil.test:9090", "example.org", "xexample.org", "a.evil.test", "aa",
+	      "localhost.evil.test", "127.0.0.1.evil.test", "2130706433", "[evil]", "::1.evil",
+	      "a@evil.test", "evil.test, a"}) {
+		for (const auto *path : {"/", "/json", "/history", "/metrics", "/none"})
+			EXPECT_EQ(status(foreign, path), 421) << foreign;
+		/* For health checks by name; they say nothing else. */
+		EXPECT_EQ(status(foreign, "/healthz"), 200);
+		EXPECT_EQ(status(foreign, "/ready"), 200);
+	}
+	EXPECT_EQ(ask(server, "GET /json HTTP/1.0\r\n\r\n").status, 200) << "a probe";
+	EXPECT_EQ(ask(server, "GET /json HTTP/1.1\r\nHost: a\r\nHost: evil\r\n\r\n").status, 400);
+	EXPECT_EQ(ask(server, "GET /json HTTP/1.1\r\nHost: evil\r\nX-Host: a\r\n\r\n").status, 421);
 }
 
 TEST(Admin, IsNotReadyWhileTheRelayDrains)
@@ -374,9 +437,9 @@ TEST(Admin, SaysWhyItCannotListen)
 	source reported;
 	sn::run([&] {
 		std::string why;
-		EXPECT_FALSE(relay::admin_server::open(reported, there.address(), why));
+		EXPECT_FALSE(relay::admin_server::open(reported, there.address(), 0, why));
 		EXPECT_NE(why.find("cannot listen on " + there.address()), why.npos) << why;
-		EXPECT_FALSE(relay::admin_server::open(reported, "nonsense", why));
+		EXPECT_FALSE(relay::admin_server::open(reported, "nonsense", 0, why));
 		EXPECT_NE(why.find("nonsense"), why.npos);
 	});
 }

@@ -38,7 +38,9 @@ TEST_P(BadInput, IsOneLineAndAnExitStatus)
 	EXPECT_EQ(end.status, GetParam().status);
 	EXPECT_EQ(end.output, "") << "nothing may have been started";
 	EXPECT_EQ(std::count(end.errors.begin(), end.errors.end(), '\n'), 1) << end.errors;
-	EXPECT_TRUE(end.errors.starts_with("sennit-relay: ")) << end.errors;
+	/* A line for the user who has typed something wrong, or an event. */
+	const auto start = GetParam().status == 2 ? "sennit-relay: " : " error cannot_serve ";
+	EXPECT_NE(end.errors.find(start), std::string::npos) << end.errors;
 	EXPECT_TRUE(end.errors.ends_with("\n")) << end.errors;
 	for (const auto &part : GetParam().mentioned)
 		EXPECT_NE(end.errors.find(part), std::string::npos)
@@ -93,6 +95,17 @@ INSTANTIATE_TEST_SUITE_P(
 		    {"backend", "127.0.0.1:0", "1 to"}},
 		bad{"BackendWithoutHost", {door, ":80"}, 2, {"backend", "\":80\"", "HOST:PORT"}},
 		bad{"SecondPairBad", {door, house, "x", house}, 2, {"listen", "\"x\""}},
+		bad{"UdpWithoutAnAddress",
+		    {"udp:53", house},
+		    2,
+		    {"listen", "\"udp:53\"", "udp:127.0.0.1:53"}},
+		bad{"UdpBackend", {door, "udp:127.0.0.1:53"}, 2, {"backend", "without udp:"}},
+		bad{"UdpToUnix", {"udp:" + door, "unix:/run/a"}, 2, {"unix:/run/a", "datagrams"}},
+		bad{"UdpWithoutIdleTimeout",
+		    {"--idle-timeout", "0", "udp:" + door, house},
+		    2,
+		    {"--idle-timeout", "udp:127.0.0.1:0", "expected more"}},
+		bad{"UdpThatComesBack", {"udp::53", "127.0.0.1:53"}, 2, {"come back"}},
 		bad{"ConfigAndMore",
 		    {"--config", "f", door, house},
 		    2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The choice of a backend, without connections. */
-#include "balance.hpp"
+#include "backends/balance.hpp"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -18,16 +18,18 @@ struct group {
 		settings.balance = how;
 		for (std::size_t i = 0; i < weights.size(); i++)
 			settings.backends.push_back(
-				{"b" + std::to_string(i) + ":1", weights[i], most});
+				{"10.0.0." + std::to_string(i) + ":1", weights[i], most});
 		relay::registry::generation first(registry);
 		made.emplace(settings, "g", first);
 		first.commit();
 	}
 
-	std::string choose(std::uint64_t source = 0)
+	/* The place of the chosen backend in the list. */
+	std::string choose(std::uint64_t source = 0) { return name_of(made->choose(source, {})); }
+
+	static std::string name_of(const relay::ticket &chosen)
 	{
-		const auto chosen = made->choose(source, {});
-		return chosen ? chosen->settings.address : "none";
+		return chosen ? "b" + chosen->address.substr(7) : "none";
 	}
 
 	relay::registry registry;
@@ -53,12 +55,12 @@ TEST(LeastConnections, FollowsTheWeights)
 	std::map<std::string, int> counts;
 	for (int i = 0; i < 40; i++) {
 		open.push_back(g.made->choose(0, {}));
-		counts[open.back()->settings.address]++;
+		counts[g.name_of(open.back())]++;
 	}
 	EXPECT_EQ(counts["b0:1"], 30);
 	EXPECT_EQ(counts["b1:1"], 10);
 	/* The backend that has become free is next. */
-	std::erase_if(open, [](auto &each) { return each->settings.address == "b1:1"; });
+	std::erase_if(open, [](auto &each) { return group::name_of(each) == "b1:1"; });
 	EXPECT_EQ(g.choose(), "b1:1");
 }
 
@@ -69,7 +71,7 @@ TEST(TwoChoices, KeepsLoadsClose)
 	std::map<std::string, int> counts;
 	for (int i = 0; i < 8000; i++) {
 		open.push_back(g.made->choose(0, {}));
-		counts[open.back()->settings.address]++;
+		counts[g.name_of(open.back())]++;
 	}
 	/* With one choice they would be some 90 off (three standard deviations), with two a few. */
 	for (const auto &[address, n] : counts)
@@ -115,13 +117,13 @@ TEST(SourceHash, MovesNoOtherSources)
 TEST(SourceHash, TriesAnotherWhenOneFailed)
 {
 	group g(balancing::source_hash, {1, 1, 1});
-	std::vector<relay::backend *> tried;
+	relay::tried_endpoints tried;
 	std::set<std::string> seen;
 	while (g.made->has_other(tried)) {
 		const auto next = g.made->choose(42, tried);
 		ASSERT_TRUE(next);
 		tried.push_back(next.get());
-		seen.insert(next->settings.address);
+		seen.insert(next->address);
 	}
 	EXPECT_EQ(seen.size(), 3U);
 	EXPECT_FALSE(g.made->choose(42, tried));
@@ -135,7 +137,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 	g.settings.eject_for = std::chrono::hours(1);
 	g.settings.slow_return = std::chrono::hours(1);
 	auto first = g.made->choose(0, {});
-	relay::backend &bad = *first.get();
+	relay::endpoint &bad = *first.get();
 	EXPECT_FALSE(g.made->failed(bad));
 	EXPECT_FALSE(g.made->failed(bad));
 	g.made->succeeded(bad);
@@ -170,6 +172,86 @@ TEST(Ejection, OfAllBackendsEjectsNone)
 		EXPECT_TRUE(g.made->failed(*chosen.get()));
 	}
 	EXPECT_NE(g.choose(), "none");
+}
+
+/* Until it answers, others are chosen. */
+TEST(Silence, SendsClientsElsewhere)
+{
+	for (const auto how : {balancing::round_robin, balancing::least_connections,
+			       balancing::two_choices, balancing::source_hash}) {
+		group g(how, {1, 1, 1}, 2);
+		g.settings.backends[2].priority = 1;
+		const auto chosen = [&g] {
+			std::set<std::string> found;
+			for (std::uint64_t i = 0; i < 200; i++)
+				found.insert(g.choose(relay::hash_of(std::to_string(i))));
+			return found;
+		};
+		const std::set<std::string> all{"b0:1", "b1:1"};
+		const auto first = g.made->backends()[0].endpoints.now()->front().at;
+		const auto second = g.made->backends()[1].endpoints.now()->front().at;
+		auto &since = first->counts.unanswered_since;
+		relay::asked(*first);
+		EXPECT_EQ(chosen(), all) << "it has time to answer";
+		since = sn_now() - relay::most_patience;
+		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"});
+		relay::asked(*first);
+		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"})
+			<< "asking alone changes nothing";
+		relay::answered(*first);
+		EXPECT_EQ(chosen(), all);
+		since = sn_now() - relay::most_patience - relay::silence_probed;
+		EXPECT_EQ(g.name_of(g.made->choose(0, {second})), "b0:1") << "rather than a backup";
+		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"}) << "it is being probed";
+		const auto one = g.made->choose(0, {}), two = g.made->choose(0, {});
+		EXPECT_EQ(g.name_of(one) + g.name_of(two), "b1:1b1:1");
+		EXPECT_EQ(g.choose(), "b0:1") << "the other one is full";
+	}
+}
+
+/* Backups are for when nothing of a lower value is available. */
+TEST(Priority, OfALowerValueComesFirst)
+{
+	for (const auto how : {balancing::round_robin, balancing::least_connections,
+			       balancing::two_choices, balancing::source_hash}) {
+		group g(how, {1, 1, 100, 0}, 2);
+		g.settings.eject_after = 1;
+		g.settings.eject_for = std::chrono::hours(1);
+		g.settings.check.interval = std::chrono::seconds(1);
+		g.settings.check.fall = 1;
+		g.settings.backends[0].priority = 1;
+		g.settings.backends[2].priority = 2;
+		const auto is_only = [&](const char *which) {
+			for (std::uint64_t i = 0; i < 20; i++)
+				if (g.choose(relay::hash_of(std::to_string(i))) != which)
+					return false;
+			return true;
+		};
+		const auto at = [&](std::size_t i) {
+			return g.made->backends()[i].endpoints.now()->front().at;
+		};
+		EXPECT_TRUE(is_only("b1:1"));
+		{
+			const auto first = g.made->choose(0, {});
+			const auto second = g.made->choose(0, {});
+			EXPECT_FALSE(g.made->choose(0, {})) << "a full one is available";
+			EXPECT_EQ(g.name_of(g.made->choose(0, {at(1)})), "b0:1")
+				<< "once it failed";
+			EXPECT_EQ(g.name_of(g.made->choose(0, {at(1), at(0)})), "b2:1");
+			EXPECT_FALSE(g.made->choose(0, {at(1), at(0), at(2)}));
+		}
+		EXPECT_TRUE(g.made->failed(*at(1)));
+		EXPECT_TRUE(is_only("b0:1")) << "the first is ejected";
+		const auto bad = std::make_error_code(std::errc::timed_out);
+		EXPECT_TRUE(g.made->checked(*at(0), bad));
+		EXPECT_TRUE(is_only("b2:1")) << "and the second down";
+		EXPECT_TRUE(g.made->checked(*at(2), bad));
+		EXPECT_TRUE(is_only("b1:1")) << "only the one that is ejected is left";
+		at(1)->counts.ejected_until = at(1)->counts.slow_until = 0;
+		EXPECT_FALSE(g.made->checked(*at(0), {}));
+		EXPECT_TRUE(is_only("b1:1"));
+		EXPECT_EQ(g.registry.read().backends[0].weight, 1U);
+	}
 }
 
 class Limits : public testing::TestWithParam<balancing>
@@ -222,7 +304,7 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	group g(balancing::round_robin, {1, 1});
 	g.settings.check.interval = std::chrono::seconds(1);
 	g.settings.slow_return = std::chrono::hours(1);
-	auto &first = g.made->backends()[0];
+	auto &first = *g.made->backends()[0].endpoints.now()->front().at;
 	const auto bad = std::make_error_code(std::errc::connection_refused);
 	const auto ask = [&](bool well) {
 		return g.made->checked(first, well ? std::error_code() : bad);
@@ -256,7 +338,7 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	for (int i = 0; i < 3; i++)
 		ask(false);
 	g.settings.check = {};
-	EXPECT_TRUE(g.made->has_other({&g.made->backends()[1]}));
+	EXPECT_TRUE(g.made->has_other({g.made->backends()[1].endpoints.now()->front().at}));
 }
 
 } // namespace

@@ -5,9 +5,9 @@
  *
  * Lower bounds on times hold on any machine. Upper bounds catch hangs only.
  */
-#include "bandwidth.hpp"
+#include "backends/bandwidth.hpp"
+#include "base/size.hpp"
 #include "harness.hpp"
-#include "size.hpp"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -207,7 +207,7 @@ TEST(Bandwidth, IsKeptInEachDirection)
 		/* How often it is throttled depends on how long the machine stalls it. */
 		EXPECT_GT(relay.counter("throttled"), 0U);
 		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
-		EXPECT_EQ(relay.metric("backend_throttled_total{route=\"g\",backend=\"" +
+		EXPECT_EQ(relay.metric("backend_throttled_total{group=\"g\",backend=\"" +
 				       door.address() + "\"}"),
 			  0U);
 		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
@@ -234,7 +234,7 @@ TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 	EXPECT_GE(pass(two.client, two.backend, 64 << 10).count(), 63.0 / 256);
 	other.join();
 	const std::string of_backend =
-		"backend_throttled_total{route=\"g\",backend=\"" + door.address() + "\"}";
+		"backend_throttled_total{group=\"g\",backend=\"" + door.address() + "\"}";
 	EXPECT_EQ(relay.metric(of_backend), 0U);
 	EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
 	/* The limit of the backend: both share it. */
@@ -347,7 +347,7 @@ TEST(Bandwidth, WaitingConnectionsAreCounted)
 		};
 		const std::string of_listener = "throttled_connections{listener=\"web\"";
 		const std::string of_backend =
-			"backend_throttled_connections{route=\"g\",backend=\"" + door.address() +
+			"backend_throttled_connections{group=\"g\",backend=\"" + door.address() +
 			'"';
 		{
 			pair one(relay, door);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The benchmark of `make bench-relay` works: it measures sennit-relay, two bare loops and a direct
-connection for a moment each. No figure is asserted. The programs check by themselves that bytes and
-answers arrive.
+The benchmarks of `make bench-relay` and `make bench-relay-idle` work: the first measures
+sennit-relay, two bare loops and a direct connection for a moment each, the second a few connections
+of sennit-relay. No figure is asserted. The programs check by themselves that bytes and answers
+arrive.
 """
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -43,6 +45,20 @@ class Bench(unittest.TestCase):
             capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| socat | NOT MEASURED: socat is not installed |", done.stdout)
+
+    def test_idle_connections_are_measured(self):
+        folder = os.path.join(BUILD, "tests/relay/no-haproxy")
+        os.makedirs(folder, exist_ok=True)
+        if not os.path.exists(f"{folder}/openssl"):
+            os.symlink(shutil.which("openssl"), f"{folder}/openssl")
+        done = subprocess.run(
+            [sys.executable, f"{SOURCE}/bench/relay/idle.py", BUILD, "--connections=100",
+             "--rounds=1", "--settle=0.1", "--only=sennit-relay,HAProxy"],
+            env={**os.environ, "PATH": folder}, capture_output=True, text=True, timeout=100,
+            check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\| sennit-relay \| [\d,]+ \([\d,.]+\) \| [\d,]+ ")
+        self.assertIn("| HAProxy | NOT MEASURED: haproxy is not installed |", done.stdout)
 
 
 if __name__ == "__main__":

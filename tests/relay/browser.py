@@ -21,7 +21,7 @@ from traffic import PATIENCE
 
 
 class Browser:
-    def __init__(self):
+    def __init__(self, *options):
         # Not in the build folder, whose path may be too long for the sockets in it.
         self.folder = tempfile.TemporaryDirectory(prefix="sennit-browser-", ignore_cleanup_errors=True)
         from_us, self.to = os.pipe()
@@ -54,6 +54,7 @@ class Browser:
                 "--hide-scrollbars",
                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
                 "--user-data-dir=" + self.folder.name + "/profile",
+                *options,
                 "about:blank",
             ],
             preexec_fn=descriptors,

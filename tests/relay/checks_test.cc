@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <poll.h>
 #include <thread>
 
@@ -56,6 +57,63 @@ private:
 	std::thread thread_;
 };
 
+/* Answers each request of HTTP, up to its empty line, with what it is told to. */
+class http_answering
+{
+public:
+	explicit http_answering(const std::string &answer)
+	    : answer_(answer), thread_([this] { run(); })
+	{
+	}
+	http_answering(const http_answering &) = delete;
+	http_answering &operator=(const http_answering &) = delete;
+	~http_answering()
+	{
+		over_ = true;
+		const auto last = peer::connect(address());
+		thread_.join();
+	}
+	const std::string &address() const { return door_.address(); }
+	std::string port() const { return address().substr(address().rfind(':') + 1); }
+	void answer(const std::string &by)
+	{
+		const std::lock_guard lock(lock_);
+		answer_ = by;
+	}
+	std::string asked()
+	{
+		const std::lock_guard lock(lock_);
+		return asked_;
+	}
+
+private:
+	void run()
+	{
+		while (!over_) {
+			try {
+				auto client = door_.accept();
+				if (over_)
+					return;
+				std::string request;
+				while (!request.ends_with("\r\n\r\n"))
+					request += client.receive(1);
+				const std::lock_guard lock(lock_);
+				asked_ = request;
+				client.send(answer_);
+			} catch (const std::exception &) {
+				/* The check has ended before. */
+			}
+		}
+	}
+
+	std::mutex lock_;
+	std::string answer_;
+	std::string asked_;
+	listener door_;
+	std::atomic<bool> over_{false};
+	std::thread thread_;
+};
+
 std::string text(const std::vector<std::string> &backends, const std::string &check,
 		 const std::string &more = "")
 {
@@ -85,7 +143,7 @@ std::string served_by(relay_process &relay, int clients)
 
 bool is_state(relay_process &relay, const std::string &address, const std::string &state)
 {
-	return relay.metric("backend_state{route=\"g\",backend=\"" + address + "\",state=\"" +
+	return relay.metric("backend_state{group=\"g\",backend=\"" + address + "\",state=\"" +
 			    state + "\"}") == 1;
 }
 
@@ -110,7 +168,7 @@ TEST(Checks, ABackendThatAnswersWronglyGetsNoClients)
 	EXPECT_TRUE(is_state(relay, a.address(), "down"));
 	EXPECT_EQ(served_by(relay, 4), "bbbb");
 	EXPECT_GE(relay.counter("check_failures"), 2U);
-	const std::string labels = "{route=\"g\",backend=\"" + a.address() + "\"}";
+	const std::string labels = "{group=\"g\",backend=\"" + a.address() + "\"}";
 	EXPECT_GE(relay.metric("backend_check_failures_total" + labels), 2U);
 	EXPECT_GE(relay.metric("backend_checks_total" + labels), 2U);
 
@@ -154,6 +212,82 @@ TEST(Checks, ASilentBackendIsDown)
 			       "expect = \"yes!\"\n"));
 	relay_process relay({"--config", config.name()});
 	relay.await_error("backend " + silent.address() + " of g is down: ");
+	stop(relay);
+}
+
+const std::string healthy = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const std::string ill = "HTTP/1.1 503 Service Unavailable\r\n\r\n";
+
+/* Patroni and Galera's clustercheck say at a port of their own whether the database is the one. */
+TEST(Checks, MayAskOverHttpAtAnotherPort)
+{
+	answering a('a');
+	http_answering other(ill);
+	/* The PROXY header is for the backends. */
+	const std::string both = text({a.address()}, "", "send_proxy = \"v1\"\n");
+	const file config(both + "[groups.g.check]\n" + quick + "port = " + other.port() +
+			  "\nhttp = \"GET /primary\"\nstatus = 200\n");
+	relay_process relay({"--config", config.name()});
+	const std::string name = "backend " + a.address() + " of g";
+	relay.await_error(name + " is down: its answer has the status 503");
+	EXPECT_EQ(other.asked(), "GET /primary HTTP/1.1\r\nHost: 127.0.0.1:" + other.port() +
+					 "\r\nUser-Agent: sennit-relay\r\nAccept: */*\r\n"
+					 "Connection: close\r\n\r\n");
+	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
+	other.answer(healthy);
+	relay.await_error(name + " is up again");
+	EXPECT_TRUE(is_state(relay, a.address(), "up"));
+	stop(relay);
+}
+
+/* Whatever it answers, it is down unless it answers as it should. */
+TEST(Checks, OverHttpTakeNoOtherAnswer)
+{
+	http_answering other(healthy);
+	const file config(text({other.address()},
+			       "interval = \"10ms\"\ntimeout = \"500ms\"\nfall = 1\nrise = 1\n"
+			       "http = \"HEAD /\"\nhost = \"db.test\"\n"));
+	relay_process relay({"--config", config.name()});
+	EXPECT_TRUE(eventually([&] { return is_state(relay, other.address(), "up"); }));
+	EXPECT_NE(other.asked().find("\r\nHost: db.test\r\n"), std::string::npos);
+	for (const std::string &answer :
+	     {ill, std::string("HTTP/1.1 404 Not Found\r\n\r\n"), std::string("220 mail.test\r\n"),
+	      std::string("HTTP/1.1 200 OK\n\n"), std::string("HTTP/1.1 200 OK"), std::string(),
+	      "HTTP/1.1 200 " + std::string(5000, 'x') + "\r\n\r\n"}) {
+		other.answer(answer);
+		EXPECT_TRUE(eventually([&] { return is_state(relay, other.address(), "down"); }))
+			<< answer;
+		other.answer(healthy);
+		EXPECT_TRUE(eventually([&] { return is_state(relay, other.address(), "up"); }));
+	}
+	relay.await_error(" of g is down: its answer has the status 404");
+	relay.await_error(" of g is down: its answer is not one of HTTP/1");
+	stop(relay);
+}
+
+/* A backend's own place comes before the group's. */
+TEST(Checks, MayGoToAnotherAddress)
+{
+	answering a('a');
+	answering b('b');
+	http_answering for_all(healthy);
+	http_answering for_b(ill);
+	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			  "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
+			  a.address() + "\", { address = \"" + b.address() +
+			  "\", check = { address = \"" + for_b.address() +
+			  "\" } }]\n[groups.g.check]\n" + quick + "address = \"" +
+			  for_all.address() + "\"\nhttp = \"GET /\"\n");
+	relay_process relay({"--config", config.name()});
+	relay.await_error("backend " + b.address() + " of g is down: ");
+	EXPECT_TRUE(eventually([&] { return is_state(relay, a.address(), "up"); }));
+	EXPECT_EQ(served_by(relay, 4), "aaaa");
+	for_b.answer(healthy);
+	for_all.answer(ill);
+	relay.await_error("backend " + a.address() + " of g is down: ");
+	relay.await_error("backend " + b.address() + " of g is up again");
+	EXPECT_EQ(served_by(relay, 4), "bbbb");
 	stop(relay);
 }
 
@@ -219,7 +353,7 @@ TEST(Checks, DoNotDelayShutdown)
 	const ended end = relay.stop();
 	EXPECT_EQ(end.status, 0) << end.errors;
 	EXPECT_LT(std::chrono::steady_clock::now() - start, patience);
-	EXPECT_EQ(end.errors, "");
+	EXPECT_EQ(end.errors.find("backend_"), end.errors.npos) << end.errors;
 }
 
 TEST(Checks, ComeAndGoWithReloads)
@@ -231,7 +365,7 @@ TEST(Checks, ComeAndGoWithReloads)
 	file config(without);
 	relay_process relay({"--config", config.name()});
 	EXPECT_EQ(served_by(relay, 4), "abab");
-	EXPECT_TRUE(is_state(relay, a.address(), "up"));
+	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
 	config.write(text({a.address(), b.address()}, asks));
 	ASSERT_TRUE(relay.reload());
 	relay.await_error("backend " + a.address() + " of g is down");
@@ -244,7 +378,7 @@ TEST(Checks, ComeAndGoWithReloads)
 	/* Without checks nothing would notice that it is well again. */
 	config.write(without);
 	ASSERT_TRUE(relay.reload());
-	EXPECT_TRUE(is_state(relay, a.address(), "up"));
+	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
 	EXPECT_EQ(served_by(relay, 4), "abab");
 	for (int i = 0; i < 10; i++) {
 		config.write(i % 2 ? without : text({a.address(), b.address()}, asks));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "duration.hpp"
+#include "base/duration.hpp"
 
 #include <gtest/gtest.h>
 

@@ -83,7 +83,8 @@ TEST(Groups, WithoutABackendClientsAreDisconnected)
 {
 	const listener dead("127.0.0.1", -1);
 	const listener also("127.0.0.1", -1);
-	const file config(one_listener("", "balance = \"two-choices\"\nbackends = [\"" +
+	const file config(one_listener("", "retries = 0\nbalance = \"two-choices\"\n"
+					   "backends = [\"" +
 						   dead.address() + "\", \"" + also.address() +
 						   "\"]\n"));
 	relay_process relay({"--config", config.name()});
@@ -143,10 +144,10 @@ TEST(Limits, OfABackendSendClientsElsewhere)
 {
 	listener small;
 	listener large;
-	const file config(one_listener("", "backends = [{address = \"" + small.address() +
-						   "\", max_connections = 1}, {address = \"" +
-						   large.address() +
-						   "\", max_connections = 2}]\n"));
+	const file config(
+		one_listener("", "queue = 0\nbackends = [{address = \"" + small.address() +
+					 "\", max_connections = 1}, {address = \"" +
+					 large.address() + "\", max_connections = 2}]\n"));
 	relay_process relay({"--config", config.name()});
 	const std::string address = relay.address();
 	std::vector<peer> open;

@@ -4,6 +4,7 @@
  * connections finish. SENNIT_RELOADS is the number of handovers under traffic (3; the relay
  * promises 100).
  */
+#include "datagrams.hpp"
 #include "harness.hpp"
 
 #include <atomic>
@@ -18,6 +19,8 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 using namespace harness;
 
@@ -81,11 +84,81 @@ void serves(const std::string &address, listener &backend)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 }
 
+/* Whether a signal has not been delivered yet to any thread of the process. */
+bool is_pending(pid_t pid)
+{
+	std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+	for (std::string line; std::getline(status, line);)
+		if (line.starts_with("ShdPnd:"))
+			return line.find_first_of("123456789abcdef", 7) != line.npos;
+	return false;
+}
+
+/* The new process gets what clients send, and the old one's sessions pass on what is answered. */
+TEST_F(Handover, OfUdpLosesNoAnswers)
+{
+	udp_peer backend, early, late;
+	relay_process relay({"--drain", "0", "udp:127.0.0.1:0", backend.address()});
+	const std::string address = relay.address();
+	early.send(address, "q");
+	const auto session = backend.receive().from;
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_EQ(relay.address(1), address);
+	relay.await_error("notice draining connections=1");
+	backend.send(session, "late");
+	EXPECT_EQ(early.receive().bytes, "late");
+	late.send(address, "r");
+	const auto arrived = backend.receive();
+	EXPECT_EQ(arrived.bytes, "r");
+	backend.send(arrived.from, "a");
+	EXPECT_EQ(late.receive().bytes, "a");
+	early.send(address, "s");
+	EXPECT_NE(backend.receive().from, session) << "the old process receives no more";
+	relay.signal(SIGTERM); /* ends its sessions */
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* They are served until they have been silent for their own timeout, not for a second only. */
+TEST_F(Handover, LeavesSessionsOfAFormerListenerAlone)
+{
+	udp_peer backend, client;
+	const std::string rest = "drain = 0\n[listeners.b]\naddress = 'udp:127.0.0.1:0'\n"
+				 "group = 'g'\n[groups.g]\nbackends = ['" +
+				 backend.address() + "']\n";
+	file settings(rest + "[listeners.a]\naddress = 'udp:127.0.0.1:0'\ngroup = 'g'\n"
+			     "idle_timeout = '1h'\n");
+	relay_process relay({"--config", settings.name()});
+	std::string from;
+	std::string address;
+	for (const std::size_t nth : {0, 1}) {
+		address = relay.address(nth);
+		client.send(address, "q");
+		from = backend.receive().from;
+	}
+	settings.write(rest);
+	ASSERT_TRUE(relay.reload()) << relay.errors();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("notice draining connections=2");
+	std::this_thread::sleep_for(1500ms);
+	client.send(address, "r");
+	EXPECT_EQ(backend.receive().from, from);
+	relay.signal(SIGTERM);
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 TEST_F(Handover, LetsOpenConnectionsFinish)
 {
 	listener backend;
 	relay_process relay(
-		{"--drain", "1h", "--admin", "127.0.0.1:0", "127.0.0.1:0", backend.address()});
+		{"--drain", "0", "--admin", "127.0.0.1:0", "127.0.0.1:0", backend.address()});
 	const std::string address = relay.address();
 	const std::string admin = relay.admin_address();
 	auto client = peer::connect(address);
@@ -96,6 +169,7 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	EXPECT_EQ(relay.address(1), address) << "the same port";
 	EXPECT_EQ(relay.admin_address(), admin);
 	serves(address, backend);
+	relay.await_error("notice draining connections=");
 	client.send("still");
 	EXPECT_EQ(old.receive(5), "still");
 	old.close();
@@ -105,6 +179,50 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	 * gone. */
 	await_end(relay);
 	serves(address, backend);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+TEST_F(Handover, HasADrainTimeOfItsOwn)
+{
+	listener backend;
+	relay_process relay(
+		{"--drain", "1h", "--handover-drain", "300ms", "127.0.0.1:0", backend.address()});
+	auto client = peer::connect(relay.address());
+	auto old = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	EXPECT_EQ(old.receive_end(), ending::reset);
+	await_end(relay);
+	serves(relay.address(), backend);
+	end(pid);
+	const ended over = relay.wait();
+	EXPECT_EQ(over.status, 0);
+	EXPECT_NE(over.errors.find("draining connections=1 drain_ms=300 "), over.errors.npos)
+		<< over.errors;
+}
+
+/* Then its connections have the time that they have whenever the relay stops. */
+TEST_F(Handover, TheOldProcessCanBeStoppedToo)
+{
+	listener backend;
+	relay_process relay({"--drain", "1h", "127.0.0.1:0", backend.address()});
+	auto client = peer::connect(relay.address());
+	auto old = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("notice draining connections=1 ");
+	relay.signal(SIGTERM);
+	relay.await_error("notice draining connections=1 drain_ms=3600000 ");
+	client.send("still");
+	EXPECT_EQ(old.receive(5), "still");
+	relay.signal(SIGTERM);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	await_end(relay);
+	serves(relay.address(), backend);
 	end(pid);
 	EXPECT_EQ(relay.wait().status, 0);
 }
@@ -150,6 +268,36 @@ TEST_F(Handover, TakesUnixSocketsAlong)
 }
 
 /* Nor does a new process that fails take the file with it. */
+/* As a reload does. */
+TEST_F(Handover, GivesTheControlSocketItsMode)
+{
+	const folder here;
+	const std::string path = here / "control";
+	const auto text = [&](const std::string &mode) {
+		return "control = 'unix:" + path + "'\ncontrol_mode = '" + mode +
+		       "'\n[listeners.a]\naddress = '127.0.0.1:0'\ngroup = 'g'\n"
+		       "[groups.g]\nbackends = ['127.0.0.1:9']\n";
+	};
+	const auto mode_of = [](const std::string &file) {
+		struct stat found {
+		};
+		return lstat(file.c_str(), &found) == 0 ? found.st_mode & 0777 : 0;
+	};
+	file config(text("0660"));
+	relay_process relay({"--config", config.name()});
+	relay.await_error(" serves");
+	EXPECT_EQ(mode_of(path), 0660U);
+	config.write(text("0600"));
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_TRUE(eventually([&] { return mode_of(path) == 0600U; }));
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(mode_of(path), 0U);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 {
 	const folder here;
@@ -278,6 +426,93 @@ TEST_F(Handover, ThatFailsChangesNothing)
 	serves(address, backend);
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* A configuration that the new process cannot read before it is written. */
+class slow_file
+{
+public:
+	explicit slow_file(const std::string &path) : path_(path)
+	{
+		unlink(path.c_str());
+		EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+	}
+	slow_file(const slow_file &) = delete;
+	slow_file &operator=(const slow_file &) = delete;
+	~slow_file() { close(fd_); }
+
+	void await_reader()
+	{
+		EXPECT_TRUE(eventually([&] {
+			fd_ = open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+			return fd_ >= 0;
+		}));
+	}
+	void write(const std::string &text)
+	{
+		EXPECT_EQ(::write(fd_, text.data(), text.size()),
+			  static_cast<ssize_t>(text.size()));
+		close(std::exchange(fd_, -1));
+	}
+
+private:
+	const std::string path_;
+	int fd_ = -1;
+};
+
+std::string configuration(const listener &backend)
+{
+	return "drain = 0\n[listeners.a]\naddress = '127.0.0.1:0'\ngroup = 'g'\n"
+	       "[groups.g]\nbackends = ['" +
+	       backend.address() + "']\n";
+}
+
+/* The relay is what is to stop, and not only the process that is about to be replaced. */
+TEST_F(Handover, IsGivenUpToStop)
+{
+	listener backend;
+	for (const bool supervised : {false, true}) {
+		file config(configuration(backend));
+		std::vector<std::string> arguments{"--config", config.name()};
+		if (supervised)
+			arguments.emplace_back("--supervise");
+		relay_process relay(arguments);
+		serves(relay.address(), backend);
+		slow_file slow(config.name());
+		relay.signal(SIGUSR2);
+		slow.await_reader();
+		relay.signal(SIGTERM);
+		/* Nobody has its stderr open any more. */
+		const ended over = relay.wait();
+		EXPECT_EQ(over.status, 0);
+		EXPECT_NE(over.errors.find("not handed over: the relay is to stop"),
+			  over.errors.npos)
+			<< over.errors;
+		EXPECT_EQ(over.errors.find("relay_died"), over.errors.npos) << over.errors;
+	}
+}
+
+/* The new process may have read the file before it was changed. */
+TEST_F(Handover, PassesAReloadOn)
+{
+	listener backend;
+	file config(configuration(backend));
+	relay_process relay({"--config", config.name()});
+	serves(relay.address(), backend);
+	slow_file slow(config.name());
+	relay.signal(SIGUSR2);
+	slow.await_reader();
+	relay.signal(SIGHUP);
+	EXPECT_TRUE(eventually([&] { return !is_pending(relay.pid()); }));
+	unlink(config.name().c_str());
+	config.write(configuration(backend));
+	slow.write(configuration(backend));
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("notice reloaded ");
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
 }
 
 TEST_F(Handover, FailsNoClientUnderTraffic)

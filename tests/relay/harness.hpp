@@ -214,7 +214,7 @@ public:
 	/* Makes it read its configuration again, and waits until it has. False if it refused it. */
 	bool reload();
 
-	/* Waits until stderr contains the text. */
+	/* Waits until stderr contains the text; '"' stands for an escaped one too. */
 	void await_error(const std::string &text);
 
 	void signal(int signum);
@@ -250,6 +250,7 @@ private:
 	void join_readers();
 	void close_pipes();
 	std::vector<std::string> lines_with(stream &from, std::string_view start);
+	std::vector<std::string> events_of(std::string_view name);
 
 	pid_t pid_ = -1;
 	std::mutex lock_;

@@ -2,8 +2,8 @@
 /*
  * The histogram's buckets: no gaps and no overlaps, and a bounded error of what is read from them.
  */
-#include "histogram.hpp"
-#include "snapshot.hpp"
+#include "base/histogram.hpp"
+#include "stats/snapshot.hpp"
 
 #include <chrono>
 #include <gtest/gtest.h>

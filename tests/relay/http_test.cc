@@ -3,7 +3,7 @@
  * Reading requests: whole, in pieces, several at once, and with every mistake that has an answer of
  * its own. Writing answers.
  */
-#include "http.hpp"
+#include "wire/http.hpp"
 
 #include "harness.hpp"
 
@@ -46,6 +46,33 @@ TEST(HttpReader, ReadsARequestInAnyPieces)
 		EXPECT_EQ(reader.request().method, "GET");
 		EXPECT_EQ(reader.request().path, "/metrics");
 		EXPECT_TRUE(reader.request().keep_alive);
+	}
+}
+
+/* RFC 9112, section 3.2.2. */
+TEST(HttpReader, TakesAWholeUrl)
+{
+	const auto read = [](const std::string &target) {
+		http_reader reader;
+		reader.feed("GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n");
+		EXPECT_TRUE(reader.complete()) << target;
+		return reader.request();
+	};
+	const struct {
+		const char *target, *host, *path, *query;
+	} cases[] = {
+		{"http://a.example", "a.example", "/", ""},
+		{"http://a.example:80/", "a.example:80", "/", ""},
+		{"http://a.example?x=1", "a.example", "/", "x=1"},
+		{"http://[::1]:9/b/c?d", "[::1]:9", "/b/c", "d"},
+		{"/http://a.example", "other", "/http://a.example", ""},
+		{"/?to=http://a.example", "other", "/", "to=http://a.example"},
+	};
+	for (const auto &each : cases) {
+		const auto got = read(each.target);
+		EXPECT_EQ(got.host, each.host) << each.target;
+		EXPECT_EQ(got.path, each.path) << each.target;
+		EXPECT_EQ(got.query, each.query) << each.target;
 	}
 }
 

@@ -7,7 +7,7 @@
  * acknowledged from then on, as after a power failure. That takes no privilege. The kernel's times
  * are whole seconds, so each case takes a few of them. Upper bounds catch hangs only.
  */
-#include "keepalive.hpp"
+#include "config/keepalive.hpp"
 
 #include "harness.hpp"
 

@@ -173,21 +173,21 @@ TEST(HalfClose, HasATimeoutOfItsOwn)
 	stop(relay);
 }
 
-TEST(Rate, OfAcceptingIsEnforced)
+/* Ten connections from there at one a second and three at once. Returns how many were refused. */
+unsigned come_too_fast(relay_process &relay, listener &backend, const std::string &from)
 {
-	listener backend;
-	const file config(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
-	relay_process relay({"--config", config.name()});
-	const std::string address = relay.address();
+	const std::string address = relay.address(); /* waits until it serves */
 	const auto start = std::chrono::steady_clock::now();
+	const auto before = relay.counter("rate_refused");
 	unsigned served = 0;
 	unsigned refused = 0;
 	for (int i = 0; i < 10; i++) {
-		auto client = peer::connect(address);
+		auto client = peer::connect(address, from);
 		client.shutdown_write();
 		pollfd waiting{backend.fd(), POLLIN, 0};
 		EXPECT_TRUE(eventually([&] {
-			return poll(&waiting, 1, 0) == 1 || relay.counter("rate_refused") > refused;
+			return poll(&waiting, 1, 0) == 1 ||
+			       relay.counter("rate_refused") > before + refused;
 		}));
 		if (waiting.revents) {
 			backend.accept().close();
@@ -200,10 +200,35 @@ TEST(Rate, OfAcceptingIsEnforced)
 	const auto took = std::chrono::steady_clock::now() - start;
 	EXPECT_GE(served, 3U);
 	EXPECT_LE(served, 3U + static_cast<unsigned>(took / 1s) + 1);
-	relay.await_error("cause=refused_rate listener=web client=127.0.0.1:");
+	relay.await_error("cause=refused_rate listener=web client=" + from + ":");
+	return refused;
+}
+
+TEST(Rate, OfAcceptingIsEnforced)
+{
+	listener backend;
+	const file config(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
+	relay_process relay({"--config", config.name()});
+	const unsigned refused = come_too_fast(relay, backend, "127.0.0.1");
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.counter("rate_refused"), refused);
 	EXPECT_EQ(ended(relay, "refused_rate"), refused);
+	stop(relay);
+}
+
+TEST(Rate, OfEachSourceIsEnforced)
+{
+	listener backend;
+	const file config(text("accept_rate_per_source = 1\naccept_burst_per_source = 3\n",
+			       backend.address()));
+	relay_process relay({"--config", config.name()});
+	unsigned refused = 0;
+	for (const char *from : {"127.0.0.2", "127.0.0.3"})
+		refused += come_too_fast(relay, backend, from);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(ended(relay, "refused_rate"), refused);
+	EXPECT_EQ(relay.metric("sources_forgotten_total{listener=\"web\"}"), 0U);
+	relay.await_error("limit=accept_rate_per_source");
 	stop(relay);
 }
 

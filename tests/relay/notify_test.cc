@@ -2,7 +2,7 @@
 /*
  * What a service manager is told. This test has the manager's end of the socket.
  */
-#include "notify.hpp"
+#include "base/notify.hpp"
 
 #include "harness.hpp"
 

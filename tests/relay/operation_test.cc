@@ -177,8 +177,8 @@ TEST(AccessLogOfTheRelay, RecordsABackendThatRefuses)
 {
 	const folder in;
 	const listener nobody("127.0.0.1", -1);
-	relay_process relay({"--access-log", in / "log", "--access-log-format", "json",
-			     "127.0.0.1:0", nobody.address()});
+	relay_process relay({"--access-log", in / "log", "--access-log-format", "json", "--retries",
+			     "0", "127.0.0.1:0", nobody.address()});
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	EXPECT_EQ(relay.stop().status, 0);
 	std::ifstream file(in / "log");
@@ -251,7 +251,7 @@ TEST(BadOptions, OfLogAndAdminAreExplained)
 	fails({"--admin", taken.address()}, 1, "cannot listen on " + taken.address());
 	fails({"--access-log", "/nonexistent/log"}, 1,
 	      "cannot open the access log /nonexistent/log: No such file");
-	fails({"--access-log", "fd:77"}, 1, "\"fd:77\" is not an open descriptor");
+	fails({"--access-log", "fd:77"}, 1, "fd:77\\\" is not an open descriptor");
 	fails({"--access-log-format", "xml"}, 2,
 	      "\"xml\" is not a format; expected logfmt or json");
 }

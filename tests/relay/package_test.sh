@@ -40,8 +40,13 @@ done <<'LIST'
 644 usr/share/doc/sennit-relay/relay-operation.md
 644 usr/share/doc/sennit-relay/examples/sennit-relay.socket
 644 usr/share/doc/sennit-relay/examples/logrotate
+644 usr/share/doc/sennit-relay/examples/sennit-relay.toml
+644 usr/share/doc/sennit-relay/examples/grafana-dashboard.json
+644 usr/share/doc/sennit-relay/examples/sennit-relay.rules.yml
+644 usr/share/bash-completion/completions/sennit-relay
+644 usr/share/lintian/overrides/sennit-relay
 LIST
-[ "$(find "$root" -type f | wc -l)" = 10 ] || fail "unexpected files in the package: $(find "$root" -type f)"
+[ "$(find "$root" -type f | wc -l)" = 15 ] || fail "unexpected files in the package: $(find "$root" -type f)"
 if dpkg-deb -c "$package" | grep -v ' root/root '; then
 	fail "these files do not belong to root"
 fi
@@ -122,6 +127,46 @@ dpkg_there -P sennit-relay
 [ ! -e "$system/etc/default/sennit-relay" ] || fail "the configuration is still there after the purge"
 left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o -type f -print)
 [ -z "$left" ] || fail "left after the purge: $left"
+
+# --- its scripts, with a systemd that only says what it is asked ---
+
+stubs=$scratch/stubs
+mkdir -p "$stubs" "$scratch/run"
+for tool in systemctl deb-systemd-invoke; do
+	cat >"$stubs/$tool" <<STUB
+#!/bin/sh
+echo "$tool \$*" >>"$scratch/asked"
+case "\$*" in
+*is-active*) exit "\${IS_ACTIVE:-0}" ;;
+*kill*) exit "\${CAN_KILL:-0}" ;;
+esac
+STUB
+	chmod 755 "$stubs/$tool"
+done
+dpkg-deb -e "$package" "$scratch/control"
+asked_by() {
+	local script=$1
+	shift
+	: >"$scratch/asked"
+	sed "s,/run/systemd/system,$scratch/run,g" "$scratch/control/$script" >"$scratch/script"
+	PATH=$stubs:$PATH sh "$scratch/script" "$@" || fail "$script $*"
+	cat "$scratch/asked"
+}
+handover='systemctl kill --kill-who=main --signal=USR2 sennit-relay.service'
+restart='deb-systemd-invoke try-restart sennit-relay.service'
+asked=$(asked_by postinst configure 0.0.1)
+grep -qxF "$handover" <<<"$asked" || fail "an upgrade does not hand over: $asked"
+grep -qF restart <<<"$asked" && fail "an upgrade restarts: $asked"
+asked=$(CAN_KILL=1 asked_by postinst configure 0.0.1)
+grep -qxF "$restart" <<<"$asked" || fail "it is not restarted if it cannot be asked: $asked"
+asked=$(IS_ACTIVE=3 asked_by postinst configure 0.0.1)
+grep -qE 'kill|restart' <<<"$asked" && fail "a service that does not run is started: $asked"
+asked=$(asked_by postinst configure "")
+grep -qE 'kill|restart' <<<"$asked" && fail "the first installation starts it: $asked"
+asked=$(asked_by prerm upgrade 0.0.2)
+[ -z "$asked" ] || fail "an upgrade stops it: $asked"
+asked=$(asked_by prerm remove)
+grep -qxF 'deb-systemd-invoke stop sennit-relay.service' <<<"$asked" || fail "removed, it runs on"
 
 # --- its units ---
 

@@ -8,6 +8,7 @@ Environment: as for traffic.py. SENNIT_SCREENSHOT is the file to write the scree
 in the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before it is taken (3; 130
 for docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs it.
 """
+import json
 import os
 import re
 import shutil
@@ -33,10 +34,39 @@ groups.web.backends = ["{backends[0]}"]
 resolve_timeout = "10m"
 backends = [{{ address = "{backends[1]}", bandwidth = {{ to_client = "4MiB", burst = "1MiB" }} }}]
 [groups.mail]
+retries = 0
 backends = ["{backends[2]}", "{backends[3]}"]
 resolve_timeout = "100ms"
 """
 SECONDS = float(os.environ.get("SENNIT_PAGE_SECONDS", "3"))
+
+
+# Gives the page an answer like the last one six seconds later, but with 200 backends.
+MANY = """
+function give({failures = 0, more = 0}) {
+    const next = structuredClone(newest), like = next.backends[0];
+    next.time_ms += 6000; next.uptime_ms += 6000;
+    next.groups = [{...next.groups[0], group: "waits", queued: 2, queue_limit: 10}];
+    next.backends = Array.from({length: 200}, (_, n) => ({...like, address: "b" + n, route: "many",
+        state: "up", failures: 0, last_error: "", endpoints: []}));
+    const set = (n, what) => Object.assign(next.backends[n], what);
+    set(150, {state: "down", last_error: "Connection refused"});
+    set(170, {state: "ejected"});
+    set(120, {failures: 7 + failures});
+    set(110, {route: "waits"});
+    set(90, {state: "drained", weight: 0});
+    if (more) set(3, {state: "down"});
+    const addresses = Array.from({length: 100}, (_, n) => ({...like, endpoints: undefined,
+        address: "10.0.0." + n + ":80", state: n % 44 === 33 ? "down" : "up", last_error: ""}));
+    set(7, {named: true, endpoints: addresses, resolved: addresses.map((each) => each.address)});
+    show(next);
+}
+"""
+
+
+def backends_of(browser):
+    """The rows of the backends by their addresses."""
+    return {row[0].split("\n")[0]: row for row in rows(browser, "backends")}
 
 
 def rows(browser, element):
@@ -71,6 +101,14 @@ class InABrowser(unittest.TestCase):
         self.addCleanup(self.relay.stop)
         self.browser = Browser()
         self.addCleanup(self.browser.close)
+        # Narrow windows leave columns out.
+        self.browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=1240,
+            height=1000,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def test_it_shows_what_the_relay_does(self):
         relay, browser = self.relay, self.browser
@@ -79,10 +117,6 @@ class InABrowser(unittest.TestCase):
             Load(relay, 1, idle=8, small=1, large=1, size=1 << 20),
         ):
             self.addCleanup(load.stop)
-        for _ in range(3):
-            with relay.connect(2) as refused:
-                self.assertEqual(refused.recv(1), b"")
-
         for _ in range(2):
             with relay.connect(1) as reset:
                 ask(reset, 10)
@@ -96,13 +130,17 @@ class InABrowser(unittest.TestCase):
             "the page to show the relay",
         )
         time.sleep(SECONDS)  # for the charts to have something in them
+        # They fail in the last minute of what the page has seen.
+        for _ in range(3):
+            with relay.connect(2) as refused:
+                self.assertEqual(refused.recv(1), b"")
         eventually(
             lambda: browser.value("document.querySelectorAll('#chart-throughput .one').length"),
             "a line in the chart",
         )
         # Looked up when the relay starts, and shown a second later.
         eventually(
-            lambda: "look-up" in rows(browser, "backends")[3][0]
+            lambda: "look-up" in backends_of(browser)["nobody.invalid:80"][0]
             and "\n" in rows(browser, "listeners")[1][7],
             "names and limits to have had an effect",
         )
@@ -120,27 +158,36 @@ class InABrowser(unittest.TestCase):
         # A busy machine may move nothing for a second.
         matches("to-client", r"^\d+(\.\d+)?\s(KiB|MiB|GiB)/s$")
         matches("connect", r"^\d+(\.\d+)?\s(µs|ms|s)$")
-        matches("held-back", r"^with \d+ held back$")
+        matches("held-back", r"^\d+ held back$")
         before = browser.text("to-client-note")
         eventually(lambda: browser.text("to-client-note") != before, "figures to change")
 
         listeners = rows(browser, "listeners")
         self.assertEqual([row[1] for row in listeners], relay.listens)
         self.assertGreater(int(listeners[0][4].replace(",", "")), 40)
-        backends = rows(browser, "backends")
+        # Those in trouble first; here in the order of the configuration.
+        order = [row[0].split("\n")[0] for row in rows(browser, "backends")]
+        configured = [b["address"] for b in now["backends"]]
+        self.assertEqual(sorted(order), sorted(configured))
+        self.assertEqual(set(order[:2]), set(configured[2:]))
+        shown = backends_of(browser)
+        backends = [shown[address] for address in configured]
         names = [row[0].split("\n") for row in backends]
-        self.assertEqual([name[0] for name in names], [b["address"] for b in now["backends"]])
-        self.assertTrue(all(row[2] == "up" for row in backends[:2]), backends)
+        self.assertTrue(all(row[2] == "not checked" for row in backends[:2]), backends)
         self.assertEqual(backends[2][10], "3")
 
         # The addresses behind the names.
         self.assertEqual([b["named"] for b in now["backends"]], [False, True, False, True])
         self.assertEqual(now["backends"][0]["resolved"], [self.backends[0].address])
         self.assertIn(self.backends[1].address, now["backends"][1]["resolved"])
-        self.assertEqual(names[1][1:], [", ".join(now["backends"][1]["resolved"])])
+        addresses = now["backends"][1]["resolved"]
+        if len(addresses) == 1:
+            self.assertEqual(names[1][1], addresses[0])
+        else:
+            self.assertEqual(names[1][1], f"show {len(addresses)} addresses")
         self.assertEqual((len(names[0]), len(names[2])), (1, 1))
         self.assertRegex(names[3][1], r"^does not resolve; \d+ look-ups? failed$")
-        self.assertEqual(backends[3][2], "down")
+        self.assertEqual(backends[3][2], "down\ndoes not resolve")
         self.assertTrue(now["backends"][3]["resolve_failing"])
 
         # Which rows a bandwidth limit has held back, and which never were.
@@ -162,16 +209,16 @@ class InABrowser(unittest.TestCase):
         self.assertEqual(ended["client reset"], "2")
         self.assertGreater(int(ended["client end"].replace(",", "")), 0)
 
-        png = browser.screenshot(SCREENSHOT, 1240, 1240, dark=False)
+        png = browser.screenshot(SCREENSHOT, 1240, 1000, dark=False)
         self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
-        self.assertEqual(struct.unpack("!II", png[16:24]), (1240, 1240))
+        self.assertEqual(struct.unpack("!II", png[16:24]), (1240, 1000))
         # A screenshot of an empty page of this size has some 10 KB.
         self.assertGreater(len(png), 50000)
-        dark = browser.screenshot(BUILD + "/relay-page-dark.png", 1240, 1240, dark=True)
+        dark = browser.screenshot(BUILD + "/relay-page-dark.png", 1240, 1000, dark=True)
         self.assertNotEqual(dark, png)
         # On a phone nothing is wider than the screen.
-        browser.screenshot(BUILD + "/relay-page-narrow.png", 390, 2400, dark=False)
-        self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), 390)
+        browser.screenshot(BUILD + "/relay-page-narrow.png", 375, 2400, dark=False)
+        self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), 375)
 
         # Accessibility: labels for charts, captions for tables, a language.
         self.assertRegex(
@@ -217,6 +264,128 @@ class InABrowser(unittest.TestCase):
         stays.close()
         eventually(lambda: browser.text("ready") == "no answer", "the page to show the end")
         self.assertIn("does not answer", browser.text("trouble"))
+        self.assertIn("The figures are from", browser.text("trouble"))
+        # What is shown is marked as old.
+        self.assertEqual(browser.value("document.getElementById('main').className"), "stale")
+
+    def test_it_shows_what_was_before_it_was_opened(self):
+        relay, browser = self.relay, self.browser
+        with relay.connect() as client:
+            self.assertEqual(ask(client, 1 << 20), 1 << 20)
+
+            def kept():
+                told = json.loads(relay.get("/history"))
+                # The transfer lies between two samples.
+                return len(told["uptime_ms"]) > 2 and told["to_client"][-1] >= 1 << 20 and told
+
+            told = eventually(kept, "samples")
+            self.assertEqual(len({len(column) for column in told.values()}), 1)
+            self.assertEqual(told["uptime_ms"], sorted(set(told["uptime_ms"])))
+            self.assertEqual(told["active"][-1], 1)
+            since = told["uptime_ms"][-2]
+            later = json.loads(relay.get(f"/history?since={since}"))["uptime_ms"]
+            self.assertGreaterEqual(later[0], told["uptime_ms"][-1])
+
+            browser.call("Page.navigate", url=f"http://{relay.admin}/")
+            eventually(lambda: browser.text("ready").startswith("ready"), "the page")
+            self.assertEqual(browser.value("samples[0].uptime_ms"), told["uptime_ms"][0])
+            times = browser.value("samples.map((each) => each.uptime_ms)")
+            self.assertEqual(times, sorted(set(times)))
+            # Its bytes are in the chart, although none have come since it was opened.
+            self.assertRegex(
+                browser.value("document.querySelector('.plot > .top').innerText"),
+                r"^peak \d.* [KM]iB/s$",
+            )
+            for minutes in ("60", "5"):
+                browser.value(f"document.querySelector('[data-minutes=\"{minutes}\"]').click()")
+                self.assertEqual(
+                    browser.value(
+                        "[...document.querySelectorAll('[data-minutes][aria-pressed=true]')]"
+                        ".map((each) => each.dataset.minutes)"
+                    ),
+                    [minutes],
+                )
+            # Of another process nothing can be compared with what is shown, even if it has been
+            # up for longer. Here it is the same, so all of the history is there again.
+            browser.value("document.getElementById('pause').click()")
+            again = browser.value(
+                """(async () => {
+                    samples.length = 1;
+                    const later = { ...newest, uptime_ms: newest.uptime_ms + 60000 };
+                    await catchUp({ ...later, time_ms: later.time_ms + 60000 });
+                    const missed = samples.length, kept = newest !== null;
+                    await catchUp(later);
+                    return [missed > 1, kept, before, newest, marks.length, samples[0].uptime_ms];
+                })()"""
+            )
+            self.assertEqual(again, [True, True, None, None, 0, told["uptime_ms"][0]])
+        self.assertEqual(browser.complaints(), [])
+
+    def test_it_stays_readable_with_many_backends(self):
+        """The page is given an answer with 200 backends, one of them a name of 100 addresses."""
+        relay, browser = self.relay, self.browser
+        browser.call("Page.navigate", url=f"http://{relay.admin}/")
+        eventually(lambda: browser.text("ready").startswith("ready"), "the page")
+        browser.value("document.getElementById('pause').click()")
+        browser.value(MANY)
+
+        def names():
+            return [row[0].split("\n")[0] for row in rows(browser, "backends")]
+
+        def press(selector):
+            browser.value(f"document.querySelector({json.dumps(selector)}).click()")
+
+        browser.value("give({})")
+        self.assertEqual(len(names()), 50)
+        self.assertEqual(browser.value("document.querySelectorAll('#strip > i').length"), 200)
+        # Down, ejected, failing, waiting, parts down, drained; then in the order given.
+        browser.value("give({failures: 3})")
+        self.assertEqual(
+            names()[:8],
+            ["b150", "b170", "b120", "b110", "b7", "b90", "b0", "b1"],
+        )
+        states = [row[2].split("\n") for row in rows(browser, "backends")[:5]]
+        self.assertEqual(states[0], ["down", "Connection refused"])
+        self.assertEqual(states[1][0], "ejected")
+        self.assertEqual(states[2], ["up", "3 connects failed in the last minute"])
+        self.assertEqual(states[3], ["up", "2 clients wait for this route"])
+        self.assertEqual(states[4], ["up", "2 of 100 addresses down"])
+        self.assertEqual(browser.text("ready"), "ready, 2 backends down, 3 more in trouble")
+        self.assertEqual(
+            browser.value("document.getElementById('strip').getAttribute('aria-label')"),
+            "200 backends, 5 of them in trouble",
+        )
+        # The addresses of the name: those in trouble first.
+        press("#backends button")
+        self.assertEqual(names()[4:8], ["b7", "10.0.0.33:80", "10.0.0.77:80", "10.0.0.0:80"])
+        self.assertEqual(len(names()), 150)
+        self.assertEqual(
+            browser.value("document.querySelector('#backends button').ariaExpanded"), "true"
+        )
+        # Rows stay what they are, and keep the focus, when others come before them.
+        browser.value("document.querySelector('#backends button').focus()")
+        browser.value("const kept = document.getElementById('backends').rows[4]; 0")
+        browser.value("give({failures: 3, more: 1})")
+        self.assertEqual(names()[:4], ["b3", "b150", "b170", "b120"])
+        self.assertEqual(browser.value("[...kept.parentNode.children].indexOf(kept)"), 5)
+        self.assertEqual(browser.value("document.activeElement.innerText"), "hide 100 addresses")
+        press("#backends button")
+        press("#all")
+        self.assertEqual(len(names()), 200)
+        press("[data-kind='trouble']")
+        self.assertEqual(len(names()), 6)
+        press("[data-kind='']")
+        find = "document.getElementById('find')"
+        browser.value(f"{find}.value = 'B19'; {find}.dispatchEvent(new Event('input'))")
+        self.assertEqual(names(), ["b19"] + [f"b{n}" for n in range(190, 200)])
+        browser.value(f"{find}.value = '10.0.0.33'; {find}.dispatchEvent(new Event('input'))")
+        self.assertEqual(names(), ["b7"])
+        browser.value(f"{find}.value = 'nothing'; {find}.dispatchEvent(new Event('input'))")
+        self.assertEqual(names(), ["No backend fits."])
+        browser.value(f"{find}.value = ''; {find}.dispatchEvent(new Event('input'))")
+        browser.screenshot(BUILD + "/relay-page-many.png", 375, 1500, dark=True)
+        self.assertLessEqual(browser.value("document.documentElement.scrollWidth"), 375)
+        self.assertEqual(browser.complaints(), [])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
 clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays
-open. What arrives is compared with what arrives without the relay, and every connection must end
+open; an agent of a backend, as the manual has it. What arrives is compared with what arrives without the relay, and every connection must end
 cleanly.
 
 Environment: as for traffic.py. SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at
@@ -26,7 +26,7 @@ import unittest
 import zlib
 
 from browser import Browser
-from traffic import Relay, answers, eventually, free_port
+from traffic import Relay, RelayByConfig, answers, eventually, free_port
 
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -404,9 +404,56 @@ class Web(Traffic):
         asyncio.run(talk())
 
 
+class Agent(Traffic):
+    def test_the_one_of_the_manual(self):
+        """docs/relay.md, but for the place of a file and the port."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(here + "/../../docs/relay.md") as file:
+            lines = file.read().splitlines()
+        first = lines.index("    #!/bin/sh")
+        script = "\n".join(line.strip() for line in lines[first:first + 3]) + "\n"
+        self.assertIn("/run/maintenance", script)
+        reason, agent = self.root + "/maintenance", self.root + "/agent"
+        with open(agent, "w") as file:
+            file.write(script.replace("/run/maintenance", reason))
+        os.chmod(agent, 0o755)
+        port, unused = free_port(), free_port()
+        self.serve(["socat", f"TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork", "EXEC:" + agent],
+                   port)
+        relay = RelayByConfig(f"""
+            admin = "127.0.0.1:0"
+            [listeners.web]
+            address = "127.0.0.1:0"
+            group = "web"
+            [groups.web]
+            backends = ["127.0.0.1:{unused}"]
+            [groups.web.agent]
+            port = {port}
+            interval = "50ms"
+            timeout = "20s"
+        """)
+        self.addCleanup(relay.stop)
+
+        def said(**what):
+            backend = relay.status()["backends"][0]
+            return backend | backend["agent"] if what.items() <= backend["agent"].items() else None
+
+        now = eventually(lambda: said(contact="good"), "an answer")
+        self.assertTrue(10 <= now["weight_percent"] <= 100, now)
+        with open(reason, "w") as file:
+            file.write("a new kernel\n")
+        now = eventually(lambda: said(admin="maint"), "maintenance")
+        self.assertEqual(now["state"], "drained")
+        self.assertEqual(now["words"], "drained by its agent (maintenance): a new kernel")
+        os.remove(reason)
+        now = eventually(lambda: said(admin="ready", words=""), "the end of it")
+        self.assertEqual(now["state"], "slow")
+        self.assertEqual(relay.stop(), 0)
+
+
 if __name__ == "__main__":
     wanted = ("postgres", "psql", "pgbench", "pg_dump", "git", "rsync", "nginx", "h2load",
-              "chromium")
+              "chromium", "socat")
     missing = [name for name in wanted if not program(name)]
     if missing:
         sys.exit("not installed (scripts/setup test installs them): " + " ".join(missing))

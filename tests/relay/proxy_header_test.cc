@@ -4,7 +4,7 @@
  * what the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties
  * that hold for all headers.
  */
-#include "proxy_header.hpp"
+#include "wire/proxy_header.hpp"
 
 #include "harness.hpp"
 #include "relay/properties.hpp"
@@ -183,6 +183,52 @@ TEST(ProxyHeader, IsWrittenAsTheProtocolSays)
 	EXPECT_EQ(again.authority, std::string(255, 'a'));
 	EXPECT_EQ(again.unique_id, std::string(128, 'u'));
 	EXPECT_TRUE(again.checked);
+}
+
+std::string record(char type, std::string_view value)
+{
+	return type +
+	       std::string{static_cast<char>(value.size() >> 8),
+			   static_cast<char>(value.size() & 0xff)} +
+	       std::string(value);
+}
+
+TEST(ProxyHeader, PassesRecordsOn)
+{
+	const std::string ends = "\xc0\0\x02\x01\xc6\x33\x64\x07\xdc\x04\x01\xbb"s;
+	const std::string about_tls = "\x07\0\0\0\0"s + record(0x21, "TLSv1.3");
+	const std::string body = ends + record(4, "pad") + record('\xe0', "one") +
+				 record(0x20, about_tls) + record(1, "h2") + record(4, "") +
+				 record('\xe0', "two") + record(0x30, "") + record(2, "a.test");
+	const auto header = [](const std::string &after) {
+		return std::string(v2_signature) + "\x21\x11"s + record('\0', after).substr(1);
+	};
+	proxy_header read;
+	ASSERT_TRUE(read_proxy_header(header(body), read));
+	EXPECT_TRUE(read.tls);
+	EXPECT_EQ(read.tls_bytes, about_tls);
+	/* The known ones first, the others in their order, and no padding. */
+	EXPECT_EQ(write_proxy_v2(read),
+		  header(ends + record(1, "h2") + record(2, "a.test") + record(0x20, about_tls) +
+			 record('\xe0', "one") + record('\xe0', "two") + record(0x30, "")));
+
+	/* One whose own TLS has ended here has the relay's word in place of the proxy's. */
+	auto &says = read.about_tls.emplace();
+	says.version = "TLSv1.2";
+	says.cipher = "ECDHE-RSA-AES128-GCM-SHA256";
+	read.others.clear();
+	EXPECT_EQ(write_proxy_v2(read),
+		  header(ends + record(1, "h2") + record(2, "a.test") +
+			 record(0x20, "\x01\0\0\0\x01"s + record(0x21, "TLSv1.2") +
+					      record(0x23, "ECDHE-RSA-AES128-GCM-SHA256"))));
+	says.has_certificate = true;
+	says.common_name = "client";
+	EXPECT_NE(write_proxy_v2(read).find("\x05\0\0\0\0"s + record(0x21, "TLSv1.2") +
+					    record(0x22, "client")),
+		  std::string::npos);
+	says.shown_now = true;
+	EXPECT_NE(write_proxy_v2(read).find("\x07\0\0\0\0"s + record(0x21, "TLSv1.2")),
+		  std::string::npos);
 }
 
 TEST(ProxyHeader, ChecksumIsCastagnolis)

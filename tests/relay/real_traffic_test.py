@@ -145,12 +145,12 @@ class Relay:
     def counters(self):
 
         def lines():
-            return [line for line in self.said().splitlines() if ": accepted=" in line]
+            return [line for line in self.said().splitlines() if " info counters " in line]
 
         before = len(lines())
         os.kill(self.pid, signal.SIGUSR1)
         eventually(lambda: len(lines()) > before, "the relay's counters")
-        last = lines()[-1].split(": ", 1)[1]
+        last = lines()[-1].split(" counters ", 1)[1]
         return {name: int(value) for name, value in (w.split("=") for w in last.split())}
 
     def hand_over(self):
@@ -162,7 +162,7 @@ class Relay:
         return old
 
     def successors(self):
-        return [int(pid) for pid in re.findall(r": handed over to process (\d+)\n", self.said())]
+        return [int(pid) for pid in re.findall(r" handed_over pid=(\d+) ", self.said())]
 
     def finish(self):
         """Shuts it down gracefully. If that fails, the message has its stderr."""
@@ -343,7 +343,7 @@ class BehindItNginx(Traffic):
             write(n)
             before = relay.counters()["accepted"]
             relay.process.send_signal(signal.SIGHUP)
-            eventually(lambda: relay.said().count(": reloaded ") == n, "a reload")
+            eventually(lambda: relay.said().count(" reloaded file=") == n, "a reload")
             eventually(lambda: relay.counters()["accepted"] > before, "connections after it")
         self.end_wrk(wrk)
         counts = relay.counters()

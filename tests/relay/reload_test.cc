@@ -281,7 +281,7 @@ TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 	file config("admin = \"127.0.0.1:0\"\n" + rest);
 	relay_process relay({"--config", config.name()});
 	const std::string old = relay.admin_address();
-	const std::string question = "GET /metrics HTTP/1.1\r\nHost: relay\r\n\r\n";
+	const std::string question = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	const auto expect_answer = [](peer &client) {
 		const auto [said, how] = client.receive_rest();
 		EXPECT_TRUE(said.starts_with("HTTP/1.1 200 ")) << said;
@@ -404,7 +404,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 	for (int i = 0; i < 8; i++)
 		use();
 	EXPECT_EQ(relay.counter("retries"), 2U) << "it is still ejected";
-	const std::string labels = "{route=\"g\",backend=\"" + dead.address() + "\"}";
+	const std::string labels = "{group=\"g\",backend=\"" + dead.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_weight" + labels), 5U);
 	EXPECT_EQ(relay.metric("backend_failures_total" + labels), 2U);
 	EXPECT_EQ(relay.metric("backend_ejections_total" + labels), 1U);
@@ -419,7 +419,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 	config.write("drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
 		     group(quoted(dead.address())));
 	ASSERT_TRUE(relay.reload());
-	const std::string gone = "{route=\"g\",backend=\"" + alive.address() + "\"}";
+	const std::string gone = "{group=\"g\",backend=\"" + alive.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_connections" + gone), 1U);
 	echoes(client);
 	client.close();

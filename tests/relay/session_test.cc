@@ -287,7 +287,7 @@ TEST_F(Session, AResetByAStuckReceiverReachesTheSender)
 TEST_F(Session, ABackendThatIsDownFailsOneClientOnly)
 {
 	listener down("127.0.0.1", -1);
-	relay_.emplace(std::vector<std::string>{"127.0.0.1:0", down.address()});
+	relay_.emplace(std::vector<std::string>{"--retries", "0", "127.0.0.1:0", down.address()});
 
 	for (unsigned i = 1; i <= 3; i++) {
 		auto client = peer::connect(relay_->address());

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Client addresses, networks, limits per source and rates: the parts, without connections. */
-#include "ip.hpp"
-#include "sources.hpp"
+#include "backends/source_rates.hpp"
+#include "backends/sources.hpp"
+#include "base/ip.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <atomic>
+#include <cstdio>
 #include <gtest/gtest.h>
+#include <random>
 #include <thread>
+#include <variant>
 #include <vector>
 
 namespace
@@ -46,6 +51,40 @@ TEST(Networks, HaveWhatTheirPrefixSays)
 	EXPECT_FALSE(is_in("fec0::1", "fe80::/10"));
 	EXPECT_TRUE(is_in("::1", "::1"));
 	EXPECT_FALSE(is_in("::2", "::1/128"));
+}
+
+/* Against looking at each of them. Few bits differ, so that many networks overlap. */
+TEST(Networks, AreFoundInAList)
+{
+	std::minstd_rand random(20); /* the same each time */
+	for (int round = 0; round < 300; round++) {
+		relay::ip_networks all;
+		for (auto n = random() % 12; n > 0; n--) {
+			const bool is_ipv6 = random() % 3 == 0;
+			const auto prefix = (is_ipv6 ? 120 : 24) + random() % 9;
+			const auto kept = prefix - (is_ipv6 ? 120 : 24);
+			const auto bits = random() & (0xffU << (8 - kept)) & 0xffU;
+			char text[40];
+			std::snprintf(text, sizeof text, is_ipv6 ? "::%x/%d" : "0.0.0.%u/%d",
+				      static_cast<unsigned>(bits), static_cast<int>(prefix));
+			const auto read = relay::ip_network::parse(text);
+			ASSERT_TRUE(std::holds_alternative<relay::ip_network>(read)) << text;
+			all.push_back(std::get<relay::ip_network>(read));
+		}
+		const auto plain = all;
+		compact(all);
+		for (unsigned i = 0; i < 256; i++) {
+			char text[16];
+			std::snprintf(text, sizeof text, "::%x", i);
+			for (const auto &one : {ip("0.0.0." + std::to_string(i)), ip(text)})
+				ASSERT_EQ(contains(all, one),
+					  std::ranges::any_of(plain,
+							      [&](const auto &each) {
+								      return each.contains(one);
+							      }))
+					<< round << ' ' << i;
+		}
+	}
 }
 
 /* As a dual-stack socket reports them. */
@@ -124,6 +163,82 @@ TEST(Rate, LetsInABurstAndThenEvenly)
 	relay::rate most;
 	EXPECT_TRUE(most.enter(INT64_MAX / 2, 1'000'000'000, 1'000'000'000));
 	EXPECT_TRUE(relay::rate().enter(start, 1, 1'000'000'000));
+}
+
+TEST(SourceRates, AreThoseOfEachSource)
+{
+	relay::source_rates rates;
+	const std::int64_t start = 1'000'000'000'000;
+	constexpr std::int64_t ms = 1'000'000;
+	for (const char *each : {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"}) {
+		for (int i = 0; i < 5; i++)
+			EXPECT_TRUE(rates.enter(ip(each), start, 10, 5)) << each;
+		EXPECT_FALSE(rates.enter(ip(each), start, 10, 5)) << each;
+		EXPECT_FALSE(rates.enter(ip(each), start + 99 * ms, 10, 5)) << each;
+		EXPECT_TRUE(rates.enter(ip(each), start + 100 * ms, 10, 5)) << each;
+	}
+	/* The same network of 64 bits; and another one. */
+	EXPECT_FALSE(rates.enter(ip("2001:db8::ffff:1"), start, 10, 5));
+	EXPECT_TRUE(rates.enter(ip("2001:db8:0:1::1"), start, 10, 5));
+	/* Another kind of address with the same bytes. */
+	EXPECT_TRUE(rates.enter(ip("a00:1::"), start, 10, 5));
+	EXPECT_EQ(rates.forgotten(), 0U);
+}
+
+TEST(SourceRates, ForgetThoseThatHaveBeenSilent)
+{
+	relay::source_rates rates;
+	const std::int64_t start = 1'000'000'000'000;
+	constexpr std::int64_t second = 1'000'000'000;
+	const auto nth = [](std::uint32_t n) {
+		const unsigned char bytes[] = {
+			static_cast<unsigned char>(n >> 24), static_cast<unsigned char>(n >> 16),
+			static_cast<unsigned char>(n >> 8), static_cast<unsigned char>(n)};
+		return relay::to_ip(bytes, false);
+	};
+	/* A busy one stays at its limit while a million others come, a thousand each second. */
+	std::int64_t now = start;
+	unsigned let_in = 0;
+	for (std::uint32_t n = 0; n < 1'000'000; n++) {
+		now = start + n * second / 1000;
+		EXPECT_TRUE(rates.enter(nth(0x14000000 + n), now, 1, 1));
+		if (n % 100 == 0)
+			let_in += rates.enter(ip("10.0.0.1"), now, 1, 1) ? 1 : 0;
+	}
+	EXPECT_EQ(let_in, 1000U);
+	EXPECT_EQ(rates.forgotten(), 0U);
+	/* Of more than there is room for at once some are forgotten, which only lets them in. */
+	for (std::uint32_t n = 0; n < 2 * relay::sources_most; n++)
+		EXPECT_TRUE(rates.enter(nth(0x40000000 + n), now, 1, 1));
+	EXPECT_GT(rates.forgotten(), relay::sources_most / 2);
+	unsigned kept = 0;
+	for (std::uint32_t n = 0; n < 2 * relay::sources_most; n++)
+		kept += rates.enter(nth(0x40000000 + n), now, 1, 1) ? 0 : 1;
+	EXPECT_LE(kept, relay::sources_most);
+}
+
+TEST(SourceRates, AreExactForSeveralThreads)
+{
+	relay::source_rates rates;
+	const std::int64_t start = 1'000'000'000'000;
+	std::atomic<unsigned> let_in{0};
+	std::vector<std::thread> threads;
+	for (int i = 0; i < 4; i++)
+		threads.emplace_back([&] {
+			for (int n = 0; n < 5000; n++)
+				if (rates.enter(ip("10.0.0.1"), start, 1, 777))
+					let_in++;
+		});
+	for (auto &each : threads)
+		each.join();
+	EXPECT_EQ(let_in, 777U);
+}
+
+TEST(SourceRates, TakeTheLargestValues)
+{
+	relay::source_rates rates;
+	EXPECT_TRUE(rates.enter(ip("10.0.0.1"), INT64_MAX / 2, 1'000'000'000, 1'000'000'000));
+	EXPECT_TRUE(rates.enter(ip("10.0.0.2"), 1'000'000'000'000, 1, 1'000'000'000));
 }
 
 } // namespace

@@ -3,7 +3,7 @@
  * TLS hellos: those of OpenSSL, whole and cut into many records, and handmade ones that no library
  * would send. fuzz/relay/properties.hpp has the properties that hold for all of them.
  */
-#include "tls_hello.hpp"
+#include "wire/tls_hello.hpp"
 
 #include "harness.hpp"
 #include "relay/properties.hpp"

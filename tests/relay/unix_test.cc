@@ -327,14 +327,14 @@ TEST(Unix, BackendsAreChecked)
 	relay.await_error("cause=no_backend");
 	{
 		const listener bound(address, -1);
-		EXPECT_EQ(relay.metric("backend_up{route=\"g\",backend=\"" + address + "\"}"), 0U);
+		EXPECT_EQ(relay.metric("backend_up{group=\"g\",backend=\"" + address + "\"}"), 0U);
 	}
 	unlink((here / "b.sock").c_str());
 	{
 		const listener up(address);
 		relay.await_error(backend + " is up again");
 		EXPECT_TRUE(eventually([&] {
-			return relay.metric("backend_up{route=\"g\",backend=\"" + address +
+			return relay.metric("backend_up{group=\"g\",backend=\"" + address +
 					    "\"}") == 1;
 		}));
 	}

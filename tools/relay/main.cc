@@ -3,26 +3,58 @@
  * sennit-relay: accepts TCP connections and passes their bytes on to a backend. docs/relay.md is
  * its manual. The session (session.hpp) is its core.
  */
-#include "access_log.hpp"
-#include "config.hpp"
-#include "descriptors.hpp"
-#include "options.hpp"
-#include "report.hpp"
-#include "server.hpp"
+#include "admin/ctl.hpp"
+#include "base/descriptors.hpp"
+#include "base/report.hpp"
+#include "config/config.hpp"
+#include "config/options.hpp"
+#include "config/tls_contexts.hpp"
+#include "handover/supervisor.hpp"
+#include "server/server.hpp"
+#include "stats/access_log.hpp"
+#include "stats/events.hpp"
 
 #include <sennit/sennit.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
+namespace
+{
+
+/* Certificates that cannot be used are mistakes in the file. Those that are or will soon be too old
+ * are events when the relay runs, so that it starts in spite of them. */
+std::optional<int> find_tls_problems(const relay::config &settings, const relay::options &options)
+{
+	const auto now = std::chrono::system_clock::now().time_since_epoch();
+	relay::config_errors warnings;
+	const auto problems = relay::tls_problems(
+		settings, std::chrono::duration_cast<std::chrono::seconds>(now), warnings);
+	for (const auto &line : problems)
+		relay::report(options.config_file + ": " + line);
+	if (!problems.empty())
+		return relay::exit_usage;
+	if (options.check)
+		for (const auto &line : warnings)
+			relay::report(options.config_file + ": warning: " + line);
+	return std::nullopt;
+}
+
+} // namespace
+
 int main(int argc, char **argv)
 try {
+	if (argc > 1 && std::string_view(argv[1]) == "ctl")
+		return relay::run_ctl(argc - 1, argv + 1);
 	const auto parsed = relay::parse_options(argc, argv);
 	if (const auto *finished = std::get_if<relay::finished>(&parsed)) {
 		if (finished->status == EXIT_SUCCESS)
@@ -45,6 +77,8 @@ try {
 		}
 		settings = std::move(std::get<relay::config>(read));
 	}
+	if (const auto status = find_tls_problems(settings, options))
+		return *status;
 	if (options.check) {
 		const std::string name =
 			options.config_file.empty() ? "arguments" : options.config_file;
@@ -58,14 +92,20 @@ try {
 
 	/* The reader of our stdout or stderr may go away; the connections must survive that. */
 	std::signal(SIGPIPE, SIG_IGN);
+	relay::send_events_to(settings.events);
+	int link = -1;
+	if (const auto status = relay::supervise(options.supervise, link))
+		return *status;
 	relay::raise_descriptor_limit();
 
 	relay::shared all{.settings = std::make_shared<const relay::config>(std::move(settings)),
 			  .config_file = options.config_file};
 	all.inherited.take_over();
+	all.tls.take_over();
 	all.program = relay::this_program(argc, argv);
+	all.program.link = link;
 	return sn::run([&all] { return relay::serve(all); });
 } catch (const std::exception &error) {
-	relay::report(std::string("cannot run: ") + error.what());
+	relay::emit(relay::event_kind::cannot_serve, std::string("cannot run: ") + error.what());
 	return EXIT_FAILURE;
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of the configuration file begin with: a text that is good, or one that is not. */
+#ifndef TESTS_RELAY_CONFIG_CASE_HPP
+#define TESTS_RELAY_CONFIG_CASE_HPP
+
+#include "config/config.hpp"
+
+#include <cstddef>
+#include <gtest/gtest.h>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace config_case
+{
+
+inline relay::config good(const std::string &text)
+{
+	auto read = relay::parse_config(text, "f");
+	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
+		for (const auto &line : *errors)
+			ADD_FAILURE() << line;
+		return {};
+	}
+	return std::get<relay::config>(read);
+}
+
+inline relay::config_errors bad(const std::string &text)
+{
+	auto read = relay::parse_config(text, "f");
+	auto *errors = std::get_if<relay::config_errors>(&read);
+	return errors ? *errors : relay::config_errors{"it was accepted"};
+}
+
+/* How each of the errors begins, in order. */
+inline void expect_starts(const relay::config_errors &errors,
+			  const std::vector<std::string> &starts)
+{
+	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
+	for (std::size_t i = 0; i < starts.size(); i++)
+		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+}
+
+} // namespace config_case
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* The relay as a process. */
+#include "harness.hpp"
+
+#include "harness_failure.hpp"
+
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <poll.h>
+#include <regex>
+#include <sstream>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace harness
+{
+
+relay_process::relay_process(const std::vector<std::string> &arguments, unsigned descriptors,
+			     const std::vector<int> &handed)
+{
+	int out[2];
+	int err[2];
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
+		fail_errno("pipe");
+
+	std::vector<std::string> command;
+	std::istringstream launcher(SENNIT_RELAY_LAUNCHER);
+	for (std::string word; launcher >> word;)
+		command.push_back(word);
+	command.emplace_back(SENNIT_RELAY_PROGRAM);
+	command.insert(command.end(), arguments.begin(), arguments.end());
+	std::vector<char *> argv;
+	for (auto &each : command)
+		argv.push_back(each.data());
+	argv.push_back(nullptr);
+
+	std::vector<char *> environment;
+	for (char **each = environ; *each; each++)
+		environment.push_back(*each);
+	std::string count = "LISTEN_FDS=" + std::to_string(handed.size());
+	char pid[32] = "LISTEN_PID=";
+	/* Copies that are clear of their numbers in the child, 3 and up. */
+	std::vector<int> copies;
+	for (const int fd : handed)
+		copies.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 100));
+	if (!handed.empty()) {
+		environment.push_back(count.data());
+		environment.push_back(pid);
+	}
+	environment.push_back(nullptr);
+
+	pid_ = fork();
+	if (pid_ < 0)
+		fail_errno("fork");
+	if (pid_ == 0) {
+		/* Only what is async-signal-safe: the parent has other threads. */
+		setpgid(0, 0);
+		dup2(out[1], STDOUT_FILENO);
+		dup2(err[1], STDERR_FILENO);
+		if (descriptors) {
+			const rlimit limit{descriptors, descriptors};
+			if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+				_exit(126);
+		}
+		for (std::size_t i = 0; i < copies.size(); i++)
+			dup2(copies[i], static_cast<int>(3 + i));
+		char digits[16];
+		int n = 0;
+		for (pid_t left = getpid(); left > 0; left /= 10)
+			digits[n++] = static_cast<char>('0' + left % 10);
+		for (char *at = pid + std::strlen(pid); n > 0;)
+			*at++ = digits[--n];
+		execvpe(argv[0], argv.data(), environment.data());
+		_exit(127);
+	}
+	::close(out[1]);
+	::close(err[1]);
+	for (const int fd : copies)
+		::close(fd);
+	stop_reading_ = eventfd(0, EFD_CLOEXEC);
+	output_.fd = out[0];
+	errors_.fd = err[0];
+	for (stream *each : {&output_, &errors_})
+		each->reader = std::thread([this, each] { read_all(*each); });
+}
+
+relay_process::~relay_process()
+{
+	int status = 0;
+	const bool left = pid_ > 0;
+	if (left) {
+		/* With the processes that it has handed over to, if it is still there. */
+		setpgid(pid_, pid_);
+		kill(-pid_, SIGKILL);
+		waitpid(pid_, &status, 0);
+	}
+	join_readers();
+	/* The test gave up. The reason may be in the relay's stderr, or be that it died. */
+	if (left)
+		std::cerr << "the test left a relay behind, "
+			  << (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? "running"
+										 : "dead")
+			  << "; its stderr:\n"
+			  << errors_.text;
+	close_pipes();
+	::close(stop_reading_);
+}
+
+void relay_process::close_pipes()
+{
+	for (stream *each : {&output_, &errors_})
+		if (each->fd >= 0)
+			::close(std::exchange(each->fd, -1));
+}
+
+void relay_process::join_readers()
+{
+	for (stream *each : {&output_, &errors_})
+		if (each->reader.joinable())
+			each->reader.join();
+}
+
+void relay_process::stop_reading(bool closed)
+{
+	const std::uint64_t one = 1;
+	if (write(stop_reading_, &one, sizeof one) < 0)
+		fail_errno("eventfd");
+	join_readers();
+	if (closed)
+		close_pipes();
+}
+
+void relay_process::read_all(stream &from)
+{
+	char chunk[4096];
+	for (;;) {
+		pollfd entries[] = {{from.fd, POLLIN, 0}, {stop_reading_, POLLIN, 0}};
+		if (again([&] { return poll(entries, 2, -1); }) < 0 || entries[1].revents)
+			break;
+		const ssize_t n = again([&] { return read(from.fd, chunk, sizeof chunk); });
+		if (n <= 0)
+			break;
+		const std::lock_guard lock(lock_);
+		from.text.append(chunk, static_cast<std::size_t>(n));
+		arrived_.notify_all();
+	}
+}
+
+/* The complete lines that begin with `start`, without it. Call with the lock held. */
+std::vector<std::string> relay_process::lines_with(stream &from, std::string_view start)
+{
+	std::vector<std::string> found;
+	std::size_t at = 0;
+	for (std::size_t end; (end = from.text.find('\n', at)) != std::string::npos; at = end + 1) {
+		const auto line = std::string_view(from.text).substr(at, end - at);
+		if (line.starts_with(start))
+			found.emplace_back(line.substr(start.size()));
+	}
+	return found;
+}
+
+/* What follows the name in the events of that name, on stderr as text. Call with the lock held. */
+std::vector<std::string> relay_process::events_of(std::string_view name)
+{
+	std::vector<std::string> found;
+	for (const auto &line : lines_with(errors_, "")) {
+		std::istringstream words(line);
+		std::string time;
+		std::string level;
+		std::string word;
+		std::string rest;
+		if (words >> time >> level >> word && word == name && std::getline(words, rest))
+			found.push_back(rest);
+	}
+	return found;
+}
+
+std::string relay_process::address(std::size_t nth)
+{
+	std::vector<std::string> found;
+	std::unique_lock lock(lock_);
+	if (!arrived_.wait_for(lock, patience, [&] {
+		    found = lines_with(output_, "listening on ");
+		    return found.size() > nth;
+	    }))
+		fail("the relay did not start; its stderr: " + errors_.text);
+	return found[nth];
+}
+
+std::map<std::string, std::uint64_t> relay_process::counters()
+{
+	std::vector<std::string> found;
+	std::unique_lock lock(lock_);
+	const std::size_t before = events_of("counters").size();
+	kill(pid_, SIGUSR1);
+	if (!arrived_.wait_for(lock, patience, [&] {
+		    found = events_of("counters");
+		    return found.size() > before;
+	    }))
+		fail("the relay printed no counters; its stderr: " + errors_.text);
+
+	std::map<std::string, std::uint64_t> counts;
+	std::istringstream words(found.back());
+	for (std::string word; words >> word;) {
+		const auto equals = word.find('=');
+		counts[word.substr(0, equals)] = std::stoull(word.substr(equals + 1));
+	}
+	return counts;
+}
+
+std::uint64_t relay_process::counter(const std::string &name)
+{
+	return counters().at(name);
+}
+
+std::string relay_process::admin_address()
+{
+	std::vector<std::string> found;
+	std::unique_lock lock(lock_);
+	if (!arrived_.wait_for(lock, patience, [&] {
+		    found = lines_with(output_, "admin on ");
+		    return !found.empty();
+	    }))
+		fail("the relay has no admin server; its stderr: " + errors_.text);
+	return found.back();
+}
+
+std::uint64_t relay_process::metric(const std::string &name)
+{
+	auto admin = peer::connect(admin_address());
+	admin.send("GET /metrics?detail=full HTTP/1.1\r\nHost: localhost\r\nConnection: "
+		   "close\r\n\r\n");
+	const std::string page = admin.receive_rest().first;
+	const std::string start = "\nsennit_relay_" + name + ' ';
+	const auto at = page.find(start);
+	if (at == page.npos)
+		fail("no metric " + name + " in " + page);
+	return std::stoull(page.substr(at + start.size()));
+}
+
+bool relay_process::reload()
+{
+	address(); /* wait until it has started: before that, the signal would end it */
+	const auto outcomes = [this] {
+		const std::lock_guard lock(lock_);
+		return std::pair(events_of("reloaded").size(), events_of("not_reloaded").size());
+	};
+	const auto before = outcomes();
+	kill(pid_, SIGHUP);
+	if (!eventually([&] { return outcomes() != before; }))
+		fail("the relay does not reload; its stderr: " + errors());
+	return outcomes().first != before.first;
+}
+
+void relay_process::await_error(const std::string &text)
+{
+	const auto escaped = std::regex_replace(text, std::regex("\""), "\\\"");
+	std::unique_lock lock(lock_);
+	if (!arrived_.wait_for(lock, patience, [&] {
+		    return errors_.text.find(text) != std::string::npos ||
+			   errors_.text.find(escaped) != std::string::npos;
+	    }))
+		fail("the relay did not print \"" + text + "\"; its stderr: " + errors_.text);
+}
+
+void relay_process::signal(int signum)
+{
+	kill(pid_, signum);
+}
+
+bool relay_process::has_ended() const
+{
+	siginfo_t info{};
+	return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == pid_;
+}
+
+ended relay_process::wait()
+{
+	int status = 0;
+	if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; }))
+		fail("the relay did not end; its stderr: " + errors());
+	pid_ = -1;
+	join_readers();
+	return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output_.text,
+		errors_.text};
+}
+
+ended relay_process::stop()
+{
+	signal(SIGTERM);
+	return wait();
+}
+
+std::string relay_process::output()
+{
+	const std::lock_guard lock(lock_);
+	return output_.text;
+}
+
+std::string relay_process::errors()
+{
+	const std::lock_guard lock(lock_);
+	return errors_.text;
+}
+
+bool relay_process::rests(std::chrono::milliseconds most) const
+{
+	for (int i = 0; i < 10; i++) {
+		const auto before = cpu_time();
+		std::this_thread::sleep_for(1s);
+		if (cpu_time() - before < most)
+			return true;
+	}
+	return false;
+}
+
+std::chrono::milliseconds relay_process::cpu_time() const
+{
+	std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+	std::string text;
+	std::getline(file, text);
+	/* After the program's name in parentheses, user and system time are the 12th and 13th. */
+	std::istringstream fields(text.substr(text.rfind(')') + 1));
+	std::string skipped;
+	for (int i = 0; i < 11; i++)
+		fields >> skipped;
+	long user = 0;
+	long system = 0;
+	fields >> user >> system;
+	return std::chrono::milliseconds((user + system) * 1000 / sysconf(_SC_CLK_TCK));
+}
+
+} // namespace harness

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* What becomes of the open connections of a backend that its checks mark as down. */
+#include "harness.hpp"
+
+#include <gtest/gtest.h>
+#include <optional>
+#include <sys/socket.h>
+
+using namespace harness;
+
+namespace
+{
+
+std::string text(const std::string &policy, const std::string &drain,
+		 const std::vector<std::string> &backends)
+{
+	std::string list;
+	for (const auto &each : backends)
+		list += (list.empty() ? "\"" : ", \"") + each + '"';
+	return "drain = \"" + drain +
+	       "\"\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+	       "[groups.g]\nslow_return = 0\nbackends = [" +
+	       list + "]\n[groups.g.check]\ninterval = \"30ms\"\nfall = 1\nrise = 1\n" +
+	       (policy.empty() ? "" : "on_down = \"" + policy + "\"\n");
+}
+
+/* Checks connect as well, and are reset. */
+peer accept_client(listener &at)
+{
+	for (;;) {
+		auto got = at.accept();
+		try {
+			EXPECT_EQ(got.receive(1), "x");
+			return got;
+		} catch (const std::exception &) {
+		}
+	}
+}
+
+struct pair {
+	pair(relay_process &relay, listener &at) : client(peer::connect(relay.address()))
+	{
+		client.send("x");
+		backend = accept_client(at);
+	}
+	void expect_open()
+	{
+		client.send("ping");
+		EXPECT_EQ(backend.receive(4), "ping");
+		backend.send("pong");
+		EXPECT_EQ(client.receive(4), "pong");
+	}
+
+	peer client;
+	peer backend;
+};
+
+void await_down(relay_process &relay, const std::string &backend)
+{
+	relay.await_error("backend " + backend + " of g is down: ");
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(OnDown, ConnectionsAreKeptByDefault)
+{
+	for (const std::string policy : {"", "keep"}) {
+		std::optional<listener> door(std::in_place);
+		const std::string address = door->address();
+		const file config(text(policy, "0", {address}));
+		relay_process relay({"--config", config.name()});
+		pair open(relay, *door);
+		door.reset();
+		await_down(relay, address);
+		const auto checks = "backend_checks_total{group=\"g\",backend=\"" + address + "\"}";
+		const auto before = relay.metric(checks);
+		EXPECT_TRUE(eventually([&] { return relay.metric(checks) > before + 2; }));
+		open.expect_open();
+		open.client.close();
+		EXPECT_EQ(open.backend.receive_end(), ending::fin);
+		open.backend.close();
+		stop(relay);
+	}
+}
+
+TEST(OnDown, ConnectionsAreCutOfThisBackendOnly)
+{
+	std::optional<listener> door(std::in_place);
+	listener other;
+	const std::string address = door->address();
+	const file config(text("cut", "1h", {address, other.address()}));
+	relay_process relay({"--config", config.name()});
+	/* In their turn. */
+	pair first(relay, *door);
+	pair second(relay, other);
+	door.reset();
+	EXPECT_EQ(first.client.receive_end(), ending::reset);
+	EXPECT_EQ(first.backend.receive_end(), ending::reset);
+	relay.await_error("cause=backend_down listener=web ");
+	relay.await_error("backend " + address + " of g is down: reset 1 open connections");
+	second.expect_open();
+	EXPECT_EQ(relay.counter("backend_down"), 1U);
+	EXPECT_EQ(relay.metric("connections_ended_total{listener=\"web\",cause=\"backend_down\"}"),
+		  1U);
+	second.client.close();
+	second.backend.close();
+	stop(relay);
+}
+
+TEST(OnDown, ConnectionsMayFinishForTheTimeOfDrain)
+{
+	std::optional<listener> door(std::in_place);
+	const std::string address = door->address();
+	const file config(text("drain", "500ms", {address}));
+	relay_process relay({"--config", config.name()});
+	pair open(relay, *door);
+	const auto start = std::chrono::steady_clock::now();
+	door.reset();
+	await_down(relay, address);
+	EXPECT_EQ(open.client.receive_end(), ending::reset);
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 500ms);
+	EXPECT_EQ(open.backend.receive_end(), ending::reset);
+	relay.await_error("cause=backend_down listener=web ");
+	stop(relay);
+}
+
+/* A reload meanwhile does not begin the time anew, and changes what applies. */
+TEST(OnDown, AReloadCanCut)
+{
+	std::optional<listener> door(std::in_place);
+	const std::string address = door->address();
+	file config(text("drain", "1h", {address}));
+	relay_process relay({"--config", config.name()});
+	pair open(relay, *door);
+	door.reset();
+	await_down(relay, address);
+	open.expect_open();
+	config.write(text("cut", "1h", {address}));
+	ASSERT_TRUE(relay.reload());
+	EXPECT_EQ(open.client.receive_end(), ending::reset);
+	stop(relay);
+}
+
+} // namespace

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* A backend that is away for a moment, as while it restarts, is tried again. */
+#include "harness.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace harness;
+
+namespace
+{
+
+std::string text(const std::string &group, const std::vector<std::string> &backends,
+		 const std::string &listener = "")
+{
+	std::string list;
+	for (const auto &each : backends)
+		list += (list.empty() ? "\"" : ", \"") + each + '"';
+	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" +
+	       listener + "[groups.g]\n" + group + "backends = [" + list + "]\n";
+}
+
+std::uint64_t failures(relay_process &relay, const std::string &backend)
+{
+	return relay.metric("backend_failures_total{group=\"g\",backend=\"" + backend + "\"}");
+}
+
+void expect_served(peer client, listener &backend)
+{
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	served.send("y");
+	EXPECT_EQ(client.receive(1), "y");
+}
+
+void stop(relay_process &relay)
+{
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(Retry, ABackendThatRestartsServesTheClient)
+{
+	listener backend("127.0.0.1", -1);
+	/* As on the command line, but for a machine that may stall. */
+	const file config(text("", {backend.address()}, "connect_timeout = \"30s\"\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	ASSERT_TRUE(eventually([&] { return failures(relay, backend.address()) == 2; }));
+	backend.listen();
+	expect_served(std::move(client), backend);
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	EXPECT_GE(relay.counter("retries"), 2U);
+	stop(relay);
+}
+
+TEST(Retry, EveryBackendIsTriedAgainAlsoWhenEjected)
+{
+	listener first("127.0.0.1", -1);
+	listener second("127.0.0.1", -1);
+	const file config(text("retries = 50\nretry_delay = \"10ms\"\neject_after = 1\n"
+			       "eject_for = \"1h\"\n",
+			       {first.address(), second.address()}, "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	ASSERT_TRUE(eventually([&] {
+		return failures(relay, first.address()) >= 2 &&
+		       failures(relay, second.address()) >= 2;
+	}));
+	EXPECT_EQ(relay.counter("ejections"), 2U);
+	second.listen();
+	expect_served(std::move(client), second);
+	stop(relay);
+}
+
+TEST(Retry, AUnixSocketMayBeAway)
+{
+	const folder here;
+	const std::string address = "unix:" + (here / "app.sock");
+	const file config(
+		text("retries = 50\nretry_delay = \"10ms\"\n", {address}, "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	ASSERT_TRUE(eventually([&] { return failures(relay, address) >= 1; }));
+	listener backend(address);
+	expect_served(std::move(client), backend);
+	stop(relay);
+}
+
+TEST(Retry, HasAnEnd)
+{
+	const listener nobody("127.0.0.1", -1);
+	const file config(text("retries = 2\nretry_delay = \"20ms\"\n", {nobody.address()},
+			       "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	const auto start = std::chrono::steady_clock::now();
+	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
+	EXPECT_GE(std::chrono::steady_clock::now() - start, 60ms) << "20 ms, then 40";
+	relay.await_error("cause=connect_failed listener=web ");
+	EXPECT_EQ(relay.counter("retries"), 2U);
+	EXPECT_EQ(relay.counter("connect_failed"), 1U);
+	EXPECT_EQ(failures(relay, nobody.address()), 3U);
+	stop(relay);
+}
+
+/* Nor does it wait for what would come after the timeout. */
+TEST(Retry, DoesNotExceedTheConnectTimeout)
+{
+	const listener nobody("127.0.0.1", -1);
+	const file config(
+		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = \"30m\"\n"));
+	relay_process relay({"--config", config.name()});
+	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("retries"), 0U);
+	stop(relay);
+}
+
+TEST(Retry, IsNotForABackendThatDoesNotAnswer)
+{
+	const silent_backend silent;
+	const file config(text("retry_delay = \"1ms\"\n", {silent.address()},
+			       "connect_timeout = \"300ms\"\n"));
+	relay_process relay({"--config", config.name()});
+	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
+	EXPECT_EQ(relay.counter("retries"), 0U);
+	EXPECT_EQ(failures(relay, silent.address()), 1U);
+	stop(relay);
+}
+
+TEST(Retry, OneThatDoesNotAnswerHasTheTimeOfAnAttempt)
+{
+	const silent_backend silent;
+	listener good("127.0.0.1");
+	const file config(text("attempt_timeout = \"20ms\"\n", {silent.address(), good.address()},
+			       "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	client.send("x");
+	expect_served(std::move(client), good);
+	EXPECT_EQ(failures(relay, silent.address()), 1U);
+	EXPECT_EQ(relay.counter("retries"), 1U);
+	stop(relay);
+}
+
+TEST(Retry, EndsWhenTheClientGoesAway)
+{
+	const listener nobody("127.0.0.1", -1);
+	const file config(
+		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	for (const bool is_reset : {false, true}) {
+		auto client = peer::connect(relay.address());
+		const auto before = failures(relay, nobody.address());
+		EXPECT_TRUE(eventually([&] {
+			return failures(relay, nobody.address()) > before ||
+			       relay.counter("active") == 1;
+		}));
+		is_reset ? client.reset() : client.close();
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	}
+	relay.await_error("cause=client_left listener=web ");
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+TEST(Retry, EndsWithTheRelay)
+{
+	const listener nobody("127.0.0.1", -1);
+	const file config(
+		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = 0\n"));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	EXPECT_TRUE(eventually([&] { return failures(relay, nobody.address()) == 1; }));
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+}
+
+} // namespace

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The relay under a first process (--supervise). container_test.py has the same as process 1.
+ */
+#include "harness.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+using namespace harness;
+
+namespace
+{
+
+/* Every process of the relay, in the order in which they say that they serve. */
+std::vector<pid_t> served_by(relay_process &relay, std::size_t how_many)
+{
+	std::vector<pid_t> found;
+	EXPECT_TRUE(eventually([&] {
+		found.clear();
+		std::istringstream lines(relay.errors());
+		for (std::string line; std::getline(lines, line);) {
+			const auto at = line.find(" pid=");
+			if (line.find(" info serving ") != line.npos && at != line.npos)
+				found.push_back(std::atoi(line.c_str() + at + 5));
+		}
+		return found.size() >= how_many;
+	})) << relay.errors();
+	return found;
+}
+
+/* The process that serves after another handover. */
+pid_t hand_over(relay_process &relay)
+{
+	const auto before = served_by(relay, 1).size();
+	relay.signal(SIGUSR2);
+	const pid_t pid = served_by(relay, before + 1).back();
+	relay.await_error("handed over to process " + std::to_string(pid) + "\"");
+	return pid;
+}
+
+/* As ps shows it, "Z" for a zombie; nothing if there is none. */
+std::string state_of(pid_t pid)
+{
+	std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+	std::string text;
+	std::getline(file, text);
+	const auto at = text.rfind(')');
+	return at == text.npos ? "" : text.substr(at + 2, 1);
+}
+
+void serves(const std::string &address, listener &backend)
+{
+	auto client = peer::connect(address);
+	client.send("x");
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+}
+
+class Supervisor : public testing::Test
+{
+protected:
+	listener backend;
+
+	std::vector<std::string> with(std::vector<std::string> more = {}) const
+	{
+		more.insert(more.begin(), "--supervise");
+		more.insert(more.end(), {"127.0.0.1:0", backend.address()});
+		return more;
+	}
+};
+
+TEST_F(Supervisor, StaysWhileProcessesComeAndGo)
+{
+	relay_process relay(with());
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto old = backend.accept();
+	std::vector<pid_t> all = served_by(relay, 1);
+	EXPECT_NE(all[0], relay.pid());
+	for (int i = 0; i < 3; i++) {
+		all.push_back(hand_over(relay));
+		serves(address, backend);
+	}
+	/* The first still has a connection. Those between have ended; the id of the next one is kept
+	 * for as long as its parent lives. */
+	EXPECT_TRUE(eventually([&] { return state_of(all[1]) == "Z"; }));
+	EXPECT_TRUE(eventually([&] { return state_of(all[2]).empty(); }));
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; })) << "of the newest";
+	client.send("still");
+	EXPECT_EQ(old.receive(5), "still");
+	old.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	for (const pid_t pid : {all[0], all[1]})
+		EXPECT_TRUE(eventually([&] { return state_of(pid).empty(); }));
+	EXPECT_NE(state_of(all[3]), "");
+	serves(address, backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST_F(Supervisor, StopsEveryProcess)
+{
+	relay_process relay(with({"--drain", "1h"}));
+	const std::string address = relay.address();
+	auto first = peer::connect(address);
+	auto first_served = backend.accept();
+	hand_over(relay);
+	relay.await_error("notice draining connections=1 ");
+	auto second = peer::connect(address);
+	auto second_served = backend.accept();
+	relay.signal(SIGTERM);
+	EXPECT_TRUE(eventually([&] {
+		const std::string said = relay.errors();
+		const std::string start = "notice draining connections=1 drain_ms=3600000 ";
+		const auto at = said.find(start);
+		return at != said.npos && said.find(start, at + 1) != said.npos;
+	})) << relay.errors();
+	/* Each has its drain time. */
+	first.send("one");
+	EXPECT_EQ(first_served.receive(3), "one");
+	second.send("two");
+	EXPECT_EQ(second_served.receive(3), "two");
+	relay.signal(SIGTERM);
+	EXPECT_EQ(first.receive_end(), ending::reset);
+	EXPECT_EQ(second.receive_end(), ending::reset);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+TEST_F(Supervisor, KeepsTheOldProcessIfAHandoverFails)
+{
+	const auto text = [this](const std::string &key) {
+		return key + "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" +
+		       "[groups.g]\nbackends = [\"" + backend.address() + "\"]\n";
+	};
+	file config(text(""));
+	relay_process relay({"--supervise", "--config", config.name()});
+	const std::string address = relay.address();
+	config.write(text("nothing = 1\n"));
+	relay.signal(SIGUSR2);
+	relay.await_error("not handed over: the new process has ended");
+	serves(address, backend);
+	EXPECT_FALSE(relay.reload()) << "signals still reach it";
+	config.write(text("drain = 1\n"));
+	EXPECT_TRUE(relay.reload());
+	hand_over(relay);
+	serves(address, backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The first process ends as the relay does, so that it is started again. */
+TEST_F(Supervisor, EndsWhenTheRelayDies)
+{
+	relay_process relay(with());
+	kill(served_by(relay, 1).back(), SIGKILL);
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 128 + SIGKILL);
+	EXPECT_NE(end.errors.find("error relay_died pid="), end.errors.npos) << end.errors;
+}
+
+/* Also when an older process has a connection that could last for ever, and is the parent of the
+ * one that dies. */
+TEST_F(Supervisor, CutsTheOldProcessesWhenTheNewestDies)
+{
+	relay_process relay(with({"--drain", "1h"}));
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	kill(hand_over(relay), SIGKILL);
+	EXPECT_EQ(client.receive_end(), ending::reset);
+	EXPECT_EQ(served.receive_end(), ending::reset);
+	EXPECT_EQ(relay.wait().status, 128 + SIGKILL);
+}
+
+/* An older process that dies takes its own connections with it, and nothing else. */
+TEST_F(Supervisor, GoesOnWhenAnOldProcessDies)
+{
+	relay_process relay(with());
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto served = backend.accept();
+	const pid_t first = served_by(relay, 1).back();
+	hand_over(relay);
+	kill(first, SIGKILL);
+	EXPECT_TRUE(eventually([&] { return state_of(first).empty(); }));
+	serves(address, backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST_F(Supervisor, HasTheStatusOfARelayThatCannotServe)
+{
+	const listener taken;
+	relay_process relay({"--supervise", taken.address(), backend.address()});
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 1);
+	EXPECT_NE(end.errors.find("error cannot_serve "), end.errors.npos) << end.errors;
+	EXPECT_EQ(end.errors.find("relay_died"), end.errors.npos) << end.errors;
+}
+
+TEST_F(Supervisor, CommandLinesAreCheckedFirst)
+{
+	relay_process relay({"--supervise", "--check", "127.0.0.1:1", "127.0.0.1:2"});
+	EXPECT_EQ(relay.wait().status, 0);
+	relay_process wrong({"--supervise", "127.0.0.1:1"});
+	EXPECT_EQ(wrong.wait().status, 2);
+}
+
+/* Nobody could stop the relay any more. */
+TEST_F(Supervisor, IsMissedWhenItIsKilled)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	relay_process relay(with({"--drain", "1h"}));
+	const std::string address = relay.address();
+	auto client = peer::connect(address);
+	auto served = backend.accept();
+	const pid_t old = served_by(relay, 1).back();
+	const pid_t newest = hand_over(relay);
+	relay.signal(SIGKILL);
+	int status = -1;
+	EXPECT_TRUE(eventually([&] { return state_of(newest) == "Z"; }));
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	for (const pid_t pid : {old, newest}) {
+		EXPECT_TRUE(eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
+		EXPECT_EQ(status, 0);
+	}
+	EXPECT_EQ(relay.wait().status, 128 + SIGKILL);
+}
+
+/* They are the relay's, whose process id is another one; and when it has closed them clients are
+ * refused, unless the manager has them. */
+TEST_F(Supervisor, PassesSocketsOn)
+{
+	auto handed = std::make_unique<listener>();
+	const std::string address = handed->address();
+	relay_process relay({"--supervise", "--drain", "1h", address, backend.address()}, 0,
+			    {handed->fd()});
+	handed.reset();
+	EXPECT_EQ(relay.address(), address);
+	serves(address, backend);
+	hand_over(relay);
+	serves(address, backend);
+	auto client = peer::connect(address);
+	auto served = backend.accept();
+	relay.signal(SIGTERM);
+	EXPECT_TRUE(eventually([&] {
+		try {
+			peer::connect(address).reset();
+			return false;
+		} catch (const std::system_error &error) {
+			return error.code() == std::errc::connection_refused;
+		}
+	}));
+	client.close();
+	EXPECT_EQ(served.receive_end(), ending::fin);
+	served.close();
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* After a handover too, in which its sleep is interrupted several times. */
+TEST_F(Supervisor, DoesNothingMeanwhile)
+{
+	relay_process relay(with());
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	hand_over(relay);
+	relay.await_error("notice draining ");
+	EXPECT_TRUE(relay.rests(20ms));
+	client.close();
+	EXPECT_EQ(served.receive_end(), ending::fin);
+	served.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+} // namespace

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A short form of the fuzzing of the relay's configuration, of requests to its control server and
+ * of the answers of agents
+ * (`make fuzz` is the long one): over its seeds, and over what a seeded generator makes of them.
+ */
+#include "mutations.hpp"
+#include "relay/agent_properties.hpp"
+#include "relay/config_properties.hpp"
+#include "relay/control_properties.hpp"
+
+#include <cstddef>
+#include <gtest/gtest.h>
+#include <string>
+#include <string_view>
+
+namespace
+{
+
+using namespace std::string_view_literals;
+
+/* Texts have mistakes of other kinds than binary formats: quotes and brackets that are missing or
+ * too many, and parts of one in another. */
+template <class Check>
+void mutate(const char *of, Check check)
+{
+	constexpr auto marks = "\"'[]{}=.,#\\\n %&?\0\x7f"sv;
+	const auto from = mutations::seeds(of);
+	const auto change = [&](std::string &text, std::size_t at, mutations::dice &below) {
+		const auto &other = from[below(from.size())];
+		switch (below(5)) {
+		case 0:
+			text[at] = marks[below(marks.size())];
+			break;
+		case 1:
+			text[at] = static_cast<char>(below(256));
+			break;
+		case 2:
+			text.erase(at, 1 + below(20));
+			break;
+		case 3:
+			text.insert(at, other.substr(below(other.size()), 1 + below(30)));
+			break;
+		case 4:
+			text.insert(at, "\xc3\xa9");
+			break;
+		}
+	};
+	mutations::check_all(from, 2000, 3, change, check);
+}
+
+TEST(Texts, ConfigurationHoldsItsProperties)
+{
+	mutate("config", [](const auto &text) { properties::config_text(text); });
+}
+
+TEST(Texts, AnswersOfAgentsHoldTheirProperties)
+{
+	mutate("agent_answer", [](const auto &text) { properties::agent_answer(text); });
+}
+
+TEST(Texts, RequestsHoldTheirProperties)
+{
+	mutate("control", [](const auto &text) { properties::control(text); });
+}
+
+} // namespace

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+The files of TLS: those that change while the relay runs, or that cannot be used; certificates that
+expire; and sessions, which are resumed over a reload, for new certificates and after a handover,
+but not where another certificate of the client would be asked for.
+
+Environment: as for traffic.py.
+"""
+import os
+import signal
+import ssl
+import subprocess
+
+from tls_case import PROGRAM, Case, run
+from tls_peers import replace
+from traffic import LAUNCHER, PATIENCE, eventually
+
+
+class Renewed(Case):
+    """New files, and sessions that outlive what makes them."""
+
+    def begin(self, more=""):
+        self.site = f"{self.root}/site"
+        replace(self.site + ".both", self.a + ".both")
+        self.start(f'tls = {{ certificate = "{self.site}.both"{more} }}')
+
+    def serial(self):
+        client = self.client()
+        found = client.tls.getpeercert()["serialNumber"]
+        self.accept().close()
+        client.close()
+        return found
+
+    def metric(self, name):
+        lines = [line for line in self.relay.get("/metrics").splitlines() if line.startswith(name)]
+        self.assertEqual(len(lines), 1, lines)
+        return int(lines[0].rpartition(" ")[2])
+
+    def test_a_file_that_changes_is_read_again(self):
+        self.begin()
+        first = self.serial()
+        name = 'sennit_relay_tls_certificate_not_after_seconds{listener="in",name="a.test"}'
+        until = self.metric(name)
+        newer = self.ca.sign("a.test", "DNS:a.test", days=80, into="newer")
+        open_one, behind = self.client(), self.accept()
+        replace(self.site + ".both", newer + ".both")
+        self.event("tls_reloaded", '"listener":"in"')
+        self.assertNotEqual(self.serial(), first)
+        self.assertAlmostEqual(self.metric(name) - until, 40 * 86400, delta=3600)
+        open_one.send(b"still")
+        self.assertEqual(behind.read(), b"still")
+
+        # A bad one changes nothing, and is said once.
+        second = self.serial()
+        with open(self.site + ".both", "w") as file:
+            file.write("-----BEGIN nonsense\n")
+        self.event("tls_not_reloaded", "listeners.in.tls.certificate: ")
+        self.assertEqual(self.serial(), second)
+        # A key that is another's.
+        with open(self.site + ".both", "w") as both:
+            for part in self.a + ".pem", self.b + ".key":
+                with open(part) as file:
+                    both.write(file.read())
+        eventually(lambda: len(self.event("tls_not_reloaded")) == 2, "the second event")
+        self.relay.process.send_signal(signal.SIGHUP)
+        self.event("config_error", "the key is not the certificate's")
+        self.event("not_reloaded")
+        self.assertEqual(self.serial(), second)
+        replace(self.site + ".both", self.a + ".both")
+        self.relay.process.send_signal(signal.SIGHUP)
+        self.event("reloaded")
+        self.assertEqual(self.serial(), first)
+
+    def test_certificates_that_end_soon(self):
+        self.ca.sign("a.test", "DNS:a.test", days=1, into="short")
+        self.start(f'tls = {{ certificate = "{self.root}/short.both" }}')
+        # A day of one: a quarter of it is left only in 18 hours.
+        self.assertNotIn("certificate_expiring", self.events())
+        self.relay.stop()
+        old = self.root + "/old"
+        self.ca.openssl("req", *self.ca.key(old + ".key"), "-subj", "/CN=a.test", "-out",
+                        old + ".csr")
+        index = self.root + "/ca2.index"
+        open(index, "w").close()
+        with open(self.root + "/ca2.cnf", "w") as file:
+            file.write(f"[ca]\ndefault_ca=c\n[c]\ndatabase={index}\ndefault_md=sha256\n"
+                       f"new_certs_dir={self.root}\nrand_serial=yes\npolicy=p\n"
+                       "[p]\ncommonName=supplied\n")
+        signer = ("ca", "-batch", "-config", self.root + "/ca2.cnf", "-cert", self.ca.pem,
+                  "-keyfile", self.root + "/ca.key", "-in", old + ".csr", "-notext")
+        self.ca.openssl(*signer, "-startdate", "20200101000000Z", "-enddate", "20210101000000Z",
+                        "-out", old + ".pem")
+        self.start(f'tls = {{ certificate = "{old}.pem", key = "{old}.key" }}')
+        self.event("certificate_invalid", "has expired at 2021-01-01")
+        said = subprocess.run([*LAUNCHER, PROGRAM, "--config", self.file, "--check"],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("warning: listeners.in.tls: the certificate", said.stderr)
+
+    def resumes(self, session, nth=0, certificate=None, context=None):
+        client = self.client(context=context, session=session, nth=nth)
+        client.send(b"x")
+        backend = self.accept()
+        self.assertEqual(backend.read(), b"x")
+        backend.send(b"y")
+        self.assertEqual(client.read(), b"y")  # a ticket comes with it
+        found = client.tls.session_reused, client.tls.session
+        client.close()
+        return found
+
+    def test_sessions_are_resumed(self):
+        self.begin()
+        context = self.ca.client()
+        reused, session = self.resumes(None, context=context)
+        self.assertFalse(reused)
+        reused, session = self.resumes(session, context=context)
+        self.assertTrue(reused)
+        newer = self.ca.sign("a.test", "DNS:a.test", days=80, into="newer2")
+        replace(self.site + ".both", newer + ".both")
+        self.relay.process.send_signal(signal.SIGHUP)
+        self.event("reloaded")
+        reused, session = self.resumes(session, context=context)
+        self.assertTrue(reused, "after a reload with another certificate")
+        listener = self.relay.status()["listeners"][0]
+        self.assertEqual((listener["tls_full"], listener["tls_resumed"]), (1, 2))
+        if LAUNCHER:
+            return
+        with open(self.file, "w") as file:
+            file.write(self.text.replace("drain = 0", "drain = 0\nhandover_drain = 0"))
+        self.relay.process.send_signal(signal.SIGUSR2)
+        pid = int(self.event("handed_over")[0].partition('"pid":')[2].partition(",")[0])
+        self.addCleanup(os.kill, pid, signal.SIGTERM)
+        self.relay.process.wait(PATIENCE)
+        reused, session = self.resumes(session, context=context)
+        self.assertTrue(reused, "after a handover")
+
+    def test_sessions_do_not_get_around_certificates(self):
+        self.start(f'tls = {{ certificate = "{self.a}.both" }}',
+                   more=f'[listeners.strict]\naddress = "127.0.0.1:0"\ngroup = "g"\n'
+                        f'tls = {{ certificate = "{self.a}.both", client_ca = "{self.ca.pem}", '
+                        f'client_certificate = "required" }}')
+        context = self.ca.client()
+        _, session = self.resumes(None, context=context)
+        self.assertTrue(self.resumes(session, context=context)[0])
+        _, session = self.resumes(None, context=context)
+        with self.assertRaises((ssl.SSLError, OSError)):
+            client = self.client(context=context, session=session, nth=1)
+            client.send(b"x")
+            while client.read():
+                pass
+        eventually(lambda: self.ended(1) == {"tls_failed": 1}, "it to be refused")
+
+    def test_sessions_end_with_an_authority_of_a_folder(self):
+        folder = self.root + "/authorities"
+        os.mkdir(folder)
+        replace(folder + "/ca.pem", self.ca.pem)
+        self.ca.openssl("rehash", folder)
+        self.begin(f', client_certificate = "required", client_ca = "{folder}"')
+        context = self.ca.client(self.alice + ".both")
+        _, session = self.resumes(None, context=context)
+        reused, session = self.resumes(session, context=context)
+        self.assertTrue(reused)
+        for each in os.listdir(folder):
+            os.unlink(f"{folder}/{each}")
+        self.event("tls_reloaded", '"listener":"in"')
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            client = self.client(context=context, session=session)
+            client.send(b"x")
+            while client.read():
+                pass
+        eventually(lambda: self.ended().get("tls_failed") == 1, "it to be refused")
+
+
+class Checked(Case):
+    def check(self, listener="", group="", status=2):
+        with open(self.root + "/check.toml", "w") as file:
+            file.write('[listeners.in]\naddress = "127.0.0.1:0"\ngroup = "g"\n' + listener +
+                       '\n[groups.g]\nbackends = ["127.0.0.1:9"]\n' + group)
+        said = subprocess.run(
+            [*LAUNCHER, PROGRAM, "--config", self.root + "/check.toml", "--check"],
+            capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(said.returncode, status, said.stderr)
+        return said.stderr
+
+    def test_files_that_cannot_be_used(self):
+        empty = self.root + "/empty"
+        open(empty, "w").close()
+        os.mkfifo(self.root + "/fifo")
+        for certificate, key, reason in (
+                (self.root + "/none", self.a + ".key", "cannot be read: No such file"),
+                (self.a + ".pem", self.root + "/none", "cannot be read: No such file"),
+                (self.root, self.a + ".key", "cannot be read: Is a directory"),
+                (self.root + "/fifo", self.a + ".key", "is not a regular file"),
+                (empty, self.a + ".key", "has nothing in PEM"),
+                (self.a + ".key", self.a + ".key", "certificate cannot be read"),
+                (self.a + ".pem", self.a + ".pem", "key cannot be read"),
+                (self.a + ".pem", self.b + ".key", "the key is not the certificate's")):
+            said = self.check(f'tls = {{ certificate = "{certificate}", key = "{key}" }}')
+            self.assertIn(f"check.toml: listeners.in.tls.certificate: ", said)
+            self.assertIn(reason, said)
+            self.assertEqual(said.count("\n"), 1, said)
+        both = f'["{self.a}.both", "{self.root}/none"]'
+        self.assertIn("listeners.in.tls.certificate[1]: ",
+                      self.check(f"tls = {{ certificate = {both} }}"))
+        for key in "ca", "crl":
+            self.assertIn(f"groups.g.tls.{key}: ",
+                          self.check(group=f'tls = {{ {key} = "{empty}" }}'))
+        self.assertIn("groups.g.tls.certificate: ",
+                      self.check(group=f'tls = {{ certificate = "{empty}" }}'))
+        required = f'certificate = "{self.a}.both", client_certificate = "required"'
+        self.assertIn("listeners.in.tls.client_ca: ",
+                      self.check(f'tls = {{ {required}, client_ca = "{empty}" }}'))
+        self.assertIn("listeners.in.tls.client_crl: ",
+                      self.check(f'tls = {{ {required}, client_ca = "{self.ca.pem}", '
+                                 f'client_crl = "{self.a}.pem" }}'))
+        self.check(f'tls = {{ certificate = "{self.a}.both" }}', f'tls = {{ ca = "{self.root}" }}',
+                   status=0)
+
+
+if __name__ == "__main__":
+    run("openssl")

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* Listeners of UDP while the relay is reloaded, replaced and stopped. */
+#include "datagrams.hpp"
+#include "harness.hpp"
+
+#include <csignal>
+#include <gtest/gtest.h>
+#include <optional>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+using namespace harness;
+
+namespace
+{
+
+std::string listening(const std::string &name, const std::string &address)
+{
+	return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
+}
+
+std::string group(const std::string &backend)
+{
+	return "[groups.g]\nbackends = [\"" + backend + "\"]\n";
+}
+
+const std::string process = "drain = \"20s\"\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n";
+
+/* Returns the session's address, as the backend sees it. */
+std::string exchange(udp_peer &client, const std::string &at, udp_peer &backend,
+		     const std::string &bytes = "q")
+{
+	client.send(at, bytes);
+	const auto arrived = backend.receive();
+	EXPECT_EQ(arrived.bytes, bytes);
+	backend.send(arrived.from, "a" + bytes);
+	EXPECT_EQ(client.receive().bytes, "a" + bytes);
+	return arrived.from;
+}
+
+std::string free_address()
+{
+	const udp_peer there;
+	return "udp:" + there.address();
+}
+
+/* Sessions go on with the configuration that they began with; new ones have the new one. */
+TEST(UdpOperation, AReloadKeepsSocketsAndSessions)
+{
+	udp_peer one, two, early, late;
+	const auto at = free_address();
+	file settings(process + listening("a", at) + group(one.address()));
+	relay_process relay({"--config", settings.name()});
+	EXPECT_EQ(relay.address(), at);
+	const auto session = exchange(early, at, one);
+	settings.write(process + listening("a", at) + group(two.address()));
+	ASSERT_TRUE(relay.reload()) << relay.errors();
+	EXPECT_EQ(exchange(early, at, one), session);
+	exchange(late, at, two);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(UdpOperation, AListenerThatIsGoneServesItsSessions)
+{
+	udp_peer backend, early, late;
+	const auto at = free_address();
+	const std::string other = listening("b", "udp:127.0.0.1:0");
+	const std::string rest = other + group(backend.address());
+	file settings(process + listening("a", at) + rest);
+	relay_process relay({"--config", settings.name()});
+	EXPECT_EQ(relay.address(), at);
+	const auto session = exchange(early, at, backend);
+	settings.write(process + rest);
+	ASSERT_TRUE(relay.reload()) << relay.errors();
+	late.send(at, "no");
+	EXPECT_EQ(exchange(early, at, backend), session);
+	EXPECT_EQ(relay.metric("datagrams_dropped_total{listener=\"a\",reason=\"stopping\"}"), 1U);
+
+	/* Its port is not free while it has that session, and yet it can be had again. */
+	settings.write(process + listening("a", at) + rest);
+	ASSERT_TRUE(relay.reload()) << relay.errors();
+	exchange(late, at, backend, "yes");
+	backend.send(session, "an answer of the old session");
+	EXPECT_EQ(early.receive().bytes, "an answer of the old session");
+	EXPECT_NE(exchange(early, at, backend, "new"), session);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Without sessions the socket is closed at once. */
+TEST(UdpOperation, AListenerThatIsGoneFreesItsPort)
+{
+	udp_peer backend;
+	const auto at = free_address();
+	const std::string rest = listening("b", "udp:127.0.0.1:0") + group(backend.address());
+	file settings(process + listening("a", at) + rest);
+	relay_process relay({"--config", settings.name()});
+	EXPECT_EQ(relay.address(), at);
+	settings.write(process + rest);
+	ASSERT_TRUE(relay.reload()) << relay.errors();
+	EXPECT_TRUE(eventually([&] {
+		try {
+			const udp_peer again(at);
+			return true;
+		} catch (const std::exception &) {
+			return false;
+		}
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* An answer that is under way is passed on, and new clients are not served. */
+TEST(UdpOperation, StoppingWaitsForAnswers)
+{
+	udp_peer backend, client, late;
+	const file settings(process + listening("a", "udp:127.0.0.1:0") +
+			    "responses = 1\nidle_timeout = '1h'\n" + group(backend.address()));
+	relay_process relay({"--config", settings.name()});
+	const auto at = relay.address();
+	client.send(at, "q");
+	const auto session = backend.receive().from;
+	relay.signal(SIGTERM);
+	relay.await_error("notice draining");
+	backend.send(session, "a");
+	EXPECT_EQ(client.receive().bytes, "a");
+	const auto end = relay.wait();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_NE(end.errors.find("cause=drained"), std::string::npos) << end.errors;
+	EXPECT_EQ(end.errors.find("cutting"), std::string::npos) << end.errors;
+}
+
+/* A session that waits for nothing does not hold up the end for its whole idle timeout. */
+TEST(UdpOperation, StoppingDoesNotWaitForSilentSessions)
+{
+	udp_peer backend, client;
+	const file settings("drain = '1h'\naccess_log = 'stderr'\n" +
+			    listening("a", "udp:127.0.0.1:0") + "idle_timeout = '1h'\n" +
+			    group(backend.address()));
+	relay_process relay({"--config", settings.name()});
+	exchange(client, relay.address(), backend);
+	const auto end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_NE(end.errors.find("cause=drained"), std::string::npos) << end.errors;
+}
+
+TEST(UdpOperation, ASocketOfTheServiceManagerIsUsed)
+{
+	udp_peer backend, client;
+	const udp_peer handed;
+	const listener tcp_backend;
+	client.send(handed.address(), "early");
+	/* The same port of TCP is another socket. */
+	relay_process relay({"udp:" + handed.address(), backend.address()}, 0, {handed.fd()});
+	EXPECT_EQ(relay.address(), "udp:" + handed.address());
+	const auto arrived = backend.receive();
+	EXPECT_EQ(arrived.bytes, "early");
+	backend.send(arrived.from, "a");
+	EXPECT_EQ(client.receive().from, handed.address());
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(UdpOperation, ASocketOfTcpIsNotTakenForOneOfUdp)
+{
+	udp_peer backend;
+	const listener handed;
+	relay_process relay({"udp:" + handed.address(), backend.address()}, 0, {handed.fd()});
+	EXPECT_EQ(relay.address(), "udp:" + handed.address());
+	relay.await_error("warning socket_unused");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Its checks are those of the group, by TCP. */
+TEST(UdpOperation, ABackendThatGoesDownLosesItsSessions)
+{
+	udp_peer backend, client;
+	std::optional<listener> checked(std::in_place);
+	const file settings(process + listening("a", "udp:127.0.0.1:0") + group(backend.address()) +
+			    "[groups.g.check]\ninterval = '20ms'\nfall = 1\non_down = 'cut'\n"
+			    "address = '" +
+			    checked->address() + "'\n");
+	relay_process relay({"--config", settings.name()});
+	const auto at = relay.address();
+	exchange(client, at, backend);
+	checked.reset();
+	relay.await_error("cause=backend_down listener=a");
+	client.send(at, "no");
+	EXPECT_TRUE(eventually([&] {
+		return relay.metric(
+			       "datagrams_dropped_total{listener=\"a\",reason=\"no_backend\"}") ==
+		       1;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(UdpOperation, ConnectionsThatAreKilledBeginAnew)
+{
+	udp_peer backend, client, other;
+	const folder here;
+	const auto control = "unix:" + here / "control";
+	const file settings("control = '" + control + "'\naccess_log = 'stderr'\n" +
+			    listening("a", "udp:127.0.0.1:0") + group(backend.address()));
+	relay_process relay({"--config", settings.name()});
+	const auto at = relay.address();
+	const auto first = exchange(client, at, backend);
+	auto asking = peer::connect(control);
+	asking.send("POST /connections/kill?listener=a HTTP/1.1\r\nHost: localhost\r\n"
+		    "Connection: close\r\nContent-Length: 0\r\n\r\n");
+	EXPECT_NE(asking.receive_rest().first.find("200"), std::string::npos);
+	relay.await_error("cause=cut listener=a");
+	EXPECT_NE(exchange(client, at, backend), first);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+} // namespace

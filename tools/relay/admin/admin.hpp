@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The admin server: the state of the relay over HTTP, on a listener of its own.
+ *
+ *   /         a live web page                      /metrics  for Prometheus
+ *   /json     the same for scripts                 /healthz  200 as long as the process answers
+ *   /ready    200; 503 as soon as the relay is to stop, which is before listening stops
+ *   /history  the last hour, in a few numbers (history.hpp); ?since=UPTIME_MS: what came after
+ *
+ * What is in it is for requests to one of its own names (host_names.hpp); others get 421. /healthz
+ * and /ready, which say next to nothing, answer under every name.
+ *
+ * It is read-only, unless it is made a control server: then it has the paths of control.hpp, too,
+ * and every request has to have the token, if there is one (401 otherwise), except for /healthz and
+ * /ready. Every client that can connect sees everything, so it belongs on an address that is not
+ * public. Each client costs a task and a descriptor, and their use is bounded. There are at
+ * most `connections_most` clients at once. One more closes the connection that has waited longest
+ * for a request or for the rest of one, so that silent clients do not keep health checks out; if
+ * all are being answered, it gets 503. A request must be complete within `request_time` from its
+ * first byte, or gets 408. A client that does not take its answer for `answer_time`, or sends no
+ * request for `idle_time`, is closed.
+ *
+ * It keeps serving while the relay drains, so that draining can be watched: close it last.
+ */
+#ifndef RELAY_ADMIN_HPP
+#define RELAY_ADMIN_HPP
+
+#include "admin/control.hpp"
+#include "base/host_names.hpp"
+#include "stats/snapshot.hpp"
+#include "wire/http.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+struct admin_limits {
+	std::size_t connections_most = 64;
+	std::chrono::nanoseconds request_time = std::chrono::seconds(10);
+	std::chrono::nanoseconds answer_time = std::chrono::seconds(20);
+	/* Longer than Prometheus' default scrape interval of a minute. */
+	std::chrono::nanoseconds idle_time = std::chrono::seconds(90);
+};
+
+class admin_server
+{
+public:
+	/* Listens. mode: as listen_at() has it. On failure, why has the reason. The source outlives
+	 * the server. May park. */
+	static std::unique_ptr<admin_server> open(const snapshot_source &source,
+						  const std::string &listen, int mode,
+						  std::string &why,
+						  const admin_limits &limits = {});
+
+	/* The same on a listening socket that was inherited. */
+	admin_server(const snapshot_source &source, sn::tcp_listener listener,
+		     const admin_limits &limits = {});
+	admin_server(const admin_server &) = delete;
+	admin_server &operator=(const admin_server &) = delete;
+
+	/* The names under which it answers, besides IP addresses and localhost. Any time. A client
+	 * of a Unix socket may give any. */
+	void answer_as(host_names names);
+
+	/* From now on it is a control server, see above. token: what clients have to know; empty:
+	 * nothing. `by` outlives the server. Any time. */
+	void let_control(controller *by, std::string token);
+
+	/* The bound address, with the port that the system chose. */
+	const std::string &address() const noexcept { return address_; }
+	sn_tcp_listener *socket() const noexcept { return listener_.get(); }
+
+	/* Serves, in tasks of its own, until close(). Once. */
+	void start();
+
+	/*
+	 * Accepts the clients that have connected by now, and closes the listener. Each client gets
+	 * one more answer, and is closed. Does not wait. close() must still be called.
+	 */
+	void retire() noexcept;
+
+	/* After retire(): whether all clients have gone. */
+	bool over() noexcept;
+
+	/* Ends every connection, and waits for its tasks to end. Only after start(). May park. */
+	void close();
+
+private:
+	struct answer;
+	class connection;
+
+	bool is_open() const noexcept
+	{
+		return !stopping_.load(std::memory_order_relaxed) &&
+		       !retiring_.load(std::memory_order_relaxed);
+	}
+	void serve();
+	void serve_backlog();
+	void admit(sn::tcp client);
+	void serve_client(connection &with);
+	bool is_own(const std::string &host);
+	bool is_allowed(const http_request &request);
+	controller *control_by();
+	answer answer_to(const http_request &request);
+
+	const snapshot_source &source_;
+	const admin_limits limits_;
+	sn::tcp_listener listener_;
+	std::string address_;
+	std::atomic<bool> stopping_{false};
+	std::atomic<bool> retiring_{false};
+	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
+	sn::task<void> accepting_;
+	sn::wait_group serving_;
+	std::mutex lock_; /* guards what follows; never held while parked */
+	host_names names_;
+	controller *control_by_ = nullptr;
+	std::string token_;
+	std::list<connection *> connections_;
+	std::size_t staying_ = 0; /* of them, those that were not sent away */
+};
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+#include "admin/control.hpp"
+
+#include "config/config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+namespace
+{
+
+/* A request that cannot be understood, and why. */
+struct bad_request {
+	std::string text;
+};
+
+int hex(char of) noexcept
+{
+	constexpr std::string_view digits = "0123456789abcdef";
+	const auto at =
+		digits.find(of >= 'A' && of <= 'F' ? static_cast<char>(of - 'A' + 'a') : of);
+	return at == digits.npos ? -1 : static_cast<int>(at);
+}
+
+std::string decode(std::string_view text)
+{
+	std::string out;
+	for (std::size_t i = 0; i < text.size(); i++) {
+		if (text[i] != '%') {
+			out += text[i] == '+' ? ' ' : text[i];
+			continue;
+		}
+		const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
+		const int low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
+		if (high < 0 || low < 0)
+			throw bad_request{"a '%' of the query is not followed by two digits"};
+		out += static_cast<char>(high * 16 + low);
+		i += 2;
+	}
+	return out;
+}
+
+/* The parameters of a request, taken one by one; finish() refuses what was not taken. */
+class parameters
+{
+public:
+	explicit parameters(std::string_view query)
+	{
+		while (!query.empty()) {
+			const auto end = std::min(query.find('&'), query.size());
+			const auto each = query.substr(0, end);
+			const auto mark = std::min(each.find('='), each.size());
+			const std::string name = decode(each.substr(0, mark));
+			const auto value = each.substr(std::min(mark + 1, each.size()));
+			if (!left_.emplace(name, decode(value)).second)
+				throw bad_request{name + " is there twice"};
+			query.remove_prefix(std::min(end + 1, query.size()));
+		}
+	}
+
+	std::string text(const std::string &name)
+	{
+		auto found = left_.extract(name);
+		return found ? std::move(found.mapped()) : "";
+	}
+
+	std::string required(const std::string &name)
+	{
+		auto value = text(name);
+		if (value.empty())
+			throw bad_request{name + " is missing"};
+		return value;
+	}
+
+	template <class Number>
+	std::optional<Number> number(const std::string &name, Number most)
+	{
+		const auto value = text(name);
+		if (value.empty())
+			return std::nullopt;
+		Number read = 0;
+		const auto *const end = value.data() + value.size();
+		const auto [rest, err] = std::from_chars(value.data(), end, read);
+		if (err != std::errc{} || rest != end || read > most)
+			throw bad_request{name + ": \"" + value + "\" is not a number from 0 to " +
+					  std::to_string(most)};
+		return read;
+	}
+
+	void finish() const
+	{
+		if (!left_.empty())
+			throw bad_request{left_.begin()->first + " is not a parameter of this"};
+	}
+
+private:
+	std::map<std::string, std::string> left_;
+};
+
+controller::outcome edit(controller &to, parameters &with, backend_edit::kind what)
+{
+	using kind = backend_edit::kind;
+	constexpr std::uint64_t connections = 1'000'000'000;
+
+	backend_edit made{
+		.what = what, .group = with.required("group"), .backend = with.required("backend")};
+	if (what == kind::set_weight || what == kind::add)
+		made.weight = with.number<std::uint32_t>("weight", weight_max);
+	if (what == kind::set_weight && !made.weight)
+		throw bad_request{"weight is missing"};
+	if (what == kind::add) {
+		made.priority = with.number<std::uint32_t>("priority", priority_max);
+		made.max_connections = with.number("max_connections", connections);
+	}
+	with.finish();
+	return to.edit(made);
+}
+
+controller::outcome kill(controller &to, parameters &with)
+{
+	session_filter which{.listener = with.text("listener"),
+			     .group = with.text("group"),
+			     .backend = with.text("backend"),
+			     .endpoint = with.text("endpoint"),
+			     .client = with.text("client")};
+	const bool all = with.text("all") == "1";
+	with.finish();
+	if (which.client.starts_with('[') && which.client.ends_with(']'))
+		which.client = which.client.substr(1, which.client.size() - 2);
+	const bool is_any = which.listener.empty() && which.group.empty() &&
+			    which.backend.empty() && which.endpoint.empty() && which.client.empty();
+	if (is_any != all)
+		throw bad_request{all ? "all=1 goes with nothing else"
+				      : "expected listener, group, backend, endpoint or client, or "
+					"all=1"};
+	return to.kill(which);
+}
+
+/* Columns of text, aligned. */
+std::string align(const std::vector<std::vector<std::string>> &rows)
+{
+	std::vector<std::size_t> widths(rows.front().size());
+	for (const auto &row : rows)
+		for (std::size_t i = 0; i < row.size(); i++)
+			widths[i] = std::max(widths[i], row[i].size());
+	std::string out;
+	for (const auto &row : rows) {
+		for (std::size_t i = 0; i < row.size(); i++) {
+			out += row[i];
+			if (i + 1 < row.size())
+				out.append(widths[i] - row[i].size() + 2, ' ');
+		}
+		out.erase(out.find_last_not_of(' ') + 1) += '\n';
+	}
+	return out;
+}
+
+std::string to_table(const snapshot &now)
+{
+	std::vector<std::vector<std::string>> rows{{"GROUP", "BACKEND", "STATE", "WEIGHT", "OPEN",
+						    "LIMIT", "CONNECTED", "FAILED", "LAST ERROR"}};
+	const auto add = [&rows](const std::string &group, const std::string &name,
+				 const endpoint_snapshot &each) {
+		const auto &agent = each.agent;
+		std::string weight = std::to_string(each.weight);
+		if (agent.is_there && agent.percent != 100)
+			weight += " x " + std::to_string(agent.percent) + '%';
+		std::string wrong = each.last_error;
+		if (!agent.words.empty())
+			wrong += (wrong.empty() ? "" : "; ") + agent.words;
+		rows.push_back(
+			{group, name, to_string(each.state), weight, std::to_string(each.active),
+			 each.limit ? std::to_string(each.limit) : "-",
+			 std::to_string(each.connected), std::to_string(each.failures), wrong});
+	};
+	for (const auto &each : now.backends) {
+		add(each.route, each.address, each);
+		for (const auto &one : each.endpoints)
+			add("", "- " + one.address, one);
+	}
+	return align(rows);
+}
+
+/* "GROUP BACKEND" for each, for the completion of a shell. */
+std::string to_names(const snapshot &now)
+{
+	std::string out;
+	for (const auto &each : now.backends)
+		out += each.route + ' ' + each.address + '\n';
+	return out;
+}
+
+struct action {
+	std::string_view path;
+	controller::outcome (*perform)(controller &to, parameters &with);
+};
+
+template <backend_edit::kind What>
+controller::outcome edit_as(controller &to, parameters &with)
+{
+	return edit(to, with, What);
+}
+
+constexpr std::array actions = {
+	action{"/backends/weight", edit_as<backend_edit::kind::set_weight>},
+	action{"/backends/drain", edit_as<backend_edit::kind::drain>},
+	action{"/backends/enable", edit_as<backend_edit::kind::enable>},
+	action{"/backends/add", edit_as<backend_edit::kind::add>},
+	action{"/backends/remove", edit_as<backend_edit::kind::remove>},
+	action{"/connections/kill", kill},
+	action{"/reload",
+	       [](controller &to, parameters &with) {
+		       with.finish();
+		       return to.reload();
+	       }},
+};
+
+} // namespace
+
+std::optional<controller::outcome> answer_control(controller &to, const snapshot_source &source,
+						  const http_request &request)
+try {
+	const bool reads = request.method == "GET" || request.method == "HEAD";
+	if (reads && request.path == "/config")
+		return to.configuration();
+	if (reads && request.path == "/backends")
+		return controller::outcome{.text = to_table(source.read())};
+	if (reads && request.path == "/names")
+		return controller::outcome{.text = to_names(source.read())};
+	const auto found = std::ranges::find(actions, request.path, &action::path);
+	if (found == actions.end())
+		return std::nullopt;
+	/* So that no link and no image can cause it. */
+	if (request.method != "POST")
+		return controller::outcome{405, "expected POST\n"};
+	parameters with(request.query);
+	return found->perform(to, with);
+} catch (const bad_request &error) {
+	return controller::outcome{400, error.text + '\n'};
+}
+
+} // namespace relay

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/agent_probe.hpp"
+
+#include "backends/names.hpp"
+
+namespace relay
+{
+namespace
+{
+
+std::error_code read_line(sn::tcp &from, agent_line &into, std::string &why)
+{
+	const auto no_answer = std::make_error_code(std::errc::protocol_error);
+	std::size_t size = 0;
+	for (;;) {
+		const auto n = from.read(into.bytes + size, sizeof into.bytes - size);
+		if (!n) {
+			why = n.error().message();
+			return n.error();
+		}
+		size += *n;
+		const auto read = parse_agent_answer({into.bytes, size}, into.says);
+		if (read)
+			return {};
+		if (read.is == parsed::state::bad)
+			why = std::string("of its answer, ") + read.why;
+		else if (*n == 0)
+			why = size == 0 ? "it closes without an answer"
+					: "its answer has no end of the line";
+		else
+			continue;
+		return no_answer;
+	}
+}
+
+} // namespace
+
+std::error_code ask_agent(const std::string &address, const std::string &send, sn::deadline until,
+			  agent_line &into, std::string &why)
+{
+	auto connected = connect_to_endpoint(address, until, first_words::unknown);
+	if (!connected) {
+		why = connected.error().message();
+		return connected.error();
+	}
+	connected->set_read_deadline(until);
+	connected->set_write_deadline(until);
+	/* One that answers at once and closes may have reset the connection by now. What it has said
+	 * can still be read. */
+	if (!send.empty())
+		static_cast<void>(connected->write_all(send));
+	const auto failed = read_line(*connected, into, why);
+	/* Its line is complete, or of no use: nothing that it may send after that is waited for. */
+	connected->abort();
+	return failed;
+}
+
+} // namespace relay

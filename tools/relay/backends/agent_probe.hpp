@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One question to the agent of an endpoint: it connects by plain TCP or to a Unix socket, sends what
+ * is to be sent, and reads a line (agent_answer.hpp). TLS and PROXY headers are for the backend, not
+ * for the agent beside it.
+ *
+ * All of it together must not exceed the deadline, and no more than agent_answer_most bytes are
+ * read, with one more at most. An agent may answer before it has read anything, and may reset the
+ * connection after its line.
+ */
+#ifndef RELAY_AGENT_PROBE_HPP
+#define RELAY_AGENT_PROBE_HPP
+
+#include "wire/agent_answer.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <string>
+#include <system_error>
+
+namespace relay
+{
+
+struct agent_line {
+	char bytes[agent_answer_most];
+	agent_answer says{}; /* refers to these */
+};
+
+/* No error: `into` has an answer. Otherwise why not, in words, is in `why`. Throws std::bad_alloc.
+ * May park. */
+std::error_code ask_agent(const std::string &address, const std::string &send, sn::deadline until,
+			  agent_line &into, std::string &why);
+
+} // namespace relay
+
+#endif

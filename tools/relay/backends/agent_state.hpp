@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the agent of an endpoint has said so far, and what follows from it.
+ *
+ * An agent is known by an id, the text of what makes it another one. The state belongs to one
+ * agent: with another one, or none, it begins anew, and what a former one answers late is ignored.
+ * So the effects of an agent end with it, and no answer can arrive after that. Over a reload that
+ * keeps the agent they stay.
+ *
+ * `effect` is all that the choice of an endpoint needs. It is one word, so that a choice sees one
+ * answer and not parts of two, and is read without a lock, relaxed: a choice that sees an answer a
+ * moment late is equivalent to a choice a moment earlier. Everything else is under the lock, which
+ * is held for microseconds, never over a wait; all writers hold it, too: heard() and missed() are
+ * called by the task that asks (agents.cc; after a reload for a moment by two), belongs_to() by
+ * look-ups and reloads, forget() when asking has ended.
+ */
+#ifndef RELAY_AGENT_STATE_HPP
+#define RELAY_AGENT_STATE_HPP
+
+#include "stats/snapshot.hpp"
+#include "wire/agent_answer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+/* Null: no agent. Shared, so that copies need no memory. */
+using agent_id = std::shared_ptr<const std::string>;
+
+/* Before the first answer it is as without an agent. */
+struct alignas(8) agent_effect {
+	std::uint32_t limit = 0;     /* of connections; 0: none */
+	std::uint16_t percent = 100; /* of the weight */
+	agent_admin admin = agent_admin::ready;
+	agent_health health = agent_health::up;
+
+	/* Whether the endpoint may be given new connections, as far as the agent is concerned. */
+	bool lets_in() const noexcept { return percent != 0 && !is_down() && !is_drained(); }
+	/* Whether its service is not there, so that open connections are better ended. */
+	bool is_down() const noexcept
+	{
+		return health != agent_health::up || admin == agent_admin::maint;
+	}
+	bool is_drained() const noexcept { return admin != agent_admin::ready; }
+
+	bool operator==(const agent_effect &) const = default;
+};
+/* Of two limits of connections, where 0 is none. */
+constexpr std::uint64_t lower_limit(std::uint64_t a, std::uint64_t b) noexcept
+{
+	return a && b ? std::min(a, b) : std::max(a, b);
+}
+static_assert(sizeof(agent_effect) == 8 && agent_percent_most <= UINT16_MAX);
+
+class agent_state
+{
+public:
+	/* What an answer has changed. */
+	struct change {
+		bool counts = false; /* the answer is that of the agent in effect */
+		bool answers_again = false;
+		std::string description{}; /* as it was said now */
+		agent_effect before{};
+		agent_effect after{};
+	};
+
+	agent_effect effect() const noexcept { return effect_.load(std::memory_order_relaxed); }
+
+	/* From now on it is that agent's. */
+	void belongs_to(const agent_id &agent) noexcept;
+
+	/* That agent has answered. Throws std::bad_alloc, and nothing has changed then. */
+	change heard(const agent_id &agent, const agent_answer &answer);
+
+	/* It has not; why, in words. True if it is the first time since it answered. */
+	bool missed(const agent_id &agent, std::string why) noexcept;
+
+	/* As before the first answer. */
+	void forget() noexcept;
+
+	/* While effect().is_down(): since when, as of sn_now(). */
+	std::int64_t down_since() const noexcept
+	{
+		return down_since_.load(std::memory_order_relaxed);
+	}
+
+	void read(agent_snapshot &into) const;
+
+private:
+	bool is_of(const agent_id &agent) const noexcept;
+	void reset() noexcept;
+
+	std::atomic<agent_effect> effect_{agent_effect{}};
+	std::atomic<std::int64_t> down_since_{0}; /* set before effect_ */
+	mutable std::mutex lock_;                 /* of what follows, and of all writing */
+	agent_id of_;
+	agent_contact contact_ = agent_contact::none;
+	std::string description_; /* beside the last word that said how it is; printable */
+	std::string ignored_;     /* a word of the last answer that means nothing; printable */
+	std::string error_;       /* why the last question has no answer */
+};
+
+} // namespace relay
+
+#endif

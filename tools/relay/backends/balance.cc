@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/balance.hpp"
+
+#include "backends/agents.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* The finalizer of splitmix64: every input bit changes every output bit half of the time. */
+std::uint64_t mix(std::uint64_t x) noexcept
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9U;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebU;
+	return x ^ (x >> 31);
+}
+
+std::uint64_t active(const endpoint &of) noexcept
+{
+	return in_use(of.counts);
+}
+
+bool reserve(endpoint &of, std::uint64_t most) noexcept
+{
+	std::uint64_t now = of.counts.active.load(); /* (b) in queue.hpp */
+	do {
+		if (most && now >= most)
+			return false;
+	} while (!of.counts.active.compare_exchange_weak(now, now + 1, std::memory_order_relaxed));
+	return true;
+}
+
+/* One that is to be probed is not. */
+bool is_silent(const endpoint &one, std::int64_t now) noexcept
+{
+	const auto since = one.counts.unanswered_since.load(std::memory_order_relaxed);
+	return since != 0 && now - since >= most_patience &&
+	       now - since < most_patience + silence_probed;
+}
+
+/* It was chosen. If it is silent, the next one that is to probe it waits. */
+void note_probe(endpoint &one, std::int64_t now) noexcept
+{
+	auto &its = one.counts.unanswered_since;
+	auto since = its.load(std::memory_order_relaxed);
+	/* Fails if it has answered, or another client has just been chosen to probe it. */
+	if (since != 0 && now - since >= most_patience)
+		its.compare_exchange_strong(since, now - most_patience, std::memory_order_relaxed);
+}
+
+bool contains(const tried_endpoints &tried, const endpoint &one) noexcept
+{
+	return std::ranges::find(tried, &one, &std::shared_ptr<endpoint>::get) != tried.end();
+}
+
+/* In hundredths. The least that there is stays above nothing. Neither is 0. */
+std::uint64_t weight_of(const backend_config &settings, const listed_endpoint &listed,
+			std::uint32_t percent) noexcept
+{
+	const auto own = std::min<std::uint64_t>(std::uint64_t{settings.weight} * percent,
+						 std::uint64_t{100} * weight_max);
+	return listed.weight ? own * listed.weight : std::max<std::uint64_t>(own / 100, 1);
+}
+
+/* From now on it returns slowly, at least as slowly as it does already. */
+void slow_down(endpoint_counters &its, std::int64_t until) noexcept
+{
+	auto now = its.slow_until.load(std::memory_order_relaxed);
+	while (now < until &&
+	       !its.slow_until.compare_exchange_weak(now, until, std::memory_order_relaxed))
+		;
+}
+
+} // namespace
+
+std::uint64_t hash_of(std::string_view bytes) noexcept
+{
+	std::uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a, then mixed: its high bits are poor */
+	for (const char c : bytes)
+		hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+	return mix(hash);
+}
+
+pool::pool(const group_config &settings, const std::string &name, registry::generation &counts)
+    : settings_(settings), name_(name), group_(counts.open_group(name, settings.queue.limit))
+{
+	for (const auto &each : settings.backends)
+		backends_.emplace_back(
+			each, counts.open_backend(name, each, settings.check.interval.count() > 0,
+						  agent_of(settings, each)));
+}
+
+/* A stale "down" counts only while there are checks that can lift it; what an agent said is
+ * forgotten with it. */
+bool pool::may_be_chosen(const endpoint &one) const noexcept
+{
+	if (!one.agent.effect().lets_in())
+		return false;
+	return settings_.check.interval.count() == 0 ||
+	       one.counts.check.load(std::memory_order_relaxed) != checked::down;
+}
+
+bool pool::has_endpoint(std::string_view address) const
+{
+	kept keep;
+	return std::ranges::any_of(backends_, [&](const backend &of) {
+		return std::ranges::any_of(of.endpoints.now(keep), [&](const auto &each) {
+			return each.at->address == address;
+		});
+	});
+}
+
+bool pool::has_other(const tried_endpoints &tried) const
+{
+	kept keep;
+	return std::ranges::any_of(backends_, [&](const backend &of) {
+		return of.settings.weight > 0 &&
+		       std::ranges::any_of(of.endpoints.now(keep), [&](const auto &each) {
+			       return may_be_chosen(*each.at) && !contains(tried, *each.at);
+		       });
+	});
+}
+
+bool pool::lacks_names() const
+{
+	return std::ranges::any_of(backends_,
+				   [](const backend &of) {
+					   return of.settings.weight > 0 && !of.endpoints.known();
+				   }) &&
+	       (by_source() || !has_other({}));
+}
+
+/* Happens only just after the start, so polling is good enough. */
+void pool::await_names(sn::deadline until, const std::function<bool()> &gone) const
+{
+	using namespace std::chrono_literals;
+
+	if (!lacks_names())
+		return;
+	/* Another endpoint than the one that a client would always get is better than none. */
+	if (until != sn::no_deadline && has_other({}))
+		until = sn::now() + (until - sn::now()) / 2;
+	while (lacks_names() && !gone() && (until == sn::no_deadline || sn::now() < until))
+		sn::sleep(5ms);
+}
+
+/* The current weight, in hundredths; 0 while it is ejected. all: its weight when it is well. */
+std::uint64_t pool::weight_at(const endpoint &of, std::uint64_t all,
+			      std::int64_t now) const noexcept
+{
+	const std::int64_t until = of.counts.slow_until.load(std::memory_order_relaxed);
+	if (now >= until)
+		return all;
+	if (now < of.counts.ejected_until.load(std::memory_order_relaxed))
+		return 0;
+	const double left = static_cast<double>(until - now) /
+			    static_cast<double>(settings_.slow_return.count());
+	const std::uint64_t least = std::max<std::uint64_t>(all / 100, 1);
+	return std::clamp<std::uint64_t>(
+		static_cast<std::uint64_t>(static_cast<double>(all) * (1 - std::min(left, 1.0))),
+		least, all);
+}
+
+pool::candidates pool::find_candidates(const tried_endpoints &tried, std::int64_t now,
+				       kept &keep) const
+{
+	candidates fit;
+	candidates any;
+	for (const backend &of : backends_) {
+		if (of.settings.weight == 0)
+			continue;
+		for (const auto &each : of.endpoints.now(keep)) {
+			if (!may_be_chosen(*each.at) || contains(tried, *each.at))
+				continue;
+			/* It may have become 0 just now. */
+			const std::uint32_t percent = each.at->agent.effect().percent;
+			const auto all =
+				weight_of(of.settings, each, std::max<std::uint32_t>(percent, 1));
+			any.push_back({each.at.get(), all, &of, &each});
+			if (const auto weight = weight_at(*each.at, all, now))
+				fit.push_back({each.at.get(), weight, &of, &each});
+		}
+	}
+	candidates &best = fit.empty() ? any : fit;
+	if (best.empty())
+		return {};
+	const auto first = std::ranges::min(best, {}, &candidate::priority).priority();
+	std::erase_if(best, [&](const candidate &each) { return each.priority() > first; });
+	return std::move(best);
+}
+
+void pool::succeeded(endpoint &at) noexcept
+{
+	/* Read first: a needless write would take the cache line from other threads. */
+	if (at.counts.failures_in_a_row.load(std::memory_order_relaxed) != 0)
+		at.counts.failures_in_a_row.store(0, std::memory_order_relaxed);
+}
+
+bool pool::failed(endpoint &at) noexcept
+{
+	const std::uint32_t row =
+		at.counts.failures_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1;
+	const std::int64_t now = sn_now();
+	std::int64_t old = at.counts.ejected_until.load(std::memory_order_relaxed);
+	if (settings_.eject_after == 0 || row < settings_.eject_after || now < old)
+		return false;
+	/* Of concurrent failures one ejects it. A year is the longest, so nothing overflows. */
+	const std::int64_t until = now + settings_.eject_for.count();
+	if (!at.counts.ejected_until.compare_exchange_strong(old, until, std::memory_order_relaxed))
+		return false;
+	at.counts.ejections.add();
+	at.counts.slow_until.store(until + settings_.slow_return.count(),
+				   std::memory_order_relaxed);
+	line().changed(); /* those that waited for it may use a backup */
+	return true;
+}
+
+bool pool::may_be_ready(const endpoint &one) const noexcept
+{
+	const std::int64_t now = sn_now();
+	return may_be_chosen(one) && !is_silent(one, now) &&
+	       now >= one.counts.ejected_until.load(std::memory_order_relaxed);
+}
+
+ticket pool::reserve_ahead(const backend &of, const std::shared_ptr<endpoint> &one) const noexcept
+{
+	const std::uint64_t most = limit_of(of, *one);
+	if (most == 1 || (most != 0 && line().limit() == 0) || !line().is_empty() ||
+	    !reserve(*one, most == 0 ? 0 : most - 1))
+		return {};
+	return {one, line()};
+}
+
+bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
+{
+	using relay::checked;
+
+	auto &its = at.counts;
+	its.checks.add();
+	if (answer)
+		its.check_failures.add();
+	its.last_error.store(answer.value(), std::memory_order_relaxed);
+	its.last_check.store(sn_walltime(), std::memory_order_relaxed);
+
+	const checked was = its.check.load(std::memory_order_relaxed);
+	const bool speaks_against = (was == checked::down) == !answer;
+	if (!speaks_against) {
+		its.answers_in_a_row.store(0, std::memory_order_relaxed);
+		if (!answer)
+			its.check.store(checked::up, std::memory_order_relaxed);
+		return false;
+	}
+	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
+	if (row < (answer ? settings_.check.fall : settings_.check.rise)) {
+		its.answers_in_a_row.store(row, std::memory_order_relaxed);
+		return false;
+	}
+	its.answers_in_a_row.store(0, std::memory_order_relaxed);
+	if (!answer) {
+		/* The checks have connected too: from now on it returns slowly. */
+		const std::int64_t now = sn_now();
+		its.failures_in_a_row.store(0, std::memory_order_relaxed);
+		its.ejected_until.store(now, std::memory_order_relaxed);
+		its.slow_until.store(now + settings_.slow_return.count(),
+				     std::memory_order_relaxed);
+	}
+	its.down_since.store(sn_now(), std::memory_order_relaxed);
+	its.check.store(answer ? checked::down : checked::up, std::memory_order_relaxed);
+	line().changed(); /* also when it is down: those that waited for it may use a backup */
+	return true;
+}
+
+void pool::unchecked() noexcept
+{
+	for (const backend &each : backends_)
+		each.endpoints.forget_checks();
+	line().changed();
+}
+
+agent_state::change pool::heard(endpoint &at, const agent_id &agent, const agent_answer &answer)
+{
+	const auto change = at.agent.heard(agent, answer);
+	if (change.before.is_down() && !change.after.is_down())
+		slow_down(at.counts, sn_now() + settings_.slow_return.count());
+	/* Those that wait may be given it, or a backup in its place. */
+	if (change.before != change.after)
+		line().changed();
+	return change;
+}
+
+void pool::unheard() noexcept
+{
+	for (const backend &each : backends_)
+		each.endpoints.forget_agent();
+	line().changed();
+}
+
+bool pool::less_loaded(const candidate &a, const candidate &b) noexcept
+{
+	return (active(*a.to) + 1) * b.weight < (active(*b.to) + 1) * a.weight;
+}
+
+ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t now)
+{
+	while (!among.empty()) {
+		std::size_t best = 0;
+		switch (settings_.balance) {
+		case balancing::round_robin:
+			best = round_robin(among);
+			break;
+		case balancing::least_connections:
+			best = least_connections(among);
+			break;
+		case balancing::two_choices:
+			best = two_choices(among);
+			break;
+		case balancing::source_hash:
+			best = source_hash(among, source);
+			break;
+		}
+		const candidate &chosen = among[best];
+		const std::uint64_t most = limit_of(*chosen.of, *chosen.to);
+		/* It has a place already, but the limit may have been lowered since. */
+		if (keeps_ready() && (most == 0 || in_use(chosen.to->counts) < most))
+			if (ticket made = group_->ready.take(*chosen.to))
+				return made;
+		if (reserve(*chosen.to, most)) {
+			note_probe(*chosen.to, now);
+			return {chosen.listed->at, line()};
+		}
+		among.erase(among.begin() + static_cast<std::ptrdiff_t>(best));
+	}
+	return {};
+}
+
+ticket pool::choose(std::uint64_t source, const tried_endpoints &tried)
+{
+	kept keep;
+	const std::int64_t now = sn_now();
+	candidates among = find_candidates(tried, now, keep);
+	/* Clang 14 cannot compile what std::ranges::partition() returns. */
+	const auto silent =
+		std::partition(among.begin(), among.end(),
+			       [now](const candidate &each) { return !is_silent(*each.to, now); });
+	if (silent == among.end())
+		return choose_from(std::move(among), source, now);
+	candidates others(silent, among.end());
+	among.erase(silent, among.end());
+	ticket found = choose_from(std::move(among), source, now);
+	return found ? std::move(found) : choose_from(std::move(others), source, now);
+}
+
+ticket pool::choose_in_turn(std::uint64_t source, const tried_endpoints &tried)
+{
+	return line().is_empty() ? choose(source, tried) : ticket();
+}
+
+void pool::lead(const std::shared_ptr<pool> &which) noexcept
+{
+	which->line().set_limit(which->settings_.queue.limit);
+	which->ready().set_most(which->settings_.preconnect.most);
+	which->line().use(which);
+}
+
+queue::giver::answer pool::give_place(queue::waiter &to,
+				      const std::shared_ptr<queue::giver> &itself) noexcept
+try {
+	auto &client = static_cast<queued_choice &>(to);
+	client.got = choose(client.source, client.tried);
+	if (client.got) {
+		client.of = std::static_pointer_cast<pool>(itself);
+		return answer::given;
+	}
+	return answer::none;
+} catch (const std::bad_alloc &) {
+	return answer::no_memory;
+}
+
+/* Whether they have tried the same: where there is room does not depend on the source. */
+bool pool::are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept
+{
+	const auto &one = static_cast<const queued_choice &>(a).tried;
+	const auto &other = static_cast<const queued_choice &>(b).tried;
+	return one.size() == other.size() &&
+	       std::ranges::all_of(one, [&](const auto &each) { return contains(other, *each); });
+}
+
+std::size_t pool::round_robin(const candidates &among)
+{
+	const std::lock_guard lock(lock_);
+	std::int64_t sum = 0;
+	std::int64_t most = 0;
+	std::size_t best = 0;
+	for (std::size_t i = 0; i < among.size(); i++) {
+		const auto weight = static_cast<std::int64_t>(among[i].weight);
+		const auto credit =
+			weight + among[i].to->credit.fetch_add(weight, std::memory_order_relaxed);
+		sum += weight;
+		if (i == 0 || credit > most) {
+			best = i;
+			most = credit;
+		}
+	}
+	among[best].to->credit.fetch_sub(sum, std::memory_order_relaxed);
+	return best;
+}
+
+std::size_t pool::least_connections(const candidates &among)
+{
+	const auto start = static_cast<std::size_t>(turn_.fetch_add(1, std::memory_order_relaxed) %
+						    among.size());
+	std::size_t best = start;
+	for (std::size_t i = 1; i < among.size(); i++) {
+		const std::size_t next = (start + i) % among.size();
+		if (less_loaded(among[next], among[best]))
+			best = next;
+	}
+	return best;
+}
+
+std::size_t pool::two_choices(const candidates &among)
+{
+	std::uint64_t sum = 0;
+	for (const candidate &each : among)
+		sum += each.weight;
+	const auto pick = [&](std::uint64_t at, std::size_t skip) {
+		std::size_t i = skip == 0 ? 1 : 0;
+		for (; i < among.size(); i++) {
+			if (i == skip)
+				continue;
+			if (at < among[i].weight)
+				break;
+			at -= among[i].weight;
+		}
+		return i;
+	};
+	/* A mixed Weyl sequence: a generator that any number of tasks may draw from. */
+	const std::uint64_t random =
+		mix(turn_.fetch_add(0x9e3779b97f4a7c15U, std::memory_order_relaxed));
+	const std::size_t first = pick(random % sum, among.size());
+	if (among.size() == 1)
+		return first;
+	const std::size_t second = pick(mix(~random) % (sum - among[first].weight), first);
+	return less_loaded(among[second], among[first]) ? second : first;
+}
+
+/* Each endpoint draws from an exponential distribution with its weight; the least value wins. */
+std::size_t pool::source_hash(const candidates &among, std::uint64_t source)
+{
+	std::size_t best = 0;
+	double least = 0;
+	for (std::size_t i = 0; i < among.size(); i++) {
+		const std::uint64_t drawn = mix(source ^ among[i].to->hash);
+		/* In (0, 1): 53 bits, and half a step off 0. */
+		const double uniform = (static_cast<double>(drawn >> 11) + 0.5) * 0x1p-53;
+		const double arrival = -std::log(uniform) / static_cast<double>(among[i].weight);
+		if (i == 0 || arrival < least) {
+			best = i;
+			least = arrival;
+		}
+	}
+	return best;
+}
+
+} // namespace relay

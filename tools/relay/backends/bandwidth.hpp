@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bandwidth limits: token buckets that connections share, and the pace of one connection.
+ *
+ * A bucket is filled at a number of bytes per second, and holds at most its burst. A connection
+ * that wants bytes takes them at once, whether they are there or not, and gets a place in the
+ * stream of all bytes that ever went into the bucket. The bytes may be moved once the bucket has
+ * been filled up to that place. So a limit is never exceeded, not by one byte: what has moved at
+ * any time is at most the burst plus what that time is worth. Waiting connections are served in
+ * order of arrival, each for a chunk of at most a fiftieth of a second, so connections that always
+ * want more get equal shares. None is woken before its time, so a limit costs some fifty wake-ups a
+ * second, however many connections wait for it.
+ *
+ * Places are bytes, not times, so a limit can change while connections wait, and applies at once.
+ * Rejected: times (the generic cell rate algorithm, as in sources.hpp). That needs one number
+ * instead of a lock, but a connection that waits at an old rate would wait out its time, and
+ * rounding errors would add up.
+ *
+ * Any task calls; none parks. A bucket's lock is held for some nanoseconds, once per chunk.
+ */
+#ifndef RELAY_BANDWIDTH_HPP
+#define RELAY_BANDWIDTH_HPP
+
+#include "config/config.hpp"
+#include "stats/counters.hpp"
+
+#include <sennit/relay.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace relay
+{
+
+class bucket
+{
+public:
+	/* The limit from now on; per_second 0 means none. A new limit begins with a full bucket. */
+	void set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now) noexcept;
+
+	/* Most bytes to take at once, to be fair to others; 0: there is no limit. */
+	std::size_t most() const noexcept;
+
+	/* Takes bytes. Returns the place of the last one. */
+	std::uint64_t take(std::uint64_t bytes, std::int64_t now) noexcept;
+	void give_back(std::uint64_t bytes) noexcept;
+
+	/* When the bytes up to that place may be moved; in the past if they may be now. */
+	std::int64_t when(std::uint64_t place) const noexcept;
+
+private:
+	void fill(std::int64_t now) noexcept;
+
+	mutable std::mutex lock_; /* guards all but reads of per_second_ */
+	std::atomic<std::uint64_t> per_second_{0};
+	std::uint64_t burst_ = 0;
+	std::uint64_t taken_ = 0;
+	/* filled_ bytes had gone in at time_, which moves by whole seconds, so that nothing is
+	 * lost by rounding. */
+	std::uint64_t filled_ = 0;
+	std::int64_t time_ = 0;
+};
+
+/* One for each direction, by enum sn_relay_direction. */
+using buckets = std::array<bucket, 2>;
+
+void set(buckets &both, const bandwidth_config &to, std::int64_t now) noexcept;
+
+/* The limit of each single connection. Connections read it while a reload changes it. */
+class allowance
+{
+public:
+	void set(const bandwidth_config &to) noexcept;
+	/* Rate and burst may be read at different moments; the next read soon corrects that. */
+	std::uint64_t per_second(unsigned way) const noexcept
+	{
+		return ways_[way].per_second.load(std::memory_order_relaxed);
+	}
+	std::uint64_t burst(unsigned way) const noexcept
+	{
+		return ways_[way].burst.load(std::memory_order_relaxed);
+	}
+
+private:
+	struct way {
+		std::atomic<std::uint64_t> per_second{0};
+		std::atomic<std::uint64_t> burst{0};
+	};
+	std::array<way, 2> ways_;
+};
+
+/* How often connections waited for bandwidth, for how long in total, and how many wait now. */
+struct wait_counters {
+	counter times;
+	counter ns;                 /* of waits that have ended */
+	std::array<counter, 2> now; /* connections, by enum sn_relay_direction */
+};
+
+/*
+ * The pace of one connection, for sn::relay(): the slowest of its listener's, its backend's and its
+ * own limit. Without limits it costs a few loads for each pass of copying.
+ */
+class pacer
+{
+public:
+	struct limits {
+		const allowance &each; /* connection */
+		buckets &of_listener;
+		buckets &of_backend;
+		wait_counters &waits_of_listener; /* for any limit */
+		wait_counters &waits_of_backend;  /* for the backend's */
+		counter &throttled;               /* times, of the process */
+	};
+
+	explicit pacer(const limits &by) noexcept : by_(by) {}
+	pacer(const pacer &) = delete;
+	pacer &operator=(const pacer &) = delete;
+	/* After all copying has ended. */
+	~pacer();
+
+	const sn_relay_pace *calls() const noexcept { return &calls_; }
+
+private:
+	/* What one direction took last from its own bucket, the listener's and the backend's. */
+	struct direction {
+		bucket own;
+		std::uint64_t own_rate = 0;
+		std::uint64_t own_burst = 0;
+		std::array<std::uint64_t, 3> places{};
+		std::array<bool, 3> limited{};
+		std::int64_t waiting_since = 0; /* 0: it does not wait */
+		bool waits_for_backend = false;
+	};
+	static constexpr std::size_t backends = 2; /* index */
+
+	std::array<bucket *, 3> all(unsigned way) noexcept
+	{
+		return {&ways_[way].own, &by_.of_listener[way], &by_.of_backend[way]};
+	}
+	std::size_t most(unsigned way) noexcept;
+	std::int64_t take(unsigned way, std::int64_t bytes) noexcept;
+	void waited(unsigned way, std::int64_t now) noexcept;
+
+	const limits by_;
+	std::array<direction, 2> ways_; /* each owned by the task that copies in this direction */
+	const sn_relay_pace calls_ = {
+		[](void *arg, sn_relay_direction way) {
+			return static_cast<pacer *>(arg)->most(way);
+		},
+		[](void *arg, sn_relay_direction way, std::int64_t bytes) {
+			return static_cast<pacer *>(arg)->take(way, bytes);
+		},
+		this,
+	};
+};
+
+} // namespace relay
+
+#endif

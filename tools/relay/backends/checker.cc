@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/checker.hpp"
+
+#include "backends/backend_events.hpp"
+#include "backends/down_sessions.hpp"
+#include "backends/probe.hpp"
+#include "backends/visitor.hpp"
+#include "base/descriptors.hpp"
+#include "stats/events.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+class checker final : public visitor
+{
+public:
+	checker(pool &of, counters &counts, sessions &of_all, std::chrono::nanoseconds drain)
+	    : visitor(of.settings().check.interval, "check", "checks"), pool_(of), counts_(counts),
+	      open_(of, of_all, of.settings().check.on_down, drain)
+	{
+	}
+
+	void failed(pool &of, const char *why) override;
+
+private:
+	void go(const backend_config &of, visit &which) override;
+	std::size_t stack_of(const backend_config &of) const override;
+	const check_place &place_for(const backend_config &of) const noexcept;
+	std::error_code ask(const backend_config &of, const endpoint &at, sn::deadline until,
+			    std::string &detail);
+	void take(endpoint &at, const std::error_code &answer, const std::string &detail);
+
+	pool &pool_;
+	counters &counts_;
+	const down_sessions open_;
+};
+
+std::size_t checker::stack_of(const backend_config &of) const
+{
+	return probes_by_tls(pool_.settings().check, place_for(of), pool_.tls() != nullptr)
+		       ? tls_stack
+		       : 0;
+}
+
+void checker::go(const backend_config &of, visit &which)
+{
+	const auto &how = pool_.settings().check;
+	std::string detail;
+	const std::error_code answer = ask(of, which.at(), sn::after(how.timeout), detail);
+	const bool counts = which.counts();
+	if (counts && !is_shortage(answer))
+		take(which.at(), answer, detail);
+	which.end();
+	if (counts)
+		open_.end(which.at(), sn::after(how.interval),
+			  [&]() -> std::optional<std::int64_t> {
+				  const auto &its = which.at().counts;
+				  if (which.is_stopped() ||
+				      its.check.load(std::memory_order_relaxed) != checked::down)
+					  return std::nullopt;
+				  return its.down_since.load(std::memory_order_relaxed);
+			  });
+}
+
+/* Without checks an endpoint that is down would stay down for ever, and the others would count as
+ * healthy. So all of them return to the unchecked state. */
+void checker::failed(pool &of, const char *why)
+{
+	emit(event_kind::checks_ended,
+	     "the checks of " + of.name() +
+		     " have ended, so its backends count as unchecked: " + why,
+	     {{"group", of.name()}, {"error", why}});
+	of.unchecked();
+}
+
+/* Where checks of this backend connect to. */
+const check_place &checker::place_for(const backend_config &of) const noexcept
+{
+	return of.check.is_other() ? of.check : pool_.settings().check.at;
+}
+
+/* No error when the endpoint is healthy. */
+std::error_code checker::ask(const backend_config &of, const endpoint &at, sn::deadline until,
+			     std::string &detail)
+try {
+	const auto &group = pool_.settings();
+	return probe(at, group.check, place_for(of), {group.send_proxy, pool_.tls()}, until,
+		     detail);
+} catch (const std::bad_alloc &) {
+	return std::make_error_code(std::errc::not_enough_memory);
+}
+
+void checker::take(endpoint &at, const std::error_code &answer, const std::string &detail)
+{
+	if (answer)
+		counts_.check_failures.add();
+	if (!pool_.checked(at, answer))
+		return;
+	tell_checked(pool_, at, answer, detail);
+}
+
+} // namespace
+
+std::unique_ptr<watcher> watch_health(std::shared_ptr<pool> of, counters &counts, sessions &of_all,
+				      std::chrono::nanoseconds drain)
+{
+	if (of->settings().check.interval.count() == 0)
+		return nullptr;
+	auto work = std::make_unique<checker>(*of, counts, of_all, drain);
+	return std::make_unique<watcher>(std::move(of), std::move(work), "check");
+}
+
+} // namespace relay

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/down_sessions.hpp"
+
+#include "backends/backend_events.hpp"
+
+#include <cstddef>
+
+namespace relay
+{
+
+/* When they end; nothing: they stay. */
+std::optional<sn::deadline>
+down_sessions::due(const std::optional<std::int64_t> &since) const noexcept
+{
+	if (how_ == when_down::keep || !since)
+		return std::nullopt;
+	const sn::deadline then{std::chrono::nanoseconds(*since)};
+	return how_ == when_down::cut ? then : then + drain_;
+}
+
+void down_sessions::end(const endpoint &at, sn::clock::time_point until,
+			const std::function<std::optional<std::int64_t>()> &since) const
+{
+	const auto then = due(since());
+	if (!then || *then > until)
+		return;
+	if (*then > sn::now())
+		sn::sleep_until(*then);
+	/* It may be up again by then. */
+	if (due(since()) != then)
+		return;
+	if (const std::size_t n = sessions_.lose_backend(at))
+		tell_cut(pool_, at, n);
+}
+
+} // namespace relay

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An endpoint: one address that connections to a backend go to, with its health and its counters.
+ *
+ * A backend that is given by address is one endpoint. A name has one for each address that it
+ * resolves to (names.hpp). Everything that is known of whether connections succeed belongs to the
+ * endpoint, because one address of a name can be dead while the others are well.
+ *
+ * As in counters.hpp, any task may count, without waiting. An endpoint is shared by the pools of a
+ * group before and after a reload, so that both respect its health and its limit.
+ */
+#ifndef RELAY_ENDPOINT_HPP
+#define RELAY_ENDPOINT_HPP
+
+#include "backends/agent_state.hpp"
+#include "backends/bandwidth.hpp"
+#include "stats/counters.hpp"
+#include "stats/snapshot.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace relay
+{
+
+struct flow_counters {
+	busy_counter bytes;
+	counter userspace;
+	counter splice;
+
+	void add_paths(const sn_copy_result &copied) noexcept
+	{
+		userspace.add(copied.bytes_userspace);
+		splice.add(copied.bytes_spliced);
+	}
+	flow read() const noexcept { return {bytes.get(), userspace.get(), splice.get()}; }
+};
+
+/* The result of active checks of an endpoint. */
+enum class checked : unsigned char { unknown, up, down };
+
+/* The result of a check whose answer has that status of HTTP, which is not an expected one; 0: it
+ * is no answer of HTTP. */
+std::error_code status_error(unsigned status) noexcept;
+
+/* The same whose TLS handshake has failed with that error. */
+std::error_code tls_error(const std::error_code &of) noexcept;
+
+/* The result of a check of that address, or of connecting to it, in words. */
+std::string check_error_text(int error, std::string_view address);
+
+struct endpoint_counters {
+	/* Connections, including those being made. balance.hpp counts it, as it is also a limit. */
+	std::atomic<std::uint64_t> active{0};
+	/* Of these, those without a client, being made included; ready.hpp counts them. */
+	counter ready;
+	/* Ejected until the first, slow until the second; balance.hpp sets both. As of sn_now(). */
+	std::atomic<std::int64_t> ejected_until{INT64_MIN};
+	std::atomic<std::int64_t> slow_until{INT64_MIN};
+	std::atomic<std::uint32_t> failures_in_a_row{0};
+	/* When the attempt to connect began that has had no answer for longest; 0: none is waiting.
+	 * balance.hpp moves it with each probe of a silent endpoint. As of sn_now(). Written by
+	 * asked(), answered() and note_probe(). */
+	std::atomic<std::int64_t> unanswered_since{0};
+	/* Set by the task that checks (balance.hpp), one at a time. */
+	std::atomic<relay::checked> check{relay::checked::unknown};
+	std::atomic<std::uint32_t> answers_in_a_row{0}; /* that contradict `check` */
+	std::atomic<std::int64_t> down_since{0};        /* as of sn_now(), while it is down */
+	std::atomic<int> last_error{0};                 /* 0: success */
+	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: none yet */
+	counter checks;
+	counter check_failures;
+	counter connected;
+	counter failures;
+	counter ejections;
+	buckets bandwidth;
+	wait_counters throttled; /* by its own limit */
+	flow_counters to_backend;
+	flow_counters to_client;
+};
+
+/* Connections of clients. Both numbers change while they are read. */
+inline std::uint64_t in_use(const endpoint_counters &of) noexcept
+{
+	const std::uint64_t ready = of.ready.get();
+	const std::uint64_t all = of.active.load(std::memory_order_relaxed);
+	return all > ready ? all - ready : 0;
+}
+
+struct endpoint {
+	endpoint(std::string of, std::string at);
+
+	const std::string backend; /* as configured */
+	const std::string address; /* that connections go to */
+	const bool is_local;       /* a Unix socket */
+	const std::uint64_t hash;  /* of the address */
+	endpoint_counters counts;
+	agent_state agent;
+	/* For round robin. Relaxed: pools of the same group may choose at the same time for a
+	 * moment after a reload, and an order that they mix up is as good as any. */
+	std::atomic<std::int64_t> credit{0};
+
+	/* Whether it is one of the addresses of a name. */
+	bool resolved() const noexcept { return backend != address; }
+	/* For messages: as configured, and with the address if that is another. */
+	std::string name() const { return resolved() ? backend + " (" + address + ')' : backend; }
+};
+
+/* asked(): a connection to it is about to be made. answered(): one was made, refused or reset, so
+ * the machine is there. Any task calls, also while other attempts are under way: one answer is as
+ * good as another. */
+void asked(endpoint &to) noexcept;
+void answered(endpoint &by) noexcept;
+
+both_ways read_waiting(const wait_counters &of) noexcept;
+
+/*
+ * What can be seen of an endpoint now. is_checked: there are checks, so that their results count.
+ */
+void read_health(const endpoint &of, bool is_checked, endpoint_snapshot &into);
+
+/* Adds the totals of one to another, and its connections. */
+void add_totals(endpoint_snapshot &to, const endpoint_snapshot &more) noexcept;
+
+} // namespace relay
+
+#endif

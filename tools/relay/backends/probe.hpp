@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One check of an endpoint: it connects, to the endpoint or to where else the check is to connect,
+ * and if an answer is expected, asks for it. An answer of HTTP is good if its status is among those
+ * that are expected; nothing but the status line is read, strictly (http_status.hpp). Any other
+ * answer is good if it begins as expected.
+ *
+ * All of it together must not exceed the deadline. The connection is reset in the end.
+ *
+ * If the group sends PROXY headers, a check begins with the one of the relay's own connection,
+ * unless it connects to somewhere else: what answers there is another program, such as one beside
+ * a database. The same holds for TLS, unless `check.tls` says otherwise.
+ */
+#ifndef RELAY_PROBE_HPP
+#define RELAY_PROBE_HPP
+
+#include "backends/endpoint.hpp"
+#include "config/config.hpp"
+#include "tls/tls_context.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace relay
+{
+
+/* The address that a check of the endpoint connects to. */
+std::string probed_address(const endpoint &of, const check_place &where);
+
+/* How connections to the backends begin. */
+struct probe_opening {
+	proxy_sending header = proxy_sending::none;
+	/* Of the group; null: it has none. */
+	std::shared_ptr<const tls_context> tls{};
+};
+
+/* Whether a check makes a TLS handshake, for which its task needs tls_stack. */
+bool probes_by_tls(const check_config &how, const check_place &where, bool group_has_tls) noexcept;
+
+/*
+ * No error when the endpoint is healthy. where: in place of how.at. check_error_text() has the
+ * words for an error, unless detail has better ones. Throws std::bad_alloc. May park.
+ */
+std::error_code probe(const endpoint &at, const check_config &how, const check_place &where,
+		      const probe_opening &opening, sn::deadline until, std::string &detail);
+
+} // namespace relay
+
+#endif

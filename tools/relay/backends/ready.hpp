@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connections to backends that are made ahead of clients (`preconnect`), so that a client does not
+ * wait for the connect and the TLS handshake. Each is used once: it is given to one client, and
+ * ends with it.
+ *
+ * A store has those of a group, by endpoint. A keeper (ready_keeper.hpp) fills it, sessions take
+ * from it, the youngest first, because a backend is least likely to have closed that one. A session
+ * that takes one looks at it (look_at()): what the backend has closed meanwhile, or has written to, is
+ * of no use to a client. A backend that writes first (SMTP, SSH, MySQL) would have greeted nobody,
+ * and would soon give up waiting for an answer; once that is noticed, no more connections are made
+ * to that endpoint ahead, until another keeper begins. What a backend writes when it ends a
+ * connection that was silent for long is no greeting.
+ *
+ * Each holds a place of its endpoint (ticket.hpp), so max_connections holds for all together. The
+ * store belongs to the registry, by the group's name, and so outlives a reload: what is ready stays
+ * so as long as some keeper wants that endpoint, and its TLS is the same. The last keeper to leave
+ * an endpoint closes what is left of it.
+ *
+ * No place is lost to those in the queue: a keeper first puts a connection into the store (c) and
+ * then looks whether anybody waits (d), as queue.hpp has it; a client that has entered the queue
+ * looks into the store (b). What it looks at first, how many there are, is sequentially consistent.
+ *
+ * The stock is all of that in the process. Connections of clients have room for two descriptors
+ * each; those that are ready use what is free of it, and less than all of that, and give it back as
+ * soon as sessions come near.
+ *
+ * Any task may call; none parks but look_at(). Locks are held for microseconds. A ticket is never
+ * destroyed under one, because that may serve the queue, which takes from a store.
+ */
+#ifndef RELAY_READY_HPP
+#define RELAY_READY_HPP
+
+#include "backends/ticket.hpp"
+#include "base/client_wait.hpp"
+#include "stats/counters.hpp"
+#include "stats/sessions.hpp"
+#include "stats/snapshot.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace relay
+{
+
+/* How a connection without a client is. */
+enum class ready_state : unsigned char { silent, closed, spoke };
+
+/* Looks at it. With TLS it reads what has come, such as tickets. May park for a moment, and needs
+ * tls_stack, if it has TLS. */
+ready_state look_at(ready_connection &of) noexcept;
+
+class ready_store
+{
+public:
+	ready_store() = default;
+	ready_store(const ready_store &) = delete;
+	ready_store &operator=(const ready_store &) = delete;
+
+	/* For how long after its beginning what a backend writes is a greeting. */
+	static constexpr std::chrono::seconds greeting_time{5};
+
+	/* For sessions: a place with a connection to that endpoint; empty if there is none. */
+	ticket take(const endpoint &of) noexcept;
+
+	/* One that was taken is as good as it should be. */
+	void proved(const endpoint &of) noexcept;
+
+	/* The backend has written to one of that age: true if it has become known by it that it
+	 * writes first. */
+	bool spoke(const endpoint &of, sn::clock::duration age) noexcept;
+
+	/* For keepers. All of these are about an endpoint that the keeper has joined. */
+
+	/* The bell rings when one was taken. */
+	void join(const std::shared_ptr<endpoint> &which, bell &rings);
+	void leave(const endpoint &which, const bell &rings) noexcept;
+
+	/* Whether one more is to be made, so that there are no more than that; then end() follows,
+	 * after put() if that has succeeded. */
+	bool begin(const endpoint &to, std::size_t most) noexcept;
+	void end(const endpoint &to) noexcept;
+	void put(ticket made);
+
+	struct swept {
+		std::list<ticket> suspect{}; /* something has come; to be looked at */
+		/* When there is something to do again. */
+		sn::clock::time_point next = sn::clock::time_point::max();
+	};
+	/* Closes those that are too old, have other TLS, or are more than that, or with which the
+	 * endpoint has more connections than the limit (0: none), and finds those that have
+	 * changed. */
+	swept sweep(const endpoint &of, std::size_t most, std::uint64_t limit,
+		    const std::shared_ptr<const tls_context> &tls,
+		    sn::clock::time_point now) noexcept;
+
+	/* After a look at a suspect one. */
+	void put_back(std::list<ticket> &one) noexcept;
+
+	/* Whether one was as good as it should be since the last call. */
+	bool was_proved(const endpoint &of) noexcept;
+
+	/* Closes all of that endpoint. */
+	void give_up(const endpoint &of, ready_end why) noexcept;
+
+	/* For the stock: moves up to so many out, the oldest of each endpoint. */
+	void give_up_some(std::list<ticket> &into, std::size_t n) noexcept;
+
+	void discarded(ready_end why, std::uint64_t n = 1) noexcept
+	{
+		discarded_[static_cast<std::size_t>(why)].add(n);
+	}
+
+	/* What the configuration wants, for snapshots. */
+	void set_most(std::uint32_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
+	void read(group_snapshot &into) const noexcept;
+
+	counter hits;
+	counter misses;
+	counter failures;
+
+private:
+	struct slot {
+		std::list<ticket> idle; /* oldest first */
+		std::size_t making = 0;
+		std::vector<bell *> keepers; /* what rings for each */
+		bool speaks_first = false;
+		bool is_proved = false;
+	};
+	using list = std::list<ticket>;
+
+	slot *find(const endpoint &of) noexcept;
+	void count(std::ptrdiff_t more) noexcept;
+	void move_out(slot &from, list::iterator one, list &to) noexcept;
+
+	std::mutex lock_;
+	std::unordered_map<const endpoint *, slot> slots_;
+	std::atomic<std::size_t> idle_{0}; /* in all slots; changed under the lock */
+	std::atomic<std::uint32_t> most_{0};
+	std::array<counter, static_cast<std::size_t>(ready_end::count_)> discarded_;
+};
+
+class ready_stock
+{
+public:
+	explicit ready_stock(const sessions &of) noexcept : sessions_(of) {}
+	ready_stock(const ready_stock &) = delete;
+	ready_stock &operator=(const ready_stock &) = delete;
+
+	/* Counts what lives of them, being made included. */
+	std::atomic<std::size_t> &open() noexcept { return open_; }
+
+	/* Whether there may be one more. */
+	bool has_room() const noexcept;
+
+	/* A session begins: closes what stands in the way of its descriptors. */
+	void make_room() noexcept;
+
+	/* Something has run short, so all go. */
+	void give_up_all() noexcept;
+
+	/* All go, and no more are made. */
+	void close() noexcept;
+	bool is_open() const noexcept { return !is_closed_.load(); }
+
+	/* A store that has a keeper; once for each. */
+	void enter(ready_store &one);
+	void leave(const ready_store &one) noexcept;
+
+private:
+	std::size_t used() const noexcept;
+	void give_up(std::size_t n, ready_end why) noexcept;
+
+	const sessions &sessions_;
+	std::atomic<std::size_t> open_{0};
+	std::atomic<bool> is_closed_{false};
+	std::mutex lock_;
+	std::vector<ready_store *> stores_;
+};
+
+} // namespace relay
+
+#endif

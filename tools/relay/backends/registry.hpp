@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registry of statistics: the counters of each listener and each backend, and the snapshot of
+ * them. A backend's are those of its endpoints (names.hpp).
+ *
+ * Both are opened by name for a configuration. Counters that exist under that name continue, so
+ * totals only grow across a reload. Counters that the new configuration does not name are gone, and
+ * appear in snapshots only for as long as a session still uses them; then their bytes are added to
+ * the sum of all that went before. Sessions share ownership of their counters, and so need not know
+ * of reloads.
+ *
+ * The task that accepts a connection counts `accepted`, and makes sure that exactly one of `ended`
+ * is counted for it. As in counters.hpp, any task may count, without waiting; the lock is for the
+ * lists and for the settings that appear in snapshots, which only reloads and snapshots use.
+ */
+#ifndef RELAY_REGISTRY_HPP
+#define RELAY_REGISTRY_HPP
+
+#include "backends/bandwidth.hpp"
+#include "backends/endpoint.hpp"
+#include "backends/names.hpp"
+#include "backends/queue.hpp"
+#include "backends/ready.hpp"
+#include "backends/source_rates.hpp"
+#include "backends/sources.hpp"
+#include "config/config.hpp"
+#include "stats/counters.hpp"
+#include "stats/history.hpp"
+#include "stats/snapshot.hpp"
+#include "stats/udp_counters.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+struct listener_counters {
+	explicit listener_counters(std::string called) : name(std::move(called)) {}
+
+	const std::string name;
+
+	/* Accepted and not refused, less ended. listener.hpp counts it, as it is also a limit. */
+	std::atomic<std::uint64_t> active{0};
+	/* Only connections accepted while such a limit was in effect. */
+	relay::sources sources;
+	relay::rate rate;
+	relay::source_rates source_rates;
+	/* For all its connections together, and for each. Reloads change both for open ones too. */
+	buckets bandwidth;
+	allowance bandwidth_per_connection;
+	wait_counters throttled; /* by any bandwidth limit */
+	counter accepted;
+	counter retries;
+	/* TLS handshakes with clients that were complete, with and without a former session. */
+	counter tls_full;
+	counter tls_resumed;
+	std::array<counter, terminations> ended{};
+	flow_counters to_backend;
+	flow_counters to_client;
+	udp_counters datagrams; /* of a listener of UDP */
+	histogram connect;
+	histogram first_byte;
+	histogram duration;
+
+private:
+	friend class registry;
+	/* Under the registry's lock. */
+	std::string address_;
+	std::uint64_t limit_ = 0;
+	bool gone_ = false;
+};
+
+/* A backend as configured, with its endpoints, to which the counters belong. */
+struct backend_counters {
+	backend_counters(std::string of, std::string at)
+	    : group(std::move(of)), address(at), endpoints(std::move(at))
+	{
+	}
+
+	const std::string group;
+	const std::string address;
+	relay::endpoints endpoints;
+
+private:
+	friend class registry;
+	/* Under the registry's lock. */
+	std::uint32_t weight_ = 0;
+	std::uint32_t priority_ = 0;
+	std::uint64_t limit_ = 0;
+	bool is_checked_ = false;
+	bool gone_ = false;
+};
+
+struct group_counters {
+	explicit group_counters(std::string called) : name(std::move(called)) {}
+
+	const std::string name;
+	queue line;
+	ready_store ready;
+
+private:
+	friend class registry;
+	bool gone_ = false; /* under the registry's lock */
+};
+
+class registry final : public snapshot_source
+{
+public:
+	class generation;
+
+	/* Bytes delivered by all listeners, to backends and to clients. */
+	std::pair<std::uint64_t, std::uint64_t> bytes() const;
+
+	/* Whether new connections are wanted from now on. */
+	void set_ready(bool ready) noexcept { ready_.store(ready, std::memory_order_relaxed); }
+
+	bool ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
+
+	/* Sets the function that fills in the process's own numbers. Before the first read(). */
+	void set_process(std::function<void(snapshot &)> fill) { fill_ = std::move(fill); }
+
+	snapshot read() const override;
+
+	/* Adds a sample to the history. One task at a time. */
+	void remember();
+
+	const history *past() const override { return &past_; }
+
+private:
+	void forget_gone() const;
+	static listener_snapshot read_listener(const listener_counters &of);
+	static backend_snapshot read_backend(backend_counters &of);
+	static group_snapshot read_group(const group_counters &of);
+
+	using listeners = std::list<std::shared_ptr<listener_counters>>;
+	using backends = std::list<std::shared_ptr<backend_counters>>;
+	using groups = std::list<std::shared_ptr<group_counters>>;
+
+	/* Held for microseconds; a task does not park while holding it. */
+	mutable std::mutex lock_;
+	mutable listeners listeners_;
+	mutable backends backends_;
+	mutable groups groups_;
+	/* Of listeners that have been forgotten. */
+	mutable std::pair<std::uint64_t, std::uint64_t> bytes_of_gone_{};
+	std::atomic<bool> ready_{false};
+	sn::clock::time_point began_ = sn::now();
+	std::function<void(snapshot &)> fill_;
+	history past_;
+	histogram_counts connects_before_; /* as of the last remember() */
+};
+
+/*
+ * The counters that one configuration needs. Everything that can fail comes before commit(): a
+ * generation that is thrown away has changed nothing. One at a time.
+ */
+class registry::generation
+{
+public:
+	explicit generation(registry &of) : of_(of) {}
+
+	std::shared_ptr<listener_counters> open_listener(const std::string &name,
+							 const std::string &address,
+							 const listener_config &settings);
+	/* Without checks, the results of earlier checks are forgotten; without the agent that there
+	 * was, what it has said. */
+	std::shared_ptr<backend_counters> open_backend(const std::string &group,
+						       const backend_config &settings,
+						       bool is_checked, const agent_id &agent);
+
+	/* The limit of a new group's queue; pool::lead() sets that of others. */
+	std::shared_ptr<group_counters> open_group(const std::string &name, std::uint64_t limit);
+
+	/* Snapshots have what was opened here from now on; everything else is gone. Once. */
+	void commit() noexcept;
+
+private:
+	struct pending_listener {
+		std::shared_ptr<listener_counters> counts;
+		std::string address;
+		std::uint64_t limit;
+		bandwidth_config bandwidth;
+		bandwidth_config bandwidth_per_connection;
+	};
+	struct pending_backend {
+		std::shared_ptr<backend_counters> counts;
+		std::uint32_t weight;
+		std::uint32_t priority;
+		std::uint64_t limit;
+		bool is_checked;
+		bandwidth_config bandwidth;
+		agent_id agent;
+	};
+
+	registry &of_;
+	std::vector<pending_listener> listeners_;
+	std::vector<pending_backend> backends_;
+	std::vector<std::shared_ptr<group_counters>> groups_;
+	listeners new_listeners_;
+	backends new_backends_;
+	groups new_groups_;
+};
+
+} // namespace relay
+
+#endif

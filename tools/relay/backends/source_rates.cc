@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/source_rates.hpp"
+
+#include <algorithm>
+
+namespace relay
+{
+namespace
+{
+
+/* Of the address, or of an IPv6 address's network; never 0. */
+std::uint64_t tag_of(const ip_address &source) noexcept
+{
+	ip_address network = source;
+	std::fill(network.bytes.begin() + 8, network.bytes.end(), 0);
+	return keyed_hash(network) | 1;
+}
+
+} // namespace
+
+bool source_rates::enter(const ip_address &source, std::int64_t now, std::uint64_t per_second,
+			 std::uint64_t burst)
+{
+	const std::int64_t step = 1'000'000'000 / static_cast<std::int64_t>(per_second);
+	const std::uint64_t tag = tag_of(source);
+	shard &at = shards_[(tag >> 1) % shards];
+	const std::lock_guard lock(at.lock);
+	if (at.all.empty())
+		at.all.resize(sets);
+	set &its = at.all[(tag >> 8) % sets];
+	auto found = std::ranges::find(its, tag, &place::tag);
+	if (found == its.end()) {
+		found = std::ranges::min_element(
+			its, {}, [](const place &each) { return each.tag ? each.due : INT64_MIN; });
+		if (found->tag && found->due > now)
+			forgotten_.add();
+		*found = {tag, now};
+	}
+	const std::int64_t next = std::max(found->due, now) + step;
+	if (next - now > step * static_cast<std::int64_t>(burst))
+		return false;
+	found->due = next;
+	return true;
+}
+
+} // namespace relay

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How fast connections come from each source, in a table of bounded size.
+ *
+ * Unlike a count of open connections (sources.hpp), a rate has to be known of sources that have
+ * none at the moment. So there is a table of `sources_most` addresses, 16 bytes each, which is made
+ * when the first of them comes and never grows. It is made of sets of eight places, and an address
+ * has its place in one of the sets, chosen by a hash whose key nobody outside knows. When all eight
+ * are taken, the address whose next connection is due earliest is forgotten. That one mostly has
+ * not come for a while, so nothing is lost. If it was within its limit's time, it is counted
+ * (forgotten()), because it gets its burst anew: a crowd of sources can only make the limit more
+ * lenient, never stricter.
+ *
+ * An IPv6 host has 2^64 addresses or more to come from, so its network of 64 bits is the source.
+ *
+ * Two sources with the same 64-bit hash would share a limit. With a full table that happens to one
+ * in 10^14.
+ *
+ * Rejected: an exact table, which an attacker fills; forgetting at random, which forgets those that
+ * are at their limits as well as others.
+ *
+ * Any task calls; none parks. A lock is held for the search of a set. enter() throws if there is no
+ * memory for the table.
+ */
+#ifndef RELAY_SOURCE_RATES_HPP
+#define RELAY_SOURCE_RATES_HPP
+
+#include "base/ip.hpp"
+#include "stats/counters.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace relay
+{
+
+/* At 16 bytes, 1 MiB for a listener with such a limit. */
+inline constexpr std::size_t sources_most = 65536;
+
+class source_rates
+{
+public:
+	/*
+	 * Whether one more connection of that source, now (sn_now()), is within its limit: so many
+	 * per second, evenly, and `burst` at once after a pause, as rate has it (sources.hpp). One
+	 * that is not does not count. Rate and burst are 1 to 10^9.
+	 */
+	bool enter(const ip_address &source, std::int64_t now, std::uint64_t per_second,
+		   std::uint64_t burst);
+
+	/* Sources whose limit was forgotten while it still mattered. */
+	std::uint64_t forgotten() const noexcept { return forgotten_.get(); }
+
+private:
+	static constexpr std::size_t ways = 8;
+	static constexpr std::size_t shards = 16;
+	static constexpr std::size_t sets = sources_most / shards / ways; /* of a shard */
+
+	struct place {
+		std::uint64_t tag = 0; /* 0: empty */
+		std::int64_t due = 0;  /* when a connection comes on time */
+	};
+	using set = std::array<place, ways>;
+	struct shard {
+		std::mutex lock;
+		std::vector<set> all; /* empty before the first */
+	};
+
+	std::array<shard, shards> shards_;
+	counter forgotten_;
+};
+
+} // namespace relay
+
+#endif

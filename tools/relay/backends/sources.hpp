@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits by source and by rate: connections from each source address, exactly; and connections per
+ * time.
+ *
+ * Any task calls; none parks. An address is stored only while it has connections, so a million
+ * clients that came and went take no memory. The addresses are spread over several locks, each of
+ * which is held only for a look-up.
+ */
+#ifndef RELAY_SOURCES_HPP
+#define RELAY_SOURCES_HPP
+
+#include "base/ip.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace relay
+{
+
+class sources
+{
+public:
+	/* Counts one more connection of that address. False if it already has `most`, which is
+	 * at least 1. */
+	bool enter(const ip_address &source, std::uint64_t most)
+	{
+		shard &at = shard_of(source);
+		const std::lock_guard lock(at.lock);
+		std::uint64_t &now = at.active[source];
+		if (now >= most)
+			return false;
+		now++;
+		return true;
+	}
+
+	/* Once for each enter() that returned true. */
+	void leave(const ip_address &source) noexcept
+	{
+		shard &at = shard_of(source);
+		const std::lock_guard lock(at.lock);
+		const auto found = at.active.find(source);
+		if (--found->second == 0)
+			at.active.erase(found);
+	}
+
+private:
+	struct hash {
+		std::size_t operator()(const ip_address &of) const noexcept
+		{
+			return keyed_hash(of);
+		}
+	};
+	struct shard {
+		std::mutex lock;
+		std::unordered_map<ip_address, std::uint64_t, hash> active;
+	};
+	shard &shard_of(const ip_address &source) noexcept
+	{
+		return shards_[hash()(source) % shards_.size()];
+	}
+
+	std::array<shard, 16> shards_;
+};
+
+/* Counts as a connection of a source for as long as it lives; an empty one counts nowhere. */
+class source_ticket
+{
+public:
+	source_ticket() = default;
+	source_ticket(sources &at, const ip_address &source) noexcept : at_(&at), source_(source) {}
+	source_ticket(source_ticket &&other) noexcept
+	    : at_(std::exchange(other.at_, nullptr)), source_(other.source_)
+	{
+	}
+	source_ticket &operator=(source_ticket &&other) noexcept
+	{
+		std::swap(at_, other.at_);
+		std::swap(source_, other.source_);
+		return *this;
+	}
+	~source_ticket()
+	{
+		if (at_)
+			at_->leave(source_);
+	}
+
+private:
+	sources *at_ = nullptr;
+	ip_address source_;
+};
+
+/*
+ * A number per second, evenly, and a burst at once after a pause: the generic cell rate algorithm,
+ * with one number to compare and exchange. A refused connection does not count. Rate and burst are
+ * at most 10^9, so that nothing overflows.
+ */
+class rate
+{
+public:
+	bool enter(std::int64_t now, std::uint64_t per_second, std::uint64_t burst) noexcept
+	{
+		const std::int64_t step = 1'000'000'000 / static_cast<std::int64_t>(per_second);
+		std::int64_t due = due_.load(std::memory_order_relaxed);
+		std::int64_t next;
+		do {
+			next = (due > now ? due : now) + step;
+			if (next - now > step * static_cast<std::int64_t>(burst))
+				return false;
+		} while (!due_.compare_exchange_weak(due, next, std::memory_order_relaxed));
+		return true;
+	}
+
+private:
+	std::atomic<std::int64_t> due_{INT64_MIN};
+};
+
+} // namespace relay
+
+#endif

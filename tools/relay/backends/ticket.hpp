@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A ticket: a place among the connections of an endpoint, which it gives back when it is destroyed;
+ * and with it a connection that is ready, if one was made ahead (ready.hpp).
+ */
+#ifndef RELAY_TICKET_HPP
+#define RELAY_TICKET_HPP
+
+#include "backends/endpoint.hpp"
+#include "backends/queue.hpp"
+#include "tls/tls_context.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace relay
+{
+
+/* A connection without a client, which counts as such for as long as this lives: to its endpoint
+ * and in the process. Belongs to a ticket of that endpoint, which outlives it. */
+struct ready_connection {
+	ready_connection(endpoint &at, std::atomic<std::size_t> &of_process) noexcept
+	    : to_(at), of_process_(of_process)
+	{
+		to_.counts.ready.add();
+		of_process_.fetch_add(1, std::memory_order_relaxed);
+	}
+	ready_connection(const ready_connection &) = delete;
+	ready_connection &operator=(const ready_connection &) = delete;
+	~ready_connection()
+	{
+		connection.close();
+		of_process_.fetch_sub(1, std::memory_order_relaxed);
+		to_.counts.ready.subtract();
+	}
+
+	sn::tcp connection; /* none: it is being made */
+	/* With which the handshake has been made; null: none has. */
+	std::shared_ptr<const tls_context> tls;
+	sn::clock::time_point opened{};
+	sn::clock::time_point expires{};
+	sn::clock::time_point next_look{};
+
+private:
+	endpoint &to_;
+	std::atomic<std::size_t> &of_process_;
+};
+
+/* Counts as a connection of the endpoint for as long as it lives. */
+class ticket
+{
+public:
+	ticket() = default;
+	/* The line of the clients that wait for it. */
+	ticket(std::shared_ptr<endpoint> to, queue &line) noexcept
+	    : to_(std::move(to)), line_(&line)
+	{
+	}
+	ticket(ticket &&other) noexcept
+	    : to_(std::exchange(other.to_, nullptr)), line_(other.line_),
+	      ready_(std::move(other.ready_))
+	{
+	}
+	ticket &operator=(ticket &&other) noexcept
+	{
+		std::swap(to_, other.to_);
+		std::swap(line_, other.line_);
+		std::swap(ready_, other.ready_);
+		return *this;
+	}
+	~ticket()
+	{
+		if (!to_)
+			return;
+		ready_.reset();                  /* before its place is anybody else's */
+		to_->counts.active.fetch_sub(1); /* (c) in queue.hpp */
+		line_->place_is_free();
+	}
+
+	explicit operator bool() const noexcept { return to_ != nullptr; }
+	endpoint *operator->() const noexcept { return to_.get(); }
+	const std::shared_ptr<endpoint> &get() const noexcept { return to_; }
+
+	queue &line() const noexcept { return *line_; } /* of one that is not empty */
+
+	/* The connection that was made ahead; null: there is none. */
+	ready_connection *ready() const noexcept { return ready_.get(); }
+	void set_ready(std::unique_ptr<ready_connection> made) noexcept
+	{
+		ready_ = std::move(made);
+	}
+	std::unique_ptr<ready_connection> take_ready() noexcept { return std::move(ready_); }
+
+private:
+	std::shared_ptr<endpoint> to_;
+	queue *line_ = nullptr;
+	std::unique_ptr<ready_connection> ready_;
+};
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Visits of the endpoints of one pool, each once per interval, such as checks and questions to
+ * agents. Each backend has a task (watcher.hpp), and each visit that is under way another one, so
+ * that a slow endpoint does not delay others.
+ *
+ * The first visit of an endpoint starts at once, or as soon as a look-up has found its address. The
+ * next one starts an interval after the start of the previous one, or as soon as that has ended if
+ * it took longer. The visits of an address that is gone from its name end with it. What arrives
+ * after the visits were stopped does not count.
+ */
+#ifndef RELAY_VISITOR_HPP
+#define RELAY_VISITOR_HPP
+
+#include "backends/watcher.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+class visitor : public watcher::work
+{
+public:
+	void watch(backend &at, const std::atomic<bool> &stopped) final;
+
+protected:
+	/* The visits of one endpoint. */
+	struct plan {
+		explicit plan(std::shared_ptr<endpoint> which) : of(std::move(which)) {}
+
+		const std::shared_ptr<endpoint> of;
+		std::atomic<bool> is_gone{false};      /* set by the backend's task */
+		std::atomic<bool> is_under_way{false}; /* set by it, cleared by the visit's */
+		/* For the backend's task. */
+		sn::clock::time_point next;
+		std::chrono::nanoseconds pause; /* from the next visit to the one after it */
+	};
+
+	/* One of them. */
+	class visit
+	{
+	public:
+		visit(plan &its, const std::atomic<bool> &stopped) : plan_(its), stopped_(stopped)
+		{
+		}
+
+		endpoint &at() const noexcept { return *plan_.of; }
+		bool is_stopped() const noexcept
+		{
+			return stopped_.load(std::memory_order_relaxed);
+		}
+		/* Whether what has been found out counts. */
+		bool counts() const noexcept;
+		/* The next one may begin. Once. */
+		void end() noexcept { plan_.is_under_way.store(false, std::memory_order_release); }
+
+	private:
+		plan &plan_;
+		const std::atomic<bool> &stopped_;
+	};
+
+	/* task_name and what, such as "check" and "checks": for messages. */
+	visitor(std::chrono::nanoseconds interval, const char *task_name, const char *what)
+	    : interval_(interval), task_name_(task_name), what_(what)
+	{
+	}
+
+	/* Its task. Has to end the visit. */
+	virtual void go(const backend_config &of, visit &which) = 0;
+	/* What that needs; 0: as any task. */
+	virtual std::size_t stack_of(const backend_config &) const { return 0; }
+
+private:
+	using plans = std::vector<std::shared_ptr<plan>>;
+
+	void follow(plans &known, const endpoint_list &now);
+	std::shared_ptr<plan> make_plan(const std::shared_ptr<endpoint> &of);
+	sn::clock::time_point start_due(backend &at, sn::scope &visits, const plans &known,
+					const std::atomic<bool> &stopped);
+
+	const std::chrono::nanoseconds interval_;
+	const char *const task_name_;
+	const char *const what_;
+	std::atomic<std::uint32_t> made_{0};
+};
+
+} // namespace relay
+
+#endif

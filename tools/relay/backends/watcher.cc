@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "backends/watcher.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace relay
+{
+
+watcher::watcher(std::shared_ptr<pool> which, std::unique_ptr<work> what, const char *task_name,
+		 std::size_t stack)
+    : pool_(std::move(which)), work_(std::move(what)), task_name_(task_name), stack_(stack)
+{
+	running_ = sn::spawn([this] { run(); }, {.name = task_name_});
+}
+
+watcher::~watcher()
+{
+	stop();
+}
+
+void watcher::stop() noexcept
+{
+	if (!stopped_.exchange(true, std::memory_order_relaxed))
+		end_.release();
+}
+
+bool watcher::over(sn::deadline until)
+{
+	return running_.wait_until(until);
+}
+
+void watcher::run()
+try {
+	sn::scope tasks;
+	for (backend &each : pool_->backends())
+		if (work_->concerns(each))
+			tasks.go([this, &each] { work_->watch(each, stopped_); },
+				 {.name = task_name_, .stack_size = stack_});
+	end_.acquire();
+	/* The scope's end cancels them and waits. */
+} catch (const std::exception &error) {
+	work_->failed(*pool_, error.what());
+}
+
+} // namespace relay

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/client_wait.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* The kernel reports these whether they are asked for or not. */
+constexpr int gone = POLLHUP | POLLERR | POLLNVAL;
+
+/* Whether what the kernel reports means that the client has gone. Clears `events` when the end of
+ * its stream does not, because that would be reported for ever. */
+bool has_left(const waiting_client &client, int reported, int &events) noexcept
+{
+	if (reported < 0 || (reported & gone))
+		return true;
+	if (!(reported & POLLRDHUP))
+		return false;
+	int unread = 0;
+	if (client.leaves_by_half_close ||
+	    (!client.has_sent && ioctl(client.fd, FIONREAD, &unread) == 0 && unread == 0))
+		return true;
+	events = 0;
+	return false;
+}
+
+} // namespace
+
+bell::bell()
+{
+	if (sn_chan_new(&chan_, 0, 1) < 0)
+		throw std::bad_alloc();
+}
+
+bell::~bell()
+{
+	sn_chan_unref(chan_);
+}
+
+void bell::ring() noexcept
+{
+	/* If it is full, the task has not heard the last ring yet, and this is the same one. */
+	static_cast<void>(sn_chan_try_send(chan_, nullptr));
+}
+
+woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept
+{
+	for (int events = POLLRDHUP;;) {
+		sn_case cases[2] = {};
+		cases[0].chan = rings.chan();
+		cases[0].op = SN_CASE_RECV;
+		cases[1].poll = {client.fd, events};
+		cases[1].op = SN_CASE_POLL;
+		int done = sn_select(cases, 2, until.time_since_epoch().count());
+		if (done == 0)
+			return woken::rung;
+		if (done == -ETIMEDOUT)
+			return woken::late;
+		if (done == 1) {
+			if (has_left(client, cases[1].result, events))
+				return woken::client_left;
+			continue;
+		}
+		/* There is no descriptor or memory to wait for the client with. */
+		sn::deadline pause = sn::after(100ms);
+		if (until != sn::no_deadline)
+			pause = std::min(pause, until);
+		done = sn_chan_recv_until(rings.chan(), nullptr, pause.time_since_epoch().count());
+		if (done == 0)
+			return woken::rung;
+		if (done != -ETIMEDOUT || (until != sn::no_deadline && sn::now() >= until))
+			return woken::late;
+		pollfd look{client.fd, static_cast<short>(events), 0};
+		if (poll(&look, 1, 0) > 0 && has_left(client, look.revents, events))
+			return woken::client_left;
+	}
+}
+
+} // namespace relay

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a session waits while its client has no backend yet: until a bell rings, until a time, or
+ * until the client goes away. Not a byte of the client's is read.
+ *
+ * Which clients have gone away. A reset is certain, and so is a Unix socket that was closed. The
+ * end of a TCP stream alone is not: the client may have closed its connection, or it may have sent
+ * a request, ended its stream and be waiting for the answer. A client that ended its stream without
+ * having sent a byte is taken for gone, as there is nothing that a backend could answer. One that
+ * did send some is served, unless the configuration says that its clients do not do that.
+ */
+#ifndef RELAY_CLIENT_WAIT_HPP
+#define RELAY_CLIENT_WAIT_HPP
+
+#include <sennit/sennit.hpp>
+
+namespace relay
+{
+
+/* Rings for one task. Any task may ring it, any number of times; the waiting task hears it once. */
+class bell
+{
+public:
+	/* Throws std::bad_alloc. */
+	bell();
+	bell(const bell &) = delete;
+	bell &operator=(const bell &) = delete;
+	~bell();
+
+	/* Does not park. */
+	void ring() noexcept;
+
+	sn_chan *chan() const noexcept { return chan_; }
+
+private:
+	sn_chan *chan_ = nullptr; /* of one element without bytes */
+};
+
+/* Why a wait has ended. */
+enum class woken { rung, client_left, late };
+
+struct waiting_client {
+	int fd;
+	bool has_sent; /* bytes that the relay has read */
+	/* One that has sent bytes and then ended its stream has gone away, too. */
+	bool leaves_by_half_close;
+};
+
+/* Waits for the bell or the client until then. Without memory or descriptors to wait with, it looks
+ * at the client ten times a second instead. In a task. May park. */
+woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept;
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/descriptors.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <dirent.h>
+#include <sys/resource.h>
+
+namespace relay
+{
+namespace
+{
+
+/* For name look-ups, which open files and sockets for a short time, and for the unforeseen. */
+constexpr std::size_t spare = 16;
+
+/* A connection's two, and two to look its backend's name up. */
+constexpr std::size_t needed_at_least = 4;
+
+/* Used without /proc; certain to be enough. */
+constexpr std::size_t open_at_start = 32;
+
+std::size_t open_descriptors() noexcept
+{
+	DIR *const folder = opendir("/proc/self/fd");
+	if (!folder)
+		return errno == EMFILE ? descriptor_limit() : open_at_start;
+	std::size_t entries = 0;
+	while (readdir(folder))
+		entries++;
+	closedir(folder);
+	/* Without ".", ".." and the descriptor of the folder itself. */
+	return entries - std::min<std::size_t>(entries, 3);
+}
+
+} // namespace
+
+bool is_shortage(const std::error_code &error) noexcept
+{
+	return error == std::errc::too_many_files_open ||
+	       error == std::errc::too_many_files_open_in_system ||
+	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory;
+}
+
+void raise_descriptor_limit() noexcept
+{
+	rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+	}
+}
+
+std::size_t connections_that_fit(std::size_t listeners) noexcept
+{
+	const std::size_t most = descriptor_limit();
+	const std::size_t taken = open_descriptors() + listeners + spare;
+	return most < taken + 2 ? 1 : (most - taken) / 2;
+}
+
+std::size_t descriptor_limit() noexcept
+{
+	rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 1024;
+	return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX / 2));
+}
+
+std::size_t descriptors_needed() noexcept
+{
+	return open_descriptors() + needed_at_least;
+}
+
+} // namespace relay

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The names under which the admin server answers (the Host of a request). A page of the web can
+ * have its own name resolve to an address of this machine, and then read what is there with the
+ * user's browser (DNS rebinding): the request then has that name, which is not one of these.
+ *
+ * An IP address is always accepted, because no name is involved, and so is localhost. Names match
+ * in any case and with a final dot; "*.example.org" is every name that ends in ".example.org". The
+ * port does not matter.
+ */
+#ifndef RELAY_HOST_NAMES_HPP
+#define RELAY_HOST_NAMES_HPP
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace relay
+{
+
+class host_names
+{
+public:
+	host_names() = default;
+	/* The host of the address at which the server listens counts as well. */
+	host_names(const std::vector<std::string> &names, std::string_view listen);
+
+	/* The value of a Host field. Empty: the request had none. */
+	bool accept(std::string_view host) const;
+
+private:
+	std::vector<std::string> names_; /* in lower case; "*.a" as ".a" */
+};
+
+/* What is wrong with a name of such a list; nothing if it is a name, or one after "*.". */
+std::optional<std::string> host_name_problem(std::string_view name);
+
+/* Whether a listener at this address has every address of the machine. */
+bool is_everywhere(std::string_view listen) noexcept;
+
+} // namespace relay
+
+#endif

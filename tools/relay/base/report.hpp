@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages on stderr for the user who has just typed something wrong: the errors of the command
+ * line, and those of the configuration file at the start. Later ones are events (events.hpp).
+ * Whole lines, one write(2) each. The reader may be slow or gone: a line that cannot be written
+ * soon is dropped.
+ */
+#ifndef RELAY_REPORT_HPP
+#define RELAY_REPORT_HPP
+
+#include <string_view>
+
+namespace relay
+{
+
+/* "sennit-relay: TEXT" as one line; control characters in the text become '?'. Any thread. */
+void report(std::string_view text) noexcept;
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Escaping of foreign text (names from the configuration, addresses, bytes that clients sent) in
+ * our output. Each function appends the text so that nothing in it can end the value that it is in,
+ * and so that the result is valid UTF-8: an invalid byte becomes U+FFFD.
+ */
+#ifndef RELAY_TEXT_HPP
+#define RELAY_TEXT_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+/* As a JSON string, with the quotes. */
+void append_json(std::string &out, std::string_view text);
+
+/* As a label value of Prometheus' text format, without the quotes. */
+void append_label(std::string &out, std::string_view text);
+
+/*
+ * As the value of a key=value pair (logfmt). Text of printable ASCII characters without space, '"',
+ * '=' and '\' is appended as it is, anything else as a JSON string. Empty text becomes "".
+ */
+void append_logfmt(std::string &out, std::string_view text);
+
+/* The text itself. */
+void append_utf8(std::string &out, std::string_view text);
+
+/* "2026-11-21T09:55:14.123Z", from the time since 1970. */
+std::string to_time(std::chrono::nanoseconds since_1970);
+
+/* The number in units of 10^-digits, as a decimal fraction: (1500000, 6) is 1.5. */
+void append_decimal(std::string &out, std::uint64_t number, unsigned digits);
+
+} // namespace relay
+
+#endif

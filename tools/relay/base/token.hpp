@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The secret that clients of the control server have to know, and the file that has it. */
+#ifndef RELAY_TOKEN_HPP
+#define RELAY_TOKEN_HPP
+
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+/*
+ * Reads the first line of a file, without the blanks around it: 16 to 512 printable characters. The
+ * file must not be accessible to others than its owner and its group. False if it cannot be, and
+ * why. Blocks on the file system.
+ */
+bool read_token(const std::string &file, std::string &into, std::string &why);
+
+/* Whether that is the value of an Authorization header with the token, in a time that does not tell
+ * how much of it is right. */
+bool has_token(std::string_view authorization, std::string_view token) noexcept;
+
+} // namespace relay
+
+#endif

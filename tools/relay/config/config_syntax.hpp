@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What to say of a configuration file that is not TOML. The parser says what it did not expect,
+ * which is seldom what was meant: of drain = 10s it says that it expected a digit. The line tells
+ * the usual mistakes apart.
+ */
+#ifndef RELAY_CONFIG_SYNTAX_HPP
+#define RELAY_CONFIG_SYNTAX_HPP
+
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+/* The line of an error, where in it the parser has stopped (from 1), and the parser's words. */
+std::string explain_syntax(std::string_view line, std::size_t column, std::string_view words);
+
+/* One line of a text, without its end; from 1. */
+std::string_view line_of(std::string_view text, std::size_t number);
+
+} // namespace relay
+
+#endif

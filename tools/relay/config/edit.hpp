@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes to the text of a configuration that are made while the relay runs (control.hpp).
+ *
+ * The text stays the only form of a configuration: a change makes another text, which is read and
+ * takes effect as a changed file does, with the same checks. So whatever can be changed can also be
+ * printed and kept, and there is no state beside the configuration that a reload could contradict.
+ *
+ * The changed text is written anew by toml++, in which keys are sorted and comments are gone. It
+ * says the same as before but for the change, or there is no change.
+ *
+ * The parser's recursion has no known bound: call these on a thread with a whole stack, not in a
+ * task.
+ */
+#ifndef RELAY_EDIT_HPP
+#define RELAY_EDIT_HPP
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace relay
+{
+
+struct backend_edit {
+	enum class kind {
+		set_weight, /* to `weight` */
+		drain,      /* to 0: no new connections */
+		enable,     /* to what the file has, or 1 */
+		add,
+		remove,
+	};
+	kind what = kind::set_weight;
+	std::string group;
+	std::string backend; /* its address, as configured */
+	std::optional<std::uint32_t> weight{};
+	/* Of one that is added. */
+	std::optional<std::uint32_t> priority{};
+	std::optional<std::uint64_t> max_connections{};
+};
+
+/* Why a change cannot be made. */
+struct edit_problem {
+	bool is_unknown = false; /* the group or the backend is not there */
+	std::string text;
+};
+
+/*
+ * The text with that change. file: the text of the configuration file as it was last read, for
+ * `enable`. Whether the result is a good configuration remains to be seen, for which parse_config()
+ * is.
+ */
+std::variant<std::string, edit_problem>
+edit_config(const std::string &text, const std::string &file, const backend_edit &what);
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/tls_contexts.hpp"
+
+#include "base/text.hpp"
+#include "stats/events.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+using std::chrono::seconds;
+
+constexpr seconds day = std::chrono::hours(24);
+
+/* Only a file has TLS, and gives every listener and group a name. */
+tls_owner owner_of(const listener_config &which)
+{
+	return {true, which.name};
+}
+
+tls_owner owner_of(const group_config &which)
+{
+	return {false, which.name};
+}
+
+/* Certificates may be valid until the year 9999, and nanoseconds until 2262. */
+std::string text_of(seconds since_1970)
+{
+	return to_time(std::min(
+		since_1970, std::chrono::duration_cast<seconds>(std::chrono::nanoseconds::max())));
+}
+
+/* "certificate "a.pem" (www.example.org) has expired at 2026-11-21T09:55:14.000Z", or nothing. */
+std::string problem_of(const tls_certificate_info &which, seconds now)
+{
+	std::string text = "the certificate \"" + which.file + '"';
+	if (!which.name.empty())
+		text += " (" + which.name + ')';
+	if (now >= which.not_after)
+		return text + " has expired at " + text_of(which.not_after);
+	if (now < which.not_before)
+		return text + " is not valid before " + text_of(which.not_before);
+	if (which.not_after - now < tls_warning_time(which))
+		return text + " expires at " + text_of(which.not_after);
+	return "";
+}
+
+event_fields fields_of(const tls_context &of)
+{
+	return {{of.owner().is_listener ? "listener" : "group", of.owner().name}};
+}
+
+} // namespace
+
+seconds tls_warning_time(const tls_certificate_info &of) noexcept
+{
+	return std::min(14 * day, (of.not_after - of.not_before) / 4);
+}
+
+std::vector<std::shared_ptr<tls_context>> tls_set::all() const
+{
+	std::vector<std::shared_ptr<tls_context>> found;
+	for (const auto *some : {&listeners, &groups})
+		std::ranges::copy_if(*some, std::back_inserter(found),
+				     [](const auto &each) { return each != nullptr; });
+	return found;
+}
+
+bool tls_contexts::make(const config &of, bool reread, tls_set &into, std::string &why)
+{
+	const auto before = now();
+	const auto add = [&](auto &to, const auto &each) {
+		if (!each.tls) {
+			to.push_back(nullptr);
+			return true;
+		}
+		const auto owner = owner_of(each);
+		const tls_settings settings = *each.tls;
+		const auto same = std::ranges::find_if(before, [&](const auto &one) {
+			return one->owner() == owner && one->settings() == settings;
+		});
+		to.push_back(!reread && same != before.end()
+				     ? *same
+				     : tls_context::open(owner, settings, &tickets_, why));
+		return to.back() != nullptr;
+	};
+	for (const auto &each : of.listeners)
+		if (!add(into.listeners, each))
+			return false;
+	for (const auto &each : of.groups)
+		if (!add(into.groups, each))
+			return false;
+	return true;
+}
+
+void tls_contexts::use(list which) noexcept
+{
+	const std::lock_guard lock(lock_);
+	in_use_.swap(which); /* those before are let go without the lock */
+}
+
+tls_contexts::list tls_contexts::now() const
+{
+	const std::lock_guard lock(lock_);
+	return in_use_;
+}
+
+void tls_contexts::look()
+try {
+	const auto which = now();
+	if (which.empty())
+		return;
+	const auto since_1970 =
+		std::chrono::duration_cast<seconds>(std::chrono::nanoseconds(sn_walltime()));
+	look_at_files(which);
+	look_at_dates(which, since_1970);
+	if (tickets_.renew(since_1970.count()))
+		for (const auto &each : which)
+			each->renew_tickets(tickets_);
+} catch (const std::exception &) {
+	/* No memory; the next time it may work. */
+}
+
+void tls_contexts::look_at_files(const list &which)
+{
+	for (const auto &each : which) {
+		std::string why;
+		auto fields = fields_of(*each);
+		switch (sn::blocking([&] { return each->look(why); })) {
+		case tls_context::seen::same:
+			break;
+		case tls_context::seen::reloaded:
+			emit(event_kind::tls_reloaded,
+			     each->owner().key() + ": files have changed and are in use now",
+			     std::move(fields));
+			break;
+		case tls_context::seen::bad:
+			fields.emplace_back("error", why);
+			emit(event_kind::tls_not_reloaded,
+			     "files have changed and cannot be used, so their former content stays "
+			     "in use: " +
+				     why,
+			     std::move(fields));
+			break;
+		}
+	}
+}
+
+void tls_contexts::look_at_dates(const list &which, seconds now)
+{
+	std::map<std::string, seconds> told;
+	for (const auto &each : which)
+		for (const auto &one : each->certificates()) {
+			const std::string problem = problem_of(one, now);
+			if (problem.empty())
+				continue;
+			/* A new certificate is another one, although the file is the same. */
+			const std::string key = each->owner().key() + '\n' + one.file + '\n' +
+						std::to_string(one.not_after.count());
+			const auto last = told_.find(key);
+			if (last != told_.end() && now >= last->second &&
+			    now - last->second < day) {
+				told[key] = last->second;
+				continue;
+			}
+			told[key] = now;
+			auto fields = fields_of(*each);
+			fields.emplace_back("file", one.file);
+			fields.emplace_back("name", one.name);
+			fields.emplace_back("not_after", text_of(one.not_after));
+			const bool is_over = now >= one.not_after || now < one.not_before;
+			emit(is_over ? event_kind::certificate_invalid
+				     : event_kind::certificate_expiring,
+			     each->owner().key() + ": " + problem, std::move(fields));
+		}
+	told_.swap(told);
+}
+
+std::vector<certificate_snapshot> tls_contexts::certificates() const
+{
+	std::vector<certificate_snapshot> found;
+	for (const auto &each : now())
+		for (const auto &one : each->certificates()) {
+			const auto &owner = each->owner();
+			/* Two of a name, such as those of different keys: the first to expire. */
+			const auto same = std::ranges::find_if(found, [&](const auto &other) {
+				return other.name == one.name && other.owner == owner.name &&
+				       other.is_listener == owner.is_listener;
+			});
+			if (same == found.end())
+				found.push_back(
+					{owner.is_listener, owner.name, one.name, one.not_after});
+			else
+				same->not_after = std::min(same->not_after, one.not_after);
+		}
+	return found;
+}
+
+config_errors tls_problems(const config &of, seconds now, config_errors &warnings)
+{
+	config_errors found;
+	const auto look = [&](const auto &each) {
+		if (!each.tls)
+			return;
+		std::string why;
+		const auto made = tls_context::open(owner_of(each), *each.tls, nullptr, why);
+		if (!made) {
+			found.push_back(why);
+			return;
+		}
+		for (const auto &one : made->certificates())
+			if (const std::string problem = problem_of(one, now); !problem.empty())
+				warnings.push_back(made->owner().key() + ": " + problem);
+	};
+	for (const auto &each : of.listeners)
+		look(each);
+	for (const auto &each : of.groups)
+		look(each);
+	return found;
+}
+
+} // namespace relay

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "handover/handover.hpp"
+
+#include "handover/supervisor.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string_view>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* A slow name service at the start may take this long. */
+constexpr auto patience = 60s;
+
+/* tickets: a descriptor; -1: there is none. */
+int start(const program &what, const std::vector<handed_listener> &listeners, int ready,
+	  int tickets, pid_t &pid)
+{
+	std::vector<std::string> words;
+	for (char **each = environ; *each; each++)
+		words.emplace_back(*each);
+	const auto add = [&words](std::string_view name, std::string_view value) {
+		words.emplace_back(name).append(1, '=').append(value);
+	};
+	add(handover_variable, to_handover(ready, listeners));
+	if (what.link >= 0)
+		add(supervisor_variable, std::to_string(what.link));
+	if (tickets >= 0)
+		add(tickets_variable, std::to_string(tickets));
+	std::vector<char *> environment;
+	for (auto &each : words)
+		environment.push_back(each.data());
+	environment.push_back(nullptr);
+	auto arguments = what.arguments;
+	std::vector<char *> argv;
+	for (auto &each : arguments)
+		argv.push_back(each.data());
+	argv.push_back(nullptr);
+
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	if (int err = posix_spawn_file_actions_init(&actions))
+		return err;
+	if (int err = posix_spawnattr_init(&attributes)) {
+		posix_spawn_file_actions_destroy(&actions);
+		return err;
+	}
+	/* dup2 onto itself: the descriptor stays open in the new process, and only there. */
+	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
+	if (!err && what.link >= 0)
+		err = posix_spawn_file_actions_adddup2(&actions, what.link, what.link);
+	if (!err && tickets >= 0)
+		err = posix_spawn_file_actions_adddup2(&actions, tickets, tickets);
+	for (const auto &each : listeners)
+		if (!err)
+			err = posix_spawn_file_actions_adddup2(&actions, each.fd(), each.fd());
+	/* The runtime's threads have signals blocked; the new process must not inherit that. */
+	sigset_t none;
+	sigemptyset(&none);
+	if (!err)
+		err = posix_spawnattr_setsigmask(&attributes, &none);
+	if (!err)
+		err = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	if (!err)
+		err = posix_spawn(&pid, what.file.c_str(), &actions, &attributes, argv.data(),
+				  environment.data());
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return err;
+}
+
+/* Whether the new process reports that it serves. stop: the signal that ended the wait. */
+bool await_ready(int pipe, int &stop, std::string &why)
+try {
+	auto end = sn::stream::adopt(pipe);
+	if (!end) {
+		::close(pipe);
+		why = end.error().message();
+		return false;
+	}
+	end->set_read_deadline(sn::after(patience));
+	sn::scope waiting;
+	waiting.go([&stop] {
+		const auto signum = sn::wait_signal({SIGTERM, SIGINT});
+		stop = signum ? *signum : 0;
+		return signum ? -ECANCELED : 0;
+	});
+	char byte;
+	const auto n = end->read(&byte, 1);
+	waiting.cancel();
+	static_cast<void>(waiting.join());
+	if (n && *n == 1)
+		return true;
+	if (stop)
+		why = "the relay is to stop";
+	else
+		why = n ? "the new process has ended" : "the new process: " + n.error().message();
+	return false;
+} catch (const std::exception &error) {
+	why = error.what();
+	return false;
+}
+
+/* If the signal has come: this process has it still to answer. */
+void pass_on(int signum, pid_t to)
+{
+	if (!sn::wait_signal({signum}, sn::deadline(std::chrono::nanoseconds(1))))
+		return;
+	kill(to, signum);
+	kill(getpid(), signum);
+}
+
+} // namespace
+
+program this_program(int argc, const char *const *argv)
+{
+	program found;
+	char file[4096];
+	const ssize_t length = readlink("/proc/self/exe", file, sizeof file);
+	if (length > 0 && static_cast<std::size_t>(length) < sizeof file)
+		found.file.assign(file, static_cast<std::size_t>(length));
+	else
+		found.file = argv[0];
+	found.arguments.assign(argv, argv + argc);
+	return found;
+}
+
+pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
+		const tls_tickets &tickets, std::string &why)
+{
+	int ready[2];
+	if (pipe2(ready, O_CLOEXEC) < 0) {
+		why = std::generic_category().message(errno);
+		return -1;
+	}
+	pid_t pid = -1;
+	const int keys = tickets.to_hand_over();
+	const int err = sn::blocking([&] { return start(what, listeners, ready[1], keys, pid); });
+	::close(ready[1]);
+	if (keys >= 0)
+		::close(keys);
+	if (err) {
+		::close(ready[0]);
+		why = "cannot run " + what.file + ": " + std::generic_category().message(err);
+		return -1;
+	}
+	int stop = 0;
+	const bool is_ready = await_ready(ready[0], stop, why);
+	if (is_ready)
+		/* The new process may have read its file before it was changed. */
+		pass_on(SIGHUP, pid);
+	else
+		sn::blocking([pid] {
+			kill(pid, SIGKILL);
+			waitpid(pid, nullptr, 0);
+		});
+	if (stop) {
+		/* It came together with the report. A first process tells the new one itself. */
+		if (is_ready && what.link < 0)
+			kill(pid, stop);
+		kill(getpid(), stop);
+	}
+	return is_ready ? pid : -1;
+}
+
+} // namespace relay

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hands the listening sockets over to a new process of the program. The file that this process was
+ * started from is run again, with the same arguments; by then it may be another version.
+ *
+ * Both processes have the same sockets, so a client in a backlog is accepted by either, and none is
+ * refused. The new process reports through a pipe that it serves (inherited.hpp); only then does
+ * the old one stop accepting. If the new process ends before that, or does not report in time,
+ * nothing changes: it is killed, and the old one goes on.
+ *
+ * SIGTERM and SIGINT end the wait in the same way, and are there for the caller to answer
+ * afterwards: who stops the relay need not know of the new process. SIGHUP is passed on to it.
+ */
+#ifndef RELAY_HANDOVER_HPP
+#define RELAY_HANDOVER_HPP
+
+#include "handover/inherited.hpp"
+
+#include "tls/tls_tickets.hpp"
+
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace relay
+{
+
+/* The running program. */
+struct program {
+	std::string file;
+	std::vector<std::string> arguments; /* including argv[0] */
+	int link = -1; /* to the first process, passed on (supervisor.hpp); -1: there is none */
+};
+
+/* To be called at the start, because the file may be replaced later. */
+program this_program(int argc, const char *const *argv);
+
+/* The id of the new process, which serves; or -1, and why. It gets the keys of TLS tickets as well.
+ * In a task; parks up to a minute. */
+pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
+		const tls_tickets &tickets, std::string &why);
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Listening descriptors that this process was started with: by systemd, which listens before the
+ * relay starts (sd_listen_fds(3)'s protocol: LISTEN_PID, LISTEN_FDS), or by a former process of the
+ * relay that hands over (handover.hpp).
+ *
+ * A listener takes the descriptor that is bound to its address; one from a former process is
+ * matched by the address as written. A descriptor that no listener takes is closed, and one from
+ * systemd is reported, because clients would wait in its backlog for ever.
+ *
+ * The file of a Unix socket goes with it from process to process, and the last one removes it: when
+ * it ends, or at once if no listener of its configuration takes the socket. Each tells the next
+ * which file that is, so another program's file that has replaced it stays. So does that of a
+ * socket from systemd, which is systemd's.
+ */
+#ifndef RELAY_INHERITED_HPP
+#define RELAY_INHERITED_HPP
+
+#include "base/ip.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+/* What tells a file from all others, as lstat(2) has it, while it exists or is open. */
+struct file_id {
+	std::uint64_t device = 0;
+	std::uint64_t inode = 0;
+
+	bool operator==(const file_id &) const = default;
+};
+
+/* A listener whose descriptor is handed over. */
+struct handed_listener {
+	sn_tcp_listener *socket = nullptr;
+	std::string name;              /* as configured; empty: none */
+	std::string address;           /* as configured */
+	std::optional<file_id> file{}; /* of a Unix socket, which its process is to remove */
+	sn_udp *datagrams = nullptr;   /* instead of the socket, at a listener of UDP */
+
+	int fd() const noexcept
+	{
+		return socket ? sn_tcp_listener_fd(socket) : sn_udp_fd(datagrams);
+	}
+};
+
+/*
+ * The files of the Unix sockets among them, while they are handed over: for that time neither
+ * process removes them when it ends. Sets each file that is still where it was made; one that was
+ * replaced is given up. Unless another process has taken them, the destructor makes them this
+ * process's own again. Blocks the thread while the file system answers.
+ */
+class files_in_transit
+{
+public:
+	explicit files_in_transit(std::vector<handed_listener> &which);
+	files_in_transit(const files_in_transit &) = delete;
+	files_in_transit &operator=(const files_in_transit &) = delete;
+	~files_in_transit();
+
+	void are_taken() noexcept { are_taken_ = true; }
+
+private:
+	std::vector<handed_listener> &which_;
+	bool are_taken_ = false;
+};
+
+/* The variable in which a former process lists what it hands over, and its value. */
+inline constexpr const char *handover_variable = "SENNIT_RELAY_HANDOVER";
+std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners);
+
+/* Those of the admin and the control server in that list. No listener of the configuration has such
+ * a name. */
+inline constexpr std::string_view admin_listener_name{"\0admin", 6};
+inline constexpr std::string_view control_listener_name{"\0control", 8};
+
+class inherited
+{
+public:
+	/* Takes the descriptors over, and removes the variables from the environment. Call it
+	 * before there are threads. */
+	void take_over();
+
+	/* Adopts the descriptor for that listener, whose number is in fd then. Nothing if there is
+	 * none. On failure the descriptor stays open. In a task. */
+	std::optional<sn::result<sn::tcp_listener>> take(std::string_view name,
+							 std::string_view address, int &fd);
+
+	/* The same of a listener of UDP. */
+	std::optional<sn::result<sn::udp>> take_udp(std::string_view name, std::string_view address,
+						    const sn::udp_options &options, int &fd);
+
+	/* Every listener has taken its descriptor, and is still open: closes the rest. Reports to a
+	 * former process that this one serves, so that the former one ends, and takes over the
+	 * files of its Unix sockets, of which it removes those that no listener uses. In a task. */
+	void done();
+
+private:
+	struct entry {
+		int fd = -1;
+		std::string name{};
+		std::string address{}; /* as written, from a former process; empty: from systemd */
+		std::optional<ip_end> bound{}; /* from systemd */
+		bool is_udp = false;           /* the same */
+		std::string local{};           /* the same of a Unix socket: "unix:..." */
+		std::optional<file_id> file{}; /* from a former process, whose own it was */
+	};
+
+	void add_from_manager();
+	void add_from_former(std::string_view text);
+	std::optional<entry> find(std::string_view name, std::string_view address);
+	bool keep_unused(const entry &which);
+	void close_unused();
+
+	std::vector<entry> entries_;
+	/* That were taken, or are closed when this process serves. */
+	std::vector<std::pair<sn_tcp_listener *, file_id>> with_file_;
+	std::vector<sn::tcp_listener> unused_; /* those of them that no listener uses */
+	int ready_ = -1;
+};
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/change.hpp"
+
+#include "backends/agents.hpp"
+#include "backends/checker.hpp"
+#include "backends/ready_keeper.hpp"
+#include "backends/resolver.hpp"
+#include "base/address.hpp"
+#include "sessions/udp_listener.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* The listener with these settings among them; null if there is none. */
+listening *find_listener(const listener_config &of, const listeners &among)
+{
+	const auto found =
+		std::ranges::find_if(among, [&of](const auto &each) { return each->serves(of); });
+	return found == among.end() ? nullptr : found->get();
+}
+
+} // namespace
+
+/* A listener of UDP that a reload has removed keeps its socket while it has sessions, so the port
+ * is not free. If it returns by then, both have the same socket. */
+std::unique_ptr<listening> change::open(const listener_config &settings, std::string &why)
+{
+	if (!is_udp(settings.address))
+		return listener::open(all_, settings, why);
+	listening *before = nullptr;
+	for (const auto &each : serving_.retired)
+		if (each->serves(settings) && each->lingers()) {
+			before = each.get();
+			replaced_.push_back(before);
+		}
+	return before ? udp_listener::share(all_, settings, *before, why)
+		      : udp_listener::open(all_, settings, why);
+}
+
+bool change::prepare()
+{
+	std::string wrong;
+	if (!sn::blocking([&] { return all_.tls.make(*settings_, reread_, tls_, wrong); })) {
+		emit(fault_, wrong);
+		return false;
+	}
+	contexts_ = tls_.all();
+	lists_ = list_files::of(*settings_);
+	pools_.use_tls(tls_);
+	for (const listener_config &each : settings_->listeners) {
+		if (listening *const there = find_listener(each, open_)) {
+			staying_.emplace_back(there, pools_.make_route(each, there->address()));
+			continue;
+		}
+		std::string why;
+		auto next = open(each, why);
+		if (!next) {
+			emit(fault_, why);
+			return false;
+		}
+		next->use(pools_.make_route(each, next->address()));
+		opened_.push_back(std::move(next));
+	}
+	open_.reserve(open_.size() + opened_.size());
+	return true;
+}
+
+void change::announce() const
+{
+	for (const auto &each : opened_)
+		std::printf("listening on %s\n", each->address().c_str());
+	std::fflush(stdout);
+}
+
+/* Starts the checks, look-ups and keepers, and the new listeners; none of them if it throws. */
+void change::start(watchers &watching)
+{
+	serving_.retired.reserve(serving_.retired.size() + open_.size());
+	std::size_t started = 0;
+	try {
+		const std::size_t most = 4 * pools_.made().size();
+		watching.reserve(most);
+		serving_.retired_watching.reserve(serving_.retired_watching.size() +
+						  serving_.watching.size() + most);
+		for (const auto &each : pools_.made()) {
+			if (!each)
+				continue;
+			if (auto names = watch_names(each))
+				watching.push_back(std::move(names));
+			if (auto health = watch_health(each, all_.counters, all_.sessions,
+						       settings_->drain))
+				watching.push_back(std::move(health));
+			if (auto agents = watch_agents(each, all_.sessions, settings_->drain))
+				watching.push_back(std::move(agents));
+			if (auto ready = watch_ready(each, all_.stock))
+				watching.push_back(std::move(ready));
+		}
+		for (; started < opened_.size(); started++)
+			opened_[started]->start();
+	} catch (const std::exception &) {
+		retire(watching);
+		for (std::size_t i = 0; i < started; i++)
+			opened_[i]->stop();
+		for (std::size_t i = 0; i < started; i++)
+			opened_[i]->close();
+		throw;
+	}
+}
+
+void change::commit()
+{
+	watchers watching;
+	start(watching);
+
+	/* Nothing fails from here on. */
+	counts_.commit();
+	all_.tls.use(std::move(contexts_));
+	all_.lists.use(std::move(lists_));
+	for (const auto &each : pools_.made())
+		if (each)
+			pool::lead(each);
+	retire(serving_.watching);
+	serving_.watching = std::move(watching);
+	for (auto &each : open_) {
+		const auto kept = std::ranges::find(staying_, each.get(),
+						    &decltype(staying_)::value_type::first);
+		if (kept != staying_.end()) {
+			each->use(std::move(kept->second));
+		} else {
+			each->retire();
+			serving_.retired.push_back(std::move(each));
+		}
+	}
+	/* Until it has ended, it takes datagrams that are for the new one. */
+	for (auto *each : replaced_) {
+		each->give_up();
+		each->close();
+	}
+	std::erase(open_, nullptr);
+	std::ranges::move(opened_, std::back_inserter(open_));
+	all_.settings = settings_;
+}
+
+void change::retire(watchers &which) noexcept
+{
+	for (auto &each : which) {
+		each->stop();
+		serving_.retired_watching.push_back(std::move(each));
+	}
+	which.clear();
+}
+
+} // namespace relay

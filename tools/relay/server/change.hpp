@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A configuration that is about to take effect. Until commit() has returned, nothing that was there
+ * before has changed. A change that is thrown away closes the listeners that it has opened.
+ */
+#ifndef RELAY_CHANGE_HPP
+#define RELAY_CHANGE_HPP
+
+#include "backends/registry.hpp"
+#include "config/config.hpp"
+#include "server/serving.hpp"
+#include "sessions/session.hpp"
+#include "stats/events.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+class change
+{
+public:
+	/* reread: files that the configuration names, such as certificates, are read again. */
+	change(shared &all, serving &now, std::shared_ptr<const config> settings, bool reread)
+	    : all_(all), serving_(now), open_(now.open), settings_(std::move(settings)),
+	      reread_(reread), fault_(fault_of(all)), counts_(all.registry),
+	      pools_(settings_, counts_)
+	{
+	}
+	change(const change &) = delete;
+	change &operator=(const change &) = delete;
+
+	/* Reads certificates, opens the missing listeners, and makes a route for each listener.
+	 * False if one of these cannot be done, which is reported. May park. */
+	bool prepare();
+
+	const listeners &opened() const { return opened_; }
+
+	/* On stdout, for users that ask for port 0. A closed stdout is no reason not to serve. */
+	void announce() const;
+
+	/*
+	 * Starts the new listeners and checks, switches the listeners that stay to this
+	 * configuration and retires those that it does not have. Throws if something cannot be
+	 * started; those that were started then stop again, as if they had come and gone. May park.
+	 */
+	void commit();
+
+private:
+	std::unique_ptr<listening> open(const listener_config &settings, std::string &why);
+	void start(watchers &watching);
+	void retire(watchers &which) noexcept;
+
+	shared &all_;
+	serving &serving_;
+	listeners &open_;
+	const std::shared_ptr<const config> settings_;
+	const bool reread_;
+	const event_kind fault_;
+	registry::generation counts_;
+	tls_set tls_;
+	list_files::set lists_;
+	std::vector<std::shared_ptr<tls_context>> contexts_; /* all of it */
+	pools pools_;
+	listeners opened_;
+	std::vector<listening *> replaced_; /* retired ones whose sockets new ones have */
+	std::vector<std::pair<listening *, std::shared_ptr<route>>> staying_;
+};
+
+} // namespace relay
+
+#endif

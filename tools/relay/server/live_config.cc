@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/live_config.hpp"
+
+#include "base/notify.hpp"
+#include "server/change.hpp"
+#include "server/services.hpp"
+#include "stats/events.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <future>
+#include <utility>
+#include <variant>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* On a thread of its own, because the parser's recursion has no known bound. */
+template <class Call>
+auto call_elsewhere(Call call)
+{
+	return sn::blocking([&call] { return std::async(std::launch::async, call).get(); });
+}
+
+/* What has become of a change of a backend, for its event and for the client. */
+std::string describe(const backend_edit &what)
+{
+	const std::string name = "backend " + what.backend + " of " + what.group;
+	switch (what.what) {
+	case backend_edit::kind::set_weight:
+		return name + " has the weight " + std::to_string(what.weight.value_or(1));
+	case backend_edit::kind::drain:
+		return name + " gets no new connections";
+	case backend_edit::kind::enable:
+		return name + " has the weight of the file again";
+	case backend_edit::kind::add:
+		return name + " is added";
+	case backend_edit::kind::remove:
+		return name + " is removed";
+	}
+	return name;
+}
+
+} // namespace
+
+void reap(serving &now)
+{
+	const auto over = [](const auto &each) { return each->retired(); };
+	const auto is_late = [](const auto &each) { return !each->retired() && !each->lingers(); };
+	for (const auto until = sn::after(1s);
+	     std::ranges::any_of(now.retired, is_late) && sn::now() < until;)
+		sn::sleep(1ms);
+	for (const auto &each : now.retired)
+		if (over(each))
+			each->close();
+	std::erase_if(now.retired, over);
+	std::erase_if(now.retired_watching, [](const auto &each) { return each->over(sn::now()); });
+	std::erase_if(now.retired_admins, [](const auto &each) {
+		if (!each->over())
+			return false;
+		each->close();
+		return true;
+	});
+}
+
+live_config::live_config(shared &all, serving &now)
+    : all_(all), serving_(now), from_file_(all.settings)
+{
+}
+
+/* True when it is in effect. reread: see change.hpp. */
+bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool reread)
+{
+	reap(serving_); /* the new configuration may want the address of a retired listener */
+
+	const std::size_t listeners_before = serving_.open.size();
+	const auto before = all_.settings;
+	process_services services(all_, serving_, before.get(), *next);
+	change to_next(all_, serving_, next, reread);
+	if (!services.prepare() || !to_next.prepare())
+		return false;
+	services.start_log();
+	services.start_servers();
+	to_next.announce();
+	services.announce();
+	to_next.commit();
+	services.use_servers();
+	services.use_log();
+	if (next->events != before->events)
+		send_events_to(next->events);
+	/* A listener takes as much as a session: its socket, and a client that waits. */
+	const std::size_t room = all_.sessions.most() + listeners_before;
+	all_.sessions.set_most(room > serving_.open.size() ? room - serving_.open.size() : 1);
+	reap(serving_);
+	return true;
+}
+
+/* True when the file's configuration is in effect. */
+bool live_config::take_over_file()
+{
+	auto read = call_elsewhere([this] { return read_config(all_.config_file); });
+	if (const auto *errors = std::get_if<config_errors>(&read)) {
+		for (const auto &line : *errors)
+			emit(event_kind::config_error, line);
+		return false;
+	}
+	const auto next = std::make_shared<const config>(std::move(std::get<config>(read)));
+	if (!put_in_effect(next, true))
+		return false;
+	from_file_ = next;
+	return true;
+}
+
+bool live_config::reload_file()
+{
+	notify_reloading();
+	const bool has_changes = all_.settings != from_file_;
+	bool taken = false;
+	try {
+		taken = take_over_file();
+	} catch (const std::exception &error) {
+		emit(event_kind::config_error, all_.config_file + ": " + error.what());
+	}
+	if (taken) {
+		all_.counters.reloads.add();
+		emit(event_kind::reloaded, "reloaded " + all_.config_file,
+		     {{"file", all_.config_file}});
+		if (has_changes)
+			emit(event_kind::changes_lost,
+			     "changes that were made by the control server do not apply any more");
+	} else {
+		all_.counters.reload_failures.add();
+		emit(event_kind::not_reloaded,
+		     "not reloaded: the previous configuration stays in effect",
+		     {{"file", all_.config_file}});
+	}
+	notify_ready();
+	return taken;
+}
+
+void live_config::look_at_lists() noexcept
+try {
+	if (all_.lists.none() || !sn::blocking([this] { return all_.lists.have_changed(); }))
+		return;
+	const std::unique_lock turn(turn_, std::try_to_lock);
+	if (turn.owns_lock() && refusal().status == 200)
+		reread_lists();
+} catch (const std::exception &) {
+	/* No memory; the next time it may work. */
+}
+
+/* What else is in the text is in effect already, so only the lists of the new configuration are
+ * used; list_files.hpp says why. */
+void live_config::reread_lists()
+{
+	auto parsed = call_elsewhere([this] {
+		return parse_config(all_.settings->text, all_.settings == from_file_
+								 ? all_.config_file
+								 : "the changed configuration");
+	});
+	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
+		all_.lists.refuse();
+		std::string why = errors->front();
+		if (errors->size() > 1)
+			why += ", and " + std::to_string(errors->size() - 1) + " more errors";
+		emit(event_kind::lists_not_reread,
+		     "files of lists have changed and cannot be used, so what was read before "
+		     "stays in use: " +
+			     why,
+		     {{"error", why}});
+		return;
+	}
+	const auto next = std::make_shared<const config>(std::move(std::get<config>(parsed)));
+	auto read = list_files::of(*next);
+	const auto changed = list_files::changed(read, all_.lists.in_use());
+	for (const auto &each : next->listeners)
+		for (const auto &open : serving_.open)
+			if (!each.lists.empty() && open->serves(each))
+				open->use_lists(
+					std::shared_ptr<const listener_config>(next, &each));
+	all_.lists.use(std::move(read));
+	for (const auto &each : changed)
+		emit(event_kind::lists_reread,
+		     each.file + " has changed and is in use, with " +
+			     std::to_string(each.entries) +
+			     (each.entries == 1 ? " entry" : " entries"),
+		     {{"listener", each.listener},
+		      {"key", each.key},
+		      {"file", each.file},
+		      {"entries", each.entries}});
+}
+
+void live_config::tell_lost() const
+{
+	if (all_.settings != from_file_)
+		emit(event_kind::changes_lost,
+		     "the new process begins with the file, without the changes that were made by "
+		     "the control server");
+}
+
+/* Why nothing can be changed; 200: it can. */
+controller::outcome live_config::refusal() const
+{
+	if (is_closed_)
+		return {503, "the relay is stopping, or another process has taken over\n"};
+	if (all_.config_file.empty())
+		return {409, "the relay was started with addresses instead of --config FILE, so "
+			     "its configuration cannot be changed\n"};
+	return {};
+}
+
+controller::outcome live_config::configuration()
+{
+	const std::lock_guard turn(turn_);
+	if (all_.config_file.empty())
+		return refusal();
+	return {200, all_.settings->text};
+}
+
+controller::outcome live_config::edit(const backend_edit &what)
+{
+	const std::lock_guard turn(turn_);
+	if (auto why = refusal(); why.status != 200)
+		return why;
+	const auto before = all_.settings;
+	try {
+		return try_to_edit(what);
+	} catch (const std::exception &error) {
+		/* No memory, or no thread. What has not been committed has changed nothing. */
+		const bool is_done = all_.settings != before;
+		emit(event_kind::admin_failed, std::string("control: ") + error.what(),
+		     {{"error", error.what()}});
+		return {500, std::string(is_done ? "it has taken effect, but not everything that "
+						   "follows was done: "
+						 : "nothing has changed: ") +
+				     error.what() + '\n'};
+	}
+}
+
+/* With the turn. Throws if there is no memory. */
+controller::outcome live_config::try_to_edit(const backend_edit &what)
+{
+	const auto edited = call_elsewhere(
+		[&] { return edit_config(all_.settings->text, from_file_->text, what); });
+	if (const auto *problem = std::get_if<edit_problem>(&edited))
+		return {problem->is_unknown ? 404 : 409, problem->text + '\n'};
+	auto parsed = call_elsewhere([&] {
+		return parse_config(std::get<std::string>(edited), "the changed configuration");
+	});
+	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
+		outcome bad{400, {}};
+		for (const auto &line : *errors)
+			bad.text += line + '\n';
+		return bad;
+	}
+	if (!put_in_effect(std::make_shared<const config>(std::move(std::get<config>(parsed))),
+			   false))
+		return {500, "it cannot take effect; the relay's events have the reason\n"};
+	const std::string done = describe(what);
+	emit(event_kind::changed, done, {{"group", what.group}, {"backend", what.backend}});
+	return {200, done + '\n'};
+}
+
+controller::outcome live_config::reload()
+{
+	const std::lock_guard turn(turn_);
+	if (auto why = refusal(); why.status != 200)
+		return why;
+	if (!reload_file())
+		return {409,
+			"not reloaded: the previous configuration stays in effect; the relay's "
+			"events have the reason\n"};
+	return {200, "reloaded " + all_.config_file + '\n'};
+}
+
+controller::outcome live_config::kill(const session_filter &which)
+{
+	const std::uint64_t n = all_.sessions.kill(which);
+	const std::string done =
+		"reset " + std::to_string(n) + (n == 1 ? " connection" : " connections");
+	emit(event_kind::killed, done,
+	     {{"connections", n},
+	      {"listener", which.listener},
+	      {"group", which.group},
+	      {"backend", which.backend},
+	      {"endpoint", which.endpoint},
+	      {"client", which.client}});
+	return {200, done + '\n'};
+}
+
+} // namespace relay

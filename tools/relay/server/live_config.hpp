@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration in effect while the relay serves, and everything that replaces it: a reload of
+ * the file, and the changes of the control server.
+ *
+ * Both take the same way. There is a text, from the file or edited (edit.hpp); it is parsed and
+ * checked as a whole; what it needs is opened; only then does it take effect (change.hpp). A
+ * failure anywhere before that changes nothing.
+ *
+ * A change lasts until the file is read again: a reload, a handover and a restart begin with the
+ * file. Keeping changes apart from the file and applying them to each new one was rejected, because
+ * a backend that was drained for a repair last year should not stay drained for ever.
+ *
+ * One task at a time makes changes. serve() holds the turn except while it waits for a signal, so
+ * what it reads of the configuration does not change meanwhile; the other calls take it themselves.
+ * After close() nothing changes any more.
+ */
+#ifndef RELAY_LIVE_CONFIG_HPP
+#define RELAY_LIVE_CONFIG_HPP
+
+#include "admin/control.hpp"
+#include "server/serving.hpp"
+#include "sessions/session.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <memory>
+#include <string>
+
+namespace relay
+{
+
+class live_config final : public controller
+{
+public:
+	/* The configuration of `all` is in effect, and was read from its file, if it has one. Both
+	 * outlive this. */
+	live_config(shared &all, serving &now);
+	live_config(const live_config &) = delete;
+	live_config &operator=(const live_config &) = delete;
+	~live_config() = default;
+
+	/* To be held while the configuration is used outside of this class. */
+	sn::mutex &turn() noexcept { return turn_; }
+
+	/* With the turn. Reads the file again; reports how that went, and whether it is in effect. */
+	bool reload_file();
+
+	/* With the turn. Changes that were made since the file was read are about to be lost. */
+	void tell_lost() const;
+
+	/* With the turn. */
+	void close() noexcept { is_closed_ = true; }
+
+	/* Without the turn. Reads the lists in files again if they have changed (list_files.hpp); to
+	 * be called every few seconds. Puts that off while something else has the turn. */
+	void look_at_lists() noexcept;
+
+	/* Without the turn. */
+	outcome configuration() override;
+	outcome edit(const backend_edit &what) override;
+	outcome reload() override;
+	outcome kill(const session_filter &which) override;
+
+private:
+	bool take_over_file();
+	void reread_lists();
+	outcome try_to_edit(const backend_edit &what);
+	bool put_in_effect(const std::shared_ptr<const config> &next, bool reread);
+	outcome refusal() const;
+
+	shared &all_;
+	serving &serving_;
+	sn::mutex turn_; /* guards what follows, and the configuration of all_ */
+	std::shared_ptr<const config> from_file_;
+	bool is_closed_ = false;
+};
+
+/* Closes the listeners that have drained their backlog, for which it waits a second at most.
+ * Frees the checks and look-ups that have ended. */
+void reap(serving &now);
+
+} // namespace relay
+
+#endif

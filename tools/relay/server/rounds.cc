@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/rounds.hpp"
+
+#include "config/keepalive.hpp"
+#include "stats/events.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <thread>
+
+namespace relay
+{
+namespace
+{
+
+class changes
+{
+public:
+	explicit changes(const shared &all) : all_(all) {}
+
+	void tell_all()
+	{
+		struct sn_stats runtime = {};
+		static_cast<void>(sn_stats_get(&runtime));
+		tell(pauses_, runtime.accept_pauses, event_kind::accept_paused,
+		     "accepting waited for descriptors or memory");
+		tell(dropped_, all_.access_log.dropped(), event_kind::log_dropped,
+		     "lines of the access log were dropped, because it was too slow");
+		flush_suppressed();
+	}
+
+private:
+	static void tell(std::uint64_t &told, std::uint64_t now, event_kind kind, const char *text)
+	{
+		if (now > told)
+			emit(kind, text, {{"times", now - told}});
+		told = std::max(told, now);
+	}
+
+	const shared &all_;
+	std::uint64_t pauses_ = 0;
+	std::uint64_t dropped_ = 0;
+};
+
+} // namespace
+
+rounds::rounds(shared &all, live_config &live)
+    : running_(sn::spawn([this, &all, &live] { run(all, live); }, {.name = "rounds"}))
+{
+}
+
+rounds::~rounds()
+{
+	end_.release();
+	running_.join();
+}
+
+/* Waits for a round. True when the task is to end. */
+bool rounds::wait()
+try {
+	return end_.try_acquire_for(keepalive_round);
+} catch (const std::exception &) {
+	/* No memory to wait with. */
+	sn::blocking([] { std::this_thread::sleep_for(keepalive_round); });
+	return end_.try_acquire();
+}
+
+void rounds::run(shared &all, live_config &live)
+{
+	changes seen(all);
+	/* The first rates are since the start. */
+	all.registry.remember();
+	while (!wait()) {
+		for (int n = 1; all.sessions.settle_next(sn::now()); n++)
+			/* Each takes some system calls, so let others run. */
+			if (n % 32 == 0)
+				sn::yield();
+		seen.tell_all();
+		all.registry.remember();
+		all.tls.look();
+		live.look_at_lists();
+	}
+	seen.tell_all();
+}
+
+} // namespace relay

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/server.hpp"
+
+#include "backends/look_up.hpp"
+#include "base/descriptors.hpp"
+#include "base/notify.hpp"
+#include "handover/supervisor.hpp"
+#include "server/change.hpp"
+#include "server/live_config.hpp"
+#include "server/rounds.hpp"
+#include "server/services.hpp"
+#include "server/serving.hpp"
+#include "stats/events.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+void report_counters(const shared &all)
+{
+	const auto [to_backend, to_client] = all.registry.bytes();
+	emit(event_kind::counters, "", to_fields(all.counters, to_backend, to_client));
+}
+
+bool asks_to_stop(int signum)
+{
+	return signum == SIGTERM || signum == SIGINT;
+}
+
+/* The signals that do not stop the relay: prints the counters, or reopens the log. */
+void answer_signal(shared &all, int signum)
+{
+	if (signum == SIGUSR1)
+		report_counters(all);
+	else if (signum != SIGHUP)
+		return;
+	else if (const auto log = all.access_log.get())
+		log->reopen();
+}
+
+/* True when a new process has taken over. */
+bool hand_over_all(shared &all, serving &now)
+try {
+	std::vector<handed_listener> listeners;
+	for (const auto &each : now.open)
+		listeners.push_back(each->to_hand_over());
+	if (now.admin)
+		listeners.push_back({now.admin->socket(), std::string(admin_listener_name),
+				     all.settings->admin});
+	if (now.control)
+		listeners.push_back({now.control->socket(), std::string(control_listener_name),
+				     all.settings->control});
+	files_in_transit files(listeners);
+	std::string why;
+	const pid_t pid = hand_over(all.program, listeners, all.tls.tickets(), why);
+	if (pid < 0) {
+		emit(event_kind::not_handed_over, "not handed over: " + why);
+		return false;
+	}
+	files.are_taken();
+	/* To a service manager, the first process is the main one. */
+	if (all.program.link >= 0)
+		report_newest(all.program.link, pid);
+	else
+		notify_main_pid(pid);
+	emit(event_kind::handed_over, "handed over to process " + std::to_string(pid),
+	     {{"pid", static_cast<std::uint64_t>(pid)}});
+	return true;
+} catch (const std::exception &error) {
+	emit(event_kind::not_handed_over, std::string("not handed over: ") + error.what());
+	return false;
+}
+
+/* Serves until a signal asks to stop (true), or until another process has taken over (false). */
+bool serve_until_stopped(shared &all, serving &now, live_config &live)
+{
+	std::unique_lock turn(live.turn());
+	const auto wait = [&turn](sn::deadline until) {
+		turn.unlock();
+		const auto signum = sn::wait_signal(until);
+		turn.lock();
+		return signum;
+	};
+	const auto next_line = [&all] {
+		const auto interval = all.settings->stats_interval;
+		return interval == 0ns ? sn::no_deadline : sn::after(interval);
+	};
+
+	for (auto next = next_line();;) {
+		const auto signum = wait(next);
+		if (signum && asks_to_stop(*signum)) {
+			live.close();
+			return true;
+		}
+		if (signum && *signum == SIGUSR2) {
+			if (hand_over_all(all, now)) {
+				live.tell_lost();
+				live.close();
+				return false;
+			}
+			continue;
+		}
+		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
+			const auto before = all.settings->stats_interval;
+			live.reload_file();
+			if (all.settings->stats_interval != before)
+				next = next_line();
+		}
+		/* After the reload: a log that it has replaced must not be reopened. */
+		answer_signal(all, signum ? *signum : SIGUSR1);
+		if (!signum)
+			next = next_line();
+	}
+}
+
+std::uint64_t to_ms(std::chrono::nanoseconds time)
+{
+	return static_cast<std::uint64_t>(time / 1ms);
+}
+
+/* Until then. True if a signal asked to stop before. */
+bool wait_and_answer(shared &all, sn::deadline until)
+{
+	const auto signum = sn::wait_signal(until);
+	if (signum && asks_to_stop(*signum))
+		return true;
+	if (signum)
+		answer_signal(all, *signum);
+	return false;
+}
+
+/*
+ * Whoever sends clients here is told that the relay is not ready any more, and needs time to stop:
+ * until then they are served. Another signal to stop ends the wait.
+ */
+void delay_the_stop(shared &all)
+{
+	const auto time = all.settings->stop_delay;
+	if (time == 0ns)
+		return;
+	emit(event_kind::stopping, "not ready any more; new connections are served meanwhile",
+	     {{"delay_ms", to_ms(time)}});
+	const auto until = sn::after(time);
+	while (sn::now() < until && !wait_and_answer(all, until))
+		continue;
+}
+
+void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> time)
+{
+	const auto open = all.sessions.alive();
+	event_fields fields{{"connections", std::uint64_t{open}}};
+	if (time)
+		fields.emplace_back("drain_ms", to_ms(*time));
+	emit(event_kind::draining,
+	     "accepting no more; " + std::to_string(open) + " open connections may finish",
+	     std::move(fields));
+}
+
+/* Waits until the sessions have ended or the time is over. True if a signal asked to stop before.
+ * Polling is simple, and the pause is too short to matter for what ends soon. */
+bool drain_until(shared &all, sn::deadline until, std::chrono::nanoseconds longest_pause)
+{
+	auto pause = std::chrono::nanoseconds(20ms);
+	while (all.sessions.alive() > 0 && sn::now() < until) {
+		if (wait_and_answer(all, std::min(until, sn::after(pause))))
+			return true;
+		pause = std::min(2 * pause, longest_pause);
+	}
+	return false;
+}
+
+void drain(shared &all)
+{
+	tell_draining(all, all.settings->drain);
+	drain_until(all, sn::after(all.settings->drain), 20ms);
+}
+
+/* After a handover that can take days, and nobody waits. A signal to stop gives the connections the
+ * time that they have when the relay stops: then everything stops. */
+void drain_after_handover(shared &all)
+{
+	const auto time = all.settings->handover_drain;
+	tell_draining(all, time);
+	const auto until = time ? sn::after(*time) : sn::deadline::max();
+	if (!drain_until(all, until, 500ms))
+		return;
+	tell_draining(all, all.settings->drain);
+	drain_until(all, std::min(until, sn::after(all.settings->drain)), 20ms);
+}
+
+void tell_stopped()
+{
+	emit(event_kind::stopped, "the relay ends", {{"pid", std::uint64_t(getpid())}});
+}
+
+/*
+ * Ends the process without waiting for tasks: those that are still connecting are not interrupted,
+ * and one that looks a name up without a thread for that (resolve.h) cannot be. They need no
+ * cleanup beyond what the kernel does for every process that ends.
+ */
+[[noreturn]] void leave()
+{
+	tell_stopped();
+	std::fflush(nullptr);
+	std::_Exit(EXIT_SUCCESS);
+}
+
+void cut(shared &all)
+{
+	if (all.sessions.alive() == 0)
+		return;
+	emit(event_kind::cutting,
+	     "cutting " + std::to_string(all.sessions.alive()) + " open connections",
+	     {{"connections", std::uint64_t{all.sessions.alive()}}});
+	all.sessions.cut_all();
+	for (const auto until = sn::after(1s); all.sessions.alive() > 0 && sn::now() < until;)
+		sn::sleep(2ms);
+	if (all.sessions.alive() == 0)
+		return;
+	leave();
+}
+
+/* Ends every watcher. False if a task has not ended after a second. */
+bool end_watching(serving &now)
+{
+	bool over = true;
+	const auto until = sn::after(1s);
+	for (auto *watching : {&now.watching, &now.retired_watching}) {
+		for (auto &each : *watching)
+			each->stop();
+		for (auto &each : *watching)
+			over = each->over(until) && over;
+	}
+	return over;
+}
+
+/* True when every listener is open and serves. */
+bool begin(shared &all, serving &now)
+{
+	all.registry.set_process([&all](snapshot &into) {
+		into.accept_pauses += all.counters.accept_holds.get();
+		into.limit = all.sessions.most();
+		into.reloads = all.counters.reloads.get();
+		into.reload_failures = all.counters.reload_failures.get();
+		into.ejections = all.counters.ejections.get();
+		into.check_failures = all.counters.check_failures.get();
+		into.log_dropped = all.access_log.dropped();
+		into.certificates = all.tls.certificates();
+		all.lists.fill(into);
+	});
+	change first(all, now, all.settings, true);
+	process_services services(all, now, nullptr, *all.settings);
+	if (!first.prepare() || !services.prepare())
+		return false;
+	if (const std::size_t needed = descriptors_needed(); descriptor_limit() < needed) {
+		emit(event_kind::cannot_serve, "cannot serve: the limit of open files is " +
+						       std::to_string(descriptor_limit()) +
+						       "; expected at least " +
+						       std::to_string(needed) + " (ulimit -n)");
+		return false;
+	}
+	all.sessions.set_most(connections_that_fit(first.opened().size()));
+	first.announce();
+	services.announce();
+	all.registry.set_ready(true);
+	/* Before there is a connection to log. */
+	services.start_log();
+	services.use_log();
+	first.commit();
+	all.inherited.done();
+	/* Now there is something to report. */
+	services.start_servers();
+	services.use_servers();
+	emit(event_kind::serving, std::string("sennit-relay ") + sn_version() + " serves",
+	     {{"version", sn_version()},
+	      {"listeners", std::uint64_t{now.open.size()}},
+	      {"pid", static_cast<std::uint64_t>(getpid())}});
+	return true;
+}
+
+} // namespace
+
+int serve(shared &all)
+{
+	/* First of all: a signal during startup must end the relay in order. */
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
+		sn::catch_signal(signum).value();
+
+	serving now;
+	live_config live(all, now);
+	now.control_by = &live;
+	{
+		const std::lock_guard turn(live.turn());
+		if (!begin(all, now))
+			return EXIT_FAILURE;
+	}
+
+	notify_ready();
+
+	std::optional<rounds> going(std::in_place, all, live);
+	std::optional<first_process_watch> watch(all.program.link);
+	const bool is_end = serve_until_stopped(all, now, live);
+
+	all.registry.set_ready(false);
+	all.stock.close();
+	if (is_end) {
+		notify_stopping();
+		delay_the_stop(all);
+	} else {
+		/*
+		 * The new process accepts from the same backlogs. What it does not take is accepted
+		 * here while the listeners retire. Its admin server answers from now on.
+		 */
+		for (auto *each : {&now.admin, &now.control}) {
+			if (*each)
+				(*each)->close();
+			each->reset();
+		}
+		for (auto &each : now.open) {
+			each->hand_over();
+			now.retired.push_back(std::move(each));
+		}
+		now.open.clear();
+		reap(now);
+	}
+	/* After a handover nobody is in a hurry, so what a former listener has open goes on as before. */
+	for (const auto *all_listeners : {&now.open, &now.retired})
+		for (const auto &each : *all_listeners)
+			if (is_end || !each->lingers())
+				each->stop();
+	for (const auto *all_listeners : {&now.open, &now.retired})
+		for (const auto &each : *all_listeners)
+			each->close();
+	if (is_end)
+		drain(all);
+	else
+		drain_after_handover(all);
+	/* Before cut(), which may leave: nothing else removes the file of a Unix socket. */
+	for (const auto *each : {&now.admin, &now.control})
+		if (*each)
+			(*each)->close();
+	for (const auto &each : now.retired_admins)
+		each->close();
+	cut(all);
+	going.reset();
+	watch.reset();
+	const bool watching_is_over = end_watching(now);
+	all.access_log.exchange(nullptr);
+	/* A look-up whose task was left behind would be one that has lost its memory. */
+	if (!watching_is_over || look_up::any())
+		leave();
+	tell_stopped();
+	return EXIT_SUCCESS;
+}
+
+} // namespace relay

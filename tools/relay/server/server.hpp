@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The relay as a whole, as the runtime's first task: opens every listener before the first client
+ * is accepted, answers signals, prints counters, shuts down.
+ *
+ * A reload reads the whole file again. If anything in it is wrong, or a listener cannot be opened,
+ * nothing changes, and the error is reported. Otherwise, in this order: new listeners are opened;
+ * every listener that stays switches to the new configuration; the new ones start accepting; those
+ * that the configuration no longer has are retired (listener.hpp). So no address that is in both
+ * configurations is ever closed. Sessions continue with the configuration under which they were
+ * accepted.
+ *
+ * Shutting down has three steps: (1) the listeners are closed; (2) sessions may finish, for the
+ * drain time at most; (3) the remaining ones are cut. The first SIGTERM or SIGINT starts this;
+ * another one skips to (3).
+ */
+#ifndef RELAY_SERVER_HPP
+#define RELAY_SERVER_HPP
+
+#include "sessions/session.hpp"
+
+namespace relay
+{
+
+/* Returns the exit status. In a task. `all` outlives the runtime's run. */
+int serve(shared &all);
+
+} // namespace relay
+
+#endif

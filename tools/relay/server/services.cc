@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/services.hpp"
+
+#include "base/host_names.hpp"
+#include "base/token.hpp"
+#include "handover/inherited.hpp"
+#include "sessions/listener.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* Also of a socket that is there already, here or in the process that has handed it over. */
+void set_mode(const admin_server &server, int mode) noexcept
+try {
+	sn_unix_listener *const socket = sn_tcp_listener_unix(server.socket());
+	char path[SN_UNIX_ADDRESS_MAX];
+	struct stat found;
+	/* Whose file is not its own, such as systemd's, or has been replaced, leaves it alone. */
+	if (mode == 0 || !socket || sn_unix_listener_set_unlink(socket, 0) <= 0 ||
+	    sn_unix_listener_set_unlink(socket, 1) < 0 ||
+	    sn_unix_listener_address(socket, path, sizeof path) < 0 || lstat(path, &found) < 0 ||
+	    static_cast<int>(found.st_mode & 0777) == mode)
+		return;
+	if (fchmodat(AT_FDCWD, path, static_cast<mode_t>(mode), AT_SYMLINK_NOFOLLOW) < 0) {
+		const auto why = std::generic_category().message(errno);
+		emit(event_kind::admin_failed,
+		     "cannot change the mode of " + std::string(path) + ": " + why,
+		     {{"address", server.address()}, {"error", why}});
+	}
+} catch (const std::exception &) {
+	/* No memory to report it. */
+}
+
+} // namespace
+
+process_services::process_services(shared &all, serving &now, const config *before,
+				   const config &next)
+    : all_(all), serving_(now), next_(next), fault_(fault_of(all)),
+      servers_{{{.name = "admin",
+		 .handed_name = admin_listener_name,
+		 .address = next.admin,
+		 .mode = 0,
+		 .in_use = now.admin,
+		 .is_other = before ? before->admin != next.admin : !next.admin.empty()},
+		{.name = "control",
+		 .handed_name = control_listener_name,
+		 .address = next.control,
+		 .mode = next.control_mode,
+		 .in_use = now.control,
+		 .is_other = before ? before->control != next.control : !next.control.empty()}}},
+      other_log_(before ? before->access_log != next.access_log ||
+				  before->access_log_json != next.access_log_json
+			: !next.access_log.empty())
+{
+}
+
+process_services::~process_services()
+{
+	if (is_log_started_)
+		log_->close();
+	for (const auto &each : servers_)
+		if (each.is_started)
+			each.next->close();
+}
+
+bool process_services::prepare()
+{
+	std::string why;
+	bool opened = true;
+	if (!next_.control_token_file.empty())
+		opened = sn::blocking(
+			[&] { return read_token(next_.control_token_file, token_, why); });
+	for (auto &each : servers_)
+		opened = opened && open_server(each, why);
+	opened = opened && open_log(why);
+	if (!opened)
+		emit(fault_, why);
+	return opened;
+}
+
+void process_services::announce() const
+{
+	for (const auto &each : servers_)
+		if (each.next)
+			std::printf("%s on %s\n", each.name, each.next->address().c_str());
+	std::fflush(stdout);
+	if (servers_[0].next && is_everywhere(next_.admin))
+		emit(event_kind::admin_exposed,
+		     "the admin server listens at every address of this machine, and "
+		     "everybody who can connect to it sees everything",
+		     {{"address", servers_[0].next->address()}});
+}
+
+void process_services::start_log()
+{
+	if (log_)
+		log_->start();
+	is_log_started_ = log_ != nullptr;
+}
+
+/* The names and the token take effect also for a server that stays. */
+void process_services::configure(const slot &which, admin_server &server) const
+{
+	server.answer_as({next_.admin_hosts, which.address});
+	if (which.handed_name == control_listener_name)
+		server.let_control(serving_.control_by, token_);
+}
+
+void process_services::start_servers()
+{
+	serving_.retired_admins.reserve(serving_.retired_admins.size() + servers_.size());
+	for (auto &each : servers_) {
+		if (!each.next)
+			continue;
+		configure(each, *each.next);
+		each.next->start();
+		each.is_started = true;
+	}
+}
+
+void process_services::use_log()
+{
+	is_log_started_ = false;
+	if (other_log_)
+		all_.access_log.exchange(std::move(log_));
+}
+
+void process_services::use_servers()
+{
+	for (auto &each : servers_) {
+		each.is_started = false;
+		if (!each.is_other) {
+			if (each.in_use) {
+				configure(each, *each.in_use);
+				set_mode(*each.in_use, each.mode);
+			}
+			continue;
+		}
+		each.in_use.swap(each.next);
+		if (each.in_use)
+			set_mode(*each.in_use, each.mode);
+		if (each.next) {
+			each.next->retire();
+			serving_.retired_admins.push_back(std::move(each.next));
+		}
+	}
+}
+
+bool process_services::open_server(slot &which, std::string &why)
+{
+	if (!which.is_other || which.address.empty())
+		return true;
+	int handed = -1;
+	auto taken = all_.inherited.take(which.handed_name, which.address, handed);
+	if (!taken)
+		which.next = admin_server::open(all_.registry, which.address, which.mode, why);
+	else if (*taken)
+		which.next = std::make_unique<admin_server>(all_.registry, **std::move(taken));
+	else
+		why = explain_adopting(which.address + " for administration", handed,
+				       taken->error());
+	return which.next != nullptr;
+}
+
+bool process_services::open_log(std::string &why)
+{
+	if (!other_log_ || next_.access_log.empty())
+		return true;
+	log_ = access_log::open(next_.access_log,
+				next_.access_log_json ? log_format::json : log_format::logfmt, why);
+	return log_ != nullptr;
+}
+
+} // namespace relay

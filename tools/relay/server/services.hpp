@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The admin server, the control server and the access log, of which the process has one each, about
+ * to be replaced. As with a change, nothing has changed until the use_ functions are called.
+ */
+#ifndef RELAY_SERVICES_HPP
+#define RELAY_SERVICES_HPP
+
+#include "admin/admin.hpp"
+#include "config/config.hpp"
+#include "server/serving.hpp"
+#include "sessions/session.hpp"
+#include "stats/access_log.hpp"
+#include "stats/events.hpp"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+class process_services
+{
+public:
+	/* before: the configuration in effect; null at the start. */
+	process_services(shared &all, serving &now, const config *before, const config &next);
+	process_services(const process_services &) = delete;
+	process_services &operator=(const process_services &) = delete;
+	~process_services();
+
+	/* False if something cannot be opened, which is reported. May park. */
+	bool prepare();
+
+	/* Prints the addresses of the servers that are new. */
+	void announce() const;
+
+	/* What is started and not used is closed again. These throw if no task can be started. */
+	void start_log();
+	void start_servers();
+
+	/* These do not fail. May park. */
+	void use_log();
+	void use_servers();
+
+private:
+	/* A server that is about to be replaced. */
+	struct slot {
+		const char *name;
+		std::string_view handed_name;
+		const std::string &address;
+		int mode;
+		std::unique_ptr<admin_server> &in_use;
+		bool is_other = false;
+		std::unique_ptr<admin_server> next{};
+		bool is_started = false;
+	};
+
+	bool open_server(slot &which, std::string &why);
+	bool open_log(std::string &why);
+	void configure(const slot &which, admin_server &server) const;
+
+	shared &all_;
+	serving &serving_;
+	const config &next_;
+	const event_kind fault_;
+	std::array<slot, 2> servers_;
+	std::string token_; /* of the control server's clients */
+	const bool other_log_;
+	std::shared_ptr<access_log> log_;
+	bool is_log_started_ = false;
+};
+
+} // namespace relay
+
+#endif

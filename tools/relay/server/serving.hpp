@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the relay has open, and what was replaced and has not ended yet. It belongs to serve()
+ * (server.hpp); only the task that changes the configuration, one at a time, uses it.
+ */
+#ifndef RELAY_SERVING_HPP
+#define RELAY_SERVING_HPP
+
+#include "admin/admin.hpp"
+#include "backends/watcher.hpp"
+#include "sessions/listener.hpp"
+#include "stats/events.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace relay
+{
+
+using listeners = std::vector<std::unique_ptr<listening>>;
+using watchers = std::vector<std::unique_ptr<watcher>>;
+
+/* What serves now, and what has been replaced but has not ended yet. */
+struct serving {
+	listeners open;
+	listeners retired;
+	std::unique_ptr<admin_server> admin;   /* may be none */
+	std::unique_ptr<admin_server> control; /* likewise */
+	controller *control_by = nullptr;      /* what that can have done */
+	std::vector<std::unique_ptr<admin_server>> retired_admins;
+	watchers watching; /* checks, agents, look-ups, keepers */
+	watchers retired_watching;
+};
+
+/* What something that cannot be opened is: at the start the relay cannot serve without it. */
+inline event_kind fault_of(const shared &all)
+{
+	return all.registry.ready() ? event_kind::config_error : event_kind::cannot_serve;
+}
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session: a client's connection, the backend's, and the task that relays between them. Small
+ * messages take that task alone; once a direction needs more, sn_relay() starts a second task for
+ * the other direction.
+ *
+ * How it ends:
+ *  - In good order. When a stream ends, the other side's stream is ended too (half-close). When
+ *    both have ended, both connections are closed.
+ *  - With a reset of either side, or any failure that loses bytes: both connections are reset, so
+ *    that neither peer takes a broken stream for a complete one. A direction that has finished
+ *    keeps watching the side that it read from, so that a reset after a half-close is passed on
+ *    too.
+ *  - When no byte moved for the idle timeout: both are closed.
+ *  - When its lifetime is over, its backend is down and `on_down` says so, or it is cut: both are
+ *    reset.
+ *
+ * The first failure, timeout, end of the lifetime or cut decides: it cancels both connections,
+ * which ends the relay. Only then are the connections closed.
+ *
+ * If an endpoint (an address of a backend) cannot be connected to, it is skipped and another one of
+ * the group is chosen, until none is left or the connect timeout, which covers all of them, is
+ * over. While another one is left to try, one that does not answer may take `attempt_timeout`, or
+ * half of the remaining time, so that a dead machine does not use up all of it.
+ *
+ * If all of them refuse, or cannot be reached, the session waits and begins again, because a
+ * backend that restarts is away for a moment: after `retry_delay`, which doubles each time, up to
+ * `retries` times, within the connect timeout. Not after a timeout, for which the client has waited
+ * already.
+ *
+ * If every backend is full, it waits in the group's queue (queue.hpp). The time there does not
+ * count for connecting. While it waits it notices that the client goes away (client_wait.hpp).
+ *
+ * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
+ * determines the client's address, and the name that the client asks for. The bytes that were read
+ * for this are sent to the backend before anything else, after our own PROXY header if the group
+ * asks for one.
+ *
+ * If clients' TLS ends at the listener, the handshake follows, with the same deadline. If the
+ * group's backends have TLS, theirs belongs to connecting, behind the PROXY header: a backend whose
+ * certificate is refused could not be connected to. A TLS stream that is cut off without TLS's own
+ * end has failed, and so the other side is reset.
+ *
+ * Connections to backends may have been made ahead of clients (ready.hpp, session_ready.cc).
+ *
+ * A backend's name is looked up in the background (names.hpp). Connections use the latest result.
+ */
+#ifndef RELAY_SESSION_HPP
+#define RELAY_SESSION_HPP
+
+#include "backends/balance.hpp"
+#include "backends/ready.hpp"
+#include "backends/registry.hpp"
+#include "base/client_wait.hpp"
+#include "config/config.hpp"
+#include "config/list_files.hpp"
+#include "config/tls_contexts.hpp"
+#include "handover/handover.hpp"
+#include "handover/inherited.hpp"
+#include "sessions/udp_addresses.hpp"
+#include "stats/access_log.hpp"
+#include "stats/counters.hpp"
+#include "stats/session_filter.hpp"
+#include "stats/sessions.hpp"
+#include "tls/tls_context.hpp"
+#include "wire/proxy_header.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace relay
+{
+
+/* Shared by all sessions of the process. Outlives them. */
+struct shared {
+	/* In effect now; for the task that has the turn (live_config.hpp). Sessions use their
+	 * route's. */
+	std::shared_ptr<const config> settings;
+	/* The file that it was read from; empty: none, so it cannot be read again. */
+	std::string config_file{};
+	relay::counters counters{};
+	relay::sessions sessions{};
+	ready_stock stock{sessions};
+	relay::registry registry{};
+	current_log access_log{};
+	/* For the task that has the turn. */
+	relay::inherited inherited{};
+	tls_contexts tls{};
+	list_files lists{};
+	relay::program program{};
+	relay::udp_addresses udp_addresses{};
+};
+
+/*
+ * Shared by the sessions of one listener for as long as one configuration is in effect. A reload
+ * gives the listener another route. Each session keeps the one under which it was accepted, so the
+ * last of these sessions frees the old configuration.
+ */
+struct route {
+	route(std::shared_ptr<const config> of, const listener_config &says,
+	      std::shared_ptr<pool> for_others, std::vector<std::shared_ptr<pool>> for_groups,
+	      std::vector<std::shared_ptr<pool>> for_protocols,
+	      std::shared_ptr<const tls_context> ends_tls,
+	      std::shared_ptr<listener_counters> counted);
+
+	/* The lists of these settings from now on; those of clients that ask for names have no
+	 * other groups than before. Any task. */
+	void use_lists(std::shared_ptr<const listener_config> read) noexcept;
+
+	/* Whether refuses() needs an address at all. */
+	bool tells_sources_apart() const noexcept;
+
+	/* Whether the lists keep it out: the part of refuses() that counts nothing. */
+	bool denies(const ip_address &client) const noexcept;
+
+	/*
+	 * The reason to close a client with this address, if there is one. Otherwise the client
+	 * counts as a connection of that source for as long as the ticket lives.
+	 */
+	std::optional<termination> refuses(const ip_address &client, source_ticket &counted) const;
+
+	/*
+	 * The pool for a TLS client that asks for this name (empty: for no name) and offers these
+	 * protocols (as tls_hello has them), of which the first that has a pool decides before the
+	 * name does. If several names match, the longest wins. Null if no pool matches.
+	 */
+	pool *pool_for(std::string_view server_name, std::string_view protocols) const noexcept;
+
+	const std::shared_ptr<const config> whole; /* owns the settings, and the pools' */
+	const listener_config &settings;
+	const std::shared_ptr<pool>
+		others; /* for names that are not in sni; null: these clients are refused */
+	/* Of the names' groups, parallel to the configuration's; null for the others. */
+	const std::vector<std::shared_ptr<pool>> by_group;
+	const std::vector<std::shared_ptr<pool>> by_protocol; /* parallel to settings.alpn */
+	const std::shared_ptr<const tls_context> tls; /* null: clients' TLS does not end here */
+	const bool makes_handshakes; /* with clients or backends, for which tasks need tls_stack */
+	const std::shared_ptr<listener_counters> counts;
+
+private:
+	std::shared_ptr<const listener_config> lists() const noexcept;
+
+	mutable std::mutex lock_;
+	std::shared_ptr<const listener_config> lists_; /* null: `settings` has them */
+};
+
+class session final : private sessions::entry
+{
+public:
+	/* Can be cut from here on. Takes over its reservations in all.sessions and in
+	 * via->counts->active. */
+	session(shared &all, std::shared_ptr<route> via, sn::tcp client,
+		source_ticket counted) noexcept;
+	session(const session &) = delete;
+	session &operator=(const session &) = delete;
+
+	/* Closes or resets both connections, depending on how the session ended. */
+	~session();
+
+	/* Connects, and copies until the session is over. Once; in a task. */
+	void run();
+
+private:
+	enum class cause {
+		none,     /* still running, or it never had a backend */
+		finished, /* in good order; final */
+		failure,
+		idle,
+		lifetime,
+		backend_down,
+		cut,
+	};
+
+	void serve();
+	bool receive_opening();
+	bool receive_proxy(sn::deadline until);
+	bool receive_tls(sn::deadline until);
+	bool find_pool(std::string_view protocols);
+	bool fail_opening(termination why, std::string text);
+	bool connect();
+	enum class placing { given, none_left, over };
+	placing take_place(std::uint64_t source, const tried_endpoints &tried, ticket &into);
+	placing wait_in_queue(queued_choice &mine);
+	placing stop_waiting(queued_choice &mine, woken why);
+	enum class retrying { again, no, over };
+	retrying wait_to_retry(const std::error_code &error, const endpoint &at, unsigned times,
+			       sn::deadline until);
+	woken wait_beside(bell &rings, sn::deadline until);
+	std::string opening_for();
+	std::optional<ready_end> judge(ready_connection &made, const endpoint &at);
+	sn::tcp take_ready(ticket &next, sn::deadline until);
+	enum class ready_one { kept, lost, over };
+	ready_one watch_ready_one();
+	bool wait_for_either(bell &rings, sn::deadline until);
+	ready_one lose_ready_one();
+	enum class sending { done, again, over };
+	sending send_opening();
+	first_words whose_first_words() const noexcept;
+	sn::deadline end_of_attempt(sn::deadline until) const noexcept;
+	sn::result<sn::tcp> connect_to(endpoint &at, sn::deadline until);
+	std::error_code secure(sn::tcp &backend, const endpoint &at, sn::deadline until);
+	bool has_tls() const noexcept;
+	template <class Call>
+	auto with_tls_stack(Call call);
+	void relay_both();
+	void end(cause why) noexcept;
+	void cut() noexcept override;
+	bool settle(sn::clock::time_point now) noexcept override;
+	bool lose_backend(const endpoint &which) noexcept override;
+	bool kill(const session_filter &which) noexcept override;
+	void probe_backend(int fd) noexcept;
+	void outlive() noexcept;
+	void record_end() noexcept;
+
+	shared &all_;
+	std::shared_ptr<route> via_; /* until the end */
+	sn::tcp client_;
+	source_ticket source_;
+	pool *to_ = nullptr; /* of the route; set by receive_opening() */
+	std::shared_ptr<pool>
+		later_; /* instead of the route's, if it got its place after a reload */
+	std::optional<proxy_header> proxy_;
+	std::string hello_;            /* sent to the backend first */
+	std::optional<tls_facts> tls_; /* of the handshake with the client */
+	std::uint64_t passed_ = 0;
+	ticket chosen_;             /* empty until the backend is connected */
+	sn::tcp backend_;           /* set under the sessions' lock, as cut() and settle() use it */
+	bell *rings_ = nullptr;     /* while it waits for a backend; under that lock */
+	bool is_settled_ = false;   /* under that lock */
+	bool is_ready_one_ = false; /* the connection was made ahead, and nothing was sent */
+	ticket kept_;               /* of one that was lost, for the next one */
+	bool is_replacing_ = false; /* one that was lost */
+	std::atomic<cause> cause_{cause::none};
+	bool lost_bytes_ = false;
+
+	/* For the counters and the access log. */
+	const sn::clock::time_point began_ = sn::now();
+	sn::clock::time_point connected_{};
+	std::chrono::nanoseconds queued_{-1};         /* if it had to wait for a place */
+	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
+	termination ended_ = termination::no_memory;  /* if its task cannot be started */
+	std::string client_address_;                  /* for the log, and for balancing by source */
+	std::string proxy_address_; /* of the proxy that sent the header; for the log */
+	std::string sni_;
+	sn::relayed done_{};
+	std::string error_;
+	std::string refusal_; /* why the last handshake with a backend has failed */
+	std::string id_;      /* of the connection, if its backends are told one */
+	std::shared_ptr<const endpoint> last_tried_;
+};
+
+} // namespace relay
+
+#endif

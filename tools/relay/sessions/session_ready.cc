@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session that is given a connection which was made ahead of it (ready.hpp).
+ *
+ * The backend may have closed it, or may do so at any time while it waits for a request. A session
+ * that notices before anything of the client's was sent makes another connection instead, at once,
+ * to the same endpoint, whose place it has; if that fails, it is a failed connection like any
+ * other.
+ * So a client that is slow to speak is not cut off by a backend that has waited for longer than the
+ * client has been there. What was sent is never sent again, because the backend may have acted on
+ * it: a backend that closes while a request is on its way resets the client, as it would without
+ * the relay.
+ */
+#include "sessions/session.hpp"
+
+#include "backends/backend_events.hpp"
+
+#include <poll.h>
+#include <utility>
+
+#include <sennit/unstable.h>
+
+namespace relay
+{
+namespace
+{
+
+constexpr short watched_events = POLLIN | POLLRDHUP;
+
+} // namespace
+
+/* Why a connection cannot be used that was ready; nothing: it can. */
+std::optional<ready_end> session::judge(ready_connection &made, const endpoint &at)
+{
+	const bool wants_tls = to_->tls() && to_->settings().send_proxy == proxy_sending::none;
+	if (made.tls != (wants_tls ? to_->tls() : nullptr))
+		return ready_end::config;
+	const auto now = sn::now();
+	if (made.expires <= now)
+		return ready_end::age;
+	switch (look_at(made)) {
+	case ready_state::closed:
+		return ready_end::closed;
+	case ready_state::spoke:
+		if (to_->ready().spoke(at, now - made.opened))
+			tell_speaks_first(*to_, at);
+		return ready_end::spoke;
+	default:
+		return std::nullopt;
+	}
+}
+
+/* A connection to the endpoint that is ready to be written to; none if there is none. It has the
+ * place that the ticket holds already. */
+sn::tcp session::take_ready(ticket &next, sn::deadline until)
+{
+	is_ready_one_ = false;
+	if (!to_->keeps_ready() || is_replacing_)
+		return {};
+	auto &store = to_->ready();
+	while (auto made = next.take_ready()) {
+		auto why = judge(*made, *next.get());
+		/* Of a store that serves another configuration by now, no other one is taken. */
+		bool is_last = why == ready_end::config;
+		/* The handshake that a PROXY header has to come before. A failure may be old news,
+		 * such as that the backend has closed it, so it is made again, with a connection
+		 * that is new: then it tells what is wrong. */
+		if (!why && to_->tls() && !made->tls &&
+		    secure(made->connection, *next.get(), until)) {
+			why = ready_end::closed;
+			is_last = true;
+		}
+		if (!why) {
+			store.hits.add();
+			store.proved(*next.get());
+			is_ready_one_ = true;
+			return std::move(made->connection);
+		}
+		store.discarded(*why);
+		made.reset();
+		if (is_last || cause_.load(std::memory_order_relaxed) != cause::none)
+			break;
+		if (ticket other = store.take(*next.get()))
+			next.set_ready(other.take_ready());
+	}
+	store.misses.add();
+	return {};
+}
+
+/*
+ * Whether the connection was ready, and has been lost before the client has said anything; then
+ * connect() makes another one. Otherwise there is something to relay, or the session is over.
+ *
+ * What the client has sent to a relay that ends its TLS may have been read already.
+ */
+session::ready_one session::watch_ready_one()
+{
+	if (!is_ready_one_)
+		return ready_one::kept;
+	const bool speaks_now = !hello_.empty() || tls_ ||
+				(!to_->tls() && to_->settings().send_proxy != proxy_sending::none);
+	const auto idle = via_->settings.idle_timeout;
+	const auto until = idle.count() == 0 ? sn::no_deadline : sn::after(idle);
+	std::optional<bell> rings; /* made when it is needed */
+	for (;;) {
+		pollfd now[2] = {{sn_tcp_fd(client_.get()), watched_events, 0},
+				 {sn_tcp_fd(backend_.get()), watched_events, 0}};
+		static_cast<void>(poll(now, 2, 0));
+		if (now[1].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))
+			return lose_ready_one();
+		if (speaks_now || now[0].revents || now[1].revents)
+			return ready_one::kept;
+		if (until != sn::no_deadline && sn::now() >= until) {
+			ended_ = termination::idle_timeout;
+			end(cause::idle);
+			return ready_one::over;
+		}
+		if (!rings)
+			rings.emplace();
+		if (!wait_for_either(*rings, until))
+			return cause_.load(std::memory_order_relaxed) == cause::none
+				       ? ready_one::kept
+				       : ready_one::over;
+	}
+}
+
+/* Until the client or the backend sends something or ends. False if something else ends the wait;
+ * also what it waits with may run short. */
+bool session::wait_for_either(bell &rings, sn::deadline until)
+{
+	{
+		const std::lock_guard lock(all_.sessions.lock());
+		rings_ = &rings;
+		if (cause_.load(std::memory_order_relaxed) != cause::none)
+			rings.ring();
+	}
+	sn_case cases[3] = {};
+	cases[0].chan = rings.chan();
+	cases[0].op = SN_CASE_RECV;
+	cases[1].poll = {sn_tcp_fd(client_.get()), watched_events};
+	cases[1].op = SN_CASE_POLL;
+	cases[2].poll = {sn_tcp_fd(backend_.get()), watched_events};
+	cases[2].op = SN_CASE_POLL;
+	const int done = sn_select(cases, 3, until.time_since_epoch().count());
+	const std::lock_guard lock(all_.sessions.lock());
+	rings_ = nullptr;
+	return done > 0 || done == -ETIMEDOUT;
+}
+
+/* Its place stays the session's. In the order in which others look, see lose_backend(). */
+session::ready_one session::lose_ready_one()
+{
+	sn::tcp lost;
+	{
+		const std::lock_guard lock(all_.sessions.lock());
+		lost = std::move(backend_);
+		kept_ = std::move(chosen_);
+	}
+	lost.close();
+	to_->ready().discarded(ready_end::closed);
+	connected_ = {};
+	is_ready_one_ = false;
+	return cause_.load(std::memory_order_relaxed) == cause::none ? ready_one::lost
+								     : ready_one::over;
+}
+
+} // namespace relay

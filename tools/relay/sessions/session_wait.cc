@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* How a session waits for a backend: in the queue of its group, or until it tries again. */
+#include "sessions/session.hpp"
+
+#include "backends/backend_events.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* Whether a backend that is being restarted may be the reason. */
+bool may_pass(const std::error_code &error, bool is_local) noexcept
+{
+	switch (error.value()) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ENETUNREACH:
+	case ENETDOWN:
+		return true;
+	case ENOENT: /* of a name: it does not resolve */
+		return is_local;
+	default:
+		return false;
+	}
+}
+
+/* Between two attempts that no timeout limits. */
+constexpr std::chrono::nanoseconds longest_delay = std::chrono::minutes(1);
+
+} // namespace
+
+/* Waits for the bell, and for the client. Whatever ends the session rings as well. */
+woken session::wait_beside(bell &rings, sn::deadline until)
+{
+	{
+		const std::lock_guard lock(all_.sessions.lock());
+		rings_ = &rings;
+		if (cause_.load(std::memory_order_relaxed) != cause::none)
+			rings.ring();
+	}
+	const woken why =
+		wait_for(rings,
+			 {.fd = sn_tcp_fd(client_.get()),
+			  /* With TLS, what it has sent may have been read already. */
+			  .has_sent = !hello_.empty() || tls_,
+			  .leaves_by_half_close = to_->settings().queue.leave_by_half_close},
+			 until);
+	const std::lock_guard lock(all_.sessions.lock());
+	rings_ = nullptr;
+	return why;
+}
+
+/*
+ * A place at a backend that has not been tried. If all of these are full, it waits for one, and
+ * ended_ has the reason if that comes to nothing.
+ */
+session::placing session::take_place(std::uint64_t source, const tried_endpoints &tried,
+				     ticket &into)
+{
+	into = to_->choose_in_turn(source, tried);
+	if (into)
+		return placing::given;
+	if (!to_->has_other(tried))
+		return placing::none_left;
+	if (to_->line().limit() == 0 && to_->line().is_empty()) {
+		ended_ = termination::refused_limit;
+		all_.counters.refused.add();
+		tell_full(via_->counts->name, *to_, "backends.max_connections");
+		return placing::over;
+	}
+
+	queued_choice mine(source, tried);
+	placing placed = placing::given;
+	switch (to_->line().enter(mine)) {
+	case queue::entry::full:
+		ended_ = termination::queue_full;
+		all_.counters.refused.add();
+		to_->line().full.add();
+		tell_full(via_->counts->name, *to_, "queue");
+		return placing::over;
+	case queue::entry::waits:
+		placed = wait_in_queue(mine);
+		break;
+	case queue::entry::served:
+		break;
+	}
+	if (placed != placing::given)
+		return placed;
+	if (mine.of.get() != to_) {
+		later_ = std::move(mine.of);
+		to_ = later_.get();
+	}
+	into = std::move(mine.got);
+	return placing::given;
+}
+
+/* The first of the queue wakes at each beat, see queue.hpp. */
+session::placing session::wait_in_queue(queued_choice &mine)
+{
+	queue &line = to_->line();
+	const auto start = sn::now();
+	const auto limit = to_->settings().queue.timeout;
+	const auto until = limit.count() == 0 ? sn::no_deadline : start + limit;
+
+	line.waited.add();
+	placing placed = placing::over;
+	for (;;) {
+		const auto at = line.look(mine);
+		if (at == queue::place::given) {
+			placed = stop_waiting(mine, woken::rung);
+			break;
+		}
+		auto next = until;
+		const sn::deadline beat = sn::after(queue::beat);
+		if (at == queue::place::first && (until == sn::no_deadline || beat < until))
+			next = beat;
+		const woken why = wait_beside(mine.rings, next);
+		const bool is_over = cause_.load(std::memory_order_relaxed) != cause::none;
+		const bool is_late = until != sn::no_deadline && sn::now() >= until;
+		if (is_over || is_late || why == woken::client_left) {
+			placed = stop_waiting(mine, why);
+			break;
+		}
+		if (why == woken::late)
+			line.changed();
+	}
+	queued_ = std::max(queued_, std::chrono::nanoseconds(0)) + (sn::now() - start);
+	line.ns.add(static_cast<std::uint64_t>((sn::now() - start).count()));
+	return placed;
+}
+
+/* One that was given a place just before its time was over uses it. One that has gone gives it back
+ * when `mine` is destroyed. */
+session::placing session::stop_waiting(queued_choice &mine, woken why)
+{
+	queue &line = to_->line();
+	const bool is_given = line.leave(mine);
+	if (cause_.load(std::memory_order_relaxed) != cause::none)
+		return placing::over; /* which is counted already */
+	if (why == woken::client_left) {
+		ended_ = termination::client_left;
+		error_ = "while it waited for a backend";
+		line.left.add();
+		return placing::over;
+	}
+	if (is_given)
+		return placing::given;
+	ended_ = termination::queue_timeout;
+	all_.counters.refused.add();
+	line.timeouts.add();
+	tell_full(via_->counts->name, *to_, "queue_timeout");
+	return placing::over;
+}
+
+/* times: how often it has waited already. */
+session::retrying session::wait_to_retry(const std::error_code &error, const endpoint &at,
+					 unsigned times, sn::deadline until)
+{
+	const auto &how = to_->settings().retry;
+	if (times >= how.most || !may_pass(error, at.is_local))
+		return retrying::no;
+	/* In doubles: the hundredth one may be centuries. */
+	const double delay =
+		std::ldexp(static_cast<double>(how.delay.count()), static_cast<int>(times));
+	const double left = until == sn::no_deadline
+				    ? static_cast<double>(longest_delay.count())
+				    : static_cast<double>((until - sn::now()).count());
+	if (until != sn::no_deadline && delay >= left)
+		return retrying::no;
+	const auto then = sn::after(
+		std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(delay, left))));
+	bell rings;
+	const woken why = wait_beside(rings, then);
+	if (cause_.load(std::memory_order_relaxed) != cause::none)
+		return retrying::over;
+	if (why != woken::client_left)
+		return retrying::again;
+	ended_ = termination::client_left;
+	error_ = "while it waited to try a backend again";
+	return retrying::over;
+}
+
+} // namespace relay

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "sessions/udp_addresses.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/socket.h>
+
+namespace relay
+{
+namespace
+{
+
+bool is_same_host(const sn::address &a, const sn::address &b) noexcept
+{
+	return a.family == b.family && std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
+}
+
+bool is_every_host(const sn::address &at) noexcept
+{
+	return std::ranges::all_of(at.bytes, [](auto byte) { return byte == 0; });
+}
+
+/* To such an address datagrams leave from itself, except within 127.0.0.0/8. */
+bool is_of_this_machine(const sn::address &at)
+{
+	if (at.family == AF_INET && at.bytes[0] == 127)
+		return true;
+	const auto towards = sn::udp::connect(at.text(), sn::now());
+	if (!towards)
+		return false;
+	const auto from = towards->local();
+	return from && is_same_host(*from, at);
+}
+
+} // namespace
+
+void udp_addresses::add(const sn::address &at)
+{
+	const std::lock_guard lock(lock_);
+	by_port_.emplace(at.port, at);
+}
+
+void udp_addresses::remove(const sn::address &at) noexcept
+{
+	const std::lock_guard lock(lock_);
+	const auto [first, last] = by_port_.equal_range(at.port);
+	const auto found =
+		std::find_if(first, last, [&at](const auto &each) { return each.second == at; });
+	if (found != last)
+		by_port_.erase(found);
+}
+
+/* Few clients have the port of a listener, so few need more than the table. */
+bool udp_addresses::has(const sn::address &at) const
+{
+	bool has_every = false;
+	{
+		const std::lock_guard lock(lock_);
+		const auto [first, last] = by_port_.equal_range(at.port);
+		for (auto each = first; each != last; ++each) {
+			if (is_same_host(each->second, at))
+				return true;
+			has_every = has_every || is_every_host(each->second);
+		}
+	}
+	return has_every && is_of_this_machine(at);
+}
+
+} // namespace relay

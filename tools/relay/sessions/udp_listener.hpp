@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A listener of UDP: a socket, and the task that receives from it, several datagrams at a time, and
+ * passes each on in its client's session (udp_session.hpp). A datagram of a client without a
+ * session begins one, if the lists and limits let it: they are asked in the order in which
+ * listener.hpp asks them. If not, the datagram is dropped and counted, as its sender cannot be
+ * told.
+ *
+ * The table is bounded by the process's number of sessions (sessions.hpp). When that is reached, or
+ * descriptors or ports run out, the sessions that there are go on, and new clients' datagrams are
+ * dropped until sessions have ended; an event says so once.
+ *
+ * One task receives, so that the order of a client's datagrams is kept. It never waits for a
+ * backend or for room to send to one.
+ *
+ * Where the group depends on the server name (`sni`), a client begins with QUIC's hello, which is
+ * read first (quic_hello.hpp); its datagrams are kept meanwhile, and passed on unchanged. The
+ * session has the group from then on. What is not QUIC, or not its beginning, is for `group`;
+ * without that it is dropped. A client of another version is told that there is version 1, so that
+ * it asks again.
+ *
+ * A reload gives a listener that stays another route, which applies from the next client on. One
+ * that goes serves the sessions that it has until they have ended, and then closes the socket.
+ * While the relay stops it does the same.
+ *
+ * After a handover the new process receives, and the old one's sessions only answer. A client that
+ * sends more begins a session in the new process. Rejected: passing the datagrams of old sessions
+ * back to the old process. Which client belongs to it would have to be known for as long as it
+ * lives, and a socket that the system gives every datagram of a client to (SO_REUSEPORT, or one
+ * connected to each client) loses those that arrive while it is made.
+ */
+#ifndef RELAY_UDP_LISTENER_HPP
+#define RELAY_UDP_LISTENER_HPP
+
+#include "sessions/listening.hpp"
+#include "sessions/session.hpp"
+#include "sessions/udp_pending.hpp"
+#include "sessions/udp_port.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace relay
+{
+
+class udp_listener final : public listening
+{
+public:
+	/* Opens the socket; datagrams queue there. On failure, why has the reason. May park. */
+	static std::unique_ptr<udp_listener> open(shared &all, const listener_config &settings,
+						  std::string &why);
+
+	/* The same with the socket of another one, which gives it up later. */
+	static std::unique_ptr<udp_listener> share(shared &all, const listener_config &settings,
+						   const listening &of, std::string &why);
+
+	~udp_listener() override;
+
+	const std::string &address() const noexcept override { return address_; }
+	handed_listener to_hand_over() const override;
+	bool serves(const listener_config &settings) const override;
+	void use(std::shared_ptr<route> via) noexcept override;
+	void use_lists(std::shared_ptr<const listener_config> read) noexcept override;
+	void start() override;
+	void stop() noexcept override
+	{
+		if (!is_handed_over_)
+			port_->stop();
+	}
+	void retire() noexcept override { port_->enter(udp_port::phase::retiring); }
+	void give_up() noexcept override { port_->enter(udp_port::phase::given_up); }
+	void hand_over() noexcept override
+	{
+		is_handed_over_ = true;
+		give_up();
+	}
+	bool retired() const noexcept override
+	{
+		return closed_.load(std::memory_order_acquire) && !lingers();
+	}
+	bool lingers() const noexcept override { return !port_->is_empty(); }
+
+	/* Leaves a task that still serves sessions to the destructor. */
+	void close() override;
+
+private:
+	udp_listener(shared &all, const listener_config &settings, std::shared_ptr<udp_port> port);
+	static std::unique_ptr<udp_listener> make(shared &all, const listener_config &settings,
+						  sn::udp socket);
+	std::shared_ptr<route> via();
+	void serve();
+	void count_dropped();
+	void take(const sn::udp_message &message);
+	void begin(const udp_key &key, std::string_view datagram);
+	void read_hello(const std::shared_ptr<route> &via, const udp_key &key,
+			std::string_view datagram);
+	void answer_version(const udp_key &key, std::string_view datagram);
+	struct first_datagrams {
+		const std::vector<std::string> &kept;
+		std::string_view last;
+	};
+	void begin_session(const std::shared_ptr<route> &via, pool *to, const udp_key &key,
+			   const first_datagrams &first, const std::string &sni);
+	void try_session(const std::shared_ptr<route> &via, pool &to, const udp_key &key,
+			 const first_datagrams &first, const std::string &sni);
+	void watch_time(bool is_woken);
+	std::optional<udp_drop> deny(const route &via, const udp_key &key);
+	std::optional<udp_drop> refuse(const route &via, const udp_key &key,
+				       source_ticket &counted);
+	std::shared_ptr<udp_session> open_session(const std::shared_ptr<route> &via, pool &to,
+						  const udp_key &key, const std::string &sni,
+						  udp_drop &why);
+	void tell_shortage();
+
+	shared &all_;
+	const std::shared_ptr<udp_port> port_;
+	const std::string address_;
+	const std::string asked_name_;
+	const std::string asked_address_;
+	const std::string task_name_;
+	std::mutex lock_; /* guards via_ */
+	std::shared_ptr<route> via_;
+	std::atomic<bool> ends_{false};
+	std::atomic<bool> closed_{false};
+	bool is_started_ = false;
+	bool is_handed_over_ = false;
+	sn::task<void> receiving_;
+	/* Of that task. */
+	udp_pending pending_;
+	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
+	bool is_short_ = false;            /* of room for sessions, which is reported */
+	std::uint64_t dropped_before_ = 0; /* by the system, before this process or since */
+};
+
+} // namespace relay
+
+#endif

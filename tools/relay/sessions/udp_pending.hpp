@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The clients of a listener of UDP whose hello has not come whole (quic_hello.hpp), with the
+ * datagrams that they have sent so far, for a bounded time and in bounded memory: `clients_most`
+ * clients, each with the datagrams that one hello can need. For the listener's task alone.
+ *
+ * When there are too many, the one that has waited longest gives way. The rest of a hello mostly
+ * comes at once, and what is still waited for is mostly lost, or was forged. Rejected: turning the
+ * new client away. A thousand forged datagrams a second would turn all away, and without a timeout
+ * so would clients that never come back.
+ */
+#ifndef RELAY_UDP_PENDING_HPP
+#define RELAY_UDP_PENDING_HPP
+
+#include "sessions/udp_port.hpp"
+#include "wire/quic_hello.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+class udp_pending
+{
+public:
+	/* At some 3 KB each for a usual hello of two datagrams; some 50 KB for one that takes as
+	 * much as it can. */
+	static constexpr std::size_t clients_most = 4096;
+
+	struct client {
+		udp_key key;
+		std::int64_t until = 0;
+		quic_hello hello{};
+		std::vector<std::string> datagrams{};
+		std::size_t bytes = 0;
+	};
+
+	/* Null if it is not there. */
+	client *find(const udp_key &key) noexcept
+	{
+		const auto at = places_.find(key);
+		return at == places_.end() ? nullptr : &*at->second;
+	}
+
+	/* One that is not there, with what has been read of its hello. Adds to `lost` how many
+	 * datagrams the one that gives way had. Throws std::bad_alloc. */
+	client &add(const udp_key &key, std::int64_t until, quic_hello begun, std::size_t &lost)
+	{
+		clients_.push_back({.key = key, .until = until, .hello = std::move(begun)});
+		try {
+			places_[key] = std::prev(clients_.end());
+		} catch (...) {
+			clients_.pop_back();
+			throw;
+		}
+		if (clients_.size() > clients_most) {
+			lost += clients_.front().datagrams.size();
+			remove(clients_.front());
+		}
+		return clients_.back();
+	}
+
+	/* False if it has sent more than a hello needs. Throws std::bad_alloc. */
+	static bool keep(client &of, std::string_view datagram)
+	{
+		if (of.datagrams.size() >= 16 || of.bytes + datagram.size() > 2 * tls_hello_most)
+			return false;
+		of.datagrams.emplace_back(datagram);
+		of.bytes += datagram.size();
+		return true;
+	}
+
+	void remove(const client &which) noexcept
+	{
+		const auto at = places_.find(which.key);
+		const auto entry = at->second;
+		places_.erase(at);
+		clients_.erase(entry);
+	}
+
+	struct expired {
+		std::size_t clients = 0;
+		std::size_t datagrams = 0;
+	};
+
+	/* Removes those whose time is over: how many, and how many datagrams they had. */
+	expired expire(std::int64_t now) noexcept
+	{
+		expired all;
+		while (!clients_.empty() && clients_.front().until <= now) {
+			all.clients++;
+			all.datagrams += clients_.front().datagrams.size();
+			remove(clients_.front());
+		}
+		return all;
+	}
+
+	/* When the next one's time is over; INT64_MAX: there is none. They come in order, unless a
+	 * reload has shortened the time. */
+	std::int64_t next() const noexcept
+	{
+		return clients_.empty() ? INT64_MAX : clients_.front().until;
+	}
+
+private:
+	std::list<client> clients_;
+	std::unordered_map<udp_key, std::list<client>::iterator, udp_key_hash> places_;
+};
+
+} // namespace relay
+
+#endif

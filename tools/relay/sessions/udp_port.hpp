@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The socket of a listener of UDP and the table of its sessions, which answer through that socket.
+ * They share it, so it is open for as long as one of them is there, also after a reload or a
+ * handover has ended the listener.
+ *
+ * A session is found by its client's address and port, and at a listener of every address of the
+ * machine by the address that the client sends to, because the answers come from there.
+ *
+ * A session that ends leaves the table under the same lock under which datagrams find theirs. So a
+ * datagram that comes at that moment either keeps its session alive or begins another one, and is
+ * never given to one that has ended.
+ *
+ * Any task may call; none parks. The lock is held for a look-up, or for a walk over all sessions
+ * when the relay stops.
+ *
+ * Tasks are woken by a deadline that is over, which they may replace by their own at that moment.
+ * They look at why they are woken after that. So all that they look at, as well as deadlines, is
+ * sequentially consistent: whoever replaces the deadline that wakes it sees what came before.
+ */
+#ifndef RELAY_UDP_PORT_HPP
+#define RELAY_UDP_PORT_HPP
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace relay
+{
+
+struct shared;
+class udp_session;
+
+struct udp_key {
+	sn::address client;
+	sn::address local; /* none, unless the socket has several addresses */
+
+	bool operator==(const udp_key &other) const noexcept
+	{
+		return client == other.client && local == other.local;
+	}
+};
+
+/* With a key of this process, so that nobody can choose addresses that meet in the table. */
+struct udp_key_hash {
+	std::size_t operator()(const udp_key &of) const noexcept;
+};
+
+class udp_port
+{
+public:
+	enum class phase : unsigned char {
+		open,
+		retiring, /* it serves the sessions that it has */
+		given_up, /* another process, or another listener, receives: sessions only answer */
+	};
+
+	udp_port(shared &process, sn::udp opened);
+	udp_port(const udp_port &) = delete;
+	udp_port &operator=(const udp_port &) = delete;
+	~udp_port();
+
+	/* The session of that client, to which a datagram is about to be passed on at that time. Null
+	 * if there is none, or only one that is about to end. */
+	std::shared_ptr<udp_session> find(const udp_key &key, std::int64_t now) noexcept;
+
+	/* Instead of one of that key that is about to end. Throws std::bad_alloc. */
+	void add(const std::shared_ptr<udp_session> &one);
+
+	/* Takes it out of the table, unless another one has its place by now. */
+	void remove(const udp_session &one) noexcept;
+
+	/* The same if its time is over. False: it is not. */
+	bool remove_if_over(const udp_session &one, std::int64_t now) noexcept;
+
+	bool is_empty() const noexcept { return size_.load() == 0; }
+
+	bool is(phase one) const noexcept { return phase_.load() == one; }
+
+	/* Does not wait. Once it is given up, it stays that. */
+	void enter(phase next) noexcept;
+
+	/* The relay stops: the same as retiring, and sessions that have nothing to do end. */
+	void stop() noexcept;
+	bool is_stopping() const noexcept { return is_stopping_.load(); }
+
+	/* Whether nothing more is to be received here. */
+	bool is_over() const noexcept
+	{
+		return is(phase::given_up) || (!is(phase::open) && is_empty());
+	}
+
+	/* Makes the listener's task look at is_over(). */
+	void wake() noexcept
+	{
+		socket.set_read_deadline(sn::deadline(std::chrono::nanoseconds(1)));
+	}
+
+	shared &all;
+	sn::udp socket;
+	const sn::address bound;
+	const bool has_every_address;
+
+private:
+	void erase(const udp_session &one) noexcept;
+
+	std::mutex lock_;
+	std::unordered_map<udp_key, std::shared_ptr<udp_session>, udp_key_hash> sessions_;
+	std::atomic<std::size_t> size_{0};
+	std::atomic<phase> phase_{phase::open};
+	std::atomic<bool> is_stopping_{false};
+};
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending datagrams without waiting for room, because the task that sends them serves other clients
+ * as well.
+ */
+#ifndef RELAY_UDP_SEND_HPP
+#define RELAY_UDP_SEND_HPP
+
+#include "sessions/udp_port.hpp"
+
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+namespace relay
+{
+
+/* As sendmsg(); EAGAIN if there is no room. */
+ssize_t send_at_once(int fd, const msghdr &message) noexcept;
+
+/* To a client, from the address that it has sent to. What cannot be sent is lost. */
+void answer_at_once(const udp_port &from, const udp_key &to, std::string_view bytes) noexcept;
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+#include "sessions/udp_session.hpp"
+
+#include "backends/backend_events.hpp"
+#include "base/descriptors.hpp"
+#include "sessions/udp_send.hpp"
+#include "stats/events.hpp"
+#include "wire/proxy_header.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <exception>
+#include <linux/sock_diag.h>
+#include <optional>
+#include <span>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <system_error>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* While the relay stops: a client that waits for an answer mostly has it by then. */
+constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
+
+proxy_end proxy_end_of(const sn_address &at)
+{
+	proxy_end end;
+	std::copy_n(at.bytes, sizeof at.bytes, end.ip.begin());
+	end.port = at.port;
+	return end;
+}
+
+/* Empty if the group asks for none. */
+std::string header_for(const pool &to, const udp_key &key, const udp_port &port,
+		       const std::string &sni)
+{
+	if (to.settings().send_proxy == proxy_sending::none)
+		return {};
+	proxy_header header;
+	header.of = key.client.family == AF_INET6 ? proxy_header::family::ipv6
+						  : proxy_header::family::ipv4;
+	header.datagram = true;
+	header.authority = sni;
+	header.source = proxy_end_of(key.client);
+	header.destination = proxy_end_of(key.local ? key.local : port.bound);
+	header.destination.port = port.bound.port;
+	return write_proxy_v2(header);
+}
+
+/* Datagrams cannot wait, so those that come too early are not passed on. */
+bool is_within(bucket &limit, std::uint64_t bytes) noexcept
+{
+	if (limit.most() == 0)
+		return true;
+	const std::int64_t now = sn_now();
+	if (limit.when(limit.take(bytes, now)) <= now)
+		return true;
+	limit.give_back(bytes);
+	return false;
+}
+
+bool is_within_both(buckets &a, buckets &b, sn_relay_direction way, std::uint64_t bytes) noexcept
+{
+	if (!is_within(a[way], bytes))
+		return false;
+	if (is_within(b[way], bytes))
+		return true;
+	if (a[way].most() != 0)
+		a[way].give_back(bytes);
+	return false;
+}
+
+} // namespace
+
+std::uint64_t dropped_by_system(int fd) noexcept
+{
+	std::uint32_t counts[SK_MEMINFO_VARS] = {};
+	socklen_t size = sizeof counts;
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, counts, &size) != 0)
+		return 0;
+	return counts[SK_MEMINFO_DROPS];
+}
+
+udp_session::udp_session(parts of)
+    : places_(std::move(of.places)), port_(std::move(of.port)), via_(std::move(of.via)),
+      source_(std::move(of.source)), to_(of.to), key_(of.key), chosen_(std::move(of.chosen)),
+      backend_(std::move(of.backend)), sni_(std::move(of.sni)),
+      header_(header_for(to_, key_, *port_, sni_))
+{
+	via_->counts->accepted.add();
+	port_->all.counters.accepted.add();
+	port_->all.counters.active.add();
+	chosen_->counts.connected.add();
+	port_->all.sessions.add(*this);
+}
+
+udp_session::~udp_session()
+{
+	auto &all = port_->all;
+	all.sessions.leave(*this);
+	end(termination::no_memory); /* unless it has ended in another way: it has no task */
+	record_end();
+	all.counters.active.subtract();
+}
+
+bool udp_session::has_all_answers() const noexcept
+{
+	const std::uint64_t each = via_->settings.responses;
+	return each != 0 && answered_ >= each * asked_.load(std::memory_order_relaxed);
+}
+
+std::int64_t udp_session::over_at() const noexcept
+{
+	const auto &settings = via_->settings;
+	auto idle = settings.idle_timeout;
+	if (port_->is_stopping())
+		idle = std::min(idle, idle_while_stopping);
+	std::int64_t at = active_at_.load(std::memory_order_relaxed) + idle.count();
+	if (settings.lifetime.count() != 0)
+		at = std::min(at, began_ + settings.lifetime.count());
+	return has_all_answers() ? began_ : at;
+}
+
+bool udp_session::pass_on(std::string_view datagram) noexcept
+{
+	auto &counts = *via_->counts;
+	const auto drop = [&](udp_drop why) {
+		counts.datagrams.drop(why);
+		return true;
+	};
+	if (!is_within_both(counts.bandwidth, chosen_->counts.bandwidth, SN_RELAY_A_TO_B,
+			    datagram.size()))
+		return drop(udp_drop::bandwidth);
+
+	iovec pieces[] = {{const_cast<char *>(header_.data()), header_.size()},
+			  {const_cast<char *>(datagram.data()), datagram.size()}};
+	msghdr message{};
+	message.msg_iov = pieces;
+	message.msg_iovlen = 2;
+	ssize_t n = send_at_once(sn_udp_fd(backend_.get()), message);
+	/* That may be about an earlier one: see receive(). */
+	if (n < 0 && errno == EMSGSIZE)
+		n = send_at_once(sn_udp_fd(backend_.get()), message);
+	if (n >= 0) {
+		counts.datagrams.to_backend.add();
+		counts.to_backend.bytes.add(datagram.size());
+		chosen_->counts.to_backend.bytes.add(datagram.size());
+		datagrams_to_backend_++;
+		bytes_to_backend_ += datagram.size();
+		return true;
+	}
+	switch (errno) {
+	case EMSGSIZE:
+		return drop(udp_drop::too_large);
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+	case EPERM:
+	case EACCES:
+		return drop(udp_drop::not_sent);
+	default:
+		lose_connection(errno);
+		return false;
+	}
+}
+
+void udp_session::run() noexcept
+{
+	try {
+		receive();
+	} catch (const std::exception &) {
+		end(termination::no_memory);
+	}
+	port_->remove(*this);
+}
+
+void udp_session::receive()
+{
+	/* Not on the stack, of which the compiler touches every page. Here only those take memory that
+	 * datagrams have filled: one, mostly. */
+	const auto room = std::make_unique_for_overwrite<char[]>(udp_buffer_size);
+	char *const buf = room.get();
+	look_again();
+	while (!is_ending()) {
+		ssize_t n = sn_udp_recv(backend_.get(), buf, udp_buffer_size, nullptr);
+		if (n == -ETIMEDOUT) {
+			/* An answer may have come at the last moment, or while others ran. */
+			n = recv(sn_udp_fd(backend_.get()), buf, udp_buffer_size, MSG_DONTWAIT);
+			if (n < 0)
+				n = -errno;
+		}
+		if (n >= 0) {
+			if (!take(buf, static_cast<std::size_t>(n)))
+				return;
+		} else if (n == -EAGAIN) {
+			const auto now = sn_now();
+			if (port_->remove_if_over(*this, now)) {
+				const auto life = via_->settings.lifetime.count();
+				end(life != 0 && now >= began_ + life ? termination::lifetime
+				    : port_->is_stopping()            ? termination::drained
+								      : termination::idle_timeout);
+				return;
+			}
+			/* Again if it is sooner by now: stop() may have been before this. */
+			std::int64_t at = 0;
+			do {
+				at = over_at();
+				backend_.set_read_deadline(
+					sn::deadline(std::chrono::nanoseconds(at)));
+			} while (over_at() < at);
+		} else if (n == -ENOMEM || n == -ENOBUFS) {
+			sn::sleep(10ms);
+		} else if (n == -ECANCELED || n == -EBADF) {
+			return; /* by end() */
+		} else if (n != -EINTR && n != -EMSGSIZE) {
+			/* EMSGSIZE: a router's next link takes less. The system knows it now, and
+			 * sends fragments. */
+			lose_connection(static_cast<int>(-n));
+		}
+	}
+}
+
+/* False when that was the last answer. */
+bool udp_session::take(char *buf, std::size_t size)
+{
+	active_at_.store(sn_now(), std::memory_order_relaxed);
+	if (first_answer_.load(std::memory_order_relaxed) < 0)
+		first_answer();
+	if (!answer(buf, size))
+		return false;
+	answered_++;
+	if (!has_all_answers() || !port_->remove_if_over(*this, sn_now()))
+		return true;
+	end(port_->all.registry.ready() ? termination::server_end : termination::drained);
+	return false;
+}
+
+void udp_session::first_answer() noexcept
+{
+	first_answer_.store(sn_now() - began_, std::memory_order_relaxed);
+	tell_succeeded(to_, *chosen_.get());
+	to_.succeeded(*chosen_.get());
+}
+
+/* Messages take more of the stack, which each session would keep. */
+sn::result<void> udp_session::send_to_client(char *bytes, std::size_t size)
+{
+	if (!key_.local)
+		return port_->socket.send(bytes, size, key_.client);
+	sn::udp_message message{};
+	message.data = bytes;
+	message.size = size;
+	message.peer = key_.client;
+	message.local = key_.local;
+	const auto sent = port_->socket.send(std::span<const sn::udp_message>(&message, 1));
+	if (!sent)
+		return sn::failure{sent.error().value()};
+	return {};
+}
+
+/* Waits while the socket has no room: only this session does. False when it has been closed. */
+bool udp_session::answer(char *bytes, std::size_t size)
+{
+	auto &counts = *via_->counts;
+	if (!is_within_both(counts.bandwidth, chosen_->counts.bandwidth, SN_RELAY_B_TO_A, size)) {
+		counts.datagrams.drop(udp_drop::bandwidth);
+		return true;
+	}
+	const auto sent = send_to_client(bytes, size);
+	if (sent) {
+		counts.datagrams.to_client.add(1);
+		counts.to_client.bytes.add(size);
+		chosen_->counts.to_client.bytes.add(size);
+		datagrams_to_client_++;
+		bytes_to_client_ += size;
+		return true;
+	}
+	counts.datagrams.drop(sent.error() == std::errc::message_size ? udp_drop::too_large
+								      : udp_drop::not_sent);
+	return sent.error() != std::errc::bad_file_descriptor;
+}
+
+/* What was sent does not reach the backend. */
+void udp_session::lose_connection(int error) noexcept
+{
+	const std::error_code why(error, std::generic_category());
+	const bool is_answered = first_answer_.load(std::memory_order_relaxed) >= 0;
+	if (!end(is_answered ? termination::server_reset : termination::connect_failed))
+		return;
+	error_.store(error, std::memory_order_relaxed);
+	const bool ours = is_shortage(why);
+	chosen_->counts.failures.add();
+	const bool is_ejected = !ours && to_.failed(*chosen_.get());
+	if (is_ejected)
+		port_->all.counters.ejections.add();
+	tell_failed(via_->counts->name, to_, *chosen_.get(), why, {}, ours, is_ejected);
+}
+
+/* The first reason wins. True if this is it. */
+bool udp_session::end(termination why) noexcept
+{
+	auto none = termination::count_;
+	if (!ended_.compare_exchange_strong(none, why, std::memory_order_relaxed))
+		return false;
+	auto &counts = port_->all.counters;
+	switch (why) {
+	case termination::connect_failed:
+		counts.connect_failed.add();
+		break;
+	case termination::server_reset:
+		counts.resets.add();
+		break;
+	case termination::idle_timeout:
+		counts.idle_timeouts.add();
+		break;
+	case termination::lifetime:
+		counts.lifetimes.add();
+		break;
+	case termination::backend_down:
+		counts.backend_down.add();
+		break;
+	case termination::cut:
+		counts.cut.add();
+		break;
+	case termination::no_memory:
+		counts.no_memory.add();
+		break;
+	default:
+		break;
+	}
+	backend_.cancel();
+	return true;
+}
+
+bool udp_session::lose_backend(const endpoint &which) noexcept
+{
+	return chosen_.get().get() == &which && end(termination::backend_down);
+}
+
+bool udp_session::kill(const session_filter &which) noexcept
+try {
+	const auto fits = [](std::string_view wanted, std::string_view there) {
+		return wanted.empty() || wanted == there;
+	};
+	if (!fits(which.listener, via_->counts->name) || !fits(which.group, to_.name()) ||
+	    !fits(which.backend, chosen_->backend) || !fits(which.endpoint, chosen_->address))
+		return false;
+	if (!which.client.empty()) {
+		const std::string from = key_.client.text();
+		std::string_view host = std::string_view(from).substr(0, from.rfind(':'));
+		if (host.starts_with('['))
+			host = host.substr(1, host.size() - 2);
+		if (host != which.client)
+			return false;
+	}
+	return end(termination::cut);
+} catch (const std::exception &) {
+	return false; /* no memory to compare it */
+}
+
+/* Nobody else has it any more. */
+void udp_session::record_end() noexcept
+try {
+	auto &counts = *via_->counts;
+	const auto ended = ended_.load(std::memory_order_relaxed);
+	const std::int64_t now = sn_now();
+	if (const auto lost = dropped_by_system(sn_udp_fd(backend_.get())))
+		counts.datagrams.drop(udp_drop::receive_buffer, lost);
+	for (auto *each : {&counts.to_backend, &chosen_->counts.to_backend})
+		each->userspace.add(bytes_to_backend_);
+	for (auto *each : {&counts.to_client, &chosen_->counts.to_client})
+		each->userspace.add(bytes_to_client_);
+	const auto first_answer = first_answer_.load(std::memory_order_relaxed);
+	if (first_answer >= 0)
+		counts.first_byte.record(std::chrono::nanoseconds(first_answer));
+	counts.duration.record(std::chrono::nanoseconds(now - began_));
+	counts.ended[static_cast<std::size_t>(ended)].add();
+	const auto log = port_->all.access_log.get();
+	if (!log)
+		return;
+	const std::string client = key_.client.text();
+	const int error = error_.load(std::memory_order_relaxed);
+	const std::string why = error ? check_error_text(error, chosen_->address) : "";
+	access_entry entry;
+	entry.time = std::chrono::nanoseconds(sn_walltime());
+	entry.cause = ended;
+	entry.listener = counts.name;
+	entry.client = client;
+	entry.backend = chosen_->backend;
+	if (chosen_->resolved())
+		entry.endpoint = chosen_->address;
+	entry.sni = sni_;
+	entry.error = why;
+	entry.duration = std::chrono::nanoseconds(now - began_);
+	entry.first_byte = std::chrono::nanoseconds(first_answer);
+	entry.to_backend = bytes_to_backend_;
+	entry.to_client = bytes_to_client_;
+	entry.datagrams = {{datagrams_to_backend_, datagrams_to_client_}};
+	log->write(entry);
+} catch (const std::exception &) {
+	/* No memory for the texts. */
+}
+
+} // namespace relay

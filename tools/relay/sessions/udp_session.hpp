@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session of UDP: the datagrams of one client, and those that one endpoint of a backend answers.
+ *
+ * It has a socket of its own, connected to the endpoint, because the port of that socket is all
+ * that tells its answers from those for other clients. So it costs a descriptor, and a task that
+ * waits there. What the client sends, the listener's task passes on (pass_on()); the session's own
+ * task passes on the answers, through the listener's socket, from the address that the client sent
+ * to. Datagrams of a session are passed on in the order in which they come, each once, whole, or
+ * not at all; then the reason is counted (udp_drop.hpp).
+ *
+ * How it ends:
+ *  - When nothing has come from either side for the idle timeout; while the relay stops, for a
+ *    second if that is shorter.
+ *  - When there are so many answers to each of the client's datagrams as are configured.
+ *  - When the network says that nothing reaches the backend (ICMP's port unreachable, no route).
+ *    That counts as a failure to connect (balance.hpp), and the client's next datagram begins a
+ *    session with the backend that is chosen then. If it was found by sending, that is the same
+ *    datagram.
+ *  - When its lifetime is over, its backend is down and `on_down` says so, or it is cut.
+ * Neither side is told, as UDP has nothing to tell it with.
+ *
+ * The first answer counts as success of connecting, because a socket of UDP always "connects".
+ */
+#ifndef RELAY_UDP_SESSION_HPP
+#define RELAY_UDP_SESSION_HPP
+
+#include "sessions/session.hpp"
+#include "sessions/udp_port.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace relay
+{
+
+/* The largest datagram and one more byte, so that none is cut. */
+inline constexpr std::size_t udp_buffer_size = 65536;
+
+/* A place for a session in the process, and one in the listener; gives both back. */
+class udp_places
+{
+public:
+	udp_places() = default;
+	udp_places(sessions &of_all, std::shared_ptr<listener_counters> of_listener) noexcept
+	    : all_(&of_all), listener_(std::move(of_listener))
+	{
+	}
+	udp_places(udp_places &&other) noexcept
+	    : all_(std::exchange(other.all_, nullptr)), listener_(std::move(other.listener_))
+	{
+	}
+	udp_places &operator=(udp_places &&) = delete;
+	~udp_places()
+	{
+		if (!all_)
+			return;
+		listener_->active.fetch_sub(1, std::memory_order_relaxed);
+		listener_.reset();
+		all_->gone(); /* last: the process may end then */
+	}
+
+private:
+	sessions *all_ = nullptr;
+	std::shared_ptr<listener_counters> listener_;
+};
+
+class udp_session final : private sessions::entry
+{
+public:
+	struct parts {
+		std::shared_ptr<udp_port> port;
+		std::shared_ptr<route> via;
+		pool &to; /* of the route */
+		udp_key key;
+		udp_places places;
+		source_ticket source;
+		ticket chosen;
+		sn::udp backend;
+		std::string sni{}; /* that QUIC's hello asks for */
+	};
+
+	/* Can be cut from here on. */
+	explicit udp_session(parts of);
+	udp_session(const udp_session &) = delete;
+	udp_session &operator=(const udp_session &) = delete;
+	/* In a task. */
+	~udp_session();
+
+	const udp_key &key() const noexcept { return key_; }
+
+	/* A datagram of the client is about to be passed on. Under the port's lock. */
+	void asked(std::int64_t now) noexcept
+	{
+		asked_.fetch_add(1, std::memory_order_relaxed);
+		active_at_.store(now, std::memory_order_relaxed);
+	}
+
+	/* Whether it has ended, or is about to. */
+	bool is_ending() const noexcept
+	{
+		return ended_.load(std::memory_order_relaxed) != termination::count_;
+	}
+
+	/* When it ends if nothing comes until then. Under the port's lock. */
+	std::int64_t over_at() const noexcept;
+
+	/* Makes its task look at that again. */
+	void look_again() noexcept
+	{
+		backend_.set_read_deadline(sn::deadline(std::chrono::nanoseconds(1)));
+	}
+
+	/* Passes a datagram of the client on, or counts why not. False if the backend is out of reach:
+	 * the session has ended, and the datagram is not counted. For the listener's task. */
+	bool pass_on(std::string_view datagram) noexcept;
+
+	/* Passes the answers on until it is over, and leaves the port. Once; in a task of its own. */
+	void run() noexcept;
+
+private:
+	void receive();
+	bool take(char *buf, std::size_t size);
+	bool answer(char *bytes, std::size_t size);
+	sn::result<void> send_to_client(char *bytes, std::size_t size);
+	bool has_all_answers() const noexcept;
+	void first_answer() noexcept;
+	void lose_connection(int error) noexcept;
+	bool end(termination why) noexcept;
+	void cut() noexcept override { end(termination::cut); }
+	bool settle(sn::clock::time_point) noexcept override { return true; }
+	bool lose_backend(const endpoint &which) noexcept override;
+	bool kill(const session_filter &which) noexcept override;
+	void record_end() noexcept;
+
+	/* Destroyed last, from the bottom up. */
+	udp_places places_;
+	const std::shared_ptr<udp_port> port_;
+	const std::shared_ptr<route> via_;
+	source_ticket source_;
+	pool &to_;
+	const udp_key key_;
+	const ticket chosen_;
+	sn::udp backend_;
+	const std::string sni_;
+	const std::string header_; /* PROXY, in front of each datagram; empty: none */
+	const std::int64_t began_ = sn_now();
+
+	std::atomic<termination> ended_{termination::count_};
+	std::atomic<int> error_{0};
+	std::atomic<std::int64_t> active_at_{began_}; /* when the last datagram came */
+	std::atomic<std::uint64_t> asked_{0};         /* datagrams of the client */
+	/* The session's task sets it; the listener's looks whether there was one, at any time. */
+	std::atomic<std::int64_t> first_answer_{-1}; /* after began_ */
+	/* The session's task. */
+	std::uint64_t answered_ = 0;
+	std::uint64_t datagrams_to_client_ = 0;
+	std::uint64_t bytes_to_client_ = 0;
+	/* The listener's task. */
+	std::uint64_t datagrams_to_backend_ = 0;
+	std::uint64_t bytes_to_backend_ = 0;
+};
+
+/* How many datagrams the system has dropped because the socket's receive buffer was full. */
+std::uint64_t dropped_by_system(int fd) noexcept;
+
+} // namespace relay
+
+#endif

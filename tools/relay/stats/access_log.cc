@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/access_log.hpp"
+
+#include "base/histogram.hpp"
+#include "base/text.hpp"
+#include "stats/events.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <exception>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+/* Most bytes per write to a file: few calls, and little memory. */
+constexpr std::size_t batch_most = 64 * 1024;
+
+/*
+ * Longer texts are cut. Host names have 255 bytes at most, everything else is shorter. One text can
+ * become six times as long if each of its bytes is escaped, and the six texts and the rest still
+ * stay below log_line_most...
+ */
+constexpr std::size_t text_most = 255;
+/* ...but not if all of them consist of such bytes; so texts are also cut to this when escaped. */
+constexpr std::size_t escaped_most = 512;
+
+class line
+{
+public:
+	explicit line(log_format format) : format_(format)
+	{
+		if (format_ == log_format::json)
+			out_ += '{';
+	}
+
+	void text(std::string_view key, std::string_view value)
+	{
+		if (value.empty())
+			return;
+		std::string escaped;
+		for (auto most = text_most;; most /= 2) {
+			escaped.clear();
+			append(escaped, value.substr(0, most));
+			if (escaped.size() <= escaped_most)
+				break;
+		}
+		name(key);
+		out_ += escaped;
+	}
+	void number(std::string_view key, std::uint64_t value)
+	{
+		name(key);
+		out_ += std::to_string(value);
+	}
+	/* Written in milliseconds. */
+	void duration(std::string_view key, std::chrono::nanoseconds value)
+	{
+		if (value < 0ns)
+			return;
+		name(key);
+		append_decimal(out_, histogram_counts::microseconds(value), 3);
+	}
+
+	std::string finish()
+	{
+		out_ += format_ == log_format::json ? "}\n" : "\n";
+		return std::move(out_);
+	}
+
+private:
+	void append(std::string &to, std::string_view value) const
+	{
+		if (format_ == log_format::json)
+			append_json(to, value);
+		else
+			append_logfmt(to, value);
+	}
+	void name(std::string_view key)
+	{
+		if (format_ == log_format::json) {
+			if (out_.size() > 1)
+				out_ += ',';
+			(((out_ += '"') += key) += '"') += ':';
+		} else {
+			if (!out_.empty())
+				out_ += ' ';
+			(out_ += key) += '=';
+		}
+	}
+
+	const log_format format_;
+	std::string out_;
+};
+
+std::string dropped_line(std::uint64_t n, log_format format)
+{
+	line made(format);
+	made.text("time", to_time(std::chrono::nanoseconds(sn_walltime())));
+	made.text("event", "lines_dropped");
+	made.number("lines", n);
+	return made.finish();
+}
+
+int open_file(const std::string &path)
+{
+	/* The addresses of clients are readable by the group, and by no other users. */
+	return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+}
+
+bool is_regular(int fd)
+{
+	struct stat of {
+	};
+	return fstat(fd, &of) == 0 && S_ISREG(of.st_mode);
+}
+
+} // namespace
+
+std::string to_log_line(const access_entry &entry, log_format format)
+{
+	line made(format);
+	made.text("time", to_time(entry.time));
+	made.text("cause", to_string(entry.cause));
+	made.text("listener", entry.listener);
+	made.text("client", entry.client);
+	made.text("peer", entry.peer);
+	made.text("backend", entry.backend);
+	made.text("endpoint", entry.endpoint);
+	made.text("sni", entry.sni);
+	made.text("tls", entry.tls);
+	made.text("alpn", entry.alpn);
+	made.text("client_cn", entry.client_cn);
+	made.text("id", entry.id);
+	made.duration("duration_ms", entry.duration);
+	made.duration("queue_ms", entry.queue);
+	made.duration("connect_ms", entry.connect);
+	made.duration("first_byte_ms", entry.first_byte);
+	made.number("to_backend", entry.to_backend);
+	made.number("to_client", entry.to_client);
+	made.number("to_backend_splice", entry.to_backend_splice);
+	made.number("to_client_splice", entry.to_client_splice);
+	if (entry.datagrams) {
+		made.number("datagrams_to_backend", entry.datagrams->first);
+		made.number("datagrams_to_client", entry.datagrams->second);
+	}
+	if (entry.tries > 1)
+		made.number("tries", entry.tries);
+	made.text("error", entry.error);
+	return made.finish();
+}
+
+std::optional<std::string> log_target_problem(const std::string &target)
+{
+	if (target.empty() || target == "stderr" || target == "stdout")
+		return std::nullopt;
+	if (target.starts_with("fd:")) {
+		const auto number = std::string_view(target).substr(3);
+		if (!number.empty() && number.size() < 7 &&
+		    number.find_first_not_of("0123456789") == number.npos)
+			return std::nullopt;
+		return "access log " + target +
+		       ": is no descriptor; expected its number, such as fd:3";
+	}
+	const auto slash = target.rfind('/');
+	const std::string folder = slash == target.npos ? "." : target.substr(0, slash + 1);
+	struct stat found;
+	if (stat(folder.c_str(), &found) < 0)
+		return "access log " + target + ": folder " + folder + ": " + std::strerror(errno) +
+		       "; expected a folder that is there";
+	if (stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
+		return "access log " + target + ": is a folder; expected a file";
+	return std::nullopt;
+}
+
+std::unique_ptr<access_log> access_log::open(const std::string &target, log_format format,
+					     std::string &why, std::size_t queue)
+{
+	const auto make = [&](std::string path, int fd, bool owned) {
+		return std::unique_ptr<access_log>(
+			new access_log(std::move(path), fd, owned, format, queue));
+	};
+	if (target == "stderr")
+		return make("", STDERR_FILENO, false);
+	if (target == "stdout")
+		return make("", STDOUT_FILENO, false);
+	if (target.starts_with("fd:")) {
+		int fd = -1;
+		const char *const end = target.data() + target.size();
+		const auto [stop, error] = std::from_chars(target.data() + 3, end, fd);
+		if (error != std::errc() || stop != end || fd < 0 || fcntl(fd, F_GETFL) < 0 ||
+		    (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+			why = "access log \"" + target +
+			      "\" is not an open descriptor that can be written to";
+			return nullptr;
+		}
+		return make("", fd, false);
+	}
+	const int fd = open_file(target);
+	if (fd < 0) {
+		why = "cannot open the access log " + target + ": " + std::strerror(errno);
+		return nullptr;
+	}
+	return make(target, fd, true);
+}
+
+access_log::access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue)
+    : path_(std::move(path)), format_(format), owned_(owned), queue_(queue), fd_(fd),
+      is_file_(is_regular(fd)), piece_(is_file_ ? batch_most : log_line_most)
+{
+}
+
+access_log::~access_log()
+{
+	if (owned_)
+		::close(fd_);
+}
+
+void access_log::write(const access_entry &entry) noexcept
+try {
+	if (!queue_.try_send(to_log_line(entry, format_)))
+		dropped_.add();
+} catch (const std::exception &) {
+	dropped_.add(); /* no memory */
+}
+
+void access_log::start()
+{
+	writing_ = sn::spawn([this] { run(); }, {.name = "access log"});
+}
+
+void access_log::reopen() noexcept
+{
+	if (path_.empty())
+		return;
+	reopen_.store(true);
+	try {
+		/* Wakes the task. If the queue is full, the task is awake. */
+		static_cast<void>(queue_.try_send(std::string()));
+	} catch (const std::exception &) {
+		/* Then the next line wakes it. */
+	}
+}
+
+void access_log::close()
+{
+	closing_.store(true);
+	queue_.close();
+	writing_.join();
+}
+
+void access_log::run()
+{
+	std::string batch;
+	for (;;) {
+		batch = std::exchange(held_, {});
+		if (batch.empty()) {
+			auto received = queue_.recv();
+			if (!received)
+				return; /* closed, and nothing left in it */
+			batch = *std::move(received);
+		}
+		try {
+			fill_and_put(batch);
+		} catch (const std::exception &) {
+			dropped_.add(); /* no memory; at least one line is lost */
+		}
+	}
+}
+
+void access_log::fill_and_put(std::string &batch)
+{
+	if (reopen_.exchange(false))
+		open_anew();
+	/* The notice of lost lines precedes the lines that follow the gap. */
+	const auto dropped = dropped_.get();
+	const bool notice = dropped != reported_;
+	if (notice)
+		batch.insert(0, dropped_line(dropped - reported_, format_));
+	while (auto more = queue_.try_recv()) {
+		if (batch.size() + more->size() > piece_) {
+			held_ = *std::move(more);
+			break;
+		}
+		batch += *more;
+	}
+
+	const auto lines = std::ranges::count(batch, '\n');
+	const auto lost = put(batch);
+	const bool notice_lost = notice && lost == lines;
+	if (!notice_lost)
+		reported_ = dropped;
+	dropped_.add(static_cast<std::uint64_t>(lost - (notice_lost ? 1 : 0)));
+}
+
+/* Returns how many lines could not be written. */
+std::ptrdiff_t access_log::put(std::string_view batch)
+{
+	while (!batch.empty()) {
+		/* Whole lines, unless a part of one has been written. */
+		auto piece = batch.substr(0, piece_);
+		if (piece.size() < batch.size())
+			piece = piece.substr(0, piece.rfind('\n') + 1);
+		int error = 0;
+		const auto written = write_now(piece, error);
+		batch.remove_prefix(written);
+		if (error == 0) {
+			failing_ = false;
+			continue;
+		}
+		/* While closing, do not wait long for a reader that does not read. */
+		if (give_up_ == sn::no_deadline && closing_.load())
+			give_up_ = sn::after(1s);
+		if (error == EAGAIN && sn::now() < give_up_)
+			continue;
+		if (error != EAGAIN && !std::exchange(failing_, true))
+			emit(event_kind::log_failed,
+			     std::string("cannot write to the access log, so its lines are "
+					 "dropped: ") +
+				     std::strerror(error),
+			     {{"log", path_}, {"error", std::strerror(error)}});
+		return std::ranges::count(batch, '\n');
+	}
+	return 0;
+}
+
+/* Returns how many bytes were written. error: 0 if all were; EAGAIN: no room for now. */
+std::size_t access_log::write_now(std::string_view piece, int &error) const
+{
+	return sn::blocking([&]() -> std::size_t {
+		std::size_t written = 0;
+		/* POLLOUT means room for a piece. Bounded, so that closing is noticed. */
+		const int wait_ms = sn::now() < give_up_ ? 100 : 0;
+		pollfd out{fd_, POLLOUT, 0};
+		if (!is_file_ && poll(&out, 1, wait_ms) <= 0) {
+			error = EAGAIN;
+			return 0;
+		}
+		while (written < piece.size()) {
+			const auto n = ::write(fd_, piece.data() + written, piece.size() - written);
+			if (n < 0 && errno != EINTR) {
+				error = errno;
+				break;
+			}
+			if (n > 0)
+				written += static_cast<std::size_t>(n);
+		}
+		/* Another process made it non-blocking: limit the rate of retries. */
+		if (error == EAGAIN)
+			usleep(1000);
+		return written;
+	});
+}
+
+void access_log::open_anew()
+{
+	const int fd = sn::blocking([this] { return open_file(path_); });
+	if (fd < 0) {
+		const std::string error = std::strerror(errno);
+		emit(event_kind::log_failed,
+		     "cannot reopen the access log " + path_ +
+			     ", so the old file stays in use: " + error,
+		     {{"log", path_}, {"error", error}});
+		return;
+	}
+	::close(std::exchange(fd_, fd));
+	is_file_ = is_regular(fd);
+	piece_ = is_file_ ? batch_most : log_line_most;
+}
+
+} // namespace relay

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The access log: a line for each connection that has ended. docs/relay-operation.md describes each
+ * field.
+ *
+ * write() never waits: the line goes into a bounded queue, from which one task writes. If the queue
+ * is full, because the target is too slow or accepts nothing, the line is dropped and counted, and
+ * the log itself reports that as soon as it can write again. Lines are written whole, in the order
+ * of the queue.
+ *
+ * A target that is not a file (stderr, a pipe to another process) is written to in pieces that it
+ * has room for: its file description may be shared with other processes, so it is not made
+ * non-blocking.
+ */
+#ifndef RELAY_ACCESS_LOG_HPP
+#define RELAY_ACCESS_LOG_HPP
+
+#include "stats/counters.hpp"
+#include "wire/termination.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace relay
+{
+
+/* One connection. Empty texts and negative durations are unknown, and are left out. */
+struct access_entry {
+	std::chrono::nanoseconds time{}; /* of its end, since 1970 */
+	termination cause = termination::client_end;
+	std::string_view listener; /* the route's name */
+	std::string_view client;   /* its address, from the PROXY header if there was one */
+	std::string_view peer;     /* the connection's own address if it differs */
+	std::string_view backend;  /* as configured: what it was connected to */
+	std::string_view endpoint; /* the address that its name stood for; empty: not a name */
+	std::string_view sni;
+	std::string_view tls;       /* the version, if the client's TLS ended here */
+	std::string_view alpn;      /* that was agreed on then */
+	std::string_view client_cn; /* the common name of the client's certificate */
+	std::string_view id;        /* that the backend was told */
+	std::string_view error;     /* what failed, in words */
+	std::chrono::nanoseconds duration{-1};
+	std::chrono::nanoseconds queue{-1}; /* of these, waiting for a place at a backend */
+	std::chrono::nanoseconds connect{-1};
+	std::chrono::nanoseconds first_byte{-1};
+	std::uint64_t to_backend = 0; /* bytes delivered */
+	std::uint64_t to_client = 0;
+	std::uint64_t to_backend_splice = 0; /* of those, in the kernel */
+	std::uint64_t to_client_splice = 0;
+	/* Of a session of UDP: those passed on, to the backend and to the client. */
+	std::optional<std::pair<std::uint64_t, std::uint64_t>> datagrams{};
+	unsigned tries = 0; /* backends tried; logged if more than one */
+};
+
+enum class log_format : unsigned char { logfmt, json };
+
+/*
+ * Why a file of the log certainly cannot be opened: its folder is not there. Nothing is opened or
+ * made; other targets, and an empty one, are not looked at. May block on the file system.
+ */
+std::optional<std::string> log_target_problem(const std::string &target);
+
+/* Includes the line end. At most log_line_most bytes: long texts are cut. */
+std::string to_log_line(const access_entry &entry, log_format format);
+inline constexpr std::size_t log_line_most = 4096; /* PIPE_BUF */
+
+class access_log
+{
+public:
+	/*
+	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which remains the caller's), or
+	 * the path of a file, which is appended to. On failure, why has the reason.
+	 */
+	static std::unique_ptr<access_log> open(const std::string &target, log_format format,
+						std::string &why, std::size_t queue = 4096);
+	access_log(const access_log &) = delete;
+	access_log &operator=(const access_log &) = delete;
+	~access_log();
+
+	/* Any task; does not park. */
+	void write(const access_entry &entry) noexcept;
+
+	/* Starts writing, in a task of its own. Once. */
+	void start();
+
+	/*
+	 * Reopens the file, after it has been renamed; does nothing if the target is not a file. If
+	 * that fails the old file stays in use, and the failure is reported. Does not wait. Any
+	 * task.
+	 */
+	void reopen() noexcept;
+
+	/* Writes what is in the queue, unless that takes too long; ends the task. May park. */
+	void close();
+
+	/* Lines that were dropped. */
+	std::uint64_t dropped() const noexcept { return dropped_.get(); }
+
+private:
+	access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue);
+	void run();
+	void fill_and_put(std::string &batch);
+	std::ptrdiff_t put(std::string_view batch);
+	std::size_t write_now(std::string_view piece, int &error) const;
+	void open_anew();
+
+	const std::string path_; /* empty: the target is not a path */
+	const log_format format_;
+	const bool owned_;
+	sn::channel<std::string> queue_;
+	counter dropped_;
+	/* Used only by the task, once it runs. */
+	int fd_;
+	bool is_file_;
+	std::size_t piece_;          /* most bytes of one write(2) */
+	std::string held_;           /* taken from the queue, for the next batch */
+	std::uint64_t reported_ = 0; /* dropped lines that the log has reported */
+	sn::deadline give_up_ = sn::no_deadline;
+	bool failing_ = false; /* the last batch failed with an error, which was reported */
+	std::atomic<bool> reopen_{false};
+	std::atomic<bool> closing_{false};
+	sn::task<void> writing_;
+};
+
+/*
+ * The current log, if there is one; a reload may exchange it. A task gets it, writes a line and
+ * lets it go without parking in between. So a log that was exchanged soon has no other owner, and
+ * can be closed with every line in it.
+ */
+class current_log
+{
+public:
+	/* Whether there is a log. If not, callers can skip work that is only for the log. */
+	explicit operator bool() const noexcept
+	{
+		return is_there_.load(std::memory_order_relaxed);
+	}
+
+	std::shared_ptr<access_log> get() const noexcept
+	{
+		if (!*this)
+			return nullptr;
+		const std::lock_guard lock(lock_);
+		return log_;
+	}
+
+	/*
+	 * Replaces the log by another one, or by none. Closes the previous one once no other task
+	 * holds it. Only one task calls it. May park.
+	 */
+	void exchange(std::shared_ptr<access_log> next)
+	{
+		{
+			const std::lock_guard lock(lock_);
+			log_.swap(next);
+			is_there_.store(log_ != nullptr, std::memory_order_relaxed);
+		}
+		if (!next)
+			return;
+		while (next.use_count() > 1)
+			sn::sleep(std::chrono::milliseconds(1));
+		std::atomic_thread_fence(std::memory_order_acquire); /* for their writes */
+		next->close();
+		const std::lock_guard lock(lock_);
+		dropped_before_ += next->dropped();
+	}
+
+	/* All lines that were dropped; those of a log that is being closed count once it is. */
+	std::uint64_t dropped() const noexcept
+	{
+		const std::lock_guard lock(lock_);
+		return dropped_before_ + (log_ ? log_->dropped() : 0);
+	}
+
+private:
+	mutable std::mutex lock_;
+	std::shared_ptr<access_log> log_;
+	std::uint64_t dropped_before_ = 0;
+	std::atomic<bool> is_there_{false};
+};
+
+} // namespace relay
+
+#endif

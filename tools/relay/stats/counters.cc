@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/counters.hpp"
+
+#include <sennit/run.h>
+
+namespace relay
+{
+
+event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
+		       std::uint64_t bytes_to_client)
+{
+	struct sn_stats runtime = {};
+	event_fields all;
+	const auto add = [&all](const char *name, std::uint64_t value) {
+		all.emplace_back(name, value);
+	};
+
+	/* Fails before the first sn_run(): then zero is right. */
+	static_cast<void>(sn_stats_get(&runtime));
+	add("accepted", now.accepted.get());
+	add("active", now.active.get());
+	add("connect_failed", now.connect_failed.get());
+	add("bytes_to_backend", bytes_to_backend);
+	add("bytes_to_client", bytes_to_client);
+	add("resets", now.resets.get());
+	add("idle_timeouts", now.idle_timeouts.get());
+	add("backend_down", now.backend_down.get());
+	add("cut", now.cut.get());
+	add("retries", now.retries.get());
+	add("ejections", now.ejections.get());
+	add("check_failures", now.check_failures.get());
+	add("throttled", now.throttled.get());
+	add("refused", now.refused.get());
+	add("denied", now.denied.get());
+	add("rate_refused", now.rate_refused.get());
+	add("bad_openings", now.bad_openings.get());
+	add("no_route", now.no_route.get());
+	add("lifetimes", now.lifetimes.get());
+	add("no_memory", now.no_memory.get());
+	add("accept_pauses", runtime.accept_pauses + now.accept_holds.get());
+	add("reloads", now.reloads.get());
+	add("reload_failures", now.reload_failures.get());
+	return all;
+}
+
+} // namespace relay

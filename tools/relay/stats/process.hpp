@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What this process takes of the machine, as Prometheus' client libraries report it (process_...).
+ */
+#ifndef RELAY_PROCESS_HPP
+#define RELAY_PROCESS_HPP
+
+#include <chrono>
+#include <cstdint>
+
+namespace relay
+{
+
+/* 0 for what the system does not say, such as without /proc. */
+struct process_use {
+	std::chrono::microseconds cpu{};     /* user and system time, of all threads */
+	std::chrono::milliseconds started{}; /* since 1970 */
+	std::uint64_t resident = 0;          /* bytes of memory */
+	std::uint64_t address_space = 0;     /* bytes */
+	std::uint64_t threads = 0;
+	std::uint64_t descriptors = 0; /* open now */
+	std::uint64_t descriptor_limit = 0;
+};
+
+/* Reads files of /proc, which do not block for long: use sn::blocking() in a task. */
+process_use read_process_use();
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Which sessions are meant: those that have everything which is not empty here. */
+#ifndef RELAY_SESSION_FILTER_HPP
+#define RELAY_SESSION_FILTER_HPP
+
+#include <string>
+
+namespace relay
+{
+
+struct session_filter {
+	std::string listener; /* its name */
+	std::string group;
+	std::string backend;  /* as configured */
+	std::string endpoint; /* the address that it is connected to */
+	std::string client;   /* its address without the port, and without brackets */
+};
+
+} // namespace relay
+
+#endif

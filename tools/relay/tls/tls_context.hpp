@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a listener or a group needs for TLS: its certificates, authorities and settings, as they
+ * were last read, and the handshakes that are made with them.
+ *
+ * The files are read as a whole and checked before anything of them is used: a certificate that
+ * cannot be parsed, or a key that is not its, is an error, and what was read before stays in use.
+ * Files may change at any time. look() notices that, waits until they have stopped changing (a
+ * certificate and its key are two files, and not replaced at the same moment), and reads them
+ * again. Connections that exist keep what they began with.
+ *
+ * Without OpenSSL (tls_none.cc) there are no contexts, and the configuration has no key that would
+ * want one.
+ */
+#ifndef RELAY_TLS_CONTEXT_HPP
+#define RELAY_TLS_CONTEXT_HPP
+
+#include "tls/tls_settings.hpp"
+
+#include <sennit/sennit.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <variant>
+#include <vector>
+
+namespace relay
+{
+
+class tls_tickets;
+
+/* Whether this program can do TLS at all. */
+extern const bool tls_is_built;
+
+/* The stack of a task that makes handshakes. */
+inline constexpr std::size_t tls_stack = std::size_t{256} << 10;
+
+/* What the handshake with a peer has shown. */
+struct tls_facts {
+	std::string version;     /* "TLSv1.3" */
+	std::string cipher;      /* "TLS_AES_128_GCM_SHA256" */
+	std::string server_name; /* that the client has asked for, in lower case; empty: none */
+	std::string alpn;        /* the protocol that was agreed on; empty: none */
+	bool resumed = false;
+	/* The peer's certificate, a good one, was shown now or when the session was made. */
+	bool has_certificate = false;
+	std::string common_name; /* of its subject; without control characters */
+};
+
+/* A certificate of the files. */
+struct tls_certificate_info {
+	std::string file;
+	std::string name; /* the first of its names */
+	/* Since 1970. */
+	std::chrono::seconds not_before{};
+	std::chrono::seconds not_after{};
+};
+
+/* Whose context it is. */
+struct tls_owner {
+	bool is_listener = true; /* otherwise a group */
+	std::string name;
+
+	/* "listeners.web.tls", as errors name it. */
+	std::string key() const { return (is_listener ? "listeners." : "groups.") + name + ".tls"; }
+	bool operator==(const tls_owner &) const = default;
+};
+
+using tls_settings = std::variant<tls_server_settings, tls_client_settings>;
+
+class tls_context
+{
+public:
+	/* Reads the files. On failure null, and why has the reason, with the key. tickets: of a
+	 * listener's context, which it outlives; null: keys of its own. Blocks on the file system,
+	 * so not in a task. */
+	static std::shared_ptr<tls_context> open(tls_owner owner, tls_settings settings,
+						 tls_tickets *tickets, std::string &why);
+	/* Why TLS has failed on that connection; empty if it has not, or there is none. */
+	static std::string reason(const sn::tcp &on);
+	tls_context(const tls_context &) = delete;
+	tls_context &operator=(const tls_context &) = delete;
+	virtual ~tls_context() = default;
+
+	const tls_owner &owner() const noexcept { return owner_; }
+	const tls_settings &settings() const noexcept { return settings_; }
+
+	enum class seen : unsigned char { same, reloaded, bad };
+
+	/*
+	 * Looks whether the files have changed since they were read, and reads them again. bad:
+	 * they cannot be used, and the former content stays; said once for each change. One caller
+	 * at a time. Blocks on the file system, so not in a task.
+	 */
+	virtual seen look(std::string &why) = 0;
+
+	/* Those in use now, in the order of the configuration. */
+	virtual std::vector<tls_certificate_info> certificates() const = 0;
+
+	/* Tickets are made with the first of the keys from now on. */
+	virtual void renew_tickets(const tls_tickets &keys) = 0;
+
+	/*
+	 * The handshake with a client, as its server. No error: `into` is set, and the connection
+	 * reads and writes what is inside TLS from now on. Otherwise why has the reason. May park;
+	 * needs tls_stack.
+	 */
+	virtual std::error_code accept(sn::tcp &client, sn::deadline until, tls_facts &into,
+				       std::string &why) const = 0;
+
+	/* The same with a backend, as its client. host: that the certificate has to be for, unless
+	 * the settings name another. alpn: to offer if the settings have none; empty: nothing. */
+	virtual std::error_code connect(sn::tcp &backend, const std::string &host,
+					const std::string &alpn, sn::deadline until,
+					std::string &why) const = 0;
+
+protected:
+	tls_context(tls_owner owner, tls_settings settings)
+	    : owner_(std::move(owner)), settings_(std::move(settings))
+	{
+	}
+
+private:
+	const tls_owner owner_;
+	const tls_settings settings_;
+};
+
+/* The host of "host:port" or "[host]:port", without brackets; empty for what is no such address: a
+ * Unix socket, a service. */
+std::string tls_host_of(std::string_view address);
+
+} // namespace relay
+
+#endif

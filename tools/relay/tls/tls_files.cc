@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "tls/tls_files.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+/* The largest revocation lists have some ten MiB. */
+constexpr std::size_t largest_pem = std::size_t{64} << 20;
+
+} // namespace
+
+bool tls_files::read(const std::string &path, std::string &into, std::string &why)
+{
+	if (const auto there = texts_.find(path); there != texts_.end()) {
+		into = there->second;
+		return true;
+	}
+	stamps_[path] = stamp_of(path);
+	const auto failed = [&](const std::string &text) {
+		why = '"' + path + "\" " + text;
+		return false;
+	};
+	const auto cannot = [&](int err) {
+		return failed("cannot be read: " + std::generic_category().message(err) +
+			      "; expected a file in PEM");
+	};
+	/* Opening a FIFO would wait for its writer, while other files change. */
+	const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(
+		fd >= 0 ? fdopen(fd, "r") : nullptr, std::fclose);
+	struct stat about {
+	};
+	if (!in || fstat(fd, &about) != 0) {
+		const int err = errno;
+		if (!in && fd >= 0)
+			close(fd);
+		return cannot(err);
+	}
+	if (S_ISDIR(about.st_mode))
+		return cannot(EISDIR);
+	if (!S_ISREG(about.st_mode))
+		return failed("is not a regular file; expected a file in PEM");
+	std::string text;
+	char chunk[16384];
+	for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, in.get())) > 0;) {
+		text.append(chunk, n);
+		if (text.size() > largest_pem)
+			return failed("is larger than 64 MiB");
+	}
+	if (std::ferror(in.get()))
+		return cannot(errno);
+	/* The library takes a text without this for the name of a file. */
+	if (text.find("-----BEGIN") == text.npos)
+		return failed("has nothing in PEM; expected text with \"-----BEGIN\"");
+	if (text.find('\0') != text.npos)
+		return failed("is no text; expected a file in PEM");
+	into = texts_.emplace(path, std::move(text)).first->second;
+	return true;
+}
+
+bool tls_files::is_folder(const std::string &path)
+{
+	struct stat is {
+	};
+	if (stat(path.c_str(), &is) != 0 || !S_ISDIR(is.st_mode))
+		return false;
+	stamps_[path] = stamp_of(path);
+	return true;
+}
+
+} // namespace relay

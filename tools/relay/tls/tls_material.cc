@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "tls/tls_material.hpp"
+
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <array>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+template <auto Free>
+struct freer {
+	template <class T>
+	void operator()(T *object) const noexcept
+	{
+		Free(object);
+	}
+};
+
+using certificate_ptr = std::unique_ptr<X509, freer<X509_free>>;
+
+constexpr std::size_t most_protocols_of_clients = 64;
+constexpr std::size_t longest_name = 256;
+
+/* One line, whatever a certificate says. */
+std::string to_line(const ASN1_STRING *text)
+{
+	unsigned char *utf8 = nullptr;
+	const int size = text ? ASN1_STRING_to_UTF8(&utf8, text) : -1;
+	if (size < 0)
+		return "";
+	std::string line(reinterpret_cast<const char *>(utf8), static_cast<std::size_t>(size));
+	CRYPTO_free(utf8, "", 0); /* the macro has the path of this file */
+	if (line.size() > longest_name) {
+		std::size_t end = longest_name;
+		while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80)
+			end--;
+		line.resize(end);
+	}
+	for (char &c : line)
+		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+			c = '?';
+	return line;
+}
+
+std::string common_name(X509 *of)
+{
+	const X509_NAME *subject = X509_get_subject_name(of);
+	const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+	return at < 0 ? "" : to_line(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+}
+
+/* The first name of a server that it is for, or else its common name. */
+std::string name_of(X509 *of)
+{
+	std::string found;
+	auto *names = static_cast<GENERAL_NAMES *>(
+		X509_get_ext_d2i(of, NID_subject_alt_name, nullptr, nullptr));
+	for (int i = 0; names && found.empty() && i < sk_GENERAL_NAME_num(names); i++) {
+		const GENERAL_NAME *each = sk_GENERAL_NAME_value(names, i);
+		if (each->type == GEN_DNS)
+			found = to_line(each->d.dNSName);
+	}
+	GENERAL_NAMES_free(names);
+	return found.empty() ? common_name(of) : found;
+}
+
+std::chrono::seconds to_seconds(const ASN1_TIME *time)
+{
+	std::tm parts{};
+	return std::chrono::seconds(time && ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts)
+									       : 0);
+}
+
+tls_certificate_info describe(const std::string &file, const std::string &pem)
+{
+	tls_certificate_info made;
+	made.file = file;
+	const std::unique_ptr<BIO, freer<BIO_free>> bio(
+		BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+	const certificate_ptr first(bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)
+					: nullptr);
+	if (!first)
+		return made;
+	made.name = name_of(first.get());
+	made.not_before = to_seconds(X509_get0_notBefore(first.get()));
+	made.not_after = to_seconds(X509_get0_notAfter(first.get()));
+	return made;
+}
+
+/* False with a reason if the library has refused. */
+bool is_done(const sn::result<void> &what, const std::string &file, std::string &why)
+{
+	if (!what)
+		why = '"' + file + "\": " + sn::tls_last_error();
+	return what.has_value();
+}
+
+/* A pair by itself, so that an error names it. */
+bool read_pair(const tls_certificate_files &which, tls_files &files, std::string &chain,
+	       std::string &key, std::string &why)
+{
+	if (!files.read(which.chain, chain, why) || !files.read(which.key, key, why))
+		return false;
+	sn::tls_config alone(SN_TLS_SERVER);
+	const std::string both = which.chain == which.key
+					 ? which.chain
+					 : which.chain + "\" with the key \"" + which.key;
+	return is_done(alone.certificate(chain, key), both, why);
+}
+
+/* PEM, or the name of the folder. */
+bool read_authorities(const std::string &path, tls_files &files, std::string &into,
+		      std::string &why)
+{
+	if (!files.is_folder(path))
+		return files.read(path, into, why);
+	into = path;
+	return true;
+}
+
+int to_library(tls_version version)
+{
+	return version == tls_version::v1_3 ? SN_TLS_1_3 : SN_TLS_1_2;
+}
+
+std::string join(const std::vector<std::string> &protocols)
+{
+	std::string all;
+	for (const auto &each : protocols)
+		all += (all.empty() ? "" : ",") + each;
+	return all;
+}
+
+/* Something that is different when the authorities are: of a folder its state, as that was read. */
+std::string mark_of(const std::string &path, const std::string &authorities, const tls_files &files)
+{
+	std::string mark = authorities;
+	if (authorities == path)
+		for (const auto each : files.before().at(path))
+			mark += ' ' + std::to_string(each);
+	return mark;
+}
+
+/*
+ * A session is resumed without asking for the client's certificate again. So it holds only for the
+ * listener that has verified it, and for the authorities and revocation lists by which it has.
+ */
+void set_session_context(const sn::tls_config &config, const tls_owner &owner,
+			 const tls_server_settings &settings, const std::string &ca,
+			 const std::string &crl)
+{
+	std::string text = owner.name;
+	for (const auto &part : {ca, crl, std::to_string(static_cast<int>(settings.clients))})
+		text += '\0' + std::to_string(part.size()) + '\0' + part;
+	std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
+	SHA256(reinterpret_cast<const unsigned char *>(text.data()), text.size(), hash.data());
+	static_assert(SHA256_DIGEST_LENGTH <= SSL_MAX_SID_CTX_LENGTH);
+	SSL_CTX_set_session_id_context(static_cast<SSL_CTX *>(sn_tls_config_ssl_ctx(config.get())),
+				       hash.data(), hash.size());
+}
+
+bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, tls_files &files,
+		   sn::tls_config &config, std::string &why)
+{
+	std::string ca;
+	std::string crl;
+	std::string mark;
+	if (settings.clients != client_certificates::none) {
+		config.verify(settings.clients == client_certificates::required
+				      ? SN_TLS_VERIFY_REQUIRE
+				      : SN_TLS_VERIFY_REQUEST)
+			.value();
+		if (!read_authorities(settings.client_ca, files, ca, why) ||
+		    !is_done(config.add_ca(ca), settings.client_ca, why)) {
+			why = "client_ca: " + why;
+			return false;
+		}
+		mark = mark_of(settings.client_ca, ca, files);
+		if (!settings.client_crl.empty() &&
+		    (!files.read(settings.client_crl, crl, why) ||
+		     !is_done(config.add_crl(crl), settings.client_crl, why))) {
+			why = "client_crl: " + why;
+			return false;
+		}
+	}
+	set_session_context(config, owner, settings, mark, crl);
+	return true;
+}
+
+} // namespace
+
+void set_tickets(const sn::tls_config &config, const tls_tickets &keys)
+{
+	static_assert(tls_tickets::key_size == SN_TLS_TICKET_KEY);
+	auto list = keys.keys();
+	sn::tls_config(config).ticket_keys(list).value();
+	for (auto &each : list)
+		OPENSSL_cleanse(each.data(), each.size());
+}
+
+std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
+							 const tls_server_settings &settings,
+							 const tls_tickets *tickets,
+							 tls_files &files, std::string &why)
+{
+	auto made = std::make_shared<tls_server_material>();
+	struct pair {
+		std::string chain, key;
+	};
+	std::vector<pair> texts(settings.certificates.size());
+	std::vector<sn_tls_certificate> list;
+	for (std::size_t i = 0; i < texts.size(); i++) {
+		const auto &each = settings.certificates[i];
+		if (!read_pair(each, files, texts[i].chain, texts[i].key, why)) {
+			const std::string at =
+				texts.size() == 1 ? "" : '[' + std::to_string(i) + ']';
+			why = "certificate" + at + ": " + why;
+			return nullptr;
+		}
+		list.push_back({texts[i].chain.c_str(), texts[i].key.c_str()});
+		made->certificates.push_back(describe(each.chain, texts[i].chain));
+	}
+	auto &config = made->config;
+	config.certificates(list).value();
+	if (!settings.alpn.empty())
+		config.alpn(join(settings.alpn)).value();
+	config.versions(to_library(settings.lowest)).value();
+	if (!trust_clients(owner, settings, files, config, why))
+		return nullptr;
+	if (tickets)
+		set_tickets(config, *tickets);
+	return made;
+}
+
+std::shared_ptr<const tls_client_material> make_material(const tls_client_settings &settings,
+							 tls_files &files, std::string &why)
+{
+	auto made = std::make_shared<tls_client_material>();
+	made->settings_ = settings;
+	const auto failed = [&why](const char *key) {
+		why = std::string(key) + ": " + why;
+		return nullptr;
+	};
+	/* Each by itself, so that an error names it. */
+	sn::tls_config scratch(SN_TLS_CLIENT);
+	if (!settings.ca.empty() && (!read_authorities(settings.ca, files, made->ca_, why) ||
+				     !is_done(scratch.add_ca(made->ca_), settings.ca, why)))
+		return failed("ca");
+	if (!settings.crl.empty() && (!files.read(settings.crl, made->crl_, why) ||
+				      !is_done(scratch.add_crl(made->crl_), settings.crl, why)))
+		return failed("crl");
+	if (!settings.certificate.chain.empty()) {
+		if (!read_pair(settings.certificate, files, made->chain_, made->key_, why))
+			return failed("certificate");
+		made->certificates.push_back(describe(settings.certificate.chain, made->chain_));
+	}
+	made->made_.emplace("", made->make(""));
+	return made;
+}
+
+sn::tls_config tls_client_material::make(const std::string &alpn) const
+{
+	sn::tls_config config(SN_TLS_CLIENT);
+	if (!settings_.verify)
+		config.verify(SN_TLS_VERIFY_NONE).value();
+	if (!ca_.empty())
+		config.add_ca(ca_).value();
+	if (!crl_.empty())
+		config.add_crl(crl_).value();
+	if (!chain_.empty())
+		config.certificate(chain_, key_).value();
+	const std::string offered = settings_.alpn.empty() ? alpn : join(settings_.alpn);
+	if (!offered.empty())
+		config.alpn(offered).value();
+	config.versions(to_library(settings_.lowest)).value();
+	return config;
+}
+
+sn::tls_config tls_client_material::config_for(const std::string &alpn) const
+{
+	const std::string key = settings_.alpn.empty() ? alpn : "";
+	{
+		const std::lock_guard lock(lock_);
+		const auto there = made_.find(key);
+		if (there != made_.end())
+			return there->second;
+		if (made_.size() >= most_protocols_of_clients)
+			return made_.at("");
+	}
+	/* Without the lock, because it reads the system's authorities. Two that are made at the
+	 * same time are equal. */
+	auto next = sn::blocking([&] { return make(key); });
+	const std::lock_guard lock(lock_);
+	return made_.emplace(key, std::move(next)).first->second;
+}
+
+std::string common_name_of(const std::vector<std::byte> &der)
+{
+	const auto *at = reinterpret_cast<const unsigned char *>(der.data());
+	const certificate_ptr of(d2i_X509(nullptr, &at, static_cast<long>(der.size())));
+	return of ? common_name(of.get()) : "";
+}
+
+} // namespace relay

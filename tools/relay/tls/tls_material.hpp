@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of a TLS context say, checked, as the configurations of the library. One that has
+ * been made does not change, except for the keys of tickets; a change of the files makes another.
+ * For tls_openssl.cc.
+ */
+#ifndef RELAY_TLS_MATERIAL_HPP
+#define RELAY_TLS_MATERIAL_HPP
+
+#include "tls/tls_context.hpp"
+#include "tls/tls_files.hpp"
+#include "tls/tls_tickets.hpp"
+
+#include <sennit/tls.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace relay
+{
+
+/* Of a listener. */
+struct tls_server_material {
+	sn::tls_config config{SN_TLS_SERVER};
+	std::vector<tls_certificate_info> certificates;
+};
+
+/* Of a group. */
+class tls_client_material
+{
+public:
+	/*
+	 * The configuration for connections that offer that protocol, or those of the settings.
+	 * Made when first asked for, from what was read then; each has its own sessions to resume.
+	 * Of more than 64 protocols that clients can come up with, the others are not offered.
+	 */
+	sn::tls_config config_for(const std::string &alpn) const;
+
+	std::vector<tls_certificate_info> certificates;
+
+private:
+	friend std::shared_ptr<const tls_client_material>
+	make_material(const tls_client_settings &settings, tls_files &files, std::string &why);
+
+	sn::tls_config make(const std::string &alpn) const;
+
+	tls_client_settings settings_;
+	/* PEM, or the name of a folder. */
+	std::string ca_, crl_, chain_, key_;
+	mutable std::mutex lock_;
+	mutable std::map<std::string, sn::tls_config> made_;
+};
+
+/* Null when something is wrong with the files; why has the key, the file, and what it is. Block on
+ * the file system. They throw what sn::tls_config and tls_tickets do. owner: whose tickets they
+ * are; those of another owner, or of other client authorities, are not taken. */
+std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
+							 const tls_server_settings &settings,
+							 const tls_tickets *tickets,
+							 tls_files &files, std::string &why);
+std::shared_ptr<const tls_client_material> make_material(const tls_client_settings &settings,
+							 tls_files &files, std::string &why);
+
+/* Gives the configuration the keys. */
+void set_tickets(const sn::tls_config &config, const tls_tickets &keys);
+
+/* The common name of a certificate in DER, for logs and headers: UTF-8 without control characters,
+ * at most 256 bytes. Empty if it has none. */
+std::string common_name_of(const std::vector<std::byte> &der);
+
+} // namespace relay
+
+#endif

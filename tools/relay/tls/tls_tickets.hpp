@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keys of session tickets, which all listeners of the process have in common. A client whose
+ * ticket is known does not need the expensive part of a handshake, so the keys outlive a reload,
+ * new certificates, and a handover: a former process passes them on by a file in memory, whose
+ * descriptor the new process inherits.
+ *
+ * Whoever learns a key can read recorded connections of TLS 1.2 that were resumed by its tickets.
+ * So a new key is made each day, and the oldest of three is forgotten. They are never in a file
+ * system, nor in the environment.
+ *
+ * Any task and thread.
+ */
+#ifndef RELAY_TLS_TICKETS_HPP
+#define RELAY_TLS_TICKETS_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace relay
+{
+
+class tls_tickets
+{
+public:
+	static constexpr std::size_t key_size = 80; /* SN_TLS_TICKET_KEY */
+	static constexpr std::size_t most_keys = 3;
+	using key = std::array<unsigned char, key_size>;
+
+	tls_tickets() = default;
+	tls_tickets(const tls_tickets &) = delete;
+	tls_tickets &operator=(const tls_tickets &) = delete;
+	~tls_tickets();
+
+	/* Takes the keys of a former process, if there are some, and removes the variable that says
+	 * where they are. Call it before there are threads. */
+	void take_over();
+
+	/* The newest first; at least one. Makes the first when they are first asked for. Throws
+	 * std::system_error without a source of random bytes. */
+	std::vector<key> keys() const;
+
+	/* Whether there is another newest key from now on. now: seconds since 1970. */
+	bool renew(std::int64_t now);
+
+	/* A descriptor with the keys for a new process, closed on exec unless it is passed on, or
+	 * -1 if there are none or no memory for it. The caller closes it. */
+	int to_hand_over() const;
+
+private:
+	static key make();
+
+	mutable std::mutex lock_;
+	mutable std::vector<key> keys_;
+	std::int64_t made_ = 0; /* the newest, as first seen by renew() */
+};
+
+/* The variable that has the number of that descriptor. */
+inline constexpr const char *tickets_variable = "SENNIT_RELAY_TICKETS";
+
+} // namespace relay
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What protects the first packets of QUIC, versions 1 and 2 (RFC 9001, section 5; RFC 9369): keys
+ * that everybody can derive from the packet itself, so that only those who look at it on purpose
+ * read it.
+ *
+ * With OpenSSL (quic_crypto_openssl.cc). A relay that is built without it has quic_crypto_none.cc,
+ * where everything fails; configurations that need it are errors there.
+ */
+#ifndef RELAY_QUIC_CRYPTO_HPP
+#define RELAY_QUIC_CRYPTO_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+inline constexpr std::uint32_t quic_version_1 = 0x00000001;
+inline constexpr std::uint32_t quic_version_2 = 0x6b3343cf;
+
+/* Whether the relay is built with it. */
+bool has_quic_crypto() noexcept;
+
+struct quic_keys {
+	std::array<unsigned char, 16> key{};
+	std::array<unsigned char, 12> iv{};
+	std::array<unsigned char, 16> header{};
+};
+
+/* The keys of a client's Initial packets, of one of these versions, whose first one has that
+ * destination. False without memory. */
+bool derive_quic_keys(std::uint32_t version, std::string_view destination, quic_keys &into);
+
+inline constexpr std::size_t quic_sample_size = 16;
+inline constexpr std::size_t quic_tag_size = 16;
+
+/* The mask of a packet's header, from a sample of so many bytes. */
+bool quic_header_mask(const quic_keys &with, std::string_view sample,
+		      std::array<unsigned char, 5> &into);
+
+/* Decrypts a packet's payload, which ends with its tag. False if it is not authentic. */
+bool open_quic_payload(const quic_keys &with, std::uint64_t number, std::string_view header,
+		       std::string_view payload, std::string &into);
+
+} // namespace relay
+
+#endif

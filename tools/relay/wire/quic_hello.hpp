@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hello of TLS with which a client of QUIC begins, from its first datagrams, for routing by the
+ * server name without terminating anything: the datagrams are passed on unchanged.
+ *
+ * The hello is in CRYPTO frames, in any order and any pieces, of one Initial packet or several, in
+ * one datagram or several; those with post-quantum keys take two. What was received twice counts
+ * once, and the first time. It is parsed as far as it is there without a gap, by tls_hello.hpp, so
+ * that an error is found early.
+ */
+#ifndef RELAY_QUIC_HELLO_HPP
+#define RELAY_QUIC_HELLO_HPP
+
+#include "wire/quic_packet.hpp"
+#include "wire/tls_hello.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace relay
+{
+
+class quic_hello
+{
+public:
+	enum class state : unsigned char {
+		more,          /* the hello is not complete */
+		done,          /* into has it */
+		bad,           /* there is no hello: it cannot be decrypted, or is malformed */
+		other_version, /* the client has to be told which versions there are */
+		not_first,     /* it is not a client's first packet, or not QUIC */
+	};
+
+	/* The client's next datagram. Throws std::bad_alloc. */
+	state add(std::string_view datagram, tls_hello &into);
+
+private:
+	void insert(const quic_crypto_part &part);
+
+	std::string destination_; /* of the first packet: from it the keys are derived */
+	std::uint32_t version_ = 0;
+	std::string bytes_; /* of the stream, with gaps */
+	/* Beginnings and ends of what is there, in order, and apart. */
+	std::vector<std::pair<std::size_t, std::size_t>> there_;
+};
+
+} // namespace relay
+
+#endif

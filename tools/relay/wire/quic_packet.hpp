@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The packets at the beginning of a client's connection of QUIC: their headers as they are on the
+ * wire (RFC 9000, section 17; RFC 8999 for all versions; RFC 9369 for version 2), and the frames in
+ * those that were decrypted, as far as they carry TLS's hello. Parsing without any input or output.
+ */
+#ifndef RELAY_QUIC_PACKET_HPP
+#define RELAY_QUIC_PACKET_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace relay
+{
+
+struct quic_packet {
+	enum class kind : unsigned char {
+		initial,       /* of version 1 or 2 */
+		other,         /* of version 1 or 2: 0-RTT, Handshake, Retry */
+		other_version, /* size and number are unknown, and the rest is not read */
+		none,          /* a short header, or not QUIC */
+	};
+
+	kind is = kind::none;
+	std::uint32_t version = 0;
+	std::string_view destination; /* connection ids, up to 20 bytes; of other versions to 255 */
+	std::string_view source;
+	/* Of an Initial packet, and a 0-RTT or Handshake packet: */
+	std::size_t size = 0;   /* of the packet; another one may follow in the datagram */
+	std::size_t number = 0; /* where its protected part begins, with the packet's number */
+};
+
+/* Reads the header at the beginning of the bytes, which the result refers to. */
+quic_packet read_quic_packet(std::string_view bytes);
+
+/* A part of the stream of handshake messages. */
+struct quic_crypto_part {
+	std::uint64_t offset = 0;
+	std::string_view bytes;
+};
+
+/* Adds the parts in the frames of a decrypted Initial packet. False if a frame is malformed, or is
+ * one that such a packet cannot have (RFC 9000, section 12.4). */
+bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &into);
+
+/* The answer to a packet of another version: version 1 is the one that there is. */
+std::string write_version_negotiation(const quic_packet &to);
+
+} // namespace relay
+
+#endif
