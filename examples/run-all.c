@@ -78,7 +78,7 @@ static int wait_and_run(void *arg)
 /* Ends the scope on Ctrl-C. */
 static int watch_signals(void *arg)
 {
-	if (sn_signal_catch(SIGINT) == 0 && sn_signal_wait(SN_NO_DEADLINE) == SIGINT)
+	if (sn_signal_wait(SN_NO_DEADLINE) == SIGINT)
 		sn_scope_cancel(arg);
 	return 0;
 }
@@ -91,9 +91,15 @@ static int run_all(struct all *all, char **texts, int n)
 
 	if (!commands)
 		return -ENOMEM;
-	err = sn_scope_open(&scope, SN_NO_DEADLINE);
+	/* Before the first command starts, so that no Ctrl-C is missed. */
+	err = sn_signal_catch(SIGINT);
 	if (err == 0)
-		err = sn_go(watch_signals, scope);
+		err = sn_scope_open(&scope, SN_NO_DEADLINE);
+	if (err < 0) {
+		free(commands);
+		return err;
+	}
+	err = sn_go(watch_signals, scope);
 	for (int i = 0; i < n && err == 0; i++) {
 		commands[i] = (struct command){all, texts[i]};
 		err = sn_scope_go(scope, wait_and_run, &commands[i]);

@@ -84,7 +84,8 @@ public:
 	/* Bytes have come after it had ended a connection. */
 	std::size_t raced() const { return raced_; }
 
-	/* Closes all that have not been written to, before it accepts another one. */
+	/* Closes all connections that have been made and not been written to. Those that the relay
+	 * makes in their place stay. */
 	void close_silent()
 	{
 		closing_ = true;
@@ -108,10 +109,8 @@ private:
 				all.push_back({each.to.fd(), POLLIN, 0});
 			poll(all.data(), all.size(), 2);
 			serve();
-			if (closing_) {
-				std::erase_if(those_, [](auto &each) { return !each.has_spoken; });
-				closing_ = false;
-			}
+			/* Read before the loop, which accepts what has been made by then. */
+			const bool is_closing = closing_;
 			pollfd more{listener_.fd(), POLLIN, 0};
 			while (poll(&more, 1, 0) > 0) {
 				const int fd = accept4(listener_.fd(), nullptr, nullptr,
@@ -129,6 +128,10 @@ private:
 				accepted_++;
 				open_ = those_.size();
 				most_open_ = std::max<std::size_t>(most_open_, open_);
+			}
+			if (is_closing) {
+				std::erase_if(those_, [](auto &each) { return !each.has_spoken; });
+				closing_ = false;
 			}
 			if (kind_ == kind::closes_at_random)
 				end_some();

@@ -72,7 +72,10 @@ TEST(Sleep, WithoutMemoryDoesNotSpin)
 			each.join();
 		EXPECT_GT(failed, 0);
 		EXPECT_LE(failed, 1 + passed / test::ms) << "each took a millisecond";
-		EXPECT_LT(used, passed / 2);
+		// An emulator also uses the CPU to translate.
+		if (!TEST_EMULATED) {
+			EXPECT_LT(used, passed / 2);
+		}
 		EXPECT_EQ(0, sn_sleep(test::us));
 	});
 }
