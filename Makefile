@@ -14,8 +14,11 @@ PRESETS := release i386 debug asan tsan
 ARM_PRESETS := aarch64 arm
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
+# In an order in which no two neighbours have the same build directory, so that one is built while the
+# other is tested.
+GATE := release asan models tsan benches i386 aarch64 arm
 
-.PHONY: help build run test test-all benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
+.PHONY: help build run test test-all gate flaky benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
 	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test-aarch64 test-arm test-threads test-clock bench-clock nightly soak fuzz format \
 	check-format install install-variants install-preload clean deb screenshot test-mutants docs
@@ -24,11 +27,13 @@ PARTS := models benches
 help:
 	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
 	@echo 'make test                 every test of the release preset'
+	@echo 'make gate                 what a change must pass before it lands: .ci/run'
 	@echo 'make test-all             every preset ($(PRESETS) $(ARM_PRESETS)), the models, the benchmarks'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-models          the models of the protocols, and their mutants'
 	@echo 'make test-benches         that the benchmarks run'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
+	@echo 'make flaky                repeats a test beside busy processes: CASE= ROUNDS=100 PRESET=release'
 	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'
 	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
 	@echo 'make test-clock           a long test of the clocks: 10^9 reads, and 10 minutes against the kernel'
@@ -88,10 +93,20 @@ run:
 test: test-release
 
 # EXCEPT=release skips presets, such as those that were tested just before.
+gate:
+	@scripts/setup test
+	@scripts/setup arm
+	@scripts/test --gate $(filter-out $(EXCEPT),$(GATE))
+
 test-all:
 	@scripts/setup test
 	@scripts/setup arm
 	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
+
+# CASE=sched/timer/Timer.Fires PRESET=release ROUNDS=100 BUSY=4
+flaky:
+	@scripts/run-tests flaky $(or $(PRESET),release) '$(CASE)' --rounds $(or $(ROUNDS),100) \
+		--busy $(or $(BUSY),4)
 
 $(PRESETS:%=build-%): build-%:
 	@scripts/setup test

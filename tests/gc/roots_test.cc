@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // What tasks refer to survives collections, wherever the reference is. What they no longer refer to
 // does not. With any one part of the bridge left out, something that is still referred to is lost.

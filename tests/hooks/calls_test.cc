@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // What hooked calls do beyond what the oracle compares: threads, limits, cancellation, connect()
 // and names.

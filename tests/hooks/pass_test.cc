@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // When hooked calls are passed through, and which tasks have hooks.
 #include <atomic>

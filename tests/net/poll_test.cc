@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Waiting for descriptors that the program owns: of every kind, for every reason for which a wait
 // ends, and with numbers that are closed and used again.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Programs that tasks start: what they get, how they are waited for and ended, what is left behind.
 #include <atomic>

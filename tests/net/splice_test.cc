@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // sn_copy() in the kernel: large flows go there and come back; one test for each known trap of
 // splice(2); every kind of descriptor on either side.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // TCP as its header promises it: echo over both families, addresses good and bad, both ends of a
 // half-close, resets, writing to a closed peer, and which call gets which error.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // UDP as its header promises it: datagrams of all sizes over both families, peers, batches, what is
 // too large, and how waits end that several tasks share.

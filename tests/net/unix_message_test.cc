@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Messages of Unix sockets: their boundaries, what does not fit, addresses of datagrams, full
 // queues; and descriptors that are passed, of which none may be left open by accident.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * The admin server with clients of every kind: good ones, broken ones, slow ones, and too many.
  */

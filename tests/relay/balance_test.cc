@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* The choice of a backend, without connections. */
 #include "backends/balance.hpp"
 

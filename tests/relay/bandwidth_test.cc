@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * Bandwidth limits: never exceeded, used up by a connection that always has more to send, shared
  * fairly, waited for asleep, and changed by a reload.

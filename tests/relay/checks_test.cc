@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* Active checks of backends: one that fails them gets no clients until they succeed again. */
 #include "harness.hpp"
 

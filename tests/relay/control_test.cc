@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* The control server and its client, `sennit-relay ctl`, with a relay that has connections. */
 #include "harness.hpp"
 

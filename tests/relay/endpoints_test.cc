@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* The endpoints of a name as its addresses change, without connections. */
 #include "backends/balance.hpp"
 #include "backends/names.hpp"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * Events: each form is one record that foreign text cannot break, floods are limited and counted,
  * and each target gets what it should. Then the relay's own events, from a real process.

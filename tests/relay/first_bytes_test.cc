@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * A short form of the fuzzing of the parsers of a connection's first bytes (`make fuzz` is the long
  * one): over its seeds, and over what a seeded generator makes of them. Builds with sanitizers

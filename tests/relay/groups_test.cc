@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* The relay with a configuration file: several backends, retries, limits. */
 #include "harness.hpp"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * A new process of the relay takes over from the old one: no client is refused, and open
  * connections finish. SENNIT_RELOADS is the number of handovers under traffic (3; the relay

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * Limits on which clients are accepted, how many, how fast and for how long. Each limit is exact,
  * and has a counter and a cause in the log.

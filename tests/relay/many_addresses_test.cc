@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * Backends by name whose addresses differ: some are dead, some are ill, some come and go under load.
  * The name server is a thread of this test (name_server.hpp).

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* What becomes of the open connections of a backend that its checks mark as down. */
 #include "harness.hpp"
 

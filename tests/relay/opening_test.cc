@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * The first bytes of connections: PROXY headers received and sent, and TLS routed by the server
  * name in the hello. Each error in them has a clear answer, a counter and a cause in the log.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * The queue of a group together with its endpoints, without connections: which client gets which
  * place, while clients come and go, and backends and their limits change. Nothing looks again at a

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* Connections to backends that are made ahead of clients (preconnect). */
 #include "harness.hpp"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * PROXY headers: reading those that proxy_headers.py makes independently of our code; writing; and
  * what the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties

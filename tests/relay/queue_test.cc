@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* The queue of a group: clients wait in turn while every backend is full. */
 #include "backends/queue.hpp"
 #include "harness.hpp"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * The hello in the first datagrams of QUIC, in pieces of all kinds. Without the encryption, which
  * quic_crypto_test.cc tests: so the packets are made here, and the short form of the fuzzing gets

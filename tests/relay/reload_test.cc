@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * A new configuration on SIGHUP is taken as a whole or not at all, and no client notices.
  * SENNIT_RELOADS is the number of reloads under traffic (10; the relay promises 100).

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* A backend that is away for a moment, as while it restarts, is tried again. */
 #include "harness.hpp"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: machine core */
 /*
  * A client, the relay and a backend: bytes, ends and resets come out as they went in.
  */

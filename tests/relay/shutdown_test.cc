@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * Signals: shutting the relay down, gracefully or at once, and making it print its counters.
  */

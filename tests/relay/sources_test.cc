@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* Client addresses, networks, limits per source and rates: the parts, without connections. */
 #include "backends/source_rates.hpp"
 #include "backends/sources.hpp"

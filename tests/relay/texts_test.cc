@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * A short form of the fuzzing of the relay's configuration, of requests to its control server and
  * of the answers of agents

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: core
 """
 Clients' TLS that ends at the relay, with Python's ssl and openssl s_client: certificates by name,
 clients' certificates, protocols, routes, clients that do not speak TLS, how streams end, and what

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /*
  * TLS hellos: those of OpenSSL, whole and cut into many records, and handmade ones that no library
  * would send. fuzz/relay/properties.hpp has the properties that hold for all of them.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: core */
 /* Listeners of UDP: which datagrams are passed on, from where, and how sessions end. What a crowd
  * of clients gets is in udp_oracle_test.cc, and reloads, handovers and stopping in
  * udp_operation_test.cc. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // sn_blocking(): other tasks get the processor meanwhile, the thread and errno stay, and afterwards
 // everything is as before.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // What belongs to a task rather than to the thread that happens to run it: errno, the state of C++
 // exceptions, the floating-point modes, and a stack that is aligned and as deep as promised.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // A fault in a task leads to a report that names the task and where the address lies beside its
 // stack, with a backtrace. Then the handler that was there before runs, or the process dies.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Leases: what user code may rely on when it blocks or hogs a thread without a bracket, and what
 // happens to code that uses brackets wrongly. No test fails because something took long on a loaded

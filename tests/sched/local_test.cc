@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Values of tasks: whose they are, when and in which order they are destroyed, what children
 // inherit, and each error that local.h documents. The program counts what the library allocates for

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // The run queue with a ring of four: order, overflow and stealing. With one owner and three
 // thieves, no task is lost or taken twice.

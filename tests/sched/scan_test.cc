@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Scanning a task's stack: in every state that a task can be in, from every thread that may ask,
 // and with every misuse that scan.h describes. Also a stress test of everything at once.

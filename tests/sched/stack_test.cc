@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Stacks: size classes, guards of both kinds that refuse access, finding the stack at an address,
 // reuse, giving pages back, and running out of address space and of mappings for guards.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // The life of tasks: spawning with attributes, joining, detaching, names and numbers, with every
 // error that task.h documents.

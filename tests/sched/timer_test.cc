@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Timers: order, stopping, advancing and firing again, random operations compared with a model, and
 // stopping while another thread fires.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Channels: the cases of Go's own channel tests (runtime/chan_test.go, by behaviour), every error
 // that channel.h documents, plain threads, deadlines and cancellation. A random stress test checks

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // Mutexes between tasks, between plain threads, and between the two: exclusion, order, deadlines,
 // cancellation, fairness, and what debug builds report. The tests follow Go's TestMutex,

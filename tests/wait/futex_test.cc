@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // The futex calls and the parker: a release before the wait is kept, several releases merge into
 // one, a timeout is reported and never early, and errno is preserved.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: machine
 //
 // The runtime's lock excludes, and under contention no waiter sleeps for ever.
 #include <algorithm>

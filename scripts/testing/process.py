@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""
+One process of a test, with the end of its output, and a limit to how long it takes for each case.
+
+It has a process group of its own, and what is left in that group when it ends is killed. If it
+takes too long, gdb prints where its threads are, and the group is killed.
+"""
+import dataclasses
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+BEGINS = re.compile(rb"^\[ RUN      \] (\S+)", re.MULTILINE)
+ENDS = re.compile(rb"^\[(       OK|  FAILED |  SKIPPED) \] ([^\s,]+)[^\n]* \(\d+ ms\)$",
+                  re.MULTILINE)
+
+# Seconds between looks at the output of a process, to find out which case it runs.
+LOOK_SECONDS = 0.5
+
+running = set()  # process groups
+
+
+@dataclasses.dataclass
+class Outcome:
+    status: int  # exit status, or minus the number of the signal
+    has_hung: bool
+    output: bytes
+    seconds: float
+
+
+def kill_all():
+    """Ends what runs; for the runner's own end."""
+    for group in list(running):
+        kill(group)
+
+
+def kill(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def where_it_is(pid):
+    """Backtraces of the process's threads; nothing if there is no gdb."""
+    if not shutil.which("gdb"):
+        return b""
+    try:
+        return b"\nThreads when it had hung:\n" + subprocess.run(
+            ["gdb", "-p", str(pid), "-batch", "-nx", "-iex", "set debuginfod enabled off",
+             "-ex", "thread apply all backtrace 12"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=60, check=False).stdout[-20000:]
+    except subprocess.TimeoutExpired:
+        return b""
+
+
+class Watch:
+    """Knows since when the output says nothing of another case."""
+
+    def __init__(self, output):
+        self.output = output
+        self.seen = 0
+        self.since = time.monotonic()
+
+    def look(self):
+        size = os.fstat(self.output.fileno()).st_size
+        start = max(0, self.seen - 64)  # a line that had begun
+        if size <= self.seen:
+            return
+        found = os.pread(self.output.fileno(), size - start, start)
+        if any(each.start() + start + 12 > self.seen for each in BEGINS.finditer(found)):
+            self.since = time.monotonic()
+        self.seen = size
+
+    def age(self):
+        return time.monotonic() - self.since
+
+
+def run(command, case, most=None):
+    """Runs the words in the surroundings of a case. most: seconds, if its own limit is longer."""
+    limit = min(case.timeout, most or case.timeout)
+    environment = dict(os.environ)
+    environment.update(word.split("=", 1) for word in case.environment)
+    with tempfile.TemporaryFile() as output:
+        begin = time.monotonic()
+        process = subprocess.Popen(command, cwd=case.directory, env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        running.add(process.pid)
+        watch = Watch(output)
+        has_hung, extra = False, b""
+        end = os.pidfd_open(process.pid)
+        try:
+            poll = select.poll()
+            poll.register(end, select.POLLIN)
+            while not poll.poll(LOOK_SECONDS * 1000):
+                watch.look()
+                if watch.age() > limit:
+                    has_hung, extra = True, where_it_is(process.pid)
+                    break
+        finally:
+            os.close(end)
+            kill(process.pid)  # before it is reaped, so that the number is still its own
+            status = process.wait()
+            running.discard(process.pid)
+        output.seek(0)
+        return Outcome(status, has_hung, output.read() + extra, time.monotonic() - begin)
