@@ -86,6 +86,7 @@ void sn_profile_file_end(void)
 		sn_log("wrote a profile to %s", path);
 	else
 		sn_log("cannot write a profile to SENNIT_PROFILE: %s", strerror(-err));
+	SN_RACE_WINDOW();
 	/* If there was not even a file. */
 	if (begun)
 		stop(-1);

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sched/sigpipe.h"
+
 static int result(int n)
 {
 	return n < 0 ? -errno : n;
@@ -138,102 +140,6 @@ ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 	return n < 0 ? -errno : n;
 }
 
-/*
- * SIGPIPE.
- *
- * splice() and sendfile() to a socket or pipe, and write() to a pipe, have no MSG_NOSIGNAL. So
- * the thread blocks SIGPIPE around the call, and then takes the signal that the call has raised:
- * the kernel directs it at the thread, so it is pending here and nowhere else.
- *
- * That is done not only when the call has returned -EPIPE. These calls loop: a first part may be
- * sent, and a later one meets the reset, the end of the last reader, or the close of a peer that it
- * slept for. Then the signal is raised, and the call returns the bytes of the first part. Only a
- * call that has moved everything it was asked for has met no error in any part. That is the usual
- * outcome for the contents of a pipe of ours, and it needs no further system call.
- *
- * Signals of the program:
- *   - One that it has blocked itself may be pending already. It stays, and the one that the call
- *     raises merges with it. One that was sent to the whole process (kill()) does not merge: then
- *     the call's stays beside it, in a thread that has the signal blocked.
- *   - One may arrive during the call, sent to this thread, or to a process whose other threads
- *     have it blocked. The signal that is taken says where it is from: the kernel's looks as if the
- *     process had sent it. One from elsewhere is put back where it was. If the call raised one as
- *     well, the two have merged, as they would have without us.
- *
- * Rejected: runtime threads that have SIGPIPE blocked permanently. Programs that the tasks start
- * would inherit that (`yes | head` would not end), and tasks with a handler for it would not see
- * it. Ignoring it for the whole process is the program's decision, which saves all of this (hold
- * below).
- */
-enum sigpipe {
-	SIGPIPE_FREE,    /* not blocked before */
-	SIGPIPE_BLOCKED, /* by the program */
-	SIGPIPE_PENDING, /* and there is one */
-};
-
-static void sigpipe_only(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGPIPE);
-}
-
-static enum sigpipe hold_sigpipe(void)
-{
-	sigset_t set, old;
-
-	sigpipe_only(&set);
-	pthread_sigmask(SIG_BLOCK, &set, &old);
-	if (!sigismember(&old, SIGPIPE))
-		return SIGPIPE_FREE;
-	sigpending(&old);
-	return sigismember(&old, SIGPIPE) ? SIGPIPE_PENDING : SIGPIPE_BLOCKED;
-}
-
-/*
- * tgkill() and its relatives are directed at the thread, all else at the process. The kernel lets a
- * thread send a signal that appears to be from elsewhere only to itself; sent by the thread's
- * number, it goes to the process too.
- */
-static void put_back(siginfo_t *info)
-{
-	const pid_t thread = (pid_t)syscall(SYS_gettid);
-
-	if (info->si_code == SI_TKILL)
-		syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, SIGPIPE, info);
-	else
-		syscall(SYS_rt_sigqueueinfo, thread, SIGPIPE, info);
-}
-
-/*
- * The thread's own signals come before those of the process, so ours is found if there is one. This
- * does not use the C library's function, which does not distinguish tgkill() from kill().
- */
-static void take_sigpipe(const sigset_t *set)
-{
-	/* The kernel's struct timespec for this call: seconds and ns. */
-	static const long now[2];
-	siginfo_t info;
-	long n;
-
-	do {
-		n = syscall(SYS_rt_sigtimedwait, set, &info, now, (size_t)(_NSIG / 8));
-	} while (n < 0 && errno == EINTR);
-	if (n == SIGPIPE && (info.si_code != SI_USER || info.si_pid != getpid()))
-		put_back(&info);
-}
-
-/* The call was asked for size bytes and has returned n. */
-static void release_sigpipe(enum sigpipe former, ssize_t n, size_t size)
-{
-	sigset_t set;
-
-	sigpipe_only(&set);
-	if (former != SIGPIPE_PENDING && (n < 0 || (size_t)n < size))
-		take_sigpipe(&set);
-	if (former == SIGPIPE_FREE)
-		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
 bool sn_sys_sigpipe_ignored(void)
 {
 	struct sigaction action;
@@ -254,14 +160,14 @@ ssize_t sn_sys_read(int fd, void *buf, size_t size)
 
 ssize_t sn_sys_write(int fd, const void *buf, size_t size)
 {
-	enum sigpipe former = hold_sigpipe();
+	enum sn_sigpipe former = sn_sigpipe_hold();
 	ssize_t n;
 
 	do {
 		n = write(fd, buf, size);
 	} while (n < 0 && errno == EINTR);
 	n = n < 0 ? -errno : n;
-	release_sigpipe(former, n, size);
+	sn_sigpipe_release(former, n, size);
 	return n;
 }
 
@@ -277,14 +183,14 @@ ssize_t sn_sys_readv(int fd, const struct iovec *iov, int n)
 
 ssize_t sn_sys_writev(int fd, const struct iovec *iov, int n, size_t size)
 {
-	enum sigpipe former = hold_sigpipe();
+	enum sn_sigpipe former = sn_sigpipe_hold();
 	ssize_t put;
 
 	do {
 		put = writev(fd, iov, n);
 	} while (put < 0 && errno == EINTR);
 	put = put < 0 ? -errno : put;
-	release_sigpipe(former, put, size);
+	sn_sigpipe_release(former, put, size);
 	return put;
 }
 
@@ -344,14 +250,14 @@ static ssize_t splice_once(int in, int out, size_t size)
 
 ssize_t sn_sys_splice(int in, int out, size_t size, bool hold)
 {
-	enum sigpipe former;
+	enum sn_sigpipe former;
 	ssize_t n;
 
 	if (!hold)
 		return splice_once(in, out, size);
-	former = hold_sigpipe();
+	former = sn_sigpipe_hold();
 	n = splice_once(in, out, size);
-	release_sigpipe(former, n, size);
+	sn_sigpipe_release(former, n, size);
 	return n;
 }
 
@@ -367,14 +273,14 @@ static ssize_t sendfile_once(int out, int in, size_t size)
 
 ssize_t sn_sys_sendfile(int out, int in, size_t size, bool hold)
 {
-	enum sigpipe former;
+	enum sn_sigpipe former;
 	ssize_t n;
 
 	if (!hold)
 		return sendfile_once(out, in, size);
-	former = hold_sigpipe();
+	former = sn_sigpipe_hold();
 	n = sendfile_once(out, in, size);
-	release_sigpipe(former, n, size);
+	sn_sigpipe_release(former, n, size);
 	return n;
 }
 

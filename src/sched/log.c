@@ -1,11 +1,91 @@
 /* SPDX-License-Identifier: MIT */
+#include "sched/log.h"
+
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <sennit/clock.h>
+
 #include "arch/compiler.h"
+#include "sched/sigpipe.h"
+
+#ifndef RWF_NOWAIT
+#	define RWF_NOWAIT 8
+#endif
+
+/* A pipe that poll() calls writable has room for PIPE_BUF; a terminal usually has it, too. */
+#define AT_ONCE 512
+
+static _Atomic unsigned dropped;
+
+/* Bytes, or -1 with errno: EAGAIN when there is no room. */
+static ssize_t write_now(const char *text, size_t size)
+{
+	struct iovec part = {(char *)text, size};
+	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+	ssize_t n = send(STDERR_FILENO, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+	enum sn_sigpipe former;
+
+	if (n >= 0 || errno != ENOTSOCK)
+		return n;
+	former = sn_sigpipe_hold();
+	/* At the file's position, which -1 stands for. Kernels before 6.4 know it for no pipe. */
+	n = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
+	if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
+		if (size > AT_ONCE)
+			size = AT_ONCE;
+		/* Another process may take the room in between; it cannot be had without that. */
+		if (poll(&room, 1, 0) > 0) {
+			n = write(STDERR_FILENO, text, size);
+		} else {
+			n = -1;
+			errno = EAGAIN;
+		}
+	}
+	{
+		const int err = errno;
+
+		sn_sigpipe_release(former, n, size);
+		errno = err;
+	}
+	return n;
+}
+
+size_t sn_stderr_write(const char *text, size_t size, int64_t patience)
+{
+	const int saved = errno;
+	int64_t give_up = 0;
+	size_t done = 0;
+
+	while (done < size) {
+		const ssize_t n = write_now(text + done, size - done);
+
+		if (n > 0) {
+			done += (size_t)n;
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+			break;
+		} else if (errno == EAGAIN) {
+			struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+			const int64_t now = patience > 0 ? sn_now() : 0;
+
+			if (give_up == 0)
+				give_up = now + patience;
+			if (patience <= 0 || now >= give_up)
+				break;
+			poll(&room, 1, (int)((give_up - now) / 1000000) + 1);
+		}
+	}
+	errno = saved;
+	return done;
+}
 
 /* One write, so that lines of several threads do not mix. */
 static void say(const char *format, va_list args)
@@ -19,8 +99,23 @@ static void say(const char *format, va_list args)
 	if ((size_t)n > sizeof line - 2)
 		n = (int)sizeof line - 2;
 	line[n++] = '\n';
-	while (write(STDERR_FILENO, line, (size_t)n) < 0 && errno == EINTR)
-		continue;
+	if (sn_stderr_write(line, (size_t)n, 0) == 0)
+		atomic_fetch_add(&dropped, 1);
+}
+
+/* What was dropped before, if there is room for a line by now. */
+static void say_dropped(void)
+{
+	char line[96];
+	const unsigned n = atomic_exchange(&dropped, 0);
+	int length;
+
+	if (n == 0)
+		return;
+	length = snprintf(line, sizeof line,
+			  "sennit: %u lines before this one were dropped: stderr was full\n", n);
+	if (sn_stderr_write(line, (size_t)length, 0) == 0)
+		atomic_fetch_add(&dropped, n);
 }
 
 void sn_log(const char *format, ...)
@@ -28,6 +123,7 @@ void sn_log(const char *format, ...)
 	int saved = errno;
 	va_list args;
 
+	say_dropped();
 	va_start(args, format);
 	say(format, args);
 	va_end(args);

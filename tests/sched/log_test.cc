@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+//
+// Lines on stderr hold up nobody, whatever stderr is: a pipe that is full, or that nobody reads any
+// more. Each case runs in a child process, whose stderr it replaces.
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+// arch/compiler.h is for C.
+extern "C" void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+namespace
+{
+
+class Log : public testing::Test
+{
+protected:
+	Log() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
+};
+
+// Makes one end stderr, fills it, and returns the other end.
+int fill_stderr(const int ends[2])
+{
+	const std::string page(4096, 'x');
+
+	CHILD_CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+	const int flags = fcntl(STDERR_FILENO, F_GETFL);
+	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK) == 0);
+	while (write(STDERR_FILENO, page.data(), page.size()) > 0)
+		continue;
+	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags) == 0);
+	return ends[0];
+}
+
+int full_pipe()
+{
+	int ends[2];
+
+	CHILD_CHECK(pipe(ends) == 0);
+	return fill_stderr(ends);
+}
+
+int full_socket()
+{
+	int ends[2];
+
+	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	return fill_stderr(ends);
+}
+
+// All that is in it, without what has filled it.
+std::string take(int fd)
+{
+	std::string all;
+	char part[4096];
+	ssize_t n;
+
+	CHILD_CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+	while ((n = read(fd, part, sizeof part)) > 0)
+		all.append(part, size_t(n));
+	return all.substr(std::min(all.find_first_not_of('x'), all.size()));
+}
+
+[[noreturn]] void drops_and_counts(int (*make_full)())
+{
+	const int reader = make_full();
+
+	sn_log("the first");
+	sn_log("the second");
+	CHILD_CHECK(take(reader).empty());
+	sn_log("the %s", "third");
+	CHILD_CHECK(take(reader) ==
+		    "sennit: 2 lines before this one were dropped: stderr was full\n"
+		    "sennit: the third\n");
+	sn_log("the fourth");
+	CHILD_CHECK(take(reader) == "sennit: the fourth\n");
+	_exit(42);
+}
+
+TEST_F(Log, DropsAndCountsWhatAPipeHasNoRoomFor)
+{
+	EXPECT_EXIT(drops_and_counts(full_pipe), testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Log, DropsAndCountsWhatASocketHasNoRoomFor)
+{
+	EXPECT_EXIT(drops_and_counts(full_socket), testing::ExitedWithCode(42), "^$");
+}
+
+[[noreturn]] void has_no_reader()
+{
+	int ends[2];
+
+	CHILD_CHECK(pipe(ends) == 0);
+	CHILD_CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+	close(ends[0]);
+	CHILD_CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+	errno = 4711;
+	sn_log("nobody reads this");
+	CHILD_CHECK(errno == 4711);
+	_exit(42);
+}
+
+TEST_F(Log, WithoutAReaderKillsNobody)
+{
+	EXPECT_EXIT(has_no_reader(), testing::ExitedWithCode(42), "^$");
+}
+
+// The line about the limit of threads was once written under the runtime's lock.
+[[noreturn]] void reaches_the_limit_of_threads(int (*make_full)())
+{
+	test::Environment most("SENNIT_MAX_THREADS", "3");
+	int gate[2];
+
+	CHILD_CHECK(pipe(gate) == 0);
+	make_full();
+	test::run(2, [&] {
+		std::atomic<int> beats{0};
+		std::vector<test::Task> blocked;
+
+		test::Task heart([&] {
+			while (beats < 10 && sn_sleep(test::ms) == 0)
+				beats++;
+		});
+		// More than there may be threads, so none is left for the heart.
+		for (int i = 0; i < 4; i++)
+			blocked.emplace_back([&] {
+				char byte;
+				CHILD_CHECK(read(gate[0], &byte, 1) == 1);
+			});
+		std::thread plain([&] {
+			CHILD_CHECK(test::eventually_in_thread(
+				[] { return test::stats().thread_limit_hits > 0; }));
+			CHILD_CHECK(write(gate[1], "xxxx", 4) == 4);
+		});
+		heart.join();
+		for (test::Task &each : blocked)
+			each.join();
+		plain.join();
+	});
+	_exit(42);
+}
+
+TEST_F(Log, OfALimitHoldsUpNobody)
+{
+	EXPECT_EXIT(reaches_the_limit_of_threads(full_pipe), testing::ExitedWithCode(42), "^$");
+}
+
+} // namespace
