@@ -49,9 +49,13 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
 
 /*
  * Calls fn for every task, and returns the last value that fn returned, 0 if there was no task; or
- * -ESRCH when no runtime runs, -EINVAL without fn. A task that is spawned or ends during the walk
- * may be missed; what is shown of a task is consistent. info is valid until fn returns; the task
- * may be gone by then.
+ * -ESRCH when no runtime runs or the run ended during the walk, -EINVAL without fn. A task that is
+ * spawned or ends during the walk may be missed; what is shown of a task is consistent. info is
+ * valid until fn returns; the task may be gone by then.
+ *
+ * fn may make sennit calls, and park if the caller is a task, which then may not come back when the
+ * run ends. The end of a run waits for fn as it does for a task in foreign code: for a second. The
+ * stacks stay for an fn that takes longer.
  *
  * Takes no lock and allocates nothing, so that a signal handler may call it, or a collector that
  * has stopped every thread. In the latter case, at any moment, everything that a task refers to (in

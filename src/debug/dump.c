@@ -485,6 +485,7 @@ void sn_dump_find_modules(struct sn_modules *modules)
 	sn_dump_unlock_loader();
 }
 
+/* The caller is inside (sched/foreign.h), and has left when this returns. */
 static int dump_to(int fd, struct sn_task *me)
 {
 	size_t size = sizeof(struct dump) + MOST_LINES * sizeof(struct line);
@@ -493,13 +494,17 @@ static int dump_to(int fd, struct sn_task *me)
 	long listed = sn_environment_number("SENNIT_DUMP_TASKS", 0, 1000000, 20);
 	int err;
 
-	if (dump == MAP_FAILED)
+	if (dump == MAP_FAILED) {
+		sn_foreign_leave();
 		return -ENOMEM;
+	}
 	dump->out.fd = fd;
 	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
 	dump->modules.rules = dump->rules;
 	sn_dump_find_modules(&dump->modules);
 	collect(dump, me);
+	/* What follows is in this dump's own memory, and may block. */
+	sn_foreign_leave();
 	print(dump);
 	err = dump->out.error;
 	munmap(dump, size);
@@ -521,6 +526,7 @@ int sn_dump(int fd)
 	sn__current = NULL;
 	sn_compiler_barrier();
 	if (atomic_exchange(&under_way, true)) {
+		sn_foreign_leave();
 		err = -EBUSY;
 	} else {
 		err = dump_to(fd, me);
@@ -528,7 +534,6 @@ int sn_dump(int fd)
 	}
 	sn_compiler_barrier();
 	sn__current = lease;
-	sn_foreign_leave();
 	return err;
 }
 

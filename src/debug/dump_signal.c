@@ -31,6 +31,7 @@
 #include "debug/trace_file.h"
 #include "sched/environment.h"
 #include "sched/sysmon_sleep.h"
+#include "sched/threads.h"
 
 #define WANTED_DUMP 1u
 #define WANTED_TRACE 2u
@@ -41,6 +42,7 @@
 
 static _Atomic unsigned wanted;
 static _Atomic int64_t traced;
+static bool no_thread_logged;   /* the monitor's */
 static bool with_waits;         /* SENNIT_WAIT_STATS */
 static int dump_signal;         /* 0: not caught */
 static struct sigaction former; /* its earlier action */
@@ -127,16 +129,18 @@ void sn_dump_serve(int64_t now, bool idle)
 	/* Not read by the thread, which may outlive the run. */
 	if (with_waits)
 		what |= WANTED_WAITS;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, (size_t)256 << 10);
+	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&thread, &attr, dump_main, (void *)(uintptr_t)what);
 	pthread_attr_destroy(&attr);
-	/* A trace takes too long for the monitor. */
-	if (err && (what & WANTED_TRACE) && sn_trace_file_is_set())
-		sn_log("cannot write a trace to SENNIT_TRACE_FILE: no thread: %s", strerror(err));
-	if (err && (what & WANTED_DUMP))
-		sn_dump(STDERR_FILENO);
+	if (err == 0)
+		return;
+	/* Again at the next look. Not here: the monitor would wait for tasks that do not answer, and
+	 * for whoever reads stderr. */
+	if (!no_thread_logged)
+		sn_log("a dump or a trace waits for a thread to make it: %s", strerror(err));
+	no_thread_logged = true;
+	atomic_fetch_or(&wanted, what & (WANTED_DUMP | WANTED_TRACE));
 }
 
 int sn_dump_install(bool wait_stats)
@@ -147,6 +151,7 @@ int sn_dump_install(bool wait_stats)
 	if (signum < 0)
 		return -EINVAL;
 	dump_signal = 0;
+	no_thread_logged = false;
 	with_waits = wait_stats;
 	atomic_store(&wanted, 0);
 	atomic_store(&traced, 0);

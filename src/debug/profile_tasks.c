@@ -167,18 +167,26 @@ static void see_all(struct tasks *tasks, struct sn_task *me)
 	}
 }
 
+/* The caller is inside (sched/foreign.h), and has left when this returns. */
 static int profile_to(int fd, struct sn_task *me)
 {
 	struct sn_pprof_attr attr = {.types = types, .count = 4, .main = COUNT};
 	struct tasks *tasks = (struct tasks *)sn_profile_begin(sizeof *tasks);
+	uint32_t run;
 	int err;
 
-	if (!tasks)
+	if (!tasks) {
+		sn_foreign_leave();
 		return -ENOMEM;
+	}
 	tasks->modules = tasks->profile.modules;
 	tasks->profile.modules.rules = tasks->profile.rules;
 	see_all(tasks, me);
+	/* It may block, and refers to labels, which stay for guests. */
+	run = sn_foreign_go_out();
 	err = sn_profile_write(&tasks->profile, fd, &attr, 1, NULL);
+	if (sn_foreign_come_back(run) == 0)
+		sn_foreign_leave();
 	sn_profile_end(&tasks->profile, sizeof *tasks);
 	return err;
 }
@@ -199,13 +207,13 @@ int sn_profile_tasks(int fd)
 	/* As in sn_dump(): outside, and unknown to the runtime. */
 	lease = sn_scan_hide();
 	if (atomic_exchange(&under_way, true)) {
+		sn_foreign_leave();
 		err = -EBUSY;
 	} else {
 		err = profile_to(fd, me);
 		atomic_store(&under_way, false);
 	}
 	sn_scan_unhide(lease);
-	sn_foreign_leave();
 	return err;
 }
 

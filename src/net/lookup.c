@@ -49,11 +49,9 @@
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "sched/threads.h"
 #include "sched/waiter.h"
 #include "wait/lock.h"
-
-/* Name service modules are foreign code; glibc's own take a few dozen KiB. */
-#define HELPER_STACK_SIZE ((size_t)256 << 10)
 
 /* Chains of lookups with the same hash. Without a burst of different names each has one or none. */
 #define CHAINS 64
@@ -298,8 +296,7 @@ static int start_thread(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, HELPER_STACK_SIZE);
+	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&thread, &attr, helper_main, NULL);
 	pthread_attr_destroy(&attr);

@@ -209,7 +209,7 @@ static int threads_join(void)
 			give_up = sn_now() + ORPHAN_NS;
 		}
 	}
-	sn_threads_reap();
+	sn_threads_join(give_up);
 	return orphans;
 }
 
@@ -390,10 +390,10 @@ static int runtime_init(int fixed)
 
 static void runtime_destroy(void)
 {
-	int orphans;
+	/* Threads of the program's, and then the runtime's own. */
+	uint32_t left_behind = sn_foreign_end(sn_now() + ORPHAN_NS);
 
-	sn_foreign_end();
-	orphans = threads_join();
+	left_behind += (uint32_t)threads_join();
 	sn_stats_end();
 	sn_cpu_profile_end();
 	sn_waits_profile_end();
@@ -403,7 +403,7 @@ static void runtime_destroy(void)
 	sn_netpoll_destroy();
 	processors_destroy();
 	sn_tasks_forget_starved();
-	if (orphans) {
+	if (left_behind) {
 		sn_stacks_forget();
 		sn_blocks_forget();
 	} else {

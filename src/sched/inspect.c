@@ -8,6 +8,7 @@
 #include "sched/block.h"
 #include "sched/foreign.h"
 #include "sched/task.h"
+#include "sched/thread.h"
 
 /* The order of reads is argued at describe() in task.c. */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
@@ -53,30 +54,42 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 struct each {
 	sn_task_visitor *fn;
 	void *arg;
+	bool is_task;
+	bool run_has_ended; /* while it was out */
 };
 
 static int visit(struct sn_task *task, void *arg)
 {
-	const struct each *each = arg;
+	struct each *each = arg;
 	struct sn_task_info info;
+	uint32_t run;
+	int result;
 
 	if (!sn_task_describe(task, &info))
 		return 0;
-	return each->fn(&info, each->arg);
+	if (each->is_task)
+		return each->fn(&info, each->arg);
+	run = sn_foreign_go_out();
+	result = each->fn(&info, each->arg);
+	each->run_has_ended = sn_foreign_come_back(run) < 0;
+	return each->run_has_ended && result == 0 ? -ESRCH : result;
 }
 
 int sn_tasks_each(sn_task_visitor *fn, void *arg)
 {
-	struct each each = {fn, arg};
+	/* The slabs stay for as long as this thread is known, see foreign.h. */
+	struct each each = {.fn = fn, .arg = arg, .is_task = sn_thread_self() != NULL};
 	int result;
 
 	if (!fn)
 		return -EINVAL;
-	/* In a task, too: the slabs stay for as long as a thread is counted. */
+	if (each.is_task)
+		return sn_block_each(visit, &each);
 	result = sn_foreign_enter();
 	if (result < 0)
 		return result;
 	result = sn_block_each(visit, &each);
-	sn_foreign_leave();
+	if (!each.run_has_ended)
+		sn_foreign_leave();
 	return result;
 }

@@ -494,8 +494,7 @@ int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
-	pthread_attr_init(&thread_attr);
-	pthread_attr_setstacksize(&thread_attr, (size_t)256 << 10);
+	sn_thread_attr_init(&thread_attr);
 	err = pthread_create(&monitor, &thread_attr, monitor_main, NULL);
 	pthread_attr_destroy(&thread_attr);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);

@@ -2,11 +2,13 @@
 #include "sched/threads.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <sennit/clock.h>
 
@@ -19,6 +21,9 @@
 /* How long to wait after the system has refused a thread, instead of asking again at each
  * wake-up. */
 #define RETRY_NS 20000000
+
+/* One wait for a thread whose destructors run. */
+#define JOIN_NS 10000000
 
 struct sn_threads sn_threads;
 
@@ -35,11 +40,32 @@ static struct {
 
 static bool limit_logged; /* under the lock */
 
+/* Of the libraries that were there when the run began. The C library takes it from the stack of each
+ * thread. Constant during a run: asking takes the loader's lock, which others may hold for long. */
+static size_t static_tls;
+
+static int add_static_tls(struct dl_phdr_info *info, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+	return 0;
+}
+
 void sn_threads_begin(int most)
 {
 	memset(&sn_threads, 0, sizeof sn_threads);
 	sn_threads.most = most;
 	limit_logged = false;
+	static_tls = 0;
+	dl_iterate_phdr(add_static_tls, &static_tls);
+}
+
+void sn_thread_attr_init(pthread_attr_t *attr)
+{
+	pthread_attr_init(attr);
+	pthread_attr_setstacksize(attr, (SN_THREAD_STACK_SIZE + static_tls + 4095) & ~(size_t)4095);
 }
 
 /*
@@ -78,9 +104,10 @@ void sn_thread_unlink(struct sn_thread *thread)
 		sn_futex_wake(&sn_threads.count, 1); /* threads_join() waits for it */
 }
 
-void sn_threads_reap(void)
+/* Those that have ended, which nobody looks at any more; NULL: none. */
+static struct sn_thread *take_dead(void)
 {
-	struct sn_thread *thread = NULL, *next;
+	struct sn_thread *thread = NULL;
 
 	sn_lock(&sn_runtime.lock);
 	/*
@@ -93,9 +120,61 @@ void sn_threads_reap(void)
 		sn_threads.dead = NULL;
 	}
 	sn_unlock(&sn_runtime.lock);
+	return thread;
+}
+
+void sn_threads_reap(void)
+{
+	struct sn_thread *thread = take_dead(), *next, *first = NULL, *last = NULL;
+
 	for (; thread; thread = next) {
 		next = thread->next_all;
-		pthread_join(thread->pthread, NULL);
+		if (pthread_tryjoin_np(thread->pthread, NULL) == 0) {
+			free(thread);
+			continue;
+		}
+		thread->next_all = first;
+		first = thread;
+		if (!last)
+			last = thread;
+	}
+	if (!first)
+		return;
+	sn_lock(&sn_runtime.lock);
+	last->next_all = sn_threads.dead;
+	sn_threads.dead = first;
+	sn_unlock(&sn_runtime.lock);
+}
+
+/* False: its destructors still run. In short waits, because the C library's are by the wall clock,
+ * which may be set meanwhile. */
+static bool join_until(pthread_t thread, int64_t give_up)
+{
+	for (;;) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += JOIN_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+			return true;
+		if (sn_now() >= give_up)
+			return false;
+	}
+}
+
+void sn_threads_join(int64_t give_up)
+{
+	struct sn_thread *thread = take_dead(), *next;
+
+	for (; thread; thread = next) {
+		next = thread->next_all;
+		/* It touches its block no more. */
+		if (!join_until(thread->pthread, give_up))
+			pthread_detach(thread->pthread);
 		free(thread);
 	}
 }
@@ -147,9 +226,20 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+bool sn_threads_refused(void)
+{
+	if (!limit_logged) /* the attempt says so */
+		return false;
+	if (atomic_load(&sn_threads.count) < (uint32_t)sn_threads.most)
+		return sn_threads.none_before && sn_now() < sn_threads.none_before;
+	atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
+	return true;
+}
+
 /* Adds the thread to the list, unless there are too many or the runtime ends. */
 static int thread_admit(struct sn_thread *thread)
 {
+	bool log = false;
 	int err = 0;
 
 	sn_lock(&sn_runtime.lock);
@@ -160,12 +250,8 @@ static int thread_admit(struct sn_thread *thread)
 	} else if (atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most) {
 		err = -EAGAIN;
 		atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
-		if (!limit_logged) {
-			limit_logged = true;
-			sn_log("%d threads are in use, as many as SENNIT_MAX_THREADS allows: "
-			       "work waits for one of them",
-			       sn_threads.most);
-		}
+		log = !limit_logged;
+		limit_logged = true;
 	} else {
 		thread->next_all = sn_threads.all;
 		if (thread->next_all)
@@ -174,6 +260,10 @@ static int thread_admit(struct sn_thread *thread)
 		atomic_fetch_add(&sn_threads.count, 1);
 	}
 	sn_unlock(&sn_runtime.lock);
+	if (log)
+		sn_log("%d threads are in use, as many as SENNIT_MAX_THREADS allows: "
+		       "work waits for one of them",
+		       sn_threads.most);
 	return err;
 }
 
@@ -181,16 +271,18 @@ static int thread_admit(struct sn_thread *thread)
  * threads that have a processor. */
 static int thread_failed(struct sn_thread *thread, int err)
 {
+	bool log;
+
 	sn_lock(&sn_runtime.lock);
 	sn_thread_unlink(thread);
 	atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
 	sn_threads.none_before = sn_now() + RETRY_NS;
-	if (!limit_logged) {
-		limit_logged = true;
+	log = !limit_logged;
+	limit_logged = true;
+	sn_unlock(&sn_runtime.lock);
+	if (log)
 		sn_log("cannot start another thread (%s): work waits for one of %u", strerror(err),
 		       atomic_load(&sn_threads.count));
-	}
-	sn_unlock(&sn_runtime.lock);
 	free(thread);
 	return -err;
 }
@@ -213,8 +305,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 		free(thread);
 		return err;
 	}
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, SN_THREAD_STACK_SIZE);
+	sn_thread_attr_init(&attr);
 	/*
 	 * The thread is inside from its first moment, and becomes known as the processor's only
 	 * when it runs; until then the monitor ignores it. The lock is for the handle: see

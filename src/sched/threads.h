@@ -17,6 +17,7 @@
 #ifndef SENNIT_SCHED_THREADS_H
 #define SENNIT_SCHED_THREADS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,10 +50,23 @@ bool sn_threads_have_mask(uint64_t mask);
 /* Starts a thread that begins with the processor. 0 or a negative errno. */
 int sn_thread_start(struct sn_processor *processor, bool spinning);
 
+/* Whether another thread would be refused at this moment, and was before. Counts as an attempt. The
+ * lock is held. */
+bool sn_threads_refused(void);
+
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);
 
-/* Joins and frees threads that have ended. For the monitor, and for the end of the run. */
+/*
+ * Joins and frees threads that have ended. The program's code may still run on such a thread: the
+ * destructors of thread-locals. Reap, for the monitor: does not wait, and leaves those for the next
+ * time. Join, for the end of the run: waits until give_up, and detaches those that are left.
+ */
 void sn_threads_reap(void);
+void sn_threads_join(int64_t give_up);
+
+/* Attributes of a thread of the runtime: its stack has room for what libraries take of it for
+ * thread-locals, and SN_THREAD_STACK_SIZE beside that. */
+void sn_thread_attr_init(pthread_attr_t *attr);
 
 #endif

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+//
+// The end of a run waits for nothing that the program does for long: callbacks, writes to a pipe that
+// nobody reads, destructors of thread-locals. What is left behind goes on where it can, and finds out
+// that its run has ended. A case that fails here hangs.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <sennit/debug.h>
+#include <sennit/profile.h>
+#include <sennit/scan.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+// A pipe whose other end the test keeps.
+class Pipe
+{
+public:
+	Pipe() { EXPECT_EQ(0, pipe2(ends_, O_CLOEXEC)); }
+	~Pipe()
+	{
+		close(ends_[0]);
+		close(ends_[1]);
+	}
+	Pipe(const Pipe &) = delete;
+	Pipe &operator=(const Pipe &) = delete;
+
+	int read_end() const { return ends_[0]; }
+	int write_end() const { return ends_[1]; }
+
+	void fill()
+	{
+		std::string page(4096, 'x');
+
+		fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+		while (write(ends_[1], page.data(), page.size()) > 0)
+			filled_ += page.size();
+		fcntl(ends_[1], F_SETFL, 0);
+	}
+	// Takes out what fill() has put in, and at least one byte more; returns what is not from it.
+	std::string take()
+	{
+		std::string all(filled_ + 65536, '\0');
+		size_t size = 0;
+
+		while (size <= filled_) {
+			ssize_t n = read(ends_[0], all.data() + size, all.size() - size);
+			if (n <= 0)
+				break;
+			size += size_t(n);
+		}
+		all.resize(size);
+		return all.substr(std::min(filled_, size));
+	}
+
+private:
+	int ends_[2];
+	size_t filled_ = 0;
+};
+
+// ---- visitors of sn_tasks_each() ----
+
+// Makes calls until the run is over; the last of them does not return.
+int walk_for_ever(sn_task_visitor *visitor, sn_chan *chan)
+{
+	for (;;)
+		sn_tasks_each(visitor, chan);
+}
+
+TEST(EndOfARun, IsNotHeldUpByVisitorsThatCallSennit)
+{
+	for (int i = 0; i < test::scaled(50); i++)
+		test::run({1, 2}, [] {
+			static std::atomic<int> visits;
+			sn_chan *chan = nullptr;
+
+			visits = 0;
+			ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
+			for (int walker = 0; walker < 2; walker++) {
+				ASSERT_EQ(
+					0,
+					sn_go(
+						[](void *arg) {
+							return walk_for_ever(
+								[](const sn_task_info *, void *to) {
+									auto *c = static_cast<
+										sn_chan *>(to);
+									int item = 0;
+
+									visits++;
+									sn_chan_try_send(c, &item);
+									sn_chan_try_recv(c, &item);
+									return 0;
+								},
+								static_cast<sn_chan *>(arg));
+						},
+						chan));
+			}
+			EXPECT_TRUE(test::eventually([] { return visits > 4; }));
+		});
+}
+
+TEST(EndOfARun, IsNotHeldUpByVisitorsThatPark)
+{
+	test::run({1, 2}, [] {
+		static std::atomic<int> visits;
+
+		visits = 0;
+		ASSERT_EQ(0, sn_go(
+				     [](void *) {
+					     return walk_for_ever(
+						     [](const sn_task_info *, void *) {
+							     visits++;
+							     return sn_sleep(test::ms);
+						     },
+						     nullptr);
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([] { return visits > 1; }));
+	});
+}
+
+struct Visit {
+	Pipe pipe;
+	std::atomic<bool> in{false}, out{false};
+	int result = 1;
+
+	// Blocks until the pipe is written to.
+	static int block(const sn_task_info *, void *arg)
+	{
+		auto *visit = static_cast<Visit *>(arg);
+		char byte;
+
+		visit->in = true;
+		return read(visit->pipe.read_end(), &byte, 1) == 1 ? 0 : -EIO;
+	}
+	void run()
+	{
+		result = sn_tasks_each(block, this);
+		out = true;
+	}
+	void end()
+	{
+		EXPECT_EQ(1, write(pipe.write_end(), "x", 1));
+		EXPECT_TRUE(test::eventually_in_thread([&] { return out.load(); }));
+	}
+};
+
+TEST(EndOfARun, LeavesAThreadBehindThatBlocksInAVisitor)
+{
+	Visit visit;
+	std::thread thread;
+
+	test::run(2, [&] {
+		thread = std::thread([&] { visit.run(); });
+		EXPECT_TRUE(test::eventually([&] { return visit.in.load(); }));
+	});
+	EXPECT_FALSE(visit.out);
+	visit.end();
+	thread.join();
+	EXPECT_EQ(-ESRCH, visit.result);
+	test::run([] { test::Task([] {}).join(); });
+}
+
+// It comes back while another run is under way, which is none of its business.
+TEST(EndOfARun, ALateVisitorDoesNotDisturbTheNext)
+{
+	Visit late;
+	std::thread thread;
+
+	test::run(2, [&] {
+		thread = std::thread([&] { late.run(); });
+		EXPECT_TRUE(test::eventually([&] { return late.in.load(); }));
+	});
+	test::run(2, [&] {
+		Visit mine;
+		std::thread another([&] { mine.run(); });
+
+		EXPECT_TRUE(test::eventually([&] { return mine.in.load(); }));
+		late.end();
+		EXPECT_EQ(-ESRCH, late.result);
+		// One byte for each task that it visits.
+		while (!mine.out) {
+			EXPECT_EQ(1, write(mine.pipe.write_end(), "x", 1));
+			sn_sleep(test::ms);
+		}
+		another.join();
+		EXPECT_EQ(0, mine.result);
+	});
+	thread.join();
+}
+
+TEST(EndOfARun, LeavesATaskBehindThatBlocksInAVisitor)
+{
+	static Visit visit;
+
+	test::run(2, [&] {
+		ASSERT_EQ(0, sn_go(
+				     [](void *) {
+					     visit.run();
+					     return 0;
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([&] { return visit.in.load(); }));
+	});
+	EXPECT_FALSE(visit.out);
+	// It goes on with the walk, of which each step reads a byte.
+	while (!visit.out) {
+		EXPECT_EQ(1, write(visit.pipe.write_end(), "x", 1));
+		usleep(1000);
+	}
+}
+
+// ---- writes ----
+
+struct Dump {
+	Pipe pipe;
+	std::atomic<bool> begun{false}, out{false};
+	int result = 1;
+	int (*call)(int fd);
+
+	explicit Dump(int (*which)(int fd)) : call(which) { pipe.fill(); }
+	void run()
+	{
+		begun = true;
+		result = call(pipe.write_end());
+		out = true;
+	}
+	// False: the run had ended before the call, so it is to be made again.
+	bool end()
+	{
+		if (out && result == -ESRCH)
+			return false;
+		// It has blocked, and the run has not waited for it.
+		EXPECT_FALSE(out);
+		EXPECT_FALSE(pipe.take().empty());
+		EXPECT_TRUE(test::eventually_in_thread([&] { return out.load(); }));
+		EXPECT_EQ(0, result);
+		return true;
+	}
+};
+
+// Runs it in a thread or in a task, and ends the run when it is likely to have blocked.
+template <class Begin>
+void is_left_behind(Begin begin)
+{
+	for (auto call : {sn_dump, sn_profile_tasks}) {
+		bool done = false;
+
+		for (int i = 0; i < 10 && !done; i++) {
+			Dump dump(call);
+			std::thread thread;
+
+			test::run(2, [&] {
+				begin(dump, thread);
+				EXPECT_TRUE(test::eventually([&] { return dump.begun.load(); }));
+				sn_sleep(50 * test::ms);
+			});
+			done = dump.end();
+			if (thread.joinable())
+				thread.join();
+		}
+		EXPECT_TRUE(done);
+	}
+}
+
+TEST(EndOfARun, LeavesAThreadBehindWhoseDumpNobodyReads)
+{
+	is_left_behind(
+		[](Dump &dump, std::thread &thread) { thread = std::thread([&] { dump.run(); }); });
+}
+
+TEST(EndOfARun, LeavesATaskBehindWhoseDumpNobodyReads)
+{
+	is_left_behind([](Dump &dump, std::thread &) {
+		ASSERT_EQ(0, sn_go(
+				     [](void *arg) {
+					     static_cast<Dump *>(arg)->run();
+					     return 0;
+				     },
+				     &dump));
+	});
+}
+
+// ---- destructors ----
+
+std::atomic<int> in_destructor{0}, destroyed{0};
+std::atomic<bool> may_end{false};
+
+void destroy_for_long(void *)
+{
+	in_destructor++;
+	while (!may_end)
+		usleep(1000);
+	destroyed++;
+}
+
+pthread_key_t lasting_key()
+{
+	static const pthread_key_t key = [] {
+		pthread_key_t made;
+
+		EXPECT_EQ(0, pthread_key_create(&made, destroy_for_long));
+		return made;
+	}();
+	return key;
+}
+
+// Leaves threads behind, some of which end after a while without work.
+void use_many_threads(int n)
+{
+	std::vector<test::Task> tasks;
+
+	for (int i = 0; i < n; i++)
+		tasks.emplace_back([] {
+			EXPECT_EQ(0, pthread_setspecific(lasting_key(), &may_end));
+			usleep(100000);
+		});
+	for (test::Task &each : tasks)
+		each.join();
+}
+
+// The monitor joins such threads, and would revoke nothing meanwhile.
+TEST(Destructors, OfAThreadThatEndsHoldUpNobody)
+{
+	may_end = false;
+	in_destructor = 0;
+	test::run(1, [] {
+		std::atomic<int> beats{0};
+		std::atomic<bool> over{false};
+
+		use_many_threads(12);
+		EXPECT_TRUE(test::eventually([] { return in_destructor > 0; }));
+		test::Task heart([&] {
+			while (!over && sn_sleep(test::ms) == 0)
+				beats++;
+		});
+		// It computes until others have had their turns, which it does not give.
+		for (int round = 0; round < 3; round++) {
+			test::Task([&] {
+				for (const int before = beats; beats < before + 3;)
+					continue;
+			}).join();
+		}
+		over = true;
+		heart.join();
+		may_end = true;
+	});
+}
+
+TEST(Destructors, DoNotHoldUpTheEnd)
+{
+	may_end = false;
+	in_destructor = destroyed = 0;
+	test::run(2, [] { use_many_threads(4); });
+	EXPECT_GT(in_destructor, 0);
+	EXPECT_EQ(0, destroyed);
+	may_end = true;
+	EXPECT_TRUE(test::eventually_in_thread([] { return destroyed == in_destructor; }));
+}
+
+} // namespace

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+//
+// A program with large thread-locals. The C library takes them from the stack of each thread, also of
+// those that the runtime starts: for tasks, for the monitor, to look names up, to write a dump.
+#include <cstring>
+
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+constexpr size_t size = size_t(1) << 20;
+thread_local char large[size];
+
+TEST(StaticTls, OfAMegabyteLeavesRoomForTheRuntime)
+{
+	test::run({1, 2}, [] {
+		memset(large, 1, size);
+		// Another thread, whose signal handler has room, too.
+		test::Task blocks([] {
+			memset(large, 2, size);
+			usleep(50000);
+			EXPECT_EQ(2, large[size - 1]);
+		});
+		blocks.join();
+	});
+}
+
+TEST(StaticTls, LeavesRoomForLookups)
+{
+	test::run(2, [] {
+		sn_tcp_listener *listener = nullptr;
+
+		// Asks the C library, on a thread of its own.
+		ASSERT_EQ(0, sn_tcp_listen(&listener, "localhost:0"));
+		EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	});
+}
+
+} // namespace
