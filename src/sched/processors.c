@@ -110,17 +110,20 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
 	struct sn_task *waiter;
+	bool refused;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_idle.threads;
 	if (thread)
 		sn_idle_thread_remove(thread);
+	/* Known without trying: at the limit this is done for nearly every task that is queued. */
+	refused = !thread && sn_threads_refused();
 	sn_unlock(&sn_runtime.lock);
 	if (thread) {
 		hand_to_sleeper(thread, p, spinning);
 		return;
 	}
-	if (sn_thread_start(p, spinning) == 0)
+	if (!refused && sn_thread_start(p, spinning) == 0)
 		return;
 	/*
 	 * No more threads can be started. A thread that waits with its task for a processor can

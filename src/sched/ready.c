@@ -21,11 +21,13 @@
  * struct sn_idle is. */
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_queue queue;
+	uint32_t bound; /* tasks in it that one thread only can run */
 } global;
 
 void sn_ready_begin(void)
 {
 	global.queue = (struct sn_queue){0};
+	global.bound = 0;
 }
 
 /* How soon a fair turn follows while an older task is in the global queue:
@@ -55,12 +57,20 @@ static void global_append(struct sn_queue *tasks, uint32_t n)
 
 void sn_global_put(struct sn_queue *tasks, uint32_t n)
 {
+	uint32_t bound = 0;
+
+	/* A task is bound and unbound by the thread that runs it. */
+	for (struct sn_task *task = tasks->head; task; task = task->next)
+		bound += task->bound != NULL;
 	sn_lock(&sn_runtime.lock);
 	global_append(tasks, n);
+	global.bound += bound;
 	sn_unlock(&sn_runtime.lock);
 }
 
 /*
+ * None of what follows is bound: such tasks are in no ring.
+ *
  * Queues what a ring cannot hold: its older half, and the task that did not fit. If these have
  * waited for longer than anything in the global queue, they go to its front. Otherwise a task that
  * was fetched from the global queue could be sent back to its end each time that the ring fills up,
@@ -85,14 +95,19 @@ struct sn_task *sn_global_take_bound(void)
 	struct sn_queue rest = {0};
 	struct sn_task *task, *found = NULL;
 
+	/* At the limit of threads each wake-up comes here, and the queue may be long. */
+	if (global.bound == 0)
+		return NULL;
 	while ((task = sn_queue_get(&global.queue)) != NULL)
 		if (!found && task->bound)
 			found = task;
 		else
 			sn_queue_put(&rest, task);
 	global.queue = rest;
-	if (found)
+	if (found) {
 		atomic_fetch_sub(&sn_runtime.global_size, 1);
+		global.bound--;
+	}
 	return found;
 }
 
@@ -179,8 +194,10 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 		taken++;
 		if (!first) {
 			first = task;
-			if (task->bound)
+			if (task->bound) {
+				global.bound--;
 				break;
+			}
 		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {
 			break; /* the ring was full: what overflowed goes back below */
 		}

@@ -29,6 +29,8 @@
 #include <sennit/clock.h>
 
 #include "sched/netpoll.h"
+#include "sched/processors.h"
+#include "sched/ready.h"
 #include "sched/runqueue.h"
 #include "sched/schedule.h"
 #include "sched/timer.h"
@@ -177,11 +179,46 @@ void sn_poller_needed(void)
 		sn_poller_expect(sn_earliest_timer());
 }
 
+/* Fires what is due, on a thread without a processor. */
+static void fire_timers(int64_t now)
+{
+	for (int i = 0; i < sn_runtime.capacity; i++) {
+		struct sn_due due;
+
+		sn_timers_run(&sn_runtime.processors[i].timers, now, &due);
+		if (due.ready.head)
+			sn_ready_all(&due.ready);
+		while (due.later) {
+			struct sn_deferred *deferred = due.later;
+
+			due.later = deferred->next;
+			deferred->run(NULL, deferred);
+		}
+	}
+}
+
+/* Whether a processor is idle for want of a thread, and stays so: each thread that there may be is
+ * in foreign code, or waits for the task that is pinned to it. */
+static bool threads_are_missing(void)
+{
+	bool missing;
+
+	sn_lock(&sn_runtime.lock);
+	missing = sn_idle.threadless && !sn_idle.threads;
+	sn_unlock(&sn_runtime.lock);
+	return missing;
+}
+
 void sn_processors_notice(int64_t now)
 {
-	if (atomic_load(&sn_runtime.idle_count) > 0 && atomic_load(&sn_runtime.polling) == 0 &&
-	    sn_earliest_timer() <= now)
-		sn_wake_one();
+	if (atomic_load(&sn_runtime.idle_count) == 0 || atomic_load(&sn_runtime.polling) != 0 ||
+	    sn_earliest_timer() > now)
+		return;
+	sn_wake_one();
+	/* Then nobody comes to serve the timers, and one of them may be what a pinned task waits for:
+	 * its thread could run it. */
+	if (threads_are_missing())
+		fire_timers(now);
 }
 
 /* Pays what sn_stop_spinning() left undone. */

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+//
+// At a limit of threads: what the threads that there may be can do is done. A case that fails here
+// hangs.
+#include <atomic>
+#include <vector>
+
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+// Tasks that are in foreign code until they are let go.
+class Blocked
+{
+public:
+	explicit Blocked(int n) : n_(n) { EXPECT_EQ(0, pipe(gate_)); }
+	~Blocked()
+	{
+		close(gate_[0]);
+		close(gate_[1]);
+	}
+	Blocked(const Blocked &) = delete;
+	Blocked &operator=(const Blocked &) = delete;
+
+	void begin()
+	{
+		for (int i = 0; i < n_; i++)
+			tasks_.emplace_back([this] {
+				char byte;
+
+				in_++;
+				EXPECT_EQ(1, read(gate_[0], &byte, 1));
+			});
+	}
+	int in() const { return in_; }
+	void end()
+	{
+		for (int i = 0; i < n_; i++)
+			EXPECT_EQ(1, write(gate_[1], "x", 1));
+		for (test::Task &each : tasks_)
+			each.join();
+	}
+
+private:
+	const int n_;
+	int gate_[2];
+	std::atomic<int> in_{0};
+	std::vector<test::Task> tasks_;
+};
+
+// The only other thread is in foreign code, so none serves the timers, and the one that waits for the
+// pinned task cannot run another.
+TEST(LimitOfThreads, TimersOfPinnedTasksFire)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2");
+
+	test::run({1, 2}, [] {
+		Blocked blocked(1);
+		std::atomic<bool> begins{false};
+
+		test::Task pinned([&] {
+			EXPECT_EQ(0, sn_pin());
+			begins = true;
+			// Until the other thread is taken, and then once more.
+			while (blocked.in() == 0)
+				EXPECT_EQ(0, sn_sleep(test::ms));
+			for (int i = 0; i < 5; i++)
+				EXPECT_EQ(0, sn_sleep(10 * test::ms));
+			EXPECT_EQ(0, sn_unpin());
+		});
+		EXPECT_TRUE(test::eventually([&] { return begins.load(); }));
+		blocked.begin();
+		pinned.join();
+		blocked.end();
+	});
+}
+
+// The same of a deadline, which is what ends the wait.
+TEST(LimitOfThreads, DeadlinesOfPinnedTasksFire)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2");
+
+	test::run({1, 2}, [] {
+		Blocked blocked(1);
+		std::atomic<bool> begins{false};
+
+		test::Task pinned([&] {
+			sn_scope *scope;
+			sn_chan *chan;
+
+			EXPECT_EQ(0, sn_chan_new(&chan, 0, 0));
+			EXPECT_EQ(0, sn_pin());
+			begins = true;
+			while (blocked.in() == 0)
+				EXPECT_EQ(0, sn_sleep(test::ms));
+			EXPECT_EQ(0, sn_scope_open(&scope, sn_after(20 * test::ms)));
+			EXPECT_EQ(-ETIMEDOUT, sn_chan_recv(chan, nullptr));
+			EXPECT_EQ(-ETIMEDOUT, sn_scope_close(scope));
+			EXPECT_EQ(0, sn_unpin());
+			sn_chan_unref(chan);
+		});
+		EXPECT_TRUE(test::eventually([&] { return begins.load(); }));
+		blocked.begin();
+		pinned.join();
+		blocked.end();
+	});
+}
+
+// Tasks that are bound to a thread stand in one queue with all others, and their threads are what is
+// looked for when no other can be started.
+TEST(LimitOfThreads, ThreadsThatComeBackGoOn)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "4");
+
+	test::run({1, 2, 4}, [] {
+		std::vector<test::Task> tasks;
+		std::atomic<bool> over{false};
+		std::atomic<int> rounds{0};
+
+		for (int i = 0; i < 100; i++)
+			tasks.emplace_back([&] {
+				while (!over)
+					sn_yield();
+			});
+		for (int i = 0; i < 10; i++)
+			tasks.emplace_back([&] {
+				for (int round = 0; round < 20; round++, rounds++)
+					usleep(1000);
+			});
+		EXPECT_TRUE(test::eventually([&] { return rounds == 200; }));
+		over = true;
+		for (test::Task &each : tasks)
+			each.join();
+	});
+}
+
+} // namespace
