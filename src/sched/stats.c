@@ -33,7 +33,6 @@ static uint64_t count_blocking(void)
 static void collect_stats(struct sn_stats *stats)
 {
 	memset(stats, 0, sizeof *stats);
-	stats->tasks_spawned = atomic_load(&sn_counters.foreign_spawned);
 	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
@@ -41,6 +40,7 @@ static void collect_stats(struct sn_stats *stats)
 		 * negative. */
 		stats->tasks_alive -= atomic_load(&p->stats.ended);
 	}
+	stats->tasks_spawned = atomic_load(&sn_counters.foreign_spawned);
 	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 

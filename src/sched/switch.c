@@ -280,5 +280,7 @@ void sn_schedule(struct sn_thread *self)
 				sn_record_what(SN_RECORD_RUN, 0, sn_record_id(task)));
 		switch_context(self, &self->idle, &task->context, false);
 	}
-	sn_brief_pay(self);
+	/* A run that ends owes nobody; an orphan's is gone, and with it what would be looked at. */
+	if (!sn_thread_must_end(self))
+		sn_brief_pay(self);
 }

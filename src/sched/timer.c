@@ -17,6 +17,10 @@
  */
 #define MOST_DEFERRALS 64
 
+/* At most this many fire at a time: some 200 us, during which the thread cannot lose its processor
+ * and others cannot start a timer here. The rest fires at the next decision, after one task. */
+#define MOST_FIRINGS 1024
+
 /* How many timers move before the locks are released: some 20 us. */
 #define MOVED_AT_ONCE 256
 
@@ -91,9 +95,16 @@ static void publish_earliest(struct sn_timers *timers)
 		atomic_store(&timers->earliest, earliest);
 }
 
+/* SN_TIMER_NEVER says that there is no timer. The difference is 292 years away. */
+static int64_t bounded(int64_t when)
+{
+	return when == SN_TIMER_NEVER ? when - 1 : when;
+}
+
 /* The lock is held. */
 static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when)
 {
+	when = bounded(when);
 	if (timers->count == timers->capacity) {
 		uint32_t capacity = timers->capacity ? timers->capacity * 2 : 64;
 		void *entries = realloc(timers->entries, capacity * sizeof *timers->entries);
@@ -147,6 +158,7 @@ int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t whe
 
 	if (!timers)
 		return sn_timer_start(self, timer, when);
+	when = bounded(when);
 	if (when < timer->when) {
 		timer->when = when;
 		sift_up(timers, timer->index, (struct sn_timer_entry){when, timer});
@@ -220,7 +232,8 @@ uint32_t sn_timers_run(struct sn_timers *timers, int64_t now, struct sn_due *due
 
 	*due = (struct sn_due){0};
 	sn_lock(&timers->lock);
-	while (timers->count && timers->entries[0].when <= now && deferrals < MOST_DEFERRALS) {
+	while (timers->count && timers->entries[0].when <= now && deferrals < MOST_DEFERRALS &&
+	       count < MOST_FIRINGS) {
 		struct sn_timer *timer = timers->entries[0].timer;
 		struct sn_fired fired = {0};
 		struct sn_task *task = timer->fire(timer, now, &fired);

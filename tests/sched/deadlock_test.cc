@@ -201,6 +201,17 @@ TEST_F(Deadlock, NotATimer)
 	EXPECT_EXIT(woken_by([] { sn_sleep(test::second); }), testing::ExitedWithCode(42), "^$");
 }
 
+// The last moment that the clock has is as good as any. The alarm is later than a report would be.
+TEST_F(Deadlock, NotATimerOfTheLastMoment)
+{
+	EXPECT_EXIT(
+		{
+			alarm(3);
+			test::run(2, [] { sn_sleep_until(INT64_MAX); });
+		},
+		testing::KilledBySignal(SIGALRM), "^$");
+}
+
 TEST_F(Deadlock, NotIfAForeignThreadMayWake)
 {
 	EXPECT_EXIT(woken_by([] {

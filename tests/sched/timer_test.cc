@@ -275,7 +275,11 @@ TEST(TimerModel, HoldsAMillion)
 	for (int i = 0; i < n; i += 3)
 		stopped += probe_timer_stop(timers[size_t(i)]);
 	EXPECT_EQ((n + 2) / 3, stopped);
-	EXPECT_EQ(uint32_t(n - stopped), probe_timers_run(heap, 1 << 30));
+	// So many at a time that others need not wait for long.
+	for (uint32_t fired = 1; fired > 0;) {
+		fired = probe_timers_run(heap, 1 << 30);
+		EXPECT_GE(1024u, fired);
+	}
 	EXPECT_EQ(n - stopped, state.count);
 	EXPECT_TRUE(state.ordered) << "seed " << random.seed();
 	for (probe_timer *timer : timers)
