@@ -5,7 +5,7 @@
  * These conventions hold for every call of the library, so that each header need not repeat them:
  *
  *  - A fallible call returns a non-negative result, or a negative errno value such as -ENOMEM.
- *    Nothing reports through errno: a task may be on another thread by the time it looks.
+ *    Nothing reports through errno, but <errno.h> comes with every header: errno.h says how.
  *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
  *    SN_NO_DEADLINE, which is 0, means "never".
  *  - "May park" means that the call can put the calling task to sleep and let others run. After a
@@ -37,6 +37,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include <sennit/errno.h>
 
 /* The brackets around the declarations of a header, for C++. */
 #ifdef __cplusplus

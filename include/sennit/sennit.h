@@ -17,6 +17,7 @@
 #include <sennit/cond.h>
 #include <sennit/copy.h>
 #include <sennit/debug.h>
+#include <sennit/errno.h>
 #include <sennit/local.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * errno that stays right when a task changes threads.
+ *
+ * Each thread has an errno of its own, and the C library declares the function that finds it to be
+ * constant. So a compiler calls it once in a function and keeps the address, also over a call that
+ * parks, after which the task may be on another thread: the function then looks at the errno of the
+ * thread that it has left. "Try, look at errno, wait, try again" is the commonest form of code for
+ * non-blocking descriptors, and this happens to it at every optimization level but the lowest.
+ *
+ * This header defines errno by a function of which the compiler assumes nothing. Every header of
+ * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is included
+ * before or after. It costs what errno costs. Code that was compiled without, such as a library that
+ * runs in a task with hooks (hooks.h), keeps the C library's.
+ *
+ * Another definition of errno that a program makes afterwards is left alone. To keep the C library's,
+ * define SN_PLAIN_ERRNO before the first header of sennit.
+ *
+ * Threads outside the runtime: all. Signal handlers: all.
+ */
+#ifndef SENNIT_ERRNO_H
+#define SENNIT_ERRNO_H
+
+#include <errno.h>
+
+#ifndef SN_PLAIN_ERRNO
+
+/* The address of the calling thread's errno, as of now. Not in a library, so that those that are used
+ * alone have it too; in each file once. */
+__attribute__((noinline, unused)) static int *sn__errno(void)
+{
+	/* With it, the function is neither pure nor constant to a compiler that looks inside. */
+	__asm__ volatile("" : : : "memory");
+	return &errno;
+}
+
+#	undef errno
+/* The error of the last call of the C library in this thread, as of now. It may be assigned to. */
+#	define errno (*sn__errno())
+#endif
+
+#endif

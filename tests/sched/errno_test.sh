@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Code that includes a header of sennit looks at the errno of the thread that its task is on, whatever
+# the compiler assumes: sennit/errno.h.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/../house/lib.sh"
+
+compilers=("$CC")
+if [ "$SENNIT_ARCH" = x86_64 ] && [ -z "$SENNIT_SANITIZE" ]; then
+	for compiler in gcc clang-14; do
+		[ "$compiler" = "$CC" ] || ! command -v "$compiler" >/dev/null || compilers+=("$compiler")
+	done
+fi
+
+program=$scratch/errno-shapes
+build() {
+	"$1" "${@:2}" "${cflags[@]}" -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -Werror -I "$SENNIT_SOURCE_DIR/include" \
+		"$SENNIT_SOURCE_DIR/tests/sched/errno_shapes.c" -o "$program" \
+		"$SENNIT_BUILD_DIR/src/libsennit.a" -lpthread || fail "it does not compile: $*"
+}
+
+for compiler in "${compilers[@]}"; do
+	for level in -O0 -O2 -O3 '-O2 -flto'; do
+		read -r -a flags <<<"$level"
+		build "$compiler" "${flags[@]}"
+		status=0
+		said=$(SENNIT_PROCS=2 "${launcher[@]}" "$program") || status=$?
+		echo "$compiler $level: $said"
+		[ "$status" = 0 ] || fail "$compiler $level: exit status $status"
+		case $said in
+		"moved 0,"*) fail "$compiler $level: no task has changed threads" ;;
+		esac
+	done
+done
+
+# Whether it would have found something: only said, because a machine may move few tasks.
+build "$CC" -O2 -DSN_PLAIN_ERRNO
+SENNIT_PROCS=2 "${launcher[@]}" "$program" | sed 's/^/with the C library'\''s errno: /' || true
