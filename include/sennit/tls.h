@@ -193,7 +193,9 @@ SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
  * Gives a server the keys of its tickets: n of SN_TLS_TICKET_KEY random bytes each, at most 64.
  * Tickets are made with the first, and taken if they were made with any; a client that comes with
  * one of another key gets a new ticket. Servers with the same keys resume each other's sessions,
- * and so do the ones before and after a restart. `openssl rand 80` makes a key.
+ * and so do the ones before and after a restart, if they verify clients in the same way: the same
+ * sn_tls_config_set_verify(), the same authorities, with or without revocation lists. Otherwise a
+ * client's ticket is not taken, and it has to show its certificate. `openssl rand 80` makes a key.
  *
  * Who learns a key can read the recorded connections of TLS 1.2 that were resumed by its tickets,
  * so replace them daily: put a new one first, and drop the oldest. At any time, if it was first

@@ -292,7 +292,13 @@ static int verify_mode(const sn_tls_config *config)
 static int complete(sn_tls_config *config)
 {
 	const bool verifies = config->verify != SN_TLS_VERIFY_NONE;
+	int err;
 
+	/* Before the system's authorities are in the store: these may differ between the machines
+	 * of a service. */
+	err = sn_tls_trust_digest(config, config->verification);
+	if (err < 0)
+		return err;
 	SSL_CTX_set_verify(config->ctx, verify_mode(config), NULL);
 	ERR_clear_error();
 	if (verifies && (config->system_trust || !config->own_trust) &&

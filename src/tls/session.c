@@ -10,6 +10,11 @@
  *
  * Each session that is resumed gives a new ticket, so resuming could go on for ever. It ends with
  * the certificate that the peer has shown: a whole handshake then verifies the peer again.
+ *
+ * A server's ticket says that the client was verified, or need not be, and OpenSSL itself compares
+ * only the context of the session, which is the program's. So a ticket also has what stands for the
+ * verification (trust.c): one of a server that verifies in another way, and has the same keys, is
+ * not taken.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,16 +43,38 @@ static bool has_expired(const SSL_SESSION *session)
 	return peer && X509_cmp_current_time(X509_get0_notAfter(peer)) < 0;
 }
 
-/* A client has come with a ticket. What OpenSSL does without this, but for such certificates. */
+/* Of a ticket that is made: how this server verifies. 0: the handshake fails. */
+static int note_verification(SSL *ssl, void *arg)
+{
+	const struct sn_tls *tls = sn_tls_of(ssl);
+
+	(void)arg;
+	return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), tls->config->verification,
+					       TLS_DIGEST);
+}
+
+/* Whether the session was made by a server that verifies as this one. Nothing else keeps a client
+ * from a resumption, in which no certificate is asked for. */
+static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
+{
+	size_t size = 0;
+	void *noted;
+
+	if (SSL_SESSION_get0_ticket_appdata(session, &noted, &size) != 1 || size != TLS_DIGEST ||
+	    memcmp(noted, config->verification, TLS_DIGEST) != 0)
+		return false;
+	return config->verify != SN_TLS_VERIFY_REQUIRE || SSL_SESSION_get0_peer(session);
+}
+
+/* A client has come with a ticket. What OpenSSL does without this, but for such sessions. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t size, SSL_TICKET_STATUS status, void *arg)
 {
-	(void)ssl;
 	(void)name;
 	(void)size;
 	(void)arg;
 	if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) ||
-	    has_expired(session))
+	    has_expired(session) || !is_verified(sn_tls_of(ssl)->config, session))
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
@@ -65,7 +92,7 @@ void sn_tls_sessions_init(sn_tls_config *config)
 		/* Tickets only: the server keeps nothing. */
 		SSL_CTX_set_session_cache_mode(config->ctx, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(config->ctx, 1);
-		SSL_CTX_set_session_ticket_cb(config->ctx, NULL, judge_ticket, NULL);
+		SSL_CTX_set_session_ticket_cb(config->ctx, note_verification, judge_ticket, NULL);
 		SSL_CTX_set_session_id_context(config->ctx, context, sizeof context - 1);
 	}
 }

@@ -30,6 +30,7 @@
 #include <sennit/tls.h>
 
 #define TLS_TEXT 200
+#define TLS_DIGEST 32 /* SHA-256 */
 
 /* ---- configuration ---- */
 
@@ -75,7 +76,10 @@ struct sn_tls_config {
 	bool own_trust; /* sn_tls_config_add_ca() was called */
 	bool system_trust;
 	bool resumes;
-	int key_log; /* a descriptor, or -1 */
+	unsigned char folders[TLS_DIGEST]; /* of the folders of authorities; zeros: none */
+	unsigned char
+		verification[TLS_DIGEST]; /* stands for how clients are verified, from `used` on */
+	int key_log;                      /* a descriptor, or -1 */
 	SSL_CTX *ctx;
 	unsigned char *alpn; /* as on the wire */
 	unsigned alpn_size;
@@ -88,6 +92,9 @@ struct sn_tls_config {
 
 /* Marks the configuration as used, which completes it. 0 or an error. config.c */
 int sn_tls_config_use(sn_tls_config *config);
+
+/* What stands for how a server verifies its clients. The lock is held. 0 or an error. trust.c */
+int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DIGEST]);
 
 /* The end of a reference; NULL is nothing. certificates.c, ticket.c */
 void sn_tls_set_release(struct sn_tls_set *set);

@@ -4,9 +4,12 @@
  * SSL_CTX. The store has a lock of its own, so lists can be added while connections are made.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
@@ -36,6 +39,22 @@ static int add_certificates(X509_STORE *store, const char *where)
 	return err;
 }
 
+/* What is in a folder may change at any time, so its path stands for it. */
+static int note_folder(sn_tls_config *config, const char *path)
+{
+	const size_t size = strlen(path);
+	unsigned char *both = malloc(TLS_DIGEST + size);
+	int done;
+
+	if (!both)
+		return sn_tls_say(-ENOMEM, "no memory");
+	memcpy(both, config->folders, TLS_DIGEST);
+	memcpy(both + TLS_DIGEST, path, size);
+	done = EVP_Digest(both, TLS_DIGEST + size, config->folders, NULL, EVP_sha256(), NULL);
+	free(both);
+	return done == 1 ? 0 : sn_tls_say_openssl(-ENOMEM, "SHA-256");
+}
+
 static bool is_folder(const char *path)
 {
 	struct stat st;
@@ -56,7 +75,7 @@ int sn_tls_config_add_ca(sn_tls_config *config, const char *where)
 	ERR_clear_error();
 	if (!sn_tls_pem_is_text(where) && is_folder(where))
 		err = X509_STORE_load_path(store, where) == 1
-			      ? 0
+			      ? note_folder(config, where)
 			      : sn_tls_say_openssl(-EBADMSG, "the folder of authorities");
 	else
 		err = add_certificates(store, where);
@@ -103,4 +122,67 @@ int sn_tls_config_add_crl(sn_tls_config *config, const char *where)
 	if (err == 0 && !config->used)
 		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
 	return err;
+}
+
+/* ---- what it comes to ---- */
+
+static int compare_digests(const void *a, const void *b)
+{
+	return memcmp(a, b, TLS_DIGEST);
+}
+
+/* With what a file says of the purposes for which the certificate is trusted. */
+static bool digest_one(X509 *certificate, unsigned char *to)
+{
+	unsigned char *der = NULL;
+	int size = i2d_X509_AUX(certificate, &der), done;
+
+	if (size < 0)
+		return false;
+	done = EVP_Digest(der, (size_t)size, to, NULL, EVP_sha256(), NULL);
+	OPENSSL_free(der);
+	return done == 1;
+}
+
+/* The order in which authorities were added makes no difference. */
+static bool digest_all(const STACK_OF(X509) * certificates, unsigned char *to)
+{
+	const int n = sk_X509_num(certificates);
+
+	for (int i = 0; i < n; i++)
+		if (!digest_one(sk_X509_value(certificates, i), to + (size_t)i * TLS_DIGEST))
+			return false;
+	qsort(to, (size_t)n, TLS_DIGEST, compare_digests);
+	return true;
+}
+
+int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DIGEST])
+{
+	static const char label[] = "sennit: how clients are verified, 1";
+	const bool verifies = config->verify != SN_TLS_VERIFY_NONE;
+	X509_STORE *store = SSL_CTX_get_cert_store(config->ctx);
+	STACK_OF(X509) *certificates = X509_STORE_get1_all_certs(store);
+	const size_t n = certificates ? (size_t)sk_X509_num(certificates) : 0;
+	/* The label, three flags, the folders, the authorities. */
+	const size_t head = sizeof label + 3 + TLS_DIGEST;
+	unsigned char *all = malloc(head + n * TLS_DIGEST), *at = all;
+	bool done = certificates && all;
+
+	if (done) {
+		memcpy(at, label, sizeof label);
+		at += sizeof label;
+		*at++ = (unsigned char)config->verify;
+		*at++ = config->system_trust || !config->own_trust;
+		*at++ = (X509_VERIFY_PARAM_get_flags(X509_STORE_get0_param(store)) &
+			 X509_V_FLAG_CRL_CHECK) != 0;
+		memcpy(at, config->folders, TLS_DIGEST);
+		at += TLS_DIGEST;
+		/* Whom a server trusts that verifies nobody makes no difference. */
+		done = digest_all(certificates, at) &&
+		       EVP_Digest(all, verifies ? head + n * TLS_DIGEST : sizeof label + 1, digest,
+				  NULL, EVP_sha256(), NULL) == 1;
+	}
+	free(all);
+	sk_X509_pop_free(certificates, X509_free);
+	return done ? 0 : sn_tls_say_openssl(-ENOMEM, "no memory");
 }

@@ -351,6 +351,89 @@ TEST(TlsAgree, ServersWithTheSameKeysResumeEachOthersSessions)
 	});
 }
 
+// A server that verifies clients, with the keys of all such servers here.
+class Verifies : public Config
+{
+public:
+	Verifies(const Usual &usual, sn_tls_verify verify,
+		 std::initializer_list<const Authority *> trusted)
+	    : Config(SN_TLS_SERVER)
+	{
+		show({&usual.identity});
+		EXPECT_EQ(0, sn_tls_config_set_verify(*this, verify));
+		for (const Authority *each : trusted)
+			trust(each->pem());
+		set_keys(*this, {ticket_key(1)});
+	}
+};
+
+// The results of the server, to which the client comes with a ticket of another.
+void expect_not_taken(sn_tls_config *client, sn_tls_config *first, sn_tls_config *second,
+		      int result, const char *reason)
+{
+	is_resumed(client, first);
+	EXPECT_TRUE(is_resumed(client, first)) << "there are tickets";
+	TlsPair pair(client, second);
+	EXPECT_EQ(result, pair.try_handshake().second);
+	EXPECT_STREQ(reason, sn_tls_error(pair.server));
+	EXPECT_EQ(0, test::info_of(pair.server).resumed);
+}
+
+// A session that is resumed verifies nobody, so a ticket must not stand for a certificate that the
+// server that gave it has not asked for, or that this one would not trust.
+TEST(TlsAgree, ATicketDoesNotStandForACertificateThatAnotherServerRequires)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+			Authority other("another authority");
+			Verifies open(usual, SN_TLS_VERIFY_NONE, {});
+			Verifies asks(usual, SN_TLS_VERIFY_REQUEST, {&usual.authority});
+			Verifies strict(usual, SN_TLS_VERIFY_REQUIRE, {&usual.authority});
+			Verifies others(usual, SN_TLS_VERIFY_REQUIRE, {&other});
+			Verifies checks(usual, SN_TLS_VERIFY_REQUIRE, {&usual.authority});
+			const Identity me = usual.authority.sign({});
+			const std::string list = usual.authority.revoke({&me});
+
+			EXPECT_EQ(0, sn_tls_config_add_crl(checks, list.c_str()));
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));
+			for (sn_tls_config *first : {(sn_tls_config *)open, (sn_tls_config *)asks})
+				expect_not_taken(usual.client, first, strict, -EPROTO,
+						 "peer did not return a certificate");
+			usual.client.show({&me});
+			expect_not_taken(usual.client, strict, others, -EKEYREJECTED,
+					 "the peer's certificate is refused: "
+					 "unable to get local issuer certificate");
+			expect_not_taken(usual.client, strict, checks, -EKEYREJECTED,
+					 "the peer's certificate is refused: certificate revoked");
+		}
+	});
+}
+
+TEST(TlsAgree, ServersThatVerifyInTheSameWayResumeEachOthersSessions)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+			Authority other("another authority");
+			Verifies one(usual, SN_TLS_VERIFY_REQUIRE, {&usual.authority, &other});
+			Verifies two(usual, SN_TLS_VERIFY_REQUIRE, {&other, &usual.authority});
+			// Verifies nobody, whomever it trusts.
+			Verifies open(usual, SN_TLS_VERIFY_NONE, {});
+			Verifies also(usual, SN_TLS_VERIFY_NONE, {&other});
+			const Identity me = usual.authority.sign({});
+
+			usual.client.show({&me});
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));
+			EXPECT_FALSE(is_resumed(usual.client, one));
+			EXPECT_TRUE(is_resumed(usual.client, two));
+			EXPECT_TRUE(is_resumed(usual.client, one)) << version;
+			EXPECT_FALSE(is_resumed(usual.client, open));
+			EXPECT_TRUE(is_resumed(usual.client, also));
+		}
+	});
+}
+
 TEST(TlsAgree, KeysOfTicketsAreReplaced)
 {
 	run_tls({2}, [] {
