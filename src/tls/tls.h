@@ -84,6 +84,7 @@ struct sn_tls_config {
 	unsigned char *alpn; /* as on the wire */
 	unsigned alpn_size;
 	sn_mutex lock;            /* guards what follows */
+	bool checks_lists;        /* there is a revocation list */
 	struct sn_tls_set *set;   /* NULL: none */
 	struct sn_tls_ring *ring; /* NULL: OpenSSL's own key */
 	struct sn_tls_session *sessions;

@@ -94,33 +94,60 @@ int sn_tls_config_add_system_ca(sn_tls_config *config)
 	return 0;
 }
 
-int sn_tls_config_add_crl(sn_tls_config *config, const char *where)
+/* The lists that are in it. */
+static int read_lists(STACK_OF(X509_CRL) * lists, const char *where)
 {
-	X509_STORE *store;
 	X509_CRL *each;
 	BIO *bio;
-	int n = 0, err;
+	int err = sn_tls_pem_open(&bio, where);
+
+	if (err < 0)
+		return err;
+	while (err == 0 && (each = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)) != NULL) {
+		if (sk_X509_CRL_push(lists, each) <= 0) {
+			X509_CRL_free(each);
+			err = sn_tls_say(-ENOMEM, "no memory");
+		}
+	}
+	BIO_free(bio);
+	if (err == 0 && (!sn_tls_pem_at_end() || sk_X509_CRL_num(lists) == 0))
+		err = sn_tls_say_openssl(-EBADMSG, "there is no revocation list in it");
+	return err;
+}
+
+/* The first list changes the store's flags, which connections read, and so must come before them.
+ * The lock is held, without which a first connection could begin meanwhile. */
+static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * lists)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(config->ctx);
+
+	if (config->used && !config->checks_lists)
+		return sn_tls_say(-EBUSY, "the configuration is in use, without revocation lists");
+	for (int i = 0; i < sk_X509_CRL_num(lists); i++)
+		if (X509_STORE_add_crl(store, sk_X509_CRL_value(lists, i)) != 1)
+			return sn_tls_say_openssl(-EBADMSG, "a revocation list");
+	if (!config->checks_lists)
+		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+	config->checks_lists = true;
+	return 0;
+}
+
+int sn_tls_config_add_crl(sn_tls_config *config, const char *where)
+{
+	STACK_OF(X509_CRL) * lists;
+	int err;
 
 	if (!config || !where)
 		return sn_tls_say(-EINVAL, "no configuration, or no list");
 	ERR_clear_error();
-	err = sn_tls_pem_open(&bio, where);
-	if (err < 0)
-		return err;
-	store = SSL_CTX_get_cert_store(config->ctx);
-	while (err == 0 && (each = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)) != NULL) {
-		if (X509_STORE_add_crl(store, each) == 1)
-			n++;
-		else
-			err = sn_tls_say_openssl(-EBADMSG, "a revocation list");
-		X509_CRL_free(each);
+	lists = sk_X509_CRL_new_null();
+	err = lists ? read_lists(lists, where) : sn_tls_say(-ENOMEM, "no memory");
+	if (err == 0) {
+		sn_mutex_lock_uncancelled(&config->lock);
+		err = add_lists(config, lists);
+		sn_mutex_unlock(&config->lock);
 	}
-	BIO_free(bio);
-	if (err == 0 && (!sn_tls_pem_at_end() || n == 0))
-		err = sn_tls_say_openssl(-EBADMSG, "there is no revocation list in it");
-	/* Only its first list changes the flags, and so must come before the connections. */
-	if (err == 0 && !config->used)
-		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+	sk_X509_CRL_pop_free(lists, X509_CRL_free);
 	return err;
 }
 
@@ -173,8 +200,7 @@ int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DI
 		at += sizeof label;
 		*at++ = (unsigned char)config->verify;
 		*at++ = config->system_trust || !config->own_trust;
-		*at++ = (X509_VERIFY_PARAM_get_flags(X509_STORE_get0_param(store)) &
-			 X509_V_FLAG_CRL_CHECK) != 0;
+		*at++ = config->checks_lists;
 		memcpy(at, config->folders, TLS_DIGEST);
 		at += TLS_DIGEST;
 		/* Whom a server trusts that verifies nobody makes no difference. */

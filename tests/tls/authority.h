@@ -136,8 +136,8 @@ public:
 	const Identity &self() const { return self_; }
 	Identity sign(const Terms &terms) const { return certify(terms, &self_); }
 
-	// A list that revokes these.
-	std::string revoke(const std::vector<const Identity *> &revoked) const
+	// A list that revokes these, issued so many seconds from now.
+	std::string revoke(const std::vector<const Identity *> &revoked, long issued = -60) const
 	{
 		std::unique_ptr<X509_CRL, Freer<X509_CRL_free>> list(X509_CRL_new());
 		std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> time(ASN1_TIME_new());
@@ -145,7 +145,7 @@ public:
 
 		X509_CRL_set_version(crl, 1);
 		X509_CRL_set_issuer_name(crl, X509_get_subject_name(self_.certificate.get()));
-		X509_gmtime_adj(time.get(), -60);
+		X509_gmtime_adj(time.get(), issued);
 		X509_CRL_set1_lastUpdate(crl, time.get());
 		for (const Identity *each : revoked) {
 			X509_REVOKED *entry = X509_REVOKED_new();

@@ -223,6 +223,78 @@ TEST(TlsVerify, RequestedCertificateMayBeMissingButNotBad)
 	});
 }
 
+// ---- revocation lists ----
+
+// It would be accepted and change nothing.
+TEST(TlsVerify, TheFirstRevocationListComesBeforeTheFirstConnection)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity good = authority.sign({}), other = authority.sign({});
+		const std::string list = authority.revoke({&other}),
+
+				  newer = authority.revoke({&good}, -30);
+		Config server(SN_TLS_SERVER), late(SN_TLS_CLIENT), early(SN_TLS_CLIENT);
+
+		server.show({&good});
+		late.trust(authority.pem());
+		{
+			TlsPair pair(late, server);
+			pair.handshake();
+		}
+		EXPECT_EQ(-EBUSY, sn_tls_config_add_crl(late, list.c_str()));
+		EXPECT_STREQ("the configuration is in use, without revocation lists",
+			     sn_tls_last_error());
+
+		early.trust(authority.pem());
+		EXPECT_EQ(0, sn_tls_config_set_resumption(early, 0));
+		EXPECT_EQ(0, sn_tls_config_add_crl(early, list.c_str()));
+		{
+			TlsPair pair(early, server);
+			pair.handshake();
+		}
+		EXPECT_EQ(0, sn_tls_config_add_crl(early, newer.c_str()));
+		TlsPair pair(early, server);
+		EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().first);
+	});
+}
+
+// Whichever comes first: a list that was accepted counts.
+TEST(TlsVerify, TheFirstRevocationListRacesTheFirstConnection)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity good = authority.sign({});
+		const std::string list = authority.revoke({&good});
+		Config server(SN_TLS_SERVER);
+
+		server.show({&good});
+		for (int i = 0; i < test::scaled(40); i++) {
+			Config client(SN_TLS_CLIENT);
+			auto first = test::Ends::tcp();
+			std::atomic<int> ready{0};
+			int added = 1;
+			auto together = [&] {
+				ready++;
+				while (ready < 2)
+					sn_yield();
+			};
+
+			client.trust(authority.pem());
+			test::Task adder([&] {
+				together();
+				added = sn_tls_config_add_crl(client, list.c_str());
+			});
+			together();
+			EXPECT_EQ(0, sn_tls_client(first->from(), client, "localhost"));
+			adder.join();
+			EXPECT_TRUE(added == 0 || added == -EBUSY) << added;
+			TlsPair pair(client, server);
+			EXPECT_EQ(added == 0 ? -EKEYREJECTED : 0, pair.try_handshake().first);
+		}
+	});
+}
+
 // ---- what is no certificate ----
 
 TEST(TlsVerify, UnusableFilesAreRefusedWithAReason)
