@@ -221,7 +221,9 @@ SN_API void *sn_tls_config_ssl_ctx(sn_tls_config *config);
 /*
  * Connects as sn_tcp_connect() does, and makes the handshake, all before the deadline. The name (or
  * the numeric address) in the address is the one that the server's certificate must have, and that
- * the server is told. The caller owns *stream. May park.
+ * the server is told. A Unix socket's path ("unix:/run/app.sock") says no such name: it gives
+ * -EINVAL, unless nothing is verified; use sn_tcp_connect() and sn_tls_client(). The caller owns
+ * *stream. May park.
  * Errors: those of sn_tcp_connect() and sn_tls_handshake().
  */
 SN_API int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *config,
@@ -229,8 +231,9 @@ SN_API int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config
 
 /*
  * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else uses
- * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. No
- * byte is sent yet: sn_tls_handshake() does that, or the first read or write. Do not park.
+ * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. A dot at its
+ * end is left out, and with one at its beginning it is none. No byte is sent yet:
+ * sn_tls_handshake() does that, or the first read or write. Do not park.
  * Errors, after which the stream is as it was: -EINVAL, also for a configuration of the other role,
  * or without a certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a
  * stream socket; -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.

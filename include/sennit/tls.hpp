@@ -9,6 +9,8 @@
  *	if (!conn)
  *		std::puts(sn::tls_last_error().c_str());
  *
+ * A string with a zero inside is refused with EINVAL, and sn_tls_last_error() does not know of it.
+ *
  * Threads outside the runtime and signal handlers: what tls.h says of the calls underneath.
  */
 #ifndef SENNIT_TLS_HPP
@@ -18,6 +20,7 @@
 #include <sennit/tls.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -27,6 +30,20 @@
 
 namespace sennit
 {
+
+namespace detail
+{
+
+/* A string can contain a zero, at which the C call would cut it: half of a name would be verified.
+ * No call is made with one. */
+template <class... Strings>
+bool lacks_zeros(const Strings &...each) noexcept
+{
+	return ((each.find('\0') == std::string::npos) && ...);
+}
+inline constexpr int zero_inside = EINVAL;
+
+} // namespace detail
 
 /* Why the last call here has failed, in this task or thread: sn_tls_last_error(). */
 inline std::string tls_last_error()
@@ -59,6 +76,8 @@ public:
 	}
 	result<void> add_ca(const std::string &where)
 	{
+		if (!detail::lacks_zeros(where))
+			return failure{detail::zero_inside};
 		return detail::nothing_or_error(sn_tls_config_add_ca(config_, where.c_str()));
 	}
 	result<void> add_system_ca()
@@ -67,6 +86,8 @@ public:
 	}
 	result<void> add_crl(const std::string &where)
 	{
+		if (!detail::lacks_zeros(where))
+			return failure{detail::zero_inside};
 		return detail::nothing_or_error(sn_tls_config_add_crl(config_, where.c_str()));
 	}
 	result<void> certificates(std::span<const sn_tls_certificate> list)
@@ -76,6 +97,8 @@ public:
 	}
 	result<void> certificate(const std::string &chain, const std::string &key)
 	{
+		if (!detail::lacks_zeros(chain, key))
+			return failure{detail::zero_inside};
 		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
 		return certificates({&one, 1});
 	}
@@ -90,6 +113,8 @@ public:
 	}
 	result<void> alpn(const std::string &protocols)
 	{
+		if (!detail::lacks_zeros(protocols))
+			return failure{detail::zero_inside};
 		return detail::nothing_or_error(sn_tls_config_set_alpn(config_, protocols.c_str()));
 	}
 	result<void> versions(int lowest, int highest = 0)
@@ -121,6 +146,8 @@ private:
 inline result<stream> tls_connect(const std::string &address, const tls_config &config,
 				  deadline until = no_deadline)
 {
+	if (!detail::lacks_zeros(address))
+		return failure{detail::zero_inside};
 	sn_stream *made = nullptr;
 	const int err = sn_tls_connect(&made, address.c_str(), config.get(), detail::to_ns(until));
 	if (err < 0)
@@ -133,6 +160,8 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 template <byte_stream Stream>
 result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
 {
+	if (!detail::lacks_zeros(name))
+		return failure{detail::zero_inside};
 	return detail::nothing_or_error(
 		sn_tls_client(detail::as_stream(on), config.get(), name.c_str()));
 }

@@ -173,6 +173,9 @@ static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const ch
 {
 	const struct sn_tls_pair *found = NULL;
 
+	/* For OpenSSL a dot at the beginning would stand for every name that ends so. */
+	if (name && *name == '.')
+		name = NULL;
 	if (name && set->n > 1)
 		found = fitting(set, name, X509_CHECK_FLAG_NO_WILDCARDS);
 	if (name && set->n > 1 && !found)

@@ -18,30 +18,47 @@
 
 /* ---- beginning ---- */
 
-static bool is_numeric(const char *name)
+/* Whether it is an address, as sn_tcp_connect() reads one: then as text that certificates are
+ * compared with. That has no zone (RFC 6874), and all four numbers of version 4. */
+static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 {
-	struct in6_addr unused;
+	const size_t length = strcspn(name, "%");
+	struct in6_addr v6;
+	struct in_addr v4;
 
-	return inet_pton(AF_INET, name, &unused) == 1 || inet_pton(AF_INET6, name, &unused) == 1;
+	/* inet_aton() ignores what is behind a space. */
+	if (!name[strspn(name, "0123456789abcdefABCDEFxX.")] && inet_aton(name, &v4))
+		return inet_ntop(AF_INET, &v4, text, INET6_ADDRSTRLEN) != NULL;
+	if (length >= INET6_ADDRSTRLEN)
+		return false;
+	memcpy(text, name, length);
+	text[length] = '\0';
+	return inet_pton(AF_INET6, text, &v6) == 1;
 }
 
 /* What the server's certificate must say, and what the server is told (RFC 6066: no numbers, and no
- * dot at the end, with which a name is looked up as it is). */
+ * dot at the end, with which a name is looked up as it is). For OpenSSL a dot at the beginning
+ * stands for every name that ends so: such a name may come from outside, as in a redirection. */
 static int expect(struct sn_tls *tls, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
+	char address[INET6_ADDRSTRLEN];
 	size_t length = strlen(name);
 	int done;
 
 	if (length > 1 && name[length - 1] == '.')
 		length--;
+	if (name[0] == '.' || name[length - 1] == '.')
+		return sn_tls_say(-EINVAL, "no server's name begins with a dot, or ends with two");
 	name = tls->name = strndup(name, length);
 	if (!name)
 		return sn_tls_say(-ENOMEM, "no memory");
-	if (is_numeric(name)) {
-		done = X509_VERIFY_PARAM_set1_ip_asc(param, name);
+	if (is_numeric(address, name)) {
+		done = X509_VERIFY_PARAM_set1_ip_asc(param, address);
 	} else {
-		X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+		X509_VERIFY_PARAM_set_hostflags(param,
+						X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+							X509_CHECK_FLAG_SINGLE_LABEL_SUBDOMAINS);
 		done = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 		       SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 	}
@@ -143,15 +160,25 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 	return err;
 }
 
-/* The host of "host:port" or "[address]:port". */
+/* As sn_tcp_connect() knows one. */
+static bool is_path(const char *address)
+{
+	return strncmp(address, "unix:", 5) == 0 && address[5] && strchr("/.@", address[5]);
+}
+
+/* The host of "host:port" or "[address]:port", by the rules of sn_tcp_connect(). */
 static int host_of(char *host, size_t size, const char *address)
 {
-	const char *begin = address, *end = strrchr(address, ':');
+	const char *begin = address, *colon = strrchr(address, ':'), *end = colon;
 	size_t length;
 
-	if (*address == '[') {
+	if (colon && *address == '[') {
 		begin++;
 		end = strchr(begin, ']');
+		if (end && end + 1 != colon)
+			end = NULL;
+	} else if (colon && memchr(address, ':', (size_t)(colon - address))) {
+		end = NULL; /* where would the port begin? */
 	}
 	if (!end || end == begin || (length = (size_t)(end - begin)) >= size)
 		return sn_tls_say(-EINVAL, "the address names no host");
@@ -162,16 +189,20 @@ static int host_of(char *host, size_t size, const char *address)
 
 int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *config, int64_t deadline)
 {
-	char host[256];
+	char host[256] = "";
 	sn_stream *made;
 	sn_tcp *conn;
 	int err;
 
 	if (!stream || !address)
 		return sn_tls_say(-EINVAL, "no address, or no place for the stream");
-	err = host_of(host, sizeof host, address);
-	if (err < 0)
-		return err;
+	if (!is_path(address)) {
+		err = host_of(host, sizeof host, address);
+		if (err < 0)
+			return err;
+	} else if (!config || config->verify != SN_TLS_VERIFY_NONE) {
+		return sn_tls_say(-EINVAL, "a path does not say which name to verify");
+	}
 	err = sn_tcp_connect(&conn, address, deadline);
 	if (err < 0)
 		return sn_tls_say(err, "connecting to %.100s: %s", address, strerror(-err));

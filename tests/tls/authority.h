@@ -68,6 +68,7 @@ struct Terms {
 	bool is_authority = false;
 	bool must_staple = false;
 	std::string common_name = "a test";
+	std::string raw_name = {}; // one name with any bytes, instead of `names`; "": none
 };
 
 struct Identity {
@@ -88,6 +89,19 @@ inline void extend(X509 *certificate, X509 *issuer, int which, const std::string
 	X509_EXTENSION *made = X509V3_EXT_conf_nid(nullptr, &context, which, value.c_str());
 	need(made && X509_add_ext(certificate, made, -1) == 1);
 	X509_EXTENSION_free(made);
+}
+
+inline void add_raw_name(X509 *certificate, const std::string &name)
+{
+	GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
+	GENERAL_NAME *one = GENERAL_NAME_new();
+	ASN1_IA5STRING *text = ASN1_IA5STRING_new();
+
+	ASN1_STRING_set(text, name.data(), int(name.size()));
+	GENERAL_NAME_set0_value(one, GEN_DNS, text);
+	sk_GENERAL_NAME_push(names, one);
+	need(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, 0) == 1);
+	GENERAL_NAMES_free(names);
 }
 
 // Signed by the issuer, or by itself.
@@ -118,6 +132,8 @@ inline Identity certify(const Terms &terms, const Identity *issuer)
 		extend(x, by, NID_ext_key_usage, terms.usage);
 	extend(x, by, NID_tlsfeature, terms.must_staple ? "status_request" : "");
 	extend(x, by, NID_subject_alt_name, terms.is_authority ? "" : terms.names);
+	if (!terms.raw_name.empty())
+		add_raw_name(x, terms.raw_name);
 	need(X509_sign(x, issuer ? issuer->key.get() : made.key.get(), EVP_sha256()) > 0);
 	return made;
 }

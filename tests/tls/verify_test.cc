@@ -3,7 +3,12 @@
 // Which certificates are refused, on either side, and what the reason says.
 #include "pairs.h"
 
+#include <cstring>
+
 #include <openssl/x509_vfy.h>
+
+#include <sennit/sennit.hpp>
+#include <sennit/tls.hpp>
 
 namespace
 {
@@ -99,6 +104,124 @@ TEST(TlsVerify, GoodCertificatesOfServersAreTaken)
 		take(good, "127.0.0.1", "");
 		take(good, "localhost", authority.revoke({&other}));
 		take(wild, "www.example.org", "");
+	});
+}
+
+TEST(TlsVerify, NamesThatAreNoneAreRefused)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		Config client(SN_TLS_CLIENT);
+		auto ends = test::Ends::tcp();
+		sn_stream *made;
+
+		client.trust(authority.pem());
+		for (const char *bad : {".", ".com", ".localhost", "..", "localhost..", ".com."}) {
+			EXPECT_EQ(-EINVAL, sn_tls_client(ends->from(), client, bad)) << bad;
+			EXPECT_STREQ("no server's name begins with a dot, or ends with two",
+				     sn_tls_last_error());
+		}
+		for (const char *bad : {"localhost", ":443", "[]:443", "[::1]443", "::1:443",
+					"unix:/run/none.sock", "unix:@none", "unix:./none"})
+			EXPECT_EQ(-EINVAL, sn_tls_connect(&made, bad, client, SN_NO_DEADLINE))
+				<< bad;
+		EXPECT_STREQ("a path does not say which name to verify", sn_tls_last_error());
+		EXPECT_EQ(0, sn_tls_client(ends->from(), client, "localhost"));
+	});
+}
+
+TEST(TlsVerify, StringsOfCxxAreNotCut)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		sn::tls_config client(SN_TLS_CLIENT);
+		test::Listener listener;
+		test::Pair pair(listener);
+		sn::stream stream(sn_tcp_stream(pair.release_client()));
+		const std::string cut("localhost\0.example.org", 22), zero(1, '\0');
+		const auto refused = std::errc::invalid_argument;
+
+		EXPECT_EQ(refused, client.add_ca(authority.pem() + zero).error());
+		EXPECT_EQ(refused, client.add_crl(authority.revoke({}) + zero).error());
+		EXPECT_EQ(refused, client.alpn("h2" + zero).error());
+		EXPECT_EQ(refused, client.certificate(authority.pem() + zero, "").error());
+		EXPECT_EQ(refused, sn::tls_connect(cut + ":1", client).error());
+		EXPECT_EQ(refused, sn::tls_client(stream, client, cut).error());
+		EXPECT_TRUE(sn::tls_client(stream, client, "localhost"));
+	});
+}
+
+// Forms of an address that a connection takes, and certificates do not have.
+TEST(TlsVerify, AddressesAreComparedAsNumbers)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity good = authority.sign({.names = "IP:127.0.0.1,IP:fe80::1"});
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+
+		server.show({&good});
+		client.trust(authority.pem());
+		for (const char *name :
+		     {"127.0.0.1", "127.1", "fe80::1", "fe80:0::1", "fe80::1%lo"}) {
+			TlsPair pair(client, server, name);
+			pair.handshake();
+			EXPECT_STREQ("", test::info_of(pair.server).server_name) << name;
+		}
+		TlsPair pair(client, server, "127.2");
+		EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().first);
+	});
+}
+
+// What implementations of TLS have got wrong.
+TEST(TlsVerify, NamesOfCertificatesMeanNoMoreThanTheySay)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		auto refuse = [&](const Terms &terms, const char *name) {
+			expect_refused(authority, authority.sign(terms), name,
+				       strchr("0123456789", *name) ? "IP address mismatch"
+								   : "hostname mismatch",
+				       strchr("0123456789", *name) ? X509_V_ERR_IP_ADDRESS_MISMATCH
+								   : X509_V_ERR_HOSTNAME_MISMATCH);
+		};
+
+		// A wildcard is one whole label, the first.
+		refuse({.names = "DNS:*.example.org"}, "example.org");
+		refuse({.names = "DNS:*.example.org"}, "a.b.example.org");
+		refuse({.names = "DNS:w*.example.org"}, "www.example.org");
+		refuse({.names = "DNS:www.*.org"}, "www.example.org");
+		refuse({.names = "DNS:*.org"}, "example.org");
+		refuse({.names = "DNS:*"}, "localhost");
+		refuse({.names = "DNS:.example.org"}, "www.example.org");
+		refuse({.names = "DNS:*.0.0.1"}, "127.0.0.1");
+		// A name is no address, and the subject is no name beside names.
+		refuse({.names = "DNS:127.0.0.1"}, "127.0.0.1");
+		refuse({.names = "DNS:localhost", .common_name = "example.org"}, "example.org");
+		refuse({.names = "DNS:localhost", .common_name = "127.0.0.1"}, "127.0.0.1");
+		refuse({.names = "email:a@example.org,URI:https://example.org"}, "example.org");
+		// A zero is no end (CVE-2009-2408).
+		refuse({.names = "", .raw_name = std::string("localhost\0.example.org", 22)},
+		       "localhost");
+	});
+}
+
+// A certificate that is no authority's signs another (CVE-2015-1793, CVE-2021-3450).
+TEST(TlsVerify, OnlyAuthoritiesSign)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity leaf = authority.sign({.common_name = "no authority"});
+		const Identity made = test::certify({}, &leaf);
+		Config server(SN_TLS_SERVER), client(SN_TLS_CLIENT);
+		const std::string chain = made.chain() + leaf.chain(), key = made.secret();
+		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
+
+		client.trust(authority.pem());
+		ASSERT_EQ(0, sn_tls_config_set_certificates(server, &one, 1));
+		TlsPair pair(client, server);
+		EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().first);
+		EXPECT_STREQ("the peer's certificate is refused: invalid CA certificate",
+			     sn_tls_error(pair.client));
 	});
 }
 
