@@ -133,6 +133,7 @@ static int read_set(struct sn_tls_set *set, const struct sn_tls_certificate *lis
 int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_certificate *list,
 				   size_t n)
 {
+	struct sn_tls_session *sessions = NULL;
 	struct sn_tls_set *set, *former;
 	int err;
 
@@ -149,9 +150,13 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 	sn_mutex_lock_uncancelled(&config->lock);
 	former = config->set;
 	err = former ? sn_tls_staples_keep(set, former) : 0;
-	if (err == 0)
+	if (err == 0) {
 		config->set = set;
+		/* A server would go on to take a client for the owner of the former ones. */
+		sessions = sn_tls_sessions_take(config);
+	}
 	sn_mutex_unlock(&config->lock);
+	sn_tls_sessions_free(sessions);
 	sn_tls_set_release(err == 0 ? former : set);
 	return err;
 }

@@ -128,7 +128,7 @@ void sn_tls_config_unref(sn_tls_config *config)
 	/* Acquire as well as release: the last one must see what the others did with it. */
 	if (!config || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) != 1)
 		return;
-	sn_tls_sessions_free(config);
+	sn_tls_sessions_free(config->sessions);
 	sn_tls_set_release(config->set);
 	sn_tls_ring_release(config->ring);
 	SSL_CTX_free(config->ctx);

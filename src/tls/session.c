@@ -186,21 +186,28 @@ void sn_tls_session_renewed(struct sn_tls *tls)
 		SSL_SESSION_free(now);
 }
 
+/* Not of a connection with former certificates: the server would take us for their owner. */
 static void keep(struct sn_tls *tls, SSL_SESSION *session)
 {
 	const size_t size = strlen(tls->name) + 1;
 	struct sn_tls_session *kept = malloc(sizeof *kept + size);
+	sn_tls_config *config = tls->config;
+	bool fits;
 
-	if (!kept || !tls->config->resumes) {
+	if (!kept || !config->resumes) {
 		free(kept);
 		SSL_SESSION_free(session);
 		return;
 	}
 	kept->session = session;
 	memcpy(kept->name, tls->name, size);
-	sn_mutex_lock_uncancelled(&tls->config->lock);
-	put(tls->config, kept);
-	sn_mutex_unlock(&tls->config->lock);
+	sn_mutex_lock_uncancelled(&config->lock);
+	fits = tls->set == config->set;
+	if (fits)
+		put(config, kept);
+	sn_mutex_unlock(&config->lock);
+	if (!fits)
+		release(kept);
 }
 
 void sn_tls_sessions_keep(struct sn_tls *tls)
@@ -210,12 +217,21 @@ void sn_tls_sessions_keep(struct sn_tls *tls)
 	tls->nfresh = 0;
 }
 
-void sn_tls_sessions_free(sn_tls_config *config)
+struct sn_tls_session *sn_tls_sessions_take(sn_tls_config *config)
 {
-	while (config->sessions) {
-		struct sn_tls_session *each = config->sessions;
+	struct sn_tls_session *all = config->sessions;
 
-		config->sessions = each->next;
+	config->sessions = NULL;
+	config->nsessions = 0;
+	return all;
+}
+
+void sn_tls_sessions_free(struct sn_tls_session *all)
+{
+	while (all) {
+		struct sn_tls_session *each = all;
+
+		all = each->next;
 		release(each);
 	}
 }

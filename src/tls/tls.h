@@ -180,7 +180,9 @@ void sn_tls_session_offer(struct sn_tls *tls);
 void sn_tls_session_renewed(struct sn_tls *tls);
 /* After a call of OpenSSL, with the connection's lock held: hands on what it has left. */
 void sn_tls_sessions_keep(struct sn_tls *tls);
-void sn_tls_sessions_free(sn_tls_config *config);
+/* Takes all of them out, with the configuration's lock held; and frees what was taken. */
+struct sn_tls_session *sn_tls_sessions_take(sn_tls_config *config);
+void sn_tls_sessions_free(struct sn_tls_session *all);
 
 /* ---- reasons: reason.c ---- */
 

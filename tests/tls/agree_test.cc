@@ -301,6 +301,45 @@ TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
 	});
 }
 
+// The server would go on to take the client for the owner of the old certificate.
+TEST(TlsAgree, AClientsNewCertificateIsShown)
+{
+	run_tls({2}, [] {
+		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+			const Identity old = usual.authority.sign({.common_name = "old"});
+			const Identity fresh = usual.authority.sign({.common_name = "new"});
+			auto seen = [&] {
+				TlsPair pair(usual.client, usual.server);
+
+				pair.handshake();
+				pair.ping();
+				return common_name(pair.server);
+			};
+
+			usual.server.trust(usual.authority.pem());
+			EXPECT_EQ(0, sn_tls_config_set_verify(usual.server, SN_TLS_VERIFY_REQUIRE));
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, version, version));
+			usual.client.show({&old});
+			EXPECT_EQ("old", seen());
+			EXPECT_EQ("old", seen());
+			// One that is made before, and gets its ticket after.
+			TlsPair before(usual.client, usual.server);
+			usual.client.show({&fresh});
+			before.handshake();
+			before.ping();
+			EXPECT_EQ("old", common_name(before.server));
+			EXPECT_EQ("new", seen()) << version;
+			EXPECT_EQ("new", seen());
+			EXPECT_TRUE([&] {
+				TlsPair pair(usual.client, usual.server);
+				pair.handshake();
+				return test::info_of(pair.client).resumed;
+			}());
+		}
+	});
+}
+
 using TicketKey = std::array<unsigned char, SN_TLS_TICKET_KEY>;
 
 TicketKey ticket_key(int seed)
