@@ -87,12 +87,14 @@ enum sn_tls_verify {
 	SN_TLS_VERIFY_REQUIRE = 2, /* the default for clients, for which REQUEST is the same */
 };
 
-/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. */
+/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. A server that verifies needs
+ * sn_tls_config_add_ca(), or sn_tls_config_add_system_ca() if it means every authority of the web:
+ * sn_tls_server() returns -EINVAL otherwise. */
 SN_API int sn_tls_config_set_verify(sn_tls_config *config, enum sn_tls_verify verify);
 
 /*
  * Trusts certificate authorities: of a file or PEM text, or of a folder as of openssl-rehash(1).
- * Once there is one, the system's are no longer trusted, unless sn_tls_config_add_system_ca() adds
+ * Once a client has one, the system's are no longer trusted, unless sn_tls_config_add_system_ca() adds
  * them.
  */
 SN_API int sn_tls_config_add_ca(sn_tls_config *config, const char *where);
@@ -138,7 +140,7 @@ struct sn_tls_certificate {
  * first of all. A client shows the first to a server that asks for one.
  *
  * At any time: handshakes of connections that are made later use the new ones, those under way end
- * with the old ones. When the call fails, nothing has changed.
+ * with the old ones. A client forgets its sessions, so that servers see the new certificate. When the call fails, nothing has changed.
  */
 SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
 					  const struct sn_tls_certificate *list, size_t n);

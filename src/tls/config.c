@@ -299,6 +299,10 @@ static int complete(sn_tls_config *config)
 	err = sn_tls_trust_digest(config, config->verification);
 	if (err < 0)
 		return err;
+	/* Anybody gets a certificate of one of the system's. */
+	if (verifies && config->role == SN_TLS_SERVER && !config->own_trust &&
+	    !config->system_trust)
+		return sn_tls_say(-EINVAL, "clients are verified, and no authority is trusted");
 	SSL_CTX_set_verify(config->ctx, verify_mode(config), NULL);
 	ERR_clear_error();
 	if (verifies && (config->system_trust || !config->own_trust) &&

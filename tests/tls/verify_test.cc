@@ -346,6 +346,32 @@ TEST(TlsVerify, RequestedCertificateMayBeMissingButNotBad)
 	});
 }
 
+// The system's authorities certify anybody.
+TEST(TlsVerify, AServerThatVerifiesNeedsAuthorities)
+{
+	run_tls({2}, [] {
+		Authority authority;
+		const Identity identity = authority.sign({});
+
+		for (const sn_tls_verify how : {SN_TLS_VERIFY_REQUEST, SN_TLS_VERIFY_REQUIRE}) {
+			Config none(SN_TLS_SERVER), system(SN_TLS_SERVER);
+			auto ends = test::Ends::tcp();
+
+			none.show({&identity});
+			system.show({&identity});
+			EXPECT_EQ(0, sn_tls_config_set_verify(none, how));
+			EXPECT_EQ(-EINVAL, sn_tls_server(ends->from(), none));
+			EXPECT_STREQ("clients are verified, and no authority is trusted",
+				     sn_tls_last_error());
+			none.trust(authority.pem()); // it has not been used
+			EXPECT_EQ(0, sn_tls_server(ends->from(), none));
+			EXPECT_EQ(0, sn_tls_config_set_verify(system, how));
+			EXPECT_EQ(0, sn_tls_config_add_system_ca(system));
+			EXPECT_EQ(0, sn_tls_server(ends->to(), system));
+		}
+	});
+}
+
 // ---- revocation lists ----
 
 // It would be accepted and change nothing.
