@@ -19,7 +19,9 @@
  *   - sn_stream_read() returns 0 only when the peer has ended its stream by TLS's own message. A
  *     connection that was cut off before that gives -ECONNABORTED.
  *   - What fails in TLS itself gives -EPROTO, or -EKEYREJECTED when it is the peer's certificate
- *     that is refused here. sn_tls_error() says why. The stream can then only be closed.
+ *     that is refused here. A peer that sends 32 messages of TLS's own in a row, such as new keys
+ *     or tickets, without a byte of data in either direction, gives -EPROTO, too. sn_tls_error()
+ *     says why. The stream can then only be closed.
  *   - sn_stream_shutdown() with SN_SHUT_WRITE may park, and gives -EBUSY while another task writes.
  *     It sends TLS's end, then the socket's.
  *   - sn_stream_close() sends TLS's end if there is room for it at once, as there nearly always is;

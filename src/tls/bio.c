@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The BIO between OpenSSL and a connection: reads attempt to receive, writes go to memory, except
- * for the last record of a write of the task's, which need not be copied.
+ * for the last record of a write of the task's, which need not be copied. And what the peer sends
+ * that is no data: OpenSSL reads on by itself behind such a message, as long as there is more, and
+ * nobody looks at deadlines and cancellation meanwhile. So there is a limit, behind which nothing
+ * more is read.
  *
  * Called by OpenSSL, under the connection's lock. It never waits, and calls nothing of sennit.
  */
@@ -20,12 +23,47 @@
 #define MOST_OUT ((size_t)160 << 10)
 #define LEAST_OUT ((size_t)17 << 10)
 
+/*
+ * Messages of handshakes in a row, without data in either direction. A handshake has at most ten,
+ * and a server gives a few tickets at once. Answers to new keys come one for each that was written
+ * with data. Go allows 16 records. And their records: a message may come in many, and a peer may
+ * ask for records of 512 bytes, of which the largest chain of certificates fills 200.
+ */
+#define MOST_MESSAGES 32
+#define MOST_RECORDS 1024
+
+void sn_tls_note_message(int sent, int version, int type, const void *data, size_t size, SSL *ssl,
+			 void *arg)
+{
+	struct sn_tls *tls = sn_tls_of(ssl);
+
+	(void)version;
+	(void)data;
+	(void)size;
+	(void)arg;
+	if (!tls || sent)
+		return;
+	if (type == SSL3_RT_HEADER)
+		tls->records++;
+	else if (type == SSL3_RT_HANDSHAKE)
+		tls->messages++;
+	if (tls->messages >= MOST_MESSAGES || tls->records >= MOST_RECORDS)
+		tls->flooded = true;
+}
+
+void sn_tls_note_data(struct sn_tls *tls)
+{
+	tls->messages = tls->records = 0;
+}
+
 static int bio_read(BIO *bio, char *buf, size_t size, size_t *got)
 {
 	struct sn_tls *tls = BIO_get_data(bio);
 	ssize_t n;
 
 	BIO_clear_retry_flags(bio);
+	if (tls->flooded)
+		return 0;
 	do {
 		n = recv(tls->fd, buf, size, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);

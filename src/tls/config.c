@@ -39,6 +39,8 @@ static void note_state(const SSL *ssl, int where, int value)
 
 	(void)value;
 	if (tls && (where & SSL_CB_HANDSHAKE_DONE)) {
+		if (!tls->established)
+			sn_tls_note_data(tls); /* what comes now is counted anew */
 		tls->established = true;
 		sn_tls_session_renewed(tls);
 	}
@@ -85,6 +87,7 @@ static int setup(sn_tls_config *config)
 	/* A record in one system call, and not its header first. */
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_info_callback(ctx, note_state);
+	SSL_CTX_set_msg_callback(ctx, sn_tls_note_message);
 	SSL_CTX_set_cert_cb(ctx, sn_tls_choose_certificate, NULL);
 	if (config->role == SN_TLS_SERVER)
 		SSL_CTX_set_tlsext_status_cb(ctx, sn_tls_staple);

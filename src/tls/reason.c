@@ -88,14 +88,16 @@ int sn_tls_say_openssl(int err, const char *what)
 
 /* ---- of a connection ---- */
 
-static void explain_protocol(char *text)
+static void explain_protocol(const struct sn_tls *tls, char *text)
 {
 	char buf[TLS_TEXT];
 	/* The first is the cause. An alert that came stands behind what it has caused. */
 	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
 	int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
 
-	if (first == 0)
+	if (tls->flooded)
+		snprintf(text, TLS_TEXT, "the peer has sent too many messages without data");
+	else if (first == 0)
 		snprintf(text, TLS_TEXT, "TLS has failed");
 	else if (ERR_GET_LIB(last) == ERR_LIB_SSL && alert >= 0 && alert < 256)
 		snprintf(text, TLS_TEXT, "the peer has refused with an alert: %s",
@@ -121,7 +123,7 @@ static void explain(struct sn_tls *tls, int err)
 					  : "during the handshake");
 		break;
 	case -EPROTO:
-		explain_protocol(tls->reason);
+		explain_protocol(tls, tls->reason);
 		break;
 	default:
 		snprintf(tls->reason, TLS_TEXT, "the connection has failed: %s",

@@ -40,6 +40,8 @@ static int outcome(struct sn_tls *tls, int result)
 	default:
 		break;
 	}
+	if (tls->flooded)
+		return sn_tls_fail(tls, -EPROTO);
 	if (tls->receive_error)
 		return sn_tls_fail(tls, tls->receive_error);
 	if (tls->send_error == -ENOMEM)
@@ -59,6 +61,8 @@ static int begin(struct sn_tls *tls)
 {
 	if (tls->broken)
 		return tls->broken;
+	if (tls->flooded)
+		return sn_tls_fail(tls, -EPROTO);
 	if (!tls->established && sn_layer_stack_left() < SN_TLS_STACK_LEAST)
 		return sn_tls_say(-ENOBUFS, "the task's stack is too small for a handshake");
 	sn_tls_clear_errors();
@@ -77,6 +81,7 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 		result = SSL_read_ex(tls->ssl, buf + total, size - total, &got);
 		if (result <= 0)
 			break;
+		sn_tls_note_data(tls);
 		total += got;
 	} while (total < size && SSL_has_pending(tls->ssl));
 	if (result > 0)
@@ -145,6 +150,7 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 				return result ? result : -EPIPE;
 			break;
 		}
+		sn_tls_note_data(tls);
 		total += put;
 	}
 	return (ssize_t)total;

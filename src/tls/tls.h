@@ -142,6 +142,8 @@ struct sn_tls {
 	int send_error;
 	int broken;                    /* what TLS has failed with: every later call returns it */
 	bool established;              /* the handshake has been completed; by a callback */
+	bool flooded;                  /* too much from the peer that is no data */
+	unsigned messages, records;    /* without data, in a row */
 	bool saw_end;                  /* of the socket, without TLS's end */
 	bool read_ended;               /* SN_SHUT_READ */
 	bool notified;                 /* our end was given to OpenSSL */
@@ -161,6 +163,10 @@ static inline struct sn_tls *sn_tls_of(const SSL *ssl)
 
 /* The BIO of a connection; NULL without memory. bio.c */
 BIO *sn_tls_bio_new(struct sn_tls *tls);
+/* The callback of OpenSSL's messages, which counts those of the peer; and data was read or written. */
+void sn_tls_note_message(int sent, int version, int type, const void *data, size_t size, SSL *ssl,
+			 void *arg);
+void sn_tls_note_data(struct sn_tls *tls);
 /* Makes room for so many bytes more in `out`. false: there is no memory. */
 bool sn_tls_make_room(struct sn_tls *tls, size_t size);
 /* Sends what is in `out`: 0, -EAGAIN or the socket's error. */
