@@ -82,11 +82,22 @@ static int bio_read(BIO *bio, char *buf, size_t size, size_t *got)
 
 bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 {
+	const size_t pending = tls->out_end - tls->out_start;
 	size_t wanted = tls->out_end + size;
 	char *grown;
 
 	if (wanted <= tls->out_size)
 		return true;
+	/* What was sent is in front of it. A peer that makes us answer, and reads so that `out` is
+	 * never empty, would let it grow for ever. Moved is no more than was sent meanwhile. */
+	if (tls->out_start >= pending && tls->out_start > 0) {
+		memmove(tls->out, tls->out + tls->out_start, pending);
+		tls->out_start = 0;
+		tls->out_end = pending;
+		wanted = pending + size;
+		if (wanted <= tls->out_size)
+			return true;
+	}
 	if (wanted < LEAST_OUT)
 		wanted = LEAST_OUT;
 	grown = realloc(tls->out, wanted);

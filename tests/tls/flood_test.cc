@@ -5,6 +5,8 @@
 // is OpenSSL itself, in a thread, so that it can do what the library never does.
 #include "pairs.h"
 
+#include <malloc.h>
+#include <poll.h>
 #include <thread>
 
 #include <openssl/ssl.h>
@@ -112,6 +114,31 @@ public:
 	{
 		EXPECT_EQ(ssize_t(size), write(fd_, bytes, size));
 	}
+	// Takes what comes only where nothing can be sent otherwise.
+	void send_and_hardly_read()
+	{
+		char *bytes, buf[4096];
+		size_t size = prepared(&bytes);
+
+		while (size) {
+			const ssize_t n = ::send(fd_, bytes, std::min<size_t>(size, 65536),
+						 MSG_DONTWAIT | MSG_NOSIGNAL);
+			pollfd room = {fd_, POLLOUT, 0};
+
+			if (n > 0) {
+				bytes += n;
+				size -= size_t(n);
+			} else if (n < 0 && errno != EAGAIN) {
+				return;
+			} else if (poll(&room, 1, 1) == 0) {
+				if (read(fd_, buf, sizeof buf) <= 0)
+					return;
+			}
+		}
+		while (read(fd_, buf, sizeof buf) > 0)
+			continue;
+	}
+
 	sn_stream *stream = nullptr;
 
 private:
@@ -135,8 +162,7 @@ void expect_flooded(Peer &peer)
 
 	sn_stream_set_read_deadline(peer.stream, sn_now() + test::patience);
 	EXPECT_EQ(-EPROTO, sn_stream_read(peer.stream, &c, 1));
-	EXPECT_STREQ("the peer has sent too many messages without data",
-		     sn_tls_error(peer.stream));
+	EXPECT_STREQ("the peer has sent too many messages without data", sn_tls_error(peer.stream));
 	EXPECT_EQ(-EPROTO, sn_stream_write(peer.stream, &c, 1));
 }
 
@@ -232,6 +258,40 @@ TEST(TlsFlood, RequestsForAHandshakeEndTheHandshake)
 		EXPECT_EQ(-EPROTO, sn_tls_handshake(peer.stream, sn_now() + test::patience));
 		EXPECT_STREQ("the peer has sent too many messages without data",
 			     sn_tls_error(peer.stream));
+	});
+}
+
+size_t memory()
+{
+	const struct mallinfo2 all = mallinfo2();
+
+	return all.uordblks + all.hblkhd;
+}
+
+// The answers to new keys never all get to the socket, and each data byte ends a row of messages.
+TEST(TlsFlood, AnswersToNewKeysTakeNoMemory)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		Peer peer(usual, false, SN_TLS_1_3);
+		const int rounds = 2000, small = 4096;
+		size_t least, largest = 0;
+
+		setsockopt(sn_stream_fd(peer.stream), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+		peer.handshake();
+		for (int i = 0; i < rounds; i++) {
+			peer.update_keys(most - 1, SSL_KEY_UPDATE_REQUESTED);
+			peer.data();
+		}
+		std::thread other([&] { peer.send_and_hardly_read(); });
+		least = memory();
+		for (int i = 0; i < rounds; i++) {
+			expect_data(peer);
+			largest = std::max(largest, memory());
+		}
+		EXPECT_LT(largest, least + (512 << 10));
+		EXPECT_EQ(0, sn_stream_shutdown(peer.stream, SN_SHUT_WRITE));
+		other.join();
 	});
 }
 
