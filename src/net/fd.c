@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sennit/layer.h>
+
 #include "net/layer.h"
 #include "net/signal.h"
 #include "net/unix_path.h"
@@ -464,9 +466,40 @@ static void close_abandoned(struct sn_fd *d)
 		close(d->fd);
 }
 
-/* Closes what abandoned tasks have left open; no task runs any more. */
-void sn_fds_end(void)
+/* The layer of a descriptor that is left open, which then has none; NULL: it stays. With orphans,
+ * a thread may still be in a layer that has users. */
+static const struct sn_layer *take_layer(struct sn_fd *d, bool orphans)
 {
+	const uint32_t control = atomic_load(&d->control);
+	const bool has_users = control & (SN_FD_READING | SN_FD_WRITING) || control >= SN_FD_USER;
+	const struct sn_layer *layer = NULL;
+
+	sn_lock(&lock);
+	if (d->open && !(control & SN_FD_INHERITED)) {
+		if (!orphans || !has_users)
+			layer = d->layer;
+		d->layer = NULL;
+	}
+	sn_unlock(&lock);
+	return layer;
+}
+
+/* The peers are not told of an end: none was meant. */
+static void close_layers(bool orphans)
+{
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
+		struct sn_fd *d = fd_by_index(i);
+		const struct sn_layer *layer = take_layer(d, orphans);
+
+		if (layer)
+			layer->close(d->layer_state, 0);
+	}
+}
+
+/* Closes what abandoned tasks have left open; no task runs any more. */
+void sn_fds_end(bool orphans)
+{
+	close_layers(orphans);
 	sn_lock(&lock);
 	free_fds = NULL;
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {

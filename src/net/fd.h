@@ -105,9 +105,10 @@ struct sn_fd {
 	struct sn_fd *next_free;
 };
 
-/* The beginning of a run; and its end, which closes what abandoned tasks have left open. */
+/* The beginning of a run; and its end, which closes what abandoned tasks have left open. orphans:
+ * threads of the run may still be outside the runtime. */
 void sn_fds_begin(void);
-void sn_fds_end(void);
+void sn_fds_end(bool orphans);
 void sn_fds_fork(enum sn_fork_phase phase);
 
 /* The hook for sn_netpoll_init(). */

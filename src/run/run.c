@@ -399,7 +399,7 @@ static void runtime_destroy(void)
 	sn_waits_profile_end();
 	sn_signal_destroy();
 	sn_processes_end();
-	sn_fds_end();
+	sn_fds_end(left_behind > 0);
 	sn_netpoll_destroy();
 	processors_destroy();
 	sn_tasks_forget_starved();

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include <openssl/ssl.h>
+
 #include <sys/wait.h>
 
 #include <sennit/sennit.hpp>
@@ -272,6 +274,55 @@ TEST(TlsStream, ChildOfForkLeavesTheConnectionToTheParent)
 		EXPECT_EQ(0, status);
 		pair.ping();
 	});
+}
+
+// ---- the end of a run ----
+
+std::atomic<int> alive{0};
+
+void note_made(void *, void *, CRYPTO_EX_DATA *, int, long, void *)
+{
+	alive++;
+}
+
+void note_freed(void *, void *, CRYPTO_EX_DATA *, int, long, void *)
+{
+	alive--;
+}
+
+// The peer learns of no end that nobody has meant.
+TEST(TlsStream, AbandonedConnectionsAreFreedWithTheRun)
+{
+	static const int index = SSL_get_ex_new_index(0, nullptr, note_made, nullptr, note_freed);
+
+	ASSERT_GE(index, 0);
+	alive = 0;
+	run_tls([] {
+		Usual usual;
+
+		for (int i = 0; i < 10; i++) {
+			auto *pair = new TlsPair(usual.client, usual.server);
+			sn_task *task = nullptr;
+			auto read = [](void *stream) {
+				char c;
+
+				sn_stream_read(static_cast<sn_stream *>(stream), &c, 1);
+				return 0;
+			};
+
+			pair->handshake();
+			pair->ping();
+			// Some have a task in a read, some are only left open.
+			if (i % 2 == 0) {
+				ASSERT_EQ(0, sn_spawn(&task, read, pair->client, nullptr));
+				EXPECT_EQ(0, sn_detach(task));
+				EXPECT_TRUE(test::someone_reads(pair->client));
+			}
+			operator delete(pair); // without its destructor, which closes them
+		}
+		EXPECT_EQ(20, alive);
+	});
+	EXPECT_EQ(0, alive);
 }
 
 // ---- waits ----
