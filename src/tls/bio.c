@@ -108,6 +108,23 @@ bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 	return true;
 }
 
+void sn_tls_trim(struct sn_tls *tls)
+{
+	const size_t pending = tls->out_end - tls->out_start;
+	char *trimmed;
+
+	if (pending == 0 || pending == tls->out_size)
+		return;
+	memmove(tls->out, tls->out + tls->out_start, pending);
+	tls->out_start = 0;
+	tls->out_end = pending;
+	trimmed = realloc(tls->out, pending);
+	if (trimmed) {
+		tls->out = trimmed;
+		tls->out_size = pending;
+	}
+}
+
 /* Sends what is in `out` and then data, in one call. How much of data is done with: all after an
  * error, which the socket reports only once. */
 static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)

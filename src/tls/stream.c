@@ -13,8 +13,12 @@
 
 /* How much one write takes: several records go in one system call. */
 #define MOST_WRITE ((size_t)64 << 10)
-/* And what they take in `out` beyond their content: at most as much for each as RFC 5246 allows. */
+/* What its records take in `out` beyond their content: at most as much for each as RFC 5246
+ * allows. */
 #define MOST_PER_RECORD ((size_t)SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
+
+/* What may wait for the next write: a ticket, with the certificate of a client. */
+#define MOST_DEFERRED ((size_t)8 << 10)
 
 static void lock(struct sn_tls *tls)
 {
@@ -91,13 +95,30 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 	return total ? (ssize_t)total : result;
 }
 
-/* Whether what a read of data has put into `out` may wait until the task writes, reads again, or
- * closes: a server's ticket then goes in one packet with its answer. In TLS 1.3 nothing that a
- * server has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
+/* Whether what is in `out` may wait until the task writes or closes: a server's ticket then goes in
+ * one packet with its answer, and a client that only sends, and closes without reading, is not sent
+ * anything. The unread ticket would make its kernel reset the connection, with what is still to be
+ * sent (RFC 8446, 4.6.1, lets a server give tickets at any time). In TLS 1.3 nothing that a server
+ * has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
 static bool may_defer(const struct sn_tls *tls)
 {
-	return tls->established && tls->config->role == SN_TLS_SERVER &&
+	return tls->established && tls->config->role == SN_TLS_SERVER && !tls->notified &&
+	       tls->out_end - tls->out_start <= MOST_DEFERRED && tls->send_error == 0 &&
 	       SSL_version(tls->ssl) >= TLS1_3_VERSION;
+}
+
+/* Sends what may not wait: 0, -EAGAIN or the socket's error. before: what sending has returned
+ * before the present call of OpenSSL. What a writer waits for never waits. */
+static int flush_rest(struct sn_tls *tls, int before)
+{
+	tls->deferred = before == 0 && may_defer(tls);
+	return tls->deferred ? 0 : sn_tls_flush(tls);
+}
+
+/* Before a call of OpenSSL that does not write: 0 also when what there is may go on to wait. */
+static int flush_before(struct sn_tls *tls)
+{
+	return tls->deferred ? 0 : sn_tls_flush(tls);
 }
 
 /* A reader sends, too, so that what is left in `out` needs no writer. It is the writer that reports
@@ -109,14 +130,14 @@ static ssize_t layer_read(void *state, void *buf, size_t size)
 	int before;
 
 	lock(tls);
-	before = sn_tls_flush(tls);
+	before = flush_before(tls);
 	/* OpenSSL would take the socket's end for a connection that was cut off. */
 	n = begin(tls);
 	if (n == 0 && !tls->read_ended) {
 		n = read_some(tls, buf, size);
-		tls->deferred = n > 0 && before == 0 && may_defer(tls);
-		if (!tls->deferred)
-			sn_tls_flush(tls);
+		flush_rest(tls, n > 0 || n == -EAGAIN ? before : (int)n);
+		if (n == -EAGAIN && tls->deferred)
+			sn_tls_trim(tls); /* the wait may be long */
 		/* The peer's answer cannot come, as ours has failed. */
 		if (n == -EAGAIN && !tls->established && tls->send_error)
 			n = sn_tls_fail(tls, tls->send_error);
@@ -217,8 +238,8 @@ static int layer_quiet(void *state)
 	int ready;
 
 	lock(tls);
-	sn_tls_flush(tls);
-	tls->deferred = false;
+	if (flush_before(tls) == 0 && tls->deferred)
+		sn_tls_trim(tls);
 	ready = tls->broken || tls->read_ended || SSL_has_pending(tls->ssl);
 	unlock(tls);
 	return ready;
@@ -229,13 +250,13 @@ static int layer_quiet(void *state)
 /* An error of sending counts only if the peer has not said why it has closed. */
 static int handshake(struct sn_tls *tls)
 {
-	int n = begin(tls), result, err;
+	int n = begin(tls), before = flush_before(tls), result, err;
 
 	if (n < 0)
 		return n;
 	result = SSL_do_handshake(tls->ssl);
 	n = result > 0 ? 0 : outcome(tls, result);
-	err = sn_tls_flush(tls);
+	err = flush_rest(tls, n == 0 && result > 0 ? before : -EAGAIN);
 	if (n == 0 && result <= 0)
 		return sn_tls_fail(tls, -ECONNABORTED);
 	if (err < 0 && err != -EAGAIN && n == -EAGAIN)
@@ -250,7 +271,6 @@ int sn_tls_handshake_attempt(void *state, void *arg)
 
 	(void)arg;
 	lock(tls);
-	sn_tls_flush(tls);
 	n = handshake(tls);
 	unlock(tls);
 	return n;
@@ -285,10 +305,14 @@ static int layer_shutdown(void *state, int half)
 	int n = 0;
 
 	lock(tls);
-	if (half == SN_SHUT_READ)
+	if (half == SN_SHUT_READ) {
 		tls->read_ended = true;
-	else if ((n = sn_tls_flush(tls)) == 0)
-		n = end_writing(tls);
+	} else {
+		tls->deferred = false;
+		n = sn_tls_flush(tls);
+		if (n == 0)
+			n = end_writing(tls);
+	}
 	unlock(tls);
 	return n;
 }

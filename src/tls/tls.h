@@ -137,7 +137,7 @@ struct sn_tls {
 	size_t out_start, out_end, out_size;
 	size_t owed;   /* bytes of the present write that are in `out` */
 	bool direct;   /* what OpenSSL writes now is the last of a write, and may be sent at once */
-	bool deferred; /* what is in `out` may wait for the task's next call */
+	bool deferred; /* what is in `out` may wait until the task writes or closes */
 	int receive_error; /* what the socket has failed with; negative */
 	int send_error;
 	int broken;                    /* what TLS has failed with: every later call returns it */
@@ -169,6 +169,8 @@ void sn_tls_note_message(int sent, int version, int type, const void *data, size
 void sn_tls_note_data(struct sn_tls *tls);
 /* Makes room for so many bytes more in `out`. false: there is no memory. */
 bool sn_tls_make_room(struct sn_tls *tls, size_t size);
+/* Gives back the room in `out` that is not used. */
+void sn_tls_trim(struct sn_tls *tls);
 /* Sends what is in `out`: 0, -EAGAIN or the socket's error. */
 int sn_tls_flush(struct sn_tls *tls);
 
