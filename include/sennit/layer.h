@@ -62,6 +62,12 @@ struct sn_layer {
 	 * that. NULL: the task that is to read begins at once.
 	 */
 	int (*quiet)(void *state);
+	/*
+	 * A task closes the stream, which nobody else reads or writes: an attempt to see to it that
+	 * what was written is not lost by that. 0, -EAGAIN to be called again after a moment, or an
+	 * error; sn_stream_close() waits for it up to a second. NULL: there is nothing to do.
+	 */
+	int (*linger)(void *state);
 };
 
 /*

@@ -123,7 +123,7 @@ SN_API ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov, 
 SN_API int sn_stream_shutdown(sn_stream *stream, int half);
 
 /* Closes it, a connection in good order (FIN). Waiting tasks wake with -EBADF. Returns 0, also for
- * NULL; -EBADF when it was closed before. Does not park. */
+ * NULL; -EBADF when it was closed before. Does not park, unless the stream has TLS (tls.h). */
 SN_API int sn_stream_close(sn_stream *stream);
 
 /* Closes TCP with a reset (RST): unsent bytes are discarded. Otherwise as sn_stream_close(). */

@@ -25,7 +25,10 @@
  *   - sn_stream_shutdown() with SN_SHUT_WRITE may park, and gives -EBUSY while another task writes.
  *     It sends TLS's end, then the socket's.
  *   - sn_stream_close() sends TLS's end if there is room for it at once, as there nearly always is;
- *     shut the stream down first where the peer must get it. sn_stream_abort() sends none.
+ *     shut the stream down first where the peer must get it. sn_stream_abort() sends none. In a
+ *     task, sn_stream_close() may park for up to a second where the peer has sent what was not
+ *     read, or a client has read nothing since the handshake, so that tickets may be unread: its
+ *     kernel would reset the connection and discard what it has not sent yet.
  *   - A write takes at most 64 KiB. One that is ended by a deadline returns what it has taken.
  *   - sn_tcp_wait_closed() looks at the socket alone.
  *

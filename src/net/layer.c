@@ -248,6 +248,51 @@ void sn_layer_unuse(sn_stream *stream)
 	sn_fd_unuse(sn_handle_object(stream));
 }
 
+/* What it waits for may be an acknowledgement, of which no edge tells. */
+#define LINGER_NS INT64_C(1000000000)
+#define SHORTEST_NS INT64_C(1000000)
+#define LONGEST_NS INT64_C(50000000)
+
+static void linger(struct sn_fd *d)
+{
+	const int64_t limit = sn_now() + LINGER_NS;
+	int64_t pause = SHORTEST_NS;
+	int err;
+
+	for (;;) {
+		const int64_t now = sn_now();
+
+		sn_runtime_leave();
+		err = d->layer->linger(d->layer_state);
+		sn_runtime_enter();
+		if (err != -EAGAIN || now >= limit)
+			return;
+		err = sn_fd_wait_until(d, SN_SIDE_READ, now + pause < limit ? now + pause : limit);
+		if (err < 0 && err != -ETIMEDOUT)
+			return;
+		if (pause < LONGEST_NS)
+			pause *= 2;
+	}
+}
+
+void sn_layer_linger(const void *handle)
+{
+	struct sn_fd *d;
+	bool wanted;
+
+	if (!sn_runtime_enter())
+		return;
+	if (sn_fd_use_handle(&d, handle) == 0) {
+		wanted = d->kind == SN_KIND_LAYERED && d->layer->linger;
+		sn_fd_unuse(d);
+		if (wanted && begin_both(&d, handle) == 0) {
+			linger(d);
+			end_both(d);
+		}
+	}
+	sn_runtime_leave();
+}
+
 static int wait_for_edge(struct sn_fd *d, int64_t deadline)
 {
 	const int64_t other = atomic_load(&d->sides[SN_SIDE_WRITE].deadline);

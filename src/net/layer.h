@@ -36,6 +36,9 @@ bool sn_layer_quiet(struct sn_fd *d);
 /* sn_stream_shutdown(); waits for room. */
 int sn_layer_shutdown(struct sn_fd *d, int half);
 
+/* sn_stream_close() of any stream, before it; waits for the layer, if there is one. */
+void sn_layer_linger(const void *handle);
+
 /* The last user has left. Any thread, within the runtime or outside. */
 void sn_layer_closed(struct sn_fd *d, int orderly);
 

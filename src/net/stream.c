@@ -533,6 +533,7 @@ int sn_stream_shutdown(sn_stream *stream, int half)
 
 int sn_stream_close(sn_stream *stream)
 {
+	sn_layer_linger(stream);
 	return sn_conn_close(stream, 0);
 }
 

@@ -47,6 +47,8 @@ void sn_tls_note_message(int sent, int version, int type, const void *data, size
 		tls->records++;
 	else if (type == SSL3_RT_HANDSHAKE)
 		tls->messages++;
+	if (type == SSL3_RT_HANDSHAKE && tls->established)
+		tls->heard = true;
 	if (tls->messages >= MOST_MESSAGES || tls->records >= MOST_RECORDS)
 		tls->flooded = true;
 }

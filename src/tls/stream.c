@@ -8,6 +8,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <linux/sockios.h>
 
 #include "tls/tls.h"
 
@@ -19,6 +23,9 @@
 
 /* What may wait for the next write: a ticket, with the certificate of a client. */
 #define MOST_DEFERRED ((size_t)8 << 10)
+
+/* How often one attempt reads what is to be forgotten. */
+#define MOST_DRAINS 256
 
 static void lock(struct sn_tls *tls)
 {
@@ -86,6 +93,7 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 		if (result <= 0)
 			break;
 		sn_tls_note_data(tls);
+		tls->heard = true;
 		total += got;
 	} while (total < size && SSL_has_pending(tls->ssl));
 	if (result > 0)
@@ -317,6 +325,63 @@ static int layer_shutdown(void *state, int half)
 	return n;
 }
 
+/* Whether the kernel could close by a reset, which discards what is still to be sent: where there
+ * is unread input, or where a server's tickets are still to come. */
+static bool may_be_reset(const struct sn_tls *tls)
+{
+	int unread = 0;
+
+	if (tls->config->role == SN_TLS_CLIENT && !tls->heard &&
+	    SSL_version(tls->ssl) >= TLS1_3_VERSION)
+		return true;
+	return ioctl(tls->fd, FIONREAD, &unread) == 0 && unread > 0;
+}
+
+/* Until the peer's kernel has all, or the peer has ended, too: 0, or -EAGAIN. What comes is read
+ * and forgotten. */
+static int drain(const struct sn_tls *tls)
+{
+	char buf[2048];
+	ssize_t n = 1;
+	int left = 0;
+
+	for (int i = 0; n > 0 && i < MOST_DRAINS; i++)
+		n = recv(tls->fd, buf, sizeof buf, MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+		return 0;
+	return ioctl(tls->fd, SIOCOUTQ, &left) < 0 || left == 0 ? 0 : -EAGAIN;
+}
+
+static int linger(struct sn_tls *tls)
+{
+	int n;
+
+	if (tls->broken || tls->send_error || !tls->established)
+		return 0;
+	if (!tls->lingers && !may_be_reset(tls))
+		return 0;
+	tls->lingers = true;
+	tls->deferred = false;
+	n = sn_tls_flush(tls);
+	if (n == 0)
+		n = end_writing(tls);
+	if (n < 0)
+		return n;
+	shutdown(tls->fd, SHUT_WR);
+	return drain(tls);
+}
+
+static int layer_linger(void *state)
+{
+	struct sn_tls *tls = state;
+	int n;
+
+	lock(tls);
+	n = linger(tls);
+	unlock(tls);
+	return n;
+}
+
 void sn_tls_free(struct sn_tls *tls)
 {
 	SSL_free(tls->ssl); /* with its BIO */
@@ -352,4 +417,5 @@ const struct sn_layer sn_tls_layer = {
 	.shutdown = layer_shutdown,
 	.close = layer_close,
 	.quiet = layer_quiet,
+	.linger = layer_linger,
 };

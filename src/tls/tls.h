@@ -147,6 +147,8 @@ struct sn_tls {
 	bool saw_end;                  /* of the socket, without TLS's end */
 	bool read_ended;               /* SN_SHUT_READ */
 	bool notified;                 /* our end was given to OpenSSL */
+	bool heard;                    /* the peer has sent something since the handshake */
+	bool lingers;                  /* is being closed, and waits for the peer to have all */
 	const SSL_SESSION *offered;    /* only to be compared */
 	SSL_SESSION *fresh[TLS_FRESH]; /* left by the callback for the configuration's cache */
 	int nfresh;

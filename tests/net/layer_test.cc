@@ -173,8 +173,8 @@ void inverter_close(void *state, int orderly)
 	delete inverter;
 }
 
-constexpr sn_layer inverting = {inverter_read,     inverter_write, inverter_settle,
-				inverter_shutdown, inverter_close, nullptr};
+constexpr sn_layer inverting = {inverter_read,  inverter_write, inverter_settle, inverter_shutdown,
+				inverter_close, nullptr,        nullptr};
 
 Inverter *invert(sn_stream *stream, Fate *fate)
 {

@@ -5,6 +5,8 @@
 // lost. The other end is OpenSSL on a blocking socket, in a thread.
 #include "pairs.h"
 
+#include <csignal>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <thread>
 
@@ -68,7 +70,8 @@ TEST(TlsUpload, AServerGetsAllOfAClientThatNeverReads)
 					auto ssl = client.on(fd);
 
 					EXPECT_EQ(1, SSL_connect(ssl.get()));
-					EXPECT_EQ(int(bytes), SSL_write(ssl.get(), all.data(), bytes));
+					EXPECT_EQ(int(bytes),
+						  SSL_write(ssl.get(), all.data(), bytes));
 					SSL_shutdown(ssl.get());
 					close(fd);
 				});
@@ -82,6 +85,56 @@ TEST(TlsUpload, AServerGetsAllOfAClientThatNeverReads)
 				EXPECT_STREQ("", sn_tls_error(stream)) << i;
 				sn_stream_close(stream);
 				uploader.join();
+			}
+	});
+}
+
+TEST(TlsUpload, AClientThatNeverReadsLosesNothingByClosing)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		OpenSsl server(usual, true);
+		test::Listener listener;
+		const std::string all(bytes, 'u');
+
+		for (const bool shuts_down : {false, true})
+			for (int i = 0; i < uploads / 2; i++) {
+				sn_stream *stream =
+					sn_tcp_stream(test::connect(listener.address()));
+				sn_stream *accepted = sn_tcp_stream(listener.accept());
+				const int fd = dup(sn_stream_fd(accepted));
+				size_t got = 0;
+				bool ended = false;
+				sn_stream_close(accepted); // the thread has its copy
+				std::thread receiver([&] {
+					std::string buf(16384, 0);
+					sigset_t pipe;
+
+					sigemptyset(&pipe);
+					sigaddset(&pipe, SIGPIPE);
+					pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+					auto ssl = server.on(fd);
+					int n;
+
+					fcntl(fd, F_SETFL, 0);
+					EXPECT_EQ(1, SSL_accept(ssl.get()));
+					while ((n = SSL_read(ssl.get(), buf.data(),
+							     int(buf.size()))) > 0)
+						got += size_t(n);
+					ended = SSL_get_shutdown(ssl.get()) & SSL_RECEIVED_SHUTDOWN;
+					close(fd);
+				});
+
+				EXPECT_EQ(0, sn_tls_client(stream, usual.client, "localhost"));
+				EXPECT_EQ(ssize_t(bytes),
+					  sn_stream_write_all(stream, all.data(), bytes));
+				if (shuts_down) {
+					EXPECT_EQ(0, sn_stream_shutdown(stream, SN_SHUT_WRITE));
+				}
+				EXPECT_EQ(0, sn_stream_close(stream));
+				receiver.join();
+				EXPECT_EQ(bytes, got) << i;
+				EXPECT_TRUE(ended) << i;
 			}
 	});
 }
