@@ -145,8 +145,16 @@ static int shut_write(struct sn_fd *d)
 	return err;
 }
 
+/* In a child of fork() the layer's locks may be held by tasks that do not exist there. */
+static bool is_inherited(struct sn_fd *d)
+{
+	return atomic_load(&d->control) & SN_FD_INHERITED;
+}
+
 int sn_layer_shutdown(struct sn_fd *d, int half)
 {
+	if (is_inherited(d))
+		return -EBADF;
 	if (half == SN_SHUT_WRITE)
 		return shut_write(d);
 	if (half != SN_SHUT_READ)
@@ -235,9 +243,13 @@ int sn_layer_use(sn_stream *stream, const struct sn_layer *layer, void **state)
 
 	if (err < 0)
 		return err;
-	if (d->kind != SN_KIND_LAYERED || d->layer != layer) {
+	if (is_inherited(d))
+		err = -EBADF;
+	else if (d->kind != SN_KIND_LAYERED || d->layer != layer)
+		err = -EPROTOTYPE;
+	if (err < 0) {
 		sn_fd_unuse(d);
-		return -EPROTOTYPE;
+		return err;
 	}
 	*state = d->layer_state;
 	return 0;
