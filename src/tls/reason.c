@@ -134,8 +134,10 @@ static void explain(struct sn_tls *tls, int err)
 
 int sn_tls_fail(struct sn_tls *tls, int err)
 {
-	if (tls->broken)
+	if (tls->broken) {
+		sn_tls_clear_errors(); /* the program's own calls would find them */
 		return tls->broken;
+	}
 	explain(tls, err);
 	atomic_store_explicit(&tls->explained, true, memory_order_release);
 	tls->broken = err;
