@@ -72,7 +72,7 @@ struct sn_hooks_counters {
 	uint64_t passed_held;  /* calls passed through: the task held a lock, */
 	uint64_t passed_busy;  /* was pinned, or in a bracket, */
 	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask; */
-	uint64_t passed_other; /* or the wait was not possible, or others were faster each time */
+	uint64_t passed_other; /* or the wait was not possible, or in vain (docs/hooks.md) */
 };
 
 /* Fills *counters, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */

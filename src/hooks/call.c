@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -11,8 +12,10 @@
 #include <sennit/poll.h>
 #include <sennit/scope.h>
 
-/* So often a call waits in vain: others were faster, or the descriptor is ready only for poll(). */
-#define MOST_ROUNDS 8
+/* So often in a row a call is tried in vain on a descriptor that is ready for poll() all the time.
+ * Then it is ready only for poll(), such as a datagram socket with room of its own whose receiver
+ * has none. Where others are faster, poll() finds nothing soon, and the count begins again. */
+#define MOST_ROUNDS 32
 
 static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other;
 static _Atomic int process_hooks = SN_HOOKS_OFF;
@@ -27,6 +30,11 @@ static void count(_Atomic uint64_t *counter)
 void sn_hook_count_park(void)
 {
 	count(&parked);
+}
+
+void sn_hook_count_pass(void)
+{
+	count(&passed_other);
 }
 
 /* ---- errno ---- */
@@ -162,6 +170,19 @@ int sn_hook_flags(int fd)
 	return sn_real.fcntl(fd, F_GETFL, 0L);
 }
 
+enum sn_hook_kind sn_hook_kind(int fd)
+{
+	struct stat about;
+
+	if (fstat(fd, &about) < 0)
+		return SN_HOOK_DEVICE;
+	if (S_ISFIFO(about.st_mode))
+		return SN_HOOK_PIPE;
+	if (S_ISREG(about.st_mode) || S_ISBLK(about.st_mode) || S_ISDIR(about.st_mode))
+		return SN_HOOK_FILE;
+	return about.st_mode & S_IFMT ? SN_HOOK_DEVICE : SN_HOOK_ANONYMOUS;
+}
+
 /* Only the scope's own reasons end a library's loops well: EAGAIN or EINTR would not. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out)
 {
@@ -191,11 +212,13 @@ static int64_t deadline_by_option(int fd, int option)
 	return ns > 0 ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
 }
 
-/* Looks at what only a call that blocks has to know. AGAIN: it may wait. */
-static enum sn_hook_step begin(struct sn_hook_call *call)
+enum sn_hook_step sn_hook_begin(struct sn_hook_call *call)
 {
-	const int flags = sn_hook_flags(call->fd);
+	int flags;
 
+	if (call->begun)
+		return SN_HOOK_AGAIN;
+	flags = sn_hook_flags(call->fd);
 	if (flags < 0 || (flags & O_NONBLOCK)) {
 		if (!call->tried)
 			return SN_HOOK_PASS;
@@ -210,14 +233,22 @@ static enum sn_hook_step begin(struct sn_hook_call *call)
 	return SN_HOOK_AGAIN;
 }
 
+bool sn_hook_another_round(int *rounds, struct pollfd *fds, nfds_t n)
+{
+	if (*rounds > 0 && sn_real.poll(fds, n, 0) == 0)
+		*rounds = 0;
+	return (*rounds)++ < MOST_ROUNDS;
+}
+
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call)
 {
-	enum sn_hook_step step = call->begun ? SN_HOOK_AGAIN : begin(call);
+	struct pollfd one = {.fd = call->fd, .events = call->events};
+	enum sn_hook_step step = sn_hook_begin(call);
 	int found;
 
 	if (step != SN_HOOK_AGAIN)
 		return step;
-	if (call->rounds++ == MOST_ROUNDS) {
+	if (!sn_hook_another_round(&call->rounds, &one, 1)) {
 		count(&passed_other);
 		return SN_HOOK_PASS;
 	}
@@ -233,10 +264,10 @@ enum sn_hook_step sn_hook_wait(struct sn_hook_call *call)
 	return step;
 }
 
-enum sn_hook_step sn_hook_await(int fd, short events, int timeout)
+enum sn_hook_step sn_hook_await(int fd, short events)
 {
 	struct pollfd one = {.fd = fd, .events = events};
-	struct sn_hook_call call = {.fd = fd, .events = events, .timeout = timeout};
+	struct sn_hook_call call = {.fd = fd, .events = events};
 
 	if (sn_real.poll(&one, 1, 0) != 0)
 		return SN_HOOK_PASS;

@@ -12,6 +12,7 @@
 #ifndef SENNIT_HOOKS_CALL_H
 #define SENNIT_HOOKS_CALL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +45,7 @@ struct sn_hook_call {
 	bool begun;       /* what follows is known */
 	int timeout;      /* the socket's option that limits the call; 0: none */
 	int64_t deadline; /* by that option, or the caller's; 0: none */
-	int rounds;       /* how often it has waited since bytes moved */
+	int rounds;       /* attempts in vain, see sn_hook_another_round() */
 	int revents;      /* of the last wait */
 };
 
@@ -69,8 +70,18 @@ void sn_hook_hold(int by) sn_hidden;
 /* Waits until the descriptor is ready, no longer than the call may take. May park. */
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
 
-/* For a call that cannot be tried without blocking: waits until it can be made. PASS: make it. */
-enum sn_hook_step sn_hook_await(int fd, short events, int timeout) sn_hidden;
+/* Looks, once for each call, at what only a call that blocks has to know. AGAIN: it may wait. */
+enum sn_hook_step sn_hook_begin(struct sn_hook_call *call) sn_hidden;
+
+/* After an attempt in vain on what poll() took for ready: whether to wait once more. An attempt
+ * counts only if the descriptors are still ready; otherwise another was faster. */
+bool sn_hook_another_round(int *rounds, struct pollfd *fds, nfds_t n) sn_hidden;
+
+/* For a file, or a device that is always ready: waits until the call can be made. PASS: make it. */
+enum sn_hook_step sn_hook_await(int fd, short events) sn_hidden;
+
+/* A wait was not possible, or in vain. */
+void sn_hook_count_pass(void) sn_hidden;
 
 /* What a wait that sennit's calls ended with a negative value means for the hook. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out) sn_hidden;
@@ -87,6 +98,22 @@ int64_t sn_hook_ns(int64_t sec, int64_t nsec) sn_hidden;
 
 /* fcntl(F_GETFL). */
 int sn_hook_flags(int fd) sn_hidden;
+
+/* What a descriptor is that is not a socket. */
+enum sn_hook_kind {
+	SN_HOOK_PIPE,
+	SN_HOOK_ANONYMOUS, /* an eventfd, a timerfd, an inotify descriptor and so on */
+	SN_HOOK_FILE,      /* or a disk: poll() takes it for ready, and its calls may take long */
+	SN_HOOK_DEVICE,    /* a terminal, say; or not open */
+};
+enum sn_hook_kind sn_hook_kind(int fd) sn_hidden;
+
+/* Whether the error means that RWF_NOWAIT cannot be used: by the kernel, for this descriptor, or in
+ * this sandbox. */
+static inline bool sn_hook_lacks_flag(int err)
+{
+	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
+}
 
 /* The task is about to wait without its thread. */
 void sn_hook_count_park(void) sn_hidden;

@@ -28,7 +28,7 @@
 
 #include <sennit/poll.h>
 
-#include "hooks/call.h"
+#include "hooks/turn.h"
 
 /* Sockets with higher numbers are never young. */
 #define MOST_NOTES 65536
@@ -132,6 +132,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 static void closing(int fd)
 {
 	note(fd, 0);
+	sn_hook_turns_forget(fd);
 	if (sn_unlikely(sn__self() != NULL) && sn_foreign_self() && sn_hook_own_process())
 		sn_fd_closing(fd);
 }

@@ -16,7 +16,6 @@
 #include "hooks/call.h"
 
 #define MOST_SELECTED 64
-#define MOST_ROUNDS 8
 
 /* ---- poll ---- */
 
@@ -168,22 +167,25 @@ static void clear(struct sets *sets)
 static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *step)
 {
 	struct pollfd list[MOST_SELECTED];
-	int found = 0, n;
+	bool begun = false;
+	int found = 0, rounds = 0, n;
 
 	copy_sets(sets, false);
 	n = list_of(sets, list);
 	*step = n < 0 ? SN_HOOK_PASS : SN_HOOK_AGAIN;
-	for (int round = 0; *step == SN_HOOK_AGAIN; round++) {
+	while (*step == SN_HOOK_AGAIN) {
 		found = look(sets);
 		if (found != 0)
 			return found;
-		if (round == MOST_ROUNDS || (round == 0 && !sn_hook_may_park())) {
+		if ((!begun && !sn_hook_may_park()) ||
+		    !sn_hook_another_round(&rounds, list, (nfds_t)n)) {
 			*step = SN_HOOK_PASS;
 		} else if (poll_until(list, (size_t)n, deadline, step) == 0 &&
 			   *step == SN_HOOK_AGAIN) {
 			clear(sets);
 			return 0;
 		}
+		begun = true;
 	}
 	return -1;
 }
@@ -322,7 +324,7 @@ SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout
 {
 	int64_t deadline;
 	enum sn_hook_step step = SN_HOOK_AGAIN;
-	int found;
+	int found, rounds = 0;
 
 	if (!sn_hook_caller() || timeout == 0)
 		return sn_real.epoll_wait(fd, events, n, timeout);
@@ -330,10 +332,10 @@ SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout
 	found = sn_real.epoll_wait(fd, events, n, 0);
 	if (found == 0 && !sn_hook_may_park())
 		step = SN_HOOK_PASS;
-	for (int round = 0; found == 0 && step == SN_HOOK_AGAIN; round++) {
+	while (found == 0 && step == SN_HOOK_AGAIN) {
 		struct pollfd one = {.fd = fd, .events = POLLIN};
 
-		if (round == MOST_ROUNDS)
+		if (!sn_hook_another_round(&rounds, &one, 1))
 			step = SN_HOOK_PASS;
 		else if (poll_until(&one, 1, deadline, &step) <= 0)
 			break;

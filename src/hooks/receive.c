@@ -3,9 +3,10 @@
  * Receiving: recv, recvfrom, recvmsg, recvmmsg, read, readv, and accept.
  *
  * On sockets the attempt is the call itself with MSG_DONTWAIT, so no flag of the descriptor
- * changes, and none of several tasks that wait for one socket blocks its thread. A descriptor that
- * is not a socket, and a listening socket, is looked at by poll() first: should another be faster
- * then, the call blocks the thread, as it did without hooks.
+ * changes, and none of several tasks that wait for one socket blocks its thread. For pipes,
+ * eventfds and the like RWF_NOWAIT (preadv2(2)) does the same. Where the kernel does not know it,
+ * and for accept(), which has no such flag, one task at a time looks by poll() and makes the call
+ * (hooks/turn.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +14,7 @@
 
 #include <sennit/clock.h>
 
-#include "hooks/call.h"
+#include "hooks/turn.h"
 
 /* With others, such as MSG_OOB and MSG_ERRQUEUE, the call does not wait, or in ways of its own. */
 #define KNOWN_FLAGS (MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
@@ -219,9 +220,55 @@ SN_HOOK(int, recvmmsg,
 
 /* ---- read ---- */
 
-static sn_noinline ssize_t read_other(int fd, void *buf, size_t n)
+static ssize_t read_pieces(int fd, const struct iovec *iov, int count)
 {
-	return sn_hook_await(fd, POLLIN, 0) == SN_HOOK_FAIL ? -1 : sn_real.read(fd, buf, n);
+	return count == 1 ? sn_real.read(fd, iov->iov_base, iov->iov_len)
+			  : sn_real.readv(fd, iov, count);
+}
+
+/* One task at a time. */
+static ssize_t read_in_turn(int fd, const struct iovec *iov, int count)
+{
+	struct sn_hook_turn turn;
+	ssize_t got;
+
+	if (sn_hook_turn_take(&turn, fd, POLLIN, 0) == SN_HOOK_FAIL)
+		return -1;
+	got = read_pieces(fd, iov, count);
+	sn_hook_turn_give(&turn);
+	return got;
+}
+
+/* A pipe, an eventfd or the like. */
+static ssize_t read_by_flag(int fd, const struct iovec *iov, int count)
+{
+	struct sn_hook_call call = {.fd = fd, .events = POLLIN, .tried = true};
+	enum sn_hook_step step = SN_HOOK_AGAIN;
+	ssize_t got;
+	int err;
+
+	do {
+		got = preadv2(fd, iov, count, -1, RWF_NOWAIT);
+		err = got < 0 ? sn_hook_errno() : 0;
+		if (err == EAGAIN)
+			step = sn_hook_wait(&call);
+	} while (err == EAGAIN && step == SN_HOOK_AGAIN);
+	if (step == SN_HOOK_PASS)
+		return read_pieces(fd, iov, count);
+	return sn_hook_lacks_flag(err) ? read_in_turn(fd, iov, count) : got;
+}
+
+static sn_noinline ssize_t read_other(int fd, const struct iovec *iov, int count)
+{
+	switch (sn_hook_kind(fd)) {
+	case SN_HOOK_PIPE:
+	case SN_HOOK_ANONYMOUS:
+		return read_by_flag(fd, iov, count);
+	case SN_HOOK_FILE:
+		return sn_hook_await(fd, POLLIN) == SN_HOOK_FAIL ? -1 : read_pieces(fd, iov, count);
+	default:
+		return read_in_turn(fd, iov, count);
+	}
 }
 
 SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
@@ -231,7 +278,9 @@ SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
 	if (!sn_hook_caller() || n == 0 || !can_try(fd, 0))
 		return sn_real.read(fd, buf, n);
 	got = receive(fd, buf, n, 0, NULL, NULL);
-	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, buf, n) : got;
+	if (got >= 0 || sn_hook_errno() != ENOTSOCK)
+		return got;
+	return read_other(fd, &(const struct iovec){buf, n}, 1);
 }
 
 static size_t bytes_of(const struct iovec *iov, int count)
@@ -243,11 +292,6 @@ static size_t bytes_of(const struct iovec *iov, int count)
 	return sum;
 }
 
-static sn_noinline ssize_t readv_other(int fd, const struct iovec *iov, int count)
-{
-	return sn_hook_await(fd, POLLIN, 0) == SN_HOOK_FAIL ? -1 : sn_real.readv(fd, iov, count);
-}
-
 SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 {
 	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
@@ -257,23 +301,37 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 	    !can_try(fd, 0))
 		return sn_real.readv(fd, iov, count);
 	got = receive_message(fd, &message, 0, sn_real.recvmsg);
-	return got < 0 && sn_hook_errno() == ENOTSOCK ? readv_other(fd, iov, count) : got;
+	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, iov, count) : got;
 }
 
 /* ---- accept ---- */
 
 SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 {
-	if (sn_hook_caller() && sn_hook_await(fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+	struct sn_hook_turn turn;
+	int conn;
+
+	if (!sn_hook_caller())
+		return sn_real.accept(fd, from, length);
+	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
-	return sn_real.accept(fd, from, length);
+	conn = sn_real.accept(fd, from, length);
+	sn_hook_turn_give(&turn);
+	return conn;
 }
 
 SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags))
 {
-	if (sn_hook_caller() && sn_hook_await(fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+	struct sn_hook_turn turn;
+	int conn;
+
+	if (!sn_hook_caller())
+		return sn_real.accept4(fd, from, length, flags);
+	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
-	return sn_real.accept4(fd, from, length, flags);
+	conn = sn_real.accept4(fd, from, length, flags);
+	sn_hook_turn_give(&turn);
+	return conn;
 }
 
 /* ---- what receiving has to know ---- */

@@ -6,15 +6,16 @@
  * room for the rest. An error that comes after some bytes have gone is left to the next call, as
  * the kernel does it, and gives no SIGPIPE.
  *
- * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which changes no flag of theirs. Where the
- * kernel does not know that for pipes (before Linux 6.5), a large write waits until there is some
- * room and then blocks the thread until all is written.
+ * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which changes no flag of theirs. PIPE_BUF bytes
+ * or less fit all or not at all. Where the kernel does not know that for pipes (before Linux 6.5),
+ * and for what is no pipe, one task at a time looks by poll() and writes (hooks/turn.h): a pipe
+ * that is ready then has room for PIPE_BUF bytes, and a larger write blocks the thread until all is
+ * written.
  */
 #include <errno.h>
 #include <limits.h>
-#include <sys/stat.h>
 
-#include "hooks/call.h"
+#include "hooks/turn.h"
 
 /* With others, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, one call is not the same as
  * two with its parts. */
@@ -220,51 +221,81 @@ SN_HOOK(int, __sendmmsg64, (int fd, struct mmsghdr *messages, unsigned n, int fl
 
 /* ---- write ---- */
 
-static bool is_pipe(int fd)
+static ssize_t write_pieces(int fd, const struct iovec *iov, int count)
 {
-	struct stat about;
-
-	return fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
+	return count == 1 ? sn_real.write(fd, iov->iov_base, iov->iov_len)
+			  : sn_real.writev(fd, iov, count);
 }
 
-/* A pipe, and more than is written in one piece: how many bytes, or -1. */
-static ssize_t write_pipe(int fd, const char *buf, size_t n)
+/* One task at a time. */
+static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
+{
+	struct sn_hook_turn turn;
+	ssize_t sent;
+
+	if (sn_hook_turn_take(&turn, fd, POLLOUT, 0) == SN_HOOK_FAIL)
+		return -1;
+	sent = write_pieces(fd, iov, count);
+	sn_hook_turn_give(&turn);
+	return sent;
+}
+
+/* What is left of the piece in which `done` bytes end. There is some. */
+static struct iovec rest_of(const struct iovec *iov, size_t done)
+{
+	while (done >= iov->iov_len)
+		done -= iov++->iov_len;
+	return (struct iovec){(char *)iov->iov_base + done, iov->iov_len - done};
+}
+
+/* How many bytes, or -1. */
+static ssize_t write_pipe(int fd, const struct iovec *iov, int count, size_t n)
 {
 	struct sn_hook_call call = {.fd = fd, .events = POLLOUT, .tried = true};
 	enum sn_hook_step step = SN_HOOK_AGAIN;
 	size_t done = 0;
+	ssize_t more;
+	int err;
 
 	while (done < n && step == SN_HOOK_AGAIN) {
-		const struct iovec rest = {(char *)buf + done, n - done};
-		ssize_t more = pwritev2(fd, &rest, 1, -1, RWF_NOWAIT);
-		const int err = more < 0 ? sn_hook_errno() : 0;
+		const struct iovec rest = rest_of(iov, done);
 
+		more = done > 0 ? pwritev2(fd, &rest, 1, -1, RWF_NOWAIT)
+				: pwritev2(fd, iov, count, -1, RWF_NOWAIT);
+		err = more < 0 ? sn_hook_errno() : 0;
 		if (more >= 0) {
 			done += (size_t)more;
 			call.rounds = 0;
 		} else if (err == EAGAIN) {
 			step = sn_hook_wait(&call);
-		} else if (err == EPIPE || err == EBADF || err == EFAULT) {
-			break;
+		} else if (sn_hook_lacks_flag(err) && done == 0) {
+			return write_in_turn(fd, iov, count);
 		} else {
-			step = sn_hook_await(fd, POLLOUT, 0); /* pipes cannot do that here */
+			break;
 		}
 	}
-	if (done < n && step == SN_HOOK_PASS) {
-		const ssize_t more = sn_real.write(fd, buf + done, n - done);
+	while (done < n && step == SN_HOOK_PASS) {
+		const struct iovec rest = rest_of(iov, done);
 
-		if (more > 0)
-			done += (size_t)more;
+		more = done > 0 ? write_pieces(fd, &rest, 1) : write_pieces(fd, iov, count);
+		if (more <= 0)
+			break;
+		done += (size_t)more;
 	}
 	return done > 0 ? (ssize_t)done : -1;
 }
 
-/* A pipe that is ready for writing has room for PIPE_BUF bytes. */
-static sn_noinline ssize_t write_other(int fd, const void *buf, size_t n)
+static sn_noinline ssize_t write_other(int fd, const struct iovec *iov, int count)
 {
-	if (n > PIPE_BUF && is_pipe(fd))
-		return write_pipe(fd, buf, n);
-	return sn_hook_await(fd, POLLOUT, 0) == SN_HOOK_FAIL ? -1 : sn_real.write(fd, buf, n);
+	switch (sn_hook_kind(fd)) {
+	case SN_HOOK_PIPE:
+		return write_pipe(fd, iov, count, bytes_of(iov, (size_t)count));
+	case SN_HOOK_FILE:
+		return sn_hook_await(fd, POLLOUT) == SN_HOOK_FAIL ? -1
+								  : write_pieces(fd, iov, count);
+	default:
+		return write_in_turn(fd, iov, count);
+	}
 }
 
 SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
@@ -274,12 +305,9 @@ SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
 	if (!sn_hook_caller() || n == 0)
 		return sn_real.write(fd, buf, n);
 	sent = send_all(fd, buf, n, 0, NULL, 0);
-	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, buf, n) : sent;
-}
-
-static sn_noinline ssize_t writev_other(int fd, const struct iovec *iov, int count)
-{
-	return sn_hook_await(fd, POLLOUT, 0) == SN_HOOK_FAIL ? -1 : sn_real.writev(fd, iov, count);
+	if (sent >= 0 || sn_hook_errno() != ENOTSOCK)
+		return sent;
+	return write_other(fd, &(const struct iovec){(void *)buf, n}, 1);
 }
 
 SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
@@ -290,5 +318,5 @@ SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, (size_t)count) == 0)
 		return sn_real.writev(fd, iov, count);
 	sent = send_message(fd, &message, 0, sn_real.sendmsg);
-	return sent < 0 && sn_hook_errno() == ENOTSOCK ? writev_other(fd, iov, count) : sent;
+	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, iov, count) : sent;
 }
