@@ -28,10 +28,11 @@
  *
  * The call is passed through, which blocks the thread, where parking would be wrong or of no use:
  * outside tasks; on files, and on descriptors that are non-blocking; while the task holds a pthread
- * mutex or rwlock, is in a pthread_once() function, is pinned or in a blocking bracket
- * (blocking.h); in signal handlers, and while the thread's signal mask is changed; in the runtime's
- * own calls; in a child of fork(). docs/hooks.md has the whole table, and says how to find out
- * whether a library can stand it.
+ * mutex, rwlock or spin lock, an mtx_t, or a file by flockfile(), is in a function of
+ * pthread_once() or call_once(), is pinned or in a blocking bracket (blocking.h); in signal
+ * handlers, and while the thread's signal mask is changed; in the runtime's own calls; in a child
+ * of fork(). docs/hooks.md has the whole table, and says how to find out whether a library can
+ * stand it.
  *
  * Which tasks have hooks: those that have said so, by sn_hooks_set() or by SN_TASK_HOOKED in the
  * flags of struct sn_task_attr (foreign.h); and, with SENNIT_HOOKS=1 in the environment or after

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counts the locks that a task holds and that belong to its thread, so that no hooked call parks
- * with one. The locks themselves are the C library's. pthread_cond_wait() returns with its mutex
- * locked, so it changes no count. What the C library locks for itself is not seen; it makes no
- * hooked call meanwhile.
+ * with one. The locks themselves are the C library's. pthread_cond_wait() and
+ * cnd_wait() return with their mutex locked, so they change no count. What the C library locks for
+ * itself is not seen; it makes no hooked call meanwhile. The C library's mtx_lock(), call_once()
+ * and so on call names of its own, so none of them is counted twice. A spin lock has no owner, but
+ * a thread that waits for one is busy all the time.
+ *
+ * Locks that a program or a library makes of futexes, atomics or semaphores cannot be seen.
  *
  * A mutex that one task locks and another unlocks, as if it were a semaphore, leaves the first with
  * a count that is too high: its calls are passed through.
@@ -56,6 +60,35 @@ LOCKS(pthread_rwlock_timedwrlock, 1, (pthread_rwlock_t * lock, const struct time
       (lock, until))
 LOCKS(pthread_rwlock_unlock, -1, (pthread_rwlock_t * lock), (lock))
 
+LOCKS(pthread_spin_lock, 1, (pthread_spinlock_t * lock), (lock))
+LOCKS(pthread_spin_trylock, 1, (pthread_spinlock_t * lock), (lock))
+LOCKS(pthread_spin_unlock, -1, (pthread_spinlock_t * lock), (lock))
+
+/* thrd_success is 0, and no other of its values is EOWNERDEAD. */
+_Static_assert(thrd_success == 0 && thrd_busy != EOWNERDEAD && thrd_error != EOWNERDEAD &&
+		       thrd_nomem != EOWNERDEAD && thrd_timedout != EOWNERDEAD,
+	       "counted() takes what these return, too");
+LOCKS(mtx_lock, 1, (mtx_t * lock), (lock))
+LOCKS(mtx_trylock, 1, (mtx_t * lock), (lock))
+LOCKS(mtx_timedlock, 1, (mtx_t * lock, const struct timespec *until), (lock, until))
+LOCKS(mtx_unlock, -1, (mtx_t * lock), (lock))
+
+LOCKS(ftrylockfile, 1, (FILE * file), (file))
+LOCKS(_IO_ftrylockfile, 1, (FILE * file), (file))
+
+#define FILE_LOCKS(name, by)                         \
+	SN_HOOK(void, name, (FILE * file))           \
+	{                                            \
+		sn_real.name(file);                  \
+		if (sn_unlikely(sn__self() != NULL)) \
+			hold(by);                    \
+	}
+
+FILE_LOCKS(flockfile, 1)
+FILE_LOCKS(_IO_flockfile, 1)
+FILE_LOCKS(funlockfile, -1)
+FILE_LOCKS(_IO_funlockfile, -1)
+
 LOCKS(pthread_rwlock_clockrdlock, 1,
       (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),
       (lock, clock, until))
@@ -79,6 +112,7 @@ LOCKS(__pthread_rwlock_clockrdlock64, 1,
 LOCKS(__pthread_rwlock_clockwrlock64, 1,
       (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until),
       (lock, clock, until))
+LOCKS(__mtx_timedlock64, 1, (mtx_t * lock, const struct sn_timespec64 *until), (lock, until))
 #endif
 
 /* Other threads wait until fn has returned. It may throw. */
@@ -95,4 +129,13 @@ SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
 	if (entered)
 		sn_hook_hold(1);
 	return sn_real.pthread_once(once, fn);
+}
+
+SN_HOOK(void, call_once, (once_flag * once, void (*fn)(void)))
+{
+	__attribute__((cleanup(leave_once))) int entered = sn__self() != NULL;
+
+	if (entered)
+		sn_hook_hold(1);
+	sn_real.call_once(once, fn);
 }

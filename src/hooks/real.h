@@ -15,10 +15,12 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,7 +189,24 @@ struct sn_timeval64 {
 	  (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until),             \
 	  (lock, clock, until))                                                                 \
 	X(int, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                        \
-	X(int, pthread_once, (pthread_once_t * once, void (*fn)(void)), (once, fn))
+	X(int, pthread_once, (pthread_once_t * once, void (*fn)(void)), (once, fn))             \
+	X(int, pthread_spin_lock, (pthread_spinlock_t * lock), (lock))                          \
+	X(int, pthread_spin_trylock, (pthread_spinlock_t * lock), (lock))                       \
+	X(int, pthread_spin_unlock, (pthread_spinlock_t * lock), (lock))                        \
+	X(int, mtx_lock, (mtx_t * lock), (lock))                                                \
+	X(int, mtx_trylock, (mtx_t * lock), (lock))                                             \
+	X(int, mtx_timedlock, (mtx_t * lock, const struct timespec *until), (lock, until))      \
+	X(int, mtx_unlock, (mtx_t * lock), (lock))                                              \
+	X(int, ftrylockfile, (FILE * file), (file))                                             \
+	X(int, _IO_ftrylockfile, (FILE * file), (file))
+
+/* Those that return nothing. */
+#define SN_REAL_VOID_LOCKS(X)                                                \
+	X(void, call_once, (once_flag * once, void (*fn)(void)), (once, fn)) \
+	X(void, flockfile, (FILE * file), (file))                            \
+	X(void, _IO_flockfile, (FILE * file), (file))                        \
+	X(void, funlockfile, (FILE * file), (file))                          \
+	X(void, _IO_funlockfile, (FILE * file), (file))
 
 #if SN_HOOK_TIME64
 #	define SN_REAL_CALLS64(X)                                                                 \
@@ -238,7 +257,9 @@ struct sn_timeval64 {
 		  (lock, clock, until))                                                          \
 		X(int, __pthread_rwlock_clockwrlock64,                                           \
 		  (pthread_rwlock_t * lock, clockid_t clock, const struct sn_timespec64 *until), \
-		  (lock, clock, until))
+		  (lock, clock, until))                                                          \
+		X(int, __mtx_timedlock64, (mtx_t * lock, const struct sn_timespec64 *until),     \
+		  (lock, until))
 #else
 #	define SN_REAL_CALLS64(X)
 #	define SN_REAL_LOCKS64(X)
@@ -250,6 +271,7 @@ struct sn_real {
 	SN_REAL_DATABASES(SN_REAL_FIELD)
 	SN_REAL_CALLS64(SN_REAL_FIELD)
 	SN_REAL_LOCKS(SN_REAL_FIELD)
+	SN_REAL_VOID_LOCKS(SN_REAL_FIELD)
 	SN_REAL_LOCKS64(SN_REAL_FIELD)
 	int (*fcntl)(int fd, int command, ...);
 	int (*fcntl64)(int fd, int command, ...);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Many tasks make the same call on one descriptor, and there is one event after the other: each ends
-// one call. The others wait without a thread, however often they come too late, and can be
+// Many tasks make the same call on one descriptor, and there is one event after the other: each
+// ends one call. The others wait without a thread, however often they come too late, and can be
 // cancelled.
 #include <atomic>
 #include <functional>
@@ -65,16 +65,15 @@ void expect_one_each(std::function<int64_t()> call, std::function<void()> event)
 		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 		for (int i = 0; i < Crowd; i++)
 			EXPECT_EQ(0, sn_scope_spawn(scope, one_call, &one, &attr));
-		EXPECT_TRUE(
-			test::eventually([&] { return hooks().parked >= before + Crowd; }));
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked >= before + Crowd; }));
 		for (int i = 1; i <= Events; i++) {
 			one.event();
 			EXPECT_TRUE(test::eventually([&] { return one.succeeded >= i; }));
 			EXPECT_LE(test::process_status("Threads"), FewThreads);
 		}
 		sn_scope_cancel(scope);
-		const bool ended = test::eventually(
-			[&] { return one.succeeded + one.cancelled == Crowd; });
+		const bool ended =
+			test::eventually([&] { return one.succeeded + one.cancelled == Crowd; });
 		EXPECT_TRUE(ended) << "cancellation has ended " << one.cancelled;
 		// So that the scope can be closed.
 		for (int i = 0; !ended && i < Crowd; i++)
@@ -97,11 +96,7 @@ struct Pipe {
 };
 
 struct Descriptor {
-	explicit Descriptor(int number)
-	    : fd(number)
-	{
-		EXPECT_GE(fd, 0);
-	}
+	explicit Descriptor(int number) : fd(number) { EXPECT_GE(fd, 0); }
 	~Descriptor() { close(fd); }
 	const int fd;
 };

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <threads.h>
 
 #include <sennit/profile.h>
 #include <sennit/trace.h>
@@ -110,11 +111,89 @@ TEST(Pass, WithALock)
 TEST(Pass, InAFunctionThatRunsOnce)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static once_flag flag = ONCE_FLAG_INIT;
 
 	test::run(1, [] {
 		hooked([] {
 			pthread_once(&once, [] { expect_passed(&Counters::passed_held); });
 			expect_waits(&Counters::parked);
+			call_once(&flag, [] { expect_passed(&Counters::passed_held); });
+			expect_waits(&Counters::parked);
+		}).join();
+	});
+}
+
+TEST(Pass, WithALockOfC11)
+{
+	test::run([] {
+		hooked([] {
+			struct timespec past = {1, 0};
+			mtx_t mutex, recursive;
+
+			ASSERT_EQ(thrd_success, mtx_init(&mutex, mtx_timed));
+			ASSERT_EQ(thrd_success, mtx_init(&recursive, mtx_plain | mtx_recursive));
+			EXPECT_EQ(thrd_success, mtx_lock(&mutex));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(thrd_busy, mtx_trylock(&mutex));
+			EXPECT_EQ(thrd_timedout, mtx_timedlock(&mutex, &past));
+			EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
+			expect_waits(&Counters::parked);
+			EXPECT_EQ(thrd_success, mtx_timedlock(&mutex, &past));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
+			EXPECT_EQ(thrd_success, mtx_trylock(&recursive));
+			EXPECT_EQ(thrd_success, mtx_lock(&recursive));
+			EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
+			expect_waits(&Counters::parked);
+			mtx_destroy(&mutex);
+			mtx_destroy(&recursive);
+		}).join();
+	});
+}
+
+TEST(Pass, WithAFileLocked)
+{
+	test::run([] {
+		hooked([] {
+			FILE *file = tmpfile();
+
+			ASSERT_NE(nullptr, file);
+			flockfile(file);
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(0, ftrylockfile(file));
+			funlockfile(file);
+			expect_passed(&Counters::passed_held);
+			funlockfile(file);
+			expect_waits(&Counters::parked);
+			EXPECT_EQ(0, ftrylockfile(file));
+			expect_passed(&Counters::passed_held);
+			std::thread([&] { EXPECT_NE(0, ftrylockfile(file)); }).join();
+			funlockfile(file);
+			expect_waits(&Counters::parked);
+			fclose(file);
+		}).join();
+	});
+}
+
+TEST(Pass, WithASpinLock)
+{
+	test::run([] {
+		hooked([] {
+			pthread_spinlock_t lock;
+
+			ASSERT_EQ(0, pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE));
+			EXPECT_EQ(0, pthread_spin_lock(&lock));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(EBUSY, pthread_spin_trylock(&lock));
+			EXPECT_EQ(0, pthread_spin_unlock(&lock));
+			expect_waits(&Counters::parked);
+			EXPECT_EQ(0, pthread_spin_trylock(&lock));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(0, pthread_spin_unlock(&lock));
+			expect_waits(&Counters::parked);
+			pthread_spin_destroy(&lock);
 		}).join();
 	});
 }
