@@ -26,11 +26,13 @@
  * (sn_stream_adopt()). In each case sn_fd_wait() returns -EBADF, and sn_fd_wait_any() reports
  * POLLNVAL for this descriptor, as both do for one that is not open when they are called.
  *
- * Without sn_fd_closing(), a wait lasts until its deadline, until its task is cancelled, or until
- * the number is used again and a task waits for it, which ends it in the same way. It does no harm:
- * it does not report what happens to another descriptor behind the same number. Only one that has
- * had the number before, was waited for, left it without sn_fd_closing() and stayed open elsewhere
- * may be mistaken, when it has the number again, for the one in between.
+ * Without sn_fd_closing(), a wait ends in the same way when the number is used again and a task
+ * waits for it, and otherwise when the wait looks: after a second, and then each time that it has
+ * lasted twice as long, but at least each 64 s. Until then it does no harm: it does not report what
+ * happens to another descriptor behind the same number. Only one that has had the number before,
+ * was waited for, left it without sn_fd_closing() and stayed open elsewhere may be mistaken, when
+ * it has the number again, for the one in between; and a number whose descriptor is sennit's own is
+ * only known to be open or not.
  *
  * Threads outside the runtime: sn_fd_closing(); the others return -ENOTSUP. Signal handlers: none.
  */

@@ -269,6 +269,28 @@ bool sn_watch_closing(struct sn_thread *self, int fd)
 	return registered;
 }
 
+/* A copy tells nothing of the number itself, but whether it is open is known. */
+static bool is_gone(struct sn_watch *watch)
+{
+	return watch->registered == watch->fd ? rearm(watch) == -ENOENT
+					      : fcntl(watch->fd, F_GETFD) < 0;
+}
+
+void sn_watch_look(struct sn_thread *self, int fd)
+{
+	struct sn_queue ready = {0};
+	struct ended ended = {&ready, 0};
+	struct sn_watch *watch = find(fd);
+
+	if (!watch)
+		return;
+	sn_lock(&watch->lock);
+	if (watch->first && is_gone(watch))
+		finish_all(watch, NULL, true, &ended);
+	unlock(watch);
+	sn_ready_each(self, &ready);
+}
+
 int sn_watch_waits(int fd)
 {
 	struct sn_watch *watch = find(fd);

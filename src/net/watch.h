@@ -31,7 +31,10 @@
  * not before. The task returns when it has taken the wait out itself, or has found it out: this
  * look needs no lock, because taking out is the watch's last access.
  *
- * models/watch.pml checks all of this, except for the copies.
+ * If nobody waits for the number again, epoll would not be asked. So a wait that lasts asks, at
+ * growing intervals, in the way in which a new wait would (sn_watch_look()).
+ *
+ * models/watch.pml checks all of this, except for the copies and the looks.
  *
  * Who may write what: everything under the watch's lock; the list of chunks under the table's.
  * Neither lock is held while another one is taken, a task is made runnable, or memory is allocated
@@ -42,6 +45,7 @@
  *     number may remove another thread's registration.
  *   - Edges, as for sennit's own descriptors: a library reads as much as it likes and not until
  *     EAGAIN, so an edge may never come again.
+ *   - Looking for all watches at once, once a second: an idle program would not be idle.
  *   - Always a copy: the peer of a closed connection would not see its end while a task waits.
  */
 #ifndef SENNIT_NET_WATCH_H
@@ -105,6 +109,9 @@ void sn_watch_remove(struct sn_watch_wait *wait);
  * descriptor is about to be closed, or to be registered by sennit itself. Returns whether anything
  * was registered. */
 bool sn_watch_closing(struct sn_thread *self, int fd);
+
+/* Waits for the number end, with closed, if it does not mean their descriptor any more. */
+void sn_watch_look(struct sn_thread *self, int fd);
 
 /* How many waits there are for the number. */
 int sn_watch_waits(int fd);

@@ -340,6 +340,46 @@ TEST(FdWait, ClosingByAThreadOfTheProgram)
 	});
 }
 
+// A descriptor that is closed without a word, and for whose number nobody waits again: the wait
+// notices by itself. It does not report the descriptor that has the number meanwhile.
+TEST(FdWait, NoticesThatItsDescriptorIsGone)
+{
+	test::run(2, [] {
+		Event other;
+		const int closed = eventfd(0, EFD_CLOEXEC), replaced = eventfd(0, EFD_CLOEXEC);
+		struct pollfd several[2] = {{-1, POLLIN, 0}, {replaced, POLLIN, 0}};
+		Task one([&] { return sn_fd_wait(closed, POLLIN, SN_NO_DEADLINE); });
+		Task another([&] { return sn_fd_wait(replaced, POLLIN, SN_NO_DEADLINE); });
+		Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
+
+		await_waiting(closed, 1);
+		await_waiting(replaced, 2);
+		EXPECT_EQ(replaced, dup3(other.fd(), replaced, O_CLOEXEC));
+		close(closed);
+		EXPECT_EQ(-EBADF, one.join());
+		EXPECT_EQ(-EBADF, another.join());
+		EXPECT_EQ(1, any.join());
+		EXPECT_EQ(POLLNVAL, several[1].revents);
+		close(replaced);
+	});
+}
+
+// Looking does not disturb a wait: not its events, and not its deadline.
+TEST(FdWait, LastsLongerThanALook)
+{
+	test::run(2, [] {
+		Event event, never;
+		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
+		const int64_t begun = sn_now();
+
+		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(never.fd(), POLLIN, begun + 1500 * test::ms));
+		EXPECT_GE(sn_now() - begun, 1500 * test::ms);
+		await_waiting(event.fd(), 1);
+		event.set();
+		EXPECT_EQ(POLLIN, waits.join());
+	});
+}
+
 // A descriptor that is closed without a word, and whose number is used again: the next wait for the
 // number ends the earlier one, and is woken by the new descriptor alone.
 TEST(FdWait, NumbersAreUsedAgain)
