@@ -15,20 +15,28 @@
  * that hang would need as many threads as calls.
  *
  * A socket is young from socket() on. The note is a byte for each number, and says in which
- * process's time it was made. If the number is closed behind our back (by close_range(), say) and
+ * process's time it was made. If the number is closed behind our back (by a system call, say) and
  * used again, then by socket(), which makes a new note, or for something that is not a TCP socket
  * without a connection, for which the note does no harm.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include <sennit/poll.h>
 
 #include "hooks/turn.h"
+
+/* As many as sennit watches (net/watch.h). */
+#define MOST_DESCRIPTORS 1048576
 
 /* Sockets with higher numbers are never young. */
 #define MOST_NOTES 65536
@@ -127,20 +135,107 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 	return sn_real.connect(fd, to, length);
 }
 
-/* ---- what ends a socket's youth, or a wait for it ---- */
+/*
+ * ---- what ends a socket's youth, or a wait for it ----
+ *
+ * Closing that does not come this way, such as by a system call, or in a thread that is no task, is
+ * noticed by the wait itself (sennit/poll.h). closedir() is not here: nothing waits for a folder.
+ */
+
+/* Whether tasks may wait for what the caller closes. */
+static bool is_heard(void)
+{
+	return sn_unlikely(sn__self() != NULL) && sn_foreign_self() && sn_hook_own_process();
+}
 
 static void closing(int fd)
 {
 	note(fd, 0);
 	sn_hook_turns_forget(fd);
-	if (sn_unlikely(sn__self() != NULL) && sn_foreign_self() && sn_hook_own_process())
+	if (is_heard())
 		sn_fd_closing(fd);
+}
+
+/* The C library closes it without calling close(). It may have none. errno stays. */
+static void closing_file(FILE *file)
+{
+	const int err = sn_hook_errno();
+	const int fd = fileno(file);
+
+	sn_hook_fail(err);
+	if (fd >= 0)
+		closing(fd);
+}
+
+/* Those that the process may have. */
+static void closing_all(unsigned first, unsigned last)
+{
+	const bool heard = is_heard();
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > MOST_DESCRIPTORS)
+		limit.rlim_cur = MOST_DESCRIPTORS;
+	for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; fd++) {
+		note((int)fd, 0);
+		sn_hook_turns_forget((int)fd);
+		if (heard)
+			sn_fd_closing((int)fd);
+	}
 }
 
 SN_HOOK(int, close, (int fd))
 {
 	closing(fd);
 	return sn_real.close(fd);
+}
+
+SN_HOOK(int, fclose, (FILE * file))
+{
+	closing_file(file);
+	return sn_real.fclose(file);
+}
+
+SN_HOOK(int, pclose, (FILE * file))
+{
+	closing_file(file);
+	return sn_real.pclose(file);
+}
+
+SN_HOOK(FILE *, freopen, (const char *path, const char *mode, FILE *file))
+{
+	closing_file(file);
+	return sn_real.freopen(path, mode, file);
+}
+
+SN_HOOK(FILE *, freopen64, (const char *path, const char *mode, FILE *file))
+{
+	closing_file(file);
+	return sn_real.freopen64(path, mode, file);
+}
+
+/* By the system call where the C library does not have it (before glibc 2.34). */
+static int close_all(unsigned first, unsigned last, int flags)
+{
+	return sn_real.close_range ? sn_real.close_range(first, last, flags)
+				   : (int)syscall(SYS_close_range, first, last, flags);
+}
+
+SN_HOOK(int, close_range, (unsigned first, unsigned last, int flags))
+{
+	if (!(flags & ~(int)CLOSE_RANGE_UNSHARE) && first <= last)
+		closing_all(first, last);
+	return close_all(first, last, flags);
+}
+
+SN_HOOK(void, closefrom, (int first))
+{
+	const unsigned from = first > 0 ? (unsigned)first : 0;
+
+	closing_all(from, UINT_MAX);
+	if (sn_real.closefrom)
+		sn_real.closefrom(first);
+	else
+		close_all(from, UINT_MAX, 0);
 }
 
 SN_HOOK(int, dup, (int fd))

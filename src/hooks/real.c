@@ -21,7 +21,7 @@ static bool looking_up;
 SN_REAL_CALLS(THEIRS)
 SN_REAL_DATABASES(THEIRS)
 SN_REAL_LOCKS(THEIRS)
-SN_REAL_VOID_LOCKS(THEIRS)
+SN_REAL_VOIDS(THEIRS)
 #	define NEXT(name) \
 		(__interceptor_##name ? (void *)__interceptor_##name : dlsym(RTLD_NEXT, #name))
 #else
@@ -37,7 +37,7 @@ static void look_up(void)
 	SN_REAL_DATABASES(LOOK_UP)
 	SN_REAL_CALLS64(LOOK_UP)
 	SN_REAL_LOCKS(LOOK_UP)
-	SN_REAL_VOID_LOCKS(LOOK_UP)
+	SN_REAL_VOIDS(LOOK_UP)
 	SN_REAL_LOCKS64(LOOK_UP)
 	sn_real.fcntl = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
 	sn_real.fcntl64 = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl64");
@@ -63,19 +63,19 @@ static void look_up(void)
 		look_up();                              \
 		return sn_real.name arguments;          \
 	}
-#define EARLY_VOID_LOCK(result, name, parameters, arguments) \
-	static result early_##name parameters                \
-	{                                                    \
-		if (looking_up)                              \
-			return;                              \
-		look_up();                                   \
-		sn_real.name arguments;                      \
+#define EARLY_VOID(result, name, parameters, arguments) \
+	static result early_##name parameters           \
+	{                                               \
+		if (looking_up)                         \
+			return;                         \
+		look_up();                              \
+		sn_real.name arguments;                 \
 	}
 SN_REAL_CALLS(EARLY_CALL)
 SN_REAL_DATABASES(EARLY_CALL)
 SN_REAL_CALLS64(EARLY_CALL)
 SN_REAL_LOCKS(EARLY_LOCK)
-SN_REAL_VOID_LOCKS(EARLY_VOID_LOCK)
+SN_REAL_VOIDS(EARLY_VOID)
 SN_REAL_LOCKS64(EARLY_LOCK)
 
 /* No call of fcntl() that a constructor could want to have noticed. */
@@ -98,7 +98,7 @@ struct sn_real sn_real = {
 	SN_REAL_DATABASES(EARLY)
 	SN_REAL_CALLS64(EARLY)
 	SN_REAL_LOCKS(EARLY)
-	SN_REAL_VOID_LOCKS(EARLY)
+	SN_REAL_VOIDS(EARLY)
 	SN_REAL_LOCKS64(EARLY)
 			/* clang-format on */
 			.fcntl = early_fcntl,

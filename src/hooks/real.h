@@ -83,6 +83,11 @@ struct sn_timeval64 {
 	  (fd, from, length, flags))                                                               \
 	X(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),     \
 	  (fd, level, name, value, length))                                                        \
+	X(int, fclose, (FILE * file), (file))                                                      \
+	X(int, pclose, (FILE * file), (file))                                                      \
+	X(FILE *, freopen, (const char *path, const char *mode, FILE *file), (path, mode, file))   \
+	X(FILE *, freopen64, (const char *path, const char *mode, FILE *file), (path, mode, file)) \
+	X(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags))      \
 	X(int, close, (int fd), (fd))                                                              \
 	X(int, dup, (int fd), (fd))                                                                \
 	X(int, dup2, (int fd, int to), (fd, to))                                                   \
@@ -200,8 +205,9 @@ struct sn_timeval64 {
 	X(int, ftrylockfile, (FILE * file), (file))                                             \
 	X(int, _IO_ftrylockfile, (FILE * file), (file))
 
-/* Those that return nothing. */
-#define SN_REAL_VOID_LOCKS(X)                                                \
+/* Those that return nothing; none of them has to do anything within the look-up. */
+#define SN_REAL_VOIDS(X)                                                     \
+	X(void, closefrom, (int first), (first))                             \
 	X(void, call_once, (once_flag * once, void (*fn)(void)), (once, fn)) \
 	X(void, flockfile, (FILE * file), (file))                            \
 	X(void, _IO_flockfile, (FILE * file), (file))                        \
@@ -271,7 +277,7 @@ struct sn_real {
 	SN_REAL_DATABASES(SN_REAL_FIELD)
 	SN_REAL_CALLS64(SN_REAL_FIELD)
 	SN_REAL_LOCKS(SN_REAL_FIELD)
-	SN_REAL_VOID_LOCKS(SN_REAL_FIELD)
+	SN_REAL_VOIDS(SN_REAL_FIELD)
 	SN_REAL_LOCKS64(SN_REAL_FIELD)
 	int (*fcntl)(int fd, int command, ...);
 	int (*fcntl64)(int fd, int command, ...);

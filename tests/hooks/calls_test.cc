@@ -5,16 +5,20 @@
 // and names.
 #include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include <grp.h>
+#include <linux/close_range.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "hooks/hooks.h"
@@ -433,6 +437,75 @@ TEST(Close, ByAnotherTaskEndsTheWait)
 		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
 		hooked([&] { pair.close_end(0); }).join();
 		reader.join();
+	});
+}
+
+// The ways to close a descriptor of which close() is not told.
+void expect_closing(const std::function<void(int fd)> &close_it)
+{
+	test::run(Processors, [&] {
+		SocketPair pair;
+		const uint64_t before = hooks().parked;
+		Task reader = hooked([&] {
+			char byte;
+
+			EXPECT_EQ(-EBADF, outcome(recv(pair.fd[0], &byte, 1, 0)));
+		});
+
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+		hooked([&] { close_it(pair.fd[0]); }).join();
+		reader.join();
+		EXPECT_EQ(-1, fcntl(pair.fd[0], F_GETFD)) << "nobody else has the number";
+		pair.fd[0] = -1;
+	});
+}
+
+TEST(Close, OfAFileEndsTheWait)
+{
+	expect_closing([](int fd) { EXPECT_EQ(0, fclose(fdopen(fd, "r+"))); });
+}
+
+TEST(Close, OfAFileThatIsOpenedAgainEndsTheWait)
+{
+	expect_closing([](int fd) {
+		FILE *file = freopen("/dev/null", "r", fdopen(fd, "r+"));
+
+		ASSERT_NE(nullptr, file);
+		EXPECT_EQ(0, fclose(file));
+	});
+}
+
+TEST(Close, OfARangeEndsTheWait)
+{
+	expect_closing([](int fd) {
+		EXPECT_EQ(0, close_range(unsigned(fd), unsigned(fd), CLOSE_RANGE_CLOEXEC));
+		EXPECT_EQ(0, close_range(unsigned(fd), unsigned(fd), 0));
+	});
+}
+
+// The wait notices it by itself.
+TEST(Close, ByASystemCallEndsTheWait)
+{
+	expect_closing([](int fd) { EXPECT_EQ(0, syscall(SYS_close, fd)); });
+}
+
+TEST(Close, OfAPipeToAProgramEndsTheWait)
+{
+	test::run([] {
+		FILE *pipe = popen("read line", "w");
+
+		ASSERT_NE(nullptr, pipe);
+		const uint64_t before = hooks().parked;
+		Task waiter = hooked([&] {
+			struct pollfd one = {fileno(pipe), POLLERR, 0};
+
+			EXPECT_EQ(1, outcome(poll(&one, 1, -1)));
+			EXPECT_EQ(POLLNVAL, one.revents);
+		});
+
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+		hooked([&] { EXPECT_NE(-1, pclose(pipe)); }).join();
+		waiter.join();
 	});
 }
 
