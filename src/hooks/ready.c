@@ -12,6 +12,7 @@
 
 #include <sennit/clock.h>
 #include <sennit/poll.h>
+#include <sennit/scope.h>
 
 #include "hooks/call.h"
 
@@ -19,21 +20,40 @@
 
 /* ---- poll ---- */
 
-/* deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. */
+static bool has_descriptor(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			return true;
+	return false;
+}
+
+/*
+ * deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. Without a time
+ * limit and without a descriptor that is pause(): only a signal ends it, and none ends a wait here.
+ * errno stays, as in the C library's calls, unless the call fails. The thread may be another one.
+ */
 static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
 {
+	const int err = sn_hook_errno();
 	int found;
 
+	*step = SN_HOOK_PASS;
+	if (deadline == SN_NO_DEADLINE && !has_descriptor(fds, n)) {
+		sn_hook_count_pass();
+		return -1;
+	}
 	*step = SN_HOOK_AGAIN;
 	sn_hook_count_park();
 	found = sn_fd_wait_any(fds, n, deadline);
-	if (found >= 0)
-		return found;
-	*step = sn_hook_ended(found, 0);
-	if (*step != SN_HOOK_FAIL || sn_hook_errno() != 0)
+	if (found == -ETIMEDOUT && !sn_cancelled())
+		found = 0;
+	if (found < 0) {
+		*step = sn_hook_ended(found, ETIMEDOUT);
 		return -1;
-	*step = SN_HOOK_AGAIN;
-	return 0;
+	}
+	sn_hook_fail(err);
+	return found;
 }
 
 static int64_t ms_left(int64_t deadline)

@@ -240,6 +240,41 @@ TEST(Timeouts, OfSocketsAreHonoured)
 	});
 }
 
+// Of the thread that the task is on now.
+__attribute__((noinline)) void set_error(int err)
+{
+	__asm__ volatile("" : : : "memory");
+	errno = err;
+}
+
+// As in the C library, a call that has not failed leaves errno.
+TEST(Timeouts, LeaveErrno)
+{
+	test::run([] {
+		hooked([] {
+			const uint64_t before = hooks().parked;
+			SocketPair pair;
+			struct pollfd one = {pair.fd[0], POLLIN, 0};
+			struct timeval time = {0, 2000};
+			struct timespec same = {0, 2000000};
+			struct epoll_event event = {};
+			const int poller = epoll_create1(EPOLL_CLOEXEC);
+
+			set_error(ENOENT);
+			EXPECT_EQ(0, poll(&one, 1, 2));
+			EXPECT_EQ(ENOENT, error_now());
+			EXPECT_EQ(0, ppoll(&one, 1, &same, nullptr));
+			EXPECT_EQ(ENOENT, error_now());
+			EXPECT_EQ(0, select(0, nullptr, nullptr, nullptr, &time));
+			EXPECT_EQ(ENOENT, error_now());
+			EXPECT_EQ(0, epoll_wait(poller, &event, 1, 2));
+			EXPECT_EQ(ENOENT, error_now());
+			EXPECT_LE(before + 4, hooks().parked);
+			close(poller);
+		}).join();
+	});
+}
+
 TEST(Timeouts, OfSelectTellWhatIsLeft)
 {
 	test::run([] {

@@ -260,6 +260,43 @@ TEST(Pass, InSignalHandlersAndWithAnotherMask)
 	});
 }
 
+// A wait for neither descriptors nor a time is one for a signal, which ends no wait of a task.
+TEST(Pass, WaitingForASignalAlone)
+{
+	struct sigaction action = {}, former;
+
+	action.sa_handler = [](int) {};
+	ASSERT_EQ(0, sigaction(SIGUSR2, &action, &former));
+	test::run(2, [] {
+		const uint64_t before = hooks().passed_other;
+		std::atomic<pid_t> waits{0};
+		std::atomic<bool> done{false};
+		std::thread signaller([&] {
+			while (!done) {
+				if (waits && hooks().passed_other > before)
+					tgkill(getpid(), waits, SIGUSR2);
+				usleep(1000);
+			}
+		});
+
+		hooked([&] {
+			const uint64_t parked = hooks().parked;
+			struct pollfd none = {-1, POLLIN, 0};
+
+			waits = gettid();
+			expect_count(&Counters::passed_other,
+				     [] { EXPECT_EQ(-EINTR, outcome(poll(nullptr, 0, -1))); });
+			EXPECT_EQ(-EINTR, outcome(poll(&none, 1, -1)));
+			EXPECT_EQ(-EINTR, outcome(ppoll(nullptr, 0, nullptr, nullptr)));
+			EXPECT_EQ(-EINTR, outcome(select(0, nullptr, nullptr, nullptr, nullptr)));
+			EXPECT_EQ(parked, hooks().parked);
+			done = true;
+		}).join();
+		signaller.join();
+	});
+	sigaction(SIGUSR2, &former, nullptr);
+}
+
 TEST(Pass, WithoutTasksAndInChildren)
 {
 	const uint64_t parked = hooks().parked;
