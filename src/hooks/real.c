@@ -7,7 +7,9 @@
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "hooks/call.h"
 
@@ -113,6 +115,11 @@ __attribute__((constructor(101))) static void begin(void)
 	const char *wish = getenv("SENNIT_HOOKS");
 
 	look_up();
-	if (wish && wish[0] == '1' && !wish[1])
+	if (!wish || !*wish || strcmp(wish, "0") == 0)
+		return;
+	if (strcmp(wish, "1") == 0)
 		sn_hooks_set_default(SN_HOOKS_ON);
+	else
+		dprintf(STDERR_FILENO,
+			"sennit: SENNIT_HOOKS=%.64s: expected 0 or 1; hooks are off\n", wish);
 }

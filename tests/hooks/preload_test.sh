@@ -47,6 +47,18 @@ with=$(SENNIT_HOOKS=1 "$program-linked") || fail "the linked program with hooks"
 	"$SENNIT_SOURCE_DIR/tests/hooks/preload.c" "$SENNIT_BUILD_DIR/src/libsennit.a" -pthread
 "${hooked[@]}" "$program-static" 100 >/dev/null || fail "a program with a static libsennit"
 
+# What is no choice is said so, and leaves the hooks off.
+for wish in 0 ""; do
+	LD_PRELOAD=$library SENNIT_HOOKS=$wish "$program" 100 >"$scratch/threads" 2>"$scratch/said" ||
+		fail "SENNIT_HOOKS=$wish"
+	[ ! -s "$scratch/said" ] || fail "SENNIT_HOOKS=$wish says: $(cat "$scratch/said")"
+done
+LD_PRELOAD=$library SENNIT_HOOKS=yes "$program" 100 >"$scratch/threads" 2>"$scratch/said" ||
+	fail "SENNIT_HOOKS=yes"
+[ "$(cat "$scratch/threads")" -ge 100 ] || fail "SENNIT_HOOKS=yes turns the hooks on"
+[ "$(cat "$scratch/said")" = "sennit: SENNIT_HOOKS=yes: expected 0 or 1; hooks are off" ] ||
+	fail "SENNIT_HOOKS=yes says: $(cat "$scratch/said")"
+
 # Programs without tasks: the same output, with and without hooks.
 [ "$SENNIT_ARCH" = "$(uname -m)" ] || exit 0 # this machine's programs are of another architecture
 same() {

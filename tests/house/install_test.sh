@@ -291,6 +291,14 @@ try build-hooks/hooks-static
 read -r -a found <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs sennit-hooks)"
 "$CC" "${cflags[@]}" -o hooks-pc hooks.c "${found[@]}" -Wl,-rpath,"$libdir"
 try ./hooks-pc
+# Preloaded by its path, into a program that does not know sennit, the library finds the one beside
+# it. The prefix is none that the system's linker looks into.
+if [ "${#launcher[@]}" = 0 ]; then
+	echo 'int main(void) { return 0; }' >nothing.c
+	"$CC" "${cflags[@]}" -o nothing nothing.c
+	env -u LD_LIBRARY_PATH LD_PRELOAD="$libdir/libsennit-hooks.so" SENNIT_HOOKS=1 ./nothing 2>log &&
+		[ ! -s log ] || fail "hooks preloaded from their prefix: $(cat log)"
+fi
 
 # The bridge to libgc, where it was built.
 if [ -e "$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so" ]; then
