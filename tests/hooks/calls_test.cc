@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 
 #include "hooks/hooks.h"
+#include "support/internals.h"
 
 namespace
 {
@@ -475,8 +476,9 @@ TEST(Close, ByAnotherTaskEndsTheWait)
 	});
 }
 
-// The ways to close a descriptor of which close() is not told.
-void expect_closing(const std::function<void(int fd)> &close_it)
+// The ways to close a descriptor of which close() is not told. at_once: the wait has ended when the
+// call returns, and need not notice by itself.
+void expect_closing(const std::function<void(int fd)> &close_it, bool at_once = true)
 {
 	test::run(Processors, [&] {
 		SocketPair pair;
@@ -488,7 +490,13 @@ void expect_closing(const std::function<void(int fd)> &close_it)
 		});
 
 		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
-		hooked([&] { close_it(pair.fd[0]); }).join();
+		EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(pair.fd[0]) == 1; }));
+		hooked([&] {
+			close_it(pair.fd[0]);
+			if (at_once) {
+				EXPECT_EQ(0, probe_watch_waits(pair.fd[0]));
+			}
+		}).join();
 		reader.join();
 		EXPECT_EQ(-1, fcntl(pair.fd[0], F_GETFD)) << "nobody else has the number";
 		pair.fd[0] = -1;
@@ -521,7 +529,7 @@ TEST(Close, OfARangeEndsTheWait)
 // The wait notices it by itself.
 TEST(Close, ByASystemCallEndsTheWait)
 {
-	expect_closing([](int fd) { EXPECT_EQ(0, syscall(SYS_close, fd)); });
+	expect_closing([](int fd) { EXPECT_EQ(0, syscall(SYS_close, fd)); }, false);
 }
 
 TEST(Close, OfAPipeToAProgramEndsTheWait)
