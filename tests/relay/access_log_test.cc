@@ -278,6 +278,39 @@ TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 	close(ends[0]);
 }
 
+/* A reader that pauses, such as a container's log driver, makes no holes. */
+TEST(AccessLog, KeepsLinesInTheQueueWhileThePipeIsFull)
+{
+	constexpr int lines = 400;
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	ASSERT_GT(fcntl(ends[1], F_SETPIPE_SZ, 4096), 0);
+	ASSERT_EQ(write(ends[1], std::string(4096, '#').data(), 4096), 4096);
+	sn::run([&] {
+		auto log = opened("fd:" + std::to_string(ends[1]));
+		log->start();
+		for (int i = 0; i < lines; i++) {
+			log->write(example());
+			/* So long that the log has tried to write in the meantime. */
+			if (i % 100 == 0)
+				sn::sleep(50ms);
+		}
+		EXPECT_EQ(log->dropped(), 0U);
+		std::string text;
+		std::jthread reader([&text, &ends] {
+			char buf[4096];
+			for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
+				text.append(buf, static_cast<std::size_t>(n));
+		});
+		log->close(); /* writes what is in the queue */
+		EXPECT_EQ(log->dropped(), 0U);
+		::close(ends[1]);
+		reader.join();
+		EXPECT_EQ(std::ranges::count(text, '\n'), lines);
+	});
+	close(ends[0]);
+}
+
 TEST(AccessLog, ClosesEvenIfNothingReads)
 {
 	int ends[2];

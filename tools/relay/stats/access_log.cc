@@ -321,7 +321,7 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 		/* While closing, do not wait long for a reader that does not read. */
 		if (give_up_ == sn::no_deadline && closing_.load())
 			give_up_ = sn::after(1s);
-		if (error == EAGAIN && sn::now() < give_up_)
+		if (error == EAGAIN && may_wait())
 			continue;
 		if (error != EAGAIN && !std::exchange(failing_, true))
 			emit(event_kind::log_failed,
@@ -334,13 +334,19 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 	return 0;
 }
 
+/* give_up_ is none until the log closes: lines wait in the queue for a target that is full. */
+bool access_log::may_wait() const noexcept
+{
+	return give_up_ == sn::no_deadline || sn::now() < give_up_;
+}
+
 /* Returns how many bytes were written. error: 0 if all were; EAGAIN: no room for now. */
 std::size_t access_log::write_now(std::string_view piece, int &error) const
 {
 	return sn::blocking([&]() -> std::size_t {
 		std::size_t written = 0;
 		/* POLLOUT means room for a piece. Bounded, so that closing is noticed. */
-		const int wait_ms = sn::now() < give_up_ ? 100 : 0;
+		const int wait_ms = may_wait() ? 100 : 0;
 		pollfd out{fd_, POLLOUT, 0};
 		if (!is_file_ && poll(&out, 1, wait_ms) <= 0) {
 			error = EAGAIN;

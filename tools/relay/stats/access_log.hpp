@@ -111,6 +111,7 @@ private:
 	void run();
 	void fill_and_put(std::string &batch);
 	std::ptrdiff_t put(std::string_view batch);
+	bool may_wait() const noexcept;
 	std::size_t write_now(std::string_view piece, int &error) const;
 	void open_anew();
 
