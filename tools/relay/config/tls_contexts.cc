@@ -126,12 +126,29 @@ try {
 	/* No memory; the next time it may work. */
 }
 
+/* While the files of one do not answer, none is looked at: a context is looked at by one thread at a
+ * time. */
 void tls_contexts::look_at_files(const list &which)
 {
+	struct result {
+		tls_context::seen is;
+		std::string why{};
+	};
 	for (const auto &each : which) {
-		std::string why;
 		auto fields = fields_of(*each);
-		switch (sn::blocking([&] { return each->look(why); })) {
+		auto turn = looking_.take();
+		if (!turn)
+			return;
+		const auto done = call_in_time([each, turn = std::move(turn)]() mutable {
+			result its{};
+			its.is = each->look(its.why);
+			turn.reset();
+			return its;
+		});
+		if (!done)
+			return;
+		const std::string &why = done->why;
+		switch (done->is) {
 		case tls_context::seen::same:
 			break;
 		case tls_context::seen::reloaded:

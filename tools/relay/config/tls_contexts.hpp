@@ -10,6 +10,7 @@
 #ifndef RELAY_TLS_CONTEXTS_HPP
 #define RELAY_TLS_CONTEXTS_HPP
 
+#include "base/in_time.hpp"
 #include "config/config.hpp"
 #include "stats/snapshot.hpp"
 #include "tls/tls_context.hpp"
@@ -75,6 +76,7 @@ private:
 	list in_use_;
 	/* For look(): when an event of a certificate was emitted last, by its context and file. */
 	std::map<std::string, std::chrono::seconds> told_;
+	turn_of_calls looking_; /* at the files of a context */
 };
 
 /* What is wrong with the TLS files of a configuration, one line each; or, in `warnings`, might soon

@@ -6,6 +6,7 @@
 #include "backends/ready_keeper.hpp"
 #include "backends/resolver.hpp"
 #include "base/address.hpp"
+#include "base/in_time.hpp"
 #include "sessions/udp_listener.hpp"
 
 #include <algorithm>
@@ -47,13 +48,31 @@ std::unique_ptr<listening> change::open(const listener_config &settings, std::st
 		      : udp_listener::open(all_, settings, why);
 }
 
-bool change::prepare()
+/* False if the files of TLS cannot be used, which is reported. */
+bool change::make_tls()
 {
-	std::string wrong;
-	if (!sn::blocking([&] { return all_.tls.make(*settings_, reread_, tls_, wrong); })) {
-		emit(fault_, wrong);
+	struct result {
+		bool is_made = false;
+		tls_set made{};
+		std::string why{};
+	};
+	auto done = call_in_time([&tls = all_.tls, of = settings_, reread = reread_] {
+		result its;
+		its.is_made = tls.make(*of, reread, its.made, its.why);
+		return its;
+	});
+	if (!done || !done->is_made) {
+		emit(fault_, done ? done->why : std::string("the files of TLS: ") + no_answer);
 		return false;
 	}
+	tls_ = std::move(done->made);
+	return true;
+}
+
+bool change::prepare()
+{
+	if (!make_tls())
+		return false;
 	contexts_ = tls_.all();
 	lists_ = list_files::of(*settings_);
 	pools_.use_tls(tls_);

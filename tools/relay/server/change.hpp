@@ -50,6 +50,7 @@ public:
 
 private:
 	std::unique_ptr<listening> open(const listener_config &settings, std::string &why);
+	bool make_tls();
 	void start(watchers &watching);
 	void retire(watchers &which) noexcept;
 

@@ -10,7 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <future>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -21,11 +22,16 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* On a thread of its own, because the parser's recursion has no known bound. */
+/* The configuration's file does not answer, or one that it names. Other failures throw, too. */
 template <class Call>
 auto call_elsewhere(Call call)
 {
-	return sn::blocking([&call] { return std::async(std::launch::async, call).get(); });
+	auto done = call_in_time(std::move(call));
+	if (!done)
+		throw std::runtime_error(
+			std::string("cannot be read, or a file that it names cannot: ") +
+			no_answer);
+	return *std::move(done);
 }
 
 /* What has become of a change of a backend, for its event and for the client. */
@@ -104,7 +110,7 @@ bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool 
 /* True when the file's configuration is in effect. */
 bool live_config::take_over_file()
 {
-	auto read = call_elsewhere([this] { return read_config(all_.config_file); });
+	auto read = call_elsewhere([file = all_.config_file] { return read_config(file); });
 	if (const auto *errors = std::get_if<config_errors>(&read)) {
 		for (const auto &line : *errors)
 			emit(event_kind::config_error, line);
@@ -146,7 +152,7 @@ bool live_config::reload_file()
 
 void live_config::look_at_lists() noexcept
 try {
-	if (all_.lists.none() || !sn::blocking([this] { return all_.lists.have_changed(); }))
+	if (all_.lists.none() || !lists_have_changed())
 		return;
 	const std::unique_lock turn(turn_, std::try_to_lock);
 	if (turn.owns_lock() && refusal().status == 200)
@@ -155,15 +161,33 @@ try {
 	/* No memory; the next time it may work. */
 }
 
+/* While a file does not answer, it has not changed as far as anybody can tell. */
+bool live_config::lists_have_changed()
+{
+	auto turn = looking_.take();
+	if (!turn)
+		return false;
+	const auto changed = call_in_time([&lists = all_.lists, turn = std::move(turn)]() mutable {
+		const bool is_other = lists.have_changed();
+		turn.reset();
+		return is_other;
+	});
+	return changed.value_or(false);
+}
+
 /* What else is in the text is in effect already, so only the lists of the new configuration are
  * used; list_files.hpp says why. */
 void live_config::reread_lists()
 {
-	auto parsed = call_elsewhere([this] {
-		return parse_config(all_.settings->text, all_.settings == from_file_
-								 ? all_.config_file
-								 : "the changed configuration");
-	});
+	const std::string name =
+		all_.settings == from_file_ ? all_.config_file : "the changed configuration";
+	std::variant<config, config_errors> parsed;
+	try {
+		parsed = call_elsewhere(
+			[of = all_.settings, name] { return parse_config(of->text, name); });
+	} catch (const std::exception &error) {
+		parsed = config_errors{name + ": " + error.what()};
+	}
 	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
 		all_.lists.refuse();
 		std::string why = errors->front();
@@ -246,12 +270,13 @@ controller::outcome live_config::edit(const backend_edit &what)
 /* With the turn. Throws if there is no memory. */
 controller::outcome live_config::try_to_edit(const backend_edit &what)
 {
-	const auto edited = call_elsewhere(
-		[&] { return edit_config(all_.settings->text, from_file_->text, what); });
+	const auto edited = call_elsewhere([now = all_.settings, file = from_file_, what] {
+		return edit_config(now->text, file->text, what);
+	});
 	if (const auto *problem = std::get_if<edit_problem>(&edited))
 		return {problem->is_unknown ? 404 : 409, problem->text + '\n'};
-	auto parsed = call_elsewhere([&] {
-		return parse_config(std::get<std::string>(edited), "the changed configuration");
+	auto parsed = call_elsewhere([text = std::get<std::string>(edited)] {
+		return parse_config(text, "the changed configuration");
 	});
 	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
 		outcome bad{400, {}};

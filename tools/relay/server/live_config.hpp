@@ -19,6 +19,7 @@
 #define RELAY_LIVE_CONFIG_HPP
 
 #include "admin/control.hpp"
+#include "base/in_time.hpp"
 #include "server/serving.hpp"
 #include "sessions/session.hpp"
 
@@ -64,6 +65,7 @@ public:
 
 private:
 	bool take_over_file();
+	bool lists_have_changed();
 	void reread_lists();
 	outcome try_to_edit(const backend_edit &what);
 	bool put_in_effect(const std::shared_ptr<const config> &next, bool reread);
@@ -74,6 +76,7 @@ private:
 	sn::mutex turn_; /* guards what follows, and the configuration of all_ */
 	std::shared_ptr<const config> from_file_;
 	bool is_closed_ = false;
+	turn_of_calls looking_; /* at the files of lists */
 };
 
 /* Closes the listeners that have drained their backlog, for which it waits a second at most.

@@ -3,6 +3,7 @@
 
 #include "backends/look_up.hpp"
 #include "base/descriptors.hpp"
+#include "base/in_time.hpp"
 #include "base/notify.hpp"
 #include "handover/supervisor.hpp"
 #include "server/change.hpp"
@@ -21,7 +22,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <future>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -367,9 +367,9 @@ int serve(shared &all)
 	going.reset();
 	watch.reset();
 	const bool watching_is_over = end_watching(now);
-	all.access_log.exchange(nullptr);
+	const bool log_is_closed = all.access_log.exchange(nullptr);
 	/* A look-up whose task was left behind would be one that has lost its memory. */
-	if (!watching_is_over || look_up::any())
+	if (!watching_is_over || !log_is_closed || look_up::any() || calls_left_behind() > 0)
 		leave();
 	tell_stopped();
 	return EXIT_SUCCESS;

@@ -2,6 +2,7 @@
 #include "server/services.hpp"
 
 #include "base/host_names.hpp"
+#include "base/in_time.hpp"
 #include "base/token.hpp"
 #include "handover/inherited.hpp"
 #include "sessions/listener.hpp"
@@ -67,6 +68,7 @@ process_services::process_services(shared &all, serving &now, const config *befo
 
 process_services::~process_services()
 {
+	/* It has no lines, so its task has not touched the file. */
 	if (is_log_started_)
 		log_->close();
 	for (const auto &each : servers_)
@@ -79,8 +81,7 @@ bool process_services::prepare()
 	std::string why;
 	bool opened = true;
 	if (!next_.control_token_file.empty())
-		opened = sn::blocking(
-			[&] { return read_token(next_.control_token_file, token_, why); });
+		opened = read_control_token(why);
 	for (auto &each : servers_)
 		opened = opened && open_server(each, why);
 	opened = opened && open_log(why);
@@ -173,12 +174,45 @@ bool process_services::open_server(slot &which, std::string &why)
 	return which.next != nullptr;
 }
 
+bool process_services::read_control_token(std::string &why)
+{
+	struct result {
+		bool is_read = false;
+		std::string token{};
+		std::string why{};
+	};
+	auto read = call_in_time([file = next_.control_token_file] {
+		result found;
+		found.is_read = read_token(file, found.token, found.why);
+		return found;
+	});
+	why = read ? std::move(read->why) : next_.control_token_file + ": " + no_answer;
+	if (!read || !read->is_read)
+		return false;
+	token_ = std::move(read->token);
+	return true;
+}
+
 bool process_services::open_log(std::string &why)
 {
 	if (!other_log_ || next_.access_log.empty())
 		return true;
-	log_ = access_log::open(next_.access_log,
-				next_.access_log_json ? log_format::json : log_format::logfmt, why);
+	struct result {
+		std::unique_ptr<access_log> log{};
+		std::string why{};
+	};
+	const auto format = next_.access_log_json ? log_format::json : log_format::logfmt;
+	auto opened = call_in_time([target = next_.access_log, format] {
+		result made;
+		made.log = access_log::open(target, format, made.why);
+		return made;
+	});
+	if (!opened) {
+		why = "cannot open the access log " + next_.access_log + ": " + no_answer;
+		return false;
+	}
+	log_ = std::move(opened->log);
+	why = std::move(opened->why);
 	return log_ != nullptr;
 }
 

@@ -58,6 +58,7 @@ private:
 	};
 
 	bool open_server(slot &which, std::string &why);
+	bool read_control_token(std::string &why);
 	bool open_log(std::string &why);
 	void configure(const slot &which, admin_server &server) const;
 

@@ -2,6 +2,7 @@
 #include "stats/access_log.hpp"
 
 #include "base/histogram.hpp"
+#include "base/in_time.hpp"
 #include "base/text.hpp"
 #include "stats/events.hpp"
 
@@ -24,7 +25,7 @@ namespace
 using namespace std::chrono_literals;
 
 /* Most bytes per write to a file: few calls, and little memory. */
-constexpr std::size_t batch_most = 64 * 1024;
+constexpr std::size_t bytes_most = 64 * 1024;
 
 /*
  * Longer texts are cut. Host names have 255 bytes at most, everything else is shorter. One text can
@@ -112,11 +113,46 @@ std::string dropped_line(std::uint64_t n, log_format format)
 	return made.finish();
 }
 
+/* The addresses of clients are readable by the group, and by no other users. A FIFO that nobody reads
+ * is an error: to open it would wait for a reader. */
 int open_file(const std::string &path)
 {
-	/* The addresses of clients are readable by the group, and by no other users. */
-	return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	return ::open(path.c_str(),
+		      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
 }
+
+/* Of open_file(). */
+std::string explain(int error)
+{
+	return error == ENXIO ? "nobody reads the FIFO" : std::strerror(error);
+}
+
+/* A file that was opened, or why it was not. */
+class opened_file
+{
+public:
+	explicit opened_file(const std::string &path)
+	    : fd_(open_file(path)), error_(fd_ < 0 ? errno : 0)
+	{
+	}
+	opened_file(opened_file &&other) noexcept
+	    : fd_(std::exchange(other.fd_, -1)), error_(other.error_)
+	{
+	}
+	opened_file &operator=(opened_file &&) = delete;
+	~opened_file()
+	{
+		if (fd_ >= 0)
+			::close(fd_);
+	}
+
+	int error() const noexcept { return error_; }
+	int release() noexcept { return std::exchange(fd_, -1); }
+
+private:
+	int fd_;
+	int error_;
+};
 
 bool is_regular(int fd)
 {
@@ -208,7 +244,7 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 	}
 	const int fd = open_file(target);
 	if (fd < 0) {
-		why = "cannot open the access log " + target + ": " + std::strerror(errno);
+		why = "cannot open the access log " + target + ": " + explain(errno);
 		return nullptr;
 	}
 	return make(target, fd, true);
@@ -216,7 +252,7 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 
 access_log::access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue)
     : path_(std::move(path)), format_(format), owned_(owned), queue_(queue), fd_(fd),
-      is_file_(is_regular(fd)), piece_(is_file_ ? batch_most : log_line_most)
+      is_file_(is_regular(fd)), piece_(is_file_ ? bytes_most : log_line_most)
 {
 }
 
@@ -252,11 +288,11 @@ void access_log::reopen() noexcept
 	}
 }
 
-void access_log::close()
+bool access_log::close()
 {
 	closing_.store(true);
 	queue_.close();
-	writing_.join();
+	return writing_.wait_until(sn::after(path_patience));
 }
 
 void access_log::run()
@@ -318,6 +354,9 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 			failing_ = false;
 			continue;
 		}
+		/* While the target is full, the end of a piece is that of a line. */
+		if (error == EAGAIN && reopen_.exchange(false))
+			open_anew();
 		/* While closing, do not wait long for a reader that does not read. */
 		if (give_up_ == sn::no_deadline && closing_.load())
 			give_up_ = sn::after(1s);
@@ -370,18 +409,18 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 
 void access_log::open_anew()
 {
-	const int fd = sn::blocking([this] { return open_file(path_); });
-	if (fd < 0) {
-		const std::string error = std::strerror(errno);
+	auto opened = call_in_time([path = path_] { return opened_file(path); });
+	if (!opened || opened->error() != 0) {
+		const std::string error = opened ? explain(opened->error()) : no_answer;
 		emit(event_kind::log_failed,
 		     "cannot reopen the access log " + path_ +
 			     ", so the old file stays in use: " + error,
 		     {{"log", path_}, {"error", error}});
 		return;
 	}
-	::close(std::exchange(fd_, fd));
-	is_file_ = is_regular(fd);
-	piece_ = is_file_ ? batch_most : log_line_most;
+	::close(std::exchange(fd_, opened->release()));
+	is_file_ = is_regular(fd_);
+	piece_ = is_file_ ? bytes_most : log_line_most;
 }
 
 } // namespace relay

@@ -30,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace relay
 {
@@ -79,7 +80,8 @@ class access_log
 public:
 	/*
 	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which remains the caller's), or
-	 * the path of a file, which is appended to. On failure, why has the reason.
+	 * the path of a file, which is appended to. On failure, why has the reason. May block on
+	 * the file system.
 	 */
 	static std::unique_ptr<access_log> open(const std::string &target, log_format format,
 						std::string &why, std::size_t queue = 4096);
@@ -95,13 +97,14 @@ public:
 
 	/*
 	 * Reopens the file, after it has been renamed; does nothing if the target is not a file. If
-	 * that fails the old file stays in use, and the failure is reported. Does not wait. Any
-	 * task.
+	 * that fails, or takes too long (in_time.hpp), the old file stays in use, and the failure is
+	 * reported. Does not wait. Any task.
 	 */
 	void reopen() noexcept;
 
-	/* Writes what is in the queue, unless that takes too long; ends the task. May park. */
-	void close();
+	/* Writes what is in the queue, unless that takes too long; ends the task. False if that hangs
+	 * on its file: then this must not be destroyed. May park. */
+	bool close();
 
 	/* Lines that were dropped. */
 	std::uint64_t dropped() const noexcept { return dropped_.get(); }
@@ -157,9 +160,10 @@ public:
 
 	/*
 	 * Replaces the log by another one, or by none. Closes the previous one once no other task
-	 * holds it. Only one task calls it. May park.
+	 * holds it. False if that one hangs on its file: then it is never destroyed. Only one task
+	 * calls it. May park.
 	 */
-	void exchange(std::shared_ptr<access_log> next)
+	bool exchange(std::shared_ptr<access_log> next)
 	{
 		{
 			const std::lock_guard lock(lock_);
@@ -167,13 +171,16 @@ public:
 			is_there_.store(log_ != nullptr, std::memory_order_relaxed);
 		}
 		if (!next)
-			return;
+			return true;
 		while (next.use_count() > 1)
 			sn::sleep(std::chrono::milliseconds(1));
 		std::atomic_thread_fence(std::memory_order_acquire); /* for their writes */
-		next->close();
+		const bool is_closed = next->close();
 		const std::lock_guard lock(lock_);
 		dropped_before_ += next->dropped();
+		if (!is_closed)
+			hanging_.push_back(std::move(next));
+		return hanging_.empty();
 	}
 
 	/* All lines that were dropped; those of a log that is being closed count once it is. */
@@ -187,6 +194,8 @@ private:
 	mutable std::mutex lock_;
 	std::shared_ptr<access_log> log_;
 	std::uint64_t dropped_before_ = 0;
+	/* Their tasks go on when their files answer. */
+	std::vector<std::shared_ptr<access_log>> hanging_;
 	std::atomic<bool> is_there_{false};
 };
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Paths that block in open(2), such as a FIFO without its other end, or a network file system that
+ * does not answer: the relay says so, serves, hears later signals, and ends on SIGTERM.
+ */
+#include "harness.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+void write(const std::string &path, const std::string &text)
+{
+	std::ofstream(path) << text;
+}
+
+void replace_by_fifo(const std::string &path)
+{
+	unlink(path.c_str());
+	ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+}
+
+std::string config_for(const std::string &backend, const std::string &more = "")
+{
+	return "drain = 0\n[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" + more +
+	       "[groups.g]\nbackends = [\"" + backend + "\"]\n";
+}
+
+void expect_served(relay_process &relay, listener &backend)
+{
+	auto client = peer::connect(relay.address());
+	auto server = backend.accept();
+	client.send("to the backend");
+	EXPECT_EQ(server.receive(14), "to the backend");
+}
+
+TEST(BlockedPath, TheLogStaysInItsFileWhileNobodyReadsTheFifo)
+{
+	const folder in;
+	const std::string log = in / "log";
+	listener backend;
+	relay_process relay({"--access-log", log, "127.0.0.1:0", backend.address()});
+	relay.address();
+	std::rename(log.c_str(), (in / "log.1").c_str());
+	replace_by_fifo(log);
+	relay.signal(SIGHUP);
+	relay.await_error("so the old file stays in use: nobody reads the FIFO");
+	expect_served(relay, backend);
+	EXPECT_TRUE(eventually([&] { return std::ifstream(in / "log.1").peek() != EOF; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(BlockedPath, ALogThatIsAFifoIsReopenedWhileItIsFull)
+{
+	const folder in;
+	const std::string log = in / "log";
+	listener backend;
+	replace_by_fifo(log);
+	const int reader = open(log.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	const int room = fcntl(reader, F_SETPIPE_SZ, 4096);
+	ASSERT_EQ(::write(reader, std::string(4096, '#').data(), 4096), room);
+	relay_process relay({"--access-log", log, "127.0.0.1:0", backend.address()});
+	expect_served(relay, backend);
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	unlink(log.c_str());
+	relay.signal(SIGHUP);
+	EXPECT_TRUE(eventually([&] { return std::ifstream(log).peek() != EOF; }));
+	::close(reader);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(BlockedPath, AConfigurationThatDoesNotAnswerIsRefused)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	listener backend;
+	write(path, config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.address();
+	replace_by_fifo(path);
+	EXPECT_FALSE(relay.reload());
+	relay.await_error("the file system does not answer");
+	expect_served(relay, backend);
+
+	/* Later signals are heard, although the thread that opens the FIFO is still there. */
+	unlink(path.c_str());
+	write(path, config_for(backend.address()));
+	EXPECT_TRUE(relay.reload());
+	expect_served(relay, backend);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(BlockedPath, StopsWhileAConfigurationDoesNotAnswer)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	listener backend;
+	write(path, config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.address();
+	replace_by_fifo(path);
+	relay.signal(SIGHUP);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+TEST(BlockedPath, AListThatDoesNotAnswerStaysAsItWas)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	const std::string list = in / "list";
+	listener backend;
+	write(list, "127.0.0.1\n");
+	write(path, config_for(backend.address(), "allow_file = \"" + list + "\"\n"));
+	relay_process relay({"--config", path});
+	relay.address();
+	replace_by_fifo(list);
+	relay.await_error("lists_not_reread");
+	expect_served(relay, backend);
+	EXPECT_FALSE(relay.reload());
+	expect_served(relay, backend);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+} // namespace

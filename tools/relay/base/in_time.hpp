@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that block on the file system, with a limit of time.
+ *
+ * No path can be trusted to answer: open(2) of a FIFO waits for its other end, and each call on a
+ * network file system waits for its server, in some cases for ever. Nothing interrupts that. So such
+ * a call has a thread of its own, which is left behind when the time is over, and its result is
+ * destroyed when it arrives.
+ *
+ * The call must own everything that it uses, or use what lives as long as the process. While
+ * calls_left_behind() is not 0, the process must end without destroying anything (_Exit()).
+ */
+#ifndef RELAY_IN_TIME_HPP
+#define RELAY_IN_TIME_HPP
+
+#include <sennit/sennit.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace relay
+{
+
+/* How long a path may take. A signal to stop can have to wait for that. */
+constexpr std::chrono::nanoseconds path_patience = std::chrono::seconds(5);
+
+/* What is wrong then, in words. */
+inline constexpr const char *no_answer = "the file system does not answer";
+
+/* Calls that have threads. */
+std::size_t calls_left_behind() noexcept;
+
+/* Counts one of them. */
+class call_in_thread
+{
+public:
+	call_in_thread() noexcept;
+	call_in_thread(const call_in_thread &) = delete;
+	call_in_thread &operator=(const call_in_thread &) = delete;
+	~call_in_thread();
+
+	/* False if too many were left behind: each has a thread for as long as it takes. */
+	static bool is_allowed() noexcept;
+};
+
+/* For calls of which one at a time may be under way, also when it is left behind. */
+class turn_of_calls
+{
+public:
+	/* For the call to own; null if another one has it. It ends when the call lets go of it. */
+	std::shared_ptr<void> take()
+	{
+		if (is_taken_->exchange(true))
+			return nullptr;
+		return {is_taken_.get(), [its = is_taken_](void *) { its->store(false); }};
+	}
+
+private:
+	std::shared_ptr<std::atomic<bool>> is_taken_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+/*
+ * What the call returns, or nothing if it takes longer than path_patience. Throws what it throws,
+ * and if there is no thread for it. The stack is as large as the system's, also for parsers whose
+ * recursion has no known bound. May park.
+ */
+template <class Call>
+auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>
+{
+	using result = std::invoke_result_t<Call &>;
+
+	if (!call_in_thread::is_allowed())
+		return std::nullopt;
+	std::promise<result> promise;
+	auto future = promise.get_future();
+	auto counted = std::make_unique<call_in_thread>();
+	std::thread([call = std::move(call), promise = std::move(promise),
+		     counted = std::move(counted)]() mutable {
+		try {
+			promise.set_value(call());
+		} catch (...) {
+			promise.set_exception(std::current_exception());
+		}
+	}).detach();
+	const auto done = sn::blocking([&] { return future.wait_for(path_patience); });
+	if (done != std::future_status::ready)
+		return std::nullopt;
+	return future.get();
+}
+
+} // namespace relay
+
+#endif
