@@ -116,6 +116,43 @@ TEST(Groups, ASourceStaysWithItsBackend)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* A listener of every address has IPv4 clients in IPv6's form. */
+TEST(Groups, ASourceIsTheSameAtEachListener)
+{
+	listener backends[4];
+	std::string all;
+	for (const auto &each : backends)
+		all += "\"" + each.address() + "\", ";
+	const file config("drain = 0\naccess_log = \"stderr\"\n"
+			  "[listeners.one]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			  "[listeners.dual]\naddress = \":0\"\ngroup = \"g\"\n"
+			  "[groups.g]\nbalance = \"source-hash\"\nbackends = [" +
+			  all + "]\n");
+	relay_process relay({"--config", config.name()});
+	const auto dual = relay.address(1);
+	const std::string same = "127.0.0.1" + dual.substr(dual.rfind(':'));
+	const auto served_by = [&](const std::string &address, const std::string &from) {
+		auto client = peer::connect(address, from);
+		pollfd waiting[4];
+		for (int i = 0; i < 4; i++)
+			waiting[i] = {backends[i].fd(), POLLIN, 0};
+		EXPECT_EQ(poll(waiting, 4, static_cast<int>(patience / 1ms)), 1);
+		int which = 0;
+		while (which < 3 && waiting[which].revents == 0)
+			which++;
+		backends[which].accept();
+		return which;
+	};
+	for (int i = 2; i < 22; i++) {
+		const std::string from = "127.0.0." + std::to_string(i);
+		EXPECT_EQ(served_by(relay.address(0), from), served_by(same, from)) << from;
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	relay.await_error("listener=dual client=127.0.0.21:");
+	EXPECT_EQ(relay.errors().find("ffff"), std::string::npos);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST(Limits, OfAListenerAreExactAndRefuseClients)
 {
 	listener backends;

@@ -275,6 +275,24 @@ TEST_F(Proxied, HeadersArePassedOn)
 	stop(*relay_);
 }
 
+/* Many programs refuse addresses of IPv4 in IPv6's form. If only one is, there is no other. */
+TEST_F(Proxied, MappedAddressesArePassedOnAsThoseOfIpv4)
+{
+	start("", "send_proxy = \"v1\"\n");
+	const std::string mixed = "PROXY TCP6 ::ffff:10.1.2.3 2001:db8::1 1000 443\r\n";
+	for (const auto &[came, goes] :
+	     {std::pair("PROXY TCP6 ::ffff:10.1.2.3 ::ffff:10.9.8.7 1000 443\r\n"s, proxy_v1),
+	      std::pair(mixed, mixed)}) {
+		auto client = peer::connect(address_);
+		client.send(came + "x");
+		EXPECT_EQ(backend_.accept().receive(goes.size() + 1), goes + "x");
+	}
+	EXPECT_TRUE(eventually([&] { return relay_->counter("active") == 0; }));
+	relay_->await_error("client=10.1.2.3:1000 ");
+	EXPECT_EQ(relay_->errors().find("client=[::ffff"), std::string::npos);
+	stop(*relay_);
+}
+
 /* A client whose header is still awaited does not delay the shutdown. */
 TEST_F(Proxied, ShutdownCutsClientsWithoutAHeader)
 {

@@ -94,6 +94,17 @@ ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept
 	return made;
 }
 
+std::string without_mapping(std::string address)
+{
+	static constexpr std::string_view before = "[::ffff:";
+	const auto end = address.rfind("]:");
+	/* What else begins like that has groups of digits, without dots. */
+	if (!address.starts_with(before) || end == address.npos ||
+	    address.find('.') == address.npos)
+		return address;
+	return address.substr(before.size(), end - before.size()) + address.substr(end + 1);
+}
+
 std::optional<ip_end> peer_of(int fd) noexcept
 {
 	sockaddr_storage from{};

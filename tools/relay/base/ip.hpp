@@ -42,6 +42,11 @@ struct ip_end {
 std::optional<ip_end> peer_of(int fd) noexcept;
 std::optional<ip_end> local_of(int fd) noexcept;
 
+/* An address as text, in which an IPv4 address that a dual-stack socket reports as
+ * "[::ffff:10.0.0.1]:80" is "10.0.0.1:80", so that a client is the same whichever listener it uses.
+ * Others are as they were. */
+std::string without_mapping(std::string address);
+
 /* From four or sixteen bytes; the latter may be a mapped IPv4 address. */
 ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept;
 

@@ -311,7 +311,7 @@ void listener::turn_away(const route &via, sn::tcp client, termination why)
 	}
 	if (const auto log = all_.access_log.get())
 		try {
-			const auto address = client.peer_address().value_or("");
+			const auto address = address_of(client);
 			access_entry entry;
 			entry.time = std::chrono::nanoseconds(sn_walltime());
 			entry.cause = why;

@@ -404,7 +404,7 @@ try {
 		return;
 	/* The address was not looked up if there was no log when the session began. */
 	if (client_address_.empty())
-		client_address_ = client_.peer_address().value_or("");
+		client_address_ = address_of(client_);
 
 	access_entry entry;
 	entry.time = std::chrono::nanoseconds(sn_walltime());
@@ -474,9 +474,8 @@ try {
 	    !fits(which.backend, chosen_->backend) || !fits(which.endpoint, chosen_->address))
 		return false;
 	if (!which.client.empty()) {
-		const std::string from = client_address_.empty()
-						 ? client_.peer_address().value_or("")
-						 : client_address_;
+		const std::string from =
+			client_address_.empty() ? address_of(client_) : client_address_;
 		std::string_view host = host_of(from);
 		if (host.starts_with('['))
 			host = host.substr(1, host.size() - 2);

@@ -52,6 +52,7 @@
 #include "backends/ready.hpp"
 #include "backends/registry.hpp"
 #include "base/client_wait.hpp"
+#include "base/ip.hpp"
 #include "config/config.hpp"
 #include "config/list_files.hpp"
 #include "config/tls_contexts.hpp"
@@ -150,6 +151,12 @@ private:
 	mutable std::mutex lock_;
 	std::shared_ptr<const listener_config> lists_; /* null: `settings` has them */
 };
+
+/* Of a client, without a mapping; empty if it is gone. Throws std::bad_alloc. */
+inline std::string address_of(const sn::tcp &client)
+{
+	return without_mapping(client.peer_address().value_or(""));
+}
 
 class session final : private sessions::entry
 {

@@ -56,6 +56,22 @@ proxy_header describe(int fd)
 	return header;
 }
 
+/* Addresses of IPv4 that a header has as addresses of IPv6 become what they are, if both are: many
+ * programs refuse the others. */
+void unmap(proxy_header &header) noexcept
+{
+	using family = proxy_header::family;
+	if (header.of != family::ipv6)
+		return;
+	const auto source = to_ip(header.source.ip.data(), true);
+	const auto destination = to_ip(header.destination.ip.data(), true);
+	if (source.is_ipv6 || destination.is_ipv6)
+		return;
+	header.of = family::ipv4;
+	header.source.ip = source.bytes;
+	header.destination.ip = destination.bytes;
+}
+
 /* What the relay has found when it ended the client's TLS, in place of what a proxy has said. */
 void describe_tls(const tls_facts &facts, proxy_header &into)
 {
@@ -99,8 +115,7 @@ bool session::receive_opening()
 	const auto &settings = via_->settings;
 	const bool has_proxy_header = settings.expects_header();
 	if (all_.access_log)
-		(has_proxy_header ? proxy_address_ : client_address_) =
-			client_.peer_address().value_or("");
+		(has_proxy_header ? proxy_address_ : client_address_) = address_of(client_);
 
 	const auto until = settings.hello_timeout.count() == 0 ? sn::no_deadline
 							       : began_ + settings.hello_timeout;
@@ -135,7 +150,8 @@ bool session::receive_proxy(sn::deadline until)
 		/* The proxy's own connection, or one of nobody knows whom. */
 		client_address_ = std::exchange(proxy_address_, {});
 	} else {
-		client_address_ = to_text(header, header.source);
+		unmap(header);
+		client_address_ = without_mapping(to_text(header, header.source));
 	}
 	if (header.of == family::ipv4 || header.of == family::ipv6) {
 		const auto ip = to_ip(header.source.ip.data(), header.of == family::ipv6);
@@ -165,7 +181,7 @@ bool session::find_pool(std::string_view protocols)
 				    sni_.empty() ? "the client asked for no name" : "");
 	}
 	if (client_address_.empty() && to_->by_source())
-		client_address_ = client_.peer_address().value_or("");
+		client_address_ = address_of(client_);
 	return true;
 }
 
