@@ -155,6 +155,20 @@ void stop(relay_process &relay)
 	EXPECT_EQ(end.status, 0) << end.errors;
 }
 
+/* Of which nothing is known: `fall` is for a backend that was seen to work. */
+TEST(Checks, TheFirstOneDecides)
+{
+	http_answering bad("HTTP/1.1 500 Bad\r\n\r\n");
+	const file config(text({bad.address()}, "interval = \"1h\"\nfall = 3\nhttp = \"GET /\"\n"));
+	relay_process relay({"--config", config.name()});
+	relay.await_error("backend " + bad.address() + " of g is down: ");
+	EXPECT_EQ(
+		relay.metric("backend_checks_total{group=\"g\",backend=\"" + bad.address() + "\"}"),
+		1U);
+	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST(Checks, ABackendThatAnswersWronglyGetsNoClients)
 {
 	answering a('a');

@@ -259,7 +259,11 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 		return false;
 	}
 	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
-	if (row < (answer ? settings_.check.fall : settings_.check.rise)) {
+	/* Of an endpoint of which nothing is known, the first check tells more than anything else. */
+	const std::uint32_t most = !answer                   ? settings_.check.rise
+				   : was == checked::unknown ? 1
+							     : settings_.check.fall;
+	if (row < most) {
 		its.answers_in_a_row.store(row, std::memory_order_relaxed);
 		return false;
 	}

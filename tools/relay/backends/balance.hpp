@@ -33,7 +33,7 @@
  * Checks. An endpoint whose checks failed `fall` times in a row is down, and is not chosen, not
  * even if all are down: checks are configured explicitly and mean what they say. After `rise`
  * consecutive successes it comes back, slowly as after an ejection. Before the first result it
- * counts as up.
+ * counts as up, and the first result decides: `fall` is for those that were seen to work.
  *
  * Agents. What the agent of an endpoint has said (agent_state.hpp) counts beside what the operator,
  * the checks and the failures say: an endpoint is chosen only if none of them is against it. Its
