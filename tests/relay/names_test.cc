@@ -172,7 +172,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
 	int next = 3;
 	const std::string backend = "backend " + backend_ + " of g";
-	for (const how does : {how::fails, how::denies, how::is_silent}) {
+	for (const how does : {how::fails, how::is_silent}) {
 		const auto reported = [&] {
 			return count(relay.errors(), backend + " does not resolve: ");
 		};
@@ -204,6 +204,35 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	}
 	EXPECT_GE(count(relay.errors(), "resolve: the name service does not answer;"), 1U);
 	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+/* Its address may be somebody else's by now. */
+TEST_F(Names, ANameThatDoesNotExistAnyMoreHasNoAddress)
+{
+	names_->set(how::answers, {"127.0.0.2"});
+	const file config(text(backend_));
+	relay_process relay({"--config", config.name()});
+	auto before = peer::connect(relay.address());
+	before.send("x");
+	auto served = door_.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	names_->set(how::denies);
+	relay.await_error("backend " + backend_ + " of g does not resolve any more: ");
+	EXPECT_EQ(metric(relay, "up"), 0U);
+	EXPECT_EQ(metric(relay, "addresses"), 0U);
+	EXPECT_GE(metric(relay, "resolve_failures_total"), 3U);
+	auto client = peer::connect(relay.address());
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	/* What is open stays. */
+	before.send("still");
+	EXPECT_EQ(served.receive(5), "still");
+	before.close();
+	served.close();
+
+	names_->set(how::answers, {"127.0.0.3"});
+	relay.await_error(" of g resolves again");
+	EXPECT_EQ(served_at(relay, door_), "127.0.0.3");
 	stop(relay);
 }
 

@@ -132,6 +132,18 @@ bool endpoints::replace(const found_endpoints &list)
 		return false;
 	endpoint_list next;
 	next.reserve(list.size());
+void endpoints::give_up()
+{
+	bool is_other = false;
+	{
+		const std::lock_guard lock(lock_);
+		is_other = replace({});
+	}
+	state_.store(none, std::memory_order_release);
+	if (is_other)
+		notify();
+}
+
 	for (const found_endpoint &each : list)
 		next.push_back({find_or_make(each.address), each.weight, each.priority});
 	auto shared = std::make_shared<const endpoint_list>(std::move(next));

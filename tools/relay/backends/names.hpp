@@ -14,8 +14,10 @@
  * The name of a service ("srv:_http._tcp.example.org") stands for all addresses of the hosts in its
  * SRV records, with their ports, weights and priorities (RFC 2782).
  *
- * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. If
- * there are none, because no look-up has ever succeeded, the backend is down until one does. A
+ * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. An
+ * answer that there is no such name, or no address of it, is another thing: somebody has removed it,
+ * and its addresses may be given to others. The third such answer in a row counts (resolver.cc). If
+ * there are no addresses, or no look-up has ever succeeded, the backend is down until one does. A
  * failure is reported once, and so is its end. A look-up that takes too long continues, because it
  * cannot be interrupted, and its result counts when it arrives. Until then the same name is not
  * looked up again. 128 names are looked up at a time (look_up.hpp), so names that hang delay others
@@ -106,6 +108,10 @@ public:
 	 */
 	bool found(found_endpoints list);
 	bool failed() noexcept;
+
+	/* The name does not exist any more, so it has no addresses. Throws std::bad_alloc, with
+	 * nothing changed. */
+	void give_up();
 
 	/* Whether the last look-up that has ended failed. */
 	bool failing() const noexcept { return is_failing_.load(std::memory_order_relaxed); }

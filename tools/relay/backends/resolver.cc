@@ -25,6 +25,16 @@ using namespace std::chrono_literals;
 /* A name without an address is looked up at this interval, if its own is longer. */
 constexpr auto retry_interval = 1s;
 
+/* So many answers in a row that a name does not exist count. One may be that of a name server which
+ * has just begun to load the zone. */
+constexpr unsigned denials_that_count = 3;
+
+/* The name service knows that there is no such name, or no address of it. */
+bool is_denial(const std::error_code &error) noexcept
+{
+	return error.value() == ENOENT || error.value() == EADDRNOTAVAIL;
+}
+
 /* The errors of sn_resolve() in words. */
 std::string explain(const std::error_code &error)
 {
@@ -57,9 +67,9 @@ public:
 	void watch(backend &at, const std::atomic<bool> &stopped) override
 	{
 		const auto &settings = pool_.settings();
-		for (;;) {
+		for (unsigned denials = 0;;) {
 			const auto start = sn::now();
-			ask(at, start + settings.resolve_timeout, stopped);
+			ask(at, start + settings.resolve_timeout, stopped, denials);
 			if (is_over(stopped))
 				return;
 			auto pause = settings.resolve;
@@ -87,7 +97,8 @@ private:
 	}
 
 	/* What takes too long has failed, and is waited for all the same. */
-	void ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped)
+	void ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped,
+		 unsigned &denials)
 	{
 		const auto asked = start(at);
 		if (!asked)
@@ -101,10 +112,28 @@ private:
 			return;
 		/* With only some of its hosts, a service is better than without any. */
 		const bool is_enough = !asked->missing() || at.endpoints.now()->empty();
+		denials = !asked->found() && is_denial(asked->found().error()) ? denials + 1 : 0;
 		if (const auto &found = asked->found(); found && is_enough)
 			take(at, *found);
 		else if (!is_late)
 			fail(at, found ? asked->missing() : found.error());
+		if (denials >= denials_that_count && !at.endpoints.down())
+			give_up(at, asked->found().error());
+	}
+
+	/* The addresses of a name that does not exist any more may be those of others by now. */
+	void give_up(backend &at, const std::error_code &error)
+	try {
+		at.endpoints.give_up();
+		pool_.line().changed();
+		const std::string why = explain(error);
+		auto fields = fields_of(pool_, at);
+		fields.emplace_back("error", why);
+		emit(event_kind::name_failing,
+		     name(at) + " does not resolve any more: " + why + "; it is down until it does",
+		     std::move(fields));
+	} catch (const std::bad_alloc &) {
+		/* The next answer may find memory. */
 	}
 
 	/* Null when it cannot, which counts as a failure. */
