@@ -25,6 +25,12 @@ std::string name_of(const pool &of, const endpoint &at)
 	return "backend " + at.name() + " of " + of.name();
 }
 
+void emit_shortage(const std::string &what, const std::string &why, event_fields fields)
+{
+	emit(event_kind::no_memory, what + " could not be made for lack of a resource: " + why,
+	     std::move(fields));
+}
+
 /* The detail if there is one. */
 std::string words_of(const std::error_code &error, std::string_view detail, const endpoint &at)
 {
@@ -60,6 +66,16 @@ void tell_checked(const pool &of, const endpoint &at, const std::error_code &ans
 		fields.emplace_back("error", why);
 		emit(event_kind::backend_down, name_of(of, at) + " is down: " + why,
 		     std::move(fields));
+	});
+}
+
+void tell_shortage(const pool &of, const endpoint &at, const std::error_code &error) noexcept
+{
+	try_to_tell([&] {
+		const std::string why = check_error_text(error.value(), at.address);
+		auto fields = fields_of(of, at);
+		fields.emplace_back("error", why);
+		emit_shortage("a check of " + name_of(of, at), why, std::move(fields));
 	});
 }
 
@@ -116,10 +132,7 @@ void tell_failed(std::string_view listener, const pool &of, const endpoint &at,
 		fields.emplace_back("listener", listener);
 		fields.emplace_back("error", why);
 		if (ours) {
-			emit(event_kind::no_memory,
-			     "a connection to " + name_of(of, at) +
-				     " could not be made for lack of a resource: " + why,
-			     std::move(fields));
+			emit_shortage("a connection to " + name_of(of, at), why, std::move(fields));
 			return;
 		}
 		emit(event_kind::connect_failed,

@@ -24,6 +24,10 @@ event_fields fields_of(const pool &of, const endpoint &at);
 void tell_checked(const pool &of, const endpoint &at, const std::error_code &answer,
 		  std::string_view detail) noexcept;
 
+/* A check could not be made, because the relay itself lacks a resource. It says nothing of the
+ * backend. */
+void tell_shortage(const pool &of, const endpoint &at, const std::error_code &error) noexcept;
+
 /* The agent of a backend has said something, and that it has said nothing, for the first time. */
 void tell_agent(const pool &of, const endpoint &at, const agent_state::change &made) noexcept;
 void tell_agent_lost(const pool &of, const endpoint &at, std::string_view why) noexcept;

@@ -59,8 +59,15 @@ void checker::go(const backend_config &of, visit &which)
 	std::string detail;
 	const std::error_code answer = ask(of, which.at(), sn::after(how.timeout), detail);
 	const bool counts = which.counts();
-	if (counts && !is_shortage(answer))
+	/* The result stays what it was. Once until a check can be made again: it is not the only
+	 * event for the lack. */
+	if (counts && is_shortage(answer)) {
+		auto &last = which.at().counts.last_error;
+		if (last.exchange(answer.value(), std::memory_order_relaxed) != answer.value())
+			tell_shortage(pool_, which.at(), answer);
+	} else if (counts) {
 		take(which.at(), answer, detail);
+	}
 	which.end();
 	if (counts)
 		open_.end(which.at(), sn::after(how.interval),

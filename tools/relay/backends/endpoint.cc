@@ -46,12 +46,21 @@ endpoint::endpoint(std::string of, std::string at)
 }
 
 /* Both look first: a needless write would take the cache line from other threads. */
-void asked(endpoint &to) noexcept
+std::int64_t asked(endpoint &to) noexcept
 {
 	auto &since = to.counts.unanswered_since;
 	std::int64_t none = 0;
-	if (since.load(std::memory_order_relaxed) == 0)
-		since.compare_exchange_strong(none, sn_now(), std::memory_order_relaxed);
+	if (since.load(std::memory_order_relaxed) != 0)
+		return 0;
+	const std::int64_t now = sn_now();
+	return since.compare_exchange_strong(none, now, std::memory_order_relaxed) ? now : 0;
+}
+
+void not_asked(endpoint &of, std::int64_t since) noexcept
+{
+	if (since != 0)
+		of.counts.unanswered_since.compare_exchange_strong(since, 0,
+								   std::memory_order_relaxed);
 }
 
 void answered(endpoint &by) noexcept
@@ -91,6 +100,8 @@ std::string check_error_text(int error, std::string_view address)
 		return "its answer has the status " + std::to_string(error - first_status);
 	if (error == EPROTO)
 		return "its answer is not the expected one";
+	if (error == EADDRNOTAVAIL)
+		return "no local port is free";
 	if (error == ENOENT && !is_unix(address))
 		return "its name does not resolve";
 	return std::generic_category().message(error);

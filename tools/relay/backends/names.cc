@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
 #include <tuple>
 #include <utility>
 
@@ -50,6 +51,13 @@ bool is_same(const endpoint_list &known, const found_endpoints &found)
 		return a.at->address == b.address && a.weight == b.weight &&
 		       a.priority == b.priority;
 	});
+}
+
+/* Whether there is an address of this machine to connect to that one from. The kernel reports the
+ * lack of it as it reports the lack of a port, and the ports of UDP are others. */
+bool has_source_for(const std::string &address)
+{
+	return static_cast<bool>(sn::udp::connect(address, sn::now()));
 }
 
 /* The lower, the sooner a backend with such an endpoint is what its name shows. */
@@ -124,14 +132,6 @@ bool endpoints::found(found_endpoints list)
 	return is_failing_.exchange(false, std::memory_order_relaxed);
 }
 
-/* Under the lock. Nothing has changed if it throws. */
-bool endpoints::replace(const found_endpoints &list)
-{
-	forget_gone();
-	if (is_same(*list_, list))
-		return false;
-	endpoint_list next;
-	next.reserve(list.size());
 void endpoints::give_up()
 {
 	bool is_other = false;
@@ -144,6 +144,14 @@ void endpoints::give_up()
 		notify();
 }
 
+/* Under the lock. Nothing has changed if it throws. */
+bool endpoints::replace(const found_endpoints &list)
+{
+	forget_gone();
+	if (is_same(*list_, list))
+		return false;
+	endpoint_list next;
+	next.reserve(list.size());
 	for (const found_endpoint &each : list)
 		next.push_back({find_or_make(each.address), each.weight, each.priority});
 	auto shared = std::make_shared<const endpoint_list>(std::move(next));
@@ -306,8 +314,12 @@ sn::result<sn::tcp> connect_to_endpoint(const std::string &address, sn::deadline
 {
 	if (until == sn::no_deadline && is_unix(address))
 		until = sn::after(unix_connect_most);
-	return whose == first_words::ours ? sn::unstable::connect_to_write(address, until)
-					  : sn::tcp::connect(address, until);
+	auto connected = whose == first_words::ours ? sn::unstable::connect_to_write(address, until)
+						    : sn::tcp::connect(address, until);
+	if (!connected && connected.error() == std::errc::address_not_available &&
+	    !has_source_for(address))
+		return sn::failure{ENETUNREACH};
+	return connected;
 }
 
 } // namespace relay

@@ -176,7 +176,9 @@ enum class first_words { unknown, ours };
  * about as long as the kernel tries for TCP. */
 inline constexpr std::chrono::minutes unix_connect_most{2};
 
-/* Connects to an address. Fails as sn::tcp::connect() does. May park. */
+/* Connects to an address. Fails as sn::tcp::connect() does, but with address_not_available only if no
+ * local port is free, which is no fault of the endpoint: without an address of this machine to
+ * connect from, such as one of IPv6, the network is unreachable. May park. */
 sn::result<sn::tcp> connect_to_endpoint(const std::string &address, sn::deadline until,
 					first_words whose);
 

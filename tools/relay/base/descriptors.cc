@@ -40,7 +40,8 @@ bool is_shortage(const std::error_code &error) noexcept
 {
 	return error == std::errc::too_many_files_open ||
 	       error == std::errc::too_many_files_open_in_system ||
-	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory;
+	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory ||
+	       error == std::errc::address_not_available;
 }
 
 void raise_descriptor_limit() noexcept

@@ -17,7 +17,8 @@
 namespace relay
 {
 
-/* Whether the error means that the system is temporarily out of a resource. */
+/* Whether the error means that the system is temporarily out of a resource. Of a connection to an
+ * endpoint, address_not_available says that no local port is free (names.hpp). */
 bool is_shortage(const std::error_code &error) noexcept;
 
 /* Raises the soft limit to the hard one. If that fails, the relay runs with what it has. */

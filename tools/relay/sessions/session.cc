@@ -162,13 +162,12 @@ bool session::connect()
 		tried.push_back(next.get());
 		last_tried_ = next.get();
 
-		auto give_up = until;
-		if (to_->has_other(tried))
-			give_up = end_of_attempt(until);
+		const bool has_other = to_->has_other(tried);
+		const auto give_up = has_other ? end_of_attempt(until) : until;
 		auto connected = with_tls_stack([&]() -> sn::result<sn::tcp> {
 			if (sn::tcp ready = take_ready(next, give_up))
 				return sn::result<sn::tcp>(std::move(ready));
-			return connect_to(*next.get(), give_up);
+			return connect_to(*next.get(), give_up, has_other);
 		});
 		is_replacing_ = false;
 		if (connected) {
@@ -194,8 +193,9 @@ bool session::connect()
 			end(cause::lifetime);
 			return false;
 		}
-		next->counts.failures.add();
 		const bool ours = is_shortage(connected.error());
+		if (!ours)
+			next->counts.failures.add();
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
 		const bool is_ejected = !ours && to_->failed(*next.get());
 		if (is_ejected)
@@ -241,16 +241,17 @@ first_words session::whose_first_words() const noexcept
 
 /*
  * Retries while the system is out of some resource: the client has been accepted, and can wait
- * until the resource is available again.
+ * until the resource is available again. Each address has local ports of its own, so with another
+ * endpoint left to try, one for which none is free is left at once.
  */
-sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until)
+sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool has_other)
 {
 	using namespace std::chrono_literals;
 
 	const auto is_over = [this] {
 		return cause_.load(std::memory_order_relaxed) != cause::none;
 	};
-	asked(at);
+	const auto since = asked(at);
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
 		refusal_.clear();
 		auto connected = connect_to_endpoint(at.address, until, whose_first_words());
@@ -265,10 +266,14 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until)
 			}
 		if (connected || !is_shortage(connected.error()))
 			return connected;
+		not_asked(at, since);
+		if (has_other && connected.error() == std::errc::address_not_available)
+			return connected;
 		all_.stock.give_up_all();
+		/* An attempt after that would be said to have had no answer in time. */
+		sn::sleep(pause);
 		if ((until != sn::no_deadline && sn::now() >= until) || is_over())
 			return connected;
-		sn::sleep(pause);
 	}
 }
 

@@ -211,7 +211,7 @@ private:
 	sending send_opening();
 	first_words whose_first_words() const noexcept;
 	sn::deadline end_of_attempt(sn::deadline until) const noexcept;
-	sn::result<sn::tcp> connect_to(endpoint &at, sn::deadline until);
+	sn::result<sn::tcp> connect_to(endpoint &at, sn::deadline until, bool has_other);
 	std::error_code secure(sn::tcp &backend, const endpoint &at, sn::deadline until);
 	bool has_tls() const noexcept;
 	template <class Call>

@@ -295,7 +295,8 @@ void udp_session::lose_connection(int error) noexcept
 		return;
 	error_.store(error, std::memory_order_relaxed);
 	const bool ours = is_shortage(why);
-	chosen_->counts.failures.add();
+	if (!ours)
+		chosen_->counts.failures.add();
 	const bool is_ejected = !ours && to_.failed(*chosen_.get());
 	if (is_ejected)
 		port_->all.counters.ejections.add();
