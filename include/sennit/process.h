@@ -55,7 +55,7 @@ typedef struct sn_process sn_process;
 
 /* What a standard descriptor of the program is. */
 enum sn_process_kind {
-	SN_PROCESS_INHERIT,    /* this process's own, even if marked close-on-exec */
+	SN_PROCESS_INHERIT,    /* this process's own; none if that is closed or close-on-exec */
 	SN_PROCESS_NULL,       /* /dev/null */
 	SN_PROCESS_PIPE,       /* a pipe, whose other end is sn_process_stream() */
 	SN_PROCESS_TERMINAL,   /* a pseudo-terminal; see below */

@@ -14,6 +14,7 @@
 #include <sennit/task.h>
 
 #include "net/process_launch.h"
+#include "sched/standard.h"
 #include "wait/lock.h"
 
 static struct sn_process *in_use; /* all that have users */
@@ -212,6 +213,8 @@ static int run(struct sn_process *process, struct sn_launch *launch)
 	pid = sn_child_start(&launch->child, &pidfd);
 	sn_exit_blocking();
 	if (pid > 0) {
+		/* Without one the keeper looks for the end of the program. */
+		pidfd = sn_above_standard(pidfd);
 		sn_lock(&sn_processes_lock);
 		process->pid = pid;
 		process->pidfd = pidfd;

@@ -84,16 +84,28 @@ static void map_one(struct sn_child *child, const struct sn_child_map *map)
 {
 	long result;
 
+	if (map->source < 0) {
+		/* What is inherited is not open here, so it is not open there. */
+		syscall(SYS_close, map->target);
+		return;
+	}
 	if (map->source == map->target)
 		result = syscall(SYS_fcntl, map->source, F_SETFD, 0);
 	else
 		result = syscall(SYS_dup3, map->source, map->target, 0);
-	if (result >= 0)
-		return;
-	if (!map->optional || errno != EBADF)
-		fail(child, errno);
-	/* What is inherited is not open here, so it is not open there. */
-	syscall(SYS_close, map->target);
+	check(child, result);
+}
+
+/*
+ * A standard descriptor that is to be inherited may not be open, or may be close-on-exec, as a
+ * descriptor of a library's or of the runtime's that has got the number in a process that had
+ * closed its own. After fork() and exec() the program would not have it.
+ */
+static bool is_inherited(int fd)
+{
+	const long flags = syscall(SYS_fcntl, fd, F_GETFD, 0);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
 /* A source that is another one's target must be out of the way first. */
@@ -102,11 +114,12 @@ static void map_all(struct sn_child *child)
 	for (size_t i = 0; i < child->map_count; i++) {
 		struct sn_child_map *map = &child->maps[i];
 
-		if (map->source == map->target || !is_target(child, map->source))
+		if (map->optional && !is_inherited(map->source))
+			map->source = -1;
+		if (map->source < 0 || map->source == map->target || !is_target(child, map->source))
 			continue;
 		map->source = move_up(child, map->source);
-		if (map->source < 0 && !(map->optional && errno == EBADF))
-			fail(child, errno);
+		check(child, map->source);
 	}
 	if (child->report >= 0 && is_target(child, child->report)) {
 		child->report = move_up(child, child->report);

@@ -34,7 +34,7 @@
 /* A descriptor that the program gets. */
 struct sn_child_map {
 	int source, target;
-	bool optional; /* if the source is not open, the program does not have it either */
+	bool optional; /* if fork() and exec() would not pass it on, the program does not have it */
 };
 
 /* Everything except for the last part is written before the child exists, and is constant then,

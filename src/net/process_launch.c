@@ -9,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "sched/standard.h"
+
 #ifndef TIOCGPTPEER
 #	define TIOCGPTPEER _IO('T', 0x41)
 #endif
@@ -125,9 +127,10 @@ static int make_environment(struct sn_launch *launch, const struct sn_process_at
 
 /* ---- descriptors ---- */
 
-/* Notes a descriptor that is to be closed here once the child has it. */
+/* Notes a descriptor that was opened for the child, and is closed here once the child has it. */
 static int note(struct sn_launch *launch, int fd)
 {
+	fd = sn_above_standard(fd);
 	if (fd < 0)
 		return -errno;
 	launch->opened[launch->opened_count++] = fd;
@@ -165,7 +168,7 @@ static int open_terminal(struct sn_launch *launch, const struct sn_process_attr 
 
 	if (launch->terminal >= 0)
 		return launch->terminal;
-	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	master = sn_above_standard(open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
 	if (master < 0)
 		return -errno;
 	launch->terminal_master = master;
@@ -184,7 +187,13 @@ static int open_pipe(struct sn_launch *launch, int number)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	launch->ours[number] = ends[ours];
+	launch->ours[number] = sn_above_standard(ends[ours]);
+	if (launch->ours[number] < 0) {
+		const int err = -errno;
+
+		close(ends[1 - ours]);
+		return err;
+	}
 	return note(launch, ends[1 - ours]);
 }
 

@@ -40,6 +40,7 @@
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
+#include "sched/standard.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
@@ -225,7 +226,7 @@ static int open_event(void)
 	int fd = atomic_load(&event_fd), err;
 
 	if (fd < 0) {
-		fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		fd = sn_above_standard(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 		if (fd < 0)
 			return -errno;
 		atomic_store(&event_fd, fd);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sched/sigpipe.h"
+#include "sched/standard.h"
 
 static int result(int n)
 {
@@ -356,7 +357,16 @@ bool sn_sys_is_stream(int fd)
 
 int sn_sys_pipe(int ends[2])
 {
-	return result(pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+	int err = result(pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+
+	for (int i = 0; i < 2 && err == 0; i++) {
+		ends[i] = sn_above_standard(ends[i]);
+		if (ends[i] < 0) {
+			err = -errno;
+			close(ends[1 - i]);
+		}
+	}
+	return err;
 }
 
 int sn_sys_pipe_resize(int fd, int size)

@@ -152,7 +152,7 @@ static bool unregister(struct sn_watch *watch)
 
 static int register_copy(struct sn_watch *watch, uint32_t events)
 {
-	int copy = fcntl(watch->fd, F_DUPFD_CLOEXEC, 0), err;
+	int copy = fcntl(watch->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), err;
 
 	if (copy < 0)
 		return -errno;

@@ -11,6 +11,7 @@
 
 #include "sched/counters.h"
 #include "sched/runtime.h"
+#include "sched/standard.h"
 
 /* Events taken at once. More arrive with the next call; edges are not lost. */
 #define MOST_EVENTS 128
@@ -45,10 +46,10 @@ int sn_netpoll_init(sn_netpoll_hook *hook)
 	int err;
 
 	on_event = hook;
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	epoll_fd = sn_above_standard(epoll_create1(EPOLL_CLOEXEC));
 	if (epoll_fd < 0)
 		return -errno;
-	wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	wakeup_fd = sn_above_standard(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (wakeup_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wakeup_fd, &event) < 0) {
 		err = -errno;
 		sn_netpoll_destroy();

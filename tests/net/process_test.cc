@@ -211,6 +211,17 @@ std::string output_of(const Arguments &argv, const sn_process_attr *attr = nullp
 	return text;
 }
 
+// The first line that a program writes.
+std::string line_of(sn_process *process)
+{
+	std::string line;
+	char byte;
+
+	while (sn_stream_read(sn_process_stream(process, 1), &byte, 1) == 1 && byte != '\n')
+		line += byte;
+	return line;
+}
+
 std::string shell(const std::string &script, const sn_process_attr *attr = nullptr)
 {
 	return output_of({"sh", "-c", script}, attr);
@@ -340,6 +351,73 @@ TEST(ProcessGets, NoOtherDescriptors)
 	close(500);
 	close(open_ends[0]);
 	close(open_ends[1]);
+}
+
+// What a program has as its standard input, in a child process of its own.
+void expect_no_input(void (*before_the_run)(), void (*in_the_run)())
+{
+	const pid_t child = fork();
+
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		static void (*change)();
+
+		change = in_the_run;
+		before_the_run();
+		_exit(sn_run(
+			[](void *) {
+				change();
+				CHILD_CHECK(fcntl(0, F_GETFD) != 0); // not open, or close-on-exec
+				sn_process_attr attr = {};
+
+				attr.out = a_pipe;
+				sn_process *process = start(
+					{"sh", "-c", "readlink /proc/$$/fd/0 || echo none"}, &attr);
+				const std::string seen = line_of(process);
+				CHILD_CHECK(end_of(process) == 0);
+				if (seen != "none")
+					fprintf(stderr, "the program has as its input: %s\n",
+						seen.c_str());
+				return seen == "none" ? 0 : 1;
+			},
+			nullptr));
+	}
+	int status;
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+// Nor under the number of a standard one that this process has closed.
+TEST(ProcessGets, NoDescriptorOfOursAsAStandardOne)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "no threads after a fork";
+	const auto close_input = [] { CHILD_CHECK(close(0) == 0); };
+	const auto nothing_more = [] {};
+
+	// The runtime has not taken the number. Its monitor may have a file open there for a moment.
+	expect_no_input(close_input, [] {
+		CHILD_CHECK(test::eventually([] { return fcntl(0, F_GETFD) < 0; }));
+	});
+	expect_no_input(nothing_more, close_input); // and the pipe to the program does not
+	expect_no_input(close_input, [] {
+		struct stat about = {};
+
+		// This one does, unless the monitor has it, and is close-on-exec.
+		CHILD_CHECK(test::eventually([&] {
+			sn_tcp_listener *listener = nullptr;
+
+			CHILD_CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") == 0);
+			return fstat(0, &about) == 0 && S_ISSOCK(about.st_mode);
+		}));
+		CHILD_CHECK(fcntl(0, F_GETFD) == FD_CLOEXEC);
+	});
+	expect_no_input(
+		[] {
+			CHILD_CHECK(close(0) == 0);
+			CHILD_CHECK(open("/dev/null", O_RDONLY | O_CLOEXEC) == 0);
+		},
+		nothing_more);
 }
 
 // Also when the descriptors have to change places, or are each other's standard descriptors.
@@ -686,17 +764,6 @@ TEST(ProcessEnd, TakesNoThreads)
 }
 
 // ---- scopes, and the end of the run ----
-
-// The first line that a program writes.
-std::string line_of(sn_process *process)
-{
-	std::string line;
-	char byte;
-
-	while (sn_stream_read(sn_process_stream(process, 1), &byte, 1) == 1 && byte != '\n')
-		line += byte;
-	return line;
-}
 
 sn_process *start_in_scope(const std::string &script, int64_t grace, uint32_t flags = 0)
 {
