@@ -53,6 +53,7 @@ std::optional<int> find_tls_problems(const relay::config &settings, const relay:
 
 int main(int argc, char **argv)
 try {
+	relay::open_standard_descriptors(); /* before anything else is opened */
 	if (argc > 1 && std::string_view(argv[1]) == "ctl")
 		return relay::run_ctl(argc - 1, argv + 1);
 	const auto parsed = relay::parse_options(argc, argv);

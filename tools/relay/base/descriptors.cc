@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace relay
 {
@@ -42,6 +44,17 @@ bool is_shortage(const std::error_code &error) noexcept
 	       error == std::errc::too_many_files_open_in_system ||
 	       error == std::errc::no_buffer_space || error == std::errc::not_enough_memory ||
 	       error == std::errc::address_not_available;
+}
+
+void open_standard_descriptors() noexcept
+{
+	int fd = 0;
+	/* Each gets the lowest number that is free. */
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }
 
 void raise_descriptor_limit() noexcept

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limit of open descriptors, and how many connections it has room for.
+ * The limit of open descriptors, how many connections it has room for, and the standard ones.
  *
  * The soft limit is low by default for the sake of programs that call select(2). The relay does
  * not, and needs two descriptors for each connection, the client's and the backend's. If it
@@ -20,6 +20,12 @@ namespace relay
 /* Whether the error means that the system is temporarily out of a resource. Of a connection to an
  * endpoint, address_not_available says that no local port is free (names.hpp). */
 bool is_shortage(const std::error_code &error) noexcept;
+
+/*
+ * Opens /dev/null for those of stdin, stdout and stderr that are closed. Otherwise the next
+ * descriptors would get these numbers, such as a client's connection, and messages would go there.
+ */
+void open_standard_descriptors() noexcept;
 
 /* Raises the soft limit to the hard one. If that fails, the relay runs with what it has. */
 void raise_descriptor_limit() noexcept;
