@@ -4,7 +4,7 @@
  *
  * Environment, read by each sn_run():
  *   SENNIT_PROCS        number of processors, 1 to 1024; default: the CPUs in the affinity mask,
- *                       further limited by the cgroup v2 cpu.max quota where there is one
+ *                       further limited by the quota of the control group where there is one
  *   SENNIT_MAX_THREADS  most OS threads that run tasks; default 10,000, at least 2. At the limit
  *                       work waits for a thread; the runtime's statistics count that, and one line
  *                       on stderr reports it

@@ -486,6 +486,7 @@ int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 	sn_tools_check();
 	sn_stack_set_default(classes.others);
 	sn_collector_thread_begins(NULL);
+	sn_cpus_begin();
 	err = runtime_init((int)fixed);
 	if (err < 0) {
 		sn_collector_thread_ends(NULL);

@@ -15,6 +15,7 @@
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
+#include "sched/quota.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"
@@ -126,6 +127,15 @@ unsigned probe_wait_blocks(void)
 int probe_usable_cpus(void)
 {
 	return sn_usable_cpus();
+}
+
+long probe_quota(const char *mountinfo, const char *cgroup)
+{
+	struct sn_quota_mount *mounts = sn_quota_mounts_read(mountinfo);
+	const long quota = sn_quota_read(mounts, cgroup);
+
+	sn_quota_mounts_free(mounts);
+	return quota;
 }
 
 /* Timers go to the heap of the calling thread's processor, so it takes one of each. */

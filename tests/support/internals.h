@@ -36,6 +36,9 @@ uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
 uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most);
 int probe_usable_cpus(void);
 
+/* sched/quota.h: by such files. */
+long probe_quota(const char *mountinfo, const char *cgroup);
+
 /* wait/site.h: `site` is a name from sn_wait_stats_get(). */
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
