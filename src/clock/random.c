@@ -17,6 +17,9 @@
  * and that the handler of a signal interrupts a call and forks: in the child it could take the
  * state that its own interrupted call continues to use.
  *
+ * The page is mapped before main(), because a seccomp filter may follow that does not let the
+ * process map memory. Without a libc that is done by the first call.
+ *
  * Rejected: a state per thread in thread-local memory, as libc does. It needs a hook at thread exit
  * to reclaim the state, thread-locals in a library without libc, and care with tasks that move.
  */
@@ -89,6 +92,14 @@ static char *get_states(sn_getrandom_function *function)
 		page = prepare(function);
 	return page;
 }
+
+#ifndef SENNIT_NO_LIBC
+/* In this file, so that programs that do not call sn_getrandom() do not have it. */
+__attribute__((constructor(101))) static void prepare_early(void)
+{
+	get_states(sn_clock_getrandom_function());
+}
+#endif
 
 ssize_t sn_getrandom(void *bytes, size_t size, unsigned int flags)
 {

@@ -1010,6 +1010,37 @@ static void no_system_call_is_made_in_a_sandbox(void)
 	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
+/* The first call comes after a filter that forbids what could only be done before. */
+static void random_bytes_need_no_preparation_in_a_sandbox(void)
+{
+	static const unsigned int numbers[] = {
+		SYS_openat, SYS_mprotect, SYS_madvise, SYS_munmap,
+#ifdef SYS_mmap
+		SYS_mmap,
+#endif
+#ifdef SYS_mmap2
+		SYS_mmap2,
+#endif
+	};
+	int status = -1;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		char bytes[16];
+
+		if (forbid(numbers, sizeof(numbers) / sizeof(numbers[0]), SECCOMP_RET_KILL_PROCESS))
+			_exit(NO_SECCOMP);
+		_exit(sn_getrandom(bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SECCOMP)
+		return;
+	CHECK(status == 0, "%s %d", WIFSIGNALED(status) ? "killed by" : "status",
+	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
 static void an_error_is_returned_without_a_source(void)
 {
 	int status = -1;
@@ -1235,6 +1266,9 @@ int main(int argc, char **argv)
 
 	/* Line by line even into a pipe, so that a crash shows where it was. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* First, before anything has called that function here. */
+	run("random bytes need no preparation in a sandbox",
+	    random_bytes_need_no_preparation_in_a_sandbox);
 	run("the source is the expected one", the_source_is_the_expected_one);
 	run("every id agrees with the kernel", every_id_agrees_with_the_kernel);
 	run("every resolution is the kernel's", every_resolution_is_the_kernels);
