@@ -9,12 +9,12 @@
  * non-blocking descriptors, and this happens to it at every optimization level but the lowest.
  *
  * This header defines errno by a function of which the compiler assumes nothing. Every header of
- * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is included
- * before or after. It costs what errno costs. Code that was compiled without, such as a library that
- * runs in a task with hooks (hooks.h), keeps the C library's.
+ * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is
+ * included before or after. It costs what errno costs. Code that was compiled without, such as a
+ * library that runs in a task with hooks (hooks.h), keeps the C library's.
  *
- * Another definition of errno that a program makes afterwards is left alone. To keep the C library's,
- * define SN_PLAIN_ERRNO before the first header of sennit.
+ * Another definition of errno that a program makes afterwards is left alone. To keep the C
+ * library's, define SN_PLAIN_ERRNO before the first header of sennit.
  *
  * Threads outside the runtime: all. Signal handlers: all.
  */
@@ -25,8 +25,8 @@
 
 #ifndef SN_PLAIN_ERRNO
 
-/* The address of the calling thread's errno, as of now. Not in a library, so that those that are used
- * alone have it too; in each file once. */
+/* The address of the calling thread's errno, as of now. Not in a library, so that those that are
+ * used alone have it too; in each file once. */
 __attribute__((noinline, unused)) static int *sn__errno(void)
 {
 	/* With it, the function is neither pure nor constant to a compiler that looks inside. */

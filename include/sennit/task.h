@@ -17,9 +17,9 @@
  * A task must not end its thread (pthread_exit()): that aborts the process, see debug.h.
  *
  * Compilers assume that the address of a thread-local is constant within a function. So read
- * thread-locals afresh through a function that is not inlined. errno is read afresh in all code that
- * includes a header of sennit (errno.h). To use such a value after a call that may park, save it in
- * a variable first.
+ * thread-locals afresh through a function that is not inlined. errno is read afresh in all code
+ * that includes a header of sennit (errno.h). To use such a value after a call that may park, save
+ * it in a variable first.
  *
  * Threads outside the runtime: sn_go(), sn_spawn(), sn_detach(), and the queries; the others return
  * -ENOTSUP. Signal handlers: sn_self(), sn_task_id() and sn_task_name().

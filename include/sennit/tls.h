@@ -92,15 +92,15 @@ enum sn_tls_verify {
 	SN_TLS_VERIFY_REQUIRE = 2, /* the default for clients, for which REQUEST is the same */
 };
 
-/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. A server that verifies needs
- * sn_tls_config_add_ca(), or sn_tls_config_add_system_ca() if it means every authority of the web:
- * sn_tls_server() returns -EINVAL otherwise. */
+/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. A server that verifies
+ * needs sn_tls_config_add_ca(), or sn_tls_config_add_system_ca() if it means every authority of the
+ * web: sn_tls_server() returns -EINVAL otherwise. */
 SN_API int sn_tls_config_set_verify(sn_tls_config *config, enum sn_tls_verify verify);
 
 /*
  * Trusts certificate authorities: of a file or PEM text, or of a folder as of openssl-rehash(1).
- * Once a client has one, the system's are no longer trusted, unless sn_tls_config_add_system_ca() adds
- * them.
+ * Once a client has one, the system's are no longer trusted, unless sn_tls_config_add_system_ca()
+ * adds them.
  */
 SN_API int sn_tls_config_add_ca(sn_tls_config *config, const char *where);
 SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
@@ -145,7 +145,8 @@ struct sn_tls_certificate {
  * first of all. A client shows the first to a server that asks for one.
  *
  * At any time: handshakes of connections that are made later use the new ones, those under way end
- * with the old ones. A client forgets its sessions, so that servers see the new certificate. When the call fails, nothing has changed.
+ * with the old ones. A client forgets its sessions, so that servers see the new certificate. When
+ * the call fails, nothing has changed.
  */
 SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
 					  const struct sn_tls_certificate *list, size_t n);
@@ -238,12 +239,12 @@ SN_API int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config
 
 /*
  * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else uses
- * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. A dot at its
- * end is left out, and with one at its beginning it is none. No byte is sent yet:
- * sn_tls_handshake() does that, or the first read or write. Do not park.
- * Errors, after which the stream is as it was: -EINVAL, also for a configuration of the other role,
- * or without a certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a
- * stream socket; -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.
+ * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. A
+ * dot at its end is left out, and with one at its beginning it is none. No byte is sent yet:
+ * sn_tls_handshake() does that, or the first read or write. Do not park. Errors, after which the
+ * stream is as it was: -EINVAL, also for a configuration of the other role, or without a
+ * certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a stream socket;
+ * -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.
  */
 SN_API int sn_tls_client(sn_stream *stream, sn_tls_config *config, const char *name);
 SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);

@@ -135,8 +135,8 @@ void sn_dump_serve(int64_t now, bool idle)
 	pthread_attr_destroy(&attr);
 	if (err == 0)
 		return;
-	/* Again at the next look. Not here: the monitor would wait for tasks that do not answer, and
-	 * for whoever reads stderr. */
+	/* Again at the next look. Not here: the monitor would wait for tasks that do not answer,
+	 * and for whoever reads stderr. */
 	if (!no_thread_logged)
 		sn_log("a dump or a trace waits for a thread to make it: %s", strerror(err));
 	no_thread_logged = true;

@@ -8,9 +8,10 @@
  *
  * That wait has no bound, so a thread that is counted calls nothing of the program's and nothing
  * that may block, such as write(). It goes out for that: it is counted as a guest meanwhile, for
- * whom the end waits no longer than for tasks in foreign code. The tasks' stacks and blocks stay for
- * a guest that is left behind, as they do for a thread that is. It has no business with the rest of
- * the runtime any more, and finds that out when it wants to come back. models/foreign.pml has this.
+ * whom the end waits no longer than for tasks in foreign code. The tasks' stacks and blocks stay
+ * for a guest that is left behind, as they do for a thread that is. It has no business with the
+ * rest of the runtime any more, and finds that out when it wants to come back. models/foreign.pml
+ * has this.
  *
  * A task is not counted: its thread is joined, or left behind. A count would stay for ever when the
  * task is abandoned in a callback, because the run has ended.

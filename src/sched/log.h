@@ -2,10 +2,10 @@
 /*
  * Lines on standard error.
  *
- * Contract. Writing them never blocks for longer than the caller says, whatever standard error is: a
- * pipe that nobody reads would stop a thread that holds a processor, and with it its tasks, or the
- * monitor, and with it everything. What does not fit is dropped, and the next line says how many
- * lines were. Nothing raises SIGPIPE. Any thread, signal handlers, under any lock.
+ * Contract. Writing them never blocks for longer than the caller says, whatever standard error is:
+ * a pipe that nobody reads would stop a thread that holds a processor, and with it its tasks, or
+ * the monitor, and with it everything. What does not fit is dropped, and the next line says how
+ * many lines were. Nothing raises SIGPIPE. Any thread, signal handlers, under any lock.
  *
  * O_NONBLOCK is no way to do this, because it would be set for all who share the description.
  *

@@ -40,8 +40,9 @@ static struct {
 
 static bool limit_logged; /* under the lock */
 
-/* Of the libraries that were there when the run began. The C library takes it from the stack of each
- * thread. Constant during a run: asking takes the loader's lock, which others may hold for long. */
+/* Of the libraries that were there when the run began. The C library takes it from the stack of
+ * each thread. Constant during a run: asking takes the loader's lock, which others may hold for
+ * long. */
 static size_t static_tls;
 
 static int add_static_tls(struct dl_phdr_info *info, size_t size, void *sum)

@@ -215,8 +215,8 @@ void sn_processors_notice(int64_t now)
 	    sn_earliest_timer() > now)
 		return;
 	sn_wake_one();
-	/* Then nobody comes to serve the timers, and one of them may be what a pinned task waits for:
-	 * its thread could run it. */
+	/* Then nobody comes to serve the timers, and one of them may be what a pinned task waits
+	 * for: its thread could run it. */
 	if (threads_are_missing())
 		fire_timers(now);
 }

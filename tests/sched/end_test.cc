@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The end of a run waits for nothing that the program does for long: callbacks, writes to a pipe that
-// nobody reads, destructors of thread-locals. What is left behind goes on where it can, and finds out
-// that its run has ended. A case that fails here hangs.
+// The end of a run waits for nothing that the program does for long: callbacks, writes to a pipe
+// that nobody reads, destructors of thread-locals. What is left behind goes on where it can, and
+// finds out that its run has ended. A case that fails here hangs.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -46,7 +46,8 @@ public:
 			filled_ += page.size();
 		fcntl(ends_[1], F_SETFL, 0);
 	}
-	// Takes out what fill() has put in, and at least one byte more; returns what is not from it.
+	// Takes out what fill() has put in, and at least one byte more; returns what is not from
+	// it.
 	std::string take()
 	{
 		std::string all(filled_ + 65536, '\0');

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that look at errno, park, and look at it again, in the forms that code has. errno_test.sh
- * compiles this with each compiler at each level of optimization. Prints how many tasks had changed
- * threads meanwhile, and how many of all have seen another errno than that of their last call; exits
- * with 1 if any has.
+ * Functions that look at errno, park, and look at it again, in the forms that code has.
+ * errno_test.sh compiles this with each compiler at each level of optimization. Prints how many
+ * tasks had changed threads meanwhile, and how many of all have seen another errno than that of
+ * their last call; exits with 1 if any has.
  */
 #include <errno.h> /* before sennit's, as programs do */
 #include <fcntl.h>
@@ -25,7 +25,8 @@
 
 static int nothing; /* a pipe in which nothing is, without blocking */
 
-/* Fails at once, each kind with an error of its own, so that the right one is not there by chance. */
+/* Fails at once, each kind with an error of its own, so that the right one is not there by chance.
+ * */
 static NOINLINE int fail(int kind)
 {
 	char byte;

@@ -51,8 +51,8 @@ private:
 	std::vector<test::Task> tasks_;
 };
 
-// The only other thread is in foreign code, so none serves the timers, and the one that waits for the
-// pinned task cannot run another.
+// The only other thread is in foreign code, so none serves the timers, and the one that waits for
+// the pinned task cannot run another.
 TEST(LimitOfThreads, TimersOfPinnedTasksFire)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "2");
@@ -109,8 +109,8 @@ TEST(LimitOfThreads, DeadlinesOfPinnedTasksFire)
 	});
 }
 
-// Tasks that are bound to a thread stand in one queue with all others, and their threads are what is
-// looked for when no other can be started.
+// Tasks that are bound to a thread stand in one queue with all others, and their threads are what
+// is looked for when no other can be started.
 TEST(LimitOfThreads, ThreadsThatComeBackGoOn)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "4");

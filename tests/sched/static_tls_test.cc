@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A program with large thread-locals. The C library takes them from the stack of each thread, also of
-// those that the runtime starts: for tasks, for the monitor, to look names up, to write a dump.
+// A program with large thread-locals. The C library takes them from the stack of each thread, also
+// of those that the runtime starts: for tasks, for the monitor, to look names up, to write a dump.
 #include <cstring>
 
 #include <unistd.h>

@@ -109,10 +109,10 @@ struct endpoint {
 	std::string name() const { return resolved() ? backend + " (" + address + ')' : backend; }
 };
 
-/* asked(): a connection to it is about to be made. not_asked(), with what that has returned: it could
- * not be, for lack of a resource of this machine. answered(): one was made, refused or reset, so
- * the machine is there. Any task calls, also while other attempts are under way: one answer is as
- * good as another. */
+/* asked(): a connection to it is about to be made. not_asked(), with what that has returned: it
+ * could not be, for lack of a resource of this machine. answered(): one was made, refused or reset,
+ * so the machine is there. Any task calls, also while other attempts are under way: one answer is
+ * as good as another. */
 std::int64_t asked(endpoint &to) noexcept;
 void not_asked(endpoint &of, std::int64_t since) noexcept;
 void answered(endpoint &by) noexcept;

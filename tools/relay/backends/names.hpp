@@ -15,13 +15,14 @@
  * SRV records, with their ports, weights and priorities (RFC 2782).
  *
  * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. An
- * answer that there is no such name, or no address of it, is another thing: somebody has removed it,
- * and its addresses may be given to others. The third such answer in a row counts (resolver.cc). If
- * there are no addresses, or no look-up has ever succeeded, the backend is down until one does. A
- * failure is reported once, and so is its end. A look-up that takes too long continues, because it
- * cannot be interrupted, and its result counts when it arrives. Until then the same name is not
- * looked up again. 128 names are looked up at a time (look_up.hpp), so names that hang delay others
- * only while so many of them hang: then the others wait for one of these to end.
+ * answer that there is no such name, or no address of it, is another thing: somebody has removed
+ * it, and its addresses may be given to others. The third such answer in a row counts
+ * (resolver.cc). If there are no addresses, or no look-up has ever succeeded, the backend is down
+ * until one does. A failure is reported once, and so is its end. A look-up that takes too long
+ * continues, because it cannot be interrupted, and its result counts when it arrives. Until then
+ * the same name is not looked up again. 128 names are looked up at a time (look_up.hpp), so names
+ * that hang delay others only while so many of them hang: then the others wait for one of these to
+ * end.
  *
  * Any task or thread may call anything here, except that waiting is for tasks.
  */
@@ -176,8 +177,8 @@ enum class first_words { unknown, ours };
  * about as long as the kernel tries for TCP. */
 inline constexpr std::chrono::minutes unix_connect_most{2};
 
-/* Connects to an address. Fails as sn::tcp::connect() does, but with address_not_available only if no
- * local port is free, which is no fault of the endpoint: without an address of this machine to
+/* Connects to an address. Fails as sn::tcp::connect() does, but with address_not_available only if
+ * no local port is free, which is no fault of the endpoint: without an address of this machine to
  * connect from, such as one of IPv6, the network is unreachable. May park. */
 sn::result<sn::tcp> connect_to_endpoint(const std::string &address, sn::deadline until,
 					first_words whose);

@@ -3,9 +3,9 @@
  * Calls that block on the file system, with a limit of time.
  *
  * No path can be trusted to answer: open(2) of a FIFO waits for its other end, and each call on a
- * network file system waits for its server, in some cases for ever. Nothing interrupts that. So such
- * a call has a thread of its own, which is left behind when the time is over, and its result is
- * destroyed when it arrives.
+ * network file system waits for its server, in some cases for ever. Nothing interrupts that. So
+ * such a call has a thread of its own, which is left behind when the time is over, and its result
+ * is destroyed when it arrives.
  *
  * The call must own everything that it uses, or use what lives as long as the process. While
  * calls_left_behind() is not 0, the process must end without destroying anything (_Exit()).

@@ -126,8 +126,8 @@ try {
 	/* No memory; the next time it may work. */
 }
 
-/* While the files of one do not answer, none is looked at: a context is looked at by one thread at a
- * time. */
+/* While the files of one do not answer, none is looked at: a context is looked at by one thread at
+ * a time. */
 void tls_contexts::look_at_files(const list &which)
 {
 	struct result {

@@ -496,7 +496,8 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 						   .chosen = std::move(chosen),
 						   .backend = *std::move(socket),
 						   .sni = sni});
-		/* The last one: no port is free. The one before it, of UDP: no address to send from. */
+		/* The last one: no port is free. The one before it, of UDP: no address to send
+		 * from. */
 		if ((is_shortage(socket.error()) &&
 		     socket.error() != std::errc::address_not_available) ||
 		    socket.error() == std::errc::resource_unavailable_try_again) {

@@ -113,8 +113,8 @@ std::string dropped_line(std::uint64_t n, log_format format)
 	return made.finish();
 }
 
-/* The addresses of clients are readable by the group, and by no other users. A FIFO that nobody reads
- * is an error: to open it would wait for a reader. */
+/* The addresses of clients are readable by the group, and by no other users. A FIFO that nobody
+ * reads is an error: to open it would wait for a reader. */
 int open_file(const std::string &path)
 {
 	return ::open(path.c_str(),

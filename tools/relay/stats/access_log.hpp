@@ -97,13 +97,13 @@ public:
 
 	/*
 	 * Reopens the file, after it has been renamed; does nothing if the target is not a file. If
-	 * that fails, or takes too long (in_time.hpp), the old file stays in use, and the failure is
-	 * reported. Does not wait. Any task.
+	 * that fails, or takes too long (in_time.hpp), the old file stays in use, and the failure
+	 * is reported. Does not wait. Any task.
 	 */
 	void reopen() noexcept;
 
-	/* Writes what is in the queue, unless that takes too long; ends the task. False if that hangs
-	 * on its file: then this must not be destroyed. May park. */
+	/* Writes what is in the queue, unless that takes too long; ends the task. False if that
+	 * hangs on its file: then this must not be destroyed. May park. */
 	bool close();
 
 	/* Lines that were dropped. */
