@@ -29,8 +29,8 @@ int sn_late_init(void)
 
 /*
  * The task is a hint: it may have left the queue. But its block may be read for as long as the run
- * lasts, and whatever is RUNNABLE waits, wherever it is now. Since was stored before that status, so
- * it is that of this wait, or of a later one.
+ * lasts, and whatever is RUNNABLE waits, wherever it is now. Since was stored before that status,
+ * so it is that of this wait, or of a later one.
  */
 static bool is_late(struct sn_task *task, uint32_t now)
 {

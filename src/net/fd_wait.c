@@ -275,8 +275,8 @@ void sn_fd_forward(struct sn_fd *d, struct sn_fd *to)
 	atomic_store(&d->sides[SN_SIDE_READ].forward_to, to ? &to->sides[SN_SIDE_READ] : NULL);
 }
 
-/* Read first: mostly there is none, and the line then stays shared. An edge that comes after that is
- * found by the wait that follows. */
+/* Read first: mostly there is none, and the line then stays shared. An edge that comes after that
+ * is found by the wait that follows. */
 bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	uintptr_t state = SN_SIDE_READY;

@@ -33,6 +33,7 @@ static ssize_t write_now(const char *text, size_t size)
 	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
 	ssize_t n = send(STDERR_FILENO, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
 	enum sn_sigpipe former;
+	int err;
 
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
@@ -50,12 +51,9 @@ static ssize_t write_now(const char *text, size_t size)
 			errno = EAGAIN;
 		}
 	}
-	{
-		const int err = errno;
-
-		sn_sigpipe_release(former, n, size);
-		errno = err;
-	}
+	err = errno;
+	sn_sigpipe_release(former, n, size);
+	errno = err;
 	return n;
 }
 

@@ -165,8 +165,8 @@ static inline struct sn_tls *sn_tls_of(const SSL *ssl)
 
 /* The BIO of a connection; NULL without memory. bio.c */
 BIO *sn_tls_bio_new(struct sn_tls *tls);
-/* The callback of OpenSSL's messages, which counts those of the peer; and data was read or written.
- * */
+/* OpenSSL's callback for messages, which counts those of the peer; the call that ends the count,
+ * because data was read or written. */
 void sn_tls_note_message(int sent, int version, int type, const void *data, size_t size, SSL *ssl,
 			 void *arg);
 void sn_tls_note_data(struct sn_tls *tls);

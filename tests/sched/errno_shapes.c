@@ -25,8 +25,7 @@
 
 static int nothing; /* a pipe in which nothing is, without blocking */
 
-/* Fails at once, each kind with an error of its own, so that the right one is not there by chance.
- * */
+/* Fails at once, each kind with another error, so that the right one is not there by chance. */
 static NOINLINE int fail(int kind)
 {
 	char byte;

@@ -259,8 +259,7 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 		return false;
 	}
 	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
-	/* Of an endpoint of which nothing is known, the first check tells more than anything else.
-	 * */
+	/* Nothing else is known of an endpoint before its first check. */
 	const std::uint32_t most = !answer                   ? settings_.check.rise
 				   : was == checked::unknown ? 1
 							     : settings_.check.fall;

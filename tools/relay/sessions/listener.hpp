@@ -116,8 +116,8 @@ std::string explain_listening(const std::string &address, const std::error_code 
 std::string explain_adopting(const std::string &address, int fd, const std::error_code &error);
 
 /* Reserves one of the listener's places for connections, or sessions. Compared and counted in one
- * atomic step: two listeners can share the counters for a moment, when a reload swaps their names.
- * */
+ * atomic step, because two listeners can share the counters for a moment, when a reload swaps their
+ * names. */
 bool enter(const route &via) noexcept;
 
 class listener final : public listening
