@@ -424,9 +424,12 @@ TEST(Fork, FaultHandlersAreNotTheirOwnSuccessors)
 	ASSERT_EQ(0, sigaction(SIGURG, &former_urg, nullptr));
 }
 
-// Without a run there is nothing to dump, so the dump's signal has its default action.
+// Without a run there is nothing to dump, so the dump's signal has the action that it had before.
+// The action is set here: a shell without job control has a command ignore it that it starts with &.
 TEST(Fork, SigquitEndsTheChild)
 {
+	const auto former = signal(SIGQUIT, SIG_DFL);
+
 	test::run({1}, [] {
 		EXPECT_EQ(1000 + SIGQUIT, in_child([] {
 				  struct rlimit none = {0, 0};
@@ -435,6 +438,7 @@ TEST(Fork, SigquitEndsTheChild)
 				  raise(SIGQUIT);
 			  }));
 	});
+	signal(SIGQUIT, former);
 }
 
 } // namespace
