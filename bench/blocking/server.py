@@ -11,34 +11,29 @@ is reported loudly.
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built  # noqa: E402
+
 PROCESSORS = "2"
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
 
 
 def build_go(scratch):
     program = os.path.join(scratch, "go-server")
-    result = subprocess.run(["go", "build", "-o", program, os.path.join(HERE, "server/server.go")],
-                            capture_output=True, text=True)
-    return (program, None) if result.returncode == 0 else (None, result.stderr)
+    return program, ["go", "build", "-o", program, os.path.join(HERE, "server/server.go")]
 
 
 def build_tokio(kept):
     target = os.path.join(kept, "tokio")
-    result = subprocess.run(["cargo", "build", "--release", "--quiet", "--manifest-path",
-                             os.path.join(HERE, "server/tokio/Cargo.toml"), "--target-dir", target],
-                            capture_output=True, text=True)
-    return (f"{target}/release/blocking-server", None) if result.returncode == 0 else (
-        None, result.stderr)
+    return f"{target}/release/blocking-server", [
+        "cargo", "build", "--release", "--quiet", "--manifest-path",
+        os.path.join(HERE, "server/tokio/Cargo.toml"), "--target-dir", target]
 
 
 def contestants(build, scratch, kept):
@@ -48,15 +43,9 @@ def contestants(build, scratch, kept):
             ("Go", "go", lambda: build_go(scratch), {"Go": []}),
             ("tokio", "cargo", lambda: build_tokio(kept),
              {"tokio, spawn_blocking": ["spawn_blocking"], "tokio, inline": ["inline"]})):
-        if not shutil.which(tool):
-            loudly(f"NOT COMPARED WITH {name}: there is no {tool} in the PATH")
-            continue
-        program, error = make()
-        if not program:
-            loudly(f"NOT COMPARED WITH {name}: it does not build:\n{error}")
-            continue
-        for title, arguments in modes.items():
-            found[title] = [program, *arguments]
+        program, command = make()
+        if built(name, tool, command):
+            found |= {title: [program, *arguments] for title, arguments in modes.items()}
     return found
 
 

@@ -23,6 +23,11 @@ import subprocess
 import sys
 import tempfile
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import compiler, loudly  # noqa: E402
+
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@latest"
 BENCHMARKS = ("Syscall", "SyscallWork")
 PROCESSORS = (1, 2, 4)
@@ -30,10 +35,6 @@ ITERATIONS = {"Syscall": 10_000_000, "SyscallWork": 2_500_000}  # Go's: 0.4 s on
 SECONDS = 0.4  # ours
 
 LINE = re.compile(r"^Benchmark\w+(?:-\d+)?\s+\d+\s+([\d.e+]+) ns/op(?:\s+([\d.e+]+) cpu-ns/op)?", re.M)
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
 
 
 def run(command, **kwargs):
@@ -114,7 +115,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as scratch:
         go = None
-        if shutil.which("go"):
+        if compiler("go"):
             go = Go(scratch)
             version = subprocess.run(["go", "version"], capture_output=True, text=True).stdout
             print(f"{version.strip()}, {arguments.rounds} rounds, in turn", flush=True)

@@ -13,15 +13,14 @@ sn_ticks_now, sn_now, libc and Go order it.
 """
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
 
+from common import built  # noqa: E402
 
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
 
 
 def build_rust(kept):
@@ -46,15 +45,9 @@ def main():
     commands = [[os.path.abspath(f"{arguments.build}/bench/bench-clock"), "--counter"]]
     for name, tool, make in (("Rust's fastant and quanta", "cargo", build_rust),
                              ("Go", "go", build_go)):
-        if not shutil.which(tool):
-            loudly(f"NOT COMPARED WITH {name}: there is no {tool} in the PATH")
-            continue
         program, command = make(kept)
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr}")
-            continue
-        commands.append([program])
+        if built(name, tool, command):
+            commands.append([program])
 
     best = {}
     for _ in range(arguments.rounds):

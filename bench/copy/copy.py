@@ -14,11 +14,15 @@ reported loudly.
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built  # noqa: E402
 
 CHUNKS = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]
 GIB = 1 << 30
@@ -104,21 +108,17 @@ def main():
     arguments = parser.parse_args()
     chunks = [int(c) << 10 for c in arguments.chunks.split(",")] if arguments.chunks else CHUNKS
     programs = os.path.abspath(f"{arguments.build}/bench/copy/bench-copy-")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "relay.go")
     with tempfile.TemporaryDirectory() as scratch:
         wanted = [("sennit", [programs + "sennit"], None),
                   ("sennit, userspace", [programs + "sennit"], {"SENNIT_PIPES": "0"}),
                   ("epoll loop, splice", [programs + "loop", "splice"], None),
                   ("epoll loop, copy", [programs + "loop", "copy"], None)]
-        if shutil.which("go"):
-            go = os.path.join(scratch, "relay")
-            subprocess.run(["go", "build", "-o", go, source], check=True)
+        go = os.path.join(scratch, "relay")
+        if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "relay.go")]):
             wanted += [("Go io.Copy, splice", [go, "splice"], None),
                        ("Go io.Copy, splice defeated", [go, "copy"], None)]
             print(subprocess.run(["go", "version"], capture_output=True, text=True,
                                  check=True).stdout.strip())
-        else:
-            print("\n*** NOT COMPARED WITH GO: there is no go in the PATH ***\n")
         if arguments.only:
             wanted = [w for w in wanted if arguments.only in w[0]]
         relays = []

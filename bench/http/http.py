@@ -34,6 +34,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built, loudly  # noqa: E402
+
 TICK = os.sysconf("SC_CLK_TCK")
 ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64),
         "tls 64": ("/", 64), "tls new": ("/", 64)}
@@ -70,22 +74,6 @@ def whole(name, default):
     if not text.isdecimal() or int(text) == 0:
         sys.exit(f"http.py: {name}={text}: it must be a whole number, because wrk takes no other")
     return int(text)
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
-
-
-def built(name, tool, command, folder):
-    """Whether the peer could be built. Reports a missing tool or a failed build."""
-    if not shutil.which(tool):
-        loudly(f"NOT COMPARED WITH {name}: there is no {tool}")
-        return False
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr[-2000:]}")
-        return False
-    return True
 
 
 def free_port():

@@ -28,6 +28,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import compiler  # noqa: E402
+
 GIB = 1 << 30
 CHUNKS = [1, 4, 16, 64, 1024]
 CONNECTIONS = {"short": 64, "closed": 1000, "paced": 1000}
@@ -97,8 +101,8 @@ def nginx():
 
 
 def go(kept):
-    if not shutil.which("go"):
-        return "go is not installed"
+    if not compiler("go"):
+        return "there is no go"
     program = os.path.join(kept, "go-relay")
     built = subprocess.run(["go", "build", "-o", program, os.path.join(HERE, "relay.go")],
                            capture_output=True, text=True, check=False)

@@ -17,6 +17,10 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built, loudly  # noqa: E402
+
 
 ROWS = {
     "spawn-all": "spawn 1M, join each",
@@ -32,22 +36,6 @@ ROWS = {
     "sleeps": "1M sleeps, CPU each",
     "idle-task": "bytes of an idle task",
 }
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
-
-
-def built(name, tool, command):
-    """Whether the peer could be built. Reports a missing tool or a failed build."""
-    if not shutil.which(tool):
-        loudly(f"NOT COMPARED WITH {name}: there is no {tool}")
-        return False
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
-        loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr[-2000:]}")
-        return False
-    return True
 
 
 def newest_java():

@@ -35,6 +35,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built, loudly  # noqa: E402
+
 TICK = os.sysconf("SC_CLK_TCK")
 SIZES = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20]
 CONNECTIONS = {"file": 8, "stream": 2, "sink": 2, "new": 8}
@@ -84,10 +88,6 @@ frontend front
     bind 127.0.0.1:{port} ssl crt {certificate}.both ssl-min-ver TLSv1.2
     http-request return status 200 content-type text/plain string hello
 """
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
 
 
 def write(path, text):
@@ -179,15 +179,9 @@ class Bench:
     def build_peers(self):
         kept = os.path.join(self.options.build, "bench/tls/peers")
         os.makedirs(kept, exist_ok=True)
-        if not shutil.which("go"):
-            return loudly("NOT COMPARED WITH Go: there is no go")
         program = os.path.join(kept, "go")
-        done = subprocess.run(["go", "build", "-o", program, os.path.join(HERE, "server.go")],
-                              capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        if built("Go", "go", ["go", "build", "-o", program, os.path.join(HERE, "server.go")]):
             self.go = program
-        else:
-            loudly(f"NOT COMPARED WITH Go: it does not build:\n{done.stderr[-2000:]}")
         for name in ("nginx", "haproxy"):
             if not shutil.which(name):
                 loudly(f"NOT COMPARED WITH {name}: it is not installed")

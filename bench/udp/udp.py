@@ -15,29 +15,16 @@ the defaults of --rounds (5) and --seconds (1).
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built, loudly  # noqa: E402
+
 ROWS = [(size, peers) for size in (64, 1200) for peers in (1, 1000)]
-
-
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
-
-
-def built(name, tool, command):
-    """Whether the peer could be built. Reports a missing tool or a failed build."""
-    if not shutil.which(tool):
-        loudly(f"NOT COMPARED WITH {name}: there is no {tool}")
-        return False
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr[-2000:]}")
-        return False
-    return True
 
 
 def contestants(build, processors):

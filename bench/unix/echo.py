@@ -12,11 +12,15 @@ runs. Exits with 1 if something fails; a missing Go is reported loudly.
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built  # noqa: E402
 
 LOADS = [(1, 64), (100, 64), (100, 16384)]
 
@@ -64,17 +68,13 @@ def main():
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 0.05
     ours = os.path.abspath(f"{arguments.build}/bench/bench-unix")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "echo.go")
     with tempfile.TemporaryDirectory() as scratch:
         wanted = {"sennit, Unix": [ours, "unix"], "sennit, TCP": [ours, "tcp"]}
-        if shutil.which("go"):
-            go = os.path.join(scratch, "echo")
-            subprocess.run(["go", "build", "-o", go, source], check=True)
+        go = os.path.join(scratch, "echo")
+        if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "echo.go")]):
             wanted.update({"Go, Unix": [go, "unix"], "Go, TCP": [go, "tcp"]})
             print(subprocess.run(["go", "version"], capture_output=True, text=True,
                                  check=True).stdout.strip())
-        else:
-            print("\n*** NOT COMPARED WITH GO: there is no go in the PATH ***\n")
         print(f"{arguments.rounds} rounds of {arguments.seconds} s, in turn; {os.cpu_count()} CPUs",
               flush=True)
         results = {name: {load: [] for load in LOADS} for name in wanted}

@@ -37,6 +37,10 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from common import built, compiler, loudly  # noqa: E402
+
 LEVELS = ["none", "slight", "full", "copy"]
 # The last version that Go 1.19, Debian 12's, can build.
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5"
@@ -47,10 +51,6 @@ COMPUTE = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\n" \
           "while time.monotonic() < end: pass"
 
 
-def loudly(text):
-    print(f"\n*** {text} ***\n", flush=True)
-
-
 def contestants(build, kept):
     """The command and the environment of each contestant."""
     ours = [os.path.join(build, "bench/bench-wait")]
@@ -59,16 +59,9 @@ def contestants(build, kept):
                  "scripts/setup bench installs it, then configure again)")
     procs = {"SENNIT_PROCS": str(CPUS)}
     found = {"spin": (ours, {**procs, "SENNIT_WAIT_SPIN": "1"}), "policy": (ours, procs)}
-    if not shutil.which("go"):
-        loudly("NOT COMPARED WITH Go: there is no go")
-        return found
     go = os.path.join(kept, "go")
-    made = subprocess.run(["go", "build", "-o", go, os.path.join(HERE, "wait.go")],
-                          capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        loudly(f"NOT COMPARED WITH Go: it does not build:\n{made.stderr[-2000:]}")
-        return found
-    found["go"] = ([go], {"GOMAXPROCS": str(CPUS), "GOGC": "10"})
+    if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "wait.go")]):
+        found["go"] = ([go], {"GOMAXPROCS": str(CPUS), "GOGC": "10"})
     return found
 
 
@@ -77,7 +70,7 @@ def benchstat(kept):
     program = shutil.which("benchstat") or os.path.join(kept, "benchstat")
     if os.path.exists(program):
         return program
-    if not shutil.which("go"):
+    if not compiler("go"):
         loudly("NO benchstat: there is no go to build it with")
         return None
     made = subprocess.run(["go", "install", BENCHSTAT], capture_output=True, text=True, check=False,
