@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: once
 """
 testssl.sh finds nothing to complain of in the example tls-server: its versions, ciphers, forward
 secrecy and preferences. Its tests of old vulnerabilities take longer, and its opinion of the
