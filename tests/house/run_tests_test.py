@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -18,6 +19,7 @@ BUILD = pathlib.Path(os.environ["SENNIT_BUILD_DIR"])
 SECONDS = 3  # that a planted test may take
 
 PROGRAM = r"""
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -52,6 +54,15 @@ TEST(Planted, CountsTheSame)
 	FILE *file = fopen("processes", "a");
 	fprintf(file, "%d\n", getpid());
 	fclose(file);
+}
+TEST(Planted, HasDefaultActions)
+{
+	for (int each : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+		struct sigaction action;
+
+		sigaction(each, nullptr, &action);
+		EXPECT_EQ(action.sa_handler, SIG_DFL) << each;
+	}
 }
 TEST(Exit, Passes)
 {
@@ -136,6 +147,16 @@ class RunTests(unittest.TestCase):
         self.run_part(0)
         first, second = (self.root / "processes").read_text().split()
         self.assertNotEqual(first, second)
+
+    def test_signals_that_were_ignored_are_not_in_a_test(self):
+        self.add_cases("HasDefaultActions")
+        former = {each: signal.signal(each, signal.SIG_IGN)
+                  for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)}
+        try:
+            self.run_part(0)
+        finally:
+            for each, action in former.items():
+                signal.signal(each, action)
 
     def test_one_that_fails_once_is_flaky(self):
         self.add_cases("Passes", "FailsTheFirstTime")
