@@ -67,6 +67,7 @@
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/steal.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/timer.h"
 #include "sched/wake.h"
@@ -223,6 +224,8 @@ static bool sleep_in_poller(struct sn_thread *self)
 	 * them naps; then that thread has to take the role, and to serve the timers. */
 	if (n > 0)
 		sn_ready_all(&ready);
+	else
+		sn_sysmon_hurry(); /* for the timers */
 	sn_end_nap();
 	return false;
 }

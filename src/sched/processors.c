@@ -48,8 +48,9 @@ struct sn_processor *sn_idle_get(void)
 
 	if (p) {
 		sn_idle.processors = p->next_idle;
-		atomic_fetch_sub(&sn_runtime.idle_count, 1);
 		sn_sysmon_wake_if_asleep();
+		if (atomic_fetch_sub(&sn_runtime.idle_count, 1) == 1)
+			sn_sysmon_all_taken();
 	}
 	return p;
 }
@@ -308,6 +309,7 @@ void sn_processor_regain(struct sn_thread *self)
 	sn_queue_put(&one, task);
 	sn_global_put(&one, 1);
 	sn_submitted();
+	sn_sysmon_hurry();
 	SN_BACKOFF(backoff, SN_WAIT_PROCESSOR, 0, 0);
 	sn_backoff_sleeps(&backoff, sn_now());
 	/* From here on a signal may serve scans, see scan_signal.h, because no lock is held. */

@@ -14,6 +14,7 @@
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/wake.h"
 
@@ -247,6 +248,8 @@ make_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place pla
 
 		sn_queue_put(&one, task);
 		sn_global_put(&one, 1);
+		if (!self || !self->processor)
+			sn_sysmon_hurry();
 	} else if (place == SN_READY_NEXT) {
 		struct sn_processor *p = self->processor;
 		struct sn_task *displaced = sn_runqueue_set_next(&p->queue, task);
@@ -298,6 +301,7 @@ void sn_ready_all(struct sn_queue *tasks)
 	if (n)
 		sn_global_put(tasks, n);
 	sn_submitted();
+	sn_sysmon_hurry();
 }
 
 void sn_ready_each(struct sn_thread *self, struct sn_queue *ready)

@@ -3,9 +3,12 @@
  * The monitor.
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
- * often otherwise. What it sees of a processor is which thread has it, how often that thread has
- * gone outside, and how many scheduling decisions were made. When anything waits for a processor,
- * the processor is revoked
+ * often otherwise: every SN_MONITOR_BUSY_NS while no processor is idle, and not at all while all
+ * are. A thread that has work and finds every processor taken ends its nap (sysmon_sleep.h).
+ *
+ * What it sees of a processor is which thread has it, how often that thread has gone outside, and
+ * how many scheduling decisions were made. When anything waits for a processor, the processor is
+ * revoked
  *   - after BLOCKED_NS in one stretch of user code, when the thread sleeps: it is in a bracket,
  *     or the kernel says so;
  *   - after HOG_NS without a scheduling decision, whatever the task has done: computed, or called
@@ -89,19 +92,18 @@
 /* Looks without a revocation before the period grows: 1 ms at least. */
 #define QUIET_LOOKS 50
 
-/* The same after a deep sleep: a program that wakes for a moment ten times a second should not pay
- * for each. */
+/* The same after a deep sleep, and after a nap that another thread has ended: a program that wakes
+ * for a moment ten times a second should not pay for each. */
 #define WOKEN_LOOKS 5
 
-/* While something waits and a thread stays outside, the period does not grow beyond this, so that
- * HOG_NS is met within a tenth. */
-#define PERIOD_WAITING_NS 1000000
+/* While no processor is idle, or something waits, the period does not grow beyond
+ * SN_MONITOR_BUSY_NS. So a thread that blocks loses its processor soon after that, and HOG_NS is met
+ * within a tenth. Nor does it while decisions are made: the next one would end a longer nap. */
 
 /*
  * While something waits, a thread that is seen outside for the first time is looked at again after
  * the shortest period, this many times, however long the period has grown. Otherwise blocking calls
- * shorter than the period would never be seen twice, and never be revoked. At the longest period
- * that is two more looks in 10 ms.
+ * shorter than the period would never be seen twice, and never be revoked.
  */
 #define QUICK_LOOKS 2
 
@@ -124,10 +126,11 @@ struct look {
 	uint32_t turn; /* of the ring */
 	int64_t next;  /* since when no later turn was seen: only next tasks have run */
 	uint32_t fair_turns;
-	int64_t unfair;   /* since when that has not changed */
-	int64_t cpu_time; /* of the thread at the last look, -1: not asked */
-	bool reported;    /* as stalled */
-	int64_t hogged;   /* when the processor was last taken from a thread that computed */
+	int64_t unfair;     /* since when that has not changed */
+	int64_t cpu_time;   /* of the thread at the last look, -1: not asked */
+	bool reported;      /* as stalled */
+	int64_t hogged;     /* when the processor was last taken from a thread that computed */
+	uint32_t last_tick; /* of the processor, whichever thread has it */
 };
 
 static pthread_t monitor;
@@ -213,6 +216,7 @@ static void report_stall(struct look *look, struct sn_thread *thread, int64_t st
 /* What a round of looks found. */
 struct findings {
 	bool revoked;
+	bool active;  /* a decision was made since the last round */
 	bool waiting; /* something waits for a thread that stays outside */
 	bool unsure;  /* another look soon would show more */
 };
@@ -284,8 +288,11 @@ static void end_hog(struct sn_processor *p, struct look *look, int64_t now, stru
 static void look_at(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
+	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
 	bool stays;
 
+	found->active |= tick != look->last_tick;
+	look->last_tick = tick;
 	/* When a collector lets it continue, its stay outside begins anew. */
 	if (!thread || sn_collector_stops()) {
 		look->thread = NULL;
@@ -313,8 +320,10 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	}
 	found->unsure |= look->cpu_time < 0;
 	if ((__atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) || asleep(look, thread)) &&
-	    revoking && sn_lease_revoke(thread, p))
+	    revoking && sn_lease_revoke(thread, p)) {
 		take_processor(p, found);
+		sn_sysmon_note_blocked(now);
+	}
 }
 
 /* All processors are busy, and none of them has had time for the network. */
@@ -404,13 +413,6 @@ static bool chores_when_idle(void)
 
 /* ---- sleeping and waking ---- */
 
-static void sleep_for(int64_t ns)
-{
-	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-
-	nanosleep(&ts, NULL);
-}
-
 /* The runtime's lock is held. */
 static bool everything_is_idle(void)
 {
@@ -436,7 +438,17 @@ static void *monitor_main(void *arg)
 		struct findings found = {0};
 		int64_t now, due;
 
-		sleep_for(quick_looks ? PERIOD_MIN_NS : period);
+		switch (sn_sysmon_nap(quick_looks ? PERIOD_MIN_NS : period)) {
+		case SN_NAP_IS_TOO_LONG:
+			period = SN_MONITOR_BUSY_NS;
+			continue;
+		case SN_NAP_IS_URGENT:
+			quiet = QUIET_LOOKS - WOKEN_LOOKS;
+			period = PERIOD_MIN_NS;
+			break;
+		case SN_NAP_IS_OVER:
+			break;
+		}
 		now = sn_now();
 		sn_status_clock_set(now);
 		for (int i = 0; i < sn_runtime.capacity; i++)
@@ -456,9 +468,11 @@ static void *monitor_main(void *arg)
 			quiet = 0;
 			period = PERIOD_MIN_NS;
 		} else if (++quiet > QUIET_LOOKS) {
-			period = period * 2 > PERIOD_MAX_NS ? PERIOD_MAX_NS : period * 2;
-			if (found.waiting && period > PERIOD_WAITING_NS)
-				period = PERIOD_WAITING_NS;
+			const bool at_rest = !found.active && !found.waiting &&
+					     atomic_load(&sn_runtime.idle_count) > 0;
+			const int64_t most = at_rest ? PERIOD_MAX_NS : SN_MONITOR_BUSY_NS;
+
+			period = period * 2 > most ? most : period * 2;
 		}
 		if (!nobody_works()) {
 			idle_looks = 0;
@@ -486,7 +500,7 @@ int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 
 	attr = *wanted;
 	revoking = !(leases && strcmp(leases, "0") == 0);
-	sn_monitor_sleeps = false; /* it may have slept in the parent of fork() */
+	sn_sysmon_sleep_begin();
 	looks = calloc((size_t)sn_runtime.capacity, sizeof *looks);
 	if (!looks)
 		return -ENOMEM;

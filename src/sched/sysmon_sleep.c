@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include <sennit/clock.h>
 
@@ -11,8 +12,101 @@
 #include "wait/futex.h"
 #include "wait/lock.h"
 
+/* A nap is not ended for less than this, nor for a hint sooner after the last one. */
+#define WORTH_NS 100000
+#define HURRY_NS 1000000
+
+/* For so long after a revocation the next thread that blocks is expected. */
+#define PROMPT_NS 1000000000
+
 bool sn_monitor_sleeps;
 static _Atomic uint32_t wake_word;
+static _Atomic int64_t nap_until; /* 0: no nap, or it was ended, or is a short one */
+static _Atomic int64_t prompt_until, hurried;
+static _Atomic uint32_t why; /* enum sn_nap_end */
+
+void sn_sysmon_sleep_begin(void)
+{
+	sn_monitor_sleeps = false;
+	atomic_store(&nap_until, 0);
+	atomic_store(&why, SN_NAP_IS_OVER);
+	atomic_store(&prompt_until, 0);
+	atomic_store(&hurried, 0);
+}
+
+/* ---- naps ---- */
+
+enum sn_nap_end sn_sysmon_nap(int64_t ns)
+{
+	const uint32_t seen = atomic_load(&wake_word);
+	int64_t now, until;
+
+	if (ns < WORTH_NS) {
+		struct timespec ts = {.tv_nsec = (long)ns};
+
+		nanosleep(&ts, NULL);
+		return SN_NAP_IS_OVER;
+	}
+	now = sn_now();
+	until = now + ns;
+	atomic_store(&nap_until, until);
+	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0)
+		until = now + SN_MONITOR_BUSY_NS;
+	sn_futex_wait(&wake_word, seen, until);
+	atomic_store(&nap_until, 0);
+	return (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);
+}
+
+static void end_nap(int64_t until, enum sn_nap_end reason)
+{
+	if (!atomic_compare_exchange_strong(&nap_until, &until, 0))
+		return;
+	atomic_store(&why, reason);
+	atomic_fetch_add(&wake_word, 1);
+	sn_futex_wake(&wake_word, 1);
+}
+
+/* One thread gets it, once in HURRY_NS. */
+static bool may_hurry(int64_t now)
+{
+	int64_t last = atomic_load_explicit(&hurried, memory_order_relaxed);
+
+	return now - last >= HURRY_NS && atomic_compare_exchange_strong(&hurried, &last, now);
+}
+
+void sn_sysmon_note_blocked(int64_t now)
+{
+	atomic_store_explicit(&prompt_until, now + PROMPT_NS, memory_order_relaxed);
+}
+
+void sn_sysmon_all_taken(void)
+{
+	const int64_t until = atomic_load(&nap_until);
+	int64_t now;
+
+	if (until == 0)
+		return;
+	now = sn_now();
+	if (until - now > WORTH_NS &&
+	    now < atomic_load_explicit(&prompt_until, memory_order_relaxed) && may_hurry(now))
+		end_nap(until, SN_NAP_IS_URGENT);
+	else if (until - now > SN_MONITOR_BUSY_NS)
+		end_nap(until, SN_NAP_IS_TOO_LONG);
+}
+
+void sn_sysmon_hurry(void)
+{
+	const int64_t until = atomic_load(&nap_until);
+	int64_t now;
+
+	if (until == 0 || atomic_load(&sn_runtime.idle_count) > 0)
+		return;
+	now = sn_now();
+	if (until - now > WORTH_NS && may_hurry(now))
+		end_nap(until, SN_NAP_IS_URGENT);
+}
+
+/* ---- the deep sleep ---- */
 
 bool sn_sysmon_sleep(int64_t until, bool (*may_sleep)(void))
 {

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The monitor's nap between two looks, which must not be long while no processor is idle.
+ *
+ * What is modelled, by the names of the C code:
+ *   monitor()   sn_sysmon_nap() for longer than SN_MONITOR_BUSY_NS, again and again
+ *   takes()     sn_idle_get(), and sn_sysmon_all_taken() if none is left; sn_idle_put()
+ *
+ * Abstracted: a nap that is cut short ends at any time, a long one only when it is ended. The look,
+ * and naps that are short from the beginning, do nothing here. What ends a nap before its time for
+ * another reason only makes it shorter.
+ *
+ * Safety: when everything stands still and no processor is idle, the monitor is not in a long nap.
+ *
+ * Mutants, each of which must be caught:
+ *   NO_LOOK      the monitor does not look whether a processor is idle
+ *   LOOK_FIRST   it looks before it says that it naps
+ *   READ_FIRST   the thread looks for a nap before it takes the processor
+ *   SEEN_LATE    the monitor reads the word that it sleeps on after it says that it naps
+ *   NO_WAKE      the thread ends the nap without a change of that word
+ */
+#ifndef PROCESSORS
+#	define PROCESSORS 2
+#endif
+#ifndef TIMES
+#	define TIMES 2
+#endif
+
+byte idle = PROCESSORS;
+bool nap, in_long_nap;
+byte word;
+
+active proctype monitor()
+{
+	byte seen;
+	bool cut;
+
+end:	do
+	:: true ->
+#ifndef SEEN_LATE
+		seen = word;
+#endif
+#ifdef LOOK_FIRST
+		cut = idle == 0;
+#endif
+		nap = 1;
+#ifdef SEEN_LATE
+		seen = word;
+#endif
+#if !defined(NO_LOOK) && !defined(LOOK_FIRST)
+		cut = idle == 0;
+#endif
+		/* sn_futex_wait() */
+		in_long_nap = !cut;
+end_nap:	if
+		:: cut
+		:: word != seen
+		fi;
+		in_long_nap = 0;
+		nap = 0
+	od
+}
+
+proctype takes()
+{
+	byte left, times = TIMES;
+	bool naps;
+
+	do
+	:: times > 0 ->
+		times--;
+#ifdef READ_FIRST
+		naps = nap;
+#endif
+		atomic { idle > 0 -> idle--; left = idle };
+		if
+		:: left == 0 ->
+#ifndef READ_FIRST
+			naps = nap;
+#endif
+			if
+			:: naps ->
+				/* the compare-and-swap */
+				atomic { naps = nap; nap = 0 };
+				if
+#ifdef NO_WAKE
+				:: naps -> skip
+#else
+				:: naps -> word++
+#endif
+				:: else
+				fi
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: idle++
+		:: times == 0 /* keeps it: computes, or is blocked */
+		fi
+	:: else -> break
+	od
+}
+
+init
+{
+	byte i;
+
+	atomic {
+		for (i : 1 .. PROCESSORS) {
+			run takes()
+		}
+	}
+	timeout;
+	assert(idle > 0 || !in_long_nap)
+}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/nap.pml: the monitor takes no long nap while all processors are taken.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DPROCESSORS=1 -DTIMES=4'
+holds '-DPROCESSORS=3'
+reached
+
+caught '-DNO_LOOK'
+caught '-DLOOK_FIRST'
+caught '-DREAD_FIRST'
+caught '-DSEEN_LATE'
+caught '-DNO_WAKE'
