@@ -41,6 +41,7 @@ help:
 	@echo 'make fuzz                 fuzz what reads bytes of others: SECONDS=60 each'
 	@echo 'make build                the release preset, in build/release'
 	@echo 'make build-PRESET         another preset, in build/PRESET'
+	@echo 'make benches              the programs of the benchmarks, in build/release/bench'
 	@echo 'make docs                 the documentation as a site and as manual pages, in build/docs'
 	@echo 'make bench-shared         atomics, fences, shared lines and system calls of each operation: PROCS=1,2'
 	@echo 'make bench-tasks          tasks, channels and locks, beside Go, tokio, Boost.Fiber and Java'
@@ -82,6 +83,12 @@ build:
 	@scripts/setup build
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
+
+# The benchmarks, which build/release has not otherwise.
+benches:
+	@scripts/setup build
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target benches
 
 # Builds only the two programs that it starts.
 run:
@@ -151,7 +158,8 @@ bench-clock:
 		build/$$preset/bench/bench-clock && \
 		echo 'linked with the shared library, and then preloaded as well:' && \
 		build/$$preset/bench/bench-clock-shared --time && \
-		LD_PRELOAD=$(CURDIR)/build/$$preset/tools/clock-preload/libsennit-clock-preload.so \
+		LD_LIBRARY_PATH=build/$$preset/tools/clock-preload \
+			LD_PRELOAD=libsennit-clock-preload.so \
 			build/$$preset/bench/bench-clock-shared --time || exit 1; \
 	done
 	@bench/clock/peers.py build/release
@@ -352,6 +360,7 @@ check-format:
 # DESTDIR is read by cmake --install from the environment.
 install: build
 	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+	@DESTDIR='$(DESTDIR)' scripts/after-install '$(PREFIX)'
 
 # VARIANTS="asan valgrind" installs only these.
 install-variants: install
