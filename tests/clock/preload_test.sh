@@ -8,6 +8,7 @@ source "$(dirname "$0")/../house/lib.sh"
 
 library=$SENNIT_BUILD_DIR/tools/clock-preload/libsennit-clock-preload.so
 [ -e "$library" ] || fail "no $library"
+[[ $library != *[[:space:]:]* ]] || skip "LD_PRELOAD cannot name a path with a space or a colon"
 
 # Wall times are compared.
 retake=$scratch/retake

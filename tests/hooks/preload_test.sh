@@ -9,6 +9,7 @@ source "$(dirname "$0")/../house/lib.sh"
 [ "${#launcher[@]}" = 0 ] || skip "an emulator loads libraries of its own"
 library=$SENNIT_BUILD_DIR/src/hooks/libsennit-hooks.so
 [ -e "$library" ] || fail "no $library"
+[[ $library != *[[:space:]:]* ]] || skip "LD_PRELOAD cannot name a path with a space or a colon"
 hooked=(env LD_PRELOAD="$library" SENNIT_HOOKS=1)
 
 # A program with tasks.

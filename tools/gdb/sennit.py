@@ -62,6 +62,8 @@ def number(value):
 
 def tasks():
     """Every task's block, found by walking the slabs, as the library does itself."""
+    if not gdb.selected_inferior().threads():
+        raise gdb.GdbError("sennit: there is no process and no core file")
     word = gdb.lookup_type("uintptr_t")
     slab = the_global("all_block_slabs").cast(gdb.lookup_type("struct sn_block_slab").pointer())
     while int(slab) != 0:
