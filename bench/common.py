@@ -9,10 +9,19 @@ spend most of that time on building what it is compared with.
 import os
 import shutil
 import subprocess
+import sys
 
 
 def loudly(text):
     print(f"\n*** {text} ***\n", flush=True)
+
+
+def our_program(build, program, target="benches"):
+    """The path of a program of this repository, which must have been built."""
+    path = os.path.abspath(os.path.join(build, program))
+    if not os.path.exists(path):
+        sys.exit(f"{os.path.basename(sys.argv[0])}: there is no {path}; make {target} builds it")
+    return path
 
 
 def compiler(tool):

@@ -19,7 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built  # noqa: E402
+from common import built, our_program  # noqa: E402
 
 PROCESSORS = "2"
 
@@ -37,7 +37,7 @@ def build_tokio(kept):
 
 
 def contestants(build, scratch, kept):
-    sennit = os.path.join(build, "bench/blocking/bench-blocking-server")
+    sennit = our_program(build, "bench/blocking/bench-blocking-server")
     found = {"sennit, plain": [sennit, "plain"], "sennit, bracket": [sennit, "bracket"]}
     for name, tool, make, modes in (
             ("Go", "go", lambda: build_go(scratch), {"Go": []}),

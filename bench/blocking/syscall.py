@@ -26,7 +26,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import compiler, loudly  # noqa: E402
+from common import compiler, loudly, our_program  # noqa: E402
 
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@latest"
 BENCHMARKS = ("Syscall", "SyscallWork")
@@ -108,7 +108,7 @@ def main():
     parser.add_argument("build", help="a build directory, such as build/release")
     parser.add_argument("--rounds", type=int, default=6)
     arguments = parser.parse_args()
-    program = os.path.abspath(f"{arguments.build}/bench/blocking/bench-blocking-syscall")
+    program = our_program(arguments.build, "bench/blocking/bench-blocking-syscall")
     kept = os.path.abspath(f"{arguments.build}/bench-blocking")
     os.makedirs(kept, exist_ok=True)
     results, lines = {}, {"sennit": [], "go": []}

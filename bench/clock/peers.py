@@ -19,7 +19,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built  # noqa: E402
+from common import built, our_program  # noqa: E402
 
 
 
@@ -42,7 +42,7 @@ def main():
     arguments = parser.parse_args()
     kept = os.path.abspath(f"{arguments.build}/bench-clock-peers")
     os.makedirs(kept, exist_ok=True)
-    commands = [[os.path.abspath(f"{arguments.build}/bench/bench-clock"), "--counter"]]
+    commands = [[our_program(arguments.build, "bench/bench-clock"), "--counter"]]
     for name, tool, make in (("Rust's fastant and quanta", "cargo", build_rust),
                              ("Go", "go", build_go)):
         program, command = make(kept)

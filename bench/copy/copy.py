@@ -22,7 +22,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built  # noqa: E402
+from common import built, our_program  # noqa: E402
 
 CHUNKS = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]
 GIB = 1 << 30
@@ -107,12 +107,13 @@ def main():
     parser.add_argument("--only", help="relays whose name has this in it")
     arguments = parser.parse_args()
     chunks = [int(c) << 10 for c in arguments.chunks.split(",")] if arguments.chunks else CHUNKS
-    programs = os.path.abspath(f"{arguments.build}/bench/copy/bench-copy-")
+    sennit = our_program(arguments.build, "bench/copy/bench-copy-sennit")
+    loop = our_program(arguments.build, "bench/copy/bench-copy-loop")
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = [("sennit", [programs + "sennit"], None),
-                  ("sennit, userspace", [programs + "sennit"], {"SENNIT_PIPES": "0"}),
-                  ("epoll loop, splice", [programs + "loop", "splice"], None),
-                  ("epoll loop, copy", [programs + "loop", "copy"], None)]
+        wanted = [("sennit", [sennit], None),
+                  ("sennit, userspace", [sennit], {"SENNIT_PIPES": "0"}),
+                  ("epoll loop, splice", [loop, "splice"], None),
+                  ("epoll loop, copy", [loop, "copy"], None)]
         go = os.path.join(scratch, "relay")
         if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "relay.go")]):
             wanted += [("Go io.Copy, splice", [go, "splice"], None),

@@ -51,6 +51,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=1000)
     options = parser.parse_args()
+    if not os.path.isdir(os.path.join(options.build, "bench/libraries")):
+        sys.exit(f"libraries.py: there are no benchmarks in {options.build}; make benches builds them")
 
     def program(stem):
         path = os.path.join(options.build, "bench/libraries/bench-library-" + stem)

@@ -34,6 +34,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from common import our_program  # noqa: E402
+
 NAME = "pool.test"
 PORT = 8080
 STABLE = "127.0.1.250"
@@ -557,6 +561,7 @@ def main():
                         help="of sennit-relay, sennit-relay-pid1, HAProxy, none")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
+    our_program(options.build, "tools/relay/sennit-relay", "build")
     enter()
     with tempfile.TemporaryDirectory() as folder:
         furnish(folder)

@@ -30,6 +30,10 @@ import time
 
 import relay as bench
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from common import our_program  # noqa: E402
+
 FEW = 100  # before the first measurement, so that what is made once is not counted
 
 HAPROXY = """
@@ -225,6 +229,7 @@ def main():
                         help="seconds before the memory is read")
     parser.add_argument("--only", help="of " + ", ".join(name for name, _ in RELAYS))
     options = parser.parse_args()
+    our_program(options.build, "tools/relay/sennit-relay", "build")
     wanted = options.only.split(",") if options.only else [name for name, _ in RELAYS]
     unknown = set(wanted) - {name for name, _ in RELAYS}
     if unknown:

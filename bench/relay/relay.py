@@ -30,7 +30,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import compiler  # noqa: E402
+from common import compiler, our_program  # noqa: E402
 
 GIB = 1 << 30
 CHUNKS = [1, 4, 16, 64, 1024]
@@ -122,8 +122,8 @@ def socat():
 
 def contestants(build, kept):
     """For each its name, its command or the reason why there is none, and its environment."""
-    relay = os.path.join(build, "tools/relay/sennit-relay")
-    loop = os.path.join(build, "bench/relay/bench-relay-loop")
+    relay = our_program(build, "tools/relay/sennit-relay", "build")
+    loop = our_program(build, "bench/relay/bench-relay-loop")
 
     def sennit(folder, port, sink):
         return [relay, f"127.0.0.1:{port}", f"127.0.0.1:{sink}"]

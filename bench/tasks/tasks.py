@@ -19,7 +19,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built, loudly  # noqa: E402
+from common import built, loudly, our_program  # noqa: E402
 
 
 ROWS = {
@@ -61,7 +61,7 @@ def contestants(build):
     kept = os.path.join(build, "bench/tasks/peers")
     os.makedirs(kept, exist_ok=True)
     peers = os.path.join(HERE, "peers")
-    ours = os.path.join(build, "bench/bench-tasks")
+    ours = our_program(build, "bench/bench-tasks")
     found = {"sennit": lambda row, procs: [ours, "--repeats=1", f"--procs={procs}", row]}
 
     go = os.path.join(kept, "go")
@@ -118,7 +118,7 @@ def main():
     parser.add_argument("rows", nargs="*", help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processors", default="1,2")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     rows = options.rows or list(ROWS)
     for row in rows:
         if row not in ROWS:

@@ -346,13 +346,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("BENCH_TLS_ROUNDS", 5)))
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("BENCH_TLS_SECONDS", 1)))
     parser.add_argument("--idle", type=int, default=10000, help="connections")
-    parser.add_argument("--idle-rounds", type=int, default=3)
+    parser.add_argument("--idle-rounds", type=int, help="default: as --rounds, at most 3")
     parser.add_argument("--settle", type=float, default=15, help="seconds until idle memory is looked at")
     parser.add_argument("--what", default=",".join(ALL), help="with commas between")
     parser.add_argument("--only", help="servers, with commas between")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
+    if options.idle_rounds is None:
+        options.idle_rounds = min(options.rounds, 3)
     if options.quick:
         options.rounds, options.seconds, options.idle = 1, 0.3, 100
         options.idle_rounds, options.settle = 1, 0.1

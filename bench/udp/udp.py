@@ -22,7 +22,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built, loudly  # noqa: E402
+from common import built, our_program  # noqa: E402
 
 ROWS = [(size, peers) for size in (64, 1200) for peers in (1, 1000)]
 
@@ -31,13 +31,14 @@ def contestants(build, processors):
     """The command of each, and what it has in its environment."""
     kept = os.path.join(build, "bench/udp/peers")
     os.makedirs(kept, exist_ok=True)
-    program = os.path.join(build, "bench/udp/bench-udp-")
-    ours = {"SENNIT_PROCS": str(processors)}
+    sennit = our_program(build, "bench/udp/bench-udp-sennit")
+    loop = our_program(build, "bench/udp/bench-udp-loop")
+    settings = {"SENNIT_PROCS": str(processors)}
     found = {
-        "sennit": ([program + "sennit", "one"], ours),
-        "loop": ([program + "loop", "one"], {}),
-        "sennit, batches": ([program + "sennit", "batch"], ours),
-        "loop, batches": ([program + "loop", "batch"], {}),
+        "sennit": ([sennit, "one"], settings),
+        "loop": ([loop, "one"], {}),
+        "sennit, batches": ([sennit, "batch"], settings),
+        "loop, batches": ([loop, "batch"], {}),
     }
     go = os.path.join(kept, "go")
     if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "udp.go")]):

@@ -20,7 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built  # noqa: E402
+from common import built, our_program  # noqa: E402
 
 LOADS = [(1, 64), (100, 64), (100, 16384)]
 
@@ -67,9 +67,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 0.05
-    ours = os.path.abspath(f"{arguments.build}/bench/bench-unix")
+    program = our_program(arguments.build, "bench/bench-unix")
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = {"sennit, Unix": [ours, "unix"], "sennit, TCP": [ours, "tcp"]}
+        wanted = {"sennit, Unix": [program, "unix"], "sennit, TCP": [program, "tcp"]}
         go = os.path.join(scratch, "echo")
         if built("Go", "go", ["go", "build", "-o", go, os.path.join(HERE, "echo.go")]):
             wanted.update({"Go, Unix": [go, "unix"], "Go, TCP": [go, "tcp"]})
