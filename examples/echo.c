@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* An echo server, one task per connection. Try: nc 127.0.0.1 7000 */
+/*
+ * An echo server, one task per connection. Try (nc is in Debian's netcat-openbsd):
+ *
+ *	example-echo &
+ *	nc 127.0.0.1 7000
+ */
 #include <sennit/sennit.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +29,23 @@ static int serve(void *arg)
 	int err = sn_tcp_listen(&listener, "127.0.0.1:7000");
 
 	(void)arg;
+	if (err >= 0)
+		puts("listening on 127.0.0.1:7000");
 	while (err >= 0 && (err = sn_tcp_accept(listener, &peer)) >= 0)
 		err = sn_go(session, peer);
 	return err;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	int err = sn_run(serve, NULL); /* starts the runtime, runs the first task */
+	int err;
 
+	if (argc > 1) {
+		fprintf(stderr, "usage: %s\n", argv[0]);
+		return 2;
+	}
+	setlinebuf(stdout);
+	err = sn_run(serve, NULL); /* starts the runtime, runs the first task */
 	fprintf(stderr, "echo: %s\n", strerror(-err));
 	return 1;
 }

@@ -2,7 +2,7 @@
 /*
  * Runs commands, a few at a time, and prints what each has written, in one piece. Try:
  *
- *	run-all 4 'uname -a' 'ls /' 'sleep 1; echo done' 'echo failed >&2; false'
+ *	example-run-all 4 'uname -a' 'ls /' 'sleep 1; echo done' 'echo failed >&2; false'
  *
  * Each command is a task of one scope. A semaphore lets so many of them run at once. A command that
  * takes longer than a minute is killed, with what it has started. Ctrl-C cancels the scope, and so
@@ -120,7 +120,7 @@ static int first(void *arg)
 	while (at_once > 0 && argv[2 + n])
 		n++;
 	if (n == 0) {
-		fprintf(stderr, "usage: run-all AT-ONCE COMMAND...\n");
+		fprintf(stderr, "usage: example-run-all AT-ONCE COMMAND...\n");
 		return 2;
 	}
 	err = run_all(&all, argv + 2, n);

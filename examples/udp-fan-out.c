@@ -7,8 +7,8 @@
  * batches. A connection that is idle for ten seconds ends. Try:
  *
  *	example-udp-fan-out 127.0.0.1:5301 &
- *	python3 -c 'import socket; s = socket.socket(type=socket.SOCK_DGRAM); [s.sendto(
- *	b"12345678hello", ("127.0.0.1", 5301)) or print(s.recv(99)) for i in range(3)]'
+ *	python3 -c 'import socket; s = socket.socket(type=socket.SOCK_DGRAM); [(s.sendto(
+ *	b"12345678hello", ("127.0.0.1", 5301)), print(s.recv(99))) for i in range(3)]'
  */
 #include <sennit/sennit.h>
 

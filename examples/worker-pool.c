@@ -2,7 +2,7 @@
 /*
  * A worker pool: tasks take jobs from a bounded queue and store their results. Try:
  *
- *	worker-pool [workers, default 4] [jobs, default 20]
+ *	example-worker-pool [workers, default 4] [jobs, default 20]
  *
  * Each job counts the primes below its number times 1000. The queue is made of a mutex and two
  * condition variables, a wait group counts the jobs that are left, a ticker shows progress

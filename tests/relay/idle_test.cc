@@ -60,22 +60,20 @@ TEST(Idle, TakesNoProcessorTime)
 		ends.push_back(backend.accept());
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("active") == count; }));
-	/* By then the threads of the start have ended, the monitor sleeps and stacks are
-	 * trimmed. */
-	std::this_thread::sleep_for(4s);
+	/* Until the threads of the start have ended, the monitor sleeps and stacks are trimmed. */
+	double least = 100;
 
+	for (int i = 0; i < 24 && least >= most_percent; i++)
+		least = std::min(least, watch(relay, 1s));
+	EXPECT_LT(least, most_percent);
 	if (const char *wish = std::getenv("SENNIT_TEST_IDLE_SECONDS")) {
+		/* A quiet second may come before the stacks are trimmed, 5 s after they were used. */
+		std::this_thread::sleep_for(7s);
 		const std::chrono::duration<double> time(std::strtod(wish, nullptr));
 		const double percent = watch(relay, time);
 
 		std::cout << percent << " % of a CPU in " << time.count() << " s\n";
 		EXPECT_LT(percent, most_percent);
-	} else {
-		double least = 100;
-
-		for (int i = 0; i < 20 && least >= most_percent; i++)
-			least = std::min(least, watch(relay, 1s));
-		EXPECT_LT(least, most_percent);
 	}
 	ends.clear();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
