@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+What is documented can be typed, from a checkout in which nothing was ever built: each target that
+`make` lists builds what it runs, and each script says what is wrong instead of a traceback.
+
+The targets are not run here, which would take hours, but asked for their commands.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["SENNIT_SOURCE_DIR"])
+# They run what scripts/as-preset, scripts/test and the like build for themselves, or nothing.
+PROGRAM = re.compile(r"build/release/(?:bench|tests|tools|examples)/\S*|bench/\S+\.py")
+BUILDS = re.compile(r"cmake --build --preset (?:release|\$preset)|scripts/as-preset")
+TAKES_A_BUILD = [path.relative_to(SOURCE) for path in sorted(SOURCE.glob("bench/*/*.py"))]
+
+
+def run(*words, folder=SOURCE, **settings):
+    return subprocess.run(words, cwd=folder, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=120,
+                          env={**os.environ, **settings})
+
+
+def make(*words, folder=SOURCE):
+    # Not as a part of the make that runs this test.
+    return run("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make", *words, folder=folder)
+
+
+class Targets(unittest.TestCase):
+    def listed(self):
+        said = make("help").stdout
+        targets = [word for names in re.findall(r"(?m)^make ([\w-]+(?:, [\w-]+)*) ", said)
+                   for word in names.split(", ")]
+        self.assertGreater(len(targets), 40)
+        return [target.replace("PRESET", "release") for target in targets]
+
+    def test_each_builds_what_it_runs(self):
+        for target in self.listed():
+            with self.subTest(target):
+                done = make("-n", target)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                built = False
+                for line in done.stdout.splitlines():
+                    # A program in a condition or behind a build in the same line.
+                    at = BUILDS.search(line)
+                    built = built or bool(at)
+                    used = PROGRAM.search(line)
+                    if used and not line.startswith("echo"):
+                        self.assertTrue(built, f"{used.group()} is used before it is built:\n"
+                                        + done.stdout)
+
+    def test_each_script_that_they_name_is_there(self):
+        for target in self.listed():
+            for script in re.findall(r"(?<![\w/])(?:scripts|bench)/[\w/.-]+", make("-n", target).stdout):
+                with self.subTest(target, script=script):
+                    self.assertTrue((SOURCE / script).exists())
+
+
+class Scripts(unittest.TestCase):
+    def test_a_benchmark_that_is_not_built_is_a_sentence(self):
+        with tempfile.TemporaryDirectory() as nothing:
+            for script in TAKES_A_BUILD:
+                with self.subTest(script):
+                    done = run("python3", SOURCE / script, nothing, SENNIT_BENCH_PEERS="none")
+                    self.assertNotIn("Traceback", done.stdout)
+                    self.assertNotEqual(done.returncode, 0, done.stdout)
+
+    def test_arguments_that_none_has_are_refused(self):
+        for script in ("docs", "deb", "format", "test", "fuzz"):
+            with self.subTest(script):
+                done = run(SOURCE / "scripts" / script, "--nonsense")
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertRegex(done.stdout, rf"(?m)^(usage: )?{script}\b")
+        done = run(SOURCE / "scripts" / "no-aslr")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("usage: ", done.stdout)
+
+    def test_files_are_found_without_git(self):
+        if not shutil.which(os.environ.get("CLANG_FORMAT", "clang-format-14")):
+            self.skipTest("there is no clang-format")
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "scripts").mkdir()
+            (root / "build").mkdir()
+            shutil.copy(SOURCE / "scripts" / "format", root / "scripts")
+            shutil.copy(SOURCE / ".clang-format", root)
+            (root / "build" / "ignored.c").write_text("int  x;\n")
+            (root / "right.c").write_text("int x;\n")
+            done = run(root / "scripts" / "format", "--check", GIT_DIR="/nowhere")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            (root / "wrong.c").write_text("int  x;\n")
+            done = run(root / "scripts" / "format", "--check", GIT_DIR="/nowhere")
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+
+    def test_two_do_not_test_in_one_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "scripts").mkdir()
+            (root / "build").mkdir()
+            shutil.copy(SOURCE / "scripts" / "test", root / "scripts")
+            # Its check of the format lasts until it is ended.
+            (root / "scripts" / "format").write_text("#!/bin/sh\necho begun >begun\nexec sleep 60\n")
+            (root / "scripts" / "format").chmod(0o755)
+            with subprocess.Popen([root / "scripts" / "test", "release"], cwd=root,
+                                  start_new_session=True) as first:
+                while not (root / "begun").exists() and first.poll() is None:
+                    pass
+                second = run(root / "scripts" / "test", "release", folder=root)
+                os.killpg(first.pid, 9)
+            self.assertEqual(second.returncode, 2, second.stdout)
+            self.assertIn(f"process {first.pid} tests in this folder", second.stdout)
+
+
+class Configuring(unittest.TestCase):
+    def test_the_source_folder_is_no_build_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder) / "clone"
+            shutil.copytree(SOURCE, root, ignore=shutil.ignore_patterns("build", ".git"))
+            before = (root / "Makefile").read_text()
+            done = run("cmake", "-G", "Unix Makefiles", ".", folder=root)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("not built in its source folder", done.stdout)
+            self.assertEqual(before, (root / "Makefile").read_text())
+
+    def test_a_project_in_c_has_it_as_a_subdirectory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "CMakeLists.txt").write_text(
+                "cmake_minimum_required(VERSION 3.25)\nproject(user C)\n"
+                f"add_subdirectory({SOURCE} sennit)\nadd_executable(user user.c)\n"
+                "target_link_libraries(user PRIVATE sennit::sennit)\n"
+                "add_executable(other user.c)\n"
+                "target_link_libraries(other PRIVATE sennit::sennit-static)\n")
+            (root / "user.c").write_text("#include <sennit/sennit.h>\nint main(void) { return 0; }\n")
+            done = run("cmake", "-S", ".", "-B", "build", f"-DCMAKE_C_COMPILER={os.environ['CC']}",
+                       f"-DCMAKE_CXX_COMPILER={os.environ['CXX']}", folder=root)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
