@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
 # The install rules: both libraries, the clock libraries, the hooks, the headers, the CMake package,
-# sennit.pc and those of the others, gdb's script, the relay and sennit-trace. A variant
-# (SennitVariant.cmake) installs only what the normal build does not have: its libraries, its targets
-# for the CMake package and its .pc file.
+# sennit.pc and those of the others, gdb's script, the relay, sennit-trace and sennit-tls-check. A
+# variant (SennitVariant.cmake) installs only what the normal build does not have: its libraries,
+# its targets for the CMake package and its .pc file.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -127,5 +127,14 @@ if(TARGET sennit-trace)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-trace.1
 		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	install(FILES packaging/sennit-trace.bash RENAME sennit-trace
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endif()
+if(TARGET sennit-tls-check)
+	install(TARGETS sennit-tls-check RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	set(VERSION ${PROJECT_VERSION})
+	configure_file(packaging/sennit-tls-check.1 sennit-tls-check.1 @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sennit-tls-check.1
+		DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	install(FILES packaging/sennit-tls-check.bash RENAME sennit-tls-check
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()

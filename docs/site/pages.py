@@ -14,7 +14,7 @@ CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
     "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
                "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
-               "tracing", "profiling"],
+               "tls-check", "tracing", "profiling"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks", "scale"],

@@ -395,6 +395,14 @@ if [ -e "$SENNIT_BUILD_DIR/tools/trace/sennit-trace" ]; then
 	[ -e "$prefix/share/man/man1/sennit-trace.1" ] || fail "its manual page was not installed"
 fi
 
+if [ -e "$SENNIT_BUILD_DIR/tools/tls-check/sennit-tls-check" ]; then
+	"${launcher[@]}" "$prefix/bin/sennit-tls-check" "$libdir/libsennit.so" >log ||
+		[ $? = 1 ] || fail "the installed sennit-tls-check does not run"
+	grep -q 'libsennit.so: [0-9]* of [0-9,]* functions' log ||
+		fail "the installed sennit-tls-check does not read the library"
+	[ -e "$prefix/share/man/man1/sennit-tls-check.1" ] || fail "its manual page was not installed"
+fi
+
 # The debugging tools are installed too: gdb's script, which gdb loads by itself when it is told of
 # this prefix, and lock-check, which a release build accepts silently.
 [ -e "$prefix/share/sennit/sennit.py" ] || fail "gdb's script was not installed"

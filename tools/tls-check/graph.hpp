@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who calls whom in a file, and from which functions a call that may park can be reached.
+ *
+ * Calls are found by reading each function from its beginning to its end, including jumps to other
+ * functions. A function whose address is loaded from the global offset table counts as called. What
+ * a call of an unknown function means is the user's choice.
+ */
+#ifndef TLS_CHECK_GRAPH_HPP
+#define TLS_CHECK_GRAPH_HPP
+
+#include "calls.hpp"
+#include "flow.hpp"
+#include "image.hpp"
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace checking
+{
+
+struct choice {
+	bool named_park =
+		true; /* a call of a function in another file, of which nothing is known */
+	bool pointers_park = true;   /* a call by a pointer that is not known */
+	std::set<std::string> parks; /* functions that do, and that do not, whatever is known */
+	std::set<std::string> never;
+};
+
+class graph : public judge
+{
+public:
+	graph(const image &in, const choice &asked);
+
+	bool may_park(int name, address target) const override;
+	kind returns(int name, address target) const override;
+	bool ends(int name, address target) const override;
+
+	/* Whether the function finds something by the thread, or calls one that returns it. */
+	bool finds(const function &which) const;
+	/* A function returns what it has found: those that call it find it, too. Returns them. */
+	std::vector<const function *> set_returns(const function &which, kind what);
+
+	/* The callee's name, "" for an unknown one. */
+	std::string callee_text(int name, address target) const;
+	/* The functions by which the callee reaches a call that parks; empty if it is one. */
+	std::vector<std::string> path(int name, address target) const;
+
+	/* Functions in which capstone did not know some bytes. */
+	std::size_t unread() const { return unread_; }
+
+private:
+	struct edge {
+		int name = none;
+		address target = 0;
+	};
+	struct node {
+		std::vector<edge> edges;
+		std::vector<std::size_t> callers;
+		bool finds = false;
+		bool ends = true;
+		bool parks = false;
+		std::size_t through = 0; /* the edge that it parks by */
+		kind returns = kind::none;
+	};
+
+	std::size_t index_of(address target) const; /* functions().size() if there is none */
+	std::vector<std::string> names_of(int name, address target) const;
+	parking by_name(int name, address target) const;
+	bool unknown_parks(int name) const;
+	const referred *word_of(const step &reads,
+				const std::int64_t (&values)[register_count]) const;
+	void read(std::size_t which);
+	void spread();
+
+	const image &image_;
+	const choice &asked_;
+	std::vector<node> nodes_;
+	std::size_t unread_ = 0;
+};
+
+} // namespace checking
+
+#endif
