@@ -29,11 +29,9 @@
 #define SLABS_AT_ONCE 16
 _Static_assert(SLABS_PER_CHUNK % SLABS_AT_ONCE == 0, "");
 
-/* How many blocks move between a cache and the list at a time. A processor that only spawns tasks,
- * or only ends them, takes the lock once for this many. A cache holds at most twice as many. */
-#ifndef SN_BLOCKS_MOVED
-#	define SN_BLOCKS_MOVED 64u
-#endif
+/* How many spawns ahead a block is fetched (sn_task_prefetch_new()). They take about as long as an
+ * access to memory. */
+#define FETCHED_AHEAD 4
 
 struct sn_block_slab {
 	struct sn_block_slab *next; /* never changes once published */
@@ -41,27 +39,31 @@ struct sn_block_slab {
 };
 _Static_assert(BLOCKS_PER_SLAB == 64, "SN_BLOCK_SLAB_ALL has 64 bits");
 
-/* Slabs are cut from it in order. */
+/* Slabs are cut from it in order. Its array is a part of the store, and may list blocks of any
+ * chunk. */
 struct chunk {
-	struct chunk *next;
+	struct chunk *older, *newer;
 	uint32_t used;
+	uint32_t free_count;
 	struct sn_block_slab slabs[SLABS_PER_CHUNK];
+	struct sn_task *free[SLABS_PER_CHUNK * BLOCKS_PER_SLAB];
 };
 
 static struct sn_lock lock; /* guards everything below except reads of all_block_slabs */
 static struct sn_block_slab *_Atomic all_block_slabs;
-static struct chunk *chunks;
-static struct chunk *empty_chunks; /* of former runs; handles may point into them */
+static struct chunk *chunks; /* the newest */
+/* The store of free blocks: the arrays of all chunks that are newer than this one are full, those of
+ * the older ones are empty. NULL: there is no chunk. */
+static struct chunk *free_end;
+static struct chunk *empty_chunks; /* of former runs, by older; handles may point into them */
 static _Atomic uint32_t first_generation;
-static struct sn_task *free_blocks;  /* linked by next */
 static struct sn_block_cache shared; /* for threads that have no processor */
 
 /* The lock is held. */
 static void forget_all(void)
 {
 	atomic_store(&all_block_slabs, NULL);
-	chunks = NULL;
-	free_blocks = NULL;
+	chunks = free_end = NULL;
 	shared = (struct sn_block_cache){0};
 }
 
@@ -92,16 +94,24 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 		forget(&forgotten_slabs); /* the task that forked lives in one of them */
 }
 
-/* The lock is held. */
+/* The store is empty, so it may begin in the array of any chunk. The lock is held. */
+static struct chunk *chunk_add(struct chunk *chunk)
+{
+	chunk->older = chunks;
+	chunk->newer = NULL;
+	if (chunks)
+		chunks->newer = chunk;
+	return chunks = free_end = chunk;
+}
+
+/* The lock is held, and the store is empty. */
 static struct chunk *chunk_create(void)
 {
 	struct chunk *chunk = empty_chunks;
 
 	if (chunk) {
-		empty_chunks = chunk->next;
-		chunk->next = chunks;
-		chunks = chunk;
-		return chunk;
+		empty_chunks = chunk->older;
+		return chunk_add(chunk);
 	}
 #if SN_ASAN
 	/* From malloc(), because leak checkers look there for what tasks refer to. */
@@ -115,9 +125,7 @@ static struct chunk *chunk_create(void)
 	if (chunk == MAP_FAILED)
 		return NULL;
 #endif
-	chunk->next = chunks;
-	chunks = chunk;
-	return chunk;
+	return chunk_add(chunk);
 }
 
 /*
@@ -130,7 +138,7 @@ static void chunk_empty(struct chunk *chunk)
 	if (SN_ASAN || madvise(chunk, sizeof *chunk, MADV_DONTNEED) < 0)
 		memset(chunk, 0, sizeof *chunk);
 	sn_lock(&lock);
-	chunk->next = empty_chunks;
+	chunk->older = empty_chunks;
 	empty_chunks = chunk;
 	sn_unlock(&lock);
 }
@@ -186,37 +194,52 @@ static struct sn_block_slab *fresh_slab(void)
 	return slab;
 }
 
+/* There is room for every block of this run. The lock is held. */
+static void store_put(struct sn_task *task)
+{
+	if (free_end && free_end->free_count == SLABS_PER_CHUNK * BLOCKS_PER_SLAB &&
+	    free_end->older)
+		free_end = free_end->older;
+	if (free_end && free_end->free_count < SLABS_PER_CHUNK * BLOCKS_PER_SLAB)
+		free_end->free[free_end->free_count++] = task;
+}
+
+/* NULL when the store is empty. The lock is held. */
+static struct sn_task *store_get(void)
+{
+	if (free_end && free_end->free_count == 0 && free_end->newer)
+		free_end = free_end->newer;
+	return free_end && free_end->free_count > 0 ? free_end->free[--free_end->free_count] : NULL;
+}
+
 /* Puts some blocks into an empty cache. Returns the slab for which to call get_pages(), or NULL.
  * The lock is held. */
 static struct sn_block_slab *fill(struct sn_block_cache *cache)
 {
 	struct sn_block_slab *slab;
+	struct sn_task *task;
 
-	while (free_blocks && cache->count < SN_BLOCKS_MOVED) {
-		struct sn_task *task = free_blocks;
-
-		free_blocks = task->next;
-		task->next = cache->first;
-		cache->first = task;
-		cache->count++;
-	}
-	if (cache->first || (slab = fresh_slab()) == NULL)
+	while (cache->count < SN_BLOCKS_MOVED && (task = store_get()) != NULL)
+		cache->free[cache->count++] = task;
+	for (uint32_t i = cache->count; i > 0 && i + FETCHED_AHEAD > cache->count; i--)
+		sn_task_prefetch_new(cache->free[i - 1]);
+	if (cache->count > 0 || (slab = fresh_slab()) == NULL)
 		return NULL;
 	cache->fresh = slab->blocks;
 	cache->fresh_count = BLOCKS_PER_SLAB;
 	/* With ASan the pages have been written already. */
-	return chunks->next && !SN_ASAN && (chunks->used - 1) % SLABS_AT_ONCE == 0 ? slab : NULL;
+	return chunks->older && !SN_ASAN && (chunks->used - 1) % SLABS_AT_ONCE == 0 ? slab : NULL;
 }
 
 /* Takes a block out of the cache; NULL when it is empty. */
 static struct sn_task *take(struct sn_block_cache *cache)
 {
-	struct sn_task *task = cache->first;
+	if (sn_likely(cache->count > 0)) {
+		const uint32_t left = --cache->count;
 
-	if (sn_likely(task)) {
-		cache->first = task->next;
-		cache->count--;
-		return task;
+		if (left >= FETCHED_AHEAD)
+			sn_task_prefetch_new(cache->free[left - FETCHED_AHEAD]);
+		return cache->free[left];
 	}
 	if (cache->fresh_count == 0)
 		return NULL;
@@ -251,46 +274,44 @@ struct sn_task *sn_block_alloc(struct sn_block_cache *cache)
 	return sn_likely(task) ? task : alloc_slowly(cache);
 }
 
+/* Those that were freed first, which are the coldest. */
 static sn_noinline void give(struct sn_block_cache *cache, uint32_t n)
 {
 	sn_lock(&lock);
-	while (n-- > 0 && cache->first) {
-		struct sn_task *task = cache->first;
+	for (uint32_t i = 0; i < n; i++)
+		store_put(cache->free[i]);
+	sn_unlock(&lock);
+	cache->count -= n;
+	memmove(cache->free, cache->free + n, cache->count * sizeof cache->free[0]);
+}
 
-		cache->first = task->next;
-		cache->count--;
-		task->next = free_blocks;
-		free_blocks = task;
-	}
+static sn_noinline void free_without_cache(struct sn_task *task)
+{
+	sn_lock(&lock);
+	store_put(task);
 	sn_unlock(&lock);
 }
 
 void sn_block_free(struct sn_task *task, struct sn_block_cache *cache)
 {
-	if (!cache) {
-		struct sn_block_cache one = {.first = task, .count = 1};
-
-		task->next = NULL;
-		give(&one, 1);
+	if (sn_unlikely(!cache)) {
+		free_without_cache(task);
 		return;
 	}
-	if (sn_unlikely(cache->count >= 2 * SN_BLOCKS_MOVED))
+	if (sn_unlikely(cache->count == 2 * SN_BLOCKS_MOVED))
 		give(cache, SN_BLOCKS_MOVED);
-	task->next = cache->first;
-	cache->first = task;
-	cache->count++;
+	cache->free[cache->count++] = task;
 }
 
 void sn_block_flush(struct sn_block_cache *cache)
 {
+	give(cache, cache->count);
 	/* Blocks that have never been used, too: they are all zeros, which makes them free
 	 * blocks. */
-	for (; cache->fresh_count > 0; cache->fresh_count--, cache->fresh++) {
-		cache->fresh->next = cache->first;
-		cache->first = cache->fresh;
-		cache->count++;
-	}
-	give(cache, cache->count);
+	sn_lock(&lock);
+	for (; cache->fresh_count > 0; cache->fresh_count--)
+		store_put(cache->fresh++);
+	sn_unlock(&lock);
 }
 
 struct sn_block_slab *sn_block_slab_next(struct sn_block_slab *slab)
@@ -380,7 +401,7 @@ void sn_blocks_destroy(void)
 	/* Far from any generation that the blocks of this run can have reached. */
 	atomic_fetch_add_explicit(&first_generation, 0x9e3779b1, memory_order_relaxed);
 	for (; chunk; chunk = next) {
-		next = chunk->next;
+		next = chunk->older;
 		chunk_empty(chunk);
 	}
 }

@@ -13,7 +13,14 @@
  * is committed at the first access. With malloc(), a slab of a growing heap cost an mprotect() and
  * seven page faults at once, under the lock; the processor that takes over tasks meanwhile found
  * none for so long that it went to sleep. A processor takes whole slabs. It keeps free blocks in a
- * cache, and moves them to a common list when the cache is full.
+ * cache, and moves them to a common store when the cache is full.
+ *
+ * Free blocks are listed in arrays of addresses, not by links through the blocks. The blocks of tens
+ * of thousands of tasks do not fit into the caches, so with links each block would have to arrive
+ * from memory before the address of the next one is known. With the addresses at hand, the lines
+ * that a spawn will write are fetched some spawns ahead. The arrays of the store belong to the
+ * mappings and have room for all blocks, so freeing never fails. A page of them is committed when
+ * that many blocks are free at once.
  *
  * A block is separate from the task's stack, because a task needs a stack only when it first runs
  * (task.h). It then gets one that is still warm from a task that has ended. A million tasks that
@@ -24,8 +31,8 @@
  * which is five times as much (make bench-tasks, spawn-all).
  *
  * Who may write what:
- *   blocks' next in the list   any thread, under the lock
- *   a cache                    the thread that has the processor
+ *   the store   any thread, under the lock
+ *   a cache     the thread that has the processor
  */
 #ifndef SENNIT_SCHED_BLOCK_H
 #define SENNIT_SCHED_BLOCK_H
@@ -37,12 +44,19 @@
 struct sn_block_slab;
 struct sn_task;
 
+/* How many blocks move between a cache and the common store at a time. A processor that only spawns
+ * tasks, or only ends them, takes the lock once for this many. A cache holds at most twice as
+ * many. */
+#ifndef SN_BLOCKS_MOVED
+#	define SN_BLOCKS_MOVED 64u
+#endif
+
 /* Free blocks of one processor. Zeros: none. */
 struct sn_block_cache {
-	struct sn_task *first; /* linked by next */
 	uint32_t count;
 	uint32_t fresh_count;
 	struct sn_task *fresh; /* an array of blocks that have never been used */
+	struct sn_task *free[2 * SN_BLOCKS_MOVED]; /* the last one is taken first */
 };
 
 /* cache: NULL on a thread without a processor. Returns NULL when there is no memory. */
@@ -50,7 +64,7 @@ struct sn_task *sn_block_alloc(struct sn_block_cache *cache);
 /* The task's status must be FREE. */
 void sn_block_free(struct sn_task *task, struct sn_block_cache *cache);
 
-/* Moves everything in a processor's cache to the common list. Called by the processor's owner. */
+/* Moves everything in a processor's cache to the common store. Called by the processor's owner. */
 void sn_block_flush(struct sn_block_cache *cache);
 
 /* In this run, the first task in a block gets the generation after this one. */

@@ -124,6 +124,13 @@ struct sn_task {
 	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 
+/* Fetches the lines of a free block that a spawn begins with. */
+static inline void sn_task_prefetch_new(const struct sn_task *task)
+{
+	__builtin_prefetch(&task->word, 1);
+	__builtin_prefetch(&task->generation, 1);
+}
+
 /* Its stack, or {NULL, NULL}, for a thread that has no right to the task. */
 static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 {

@@ -12,6 +12,7 @@
 #include "net/pipe_pool.h"
 #include "net/udp.h"
 #include "net/watch.h"
+#include "sched/block.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
@@ -223,6 +224,41 @@ uint32_t probe_timers_run(struct probe_heap *heap, int64_t now)
 int64_t probe_timers_earliest(struct probe_heap *heap)
 {
 	return sn_timers_earliest(&heap->processor.timers);
+}
+
+struct probe_blocks *probe_blocks_new(void)
+{
+	return zeroed(16, sizeof(struct sn_block_cache));
+}
+
+void probe_blocks_free(struct probe_blocks *blocks)
+{
+	free(blocks);
+}
+
+void *probe_block_alloc(struct probe_blocks *blocks)
+{
+	return sn_block_alloc((struct sn_block_cache *)blocks);
+}
+
+void probe_block_free(void *block, struct probe_blocks *blocks)
+{
+	sn_block_free(block, (struct sn_block_cache *)blocks);
+}
+
+void probe_block_flush(struct probe_blocks *blocks)
+{
+	sn_block_flush((struct sn_block_cache *)blocks);
+}
+
+const void *probe_block_of(const void *handle)
+{
+	return sn_handle_object(handle);
+}
+
+void probe_blocks_destroy(void)
+{
+	sn_blocks_destroy();
 }
 
 _Static_assert((int)PROBE_STACK_CLASSES == SN_STACK_CLASSES, "internals.h is out of date");

@@ -43,6 +43,17 @@ long probe_quota(const char *mountinfo, const char *cgroup);
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 
+/* sched/block.h: a processor's cache; NULL: as on a thread without a processor. Outside of any run. */
+struct probe_blocks;
+struct probe_blocks *probe_blocks_new(void);
+void probe_blocks_free(struct probe_blocks *blocks);
+void *probe_block_alloc(struct probe_blocks *blocks);
+void probe_block_free(void *block, struct probe_blocks *blocks);
+void probe_block_flush(struct probe_blocks *blocks);
+void probe_blocks_destroy(void);
+/* The block of a task, by its handle. */
+const void *probe_block_of(const void *handle);
+
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;
 struct probe_timer;

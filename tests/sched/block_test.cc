@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Labels: machine
+//
+// The memory of control blocks: none that is free is lost or given out twice, whichever way it was
+// freed.
+#include <cstdlib>
+#include <set>
+#include <vector>
+
+#include "support/internals.h"
+#include "support/runtime.h"
+
+namespace
+{
+
+// More than two mappings of 64 slabs with 64 blocks each.
+constexpr size_t many = 2 * 64 * 64 + 100;
+
+class Blocks : public testing::Test
+{
+protected:
+	void TearDown() override
+	{
+		probe_blocks_free(mine_);
+		probe_blocks_free(other_);
+		probe_blocks_destroy();
+	}
+
+	static std::vector<void *> take(size_t n, probe_blocks *from)
+	{
+		std::vector<void *> taken;
+
+		while (taken.size() < n) {
+			taken.push_back(probe_block_alloc(from));
+			EXPECT_NE(nullptr, taken.back());
+		}
+		EXPECT_EQ(n, std::set<void *>(taken.begin(), taken.end()).size());
+		return taken;
+	}
+
+	static void give(const std::vector<void *> &blocks, probe_blocks *to)
+	{
+		for (void *block : blocks)
+			probe_block_free(block, to);
+	}
+
+	// How many of the blocks are not among these.
+	static size_t others(const std::vector<void *> &blocks, const std::vector<void *> &known)
+	{
+		const std::set<void *> all(known.begin(), known.end());
+		size_t n = 0;
+
+		for (void *block : blocks)
+			n += all.count(block) == 0;
+		return n;
+	}
+
+	probe_blocks *mine_ = probe_blocks_new(), *other_ = probe_blocks_new();
+};
+
+TEST_F(Blocks, TheLastFreedIsTakenFirst)
+{
+	const std::vector<void *> taken = take(10, mine_);
+
+	give(taken, mine_);
+	for (size_t i = taken.size(); i-- > 0;)
+		EXPECT_EQ(taken[i], probe_block_alloc(mine_));
+}
+
+TEST_F(Blocks, AllThatAreFreeAreFoundAgain)
+{
+	// What the caches have left unused of a slab each is given out as well.
+	std::vector<void *> known = take(many, mine_);
+
+	for (int round = 0; round < 3; round++) {
+		give(known, round % 2 ? nullptr : mine_);
+		probe_block_flush(mine_);
+		std::vector<void *> again = take(many, round == 1 ? other_ : mine_);
+		EXPECT_LT(others(again, known), 64u) << round;
+		known = again;
+	}
+}
+
+TEST_F(Blocks, WhatOneProcessorFreesAnotherTakes)
+{
+	const std::vector<void *> taken = take(many, mine_);
+
+	give(taken, mine_);
+	// All but those in the cache.
+	const size_t shared = many - 128;
+	EXPECT_LT(others(take(shared, other_), taken), 64u);
+}
+
+TEST_F(Blocks, AFlushGivesBackThoseThatWereNeverUsed)
+{
+	void *first = probe_block_alloc(mine_);
+
+	probe_block_flush(mine_);
+	const std::vector<void *> rest = take(63, other_);
+	for (void *block : rest)
+		EXPECT_LT(size_t(std::abs(static_cast<char *>(block) - static_cast<char *>(first))),
+			  size_t(64) * 1024);
+	EXPECT_EQ(1u, others({first}, rest));
+}
+
+} // namespace
