@@ -45,7 +45,7 @@ int sn_unpin(void)
 	} else if (self->pins > 1) {
 		self->pins--;
 	} else {
-		self->task->bound = NULL;
+		sn_task_bind_to(self->task, NULL);
 		sn_thread_unpin(self);
 	}
 	sn_runtime_leave();

@@ -31,7 +31,6 @@ struct sn_cxx_globals {
 struct sn_context {
 	void *sp;
 	struct sn_cxx_globals cxx;
-	int saved_errno;
 	/* For the tools: the bounds of the stack, ASan's fake stack, TSan's fiber. */
 #if SN_ASAN || SN_TSAN || SN_VALGRIND
 	void *stack_low;

@@ -492,7 +492,7 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 		if (task) {
 			note_found(self);
 			sn_stop_spinning(self);
-			if (!task->bound)
+			if (!task->is_bound)
 				return task;
 			hand_over(self, task);
 			if (!sleep_in_parker(self))

@@ -34,7 +34,7 @@ sn_noinline int sn_thread_pin(struct sn_thread *self)
 	}
 	self->pins = 1;
 	self->pinned = self->task;
-	self->task->bound = self;
+	sn_task_bind_to(self->task, self);
 	return 0;
 }
 

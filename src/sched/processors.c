@@ -305,7 +305,7 @@ void sn_processor_regain(struct sn_thread *self)
 	sn_record_outside(sn_record_what(SN_RECORD_RETURN, 0, sn_record_id(task)), 0);
 	/* Stands in the global queue like a runnable task; the thread that takes it there hands
 	 * over. */
-	task->bound = self;
+	sn_task_bind_to(task, self);
 	sn_queue_put(&one, task);
 	sn_global_put(&one, 1);
 	sn_submitted();
@@ -318,7 +318,7 @@ void sn_processor_regain(struct sn_thread *self)
 	if (!self->processor)
 		sn_abandon(self); /* the runtime ends */
 	if (!self->pinned)
-		task->bound = NULL;
+		sn_task_bind_to(task, NULL);
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = SN_IO_BUDGET;
 	sn_record_timed(self->processor->record,

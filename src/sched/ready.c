@@ -9,6 +9,8 @@
  */
 #include "sched/ready.h"
 
+#include <string.h>
+
 #include "arch/compiler.h"
 #include "sched/processors.h"
 #include "sched/record.h"
@@ -18,17 +20,31 @@
 #include "sched/task.h"
 #include "sched/wake.h"
 
+/*
+ * The global queue is a list through the tasks, and a processor takes up to half a ring of it at
+ * once. If it is long, the tasks are in no cache, and each would have to arrive from memory before
+ * the next one is known. So each task that is appended to the list is noted in the one that is this
+ * many places before it (ahead), and is fetched when that one is taken. The note is a hint: it may
+ * be from an earlier time in the queue, and name any block, which does no harm.
+ */
+#define AHEAD 16
+
 /* Under the runtime's lock; its length is sn_runtime.global_size. On a cache line of its own, as
  * struct sn_idle is. */
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_queue queue;
 	uint32_t bound; /* tasks in it that one thread only can run */
+	/* The last AHEAD tasks, if the queue has that many and ends with the one that was put here
+	 * last; see note_ahead(). */
+	struct sn_task *last[AHEAD];
+	uint32_t next_last; /* where the next one is put, modulo AHEAD */
 } global;
 
 void sn_ready_begin(void)
 {
 	global.queue = (struct sn_queue){0};
 	global.bound = 0;
+	memset(global.last, 0, sizeof global.last);
 }
 
 /* How soon a fair turn follows while an older task is in the global queue:
@@ -49,9 +65,31 @@ static bool is_older(struct sn_task *a, struct sn_task *b)
 			 atomic_load_explicit(&b->word.since, memory_order_relaxed)) < 0;
 }
 
+/*
+ * Notes tasks that are about to be appended. Only a task that is still in the queue may be written.
+ * All appending is done here and taking is done at the front, or empties `last`. So what is in
+ * `last` is in the queue if that ends with the newest of it and is as long. The lock is held.
+ */
+static void note_ahead(struct sn_queue *tasks)
+{
+	struct sn_task *newest = global.last[(global.next_last + AHEAD - 1) % AHEAD];
+
+	if (global.queue.tail != newest ||
+	    atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) < AHEAD)
+		memset(global.last, 0, sizeof global.last);
+	for (struct sn_task *task = tasks->head; task; task = task->next) {
+		struct sn_task **last = &global.last[global.next_last++ % AHEAD];
+
+		if (*last)
+			(*last)->ahead = task;
+		*last = task;
+	}
+}
+
 /* The lock is held. */
 static void global_append(struct sn_queue *tasks, uint32_t n)
 {
+	note_ahead(tasks);
 	sn_queue_append(&global.queue, tasks);
 	atomic_fetch_add(&sn_runtime.global_size, n);
 }
@@ -62,7 +100,7 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 
 	/* A task is bound and unbound by the thread that runs it. */
 	for (struct sn_task *task = tasks->head; task; task = task->next)
-		bound += task->bound != NULL;
+		bound += task->is_bound;
 	sn_lock(&sn_runtime.lock);
 	global_append(tasks, n);
 	global.bound += bound;
@@ -99,8 +137,9 @@ struct sn_task *sn_global_take_bound(void)
 	/* At the limit of threads each wake-up comes here, and the queue may be long. */
 	if (global.bound == 0)
 		return NULL;
+	memset(global.last, 0, sizeof global.last);
 	while ((task = sn_queue_get(&global.queue)) != NULL)
-		if (!found && task->bound)
+		if (!found && task->is_bound)
 			found = task;
 		else
 			sn_queue_put(&rest, task);
@@ -189,13 +228,14 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 	while (taken < share && global.queue.head) {
 		struct sn_task *task = global.queue.head;
 
-		if (first && task->bound)
+		if (first && task->is_bound)
 			break;
 		sn_queue_get(&global.queue);
+		__builtin_prefetch(task->ahead, 1);
 		taken++;
 		if (!first) {
 			first = task;
-			if (task->bound) {
+			if (task->is_bound) {
 				global.bound--;
 				break;
 			}
@@ -243,7 +283,7 @@ make_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place pla
 	bool only_next = false;
 
 	sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
-	if (!self || !self->processor || task->bound) {
+	if (!self || !self->processor || task->is_bound) {
 		struct sn_queue one = {0};
 
 		sn_queue_put(&one, task);

@@ -174,7 +174,7 @@ void sn_record_name(struct sn_processor *p, const struct sn_task *task)
 	uint64_t bytes;
 	unsigned length = 0;
 
-	if (!p->record)
+	if (!p->record || !task->named)
 		return;
 	/* The task itself, which ends, was the last to write it. */
 	while (length < SN_TASK_NAME_MAX &&

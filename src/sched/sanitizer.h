@@ -41,10 +41,6 @@ void sn_sanitizer_slab_begins(char *base, size_t guard, size_t slot, int n, unsi
 void sn_sanitizer_slab_ends(int n, const unsigned *ids);
 #endif
 #if !SN_ASAN && !SN_TSAN && !SN_VALGRIND
-static inline void sn_sanitizer_create(struct sn_context *context, const char *name)
-{
-	(void)context, (void)name;
-}
 static inline void sn_sanitizer_destroy(struct sn_context *context)
 {
 	(void)context;

@@ -69,7 +69,9 @@ static inline void after_switch(struct sn_thread *self)
 static inline void switch_context(struct sn_thread *self, struct sn_context *from,
 				  struct sn_context *to, bool exiting)
 {
-	from->saved_errno = *self->errno_location;
+	/* On the stack that is left. */
+	const int saved_errno = *self->errno_location;
+
 	if (self->cxx) {
 		from->cxx = *self->cxx;
 		*self->cxx = to->cxx;
@@ -82,7 +84,7 @@ static inline void switch_context(struct sn_thread *self, struct sn_context *fro
 #endif
 	self = sn_thread_self();
 	after_switch(self);
-	*self->errno_location = from->saved_errno;
+	*self->errno_location = saved_errno;
 }
 
 static inline void set_task(struct sn_thread *self, struct sn_task *task)
@@ -236,6 +238,8 @@ bool sn_reschedule(struct sn_thread *self)
 	 * their turn. */
 	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;
+	/* Nobody is to read what it waited for before, while it counts as parked for a moment. */
+	sn_task_waits(self->task, NULL, NULL);
 	leave_task(self, commit_reschedule, NULL, SN_LEAVE_YIELD);
 	return true;
 }

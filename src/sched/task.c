@@ -71,7 +71,8 @@ static uint64_t next_id(struct sn_processor *p)
 /*
  * What sn_tasks_each() reads. It may have found the block's former task and still be reading: id is
  * 0 while anything else is written, with a fence in between (and one between its reads), so what it
- * has read is of one task when it has seen the same id before and after.
+ * has read is of one task when it has seen the same id before and after. What a task waits in is
+ * read while the task is parked only, so it is left as it is.
  */
 static void describe(struct sn_task *task, const char *name)
 {
@@ -80,15 +81,24 @@ static void describe(struct sn_task *task, const char *name)
 
 	atomic_store_explicit(&task->id, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	sn_task_waits(task, NULL, NULL);
 	atomic_store_explicit(&task->spawned_at, NULL, memory_order_relaxed);
 	/* Relaxed: the parent runs this, and its id has been written before it ran. */
 	atomic_store_explicit(&task->spawned_by,
 			      parent ? atomic_load_explicit(&parent->id, memory_order_relaxed) : 0,
 			      memory_order_relaxed);
-	sn_task_put_name(task, name);
+	if (name)
+		sn_task_put_name(task, name);
 	atomic_store_explicit(&task->id, next_id(self ? self->processor : NULL),
 			      memory_order_release);
+}
+
+/* What free blocks promise, so that a spawn need not touch it. */
+static bool is_clean(const struct sn_task *task)
+{
+	return !task->is_bound && !task->stack.low && !task->cancel && !task->on_begin &&
+	       !task->on_end && !task->cancel_masks && !task->foreign.locks &&
+	       !task->foreign.hooks && !task->in_waiter && !task->in_side && !task->name[0] &&
+	       !task->home && !task->locals_round && !task->named && !task->locals;
 }
 
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
@@ -99,9 +109,9 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 		atomic_store_explicit(&task->generation,
 				      sn_handle_next(sn_block_first_generation()),
 				      memory_order_relaxed);
-	/* Not the status word: a scanner may have its bit there, until it has seen the status. */
-	memset(&task->context.cxx, 0,
-	       offsetof(struct sn_task, stack) - offsetof(struct sn_task, context.cxx));
+	SN_ASSERT(is_clean(task));
+	/* Not all of that line: a scanner may have its bit there, until it has seen the status. */
+	memset(&task->context.cxx, 0, sizeof task->context.cxx);
 	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	if (sn_unlikely(sn_scan_initial))
 		atomic_fetch_or(&task->word.scan, sn_scan_initial);
@@ -112,9 +122,8 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	task->modes = sn_arch_modes();
 	describe(task, attr->name);
 	task->brief = (attr->flags & SN_TASK_BRIEF) != 0;
-	task->foreign.hooks = attr->flags & SN_TASK_HOOKED     ? SN_HOOKS_ON
-			      : attr->flags & SN_TASK_UNHOOKED ? SN_HOOKS_OFF
-							       : SN_HOOKS_DEFAULT;
+	if (sn_unlikely(attr->flags & HOOKS))
+		task->foreign.hooks = attr->flags & SN_TASK_HOOKED ? SN_HOOKS_ON : SN_HOOKS_OFF;
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 

@@ -3,15 +3,23 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
- * while it waits to begin (net/when_readable.c). Where
- * stacks are scarce (stack_slab.h), or the task takes a large argument with it, it gets its stack
- * when it is spawned. It gives the stack back when it has ended, joined or not.
+ * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack_slab.h), or the task
+ * takes a large argument with it, it gets its stack when it is spawned. It gives the stack back when
+ * it has ended, joined or not.
+ *
+ * Lines. On 64-bit machines the fields are in groups of one cache line each. Where tens of thousands
+ * of tasks are alive at once, their blocks do not fit into the caches, and a task costs as much as
+ * the lines that it touches. A spawn writes two of them, and a third with a small argument; a task's
+ * first turn and its end need these and one more. So a spawn does not clear what only some tasks
+ * use: the party that ends or frees a task leaves that as a free block has it (clean() in
+ * task_life.c), which costs little, because only what is at hand then can have been written. Debug
+ * builds check it at each spawn.
  *
  * Who may write what:
  *   word          see status.h and scan.h; it outlives the task, with its block
  *   context       the thread that switches away from the task (see context.h)
- *   next          the party that has the task in a list of its own; the queue that it is in
- *   bound         the thread that waits with this task on it, before it queues the task
+ *   next, ahead   the party that has the task in a list of its own; the queue that it is in
+ *   bound, is_bound    the thread that waits with this task on it, before it queues the task
  *   join, result  see join.h
  *   generation    the party that frees the task, before its block can be another's; see handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
@@ -24,13 +32,13 @@
  *   locals*       see local.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   left_at, ready_at    see off_cpu.h
- *   name          the thread that makes the task; then the task itself
+ *   name, named   the thread that makes the task; then the task itself; the party that frees it
  *   stack         sn_spawn() or the thread that runs the task first; the party that
  *                 disposes of the ended task. Atomic, relaxed, as what follows.
  *   the rest      sn_spawn(), before the task is published
  *
- * The id, and what is atomic from waits_for on, is read by sn_tasks_each(), which has no right to
- * the task: relaxed, and only believed when id is the same before and after (see sn_task_create()).
+ * The id, and what is atomic after it, is read by sn_tasks_each(), which has no right to the task:
+ * relaxed, and only believed when id is the same before and after (see describe() in task.c).
  */
 #ifndef SENNIT_SCHED_TASK_H
 #define SENNIT_SCHED_TASK_H
@@ -68,55 +76,67 @@ struct sn_thread;
 struct sn_waiter;
 
 struct sn_task {
-	/* What a switch touches is on one line. */
+	/* ---- for queues and switches ---- */
+
 	struct sn_task_status_word word;
-	int wake_reason;     /* what sn_park() returns: 0 or a negative errno */
+	int16_t wake_reason; /* what sn_park() returns: 0 or a negative errno */
+	bool is_bound;       /* bound is not NULL; false in a free block */
 	_Atomic uint64_t id; /* 0 while what sn_tasks_each() reads is written */
 	struct sn_context context;
 	struct sn_task *next;
+	struct sn_task *ahead; /* a task further back in the global queue, or any: see ready.c */
 
-	/* Not NULL: only this thread may run the task: it is pinned, or waits there for a
-	 * processor. */
+	/* ---- for a turn; all zeros in a free block ---- */
+
+	/* Not NULL, as is_bound says: only this thread may run the task: it is pinned, or waits
+	 * there for a processor. */
 	struct sn_thread *bound;
-
-	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
-	int result;
-	struct sn_foreign foreign;
-
-	uint32_t cancel_masks; /* while not 0, cancel is not heeded */
-	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
-	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
-	 * does context. */
-	uint8_t brief;
-	uint8_t stack_class;      /* of the stack that it gets when it runs first */
-	uint8_t locals_round;     /* 0 when no task is in the block */
+	struct sn_stack stack;    /* low and high NULL: none */
 	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
-	struct sn_waiter *in_waiter;
-	struct sn_side *in_side;
-	struct sn_cancel *home;  /* what it was started in; NULL: nothing */
-	struct sn_link in_scope; /* among the tasks of that */
 	/* Called in the task, inside the runtime, before its function. Must not park. */
 	void (*on_begin)(struct sn_task *task);
 	/* The same when its function has returned. May park. */
 	void (*on_end)(struct sn_task *task);
+	uint32_t cancel_masks; /* while not 0, cancel is not heeded */
+	struct sn_foreign foreign;
 
-	sn_fn *fn;
-	struct sn_stack stack;       /* low and high NULL: none */
-	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
-	uint32_t trimmed; /* trim.c's: when it had parked that its stack was trimmed for */
-	uint64_t modes;   /* floating-point, to begin with */
+	/* ---- for waits ---- */
 
+	struct sn_waiter *in_waiter; /* these two: NULL in a free block */
+	struct sn_side *in_side;
+	struct sn_link in_scope; /* among the tasks of home */
+	/* While it is parked: what kind of thing it is parked in, and the object. */
+	const char *_Atomic waits_for;
+	const void *_Atomic waits_in;
 	/* scan_ask.h: a request, of the asker that has set ASKING, until it sets ASKED. */
 	sn_task_scan_fn *asked_fn;
 	void *asked_arg;
 
-	const char *_Atomic waits_for; /* what kind of thing it is parked in */
-	const void *_Atomic waits_in;  /* the object */
-	const void *_Atomic spawned_at;
-	_Atomic uint64_t spawned_by;
-	_Atomic char name[SN_TASK_NAME_MAX + 1];
+	/* ---- for few tasks ---- */
 
+	_Atomic char name[SN_TASK_NAME_MAX + 1]; /* empty in a free block */
+	struct sn_cancel *home; /* what it was started in; NULL: nothing, also in a free block */
 	_Atomic int64_t left_at, ready_at; /* while waits are measured */
+	uint32_t trimmed;     /* trim.c's: when it had parked that its stack was trimmed for */
+	uint8_t locals_round; /* 0 when no task is in the block */
+
+	/* ---- for a spawn ---- */
+
+	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
+	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
+	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
+	 * does context. */
+	uint8_t brief;
+	uint8_t stack_class;    /* of the stack that it gets when it runs first */
+	bool named;             /* the name was written; false in a free block */
+	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
+	union {
+		uint64_t modes; /* until it has a stack: floating-point, to begin with */
+		int result;     /* once its function has returned */
+	};
+	_Atomic uint64_t spawned_by;
+	const void *_Atomic spawned_at;
+	sn_fn *fn;
 
 	/* From here to the end is what a collector has to look at: sn_task_info.own_low. */
 	void *arg;
@@ -124,10 +144,27 @@ struct sn_task {
 	_Alignas(64) char kept[SN_TASK_KEPT]; /* a small argument that the task takes with it */
 };
 
-/* Fetches the lines of a free block that a spawn begins with. */
+#if UINTPTR_MAX > UINT32_MAX && !SN_ASAN && !SN_TSAN && !SN_VALGRIND
+_Static_assert(offsetof(struct sn_task, bound) == 64 &&
+		       offsetof(struct sn_task, in_waiter) == 128 &&
+		       offsetof(struct sn_task, name) == 192 &&
+		       offsetof(struct sn_task, generation) == 256 &&
+		       offsetof(struct sn_task, kept) == 320,
+	       "each group has a line");
+#endif
+
+/* Fetches the lines of a free block that a spawn writes. */
 static inline void sn_task_prefetch_new(const struct sn_task *task)
 {
 	__builtin_prefetch(&task->word, 1);
+	__builtin_prefetch(&task->generation, 1);
+}
+
+/* Fetches those that the first turn of a task needs. Later turns need the first two. */
+static inline void sn_task_prefetch_turn(const struct sn_task *task)
+{
+	__builtin_prefetch(&task->word, 1);
+	__builtin_prefetch(&task->bound, 1);
 	__builtin_prefetch(&task->generation, 1);
 }
 
@@ -170,6 +207,13 @@ static inline struct sn_task *sn_task_of(const sn_task *handle)
 		       : NULL;
 }
 
+/* Only the thread may run the task from now on; NULL: any. */
+static inline void sn_task_bind_to(struct sn_task *task, struct sn_thread *thread)
+{
+	task->bound = thread;
+	task->is_bound = thread != NULL;
+}
+
 /* Says, for reports, what the calling task is about to wait in. kind: a string that stays valid. */
 static inline void sn_task_waits(struct sn_task *task, const char *kind, const void *object)
 {
@@ -182,6 +226,7 @@ static inline void sn_task_put_name(struct sn_task *task, const char *name)
 {
 	size_t i = 0;
 
+	task->named = true;
 	for (; name && name[i] && i < SN_TASK_NAME_MAX; i++)
 		atomic_store_explicit(&task->name[i], name[i], memory_order_relaxed);
 	atomic_store_explicit(&task->name[i], 0, memory_order_relaxed);

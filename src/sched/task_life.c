@@ -56,8 +56,8 @@ void sn_task_give_stack(struct sn_task *task, struct sn_stack stack, uintptr_t t
 #if SN_ASAN || SN_TSAN || SN_VALGRIND
 	task->context.stack_low = stack.low;
 	task->context.stack_size = (size_t)(stack.high - stack.low);
-#endif
 	sn_sanitizer_create(&task->context, sn_task_name(task));
+#endif
 	__atomic_store_n(&task->context.sp,
 			 sn_arch_prepare((void *)top, task_main, task, task->modes),
 			 __ATOMIC_RELAXED);
@@ -123,6 +123,21 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 
 /* ---- the end ---- */
 
+/* Leaves what the task needed when it ran as a free block has it (task.h): now, because it is at
+ * hand. */
+static void clean(struct sn_task *task)
+{
+	sn_task_bind_to(task, NULL);
+	task->cancel = NULL;
+	task->on_begin = NULL;
+	task->cancel_masks = 0;
+	task->foreign = (struct sn_foreign){0};
+	if (task->on_end) {
+		task->on_end = NULL;
+		task->home = NULL;
+	}
+}
+
 void sn_task_free(struct sn_thread *self, struct sn_task *task)
 {
 	/* Relaxed: the thread that gets the block gets this with it, and others need not see it
@@ -130,12 +145,19 @@ void sn_task_free(struct sn_thread *self, struct sn_task *task)
 	atomic_store_explicit(&task->generation, sn_handle_next(sn_task_generation(task)),
 			      memory_order_relaxed);
 	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
+	if (sn_unlikely(task->named)) {
+		/* A reader that misses the name then finds that there is no task. */
+		atomic_thread_fence(memory_order_release);
+		sn_task_put_name(task, NULL);
+		task->named = false;
+	}
 	sn_block_free(task, self && self->processor ? &self->processor->blocks : NULL);
 }
 
 void sn_task_discard(struct sn_thread *self, struct sn_task *task)
 {
 	take_stack(self, task);
+	clean(task);
 	sn_task_free(self, task);
 }
 
@@ -192,6 +214,7 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	if (self->processor)
 		sn_count(&self->processor->stats.ended, 1);
 	take_stack(self, task);
+	clean(task);
 	/* The joiner has been chosen to run, and frees the task. */
 	if (arg)
 		return true;
@@ -214,7 +237,7 @@ static struct sn_task *joiner_of(struct sn_task *task)
 	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
 	struct sn_task *joiner = (struct sn_task *)state;
 
-	return (state & SN_JOIN_KIND) == SN_JOIN_JOINER && !joiner->bound ? joiner : NULL;
+	return (state & SN_JOIN_KIND) == SN_JOIN_JOINER && !joiner->is_bound ? joiner : NULL;
 }
 
 /* Comes inside for the last time. */

@@ -2,10 +2,14 @@
 // Labels: machine
 //
 // The memory of control blocks: none that is free is lost or given out twice, whichever way it was
-// freed.
+// freed; and what tasks leave in a block is not seen by the next task in it.
+#include <atomic>
 #include <cstdlib>
 #include <set>
 #include <vector>
+
+#include <sennit/foreign.h>
+#include <sennit/unstable.h>
 
 #include "support/internals.h"
 #include "support/runtime.h"
@@ -101,6 +105,88 @@ TEST_F(Blocks, AFlushGivesBackThoseThatWereNeverUsed)
 		EXPECT_LT(size_t(std::abs(static_cast<char *>(block) - static_cast<char *>(first))),
 			  size_t(64) * 1024);
 	EXPECT_EQ(1u, others({first}, rest));
+}
+
+// Leaves a mark in everything that a task may leave behind.
+int leave_marks(void *)
+{
+	sn_scope *scope = nullptr;
+
+	EXPECT_EQ(0, sn_task_set_name("marked"));
+	sn_foreign_self()->locks = 7;
+	sn_foreign_self()->hooks = SN_HOOKS_ON;
+	EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_cancel_mask());
+	EXPECT_EQ(0, sn_scope_close(scope));
+	EXPECT_EQ(0, sn_pin());
+	return 5;
+}
+
+int expect_no_marks(void *)
+{
+	sn_scope *scope = nullptr;
+
+	EXPECT_STREQ("task", sn_task_name(sn_self()));
+	EXPECT_EQ(0, sn_foreign_self()->locks);
+	EXPECT_EQ(SN_HOOKS_DEFAULT, sn_foreign_self()->hooks);
+	EXPECT_EQ(nullptr, sn_scope_current());
+	EXPECT_EQ(-EINVAL, sn_unpin());
+	EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	return 0;
+}
+
+TEST(Block, IsAsNewForItsNextTask)
+{
+	test::run(1, [] {
+		struct sn_task_attr attr = {};
+
+		attr.name = "attributes";
+		attr.flags = SN_TASK_BRIEF | SN_TASK_UNHOOKED;
+		for (const struct sn_task_attr *with :
+		     std::vector<const struct sn_task_attr *>{&attr, nullptr})
+			for (int again = 0; again < 2; again++) {
+				sn_task *task = nullptr, *next = nullptr;
+				int result = 0;
+
+				ASSERT_EQ(0, sn_spawn(&task, leave_marks, nullptr, with));
+				const void *block = probe_block_of(task);
+				ASSERT_EQ(0, sn_join(task, &result));
+				EXPECT_EQ(5, result);
+				ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
+				EXPECT_EQ(block, probe_block_of(next))
+					<< "another block tests nothing";
+				ASSERT_EQ(0, sn_join(next, &result));
+				EXPECT_EQ(0, result);
+			}
+	});
+}
+
+// A task that has run in a scope is in none in its next life, and is not counted there.
+TEST(Block, ForgetsTheScopeOfItsTask)
+{
+	test::run(1, [] {
+		for (int i = 0; i < 3; i++) {
+			sn_scope *scope = nullptr;
+			static std::atomic<const void *> block;
+			sn_task *next = nullptr;
+
+			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			ASSERT_EQ(0, sn_scope_go(
+					     scope,
+					     [](void *) {
+						     block = probe_block_of(sn_self());
+						     return 0;
+					     },
+					     nullptr));
+			ASSERT_EQ(0, sn_scope_close(scope));
+			ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
+			EXPECT_EQ(block, probe_block_of(next)) << "another block tests nothing";
+			ASSERT_EQ(0, sn_join(next, nullptr));
+		}
+	});
 }
 
 } // namespace
