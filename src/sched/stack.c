@@ -91,6 +91,18 @@ int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *cac
 	return err == 1 ? take_own(cache, class, stack, why) : err;
 }
 
+void sn_stack_have_spare(int class, struct sn_stack_cache *caches)
+{
+	struct sn_stack_cache *cache = &caches[class];
+	struct sn_stack stack;
+	const char *why;
+
+	if (cache->count > 0 || sn_stack_is_large(class) ||
+	    sn_stack_alloc(&stack, class, caches, &why) < 0)
+		return;
+	cache->stacks[cache->count++] = stack;
+}
+
 /* ---- giving back ---- */
 
 /* At once, as it is not worth keeping warm. */

@@ -73,6 +73,9 @@ int sn_stack_alloc(struct sn_stack *stack, int class, struct sn_stack_cache *cac
 		   const char **why);
 void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches);
 
+/* Puts a stack into the class's cache if that is empty, except for large ones. May fail. */
+void sn_stack_have_spare(int class, struct sn_stack_cache *caches);
+
 /* Gives all that a processor's caches hold to the store. By the owner of the processor. */
 void sn_stack_flush(struct sn_stack_cache *caches);
 

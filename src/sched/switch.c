@@ -141,8 +141,13 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
 	    !sn_scan_before_run(task))
 		return false;
-	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
-		return false;
+	if (sn_unlikely(!task->context.sp)) {
+		if (!sn_task_bind(self, task))
+			return false;
+		/* So that the next one of that kind need not come here, see run_at_once(): where
+		 * short tasks follow each other, the one that ends still stands on its stack. */
+		sn_stack_have_spare(task->stack_class, self->processor->stacks);
+	}
 	begin_turn(self, task);
 	return true;
 }

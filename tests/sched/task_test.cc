@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/records.h"
 #include "support/runtime.h"
 
 namespace
@@ -241,6 +242,40 @@ TEST(Go, RunsDetached)
 		EXPECT_EQ(1000, ran.load());
 		EXPECT_EQ(1001u, test::stats().tasks_spawned);
 	});
+}
+
+// Each begins in the switch away from the one before, though that still stands on its stack: the
+// scheduler's loop comes in between at fair turns only.
+TEST(Go, ShortTasksFollowEachOtherDirectly)
+{
+	constexpr int n = 6400;
+	test::Environment size("SENNIT_RECORD", "1M");
+	std::vector<struct test_record> records;
+	int rings, loops = 0, ends = 0;
+
+	test::run(1, [] {
+		sn_waitgroup left = SN_WAITGROUP_INIT;
+
+		EXPECT_EQ(0, sn_waitgroup_add(&left, n));
+		for (int i = 0; i < n; i++)
+			EXPECT_EQ(0, sn_go(
+					     [](void *arg) {
+						     return sn_waitgroup_done(
+							     static_cast<sn_waitgroup *>(arg));
+					     },
+					     &left));
+		EXPECT_EQ(0, sn_waitgroup_wait(&left));
+	});
+	records.resize(test_records_size(&rings));
+	ASSERT_FALSE(records.empty());
+	records.resize(test_records_copy(0, records.data()));
+	for (const struct test_record &record : records) {
+		loops += test_record_is(record.what, "run");
+		ends += test_record_is(record.what, "end");
+	}
+	// The run may end before some of the last have.
+	EXPECT_GT(ends, n * 9 / 10);
+	EXPECT_LT(loops, n / 10);
 }
 
 TEST(Spawn, WithoutARuntimeIsRefused)

@@ -29,7 +29,7 @@ void test_record_put(int ring, uint64_t what, uint64_t detail)
 	sn_record_put(sn_record_ring(ring), what, detail);
 }
 
-void test_record_kind(int ring, const char *kind, uint64_t number, uint64_t detail)
+static uint64_t what_of(const char *kind)
 {
 	static const struct {
 		const char *name;
@@ -44,11 +44,19 @@ void test_record_kind(int ring, const char *kind, uint64_t number, uint64_t deta
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-		if (strcmp(kinds[i].name, kind) == 0) {
-			test_record_put(ring, number << 16 | kinds[i].what, detail);
-			return;
-		}
+		if (strcmp(kinds[i].name, kind) == 0)
+			return kinds[i].what;
 	abort();
+}
+
+void test_record_kind(int ring, const char *kind, uint64_t number, uint64_t detail)
+{
+	test_record_put(ring, number << 16 | what_of(kind), detail);
+}
+
+int test_record_is(uint64_t what, const char *kind)
+{
+	return (what & 0xffff) == what_of(kind);
 }
 
 int test_record_turn(int number, int64_t now)
