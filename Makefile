@@ -10,13 +10,13 @@ SHARED_PROCS := 1,2,16,64
 JOBS ?= $(shell nproc)
 export JOBS
 
-PRESETS := release i386 debug asan tsan
+PRESETS := release i386 debug checked asan tsan
 ARM_PRESETS := aarch64 arm
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
 # In an order in which no two neighbours have the same build directory, so that one is built while the
 # other is tested.
-GATE := release asan models tsan benches i386 aarch64 arm
+GATE := release asan models tsan benches checked i386 aarch64 arm
 
 .PHONY: help build run test test-all gate flaky benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
 	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \

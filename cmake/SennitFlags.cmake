@@ -51,6 +51,9 @@ target_compile_options(sennit-flags INTERFACE
 if(SENNIT_DEBUG)
 	target_compile_definitions(sennit-flags INTERFACE SENNIT_DEBUG=1)
 endif()
+if(SENNIT_CHECKED)
+	target_compile_definitions(sennit-flags INTERFACE SENNIT_CHECKED=1)
+endif()
 target_link_libraries(sennit-flags INTERFACE Threads::Threads)
 
 add_library(sennit-internal INTERFACE)

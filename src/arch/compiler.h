@@ -48,6 +48,10 @@
 #ifndef SENNIT_DEBUG
 #	define SENNIT_DEBUG 0
 #endif
+/* What may wait while others need its thread: wait/checked.h. */
+#ifndef SENNIT_CHECKED
+#	define SENNIT_CHECKED 0
+#endif
 
 /* Prints "sennit: " and the message on stderr and aborts. For states that only a bug can reach. */
 _Noreturn void sn_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));

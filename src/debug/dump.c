@@ -36,6 +36,7 @@
 #include "sched/scan_serve.h"
 #include "sched/stack.h"
 #include "sched/task.h"
+#include "wait/checked.h"
 
 /* "3.204 s", "17 ms" */
 static void out_time(struct sn_out *out, int64_t ns)
@@ -466,15 +467,19 @@ static _Atomic bool under_way;
 
 /* Held in dl_iterate_phdr(): otherwise the loader's lock could stay locked in a child of fork(),
  * for ever. */
-static struct sn_lock finding;
+static struct sn_lock finding = SN_LOCK_INIT(SN_RANK_DUMP);
 
 void sn_dump_lock_loader(void)
 {
 	sn_lock(&finding);
+	/* The loader's lock is held for moments, by others that look at the list, too. A fork has to
+	 * wait for it in any case. */
+	sn_checked_pass();
 }
 
 void sn_dump_unlock_loader(void)
 {
+	sn_checked_pass_end();
 	sn_unlock(&finding);
 }
 

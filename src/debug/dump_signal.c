@@ -32,6 +32,7 @@
 #include "sched/environment.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/threads.h"
+#include "wait/checked.h"
 
 #define WANTED_DUMP 1u
 #define WANTED_TRACE 2u
@@ -131,7 +132,9 @@ void sn_dump_serve(int64_t now, bool idle)
 		what |= WANTED_WAITS;
 	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sn_checked_pass(); /* it maps a stack, as for every thread of the runtime's */
 	err = pthread_create(&thread, &attr, dump_main, (void *)(uintptr_t)what);
+	sn_checked_pass_end();
 	pthread_attr_destroy(&attr);
 	if (err == 0)
 		return;

@@ -10,6 +10,7 @@
 #include "debug/backtrace.h"
 #include "debug/out.h"
 #include "sched/task.h"
+#include "wait/checked.h"
 
 /* The first frames show the recursion's period, the last ones show what began it. */
 #define FIRST_FRAMES 16
@@ -149,6 +150,29 @@ void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *lim
 		sn_out_frame(&out, &modules, number, rest[(number - FIRST_FRAMES) % LAST_FRAMES],
 			     true);
 }
+
+#if SENNIT_CHECKED
+static void put_checked_backtrace(const void *context, const void *stack_high)
+{
+	struct sn_registers registers;
+	struct sn_stack stack = {0};
+
+	if (!sn_report_begin())
+		return;
+	sn_registers_interrupted(context, &registers);
+	stack.low = (char *)registers.at[SN_REGISTER_SP];
+	stack.high = (char *)stack_high;
+	sn_report_find_modules();
+	sn_put_backtrace(&registers, &stack);
+	sn_put_flush();
+	sn_report_end(false);
+}
+
+__attribute__((constructor)) static void give_to_the_checks(void)
+{
+	sn_checked_backtrace = put_checked_backtrace;
+}
+#endif
 
 /* ---- signals ---- */
 

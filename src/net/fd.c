@@ -26,7 +26,7 @@
 #define CHUNK_SIZE 256
 #define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
 
-static struct sn_lock lock; /* guards the two below */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_FDS); /* guards the two below */
 static struct sn_fd *free_fds;
 static uint32_t nchunks;
 static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
@@ -57,6 +57,7 @@ static bool add_chunk(void)
 	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
 		chunk[i].index = nchunks * CHUNK_SIZE + i;
 		chunk[i].fd = -1;
+		sn_lock_init(&chunk[i].lock, SN_RANK_FD);
 		chunk[i].next_free = free_fds;
 		free_fds = &chunk[i];
 	}
@@ -425,7 +426,7 @@ static void disown(struct sn_fd *d)
 {
 	const uint32_t kept = SN_FD_CLOSED | SN_FD_CANCELED | SN_FD_ABORT | SN_FD_LIFE_MASK;
 
-	atomic_store(&d->lock.word, 0);
+	sn_lock_forget(&d->lock, false);
 	forget_timers(d);
 	for (int side = 0; side < 2; side++) {
 		atomic_store(&d->sides[side].state, SN_SIDE_NONE);

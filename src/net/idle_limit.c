@@ -49,6 +49,7 @@ static void count_from(struct sn_idle_limit *idle, int64_t start)
 void sn_idle_init(struct sn_idle_limit *idle, struct sn_fd *const *fds)
 {
 	*idle = (struct sn_idle_limit){.fds = fds, .counted_from = INT64_MIN / 2};
+	sn_lock_init(&idle->lock, SN_RANK_IDLE_LIMIT);
 }
 
 void sn_idle_change(struct sn_idle_limit *idle, int64_t limit)

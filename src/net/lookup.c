@@ -98,7 +98,8 @@ struct list {
 	int count;
 };
 
-static struct sn_lock lock; /* guards what follows, and what is marked above */
+static struct sn_lock lock =
+	SN_LOCK_INIT(SN_RANK_LOOKUPS); /* guards what follows, and what is marked above */
 static struct lookup *chains[CHAINS];
 static struct list lists[STATES]; /* those that were put there first come first */
 static int helpers;               /* that live, or are being started */
@@ -295,6 +296,8 @@ static int start_thread(void)
 	int err;
 
 	sigfillset(&all);
+	if (SENNIT_CHECKED)
+		sigdelset(&all, SIGSYS); /* wait/system_call.c */
 	pthread_sigmask(SIG_SETMASK, &all, &former);
 	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

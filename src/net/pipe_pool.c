@@ -40,7 +40,7 @@
 /* After the system has refused a pipe, or granted a small one. */
 #define PAUSE_NS 1000000000
 
-static struct sn_lock lock; /* guards all that is not atomic */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_PIPES); /* guards all that is not atomic */
 static bool configured;
 static size_t wanted_size, smallest;
 static _Atomic uint64_t limit;

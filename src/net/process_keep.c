@@ -28,7 +28,7 @@
 #define FIRST_LOOK_NS 1000000
 #define LAST_LOOK_NS 64000000
 
-struct sn_lock sn_processes_lock;
+struct sn_lock sn_processes_lock = SN_LOCK_INIT(SN_RANK_PROCESSES);
 
 /* ---- taking the status ---- */
 
@@ -96,8 +96,10 @@ bool sn_process_take_status(struct sn_process *process)
 		write_status(process, &info, &usage);
 	process->result = err == 0 ? 0 : -ECHILD;
 	process->runs = false;
+	sn_checked_pass(); /* the kernel waits for nothing to close it */
 	if (process->pidfd >= 0)
 		close(process->pidfd);
+	sn_checked_pass_end();
 	process->pidfd = -1;
 	return true;
 }

@@ -51,7 +51,7 @@
 /* Signal n is bit n - 1. */
 typedef uint64_t signal_set;
 
-static struct sn_lock lock; /* guards these three */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_SIGNALS); /* guards these three */
 static struct sigaction former[MOST_SIGNALS + 1];
 static signal_set caught;
 static bool registered; /* event_fd is, with the present run's epoll */
@@ -79,7 +79,7 @@ struct sink {
 	signal_set set;
 };
 
-static struct sn_lock passing;
+static struct sn_lock passing = SN_LOCK_INIT(SN_RANK_SIGNALS_PASSING);
 static struct wait *waits; /* the first came first */
 static struct sink *sinks;
 
@@ -248,6 +248,8 @@ static int catch_signal(int signum)
 	sn_lock(&lock);
 	err = open_event();
 	sigfillset(&action.sa_mask);
+	if (SENNIT_CHECKED)
+		sigdelset(&action.sa_mask, SIGSYS); /* wait/system_call.c */
 	if (err == 0 && !(caught & bit_of(signum))) {
 		if (sigaction(signum, &action, &former[signum]) == 0)
 			caught |= bit_of(signum);

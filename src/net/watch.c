@@ -27,7 +27,7 @@ struct sn_watch {
 	struct sn_watch_wait *first;
 };
 
-static struct sn_lock table_lock;
+static struct sn_lock table_lock = SN_LOCK_INIT(SN_RANK_WATCH_TABLE);
 static struct sn_watch *_Atomic chunks[MOST_CHUNKS];
 
 /* ---- the table ---- */
@@ -52,6 +52,7 @@ static struct sn_watch *create(int fd)
 	for (int i = 0; i < CHUNK_SIZE; i++) {
 		chunk[i].fd = fd / CHUNK_SIZE * CHUNK_SIZE + i;
 		chunk[i].registered = -1;
+		sn_lock_init(&chunk[i].lock, SN_RANK_WATCH);
 	}
 	sn_lock(&table_lock);
 	there = atomic_load_explicit(&chunks[fd / CHUNK_SIZE], memory_order_relaxed);
@@ -356,7 +357,7 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 /* The epoll descriptor is gone, or another process's. */
 static void reset(struct sn_watch *watch)
 {
-	atomic_store(&watch->lock.word, 0);
+	sn_lock_forget(&watch->lock, false);
 	if (watch->registered >= 0 && watch->registered != watch->fd)
 		close(watch->registered);
 	watch->registered = -1;

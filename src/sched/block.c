@@ -49,7 +49,8 @@ struct chunk {
 	struct sn_task *free[SLABS_PER_CHUNK * BLOCKS_PER_SLAB];
 };
 
-static struct sn_lock lock; /* guards everything below except reads of all_block_slabs */
+static struct sn_lock lock =
+	SN_LOCK_INIT(SN_RANK_BLOCKS); /* guards everything below except reads of all_block_slabs */
 static struct sn_block_slab *_Atomic all_block_slabs;
 static struct chunk *chunks; /* the newest */
 /* The store of free blocks: the arrays of all chunks that are newer than this one are full, those of

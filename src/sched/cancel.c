@@ -11,7 +11,7 @@
 
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
-} locks[LOCKS];
+} locks[LOCKS] = {[0 ... LOCKS - 1] = {SN_LOCK_INIT(SN_RANK_CANCEL)}};
 
 struct sn_lock *sn_cancel_lock_of(const struct sn_task *task)
 {

@@ -10,6 +10,7 @@
 #include "sched/stack_slab.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "wait/checked.h"
 
 /* Arguments that are too large for the block are at the top of the stack, aligned. */
 #define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64 + SN_STACK_SHIFT_MAX)
@@ -54,6 +55,7 @@ void sn_collector_thread_begins(void *thread)
 {
 	const struct sn_collector *collector = atomic_load(&installed);
 
+	sn_checked_callback("thread_begins");
 	if (collector && collector->thread_begins)
 		collector->thread_begins(thread);
 }
@@ -62,6 +64,7 @@ void sn_collector_thread_ends(void *thread)
 {
 	const struct sn_collector *collector = atomic_load(&installed);
 
+	sn_checked_callback("thread_ends");
 	if (collector && collector->thread_ends)
 		collector->thread_ends(thread);
 }
@@ -74,6 +77,7 @@ void *sn_collector_alloc(size_t align, size_t size)
 	if (__builtin_add_overflow(size, align - 1, &size))
 		return NULL;
 	size &= ~(align - 1);
+	sn_checked_callback("alloc");
 	if (collector && collector->alloc)
 		return collector->alloc(align, size);
 	return aligned_alloc(align, size);
@@ -83,6 +87,7 @@ void sn_collector_free(void *memory)
 {
 	const struct sn_collector *collector = atomic_load(&installed);
 
+	sn_checked_callback("free");
 	if (collector && collector->free)
 		collector->free(memory);
 	else
@@ -121,6 +126,7 @@ static int show(struct sn_task *task, void *arg)
 		else if (status == SN_TASK_NEW)
 			roots.stack_saved = stack.high - ARGUMENT_ON_STACK;
 	}
+	sn_checked_callback("visitor of roots");
 	visit->fn(&roots, visit->arg);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "wait/backoff.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 /* Of `guests`: the number of the run, and the count in the lower half. 65,536 runs later a guest
@@ -21,6 +22,7 @@ static bool forked; /* in a child of fork(), until its next run begins */
 int sn_foreign_enter(void)
 {
 	atomic_fetch_add(&inside, 1);
+	sn_checked_needed(true);
 	if (atomic_load(&running))
 		return 0;
 	sn_foreign_leave();
@@ -29,6 +31,7 @@ int sn_foreign_enter(void)
 
 void sn_foreign_leave(void)
 {
+	sn_checked_needed(false);
 	if (atomic_fetch_sub(&inside, 1) == 1 && !atomic_load(&running))
 		sn_futex_wake(&inside, 1);
 }

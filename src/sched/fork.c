@@ -15,7 +15,7 @@ void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase)
 	else if (phase == SN_FORK_PARENT)
 		sn_unlock(lock);
 	else
-		atomic_store(&lock->word, 0); /* threads that slept on it are not in the child */
+		sn_lock_forget(lock, true); /* threads that slept on it are not in the child */
 }
 
 static sn_fork_handler *const *first, *const *end;
@@ -24,6 +24,9 @@ static void prepare(void)
 {
 	for (sn_fork_handler *const *handler = first; handler != end; handler++)
 		(*handler)(SN_FORK_PREPARE);
+	/* The fork itself, and what the C library and others do about it, with every lock held: the
+	 * price of a child that finds consistent data. */
+	sn_checked_pass();
 }
 
 /* Backwards, so that a handler finds the locks free that nest within its own. */
@@ -31,6 +34,7 @@ static void afterwards(enum sn_fork_phase phase)
 {
 	for (sn_fork_handler *const *handler = end; handler != first;)
 		(*--handler)(phase);
+	sn_checked_pass_end();
 }
 
 static void in_parent(void)

@@ -9,6 +9,7 @@
 #include "sched/foreign.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "wait/checked.h"
 
 /* The order of reads is argued at describe() in task.c. */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
@@ -67,9 +68,12 @@ static int visit(struct sn_task *task, void *arg)
 
 	if (!sn_task_describe(task, &info))
 		return 0;
-	if (each->is_task)
+	if (each->is_task) {
+		sn_checked_callback("visitor");
 		return each->fn(&info, each->arg);
+	}
 	run = sn_foreign_go_out();
+	sn_checked_callback("visitor");
 	result = each->fn(&info, each->arg);
 	each->run_has_ended = sn_foreign_come_back(run) < 0;
 	return each->run_has_ended && result == 0 ? -ESRCH : result;

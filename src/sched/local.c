@@ -12,6 +12,7 @@
 #include "sched/runtime.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "wait/checked.h"
 
 struct sn_local_node {
 	struct sn_local_node *next;
@@ -138,6 +139,7 @@ static bool copy(struct sn_local_node *heritage)
 
 		if (!node->key->copy)
 			continue;
+		sn_checked_callback("copy function");
 		value = node->key->copy(node->value);
 		if (!value)
 			return false;
@@ -163,6 +165,12 @@ int sn_locals_inherit(struct sn_thread **self, const char *call, struct sn_local
 	return err;
 }
 
+static void call_destroy(const sn_local *key, void *value)
+{
+	sn_checked_callback("destroy function");
+	key->destroy(value);
+}
+
 void sn_locals_drop(struct sn_local_node *heritage)
 {
 	while (heritage) {
@@ -171,7 +179,7 @@ void sn_locals_drop(struct sn_local_node *heritage)
 		sn_collector_free(heritage);
 		heritage = own.next;
 		if (!own.borrowed && own.key->destroy)
-			own.key->destroy(own.value);
+			call_destroy(own.key, own.value);
 	}
 }
 
@@ -188,7 +196,7 @@ static void destroy(struct sn_task *me, const struct sn_local_node *node)
 		return;
 	}
 	me->locals_round = (uint8_t)(node->round + 1);
-	node->key->destroy(node->value);
+	call_destroy(node->key, node->value);
 }
 
 sn_noinline void sn_locals_destroy(struct sn_task *me)

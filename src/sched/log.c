@@ -16,6 +16,7 @@
 
 #include "arch/compiler.h"
 #include "sched/sigpipe.h"
+#include "wait/checked.h"
 
 #ifndef RWF_NOWAIT
 #	define RWF_NOWAIT 8
@@ -43,9 +44,12 @@ static ssize_t write_now(const char *text, size_t size)
 	if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
 		if (size > AT_ONCE)
 			size = AT_ONCE;
-		/* Another process may take the room in between; it cannot be had without that. */
+		/* Another process may take the room in between, and a file may wait for its disk:
+		 * it cannot be had without that. */
 		if (poll(&room, 1, 0) > 0) {
+			sn_checked_pass();
 			n = write(STDERR_FILENO, text, size);
+			sn_checked_pass_end();
 		} else {
 			n = -1;
 			errno = EAGAIN;
@@ -121,6 +125,7 @@ void sn_log(const char *format, ...)
 	int saved = errno;
 	va_list args;
 
+	sn_checked_line();
 	say_dropped();
 	va_start(args, format);
 	say(format, args);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arch/compiler.h"
+#include "wait/checked.h"
 #include "wait/lock.h"
 
 /* The kernel's <linux/membarrier.h>, which may be older than the kernel. */
@@ -72,8 +73,11 @@ static bool visit_every_cpu(void)
 static bool without_membarrier(int err)
 {
 	static _Atomic bool logged;
-	bool done = visit_every_cpu();
+	bool done;
 
+	sn_checked_pass(); /* a few ticks for each CPU: slow, and the only way that is left */
+	done = visit_every_cpu();
+	sn_checked_pass_end();
 	if (!atomic_exchange(&logged, true))
 		sn_log(done ? "membarrier() is refused from now on (%s): a visit to every CPU "
 			      "takes "

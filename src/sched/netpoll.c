@@ -23,7 +23,8 @@
  */
 #define WAKEUP_EVENT UINT64_MAX
 
-static struct sn_lock lock; /* guards the closing of the two below */
+static struct sn_lock lock =
+	SN_LOCK_INIT(SN_RANK_NETPOLL); /* guards the closing of the two below */
 static int epoll_fd = -1, wakeup_fd = -1;
 static sn_netpoll_hook *on_event; /* constant while a runtime runs */
 static _Atomic uint32_t wakeup_pending;
@@ -33,11 +34,13 @@ static _Atomic bool no_pwait2; /* the kernel does not have it, or a seccomp filt
 /* Under the lock, so that a child of fork() finds either open descriptors or none. */
 static void close_own(void)
 {
+	sn_checked_pass(); /* to close these, the kernel waits for nothing */
 	if (wakeup_fd >= 0)
 		close(wakeup_fd);
 	if (epoll_fd >= 0)
 		close(epoll_fd);
 	wakeup_fd = epoll_fd = -1;
+	sn_checked_pass_end();
 }
 
 int sn_netpoll_init(sn_netpoll_hook *hook)

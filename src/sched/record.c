@@ -14,6 +14,7 @@
 #include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/off_cpu.h"
+#include "wait/checked.h"
 #include "wait/lock.h"
 
 /* Of the records of a processor. At 100,000 requests a second with six records each this is 30 ms;
@@ -38,7 +39,7 @@ static struct {
 	struct sn_record_ring *ring; /* count of them; NULL: there are none */
 	int count;
 	size_t mapped;
-} rings;
+} rings = {.lock = SN_LOCK_INIT(SN_RANK_LAST_RING), .reading = SN_LOCK_INIT(SN_RANK_RINGS)};
 
 _Atomic uint32_t sn_record_ms_mask;
 
@@ -163,8 +164,10 @@ void sn_record_exactly(bool on)
 		return;
 	/* Each ring has it from its next record with a time on. That is the next record, when the
 	 * clock moves. */
+	sn_checked_pass(); /* a millisecond */
 	while (nanosleep(&left, &left) < 0 && errno == EINTR)
 		;
+	sn_checked_pass_end();
 	sn_status_clock_advance(sn_now());
 }
 

@@ -5,6 +5,7 @@
 
 #include "sched/scan.h"
 #include "sched/thread.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 __thread int sn_scan_depth __attribute__((tls_model("initial-exec")));

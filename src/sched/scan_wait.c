@@ -21,6 +21,7 @@
 #include "sched/thread.h"
 #include "sched/waiter.h"
 #include "wait/backoff.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 /*
@@ -106,6 +107,15 @@ static bool nap(struct caller *caller, int64_t ns)
 	return err == -ETIMEDOUT;
 }
 
+/* A sleep of at most ms, after which the caller looks again. So the end of the run, which may wait for
+ * the caller, waits no longer for this. */
+static void sleep_briefly(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+	sn_checked_pass();
+	sn_futex_wait(word, seen, sn_now() + ns);
+	sn_checked_pass_end();
+}
+
 static bool may_park(const struct caller *caller)
 {
 	return caller->thread && !caller->thread->pinned && !caller->thread->lease.blocking;
@@ -125,7 +135,7 @@ static void wait_as_task(struct sn_scan_sync *sync, struct caller *caller,
 	if (sn_backoff_pause(backoff))
 		return;
 	if (!nap(caller, *nap_ns))
-		sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
+		sleep_briefly(&sync->done, 0, SERVED_SLEEP_NS);
 	if (*nap_ns < TASK_LONGEST_NAP_NS)
 		*nap_ns *= 2;
 }
@@ -150,7 +160,7 @@ static int await_served(struct sn_task *task, struct caller *caller, struct sn_s
 		if (as_task)
 			wait_as_task(sync, caller, &backoff, &nap_ns);
 		else if (!sn_backoff_pause(&backoff))
-			sn_futex_wait(&sync->done, 0, sn_now() + SERVED_SLEEP_NS);
+			sleep_briefly(&sync->done, 0, SERVED_SLEEP_NS);
 	}
 	return sync->result;
 }
@@ -169,7 +179,7 @@ static int own_soon(struct sn_task *task)
 		/* No thread wakes this one: the owner, when it runs, needs a few microseconds
 		 * more. */
 		if (!sn_backoff_pause(&backoff))
-			sn_futex_wait(&task->word.scan, seen, sn_now() + BRIEF_SLEEP_NS);
+			sleep_briefly(&task->word.scan, seen, BRIEF_SLEEP_NS);
 	}
 	return err;
 }

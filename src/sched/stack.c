@@ -14,7 +14,9 @@
 void sn_stacks_init(void)
 {
 	sn_lock(&sn_stack_lock);
+	sn_checked_pass(); /* it reads files, before there is any stack */
 	sn_stack_guards_choose();
+	sn_checked_pass_end();
 	sn_unlock(&sn_stack_lock);
 }
 

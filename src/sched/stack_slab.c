@@ -10,6 +10,7 @@
 
 #include "sched/sanitizer.h"
 #include "wait/backoff.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 /* Large classes get fewer slots, so that a slab stays below this unless it holds one slot only. */
@@ -148,8 +149,11 @@ static void await_finders(void)
 	uint32_t inside;
 
 	while ((inside = atomic_load(&finders)) > 0 && sn_now() < deadline)
-		if (!sn_backoff_pause(&backoff))
+		if (!sn_backoff_pause(&backoff)) {
+			sn_checked_pass(); /* bounded; and no task is left that needs a stack */
 			sn_futex_wait(&finders, inside, sn_now() + FINDERS_LOOK_NS);
+			sn_checked_pass_end();
+		}
 	atomic_store(&finders, 0);
 }
 

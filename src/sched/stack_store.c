@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-struct sn_lock sn_stack_lock;
+struct sn_lock sn_stack_lock = SN_LOCK_INIT(SN_RANK_STACKS);
 struct sn_stack_store sn_stack_stores[SN_STACK_CLASSES];
 _Atomic uint64_t sn_stack_mapped_count;
 

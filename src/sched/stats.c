@@ -15,7 +15,8 @@
 #include "sched/threads.h"
 #include "sched/trim.h"
 
-static struct sn_lock stats_lock; /* orders sn_stats_get() against the beginning and the end */
+static struct sn_lock stats_lock =
+	SN_LOCK_INIT(SN_RANK_STATS); /* orders sn_stats_get() against the beginning and the end */
 static struct sn_stats last_stats;
 static bool has_run, stats_live; /* under stats_lock */
 

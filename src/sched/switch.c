@@ -22,6 +22,7 @@
 #include "sched/task_life.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
+#include "wait/checked.h"
 
 /* ---- from one context to another ---- */
 
@@ -169,6 +170,7 @@ static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_co
 	struct sn_task *task = self->task;
 	struct sn_context *to = &self->idle;
 
+	sn_checked_leave();
 	sn_record_leave(self->processor, task, how);
 	__atomic_store_n(&self->lease.blocking, 0, __ATOMIC_RELAXED);
 	self->prev = task;

@@ -69,6 +69,7 @@
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
 #include "sched/threads.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 /* Go's figures. 20 us is a few times the cost of handing a processor over; a task that computes
@@ -151,7 +152,7 @@ static int64_t cpu_time(const struct sn_thread *thread)
 
 /* /proc/self/task/TID/syscall is "running" for a thread that runs or could run, otherwise the
  * number of its system call. */
-static bool kernel_says_asleep(const struct sn_thread *thread)
+static bool proc_says_asleep(const struct sn_thread *thread)
 {
 	char path[64], text[16] = "";
 	ssize_t n;
@@ -164,6 +165,16 @@ static bool kernel_says_asleep(const struct sn_thread *thread)
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	return n <= 0 || text[0] != 'r';
+}
+
+static bool kernel_says_asleep(const struct sn_thread *thread)
+{
+	bool asleep;
+
+	sn_checked_pass(); /* a file of the kernel's, which waits for no device */
+	asleep = proc_says_asleep(thread);
+	sn_checked_pass_end();
+	return asleep;
 }
 
 /* The kernel is asked only if the CPU clock has stood still since the last look. */
@@ -354,7 +365,9 @@ static void recount_processors(int64_t now)
 	if (!attr.follow_cpus || now - last < RECOUNT_NS)
 		return;
 	last = now;
+	sn_checked_pass(); /* files of the kernel's, which wait for no device */
 	wanted = sn_processors_allowed();
+	sn_checked_pass_end();
 	if (wanted > sn_runtime.capacity)
 		wanted = sn_runtime.capacity;
 	/* The second: a processor could not retire, because there was no memory. */
@@ -434,6 +447,7 @@ static void *monitor_main(void *arg)
 	prctl(PR_SET_NAME, "sennit-monitor");
 	/* The default slack of 50 us would more than double the shortest period. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
+	sn_checked_thread("the monitor");
 	while (!atomic_load(&sn_runtime.stopping)) {
 		struct findings found = {0};
 		int64_t now, due;
@@ -488,6 +502,7 @@ static void *monitor_main(void *arg)
 			period = PERIOD_MIN_NS;
 		}
 	}
+	sn_checked_thread(NULL);
 	return NULL;
 }
 
@@ -507,6 +522,8 @@ int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 	sn_status_clock_set(sn_now()); /* tasks may park before the monitor has looked once */
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
+	if (SENNIT_CHECKED)
+		sigdelset(&all, SIGSYS); /* wait/system_call.c */
 	pthread_sigmask(SIG_SETMASK, &all, &former);
 	sn_thread_attr_init(&thread_attr);
 	err = pthread_create(&monitor, &thread_attr, monitor_main, NULL);

@@ -9,6 +9,7 @@
 
 #include "sched/runtime.h"
 #include "sched/status.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 #include "wait/lock.h"
 
@@ -41,10 +42,12 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns)
 	const uint32_t seen = atomic_load(&wake_word);
 	int64_t now, until;
 
+	sn_checked_pass(); /* the pause between two looks */
 	if (ns < WORTH_NS) {
 		struct timespec ts = {.tv_nsec = (long)ns};
 
 		nanosleep(&ts, NULL);
+		sn_checked_pass_end();
 		return SN_NAP_IS_OVER;
 	}
 	now = sn_now();
@@ -53,6 +56,7 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns)
 	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0)
 		until = now + SN_MONITOR_BUSY_NS;
 	sn_futex_wait(&wake_word, seen, until);
+	sn_checked_pass_end();
 	atomic_store(&nap_until, 0);
 	return (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);
 }
@@ -111,12 +115,17 @@ void sn_sysmon_hurry(void)
 bool sn_sysmon_sleep(int64_t until, bool (*may_sleep)(void))
 {
 	uint32_t seen = atomic_load(&wake_word);
-	bool sleeps;
+	bool sleeps, woken;
 
 	sn_lock(&sn_runtime.lock);
 	sn_monitor_sleeps = sleeps = may_sleep();
 	sn_unlock(&sn_runtime.lock);
-	if (!sleeps || sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT)
+	if (!sleeps)
+		return true;
+	sn_checked_pass(); /* whoever needs it wakes it */
+	woken = sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT;
+	sn_checked_pass_end();
+	if (woken)
 		return true;
 	sn_lock(&sn_runtime.lock);
 	sleeps = sn_monitor_sleeps;

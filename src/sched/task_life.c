@@ -22,7 +22,7 @@
 /* Starved tasks that may try again at a look of the monitor; each costs failing system calls. */
 #define FED_AT_A_LOOK 16
 
-static struct sn_lock starved_lock;
+static struct sn_lock starved_lock = SN_LOCK_INIT(SN_RANK_STARVED);
 static struct sn_queue starved; /* under the lock */
 _Atomic bool sn_any_task_starves;
 

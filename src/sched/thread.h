@@ -27,6 +27,7 @@
 #include "sched/context.h"
 #include "sched/fork.h"
 #include "sched/lease.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 struct sn_processor;
@@ -151,6 +152,7 @@ static inline void sn_runtime_leave(void)
 	struct sn_thread *self = sn_thread_self();
 
 	SN_ASSERT(self->lease.inside);
+	sn_checked_callback("code");
 	__atomic_store_n(&self->lease.stays, self->lease.stays + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&self->lease.inside, 0, __ATOMIC_RELEASE);
 }

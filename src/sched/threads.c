@@ -57,6 +57,7 @@ static int add_static_tls(struct dl_phdr_info *info, size_t size, void *sum)
 void sn_threads_begin(int most)
 {
 	memset(&sn_threads, 0, sizeof sn_threads);
+	sn_lock_init(&sn_threads.start_lock, SN_RANK_THREAD_START);
 	sn_threads.most = most;
 	limit_logged = false;
 	static_tls = 0;
@@ -313,7 +314,10 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	 * thread_main().
 	 */
 	sn_lock(&sn_threads.start_lock);
+	/* It maps a stack; who waits for the lock is a thread that begins. */
+	sn_checked_pass();
 	err = pthread_create(&thread->pthread, &attr, thread_main, thread);
+	sn_checked_pass_end();
 	sn_unlock(&sn_threads.start_lock);
 	pthread_attr_destroy(&attr);
 	return err ? thread_failed(thread, err) : 0;

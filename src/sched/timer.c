@@ -30,6 +30,7 @@
 void sn_timers_init(struct sn_timers *timers)
 {
 	*timers = (struct sn_timers){0};
+	sn_lock_init(&timers->lock, SN_RANK_TIMERS);
 	atomic_store_explicit(&timers->earliest, SN_TIMER_NEVER, memory_order_relaxed);
 }
 

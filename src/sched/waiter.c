@@ -119,6 +119,7 @@ int sn_waiter_park(struct sn_waiter *waiter, struct sn_lock *unlock)
 		return park_thread(waiter, unlock);
 	if (!waiter->exclusive)
 		return park_shared(waiter, unlock);
+	sn_checked_hand_over(unlock);
 	sn_park(sn_thread_self(), commit_exclusive, unlock);
 	return waiter->result;
 }

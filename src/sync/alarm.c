@@ -40,6 +40,7 @@
 #include "sched/timer.h"
 #include "sync/period.h"
 #include "wait/backoff.h"
+#include "wait/checked.h"
 #include "wait/futex.h"
 
 /* The delay before another attempt when there was no memory: short, so that the task is not much
@@ -121,8 +122,13 @@ static uint32_t await_task(struct alarm *alarm)
 		if (sn_backoff_pause(&backoff))
 			continue;
 		if ((state & AWAITED) ||
-		    atomic_compare_exchange_strong(&alarm->state, &state, state | AWAITED))
+		    atomic_compare_exchange_strong(&alarm->state, &state, state | AWAITED)) {
+			/* For start_task(), in which a thread of the runtime makes a task, and
+			 * which takes no guard. */
+			sn_checked_pass();
 			sn_futex_wait(&alarm->state, state | AWAITED, 0);
+			sn_checked_pass_end();
+		}
 	}
 	return state;
 }
@@ -153,6 +159,7 @@ int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, v
 	err = sn_timers_enter(&self, __func__);
 	if (err < 0)
 		return err;
+	sn_lock_init(&alarm->guard, SN_RANK_TIMER_GUARD);
 	sn_lock(&alarm->guard);
 	prevented = stop(alarm);
 	alarm->timer.fire = fire;
@@ -176,6 +183,7 @@ int sn_alarm_stop(sn_alarm *opaque)
 		return -EINVAL;
 	if (sn_timers_enter(&self, __func__) < 0)
 		return 0;
+	sn_lock_init(&alarm->guard, SN_RANK_TIMER_GUARD);
 	sn_lock(&alarm->guard);
 	prevented = stop(alarm);
 	sn_unlock(&alarm->guard);

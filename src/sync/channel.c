@@ -34,6 +34,7 @@
  * waking the other side with the lock held, because that may have to start a thread.
  */
 #include "sync/channel.h"
+#include "wait/checked.h"
 
 #include <sennit/collector.h>
 
@@ -87,6 +88,7 @@ int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 	if (!made)
 		return -ENOMEM;
 	memset(made, 0, sizeof *made);
+	sn_lock_init(&made->lock, SN_RANK_CHANNEL);
 	made->elem_size = elem_size;
 	made->capacity = (size_t)capacity;
 	made->size = size;
@@ -142,6 +144,7 @@ void sn_chan_unref(sn_chan *handle)
 	}
 	if (!chan->plain && chan->ops->destroy) {
 		for (size_t n = sn_relaxed_load(chan->count); n > 0; n--) {
+			sn_checked_callback("destroy function");
 			chan->ops->destroy(chan->buffer + chan->head);
 			chan->head = sn_chan_advance(chan, chan->head);
 		}

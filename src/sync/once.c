@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "sync/waits.h"
+#include "wait/checked.h"
 
 enum { NEW = 0, RUNNING = 1, DONE = 2 };
 
@@ -81,6 +82,7 @@ static int run_or_wait(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadlin
 	if (result != RUN)
 		return result;
 	__atomic_store_n(&once->owner, sn_caller(), __ATOMIC_RELAXED);
+	sn_checked_callback("function");
 	result = fn(arg);
 	finish(once, result >= 0, call);
 	return result < 0 ? result : 0;

@@ -24,7 +24,7 @@
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
 	struct sn_scope *_Atomic free; /* under the lock, but for a look whether there is one */
-} lists[LISTS];
+} lists[LISTS] = {[0 ... LISTS - 1] = {.lock = SN_LOCK_INIT(SN_RANK_SCOPE_LISTS)}};
 
 static int list_of(struct sn_thread *self)
 {
@@ -68,6 +68,8 @@ static sn_noinline struct sn_scope *make_some(int list)
 	made->next_free = atomic_load(&all);
 	while (!atomic_compare_exchange_weak(&all, &made->next_free, made))
 		continue;
+	for (int i = 1; i < SCOPES_MADE; i++)
+		sn_lock_init(&made[i].lock, SN_RANK_SCOPE);
 	for (int i = 2; i < SCOPES_MADE; i++)
 		put_free(list, &made[i]);
 	return &made[1];

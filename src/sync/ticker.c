@@ -84,6 +84,7 @@ int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
 	err = sn_timers_enter(&self, __func__);
 	if (err < 0)
 		return err;
+	sn_lock_init(&ticker->guard, SN_RANK_TIMER_GUARD);
 	sn_lock(&ticker->guard);
 	prevented = stop(ticker);
 	ticker->timer.fire = fire;
@@ -104,6 +105,7 @@ int sn_ticker_stop(sn_ticker *opaque)
 		return -EINVAL;
 	if (sn_timers_enter(&self, __func__) < 0)
 		return 0;
+	sn_lock_init(&ticker->guard, SN_RANK_TIMER_GUARD);
 	sn_lock(&ticker->guard);
 	prevented = stop(ticker);
 	sn_unlock(&ticker->guard);

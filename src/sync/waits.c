@@ -9,7 +9,7 @@
 
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
-} locks[LOCKS];
+} locks[LOCKS] = {[0 ... LOCKS - 1] = {SN_LOCK_INIT(SN_RANK_WAITS)}};
 
 struct sn_lock *sn_waits_lock_of(const volatile void *address)
 {

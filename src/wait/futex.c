@@ -11,6 +11,7 @@
 #include <sennit/clock.h>
 
 #include "arch/compiler.h"
+#include "wait/checked.h"
 
 /*
  * FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait that is
@@ -68,8 +69,10 @@ static int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadlin
 
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline)
 {
-	int saved = errno, result = futex_wait(word, expected, deadline);
+	int saved = errno, result;
 
+	sn_checked_wait("a futex");
+	result = futex_wait(word, expected, deadline);
 	errno = saved;
 	return result;
 }
@@ -78,7 +81,9 @@ void sn_futex_wake(_Atomic uint32_t *word, int count)
 {
 	int saved = errno;
 
+	sn_checked_pass(); /* it does not wait */
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+	sn_checked_pass_end();
 	errno = saved;
 }
 

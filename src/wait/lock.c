@@ -56,10 +56,11 @@ static bool barrier_everywhere(void)
 
 static bool try_lock(struct sn_lock *lock)
 {
-	uint32_t unlocked = 0;
+	uint32_t unlocked = sn_lock_free_word(lock);
 
-	return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1,
+	return atomic_load_explicit(&lock->word, memory_order_relaxed) == unlocked &&
+	       atomic_compare_exchange_strong_explicit(&lock->word, &unlocked,
+						       unlocked | SN_LOCK_HELD,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
@@ -73,9 +74,13 @@ void sn_lock_slow(struct sn_lock *lock)
 		if (try_lock(lock))
 			return;
 	atomic_fetch_add(sleepers, 1);
+	/* With another lock held, too: the order of locks makes it safe, and holders are brief. */
+	sn_checked_pass();
 	sure = barrier_everywhere();
 	while (!try_lock(lock))
-		sn_futex_wait(&lock->word, 1, sure ? 0 : sn_now() + UNSURE_NS);
+		sn_futex_wait(&lock->word, sn_lock_free_word(lock) | SN_LOCK_HELD,
+			      sure ? 0 : sn_now() + UNSURE_NS);
+	sn_checked_pass_end();
 	atomic_fetch_sub(sleepers, 1);
 }
 

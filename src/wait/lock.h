@@ -23,6 +23,9 @@
  *
  * All locks share the table, because a lock may be gone when the table is read. A thread that
  * shares a count with a sleeper of another lock makes an unnecessary system call.
+ *
+ * Each lock has a line in rank.h, which SN_LOCK_INIT() or sn_lock_init() names. Only the checked
+ * build keeps it (checked.h): in the word above the first bit, so that no structure grows.
  */
 #ifndef SENNIT_WAIT_LOCK_H
 #define SENNIT_WAIT_LOCK_H
@@ -32,9 +35,11 @@
 #include <stdint.h>
 
 #include "arch/compiler.h"
+#include "wait/checked.h"
+#include "wait/rank.h"
 
 struct sn_lock {
-	_Atomic uint32_t word; /* 0 free, 1 held */
+	_Atomic uint32_t word; /* the first bit: held; the others never change in between */
 };
 
 /* Enough that locks with sleepers at the same time seldom share a count. */
@@ -60,27 +65,75 @@ static inline _Atomic uint32_t *sn_lock_sleepers(struct sn_lock *lock)
 	return &sn_lock_table.sleepers[(uintptr_t)lock / SN_CACHE_LINE % SN_LOCK_COUNTS];
 }
 
+#define SN_LOCK_HELD 1u
+
+#if SENNIT_CHECKED
+#	define SN_LOCK_INIT(rank)           \
+		{                            \
+			(uint32_t)(rank) * 2 \
+		}
+
+static inline enum sn_lock_rank sn_lock_rank(struct sn_lock *lock)
+{
+	return (enum sn_lock_rank)(atomic_load_explicit(&lock->word, memory_order_relaxed) / 2);
+}
+
+/* Of a lock in memory that is zero, or that was such a lock before. */
+static inline void sn_lock_init(struct sn_lock *lock, enum sn_lock_rank rank)
+{
+	uint32_t zero = 0;
+
+	atomic_compare_exchange_strong(&lock->word, &zero, (uint32_t)rank * 2);
+}
+
+/* What the word is when nobody holds the lock. */
+static inline uint32_t sn_lock_free_word(struct sn_lock *lock)
+{
+	return (uint32_t)sn_lock_rank(lock) * 2;
+}
+#else
+#	define SN_LOCK_INIT(rank) \
+		{                  \
+			0          \
+		}
+
+static inline void sn_lock_init(struct sn_lock *lock, enum sn_lock_rank rank)
+{
+	(void)lock, (void)rank;
+}
+
+static inline uint32_t sn_lock_free_word(struct sn_lock *lock)
+{
+	(void)lock;
+	return 0;
+}
+#endif
+
 static inline void sn_lock(struct sn_lock *lock)
 {
-	uint32_t unlocked = 0;
+	uint32_t unlocked = sn_lock_free_word(lock);
 
+	sn_checked_lock(lock);
 	if (sn_unlikely(!atomic_compare_exchange_strong_explicit(
-		    &lock->word, &unlocked, 1, memory_order_acquire, memory_order_relaxed)))
+		    &lock->word, &unlocked, unlocked | SN_LOCK_HELD, memory_order_acquire,
+		    memory_order_relaxed)))
 		sn_lock_slow(lock);
+	sn_checked_locked(lock);
 }
 
 /* Whether anybody has it. If not, acquires what was done by those that have had it. */
 static inline bool sn_lock_is_held(struct sn_lock *lock)
 {
-	return atomic_load_explicit(&lock->word, memory_order_acquire) != 0;
+	return atomic_load_explicit(&lock->word, memory_order_acquire) != sn_lock_free_word(lock);
 }
 
 static inline void sn_unlock(struct sn_lock *lock)
 {
 	_Atomic uint32_t *sleepers = sn_lock_sleepers(lock);
 
-	SN_ASSERT(atomic_load_explicit(&lock->word, memory_order_relaxed) == 1);
-	atomic_store_explicit(&lock->word, 0, memory_order_release);
+	SN_ASSERT(atomic_load_explicit(&lock->word, memory_order_relaxed) & SN_LOCK_HELD);
+	sn_checked_unlock(lock);
+	atomic_store_explicit(&lock->word, sn_lock_free_word(lock), memory_order_release);
 	/*
 	 * Acquire: a thread that sees the registration also sees the counts of those that slept
 	 * without a membarrier, because they were counted before it.
@@ -91,6 +144,14 @@ static inline void sn_unlock(struct sn_lock *lock)
 		atomic_thread_fence(memory_order_seq_cst);
 	if (sn_unlikely(atomic_load_explicit(sleepers, memory_order_relaxed) > 0))
 		sn_unlock_slow(lock);
+}
+
+/* In a child of fork(): the lock was taken before, or by a thread that does not exist. */
+static inline void sn_lock_forget(struct sn_lock *lock, bool mine)
+{
+	if (mine)
+		sn_checked_unlock(lock);
+	atomic_store(&lock->word, sn_lock_free_word(lock));
 }
 
 #endif

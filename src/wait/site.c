@@ -13,6 +13,7 @@
 #include <sennit/wait.h>
 
 #include "arch/compiler.h"
+#include "wait/checked.h"
 
 static const struct {
 	const char *name, *what;
@@ -111,9 +112,13 @@ static struct block *make(pid_t me)
 {
 	struct block *block = MAP_FAILED;
 
+	/* The wait for a lock is recorded with other locks held. So few blocks are made that this
+	 * costs what a page fault does. */
+	sn_checked_pass();
 	if (atomic_fetch_add(&nblocks, 1) < SN_WAIT_MOST_BLOCKS)
 		block = mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sn_checked_pass_end();
 	if (block == MAP_FAILED) {
 		atomic_fetch_sub(&nblocks, 1);
 		return NULL;

@@ -15,7 +15,7 @@ expect() {
 }
 
 expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench, deb or mutants' scripts/setup nonsense
-expect 2 'unknown part "nonsense"; expected: release i386 debug asan tsan models benches aarch64 arm' \
+expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm' \
 	scripts/test nonsense
 expect 2 "invalid choice: 'nonsense'" scripts/nightly nonsense
 expect 2 'must not be negative: -1' scripts/nightly -- release -1
@@ -27,9 +27,9 @@ expect 2 'there is no layer nonsense' scripts/mutants --layer nonsense
 expect 2 'there is no src/sync/nonsense.c' scripts/mutants --files nonsense.c
 expect 2 'there is no test program nonsense' scripts/mutants --tests nonsense
 expect 2 "invalid int value: 'nonsense'" scripts/mutants --seed nonsense
-expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/soak nonsense 1
+expect 2 'unknown preset "nonsense"; expected: release i386 debug checked asan tsan' scripts/soak nonsense 1
 expect 2 'HOURS is "nonsense"; expected: a number' scripts/soak release nonsense
-expect 2 'unknown preset "nonsense"; expected: release i386 debug asan tsan' scripts/as-preset nonsense
+expect 2 'unknown preset "nonsense"; expected: release i386 debug checked asan tsan' scripts/as-preset nonsense
 expect 2 'which program? expected: PRESET TARGET FOLDER' scripts/as-preset release hostile
 
 # A machine without apt: the packages are named.

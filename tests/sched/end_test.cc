@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: checked
 //
 // The end of a run waits for nothing that the program does for long: callbacks, writes to a pipe
 // that nobody reads, destructors of thread-locals. What is left behind goes on where it can, and

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: checked
 //
 // Lines on stderr hold up nobody, whatever stderr is: a pipe that is full, or that nobody reads any
 // more. Each case runs in a child process, whose stderr it replaces.

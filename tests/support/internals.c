@@ -46,7 +46,10 @@ struct probe_lock {
 
 struct probe_lock *probe_lock_new(void)
 {
-	return zeroed(16, sizeof(struct probe_lock));
+	struct probe_lock *lock = zeroed(16, sizeof *lock);
+
+	sn_lock_init(&lock->lock, SN_RANK_TEST_OUTER);
+	return lock;
 }
 
 void probe_lock_free(struct probe_lock *lock)

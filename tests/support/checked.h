@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+//
+// Locks to plant faults with, for the tests of the checked build (wait/checked.h). C++ cannot
+// include the lock's header.
+#ifndef SENNIT_TESTS_SUPPORT_CHECKED_H
+#define SENNIT_TESTS_SUPPORT_CHECKED_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void checked_take_outer(void);
+void checked_release_outer(void);
+void checked_take_inner(void);
+void checked_release_inner(void);
+void checked_take_nameless(void);
+
+// Sleeps on a futex until the deadline.
+void checked_sleep(long long deadline);
+
+// Whether this kernel lets the checks see system calls.
+int checked_sees_calls(void);
+
+// From now on the thread must not wait, like the monitor; or may, with NULL.
+void checked_forbid(const char *name);
+
+// Writes a line on stderr as the runtime does it.
+void checked_log(void);
+
+void checked_pass(void);
+void checked_pass_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
