@@ -107,8 +107,8 @@ static bool nap(struct caller *caller, int64_t ns)
 	return err == -ETIMEDOUT;
 }
 
-/* A sleep of at most ms, after which the caller looks again. So the end of the run, which may wait for
- * the caller, waits no longer for this. */
+/* A sleep of a millisecond at most, after which the caller looks again. So the end of the run,
+ * which may wait for the caller, waits no longer for this. */
 static void sleep_briefly(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
 	sn_checked_pass();
@@ -184,6 +184,25 @@ static int own_soon(struct sn_task *task)
 	return err;
 }
 
+/*
+ * With the stack owned. The callback may block, and the end of the run must not wait for that, so
+ * the caller goes out. -ESRCH: the run has ended meanwhile; the task is not to be touched any more.
+ */
+static int call(struct caller *caller, sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg)
+{
+	uint32_t run;
+
+	if (!caller->counted) {
+		sn_scan_call(fn, scan, arg);
+		return 0;
+	}
+	run = sn_foreign_go_out();
+	sn_checked_callback("scan function");
+	sn_scan_call(fn, scan, arg);
+	caller->counted = sn_foreign_come_back(run) == 0;
+	return caller->counted ? 0 : -ESRCH;
+}
+
 static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn, void *arg,
 		int64_t deadline)
 {
@@ -193,8 +212,9 @@ static int scan(struct sn_task *task, struct caller *caller, sn_task_scan_fn *fn
 
 	if (err == 0) {
 		sn_scan_describe_saved(task, &saved);
-		sn_scan_call(fn, &saved.scan, arg);
-		sn_scan_release(task);
+		err = call(caller, fn, &saved.scan, arg);
+		if (err == 0)
+			sn_scan_release(task);
 	} else if (err == -EAGAIN) {
 		err = sn_scan_ask(task, NULL, &sync, deadline != 0);
 		if (err == 0)

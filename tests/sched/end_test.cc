@@ -222,6 +222,83 @@ TEST(EndOfARun, LeavesATaskBehindThatBlocksInAVisitor)
 	}
 }
 
+// ---- callbacks of sn_task_scan() ----
+
+struct BlockedScan {
+	Pipe pipe;
+	std::atomic<bool> in{false}, out{false};
+	int result = 1;
+	sn_task *parked = nullptr;
+
+	static void block(const struct sn_scan *, void *arg)
+	{
+		auto *self = static_cast<BlockedScan *>(arg);
+		char byte;
+
+		self->in = true;
+		EXPECT_EQ(1, read(self->pipe.read_end(), &byte, 1));
+	}
+	void run()
+	{
+		result = sn_task_scan(parked, block, this);
+		out = true;
+	}
+	// In a run: a task that waits for ever.
+	void park()
+	{
+		ASSERT_EQ(0, sn_spawn(
+				     &parked, [](void *) { return sn_sleep(INT64_MAX); }, nullptr,
+				     nullptr));
+		EXPECT_TRUE(
+			test::eventually([&] { return sn_tasks_each(is_parked, parked) == 1; }));
+	}
+	static int is_parked(const struct sn_task_info *info, void *task)
+	{
+		return info->task == task && info->state == SN_STATE_PARKED;
+	}
+	void end()
+	{
+		EXPECT_FALSE(out);
+		EXPECT_EQ(1, write(pipe.write_end(), "x", 1));
+		EXPECT_TRUE(test::eventually_in_thread([&] { return out.load(); }));
+	}
+};
+
+TEST(EndOfARun, LeavesAThreadBehindThatBlocksInAScan)
+{
+	BlockedScan scan;
+	std::thread thread;
+
+	test::run(2, [&] {
+		scan.park();
+		thread = std::thread([&] { scan.run(); });
+		EXPECT_TRUE(test::eventually([&] { return scan.in.load(); }));
+	});
+	scan.end();
+	thread.join();
+	EXPECT_EQ(-ESRCH, scan.result);
+	test::run([] { test::Task([] {}).join(); });
+}
+
+TEST(EndOfARun, LeavesATaskBehindThatBlocksInAScan)
+{
+	static BlockedScan scan;
+
+	test::run(2, [] {
+		scan.park();
+		ASSERT_EQ(0, sn_go(
+				     [](void *) {
+					     scan.run();
+					     return 0;
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([] { return scan.in.load(); }));
+	});
+	scan.end();
+	EXPECT_EQ(-ESRCH, scan.result);
+	test::run([] { test::Task([] {}).join(); });
+}
+
 // ---- writes ----
 
 struct Dump {
