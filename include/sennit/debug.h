@@ -79,9 +79,10 @@ SN_API int sn_dump(int fd);
 typedef void sn_deadlock_hook(void *arg);
 
 /*
- * Calls fn(arg) instead, on the runtime's monitor thread; NULL: the default again. fn may wake
- * tasks. If it does not, they stay as they are, and it is not called again. Any thread, also before
- * sn_run().
+ * Calls fn(arg) instead, on a thread that is made for it, with all signals blocked; NULL: the
+ * default again. fn may wake tasks. If it does not, they stay as they are, and it is not called
+ * again. It may block. The end of the run waits a second for it, and then leaves it behind. Any
+ * thread, also before sn_run().
  */
 SN_API void sn_on_deadlock(sn_deadlock_hook *fn, void *arg);
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -163,18 +164,46 @@ static bool every_task_is_parked(void)
 	return count.parked > 0 && count.others == 0;
 }
 
-static void report(void)
+/*
+ * On a thread of its own, because either may wait for long: the hook for anything, the dump for
+ * whoever reads stderr. The end of the run waits for it as for a callback (foreign.h): tasks that
+ * the hook wakes may end the run.
+ */
+static void *report_main(void *run)
 {
 	sn_deadlock_hook *fn = atomic_load(&hook);
 
 	if (fn) {
 		fn(atomic_load(&hook_arg));
-		return;
+	} else {
+		sn_log("deadlock: every task is asleep, and nothing is left that could wake one "
+		       "(SENNIT_DEADLOCK=0 disables this report)");
+		sn_dump(STDERR_FILENO);
+		_exit(2);
 	}
-	sn_log("deadlock: every task is asleep, and nothing is left that could wake one "
-	       "(SENNIT_DEADLOCK=0 disables this report)");
-	sn_dump(STDERR_FILENO);
-	_exit(2);
+	if (sn_foreign_come_back((uint32_t)(uintptr_t)run) == 0)
+		sn_foreign_leave();
+	return NULL;
+}
+
+/* False: there is no thread to be had now. */
+static bool report(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	uint32_t run;
+	int err;
+
+	if (sn_foreign_enter() < 0)
+		return true; /* the run ends */
+	run = sn_foreign_go_out();
+	sn_thread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, report_main, (void *)(uintptr_t)run);
+	pthread_attr_destroy(&attr);
+	if (err && sn_foreign_come_back(run) == 0)
+		sn_foreign_leave();
+	return err == 0;
 }
 
 static bool look(void)
@@ -208,16 +237,15 @@ static bool look(void)
 	 * and that takes a switch. */
 	if (program_has_handlers())
 		return false;
-	report();
-	return false;
+	seen.reported = report();
+	return !seen.reported;
 }
 
 bool sn_deadlock_look(void)
 {
 	bool soon;
 
-	/* Files of the kernel's, which wait for no device; and while every task sleeps, the report
-	 * delays none. */
+	/* Files of the kernel's, which wait for no device, and a new thread. */
 	sn_checked_pass();
 	soon = look();
 	sn_checked_pass_end();

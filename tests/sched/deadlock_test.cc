@@ -175,6 +175,49 @@ TEST_F(Deadlock, AHookMayResolveIt)
 	EXPECT_EQ(3, wake.calls);
 }
 
+struct Blocks {
+	Wake wake{};
+	int gate[2];
+	std::atomic<bool> out{false};
+};
+
+// Were it called on the monitor, nothing would be taken from the tasks that compute, and the run
+// would not end.
+TEST_F(Deadlock, AHookThatBlocksHoldsUpNobody)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "here every program has an extra thread";
+	static Blocks blocks;
+
+	ASSERT_EQ(0, pipe(blocks.gate));
+	sn_on_deadlock(
+		[](void *) {
+			int item = 7;
+			char byte;
+
+			EXPECT_EQ(0, sn_chan_send(blocks.wake.chan, &item));
+			EXPECT_EQ(1, read(blocks.gate[0], &byte, 1));
+			blocks.out = true;
+		},
+		nullptr);
+	test::run(1, [&] {
+		std::atomic<int> turns{0};
+		int item = 0;
+
+		ASSERT_EQ(0, sn_chan_new(&blocks.wake.chan, sizeof item, 1));
+		ASSERT_EQ(0, sn_chan_recv(blocks.wake.chan, &item));
+		test::Task other([&] { turns++; });
+		while (turns == 0)
+			; // until the processor is taken from it
+		other.join();
+		sn_chan_unref(blocks.wake.chan);
+	});
+	sn_on_deadlock(nullptr, nullptr);
+	EXPECT_FALSE(blocks.out);
+	EXPECT_EQ(1, write(blocks.gate[1], "x", 1));
+	EXPECT_TRUE(test::eventually_in_thread([] { return blocks.out.load(); }));
+}
+
 TEST_F(Deadlock, ReportsCanBeSwitchedOff)
 {
 	test::Environment off("SENNIT_DEADLOCK", "0");
