@@ -465,6 +465,7 @@ static void close_abandoned(struct sn_fd *d)
 	free(path);
 	if (d->fd >= 0)
 		close(d->fd);
+	set_number(d, -1);
 }
 
 /* The layer of a descriptor that is left open, which then has none; NULL: it stays. With orphans,
@@ -497,27 +498,39 @@ static void close_layers(bool orphans)
 	}
 }
 
+/* Puts it into a list of free ones. True: it was open, and is to be closed. Not here: that may
+ * wait, for a peer or a device, and a fork() of another thread waits for the lock. */
+static bool end_one(struct sn_fd *d, struct sn_fd **unused)
+{
+	bool was_open;
+
+	sn_lock(&lock);
+	was_open = d->open;
+	if (was_open && (atomic_load(&d->control) & SN_FD_INHERITED)) {
+		sn_unlock(&lock);
+		return false;
+	}
+	d->open = false;
+	atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
+	forget_timers(d);
+	atomic_fetch_add(&d->generation, 1);
+	d->next_free = *unused;
+	*unused = d;
+	sn_unlock(&lock);
+	return was_open;
+}
+
 /* Closes what abandoned tasks have left open; no task runs any more. */
 void sn_fds_end(bool orphans)
 {
-	close_layers(orphans);
-	sn_lock(&lock);
-	free_fds = NULL;
-	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
-		struct sn_fd *d = fd_by_index(i);
+	struct sn_fd *unused = NULL;
 
-		if (d->open && (atomic_load(&d->control) & SN_FD_INHERITED))
-			continue;
-		if (d->open)
-			close_abandoned(d);
-		set_number(d, -1);
-		d->open = false;
-		atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
-		forget_timers(d);
-		atomic_fetch_add(&d->generation, 1);
-		d->next_free = free_fds;
-		free_fds = d;
-	}
+	close_layers(orphans);
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++)
+		if (end_one(fd_by_index(i), &unused))
+			close_abandoned(fd_by_index(i));
+	sn_lock(&lock);
+	free_fds = unused;
 	sn_netpoll_forget();
 	sn_unlock(&lock);
 	sn_watches_reset();
