@@ -134,8 +134,16 @@ static int update(struct sn_watch *watch, int operation, int fd, uint32_t events
 	return err;
 }
 
+/*
+ * Copies to be closed once the lock is released. A close may wait, for a peer or a device, if the
+ * program has closed all other numbers of the file meanwhile.
+ */
+struct copies {
+	int count, fds[2];
+};
+
 /* Makes epoll forget what is registered, if anything is. */
-static bool unregister(struct sn_watch *watch)
+static bool unregister(struct sn_watch *watch, struct copies *copies)
 {
 	const int fd = watch->registered;
 
@@ -147,11 +155,11 @@ static bool unregister(struct sn_watch *watch)
 	watch->registered = -1;
 	/* A copy has the description of another number, so closing it would not have sufficed. */
 	if (fd != watch->fd)
-		close(fd);
+		copies->fds[copies->count++] = fd;
 	return true;
 }
 
-static int register_copy(struct sn_watch *watch, uint32_t events)
+static int register_copy(struct sn_watch *watch, uint32_t events, struct copies *copies)
 {
 	int copy = fcntl(watch->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), err;
 
@@ -162,7 +170,7 @@ static int register_copy(struct sn_watch *watch, uint32_t events)
 	if (err == -EEXIST)
 		err = update(watch, EPOLL_CTL_MOD, copy, events);
 	if (err < 0)
-		close(copy);
+		copies->fds[copies->count++] = copy;
 	else
 		watch->registered = copy;
 	return err;
@@ -187,7 +195,8 @@ static int rearm(struct sn_watch *watch)
  * being registered, too: whenever sennit registers another descriptor of that number, the watch has
  * to forget its copy first.
  */
-static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struct ended *ended)
+static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struct ended *ended,
+	       struct copies *copies)
 {
 	int err = watch->registered == watch->fd ? rearm(watch) : -ENOENT;
 
@@ -198,9 +207,9 @@ static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struc
 		return 0;
 	/* The earlier waits are for a descriptor that was closed. */
 	finish_all(watch, newest, true, ended);
-	unregister(watch);
+	unregister(watch, copies);
 	if (err == -EEXIST)
-		return register_copy(watch, newest->events);
+		return register_copy(watch, newest->events, copies);
 	if (err == 0)
 		watch->registered = watch->fd;
 	return err;
@@ -208,11 +217,13 @@ static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struc
 
 /* Every call that may have taken waits out ends with this. What is registered under the number
  * itself stays, for the next wait. */
-static void unlock(struct sn_watch *watch)
+static void unlock(struct sn_watch *watch, struct copies *copies)
 {
 	if (!watch->first && watch->registered != watch->fd)
-		unregister(watch);
+		unregister(watch, copies);
 	sn_unlock(&watch->lock);
+	while (copies->count > 0)
+		close(copies->fds[--copies->count]);
 }
 
 /* ---- calls ---- */
@@ -220,6 +231,7 @@ static void unlock(struct sn_watch *watch)
 int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
 {
 	struct ended ended = {ready, 0};
+	struct copies copies = {0};
 	struct sn_watch *watch;
 	int err;
 
@@ -232,11 +244,11 @@ int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
 		return -ENOMEM;
 	sn_lock(&watch->lock);
 	put_in(watch, wait);
-	err = arm(watch, wait, &ended);
+	err = arm(watch, wait, &ended, &copies);
 	wait->since = watch->asked;
 	if (err < 0)
 		take_out(wait);
-	unlock(watch);
+	unlock(watch, &copies);
 	return err;
 }
 
@@ -244,19 +256,21 @@ void sn_watch_remove(struct sn_watch_wait *wait)
 {
 	/* Acquire: a party that has taken it out has written got and closed before. */
 	struct sn_watch *watch = __atomic_load_n(&wait->watch, __ATOMIC_ACQUIRE);
+	struct copies copies = {0};
 
 	if (!watch)
 		return;
 	sn_lock(&watch->lock);
 	if (wait->watch)
 		take_out(wait);
-	unlock(watch);
+	unlock(watch, &copies);
 }
 
 bool sn_watch_closing(struct sn_thread *self, int fd)
 {
 	struct sn_queue ready = {0};
 	struct ended ended = {&ready, 0};
+	struct copies copies = {0};
 	struct sn_watch *watch = find(fd);
 	bool registered;
 
@@ -264,8 +278,8 @@ bool sn_watch_closing(struct sn_thread *self, int fd)
 		return false;
 	sn_lock(&watch->lock);
 	finish_all(watch, NULL, true, &ended);
-	registered = unregister(watch);
-	sn_unlock(&watch->lock);
+	registered = unregister(watch, &copies);
+	unlock(watch, &copies);
 	sn_ready_each(self, &ready);
 	return registered;
 }
@@ -281,6 +295,7 @@ void sn_watch_look(struct sn_thread *self, int fd)
 {
 	struct sn_queue ready = {0};
 	struct ended ended = {&ready, 0};
+	struct copies copies = {0};
 	struct sn_watch *watch = find(fd);
 
 	if (!watch)
@@ -288,7 +303,7 @@ void sn_watch_look(struct sn_thread *self, int fd)
 	sn_lock(&watch->lock);
 	if (watch->first && is_gone(watch))
 		finish_all(watch, NULL, true, &ended);
-	unlock(watch);
+	unlock(watch, &copies);
 	sn_ready_each(self, &ready);
 }
 
@@ -317,6 +332,7 @@ static bool is_for(const struct sn_watch *watch, const struct sn_watch_wait *wai
 int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct ended ended = {ready, 0};
+	struct copies copies = {0};
 	struct sn_watch *watch = find((int)((uint32_t)tag & ~SN_WATCH_TAG));
 	struct sn_watch_wait *wait, *next;
 	const uint32_t question = (uint32_t)(tag >> 32);
@@ -348,7 +364,7 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		err = rearm(watch);
 	if (err < 0)
 		finish_all(watch, NULL, err == -ENOENT, &ended);
-	unlock(watch);
+	unlock(watch, &copies);
 	return ended.count;
 }
 
