@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,41 +87,62 @@ static uint64_t from_environment(const char *name, uint64_t most, uint64_t fallb
 		return fallback;
 	value = strtoull(text, &end, 10);
 	if (*end || *text == '-' || value > most) {
-		fprintf(stderr, "sennit: %s=%s: expected a number up to %llu; taking %llu\n", name,
-			text, (unsigned long long)most, (unsigned long long)fallback);
+		sn_log("%s=%s: expected a number up to %llu; taking %llu", name, text,
+		       (unsigned long long)most, (unsigned long long)fallback);
 		return fallback;
 	}
 	return value;
 }
 
-static void configure(void)
+struct limits {
+	size_t wanted_size, smallest;
+	uint64_t most;
+};
+
+/* Without the lock, because it reads files. */
+static struct limits find_limits(void)
 {
+	struct limits found;
 	uint64_t half = quota() / 2, most = MOST_PIPES, asked;
 
-	wanted_size = WANTED_SIZE;
-	smallest = SMALLEST;
+	found.wanted_size = WANTED_SIZE;
+	found.smallest = SMALLEST;
 	asked = from_environment("SENNIT_PIPE_SIZE", INT_MAX, 0);
 	if (asked) {
-		wanted_size = (size_t)asked;
-		if (smallest > wanted_size)
-			smallest = wanted_size;
+		found.wanted_size = (size_t)asked;
+		if (found.smallest > found.wanted_size)
+			found.smallest = found.wanted_size;
 	} else {
 		/* More pipes rather than larger ones. */
-		while (half && half / wanted_size < MOST_PIPES / 2 && wanted_size > SMALLEST)
-			wanted_size /= 2;
+		while (half && half / found.wanted_size < MOST_PIPES / 2 &&
+		       found.wanted_size > SMALLEST)
+			found.wanted_size /= 2;
 	}
-	if (half && half / wanted_size < most)
-		most = half / wanted_size;
-	atomic_store(&limit, from_environment("SENNIT_PIPES", 1 << 20, most));
-	none_before = 0;
-	configured = true;
+	if (half && half / found.wanted_size < most)
+		most = half / found.wanted_size;
+	found.most = from_environment("SENNIT_PIPES", 1 << 20, most);
+	return found;
 }
 
 static void configure_once(void)
 {
+	struct limits found;
+	bool done;
+
 	sn_lock(&lock);
-	if (!configured)
-		configure();
+	done = configured;
+	sn_unlock(&lock);
+	if (done)
+		return;
+	found = find_limits();
+	sn_lock(&lock);
+	if (!configured) {
+		wanted_size = found.wanted_size;
+		smallest = found.smallest;
+		atomic_store(&limit, found.most);
+		none_before = 0;
+		configured = true;
+	}
 	sn_unlock(&lock);
 }
 
@@ -212,9 +232,8 @@ struct sn_pipe *sn_pipe_borrow(void)
 	struct sn_pipe *pipe;
 	bool may_make = false;
 
+	configure_once();
 	sn_lock(&lock);
-	if (!configured)
-		configure();
 	pipe = free_pipes;
 	if (pipe) {
 		free_pipes = pipe->next_free;
