@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,6 +55,47 @@ void note(const char *format, ...)
 	board->notes.store(n + 1);
 }
 
+// The thread that changes it, and one that fails.
+static std::mutex stderr_lock;
+static int stderr_before = -1, stderr_reader = -1;
+
+bool stderr_full()
+{
+	std::lock_guard hold(stderr_lock);
+	const char page[4096] = {};
+	int ends[2];
+
+	if (stderr_before >= 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (stderr_before < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		return false;
+	}
+	fcntl(ends[1], F_SETFL, O_NONBLOCK);
+	while (write(ends[1], page, sizeof page) > 0)
+		continue;
+	fcntl(ends[1], F_SETFL, 0);
+	stderr_reader = ends[0];
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[1]);
+	return true;
+}
+
+// A dump that waits for room ends with an error.
+void stderr_again()
+{
+	std::lock_guard hold(stderr_lock);
+
+	if (stderr_before < 0)
+		return;
+	dup2(stderr_before, STDERR_FILENO);
+	close(stderr_before);
+	close(stderr_reader);
+	stderr_before = -1;
+}
+
 void fail(const char *format, ...)
 {
 	static std::atomic<bool> taken;
@@ -63,6 +105,7 @@ void fail(const char *format, ...)
 		va_start(args, format);
 		vsnprintf(board->failure, sizeof board->failure, format, args);
 		va_end(args);
+		stderr_again(); // for the dump that follows
 		board->failed.store(true);
 	}
 	for (;;)

@@ -29,6 +29,7 @@ enum Action {
 	ACT_DUMP,
 	ACT_SIGNAL,
 	ACT_FLOOD,
+	ACT_STDERR,
 	ACTIONS
 };
 struct ActionName {
@@ -48,6 +49,7 @@ constexpr ActionName action_names[ACTIONS] = {
 	{"dump", "SIGQUIT"},
 	{"signal", "SIGUSR1 for sn_signal_wait()"},
 	{"flood", "plain threads spawn tasks and send as fast as they can"},
+	{"stderr", "stderr is a full pipe, also while the run ends"},
 };
 
 // What the tasks do (loads.hpp).
@@ -65,6 +67,7 @@ enum Load {
 	LOAD_HOGS,
 	LOAD_CROWD,
 	LOAD_SCAN,
+	LOAD_VISITORS,
 	LOAD_SELECT,
 	LOAD_BRACKET,
 	LOAD_GO,
@@ -90,6 +93,7 @@ constexpr LoadName load_names[LOADS] = {
 	{"hogs", "tasks that compute for up to 40 ms"},
 	{"crowd", "40, 400 or 10,000 tasks that yield"},
 	{"scan", "sn_task_scan(), whose callback sends"},
+	{"visitors", "sn_tasks_each(), also while the run ends; threads with slow destructors"},
 	{"select", "a loop of sn_select() with SN_TRY"},
 	{"bracket", "a loop of empty brackets"},
 	{"go", "a loop of sn_go()"},
@@ -154,6 +158,10 @@ void raise_to(std::atomic<T> &most, T value)
 void report();
 // Prints what the driver did last, and the state of the loads.
 void report_failure();
+
+// Makes stderr a full pipe, if there are descriptors for it; and what it was.
+bool stderr_full();
+void stderr_again();
 
 } // namespace hostile
 

@@ -190,7 +190,16 @@ bool set_mask(const cpu_set_t &mask)
 
 // ---- what is in force, and until when ----
 
-enum Held { HELD_MASK, HELD_QUOTA, HELD_NOFILE, HELD_NPROC, HELD_MEMORY, HELD_MLOCK, HELDS };
+enum Held {
+	HELD_MASK,
+	HELD_QUOTA,
+	HELD_NOFILE,
+	HELD_NPROC,
+	HELD_MEMORY,
+	HELD_MLOCK,
+	HELD_STDERR,
+	HELDS
+};
 int64_t held_until[HELDS]; // 0: not in force
 
 struct rlimit former[HELDS];
@@ -269,6 +278,10 @@ void release(Held held)
 		raise(held, RLIMIT_AS);
 		note("memory: as before");
 		break;
+	case HELD_STDERR:
+		stderr_again();
+		note("stderr: as before");
+		return;
 	default:
 		munlockall();
 		note("mlock: unlocked");
@@ -278,10 +291,12 @@ void release(Held held)
 	watch_memory_limited(false);
 }
 
+// What can stay in force while a run ends, stays.
 void release_all()
 {
 	for (int i = 0; i < HELDS; i++)
-		release((Held)i);
+		if (i != HELD_STDERR)
+			release((Held)i);
 }
 
 bool limits_in_force()
@@ -399,6 +414,17 @@ bool change_mlock()
 		note("mlock: %d of a burst of tasks were refused", begin_burst());
 		end_burst();
 	}
+	return true;
+}
+
+bool change_stderr()
+{
+	const int64_t time = random_.between(50 * ms, 1500 * ms);
+
+	if (held_until[HELD_STDERR] || !stderr_full())
+		return false;
+	note("stderr: full for %lld ms", (long long)(time / ms));
+	held_until[HELD_STDERR] = now() + time;
 	return true;
 }
 
@@ -529,6 +555,8 @@ bool make_change(Action action)
 		return dump();
 	case ACT_SIGNAL:
 		return signal_task();
+	case ACT_STDERR:
+		return change_stderr();
 	default:
 		return flood();
 	}

@@ -304,6 +304,7 @@ void adapt()
 	}
 	if (HOSTILE_TSAN || HOSTILE_ASAN) {
 		leave_out(ACT_MLOCK, "the sanitizers ignore mlockall()");
+		leave_out(ACT_STDERR, "the sanitizer's report would be lost");
 		leave_out(ACT_MEMORY, "it would limit the sanitizer's own memory");
 	}
 	if (HOSTILE_EMULATED) {

@@ -147,6 +147,8 @@ std::unique_ptr<Work> make(Load load)
 		return make_crowd();
 	case LOAD_SCAN:
 		return make_scan();
+	case LOAD_VISITORS:
+		return make_visitors();
 	default:
 		return make_loop(load);
 	}

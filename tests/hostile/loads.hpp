@@ -88,6 +88,7 @@ std::unique_ptr<Work> make_blocking();
 std::unique_ptr<Work> make_hogs();
 std::unique_ptr<Work> make_crowd();
 std::unique_ptr<Work> make_scan();
+std::unique_ptr<Work> make_visitors();
 std::unique_ptr<Work> make_loop(Load load);
 std::unique_ptr<Work> make(Load load);
 
