@@ -242,11 +242,8 @@ static void map(int count, size_t size)
 	char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (at == MAP_FAILED) {
-		sn_log("no memory for rings of %zu KiB (SENNIT_RECORD): nothing is recorded",
-		       size >> 10);
+	if (at == MAP_FAILED)
 		return;
-	}
 	/* Huge pages would all come at once. */
 	madvise(at, mapped, MADV_NOHUGEPAGE);
 	rings.ring = (struct sn_record_ring *)at;
@@ -273,6 +270,10 @@ int sn_record_begin(int processors)
 	if (size)
 		map(processors + 1, size);
 	sn_unlock(&rings.reading);
+	/* Only this thread changes it. */
+	if (size && !rings.ring)
+		sn_log("no memory for rings of %zu KiB (SENNIT_RECORD): nothing is recorded",
+		       size >> 10);
 	return 0;
 }
 
