@@ -51,6 +51,24 @@ SN_API struct sn_foreign *sn_foreign_self(void);
  */
 SN_API int sn_foreign_may_park(void);
 
+/*
+ * Ties the calling task to its thread: until it unties itself it goes on there whenever it has
+ * parked. For a function that parks in place of one that blocks: its callers may keep what belongs
+ * to the thread, such as the address of errno, over the call. The thread runs other tasks
+ * meanwhile, in contrast to sn_pin(). Only around calls of sennit that park: a task that is tied
+ * must not run code of its own for long, nor pin itself, nor end.
+ *
+ * If the thread is blocked, computes without a pause, or is pinned, and takes none of its tied
+ * tasks for SENNIT_HOOKS_STAY milliseconds (1,000; docs/hooks.md), those that wait go on with
+ * another one.
+ *
+ * Do not park. Return -ENOTSUP where sn_foreign_self() is NULL. sn_foreign_tie() returns 1, or 0
+ * when the task is tied or pinned already, or with SENNIT_HOOKS_STAY=0. sn_foreign_untie() returns
+ * 0, or 1 when the task went on with another thread. Any thread.
+ */
+SN_API int sn_foreign_tie(void);
+SN_API int sn_foreign_untie(void);
+
 SN_END
 
 #endif

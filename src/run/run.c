@@ -73,6 +73,7 @@
 #include "sched/task.h"
 #include "sched/task_life.h"
 #include "sched/threads.h"
+#include "sched/tie.h"
 #include "sched/tools.h"
 #include "sched/trim.h"
 #include "sched/wake.h"
@@ -302,6 +303,7 @@ static const struct sn_chore chores[] = {
 	{.step = sn_late_step}, /* before it is served */
 	{.step = sn_dump_serve, .is_asked = sn_dump_wanted},
 	{.step = sn_tasks_feed, .is_left = sn_tasks_starve},
+	{.step = sn_ties_step, .is_left = sn_ties_are_asked, .is_asked = sn_ties_are_asked},
 	{.step = sn_trim_step, .due = sn_trim_due},
 	{.step = sn_stacks_cool_step, .due = sn_stacks_cool_due},
 	{.when_idle = sn_deadlock_look},
@@ -358,6 +360,8 @@ static int runtime_init(int fixed)
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
 	sn_membarrier_init();
 	err = sn_scan_init();
+	if (err == 0)
+		err = sn_ties_begin();
 	if (err == 0)
 		err = sn_trim_init();
 	if (err == 0)

@@ -43,6 +43,24 @@ static bool mask_is_the_first(void)
 	return err == 0 && sn_threads_have_mask(mask);
 }
 
+int sn_foreign_tie(void)
+{
+	struct sn_thread *self = in_own_code();
+
+	if (!self)
+		return -ENOTSUP;
+	return sn_tie(self);
+}
+
+int sn_foreign_untie(void)
+{
+	struct sn_thread *self = in_own_code();
+
+	if (!self)
+		return -ENOTSUP;
+	return sn_untie(self);
+}
+
 int sn_foreign_may_park(void)
 {
 	struct sn_thread *self = in_own_code();

@@ -113,9 +113,9 @@ static bool are_brief(const struct sn_queue *ready, int n)
 
 /*
  * How long the poller may sleep: until the earliest timer, but no longer than until a given time.
- * That moment is announced. -1: for ever.
+ * That moment is announced. -1: for ever. 0 also when a task that is tied to it is runnable.
  */
-static int64_t time_to_sleep(int64_t latest)
+static int64_t time_to_sleep(struct sn_thread *self, int64_t latest)
 {
 	int64_t until, now;
 
@@ -124,7 +124,7 @@ static int64_t time_to_sleep(int64_t latest)
 	if (until > latest)
 		until = latest;
 	atomic_store(&sn_runtime.poll_until, until);
-	if (atomic_load(&sn_runtime.stopping))
+	if (atomic_load(&sn_runtime.stopping) || sn_ties_wait_after_all(self))
 		return 0;
 	if (until == SN_TIMER_NEVER)
 		return -1;
@@ -185,9 +185,19 @@ static void rest_in_poller(struct sn_thread *self)
 
 	atomic_store(&sn_runtime.polling, SN_POLLING_RESTS);
 	do {
-		ns = anyone_works() ? time_to_sleep(sn_now() + REST_NS) : 0;
+		ns = anyone_works() ? time_to_sleep(self, sn_now() + REST_NS) : 0;
 	} while (ns > 0 && sn_netpoll_rest(ns) && others_poll(self));
 	atomic_store(&sn_runtime.polling, SN_POLLING_SLEEPS);
+}
+
+/* The tasks that are tied to other threads go to these. Whether there were no others: then the
+ * poller stays, as their threads would only have to wake another to take its place. */
+static bool only_for_others(struct sn_thread *self, struct sn_queue *ready, int *n)
+{
+	const int gone = *n > 0 ? sn_ties_sort_out(self, ready, self) : 0;
+
+	*n -= gone;
+	return gone > 0 && *n == 0;
 }
 
 /*
@@ -205,11 +215,13 @@ static bool sleep_in_poller(struct sn_thread *self)
 		return false;
 	/* Edges of descriptors that no task waits for are no reason to look for work: each piece
 	 * that arrives while its reader is busy with the one before is such an edge. */
+	sn_tie_rest(self, SN_REST_POLLING);
 	do {
 		if (others_poll(self))
 			rest_in_poller(self);
-		n = sn_netpoll(time_to_sleep(SN_TIMER_NEVER), &ready);
-	} while (n == -EAGAIN);
+		n = sn_netpoll(time_to_sleep(self, SN_TIMER_NEVER), &ready);
+	} while ((n == -EAGAIN || only_for_others(self, &ready, &n)) && !sn_ties_wait(self));
+	sn_tie_rest(self, SN_REST_NONE);
 	atomic_store(&sn_runtime.poll_until, SN_NOT_POLLING);
 	atomic_store(&sn_runtime.polling, SN_POLLING_NONE);
 
@@ -243,7 +255,7 @@ static uint32_t all_ticks(void)
 
 /* Sleeps until the time is over or another thread ends the nap, or, in the poller, until an event.
  * Returns the number of tasks that the poller has found. */
-static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
+static int sleep_in_nap(struct sn_thread *self, enum sn_nap where, struct sn_queue *ready)
 {
 	int64_t until = sn_now() + NAP_NS;
 	int n;
@@ -252,7 +264,7 @@ static int sleep_in_nap(enum sn_nap where, struct sn_queue *ready)
 		sn_parker_wait(&sn_nap_parker, until);
 		return 0;
 	}
-	n = sn_netpoll(time_to_sleep(until), ready);
+	n = sn_netpoll(time_to_sleep(self, until), ready);
 	atomic_store(&sn_runtime.poll_until, SN_NOT_POLLING);
 	return n;
 }
@@ -296,15 +308,17 @@ static bool nap(struct sn_thread *self)
 	where = take_nap_place();
 	if (atomic_compare_exchange_strong(&sn_runtime.nap, &none, where)) {
 		before = all_ticks();
+		sn_tie_rest(self, SN_REST_NAPS);
 		atomic_thread_fence(memory_order_seq_cst);
-		again = sn_ring_work_exists();
+		again = sn_ring_work_exists() || sn_ties_wait_after_all(self);
 		if (!again && atomic_load(&sn_runtime.polling) == SN_POLLING_SLEEPS) {
 			self->owes_poller = false;
 			sn_record_timed(self->processor->record,
 					sn_record_what(SN_RECORD_IDLE, 0, 0));
-			n = sleep_in_nap(where, &ready);
+			n = sleep_in_nap(self, where, &ready);
 			again = true;
 		}
+		sn_tie_rest(self, SN_REST_NONE);
 		if (n <= 0 && all_ticks() - before < NAP_TICKS)
 			self->fruitless = 0;
 	}
@@ -356,7 +370,9 @@ static bool retire(struct sn_thread *self)
 	bool retires;
 
 	sn_lock(&sn_runtime.lock);
-	retires = self->is_idle && sn_idle.thread_count > sn_processors_in_use();
+	/* Of those that are tied to it, none can be added while it sleeps. */
+	retires = self->is_idle && sn_idle.thread_count > sn_processors_in_use() &&
+		  atomic_load_explicit(&self->ties.owned, memory_order_relaxed) == 0;
 	if (retires)
 		sn_idle_thread_remove(self);
 	sn_unlock(&sn_runtime.lock);
@@ -370,12 +386,12 @@ static bool retire(struct sn_thread *self)
  * for it, because no thread was in the list (sn_processor_start()). Both sides hold the same lock:
  * either the processor finds this thread in the list, or this thread finds the processor.
  */
-static bool sleep_in_parker(struct sn_thread *self)
+static bool sleep_in_list(struct sn_thread *self)
 {
 	int64_t deadline = sn_now() + IDLE_THREAD_NS;
 	struct sn_processor *p = NULL;
+	bool tied;
 
-	sn_brief_pay(self);
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		sn_unlock(&sn_runtime.lock);
@@ -388,12 +404,18 @@ static bool sleep_in_parker(struct sn_thread *self)
 	}
 	if (!p)
 		sn_idle_thread_put(self);
+	/* After it is in the list: tie.h. */
+	tied = !p && sn_ties_wait_after_all(self);
+	if (tied)
+		sn_idle_thread_remove(self);
 	sn_unlock(&sn_runtime.lock);
 	if (p) {
 		sn_processor_assign(self, p);
 		sn_start_spinning(self);
 		return true;
 	}
+	if (tied)
+		return true;
 	if (sn_await_processor(self, deadline) == -ETIMEDOUT) {
 		if (retire(self))
 			return false;
@@ -404,6 +426,49 @@ static bool sleep_in_parker(struct sn_thread *self)
 	return !atomic_load(&sn_runtime.stopping);
 }
 
+/* A task that is tied to the thread is runnable: waits with it for a processor. Returns false when
+ * the runtime ends. */
+static bool stand_in_line(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p;
+
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load(&sn_runtime.stopping)) {
+		sn_unlock(&sn_runtime.lock);
+		return false;
+	}
+	p = sn_idle_get();
+	if (!p)
+		sn_tie_stand_in_line(self, task);
+	sn_unlock(&sn_runtime.lock);
+	if (p) {
+		sn_processor_assign(self, p);
+		self->picked = task;
+		return true;
+	}
+	/* To one that naps. */
+	sn_submitted();
+	sn_await_processor(self, 0);
+	return !atomic_load(&sn_runtime.stopping);
+}
+
+/* Sleeps until another thread hands over a processor, or there is one for a task that is tied to
+ * this thread. Returns false when the thread is to end. */
+static bool sleep_in_parker(struct sn_thread *self)
+{
+	struct sn_task *task;
+
+	sn_brief_pay(self);
+	do {
+		task = sn_tie_take(self);
+		if (task)
+			return stand_in_line(self, task);
+		if (!sleep_in_list(self))
+			return false;
+	} while (!self->processor);
+	return true;
+}
+
 /* There is nothing to do: gives the processor up and sleeps until there is something. Returns false
  * when the runtime ends. */
 static bool become_idle(struct sn_thread *self)
@@ -412,7 +477,7 @@ static bool become_idle(struct sn_thread *self)
 
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0 ||
-	    sn_processor_is_surplus(p)) {
+	    sn_ties_wait(self) || sn_processor_is_surplus(p)) {
 		sn_unlock(&sn_runtime.lock);
 		return true;
 	}
@@ -427,7 +492,7 @@ static bool become_idle(struct sn_thread *self)
 	}
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (sn_work_exists() && (p = sn_idle_get_locking()) != NULL) {
+	if ((sn_work_exists() || sn_ties_wait(self)) && (p = sn_idle_get_locking()) != NULL) {
 		sn_processor_assign(self, p);
 		sn_start_spinning(self);
 		return true;
@@ -478,6 +543,8 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			return NULL;
 		if ((task = self->picked) != NULL) {
 			self->picked = NULL;
+			/* A tied one, with a processor that was meant for a thread that looks. */
+			sn_stop_spinning(self);
 			return task;
 		}
 		if (self->pinned)
@@ -492,8 +559,13 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 		if (task) {
 			note_found(self);
 			sn_stop_spinning(self);
-			if (!task->is_bound)
+			if (!task->is_bound || (task->tied == SN_TIED && task->bound == self))
 				return task;
+			/* It came by the global queue, but its home does not wait in line. */
+			if (task->tied == SN_TIED && !sn_tie_is_in_line(task)) {
+				sn_tie_ready(self, task);
+				continue;
+			}
 			hand_over(self, task);
 			if (!sleep_in_parker(self))
 				return NULL;

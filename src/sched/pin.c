@@ -33,7 +33,7 @@ sn_noinline int sn_thread_pin(struct sn_thread *self)
 		return -EAGAIN;
 	}
 	self->pins = 1;
-	self->pinned = self->task;
+	__atomic_store_n(&self->pinned, self->task, __ATOMIC_RELAXED);
 	sn_task_bind_to(self->task, self);
 	return 0;
 }
@@ -42,7 +42,7 @@ sn_noinline void sn_thread_unpin(struct sn_thread *self)
 {
 	if (!self->pinned)
 		return;
-	self->pinned = NULL;
+	__atomic_store_n(&self->pinned, NULL, __ATOMIC_RELAXED);
 	self->pins = 0;
 	atomic_fetch_sub(&pinned_threads, 1);
 }

@@ -77,6 +77,7 @@ void sn_idle_thread_put(struct sn_thread *thread)
 	sn_idle.threads = thread;
 	sn_idle.thread_count++;
 	thread->is_idle = true;
+	sn_tie_rest(thread, SN_REST_PARKED);
 }
 
 /* The lock is held, and the thread in the list. */
@@ -90,12 +91,12 @@ void sn_idle_thread_remove(struct sn_thread *thread)
 		thread->next_idle->prev_idle = thread->prev_idle;
 	sn_idle.thread_count--;
 	thread->is_idle = false;
+	sn_tie_rest(thread, SN_REST_NONE);
 }
 
 /* ---- to another thread ---- */
 
-/* The thread has just been taken out of the list of idle threads. */
-static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bool spinning)
+void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool spinning)
 {
 	thread->spinning = spinning;
 	atomic_store_explicit(&thread->handed, p, memory_order_release);
@@ -110,18 +111,25 @@ static void hand_to_sleeper(struct sn_thread *thread, struct sn_processor *p, bo
 void sn_processor_start(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
-	struct sn_task *waiter;
+	struct sn_task *waiter = NULL;
 	bool refused;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_idle.threads;
 	if (thread)
 		sn_idle_thread_remove(thread);
+	else
+		waiter = sn_global_take_bound(true);
 	/* Known without trying: at the limit this is done for nearly every task that is queued. */
-	refused = !thread && sn_threads_refused();
+	refused = !thread && !waiter && sn_threads_refused();
 	sn_unlock(&sn_runtime.lock);
+	if (waiter) {
+		/* One that waits in line for a processor is there. */
+		sn_processor_hand(waiter->bound, p, spinning);
+		return;
+	}
 	if (thread) {
-		hand_to_sleeper(thread, p, spinning);
+		sn_processor_hand(thread, p, spinning);
 		return;
 	}
 	if (!refused && sn_thread_start(p, spinning) == 0)
@@ -138,10 +146,10 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		thread = sn_idle.threads;
 		sn_idle_thread_remove(thread);
 		sn_unlock(&sn_runtime.lock);
-		hand_to_sleeper(thread, p, spinning);
+		sn_processor_hand(thread, p, spinning);
 		return;
 	}
-	waiter = sn_global_take_bound();
+	waiter = sn_global_take_bound(false);
 	if (waiter) {
 		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
@@ -290,6 +298,8 @@ void sn_processor_regain(struct sn_thread *self)
 {
 	struct sn_processor *p = sn_idle_get_locking();
 	struct sn_task *task = self->task;
+	struct sn_thread *const bound = task->bound;
+	const uint8_t tied = task->tied;
 	struct sn_queue one = {0};
 
 	if (p) {
@@ -304,8 +314,9 @@ void sn_processor_regain(struct sn_thread *self)
 
 	sn_record_outside(sn_record_what(SN_RECORD_RETURN, 0, sn_record_id(task)), 0);
 	/* Stands in the global queue like a runnable task; the thread that takes it there hands
-	 * over. */
+	 * over. It is no tied task meanwhile, of those that this thread looks for. */
 	sn_task_bind_to(task, self);
+	task->tied = SN_TIED_NOT;
 	sn_queue_put(&one, task);
 	sn_global_put(&one, 1);
 	sn_submitted();
@@ -317,8 +328,8 @@ void sn_processor_regain(struct sn_thread *self)
 	sn_await_processor(self, 0);
 	if (!self->processor)
 		sn_abandon(self); /* the runtime ends */
-	if (!self->pinned)
-		sn_task_bind_to(task, NULL);
+	sn_task_bind_to(task, bound);
+	task->tied = tied;
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = SN_IO_BUDGET;
 	sn_record_timed(self->processor->record,

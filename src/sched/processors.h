@@ -84,6 +84,9 @@ struct sn_processor *sn_idle_get_locking(void);
 void sn_idle_thread_put(struct sn_thread *thread);
 void sn_idle_thread_remove(struct sn_thread *thread);
 
+/* Hands the processor to a thread that has just been taken out of the list of idle threads. */
+void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool spinning);
+
 /* Gives the processor to a sleeping thread, or to a new one. spinning: the thread is already
  * counted there. */
 void sn_processor_start(struct sn_processor *p, bool spinning);

@@ -107,6 +107,15 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 	sn_unlock(&sn_runtime.lock);
 }
 
+void sn_global_put_bound(struct sn_task *task)
+{
+	struct sn_queue one = {0};
+
+	sn_queue_put(&one, task);
+	global_append(&one, 1);
+	global.bound++;
+}
+
 /*
  * None of what follows is bound: such tasks are in no ring.
  *
@@ -129,7 +138,14 @@ static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 	sn_unlock(&sn_runtime.lock);
 }
 
-struct sn_task *sn_global_take_bound(void)
+/* Whether the task's thread waits for a processor, and with it the task. */
+static bool is_awaited(struct sn_task *task, bool only_tied)
+{
+	/* The home of a tied one may be running something else. */
+	return task->tied == SN_TIED ? sn_tie_is_in_line(task) : task->is_bound && !only_tied;
+}
+
+struct sn_task *sn_global_take_bound(bool only_tied)
 {
 	struct sn_queue rest = {0};
 	struct sn_task *task, *found = NULL;
@@ -139,7 +155,7 @@ struct sn_task *sn_global_take_bound(void)
 		return NULL;
 	memset(global.last, 0, sizeof global.last);
 	while ((task = sn_queue_get(&global.queue)) != NULL)
-		if (!found && task->is_bound)
+		if (!found && is_awaited(task, only_tied))
 			found = task;
 		else
 			sn_queue_put(&rest, task);
@@ -286,6 +302,10 @@ make_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place pla
 	if (!self || !self->processor || task->is_bound) {
 		struct sn_queue one = {0};
 
+		if (task->tied == SN_TIED) {
+			sn_tie_ready(self, task);
+			return;
+		}
 		sn_queue_put(&one, task);
 		sn_global_put(&one, 1);
 		if (!self || !self->processor)
@@ -334,6 +354,7 @@ void sn_ready_all(struct sn_queue *tasks)
 {
 	uint32_t n = 0;
 
+	sn_ties_sort_out(sn_thread_self(), tasks, NULL);
 	for (struct sn_task *task = tasks->head; task; task = task->next, n++) {
 		sn_record_wake(sn_thread_self(), task, NULL);
 		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);

@@ -202,6 +202,8 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 	do {
 		if (atomic_load_explicit(&sn_runtime.stopping, memory_order_relaxed))
 			return NULL;
+		if ((task = sn_tie_take(self)) != NULL)
+			return task;
 		if ((task = steal(self, p, false)) != NULL) {
 			self->poor_at = sn_runqueue_empty(&p->queue) ? sn_now() : 0;
 			return task;
@@ -232,6 +234,14 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 		sn_poll_network(self, p, now);
 }
 
+/* What this thread need not ask others for. */
+static struct sn_task *take_any(struct sn_thread *self, struct sn_processor *p)
+{
+	struct sn_task *task = sn_unlikely(sn_ties_wait(self)) ? sn_tie_turn(self, p) : NULL;
+
+	return task ? task : sn_take_any_local(p);
+}
+
 struct sn_task *sn_look_for_work(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
@@ -250,7 +260,7 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 		if (sn_timers_earliest(&p->timers) <= now)
 			run_timers(self, &p->timers, now);
 	}
-	if ((task = sn_take_any_local(p)) != NULL)
+	if ((task = take_any(self, p)) != NULL)
 		return task;
 	if ((task = sn_global_get(p, GLOBAL_BATCH, false)) != NULL)
 		return task;
@@ -259,7 +269,7 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 		return task ? task : steal(self, p, true);
 	}
 	sn_poll_network(self, p, p->last_poll);
-	if ((task = sn_take_any_local(p)) != NULL)
+	if ((task = take_any(self, p)) != NULL)
 		return task;
 
 	/* Half as many spinning threads as there are busy processors find work as fast as more

@@ -156,11 +156,11 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 /* ---- a task leaves ---- */
 
 /* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
-static inline struct sn_task *pick_local(struct sn_processor *p)
+static inline struct sn_task *pick_local(struct sn_thread *self, struct sn_processor *p)
 {
 	if (sn_unlikely(sn_is_fair_tick(p, sn_tick(p))))
 		return NULL;
-	return sn_take_local(p);
+	return sn_take_own(self, p);
 }
 
 /* next: NULL when the scheduler's loop must decide. */
@@ -190,7 +190,7 @@ static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_co
 static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, enum sn_leave_how how)
 {
 	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
-	struct sn_task *next = self->pinned ? NULL : pick_local(self->processor);
+	struct sn_task *next = self->pinned ? NULL : pick_local(self, self->processor);
 
 	leave_for(self, next, commit, arg, how);
 }
@@ -217,7 +217,7 @@ void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir
 		sn_scan_ended(task);
 	/* In the order in which the loop would run them: the heir would be the last in the ring. */
 	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)))) {
-		next = sn_take_local(p);
+		next = sn_take_own(self, p);
 		if (!next && heir) {
 			sn_record_wake(self, heir, task);
 			sn_status_set(&heir->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
@@ -243,7 +243,7 @@ bool sn_reschedule(struct sn_thread *self)
 		sn_check_park(self);
 	/* With nothing else to run a switch is not worthwhile, but the network and the timers get
 	 * their turn. */
-	if (!sn_anything_to_run(p) && !sn_is_fair_tick(p, sn_tick(p)))
+	if (!sn_anything_to_run(p) && !sn_ties_wait(self) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;
 	/* Nobody is to read what it waited for before, while it counts as parked for a moment. */
 	sn_task_waits(self->task, NULL, NULL);

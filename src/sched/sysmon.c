@@ -141,7 +141,7 @@ static struct sn_sysmon_attr attr;
 
 /* ---- is it asleep? ---- */
 
-static int64_t cpu_time(const struct sn_thread *thread)
+int64_t sn_thread_cpu_time(const struct sn_thread *thread)
 {
 	struct timespec ts;
 
@@ -167,7 +167,7 @@ static bool proc_says_asleep(const struct sn_thread *thread)
 	return n <= 0 || text[0] != 'r';
 }
 
-static bool kernel_says_asleep(const struct sn_thread *thread)
+bool sn_thread_sleeps(const struct sn_thread *thread)
 {
 	bool asleep;
 
@@ -182,8 +182,8 @@ static bool asleep(struct look *look, const struct sn_thread *thread)
 {
 	int64_t former = look->cpu_time;
 
-	look->cpu_time = cpu_time(thread);
-	return former >= 0 && look->cpu_time == former && kernel_says_asleep(thread);
+	look->cpu_time = sn_thread_cpu_time(thread);
+	return former >= 0 && look->cpu_time == former && sn_thread_sleeps(thread);
 }
 
 /* ---- one look ---- */

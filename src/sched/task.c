@@ -95,8 +95,8 @@ static void describe(struct sn_task *task, const char *name)
 /* What free blocks promise, so that a spawn need not touch it. */
 static bool is_clean(const struct sn_task *task)
 {
-	return !task->is_bound && !task->stack.low && !task->cancel && !task->on_begin &&
-	       !task->on_end && !task->cancel_masks && !task->foreign.locks &&
+	return !task->is_bound && !task->tied && !task->stack.low && !task->cancel &&
+	       !task->on_begin && !task->on_end && !task->cancel_masks && !task->foreign.locks &&
 	       !task->foreign.hooks && !task->in_waiter && !task->in_side && !task->name[0] &&
 	       !task->home && !task->locals_round && !task->named && !task->locals;
 }

@@ -20,6 +20,7 @@
  *   context       the thread that switches away from the task (see context.h)
  *   next, ahead   the party that has the task in a list of its own; the queue that it is in
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task
+ *   tied          see tie.h
  *   join, result  see join.h
  *   generation    the party that frees the task, before its block can be another's; see handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
@@ -81,6 +82,7 @@ struct sn_task {
 	struct sn_task_status_word word;
 	int16_t wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	bool is_bound;       /* bound is not NULL; false in a free block */
+	uint8_t tied;        /* enum sn_tied; SN_TIED_NOT in a free block */
 	_Atomic uint64_t id; /* 0 while what sn_tasks_each() reads is written */
 	struct sn_context context;
 	struct sn_task *next;
@@ -88,8 +90,8 @@ struct sn_task {
 
 	/* ---- for a turn; all zeros in a free block ---- */
 
-	/* Not NULL, as is_bound says: only this thread may run the task: it is pinned, or waits
-	 * there for a processor. */
+	/* Not NULL, as is_bound says: only this thread may run the task: it is pinned, tied,
+	 * or waits there for a processor. */
 	struct sn_thread *bound;
 	struct sn_stack stack;    /* low and high NULL: none */
 	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */

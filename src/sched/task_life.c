@@ -128,6 +128,7 @@ static void take_stack(struct sn_thread *self, struct sn_task *task)
 static void clean(struct sn_task *task)
 {
 	sn_task_bind_to(task, NULL);
+	task->tied = SN_TIED_NOT;
 	task->cancel = NULL;
 	task->on_begin = NULL;
 	task->cancel_masks = 0;

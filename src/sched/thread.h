@@ -9,8 +9,10 @@
  *   processor         the thread itself; while its lease is being revoked, the monitor
  *   handed, spinning  while the thread is in its parker, or on its way there: the thread that hands
  *                     it a processor; otherwise the thread itself
- *   prev, commit, picked  the thread itself, around a switch
- *   pinned, pins      the thread itself
+ *   prev, commit      the thread itself, around a switch
+ *   picked            the same; the thread that hands it a processor for one of its tied tasks
+ *   pinned, pins      the thread itself; pinned atomically, as the monitor reads it
+ *   ties              see tie.h
  *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all     any thread, under the runtime's lock
  */
@@ -27,6 +29,7 @@
 #include "sched/context.h"
 #include "sched/fork.h"
 #include "sched/lease.h"
+#include "sched/tie.h"
 #include "wait/checked.h"
 #include "wait/futex.h"
 
@@ -62,6 +65,8 @@ struct sn_thread {
 	struct sn_processor *_Atomic handed;
 	bool spinning;    /* counted in the runtime's spinning */
 	bool owes_poller; /* left the poller for a brief task, and woke nobody: brief.c */
+
+	struct sn_ties ties; /* tasks that it alone may run */
 
 	struct sn_task *picked; /* to run next in the loop, where something has to be done first */
 	struct sn_task *prev;   /* the task just switched away from, for after_switch() */
@@ -155,6 +160,18 @@ static inline void sn_runtime_leave(void)
 	sn_checked_callback("code");
 	__atomic_store_n(&self->lease.stays, self->lease.stays + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&self->lease.inside, 0, __ATOMIC_RELEASE);
+}
+
+/* Whether a task that is tied to the thread is runnable: a hint. */
+static inline bool sn_ties_wait(struct sn_thread *self)
+{
+	return atomic_load_explicit(&self->ties.ready, memory_order_relaxed) > 0;
+}
+
+/* The same after sn_tie_rest(). */
+static inline bool sn_ties_wait_after_all(struct sn_thread *self)
+{
+	return atomic_load(&self->ties.ready) > 0;
 }
 
 /* From now on the thread may run its task only, which may run nowhere else; it may run any task

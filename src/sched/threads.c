@@ -298,6 +298,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	if (!thread)
 		return -ENOMEM;
 	memset(thread, 0, sizeof *thread);
+	sn_lock_init(&thread->ties.lock, SN_RANK_TIES);
 	thread->lease.inside = 1;
 	thread->lease.word = sn_lease_held();
 	thread->processor = processor;

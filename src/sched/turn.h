@@ -11,6 +11,7 @@
 
 #include "sched/processor.h"
 #include "sched/runtime.h"
+#include "sched/thread.h"
 
 /* How many operations a task may do without parking: at 1 us for a small read, about 100 us of its
  * processor. */
@@ -44,6 +45,12 @@ static inline struct sn_task *sn_take_local(struct sn_processor *p)
 	atomic_store_explicit(&p->next_runs, runs - runs % SN_RING_TURN + SN_RING_TURN,
 			      memory_order_relaxed);
 	return sn_runqueue_get(&p->queue);
+}
+
+/* One of the thread's tied tasks, if there are any and it is their turn, or as sn_take_local(). */
+static inline struct sn_task *sn_take_own(struct sn_thread *self, struct sn_processor *p)
+{
+	return sn_unlikely(sn_ties_wait(self)) ? sn_tie_turn(self, p) : sn_take_local(p);
 }
 
 /* As sn_take_local(), except that a next task that is all there is also runs out of its turn. */

@@ -28,6 +28,8 @@
 	X(THREAD_START, "the start of a thread", 0)                                             \
 	/* sync/alarm.c, sync/ticker.c: of one caller. A heap of timers may grow. */            \
 	X(TIMER_GUARD, "an alarm or a ticker", SN_LOCK_MEMORY)                                  \
+	/* sched/tie.c: the home may have to be roused. */                                      \
+	X(TIES, "a thread's tied tasks", 0)                                                     \
 	/* sched/runtime.h: every thread needs it, so nothing may happen under it. */           \
 	X(RUNTIME, "the runtime", 0)                                                            \
 	/* net/signal.c */                                                                      \

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/tie.h"
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/counters.h"
+#include "sched/environment.h"
+#include "sched/processors.h"
+#include "sched/ready.h"
+#include "sched/record.h"
+#include "sched/schedule.h"
+#include "sched/status.h"
+#include "sched/sysmon.h"
+#include "sched/sysmon_sleep.h"
+#include "sched/task.h"
+#include "sched/thread.h"
+#include "sched/threads.h"
+#include "sched/turn.h"
+#include "sched/wake.h"
+
+/* How long a tied task waits for a home that is stuck. Above what a disk usually takes, so that a
+ * library keeps its thread; below what a person notices, for those that then need not have waited.
+ * */
+#define PATIENCE_MS 1000
+
+/* How often the monitor looks in that time. */
+#define LOOKS 8
+
+/* How many stuck homes are served at one look; the others come with the next. */
+#define MOST_LATE 64
+
+/* Written before the first thread of a run starts. */
+static int64_t patience; /* 0: no task is tied */
+
+/* A tied task has been made runnable since the monitor last saw none. */
+static _Atomic bool asked;
+
+/* The monitor's. */
+static int64_t looked;
+static bool logged;
+
+int sn_ties_begin(void)
+{
+	const long ms = sn_environment_number("SENNIT_HOOKS_STAY", 0, 1000000000, PATIENCE_MS);
+
+	if (ms < 0)
+		return -EINVAL;
+	patience = (int64_t)ms * 1000000;
+	atomic_store(&asked, false);
+	looked = 0;
+	logged = false;
+	return 0;
+}
+
+/* ---- the task ---- */
+
+bool sn_tie(struct sn_thread *self)
+{
+	struct sn_task *task = self->task;
+
+	if (task->bound || patience == 0)
+		return false;
+	sn_task_bind_to(task, self);
+	task->tied = SN_TIED;
+	/* Relaxed: whether a thread may retire is asked under the lock, once it has run nothing for
+	 * long. */
+	atomic_fetch_add_explicit(&self->ties.owned, 1, memory_order_relaxed);
+	return true;
+}
+
+bool sn_untie(struct sn_thread *self)
+{
+	struct sn_task *task = self->task;
+	const uint8_t tied = task->tied;
+
+	task->tied = SN_TIED_NOT;
+	if (tied == SN_TIED) {
+		SN_ASSERT(task->bound == self);
+		sn_task_bind_to(task, NULL);
+		atomic_fetch_sub_explicit(&self->ties.owned, 1, memory_order_relaxed);
+	}
+	return tied == SN_TIED_LOST;
+}
+
+/* ---- the queue ---- */
+
+/* Its lock is held. */
+static void put(struct sn_ties *ties, struct sn_task *task)
+{
+	sn_queue_put(&ties->queue, task);
+	/* Sequentially consistent: before the look at rest. */
+	atomic_store(&ties->ready, atomic_load_explicit(&ties->ready, memory_order_relaxed) + 1);
+}
+
+/* Its lock is held. */
+static struct sn_task *get(struct sn_ties *ties)
+{
+	struct sn_task *task = sn_queue_get(&ties->queue);
+
+	if (task)
+		atomic_store_explicit(&ties->ready,
+				      atomic_load_explicit(&ties->ready, memory_order_relaxed) - 1,
+				      memory_order_relaxed);
+	return task;
+}
+
+struct sn_task *sn_tie_take(struct sn_thread *self)
+{
+	struct sn_ties *ties = &self->ties;
+	struct sn_task *task;
+
+	if (!sn_ties_wait(self))
+		return NULL;
+	sn_lock(&ties->lock);
+	task = get(ties);
+	sn_unlock(&ties->lock);
+	/* There is one writer, and the monitor only checks whether the value has changed. */
+	atomic_store_explicit(&ties->taken,
+			      atomic_load_explicit(&ties->taken, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	return task;
+}
+
+sn_noinline struct sn_task *sn_tie_turn(struct sn_thread *self, struct sn_processor *p)
+{
+	struct sn_task *task;
+
+	self->ties.turn = !self->ties.turn;
+	if (self->ties.turn && (task = sn_tie_take(self)) != NULL)
+		return task;
+	task = sn_take_local(p);
+	return task ? task : sn_tie_take(self);
+}
+
+/* ---- the home ---- */
+
+void sn_tie_rest(struct sn_thread *self, enum sn_rest how)
+{
+	atomic_store(&self->ties.rest, how);
+}
+
+/* The runtime's lock is held. */
+void sn_tie_stand_in_line(struct sn_thread *home, struct sn_task *task)
+{
+	atomic_store(&home->ties.rest, SN_REST_IN_LINE);
+	sn_global_put_bound(task);
+}
+
+bool sn_tie_is_in_line(struct sn_task *task)
+{
+	struct sn_thread *home = task->bound;
+	uint32_t in_line = SN_REST_IN_LINE;
+
+	/* The winner hands the home a processor, so there is one that writes this. */
+	if (!atomic_compare_exchange_strong(&home->ties.rest, &in_line, SN_REST_NONE))
+		return false;
+	home->picked = task;
+	return true;
+}
+
+/* The home was seen in the list of idle threads. Returns the processor that the caller must hand it
+ * now; NULL with *in_line: one of its tasks is in the global queue, which must be announced. The
+ * lock of its queue is held, and the queue is not empty. */
+static struct sn_processor *rouse(struct sn_thread *home, bool *in_line)
+{
+	struct sn_processor *p = NULL;
+
+	sn_lock(&sn_runtime.lock);
+	/* Otherwise another party has taken it out, and it looks into its queue. */
+	if (home->is_idle) {
+		sn_idle_thread_remove(home);
+		p = sn_idle_get();
+		*in_line = !p;
+		if (!p)
+			sn_tie_stand_in_line(home, get(&home->ties));
+	}
+	sn_unlock(&sn_runtime.lock);
+	return p;
+}
+
+/* Makes the monitor look, in case the home is stuck. It sleeps only while all processors are idle,
+ * and looks at this under the lock before it does. */
+static void ask(bool home_works)
+{
+	if (atomic_load(&asked) || atomic_exchange(&asked, true) || home_works)
+		return;
+	sn_lock(&sn_runtime.lock);
+	sn_sysmon_wake_if_asleep();
+	sn_unlock(&sn_runtime.lock);
+}
+
+void sn_tie_ready(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_thread *home = task->bound;
+	const bool here = home == self && self->processor;
+	struct sn_processor *p = NULL;
+	bool in_line = false;
+	uint32_t rest;
+
+	sn_lock(&home->ties.lock);
+	put(&home->ties, task);
+	rest = atomic_load(&home->ties.rest);
+	if (rest == SN_REST_PARKED)
+		p = rouse(home, &in_line);
+	sn_unlock(&home->ties.lock);
+	/* The home may be gone, unless it was taken off the list and waits. */
+	if (p)
+		sn_processor_hand(home, p, false);
+	else if (in_line)
+		sn_submitted();
+	else if (rest == SN_REST_POLLING)
+		sn_netpoll_wake();
+	else if (rest == SN_REST_NAPS)
+		sn_end_nap();
+	else if (rest == SN_REST_NONE)
+		ask(here);
+}
+
+int sn_ties_sort_out(struct sn_thread *self, struct sn_queue *tasks, const struct sn_thread *but)
+{
+	struct sn_queue others = {0};
+	struct sn_task *task;
+	int n = 0;
+
+	while ((task = sn_queue_get(tasks)) != NULL) {
+		if (task->tied != SN_TIED || task->bound == but) {
+			sn_queue_put(&others, task);
+			continue;
+		}
+		n++;
+		sn_record_wake(self, task, NULL);
+		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
+		sn_tie_ready(self, task);
+	}
+	*tasks = others;
+	return n;
+}
+
+/* ---- stuck homes ---- */
+
+/* Whether tasks wait for the thread, and it has taken none since long ago. The runtime's lock is
+ * held. */
+static bool is_late(struct sn_thread *thread, int64_t now)
+{
+	struct sn_ties *ties = &thread->ties;
+	const uint32_t taken = atomic_load_explicit(&ties->taken, memory_order_relaxed);
+
+	if (ties->seen_since == 0 || ties->seen_taken != taken) {
+		ties->seen_taken = taken;
+		ties->seen_since = now;
+		ties->seen_cpu = sn_thread_cpu_time(thread);
+		return false;
+	}
+	return now - ties->seen_since >= patience;
+}
+
+/*
+ * Why a thread is late. One that waits for a processor, or that the system does not run, is not
+ * stuck: another thread would be no faster. What is read here is a hint; to be wrong costs a task
+ * its thread, or some time.
+ */
+static bool is_stuck(struct sn_thread *thread)
+{
+	if (__atomic_load_n(&thread->pinned, __ATOMIC_RELAXED))
+		return true;
+	if (sn_thread_cpu_time(thread) - thread->ties.seen_cpu >= patience)
+		return true;
+	return !__atomic_load_n(&thread->lease.inside, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&thread->task, __ATOMIC_RELAXED) && sn_thread_sleeps(thread);
+}
+
+/* Tasks that wait for the thread go on elsewhere. */
+static void untie_waiting(struct sn_thread *thread)
+{
+	struct sn_ties *ties = &thread->ties;
+	struct sn_queue tasks;
+	uint32_t n = 0;
+
+	sn_lock(&ties->lock);
+	tasks = ties->queue;
+	ties->queue = (struct sn_queue){0};
+	for (struct sn_task *task = tasks.head; task; task = task->next, n++) {
+		sn_task_bind_to(task, NULL);
+		task->tied = SN_TIED_LOST;
+	}
+	atomic_store_explicit(&ties->ready, 0, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ties->owned, n, memory_order_relaxed);
+	sn_unlock(&ties->lock);
+	if (n == 0)
+		return;
+	sn_global_put(&tasks, n);
+	sn_submitted();
+	if (!logged)
+		sn_log("a thread is blocked or busy for %lld ms: tasks in hooked calls that wait "
+		       "for it go on with another (SENNIT_HOOKS_STAY)",
+		       (long long)(patience / 1000000));
+	logged = true;
+}
+
+void sn_ties_step(int64_t now, bool idle)
+{
+	struct sn_thread *late[MOST_LATE];
+	bool some = false;
+	int n = 0;
+
+	(void)idle;
+	if (!atomic_load(&asked) || now - looked < patience / LOOKS)
+		return;
+	looked = now;
+	/* First, so that a task that is queued behind this look asks anew. */
+	atomic_store(&asked, false);
+	sn_lock(&sn_runtime.lock);
+	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all) {
+		if (atomic_load(&thread->ties.ready) == 0) {
+			thread->ties.seen_since = 0;
+			continue;
+		}
+		some = true;
+		if (is_late(thread, now) && n < MOST_LATE)
+			late[n++] = thread;
+	}
+	sn_unlock(&sn_runtime.lock);
+	if (some)
+		atomic_store(&asked, true);
+	/* Their blocks stay: the monitor frees them. */
+	for (int i = 0; i < n; i++)
+		if (is_stuck(late[i]))
+			untie_waiting(late[i]);
+}
+
+bool sn_ties_are_asked(void)
+{
+	return atomic_load(&asked);
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: MIT
+// Labels: machine
+//
+// Tied tasks: they go on with the thread on which they have parked, which runs others meanwhile;
+// and with another one only if that thread is stuck.
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sennit/foreign.h>
+#include <sennit/scan.h>
+
+#include "support/runtime.h"
+
+namespace
+{
+
+// How long tied tasks wait for a thread that is stuck. Never: longer than any test.
+#define NEVER_MOVES "1000000000"
+
+long thread_id()
+{
+	return syscall(SYS_gettid);
+}
+
+// Parks by the call; returns whether the task has gone on with its thread, and expects that it was
+// told.
+template <class F>
+bool stays_over(F call)
+{
+	const long before = thread_id();
+	bool stayed;
+
+	EXPECT_EQ(1, sn_foreign_tie());
+	call();
+	const int moved = sn_foreign_untie();
+	stayed = thread_id() == before;
+	if (moved == 0) {
+		EXPECT_TRUE(stayed);
+	}
+	EXPECT_GE(moved, 0);
+	return stayed;
+}
+
+struct Channel {
+	Channel() { EXPECT_EQ(0, sn_chan_new(&chan, 1, 1)); }
+	~Channel() { sn_chan_unref(chan); }
+	void send() { EXPECT_EQ(0, sn_chan_send(chan, "x")); }
+	void receive()
+	{
+		char byte;
+
+		EXPECT_EQ(0, sn_chan_recv(chan, &byte));
+	}
+	sn_chan *chan;
+};
+
+struct Pipe {
+	Pipe() { EXPECT_EQ(0, pipe(fd)); }
+	~Pipe()
+	{
+		close(fd[0]);
+		close(fd[1]);
+	}
+	void write_byte() const { EXPECT_EQ(1, write(fd[1], "x", 1)); }
+	// Blocks the thread.
+	void read_byte() const
+	{
+		char byte;
+
+		EXPECT_EQ(1, read(fd[0], &byte, 1));
+	}
+	int fd[2];
+};
+
+// Tasks that compute for a moment and park, until the object ends: so threads have more to do than
+// they can, and steal.
+class Noise
+{
+public:
+	explicit Noise(int n)
+	{
+		for (int i = 0; i < n; i++)
+			tasks_.emplace_back([this] {
+				while (!over_) {
+					for (int j = 0; j < 5000; j++)
+						__asm__ volatile("");
+					sn_sleep(20 * test::us);
+				}
+			});
+	}
+	~Noise()
+	{
+		over_ = true;
+		for (test::Task &each : tasks_)
+			each.join();
+	}
+	Noise(const Noise &) = delete;
+	Noise &operator=(const Noise &) = delete;
+
+private:
+	std::atomic<bool> over_{false};
+	std::vector<test::Task> tasks_;
+};
+
+TEST(Tie, ATaskGoesOnWithItsThread)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2, 4}, [] {
+		const Noise noise(4);
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0};
+
+		for (int i = 0; i < 100; i++)
+			tasks.emplace_back([&, i] {
+				for (int j = 0; j < test::scaled(50); j++) {
+					moved += !stays_over(
+						[&] { sn_sleep((i % 7) * 50 * test::us); });
+					moved += !stays_over([&] { sn_yield(); });
+					// It may be any thread that the next round begins with.
+					sn_sleep(test::us);
+				}
+			});
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
+TEST(Tie, ItsThreadRunsOthersMeanwhile)
+{
+	test::run(1, [] {
+		Channel channel;
+		const long here = thread_id();
+
+		test::Task other([&] {
+			EXPECT_EQ(here, thread_id());
+			channel.send();
+		});
+		EXPECT_TRUE(stays_over([&] { channel.receive(); }));
+		other.join();
+	});
+}
+
+// Woken by tasks, by timers, and by threads of the program's own, on each other's threads.
+TEST(Tie, WakeUpsFromEverywhereReachTheThread)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2, 4}, [] {
+		const int pairs = 20, rounds = test::scaled(500);
+		std::vector<Channel> to(pairs), back(pairs);
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0};
+
+		for (int i = 0; i < pairs; i++) {
+			tasks.emplace_back([&, i] {
+				for (int j = 0; j < rounds; j++) {
+					to[i].send();
+					moved += !stays_over([&] { back[i].receive(); });
+				}
+			});
+			tasks.emplace_back([&, i] {
+				for (int j = 0; j < rounds; j++) {
+					moved += !stays_over([&] { to[i].receive(); });
+					back[i].send();
+				}
+			});
+		}
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
+// More threads than processors have tied tasks: each was blocked once.
+TEST(Tie, ManyThreadsTakeTurnsOnFewProcessors)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		const int n = 16;
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0}, in{0};
+		Pipe pipe;
+		std::set<long> threads;
+		sn_mutex lock = SN_MUTEX_INIT;
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				in++;
+				pipe.read_byte();
+				EXPECT_EQ(0, sn_mutex_lock(&lock));
+				threads.insert(thread_id());
+				sn_mutex_unlock(&lock);
+				for (int j = 0; j < test::scaled(200); j++)
+					moved += !stays_over([&] { sn_sleep(100 * test::us); });
+			});
+		EXPECT_TRUE(test::eventually([&] { return in == n; }));
+		for (int i = 0; i < n; i++)
+			pipe.write_byte();
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+		EXPECT_GT(threads.size(), 2U);
+	});
+}
+
+TEST(Tie, ATaskWaitsWhileItsThreadIsBlockedForAMoment)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		Pipe pipe;
+		Channel channel;
+		std::atomic<bool> blocks{false}, back{false};
+		const long here = thread_id();
+
+		// On the same thread, as it is the next that this one runs.
+		test::Task blocker([&] {
+			blocks = thread_id() == here;
+			channel.send();
+			pipe.read_byte();
+			back = true;
+		});
+		test::Task helper([&] {
+			sn_sleep(50 * test::ms);
+			pipe.write_byte();
+		});
+		EXPECT_TRUE(stays_over([&] { channel.receive(); }));
+		if (blocks) {
+			EXPECT_TRUE(back);
+		}
+		blocker.join();
+		helper.join();
+	});
+}
+
+// Each begins something on the tied task's thread that only the tied task ends.
+template <class F>
+void expect_moved(F stick)
+{
+	test::Environment soon("SENNIT_HOOKS_STAY", "20");
+
+	test::run(1, [&] {
+		Channel channel;
+		int stayed = -1;
+
+		// With one processor there is one thread until something blocks.
+		test::Task tied([&] {
+			EXPECT_EQ(1, sn_foreign_tie());
+			channel.receive();
+			stayed = sn_foreign_untie() == 0;
+			stick.release();
+		});
+		test::Task sticks([&] {
+			channel.send();
+			stick.hold();
+		});
+		tied.join();
+		sticks.join();
+		EXPECT_EQ(0, stayed);
+	});
+}
+
+TEST(Tie, ATaskMovesIfItsThreadStaysBlocked)
+{
+	struct Blocks {
+		void hold() const { pipe.read_byte(); }
+		void release() const { pipe.write_byte(); }
+		Pipe pipe;
+	};
+
+	const Blocks blocks;
+
+	expect_moved<const Blocks &>(blocks);
+}
+
+TEST(Tie, ATaskMovesIfItsThreadComputes)
+{
+	struct Computes {
+		void hold()
+		{
+			while (!over.load(std::memory_order_relaxed))
+				;
+		}
+		void release() { over = true; }
+		std::atomic<bool> over{false};
+	} computes;
+
+	expect_moved<Computes &>(computes);
+}
+
+TEST(Tie, ATaskMovesIfItsThreadIsPinned)
+{
+	struct Pins {
+		void hold()
+		{
+			EXPECT_EQ(0, sn_pin());
+			channel.receive();
+			EXPECT_EQ(0, sn_unpin());
+		}
+		void release() { channel.send(); }
+		Channel channel;
+	} pins;
+
+	expect_moved<Pins &>(pins);
+}
+
+// Idle threads end after two seconds, if there are more than processors.
+TEST(Tie, AnIdleThreadStaysForItsTasks)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run(1, [] {
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0}, in{0};
+		const int n = 4;
+		Pipe pipe;
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				in++;
+				pipe.read_byte();
+				moved += !stays_over([&] { sn_sleep(3 * test::second); });
+			});
+		EXPECT_TRUE(test::eventually([&] { return in == n; }));
+		for (int i = 0; i < n; i++)
+			pipe.write_byte();
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+		EXPECT_TRUE(test::eventually([] {
+			struct sn_stats stats;
+
+			EXPECT_EQ(0, sn_stats_get(&stats));
+			return stats.threads <= 2;
+		})) << "the threads stay although nothing is tied to them";
+	});
+}
+
+TEST(Tie, CancellationReachesATiedTask)
+{
+	test::run({1, 2}, [] {
+		Channel channel;
+		sn_scope *scope;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 10 * test::ms));
+		EXPECT_TRUE(stays_over([&] {
+			char byte;
+
+			EXPECT_EQ(-ETIMEDOUT, sn_chan_recv(channel.chan, &byte));
+		}));
+		sn_scope_close(scope);
+	});
+}
+
+TEST(Tie, TheRunEndsWithTiedTasks)
+{
+	test::run({1, 2}, [] {
+		static sn_chan *chan;
+		std::atomic<int> in{0};
+
+		ASSERT_EQ(0, sn_chan_new(&chan, 1, 1));
+		for (int i = 0; i < 50; i++)
+			EXPECT_EQ(0, sn_go(
+					     [](void *counter) {
+						     char byte;
+
+						     (*static_cast<std::atomic<int> *>(counter))++;
+						     sn_foreign_tie();
+						     const int err = sn_chan_recv(chan, &byte);
+						     sn_foreign_untie();
+						     return err;
+					     },
+					     &in));
+		EXPECT_TRUE(test::eventually([&] { return in == 50; }));
+		// Some are runnable then.
+		for (int i = 0; i < 20; i++)
+			sn_chan_try_send(chan, "x");
+	});
+}
+
+// Each thread that there may be has tied tasks, and one of them is blocked.
+TEST(Tie, WorksAtTheLimitOfThreads)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "3"), never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0}, in{0};
+		Pipe pipe;
+
+		test::Task blocked([&] { pipe.read_byte(); });
+		for (int i = 0; i < 20; i++)
+			tasks.emplace_back([&] {
+				usleep(1000);
+				in++;
+				for (int j = 0; j < test::scaled(100); j++)
+					moved += !stays_over([&] { sn_sleep(100 * test::us); });
+			});
+		// They may be tied to the thread that is to be blocked: it is let go before the end.
+		EXPECT_TRUE(test::eventually([&] { return in >= 10; }));
+		pipe.write_byte();
+		for (test::Task &each : tasks)
+			each.join();
+		blocked.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
+// A scanner that has a task's stack queues it again when it is done.
+TEST(Tie, AScannedTaskGoesOnWithItsThread)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0};
+		std::atomic<bool> over{false};
+
+		for (int i = 0; i < 20; i++)
+			tasks.emplace_back([&] {
+				for (int j = 0; j < test::scaled(300); j++)
+					moved += !stays_over([&] { sn_sleep(20 * test::us); });
+			});
+		// Handles: the tasks may have ended.
+		std::vector<sn_task *> scanned;
+		for (test::Task &each : tasks)
+			scanned.push_back(each.get());
+		test::Task scanner([&] {
+			while (!over) {
+				for (sn_task *task : scanned)
+					sn_task_scan(
+						task, [](const struct sn_scan *, void *) {},
+						nullptr);
+				sn_sleep(test::us);
+			}
+		});
+		for (test::Task &each : tasks)
+			each.join();
+		over = true;
+		scanner.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
+TEST(Tie, FewerProcessorsLoseNoTask)
+{
+	cpu_set_t all, one;
+
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof all, &all));
+	if (CPU_COUNT(&all) < 2)
+		GTEST_SKIP() << "there is one CPU";
+	CPU_ZERO(&one);
+	for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+		if (CPU_ISSET(cpu, &all))
+			CPU_SET(cpu, &one);
+
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	unsetenv("SENNIT_PROCS");
+	EXPECT_EQ(0,
+		  sn_run(
+			  [](void *mask) {
+				  std::vector<test::Task> tasks;
+				  std::atomic<int> moved{0};
+				  std::atomic<bool> over{false};
+
+				  for (int i = 0; i < 50; i++)
+					  tasks.emplace_back([&] {
+						  while (!over)
+							  moved += !stays_over(
+								  [] { sn_sleep(200 * test::us); });
+					  });
+				  // The monitor counts by the mask of the process's first thread.
+				  EXPECT_EQ(0, sched_setaffinity(getpid(), sizeof(cpu_set_t),
+								 static_cast<cpu_set_t *>(mask)));
+				  EXPECT_TRUE(test::eventually([] {
+					  struct sn_stats stats;
+
+					  EXPECT_EQ(0, sn_stats_get(&stats));
+					  return stats.processors == 1;
+				  }));
+				  over = true;
+				  for (test::Task &each : tasks)
+					  each.join();
+				  EXPECT_EQ(0, moved);
+				  return 0;
+			  },
+			  &one));
+	EXPECT_EQ(0, sched_setaffinity(getpid(), sizeof all, &all));
+}
+
+TEST(Tie, IsNothingWhereItCannotBe)
+{
+	EXPECT_EQ(-ENOTSUP, sn_foreign_tie());
+	EXPECT_EQ(-ENOTSUP, sn_foreign_untie());
+	test::run(1, [] {
+		EXPECT_EQ(0, sn_foreign_untie());
+		EXPECT_EQ(1, sn_foreign_tie());
+		EXPECT_EQ(0, sn_foreign_tie());
+		EXPECT_EQ(0, sn_foreign_untie());
+		EXPECT_EQ(0, sn_pin());
+		EXPECT_EQ(0, sn_foreign_tie());
+		EXPECT_EQ(0, sn_foreign_untie());
+		EXPECT_EQ(0, sn_unpin());
+
+		const pid_t child = fork();
+
+		if (child == 0)
+			_exit(sn_foreign_tie() == -ENOTSUP ? 0 : 1);
+
+		int status = 0;
+
+		EXPECT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_EQ(0, status);
+	});
+}
+
+TEST(Tie, CanBeSwitchedOff)
+{
+	test::Environment off("SENNIT_HOOKS_STAY", "0");
+
+	test::run(1, [] {
+		EXPECT_EQ(0, sn_foreign_tie());
+		EXPECT_EQ(0, sn_sleep(test::ms));
+		EXPECT_EQ(0, sn_foreign_untie());
+	});
+}
+
+TEST(Tie, APatienceThatIsNoneIsRefused)
+{
+	for (const char *wish : {"-1", "soon"}) {
+		test::Environment stay("SENNIT_HOOKS_STAY", wish);
+
+		EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr));
+	}
+}
+
+} // namespace
