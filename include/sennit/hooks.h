@@ -24,7 +24,11 @@
  *     scope's deadline, otherwise ECANCELED. A call that has moved some bytes returns their number;
  *   - a descriptor that another task closes while this one waits for it gives EBADF;
  *   - signals interrupt no call that is parked, so there is no EINTR;
- *   - after the call the task may be on another thread, with other thread-locals.
+ *   - other tasks may have run on the thread meanwhile, and have changed its thread-locals.
+ * After the call the task is on the same thread, so what a library keeps of it is right: the
+ * address of errno or of a thread-local, pthread_self(). Only a thread that is blocked or busy for
+ * SENNIT_HOOKS_STAY milliseconds (1,000) loses such tasks to others, which moved counts below; with
+ * 0 in the environment tasks go on with any thread (docs/hooks.md).
  *
  * The call is passed through, which blocks the thread, where parking would be wrong or of no use:
  * outside tasks; on files, and on descriptors that are non-blocking; while the task holds a pthread
@@ -74,6 +78,7 @@ struct sn_hooks_counters {
 	uint64_t passed_busy;  /* was pinned, or in a bracket, */
 	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask; */
 	uint64_t passed_other; /* or the wait was not possible, or in vain (docs/hooks.md) */
+	uint64_t moved;        /* of parked: went on with another thread, as theirs was stuck */
 };
 
 /* Fills *counters, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */

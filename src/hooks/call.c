@@ -17,7 +17,7 @@
  * has none. Where others are faster, poll() finds nothing soon, and the count begins again. */
 #define MOST_ROUNDS 32
 
-static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other;
+static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other, moved;
 static _Atomic int process_hooks = SN_HOOKS_OFF;
 
 /* Release: a program that has read the count may act on what was counted, such as close the
@@ -27,9 +27,16 @@ static void count(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_release);
 }
 
-void sn_hook_count_park(void)
+void sn_hook_leave_thread(void)
 {
+	sn_foreign_tie();
 	count(&parked);
+}
+
+void sn_hook_back(void)
+{
+	if (sn_foreign_untie() > 0)
+		count(&moved);
 }
 
 void sn_hook_count_pass(void)
@@ -159,6 +166,7 @@ int sn_hooks_counters(struct sn_hooks_counters *counters)
 		.passed_busy = atomic_load(&passed_busy),
 		.passed_mask = atomic_load(&passed_mask),
 		.passed_other = atomic_load(&passed_other),
+		.moved = atomic_load(&moved),
 	};
 	return 0;
 }
@@ -252,8 +260,9 @@ enum sn_hook_step sn_hook_wait(struct sn_hook_call *call)
 		count(&passed_other);
 		return SN_HOOK_PASS;
 	}
-	count(&parked);
+	sn_hook_leave_thread();
 	found = sn_fd_wait(call->fd, call->events, call->deadline);
+	sn_hook_back();
 	if (found > 0) {
 		call->revents = found;
 		return SN_HOOK_AGAIN;

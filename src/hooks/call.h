@@ -6,8 +6,10 @@
  * caller is a task's own code that has hooks and holds no lock. It then tries without blocking. If
  * that would block, sn_hook_wait() decides: try again, make the blocking call, or fail.
  *
- * errno. A task may be on another thread after it has parked, and compilers take the address of
- * errno for constant within a function. So hooks read and write it by the functions here only.
+ * errno. A task is tied to its thread while it is parked, because compilers take the address of
+ * errno for constant within a function, and libraries keep other things that belong to the thread.
+ * It may be on another thread all the same (foreign.h). So hooks read and write errno by the
+ * functions here only.
  */
 #ifndef SENNIT_HOOKS_CALL_H
 #define SENNIT_HOOKS_CALL_H
@@ -115,7 +117,8 @@ static inline bool sn_hook_lacks_flag(int err)
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
 }
 
-/* The task is about to wait without its thread. */
-void sn_hook_count_park(void) sn_hidden;
+/* Around what parks: the task is about to wait without its thread, and goes on there; it is back. */
+void sn_hook_leave_thread(void) sn_hidden;
+void sn_hook_back(void) sn_hidden;
 
 #endif

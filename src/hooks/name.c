@@ -157,8 +157,9 @@ static enum sn_hook_step ask(struct lookup *lookup, int *error, struct addrinfo 
 		atomic_store(&lookup->owners, 1);
 		return SN_HOOK_PASS;
 	}
-	sn_hook_count_park();
+	sn_hook_leave_thread();
 	err = sn_chan_recv(lookup->done, &one);
+	sn_hook_back();
 	if (err < 0) {
 		const enum sn_hook_step step = sn_hook_ended(err, EAGAIN);
 

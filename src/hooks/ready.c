@@ -44,8 +44,9 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_ho
 		return -1;
 	}
 	*step = SN_HOOK_AGAIN;
-	sn_hook_count_park();
+	sn_hook_leave_thread();
 	found = sn_fd_wait_any(fds, n, deadline);
+	sn_hook_back();
 	if (found == -ETIMEDOUT && !sn_cancelled())
 		found = 0;
 	if (found < 0) {

@@ -15,8 +15,9 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 {
 	if (!sn_hook_may_park())
 		return SN_HOOK_PASS;
-	sn_hook_count_park();
+	sn_hook_leave_thread();
 	*err = sn_sleep_until(deadline);
+	sn_hook_back();
 	*left = deadline - sn_now();
 	if (*left < 0)
 		*left = 0;

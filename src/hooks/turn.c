@@ -59,14 +59,18 @@ static enum sn_hook_step await_turn(struct sn_hook_call *call, int *times)
 	if (step != SN_HOOK_AGAIN)
 		return step;
 	if (++*times <= YIELDS) {
+		sn_foreign_tie();
 		sn_yield();
+		sn_hook_back();
 		return SN_HOOK_AGAIN;
 	}
 	if (*times > YIELDS + SLEEPS) {
 		sn_hook_count_pass();
 		return SN_HOOK_PASS;
 	}
+	sn_foreign_tie();
 	err = sn_sleep(SLEEP_NS << (*times - YIELDS - 1));
+	sn_hook_back();
 	return err == 0 ? SN_HOOK_AGAIN : sn_hook_ended(err, EAGAIN);
 }
 

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# A library in a hooked task, compiled without sennit, keeps what belongs to its thread over calls
+# that park: errno, h_errno, pthread_self(), thread-locals. It is right, because the task goes on
+# with its thread; and with SENNIT_HOOKS_STAY=0 it is not, so this test would notice.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/../house/lib.sh"
+
+compilers=("$CC")
+if [ "$SENNIT_ARCH" = x86_64 ]; then
+	for compiler in gcc clang-14; do
+		[ "$compiler" = "$CC" ] || ! command -v "$compiler" >/dev/null || compilers+=("$compiler")
+	done
+fi
+
+library=$scratch/libstay.so
+for compiler in "${compilers[@]}"; do
+	for level in -O2 -O3; do
+		"$compiler" "$level" "${cflags[@]}" -D_GNU_SOURCE -std=gnu11 -fPIC -shared \
+			"$SENNIT_SOURCE_DIR/tests/hooks/stay_library.c" -o "$library" ||
+			fail "it does not compile: $compiler $level"
+		# Far more than the machine ever keeps a thread waiting.
+		status=0
+		said=$(SENNIT_HOOKS_STAY=600000 SENNIT_PROCS=2 "${launcher[@]}" \
+			"$SENNIT_BUILD_DIR/tests/hooks/hooks-stay" "$library") || status=$?
+		printf '%s %s:\n%s\n' "$compiler" "$level" "$said"
+		[ "$status" = 0 ] || fail "$compiler $level: exit status $status"
+	done
+done
+
+# As tasks went on before: with any thread.
+for ((i = 0; i < 20; i++)); do
+	said=$(SENNIT_HOOKS_STAY=0 SENNIT_PROCS=2 "${launcher[@]}" \
+		"$SENNIT_BUILD_DIR/tests/hooks/hooks-stay" "$library") || break
+done
+printf 'with SENNIT_HOOKS_STAY=0:\n%s\n' "$said"
+[ "$i" -lt 20 ] || fail 'with SENNIT_HOOKS_STAY=0 nothing is wrong: the test would notice nothing'
