@@ -35,6 +35,11 @@ struct sn_foreign {
 #define SN_TASK_HOOKED 2u
 #define SN_TASK_UNHOOKED 4u
 
+/* In flags of struct sn_task_attr: the task blocks its thread for long, or often. Other tasks that
+ * are tied to a thread (below) would have to wait, so it runs on a thread to which none is. A task
+ * that has made some wait is treated like that, too. */
+#define SN_TASK_BLOCKS 8u
+
 /*
  * The calling task's notes; NULL when the caller is not a task's own code: on a thread without a
  * task, in a child of fork(), and in the runtime itself, also where it is working for a task. Valid

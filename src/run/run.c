@@ -448,7 +448,7 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 	 * The calling thread itself runs no task. It must return when the first task does, and a
 	 * thread whose task is in foreign code for ever can only be left behind.
 	 */
-	err = sn_thread_start(&sn_runtime.processors[0], false);
+	err = sn_thread_start(&sn_runtime.processors[0], false, NULL);
 	if (err < 0)
 		stop();
 	else

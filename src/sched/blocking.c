@@ -45,7 +45,7 @@ int sn_unpin(void)
 	} else if (self->pins > 1) {
 		self->pins--;
 	} else {
-		sn_task_bind_to(self->task, NULL);
+		sn_tie_unbind(self->task);
 		sn_thread_unpin(self);
 	}
 	sn_runtime_leave();

@@ -517,6 +517,30 @@ static void hand_over(struct sn_thread *self, struct sn_task *task)
 	sn_parker_release(&thread->parker);
 }
 
+/* The task is to run apart from what is tied to this thread. False: it runs here. */
+static bool give_apart(struct sn_thread *self, struct sn_task *task)
+{
+	return atomic_load_explicit(&self->ties.owned, memory_order_relaxed) > 0 &&
+	       sn_processor_give_apart(self, task);
+}
+
+/* The task that runs apart has left. Gives the processor to others, and stays free for the next
+ * such task. False: there are no others, so this thread goes on as one of them. */
+static bool give_back(struct sn_thread *self)
+{
+	bool others;
+
+	sn_lock(&sn_runtime.lock);
+	others = sn_idle.threads != NULL;
+	sn_unlock(&sn_runtime.lock);
+	self->apart = others;
+	if (others) {
+		sn_stop_spinning(self);
+		sn_processor_give(sn_processor_unassign(self));
+	}
+	return others;
+}
+
 /* The pinned task was left, parked or runnable. Waits until it can continue. Returns false when the
  * runtime ends. */
 static bool await_pinned(struct sn_thread *self)
@@ -545,10 +569,16 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			self->picked = NULL;
 			/* A tied one, with a processor that was meant for a thread that looks. */
 			sn_stop_spinning(self);
+			sn_tie_leave_soon(self);
 			return task;
 		}
 		if (self->pinned)
 			return await_pinned(self) ? self->pinned : NULL;
+		if (sn_unlikely(self->apart) && give_back(self)) {
+			if (!sleep_in_parker(self))
+				return NULL;
+			continue;
+		}
 		if (sn_processor_is_surplus(self->processor)) {
 			if (!give_up_surplus(self))
 				return NULL;
@@ -561,6 +591,13 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			sn_stop_spinning(self);
 			if (!task->is_bound || (task->tied == SN_TIED && task->bound == self))
 				return task;
+			if (task->bound == SN_NO_HOME) {
+				if (!give_apart(self, task))
+					return task;
+				if (!sleep_in_parker(self))
+					return NULL;
+				continue;
+			}
 			/* It came by the global queue, but its home does not wait in line. */
 			if (task->tied == SN_TIED && !sn_tie_is_in_line(task)) {
 				sn_tie_ready(self, task);

@@ -35,6 +35,7 @@ sn_noinline int sn_thread_pin(struct sn_thread *self)
 	self->pins = 1;
 	__atomic_store_n(&self->pinned, self->task, __ATOMIC_RELAXED);
 	sn_task_bind_to(self->task, self);
+	self->task->tied = SN_TIED_NOT;
 	return 0;
 }
 

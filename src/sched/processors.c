@@ -67,14 +67,24 @@ struct sn_processor *sn_idle_get_locking(void)
 	return p;
 }
 
-/* The lock is held. */
+/* The lock is held. Those that run tasks apart are the last to be taken for others, so that nothing
+ * is tied to them. */
 void sn_idle_thread_put(struct sn_thread *thread)
 {
-	thread->prev_idle = NULL;
-	thread->next_idle = sn_idle.threads;
-	if (thread->next_idle)
-		thread->next_idle->prev_idle = thread;
-	sn_idle.threads = thread;
+	struct sn_thread *before = NULL, *after = sn_idle.threads;
+
+	while (thread->apart && after) {
+		before = after;
+		after = after->next_idle;
+	}
+	thread->prev_idle = before;
+	thread->next_idle = after;
+	if (after)
+		after->prev_idle = thread;
+	if (before)
+		before->next_idle = thread;
+	else
+		sn_idle.threads = thread;
 	sn_idle.thread_count++;
 	thread->is_idle = true;
 	sn_tie_rest(thread, SN_REST_PARKED);
@@ -91,6 +101,7 @@ void sn_idle_thread_remove(struct sn_thread *thread)
 		thread->next_idle->prev_idle = thread->prev_idle;
 	sn_idle.thread_count--;
 	thread->is_idle = false;
+	thread->apart = false;
 	sn_tie_rest(thread, SN_REST_NONE);
 }
 
@@ -132,7 +143,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		sn_processor_hand(thread, p, spinning);
 		return;
 	}
-	if (!refused && sn_thread_start(p, spinning) == 0)
+	if (!refused && sn_thread_start(p, spinning, NULL) == 0)
 		return;
 	/*
 	 * No more threads can be started. A thread that waits with its task for a processor can
@@ -164,6 +175,32 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	sn_unlock(&sn_runtime.lock);
 	if (!waiter)
 		sn_netpoll_wake();
+}
+
+bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_thread *thread;
+	struct sn_processor *p;
+
+	sn_lock(&sn_runtime.lock);
+	for (thread = sn_idle.threads; thread; thread = thread->next_idle)
+		/* Relaxed: a thread that sleeps is tied no more tasks. */
+		if (atomic_load_explicit(&thread->ties.owned, memory_order_relaxed) == 0)
+			break;
+	if (thread)
+		sn_idle_thread_remove(thread);
+	sn_unlock(&sn_runtime.lock);
+	p = sn_processor_unassign(self);
+	if (thread) {
+		thread->picked = task;
+		thread->apart = true;
+		sn_processor_hand(thread, p, false);
+		return true;
+	}
+	if (sn_thread_start(p, false, task) == 0)
+		return true;
+	sn_processor_assign(self, p);
+	return false;
 }
 
 /* ---- into use and out of it ---- */
@@ -300,6 +337,7 @@ void sn_processor_regain(struct sn_thread *self)
 	struct sn_task *task = self->task;
 	struct sn_thread *const bound = task->bound;
 	const uint8_t tied = task->tied;
+	const uint32_t lost_at = atomic_load_explicit(&task->word.since, memory_order_relaxed);
 	struct sn_queue one = {0};
 
 	if (p) {
@@ -308,6 +346,7 @@ void sn_processor_regain(struct sn_thread *self)
 		p->io_budget = SN_IO_BUDGET;
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 		sn_record_timed(p->record, sn_record_what(SN_RECORD_REGAIN, 0, sn_record_id(task)));
+		sn_tie_came_back(self, lost_at);
 		return;
 	}
 	const int64_t since = sn_off_cpu_is_on() ? sn_ticks_now() : 0;
@@ -330,6 +369,7 @@ void sn_processor_regain(struct sn_thread *self)
 		sn_abandon(self); /* the runtime ends */
 	sn_task_bind_to(task, bound);
 	task->tied = tied;
+	sn_tie_came_back(self, lost_at);
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	self->processor->io_budget = SN_IO_BUDGET;
 	sn_record_timed(self->processor->record,

@@ -87,6 +87,10 @@ void sn_idle_thread_remove(struct sn_thread *thread);
 /* Hands the processor to a thread that has just been taken out of the list of idle threads. */
 void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool spinning);
 
+/* Gives the calling thread's processor to one to which nothing is tied, and which runs the task
+ * first. False: there is none, and none can be started. */
+bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task);
+
 /* Gives the processor to a sleeping thread, or to a new one. spinning: the thread is already
  * counted there. */
 void sn_processor_start(struct sn_processor *p, bool spinning);

@@ -142,7 +142,9 @@ static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 static bool is_awaited(struct sn_task *task, bool only_tied)
 {
 	/* The home of a tied one may be running something else. */
-	return task->tied == SN_TIED ? sn_tie_is_in_line(task) : task->is_bound && !only_tied;
+	if (task->tied == SN_TIED)
+		return sn_tie_is_in_line(task);
+	return task->is_bound && task->bound != SN_NO_HOME && !only_tied;
 }
 
 struct sn_task *sn_global_take_bound(bool only_tied)

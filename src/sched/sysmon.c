@@ -189,11 +189,15 @@ static bool asleep(struct look *look, const struct sn_thread *thread)
 /* ---- one look ---- */
 
 /* Whether the absence of this processor's thread delays anything. */
-static bool something_waits(struct sn_processor *p, int64_t now)
+static bool something_waits(struct sn_processor *p, struct sn_thread *thread, int64_t now)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0 || !sn_runqueue_empty(&p->queue))
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
+		return true;
+	/* What is tied to the thread gains nothing at once. But a thread that has lost its processor
+	 * learns who has made them wait (sn_tie_came_back()). */
+	if (sn_ties_wait(thread))
 		return true;
 	/* A napping thread looks again soon, and is as good as idle. */
 	if (atomic_load(&sn_runtime.idle_count) > 0 || atomic_load(&sn_runtime.nap))
@@ -312,7 +316,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	stays = note_changes(p, thread, look, now);
 	if (stays)
 		report_stall(look, thread, now - look->since);
-	if (!something_waits(p, now))
+	if (!something_waits(p, thread, now))
 		return;
 	make_fair(p, look, now);
 	found->waiting |= stays || now > look->held;

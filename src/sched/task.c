@@ -30,7 +30,7 @@
 #include "sched/thread.h"
 
 /* What a task may be spawned with. */
-#define FLAGS (SN_TASK_BRIEF | HOOKS)
+#define FLAGS (SN_TASK_BRIEF | SN_TASK_BLOCKS | HOOKS)
 #define HOOKS (SN_TASK_HOOKED | SN_TASK_UNHOOKED)
 
 static bool flags_are_valid(uint32_t flags)
@@ -95,10 +95,11 @@ static void describe(struct sn_task *task, const char *name)
 /* What free blocks promise, so that a spawn need not touch it. */
 static bool is_clean(const struct sn_task *task)
 {
-	return !task->is_bound && !task->tied && !task->stack.low && !task->cancel &&
-	       !task->on_begin && !task->on_end && !task->cancel_masks && !task->foreign.locks &&
-	       !task->foreign.hooks && !task->in_waiter && !task->in_side && !task->name[0] &&
-	       !task->home && !task->locals_round && !task->named && !task->locals;
+	return !task->is_bound && !task->tied && !task->apart && !task->stack.low &&
+	       !task->cancel && !task->on_begin && !task->on_end && !task->cancel_masks &&
+	       !task->foreign.locks && !task->foreign.hooks && !task->in_waiter && !task->in_side &&
+	       !task->name[0] && !task->home && !task->locals_round && !task->named &&
+	       !task->locals;
 }
 
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
@@ -124,6 +125,10 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	task->brief = (attr->flags & SN_TASK_BRIEF) != 0;
 	if (sn_unlikely(attr->flags & HOOKS))
 		task->foreign.hooks = attr->flags & SN_TASK_HOOKED ? SN_HOOKS_ON : SN_HOOKS_OFF;
+	if (sn_unlikely(attr->flags & SN_TASK_BLOCKS)) {
+		task->apart = true;
+		sn_tie_unbind(task);
+	}
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 

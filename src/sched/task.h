@@ -20,7 +20,7 @@
  *   context       the thread that switches away from the task (see context.h)
  *   next, ahead   the party that has the task in a list of its own; the queue that it is in
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task
- *   tied          see tie.h
+ *   tied, apart   see tie.h
  *   join, result  see join.h
  *   generation    the party that frees the task, before its block can be another's; see handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
@@ -91,7 +91,7 @@ struct sn_task {
 	/* ---- for a turn; all zeros in a free block ---- */
 
 	/* Not NULL, as is_bound says: only this thread may run the task: it is pinned, tied,
-	 * or waits there for a processor. */
+	 * or waits there for a processor. Or SN_NO_HOME. */
 	struct sn_thread *bound;
 	struct sn_stack stack;    /* low and high NULL: none */
 	struct sn_cancel *cancel; /* NULL: nothing ever cancels the task */
@@ -129,8 +129,9 @@ struct sn_task {
 	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
 	 * does context. */
 	uint8_t brief;
-	uint8_t stack_class;    /* of the stack that it gets when it runs first */
-	bool named;             /* the name was written; false in a free block */
+	uint8_t stack_class; /* of the stack that it gets when it runs first */
+	bool apart; /* it runs on threads to which nothing is tied; false in a free block */
+	bool named; /* the name was written; false in a free block */
 	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
 	union {
 		uint64_t modes; /* until it has a stack: floating-point, to begin with */

@@ -129,6 +129,7 @@ static void clean(struct sn_task *task)
 {
 	sn_task_bind_to(task, NULL);
 	task->tied = SN_TIED_NOT;
+	task->apart = false;
 	task->cancel = NULL;
 	task->on_begin = NULL;
 	task->cancel_masks = 0;

@@ -7,7 +7,8 @@
  * Who may write what:
  *   lease             see lease.h
  *   processor         the thread itself; while its lease is being revoked, the monitor
- *   handed, spinning  while the thread is in its parker, or on its way there: the thread that hands
+ *   handed, spinning, apart
+ *                     while the thread is in its parker, or on its way there: the thread that hands
  *                     it a processor; otherwise the thread itself
  *   prev, commit      the thread itself, around a switch
  *   picked            the same; the thread that hands it a processor for one of its tied tasks
@@ -65,6 +66,7 @@ struct sn_thread {
 	struct sn_processor *_Atomic handed;
 	bool spinning;    /* counted in the runtime's spinning */
 	bool owes_poller; /* left the poller for a brief task, and woke nobody: brief.c */
+	bool apart;       /* it has its processor for a task that runs apart: tie.h */
 
 	struct sn_ties ties; /* tasks that it alone may run */
 

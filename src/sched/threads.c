@@ -289,7 +289,7 @@ static int thread_failed(struct sn_thread *thread, int err)
 	return -err;
 }
 
-int sn_thread_start(struct sn_processor *processor, bool spinning)
+int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_task *task)
 {
 	struct sn_thread *thread = aligned_alloc(_Alignof(struct sn_thread), sizeof *thread);
 	pthread_attr_t attr;
@@ -303,6 +303,8 @@ int sn_thread_start(struct sn_processor *processor, bool spinning)
 	thread->lease.word = sn_lease_held();
 	thread->processor = processor;
 	thread->spinning = spinning;
+	thread->picked = task;
+	thread->apart = task != NULL;
 	err = thread_admit(thread);
 	if (err < 0) {
 		free(thread);

@@ -26,6 +26,7 @@
 #include "wait/lock.h"
 
 struct sn_processor;
+struct sn_task;
 struct sn_thread;
 
 extern struct sn_threads {
@@ -47,8 +48,9 @@ void sn_threads_inherit(void (*loop)(struct sn_thread *self));
 /* Whether that is the signal mask, in the kernel's form, that threads begin with. */
 bool sn_threads_have_mask(uint64_t mask);
 
-/* Starts a thread that begins with the processor. 0 or a negative errno. */
-int sn_thread_start(struct sn_processor *processor, bool spinning);
+/* Starts a thread that begins with the processor, and with the task unless that is NULL. 0 or a
+ * negative errno. */
+int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_task *task);
 
 /* Whether another thread would be refused at this moment, and was before. Counts as an attempt. The
  * lock is held. */

@@ -25,6 +25,10 @@
  * */
 #define PATIENCE_MS 1000
 
+/* A task that has made others wait for so long runs apart: longer than it takes to wake the threads
+ * that this needs. At least 1 ms, as both times are cut to ms. */
+#define APART_MS 2
+
 /* How often the monitor looks in that time. */
 #define LOOKS 8
 
@@ -60,7 +64,7 @@ bool sn_tie(struct sn_thread *self)
 {
 	struct sn_task *task = self->task;
 
-	if (task->bound || patience == 0)
+	if ((task->bound && task->tied != SN_TIED_APART) || patience == 0)
 		return false;
 	sn_task_bind_to(task, self);
 	task->tied = SN_TIED;
@@ -75,13 +79,43 @@ bool sn_untie(struct sn_thread *self)
 	struct sn_task *task = self->task;
 	const uint8_t tied = task->tied;
 
-	task->tied = SN_TIED_NOT;
 	if (tied == SN_TIED) {
 		SN_ASSERT(task->bound == self);
-		sn_task_bind_to(task, NULL);
 		atomic_fetch_sub_explicit(&self->ties.owned, 1, memory_order_relaxed);
 	}
+	if (tied == SN_TIED || tied == SN_TIED_LOST)
+		sn_tie_unbind(task);
 	return tied == SN_TIED_LOST;
+}
+
+void sn_tie_unbind(struct sn_task *task)
+{
+	sn_task_bind_to(task, task->apart ? SN_NO_HOME : NULL);
+	task->tied = task->apart ? SN_TIED_APART : SN_TIED_NOT;
+}
+
+void sn_tie_leave_soon(struct sn_thread *self)
+{
+	struct sn_processor *p = self->processor;
+
+	/* A fair decision is made in the loop, which gives the processor back. */
+	if (self->apart)
+		atomic_store_explicit(&p->next_fair,
+				      atomic_load_explicit(&p->tick, memory_order_relaxed),
+				      memory_order_relaxed);
+}
+
+void sn_tie_came_back(struct sn_thread *self, uint32_t lost_at)
+{
+	struct sn_task *task = self->task;
+
+	sn_tie_leave_soon(self);
+	if (task->apart || !sn_ties_wait(self) ||
+	    (uint32_t)(sn_now() / 1000000) - lost_at < APART_MS)
+		return;
+	task->apart = true;
+	if (!task->bound)
+		sn_tie_unbind(task);
 }
 
 /* ---- the queue ---- */

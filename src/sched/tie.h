@@ -40,6 +40,14 @@
  *
  * A home that sleeps while tasks are tied to it does not retire (owned).
  *
+ * Apart. A task that blocks its thread keeps what is tied there from running. So one that is known
+ * to do so (SN_TASK_BLOCKS), or that has made tied tasks wait for a millisecond, runs on threads to
+ * which nothing is tied. It is bound to no thread in particular (SN_NO_HOME), so that it goes by
+ * the global queue; a thread that takes it there, and has tied tasks, gives it and its processor to
+ * a thread that has none, or to a new one. At the limit of threads it runs where it is. When it
+ * leaves, that thread gives the processor back, lest tasks be tied to it, too, and each such task
+ * need a new one.
+ *
  * Who may write what, in struct sn_ties:
  *   queue, ready  under lock; ready is read without
  *   rest          the thread itself; to IN_LINE and from there by compare-and-swap, the party that
@@ -48,6 +56,7 @@
  *   taken, turn   the thread; taken is read by the monitor
  *   seen_*        the monitor
  *   task->tied    the task; the monitor, while it has the task out of a queue
+ *   task->apart   sn_spawn(), the task
  * The runtime's lock is taken inside a queue's lock, never the other way round. After a waker has
  * released a queue's lock, the home may run the task, untie it, retire and be freed: so it is not
  * touched any more, unless it was taken off the list, and waits for what it is handed.
@@ -91,8 +100,12 @@ enum sn_rest {
 enum sn_tied {
 	SN_TIED_NOT,
 	SN_TIED,
-	SN_TIED_LOST, /* the monitor has untied it; it does not know yet */
+	SN_TIED_LOST,  /* the monitor has untied it; it does not know yet */
+	SN_TIED_APART, /* task->bound is SN_NO_HOME */
 };
+
+/* No thread: of a task that runs apart. */
+#define SN_NO_HOME ((struct sn_thread *)(uintptr_t)1)
 
 /* Of one thread. Zeros: nothing is tied to it. */
 struct sn_ties {
@@ -115,6 +128,17 @@ bool sn_tie(struct sn_thread *self);
 
 /* It is tied no more. Whether it had been untied before, and may be on another thread. */
 bool sn_untie(struct sn_thread *self);
+
+/* The task is bound to no thread of its own: in the beginning, and after it was tied or pinned. */
+void sn_tie_unbind(struct sn_task *task);
+
+/* The running task has kept its thread, which lost its processor then (ms, by the status's clock),
+ * and has one again. From now on the task runs apart if it has made others wait for long. */
+void sn_tie_came_back(struct sn_thread *self, uint32_t lost_at);
+
+/* A thread that has its processor for a task that runs apart gives it back when that leaves: makes
+ * it look then. */
+void sn_tie_leave_soon(struct sn_thread *self);
 
 /* A run begins. 0, or -EINVAL for a SENNIT_HOOKS_STAY that is none. */
 int sn_ties_begin(void);

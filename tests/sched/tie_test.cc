@@ -314,6 +314,93 @@ TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 	expect_moved<Pins &>(pins);
 }
 
+// It says so before, or has made others wait. Each time that it blocks, a tied task has to let it
+// go on; so it would block for ever on the thread of these.
+void expect_apart(uint32_t flags)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [&] {
+		Pipe pipe;
+		std::atomic<int> moved{0};
+		std::atomic<bool> waits{false}, over{false};
+		std::vector<test::Task> tasks;
+		struct sn_task_attr attr = {};
+
+		attr.flags = flags;
+		for (int i = 0; i < 20; i++)
+			tasks.emplace_back([&] {
+				while (!over) {
+					moved += !stays_over([&] { sn_sleep(test::ms); });
+					if (waits.exchange(false))
+						pipe.write_byte();
+				}
+			});
+		test::Task blocker(
+			[&] {
+				// On the thread of the others at least once.
+				for (int i = 0; flags == 0 && i < 50; i++) {
+					usleep(5000);
+					sn_sleep(test::ms);
+				}
+				for (int i = 0; i < 20; i++) {
+					sn_sleep(test::ms);
+					waits = true;
+					pipe.read_byte();
+				}
+			},
+			&attr);
+		blocker.join();
+		over = true;
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
+TEST(Tie, ATaskThatSaysThatItBlocksMakesNoTaskWait)
+{
+	expect_apart(SN_TASK_BLOCKS);
+}
+
+TEST(Tie, ATaskThatHasMadeOthersWaitDoesSoOnce)
+{
+	expect_apart(0);
+}
+
+// The threads that such tasks have had are there for the next.
+TEST(Tie, TasksThatBlockShareFewThreads)
+{
+	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		std::vector<test::Task> tasks;
+		std::atomic<int> moved{0};
+		struct sn_task_attr attr = {};
+		struct sn_stats stats;
+		sn_waitgroup over = SN_WAITGROUP_INIT;
+
+		EXPECT_EQ(0, sn_waitgroup_add(&over, 1));
+		attr.flags = SN_TASK_BLOCKS;
+		for (int i = 0; i < 100; i++) {
+			test::Task blocker([] { usleep(200); }, &attr);
+
+			blocker.join();
+			// Tied to the thread on which it happens to begin.
+			tasks.emplace_back([&] {
+				moved += !stays_over(
+					[&] { EXPECT_EQ(0, sn_waitgroup_wait(&over)); });
+			});
+		}
+		EXPECT_EQ(0, sn_stats_get(&stats));
+		EXPECT_LE(stats.threads, 20U);
+		sn_waitgroup_done(&over);
+		for (test::Task &each : tasks)
+			each.join();
+		EXPECT_EQ(0, moved);
+	});
+}
+
 // Idle threads end after two seconds, if there are more than processors.
 TEST(Tie, AnIdleThreadStaysForItsTasks)
 {
