@@ -26,6 +26,8 @@
  * which are on its stack, so that nobody else gives the turn back after the descriptor was closed
  * during the call.
  *
+ * models/hook_turn.pml has this.
+ *
  * Rejected: O_NONBLOCK on the description, which others share. SO_RCVTIMEO for accept(): others
  * would see it, and each look would block for a tick. A list, as in net/turns.h: it would have to
  * outlive the run, as a call that blocks with the turn does.
