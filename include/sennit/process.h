@@ -28,6 +28,11 @@
  * the program gets SIGTERM and, after a grace period, SIGKILL. Without it a program depends on
  * nothing here.
  *
+ * Its parent is this process. What the kernel ties to the thread that has made a child, such as the
+ * signal that a program may ask for by PR_SET_PDEATHSIG, comes when the process ends, not with a
+ * thread of the runtime: threads that have children stay, asleep, until these have ended, if need
+ * be beyond the end of the run. That holds for any child that a task makes, also by fork().
+ *
  * The end of the run. When sn_run() returns, programs that are in a scope get SIGKILL; the others
  * go on. Their zombies are removed by the next sn_process_start(), or with this process.
  *

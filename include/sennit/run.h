@@ -8,6 +8,8 @@
  *   SENNIT_MAX_THREADS  most OS threads that run tasks; default 10,000, at least 2. At the limit
  *                       work waits for a thread; the runtime's statistics count that, and one line
  *                       on stderr reports it
+ *   SENNIT_IDLE_MS      when more threads than processors are idle, those that have been for this
+ *                       long end; default 2,000
  *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
  *   SENNIT_HOOKS_STAY   ms for which a task that has parked in a hooked call waits for its thread
  *                       when that is stuck (docs/hooks.md); 0: it goes on with any; default 1,000

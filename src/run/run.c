@@ -92,6 +92,9 @@
 /* Go's figure: far more than any sane program has, and well below the kernel's limits. */
 #define MAX_THREADS 10000
 
+/* How long threads stay idle when there are more than processors. */
+#define IDLE_MS 2000
+
 struct first_task {
 	sn_fn *fn;
 	void *arg;
@@ -333,17 +336,18 @@ static int runtime_init(int fixed)
 		       : configured > SN_MOST_PROCESSORS ? SN_MOST_PROCESSORS
 							 : (int)configured;
 	long max_threads = sn_environment_number("SENNIT_MAX_THREADS", 2, 1000000, MAX_THREADS);
+	long idle_ms = sn_environment_number("SENNIT_IDLE_MS", 0, 86400000, IDLE_MS);
 	long wait_stats = sn_environment_number("SENNIT_WAIT_STATS", 0, 1, 0);
 	long only_spin = sn_environment_number("SENNIT_WAIT_SPIN", 0, 1, 0);
 	int err;
 
-	if (max_threads < 0 || wait_stats < 0 || only_spin < 0)
+	if (max_threads < 0 || idle_ms < 0 || wait_stats < 0 || only_spin < 0)
 		return -EINVAL;
 	/* Except the lock, which an orphan of the last run may be about to read. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
-	sn_threads_begin((int)max_threads);
+	sn_threads_begin((int)max_threads, idle_ms * INT64_C(1000000));
 	sn_pins_begin();
 	sn_ready_begin();
 	sn_idle_begin();

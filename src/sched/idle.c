@@ -69,6 +69,7 @@
 #include "sched/steal.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
+#include "sched/threads.h"
 #include "sched/timer.h"
 #include "sched/wake.h"
 
@@ -89,13 +90,6 @@
  * others have found something in at least one poll every REST_POLL_NS. */
 #define REST_NS 50000
 #define REST_POLL_NS 25000
-
-/*
- * A thread that has been idle for this long ends, if more threads than processors are idle. After a
- * burst of blocking calls the next one is likely within this time, and a thread costs 100 us to
- * start.
- */
-#define IDLE_THREAD_NS 2000000000
 
 /* ---- the poller ---- */
 
@@ -364,7 +358,11 @@ int sn_await_processor(struct sn_thread *self, int64_t deadline)
 	return err;
 }
 
-/* Leaves the list of idle threads for good, if the thread is still in it and enough others are. */
+/*
+ * Leaves the list of idle threads for good, if the thread is still in it and more than there are
+ * processors are. After a burst of blocking calls the next one is likely within the time that
+ * threads stay idle, and a thread costs 100 us to start.
+ */
 static bool retire(struct sn_thread *self)
 {
 	bool retires;
@@ -388,7 +386,7 @@ static bool retire(struct sn_thread *self)
  */
 static bool sleep_in_list(struct sn_thread *self)
 {
-	int64_t deadline = sn_now() + IDLE_THREAD_NS;
+	int64_t deadline = sn_now() + sn_threads.idle_ns;
 	struct sn_processor *p = NULL;
 	bool tied;
 

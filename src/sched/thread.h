@@ -14,6 +14,7 @@
  *   picked            the same; the thread that hands it a processor for one of its tied tasks
  *   pinned, pins      the thread itself; pinned atomically, as the monitor reads it
  *   ties              see tie.h
+ *   lingers           the thread itself, before it is dismissed (threads.c)
  *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all     any thread, under the runtime's lock
  */
@@ -109,6 +110,7 @@ struct sn_thread {
 	const void *stack_high;      /* the loop's frames are below */
 	timer_t timer;               /* cpu_timer.h */
 	bool attached, has_timer;
+	bool lingers; /* it has ended with children, and is not to be joined: linger.h */
 	void *signal_stack;
 	struct {
 		void *sp;

@@ -15,6 +15,7 @@
 #include "sched/collector.h"
 #include "sched/counters.h"
 #include "sched/cpu_timer.h"
+#include "sched/linger.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 
@@ -54,11 +55,12 @@ static int add_static_tls(struct dl_phdr_info *info, size_t size, void *sum)
 	return 0;
 }
 
-void sn_threads_begin(int most)
+void sn_threads_begin(int most, int64_t idle_ns)
 {
 	memset(&sn_threads, 0, sizeof sn_threads);
 	sn_lock_init(&sn_threads.start_lock, SN_RANK_THREAD_START);
 	sn_threads.most = most;
+	sn_threads.idle_ns = idle_ns;
 	limit_logged = false;
 	static_tls = 0;
 	dl_iterate_phdr(add_static_tls, &static_tls);
@@ -71,7 +73,8 @@ void sn_thread_attr_init(pthread_attr_t *attr)
 }
 
 /*
- * The thread ends: it moves from the list of live threads to the list of those to join. Only the
+ * The thread ends, or will once its children have: it moves from the list of live threads to the
+ * list of those to join. Only the
  * monitor frees its block, or the end of the runtime, because the monitor may be looking at it.
  */
 static void thread_dismiss(struct sn_thread *self)
@@ -83,6 +86,9 @@ static void thread_dismiss(struct sn_thread *self)
 	/* An orphan belongs to a runtime that is gone; its block is all that is left of that
 	 * runtime. */
 	if (!orphan) {
+		/* An orphan is detached already. */
+		if (self->lingers)
+			pthread_detach(self->pthread);
 		sn_thread_unlink(self);
 		self->next_all = sn_threads.dead;
 		sn_threads.dead = self;
@@ -131,7 +137,7 @@ void sn_threads_reap(void)
 
 	for (; thread; thread = next) {
 		next = thread->next_all;
-		if (pthread_tryjoin_np(thread->pthread, NULL) == 0) {
+		if (thread->lingers || pthread_tryjoin_np(thread->pthread, NULL) == 0) {
 			free(thread);
 			continue;
 		}
@@ -175,7 +181,7 @@ void sn_threads_join(int64_t give_up)
 	for (; thread; thread = next) {
 		next = thread->next_all;
 		/* It touches its block no more. */
-		if (!join_until(thread->pthread, give_up))
+		if (!thread->lingers && !join_until(thread->pthread, give_up))
 			pthread_detach(thread->pthread);
 		free(thread);
 	}
@@ -212,6 +218,7 @@ static void become_like_the_first(void)
 static void *thread_main(void *arg)
 {
 	struct sn_thread *self = arg;
+	bool lingers;
 
 	become_like_the_first();
 	/* The creator may not have stored our handle yet. */
@@ -224,7 +231,10 @@ static void *thread_main(void *arg)
 	thread_loop(self);
 	sn_collector_thread_ends(self);
 	sn_thread_detach(self);
+	lingers = self->lingers = sn_has_children();
 	thread_dismiss(self);
+	if (lingers)
+		sn_linger();
 	return NULL;
 }
 

@@ -5,12 +5,12 @@
  * Contract. A thread is started with a processor, and ends when its loop returns. It begins with
  * what the caller of sn_run() had: signal mask, name, timer slack. A thread that has ended is
  * joined by the monitor, or at the end of the run; so its block may be looked at by a holder of the
- * runtime's lock.
+ * runtime's lock. One that has children lingers when it should end (linger.h), and is detached.
  *
  * Who may write what:
  *   count, all, dead, none_before   any thread, under the runtime's lock; count is also read
  *                                   without
- *   most                            sn_threads_begin(), before the first thread of a run starts
+ *   most, idle_ns                   sn_threads_begin(), before the first thread of a run starts
  *   start_lock                      held while a thread is created, so that its handle is known
  *                                   before it can end
  */
@@ -34,12 +34,13 @@ extern struct sn_threads {
 	struct sn_thread *dead; /* that are to be joined */
 	int64_t none_before;    /* the system has refused one */
 	int most;               /* SENNIT_MAX_THREADS */
+	int64_t idle_ns;        /* SENNIT_IDLE_MS: one that has been idle for so long ends */
 	struct sn_lock start_lock;
 	_Atomic uint32_t count; /* length of all */
 } sn_threads sn_hidden;
 
-/* A run begins: there are none, and there may be so many. */
-void sn_threads_begin(int most);
+/* A run begins: there are none, there may be so many, and idle for so long. */
+void sn_threads_begin(int most, int64_t idle_ns);
 
 /* Notes what threads are to have of the calling one, and what each is to run: the scheduler's loop,
  * which stands above. */

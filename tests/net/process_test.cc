@@ -907,6 +907,45 @@ TEST(ProcessRun, EndsThoseInScopesAndLeavesTheOthers)
 	});
 }
 
+// Programs that ask for a signal when their parent dies. Each is started on a thread of its own.
+// All of these block at the same time, and then end.
+TEST(ProcessEnd, IsNotThatOfTheThreadThatHasStartedIt)
+{
+	test::Environment soon_idle("SENNIT_IDLE_MS", "10");
+
+	test::run({2}, [] {
+		sn_process *asks = start({"setpriv", "--pdeathsig", "KILL", "true"});
+
+		if (end_of(asks) != 0)
+			GTEST_SKIP() << "setpriv has no --pdeathsig";
+		for (bool pinned : {false, true}) {
+			constexpr int n = 6;
+			std::vector<Task> tasks;
+			std::atomic<int> in{0};
+			sn_process *processes[n];
+
+			for (int i = 0; i < n; i++)
+				tasks.emplace_back([&, i] {
+					EXPECT_EQ(0, pinned ? sn_pin() : 0);
+					in++;
+					while (in < n)
+						usleep(1000);
+					processes[i] = start({"setpriv", "--pdeathsig", "KILL",
+							      "sleep", "1000"});
+				});
+			for (Task &task : tasks)
+				task.join();
+			EXPECT_TRUE(test::eventually([] { return test::stats().threads <= 4; }));
+			sn_sleep(100 * test::ms);
+			for (sn_process *process : processes) {
+				EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, nullptr, 1));
+				EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+				EXPECT_EQ(1000 + SIGTERM, end_of(process));
+			}
+		}
+	});
+}
+
 int run_one()
 {
 	return sn_run([](void *) { return end_of(start({"sh", "-c", "exit 5"})); }, nullptr);
