@@ -44,8 +44,8 @@ static bool lives(pid_t pid)
 
 /* What the kernel lists of the calling thread. */
 struct children {
-	pid_t living;  /* one that lives; 0: none */
-	uint64_t all;  /* a sum over all of them, to know the list again */
+	pid_t living; /* one that lives; 0: none */
+	uint64_t all; /* a sum over all of them, to know the list again */
 };
 
 static void add(struct children *children, pid_t pid)

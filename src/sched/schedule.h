@@ -106,9 +106,14 @@ void sn_processor_lend(struct sn_thread *self);
  * capacity. */
 void sn_processors_adjust(int wanted);
 
-/* Called by the monitor when a timer is due, a processor is idle, and a brief task that stands in
- * for the poller does not return. */
+/* Called by the monitor: wakes a thread for a processor that is idle although there is something to
+ * do. Either a timer is due, and a brief task that stands in for the poller does not return; or the
+ * system has refused a thread. Where no thread can be had, it fires the timers itself. */
 void sn_processors_notice(int64_t now);
+
+/* Whether that and the monitor's polls are what the program goes on by, for want of threads. The
+ * runtime's lock is held. */
+bool sn_only_the_monitor_serves(void);
 
 /* Whether a task is queued anywhere; and when the earliest timer of all is due, SN_TIMER_NEVER
  * without timers. */

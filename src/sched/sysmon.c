@@ -434,7 +434,8 @@ static bool chores_when_idle(void)
 static bool everything_is_idle(void)
 {
 	return atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-	       !chores_are_asked() && !atomic_load(&sn_runtime.stopping);
+	       !chores_are_asked() && !sn_only_the_monitor_serves() &&
+	       !atomic_load(&sn_runtime.stopping);
 }
 
 static bool nobody_works(void)

@@ -238,11 +238,22 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+/* The lock is held. */
+static bool are_enough(void)
+{
+	return atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most;
+}
+
+bool sn_threads_may_be_started(void)
+{
+	return !are_enough() && (!sn_threads.none_before || sn_now() >= sn_threads.none_before);
+}
+
 bool sn_threads_refused(void)
 {
 	if (!limit_logged) /* the attempt says so */
 		return false;
-	if (atomic_load(&sn_threads.count) < (uint32_t)sn_threads.most)
+	if (!are_enough())
 		return sn_threads.none_before && sn_now() < sn_threads.none_before;
 	atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
 	return true;
@@ -259,7 +270,7 @@ static int thread_admit(struct sn_thread *thread)
 		err = -ESRCH;
 	} else if (sn_threads.none_before && sn_now() < sn_threads.none_before) {
 		err = -EAGAIN;
-	} else if (atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most) {
+	} else if (are_enough()) {
 		err = -EAGAIN;
 		atomic_fetch_add(&sn_counters.thread_limit_hits, 1);
 		log = !limit_logged;

@@ -57,6 +57,9 @@ int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_tas
  * lock is held. */
 bool sn_threads_refused(void);
 
+/* Whether one could be started, as far as is known without trying. The lock is held. */
+bool sn_threads_may_be_started(void);
+
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);
 

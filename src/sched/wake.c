@@ -33,6 +33,7 @@
 #include "sched/ready.h"
 #include "sched/runqueue.h"
 #include "sched/schedule.h"
+#include "sched/threads.h"
 #include "sched/timer.h"
 
 struct sn_parker sn_nap_parker;
@@ -198,26 +199,43 @@ static void fire_timers(int64_t now)
 }
 
 /* Whether a processor is idle for want of a thread, and stays so: each thread that there may be is
- * in foreign code, or waits for the task that is pinned to it. */
+ * in foreign code, or waits for the task that is pinned to it. The lock is held. */
 static bool threads_are_missing(void)
+{
+	return sn_idle.threadless && !sn_idle.threads;
+}
+
+bool sn_only_the_monitor_serves(void)
+{
+	return threads_are_missing() && atomic_load(&sn_runtime.polling) == 0 &&
+	       (sn_netpoll_used() || sn_earliest_timer() != SN_TIMER_NEVER ||
+		(sn_work_exists() && sn_threads_may_be_started()));
+}
+
+/* Whether threads are missing; and so does one that could be started by now, with another. */
+static bool are_missing(bool another)
 {
 	bool missing;
 
 	sn_lock(&sn_runtime.lock);
-	missing = sn_idle.threadless && !sn_idle.threads;
+	missing = threads_are_missing() && (!another || sn_threads_may_be_started());
 	sn_unlock(&sn_runtime.lock);
 	return missing;
 }
 
 void sn_processors_notice(int64_t now)
 {
-	if (atomic_load(&sn_runtime.idle_count) == 0 || atomic_load(&sn_runtime.polling) != 0 ||
-	    sn_earliest_timer() > now)
+	const bool late = sn_earliest_timer() <= now;
+
+	if (atomic_load(&sn_runtime.idle_count) == 0 || atomic_load(&sn_runtime.polling) != 0)
+		return;
+	/* The system may have refused a thread, and those that there were have all ended. */
+	if (!late && !(sn_work_exists() && are_missing(true)))
 		return;
 	sn_wake_one();
 	/* Then nobody comes to serve the timers, and one of them may be what a pinned task waits
 	 * for: its thread could run it. */
-	if (threads_are_missing())
+	if (late && are_missing(false))
 		fire_timers(now);
 }
 

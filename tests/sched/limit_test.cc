@@ -3,6 +3,7 @@
 // At a limit of threads: what the threads that there may be can do is done. A case that fails here
 // hangs.
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -106,6 +107,68 @@ TEST(LimitOfThreads, DeadlinesOfPinnedTasksFire)
 		blocked.begin();
 		pinned.join();
 		blocked.end();
+	});
+}
+
+// The same when nothing has happened for so long that the monitor, which alone could notice, would
+// sleep. Without trimming it has nothing else to wake up for.
+TEST(LimitOfThreads, LateTimersOfPinnedTasksFire)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2"), never("SENNIT_TRIM_MS", "0");
+
+	test::run({1, 2}, [] {
+		Blocked blocked(1);
+		std::atomic<bool> begins{false};
+
+		test::Task pinned([&] {
+			EXPECT_EQ(0, sn_pin());
+			begins = true;
+			while (blocked.in() == 0)
+				EXPECT_EQ(0, sn_sleep(test::ms));
+			EXPECT_EQ(0, sn_sleep(400 * test::ms));
+			EXPECT_EQ(0, sn_unpin());
+		});
+		EXPECT_TRUE(test::eventually([&] { return begins.load(); }));
+		blocked.begin();
+		pinned.join();
+		blocked.end();
+	});
+}
+
+// And what comes from the network.
+TEST(LimitOfThreads, LateInputOfPinnedTasksComes)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2"), never("SENNIT_TRIM_MS", "0");
+
+	test::run({1, 2}, [] {
+		Blocked blocked(1);
+		std::atomic<bool> begins{false};
+		int ends[2];
+
+		ASSERT_EQ(0, pipe(ends));
+		test::Task pinned([&] {
+			sn_stream *stream = nullptr;
+			char byte;
+
+			EXPECT_EQ(0, sn_pin());
+			EXPECT_EQ(0, sn_stream_adopt(&stream, ends[0]));
+			begins = true;
+			while (blocked.in() == 0)
+				EXPECT_EQ(0, sn_sleep(test::ms));
+			EXPECT_EQ(1, sn_stream_read(stream, &byte, 1));
+			EXPECT_EQ(0, sn_stream_close(stream));
+			EXPECT_EQ(0, sn_unpin());
+		});
+		EXPECT_TRUE(test::eventually([&] { return begins.load(); }));
+		std::thread writer([&] {
+			usleep(400000);
+			EXPECT_EQ(1, write(ends[1], "x", 1));
+		});
+		blocked.begin();
+		pinned.join();
+		blocked.end();
+		writer.join();
+		close(ends[1]);
 	});
 }
 

@@ -115,9 +115,8 @@ TEST(Linger, ChildrenOutliveIdleThreads)
 		outlast_threads();
 		end_all(list);
 		// With them the threads go. The monitor, and the thread of sn_run(), are beside.
-		EXPECT_TRUE(test::eventually([] {
-			return test::process_status("Threads") <= threads() + 2 + others;
-		}));
+		EXPECT_TRUE(test::eventually(
+			[] { return test::process_status("Threads") <= threads() + 2 + others; }));
 	});
 }
 
@@ -169,9 +168,8 @@ TEST(Linger, NoThreadStaysForAZombie)
 
 		outlast_threads();
 		end_all(list);
-		EXPECT_TRUE(test::eventually([] {
-			return test::process_status("Threads") <= threads() + 2 + others;
-		}));
+		EXPECT_TRUE(test::eventually(
+			[] { return test::process_status("Threads") <= threads() + 2 + others; }));
 		for (pid_t zombie : zombies) {
 			int status = -1;
 
