@@ -16,7 +16,9 @@
  *   NO_LOOK      the monitor does not look whether a processor is idle
  *   LOOK_FIRST   it looks before it says that it naps
  *   READ_FIRST   the thread looks for a nap before it takes the processor
- *   SEEN_LATE    the monitor reads the word that it sleeps on after it says that it naps
+ *   WHY_FIRST    the monitor looks whether the nap was ended before it reads the word that it sleeps
+ *                on
+ *   WHY_LAST     the thread says that it has ended the nap after it has changed that word
  *   NO_WAKE      the thread ends the nap without a change of that word
  */
 #ifndef PROCESSORS
@@ -27,37 +29,43 @@
 #endif
 
 byte idle = PROCESSORS;
-bool nap, in_long_nap;
+bool nap, in_long_nap, why;
 byte word;
 
 active proctype monitor()
 {
 	byte seen;
-	bool cut;
+	bool cut, ended;
 
 end:	do
 	:: true ->
-#ifndef SEEN_LATE
-		seen = word;
-#endif
 #ifdef LOOK_FIRST
 		cut = idle == 0;
 #endif
 		nap = 1;
-#ifdef SEEN_LATE
-		seen = word;
-#endif
 #if !defined(NO_LOOK) && !defined(LOOK_FIRST)
 		cut = idle == 0;
 #endif
-		/* sn_futex_wait() */
-		in_long_nap = !cut;
-end_nap:	if
-		:: cut
-		:: word != seen
+#ifdef WHY_FIRST
+		ended = why;
+		seen = word;
+#else
+		seen = word;
+		ended = why;
+#endif
+		if
+		:: ended
+		:: else ->
+			/* sn_futex_wait() */
+			in_long_nap = !cut;
+end_nap:		if
+			:: cut
+			:: word != seen
+			fi;
+			in_long_nap = 0
 		fi;
-		in_long_nap = 0;
-		nap = 0
+		nap = 0;
+		why = 0
 	od
 }
 
@@ -84,9 +92,11 @@ proctype takes()
 				atomic { naps = nap; nap = 0 };
 				if
 #ifdef NO_WAKE
-				:: naps -> skip
+				:: naps -> why = 1
+#elif defined(WHY_LAST)
+				:: naps -> word++; why = 1
 #else
-				:: naps -> word++
+				:: naps -> why = 1; word++
 #endif
 				:: else
 				fi

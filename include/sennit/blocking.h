@@ -126,7 +126,14 @@ SN_API int sn_blocking(sn_fn *fn, void *arg);
 /*
  * Keeps the calling task on its present thread until sn_unpin() has been called as often as
  * sn_pin(), or until the task ends. Meanwhile that thread runs no other task, and each park costs
- * two context switches of the OS. For libraries that keep state in thread-locals across calls.
+ * two context switches of the OS. For libraries that keep state in thread-locals across calls, and
+ * for tasks that change what Linux keeps for each thread: namespaces, identity, capabilities, CPUs,
+ * niceness, filters. None of that reaches another thread of the runtime. What the task itself makes
+ * has it: children, programs (process.h), and threads by pthread_create().
+ *
+ * sn_unpin() gives the thread to other tasks as it is, so what they must not have is changed back
+ * before. When a task ends that is still pinned, its thread runs no other task, and ends. Starting
+ * another costs some 100 us.
  *
  * Return 0, or -ENOTSUP outside a task. sn_pin() returns -EAGAIN when all but one of the threads
  * that SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not

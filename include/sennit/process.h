@@ -14,9 +14,11 @@
  * Starting. The program gets what struct sn_process_attr says, and otherwise what this process
  * has: directory, environment, limits, identity, standard descriptors. It gets no other
  * descriptor, whether marked close-on-exec or not. Its signals have their default actions, and
- * none is blocked. A program that cannot be started is the error of sn_process_start() itself,
- * with the reason of the system call that failed. No code runs in a copy of this process, so
- * pthread_atfork() handlers are not called, and the size of this process does not matter.
+ * none is blocked. What Linux keeps for each thread, such as namespaces and capabilities, is that
+ * of the calling task's thread, which a pinned task may have changed (blocking.h). A program that
+ * cannot be started is the error of sn_process_start() itself, with the reason of the system call
+ * that failed. No code runs in a copy of this process, so pthread_atfork() handlers are not called,
+ * and the size of this process does not matter.
  *
  * Waiting takes no thread: a small task for each program waits for it through a pidfd. On kernels
  * before 5.3, and wherever pidfds are missing, it looks again and again instead, first after 1 ms

@@ -42,6 +42,7 @@
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
 
+#include "sched/birth.h"
 #include "sched/cancel.h"
 #include "sched/foreign.h"
 #include "sched/fork.h"
@@ -103,6 +104,7 @@ static struct sn_lock lock =
 static struct lookup *chains[CHAINS];
 static struct list lists[STATES]; /* those that were put there first come first */
 static int helpers;               /* that live, or are being started */
+static int to_start;              /* of these, those that the monitor is to start */
 
 void sn_lookups_fork(enum sn_fork_phase phase)
 {
@@ -113,7 +115,7 @@ void sn_lookups_fork(enum sn_fork_phase phase)
 	 * finding. */
 	memset(chains, 0, sizeof chains);
 	memset(lists, 0, sizeof lists);
-	helpers = 0;
+	helpers = to_start = 0;
 }
 
 static void discard(struct lookup *lookup)
@@ -308,11 +310,11 @@ static int start_thread(void)
 }
 
 /*
- * Starts a helper that has been counted. If that fails and there is no other, none will serve the
- * queue: each task that waits there had counted on another task's helper, and now looks its name up
- * without one.
+ * Starts a helper that has been counted, on a thread that may start threads. If that fails and
+ * there is no other, none will serve the queue: each task that waits there had counted on another
+ * task's helper, and now looks its name up without one.
  */
-static void start_helper(struct sn_thread *self)
+static void start_here(struct sn_thread *self)
 {
 	struct lookup *lookup;
 	struct wait *woken = NULL;
@@ -329,6 +331,38 @@ static void start_helper(struct sn_thread *self)
 	}
 	sn_unlock(&lock);
 	wake_all(self, woken);
+}
+
+static void start_those_asked(void)
+{
+	bool one = true;
+
+	while (one) {
+		sn_lock(&lock);
+		one = to_start > 0;
+		to_start -= one;
+		sn_unlock(&lock);
+		if (one)
+			start_here(NULL);
+	}
+}
+
+/*
+ * The helper would have what a pinned task has set on its thread, such as another network, and
+ * serve all tasks. Other tasks have left nothing on theirs when they come to a call that parks.
+ */
+static void start_helper(struct sn_thread *self)
+{
+	static struct sn_birth birth = {.begin = start_those_asked};
+
+	if (!self->altered) {
+		start_here(self);
+		return;
+	}
+	sn_lock(&lock);
+	to_start++;
+	sn_unlock(&lock);
+	sn_birth_ask(&birth);
 }
 
 /* How many lookups have been under way for so long that they do not count. Under the lock. */

@@ -41,6 +41,7 @@
 #include "net/select_any.h"
 #include "net/signal.h"
 #include "net/watch.h"
+#include "sched/birth.h"
 #include "sched/block.h"
 #include "sched/cancel.h"
 #include "sched/collector.h"
@@ -273,8 +274,10 @@ static void run_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&sn_threads.start_lock, phase);
 	sn_fork_lock(&sn_runtime.lock, phase);
-	if (phase == SN_FORK_CHILD)
+	if (phase == SN_FORK_CHILD) {
+		sn_births_forget();
 		atomic_store(&taken, false);
+	}
 }
 
 /*
@@ -402,6 +405,7 @@ static void runtime_destroy(void)
 	uint32_t left_behind = sn_foreign_end(sn_now() + ORPHAN_NS);
 
 	left_behind += (uint32_t)threads_join();
+	sn_births_serve(); /* what the monitor has not come to */
 	sn_stats_end();
 	sn_cpu_profile_end();
 	sn_waits_profile_end();

@@ -381,19 +381,27 @@ static bool retire(struct sn_thread *self)
  * Sleeps until another thread hands over a processor. Returns false when the thread is to end.
  *
  * At the limit of threads, a processor may have been put with the idle ones although there was work
- * for it, because no thread was in the list (sn_processor_start()). Both sides hold the same lock:
- * either the processor finds this thread in the list, or this thread finds the processor.
+ * for it, because no thread was in the list (sn_processor_start()). And one may wait until the
+ * monitor has started a thread for it. Both sides hold the same lock: either the processor finds
+ * this thread in the list, or this thread finds the processor.
  */
 static bool sleep_in_list(struct sn_thread *self)
 {
 	int64_t deadline = sn_now() + sn_threads.idle_ns;
-	struct sn_processor *p = NULL;
-	bool tied;
+	struct sn_processor *p;
+	bool spinning, tied;
 
 	sn_lock(&sn_runtime.lock);
 	if (atomic_load(&sn_runtime.stopping)) {
 		sn_unlock(&sn_runtime.lock);
 		return false;
+	}
+	p = sn_idle_take_asked(&spinning);
+	if (p) {
+		sn_unlock(&sn_runtime.lock);
+		sn_processor_assign(self, p);
+		self->spinning = spinning;
+		return true;
 	}
 	if (sn_idle.threadless) {
 		if (sn_work_exists() || sn_nobody_would_notice())
@@ -556,6 +564,15 @@ static bool give_up_surplus(struct sn_thread *self)
 	return sleep_in_parker(self);
 }
 
+/* A pinned task has ended on this thread, which runs no other: pin.c. Another thread has its place
+ * even at the limit of threads, or the work here might wait for one that never comes. */
+static void give_up_thread(struct sn_thread *self)
+{
+	sn_ties_end(self);
+	sn_thread_leaves(self);
+	sn_processor_give(sn_processor_unassign(self));
+}
+
 struct sn_task *sn_next_task(struct sn_thread *self)
 {
 	struct sn_task *task;
@@ -569,6 +586,10 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			sn_stop_spinning(self);
 			sn_tie_leave_soon(self);
 			return task;
+		}
+		if (sn_unlikely(self->ends)) {
+			give_up_thread(self);
+			return NULL;
 		}
 		if (self->pinned)
 			return await_pinned(self) ? self->pinned : NULL;

@@ -3,9 +3,9 @@
  * A processor: the right to run tasks, and what running them needs.
  *
  * All fields belong to the thread that has the processor, except: the shared parts of the run queue
- * and of the timers (see there); next_idle and retired (under the runtime's lock); the atomic
- * fields, which others may read; and next_fair and next_runs, which the monitor writes as well
- * (turn.h). record never changes.
+ * and of the timers (see there); next_idle, retired and spins (under the runtime's lock); the
+ * atomic fields, which others may read; and next_fair and next_runs, which the monitor writes as
+ * well (turn.h). record never changes.
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H
@@ -45,6 +45,7 @@ struct sn_processor {
 	_Atomic uint32_t polled; /* polls by its thread that have found a task; written by that */
 	uint32_t id;
 	struct sn_processor *next_idle;
+	bool spins;   /* while the monitor is to start its thread: that counts as spinning */
 	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */
 	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];

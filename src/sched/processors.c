@@ -7,6 +7,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/birth.h"
 #include "sched/block.h"
 #include "sched/counters.h"
 #include "sched/idle.h"
@@ -114,6 +115,40 @@ void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool sp
 	sn_parker_release(&thread->parker);
 }
 
+/* Leaves it to the monitor to start a thread. The lock is held. */
+static void ask_for_thread(struct sn_processor *p, bool spinning)
+{
+	p->spins = spinning;
+	p->next_idle = atomic_load(&sn_idle.asked);
+	atomic_store(&sn_idle.asked, p);
+	sn_sysmon_wake();
+}
+
+struct sn_processor *sn_idle_take_asked(bool *spinning)
+{
+	struct sn_processor *p = atomic_load(&sn_idle.asked);
+
+	if (p) {
+		*spinning = p->spins;
+		atomic_store(&sn_idle.asked, p->next_idle);
+	}
+	return p;
+}
+
+void sn_processors_start_asked(void)
+{
+	struct sn_processor *p;
+	bool spinning;
+
+	while (atomic_load(&sn_idle.asked)) {
+		sn_lock(&sn_runtime.lock);
+		p = sn_idle_take_asked(&spinning);
+		sn_unlock(&sn_runtime.lock);
+		if (p)
+			sn_processor_start(p, spinning);
+	}
+}
+
 /*
  * Gives the processor to a sleeping thread, or to a new one. If the end of the runtime meanwhile
  * wakes the sleeping thread, that thread is not freed before the calling thread has ended too
@@ -123,7 +158,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 {
 	struct sn_thread *thread;
 	struct sn_task *waiter = NULL;
-	bool refused;
+	bool refused, asks;
 
 	sn_lock(&sn_runtime.lock);
 	thread = sn_idle.threads;
@@ -133,7 +168,12 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		waiter = sn_global_take_bound(true);
 	/* Known without trying: at the limit this is done for nearly every task that is queued. */
 	refused = !thread && !waiter && sn_threads_refused();
+	asks = !thread && !waiter && !refused && !sn_may_start_threads();
+	if (asks)
+		ask_for_thread(p, spinning);
 	sn_unlock(&sn_runtime.lock);
+	if (asks)
+		return;
 	if (waiter) {
 		/* One that waits in line for a processor is there. */
 		sn_processor_hand(waiter->bound, p, spinning);
@@ -197,7 +237,7 @@ bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
 		sn_processor_hand(thread, p, false);
 		return true;
 	}
-	if (sn_thread_start(p, false, task) == 0)
+	if (sn_may_start_threads() && sn_thread_start(p, false, task) == 0)
 		return true;
 	sn_processor_assign(self, p);
 	return false;

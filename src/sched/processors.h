@@ -69,6 +69,8 @@ extern struct sn_idle {
 	_Alignas(SN_CACHE_LINE) struct sn_processor *processors;
 	struct sn_thread *threads; /* by next_idle */
 	uint32_t thread_count;
+	/* Those for which the monitor is to start a thread, by next_idle. */
+	struct sn_processor *_Atomic asked;
 	bool threadless; /* a processor was put with the idle ones for want of a thread */
 } sn_idle sn_hidden;
 
@@ -91,8 +93,15 @@ void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool sp
  * first. False: there is none, and none can be started. */
 bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task);
 
+/* One for which the monitor is to start a thread, for the caller instead; NULL: there is none. The
+ * lock is held. */
+struct sn_processor *sn_idle_take_asked(bool *spinning);
+
 /* Gives the processor to a sleeping thread, or to a new one. spinning: the thread is already
  * counted there. */
 void sn_processor_start(struct sn_processor *p, bool spinning);
+
+/* Starts the threads that others have asked for (birth.h). The monitor. */
+void sn_processors_start_asked(void);
 
 #endif

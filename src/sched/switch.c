@@ -216,7 +216,7 @@ void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)))
 		sn_scan_ended(task);
 	/* In the order in which the loop would run them: the heir would be the last in the ring. */
-	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)))) {
+	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)) && !self->ends)) {
 		next = sn_take_own(self, p);
 		if (!next && heir) {
 			sn_record_wake(self, heir, task);

@@ -57,12 +57,13 @@
 
 #include <sennit/clock.h>
 
+#include "sched/birth.h"
 #include "sched/collector.h"
 #include "sched/counters.h"
 #include "sched/cpus.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
-#include "sched/processor.h"
+#include "sched/processors.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/status.h"
@@ -430,11 +431,17 @@ static bool chores_when_idle(void)
 
 /* ---- sleeping and waking ---- */
 
+static void start_what_is_asked(void)
+{
+	sn_processors_start_asked();
+	sn_births_serve();
+}
+
 /* The runtime's lock is held. */
 static bool everything_is_idle(void)
 {
 	return atomic_load(&sn_runtime.idle_count) == atomic_load(&sn_runtime.nprocessors) &&
-	       !chores_are_asked() && !sn_only_the_monitor_serves() &&
+	       !chores_are_asked() && !sn_births_asked() && !sn_only_the_monitor_serves() &&
 	       !atomic_load(&sn_runtime.stopping);
 }
 
@@ -449,6 +456,7 @@ static void *monitor_main(void *arg)
 	int quiet = 0, idle_looks = 0, quick_looks = 0;
 
 	(void)arg;
+	sn_births_here();
 	prctl(PR_SET_NAME, "sennit-monitor");
 	/* The default slack of 50 us would more than double the shortest period. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
@@ -457,7 +465,7 @@ static void *monitor_main(void *arg)
 		struct findings found = {0};
 		int64_t now, due;
 
-		switch (sn_sysmon_nap(quick_looks ? PERIOD_MIN_NS : period)) {
+		switch (sn_sysmon_nap(quick_looks ? PERIOD_MIN_NS : period, start_what_is_asked)) {
 		case SN_NAP_IS_TOO_LONG:
 			period = SN_MONITOR_BUSY_NS;
 			continue;

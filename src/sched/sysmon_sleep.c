@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include <sennit/clock.h>
 
@@ -37,30 +36,34 @@ void sn_sysmon_sleep_begin(void)
 
 /* ---- naps ---- */
 
-enum sn_nap_end sn_sysmon_nap(int64_t ns)
+enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
 {
-	const uint32_t seen = atomic_load(&wake_word);
-	int64_t now, until;
+	const int64_t now = sn_now();
+	int64_t until = now + ns;
+	enum sn_nap_end reason;
+	uint32_t seen;
+	bool over;
 
-	sn_checked_pass(); /* the pause between two looks */
-	if (ns < WORTH_NS) {
-		struct timespec ts = {.tv_nsec = (long)ns};
-
-		nanosleep(&ts, NULL);
-		sn_checked_pass_end();
-		return SN_NAP_IS_OVER;
-	}
-	now = sn_now();
-	until = now + ns;
-	atomic_store(&nap_until, until);
+	if (ns >= WORTH_NS)
+		atomic_store(&nap_until, until);
 	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0)
 		until = now + SN_MONITOR_BUSY_NS;
-	sn_futex_wait(&wake_word, seen, until);
-	sn_checked_pass_end();
+	do {
+		/* In this order: see end_nap(). */
+		seen = atomic_load(&wake_word);
+		serve();
+		reason = (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);
+		if (reason != SN_NAP_IS_OVER || atomic_load(&sn_runtime.stopping))
+			break;
+		sn_checked_pass(); /* the pause between two looks */
+		over = sn_futex_wait(&wake_word, seen, until) == -ETIMEDOUT;
+		sn_checked_pass_end();
+	} while (!over);
 	atomic_store(&nap_until, 0);
-	return (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);
+	return reason;
 }
 
+/* The monitor either finds why before it sleeps, or has read the word before it was changed. */
 static void end_nap(int64_t until, enum sn_nap_end reason)
 {
 	if (!atomic_compare_exchange_strong(&nap_until, &until, 0))

@@ -22,6 +22,12 @@
  * (sn_sysmon_hurry()), once in HURRY_NS, so that it costs little where all of them compute. That is
  * a hint: without it the work is noticed after SN_MONITOR_BUSY_NS.
  *
+ * A nap is also interrupted for a moment, for what is not to wait for the next look: threads to be
+ * started (birth.h). The monitor reads the word that it sleeps on, then looks for such work, and
+ * sleeps only if the word is still the same. A thread that asks puts its work where the monitor finds
+ * it, and then changes the word. All of that is sequentially consistent, and so is why a nap was
+ * ended.
+ *
  * Who may write what:
  *   sn_monitor_sleeps   under the runtime's lock, or in sn_sysmon_sleep_begin(), before there is
  *                       a monitor: true, the monitor; false, the thread that wakes it, or the monitor
@@ -52,8 +58,9 @@ enum sn_nap_end {
 	SN_NAP_IS_URGENT,   /* look now, and soon again */
 };
 
-/* The monitor: sleeps for so long, or until another thread ends the nap. */
-enum sn_nap_end sn_sysmon_nap(int64_t ns);
+/* The monitor: sleeps for so long, or until another thread ends the nap. Calls serve() first, and
+ * whenever it is woken meanwhile. */
+enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void));
 
 /* The monitor: a thread that blocked has lost its processor. */
 void sn_sysmon_note_blocked(int64_t now);

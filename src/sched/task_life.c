@@ -273,7 +273,8 @@ static void task_main(void *arg)
 		self = sn_thread_self();
 	}
 	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
-	sn_thread_unpin(self);
+	if (sn_unlikely(self->pinned != NULL))
+		sn_thread_task_ends(self);
 	sn_record_name(self->processor, task);
 	sn_exit_task(self, commit_end, joiner_of(task));
 }

@@ -12,7 +12,8 @@
  *                     it a processor; otherwise the thread itself
  *   prev, commit      the thread itself, around a switch
  *   picked            the same; the thread that hands it a processor for one of its tied tasks
- *   pinned, pins      the thread itself; pinned atomically, as the monitor reads it
+ *   pinned, pins, altered, ends
+ *                     the thread itself; pinned atomically, as the monitor reads it
  *   ties              see tie.h
  *   lingers           the thread itself, before it is dismissed (threads.c)
  *   attached, *timer  see cpu_timer.h
@@ -84,6 +85,9 @@ struct sn_thread {
 	struct sn_parker parker;
 	struct sn_task *pinned; /* the only task that this thread may run */
 	uint32_t pins;          /* how often it was pinned */
+	bool altered; /* a task was pinned to it, and may have changed what it is: birth.h */
+	bool leaves;  /* counted in the threads' leaving; under the runtime's lock */
+	bool ends;    /* that task has ended in this state: it runs no other, and ends */
 	struct sn_thread *next_idle, *prev_idle;
 	bool is_idle; /* in the list of idle threads */
 	struct sn_thread *next_all, *prev_all;
@@ -179,9 +183,11 @@ static inline bool sn_ties_wait_after_all(struct sn_thread *self)
 }
 
 /* From now on the thread may run its task only, which may run nowhere else; it may run any task
- * again. 0, or -EAGAIN: too many are pinned. pin.c. */
+ * again; its task has ended, so if that was pinned it may run none. 0, or -EAGAIN: too many are
+ * pinned. pin.c. */
 int sn_thread_pin(struct sn_thread *self);
 void sn_thread_unpin(struct sn_thread *self);
+void sn_thread_task_ends(struct sn_thread *self);
 
 /* A run begins: no thread is pinned. */
 void sn_pins_begin(void);

@@ -89,6 +89,7 @@ static void thread_dismiss(struct sn_thread *self)
 		/* An orphan is detached already. */
 		if (self->lingers)
 			pthread_detach(self->pthread);
+		sn_threads.leaving -= self->leaves;
 		sn_thread_unlink(self);
 		self->next_all = sn_threads.dead;
 		sn_threads.dead = self;
@@ -137,7 +138,9 @@ void sn_threads_reap(void)
 
 	for (; thread; thread = next) {
 		next = thread->next_all;
-		if (thread->lingers || pthread_tryjoin_np(thread->pthread, NULL) == 0) {
+		/* Tasks that are tied to it find out when they are woken: sn_ties_end(). */
+		if (atomic_load_explicit(&thread->ties.owned, memory_order_acquire) == 0 &&
+		    (thread->lingers || pthread_tryjoin_np(thread->pthread, NULL) == 0)) {
 			free(thread);
 			continue;
 		}
@@ -204,9 +207,9 @@ bool sn_threads_have_mask(uint64_t mask)
 }
 
 /*
- * A thread inherits these from its creator: the monitor, which blocks all signals and has minimal
- * timer slack, or the thread of a task, which may have set its own. Tasks must not be able to tell
- * which.
+ * A thread inherits these from its creator (birth.h): the monitor, which blocks all signals and has
+ * minimal timer slack, or a thread on which a task may have left its own. Tasks must not be able to
+ * tell which.
  */
 static void become_like_the_first(void)
 {
@@ -238,10 +241,18 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+void sn_thread_leaves(struct sn_thread *self)
+{
+	sn_lock(&sn_runtime.lock);
+	self->leaves = true;
+	sn_threads.leaving++;
+	sn_unlock(&sn_runtime.lock);
+}
+
 /* The lock is held. */
 static bool are_enough(void)
 {
-	return atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most;
+	return atomic_load(&sn_threads.count) >= (uint32_t)sn_threads.most + sn_threads.leaving;
 }
 
 bool sn_threads_may_be_started(void)

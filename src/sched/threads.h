@@ -8,8 +8,8 @@
  * runtime's lock. One that has children lingers when it should end (linger.h), and is detached.
  *
  * Who may write what:
- *   count, all, dead, none_before   any thread, under the runtime's lock; count is also read
- *                                   without
+ *   count, all, dead, leaving, none_before   any thread, under the runtime's lock; count is also
+ *                                   read without
  *   most, idle_ns                   sn_threads_begin(), before the first thread of a run starts
  *   start_lock                      held while a thread is created, so that its handle is known
  *                                   before it can end
@@ -37,6 +37,7 @@ extern struct sn_threads {
 	int64_t idle_ns;        /* SENNIT_IDLE_MS: one that has been idle for so long ends */
 	struct sn_lock start_lock;
 	_Atomic uint32_t count; /* length of all */
+	uint32_t leaving;       /* of these, those whose places are free already */
 } sn_threads sn_hidden;
 
 /* A run begins: there are none, there may be so many, and idle for so long. */
@@ -59,6 +60,9 @@ bool sn_threads_refused(void);
 
 /* Whether one could be started, as far as is known without trying. The lock is held. */
 bool sn_threads_may_be_started(void);
+
+/* The calling thread gives up its processor and ends; another may be started in its place. */
+void sn_thread_leaves(struct sn_thread *self);
 
 /* Takes a thread out of the list of those that live. The lock is held. */
 void sn_thread_unlink(struct sn_thread *thread);

@@ -225,6 +225,19 @@ static void ask(bool home_works)
 	sn_unlock(&sn_runtime.lock);
 }
 
+/* The task's home has ended. The block of that may be freed as soon as nothing is tied to it. */
+static void ready_anywhere(struct sn_thread *home, struct sn_task *task)
+{
+	struct sn_queue one = {0};
+
+	sn_task_bind_to(task, NULL);
+	task->tied = SN_TIED_LOST;
+	atomic_fetch_sub_explicit(&home->ties.owned, 1, memory_order_release);
+	sn_queue_put(&one, task);
+	sn_global_put(&one, 1);
+	sn_submitted();
+}
+
 void sn_tie_ready(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_thread *home = task->bound;
@@ -234,6 +247,11 @@ void sn_tie_ready(struct sn_thread *self, struct sn_task *task)
 	uint32_t rest;
 
 	sn_lock(&home->ties.lock);
+	if (sn_unlikely(home->ties.ended)) {
+		sn_unlock(&home->ties.lock);
+		ready_anywhere(home, task);
+		return;
+	}
 	put(&home->ties, task);
 	rest = atomic_load(&home->ties.rest);
 	if (rest == SN_REST_PARKED)
@@ -305,8 +323,8 @@ static bool is_stuck(struct sn_thread *thread)
 	       __atomic_load_n(&thread->task, __ATOMIC_RELAXED) && sn_thread_sleeps(thread);
 }
 
-/* Tasks that wait for the thread go on elsewhere. */
-static void untie_waiting(struct sn_thread *thread)
+/* Tasks that wait for the thread go on elsewhere. Whether there are any. */
+static bool untie_waiting(struct sn_thread *thread)
 {
 	struct sn_ties *ties = &thread->ties;
 	struct sn_queue tasks;
@@ -323,9 +341,22 @@ static void untie_waiting(struct sn_thread *thread)
 	atomic_fetch_sub_explicit(&ties->owned, n, memory_order_relaxed);
 	sn_unlock(&ties->lock);
 	if (n == 0)
-		return;
+		return false;
 	sn_global_put(&tasks, n);
 	sn_submitted();
+	return true;
+}
+
+void sn_ties_end(struct sn_thread *self)
+{
+	sn_lock(&self->ties.lock);
+	self->ties.ended = true;
+	sn_unlock(&self->ties.lock);
+	untie_waiting(self);
+}
+
+static void say_that_some_have_moved(void)
+{
 	if (!logged)
 		sn_log("a thread is blocked or busy for %lld ms: tasks in hooked calls that wait "
 		       "for it go on with another (SENNIT_HOOKS_STAY)",
@@ -360,8 +391,8 @@ void sn_ties_step(int64_t now, bool idle)
 		atomic_store(&asked, true);
 	/* Their blocks stay: the monitor frees them. */
 	for (int i = 0; i < n; i++)
-		if (is_stuck(late[i]))
-			untie_waiting(late[i]);
+		if (is_stuck(late[i]) && untie_waiting(late[i]))
+			say_that_some_have_moved();
 }
 
 bool sn_ties_are_asked(void)

@@ -38,7 +38,9 @@
  * task (idle.c), as it does for a task whose thread has lost its lease. So homes get processors in
  * the order in which all other tasks do. models/tie.pml has this handshake.
  *
- * A home that sleeps while tasks are tied to it does not retire (owned).
+ * A home that sleeps while tasks are tied to it does not retire (owned). One on which a pinned task
+ * has ended does (pin.c): what is tied to it goes on anywhere when it is woken, and its block stays
+ * until then (sn_ties_end()).
  *
  * Apart. A task that blocks its thread keeps what is tied there from running. So one that is known
  * to do so (SN_TASK_BLOCKS), or that has made tied tasks wait for a millisecond, runs on threads to
@@ -114,6 +116,7 @@ struct sn_ties {
 	_Atomic uint32_t taken; /* how many it has taken out of queue, to see progress */
 	_Atomic uint32_t owned; /* tasks that are tied to it */
 	bool turn;              /* the last task was one of these */
+	bool ended;             /* the thread runs nothing any more; under lock */
 	struct sn_lock lock;
 	struct sn_queue queue; /* runnable */
 
@@ -167,6 +170,9 @@ void sn_tie_rest(struct sn_thread *self, enum sn_rest how);
 /* A home without a processor, in no list, waits for one with that task, which the caller announces
  * (wake.h). The runtime's lock is held. */
 void sn_tie_stand_in_line(struct sn_thread *home, struct sn_task *task);
+
+/* The calling thread runs nothing any more, but may be a home. */
+void sn_ties_end(struct sn_thread *self);
 
 /* A chore of the monitor: unties what has waited for a stuck home. */
 void sn_ties_step(int64_t now, bool idle);

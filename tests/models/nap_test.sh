@@ -13,5 +13,6 @@ reached
 caught '-DNO_LOOK'
 caught '-DLOOK_FIRST'
 caught '-DREAD_FIRST'
-caught '-DSEEN_LATE'
+caught '-DWHY_FIRST'
+caught '-DWHY_LAST'
 caught '-DNO_WAKE'

@@ -358,6 +358,38 @@ void expect_apart(uint32_t flags)
 	});
 }
 
+TEST(Tie, ATaskMovesIfItsThreadEndsWithAPinnedTask)
+{
+	const test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
+
+	test::run({1, 2}, [] {
+		int ended = 0;
+
+		for (int i = 0; i < test::scaled(100); i++) {
+			Channel channel;
+			std::atomic<long> home{0}, gone{0};
+			std::atomic<bool> stayed{true};
+			test::Task waits([&] {
+				home = thread_id();
+				stayed = stays_over([&] { channel.receive(); });
+			});
+			sn_yield();
+			test::Task ends([&] {
+				gone = thread_id();
+				EXPECT_EQ(0, sn_pin());
+			});
+			ends.join();
+			channel.send();
+			waits.join();
+			if (home == gone) {
+				ended++;
+				EXPECT_FALSE(stayed);
+			}
+		}
+		EXPECT_GT(ended, 0);
+	});
+}
+
 TEST(Tie, ATaskThatSaysThatItBlocksMakesNoTaskWait)
 {
 	expect_apart(SN_TASK_BLOCKS);
