@@ -2,6 +2,7 @@
 //
 // Loads that keep processors or threads busy: tasks that compute, block, yield in crowds, or loop
 // over calls that do not park.
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -132,6 +133,56 @@ private:
 
 	int pipe_[2] = {-1, -1};
 	uint64_t written_ = 0, read_ = 0;
+};
+
+// ---- pinned tasks ----
+
+// Threads that may start no others, and that end with their tasks.
+class Pinned : public Work
+{
+public:
+	void begin(Phase &phase) override
+	{
+		for (int i = 0; i < makers; i++)
+			phase.go_surely(LOAD_PINNED, [this, &phase, seed = phase.random.next()] {
+				make(phase, Random(seed));
+			});
+	}
+	int64_t queue() const override { return makers * (most + 1) * 100 * us; }
+
+private:
+	static constexpr int makers = 2, most = 4;
+
+	void make(Phase &phase, Random random)
+	{
+		while (!phase.stopping()) {
+			if (alive_ < makers * most) {
+				alive_++;
+				if (!phase.go(LOAD_PINNED, [this, seed = random.next()] {
+					    live(Random(seed));
+					    alive_--;
+				    }))
+					alive_--;
+			}
+			sn_sleep(random.between(0, 3 * ms));
+		}
+	}
+
+	static void live(Random random)
+	{
+		const bool pinned = sn_pin() == 0; // not at the limit of threads
+
+		sn_yield();
+		if (random.one_in(2))
+			usleep((useconds_t)random.between(50, 2000));
+		if (random.one_in(2))
+			sn_sleep(random.between(0, 2 * ms));
+		if (pinned && random.one_in(2) && sn_unpin() < 0)
+			fail("pinned: a task was not pinned any more");
+		done(LOAD_PINNED);
+	}
+
+	std::atomic<int> alive_{0};
 };
 
 // ---- a crowd ----
@@ -277,6 +328,10 @@ std::unique_ptr<Work> make_hogs()
 std::unique_ptr<Work> make_blocking()
 {
 	return std::make_unique<Blocking>();
+}
+std::unique_ptr<Work> make_pinned()
+{
+	return std::make_unique<Pinned>();
 }
 std::unique_ptr<Work> make_crowd()
 {

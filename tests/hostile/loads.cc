@@ -145,6 +145,8 @@ std::unique_ptr<Work> make(Load load)
 		return make_hogs();
 	case LOAD_CROWD:
 		return make_crowd();
+	case LOAD_PINNED:
+		return make_pinned();
 	case LOAD_SCAN:
 		return make_scan();
 	case LOAD_VISITORS:

@@ -85,6 +85,7 @@ std::unique_ptr<Work> make_joins();
 std::unique_ptr<Work> make_echo();
 std::unique_ptr<Work> make_relay();
 std::unique_ptr<Work> make_blocking();
+std::unique_ptr<Work> make_pinned();
 std::unique_ptr<Work> make_hogs();
 std::unique_ptr<Work> make_crowd();
 std::unique_ptr<Work> make_scan();

@@ -375,6 +375,42 @@ TEST(SharedLookup, EndsWithTheAnswer)
 	});
 }
 
+// ---- threads that look up ----
+
+// They serve all tasks, so they have nothing of what a pinned task has changed on its thread, such
+// as the network in which to ask.
+TEST(Helpers, HaveNothingOfAPinnedTask)
+{
+	test::run([] {
+		const int usual = getpriority(PRIO_PROCESS, 0);
+		Task pinned([&] {
+			EXPECT_EQ(0, sn_pin());
+			ASSERT_EQ(0, setpriority(PRIO_PROCESS, 0, usual + 3));
+			EXPECT_EQ(0, resolve_error("fine.test"));
+			EXPECT_EQ(usual, test::niceness);
+		});
+
+		pinned.join();
+	});
+}
+
+// A run ends before the helper that it wants has been started; the next run has one.
+TEST(Helpers, MayBeWantedWhenTheRunEnds)
+{
+	for (int i = 0; i < test::scaled(300); i++)
+		test::run(1 + i % 2, [i] {
+			ASSERT_EQ(0, sn_go(
+					     [](void *) {
+						     (void)!sn_pin();
+						     return resolve_error("fine.test");
+					     },
+					     nullptr));
+			if (i % 3)
+				sn_yield();
+			EXPECT_EQ(0, i % 10 == 0 ? resolve_error("fine.test") : 0);
+		});
+}
+
 // ---- many names ----
 
 // More names hang than there are threads at first. All of them still hang when the others have been

@@ -17,6 +17,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "support/runtime.h"
@@ -28,6 +29,8 @@ namespace test
 inline std::atomic<bool> hangs;
 // How many look-ups began, how many hang, and the most that did at once.
 inline std::atomic<int> asked, inside, most_inside;
+// The niceness of the thread that looked up last.
+inline std::atomic<int> niceness;
 // How often the C library was called, for names and numbers alike.
 inline std::atomic<int> called;
 // How many threads exist in which one has hung.
@@ -113,6 +116,7 @@ extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo
 	    !std::string_view(host).ends_with(".test"))
 		return real(host, service, hints, list);
 	test::asked++;
+	test::niceness = getpriority(PRIO_PROCESS, 0);
 	if (std::string_view(host).starts_with("hangs"))
 		test::hang();
 	const test::Answer answer = test::answer_of(host);
