@@ -25,7 +25,8 @@
  *
  * Safety (assertions): a task is made runnable only when it is parked, and once for each park. At
  * rest: a task that is still parked has neither bytes nor an end to read, is neither
- * cancelled nor closed, and its deadline has not passed.
+ * cancelled nor closed, and its deadline has not passed. A read that fails because of its deadline
+ * has made an attempt since it began and since it was parked.
  *
  * Mutants, each of which must be caught:
  *   NO_RECHECK       commit_wait() does not read control after it has announced the task
@@ -40,6 +41,8 @@
  *   QUIET_BLINDLY    a task that is to begin is parked without a look at what is there
  *   LOOK_FIRST       its maker looks before it takes the edge that is there
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
+ *   TIMEOUT_BLINDLY  a wait that its deadline has ended fails without another attempt
+ *   DRAINED_TIMEOUT  a read that waits before its first attempt fails without one
  */
 #define NONE 0
 #define READY 1
@@ -123,11 +126,12 @@ inline forget()
 
 proctype task()
 {
-	bool drained, took, ended, news;
+	bool drained, took, ended, news, tried;
 
 	do
 	:: !drained ->
 		/* attempt_some() */
+		tried = 1;
 #ifndef FORGET_LATE
 		forget();
 #endif
@@ -142,6 +146,7 @@ proctype task()
 		if
 		:: took ->
 			took = 0;
+			tried = 0; /* the next read */
 #ifdef DRAINED_BLINDLY
 			drained = 1
 #else
@@ -158,14 +163,22 @@ await:		drained = 0;
 		:: else
 		fi;
 		if
-		:: PAST(deadline) -> break
+		:: PAST(deadline) ->
+#ifndef DRAINED_TIMEOUT
+			if
+			:: !tried -> goto again
+			:: else
+			fi;
+#endif
+			assert(tried);
+			break
 		:: else
 		fi;
 		if
 		:: d_step { state == READY -> state = NONE }
 		:: d_step { state != READY -> parked = 1 };
 			committing!1;
-end_parked:		d_step { runnable -> runnable = 0; parked = 0 };
+end_parked:		d_step { runnable -> runnable = 0; parked = 0; tried = 0 };
 			if
 			:: closed || cancelled -> break
 			:: else
@@ -173,8 +186,16 @@ end_parked:		d_step { runnable -> runnable = 0; parked = 0 };
 			if
 			:: d_step { state == READY -> state = NONE }
 			:: state != READY
+#ifdef TIMEOUT_BLINDLY
+				;
+				if
+				:: PAST(deadline) -> assert(tried); break
+				:: else
+				fi
+#endif
 			fi
-		fi
+		fi;
+again:		skip
 #ifdef QUIET
 	:: !REFUSED ->
 		/* is_readable(): ended is what the look finds */
@@ -203,10 +224,10 @@ end_parked:		d_step { runnable -> runnable = 0; parked = 0 };
 end_quiet:		d_step { runnable -> runnable = 0; parked = 0 };
 			forget() /* on_begin() */
 		fi;
-		d_step { drained = 0; ended = 0; news = 0 };
-		/* the read that the task begins with */
+		d_step { drained = 0; ended = 0; news = 0; tried = 0 };
+		/* the read that the task begins with: it owes a look */
 		if
-		:: REFUSED -> break
+		:: closed || cancelled -> break
 		:: else
 		fi
 #endif

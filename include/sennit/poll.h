@@ -48,7 +48,8 @@ SN_BEGIN
 /*
  * Waits until the descriptor is ready for one of the events. Returns those that it is ready for,
  * always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it only
- * looks. May park.
+ * looks; a wait that has lasted until its deadline does not look again, because the number may mean
+ * another descriptor by then. May park.
  * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was closed meanwhile
  * (above); -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
  * task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or for a

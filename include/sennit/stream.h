@@ -20,7 +20,10 @@
  * Deadlines are points on sn_now()'s clock. A deadline in the past makes the calls fail at once;
  * one that is set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call
  * that fails with -ETIMEDOUT leaves the stream as it was and can be repeated with a later deadline.
- * Deadlines do not interrupt a call on a file; they are checked before it.
+ * A call whose deadline was ahead when it began fails only after an attempt that was made past the
+ * deadline: bytes that arrived while the process, or the machine, was stopped are not taken for
+ * silence. So a call that waits may succeed past its deadline, also past one that was moved into
+ * the past to end it. Deadlines do not interrupt a call on a file; they are checked before it.
  *
  * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its
  * other users make a call of any size fail at once.

@@ -33,7 +33,8 @@
  * Deadlines are points on sn_now()'s clock, one for receiving and one for sending, which apply to
  * every task. One that is set while tasks wait applies to their waits too; one in the past makes
  * the calls fail at once; SN_NO_DEADLINE removes it. A call that fails with -ETIMEDOUT has moved
- * nothing and can be repeated.
+ * nothing and can be repeated. As with streams (stream.h), a call that waits makes one more attempt
+ * past its deadline.
  *
  * Cancellation of the task's scope (scope.h) makes calls that receive or send fail with its reason,
  * -ECANCELED or -ETIMEDOUT, also where they would not wait. Nothing is moved then.

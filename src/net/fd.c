@@ -102,6 +102,7 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	d->local = false;
 	d->acks = 0;
 	d->drained = 0;
+	d->owes_look = 0;
 	d->open = true;
 	d->registered = false;
 	d->wants_room = true;
@@ -279,6 +280,7 @@ static inline int begin(struct sn_fd *d, enum sn_side_index side, uint32_t life,
 	if (side == SN_SIDE_READ) {
 		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
 		d->drained >>= 1;
+		d->owes_look >>= 1;
 	}
 	return 0;
 }

@@ -77,6 +77,9 @@ struct sn_fd {
 	/* Whether the operation that read before this one has left a TCP socket empty
 	 * (sn_conn_read_some()): 2 by its end, 1 during the next, 0 after that. By the same. */
 	uint8_t drained;
+	/* Whether a read that begins past its deadline makes an attempt all the same: its task has
+	 * waited for it before it began (net/when_readable.c). Counts as drained; by the same. */
+	uint8_t owes_look;
 	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	/*
@@ -201,13 +204,14 @@ static inline int sn_fd_error(uint32_t control)
 /* ---- waiting: fd_wait.c ---- */
 
 /*
- * Waits for the side to become ready, within an operation. 0 when an operation should be tried, or
- * -ETIMEDOUT, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
+ * Waits for the side to become ready, within an operation. 0 when an operation should be tried,
+ * which is so once more when the deadline has ended the wait; or -ETIMEDOUT when it had passed
+ * before, -EBADF, -ECANCELED, -ENOMEM. Parks: the caller's self is stale.
  */
 int sn_fd_await(struct sn_fd *d, enum sn_side_index side);
 
-/* The same, but no longer than until a time; 1 when only that, or a wake-up meant for another wait,
- * has ended it. */
+/* The same, but no longer than until a time; 1 when only that, the deadline, or a wake-up meant for
+ * another wait has ended it. */
 int sn_fd_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for descriptors, with deadlines and pauses.
+ *
+ * A wait that its deadline has ended returns as one that an edge has ended, and the caller tries
+ * its operation once more. It is the wait after that which fails, because it finds at its beginning
+ * that the deadline has passed. So no operation fails without an attempt after its deadline: while
+ * the process was stopped, or its machine, the peer may have sent, and the timers may run before
+ * the poller has told. An edge is not enough to go on past the deadline, because a peer could send
+ * something without any data for ever.
  */
 #include "net/fd.h"
 
@@ -196,7 +203,7 @@ static const char *readiness(enum sn_side_index index)
 				     : "a descriptor to be writable";
 }
 
-/* As sn_fd_await(); 1 when it was woken without an edge. */
+/* As sn_fd_await(); 1 when it was woken without an edge, perhaps by the deadline. */
 static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
@@ -219,10 +226,7 @@ static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 	if (err < 0)
 		return err;
 	state = SN_SIDE_READY;
-	if (atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE))
-		return 0;
-	err = sn_fd_check_deadline(d, index);
-	return err < 0 ? err : 1;
+	return atomic_compare_exchange_strong(&side->state, &state, SN_SIDE_NONE) ? 0 : 1;
 }
 
 int sn_fd_await(struct sn_fd *d, enum sn_side_index index)
@@ -316,17 +320,17 @@ void sn_fd_wake(struct sn_thread *self, struct sn_fd *d, enum sn_side_index inde
 static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until, const char *what)
 {
 	struct sn_side *side = &d->sides[index];
-	int err;
+	int err = sn_fd_check_deadline(d, index);
 
+	if (err < 0)
+		return err;
 	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_disarmed(d)))
 		sn_fd_rearm(d);
 	atomic_store(&side->pause, until);
 	atomic_store(&side->state, SN_SIDE_NONE); /* earlier edges are known to be of no use */
 	err = park_in(d, side, NULL, what);
 	atomic_store(&side->pause, 0);
-	if (err == 0)
-		err = sn_fd_error(atomic_load(&d->control));
-	return err < 0 ? err : sn_fd_check_deadline(d, index);
+	return err < 0 ? err : sn_fd_error(atomic_load(&d->control));
 }
 
 int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)

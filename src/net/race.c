@@ -251,8 +251,12 @@ static int step(struct race *race)
 
 	if (reason < 0)
 		return reason;
-	if (race->deadline && now >= race->deadline)
-		return -ETIMEDOUT;
+	if (race->deadline && now >= race->deadline) {
+		/* One may have succeeded by now: this only looks. */
+		const int err = race->count > 0 ? await(race) : -ETIMEDOUT;
+
+		return err == -EINPROGRESS ? -ETIMEDOUT : err;
+	}
 	if (more(race) && (race->count == 0 || now >= race->next_at))
 		return begin_next(race, now);
 	return race->count > 0 ? await(race) : race->error;

@@ -184,6 +184,8 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 	if (err < 0)
 		return err;
 	err = sn_fd_check_deadline(*d, side);
+	if (err < 0 && side == SN_SIDE_READ && (*d)->owes_look)
+		err = 0;
 	if (err < 0)
 		sn_fd_end(*d, side);
 	return err;
@@ -222,6 +224,8 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 		return n;
 	if (d->drained)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
+	if (sn_unlikely(n == -ETIMEDOUT))
+		n = 0; /* it has passed since the call began, which has made no attempt yet */
 	while (n == 0 && (n = attempt_some(d, buf, size)) == -EAGAIN)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);

@@ -48,11 +48,14 @@ static bool is_readable(struct sn_fd *d)
 	return (news || !d->drained) && sn_sys_poll(d->fd, POLLIN | POLLPRI | POLLRDHUP);
 }
 
-/* In the task, first of all. What the edge has reported is there by now. */
+/* In the task, first of all. What the edge has reported is there by now. The deadline was ahead
+ * when the wait began, so the read that comes next makes an attempt, as one does that has waited
+ * itself. */
 static void on_begin(struct sn_task *task)
 {
 	struct sn_fd *d = sn_fd_parked_on(task);
 
+	d->owes_look = 2;
 	sn_fd_forget(d, SN_SIDE_READ);
 	SN_RACE_WINDOW();
 	sn_fd_end(d, SN_SIDE_READ);

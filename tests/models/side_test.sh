@@ -25,6 +25,8 @@ caught '-DCOMMIT_INSISTS'
 caught '-DPLAIN_UNBLOCK'
 caught '-DEDGE_DROPPED'
 caught '-DFIRE_UNLOCKED'
+caught '-DTIMEOUT_BLINDLY'
+caught '-DDRAINED_TIMEOUT'
 # These need several edges, and nothing else.
 caught '-DUNENDED -DSETTINGS=0 -DDRAINED_BLINDLY'
 caught '-DUNENDED -DSETTINGS=0 -DFORGET_LATE'

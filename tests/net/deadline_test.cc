@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sennit/when_readable.h>
+
 #include "support/net.h"
 
 namespace
@@ -249,6 +251,45 @@ TEST_P(Deadline, PostponedManyTimes)
 	});
 }
 
+void connect_and_close(Listener &listener)
+{
+	const std::string address = listener.address();
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in in = {};
+
+	in.sin_family = AF_INET;
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in.sin_port = htons(uint16_t(std::stoi(address.substr(address.rfind(':') + 1))));
+	EXPECT_EQ(0, connect(fd, reinterpret_cast<sockaddr *>(&in), sizeof in));
+	close(fd);
+}
+
+/*
+ * A deadline that passes while the process is stopped, or busy, is no evidence that nothing has
+ * come. Here the deadline passes at the moment at which something comes, before the poller can
+ * tell: the only processor stays with the task that does both.
+ */
+TEST_P(Deadline, ThatPassesAsSomethingComesIsFollowedByAnotherAttempt)
+{
+	if (GetParam().writes)
+		return; // room is not made without waiting
+	test::run(1, [] {
+		for (int round = 0; round < 50; round++) {
+			Listener listener;
+			Pair pair(listener);
+			Task waiter([&] { return GetParam().wait(listener, pair); });
+
+			EXPECT_TRUE(waits(listener, pair));
+			if (GetParam().name == std::string("Accept"))
+				connect_and_close(listener); // the usual way parks
+			else
+				GetParam().satisfy(listener, pair);
+			GetParam().set_deadline(listener, pair, sn_now());
+			EXPECT_GE(waiter.join(), 0) << "round " << round;
+		}
+	});
+}
+
 INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
 			 [](const auto &instance) { return instance.param.name; });
 
@@ -283,6 +324,66 @@ TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
 		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE));
 		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "nothing was lost";
+	});
+}
+
+// A low-water mark keeps epoll from telling of a byte, which a read finds nevertheless.
+void send_without_an_edge(Pair &pair)
+{
+	const int most = 100;
+
+	EXPECT_EQ(0,
+		  setsockopt(sn_tcp_fd(pair.client), SOL_SOCKET, SO_RCVLOWAT, &most, sizeof most));
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+	EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
+}
+
+TEST(DeadlineLastAttempt, FindsBytesThatThePollerHasNotReported)
+{
+	test::run([] {
+		Listener listener;
+		Pair pair(listener);
+		char c = 0;
+		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
+
+		EXPECT_TRUE(test::someone_reads(pair.client.load()));
+		send_without_an_edge(pair);
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+		EXPECT_EQ(1, reader.join());
+		EXPECT_EQ('x', c);
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1))
+			<< "the next call is too late";
+	});
+}
+
+TEST(DeadlineLastAttempt, IsMadeByATaskThatBeginsAtTheDeadline)
+{
+	struct Found {
+		sn_stream *stream;
+		ssize_t first = 0, second = 0;
+		std::atomic<bool> ended{false};
+	};
+
+	test::run([] {
+		Listener listener;
+		Pair pair(listener);
+		Found found{sn_tcp_stream(pair.client)};
+		sn_fn *const read_twice = [](void *arg) {
+			auto *self = static_cast<Found *>(arg);
+			char c;
+
+			self->first = sn_stream_read(self->stream, &c, 1);
+			self->second = sn_stream_read(self->stream, &c, 1);
+			self->ended = true;
+			return 0;
+		};
+
+		EXPECT_EQ(0, sn_go_when_readable(found.stream, read_twice, &found));
+		send_without_an_edge(pair);
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+		EXPECT_TRUE(test::eventually([&] { return found.ended.load(); }));
+		EXPECT_EQ(1, found.first);
+		EXPECT_EQ(-ETIMEDOUT, found.second) << "this call is too late";
 	});
 }
 
