@@ -95,7 +95,9 @@ struct sn_relay_result {
  * ended or one side fails. The end of one stream is passed on as a half-close once everything
  * before it is delivered, and the other direction goes on. A reset, also one that comes after a
  * half-close, ends both directions and is never taken for an end of stream. Timeouts are noticed up
- * to an eighth late; they use the deadlines of both streams, which the caller must leave alone.
+ * to an eighth late; they use the deadlines of both streams, which the caller must leave alone. One
+ * that passes while bytes wait that could be passed on, as after the process was stopped, counts
+ * once more from then on.
  *
  * Neither stream is closed; that is left to the caller. After SN_RELAY_FINISHED it closes both in
  * good order. When the relay has failed or result->lost is set, it calls sn_stream_abort() on both,

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "net/copy_late.h"
 #include "net/copy_pass.h"
 #include "net/low_water.h"
 #include "net/pipe_pool.h"
@@ -103,9 +104,9 @@ static int next_pass(struct sn_copy_job *job)
 
 /* ---- waiting ---- */
 
-static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index side)
+static int wait_for(struct sn_copy_job *job, enum sn_side_index side)
 {
-	int err = sn_conn_wait(d, side);
+	int err = sn_copy_wait(job, side);
 
 	return err < 0 ? sn_copy_fail(job, side == SN_SIDE_READ ? SN_COPY_READ : SN_COPY_WRITE, err)
 		       : 0;
@@ -115,11 +116,10 @@ static int wait_for(struct sn_copy_job *job, struct sn_fd *d, enum sn_side_index
 static int wait_after(struct sn_copy_job *job, int end)
 {
 	if (end == SN_PASS_FULL)
-		return wait_for(job, job->dst, SN_SIDE_WRITE);
+		return wait_for(job, SN_SIDE_WRITE);
 	if (end != SN_PASS_DRAINED)
 		return 0;
-	return sn_low_water_is_set(job) ? sn_low_water_wait(job)
-					: wait_for(job, job->src, SN_SIDE_READ);
+	return sn_low_water_is_set(job) ? sn_low_water_wait(job) : wait_for(job, SN_SIDE_READ);
 }
 
 /* The bytes of a piece that is left were granted when they were read. */

@@ -8,6 +8,7 @@
  * of the job is here.
  *
  *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, pace.c -> copy_piece.c, low_water.c
+ *                       -> copy_late.c, for attempts and waits
  *
  * A job belongs to the one task that runs it, which may be a different task after a pass. All of
  * this is within the runtime.
@@ -47,6 +48,9 @@ struct sn_copy_job {
 	/* After each chunk that dst has taken; must not park. NULL: none. */
 	void (*delivered)(struct sn_copy_job *job, size_t n);
 	struct sn_relayed *relay; /* NULL: a copy alone */
+	/* A deadline of either side has passed: whether it was moved, or is now, because there is
+	 * something to move. Must not park. NULL: never. copy_late.h */
+	bool (*late)(struct sn_copy_job *job);
 
 	/* From here on the fields are the copy's own; zero at first. */
 	struct sn_copy_policy policy;
@@ -57,6 +61,10 @@ struct sn_copy_job {
 	/* While a relay moves a piece through userspace: when it began to. The deadlines of both
 	 * sides, the idle limit and coalescing each need the time of about then. Otherwise 0. */
 	int64_t now;
+	/* copy_late.h */
+	bool waited[2];    /* for the side, and no attempt was made since */
+	bool read_late;    /* the last attempt to read was made past src's deadline */
+	_Atomic bool full; /* waits for room in dst, with bytes that it has read */
 };
 
 /* How a pass ended. Negative: an error; result->failed names the side. */

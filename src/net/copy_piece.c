@@ -5,6 +5,7 @@
 
 #include "net/buffer.h"
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/layer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -28,7 +29,7 @@ void sn_piece_return(struct sn_copy_piece *piece)
 
 static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size, bool more)
 {
-	ssize_t n = sn_attempt_begin_at(job->dst, SN_SIDE_WRITE, job->now);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_WRITE);
 
 	if (n < 0)
 		return n;

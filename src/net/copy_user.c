@@ -10,6 +10,7 @@
 
 #include "net/buffer.h"
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/copy_pass.h"
 #include "net/low_water.h"
 #include "sched/schedule.h"
@@ -19,7 +20,7 @@
 static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 {
 	struct sn_fd *src = job->src;
-	ssize_t n = sn_attempt_begin_at(src, SN_SIDE_READ, job->now);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/copy_pass.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
@@ -21,12 +22,12 @@
 
 static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
 {
-	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 
 	*refused = SN_COPY_READ;
 	if (n < 0)
 		return n;
-	n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
+	n = sn_copy_attempt(job, SN_SIDE_WRITE);
 	if (n == 0) {
 		*refused = SN_COPY_NONE;
 		sn_copy_write_begin(job);

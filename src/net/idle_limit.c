@@ -43,6 +43,7 @@ static void count_from(struct sn_idle_limit *idle, int64_t start)
 	 * for the kernel's. By then a byte was delivered after the limit, so either answer is true.
 	 */
 	atomic_store_explicit(&idle->counted_from, start, memory_order_relaxed);
+	idle->extended = false;
 	set_deadlines(idle, start + limit + limit / 8);
 }
 
@@ -94,6 +95,34 @@ void sn_idle_hold(struct sn_idle_limit *idle, int64_t until)
 	if (until > start_of(idle))
 		count_from(idle, until);
 	sn_unlock(&idle->lock);
+}
+
+bool sn_idle_was_moved(struct sn_idle_limit *idle)
+{
+	bool moved;
+
+	if (limit_of(idle) == 0)
+		return false;
+	/* The lock, because deadlines that are being moved are all ahead when it is free. */
+	sn_lock(&idle->lock);
+	moved = !sn_idle_is_over(idle);
+	sn_unlock(&idle->lock);
+	return moved;
+}
+
+bool sn_idle_extend(struct sn_idle_limit *idle)
+{
+	bool ahead;
+
+	sn_lock(&idle->lock);
+	ahead = !sn_idle_is_over(idle);
+	if (!ahead && !idle->extended) {
+		/* So that each delivery from now on moves it: sn_idle_touch(). */
+		count_from(idle, sn_now() - limit_of(idle) / 8 - 1);
+		idle->extended = ahead = true;
+	}
+	sn_unlock(&idle->lock);
+	return ahead;
 }
 
 bool sn_idle_is_over(const struct sn_idle_limit *idle)

@@ -7,6 +7,11 @@
  * expensive. So they are set an eighth of the limit later than needed, and moved only when they
  * have aged by an eighth; in between a chunk costs reading the clock and one comparison.
  *
+ * That the limit is over does not mean that the peers were silent: the process may have been
+ * stopped. So the task that finds it over looks first, and extends it once (sn_idle_extend()) when
+ * bytes wait that can be passed on. Once, because something could wait that is never delivered,
+ * such as urgent data.
+ *
  * The tasks of both directions share it. counted_from and limit are written under the lock, and
  * read without it: relaxed, because a decision that matters is made again under the lock.
  */
@@ -26,6 +31,7 @@ struct sn_idle_limit {
 	struct sn_lock lock;          /* so that a late task does not move the deadlines back */
 	_Atomic int64_t counted_from; /* the time that the deadlines count from */
 	_Atomic int64_t limit;        /* ns; 0: none */
+	bool extended;                /* since a byte was delivered; under the lock */
 };
 
 /* Starts without a limit. fds: two. */
@@ -39,6 +45,13 @@ void sn_idle_touch(struct sn_idle_limit *idle, int64_t now);
 
 /* Bytes are held back until that time, which does not count as idle. */
 void sn_idle_hold(struct sn_idle_limit *idle, int64_t until);
+
+/* Whether a limit that was found over was moved meanwhile: then the deadlines are ahead. */
+bool sn_idle_was_moved(struct sn_idle_limit *idle);
+
+/* It is over, and bytes wait that can be passed on: true when the whole limit counts once more from
+ * now on, or it was moved meanwhile. */
+bool sn_idle_extend(struct sn_idle_limit *idle);
 
 /* Whether a connection that failed with -ETIMEDOUT did so because of the limit. */
 bool sn_idle_is_over(const struct sn_idle_limit *idle);

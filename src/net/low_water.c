@@ -7,6 +7,7 @@
 #include <sennit/clock.h>
 
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/sys.h"
 #include "sched/netpoll.h"
 
@@ -97,7 +98,9 @@ int sn_low_water_wait(struct sn_copy_job *job)
 	set(job, enough ? enough : 1);
 	if (enough == 0)
 		return 0;
-	n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_COALESCE_MOST_NS);
+	do {
+		n = sn_conn_wait_until(job->src, SN_SIDE_READ, now + SN_COALESCE_MOST_NS);
+	} while (sn_copy_goes_on(job, SN_SIDE_READ, n));
 	if (n == 1)
 		atomic_fetch_add_explicit(&nlate, 1, memory_order_relaxed);
 	return n < 0 ? sn_copy_fail(job, SN_COPY_READ, n) : 0;

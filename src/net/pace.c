@@ -6,6 +6,7 @@
 #include <sennit/clock.h>
 
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -42,7 +43,7 @@ static size_t most_at_once(struct sn_pace *pace)
 /* How much there is to read; 0: the end; negative: an error. */
 static ssize_t available(struct sn_copy_job *job)
 {
-	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
@@ -50,7 +51,7 @@ static ssize_t available(struct sn_copy_job *job)
 	sn_fd_end(job->src, SN_SIDE_READ);
 	if (n > 0)
 		return n;
-	n = sn_conn_peek(job->src);
+	n = sn_copy_peek(job);
 	return n > 0 ? (ssize_t)UNKNOWN_SIZE : n;
 }
 
@@ -61,7 +62,9 @@ static int sleep_until(struct sn_copy_job *job, int64_t until)
 	if (err < 0)
 		return err;
 	sn_conn_acknowledge(job->src);
-	err = sn_fd_sleep(job->src, SN_SIDE_READ, until);
+	do {
+		err = sn_fd_sleep(job->src, SN_SIDE_READ, until);
+	} while (sn_copy_goes_on(job, SN_SIDE_READ, err));
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return err;
 }

@@ -27,7 +27,9 @@
  * a FIN like any other, after all that was written. That saves a system call, and the watched
  * connection does not change under the watcher, which the poller would wake for it.
  *
- * Time: idle_limit.h.
+ * Time: idle_limit.h. A task that finds the limit over judges for both directions: it polls both
+ * connections, in one system call, for something that can be passed on. Neither task can rely on
+ * the other to wake first.
  *
  * Fields. The caller's task and its second one share struct relay, which lives on the caller's
  * stack: the caller always waits for the second task to end. end and ended_first are written once,
@@ -36,6 +38,7 @@
  * the other direction belong to the caller until they part.
  */
 #include <errno.h>
+#include <poll.h>
 
 #include <sennit/relay.h>
 #include <sennit/scope.h>
@@ -45,6 +48,7 @@
 #include "net/fd.h"
 #include "net/idle_limit.h"
 #include "net/sys.h"
+#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -92,6 +96,47 @@ static void end(struct relay *relay, enum sn_relay_end how, int err, int side)
 		sn_fd_end_with(sn_thread_self(), relay->fds[i], SN_FD_CANCELED);
 }
 
+/* Whether something waits that can be passed on: bytes or an end to be read, where the other side
+ * has room, or room for bytes that were read. */
+static bool can_move(struct relay *relay)
+{
+	struct pollfd ends[2];
+	int users = 0, found = 0;
+
+	for (; users < 2 && sn_fd_use(relay->fds[users]) == 0; users++)
+		ends[users] = (struct pollfd){.fd = relay->fds[users]->fd,
+					      .events = POLLIN | POLLRDHUP | POLLOUT};
+	if (users == 2)
+		found = sn_sys_poll_now(ends, 2);
+	while (users > 0)
+		sn_fd_unuse(relay->fds[--users]);
+	for (int i = 0; i < 2 && found > 0; i++) {
+		const int from = ends[i].revents, to = ends[1 - i].revents;
+
+		if (from & POLLERR)
+			return true;
+		if ((to & POLLOUT) && atomic_load(&relay->ended_first) != i &&
+		    ((from & (POLLIN | POLLRDHUP | POLLHUP)) ||
+		     atomic_load_explicit(&relay->directions[i].job.full, memory_order_relaxed)))
+			return true;
+	}
+	return false;
+}
+
+/* A wait has returned err because a deadline has passed: whether that is ahead again. Not where it
+ * was the deadline of the task's scope. */
+static bool is_ahead(struct relay *relay, int err)
+{
+	return err == -ETIMEDOUT && sn_cancel_reason(sn_thread_self()->task) == 0 &&
+	       (sn_idle_was_moved(&relay->idle) ||
+		(sn_idle_is_over(&relay->idle) && can_move(relay) && sn_idle_extend(&relay->idle)));
+}
+
+static bool late(struct sn_copy_job *job)
+{
+	return is_ahead(sn_container_of(job, struct direction, job)->relay, -ETIMEDOUT);
+}
+
 /* A connection can also fail with ETIMEDOUT because the kernel gave up on the peer. */
 static enum sn_relay_end meaning(const struct relay *relay, int err)
 {
@@ -131,8 +176,14 @@ static void pausing(struct sn_copy_job *job, int64_t until)
 /* On failure *side says whose connection failed. */
 static int shut(struct direction *d, int *side)
 {
-	int err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE);
+	struct sn_fd *dst = d->job.dst;
+	int err;
 
+	/* A layer may have to wait; the kernel's error is the same. */
+	do {
+		err = sn_conn_shutdown(dst, SN_SHUT_WRITE);
+	} while (err == -ETIMEDOUT && sn_fd_check_deadline(dst, SN_SIDE_WRITE) < 0 &&
+		 is_ahead(d->relay, err));
 	if (err == 0)
 		return 0;
 	*side = 1 - (int)d->number;
@@ -210,6 +261,17 @@ static void fail(struct direction *d, int err, int side)
 		end(d->relay, meaning(d->relay, err), err, side);
 }
 
+/* Its end was passed on: until the other one's was, or the connection is reset. */
+static int watch(struct direction *d)
+{
+	int err;
+
+	do {
+		err = sn_conn_watch(d->job.src, &d->relay->over);
+	} while (err > 0 && is_ahead(d->relay, -ETIMEDOUT));
+	return err > 0 ? -ETIMEDOUT : err;
+}
+
 /* Runs a direction to its end, as the only one of its task, wherever it is. */
 static void run_direction(struct direction *d)
 {
@@ -218,7 +280,7 @@ static void run_direction(struct direction *d)
 	if (!d->passed)
 		err = conclude(d, sn_copy_run(&d->job), &side);
 	if (err == 0 && d->passed)
-		err = sn_conn_watch(d->job.src, &d->relay->over);
+		err = watch(d);
 	fail(d, err, side);
 }
 
@@ -260,6 +322,7 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 					.left = -1,
 					.result = &relay->result->directions[number],
 					.delivered = delivered,
+					.late = late,
 					.relay = &d->relayed},
 				.relayed = {.guard = &relay->guards[1 - number],
 					    .answers = &relay->moves[1 - number],
@@ -338,7 +401,9 @@ static int wait_for_either(struct relay *relay, int *side)
 	} else {
 		acknowledge(&relay->directions[0]);
 		acknowledge(&relay->directions[1]);
-		err = sn_fd_wait_either(a, b);
+		do {
+			err = sn_fd_wait_either(a, b);
+		} while (is_ahead(relay, err));
 		sn_fd_end(b, SN_SIDE_READ);
 	}
 	sn_fd_end(a, SN_SIDE_READ);

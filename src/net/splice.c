@@ -34,6 +34,7 @@
 
 #include "net/buffer.h"
 #include "net/copy_job.h"
+#include "net/copy_late.h"
 #include "net/copy_pass.h"
 #include "net/low_water.h"
 #include "net/pipe_pool.h"
@@ -59,7 +60,7 @@
 
 static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
-	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
@@ -88,14 +89,14 @@ static int wait_for_room(struct sn_copy_job *job)
 {
 	if (job->src->kind == SN_KIND_SOCKET)
 		disarm(job);
-	return sn_fd_await(job->dst, SN_SIDE_WRITE);
+	return sn_copy_await_room(job);
 }
 
 /* Writes some of it, at least a byte, waiting for room. */
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_fd *dst = job->dst;
-	ssize_t n = sn_attempt_begin(dst, SN_SIDE_WRITE);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_WRITE);
 
 	if (n < 0)
 		return n;
@@ -116,7 +117,7 @@ static int write_piece(struct sn_copy_job *job)
 	int end;
 
 	while ((end = sn_piece_write(job)) == SN_PASS_FULL) {
-		int err = sn_conn_wait(job->dst, SN_SIDE_WRITE);
+		int err = sn_copy_wait(job, SN_SIDE_WRITE);
 
 		if (err < 0)
 			return sn_copy_fail(job, SN_COPY_WRITE, err);
@@ -190,7 +191,7 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 		n = fill(job, pipe, size);
 		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
 			refusals = n == 0 ? MOST_REFUSALS : refusals + 1;
-			n = sn_conn_peek(job->src);
+			n = sn_copy_peek(job);
 			if (n == -EAGAIN)
 				return SN_PASS_DRAINED;
 			if (n <= 0)
@@ -219,7 +220,7 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 			return SN_PASS_DRAINED;
 		if ((size_t)n >= LIKELY_MORE)
 			continue;
-		n = sn_conn_peek(job->src);
+		n = sn_copy_peek(job);
 		if (n == -EAGAIN)
 			return SN_PASS_DRAINED;
 		if (n <= 0)
@@ -255,12 +256,12 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 {
 	/* At most one of them is not registered: files are copied in file_copy.c. */
 	const struct sn_fd *blocking = job->dst->registered ? job->src : job->dst;
-	ssize_t n = sn_attempt_begin(job->src, SN_SIDE_READ);
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 
 	*refused = SN_COPY_READ;
 	if (n < 0)
 		return n;
-	n = sn_attempt_begin(job->dst, SN_SIDE_WRITE);
+	n = sn_copy_attempt(job, SN_SIDE_WRITE);
 	if (n < 0) {
 		*refused = SN_COPY_WRITE;
 		sn_fd_end(job->src, SN_SIDE_READ);

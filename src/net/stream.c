@@ -95,18 +95,6 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 	return n;
 }
 
-ssize_t sn_conn_peek(struct sn_fd *d)
-{
-	ssize_t n = sn_attempt_begin(d, SN_SIDE_READ);
-
-	if (n < 0)
-		return n;
-	/* Other kinds than sockets have neither urgent data nor another way to ask. */
-	n = d->kind == SN_KIND_SOCKET ? sn_sys_peek(d->fd) : 1;
-	sn_fd_end(d, SN_SIDE_READ);
-	return n;
-}
-
 /* Later ones are sent too, until the kernel finds again that bytes are soon answered. */
 void sn_conn_send_ack(struct sn_fd *d)
 {
@@ -278,7 +266,7 @@ int sn_conn_wait_closed(const void *handle)
 
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 {
-	int n = sn_fd_begin(d, SN_SIDE_READ);
+	int n = sn_fd_begin(d, SN_SIDE_READ), err = 0;
 
 	if (n < 0)
 		return n;
@@ -288,12 +276,14 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 		if (atomic_load_explicit(&d->over, memory_order_relaxed) &&
 		    (n = sn_sys_alive(d->fd)) <= 0)
 			break;
-		n = sn_fd_await(d, SN_SIDE_READ);
-		if (n < 0)
+		err = sn_fd_await(d, SN_SIDE_READ);
+		if (err < 0)
 			break;
 	}
 	sn_fd_end(d, SN_SIDE_READ);
-	return n < 0 ? n : 0;
+	if (err == -ETIMEDOUT)
+		return 1;
+	return err < 0 ? err : n < 0 ? n : 0;
 }
 
 /* ---- calls that do not park: but for streams with a layer ---- */

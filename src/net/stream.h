@@ -88,10 +88,6 @@ int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
  * over before it failed. */
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
-/* Whether there is something to read, without taking it: > 0 yes, 0 the end, -EAGAIN no, or an
- * error. */
-ssize_t sn_conn_peek(struct sn_fd *d);
-
 /* After n bytes were read by other means than an attempt. Within an operation that reads. */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {
@@ -129,7 +125,7 @@ int sn_conn_wait_closed(const void *handle);
  * The same for a caller that has read to the end of the connection's stream, and must not be kept
  * by a connection that stays open: also 0 once *over is set, which sn_fd_wake() of the reading
  * side announces. It asks the kernel only when epoll has reported an error, or the end of both
- * directions.
+ * directions. 1 past the deadline; -ETIMEDOUT is the kernel's, which has given up on the peer.
  */
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 

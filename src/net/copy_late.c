@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/copy_late.h"
+
+#include <errno.h>
+
+#include "net/copy_job.h"
+#include "net/sys.h"
+
+static struct sn_fd *fd_of(const struct sn_copy_job *job, enum sn_side_index side)
+{
+	return side == SN_SIDE_READ ? job->src : job->dst;
+}
+
+static bool is_late(const struct sn_copy_job *job, enum sn_side_index side)
+{
+	return sn_fd_check_deadline(fd_of(job, side), side) < 0;
+}
+
+/* A deadline that the judge has not moved, because it is not the judge's, ends the copy. */
+bool sn_copy_goes_on(struct sn_copy_job *job, enum sn_side_index side, int err)
+{
+	return err == -ETIMEDOUT && job->late && job->late(job) && !is_late(job, side);
+}
+
+/* Whether an attempt of a copy alone may be made past the deadline. */
+static bool owes_look(struct sn_copy_job *job, enum sn_side_index side)
+{
+	const bool waited = job->waited[side];
+
+	if (job->late)
+		return false;
+	job->waited[side] = false;
+	if (side == SN_SIDE_WRITE)
+		return waited || job->read_late;
+	job->read_late = waited && is_late(job, side);
+	return job->read_late;
+}
+
+int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
+{
+	struct sn_fd *d = fd_of(job, side);
+	int err;
+
+	if (owes_look(job, side))
+		return sn_fd_begin(d, side);
+	do {
+		err = sn_attempt_begin_at(d, side, job->now);
+	} while (sn_unlikely(err < 0) && sn_copy_goes_on(job, side, err));
+	return err;
+}
+
+ssize_t sn_copy_peek(struct sn_copy_job *job)
+{
+	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
+
+	if (n < 0)
+		return n;
+	/* Other kinds than sockets have neither urgent data nor another way to ask. */
+	n = job->src->kind == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
+	sn_fd_end(job->src, SN_SIDE_READ);
+	return n;
+}
+
+static int wait_for_bytes(struct sn_copy_job *job)
+{
+	int err;
+
+	do {
+		err = sn_conn_wait(job->src, SN_SIDE_READ);
+	} while (sn_copy_goes_on(job, SN_SIDE_READ, err));
+	return err;
+}
+
+int sn_copy_await_room(struct sn_copy_job *job)
+{
+	int err;
+
+	atomic_store_explicit(&job->full, true, memory_order_relaxed);
+	do {
+		err = sn_fd_await(job->dst, SN_SIDE_WRITE);
+	} while (sn_copy_goes_on(job, SN_SIDE_WRITE, err));
+	atomic_store_explicit(&job->full, false, memory_order_relaxed);
+	return err;
+}
+
+static int wait_for_room(struct sn_copy_job *job)
+{
+	int err = sn_fd_begin(job->dst, SN_SIDE_WRITE);
+
+	if (err < 0)
+		return err;
+	err = job->dst->registered ? sn_copy_await_room(job) : -EAGAIN;
+	sn_fd_end(job->dst, SN_SIDE_WRITE);
+	return err;
+}
+
+int sn_copy_wait(struct sn_copy_job *job, enum sn_side_index side)
+{
+	int err = side == SN_SIDE_READ ? wait_for_bytes(job) : wait_for_room(job);
+
+	job->waited[side] = err == 0;
+	return err;
+}

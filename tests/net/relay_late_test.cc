@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+//
+// Deadlines and idle limits that pass while the process does nothing else: they are no evidence
+// that the peers were silent, so a relay or a copy first looks. Here the only processor stays with
+// the task that makes something come, until the limit is over. The poller tells of it only
+// afterwards.
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include <sennit/copy.h>
+#include <sennit/relay.h>
+
+#include "support/net.h"
+
+namespace
+{
+
+using test::Listener;
+using test::Pair;
+using test::Task;
+
+constexpr int64_t limit = 4 * test::ms;
+
+// left.client and right.client are the peers.
+struct Between {
+	explicit Between(Listener &listener) : left(listener), right(listener) {}
+
+	Pair left, right;
+	struct sn_relay_result relayed = {};
+	std::atomic<bool> ended{false};
+};
+
+int count(sn_tcp *conn)
+{
+	static char buf[256 << 10];
+	int total = 0;
+
+	for (ssize_t n; (n = recv(sn_tcp_fd(conn), buf, sizeof buf, MSG_DONTWAIT)) > 0;)
+		total += int(n);
+	return total;
+}
+
+/*
+ * begin() starts what is tested. come() makes something come, and must not park. If the machine has
+ * stalled us, all is over by then, and the round does not count. Then check() is called when it has
+ * ended.
+ */
+void rounds(const std::function<void(Between &)> &prepare, int (*run)(Between &),
+	    const std::function<bool(Between &)> &begun, const std::function<void(Between &)> &come,
+	    const std::function<void(Between &)> &check)
+{
+	int counted = 0;
+
+	test::run(1, [&] {
+		for (int round = 0; round < 200 && counted < 5; round++) {
+			Listener listener;
+			Between between(listener);
+
+			prepare(between);
+			Task task([&] {
+				run(between);
+				between.ended = true;
+			});
+			while (!between.ended && !begun(between))
+				sn_yield();
+			const bool in_time = !between.ended;
+			const int64_t over = sn_now() + limit / 8 * 10;
+			come(between);
+			while (sn_now() < over)
+				;
+			task.join();
+			if (!in_time)
+				continue;
+			counted++;
+			check(between);
+		}
+	});
+	EXPECT_GT(counted, 0) << "the machine stalls too much";
+}
+
+int relay(Between &between)
+{
+	struct sn_relay_options options = {};
+
+	options.idle_timeout = limit;
+	return sn_relay(sn_tcp_stream(between.left.server), sn_tcp_stream(between.right.server),
+			&options, &between.relayed);
+}
+
+void nothing(Between &) {}
+
+bool waits_for_either(Between &between)
+{
+	return probe_fd_waiting(between.left.server, 0) ||
+	       probe_fd_waiting(between.right.server, 0);
+}
+
+void send_one(Between &between)
+{
+	EXPECT_EQ(1, sn_tcp_write(between.left.client, "x", 1));
+}
+
+TEST(RelayLate, PassesOnWhatHasCome)
+{
+	rounds(nothing, relay, waits_for_either, send_one, [](Between &between) {
+		EXPECT_EQ(1u, between.relayed.directions[SN_RELAY_A_TO_B].bytes_written);
+		EXPECT_EQ(1, count(between.right.client));
+		EXPECT_EQ(SN_RELAY_IDLE, between.relayed.end) << "after that there was nothing";
+	});
+}
+
+TEST(RelayLate, PassesOnAnEndThatHasCome)
+{
+	rounds(
+		nothing, relay, waits_for_either,
+		[](Between &between) {
+			EXPECT_EQ(0, sn_tcp_shutdown(between.left.client, SN_SHUT_WRITE));
+		},
+		[](Between &between) {
+			char c;
+
+			EXPECT_EQ(0, recv(sn_tcp_fd(between.right.client), &c, 1, MSG_DONTWAIT));
+			EXPECT_EQ(SN_RELAY_IDLE, between.relayed.end);
+		});
+}
+
+// The relay has read all that there was, and waits for room.
+TEST(RelayLate, UsesRoomThatWasMade)
+{
+	static int filled;
+
+	rounds(
+		[](Between &between) {
+			test::fill(between.right.server);
+			EXPECT_EQ(1, sn_tcp_write(between.left.client, "x", 1));
+		},
+		relay,
+		[](Between &between) { return probe_fd_waiting(between.right.server, 1) != 0; },
+		[](Between &between) {
+			filled = 0;
+			for (int n; (n = count(between.right.client)) > 0;)
+				filled += n;
+		},
+		[](Between &between) {
+			const auto &direction = between.relayed.directions[SN_RELAY_A_TO_B];
+
+			EXPECT_EQ(1u, direction.bytes_read);
+			EXPECT_EQ(1u, direction.bytes_written);
+			EXPECT_GT(filled, 0);
+		});
+}
+
+// A limit that the caller keeps itself: progress moves both deadlines.
+int copy(Between &between)
+{
+	struct sn_copy_result result;
+	const auto move = [](void *arg, size_t) {
+		auto *self = static_cast<Between *>(arg);
+
+		EXPECT_EQ(0, sn_tcp_set_read_deadline(self->left.server, sn_now() + limit));
+		EXPECT_EQ(0, sn_tcp_set_write_deadline(self->right.server, sn_now() + limit));
+	};
+
+	move(&between, 0);
+	const int err = sn_copy(sn_tcp_stream(between.right.server),
+				sn_tcp_stream(between.left.server), -1, move, &between, &result);
+	EXPECT_EQ(-ETIMEDOUT, err);
+	EXPECT_EQ(SN_COPY_READ, result.failed);
+	EXPECT_EQ(result.bytes_read, result.bytes_written);
+	return err;
+}
+
+TEST(CopyLate, MovesWhatHasCome)
+{
+	rounds(
+		nothing, copy,
+		[](Between &between) { return probe_fd_waiting(between.left.server, 0) != 0; },
+		send_one, [](Between &between) { EXPECT_EQ(1, count(between.right.client)); });
+}
+
+} // namespace
