@@ -4,8 +4,9 @@
  * its clients and backends. Nothing here uses sennit.
  *
  * Every wait gives up after `patience` and throws, which fails the test with a line that says what
- * it waited for. So nothing hangs, and nothing depends on a fixed sleep being long enough. A socket
- * may be used from any thread, but from one at a time.
+ * it waited for. One for what the relay prints ends as soon as nobody is left who could print it.
+ * So nothing hangs, and nothing depends on a fixed sleep being long enough. A socket may be used
+ * from any thread, but from one at a time.
  *
  * Environment: SENNIT_TEST_SEED repeats a run's random choices. SENNIT_TEST_SCALE is the percentage
  * of the full amounts (bytes, connections) that tests use, 1 to 100; slow or small builds
@@ -184,6 +185,9 @@ struct ended {
 	std::string errors;
 };
 
+/* Another relay to start than the one that was built; null: that one. */
+inline const char *program = nullptr;
+
 /* The relay, with its stdout and stderr being read. */
 class relay_process
 {
@@ -243,10 +247,15 @@ private:
 	struct stream {
 		int fd = -1;
 		std::string text;
+		bool is_over = false;
 		std::thread reader;
 	};
 
 	void read_all(stream &from);
+	/* Waits until the condition holds, with the lock. Otherwise fails with that text. */
+	template <class Condition>
+	void await_text(std::unique_lock<std::mutex> &lock, const std::string &otherwise,
+			Condition holds);
 	void join_readers();
 	void close_pipes();
 	std::vector<std::string> lines_with(stream &from, std::string_view start);

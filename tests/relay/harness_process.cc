@@ -32,7 +32,7 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 	std::istringstream launcher(SENNIT_RELAY_LAUNCHER);
 	for (std::string word; launcher >> word;)
 		command.push_back(word);
-	command.emplace_back(SENNIT_RELAY_PROGRAM);
+	command.emplace_back(program ? program : SENNIT_RELAY_PROGRAM);
 	command.insert(command.end(), arguments.begin(), arguments.end());
 	std::vector<char *> argv;
 	for (auto &each : command)
@@ -149,6 +149,24 @@ void relay_process::read_all(stream &from)
 		from.text.append(chunk, static_cast<std::size_t>(n));
 		arrived_.notify_all();
 	}
+	const std::lock_guard lock(lock_);
+	from.is_over = true;
+	arrived_.notify_all();
+}
+
+template <class Condition>
+void relay_process::await_text(std::unique_lock<std::mutex> &lock, const std::string &otherwise,
+			       Condition holds)
+{
+	bool held = false;
+	arrived_.wait_for(lock, patience, [&] {
+		held = holds();
+		return held || (output_.is_over && errors_.is_over);
+	});
+	if (!held)
+		fail(otherwise +
+		     (output_.is_over && errors_.is_over ? ", and says nothing more" : "") +
+		     "; its stderr: " + errors_.text);
 }
 
 /* The complete lines that begin with `start`, without it. Call with the lock held. */
@@ -184,11 +202,10 @@ std::string relay_process::address(std::size_t nth)
 {
 	std::vector<std::string> found;
 	std::unique_lock lock(lock_);
-	if (!arrived_.wait_for(lock, patience, [&] {
-		    found = lines_with(output_, "listening on ");
-		    return found.size() > nth;
-	    }))
-		fail("the relay did not start; its stderr: " + errors_.text);
+	await_text(lock, "the relay did not start", [&] {
+		found = lines_with(output_, "listening on ");
+		return found.size() > nth;
+	});
 	return found[nth];
 }
 
@@ -198,11 +215,10 @@ std::map<std::string, std::uint64_t> relay_process::counters()
 	std::unique_lock lock(lock_);
 	const std::size_t before = events_of("counters").size();
 	kill(pid_, SIGUSR1);
-	if (!arrived_.wait_for(lock, patience, [&] {
-		    found = events_of("counters");
-		    return found.size() > before;
-	    }))
-		fail("the relay printed no counters; its stderr: " + errors_.text);
+	await_text(lock, "the relay printed no counters", [&] {
+		found = events_of("counters");
+		return found.size() > before;
+	});
 
 	std::map<std::string, std::uint64_t> counts;
 	std::istringstream words(found.back());
@@ -222,11 +238,10 @@ std::string relay_process::admin_address()
 {
 	std::vector<std::string> found;
 	std::unique_lock lock(lock_);
-	if (!arrived_.wait_for(lock, patience, [&] {
-		    found = lines_with(output_, "admin on ");
-		    return !found.empty();
-	    }))
-		fail("the relay has no admin server; its stderr: " + errors_.text);
+	await_text(lock, "the relay has no admin server", [&] {
+		found = lines_with(output_, "admin on ");
+		return !found.empty();
+	});
 	return found.back();
 }
 
@@ -247,13 +262,12 @@ bool relay_process::reload()
 {
 	address(); /* wait until it has started: before that, the signal would end it */
 	const auto outcomes = [this] {
-		const std::lock_guard lock(lock_);
 		return std::pair(events_of("reloaded").size(), events_of("not_reloaded").size());
 	};
+	std::unique_lock lock(lock_);
 	const auto before = outcomes();
 	kill(pid_, SIGHUP);
-	if (!eventually([&] { return outcomes() != before; }))
-		fail("the relay does not reload; its stderr: " + errors());
+	await_text(lock, "the relay does not reload", [&] { return outcomes() != before; });
 	return outcomes().first != before.first;
 }
 
@@ -261,11 +275,10 @@ void relay_process::await_error(const std::string &text)
 {
 	const auto escaped = std::regex_replace(text, std::regex("\""), "\\\"");
 	std::unique_lock lock(lock_);
-	if (!arrived_.wait_for(lock, patience, [&] {
-		    return errors_.text.find(text) != std::string::npos ||
-			   errors_.text.find(escaped) != std::string::npos;
-	    }))
-		fail("the relay did not print \"" + text + "\"; its stderr: " + errors_.text);
+	await_text(lock, "the relay did not print \"" + text + '"', [&] {
+		return errors_.text.find(text) != std::string::npos ||
+		       errors_.text.find(escaped) != std::string::npos;
+	});
 }
 
 void relay_process::signal(int signum)

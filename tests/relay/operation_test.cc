@@ -256,4 +256,20 @@ TEST(BadOptions, OfLogAndAdminAreExplained)
 	      "\"xml\" is not a format; expected logfmt or json");
 }
 
+/* The harness: nobody is left who could print it. */
+TEST(Harness, AWaitForTheOutputOfADeadRelayEndsAtOnce)
+{
+	const auto began = std::chrono::steady_clock::now();
+	relay_process relay({"--no-such-option"});
+	try {
+		relay.await_error("this is never printed");
+		ADD_FAILURE() << "it was printed";
+	} catch (const std::exception &error) {
+		EXPECT_NE(std::string(error.what()).find("--no-such-option"), std::string::npos)
+			<< error.what();
+	}
+	EXPECT_LT(std::chrono::steady_clock::now() - began, patience);
+	EXPECT_NE(relay.wait().status, 0);
+}
+
 } // namespace
