@@ -16,6 +16,8 @@ std::atomic<std::size_t> calls{0};
 
 } // namespace
 
+void (*refuse_call)() = nullptr;
+
 std::size_t calls_left_behind() noexcept
 {
 	return calls.load();

@@ -51,6 +51,10 @@ public:
 	static bool is_allowed() noexcept;
 };
 
+/* Called before a call gets its thread; what it throws counts as what the system has said to that.
+ * For tests of a shortage, which set it before main(); null otherwise. */
+extern void (*refuse_call)();
+
 /* For calls of which one at a time may be under way, also when it is left behind. */
 class turn_of_calls
 {
@@ -82,6 +86,8 @@ auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>
 	std::promise<result> promise;
 	auto future = promise.get_future();
 	auto counted = std::make_unique<call_in_thread>();
+	if (refuse_call)
+		refuse_call();
 	std::thread([call = std::move(call), promise = std::move(promise),
 		     counted = std::move(counted)]() mutable {
 		try {
