@@ -70,6 +70,10 @@ TEST(Address, ABackendMayLeadBackToTheListener)
 		     {"localhost:80", "127.0.0.1:80", "127.1.2.3:80", "[::1]:80"})
 			EXPECT_TRUE(leads_back(here, every)) << here << ' ' << every;
 
+	EXPECT_TRUE(leads_back("localhost:80", "127.0.0.1:80"));
+	EXPECT_TRUE(leads_back("localhost:80", "[::1]:80"));
+	EXPECT_FALSE(leads_back("localhost:80", "127.0.0.1:81"));
+	EXPECT_FALSE(leads_back("localhost:80", "127.0.0.2:80"));
 	EXPECT_FALSE(leads_back("127.0.0.1:81", ":80"));
 	EXPECT_FALSE(leads_back("127.0.0.1:80", "127.0.0.2:80"));
 	EXPECT_FALSE(leads_back("10.0.0.1:80", ":80")) << "may be another machine";

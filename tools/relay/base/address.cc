@@ -158,9 +158,14 @@ bool leads_back(std::string_view backend, std::string_view listener) noexcept
 		return false;
 	const auto port = listener.rfind(':');
 	const auto to_port = backend.rfind(':');
-	return listener.substr(port) == backend.substr(to_port) &&
-	       is_every_address(listener.substr(0, port)) &&
-	       is_loopback(backend.substr(0, to_port));
+	const auto at = listener.substr(0, port);
+	const auto to = backend.substr(0, to_port);
+	if (listener.substr(port) != backend.substr(to_port))
+		return false;
+	/* On some machines the name has only one of the two, but it means both (RFC 6761). */
+	if (to == "localhost" && (at == "127.0.0.1" || at == "[::1]"))
+		return true;
+	return is_every_address(at) && is_loopback(to);
 }
 
 bool is_unix(std::string_view address) noexcept

@@ -45,9 +45,10 @@ std::string_view srv_name(std::string_view address) noexcept;
 bool is_any(std::string_view address) noexcept;
 
 /*
- * Whether a connection to this backend certainly comes back to a listener at that address: they are
- * the same, or the listener has every address and the backend is this machine. Names other than
- * localhost are not looked up. A listener of UDP sends datagrams to its backends.
+ * Whether a connection to this backend comes back to a listener at that address: they are the same,
+ * the listener has every address and the backend is this machine, or the backend is localhost and
+ * the listener has one of its two addresses. Other names are not looked up. A listener of UDP sends
+ * datagrams to its backends.
  */
 bool leads_back(std::string_view backend, std::string_view listener) noexcept;
 
