@@ -190,10 +190,10 @@ SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int hig
 
 /*
  * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
- * 1. A client keeps the last sessions of up to 256 connections, and uses one for a server of the
- * same name. A server gives its clients tickets, with keys that live as long as the configuration,
- * or those that it is given. Once the certificate of a peer that is verified has expired, its
- * sessions are not resumed any more.
+ * 1. A client keeps the last 256 sessions, 16 of each name at most, and uses one for a server of
+ * the same name. A server gives its clients tickets, with keys that live as long as the
+ * configuration, or those that it is given. Once the certificate of a peer that is verified has
+ * expired, its sessions are not resumed any more.
  */
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
 

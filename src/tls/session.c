@@ -22,7 +22,10 @@
 
 #include "tls/tls.h"
 
+/* Of all servers, and of one, which could otherwise take the places of all: it may give four
+ * tickets with each read. More are of use only for connections that are begun at once. */
 #define MOST_SESSIONS 256
+#define MOST_OF_A_SERVER 16
 
 /* 1: the reference is ours. */
 static int fresh_session(SSL *ssl, SSL_SESSION *session)
@@ -134,20 +137,30 @@ static struct sn_tls_session *take(sn_tls_config *config, const char *name)
 	return NULL;
 }
 
-/* At the front; the last goes if there are too many. The same. */
+/* At the front; the last goes if there are too many, of its server or of all. The same. */
 static void put(sn_tls_config *config, struct sn_tls_session *session)
 {
-	struct sn_tls_session **at = &config->sessions;
+	struct sn_tls_session **last = NULL, **last_of_its = NULL, *excess;
+	int its = 0;
 
 	session->next = config->sessions;
 	config->sessions = session;
-	if (config->nsessions++ < MOST_SESSIONS)
+	config->nsessions++;
+	for (struct sn_tls_session **at = &config->sessions; *at; at = &(*at)->next) {
+		last = at;
+		if (strcmp((*at)->name, session->name) == 0) {
+			last_of_its = at;
+			its++;
+		}
+	}
+	if (its <= MOST_OF_A_SERVER && config->nsessions <= MOST_SESSIONS)
 		return;
-	while ((*at)->next)
-		at = &(*at)->next;
-	release(*at);
-	*at = NULL;
+	if (its > MOST_OF_A_SERVER)
+		last = last_of_its;
+	excess = *last;
+	*last = excess->next;
 	config->nsessions--;
+	release(excess);
 }
 
 void sn_tls_session_offer(struct sn_tls *tls)

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include <openssl/ssl.h>
@@ -255,6 +256,34 @@ TEST(TlsAgree, SessionsAreResumed)
 			EXPECT_EQ(1, resumed("localhost"));
 			EXPECT_EQ(0, resumed("127.0.0.1")); // another name
 		}
+	});
+}
+
+// Each of its connections brings four tickets, and none has one to use when it begins.
+TEST(TlsAgree, AServersManyTicketsDoNotDisplaceThoseOfOthers)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		std::vector<std::unique_ptr<TlsPair>> pairs;
+		auto resumed = [&](const char *name) {
+			TlsPair pair(usual.client, usual.server, name);
+
+			pair.handshake();
+			pair.ping();
+			return test::info_of(pair.client).resumed;
+		};
+
+		EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, SN_TLS_1_3, SN_TLS_1_3));
+		EXPECT_EQ(0, resumed("127.0.0.1"));
+		SSL_CTX_set_num_tickets((SSL_CTX *)sn_tls_config_ssl_ctx(usual.server), 4);
+		for (int i = 0; i < 70; i++) {
+			pairs.push_back(std::make_unique<TlsPair>(usual.client, usual.server));
+			pairs.back()->handshake();
+		}
+		for (auto &each : pairs)
+			each->ping();
+		EXPECT_EQ(1, resumed("127.0.0.1"));
+		EXPECT_EQ(1, resumed("localhost"));
 	});
 }
 
