@@ -199,12 +199,20 @@ static void put_signal(const struct fault *fault)
 	sn_put("\n");
 }
 
+/* A wild pointer, of which the distance says nothing. */
+#define FAR_AWAY ((uint64_t)1 << 40)
+
 /* For an address outside the task's stack: "312 bytes below its stack" */
 static void put_distance(const struct fault *fault, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)fault->stack.low, high = (uintptr_t)fault->stack.high;
+	uintptr_t distance = address < low ? low - address : address - high + 1;
 
-	sn_put_size(address < low ? low - address : address - high + 1);
+	if (distance >= FAR_AWAY) {
+		sn_put("far from its stack");
+		return;
+	}
+	sn_put_size(distance);
 	sn_put(address < low ? " below its stack" : " above its stack");
 }
 

@@ -269,6 +269,14 @@ TEST_F(Fault, TheDistanceFromTheStackIsReported)
 		"is not allowed\n");
 }
 
+TEST_F(Fault, AnAddressFarFromTheStackIsCalledThat)
+{
+	if (sizeof(void *) < 8)
+		return; // nothing is far there
+	EXPECT_EXIT(in_task([] { write_to(nowhere() - (1 << 20)); }), died_of_the_fault,
+		    "address 0xfffffffffff00000: far from its stack, where nothing is mapped\n");
+}
+
 // Writes to the page of a mapped file that was truncated.
 void touch_missing_page()
 {
