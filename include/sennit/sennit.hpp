@@ -39,24 +39,29 @@
 #ifndef SENNIT_SENNIT_HPP
 #define SENNIT_SENNIT_HPP
 
-#include <sennit/buffered.hpp>
-#include <sennit/channel.hpp>
-#include <sennit/clock.hpp>
-#include <sennit/local.hpp>
-#include <sennit/net.hpp>
-#include <sennit/process.hpp>
-#include <sennit/resolve.hpp>
-#include <sennit/result.hpp>
-#include <sennit/scope.hpp>
-#include <sennit/select.hpp>
-#include <sennit/signal.hpp>
-#include <sennit/sync.hpp>
-#include <sennit/task.hpp>
-#include <sennit/time.hpp>
-#include <sennit/timer.hpp>
-#include <sennit/udp.hpp>
-#include <sennit/unix.hpp>
-#include <sennit/when_readable.hpp>
+#if __cplusplus < 202002L
+/* Without the rest, whose errors would hide this one. */
+#	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
+#else
+#	include <sennit/buffered.hpp>
+#	include <sennit/channel.hpp>
+#	include <sennit/clock.hpp>
+#	include <sennit/local.hpp>
+#	include <sennit/net.hpp>
+#	include <sennit/process.hpp>
+#	include <sennit/resolve.hpp>
+#	include <sennit/result.hpp>
+#	include <sennit/scope.hpp>
+#	include <sennit/select.hpp>
+#	include <sennit/signal.hpp>
+#	include <sennit/sync.hpp>
+#	include <sennit/task.hpp>
+#	include <sennit/time.hpp>
+#	include <sennit/timer.hpp>
+#	include <sennit/udp.hpp>
+#	include <sennit/unix.hpp>
+#	include <sennit/when_readable.hpp>
+#endif
 
 #include <sennit/sennit.h>
 

@@ -19,6 +19,8 @@
 #ifndef SENNIT_SIGNAL_H
 #define SENNIT_SIGNAL_H
 
+#include <signal.h> /* SIGTERM and the others */
+
 #include <sennit/base.h>
 #include <sennit/channel.h>
 

@@ -27,6 +27,24 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	check "$header" header.cc "$CXX" -std=c++20
 done
 
+# In an older mode it says so, and nothing else.
+printf '#include <sennit/sennit.hpp>\n' >"$scratch/old.cc"
+if "$CXX" -std=c++17 "${cflags[@]}" -fsyntax-only -I "$SENNIT_SOURCE_DIR/include" \
+	"$scratch/old.cc" 2>"$scratch/errors"; then
+	fail "sennit.hpp compiles as C++17"
+fi
+if [ "$(grep -c 'error' "$scratch/errors")" -gt 3 ] || ! grep -q 'std=c++20' "$scratch/errors"; then
+	cat "$scratch/errors" >&2
+	bad=1
+fi
+
+# sennit.h has the numbers that its calls take and return.
+printf '#include <sennit/sennit.h>\nint a[] = {-ETIMEDOUT, SIGTERM};\n' >"$scratch/numbers.c"
+if ! "$CC" -std=c11 "${cflags[@]}" -fsyntax-only -I "$SENNIT_SOURCE_DIR/include" \
+	"$scratch/numbers.c"; then
+	bad=1
+fi
+
 # The umbrella header has what programs use. These are included on request; gc.h, hooks.h and tls.h
 # are other libraries'.
 on_request=(collector foreign gc hooks layer scan tls unstable vdso wait)
