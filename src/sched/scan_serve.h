@@ -57,6 +57,10 @@ extern __thread int sn_scan_depth;
 /* Requests that are ASKED or SERVING. */
 extern _Atomic uint32_t sn_scan_pending_count;
 
+/* The thread's lease while it is hidden: for the signal handler, which has to tell the runtime's
+ * signals from the program's then, too. NULL: it is not. */
+extern __thread struct sn__lease *sn_scan_hidden;
+
 /* Makes the thread one that the runtime does not know, and known again. */
 struct sn__lease *sn_scan_hide(void);
 void sn_scan_unhide(struct sn__lease *lease);

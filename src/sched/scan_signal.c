@@ -23,10 +23,12 @@ static bool may_be_interrupted(struct sn_thread *thread, struct sn_task *task)
 static void handle_signal(int signum, siginfo_t *info, void *context)
 {
 	struct sn_thread *self = sn_thread_self();
+	struct sn_thread *known = self ? self : (struct sn_thread *)sn_scan_hidden;
 	struct sn_task *task = self ? self->task : NULL;
 	int saved = errno;
 
-	if (self && atomic_exchange(&self->reminded, 0)) {
+	/* A task that is hidden serves at its next entry into the runtime. */
+	if (known && atomic_exchange(&known->reminded, 0)) {
 		if (task && may_be_interrupted(self, task))
 			sn_scan_serve_here(task, context, true);
 	} else if (former.sa_flags & SA_SIGINFO) {

@@ -219,6 +219,64 @@ TEST(Scan, ATaskInALoopIsInterrupted)
 	});
 }
 
+// The runtime's signal finds its task in a scan's function, where the runtime does not know the
+// thread. It is not the program's, and the next one, which is, is not taken for the runtime's.
+TEST(Scan, ASignalDuringAScansFunctionIsNobodyElses)
+{
+	static std::atomic<int> of_the_program;
+	struct sigaction own = {}, former;
+
+	of_the_program = 0;
+	own.sa_handler = [](int) { of_the_program++; };
+	ASSERT_EQ(0, sigaction(SIGURG, &own, &former));
+	test::run({2, 4}, [] {
+		static std::atomic<bool> inside, stop;
+		std::atomic<bool> end{false}, served{false};
+		test::Task parked([&] {
+			while (!end)
+				sn_sleep(test::ms);
+			return 0;
+		});
+
+		of_the_program = 0;
+		inside = stop = false;
+		test::Task scanner([&] {
+			const int err = sn_task_scan(
+				parked.get(),
+				[](const struct sn_scan *, void *) {
+					inside = true;
+					while (!stop)
+						if (TEST_TSAN)
+							usleep(10);
+				},
+				nullptr);
+
+			EXPECT_EQ(0, err);
+			while (!served)
+				sn_sleep(test::ms);
+			EXPECT_EQ(0, of_the_program) << "the runtime's signal was passed on";
+			raise(SIGURG);
+			EXPECT_EQ(1, of_the_program);
+			return 0;
+		});
+		ASSERT_TRUE(test::eventually([] { return inside.load(); }));
+		// Long enough for a reminder by signal.
+		std::thread releaser([] {
+			for (int i = 0; i < 200 && of_the_program == 0; i++)
+				usleep(1000);
+			stop = true;
+		});
+		Sight sight(marker(7));
+		EXPECT_EQ(0, scan(scanner, sight));
+		served = true;
+		scanner.join();
+		end = true;
+		parked.join();
+		releaser.join();
+	});
+	EXPECT_EQ(0, sigaction(SIGURG, &former, nullptr));
+}
+
 // The task sleeps in a system call, which goes on afterwards as if nothing had happened.
 void scan_a_reader(bool bracket, bool alone)
 {
