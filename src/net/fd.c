@@ -21,8 +21,7 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 
-/* Descriptors are allocated in chunks, which are never freed: an event may name any of them at any
- * time. */
+/* Allocated in chunks, which are never freed: an event may name any descriptor at any time. */
 #define CHUNK_SIZE 256
 #define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
 

@@ -5,6 +5,7 @@
 #ifndef SENNIT_SCHED_IDLE_H
 #define SENNIT_SCHED_IDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sched/thread.h"
@@ -28,5 +29,9 @@ struct sn_task *sn_next_task(struct sn_thread *self);
  * 0, also when the runtime ends.
  */
 int sn_await_processor(struct sn_thread *self, int64_t deadline);
+
+/* Sleeps until another thread hands over a processor, or there is one for a task that is tied to
+ * this thread. Returns false when the thread is to end. */
+bool sn_sleep_without_processor(struct sn_thread *self);
 
 #endif

@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "sched/environment.h"
 #include "sched/scan_serve.h"
 #include "sched/thread.h"
 
 static int signal_number; /* 0: none */
+static char mark;         /* its address marks the runtime's signals */
 static bool caught;
 static struct sigaction former;
 
@@ -27,8 +30,10 @@ static void handle_signal(int signum, siginfo_t *info, void *context)
 	struct sn_task *task = self ? self->task : NULL;
 	int saved = errno;
 
+	bool ours = info->si_code == SI_QUEUE && info->si_value.sival_ptr == &mark;
+
 	/* A task that is hidden serves at its next entry into the runtime. */
-	if (known && atomic_exchange(&known->reminded, 0)) {
+	if (ours || (known && atomic_exchange(&known->reminded, 0))) {
 		if (task && may_be_interrupted(self, task))
 			sn_scan_serve_here(task, context, true);
 	} else if (former.sa_flags & SA_SIGINFO) {
@@ -56,10 +61,23 @@ static bool catch_signal(void)
 	return caught;
 }
 
+/* With a mark, so that it is not taken for one of the program's. Two of them may arrive as one or as
+ * two, which a flag of the thread cannot tell. */
+static bool send_marked(const struct sn_thread *thread)
+{
+	siginfo_t info = {.si_signo = signal_number, .si_code = SI_QUEUE};
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = &mark;
+	return syscall(SYS_rt_tgsigqueueinfo, getpid(), thread->tid, signal_number, &info) == 0;
+}
+
 void sn_scan_interrupt(struct sn_thread *thread, struct sn_task *task)
 {
-	if (!may_be_interrupted(thread, task) || !catch_signal())
+	if (!may_be_interrupted(thread, task) || !catch_signal() || send_marked(thread))
 		return;
+	/* Some filters of system calls allow this one only. */
 	atomic_store(&thread->reminded, 1);
 	pthread_kill(thread->pthread, signal_number);
 }

@@ -57,6 +57,7 @@
 #include "sched/handle.h"
 #include "sched/stack.h"
 #include "sched/status.h"
+#include "sched/tie.h"
 
 /*
  * Larger arguments go to the top of the stack, which the task then needs at once. This is enough
@@ -215,6 +216,13 @@ static inline void sn_task_bind_to(struct sn_task *task, struct sn_thread *threa
 {
 	task->bound = thread;
 	task->is_bound = thread != NULL;
+}
+
+/* It is bound to no thread of its own: in the beginning, and after it was tied or pinned. */
+static inline void sn_tie_unbind(struct sn_task *task)
+{
+	sn_task_bind_to(task, sn_unlikely(task->apart) ? SN_NO_HOME : NULL);
+	task->tied = task->apart ? SN_TIED_APART : SN_TIED_NOT;
 }
 
 /* Says, for reports, what the calling task is about to wait in. kind: a string that stays valid. */

@@ -107,7 +107,7 @@ struct sn_thread {
 	_Atomic uint32_t stall_stay; /* in this stay outside */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan_serve.h */
 	_Atomic uint32_t expired;    /* it must lend its processor: lease.h */
-	_Atomic uint32_t reminded;   /* the signal for that was sent */
+	_Atomic uint32_t reminded;   /* the signal for that was sent, without a mark */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */
 	const char *call;            /* debug builds: the public call that it is in */
 	pthread_t pthread;           /* written by its creator */

@@ -88,12 +88,6 @@ bool sn_untie(struct sn_thread *self)
 	return tied == SN_TIED_LOST;
 }
 
-void sn_tie_unbind(struct sn_task *task)
-{
-	sn_task_bind_to(task, task->apart ? SN_NO_HOME : NULL);
-	task->tied = task->apart ? SN_TIED_APART : SN_TIED_NOT;
-}
-
 void sn_tie_leave_soon(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;

@@ -21,7 +21,7 @@
  * its queue:
  *
  *	waker: queue; ready++; rest?     (sn_tie_ready())
- *	home:  rest = how; ready?        (sleep_in_parker(), time_to_sleep(), nap() in idle.c)
+ *	home:  rest = how; ready?        (sleeper.c; time_to_sleep() and nap() in idle.c)
  *
  * All of these are sequentially consistent, so one sees the other. What the waker then does:
  *
@@ -131,9 +131,6 @@ bool sn_tie(struct sn_thread *self);
 
 /* It is tied no more. Whether it had been untied before, and may be on another thread. */
 bool sn_untie(struct sn_thread *self);
-
-/* The task is bound to no thread of its own: in the beginning, and after it was tied or pinned. */
-void sn_tie_unbind(struct sn_task *task);
 
 /* The running task has kept its thread, which lost its processor then (ms, by the status's clock),
  * and has one again. From now on the task runs apart if it has made others wait for long. */

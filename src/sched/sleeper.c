@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads without a processor: they sleep in their parkers until another thread hands one over.
+ *
+ * An idle one is in the list of idle threads, from which it is taken under the runtime's lock by the
+ * thread that hands it a processor. It leaves the list by itself when it retires, when a processor
+ * waits for a thread, or when a task that is tied to it is runnable (tie.h); then it stands in the
+ * global queue with that task. A thread that waits with a task of its own is in no list:
+ * sn_processor_regain() puts that task into the global queue.
+ */
+#include "sched/idle.h"
+
+#include <errno.h>
+
+#include <sennit/clock.h>
+
+#include "sched/processors.h"
+#include "sched/runtime.h"
+#include "sched/schedule.h"
+#include "sched/threads.h"
+#include "sched/tie.h"
+#include "sched/wake.h"
+
+int sn_await_processor(struct sn_thread *self, int64_t deadline)
+{
+	struct sn_processor *handed;
+	int err;
+
+	do {
+		err = sn_parker_wait(&self->parker, deadline);
+		handed = atomic_load_explicit(&self->handed, memory_order_acquire);
+	} while (err == 0 && !handed && !atomic_load(&sn_runtime.stopping));
+	if (err == 0 && handed) {
+		sn_processor_assign(self, handed);
+		atomic_store_explicit(&self->handed, NULL, memory_order_relaxed);
+	}
+	return err;
+}
+
+/*
+ * Leaves the list of idle threads for good, if the thread is still in it and more than there are
+ * processors are. After a burst of blocking calls the next one is likely within the time that
+ * threads stay idle, and a thread costs 100 us to start.
+ */
+static bool retire(struct sn_thread *self)
+{
+	bool retires;
+
+	sn_lock(&sn_runtime.lock);
+	/* Of those that are tied to it, none can be added while it sleeps. */
+	retires = self->is_idle && sn_idle.thread_count > sn_processors_in_use() &&
+		  atomic_load_explicit(&self->ties.owned, memory_order_relaxed) == 0;
+	if (retires)
+		sn_idle_thread_remove(self);
+	sn_unlock(&sn_runtime.lock);
+	return retires;
+}
+
+/*
+ * Sleeps until another thread hands over a processor. Returns false when the thread is to end.
+ *
+ * At the limit of threads, a processor may have been put with the idle ones although there was work
+ * for it, because no thread was in the list (sn_processor_start()). And one may wait until the
+ * monitor has started a thread for it. Both sides hold the same lock: either the processor finds
+ * this thread in the list, or this thread finds the processor.
+ */
+static bool sleep_in_list(struct sn_thread *self)
+{
+	int64_t deadline = sn_now() + sn_threads.idle_ns;
+	struct sn_processor *p;
+	bool spinning, tied;
+
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load(&sn_runtime.stopping)) {
+		sn_unlock(&sn_runtime.lock);
+		return false;
+	}
+	p = sn_idle_take_asked(&spinning);
+	if (p) {
+		sn_unlock(&sn_runtime.lock);
+		sn_processor_assign(self, p);
+		self->spinning = spinning;
+		return true;
+	}
+	if (sn_idle.threadless) {
+		if (sn_work_exists() || sn_nobody_would_notice())
+			p = sn_idle_get();
+		sn_idle.threadless = p && sn_idle.processors;
+	}
+	if (!p)
+		sn_idle_thread_put(self);
+	/* After it is in the list: tie.h. */
+	tied = !p && sn_ties_wait_after_all(self);
+	if (tied)
+		sn_idle_thread_remove(self);
+	sn_unlock(&sn_runtime.lock);
+	if (p) {
+		sn_processor_assign(self, p);
+		sn_start_spinning(self);
+		return true;
+	}
+	if (tied)
+		return true;
+	if (sn_await_processor(self, deadline) == -ETIMEDOUT) {
+		if (retire(self))
+			return false;
+		/* Still needed, or a processor is being handed over at this moment: the parker then
+		 * has the token. */
+		sn_await_processor(self, 0);
+	}
+	return !atomic_load(&sn_runtime.stopping);
+}
+
+/* A task that is tied to the thread is runnable: waits with it for a processor. Returns false when
+ * the runtime ends. */
+static bool stand_in_line(struct sn_thread *self, struct sn_task *task)
+{
+	struct sn_processor *p;
+
+	sn_lock(&sn_runtime.lock);
+	if (atomic_load(&sn_runtime.stopping)) {
+		sn_unlock(&sn_runtime.lock);
+		return false;
+	}
+	p = sn_idle_get();
+	if (!p)
+		sn_tie_stand_in_line(self, task);
+	sn_unlock(&sn_runtime.lock);
+	if (p) {
+		sn_processor_assign(self, p);
+		self->picked = task;
+		return true;
+	}
+	/* To one that naps. */
+	sn_submitted();
+	sn_await_processor(self, 0);
+	return !atomic_load(&sn_runtime.stopping);
+}
+
+bool sn_sleep_without_processor(struct sn_thread *self)
+{
+	struct sn_task *task;
+
+	sn_brief_pay(self);
+	do {
+		task = sn_tie_take(self);
+		if (task)
+			return stand_in_line(self, task);
+		if (!sleep_in_list(self))
+			return false;
+	} while (!self->processor);
+	return true;
+}
