@@ -342,6 +342,8 @@ TEST(Pass, InChildrenThatShareTheMemory)
 		hooked([&] {
 			const int fd = pair.fd[0];
 			struct pollfd none = {-1, 0, 0};
+			// Not of those that have parked: the reader may do so again.
+			const uint64_t passed = hooks().passed_busy;
 			const pid_t child = vfork();
 
 			if (child == 0) {
@@ -352,7 +354,10 @@ TEST(Pass, InChildrenThatShareTheMemory)
 			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 				;
 			EXPECT_EQ(0, status);
-			EXPECT_EQ(before + 1, hooks().parked);
+			// The thread sanitizer makes it a fork().
+			if (!TEST_TSAN) {
+				EXPECT_EQ(passed + 1, hooks().passed_busy);
+			}
 		}).join();
 		EXPECT_EQ(1, write(pair.fd[1], "x", 1));
 		reader.join();
