@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A name server that answers questions for the IPv4 addresses of a small table, and says of all
- * other names that they do not exist. Try:
+ * other names that they do not exist. Try (dig is in Debian's bind9-dnsutils):
  *
  *	example-dns-server 127.0.0.1:5300 &
  *	dig @127.0.0.1 -p 5300 one.example A
