@@ -206,7 +206,8 @@ static void put_signal(const struct fault *fault)
 static void put_distance(const struct fault *fault, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)fault->stack.low, high = (uintptr_t)fault->stack.high;
-	uintptr_t distance = address < low ? low - address : address - high + 1;
+	/* Of 64 bits everywhere, as it is compared with that. */
+	uint64_t distance = address < low ? low - address : address - high + 1;
 
 	if (distance >= FAR_AWAY) {
 		sn_put("far from its stack");
