@@ -102,8 +102,8 @@ void end_all(std::vector<std::unique_ptr<Child>> &list)
 	}
 }
 
-// The sanitizer has a thread of its own.
-constexpr int others = TEST_TSAN;
+// The sanitizer has a thread of its own, and so has an emulator.
+constexpr int others = TEST_TSAN + TEST_EMULATED;
 
 TEST(Linger, ChildrenOutliveIdleThreads)
 {

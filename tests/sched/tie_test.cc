@@ -4,6 +4,7 @@
 // Tied tasks: they go on with the thread on which they have parked, which runs others meanwhile;
 // and with another one only if that thread is stuck.
 #include <atomic>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -191,15 +192,15 @@ TEST(Tie, ManyThreadsTakeTurnsOnFewProcessors)
 		std::atomic<int> moved{0}, in{0};
 		Pipe pipe;
 		std::set<long> threads;
-		sn_mutex lock = SN_MUTEX_INIT;
+		std::mutex lock; // a wait for another one may end on another thread
 
 		for (int i = 0; i < n; i++)
 			tasks.emplace_back([&] {
 				in++;
 				pipe.read_byte();
-				EXPECT_EQ(0, sn_mutex_lock(&lock));
+				lock.lock();
 				threads.insert(thread_id());
-				sn_mutex_unlock(&lock);
+				lock.unlock();
 				for (int j = 0; j < test::scaled(200); j++)
 					moved += !stays_over([&] { sn_sleep(100 * test::us); });
 			});
