@@ -117,7 +117,8 @@ static inline bool sn_hook_lacks_flag(int err)
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
 }
 
-/* Around what parks: the task is about to wait without its thread, and goes on there; it is back. */
+/* Around what parks: the task is about to wait without its thread, and goes on there;
+ * it is back. */
 void sn_hook_leave_thread(void) sn_hidden;
 void sn_hook_back(void) sn_hidden;
 

@@ -53,7 +53,7 @@ static struct sn_lock lock =
 	SN_LOCK_INIT(SN_RANK_BLOCKS); /* guards everything below except reads of all_block_slabs */
 static struct sn_block_slab *_Atomic all_block_slabs;
 static struct chunk *chunks; /* the newest */
-/* The store of free blocks: the arrays of all chunks that are newer than this one are full, those of
+/* The store of free blocks: the arrays of all chunks newer than this one are full, those of
  * the older ones are empty. NULL: there is no chunk. */
 static struct chunk *free_end;
 static struct chunk *empty_chunks; /* of former runs, by older; handles may point into them */

@@ -15,12 +15,12 @@
  * none for so long that it went to sleep. A processor takes whole slabs. It keeps free blocks in a
  * cache, and moves them to a common store when the cache is full.
  *
- * Free blocks are listed in arrays of addresses, not by links through the blocks. The blocks of tens
- * of thousands of tasks do not fit into the caches, so with links each block would have to arrive
- * from memory before the address of the next one is known. With the addresses at hand, the lines
- * that a spawn will write are fetched some spawns ahead. The arrays of the store belong to the
- * mappings and have room for all blocks, so freeing never fails. A page of them is committed when
- * that many blocks are free at once.
+ * Free blocks are listed in arrays of addresses, not by links through the blocks. The blocks of
+ * tens of thousands of tasks do not fit into the caches, so with links each block would have to
+ * arrive from memory before the address of the next one is known. With the addresses at hand, the
+ * lines that a spawn will write are fetched some spawns ahead. The arrays of the store belong to
+ * the mappings and have room for all blocks, so freeing never fails. A page of them is committed
+ * when that many blocks are free at once.
  *
  * A block is separate from the task's stack, because a task needs a stack only when it first runs
  * (task.h). It then gets one that is still warm from a task that has ended. A million tasks that

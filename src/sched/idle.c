@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Idle threads: the poller, naps, and what a thread does between tasks. sleeper.c has the sleep in the
- * parker.
+ * Idle threads: the poller, naps, and what a thread does between tasks. sleeper.c has the sleep in
+ * the parker.
  *
  * One idle thread at a time, the poller, sleeps in epoll ("polling" is not NONE), until the
  * earliest timer of any processor. The other idle threads sleep in their parkers. The poller gives

@@ -248,8 +248,8 @@ bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
 /*
  * Gives everything that an unowned processor holds to new owners. Its tasks go to the global queue,
  * its timers to the first processor, and its caches to the shared stores. Pending wake-ups belong
- * to its thread, which pays them before it sleeps (sn_sleep_without_processor()). Returns false when there is
- * no memory to move the timers to.
+ * to its thread, which pays them before it sleeps (sn_sleep_without_processor()). Returns false
+ * when there is no memory to move the timers to.
  */
 static bool bequeath(struct sn_processor *p)
 {

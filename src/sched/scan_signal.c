@@ -61,8 +61,8 @@ static bool catch_signal(void)
 	return caught;
 }
 
-/* With a mark, so that it is not taken for one of the program's. Two of them may arrive as one or as
- * two, which a flag of the thread cannot tell. */
+/* With a mark, so that it is not taken for one of the program's. Two of them may arrive as one or
+ * as two, which a flag of the thread cannot tell. */
 static bool send_marked(const struct sn_thread *thread)
 {
 	siginfo_t info = {.si_signo = signal_number, .si_code = SI_QUEUE};

@@ -2,11 +2,11 @@
 /*
  * Threads without a processor: they sleep in their parkers until another thread hands one over.
  *
- * An idle one is in the list of idle threads, from which it is taken under the runtime's lock by the
- * thread that hands it a processor. It leaves the list by itself when it retires, when a processor
- * waits for a thread, or when a task that is tied to it is runnable (tie.h); then it stands in the
- * global queue with that task. A thread that waits with a task of its own is in no list:
- * sn_processor_regain() puts that task into the global queue.
+ * An idle one is in the list of idle threads, from which it is taken under the runtime's lock by
+ * the thread that hands it a processor. It leaves the list by itself when it retires, when a
+ * processor waits for a thread, or when a task that is tied to it is runnable (tie.h); then it
+ * stands in the global queue with that task. A thread that waits with a task of its own is in no
+ * list: sn_processor_regain() puts that task into the global queue.
  */
 #include "sched/idle.h"
 

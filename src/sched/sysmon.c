@@ -99,8 +99,8 @@
 #define WOKEN_LOOKS 5
 
 /* While no processor is idle, or something waits, the period does not grow beyond
- * SN_MONITOR_BUSY_NS. So a thread that blocks loses its processor soon after that, and HOG_NS is met
- * within a tenth. Nor does it while decisions are made: the next one would end a longer nap. */
+ * SN_MONITOR_BUSY_NS. So a thread that blocks loses its processor soon after that, and HOG_NS is
+ * met within a tenth. Nor does it while decisions are made: the next one would end a longer nap. */
 
 /*
  * While something waits, a thread that is seen outside for the first time is looked at again after
@@ -196,8 +196,8 @@ static bool something_waits(struct sn_processor *p, struct sn_thread *thread, in
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
-	/* What is tied to the thread gains nothing at once. But a thread that has lost its processor
-	 * learns who has made them wait (sn_tie_came_back()). */
+	/* What is tied to the thread gains nothing at once. But a task whose thread has lost its
+	 * processor finds out that it has made them wait (sn_tie_came_back()). */
 	if (sn_ties_wait(thread))
 		return true;
 	/* A napping thread looks again soon, and is as good as idle. */

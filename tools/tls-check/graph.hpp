@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who calls whom in a file, and from which functions a call that may park can be reached.
+ * Which functions of a file call which, and from which of them a call that may park can be reached.
  *
  * Calls are found by reading each function from its beginning to its end, including jumps to other
  * functions. A function whose address is loaded from the global offset table counts as called. What
