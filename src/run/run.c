@@ -73,6 +73,7 @@
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/task_life.h"
+#include "sched/task_stack.h"
 #include "sched/threads.h"
 #include "sched/tie.h"
 #include "sched/tools.h"
@@ -362,6 +363,7 @@ static int runtime_init(int fixed)
 	atomic_store(&sn_runtime.stopping, false);
 	sn_counters_clear();
 	sn_select_beyond = sn_select_any;
+	sn_task_main = sn_task_live;
 	sn_fds_begin();
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);

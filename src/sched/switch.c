@@ -19,7 +19,7 @@
 #include "sched/sanitizer.h"
 #include "sched/scan.h"
 #include "sched/task.h"
-#include "sched/task_life.h"
+#include "sched/task_stack.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
 #include "wait/checked.h"

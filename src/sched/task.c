@@ -26,7 +26,7 @@
 #include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/stack_slab.h"
-#include "sched/task_life.h"
+#include "sched/task_stack.h"
 #include "sched/thread.h"
 
 /* What a task may be spawned with. */

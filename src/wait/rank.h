@@ -51,7 +51,7 @@
 	X(WATCH_TABLE, "the table of watches", 0)                                               \
 	/* sched/netpoll.c */                                                                   \
 	X(NETPOLL, "the poller's descriptors", 0)                                               \
-	/* sched/task_life.c */                                                                 \
+	/* sched/task_stack.c */                                                                \
 	X(STARVED, "tasks without a stack", 0)                                                  \
 	/* sched/stack.c, sched/block.c: they map memory, a slab at a time. */                  \
 	X(STACKS, "stacks", SN_LOCK_MEMORY)                                                     \

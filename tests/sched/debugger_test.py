@@ -74,7 +74,7 @@ def mistakes(text):
             yield "%s is %s" % (name, seen[name][0])
         if not names or names[-1] != "sn_arch_task_start":
             yield "%s ends at %s" % (name, names[-1:])
-        if wanted and names[-2:-1] != ["task_main"]:
+        if wanted and names[-2:-1] != ["sn_task_live"]:
             yield "%s begins at %s" % (name, names[-2:-1])
         # The frames that the debugger has stopped in do not belong to this task.
         if name != "main" and {"debugged_inlined", "debugged_all_here"} & set(names):
