@@ -32,6 +32,7 @@
 #include "sched/local.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
+#include "sched/spawn.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sync/scope.h"

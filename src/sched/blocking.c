@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "sched/pin.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 

@@ -1,25 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Pinning: a task that may run on one thread only, and that thread, which may run no other task.
- *
- * Contract. sn_pin() and sn_unpin() (blocking.c) count; here are the first pin and the last unpin.
- * Fewer threads are pinned than there may be.
- *
- * A pinned task may make its thread different from the others: give it a namespace, an identity,
- * CPUs, or thread-locals. By unpinning it says that other tasks may have the thread as it is. A
- * task that ends without that takes the thread with it: the thread runs no other, gives its
- * processor away (idle.c) and ends. Either way, what was changed does not spread, because a thread
- * to which a task was pinned starts no others (birth.h).
- *
- * Rejected: ending the thread at the last unpin as well, because a pin around a few calls of a
- * library would then cost a thread. Looking whether the task has changed anything: some thirty
- * system calls, which would still miss thread-locals.
- *
- * Who may write what:
- *   thread->pinned, pins, altered, ends   the thread itself
- *   task->bound            see task.h
- *   how many are pinned    each pinned thread, for itself
- */
+#include "sched/pin.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 

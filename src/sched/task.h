@@ -39,7 +39,7 @@
  *   the rest      sn_spawn(), before the task is published
  *
  * The id, and what is atomic after it, is read by sn_tasks_each(), which has no right to the task:
- * relaxed, and only believed when id is the same before and after (see describe() in task.c).
+ * relaxed, and only believed when id is the same before and after (see describe() in spawn.c).
  */
 #ifndef SENNIT_SCHED_TASK_H
 #define SENNIT_SCHED_TASK_H
@@ -242,22 +242,5 @@ static inline void sn_task_put_name(struct sn_task *task, const char *name)
 		atomic_store_explicit(&task->name[i], name[i], memory_order_relaxed);
 	atomic_store_explicit(&task->name[i], 0, memory_order_relaxed);
 }
-
-/* Makes a task in a block, with a stack or without (NULL). Does not publish it. */
-void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
-		    const struct sn_task_attr *attr);
-
-/*
- * Spawning in steps, for a caller that has something to do with the task before it may run: a new
- * detached task, NULL with *err when there cannot be one (at: where in the program that was asked
- * for); then either makes it runnable or throws it away. self: NULL on a thread of the program's
- * own, between sn_foreign_enter() and sn_foreign_leave().
- */
-struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
-			    const struct sn_task_attr *attr, const void *at, int *err);
-void sn_task_launch(struct sn_thread *self, struct sn_task *task);
-/* Counts a task that is launched in another way. */
-void sn_task_count(struct sn_thread *self);
-void sn_task_discard(struct sn_thread *self, struct sn_task *task);
 
 #endif

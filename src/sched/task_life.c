@@ -7,6 +7,7 @@
 #include "sched/cancel.h"
 #include "sched/join.h"
 #include "sched/local.h"
+#include "sched/pin.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/sanitizer.h"
@@ -46,13 +47,6 @@ void sn_task_free(struct sn_thread *self, struct sn_task *task)
 		task->named = false;
 	}
 	sn_block_free(task, self && self->processor ? &self->processor->blocks : NULL);
-}
-
-void sn_task_discard(struct sn_thread *self, struct sn_task *task)
-{
-	sn_task_take_stack(self, task);
-	clean(task);
-	sn_task_free(self, task);
 }
 
 /*

@@ -182,16 +182,6 @@ static inline bool sn_ties_wait_after_all(struct sn_thread *self)
 	return atomic_load(&self->ties.ready) > 0;
 }
 
-/* From now on the thread may run its task only, which may run nowhere else; it may run any task
- * again; its task has ended, so if that was pinned it may run none. 0, or -EAGAIN: too many are
- * pinned. pin.c. */
-int sn_thread_pin(struct sn_thread *self);
-void sn_thread_unpin(struct sn_thread *self);
-void sn_thread_task_ends(struct sn_thread *self);
-
-/* A run begins: no thread is pinned. */
-void sn_pins_begin(void);
-
 /* In a child of fork() the only thread has no block. */
 void sn_thread_fork(enum sn_fork_phase phase);
 

@@ -36,7 +36,7 @@
 
 #include <sennit/clock.h>
 
-#include "sched/task.h"
+#include "sched/spawn.h"
 #include "sched/timer.h"
 #include "sync/period.h"
 #include "wait/backoff.h"

@@ -7,6 +7,7 @@
 #include "sched/foreign.h"
 #include "sched/local.h"
 #include "sched/ready.h"
+#include "sched/spawn.h"
 #include "sched/thread.h"
 
 /* ---- opening and closing ---- */

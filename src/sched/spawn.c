@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Making tasks: sn_spawn(), sn_go(), and the steps that they are made of.
- *
- * Contract. A spawn takes a control block, and a stack where stacks are scarce or the argument goes
- * to the top of it (task.h); it takes both before it writes anything, so one that fails leaves no
- * trace. Until the task is queued no other thread knows it, except walks over all blocks:
- * describe() says what those may believe.
- */
-#include "sched/task.h"
+#include "sched/spawn.h"
 
 #include <errno.h>
 #include <string.h>
