@@ -18,6 +18,7 @@
 #include "sched/inspect.h"
 #include "sched/scan.h"
 #include "sched/scan_ask.h"
+#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -38,6 +38,7 @@
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
+#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
 #include "sched/task.h"
 

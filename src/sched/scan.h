@@ -70,24 +70,8 @@ bool sn_scan_is_free(struct sn_task *task);    /* no scanner has it or asks: run
 bool sn_scan_hold_left(struct sn_task *task);  /* true: to be followed by sn_scan_give_back() */
 void sn_scan_ended(struct sn_task *task);
 
-/*
- * Takes HELD, and bits: BRIEF or 0. 0: the stack is the caller's until sn_scan_release(). -EBUSY:
- * another owner's. -EAGAIN: a thread's. -ESRCH: there is no task any more. -ENOSYS: it cannot be
- * known, see sn_barrier_everywhere().
- */
-int sn_scan_own(struct sn_task *task, uint32_t bits);
-
-/*
- * For the runtime's own walks over all tasks: takes HELD (and BRIEF) on those of a slab's blocks
- * that have a parked or runnable task, with one barrier for all. Returns which are owned; each must
- * be given back by sn_scan_release().
- */
-uint64_t sn_scan_hold_slab(struct sn_block_slab *slab, uint64_t blocks);
-
-/* Serves what was asked meanwhile, and gives the stack back. The second queues the task if a runner
- * has left it to the owner; the first returns whether the caller has to do that, by
- * sn_requeue(). */
+/* Serves what was asked meanwhile, and gives the stack back. Returns whether a runner has left the
+ * task to the owner: the caller then has to queue it, by sn_requeue(). */
 bool sn_scan_give_back(struct sn_task *task);
-void sn_scan_release(struct sn_task *task);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sched/lease.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
+#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
 #include "sched/scan_signal.h"
 #include "sched/sysmon_sleep.h"

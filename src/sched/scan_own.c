@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The scanner's half of the protocol in scan.h: owning a stack, and giving it up. scan.c has the
- * half of the threads that run tasks.
- */
+#include "sched/scan_own.h"
+
 #include <errno.h>
 
 #include "sched/membarrier.h"

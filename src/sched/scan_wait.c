@@ -16,6 +16,7 @@
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/scan_ask.h"
+#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

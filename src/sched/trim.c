@@ -15,6 +15,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
+#include "sched/scan_own.h"
 #include "sched/task.h"
 
 /* How late the monitor may sometimes be, which should look at blocking threads every 20 us. */
