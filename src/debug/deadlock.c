@@ -14,11 +14,11 @@
 
 #include <sennit/debug.h>
 
+#include "base/counters.h"
+#include "base/environment.h"
 #include "debug/dump.h"
 #include "debug/stall.h"
 #include "sched/block.h"
-#include "sched/counters.h"
-#include "sched/environment.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/processors.h"

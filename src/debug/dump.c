@@ -23,11 +23,11 @@
 #include <sennit/clock.h>
 #include <sennit/debug.h>
 
+#include "base/environment.h"
+#include "base/fork.h"
 #include "debug/backtrace.h"
 #include "debug/out.h"
-#include "sched/environment.h"
 #include "sched/foreign.h"
-#include "sched/fork.h"
 #include "sched/inspect.h"
 #include "sched/label.h"
 #include "sched/runtime.h"
@@ -473,8 +473,8 @@ static struct sn_lock finding = SN_LOCK_INIT(SN_RANK_DUMP);
 void sn_dump_lock_loader(void)
 {
 	sn_lock(&finding);
-	/* The loader's lock is held for moments, by others that look at the list, too. A fork has to
-	 * wait for it in any case. */
+	/* The loader's lock is held for moments, by others that look at the list, too. A fork has
+	 * to wait for it in any case. */
 	sn_checked_pass();
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /*
  * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr.

@@ -28,8 +28,8 @@
 #include <sennit/wait.h>
 
 #include "arch/compiler.h"
+#include "base/environment.h"
 #include "debug/trace_file.h"
-#include "sched/environment.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/threads.h"
 #include "wait/checked.h"

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 #include "arch/compiler.h"
+#include "base/environment.h"
 #include "debug/dump.h"
-#include "sched/environment.h"
 #include "sched/processor.h"
 #include "sched/ready.h"
 #include "sched/runqueue.h"

@@ -24,11 +24,11 @@
 
 #include <sennit/profile.h>
 
+#include "base/fork.h"
 #include "debug/backtrace.h"
 #include "debug/modules.h"
 #include "debug/pprof.h"
 #include "debug/samples.h"
-#include "sched/fork.h"
 
 struct sn_profile {
 	struct sn_samples samples;

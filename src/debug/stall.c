@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
+#include "base/environment.h"
 #include "debug/dump.h"
 #include "debug/report.h"
-#include "sched/environment.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 

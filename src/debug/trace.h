@@ -3,7 +3,7 @@
 #ifndef SENNIT_DEBUG_TRACE_H
 #define SENNIT_DEBUG_TRACE_H
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 void sn_trace_fork(enum sn_fork_phase phase);
 

@@ -5,9 +5,9 @@
 
 #include <sennit/clock.h>
 
+#include "base/counters.h"
 #include "net/pipe_pool.h"
 #include "net/stream.h"
-#include "sched/counters.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

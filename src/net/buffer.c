@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "wait/lock.h"
 
 /* How many free buffers are kept: 4 MiB at most. */

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /* Enough for one system call: beyond 64 KiB a loopback copy gains little, and the L2 cache
  * loses. */

@@ -36,8 +36,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/fork.h"
-#include "sched/handle.h"
+#include "base/fork.h"
+#include "base/handle.h"
 #include "sched/runqueue.h"
 #include "sched/side.h"
 #include "wait/lock.h"

@@ -42,10 +42,10 @@
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
 
+#include "base/fork.h"
 #include "sched/birth.h"
 #include "sched/cancel.h"
 #include "sched/foreign.h"
-#include "sched/fork.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"

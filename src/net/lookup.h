@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /* A working name service takes milliseconds, so these serve thousands of lookups a second. Some
  * name servers refuse more than 150 queries at once, and each lookup is two. */

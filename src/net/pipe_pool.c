@@ -11,8 +11,8 @@
 
 #include <sennit/clock.h>
 
+#include "base/fork.h"
 #include "net/sys.h"
-#include "sched/fork.h"
 #include "wait/lock.h"
 
 /*

@@ -25,7 +25,7 @@
 
 #include <sennit/copy.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 struct sn_pipe {
 	int read_end, write_end;

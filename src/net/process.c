@@ -13,8 +13,8 @@
 #include <sennit/semaphore.h>
 #include <sennit/task.h>
 
+#include "base/standard.h"
 #include "net/process_launch.h"
-#include "sched/standard.h"
 #include "wait/lock.h"
 
 static struct sn_process *in_use; /* all that have users */

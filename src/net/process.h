@@ -9,7 +9,7 @@
  * spawned before the program is started, because nothing may fail once there is a program.
  *
  * Life. A record has users: the handle, the keeper, and each call in progress. The last one frees
- * it, for later programs; the memory stays. Handles have generations (sched/handle.h), so a stale
+ * it, for later programs; the memory stays. Handles have generations (base/handle.h), so a stale
  * one is recognized.
  *
  * The kernel gives the number of a process away again once its status has been taken. So the status
@@ -34,8 +34,8 @@
 #include <sennit/process.h>
 #include <sennit/waitgroup.h>
 
-#include "sched/fork.h"
-#include "sched/handle.h"
+#include "base/fork.h"
+#include "base/handle.h"
 #include "wait/lock.h"
 
 struct sn_process {

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "sched/standard.h"
+#include "base/standard.h"
 
 #ifndef TIOCGPTPEER
 #	define TIOCGPTPEER _IO('T', 0x41)

@@ -36,11 +36,11 @@
 
 #include <sennit/signal.h>
 
+#include "base/standard.h"
 #include "sched/cancel.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
-#include "sched/standard.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
@@ -350,7 +350,8 @@ static int wait_signal(signal_set set, int64_t deadline)
 	return signum ? signum : err;
 }
 
-/* within: what the caller waits for, of which at least one must have been caught, or each if all. */
+/* within: what the caller waits for, of which at least one must have been caught, or each if
+ * all. */
 static int enter_and_wait(signal_set within, bool all, int64_t deadline)
 {
 	signal_set present;

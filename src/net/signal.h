@@ -2,7 +2,7 @@
 #ifndef SENNIT_NET_SIGNAL_H
 #define SENNIT_NET_SIGNAL_H
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/runqueue.h"
 
 /* In a tag of the poller: it is that of the signals' eventfd. */

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sched/sigpipe.h"
-#include "sched/standard.h"
+#include "base/sigpipe.h"
+#include "base/standard.h"
 
 static int result(int n)
 {

@@ -56,7 +56,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/runqueue.h"
 #include "sched/waiter.h"
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "arch/compiler.h"
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/stack.h"
 #include "sched/task.h"
 #include "wait/lock.h"

@@ -39,7 +39,7 @@
 
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 struct sn_block_slab;
 struct sn_task;

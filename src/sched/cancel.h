@@ -31,7 +31,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/task.h"
 #include "wait/lock.h"
 

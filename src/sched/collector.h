@@ -30,7 +30,7 @@
 
 #include <sennit/collector.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /* Whether a thread that makes no progress may have been stopped by the collector. A hint, for the
  * monitor. */

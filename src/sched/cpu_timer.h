@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 struct sn_thread;
 

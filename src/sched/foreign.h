@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /* Brackets what a thread of the program does with the runtime. Returns 0, or -ESRCH when none
  * runs. */

@@ -42,7 +42,7 @@
  *                published
  *   ended, of a wait   the ending task, with the claim of the waiter
  *   result       the ending task, before it says ENDED; with the claim it may be read
- *   generation   see handle.h
+ *   generation   see base/handle.h
  */
 #ifndef SENNIT_SCHED_JOIN_H
 #define SENNIT_SCHED_JOIN_H

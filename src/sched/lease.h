@@ -78,9 +78,9 @@
  * then stay HELD: making them FENCED would need a barrier on each thread, once, before the first
  * revocation that relies on it, because a thread may have read HELD and not yet have made its store
  * to inside visible. There is another way to such a barrier, which is slow: the monitor visits
- * every CPU (visit_every_cpu() in membarrier.c). So it does that each time, and the handshake stays
- * the same. Where this is refused as well, nothing is revoked any more: the lease goes back to
- * HELD, as if the thread were inside.
+ * every CPU (visit_every_cpu() in base/membarrier.c). So it does that each time, and the handshake
+ * stays the same. Where this is refused as well, nothing is revoked any more: the lease goes back
+ * to HELD, as if the thread were inside.
  *
  * Rejected:
  *   - Instead of the visits: changing the protection of a page, which sends no interrupts to
@@ -105,7 +105,7 @@
 #include <sennit/blocking.h>
 
 #include "arch/compiler.h"
-#include "sched/membarrier.h"
+#include "base/membarrier.h"
 
 enum sn_lease {
 	SN_LEASE_HELD = 0, /* blocking.h relies on this value */

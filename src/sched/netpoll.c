@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sched/counters.h"
+#include "base/counters.h"
+#include "base/standard.h"
 #include "sched/runtime.h"
-#include "sched/standard.h"
 
 /* Events taken at once. More arrive with the next call; edges are not lost. */
 #define MOST_EVENTS 128

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/runqueue.h"
 
 /*

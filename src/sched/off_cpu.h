@@ -38,7 +38,7 @@
 
 #include <ucontext.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 struct sn_task;
 

@@ -7,9 +7,9 @@
 
 #include <sennit/clock.h>
 
+#include "base/counters.h"
 #include "sched/birth.h"
 #include "sched/block.h"
-#include "sched/counters.h"
 #include "sched/idle.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"

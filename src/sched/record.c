@@ -11,7 +11,7 @@
 #include <sennit/trace.h>
 
 #include "arch/compiler.h"
-#include "sched/environment.h"
+#include "base/environment.h"
 #include "sched/foreign.h"
 #include "sched/off_cpu.h"
 #include "wait/checked.h"

@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 #include "arch/compiler.h"
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/processor.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -23,7 +23,7 @@
 
 #include <sennit/scan.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/task.h"
 
 /* Once in a run, after sn_membarrier_init(). 0, or -EINVAL after a line on stderr. */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "sched/membarrier.h"
+#include "base/membarrier.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

@@ -8,7 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "sched/environment.h"
+#include "base/environment.h"
 #include "sched/scan_serve.h"
 #include "sched/thread.h"
 

@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 struct sn_task;
 struct sn_thread;

@@ -7,8 +7,8 @@
 #include <sennit/unstable.h>
 
 #include "arch/compiler.h"
+#include "base/counters.h"
 #include "sched/block.h"
-#include "sched/counters.h"
 #include "sched/foreign.h"
 #include "sched/join.h"
 #include "sched/local.h"

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/stack_size.h"
 
 struct sn_slab;

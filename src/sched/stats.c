@@ -7,7 +7,7 @@
 
 #include <sennit/run.h>
 
-#include "sched/counters.h"
+#include "base/counters.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/stack.h"

@@ -3,7 +3,7 @@
 #ifndef SENNIT_SCHED_STATS_H
 #define SENNIT_SCHED_STATS_H
 
-#include "sched/fork.h"
+#include "base/fork.h"
 
 /* A run begins. It ends: they are copied, before their memory is
  * freed. */

@@ -57,10 +57,10 @@
 
 #include <sennit/clock.h>
 
+#include "base/counters.h"
+#include "base/cpus.h"
 #include "sched/birth.h"
 #include "sched/collector.h"
-#include "sched/counters.h"
-#include "sched/cpus.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/processors.h"

@@ -3,17 +3,17 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
- * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack_slab.h), or the task
- * takes a large argument with it, it gets its stack when it is spawned. It gives the stack back when
- * it has ended, joined or not.
+ * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack_slab.h), or the
+ * task takes a large argument with it, it gets its stack when it is spawned. It gives the stack
+ * back when it has ended, joined or not.
  *
- * Lines. On 64-bit machines the fields are in groups of one cache line each. Where tens of thousands
- * of tasks are alive at once, their blocks do not fit into the caches, and a task costs as much as
- * the lines that it touches. A spawn writes two of them, and a third with a small argument; a task's
- * first turn and its end need these and one more. So a spawn does not clear what only some tasks
- * use: the party that ends or frees a task leaves that as a free block has it (clean() in
- * task_life.c), which costs little, because only what is at hand then can have been written. Debug
- * builds check it at each spawn.
+ * Lines. On 64-bit machines the fields are in groups of one cache line each. Where tens of
+ * thousands of tasks are alive at once, their blocks do not fit into the caches, and a task costs
+ * as much as the lines that it touches. A spawn writes two of them, and a third with a small
+ * argument; a task's first turn and its end need these and one more. So a spawn does not clear what
+ * only some tasks use: the party that ends or frees a task leaves that as a free block has it
+ * (clean() in task_life.c), which costs little, because only what is at hand then can have been
+ * written. Debug builds check it at each spawn.
  *
  * Who may write what:
  *   word          see status.h and scan.h; it outlives the task, with its block
@@ -22,7 +22,8 @@
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task
  *   tied, apart   see tie.h
  *   join, result  see join.h
- *   generation    the party that frees the task, before its block can be another's; see handle.h
+ *   generation    the party that frees the task, before its block can be another's; see
+ *                 base/handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.h
@@ -53,8 +54,8 @@
 #include <sennit/scan.h>
 #include <sennit/task.h>
 
+#include "base/handle.h"
 #include "sched/context.h"
-#include "sched/handle.h"
 #include "sched/stack.h"
 #include "sched/status.h"
 #include "sched/tie.h"

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "arch/compiler.h"
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/task.h"
 
 struct sn_thread;

@@ -29,8 +29,8 @@
 #include <time.h>
 
 #include "arch/arch.h"
+#include "base/fork.h"
 #include "sched/context.h"
-#include "sched/fork.h"
 #include "sched/lease.h"
 #include "sched/tie.h"
 #include "wait/checked.h"

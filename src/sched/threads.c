@@ -12,8 +12,8 @@
 
 #include <sennit/clock.h>
 
+#include "base/counters.h"
 #include "sched/collector.h"
-#include "sched/counters.h"
 #include "sched/cpu_timer.h"
 #include "sched/linger.h"
 #include "sched/runtime.h"

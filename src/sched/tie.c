@@ -5,8 +5,8 @@
 
 #include <sennit/clock.h>
 
-#include "sched/counters.h"
-#include "sched/environment.h"
+#include "base/counters.h"
+#include "base/environment.h"
 #include "sched/processors.h"
 #include "sched/ready.h"
 #include "sched/record.h"

@@ -10,8 +10,8 @@
 #include <sennit/clock.h>
 
 #include "arch/registers.h"
+#include "base/environment.h"
 #include "sched/block.h"
-#include "sched/environment.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"

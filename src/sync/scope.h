@@ -14,7 +14,7 @@
  * frees the scope at last. So a scope needs no owner but its opener, and no reference to a scope
  * that is gone is held.
  *
- * Handles (sched/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
+ * Handles (base/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
  * that was closed finds another generation. Counting makes sure: it takes a count only while there
  * is one, so of a scope that is not being closed, and then looks at the generation, which stays as
  * long as the count is held. One that was taken of a successor is given back, as if it had been its
@@ -49,8 +49,8 @@
 
 #include <sennit/scope.h>
 
+#include "base/handle.h"
 #include "sched/cancel.h"
-#include "sched/handle.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/thread.h"
 #include "sync/waits.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sync/waits.h"
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/task.h"
 
 /* As many as in cancel.c, for the same reason. */

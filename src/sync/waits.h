@@ -31,7 +31,7 @@
 
 #include <sennit/base.h>
 
-#include "sched/fork.h"
+#include "base/fork.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"

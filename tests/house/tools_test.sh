@@ -86,7 +86,7 @@ cat >without.c <<'C'
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sched/tools.h"
+#include "base/tools.h"
 
 void sn_log(const char *format, ...)
 {
@@ -107,7 +107,7 @@ int main(void)
 }
 C
 "$CC" "${cflags[@]}" -g0 -D_GNU_SOURCE -DSN_VALGRIND_HEADER=0 -I "$SENNIT_SOURCE_DIR/src" -o without without.c \
-	"$SENNIT_SOURCE_DIR/src/sched/tools.c"
+	"$SENNIT_SOURCE_DIR/src/base/tools.c"
 ./without 2>said
 [ ! -s said ] || { cat said >&2; fail "without valgrind's headers: says something under no tool"; }
 if $has_valgrind; then

@@ -7,6 +7,7 @@
 
 #include <sennit/wait.h>
 
+#include "base/quota.h"
 #include "net/address.h"
 #include "net/fd.h"
 #include "net/pipe_pool.h"
@@ -16,7 +17,6 @@
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
-#include "sched/quota.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/stack.h"

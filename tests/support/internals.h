@@ -36,14 +36,15 @@ uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
 uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most);
 int probe_usable_cpus(void);
 
-/* sched/quota.h: by such files. */
+/* base/quota.h: by such files. */
 long probe_quota(const char *mountinfo, const char *cgroup);
 
 /* wait/site.h: `site` is a name from sn_wait_stats_get(). */
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 
-/* sched/block.h: a processor's cache; NULL: as on a thread without a processor. Outside of any run. */
+/* sched/block.h: a processor's cache; NULL: as on a thread without a processor. Outside of any
+ * run. */
 struct probe_blocks;
 struct probe_blocks *probe_blocks_new(void);
 void probe_blocks_free(struct probe_blocks *blocks);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/cpus.h"
+#include "base/cpus.h"
 
-#include "sched/quota.h"
+#include "base/quota.h"
 #include "wait/backoff.h"
 
 /* Read when a run begins, before there is the monitor: mounts seldom change, and where there are

@@ -6,8 +6,8 @@
  * that has such a lock offers a handler, which takes the lock, releases it in the parent, or
  * reinitialises it in the child. The handlers may belong to any layer; run/run.c has the list.
  */
-#ifndef SENNIT_SCHED_FORK_H
-#define SENNIT_SCHED_FORK_H
+#ifndef SENNIT_BASE_FORK_H
+#define SENNIT_BASE_FORK_H
 
 #include <stddef.h>
 

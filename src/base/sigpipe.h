@@ -27,8 +27,8 @@
  *
  * Any thread, and signal handlers.
  */
-#ifndef SENNIT_SCHED_SIGPIPE_H
-#define SENNIT_SCHED_SIGPIPE_H
+#ifndef SENNIT_BASE_SIGPIPE_H
+#define SENNIT_BASE_SIGPIPE_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
 /*
  * How many processors the machine and its administrator allow.
  */
-#ifndef SENNIT_SCHED_CPUS_H
-#define SENNIT_SCHED_CPUS_H
+#ifndef SENNIT_BASE_CPUS_H
+#define SENNIT_BASE_CPUS_H
 
 /* A run begins: notes where control groups are mounted. */
 void sn_cpus_begin(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/membarrier.h"
+#include "base/membarrier.h"
 
 #include <errno.h>
 #include <stdatomic.h>

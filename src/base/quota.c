@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/quota.h"
+#include "base/quota.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -15,8 +15,8 @@
  * stale handle matches again after 4 million generations, in a 32-bit process after 63. 0 is no
  * tag: inside the runtime, objects are known by their addresses.
  */
-#ifndef SENNIT_SCHED_HANDLE_H
-#define SENNIT_SCHED_HANDLE_H
+#ifndef SENNIT_BASE_HANDLE_H
+#define SENNIT_BASE_HANDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

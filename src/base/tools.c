@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/tools.h"
+#include "base/tools.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

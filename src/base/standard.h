@@ -5,8 +5,8 @@
  * In a process that has closed its standard input, output or error output, the next descriptor that
  * is opened gets that number, and whatever the process or a library prints goes into it.
  */
-#ifndef SENNIT_SCHED_STANDARD_H
-#define SENNIT_SCHED_STANDARD_H
+#ifndef SENNIT_BASE_STANDARD_H
+#define SENNIT_BASE_STANDARD_H
 
 #include <errno.h>
 #include <fcntl.h>

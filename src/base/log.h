@@ -11,8 +11,8 @@
  *
  * sn_log() and sn_fatal() are declared in arch/compiler.h, for the layers below.
  */
-#ifndef SENNIT_SCHED_LOG_H
-#define SENNIT_SCHED_LOG_H
+#ifndef SENNIT_BASE_LOG_H
+#define SENNIT_BASE_LOG_H
 
 #include <stddef.h>
 #include <stdint.h>

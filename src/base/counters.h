@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted in a run, and by no processor. stats.c shows it to the program.
+ * What is counted in a run, and by no processor. sched/stats.c shows it to the program.
  *
  * Who may write what: each, anyone, atomically; sn_counters_clear(), before the first thread of a
  * run starts. polls also says, to the monitor and to the search for deadlocks, that the poller was
  * served.
  */
-#ifndef SENNIT_SCHED_COUNTERS_H
-#define SENNIT_SCHED_COUNTERS_H
+#ifndef SENNIT_BASE_COUNTERS_H
+#define SENNIT_BASE_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

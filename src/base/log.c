@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <sennit/clock.h>
 
 #include "arch/compiler.h"
-#include "sched/sigpipe.h"
+#include "base/sigpipe.h"
 #include "wait/checked.h"
 
 #ifndef RWF_NOWAIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/counters.h"
+#include "base/counters.h"
 
 struct sn_counters sn_counters;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/environment.h"
+#include "base/environment.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A full barrier on all threads of the process, executed by one of them: what both sides of a
- * handshake need where only one should pay. lease.h and scan.h rely on it.
+ * handshake need where only one should pay. sched/lease.h and sched/scan.h rely on it.
  *
  * Contract. When sn_barrier_everywhere() has returned true, every thread has passed a full barrier
  * since it was called. membarrier(PRIVATE_EXPEDITED) does that. Where it is not used from the
@@ -12,8 +12,8 @@
  * Who may write what:
  *   whether it is used   sn_membarrier_init(), before the first thread of a run starts
  */
-#ifndef SENNIT_SCHED_MEMBARRIER_H
-#define SENNIT_SCHED_MEMBARRIER_H
+#ifndef SENNIT_BASE_MEMBARRIER_H
+#define SENNIT_BASE_MEMBARRIER_H
 
 #include <stdbool.h>
 

@@ -10,8 +10,8 @@
  *
  * Both versions: cpu.max, and cpu.cfs_quota_us with cpu.cfs_period_us. The tightest limit counts.
  */
-#ifndef SENNIT_SCHED_QUOTA_H
-#define SENNIT_SCHED_QUOTA_H
+#ifndef SENNIT_BASE_QUOTA_H
+#define SENNIT_BASE_QUOTA_H
 
 /* Where hierarchies with CPU quotas are mounted. */
 struct sn_quota_mount;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/sigpipe.h"
+#include "base/sigpipe.h"
 
 #include <errno.h>
 #include <pthread.h>

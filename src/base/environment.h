@@ -3,8 +3,8 @@
  * Settings from the environment. An invalid one is reported on stderr, by its name, and is an
  * error, because the user who set it had a purpose.
  */
-#ifndef SENNIT_SCHED_ENVIRONMENT_H
-#define SENNIT_SCHED_ENVIRONMENT_H
+#ifndef SENNIT_BASE_ENVIRONMENT_H
+#define SENNIT_BASE_ENVIRONMENT_H
 
 #include <stddef.h>
 
