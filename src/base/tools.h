@@ -4,7 +4,7 @@
  *
  * ASan, TSan and valgrind follow one stack for each thread. They take a switch to a task's stack
  * for a mistake of the program, or lose what they know. A library that is built for the tool
- * announces its stacks (sched/sanitizer.h). With one that is not, the tool reports correct code and
+ * announces its stacks (stack/sanitizer.h). With one that is not, the tool reports correct code and
  * misses mistakes, so the user has to be warned.
  */
 #ifndef SENNIT_BASE_TOOLS_H

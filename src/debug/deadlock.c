@@ -26,9 +26,9 @@
 #include "sched/scan_ask.h"
 #include "sched/scan_signal.h"
 #include "sched/schedule.h"
-#include "sched/stack.h"
 #include "sched/task.h"
 #include "sched/threads.h"
+#include "stack/stack.h"
 #include "wait/checked.h"
 
 /* The monitor, and the thread that called sn_run(). */

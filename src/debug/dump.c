@@ -35,8 +35,8 @@
 #include "sched/scan_ask.h"
 #include "sched/scan_own.h"
 #include "sched/scan_serve.h"
-#include "sched/stack.h"
 #include "sched/task.h"
+#include "stack/stack.h"
 #include "wait/checked.h"
 
 /* "3.204 s", "17 ms" */

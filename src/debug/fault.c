@@ -30,9 +30,9 @@
 
 #include "debug/report.h"
 #include "sched/block.h"
-#include "sched/stack_slab.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "stack/stack_slab.h"
 
 /* No function has a larger frame than this. */
 #define LARGEST_FRAME ((uintptr_t)16 << 20)

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "arch/registers.h"
-#include "sched/stack.h"
+#include "stack/stack.h"
 
 struct sn_task;
 

@@ -33,7 +33,7 @@
 
 #include "debug/modules.h"
 #include "sched/label.h"
-#include "sched/stack.h"
+#include "stack/stack.h"
 
 #define SN_SAMPLE_FRAMES 64
 #define SN_SAMPLE_VALUES 4

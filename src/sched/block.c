@@ -10,8 +10,8 @@
 
 #include "arch/compiler.h"
 #include "base/fork.h"
-#include "sched/stack.h"
 #include "sched/task.h"
+#include "stack/stack.h"
 #include "wait/lock.h"
 
 #ifndef MADV_POPULATE_WRITE

@@ -85,7 +85,8 @@ int sn_block_each_forgotten(int (*visit)(struct sn_task *task, void *arg), void 
 /* At the beginning of a run: makes the handles of tasks that earlier runs left to orphans stale. */
 void sn_blocks_outdate(void);
 
-/* As in stack.h: the end of a run with orphans, which may still touch their blocks, and without. */
+/* As in stack/stack.h: the end of a run with orphans, which may still touch their blocks, and
+ * without. */
 void sn_blocks_forget(void);
 void sn_blocks_destroy(void);
 void sn_blocks_fork(enum sn_fork_phase phase);

@@ -7,9 +7,9 @@
 
 #include "sched/block.h"
 #include "sched/foreign.h"
-#include "sched/stack_slab.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "stack/stack_slab.h"
 #include "wait/checked.h"
 
 /* Arguments that are too large for the block are at the top of the stack, aligned. */

@@ -16,8 +16,8 @@
 
 #include "sched/block.h"
 #include "sched/runqueue.h"
-#include "sched/stack.h"
 #include "sched/timer.h"
+#include "stack/stack.h"
 
 struct sn_record_ring;
 

@@ -17,12 +17,12 @@
 #include "sched/ready.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
-#include "sched/stack.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/threads.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
+#include "stack/stack.h"
 #include "wait/backoff.h"
 
 struct sn_idle sn_idle;

@@ -17,9 +17,9 @@
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/schedule.h"
-#include "sched/stack_slab.h"
 #include "sched/task_stack.h"
 #include "sched/thread.h"
+#include "stack/stack_slab.h"
 
 /* What a task may be spawned with. */
 #define FLAGS (SN_TASK_BRIEF | SN_TASK_BLOCKS | HOOKS)

@@ -10,10 +10,10 @@
 #include "base/counters.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/stack.h"
 #include "sched/thread.h"
 #include "sched/threads.h"
 #include "sched/trim.h"
+#include "stack/stack.h"
 
 static struct sn_lock stats_lock =
 	SN_LOCK_INIT(SN_RANK_STATS); /* orders sn_stats_get() against the beginning and the end */

@@ -16,12 +16,12 @@
 #include "sched/processors.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
-#include "sched/sanitizer.h"
 #include "sched/scan.h"
 #include "sched/task.h"
 #include "sched/task_stack.h"
 #include "sched/turn.h"
 #include "sched/wake.h"
+#include "stack/sanitizer.h"
 #include "wait/checked.h"
 
 /* ---- from one context to another ---- */

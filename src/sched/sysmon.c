@@ -38,7 +38,7 @@
  *
  * Besides, it does work that no thread waits for, from a list of chores (sysmon.h): it trims the
  * stacks of tasks that have been parked for long (trim.h), cools those that have not been needed
- * (stack_cool.h), and more. All of this is done in small steps, because looks wait for them.
+ * (stack/stack_cool.h), and more. All of this is done in small steps, because looks wait for them.
  *
  * What it sees is only a hint: the lease's protocol decides whether the thread is outside.
  */

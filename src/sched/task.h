@@ -3,8 +3,8 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
- * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack_slab.h), or the
- * task takes a large argument with it, it gets its stack when it is spawned. It gives the stack
+ * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack/stack_slab.h), or
+ * the task takes a large argument with it, it gets its stack when it is spawned. It gives the stack
  * back when it has ended, joined or not.
  *
  * Lines. On 64-bit machines the fields are in groups of one cache line each. Where tens of
@@ -17,7 +17,7 @@
  *
  * Who may write what:
  *   word          see status.h and scan.h; it outlives the task, with its block
- *   context       the thread that switches away from the task (see context.h)
+ *   context       the thread that switches away from the task (see stack/context.h)
  *   next, ahead   the party that has the task in a list of its own; the queue that it is in
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task
  *   tied, apart   see tie.h
@@ -55,10 +55,10 @@
 #include <sennit/task.h>
 
 #include "base/handle.h"
-#include "sched/context.h"
-#include "sched/stack.h"
 #include "sched/status.h"
 #include "sched/tie.h"
+#include "stack/context.h"
+#include "stack/stack.h"
 
 /*
  * Larger arguments go to the top of the stack, which the task then needs at once. This is enough

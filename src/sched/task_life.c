@@ -10,11 +10,11 @@
 #include "sched/pin.h"
 #include "sched/processor.h"
 #include "sched/record.h"
-#include "sched/sanitizer.h"
 #include "sched/schedule.h"
 #include "sched/task_stack.h"
 #include "sched/thread.h"
 #include "sched/waiter.h"
+#include "stack/sanitizer.h"
 
 /* Leaves what the task needed when it ran as a free block has it (task.h): now, because it is at
  * hand. */

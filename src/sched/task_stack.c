@@ -3,9 +3,9 @@
 
 #include "sched/processor.h"
 #include "sched/runqueue.h"
-#include "sched/sanitizer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stack/sanitizer.h"
 #include "wait/lock.h"
 
 /* No more than this at once, so that a thread that feeds the starved is not kept by them. */

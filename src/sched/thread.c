@@ -13,8 +13,8 @@
 
 #include <sennit/debug.h>
 
-#include "sched/sanitizer.h"
 #include "sched/task.h"
+#include "stack/sanitizer.h"
 
 /* The stack for the report of a stack overflow: unwinding takes some KiB, and signal handlers of
  * the program run there too. */

@@ -30,9 +30,9 @@
 
 #include "arch/arch.h"
 #include "base/fork.h"
-#include "sched/context.h"
 #include "sched/lease.h"
 #include "sched/tie.h"
+#include "stack/context.h"
 #include "wait/checked.h"
 #include "wait/futex.h"
 

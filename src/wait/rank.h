@@ -53,7 +53,7 @@
 	X(NETPOLL, "the poller's descriptors", 0)                                               \
 	/* sched/task_stack.c */                                                                \
 	X(STARVED, "tasks without a stack", 0)                                                  \
-	/* sched/stack.c, sched/block.c: they map memory, a slab at a time. */                  \
+	/* stack/stack.c, sched/block.c: they map memory, a slab at a time. */                  \
 	X(STACKS, "stacks", SN_LOCK_MEMORY)                                                     \
 	X(BLOCKS, "control blocks", SN_LOCK_MEMORY)                                             \
 	/* net/ */                                                                              \

@@ -62,7 +62,7 @@ struct Quiet {
 	}
 };
 
-// Where stacks are scarce a task has its stack from the beginning (sched/stack_slab.h).
+// Where stacks are scarce a task has its stack from the beginning (stack/stack_slab.h).
 int stacks_of(int tasks)
 {
 	return sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 0 : tasks;

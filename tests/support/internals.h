@@ -72,7 +72,7 @@ bool probe_timer_stop(struct probe_timer *timer);
 uint32_t probe_timers_run(struct probe_heap *heap, int64_t now);
 int64_t probe_timers_earliest(struct probe_heap *heap);
 
-/* sched/stack.h and its parts */
+/* stack/stack.h and its parts */
 struct probe_stack {
 	char *low, *high;
 	void *slab;

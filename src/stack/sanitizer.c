@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/sanitizer.h"
+#include "stack/sanitizer.h"
 
 #if SN_ASAN || SN_TSAN || SN_VALGRIND
 

@@ -15,8 +15,8 @@
  * Rejected: cooling as soon as a processor's cache is full, which took 40 % of the time of a
  * million tasks that sleep, under a lock.
  */
-#ifndef SENNIT_SCHED_STACK_COOL_H
-#define SENNIT_SCHED_STACK_COOL_H
+#ifndef SENNIT_STACK_STACK_COOL_H
+#define SENNIT_STACK_STACK_COOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

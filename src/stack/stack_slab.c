@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack_slab.h"
+#include "stack/stack_slab.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include <sennit/clock.h>
 
-#include "sched/sanitizer.h"
+#include "stack/sanitizer.h"
 #include "wait/backoff.h"
 #include "wait/checked.h"
 #include "wait/futex.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack_guard.h"
+#include "stack/stack_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "sched/sanitizer.h"
-#include "sched/stack_size.h"
+#include "stack/sanitizer.h"
+#include "stack/stack_size.h"
 
 #ifndef MADV_GUARD_INSTALL
 #	define MADV_GUARD_INSTALL 102

@@ -21,8 +21,8 @@
  *
  * Rejected: believing the kernel's version, or that the advice was accepted, for the reason above.
  */
-#ifndef SENNIT_SCHED_STACK_GUARD_H
-#define SENNIT_SCHED_STACK_GUARD_H
+#ifndef SENNIT_STACK_STACK_GUARD_H
+#define SENNIT_STACK_STACK_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * published as runnable, and read by the thread that switches to it; the queue in between orders
  * the two.
  */
-#ifndef SENNIT_SCHED_CONTEXT_H
-#define SENNIT_SCHED_CONTEXT_H
+#ifndef SENNIT_STACK_CONTEXT_H
+#define SENNIT_STACK_CONTEXT_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack_store.h"
+#include "stack/stack_store.h"
 
 #include <errno.h>
 #include <string.h>

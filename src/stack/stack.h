@@ -16,13 +16,13 @@
  * Rejected: growing stacks by copying, as Go does: C code keeps addresses of its locals. Segmented
  * stacks: foreign code is not compiled for them.
  */
-#ifndef SENNIT_SCHED_STACK_H
-#define SENNIT_SCHED_STACK_H
+#ifndef SENNIT_STACK_STACK_H
+#define SENNIT_STACK_STACK_H
 
 #include <stdint.h>
 
 #include "base/fork.h"
-#include "sched/stack_size.h"
+#include "stack/stack_size.h"
 
 struct sn_slab;
 

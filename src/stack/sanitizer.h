@@ -9,13 +9,13 @@
  * sanitizer.c is compiled without TSan's instrumentation, because TSan keeps a shadow call stack
  * for each fiber, and a function that switches must not push on one and pop from another.
  */
-#ifndef SENNIT_SCHED_SANITIZER_H
-#define SENNIT_SCHED_SANITIZER_H
+#ifndef SENNIT_STACK_SANITIZER_H
+#define SENNIT_STACK_SANITIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "sched/context.h"
+#include "stack/context.h"
 
 #if SN_ASAN || SN_TSAN || SN_VALGRIND
 /* A task's stack is about to be used; it is given back. */

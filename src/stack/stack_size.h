@@ -8,8 +8,8 @@
  * Who may write what:
  *   the default class   sn_stack_set_default(), before the first thread of a run starts
  */
-#ifndef SENNIT_SCHED_STACK_SIZE_H
-#define SENNIT_SCHED_STACK_SIZE_H
+#ifndef SENNIT_STACK_STACK_SIZE_H
+#define SENNIT_STACK_STACK_SIZE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack.h"
+#include "stack/stack.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "arch/compiler.h"
-#include "sched/stack_cool.h"
-#include "sched/stack_guard.h"
-#include "sched/stack_slab.h"
-#include "sched/stack_store.h"
+#include "stack/stack_cool.h"
+#include "stack/stack_guard.h"
+#include "stack/stack_slab.h"
+#include "stack/stack_store.h"
 #include "wait/lock.h"
 
 void sn_stacks_init(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack_size.h"
+#include "stack/stack_size.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

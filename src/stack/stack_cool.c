@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stack_cool.h"
+#include "stack/stack_cool.h"
 
 #include <sennit/clock.h>
 
-#include "sched/stack_store.h"
+#include "stack/stack_store.h"
 
 /* Cooling has a share of a CPU of a tenth at most. A process that works wants its threads looked at
  * in time; one that waits can do with a longer step, and wants its memory back. */

@@ -21,15 +21,15 @@
  *                                  sn_stack_note_idle() and at the end of a run
  *   the count of mapped stacks     anyone, atomically
  */
-#ifndef SENNIT_SCHED_STACK_STORE_H
-#define SENNIT_SCHED_STACK_STORE_H
+#ifndef SENNIT_STACK_STACK_STORE_H
+#define SENNIT_STACK_STACK_STORE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "arch/compiler.h"
-#include "sched/stack_slab.h"
+#include "stack/stack_slab.h"
 #include "wait/lock.h"
 
 /* What is free of a class: first the slabs that were given something last. */

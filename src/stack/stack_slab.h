@@ -23,16 +23,16 @@
  * Rejected: one mmap() a stack, which is two system calls and up to three mappings each, where the
  * kernel's mapping lock becomes the bottleneck of spawning.
  */
-#ifndef SENNIT_SCHED_STACK_SLAB_H
-#define SENNIT_SCHED_STACK_SLAB_H
+#ifndef SENNIT_STACK_STACK_SLAB_H
+#define SENNIT_STACK_STACK_SLAB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sched/context.h"
-#include "sched/stack.h"
-#include "sched/stack_guard.h"
+#include "stack/context.h"
+#include "stack/stack.h"
+#include "stack/stack_guard.h"
 
 /*
  * A slab of the default class takes 12 MiB of address space: large enough that a million stacks
