@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted in a run, and by no processor. sched/stats.c shows it to the program.
+ * What is counted in a run, and by no processor. observe/stats.c shows it to the program.
  *
  * Who may write what: each, anyone, atomically; sn_counters_clear(), before the first thread of a
  * run starts. polls also says, to the monitor and to the search for deadlocks, that the poller was

@@ -402,7 +402,8 @@ void sn_processor_regain(struct sn_thread *self)
 	sn_sysmon_hurry();
 	SN_BACKOFF(backoff, SN_WAIT_PROCESSOR, 0, 0);
 	sn_backoff_sleeps(&backoff, sn_now());
-	/* From here on a signal may serve scans, see scan_signal.h, because no lock is held. */
+	/* From here on a signal may serve scans, see observe/scan_signal.h, because no lock is
+	 * held. */
 	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	sn_await_processor(self, 0);
 	if (!self->processor)

@@ -6,8 +6,8 @@
  * back to the kernel. Meanwhile the task may be woken and queued, but no thread switches to it. No
  * thread waits for the owner: one that takes the task out of a queue and finds the bit leaves the
  * task to the owner, which queues it again when done, and runs another. Nor does a thread that asks
- * for the stack of a running task have to wait: it leaves a request (scan_ask.h), which the task's
- * thread serves (scan_serve.h). scan_wait.c has the calls that do wait.
+ * for the stack of a running task have to wait: it leaves a request (observe/scan_ask.h), which the
+ * task's thread serves (scan_serve.h). observe/scan_wait.c has the calls that do wait.
  *
  * Owning. Switching to a task and taking its stack exclude each other by Dekker's handshake, of
  * which the scanner pays both halves, as in lease.h:

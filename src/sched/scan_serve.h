@@ -13,8 +13,8 @@
  *   - the thread that has taken it out of a queue, before it switches to it;
  *   - the owner of the stack by the bit, before it gives the stack up;
  *   - the task's own thread, at its next entry into the runtime, for which the asker has put
- *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (scan_signal.h), in user code
- *     or while it waits for a processor;
+ *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (observe/scan_signal.h), in
+ *     user code or while it waits for a processor;
  *   - the thread on which the task ends, with no stack to show (-ESRCH).
  * One of these always comes after the asker's barrier: the asker looks at the status after it, and
  * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
@@ -30,7 +30,7 @@
  * which a wait of such a thread fails instead of waiting for what the scanned task may have to do.
  *
  * Who may write what:
- *   asked_*                 see scan_ask.h
+ *   asked_*                 see observe/scan_ask.h
  *   sync's result, done     the party that serves it; after done the sync may be gone
  *   sn_scan_depth           the thread itself
  *   sn_scan_pending_count   up, the asker; down, the party that serves or withdraws

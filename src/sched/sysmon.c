@@ -37,8 +37,9 @@
  * 9 since.)
  *
  * Besides, it does work that no thread waits for, from a list of chores (sysmon.h): it trims the
- * stacks of tasks that have been parked for long (trim.h), cools those that have not been needed
- * (stack/stack_cool.h), and more. All of this is done in small steps, because looks wait for them.
+ * stacks of tasks that have been parked for long (observe/trim.h), cools those that have not been
+ * needed (stack/stack_cool.h), and more. All of this is done in small steps, because looks wait for
+ * them.
  *
  * What it sees is only a hint: the lease's protocol decides whether the thread is outside.
  */

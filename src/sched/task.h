@@ -28,7 +28,7 @@
  *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
  *   home, in_scope, on_end    sync/scope.h
  *   on_begin      net/when_readable.c
- *   asked_*       see scan_ask.h
+ *   asked_*       see observe/scan_ask.h
  *   trimmed       the monitor
  *   foreign       see sennit/foreign.h
  *   locals*       see local.h
@@ -112,7 +112,7 @@ struct sn_task {
 	/* While it is parked: what kind of thing it is parked in, and the object. */
 	const char *_Atomic waits_for;
 	const void *_Atomic waits_in;
-	/* scan_ask.h: a request, of the asker that has set ASKING, until it sets ASKED. */
+	/* observe/scan_ask.h: a request, of the asker that has set ASKING, until it sets ASKED. */
 	sn_task_scan_fn *asked_fn;
 	void *asked_arg;
 
@@ -121,7 +121,7 @@ struct sn_task {
 	_Atomic char name[SN_TASK_NAME_MAX + 1]; /* empty in a free block */
 	struct sn_cancel *home; /* what it was started in; NULL: nothing, also in a free block */
 	_Atomic int64_t left_at, ready_at; /* while waits are measured */
-	uint32_t trimmed;     /* trim.c's: when it had parked that its stack was trimmed for */
+	uint32_t trimmed; /* observe/trim.c's: when it had parked that its stack was trimmed for */
 	uint8_t locals_round; /* 0 when no task is in the block */
 
 	/* ---- for a spawn ---- */

@@ -22,7 +22,7 @@
 	/* Of tests that need locks of their own. */                                            \
 	X(TEST_OUTER, "a test's outer lock", 0)                                                 \
 	X(TEST_INNER, "a test's inner lock", SN_LOCK_MEMORY)                                    \
-	/* sched/stats.c */                                                                     \
+	/* observe/stats.c */                                                                   \
 	X(STATS, "statistics", 0)                                                               \
 	/* sched/threads.c */                                                                   \
 	X(THREAD_START, "the start of a thread", 0)                                             \

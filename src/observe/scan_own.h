@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scanner's half of the protocol in sched/scan.h: owning a stack, and giving it up. scan.c there
- * has the half of the threads that run tasks.
+ * The scanner's half of the protocol in sched/scan.h: owning a stack, and giving it up.
+ * sched/scan.c there has the half of the threads that run tasks.
  */
-#ifndef SENNIT_SCHED_SCAN_OWN_H
-#define SENNIT_SCHED_SCAN_OWN_H
+#ifndef SENNIT_OBSERVE_SCAN_OWN_H
+#define SENNIT_OBSERVE_SCAN_OWN_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * What a task is, for readers that have no right to it. They look at its block while the task runs,
  * while it ends, and while another one begins there.
  */
-#ifndef SENNIT_SCHED_INSPECT_H
-#define SENNIT_SCHED_INSPECT_H
+#ifndef SENNIT_OBSERVE_INSPECT_H
+#define SENNIT_OBSERVE_INSPECT_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/scan_signal.h"
+#include "observe/scan_signal.h"
 
 #include <errno.h>
 #include <pthread.h>

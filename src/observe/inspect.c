@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/inspect.h"
+#include "observe/inspect.h"
 
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 #include "sched/thread.h"
 #include "wait/checked.h"
 
-/* The order of reads is argued at describe() in spawn.c. */
+/* The order of reads is argued at describe() in sched/spawn.c. */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 {
 	enum sn_task_status status = sn_status_get(&task->word);
@@ -81,7 +81,7 @@ static int visit(struct sn_task *task, void *arg)
 
 int sn_tasks_each(sn_task_visitor *fn, void *arg)
 {
-	/* The slabs stay for as long as this thread is known, see foreign.h. */
+	/* The slabs stay for as long as this thread is known, see sched/foreign.h. */
 	struct each each = {.fn = fn, .arg = arg, .is_task = sn_thread_self() != NULL};
 	int result;
 

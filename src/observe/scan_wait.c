@@ -12,11 +12,11 @@
 
 #include <sennit/clock.h>
 
+#include "observe/scan_ask.h"
+#include "observe/scan_own.h"
 #include "sched/foreign.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
-#include "sched/scan_ask.h"
-#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/scan_own.h"
+#include "observe/scan_own.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/stats.h"
+#include "observe/stats.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 #include <sennit/run.h>
 
 #include "base/counters.h"
+#include "observe/trim.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 #include "sched/threads.h"
-#include "sched/trim.h"
 #include "stack/stack.h"
 
 static struct sn_lock stats_lock =

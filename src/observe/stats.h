@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The counters of a run, for sn_stats_get(): of the current run, or otherwise of the last one. */
-#ifndef SENNIT_SCHED_STATS_H
-#define SENNIT_SCHED_STATS_H
+#ifndef SENNIT_OBSERVE_STATS_H
+#define SENNIT_OBSERVE_STATS_H
 
 #include "base/fork.h"
 

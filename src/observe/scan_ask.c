@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/scan_ask.h"
+#include "observe/scan_ask.h"
 
 #include <errno.h>
 
+#include "observe/scan_own.h"
+#include "observe/scan_signal.h"
 #include "sched/foreign.h"
 #include "sched/lease.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
-#include "sched/scan_own.h"
 #include "sched/scan_serve.h"
-#include "sched/scan_signal.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
 #include "sched/threads.h"

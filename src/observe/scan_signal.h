@@ -5,17 +5,17 @@
  * Contract. The handler serves the request of the task that its thread runs, if the thread is in
  * user code or asleep until there is a processor. It finds a thread elsewhere in the runtime too,
  * and then does nothing, as that thread may hold locks, and will see ASKED on its way
- * (scan_serve.h). The signal is caught when it is needed for the first time in a run; a handler
- * that the program had installed before is called for signals that are not the runtime's, and is
- * restored at the end.
+ * (sched/scan_serve.h). The signal is caught when it is needed for the first time in a run; a
+ * handler that the program had installed before is called for signals that are not the runtime's,
+ * and is restored at the end.
  *
  * Who may write what:
  *   the signal's number   sn_scan_signal_init(); 0, under the runtime's lock
  *   caught, former        under the runtime's lock; sn_scan_signal_end(), when no thread is left
  *   thread->reminded      1, the thread that sends the signal; 0, the handler
  */
-#ifndef SENNIT_SCHED_SCAN_SIGNAL_H
-#define SENNIT_SCHED_SCAN_SIGNAL_H
+#ifndef SENNIT_OBSERVE_SCAN_SIGNAL_H
+#define SENNIT_OBSERVE_SCAN_SIGNAL_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/trim.h"
+#include "observe/trim.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,11 +11,11 @@
 
 #include "arch/registers.h"
 #include "base/environment.h"
+#include "observe/scan_own.h"
 #include "sched/block.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
-#include "sched/scan_own.h"
 #include "sched/task.h"
 
 /* How late the monitor may sometimes be, which should look at blocking threads every 20 us. */

@@ -8,9 +8,10 @@
  * that runs, that may run, or that is about to. The monitor does it, in passes over all tasks,
  * because it is the only thread that has nothing better to do.
  *
- * Ownership. The scan bit (scan.h) keeps every thread from switching to the task meanwhile. A task
- * that is woken in that time is queued as always. A thread that takes it out of the queue leaves it
- * to the owner, which releases such tasks first. So a wake-up waits for one madvise() at most.
+ * Ownership. The scan bit (sched/scan.h) keeps every thread from switching to the task meanwhile. A
+ * task that is woken in that time is queued as always. A thread that takes it out of the queue
+ * leaves it to the owner, which releases such tasks first. So a wake-up waits for one madvise() at
+ * most.
  *
  * Costs. A pass looks at two words of each task. It recognizes the tasks that it has trimmed by the
  * time at which they parked, and leaves them alone. It works for STEP_NS at a time and then rests
@@ -28,8 +29,8 @@
  *
  * Only the monitor calls what is here, except for sn_trim_init() and sn_trim_count().
  */
-#ifndef SENNIT_SCHED_TRIM_H
-#define SENNIT_SCHED_TRIM_H
+#ifndef SENNIT_OBSERVE_TRIM_H
+#define SENNIT_OBSERVE_TRIM_H
 
 #include <stdbool.h>
 #include <stdint.h>

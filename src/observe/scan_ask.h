@@ -2,7 +2,7 @@
 /*
  * Asking for the stack of a task that a thread runs.
  *
- * Contract. The asker need not wait: it leaves a request, which scan_serve.h says when it is
+ * Contract. The asker need not wait: it leaves a request, which sched/scan_serve.h says when it is
  * served; one at a time for each task. The asker makes sure that it is: it has all threads pass a
  * barrier after ASKED is set, tries to own the stack itself, and if a thread runs the task it puts
  * SN_LEASE_ASKED into the thread's lease. A thread that does not come back soon gets a signal
@@ -15,8 +15,8 @@
  * Who may write what:
  *   asked_fn, asked_arg   the asker that has set ASKING, until it sets ASKED
  */
-#ifndef SENNIT_SCHED_SCAN_ASK_H
-#define SENNIT_SCHED_SCAN_ASK_H
+#ifndef SENNIT_OBSERVE_SCAN_ASK_H
+#define SENNIT_OBSERVE_SCAN_ASK_H
 
 #include <stdbool.h>
 #include <stdint.h>
