@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting in channels: src/sched/waiter.h and .c, src/sync/channel.c and select.c.
+ * Waiting in channels: src/task/waiter.h and .c, src/sync/channel.c and select.c.
  *
  * What is modelled, by the names of the C code:
  *   selecting()  sn_select() over two unbuffered channels: the attempts with one lock at a time,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The join word and the end of a task: src/sched/join.h, join.c, task_life.c.
+ * The join word and the end of a task: src/task/join.h, join.c, life.c.
  *
  * What is modelled, by the names of the C code:
  *   ending()    sn_task_live(), sn_exit_task(), the switch away from the ended task, commit_end();

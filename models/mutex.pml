@@ -6,7 +6,7 @@
  *   lock()     sn_mutex_lock_inside(): taking it, announcing under the list's lock, waiting, being
  *              woken to try again or handed it, waiting again in front, giving up past a deadline
  *   unlock()   unlock_alone() and unlock_for_waiter()
- *   list       mutex->waits; claims are those of src/sched/waiter.h
+ *   list       mutex->waits; claims are those of src/task/waiter.h
  * WORKERS tasks each lock and unlock it ROUNDS times, and then drop a reference that they count
  * under it. The task that drops the last one frees it. The first GIVE_UP of them have deadlines,
  * which pass at any time.

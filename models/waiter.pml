@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that three parties can end: src/sched/waiter.h, src/sched/cancel.h, and the patient join
- * of src/sched/join.c as the user of both.
+ * A wait that three parties can end: src/task/waiter.h, src/task/cancel.h, and the patient join
+ * of src/task/join.c as the user of both.
  *
  * What is modelled, by the names of the C code:
  *   waiting()    join_patiently(): claim() of the join word, sn_waiter_park() (park_shared() with

@@ -8,7 +8,7 @@
  *                wait for each of two numbers, with one waiter; task 1 has one wait, for the first
  *                number
  *   poller()     sn_netpoll(), and sn_watch_event() some time later
- *   timers()     deadline_fire() of src/sched/waiter.c
+ *   timers()     deadline_fire() of src/task/waiter.c
  *   program()    the program gives the first number to another descriptor, perhaps after
  *                sn_watch_closing(), and perhaps while the former one lives on under another number
  *   world()      descriptors become ready, and are no longer

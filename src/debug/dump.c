@@ -31,12 +31,12 @@
 #include "observe/scan_ask.h"
 #include "observe/scan_own.h"
 #include "sched/foreign.h"
-#include "sched/label.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/scan_serve.h"
 #include "sched/task.h"
 #include "stack/stack.h"
+#include "task/label.h"
 #include "wait/checked.h"
 
 /* "3.204 s", "17 ms" */

@@ -32,8 +32,8 @@
 #include <sennit/task.h>
 
 #include "debug/modules.h"
-#include "sched/label.h"
 #include "stack/stack.h"
+#include "task/label.h"
 
 #define SN_SAMPLE_FRAMES 64
 #define SN_SAMPLE_VALUES 4

@@ -14,12 +14,12 @@
 #include "net/signal.h"
 #include "net/unix_path.h"
 #include "net/watch.h"
-#include "sched/cancel.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* Allocated in chunks, which are never freed: an event may name any descriptor at any time. */
 #define CHUNK_SIZE 256

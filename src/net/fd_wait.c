@@ -15,10 +15,10 @@
 
 #include <sennit/clock.h>
 
-#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* ---- deadlines ---- */
 

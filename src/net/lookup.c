@@ -44,14 +44,14 @@
 
 #include "base/fork.h"
 #include "sched/birth.h"
-#include "sched/cancel.h"
 #include "sched/foreign.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/threads.h"
-#include "sched/waiter.h"
+#include "task/cancel.h"
+#include "task/waiter.h"
 #include "wait/lock.h"
 
 /* Chains of lookups with the same hash. Without a burst of different names each has one or none. */

@@ -15,13 +15,13 @@
 
 #include "net/sys.h"
 #include "net/watch.h"
-#include "sched/cancel.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /*
  * A wait looks whether its descriptors were closed without a word, by a system call for example:

@@ -21,10 +21,10 @@
 
 #include "net/fd.h"
 #include "net/sys.h"
-#include "sched/cancel.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* The task's own. */
 struct race {

@@ -48,10 +48,10 @@
 #include "net/fd.h"
 #include "net/idle_limit.h"
 #include "net/sys.h"
-#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 struct relay {
 	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */

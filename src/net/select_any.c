@@ -5,7 +5,7 @@
  * to sn_select().
  *
  * It looks at all cases first, and chooses one of those that look ready at random. If none does, it
- * waits, once, with one waiter for all of them (sched/waiter.h): in the queues of channels, in the
+ * waits, once, with one waiter for all of them (task/waiter.h): in the queues of channels, in the
  * join words of tasks, with the watches of descriptors and scopes, and with the earliest of the
  * times as its deadline. Exactly one party ends the waiter:
  *
@@ -41,16 +41,16 @@
 
 #include "net/sys.h"
 #include "net/watch.h"
-#include "sched/cancel.h"
-#include "sched/join.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
 #include "sync/scope.h"
 #include "sync/select.h"
+#include "task/cancel.h"
+#include "task/join.h"
+#include "task/waiter.h"
 
 /* So many cases need no memory beyond the stack. */
 #define FEW 8

@@ -37,14 +37,14 @@
 #include <sennit/signal.h>
 
 #include "base/standard.h"
-#include "sched/cancel.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
 #include "sync/channel.h"
+#include "task/cancel.h"
+#include "task/waiter.h"
 
 #define MOST_SIGNALS 64
 

@@ -25,9 +25,9 @@
 #include "net/sys.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
-#include "sched/cancel.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* Small messages must not wait for the acknowledgement of the one before. On a listener it applies
  * to all connections that are made from then on, which saves a system call for each. */

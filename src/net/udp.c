@@ -16,8 +16,8 @@
 #include "net/stream.h"
 #include "net/sys.h"
 #include "net/sys_udp.h"
-#include "sched/cancel.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* ---- the descriptor ---- */
 

@@ -29,9 +29,9 @@
 #include "net/unix_path.h"
 #include "net/unix_sys.h"
 #include "net/unix_wait.h"
-#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "task/cancel.h"
 
 /* The kernel's type, or -EINVAL. */
 static int system_type(int type)

@@ -26,7 +26,7 @@
  * watch must not change a registration that is not its own. A descriptor that is registered already
  * is watched through a copy, which is closed when the last wait has ended.
  *
- * A wait ends by its waiter (sched/waiter.h). The watch touches a wait and its waiter under its
+ * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter under its
  * lock and only while the wait is in its list; it takes the wait out when it has ended the waiter,
  * not before. The task returns when it has taken the wait out itself, or has found it out: this
  * look needs no lock, because taking out is the watch's last access.
@@ -58,7 +58,7 @@
 
 #include "base/fork.h"
 #include "sched/runqueue.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 
 struct sn_watch;
 

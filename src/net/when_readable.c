@@ -29,13 +29,13 @@
 #include "net/layer.h"
 #include "net/stream.h"
 #include "net/sys.h"
-#include "sched/local.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
-#include "sched/spawn.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sync/scope.h"
+#include "task/local.h"
+#include "task/spawn.h"
 
 /* Whether a read would return at once. Within an operation that reads. May park. */
 static bool is_readable(struct sn_fd *d)

@@ -8,7 +8,7 @@
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 #include "wait/backoff.h"
 
 /*

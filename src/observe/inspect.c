@@ -11,7 +11,7 @@
 #include "sched/thread.h"
 #include "wait/checked.h"
 
-/* The order of reads is argued at describe() in sched/spawn.c. */
+/* The order of reads is argued at describe() in task/spawn.c. */
 bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 {
 	enum sn_task_status status = sn_status_get(&task->word);

@@ -20,7 +20,7 @@
 #include "sched/scan_serve.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 #include "wait/backoff.h"
 #include "wait/checked.h"
 #include "wait/futex.h"

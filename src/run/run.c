@@ -53,27 +53,21 @@
 #include "observe/trim.h"
 #include "sched/birth.h"
 #include "sched/block.h"
-#include "sched/cancel.h"
 #include "sched/collector.h"
 #include "sched/cpu_timer.h"
 #include "sched/foreign.h"
-#include "sched/label.h"
 #include "sched/lease.h"
-#include "sched/local.h"
 #include "sched/netpoll.h"
 #include "sched/off_cpu.h"
-#include "sched/pin.h"
 #include "sched/processor.h"
 #include "sched/processors.h"
 #include "sched/ready.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
-#include "sched/spawn.h"
 #include "sched/sysmon.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
-#include "sched/task_life.h"
 #include "sched/task_stack.h"
 #include "sched/threads.h"
 #include "sched/tie.h"
@@ -83,6 +77,12 @@
 #include "stack/stack_cool.h"
 #include "sync/select.h"
 #include "sync/waits.h"
+#include "task/cancel.h"
+#include "task/label.h"
+#include "task/life.h"
+#include "task/local.h"
+#include "task/pin.h"
+#include "task/spawn.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
 
@@ -145,7 +145,7 @@ static int first_main(void *arg)
 		pthread_cond_signal(&first->ended);
 		pthread_mutex_unlock(&first->lock);
 	}
-	return first->result; /* of interest only in a child of fork(), see task_life.c */
+	return first->result; /* of interest only in a child of fork(), see task/life.c */
 }
 
 /* n processors in use, and room for as many more as there are CPUs that could be added. */

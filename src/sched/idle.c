@@ -432,8 +432,8 @@ static bool give_up_surplus(struct sn_thread *self)
 	return sn_sleep_without_processor(self);
 }
 
-/* A pinned task has ended on this thread, which runs no other: pin.h. Another thread has its place
- * even at the limit of threads, or the work here might wait for one that never comes. */
+/* A pinned task has ended on this thread, which runs no other: task/pin.h. Another thread has its
+ * place even at the limit of threads, or the work here might wait for one that never comes. */
 static void give_up_thread(struct sn_thread *self)
 {
 	sn_ties_end(self);

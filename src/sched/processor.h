@@ -50,7 +50,7 @@ struct sn_processor {
 	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
 
-	uint64_t last_id, ids_end; /* of the tasks that it spawns: next_id() in spawn.c */
+	uint64_t last_id, ids_end; /* of the tasks that it spawns: next_id() in task/spawn.c */
 
 	/* Written by the owner with plain increments, read by sn_stats_get(): see sn_count(). */
 	struct {

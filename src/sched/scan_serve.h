@@ -8,8 +8,8 @@
  *   - the thread that has just switched away from the task: it looks at scan after it has stored
  *     PARKED, the same handshake as in scan.h, and when it finds ASKED there it takes HELD before
  *     the commit, while no other thread can have the task. It serves after the commit, as an owner:
- *     the commit releases the lock of the queue that the task may wait in (waiter.h), which the
- *     callback may need;
+ *     the commit releases the lock of the queue that the task may wait in (task/waiter.h), which
+ *     the callback may need;
  *   - the thread that has taken it out of a queue, before it switches to it;
  *   - the owner of the stack by the bit, before it gives the stack up;
  *   - the task's own thread, at its next entry into the runtime, for which the asker has put

@@ -17,7 +17,7 @@
  * A read may wait first when the one before has left the socket empty (net/stream.c).
  *
  * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
- * cancel.h, under which the task of a scope also puts itself there.
+ * task/cancel.h, under which the task of a scope also puts itself there.
  *
  * models/side.pml checks the waits for one side. net/fd.h has the rest of a descriptor.
  */
@@ -74,8 +74,8 @@ static inline int sn_side_announce(struct sn_side *side, struct sn_task *task)
 
 /*
  * Takes the task off the side that it waits on, so that its wait returns the reason. Returns true
- * when the task was there; the caller must then make it runnable. The task's lock of cancel.h is
- * held.
+ * when the task was there; the caller must then make it runnable. The task's lock of task/cancel.h
+ * is held.
  */
 static inline bool sn_side_cancel(struct sn_side *side, struct sn_task *task, int reason)
 {

@@ -53,7 +53,7 @@ enum sn_status_actor {
 	SN_BY_RUNNER = 4,   /* the thread that has taken it out of a queue, or runs it */
 	SN_BY_LEAVER = 8,   /* the thread that has just switched away from it, before the commit */
 	SN_BY_MONITOR = 16, /* while the lease's word is REVOKING and the thread outside */
-	SN_BY_FREER = 32,   /* the party with the claim to free it (join.h) */
+	SN_BY_FREER = 32,   /* the party with the claim to free it (task/join.h) */
 	SN_BY_SCANNER = 64, /* the scanner to which a runner left the task (scan.h) */
 };
 

@@ -106,7 +106,7 @@ static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
 /*
  * Whether the task may be switched to at once: nothing has to be done before that calls back, maps
  * memory or starts a thread. The task that is being left may hold a lock that its commit releases
- * (waiter.h).
+ * (task/waiter.h).
  */
 static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 {

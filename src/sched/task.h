@@ -12,7 +12,7 @@
  * as much as the lines that it touches. A spawn writes two of them, and a third with a small
  * argument; a task's first turn and its end need these and one more. So a spawn does not clear what
  * only some tasks use: the party that ends or frees a task leaves that as a free block has it
- * (clean() in task_life.c), which costs little, because only what is at hand then can have been
+ * (clean() in task/life.c), which costs little, because only what is at hand then can have been
  * written. Debug builds check it at each spawn.
  *
  * Who may write what:
@@ -21,17 +21,17 @@
  *   next, ahead   the party that has the task in a list of its own; the queue that it is in
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task
  *   tied, apart   see tie.h
- *   join, result  see join.h
+ *   join, result  see task/join.h
  *   generation    the party that frees the task, before its block can be another's; see
  *                 base/handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
- *   cancel, cancel_masks, in_waiter, in_side    see cancel.h
+ *   cancel, cancel_masks, in_waiter, in_side    see task/cancel.h
  *   home, in_scope, on_end    sync/scope.h
  *   on_begin      net/when_readable.c
  *   asked_*       see observe/scan_ask.h
  *   trimmed       the monitor
  *   foreign       see sennit/foreign.h
- *   locals*       see local.h
+ *   locals*       see task/local.h
  *   waits_*       the task itself, before it parks; hints for reports
  *   left_at, ready_at    see off_cpu.h
  *   name, named   the thread that makes the task; then the task itself; the party that frees it
@@ -40,7 +40,7 @@
  *   the rest      sn_spawn(), before the task is published
  *
  * The id, and what is atomic after it, is read by sn_tasks_each(), which has no right to the task:
- * relaxed, and only believed when id is the same before and after (see describe() in spawn.c).
+ * relaxed, and only believed when id is the same before and after (see describe() in task/spawn.c).
  */
 #ifndef SENNIT_SCHED_TASK_H
 #define SENNIT_SCHED_TASK_H
@@ -134,7 +134,7 @@ struct sn_task {
 	uint8_t stack_class; /* of the stack that it gets when it runs first */
 	bool apart; /* it runs on threads to which nothing is tied; false in a free block */
 	bool named; /* the name was written; false in a free block */
-	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: join.h */
+	_Atomic uintptr_t join; /* enum sn_join_state, or the address of the joiner: task/join.h */
 	union {
 		uint64_t modes; /* until it has a stack: floating-point, to begin with */
 		int result;     /* once its function has returned */
@@ -195,7 +195,7 @@ static inline sn_task *sn_task_handle(const struct sn_task *task)
 /*
  * The task of a handle; NULL for NULL, and for a handle whose task was freed. The task can be
  * freed, and its block be another's, at once: a caller that does not know that it stays reads the
- * generation again (join.c). An address without a tag, which is what the runtime uses inside,
+ * generation again (task/join.c). An address without a tag, which is what the runtime uses inside,
  * passes.
  */
 static inline struct sn_task *sn_task_of(const sn_task *handle)

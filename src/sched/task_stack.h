@@ -5,7 +5,7 @@
  * Contract. A task that is runnable for the first time has no stack, unless it got one when it was
  * spawned (task.h): the thread that runs it binds one to it. What happens on that stack is not the
  * scheduler's business: it begins with sn_task_main(), which the layer of the tasks provides
- * (task_life.h). No call goes through that pointer. It is written into a new stack, as the place to
+ * (task/life.h). No call goes through that pointer. It is written into a new stack, as the place to
  * which the first switch returns.
  *
  * Starving. When there is no stack to be had the task waits in a list, starved, and spawning more

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ties: a task that parks in the middle of code which belongs to its thread goes on there. Its
- * thread runs other tasks meanwhile, which is what sets a tie apart from a pin (pin.h).
+ * thread runs other tasks meanwhile, which is what sets a tie apart from a pin (task/pin.h).
  *
  * Contract. A library in a hooked task (sennit/hooks.h) may keep what belongs to its thread across
  * a call that parks: compilers keep the address of errno, of h_errno and of any thread-local, and
@@ -39,8 +39,8 @@
  * the order in which all other tasks do. models/tie.pml has this handshake.
  *
  * A home that sleeps while tasks are tied to it does not retire (owned). One on which a pinned task
- * has ended does (pin.h): what is tied to it goes on anywhere when it is woken, and its block stays
- * until then (sn_ties_end()).
+ * has ended does (task/pin.h): what is tied to it goes on anywhere when it is woken, and its block
+ * stays until then (sn_ties_end()).
  *
  * Apart. A task that blocks its thread keeps what is tied there from running. So one that is known
  * to do so (SN_TASK_BLOCKS), or that has made tied tasks wait for a millisecond, runs on threads to

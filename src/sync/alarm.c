@@ -36,9 +36,9 @@
 
 #include <sennit/clock.h>
 
-#include "sched/spawn.h"
 #include "sched/timer.h"
 #include "sync/period.h"
+#include "task/spawn.h"
 #include "wait/backoff.h"
 #include "wait/checked.h"
 #include "wait/futex.h"

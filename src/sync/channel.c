@@ -14,7 +14,7 @@
  *     select.
  *   - Nothing waits in a closed channel.
  *
- * The party that meets a node takes it out of the queue and claims its waiter (sched/waiter.h).
+ * The party that meets a node takes it out of the queue and claims its waiter (task/waiter.h).
  * With the claim it copies the element from or to the other party's memory, most often its stack,
  * writes the node's status, releases the lock, and only then wakes the other, which may then free
  * the channel. Without the claim, something else has ended the node's wait. Its owner reads the

@@ -31,7 +31,7 @@
 
 #include "arch/compiler.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 #include "wait/lock.h"
 
 /* The status of a node whose wait has not been ended by anything in the channel. */

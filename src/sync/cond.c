@@ -14,9 +14,9 @@
 
 #include <errno.h>
 
-#include "sched/cancel.h"
 #include "sync/mutex.h"
 #include "sync/waits.h"
+#include "task/cancel.h"
 
 static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, int64_t deadline,
 		       const char *call)

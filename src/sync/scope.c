@@ -5,10 +5,10 @@
 #include "sync/scope.h"
 
 #include "sched/foreign.h"
-#include "sched/local.h"
 #include "sched/ready.h"
-#include "sched/spawn.h"
 #include "sched/thread.h"
+#include "task/local.h"
+#include "task/spawn.h"
 
 /* ---- opening and closing ---- */
 
@@ -214,7 +214,7 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 	return task;
 }
 
-/* heritage: see sched/local.h; the task's on success. */
+/* heritage: see task/local.h; the task's on success. */
 static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn, void *arg,
 		       const struct sn_task_attr *attr, const void *at,
 		       struct sn_local_node *heritage)

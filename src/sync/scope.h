@@ -50,12 +50,12 @@
 #include <sennit/scope.h>
 
 #include "base/handle.h"
-#include "sched/cancel.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/timer.h"
-#include "sched/waiter.h"
+#include "task/cancel.h"
+#include "task/waiter.h"
 #include "wait/lock.h"
 
 struct sn_scope_value_node;

@@ -3,7 +3,7 @@
  * Cancelling scopes.
  *
  * Contract. A scope is cancelled once: error is the first reason. The thread that has set it goes
- * through the tasks and the scopes inside, under the lock, and ends their waits (sched/cancel.h). A
+ * through the tasks and the scopes inside, under the lock, and ends their waits (task/cancel.h). A
  * task is added, and a scope opened inside, under the same lock: each either is found there, or
  * sees the reason (a task before it waits, a scope when it is opened). As only the thread that has
  * set the reason goes through the lists, there is at most one at a time. It leaves the lock every

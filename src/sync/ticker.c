@@ -18,9 +18,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "sched/cancel.h"
 #include "sync/period.h"
 #include "sync/waits.h"
+#include "task/cancel.h"
 
 struct ticker {
 	struct sn_timer timer;

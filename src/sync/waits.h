@@ -34,7 +34,7 @@
 #include "base/fork.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 #include "wait/lock.h"
 
 struct sn_wait {

@@ -23,7 +23,7 @@
  * Everything is in thread-local storage, written by the thread alone. The functions are not
  * inlined, because a task that parks may be on another thread afterwards, while a compiler takes
  * the address of a thread-local to be the same for all of a function. No lock stays held across a
- * switch but that of an exclusive waiter (sched/waiter.h), which is released on the same thread.
+ * switch but that of an exclusive waiter (task/waiter.h), which is released on the same thread.
  */
 #ifndef SENNIT_WAIT_CHECKED_H
 #define SENNIT_WAIT_CHECKED_H
@@ -56,8 +56,8 @@ void sn_checked_callback(const char *what);
 void sn_checked_hand_over(struct sn_lock *lock);
 void sn_checked_leave(void);
 
-/* A stretch that may wait, on one thread, without a switch. They nest. While a lock is held that was
- * taken in the stretch, it may not. */
+/* A stretch that may wait, on one thread, without a switch. They nest. While a lock is held that
+ * was taken in the stretch, it may not. */
 void sn_checked_pass(void);
 void sn_checked_pass_end(void);
 

@@ -4,7 +4,7 @@
  * Zero is unlocked. Unlocking is the last access to the lock, so the next owner may free it.
  *
  * It is not held while any code of the program is called, nor across a switch, with one exception:
- * the lock of a queue of exclusive waiters (sched/waiter.h). The task that parks takes it, and the
+ * the lock of a queue of exclusive waiters (task/waiter.h). The task that parks takes it, and the
  * thread that has switched away from the task releases it, with nothing but that switch in between
  * (run_at_once() in sched/switch.c). models/scan.pml covers this.
  *

@@ -61,7 +61,7 @@
 	X(PIPES, "pipes", 0)                                                                    \
 	X(LOOKUPS, "lookups", 0)                                                                \
 	X(PROCESSES, "programs", 0)                                                             \
-	/* sync/waits.c, sync/scope_memory.c, sched/cancel.c: by their numbers, in a fork(). */ \
+	/* sync/waits.c, sync/scope_memory.c, task/cancel.c: by their numbers, in a fork(). */  \
 	X(WAITS, "a list of waits", SN_LOCK_ALIKE)                                              \
 	X(SCOPE_LISTS, "free scopes", SN_LOCK_ALIKE)                                            \
 	X(CANCEL, "the cancellation of a task", SN_LOCK_ALIKE)                                  \

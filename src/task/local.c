@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/local.h"
+#include "task/local.h"
 
 #include <errno.h>
 #include <stdatomic.h>

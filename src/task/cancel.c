@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/cancel.h"
+#include "task/cancel.h"
 
 #include "sched/side.h"
-#include "sched/waiter.h"
+#include "task/waiter.h"
 
 /* So many that tasks of a large machine seldom share one: with 64, those of 64 processors nearly
  * always did (docs/scale.md). 128 KiB, at two cache lines each, of which only pages that are used

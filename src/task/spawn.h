@@ -3,12 +3,12 @@
  * Making tasks: sn_spawn(), sn_go(), and the steps that they are made of.
  *
  * Contract. A spawn takes a control block, and a stack where stacks are scarce or the argument goes
- * to the top of it (sched/task.h); it takes both before it writes anything, so one that fails leaves
- * no trace. Until the task is queued no other thread knows it, except walks over all blocks:
+ * to the top of it (sched/task.h); it takes both before it writes anything, so one that fails
+ * leaves no trace. Until the task is queued no other thread knows it, except walks over all blocks:
  * describe() in spawn.c says what those may believe.
  */
-#ifndef SENNIT_SCHED_SPAWN_H
-#define SENNIT_SCHED_SPAWN_H
+#ifndef SENNIT_TASK_SPAWN_H
+#define SENNIT_TASK_SPAWN_H
 
 #include "sched/task.h"
 

@@ -13,11 +13,11 @@
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
 
-#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/cancel.h"
+#include "task/waiter.h"
 
 /* How long a sleep blocks its thread that cannot be a timer. */
 #define PAUSE_NS 1000000

@@ -34,7 +34,7 @@
  * the ending task gets the waiter's claim it says so in the wait, whose address stays, and the
  * joiner frees the task.
  *
- * join.c has the side of the joiner, task_life.c that of the ending task. models/join.pml has both,
+ * join.c has the side of the joiner, life.c that of the ending task. models/join.pml has both,
  * models/waiter.pml and models/select_any.pml the joiner that gives up.
  *
  * Who may write what:
@@ -44,8 +44,8 @@
  *   result       the ending task, before it says ENDED; with the claim it may be read
  *   generation   see base/handle.h
  */
-#ifndef SENNIT_SCHED_JOIN_H
-#define SENNIT_SCHED_JOIN_H
+#ifndef SENNIT_TASK_JOIN_H
+#define SENNIT_TASK_JOIN_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

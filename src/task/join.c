@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/join.h"
+#include "task/join.h"
 
 #include <errno.h>
 
-#include "sched/cancel.h"
 #include "sched/foreign.h"
 #include "sched/schedule.h"
-#include "sched/task_life.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
+#include "task/cancel.h"
+#include "task/life.h"
+#include "task/waiter.h"
 #include "wait/lock.h"
 
 /* A task as a handle knows it: what it is claimed by has to be of the same generation. */

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "sched/pin.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "task/pin.h"
 
 int sn_blocking(sn_fn *fn, void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/pin.h"
+#include "task/pin.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -25,8 +25,8 @@
  * canceller knows that there is a wait, but not that the memory of the wait is still there when it
  * touches it.
  */
-#ifndef SENNIT_SCHED_CANCEL_H
-#define SENNIT_SCHED_CANCEL_H
+#ifndef SENNIT_TASK_CANCEL_H
+#define SENNIT_TASK_CANCEL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

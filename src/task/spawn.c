@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/spawn.h"
+#include "task/spawn.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,6 @@
 #include "base/counters.h"
 #include "sched/block.h"
 #include "sched/foreign.h"
-#include "sched/join.h"
-#include "sched/local.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
@@ -20,6 +18,8 @@
 #include "sched/task_stack.h"
 #include "sched/thread.h"
 #include "stack/stack_slab.h"
+#include "task/join.h"
+#include "task/local.h"
 
 /* What a task may be spawned with. */
 #define FLAGS (SN_TASK_BRIEF | SN_TASK_BLOCKS | HOOKS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/waiter.h"
+#include "task/waiter.h"
 
 #include <errno.h>
 

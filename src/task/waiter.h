@@ -39,17 +39,17 @@
  *   state            as above
  *   everything else  the task or thread that waits, before the waiter is published
  */
-#ifndef SENNIT_SCHED_WAITER_H
-#define SENNIT_SCHED_WAITER_H
+#ifndef SENNIT_TASK_WAITER_H
+#define SENNIT_TASK_WAITER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/cancel.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
+#include "task/cancel.h"
 #include "wait/futex.h"
 #include "wait/lock.h"
 

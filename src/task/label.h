@@ -7,18 +7,18 @@
  * (local.h), under a key that children inherit. So a task without labels pays nothing for them, at
  * its spawn, at its end or in between.
  *
- * sn_labels_of() reads that value in another party's stead: the owner of a task's stack (scan.h),
- * the thread that has taken the task out of a queue, or a handler on the task's own thread, which
- * finds the list of values whole between any two instructions (local.c). None of these lets the
- * task run on, so the set that they find has the task's reference, and they may take one of their
- * own.
+ * sn_labels_of() reads that value in another party's stead: the owner of a task's stack
+ * (sched/scan.h), the thread that has taken the task out of a queue, or a handler on the task's own
+ * thread, which finds the list of values whole between any two instructions (local.c). None of
+ * these lets the task run on, so the set that they find has the task's reference, and they may take
+ * one of their own.
  *
  * Who may write what:
  *   refs       any thread, by atomic additions
  *   the rest   the task that makes the set, before any other thread knows it
  */
-#ifndef SENNIT_SCHED_LABEL_H
-#define SENNIT_SCHED_LABEL_H
+#ifndef SENNIT_TASK_LABEL_H
+#define SENNIT_TASK_LABEL_H
 
 #include <stdatomic.h>
 #include <stdint.h>

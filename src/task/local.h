@@ -17,10 +17,10 @@
  *
  * Rejected: an array indexed by numbers that keys are given (pthread_key_create()): it needs a
  * registration, a limit, and as many words in each task as there are keys in the program. A field
- * of the end hook (on_end in task.h): it runs inside the runtime, and scopes have it.
+ * of the end hook (on_end in sched/task.h): it runs inside the runtime, and scopes have it.
  */
-#ifndef SENNIT_SCHED_LOCAL_H
-#define SENNIT_SCHED_LOCAL_H
+#ifndef SENNIT_TASK_LOCAL_H
+#define SENNIT_TASK_LOCAL_H
 
 #include <stdbool.h>
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/task_life.h"
+#include "task/life.h"
 
 #include <stdlib.h>
 
 #include "sched/block.h"
-#include "sched/cancel.h"
-#include "sched/join.h"
-#include "sched/local.h"
-#include "sched/pin.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
 #include "sched/task_stack.h"
 #include "sched/thread.h"
-#include "sched/waiter.h"
 #include "stack/sanitizer.h"
+#include "task/cancel.h"
+#include "task/join.h"
+#include "task/local.h"
+#include "task/pin.h"
+#include "task/waiter.h"
 
-/* Leaves what the task needed when it ran as a free block has it (task.h): now, because it is at
- * hand. */
+/* Leaves what the task needed when it ran as a free block has it (sched/task.h): now, because it is
+ * at hand. */
 static void clean(struct sn_task *task)
 {
 	sn_task_bind_to(task, NULL);

@@ -2,14 +2,14 @@
 /*
  * The life of a task on its stack, from its first run to its end.
  *
- * Contract. It begins on a stack that the scheduler has bound to it (task_stack.h). It gives the
- * stack back when it has ended, joined or not. join.h says which call then frees its block.
+ * Contract. It begins on a stack that the scheduler has bound to it (sched/task_stack.h). It gives
+ * the stack back when it has ended, joined or not. join.h says which call then frees its block.
  *
  * The end. A task that has ended still stands on its stack until it has switched away, so its stack
  * is disposed of in the commit of that last switch (commit_end()).
  */
-#ifndef SENNIT_SCHED_TASK_LIFE_H
-#define SENNIT_SCHED_TASK_LIFE_H
+#ifndef SENNIT_TASK_LIFE_H
+#define SENNIT_TASK_LIFE_H
 
 struct sn_task;
 struct sn_thread;

@@ -8,8 +8,8 @@
  * A pinned task may make its thread different from the others: give it a namespace, an identity,
  * CPUs, or thread-locals. By unpinning it says that other tasks may have the thread as it is. A
  * task that ends without that takes the thread with it: the thread runs no other, gives its
- * processor away (idle.c) and ends. Either way, what was changed does not spread, because a thread
- * to which a task was pinned starts no others (birth.h).
+ * processor away (sched/idle.c) and ends. Either way, what was changed does not spread, because a
+ * thread to which a task was pinned starts no others (sched/birth.h).
  *
  * Rejected: ending the thread at the last unpin as well, because a pin around a few calls of a
  * library would then cost a thread. Looking whether the task has changed anything: some thirty
@@ -17,11 +17,11 @@
  *
  * Who may write what:
  *   thread->pinned, pins, altered, ends   the thread itself
- *   task->bound            see task.h
+ *   task->bound            see sched/task.h
  *   how many are pinned    each pinned thread, for itself
  */
-#ifndef SENNIT_SCHED_PIN_H
-#define SENNIT_SCHED_PIN_H
+#ifndef SENNIT_TASK_PIN_H
+#define SENNIT_TASK_PIN_H
 
 struct sn_thread;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched/label.h"
+#include "task/label.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <sennit/local.h>
 
 #include "sched/block.h"
-#include "sched/local.h"
 #include "sched/thread.h"
+#include "task/local.h"
 
 static void destroy(void *labels)
 {
