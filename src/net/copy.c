@@ -28,14 +28,15 @@
 
 static bool needs_no_pipe(const struct sn_copy_job *job)
 {
-	return job->src->kind == SN_KIND_PIPE || job->dst->kind == SN_KIND_PIPE;
+	return sn_conn_kind(job->src) == SN_KIND_PIPE || sn_conn_kind(job->dst) == SN_KIND_PIPE;
 }
 
 /* Kinds that splice supports, in a program that has not forbidden it. */
 static bool suitable(const struct sn_copy_job *job)
 {
-	return job->src->kind != SN_KIND_LAYERED && job->dst->kind != SN_KIND_LAYERED &&
-	       job->src->kind != SN_KIND_OTHER && job->dst->kind != SN_KIND_OTHER &&
+	return sn_conn_kind(job->src) != SN_KIND_LAYERED &&
+	       sn_conn_kind(job->dst) != SN_KIND_LAYERED &&
+	       sn_conn_kind(job->src) != SN_KIND_OTHER && sn_conn_kind(job->dst) != SN_KIND_OTHER &&
 	       (needs_no_pipe(job) || sn_pipes_wanted());
 }
 
@@ -53,7 +54,7 @@ static void begin(struct sn_copy_job *job)
 	job->begun = true;
 	sn_policy_init(&job->policy);
 	job->may_splice = suitable(job);
-	if (job->src->kind == SN_KIND_FILE)
+	if (sn_conn_kind(job->src) == SN_KIND_FILE)
 		start_splicing(job);
 }
 
@@ -97,7 +98,7 @@ static int next_pass(struct sn_copy_job *job)
 {
 	if (!job->policy.splicing || !job->may_splice)
 		return pass_in_userspace(job, INT_MAX);
-	if (job->src->kind == SN_KIND_FILE)
+	if (sn_conn_kind(job->src) == SN_KIND_FILE)
 		return sn_file_pass(job);
 	return needs_no_pipe(job) ? pass_directly(job) : pass_through_pipe(job);
 }
@@ -143,7 +144,8 @@ static int run(struct sn_copy_job *job)
 	 * was just connected to, and that says nothing before it is asked. */
 	if (job->piece.buffer)
 		end = SN_PASS_FULL;
-	else if (!job->begun && job->left != 0 && job->src->tcp && sn_fd_is_silent(job->src))
+	else if (!job->begun && job->left != 0 && sn_conn_is_tcp(job->src) &&
+		 sn_fd_is_silent(job->src))
 		end = SN_PASS_DRAINED;
 	begin(job);
 	do {

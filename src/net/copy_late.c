@@ -56,7 +56,7 @@ ssize_t sn_copy_peek(struct sn_copy_job *job)
 	if (n < 0)
 		return n;
 	/* Other kinds than sockets have neither urgent data nor another way to ask. */
-	n = job->src->kind == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
+	n = sn_conn_kind(job->src) == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;
 }

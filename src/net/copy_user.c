@@ -73,7 +73,7 @@ static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size
 	piece->written = 0;
 	piece->behind = read_behind(job, piece, most);
 	piece->partial = piece->size < most;
-	piece->is_last = piece->behind == 0 && job->dst->tcp;
+	piece->is_last = piece->behind == 0 && sn_conn_is_tcp(job->dst);
 	return SN_PASS_MORE;
 }
 

@@ -8,11 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <sennit/layer.h>
-
-#include "net/layer.h"
-#include "net/signal.h"
-#include "net/unix_path.h"
 #include "net/watch.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
@@ -32,6 +27,8 @@ static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
 
 /* In a child of fork(): the table is the parent's, and has not been adjusted yet. */
 static _Atomic bool inherited;
+
+static sn_guest_event *on_guest; /* constant while a runtime runs */
 
 /* ---- opening and closing ---- */
 
@@ -82,7 +79,7 @@ void sn_fd_give_back(struct sn_fd *d)
 	sn_fd_end_with(sn_thread_self(), d, SN_FD_CLOSED);
 }
 
-int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
+int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool register_now)
 {
 	struct sn_fd *d = NULL;
 	int err = 0;
@@ -96,23 +93,20 @@ int sn_fd_open(struct sn_fd **out, int fd, bool register_now)
 	if (!d)
 		return -ENOMEM;
 	set_number(d, fd);
-	d->kind = 0;
-	d->tcp = false;
-	d->local = false;
-	d->acks = 0;
-	d->drained = 0;
-	d->owes_look = 0;
+	memset(d->marks, 0, sizeof d->marks);
+	memset(d->notes, 0, sizeof d->notes);
 	d->open = true;
 	d->registered = false;
 	d->wants_room = true;
-	atomic_store_explicit(&d->path, NULL, memory_order_relaxed);
+	atomic_store_explicit(&d->ops, ops, memory_order_relaxed);
+	atomic_store_explicit(&d->own, NULL, memory_order_relaxed);
+	d->layered[0] = d->layered[1] = NULL;
 	atomic_store_explicit(&d->irregular, false, memory_order_relaxed);
 	atomic_store_explicit(&d->over, false, memory_order_relaxed);
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 	atomic_store_explicit(&d->crossed, false, memory_order_relaxed);
 	atomic_store_explicit(&d->lent, false, memory_order_relaxed);
-	d->layer = NULL;
 	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
 	 * event; other threads learn of it from the opener. */
 	for (int i = 0; i < 2; i++) {
@@ -224,10 +218,11 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	static const struct {
 		int on, seconds;
 	} reset = {1, 0};
+	const struct sn_fd_ops *ops = sn_fd_ops(d);
 	const int fd = d->fd;
 
-	if (sn_unlikely(d->layer != NULL))
-		sn_layer_closed(d, !(control & (SN_FD_ABORT | SN_FD_INHERITED)));
+	if (ops->closed)
+		ops->closed(d, !(control & (SN_FD_ABORT | SN_FD_INHERITED)));
 	/*
 	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
 	 * touch d after it is reused: that costs the next owner at most a spurious wake-up.
@@ -242,7 +237,6 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 		set_number(d, -1);
 		close(fd); /* also removes it from epoll; a fork's copy may send stale events */
 	}
-	free(atomic_load_explicit(&d->path, memory_order_relaxed));
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
 	sn_lock(&lock);
@@ -278,8 +272,8 @@ static inline int begin(struct sn_fd *d, enum sn_side_index side, uint32_t life,
 		memory_order_relaxed));
 	if (side == SN_SIDE_READ) {
 		atomic_store_explicit(&d->unread, false, memory_order_relaxed);
-		d->drained >>= 1;
-		d->owes_look >>= 1;
+		d->notes[0] >>= 1;
+		d->notes[1] >>= 1;
 	}
 	return 0;
 }
@@ -452,50 +446,42 @@ static void disown_inherited(void)
 	sn_unlock(&lock);
 }
 
-void sn_fds_begin(void)
+void sn_fds_begin(sn_guest_event *guest)
 {
+	on_guest = guest;
 	disown_inherited();
 }
 
 static void close_abandoned(struct sn_fd *d)
 {
-	struct sn_unix_path *path = atomic_load(&d->path);
-
-	if (path)
-		sn_unix_path_remove(path);
-	free(path);
 	if (d->fd >= 0)
 		close(d->fd);
 	set_number(d, -1);
 }
 
-/* The layer of a descriptor that is left open, which then has none; NULL: it stays. With orphans,
- * a thread may still be in a layer that has users. */
-static const struct sn_layer *take_layer(struct sn_fd *d, bool orphans)
+/* Whether it is open, and not the parent's; *used: a thread may still be in an operation. */
+static bool is_left_open(struct sn_fd *d, bool *used)
 {
-	const uint32_t control = atomic_load(&d->control);
-	const bool has_users = control & (SN_FD_READING | SN_FD_WRITING) || control >= SN_FD_USER;
-	const struct sn_layer *layer = NULL;
+	uint32_t control;
+	bool left;
 
 	sn_lock(&lock);
-	if (d->open && !(control & SN_FD_INHERITED)) {
-		if (!orphans || !has_users)
-			layer = d->layer;
-		d->layer = NULL;
-	}
+	control = atomic_load(&d->control);
+	left = d->open && !(control & SN_FD_INHERITED);
 	sn_unlock(&lock);
-	return layer;
+	*used = control & (SN_FD_READING | SN_FD_WRITING) || control >= SN_FD_USER;
+	return left;
 }
 
 /* The peers are not told of an end: none was meant. */
-static void close_layers(bool orphans)
+static void abandon_all(bool orphans)
 {
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
 		struct sn_fd *d = fd_by_index(i);
-		const struct sn_layer *layer = take_layer(d, orphans);
+		bool used;
 
-		if (layer)
-			layer->close(d->layer_state, 0);
+		if (is_left_open(d, &used) && sn_fd_ops(d)->abandoned)
+			sn_fd_ops(d)->abandoned(d, orphans && used);
 	}
 }
 
@@ -526,7 +512,7 @@ void sn_fds_end(bool orphans)
 {
 	struct sn_fd *unused = NULL;
 
-	close_layers(orphans);
+	abandon_all(orphans);
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++)
 		if (end_one(fd_by_index(i), &unused))
 			close_abandoned(fd_by_index(i));
@@ -574,8 +560,8 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 
 	if (tag & SN_WATCH_TAG)
 		return sn_watch_event(tag, what, ready);
-	if (tag == SN_SIGNAL_TAG)
-		return sn_signal_event(ready);
+	if (tag == SN_GUEST_TAG)
+		return on_guest(ready);
 	if (!d || atomic_load(&d->generation) != tag >> 32)
 		return 0; /* for an earlier generation */
 	/* Relaxed: a task that is woken by the side, or finds it ready, sees this. */

@@ -42,10 +42,8 @@
 #include "sched/side.h"
 #include "wait/lock.h"
 
-struct sn_layer;
+struct sn_fd;
 struct sn_thread;
-struct sn_udp_state;
-struct sn_unix_path;
 
 enum sn_side_index {
 	SN_SIDE_READ = 0,
@@ -65,21 +63,43 @@ enum sn_side_index {
 #define SN_FD_LIFE_MASK (SN_HANDLE_LOW * SN_FD_LIFE)
 #define SN_FD_USER 4096u /* and upwards: the number of other users */
 
+/*
+ * What a kind of descriptor adds to the end of its life: a constant of the layer that knows the
+ * kind, which is named when the descriptor is opened. A hook may be NULL. Reading, writing and
+ * waiting go through none of them: whoever has a descriptor to read from knows what it is.
+ */
+struct sn_fd_ops {
+	/*
+	 * Before a close that the program has asked for, while the descriptor is open and used.
+	 * Outside the runtime: may block. Any thread; several may close at once.
+	 */
+	void (*closing)(struct sn_fd *d);
+	/*
+	 * The last user has left a closed descriptor, whose number is still open: frees what the
+	 * kind has. orderly: it was not closed by an abort, or in a child of fork(). Any thread,
+	 * within the runtime or outside.
+	 */
+	void (*closed)(struct sn_fd *d, bool orderly);
+	/*
+	 * A run ends which has left the descriptor open: instead of the two above, before any of
+	 * those that are left is closed. used: by an orphan, which may go on for a while, so what
+	 * it uses stays.
+	 */
+	void (*abandoned)(struct sn_fd *d, bool used);
+};
+
 struct sn_fd {
 	_Alignas(SN_HANDLE_ALIGN) _Atomic uint32_t control;
 	_Atomic uint32_t generation;
 	uint32_t index;
-	int fd;       /* -1: none */
-	uint8_t kind; /* for the net layer: its enum sn_kind, 0 at first */
-	bool tcp;     /* made by the net layer: TCP without delays; written as kind */
-	bool local;   /* a listener of the net layer: of Unix sockets; written as kind */
-	uint8_t acks; /* the net layer's enum sn_acks, 0 at first; by the holder of the read side */
-	/* Whether the operation that read before this one has left a TCP socket empty
-	 * (sn_conn_read_some()): 2 by its end, 1 during the next, 0 after that. By the same. */
-	uint8_t drained;
-	/* Whether a read that begins past its deadline makes an attempt all the same: its task has
-	 * waited for it before it began (net/when_readable.c). Counts as drained; by the same. */
-	uint8_t owes_look;
+	int fd; /* -1: none */
+	/* Of the layers above, which say what it means (net/stream.h), and who may write it. All 0
+	 * when the descriptor is opened. */
+	uint8_t marks[4];
+	/* Notes from one operation that reads to the next: 2 by the first, 1 during the second, 0
+	 * after that. What they say is for those that read (net/stream.h); by the holder of the
+	 * read side. */
+	uint8_t notes[2];
 	bool open;       /* not in the free list */
 	bool registered; /* written by the opener, before the descriptor is shared */
 	/*
@@ -90,27 +110,32 @@ struct sn_fd {
 	_Atomic bool over;     /* the same: an error, or the end of both directions */
 	_Atomic bool unread;   /* since it was registered; by the holder of the read side */
 	_Atomic bool disarmed; /* sn_fd_disarm(); by the same, under lock */
-	/* Each edge makes both sides ready: net/layer.h. By a user who holds both sides. */
+	/* Each edge makes both sides ready. By a user who holds both sides. */
 	_Atomic bool crossed;
 	_Atomic bool lent; /* the program has asked for the number */
 	bool wants_room;   /* epoll reports EPOLLOUT; by the opener, then under lock */
 	struct sn_side sides[2];
 	/* Orders the arming of the timers, and changes of what epoll reports. */
 	struct sn_lock lock;
-	struct sn_udp_state *udp; /* of a UDP socket (net/udp.h); stays with the structure */
-	/* The file at the address of a Unix socket, NULL: none. Written once, by the opener before
-	 * the descriptor is shared, or by a user later; freed with it. */
-	struct sn_unix_path *_Atomic path;
-	/* Of a stream with a layer (net/layer.h), else NULL; written by a user who holds both
-	 * sides. */
-	const struct sn_layer *layer;
-	void *layer_state;
+	/* Written by the opener. Atomic, because a stale handle may lead here. */
+	const struct sn_fd_ops *_Atomic ops;
+	/* What the kind keeps beside the descriptor; and the two words of a layer on the stream
+	 * (net/layer.h). NULL when the descriptor is opened; otherwise as marks. */
+	void *_Atomic own;
+	void *layered[2];
 	struct sn_fd *next_free;
 };
 
+/*
+ * In a tag of the poller: that of the one descriptor that a layer above registers there itself (the
+ * eventfd of signals). Its events go to the hook, as those of descriptors do to theirs.
+ */
+#define SN_GUEST_TAG 0x40000000u
+typedef int sn_guest_event(struct sn_queue *ready);
+
 /* The beginning of a run; and its end, which closes what abandoned tasks have left open. orphans:
  * threads of the run may still be outside the runtime. */
-void sn_fds_begin(void);
+void sn_fds_begin(sn_guest_event *guest);
 void sn_fds_end(bool orphans);
 void sn_fds_fork(enum sn_fork_phase phase);
 
@@ -118,11 +143,11 @@ void sn_fds_fork(enum sn_fork_phase phase);
 int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
 /*
- * Adopts a non-blocking descriptor. With register_now it is registered with epoll at once,
- * otherwise by sn_fd_register(). Returns 0, -ENOMEM, or -ENOSPC past fs.epoll.max_user_watches;
- * then fd is not closed.
+ * Adopts a non-blocking descriptor of a kind. With register_now it is registered with epoll at
+ * once, otherwise by sn_fd_register(). Returns 0, -ENOMEM, or -ENOSPC past
+ * fs.epoll.max_user_watches; then fd is not closed.
  */
-int sn_fd_open(struct sn_fd **out, int fd, bool register_now);
+int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool register_now);
 int sn_fd_register(struct sn_fd *d);
 /* Closes d without its descriptor, which stays the caller's. */
 void sn_fd_give_back(struct sn_fd *d);
@@ -144,6 +169,11 @@ int sn_fd_begin_shared(struct sn_fd *d, const void *handle);
 /* Begins and ends the use of the descriptor for anything else: 0 or -EBADF. */
 int sn_fd_use(struct sn_fd *d);
 void sn_fd_unuse(struct sn_fd *d);
+
+static inline const struct sn_fd_ops *sn_fd_ops(const struct sn_fd *d)
+{
+	return atomic_load_explicit(&d->ops, memory_order_relaxed);
+}
 
 /* The program's handle of the descriptor: for the opener. */
 static inline void *sn_fd_handle(struct sn_fd *d)

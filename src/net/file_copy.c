@@ -32,7 +32,7 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 		*refused = SN_COPY_NONE;
 		sn_copy_write_begin(job);
 		sn_block_enter(job->src, "sendfile");
-		n = job->dst->kind == SN_KIND_FILE
+		n = sn_conn_kind(job->dst) == SN_KIND_FILE
 			    ? sn_sys_copy_file_range(job->src->fd, job->dst->fd, size)
 			    : sn_sys_sendfile(job->dst->fd, job->src->fd, size, job->hold_sigpipe);
 		sn_block_leave(job->src);

@@ -21,7 +21,7 @@ ssize_t sn_layer_attempt_read(struct sn_fd *d, void *buf, size_t size)
 	ssize_t n;
 
 	sn_runtime_leave();
-	n = d->layer->read(d->layer_state, buf, size);
+	n = sn_layer_of(d)->read(sn_layer_state(d), buf, size);
 	sn_runtime_enter();
 	return n;
 }
@@ -31,7 +31,7 @@ ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size)
 	ssize_t n;
 
 	sn_runtime_leave();
-	n = d->layer->write(d->layer_state, buf, size);
+	n = sn_layer_of(d)->write(sn_layer_state(d), buf, size);
 	sn_runtime_enter();
 	return n;
 }
@@ -40,10 +40,10 @@ ssize_t sn_layer_settle_some(struct sn_fd *d)
 {
 	size_t n;
 
-	if (d->kind != SN_KIND_LAYERED)
+	if (sn_conn_kind(d) != SN_KIND_LAYERED)
 		return 0;
 	sn_runtime_leave();
-	n = d->layer->settle(d->layer_state);
+	n = sn_layer_of(d)->settle(sn_layer_state(d));
 	sn_runtime_enter();
 	return (ssize_t)n;
 }
@@ -52,10 +52,10 @@ bool sn_layer_quiet(struct sn_fd *d)
 {
 	bool ready;
 
-	if (!d->layer->quiet)
+	if (!sn_layer_of(d)->quiet)
 		return true;
 	sn_runtime_leave();
-	ready = d->layer->quiet(d->layer_state) != 0;
+	ready = sn_layer_of(d)->quiet(sn_layer_state(d)) != 0;
 	sn_runtime_enter();
 	return ready;
 }
@@ -124,7 +124,7 @@ static int shutdown_attempt(struct sn_fd *d, int half)
 	int err;
 
 	sn_runtime_leave();
-	err = d->layer->shutdown(d->layer_state, half);
+	err = sn_layer_of(d)->shutdown(sn_layer_state(d), half);
 	sn_runtime_enter();
 	return err;
 }
@@ -163,19 +163,31 @@ int sn_layer_shutdown(struct sn_fd *d, int half)
 	return sn_sys_shutdown(d->fd, SHUT_RD);
 }
 
-void sn_layer_closed(struct sn_fd *d, int orderly)
+void sn_layer_closed(struct sn_fd *d, bool orderly)
 {
-	const struct sn_layer *layer = d->layer;
+	const struct sn_layer *layer = sn_layer_of(d);
 	struct sn_thread *self = sn_thread_self();
 	const bool inside =
 		self && self->task && __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED);
 
-	d->layer = NULL;
+	if (sn_likely(!layer))
+		return;
+	d->layered[0] = NULL;
 	if (inside)
 		sn_runtime_leave();
-	layer->close(d->layer_state, orderly);
+	layer->close(sn_layer_state(d), orderly);
 	if (inside)
 		sn_runtime_enter();
+}
+
+/* A thread may still be in a layer that is used. The peer is not told of an end. */
+void sn_layer_abandoned(struct sn_fd *d, bool used)
+{
+	const struct sn_layer *layer = sn_layer_of(d);
+
+	d->layered[0] = NULL;
+	if (layer && !used)
+		layer->close(sn_layer_state(d), 0);
 }
 
 /* ---- the public calls ---- */
@@ -201,20 +213,20 @@ static void end_both(struct sn_fd *d)
 
 static int push(struct sn_fd *d, const struct sn_layer *layer, void *state)
 {
-	if (d->kind == SN_KIND_LAYERED)
+	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return -EEXIST;
-	if (d->kind != SN_KIND_SOCKET || !d->registered)
+	if (sn_conn_kind(d) != SN_KIND_SOCKET || !d->registered)
 		return -ENOTSOCK;
-	if (d->acks != SN_ACKS_AS_USUAL)
+	if (sn_conn_marks(d)->acks != SN_ACKS_AS_USUAL)
 		sn_conn_send_ack(d);
-	d->layer = layer;
-	d->layer_state = state;
+	d->layered[0] = (void *)(uintptr_t)layer;
+	d->layered[1] = state;
 	/* A read that gets less than it asked for says nothing about the socket. */
-	d->tcp = false;
+	sn_conn_marks(d)->tcp = false;
 	/* Relaxed: an edge that does not see it makes its own side ready, and is older than the
 	 * first attempt of the layer. */
 	atomic_store_explicit(&d->crossed, true, memory_order_relaxed);
-	d->kind = SN_KIND_LAYERED;
+	sn_conn_marks(d)->kind = SN_KIND_LAYERED;
 	return 0;
 }
 
@@ -245,13 +257,13 @@ int sn_layer_use(sn_stream *stream, const struct sn_layer *layer, void **state)
 		return err;
 	if (is_inherited(d))
 		err = -EBADF;
-	else if (d->kind != SN_KIND_LAYERED || d->layer != layer)
+	else if (sn_conn_kind(d) != SN_KIND_LAYERED || sn_layer_of(d) != layer)
 		err = -EPROTOTYPE;
 	if (err < 0) {
 		sn_fd_unuse(d);
 		return err;
 	}
-	*state = d->layer_state;
+	*state = sn_layer_state(d);
 	return 0;
 }
 
@@ -275,7 +287,7 @@ static void linger(struct sn_fd *d)
 		const int64_t now = sn_now();
 
 		sn_runtime_leave();
-		err = d->layer->linger(d->layer_state);
+		err = sn_layer_of(d)->linger(sn_layer_state(d));
 		sn_runtime_enter();
 		if (err != -EAGAIN || now >= limit)
 			return;
@@ -295,7 +307,7 @@ void sn_layer_linger(const void *handle)
 	if (!sn_runtime_enter())
 		return;
 	if (sn_fd_use_handle(&d, handle) == 0) {
-		wanted = d->kind == SN_KIND_LAYERED && d->layer->linger;
+		wanted = sn_conn_kind(d) == SN_KIND_LAYERED && sn_layer_of(d)->linger;
 		sn_fd_unuse(d);
 		if (wanted && begin_both(&d, handle) == 0) {
 			linger(d);
@@ -325,7 +337,7 @@ static int run(struct sn_fd *d, sn_layer_attempt *attempt, void *arg, int64_t de
 	do {
 		sn_brief_pay(sn_thread_self());
 		sn_runtime_leave();
-		n = attempt(d->layer_state, arg);
+		n = attempt(sn_layer_state(d), arg);
 		sn_runtime_enter();
 		if (n != -EAGAIN)
 			return n;
@@ -344,7 +356,7 @@ int sn_layer_run(sn_stream *stream, const struct sn_layer *layer, sn_layer_attem
 		return -ENOTSUP;
 	err = begin_both(&d, stream);
 	if (err == 0) {
-		err = d->kind == SN_KIND_LAYERED && d->layer == layer
+		err = sn_conn_kind(d) == SN_KIND_LAYERED && sn_layer_of(d) == layer
 			      ? run(d, attempt, arg, deadline)
 			      : -EPROTOTYPE;
 		end_both(d);

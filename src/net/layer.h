@@ -16,7 +16,21 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct sn_fd;
+#include "net/fd.h"
+
+struct sn_layer;
+
+/* The layer of a stream, NULL without one, and its state. Written by a user who holds both
+ * sides. */
+static inline const struct sn_layer *sn_layer_of(const struct sn_fd *d)
+{
+	return d->layered[0];
+}
+
+static inline void *sn_layer_state(const struct sn_fd *d)
+{
+	return d->layered[1];
+}
 
 /* As sn_attempt_read() and sn_attempt_write(). */
 ssize_t sn_layer_attempt_read(struct sn_fd *d, void *buf, size_t size);
@@ -39,7 +53,8 @@ int sn_layer_shutdown(struct sn_fd *d, int half);
 /* sn_stream_close() of any stream, before it; waits for the layer, if there is one. */
 void sn_layer_linger(const void *handle);
 
-/* The last user has left. Any thread, within the runtime or outside. */
-void sn_layer_closed(struct sn_fd *d, int orderly);
+/* For the hooks of struct sn_fd_ops of those names, of each kind that may have a layer. */
+void sn_layer_closed(struct sn_fd *d, bool orderly);
+void sn_layer_abandoned(struct sn_fd *d, bool used);
 
 #endif

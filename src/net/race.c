@@ -20,6 +20,7 @@
 #include <sennit/poll.h>
 
 #include "net/fd.h"
+#include "net/stream.h"
 #include "net/sys.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
@@ -51,7 +52,8 @@ int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, 
 	if (to_write)
 		sn_sys_set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
 	err = sn_sys_connect(fd, (const struct sockaddr *)&to->address, to->length);
-	no_memory = err == 0 || err == -EINPROGRESS ? sn_fd_open(out, fd, false) : 0;
+	no_memory =
+		err == 0 || err == -EINPROGRESS ? sn_fd_open(out, &sn_stream_ops, fd, false) : 0;
 	if (no_memory < 0)
 		err = no_memory;
 	if (err < 0 && err != -EINPROGRESS) {
@@ -60,7 +62,7 @@ int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, 
 	}
 	/* Small messages must not wait for the acknowledgement of the one before. */
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	(*out)->tcp = true;
+	sn_conn_marks(*out)->tcp = true;
 	return err;
 }
 

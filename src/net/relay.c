@@ -365,7 +365,7 @@ static bool serve(struct direction *d)
 	if (copied == SN_PASS_DRAINED)
 		return true;
 	/* A layer's end may have to wait for room, and the other direction must not. */
-	if (copied > 0 || (copied == SN_PASS_END && d->job.dst->kind == SN_KIND_LAYERED)) {
+	if (copied > 0 || (copied == SN_PASS_END && sn_conn_kind(d->job.dst) == SN_KIND_LAYERED)) {
 		part(d);
 		run_direction(d);
 		return false;
@@ -417,7 +417,7 @@ static void serve_both(struct relay *relay)
 
 	/* A backend says nothing before it is asked, so its first byte will be an edge. */
 	for (int i = 0; i < 2; i++)
-		news[i] = !(relay->fds[i]->tcp && sn_fd_is_silent(relay->fds[i]));
+		news[i] = !(sn_conn_is_tcp(relay->fds[i]) && sn_fd_is_silent(relay->fds[i]));
 	for (;;) {
 		for (int i = 0; i < 2; i++)
 			if (news[i] && !serve(&relay->directions[i]))
@@ -519,8 +519,8 @@ int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
 	for (int i = 0; i < 2; i++) {
 		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 
-		if (err == 0 && relay.fds[i]->kind != SN_KIND_SOCKET &&
-		    relay.fds[i]->kind != SN_KIND_LAYERED) {
+		if (err == 0 && sn_conn_kind(relay.fds[i]) != SN_KIND_SOCKET &&
+		    sn_conn_kind(relay.fds[i]) != SN_KIND_LAYERED) {
 			sn_fd_unuse(relay.fds[i]);
 			err = sn_conn_has_messages(relay.fds[i]) ? -EPROTOTYPE : -ENOTSOCK;
 		} else if (err == -EBADF) {

@@ -37,6 +37,7 @@
 #include <sennit/signal.h>
 
 #include "base/standard.h"
+#include "net/fd.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"
@@ -233,7 +234,7 @@ static int open_event(void)
 	}
 	if (registered)
 		return 0;
-	err = sn_netpoll_update(EPOLL_CTL_ADD, fd, SN_SIGNAL_TAG, (uint32_t)EPOLLIN | EPOLLET);
+	err = sn_netpoll_update(EPOLL_CTL_ADD, fd, SN_GUEST_TAG, (uint32_t)EPOLLIN | EPOLLET);
 	registered = err == 0;
 	return err;
 }

@@ -87,7 +87,7 @@ static void disarm(struct sn_copy_job *job)
 
 static int wait_for_room(struct sn_copy_job *job)
 {
-	if (job->src->kind == SN_KIND_SOCKET)
+	if (sn_conn_kind(job->src) == SN_KIND_SOCKET)
 		disarm(job);
 	return sn_copy_await_room(job);
 }
@@ -189,7 +189,7 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 			return sn_copy_limit_reached(job);
 		sn_brief_turn(sn_thread_self());
 		n = fill(job, pipe, size);
-		if (n == -EAGAIN || (n == 0 && job->src->kind == SN_KIND_SOCKET)) {
+		if (n == -EAGAIN || (n == 0 && sn_conn_kind(job->src) == SN_KIND_SOCKET)) {
 			refusals = n == 0 ? MOST_REFUSALS : refusals + 1;
 			n = sn_copy_peek(job);
 			if (n == -EAGAIN)
@@ -249,7 +249,7 @@ static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
 {
 	if (err == -EPIPE || err == -ENOSPC || err == -EFBIG || err == -EDQUOT)
 		return SN_COPY_WRITE;
-	return job->dst->kind == SN_KIND_SOCKET ? SN_COPY_WRITE : SN_COPY_READ;
+	return sn_conn_kind(job->dst) == SN_KIND_SOCKET ? SN_COPY_WRITE : SN_COPY_READ;
 }
 
 static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)

@@ -2,8 +2,8 @@
 /*
  * Streams: reading and writing, whatever the descriptor is.
  *
- * Every operation tries first and waits only when the kernel returns EAGAIN, but for reads behind one
- * that has left the socket empty (attempt_some()). The kind of a
+ * Every operation tries first and waits only when the kernel returns EAGAIN, but for reads behind
+ * one that has left the socket empty (attempt_some()). The kind of a
  * descriptor is determined once, when it is adopted; connections are stream sockets and need no
  * check. Public functions enter the runtime, call the function that does the work and leave. The
  * latter may change threads, so they keep no self.
@@ -24,9 +24,13 @@
 
 #include "net/layer.h"
 #include "net/sys.h"
-#include "net/unix_path.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+
+const struct sn_fd_ops sn_stream_ops = {
+	.closed = sn_layer_closed,
+	.abandoned = sn_layer_abandoned,
+};
 
 /* ---- attempts ---- */
 
@@ -68,12 +72,12 @@ ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 {
 	ssize_t n;
 
-	if (d->kind == SN_KIND_SOCKET) {
+	if (sn_conn_kind(d) == SN_KIND_SOCKET) {
 		n = sn_sys_recv(d->fd, buf, size);
 		sn_conn_note_read(d, n);
 		return n;
 	}
-	if (d->kind >= SN_KIND_LAYERED)
+	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_read(d, buf, size);
 	sn_block_enter(d, "read");
 	n = sn_sys_read(d->fd, buf, size);
@@ -85,9 +89,9 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 {
 	ssize_t n;
 
-	if (d->kind == SN_KIND_SOCKET)
+	if (sn_conn_kind(d) == SN_KIND_SOCKET)
 		return sn_sys_send(d->fd, buf, size, more);
-	if (d->kind >= SN_KIND_LAYERED)
+	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_write(d, buf, size);
 	sn_block_enter(d, "write");
 	n = sn_sys_write(d->fd, buf, size);
@@ -98,13 +102,13 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 /* Later ones are sent too, until the kernel finds again that bytes are soon answered. */
 void sn_conn_send_ack(struct sn_fd *d)
 {
-	d->acks = SN_ACKS_AS_USUAL;
+	sn_conn_marks(d)->acks = SN_ACKS_AS_USUAL;
 	sn_sys_set_option(d->fd, IPPROTO_TCP, TCP_QUICKACK, 1);
 }
 
 bool sn_conn_drained(const struct sn_fd *d)
 {
-	return d->tcp && !atomic_load_explicit(&d->irregular, memory_order_relaxed);
+	return sn_conn_is_tcp(d) && !atomic_load_explicit(&d->irregular, memory_order_relaxed);
 }
 
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n)
@@ -172,7 +176,7 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 	if (err < 0)
 		return err;
 	err = sn_fd_check_deadline(*d, side);
-	if (err < 0 && side == SN_SIDE_READ && (*d)->owes_look)
+	if (err < 0 && side == SN_SIDE_READ && (*d)->notes[SN_NOTE_OWES_LOOK])
 		err = 0;
 	if (err < 0)
 		sn_fd_end(*d, side);
@@ -193,13 +197,13 @@ static ssize_t attempt_some(struct sn_fd *d, void *buf, size_t size)
 {
 	ssize_t n;
 
-	if (!d->tcp || d->kind != SN_KIND_SOCKET)
+	if (!sn_conn_is_tcp(d) || sn_conn_kind(d) != SN_KIND_SOCKET)
 		return sn_attempt_read(d, buf, size);
 	sn_fd_forget(d, SN_SIDE_READ);
 	n = sn_attempt_read(d, buf, size);
 	if (n > 0 && (size_t)n < size && sn_conn_drained(d) &&
 	    !atomic_load_explicit(&d->lent, memory_order_relaxed))
-		d->drained = 2;
+		d->notes[SN_NOTE_DRAINED] = 2;
 	return n;
 }
 
@@ -210,7 +214,7 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 
 	if (n < 0)
 		return n;
-	if (d->drained)
+	if (d->notes[SN_NOTE_DRAINED])
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	if (sn_unlikely(n == -ETIMEDOUT))
 		n = 0; /* it has passed since the call began, which has made no attempt yet */
@@ -290,7 +294,7 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 static int shut_down(struct sn_fd *d, int half)
 {
-	if (d->kind == SN_KIND_LAYERED)
+	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return sn_layer_shutdown(d, half);
 	if (half == SN_SHUT_READ)
 		return sn_sys_shutdown(d->fd, SHUT_RD);
@@ -323,24 +327,19 @@ static int end_with(const void *handle, uint32_t flags)
 	return err;
 }
 
-/*
- * Outside the runtime, because the file system may block the thread. Before the socket is closed:
- * while it is open, others find its address in use, and nobody has a reason to take the path.
- */
-static void remove_path(const void *handle)
+/* Outside the runtime. The kind of the descriptor may have something to do before its close. */
+static void before_close(const void *handle)
 {
-	struct sn_unix_path *path;
+	void (*closing)(struct sn_fd * d);
 	struct sn_fd *d;
 
-	/* Relaxed: without a path there is nothing to do, and otherwise it is read again. A stale
-	 * handle may find the path of another socket here, but not after that. */
-	if (sn_fd_find(&d, handle) < 0 || !atomic_load_explicit(&d->path, memory_order_relaxed) ||
+	/* A stale handle may find the kind of another descriptor here, but not after that. */
+	if (sn_fd_find(&d, handle) < 0 || !sn_fd_ops(d)->closing ||
 	    sn_fd_use_handle(&d, handle) < 0)
 		return;
-	/* Acquire: it may have been noted after the socket was opened. */
-	path = atomic_load_explicit(&d->path, memory_order_acquire);
-	if (path)
-		sn_unix_path_remove(path);
+	closing = sn_fd_ops(d)->closing;
+	if (closing)
+		closing(d);
 	sn_fd_unuse(d);
 }
 
@@ -348,7 +347,7 @@ int sn_conn_close(const void *handle, uint32_t flags)
 {
 	if (!handle)
 		return 0;
-	remove_path(handle);
+	before_close(handle);
 	return end_with(handle, SN_FD_CLOSED | flags);
 }
 
@@ -434,12 +433,12 @@ static int adopt(struct sn_fd **out, int fd)
 
 	if (kind < 0)
 		return kind;
-	err = sn_fd_open(out, fd, kind != SN_KIND_FILE);
+	err = sn_fd_open(out, &sn_stream_ops, fd, kind != SN_KIND_FILE);
 	if (err == -EPERM) /* epoll's error for what cannot be polled, such as /dev/zero */
-		err = sn_fd_open(out, fd, false);
+		err = sn_fd_open(out, &sn_stream_ops, fd, false);
 	if (err < 0)
 		return err;
-	(*out)->kind = (uint8_t)kind;
+	sn_conn_marks(*out)->kind = (uint8_t)kind;
 	if ((*out)->registered)
 		sn_sys_set_nonblocking(fd); /* fails only for an invalid descriptor */
 	return 0;
@@ -513,7 +512,7 @@ int sn_stream_shutdown(sn_stream *stream, int half)
 
 	if (err < 0)
 		return err;
-	layered = d->kind == SN_KIND_LAYERED;
+	layered = sn_conn_kind(d) == SN_KIND_LAYERED;
 	if (layered && !sn_runtime_enter()) {
 		sn_fd_unuse(d);
 		return -ENOTSUP;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* In struct sn_fd. 0 is the kind of a connection, which is not checked. */
+/* What can be read and written. 0 is the kind of a connection, which is not checked. */
 enum sn_kind {
 	SN_KIND_SOCKET = 0, /* of a stream */
 	SN_KIND_PIPE,
@@ -27,13 +27,57 @@ enum sn_kind {
 	SN_KIND_DATAGRAM,
 };
 
+/*
+ * What streams keep in the marks of a descriptor.
+ *
+ * Who may write what:
+ *   kind   the opener, before the descriptor is shared; a user who holds both sides
+ *   tcp    the same
+ *   acks   the holder of the read side
+ */
+struct sn_conn_marks {
+	uint8_t kind; /* enum sn_kind */
+	uint8_t tcp;  /* made by the net layer: TCP without delays; on a listener, of it */
+	uint8_t acks; /* enum sn_acks */
+};
+
+_Static_assert(sizeof(struct sn_conn_marks) <= sizeof((struct sn_fd *)0)->marks, "they fit");
+
+static inline struct sn_conn_marks *sn_conn_marks(struct sn_fd *d)
+{
+	return (struct sn_conn_marks *)d->marks;
+}
+
+static inline enum sn_kind sn_conn_kind(const struct sn_fd *d)
+{
+	return (enum sn_kind)((const struct sn_conn_marks *)d->marks)->kind;
+}
+
+static inline bool sn_conn_is_tcp(const struct sn_fd *d)
+{
+	return ((const struct sn_conn_marks *)d->marks)->tcp;
+}
+
+/* The notes of a descriptor. */
+enum sn_conn_note {
+	/* The operation that read before this one has left a TCP socket empty
+	 * (sn_conn_read_some()). */
+	SN_NOTE_DRAINED,
+	/* A read that begins past its deadline makes an attempt all the same: its task has waited
+	 * for it before it began (when_readable.c). */
+	SN_NOTE_OWES_LOOK,
+};
+
+/* Of streams that are nothing else: they may have a layer (layer.h). */
+extern const struct sn_fd_ops sn_stream_ops sn_hidden;
+
 static inline bool sn_conn_has_messages(const struct sn_fd *d)
 {
-	return d->kind >= SN_KIND_SEQPACKET;
+	return sn_conn_kind(d) >= SN_KIND_SEQPACKET;
 }
 
 /*
- * How a connection acknowledges, in struct sn_fd. A connection of sn_tcp_connect_to_write() holds
+ * How a connection acknowledges. A connection of sn_tcp_connect_to_write() holds
  * its acknowledgements back (TCP_QUICKACK 0). The first, that of the handshake, goes with the first
  * bytes that are written; that of an answer goes with what is written next, or with the end. But a
  * peer whose bytes wait for the acknowledgement of earlier ones (Nagle's algorithm) would have to
@@ -91,8 +135,8 @@ ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 /* After n bytes were read by other means than an attempt. Within an operation that reads. */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {
-	if (sn_unlikely(d->acks == SN_ACKS_HELD) && n > 0)
-		d->acks = SN_ACKS_DUE;
+	if (sn_unlikely(sn_conn_marks(d)->acks == SN_ACKS_HELD) && n > 0)
+		sn_conn_marks(d)->acks = SN_ACKS_DUE;
 }
 
 /* Before a wait for more: sends the acknowledgement that is due. Within an operation that reads. */
@@ -100,7 +144,7 @@ void sn_conn_send_ack(struct sn_fd *d);
 
 static inline void sn_conn_acknowledge(struct sn_fd *d)
 {
-	if (sn_unlikely(d->acks == SN_ACKS_DUE))
+	if (sn_unlikely(sn_conn_marks(d)->acks == SN_ACKS_DUE))
 		sn_conn_send_ack(d);
 }
 

@@ -48,12 +48,12 @@ static ssize_t attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {
 	ssize_t got;
 
-	if (sn_unlikely(d->kind >= SN_KIND_LAYERED))
+	if (sn_unlikely(sn_conn_kind(d) >= SN_KIND_LAYERED))
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_readv(d, iov, n);
 	sn_block_enter(d, "readv");
 	got = sn_sys_readv(d->fd, iov, n);
 	sn_block_leave(d);
-	if (d->kind == SN_KIND_SOCKET)
+	if (sn_conn_kind(d) == SN_KIND_SOCKET)
 		sn_conn_note_read(d, got);
 	return got;
 }
@@ -62,9 +62,9 @@ static ssize_t attempt_writev(struct sn_fd *d, const struct iovec *iov, int n, s
 {
 	ssize_t put;
 
-	if (d->kind == SN_KIND_SOCKET)
+	if (sn_conn_kind(d) == SN_KIND_SOCKET)
 		return sn_sys_sendv(d->fd, iov, n);
-	if (d->kind >= SN_KIND_LAYERED)
+	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_writev(d, iov, n);
 	sn_block_enter(d, "writev");
 	put = sn_sys_writev(d->fd, iov, n, size);

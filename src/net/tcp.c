@@ -39,12 +39,12 @@ static void set_no_delay(int fd)
 /* Closes fd when that fails. */
 static int open_as_tcp(struct sn_fd **out, int fd)
 {
-	int err = sn_fd_open(out, fd, true);
+	int err = sn_fd_open(out, &sn_stream_ops, fd, true);
 
 	if (err < 0)
 		sn_sys_close(fd);
 	else
-		(*out)->tcp = true;
+		sn_conn_marks(*out)->tcp = true;
 	return err;
 }
 
@@ -134,7 +134,7 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 	if (err == -EPROTOTYPE)
 		return sn_unix_adopt_stream_listener(out, fd);
 	if (err == 0)
-		err = sn_fd_open(out, fd, true);
+		err = sn_fd_open(out, &sn_stream_ops, fd, true);
 	if (err < 0)
 		return err;
 	/* Neither can fail on a socket. No task accepts before this returns. */
@@ -168,13 +168,13 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 {
 	int fd, err;
 
-	if (listener->local)
+	if (sn_fd_ops(listener) == &sn_unix_bound_ops)
 		return sn_unix_accept_now(listener, out);
 	fd = sn_sys_accept(listener->fd);
 	if (fd < 0)
 		return fd;
 	/* Connections in the backlog of an adopted listener may be older than any option of it. */
-	if (!listener->tcp)
+	if (!sn_conn_is_tcp(listener))
 		set_no_delay(fd);
 	err = open_as_tcp(out, fd);
 	return err == -ENOSPC ? -ENOBUFS : err;
@@ -264,7 +264,7 @@ static int connect_any(struct sn_fd **out, const struct sn_resolved *list, int64
 	else
 		err = connect_first(out, list, deadline, to_write);
 	if (err == 0)
-		(*out)->acks = to_write ? SN_ACKS_HELD : SN_ACKS_AS_USUAL;
+		sn_conn_marks(*out)->acks = to_write ? SN_ACKS_HELD : SN_ACKS_AS_USUAL;
 	return err;
 }
 

@@ -21,26 +21,41 @@
 
 /* ---- the descriptor ---- */
 
+static void closed(struct sn_fd *d, bool orderly)
+{
+	(void)orderly;
+	free(sn_udp_state(d));
+}
+
+/* The state of a socket that an orphan uses stays. */
+static void abandoned(struct sn_fd *d, bool used)
+{
+	if (!used)
+		free(atomic_exchange(&d->own, NULL));
+}
+
+static const struct sn_fd_ops udp_ops = {.closed = closed, .abandoned = abandoned};
+
 /* On failure fd is the caller's. */
 static int open_descriptor(struct sn_fd **out, int fd, int family, unsigned flags, bool one_peer)
 {
+	struct sn_udp_state *state;
 	struct sn_fd *d;
-	int err = sn_fd_open(&d, fd, false);
+	int err = sn_fd_open(&d, &udp_ops, fd, false);
 
 	if (err < 0)
 		return err;
-	if (!d->udp)
-		d->udp = calloc(1, sizeof *d->udp);
-	if (d->udp) {
-		sn_turns_reset(&d->udp->turns[SN_SIDE_READ]);
-		sn_turns_reset(&d->udp->turns[SN_SIDE_WRITE]);
-		d->udp->family = family;
-		d->udp->flags = flags;
-		atomic_store_explicit(&d->udp->one_peer, one_peer, memory_order_relaxed);
-		atomic_store_explicit(&d->udp->error, 0, memory_order_relaxed);
+	state = calloc(1, sizeof *state);
+	if (state) {
+		sn_turns_reset(&state->turns[SN_SIDE_READ]);
+		sn_turns_reset(&state->turns[SN_SIDE_WRITE]);
+		state->family = family;
+		state->flags = flags;
+		atomic_store_explicit(&state->one_peer, one_peer, memory_order_relaxed);
 		d->wants_room = false;
 	}
-	err = d->udp ? sn_fd_register(d) : -ENOMEM;
+	atomic_store_explicit(&d->own, state, memory_order_relaxed);
+	err = state ? sn_fd_register(d) : -ENOMEM;
 	if (err < 0) {
 		sn_fd_give_back(d);
 		return err;
@@ -308,10 +323,11 @@ int sn_udp_set_peer(sn_udp *udp, const struct sn_address *peer)
 	if (err < 0)
 		return err;
 	if (peer)
-		length = sn_address_to(&at, peer, d->udp->family);
+		length = sn_address_to(&at, peer, sn_udp_state(d)->family);
 	err = sn_sys_set_peer(d->fd, &at.any, length);
 	if (err == 0) /* relaxed: a hint */
-		atomic_store_explicit(&d->udp->one_peer, peer != NULL, memory_order_relaxed);
+		atomic_store_explicit(&sn_udp_state(d)->one_peer, peer != NULL,
+				      memory_order_relaxed);
 	sn_fd_unuse(d);
 	return err;
 }

@@ -22,8 +22,8 @@
 #include "net/turns.h"
 
 /*
- * Allocated when a structure of fd.h first serves as a UDP socket, and kept with it from then on,
- * like the structure itself. The constants are written by the opener, before the socket is shared.
+ * What a descriptor of this kind has (own in struct sn_fd). The constants are written by the
+ * opener, before the socket is shared.
  */
 struct sn_udp_state {
 	struct sn_turns turns[2];
@@ -36,6 +36,12 @@ struct sn_udp_state {
 	 */
 	_Atomic int error;
 };
+
+static inline struct sn_udp_state *sn_udp_state(const struct sn_fd *d)
+{
+	/* Relaxed: it is written before the socket is shared. */
+	return atomic_load_explicit(&d->own, memory_order_relaxed);
+}
 
 /* The flags with which messages are accompanied by something. */
 #define SN_UDP_TELLING (SN_UDP_PACKET_INFO | SN_UDP_TOS | SN_UDP_GRO)

@@ -15,7 +15,7 @@
 
 void sn_udp_note_error(struct sn_fd *d, int error)
 {
-	atomic_store(&d->udp->error, error);
+	atomic_store(&sn_udp_state(d)->error, error);
 	sn_fd_wake(sn_thread_self(), d, SN_SIDE_READ);
 }
 
@@ -31,7 +31,7 @@ static int noted_error(struct sn_udp_state *udp)
 
 static ssize_t try_one(struct sn_fd *d, void *buf, size_t size, struct sn_address *peer)
 {
-	ssize_t n = noted_error(d->udp);
+	ssize_t n = noted_error(sn_udp_state(d));
 	union sn_sockaddr from;
 
 	if (n == 0)
@@ -51,7 +51,7 @@ static ssize_t receive_one(const void *handle, void *buf, size_t size, struct sn
 
 	if (n < 0)
 		return n;
-	sn_turn_begin(&turn, d, SN_SIDE_READ, &d->udp->turns[SN_SIDE_READ]);
+	sn_turn_begin(&turn, d, SN_SIDE_READ, &sn_udp_state(d)->turns[SN_SIDE_READ]);
 	do {
 		n = try_one(d, buf, size, peer);
 	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
@@ -142,14 +142,15 @@ static sn_noinline int try_telling(struct sn_fd *d, struct sn_udp_message *messa
 static int try_messages(struct sn_fd *d, struct sn_udp_message *messages, size_t n)
 {
 	size_t done = 0, part;
-	int count = noted_error(d->udp);
+	int count = noted_error(sn_udp_state(d));
 
 	if (count < 0)
 		return count;
 	do {
 		part = n - done < SN_UDP_BATCH ? n - done : SN_UDP_BATCH;
-		count = d->udp->flags & SN_UDP_TELLING ? try_telling(d, messages + done, part)
-						       : try_plain(d, messages + done, part);
+		count = sn_udp_state(d)->flags & SN_UDP_TELLING
+				? try_telling(d, messages + done, part)
+				: try_plain(d, messages + done, part);
 		if (count > 0)
 			done += (size_t)count;
 	} while (count == SN_UDP_BATCH && done < n);
@@ -166,7 +167,7 @@ static int receive_messages(const void *handle, struct sn_udp_message *messages,
 
 	if (count < 0)
 		return count;
-	sn_turn_begin(&turn, d, SN_SIDE_READ, &d->udp->turns[SN_SIDE_READ]);
+	sn_turn_begin(&turn, d, SN_SIDE_READ, &sn_udp_state(d)->turns[SN_SIDE_READ]);
 	do {
 		count = n ? try_messages(d, messages, n) : 0;
 	} while (count == -EAGAIN && (count = sn_turn_wait(&turn)) == 0);

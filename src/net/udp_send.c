@@ -46,7 +46,7 @@ static ssize_t try_one(struct sn_fd *d, const void *buf, size_t size, const unio
 {
 	ssize_t n = sn_sys_send_to(d->fd, buf, size, &peer->any, length), error;
 
-	for (int i = 1; i < TRIES && may_be_of_another(d->udp, n); i++) {
+	for (int i = 1; i < TRIES && may_be_of_another(sn_udp_state(d), n); i++) {
 		error = n;
 		n = sn_sys_send_to(d->fd, buf, size, &peer->any, length);
 		if (!settle(d, error, n))
@@ -67,8 +67,8 @@ static ssize_t send_one(const void *handle, const void *buf, size_t size,
 	if (n < 0)
 		return n;
 	if (peer)
-		length = sn_address_to(&to, peer, d->udp->family);
-	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &d->udp->turns[SN_SIDE_WRITE]);
+		length = sn_address_to(&to, peer, sn_udp_state(d)->family);
+	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &sn_udp_state(d)->turns[SN_SIDE_WRITE]);
 	do {
 		n = try_one(d, buf, size, &to, length);
 	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
@@ -118,7 +118,7 @@ static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *m
 	struct batch batch;
 
 	for (size_t i = 0; i < n; i++)
-		prepare(&batch, i, &messages[i], d->udp->family);
+		prepare(&batch, i, &messages[i], sn_udp_state(d)->family);
 	return sn_sys_send_many(d->fd, batch.headers, n);
 }
 
@@ -131,9 +131,9 @@ static sn_noinline int try_wanting(struct sn_fd *d, const struct sn_udp_message 
 	int err = 0;
 
 	for (i = 0; i < n; i++) {
-		prepare(&batch, i, &messages[i], d->udp->family);
+		prepare(&batch, i, &messages[i], sn_udp_state(d)->family);
 		err = sn_udp_put_control(&batch.headers[i].msg_hdr, &controls[i], &messages[i],
-					 d->udp->family);
+					 sn_udp_state(d)->family);
 		if (err < 0)
 			break;
 	}
@@ -154,10 +154,10 @@ static int try_messages(struct sn_fd *d, const struct sn_udp_message *messages, 
 
 	if (n > SN_UDP_BATCH)
 		n = SN_UDP_BATCH;
-	if (d->udp->flags & SN_UDP_ERRORS)
+	if (sn_udp_state(d)->flags & SN_UDP_ERRORS)
 		n = 1;
 	count = try_batch(d, messages, n);
-	for (int i = 1; i < TRIES && may_be_of_another(d->udp, count); i++) {
+	for (int i = 1; i < TRIES && may_be_of_another(sn_udp_state(d), count); i++) {
 		error = count;
 		count = try_batch(d, messages, n);
 		if (!settle(d, error, count))
@@ -176,7 +176,7 @@ static int send_messages(const void *handle, const struct sn_udp_message *messag
 
 	if (count < 0)
 		return count;
-	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &d->udp->turns[SN_SIDE_WRITE]);
+	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &sn_udp_state(d)->turns[SN_SIDE_WRITE]);
 	while (done < n && count >= 0) {
 		do {
 			count = try_messages(d, messages + done, n - done);

@@ -144,9 +144,9 @@ static int set_pair(const struct sn_fd *d, enum sn_udp_setting setting, int valu
 	if (value < pair->least || value > pair->most)
 		return -EINVAL;
 	value = to_kernel(setting, value);
-	if (d->udp->family == AF_INET6)
+	if (sn_udp_state(d)->family == AF_INET6)
 		err = sn_sys_set_option(d->fd, IPPROTO_IPV6, pair->v6, value);
-	if (err == 0 && takes_v4(d->udp))
+	if (err == 0 && takes_v4(sn_udp_state(d)))
 		err = sn_sys_set_option(d->fd, IPPROTO_IP, pair->v4, value);
 	return err;
 }
@@ -158,9 +158,9 @@ static int set_interface(const struct sn_fd *d, int index)
 
 	if (index < 0)
 		return -EINVAL;
-	if (d->udp->family == AF_INET6)
+	if (sn_udp_state(d)->family == AF_INET6)
 		err = sn_sys_set_option(d->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, index);
-	if (err == 0 && takes_v4(d->udp))
+	if (err == 0 && takes_v4(sn_udp_state(d)))
 		err = sn_sys_set_value(d->fd, IPPROTO_IP, IP_MULTICAST_IF, &v4, sizeof v4);
 	return err;
 }
@@ -183,7 +183,7 @@ static int set(const struct sn_fd *d, enum sn_udp_setting setting, int value)
 
 static int get(const struct sn_fd *d, enum sn_udp_setting setting)
 {
-	const bool v6 = d->udp->family == AF_INET6;
+	const bool v6 = sn_udp_state(d)->family == AF_INET6;
 	const int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
 	int value = 0, err;
 

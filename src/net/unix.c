@@ -22,6 +22,7 @@
 
 #include "net/accept.h"
 #include "net/fd.h"
+#include "net/layer.h"
 #include "net/stream.h"
 #include "net/sys.h"
 #include "net/unix.h"
@@ -58,14 +59,48 @@ static uint8_t kind_of(int system_type)
 /* Closes fd when that fails. */
 static int open_as(struct sn_fd **out, int fd, uint8_t kind, bool register_now)
 {
-	int err = sn_fd_open(out, fd, register_now);
+	int err = sn_fd_open(out, &sn_unix_ops, fd, register_now);
 
 	if (err < 0)
 		sn_sys_close(fd);
 	else
-		(*out)->kind = kind;
+		sn_conn_marks(*out)->kind = kind;
 	return err;
 }
+
+static void closed(struct sn_fd *d, bool orderly)
+{
+	sn_layer_closed(d, orderly);
+	free(atomic_load_explicit(&d->own, memory_order_relaxed));
+}
+
+static void remove_path(struct sn_fd *d)
+{
+	/* Acquire: it may have been noted after the socket was opened. */
+	struct sn_unix_path *path = atomic_load_explicit(&d->own, memory_order_acquire);
+
+	if (path)
+		sn_unix_path_remove(path);
+}
+
+static void abandoned(struct sn_fd *d, bool used)
+{
+	sn_layer_abandoned(d, used);
+	remove_path(d);
+	free(atomic_exchange(&d->own, NULL));
+}
+
+const struct sn_fd_ops sn_unix_ops = {.closed = closed, .abandoned = abandoned};
+
+/*
+ * The file goes before the socket is closed: while it is open, others find its address in use, and
+ * nobody has a reason to take the path.
+ */
+const struct sn_fd_ops sn_unix_bound_ops = {
+	.closing = remove_path,
+	.closed = closed,
+	.abandoned = abandoned,
+};
 
 static void close_fd(struct sn_fd *d)
 {
@@ -113,7 +148,7 @@ static int open_bound(struct sn_fd **out, const struct sn_unix_name *name, int s
 		sn_sys_close(fd);
 		return err;
 	}
-	err = sn_fd_open(out, fd, true);
+	err = sn_fd_open(out, &sn_unix_bound_ops, fd, true);
 	if (err < 0) {
 		if (path)
 			sn_unix_path_remove(path);
@@ -121,10 +156,9 @@ static int open_bound(struct sn_fd **out, const struct sn_unix_name *name, int s
 		sn_sys_close(fd);
 		return err;
 	}
-	(*out)->kind = kind_of(system_type);
-	(*out)->local = true;
+	sn_conn_marks(*out)->kind = kind_of(system_type);
 	/* Relaxed: the handle is not known to anyone yet. */
-	atomic_store_explicit(&(*out)->path, path, memory_order_relaxed);
+	atomic_store_explicit(&(*out)->own, path, memory_order_relaxed);
 	return 0;
 }
 
@@ -190,7 +224,7 @@ int sn_unix_accept_now(struct sn_fd *listener, struct sn_fd **out)
 
 	if (fd < 0)
 		return fd;
-	err = open_as(out, fd, listener->kind, true);
+	err = open_as(out, fd, (uint8_t)sn_conn_kind(listener), true);
 	return err == -ENOSPC ? -ENOBUFS : err;
 }
 
@@ -337,15 +371,15 @@ int sn_unix_pair(sn_unix *ends[2], int type)
 /* Changes nothing of the descriptor before it is certain to be adopted. */
 static int do_adopt(struct sn_fd **out, int fd, bool listener)
 {
+	const struct sn_fd_ops *ops = listener ? &sn_unix_bound_ops : &sn_unix_ops;
 	bool listens = false;
 	int type = sn_unix_sys_type(fd, &listens), err = type;
 
 	if (type >= 0)
-		err = listens == listener ? sn_fd_open(out, fd, true) : -EINVAL;
+		err = listens == listener ? sn_fd_open(out, ops, fd, true) : -EINVAL;
 	if (err < 0)
 		return err;
-	(*out)->kind = kind_of(type);
-	(*out)->local = listener;
+	sn_conn_marks(*out)->kind = kind_of(type);
 	/* Neither can fail on a socket. No task uses it before this returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
@@ -408,6 +442,7 @@ static int note_path(struct sn_fd *d, struct sn_unix_path **path)
 {
 	struct sn_unix_path *noted;
 	struct sn_unix_name name;
+	void *none = NULL;
 	int err = sn_unix_sys_name(d->fd, false, &name);
 
 	if (err < 0 || !sn_unix_name_is_path(&name))
@@ -417,10 +452,12 @@ static int note_path(struct sn_fd *d, struct sn_unix_path **path)
 		return err;
 	/* Nobody's to remove yet: the caller decides. */
 	atomic_store(&noted->made, false);
-	if (atomic_compare_exchange_strong(&d->path, path, noted))
+	if (atomic_compare_exchange_strong(&d->own, &none, noted)) {
 		*path = noted;
-	else
+	} else {
 		free(noted);
+		*path = none;
+	}
 	return 0;
 }
 
@@ -432,7 +469,7 @@ int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on)
 
 	if (err < 0)
 		return err;
-	path = atomic_load(&d->path);
+	path = atomic_load(&d->own);
 	if (on)
 		err = path ? sn_unix_path_check(path) : note_path(d, &path);
 	if (path && err == 0)

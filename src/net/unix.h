@@ -10,6 +10,12 @@
 
 #include "net/fd.h"
 
+/* Kinds of descriptors: Unix sockets; and those that listen, or have an address of their own. What
+ * a descriptor of these kinds has (own in struct sn_fd) is the file at its address, a struct
+ * sn_unix_path, or NULL. It is written once: by the opener, before the descriptor is shared, or by
+ * a user later. */
+extern const struct sn_fd_ops sn_unix_ops sn_hidden, sn_unix_bound_ops sn_hidden;
+
 /* sn_unix_listen() and sn_unix_connect(). May park. */
 int sn_unix_listen_stream(struct sn_fd **out, const char *address);
 int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t deadline);

@@ -114,7 +114,7 @@ static ssize_t recv_now(struct sn_fd *d, struct sn_unix_message *message)
 				.msg_controllen = sizeof control};
 	ssize_t n;
 
-	if (d->kind == SN_KIND_LAYERED)
+	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return -EPROTOTYPE;
 	n = sn_unix_sys_recv(d->fd, &header, sn_conn_has_messages(d) ? MSG_TRUNC : 0);
 
@@ -199,9 +199,9 @@ static int prepare(struct outgoing *out, const struct sn_unix_message *message)
 /* What the kernel would take for something else, or do without a word. */
 static int check(const struct sn_fd *d, const struct sn_unix_message *message)
 {
-	if (d->kind == SN_KIND_DATAGRAM)
+	if (sn_conn_kind(d) == SN_KIND_DATAGRAM)
 		return 0;
-	if (d->kind == SN_KIND_LAYERED)
+	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return -EPROTOTYPE;
 	if (message->size == 0)
 		return -EINVAL;

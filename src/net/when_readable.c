@@ -44,9 +44,10 @@ static bool is_readable(struct sn_fd *d)
 
 	if (!d->registered)
 		return true;
-	if (d->kind == SN_KIND_LAYERED && sn_layer_quiet(d))
+	if (sn_conn_kind(d) == SN_KIND_LAYERED && sn_layer_quiet(d))
 		return true;
-	return (news || !d->drained) && sn_sys_poll(d->fd, POLLIN | POLLPRI | POLLRDHUP);
+	return (news || !d->notes[SN_NOTE_DRAINED]) &&
+	       sn_sys_poll(d->fd, POLLIN | POLLPRI | POLLRDHUP);
 }
 
 /* In the task, first of all. What the edge has reported is there by now. The deadline was ahead
@@ -56,7 +57,7 @@ static void on_begin(struct sn_task *task)
 {
 	struct sn_fd *d = sn_fd_parked_on(task);
 
-	d->owes_look = 2;
+	d->notes[SN_NOTE_OWES_LOOK] = 2;
 	sn_fd_forget(d, SN_SIDE_READ);
 	SN_RACE_WINDOW();
 	sn_fd_end(d, SN_SIDE_READ);

@@ -366,7 +366,7 @@ static int runtime_init(int fixed)
 	sn_counters_clear();
 	sn_select_beyond = sn_select_any;
 	sn_task_main = sn_task_live;
-	sn_fds_begin();
+	sn_fds_begin(sn_signal_event);
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
 	sn_membarrier_init();

@@ -422,7 +422,7 @@ bool probe_fd_waiting(const void *conn, int side)
 size_t probe_udp_waiting(const void *udp, int side)
 {
 	struct sn_fd *d = sn_handle_object(udp);
-	struct sn_turns *turns = &d->udp->turns[side];
+	struct sn_turns *turns = &sn_udp_state(d)->turns[side];
 	struct sn_lock *lock = sn_waits_lock_of(turns);
 	size_t n = probe_fd_waiting(udp, side);
 
