@@ -6,7 +6,7 @@
 #include <sennit/clock.h>
 
 #include "base/counters.h"
-#include "net/pipe_pool.h"
+#include "net/shortage.h"
 #include "net/stream.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
@@ -38,7 +38,7 @@ static int accept_one(struct sn_fd *d, struct sn_fd **out, sn_accept_take *take)
 		} else if (out_of_resources(n)) {
 			atomic_fetch_add_explicit(&sn_counters.accept_pauses, 1,
 						  memory_order_relaxed);
-			sn_pipes_trim();
+			sn_shortage_met();
 			n = sn_fd_pause(d, SN_SIDE_READ, sn_now() + pause);
 			if (pause < LAST_PAUSE_NS)
 				pause *= 2;

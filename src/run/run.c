@@ -45,6 +45,7 @@
 #include "net/pipe_pool.h"
 #include "net/process.h"
 #include "net/select_any.h"
+#include "net/shortage.h"
 #include "net/signal.h"
 #include "net/watch.h"
 #include "observe/scan_ask.h"
@@ -305,6 +306,10 @@ static sn_fork_handler *const fork_handlers[] = {
 	sn_waits_profile_fork,
 };
 
+/* ---- what can be given up ---- */
+
+static sn_give_up *const give_ups[] = {sn_pipes_trim};
+
 /* ---- the monitor ---- */
 
 static const struct sn_chore chores[] = {
@@ -367,6 +372,7 @@ static int runtime_init(int fixed)
 	sn_select_beyond = sn_select_any;
 	sn_task_main = sn_task_live;
 	sn_fds_begin(sn_signal_event);
+	sn_shortage_begin(give_ups, sizeof give_ups / sizeof give_ups[0]);
 	sn_stacks_init();
 	sn_fork_init(fork_handlers, sizeof fork_handlers / sizeof fork_handlers[0]);
 	sn_membarrier_init();
