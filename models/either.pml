@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for either of two descriptors: sn_fd_wait_either() in src/net/fd_wait.c.
+ * Waiting for either of two descriptors: sn_fd_wait_either() in src/io/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
  *   task()           serve_both() of src/net/relay.c: takes edges, tries what they are for, and waits

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A select over a channel, a task's end and a descriptor, with a deadline: src/net/select_any.c.
+ * A select over a channel, a task's end and a descriptor, with a deadline: src/io/select_any.c.
  *
  * What is modelled, by the names of the C code:
  *   selecting()   select_cases(): look(), wait_once() with sn_select_enter(), begin_others(),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One side of a descriptor: src/sched/side.h, src/net/fd_wait.c.
+ * One side of a descriptor: src/sched/side.h, src/io/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
  *   task()           sn_conn_read_some(), again and again, until the end of the stream: the attempt,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Several tasks that wait on one side of a descriptor: src/net/turns.h and .c.
+ * Several tasks that wait on one side of a descriptor: src/io/turns.h and .c.
  *
  * What is modelled, by the names of the C code:
  *   task()      calls that receive one datagram each, from sn_turn_begin() to sn_turn_end(): tries,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for descriptors that the program owns: src/net/watch.h.
+ * Waits for descriptors that the program owns: src/io/watch.h.
  *
  * What is modelled, by the names of the C code:
- *   pair(),      wait_once() of src/net/poll.c: sn_watch_add() with arm(), park_shared(),
+ *   pair(),      wait_once() of src/io/poll.c: sn_watch_add() with arm(), park_shared(),
  *   single()     sn_watch_remove(), again and again at the same place on the stack. Task 0 has a
  *                wait for each of two numbers, with one waiter; task 1 has one wait, for the first
  *                number

@@ -35,7 +35,7 @@
 
 #include "hooks/turn.h"
 
-/* As many as sennit watches (net/watch.h). */
+/* As many as sennit watches (io/watch.h). */
 #define MOST_DESCRIPTORS 1048576
 
 /* Sockets with higher numbers are never young. */

@@ -29,7 +29,7 @@
  * models/hook_turn.pml has this.
  *
  * Rejected: O_NONBLOCK on the description, which others share. SO_RCVTIMEO for accept(): others
- * would see it, and each look would block for a tick. A list, as in net/turns.h: it would have to
+ * would see it, and each look would block for a tick. A list, as in io/turns.h: it would have to
  * outlive the run, as a call that blocks with the turn does.
  */
 #ifndef SENNIT_HOOKS_TURN_H

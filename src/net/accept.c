@@ -6,7 +6,7 @@
 #include <sennit/clock.h>
 
 #include "base/counters.h"
-#include "net/shortage.h"
+#include "io/shortage.h"
 #include "net/stream.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

@@ -8,7 +8,7 @@
 #ifndef SENNIT_NET_ACCEPT_H
 #define SENNIT_NET_ACCEPT_H
 
-#include "net/fd.h"
+#include "io/fd.h"
 
 /* Takes one connection without waiting: 0, -EAGAIN or another error. */
 typedef int sn_accept_take(struct sn_fd *listener, struct sn_fd **out);

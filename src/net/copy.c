@@ -16,11 +16,11 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "io/sys.h"
 #include "net/copy_late.h"
 #include "net/copy_pass.h"
 #include "net/low_water.h"
 #include "net/pipe_pool.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
+#include "io/sys.h"
 #include "net/copy_job.h"
-#include "net/sys.h"
 
 static struct sn_fd *fd_of(const struct sn_copy_job *job, enum sn_side_index side)
 {

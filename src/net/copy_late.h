@@ -10,10 +10,10 @@
  * there is something to pass on. Then the attempt or the wait goes on as if nothing had been.
  *
  * A copy alone has the deadlines of its caller, and may not move them. It makes the attempt that
- * follows a wait even when the deadline has passed meanwhile (fd_wait.c). What it reads thus past
- * src's deadline may also be written past dst's: they are often the same, and the caller's progress
- * function moves both. There is no second piece, as the next attempt to read finds src's deadline
- * passed.
+ * follows a wait even when the deadline has passed meanwhile (io/fd_wait.c). What it reads thus
+ * past src's deadline may also be written past dst's: they are often the same, and the caller's
+ * progress function moves both. There is no second piece, as the next attempt to read finds src's
+ * deadline passed.
  *
  * The fields of the job belong to the job's task, but for `full`, which the other direction's task
  * reads; relaxed, because a wait that it does not see yet began after an attempt of just now.
@@ -23,7 +23,7 @@
 
 #include <sys/types.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 
 struct sn_copy_job;
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "net/buffer.h"
+#include "io/buffer.h"
 #include "net/copy_job.h"
 #include "net/copy_late.h"
 #include "net/layer.h"

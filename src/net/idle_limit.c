@@ -3,7 +3,7 @@
 
 #include <sennit/clock.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 #include "sched/thread.h"
 
 /* Practically for ever, and far enough below the clock's maximum for limits to be added to

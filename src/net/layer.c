@@ -7,9 +7,9 @@
 #include <sennit/clock.h>
 #include <sennit/layer.h>
 
-#include "net/buffer.h"
+#include "io/buffer.h"
+#include "io/sys.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"

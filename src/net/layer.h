@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 
 struct sn_layer;
 

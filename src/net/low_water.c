@@ -6,9 +6,9 @@
 
 #include <sennit/clock.h>
 
+#include "io/sys.h"
 #include "net/copy_job.h"
 #include "net/copy_late.h"
-#include "net/sys.h"
 #include "sched/netpoll.h"
 
 static _Atomic uint64_t nlate; /* waits that ended without enough */

@@ -5,9 +5,9 @@
 
 #include <sennit/clock.h>
 
+#include "io/sys.h"
 #include "net/copy_job.h"
 #include "net/copy_late.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -12,7 +12,7 @@
 #include <sennit/clock.h>
 
 #include "base/fork.h"
-#include "net/sys.h"
+#include "io/sys.h"
 #include "wait/lock.h"
 
 /*

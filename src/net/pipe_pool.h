@@ -46,7 +46,7 @@ bool sn_pipes_wanted(void);
 /* Zeroes *stats and fills in the counters of pipes, which are not read at the same instant. */
 void sn_pipes_count(struct sn_copy_stats *stats);
 
-/* Closes the free pipes (shortage.h). */
+/* Closes the free pipes (io/shortage.h). */
 void sn_pipes_trim(void);
 
 /* For tests: the same; and the environment and the quota are read again. */

@@ -18,8 +18,8 @@
 #include <sennit/scope.h>
 #include <sennit/task.h>
 
+#include "io/sys.h"
 #include "net/process.h"
-#include "net/sys.h"
 
 /* What is read at once, and the first size of a collection. */
 #define PIECE ((size_t)16 << 10)

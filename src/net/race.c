@@ -2,7 +2,7 @@
 /*
  * One task does all of it, and waits for the descriptors of all attempts at once. They are those of
  * the program as far as waiting is concerned (sennit/poll.h): one that fails is closed without
- * trouble, and only the winner is registered. From the beginning they are in the table of net/fd.h,
+ * trouble, and only the winner is registered. From the beginning they are in the table of io/fd.h,
  * which closes them when the run ends and abandons the task.
  *
  * Rejected: a task for each attempt. Each would need a stack, and the first to win would have to
@@ -19,9 +19,9 @@
 #include <sennit/clock.h>
 #include <sennit/poll.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
+#include "io/sys.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"

@@ -44,10 +44,10 @@
 #include <sennit/scope.h>
 #include <sennit/unstable.h>
 
+#include "io/fd.h"
+#include "io/sys.h"
 #include "net/copy.h"
-#include "net/fd.h"
 #include "net/idle_limit.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"

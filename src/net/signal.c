@@ -37,7 +37,7 @@
 #include <sennit/signal.h>
 
 #include "base/standard.h"
-#include "net/fd.h"
+#include "io/fd.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"

@@ -22,8 +22,8 @@
 #include <sennit/blocking.h>
 #include <sennit/stream.h>
 
+#include "io/sys.h"
 #include "net/layer.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -10,7 +10,7 @@
 #ifndef SENNIT_NET_STREAM_H
 #define SENNIT_NET_STREAM_H
 
-#include "net/fd.h"
+#include "io/fd.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>

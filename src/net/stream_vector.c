@@ -19,8 +19,8 @@
 
 #include <sennit/stream.h>
 
+#include "io/sys.h"
 #include "net/layer.h"
-#include "net/sys.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls on UDP sockets, as sys.h: not inline, repeated after a signal, and returning a
+ * System calls on UDP sockets, as io/sys.h: not inline, repeated after a signal, and returning a
  * negative errno.
  */
 #ifndef SENNIT_NET_SYS_UDP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP: listening, accepting and connecting. A connection and a listener are descriptors (fd.h)
+ * TCP: listening, accepting and connecting. A connection and a listener are descriptors (io/fd.h)
  * under other names; what a connection does as a stream is in stream.c. Where an address or a
  * descriptor is a Unix socket's, unix.c does the work.
  *
@@ -16,13 +16,13 @@
 #include <sennit/tcp.h>
 #include <sennit/unstable.h>
 
+#include "io/fd.h"
+#include "io/sys.h"
 #include "net/accept.h"
 #include "net/address.h"
-#include "net/fd.h"
 #include "net/race.h"
 #include "net/resolve.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
 #include "sched/runtime.h"

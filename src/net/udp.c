@@ -10,11 +10,11 @@
 
 #include <sennit/stream.h>
 
+#include "io/sys.h"
 #include "net/address.h"
 #include "net/address_value.h"
 #include "net/resolve.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "net/sys_udp.h"
 #include "sched/thread.h"
 #include "task/cancel.h"

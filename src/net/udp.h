@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of UDP share. A UDP socket is a descriptor (fd.h) with a state beside it. udp.c
+ * What the files of UDP share. A UDP socket is a descriptor (io/fd.h) with a state beside it. udp.c
  * opens and closes, udp_receive.c and udp_send.c move datagrams, udp_control.c translates what
  * accompanies them, udp_error.c reads the queue of errors, udp_setting.c has the settings.
  *
- * Every operation tries first. After EAGAIN it waits by its turn (turns.h), because several tasks
- * may receive and several may send at once.
+ * Every operation tries first. After EAGAIN it waits by its turn (io/turns.h), because several
+ * tasks may receive and several may send at once.
  */
 #ifndef SENNIT_NET_UDP_H
 #define SENNIT_NET_UDP_H
@@ -18,8 +18,8 @@
 
 #include <sennit/udp.h>
 
-#include "net/fd.h"
-#include "net/turns.h"
+#include "io/fd.h"
+#include "io/turns.h"
 
 /*
  * What a descriptor of this kind has (own in struct sn_fd). The constants are written by the

@@ -7,8 +7,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include "io/sys.h"
 #include "net/address_value.h"
-#include "net/sys.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
 

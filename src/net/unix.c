@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unix sockets: listening, accepting, connecting and adopting. A socket and a listener are
- * descriptors (fd.h) under other names; what a connection does as a stream is in stream.c, what
+ * descriptors (io/fd.h) under other names; what a connection does as a stream is in stream.c, what
  * goes with messages in unix_message.c.
  *
  * Paths. Calls that look a path up leave the runtime: the file system may block the thread, and the
@@ -20,11 +20,11 @@
 #include <sennit/clock.h>
 #include <sennit/unix.h>
 
+#include "io/fd.h"
+#include "io/sys.h"
 #include "net/accept.h"
-#include "net/fd.h"
 #include "net/layer.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
 #include "net/unix_path.h"

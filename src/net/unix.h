@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 
 /* Kinds of descriptors: Unix sockets; and those that listen, or have an address of their own. What
  * a descriptor of these kinds has (own in struct sn_fd) is the file at its address, a struct

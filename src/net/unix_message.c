@@ -17,9 +17,9 @@
 
 #include <sennit/unix.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
+#include "io/sys.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "net/unix_name.h"
 #include "net/unix_sys.h"
 #include "net/unix_wait.h"

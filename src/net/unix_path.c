@@ -9,7 +9,7 @@
 #include <sennit/clock.h>
 #include <sennit/task.h>
 
-#include "net/sys.h"
+#include "io/sys.h"
 #include "net/unix_sys.h"
 
 /* How long to wait for the lock, and how often to try. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls on Unix sockets that return a negative errno. As in sys.h they are not inline, and
- * repeat calls that a signal has interrupted.
+ * System calls on Unix sockets that return a negative errno. As in io/sys.h they are not inline,
+ * and repeat calls that a signal has interrupted.
  */
 #ifndef SENNIT_NET_UNIX_SYS_H
 #define SENNIT_NET_UNIX_SYS_H

@@ -8,7 +8,7 @@
 
 #include <sennit/clock.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 #include "net/unix_interval.h"
 
 /* Waits until the operation that writes should be tried again: 0, or as sn_fd_await(). An edge ends

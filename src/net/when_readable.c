@@ -26,9 +26,9 @@
 
 #include <sennit/when_readable.h>
 
+#include "io/sys.h"
 #include "net/layer.h"
 #include "net/stream.h"
-#include "net/sys.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
 #include "sched/task.h"

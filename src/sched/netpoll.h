@@ -2,7 +2,7 @@
 /*
  * The netpoller: epoll, and how a thread that sleeps there is woken.
  *
- * It knows descriptors by tags. A hook, which the layer of the descriptors (net/fd.c) registers,
+ * It knows descriptors by tags. A hook, which the layer of the descriptors (io/fd.c) registers,
  * decides what an event means to the tasks that wait.
  */
 #ifndef SENNIT_SCHED_NETPOLL_H

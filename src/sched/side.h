@@ -19,7 +19,7 @@
  * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
  * task/cancel.h, under which the task of a scope also puts itself there.
  *
- * models/side.pml checks the waits for one side. net/fd.h has the rest of a descriptor.
+ * models/side.pml checks the waits for one side. io/fd.h has the rest of a descriptor.
  */
 #ifndef SENNIT_SCHED_SIDE_H
 #define SENNIT_SCHED_SIDE_H
@@ -47,7 +47,7 @@ struct sn_side {
 static inline struct sn_task *sn_side_unblock(struct sn_side *side)
 {
 	/* Sequentially consistent: the second half of a handshake with commit_wait() in
-	 * net/fd_wait.c, after the store of a deadline or of the control word. */
+	 * io/fd_wait.c, after the store of a deadline or of the control word. */
 	uintptr_t state = atomic_load(&side->state);
 
 	while (state != SN_SIDE_NONE && state != SN_SIDE_READY)

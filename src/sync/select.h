@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of a select over channels, for select.c, which argues them, and for selects that have
- * other cases, too (net/select_any.c). Those need what is above this layer, so sn_select() finds
+ * other cases, too (io/select_any.c). Those need what is above this layer, so sn_select() finds
  * them through sn_select_beyond.
  *
  * Inline, and with a constant that says whether there may be other cases: a select over channels

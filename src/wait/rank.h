@@ -35,9 +35,9 @@
 	/* net/signal.c */                                                                      \
 	X(SIGNALS, "signals", 0)                                                                \
 	X(SIGNALS_PASSING, "signals on their way", 0)                                           \
-	/* net/idle_limit.c, net/fd.c: as for TIMER_GUARD. */                                   \
+	/* net/idle_limit.c, io/fd.c: as for TIMER_GUARD. */                                    \
 	X(IDLE_LIMIT, "a relay's limit of idleness", SN_LOCK_MEMORY)                            \
-	/* net/watch.c */                                                                       \
+	/* io/watch.c */                                                                        \
 	X(WATCH, "a watch", 0)                                                                  \
 	X(FD, "a descriptor", SN_LOCK_MEMORY)                                                   \
 	/* sync/scope.c: the outer one first. A heap of timers may grow. */                     \
@@ -46,7 +46,7 @@
 	X(CHANNEL, "a channel", SN_LOCK_ALIKE | SN_LOCK_MEMORY)                                 \
 	/* sched/timer.c: the first processor's last. It grows, twice as large each time. */    \
 	X(TIMERS, "a heap of timers", SN_LOCK_ALIKE | SN_LOCK_MEMORY)                           \
-	/* net/fd.c: grows by 256 descriptors. */                                               \
+	/* io/fd.c: grows by 256 descriptors. */                                                \
 	X(FDS, "the table of descriptors", SN_LOCK_MEMORY)                                      \
 	X(WATCH_TABLE, "the table of watches", 0)                                               \
 	/* sched/netpoll.c */                                                                   \

@@ -8,11 +8,11 @@
 #include <sennit/wait.h>
 
 #include "base/quota.h"
+#include "io/fd.h"
+#include "io/watch.h"
 #include "net/address.h"
-#include "net/fd.h"
 #include "net/pipe_pool.h"
 #include "net/udp.h"
-#include "net/watch.h"
 #include "sched/block.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"

@@ -117,7 +117,7 @@ void probe_processors_adjust(int wanted);
 /* sched/foreign.h */
 bool probe_foreign_admitted(void);
 
-/* sched/netpoll.h, net/fd.h */
+/* sched/netpoll.h, io/fd.h */
 void probe_netpoll_wake(void);
 /* Whether the first task has returned, so that no task is resumed any more. */
 bool probe_run_is_ending(void);
@@ -126,10 +126,10 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has reported more than bytes: an end, an error. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
-/* net/turns.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one on
+/* io/turns.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one on
  * the side and those behind it. */
 size_t probe_udp_waiting(const void *udp, int side);
-/* net/watch.h: how many tasks wait for the program's descriptor of that number. */
+/* io/watch.h: how many tasks wait for the program's descriptor of that number. */
 int probe_watch_waits(int fd);
 /* The part of an operation after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/fd.h"
+#include "io/fd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/watch.h"
+#include "io/watch.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
 #include "sched/schedule.h"

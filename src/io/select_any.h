@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SENNIT_NET_SELECT_ANY_H
-#define SENNIT_NET_SELECT_ANY_H
+#ifndef SENNIT_IO_SELECT_ANY_H
+#define SENNIT_IO_SELECT_ANY_H
 
 #include <stddef.h>
 #include <stdint.h>

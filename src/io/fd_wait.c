@@ -9,7 +9,7 @@
  * the poller has told. An edge is not enough to go on past the deadline, because a peer could send
  * something without any data for ever.
  */
-#include "net/fd.h"
+#include "io/fd.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/turns.h"
+#include "io/turns.h"
 
 #include "sched/schedule.h"
 #include "sched/thread.h"

@@ -28,8 +28,8 @@
  * one sees the other; and a task is taken off by one compare-and-swap. models/either.pml checks
  * that.
  */
-#ifndef SENNIT_NET_FD_H
-#define SENNIT_NET_FD_H
+#ifndef SENNIT_IO_FD_H
+#define SENNIT_IO_FD_H
 
 #include <errno.h>
 #include <stdatomic.h>

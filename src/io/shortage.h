@@ -8,8 +8,8 @@
  *
  * Who may write what: the list, sn_shortage_begin(), before the first task of a run.
  */
-#ifndef SENNIT_NET_SHORTAGE_H
-#define SENNIT_NET_SHORTAGE_H
+#ifndef SENNIT_IO_SHORTAGE_H
+#define SENNIT_IO_SHORTAGE_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/buffer.h"
+#include "io/buffer.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -38,8 +38,8 @@
  * Rejected: trying again after each change of the leader. That is one system call more for every
  * wait of a socket that has only one reader.
  */
-#ifndef SENNIT_NET_TURNS_H
-#define SENNIT_NET_TURNS_H
+#ifndef SENNIT_IO_TURNS_H
+#define SENNIT_IO_TURNS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -47,7 +47,7 @@
 
 #include <sennit/base.h>
 
-#include "net/fd.h"
+#include "io/fd.h"
 
 /* For one side of a descriptor. */
 struct sn_turns {

@@ -31,7 +31,7 @@
  * memory and two switches for each case, and an end that nobody waits for any more has to be given
  * back.
  */
-#include "net/select_any.h"
+#include "io/select_any.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,8 +39,8 @@
 
 #include <sennit/clock.h>
 
-#include "net/sys.h"
-#include "net/watch.h"
+#include "io/sys.h"
+#include "io/watch.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/schedule.h"

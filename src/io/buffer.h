@@ -4,8 +4,8 @@
  * read, and returns it as soon as there is not. So memory is used by the copies that are busy, not
  * by those that are open: ten thousand idle ones hold none.
  */
-#ifndef SENNIT_NET_BUFFER_H
-#define SENNIT_NET_BUFFER_H
+#ifndef SENNIT_IO_BUFFER_H
+#define SENNIT_IO_BUFFER_H
 
 #include <stddef.h>
 

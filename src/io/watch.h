@@ -22,7 +22,7 @@
  * still report it: as the answer to an earlier question, which no wait takes, and after which epoll
  * is not asked again. (If the number is the earlier one's again when epoll is asked for another
  * reason, that cannot be told from the number having stayed the later one's.) When sennit itself
- * registers a descriptor (net/fd.c), it first makes the watch of that number forget, because the
+ * registers a descriptor (io/fd.c), it first makes the watch of that number forget, because the
  * watch must not change a registration that is not its own. A descriptor that is registered already
  * is watched through a copy, which is closed when the last wait has ended.
  *
@@ -48,8 +48,8 @@
  *   - Looking for all watches at once, once a second: an idle program would not be idle.
  *   - Always a copy: the peer of a closed connection would not see its end while a task waits.
  */
-#ifndef SENNIT_NET_WATCH_H
-#define SENNIT_NET_WATCH_H
+#ifndef SENNIT_IO_WATCH_H
+#define SENNIT_IO_WATCH_H
 
 #include <poll.h>
 #include <stdbool.h>

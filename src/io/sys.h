@@ -6,8 +6,8 @@
  * constant within a function, and the functions that use these change threads. Calls that are
  * interrupted by a signal are repeated.
  */
-#ifndef SENNIT_NET_SYS_H
-#define SENNIT_NET_SYS_H
+#ifndef SENNIT_IO_SYS_H
+#define SENNIT_IO_SYS_H
 
 #include <poll.h>
 #include <stdbool.h>

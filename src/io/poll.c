@@ -13,8 +13,8 @@
 
 #include <sennit/clock.h>
 
-#include "net/sys.h"
-#include "net/watch.h"
+#include "io/sys.h"
+#include "io/watch.h"
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"

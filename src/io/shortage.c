@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/shortage.h"
+#include "io/shortage.h"
 
 static sn_give_up *const *all;
 static size_t count;

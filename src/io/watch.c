@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/watch.h"
+#include "io/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "sched/ready.h"
 #include "wait/lock.h"
 
-/* As many as net/fd.c has descriptors. */
+/* As many as io/fd.c has descriptors. */
 #define CHUNK_SIZE 256
 #define MOST_CHUNKS 4096
 
@@ -355,10 +355,10 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		finish(wait, &ended);
 	}
 	/*
-	 * An answer to an earlier question has not used up the last one. It may come from an earlier
-	 * descriptor, which epoll still knows if it lives on. If that has the number again, asking
-	 * would be taken for a question about it. If epoll cannot be asked for the others, they end,
-	 * too.
+	 * An answer to an earlier question has not used up the last one. It may come from an
+	 * earlier descriptor, which epoll still knows if it lives on. If that has the number again,
+	 * asking would be taken for a question about it. If epoll cannot be asked for the others,
+	 * they end, too.
 	 */
 	if (watch->first && question == watch->armed)
 		err = rearm(watch);
@@ -390,7 +390,7 @@ void sn_watches_reset(void)
 	}
 }
 
-/* At once, unlike net/fd.c: the child closes copies before it can have used their numbers. */
+/* At once, unlike io/fd.c: the child closes copies before it can have used their numbers. */
 void sn_watches_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&table_lock, phase);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/sys.h"
+#include "io/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
