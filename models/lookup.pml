@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lookups of names that tasks share and may leave: src/net/lookup.c.
+ * Lookups of names that tasks share and may leave: src/names/lookup.c.
  *
  * What is modelled, by the names of the C code:
  *   task()     sn_lookup(): join(), wait_once(), leave(). All ask the same question. Some have a

@@ -4,7 +4,7 @@
  * and comes to an end, and what it gives to the caller is what the header promises: for libFuzzer,
  * with seeds/srv/ to begin with. scripts/fuzz runs it.
  */
-#include "net/srv.c"
+#include "names/srv.c"
 
 #include <stdint.h>
 

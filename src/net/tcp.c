@@ -18,10 +18,10 @@
 
 #include "io/fd.h"
 #include "io/sys.h"
+#include "names/address.h"
+#include "names/resolve.h"
 #include "net/accept.h"
-#include "net/address.h"
 #include "net/race.h"
-#include "net/resolve.h"
 #include "net/stream.h"
 #include "net/unix.h"
 #include "net/unix_name.h"

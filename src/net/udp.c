@@ -11,9 +11,9 @@
 #include <sennit/stream.h>
 
 #include "io/sys.h"
-#include "net/address.h"
-#include "net/address_value.h"
-#include "net/resolve.h"
+#include "names/address.h"
+#include "names/address_value.h"
+#include "names/resolve.h"
 #include "net/stream.h"
 #include "net/sys_udp.h"
 #include "sched/thread.h"

@@ -12,7 +12,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-#include "net/address_value.h"
+#include "names/address_value.h"
 #include "net/udp.h"
 
 /* From <linux/udp.h>, which conflicts with the C library's header; theirs may be older. */
@@ -74,7 +74,8 @@ int sn_udp_put_control(struct msghdr *header, struct sn_udp_control *control,
 
 	header->msg_control = control;
 	header->msg_controllen = 0;
-	/* Padding between records would leave the program's stack in the kernel's hands otherwise. */
+	/* Padding between records would leave the program's stack in the kernel's hands
+	 * otherwise. */
 	memset(control, 0, sizeof *control);
 	if (message->interface || message->local.family)
 		err = put_local(header, message, family);

@@ -10,7 +10,7 @@
 
 #include <linux/errqueue.h> /* needs <time.h> */
 
-#include "net/address_value.h"
+#include "names/address_value.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
 

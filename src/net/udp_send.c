@@ -13,7 +13,7 @@
  */
 #include <errno.h>
 
-#include "net/address_value.h"
+#include "names/address_value.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
 #include "sched/schedule.h"

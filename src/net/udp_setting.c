@@ -8,7 +8,7 @@
 #include <netinet/udp.h>
 
 #include "io/sys.h"
-#include "net/address_value.h"
+#include "names/address_value.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
 

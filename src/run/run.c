@@ -44,7 +44,7 @@
 #include "io/select_any.h"
 #include "io/shortage.h"
 #include "io/watch.h"
-#include "net/lookup.h"
+#include "names/lookup.h"
 #include "net/pipe_pool.h"
 #include "net/process.h"
 #include "net/signal.h"

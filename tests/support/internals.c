@@ -10,7 +10,7 @@
 #include "base/quota.h"
 #include "io/fd.h"
 #include "io/watch.h"
-#include "net/address.h"
+#include "names/address.h"
 #include "net/pipe_pool.h"
 #include "net/udp.h"
 #include "sched/block.h"

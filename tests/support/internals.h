@@ -148,7 +148,7 @@ void probe_chan_unlock(struct sn_chan *chan);
 /* net/pipe_pool.h */
 void probe_pipes_reset(void);
 
-/* net/address.h: 0 with the parts, or a negative errno. */
+/* names/address.h: 0 with the parts, or a negative errno. */
 int probe_address_split(const char *text, char *host, size_t host_size, char *service,
 			size_t service_size);
 

@@ -4,8 +4,8 @@
  *
  * The conversions are inline: each datagram needs one.
  */
-#ifndef SENNIT_NET_ADDRESS_VALUE_H
-#define SENNIT_NET_ADDRESS_VALUE_H
+#ifndef SENNIT_NAMES_ADDRESS_VALUE_H
+#define SENNIT_NAMES_ADDRESS_VALUE_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -30,7 +30,7 @@
  * While there is a helper, deadlock detection finds a thread that it does not know, and reports
  * nothing.
  */
-#include "net/lookup.h"
+#include "names/lookup.h"
 
 #include <errno.h>
 #include <pthread.h>

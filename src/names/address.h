@@ -2,8 +2,8 @@
 /*
  * Addresses in text form: parsing, printing, and the lookup that blocks. Any thread; none parks.
  */
-#ifndef SENNIT_NET_ADDRESS_H
-#define SENNIT_NET_ADDRESS_H
+#ifndef SENNIT_NAMES_ADDRESS_H
+#define SENNIT_NAMES_ADDRESS_H
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -2,14 +2,14 @@
 /*
  * Names and addresses, for callers within the runtime. The public calls are sennit/resolve.h's.
  */
-#ifndef SENNIT_NET_RESOLVE_H
-#define SENNIT_NET_RESOLVE_H
+#ifndef SENNIT_NAMES_RESOLVE_H
+#define SENNIT_NAMES_RESOLVE_H
 
 #include <stdint.h>
 
 #include <sennit/resolve.h>
 
-#include "net/address.h"
+#include "names/address.h"
 
 /* sn_resolve() for parts that were checked. May park. */
 int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,

@@ -22,8 +22,8 @@
 
 #include <sennit/clock.h>
 
-#include "net/address.h"
-#include "net/lookup.h"
+#include "names/address.h"
+#include "names/lookup.h"
 #include "sched/runtime.h"
 
 /* Before that, glibc has the resolver in a library of its own. */

@@ -24,8 +24,8 @@
  * thread are little compared with a query to a name server, and no helper has to be stopped at the
  * end of a run or at exit.
  */
-#ifndef SENNIT_NET_LOOKUP_H
-#define SENNIT_NET_LOOKUP_H
+#ifndef SENNIT_NAMES_LOOKUP_H
+#define SENNIT_NAMES_LOOKUP_H
 
 #include <stddef.h>
 #include <stdint.h>

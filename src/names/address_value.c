@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/address_value.h"
+#include "names/address_value.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "net/address.h"
+#include "names/address.h"
 
 _Static_assert(sizeof(struct sn_address) == 24, "memcmp() compares no padding");
 

@@ -6,7 +6,7 @@
  * An answer is one piece of memory, which is copied for each task that asked. In a list of
  * addresses the pointer to them is set last, in the copy.
  */
-#include "net/resolve.h"
+#include "names/resolve.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/lookup.h"
+#include "names/lookup.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/address.h"
+#include "names/address.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
