@@ -7,7 +7,7 @@
  *                    and sn_fd_await() after EAGAIN, or before the attempt when the one before
  *                    has left the socket empty (drained)
  *                    With QUIET, at any point instead: the task ends, and leaves the stream to one
- *                    that begins when it can be read (net/when_readable.c); the model has one task
+ *                    that begins when it can be read (stream/when_readable.c); the model has one task
  *                    for both, because never more than one of them uses the side
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them

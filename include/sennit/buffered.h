@@ -62,7 +62,7 @@ SN_BEGIN
  */
 typedef ssize_t sn_write_fn(void *arg, const struct iovec *iov, int n);
 
-/* A writer; src/net/writer.c says what the fields are. */
+/* A writer; src/stream/writer.c says what the fields are. */
 typedef struct sn_writer {
 	sn_write_fn *write; /* not for programs */
 	void *target;       /* not for programs */
@@ -140,7 +140,7 @@ SN_API size_t sn_writer_buffered(const sn_writer *writer);
  */
 typedef ssize_t sn_read_fn(void *arg, void *buf, size_t size);
 
-/* A reader; src/net/reader.c says what the fields are. */
+/* A reader; src/stream/reader.c says what the fields are. */
 typedef struct sn_reader {
 	sn_read_fn *read; /* not for programs */
 	void *source;     /* not for programs */

@@ -93,11 +93,11 @@ struct sn_fd {
 	_Atomic uint32_t generation;
 	uint32_t index;
 	int fd; /* -1: none */
-	/* Of the layers above, which say what it means (net/stream.h), and who may write it. All 0
-	 * when the descriptor is opened. */
+	/* Of the layers above, which say what it means (stream/stream.h), and who may write it. All
+	 * 0 when the descriptor is opened. */
 	uint8_t marks[4];
 	/* Notes from one operation that reads to the next: 2 by the first, 1 during the second, 0
-	 * after that. What they say is for those that read (net/stream.h); by the holder of the
+	 * after that. What they say is for those that read (stream/stream.h); by the holder of the
 	 * read side. */
 	uint8_t notes[2];
 	bool open;       /* not in the free list */
@@ -120,7 +120,7 @@ struct sn_fd {
 	/* Written by the opener. Atomic, because a stale handle may lead here. */
 	const struct sn_fd_ops *_Atomic ops;
 	/* What the kind keeps beside the descriptor; and the two words of a layer on the stream
-	 * (net/layer.h). NULL when the descriptor is opened; otherwise as marks. */
+	 * (stream/layer.h). NULL when the descriptor is opened; otherwise as marks. */
 	void *_Atomic own;
 	void *layered[2];
 	struct sn_fd *next_free;

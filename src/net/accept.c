@@ -7,9 +7,9 @@
 
 #include "base/counters.h"
 #include "io/shortage.h"
-#include "net/stream.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 
 /*
  * Pauses of accepting when descriptors or memory have run out: the first is short, because a

@@ -28,8 +28,8 @@
 #include "net/copy_piece.h"
 #include "net/copy_policy.h"
 #include "net/pace.h"
-#include "net/stream.h"
 #include "net/write_guard.h"
+#include "stream/stream.h"
 
 /* The additional state of a relay's direction. The relay passes the end of src on to dst at
  * once. */

@@ -6,9 +6,9 @@
 #include "io/buffer.h"
 #include "net/copy_job.h"
 #include "net/copy_late.h"
-#include "net/layer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/layer.h"
 
 int sn_piece_borrow(struct sn_copy_piece *piece)
 {

@@ -21,10 +21,10 @@
 
 #include "io/fd.h"
 #include "io/sys.h"
-#include "net/stream.h"
 #include "sched/runtime.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 #include "task/cancel.h"
 
 /* The task's own. */

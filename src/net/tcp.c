@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * TCP: listening, accepting and connecting. A connection and a listener are descriptors (io/fd.h)
- * under other names; what a connection does as a stream is in stream.c. Where an address or a
- * descriptor is a Unix socket's, unix.c does the work.
+ * under other names; what a connection does as a stream is in stream/stream.c. Where an address or
+ * a descriptor is a Unix socket's, unix.c does the work.
  *
  * Every operation tries first and waits only when the kernel returns EAGAIN. Public functions enter
  * the runtime, call the static function that does the work and leave; the static ones may change
@@ -22,11 +22,11 @@
 #include "names/resolve.h"
 #include "net/accept.h"
 #include "net/race.h"
-#include "net/stream.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 #include "task/cancel.h"
 
 /* Small messages must not wait for the acknowledgement of the one before. On a listener it applies

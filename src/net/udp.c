@@ -14,9 +14,9 @@
 #include "names/address.h"
 #include "names/address_value.h"
 #include "names/resolve.h"
-#include "net/stream.h"
 #include "net/sys_udp.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 #include "task/cancel.h"
 
 /* ---- the descriptor ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unix sockets: listening, accepting, connecting and adopting. A socket and a listener are
- * descriptors (io/fd.h) under other names; what a connection does as a stream is in stream.c, what
- * goes with messages in unix_message.c.
+ * descriptors (io/fd.h) under other names; what a connection does as a stream is in
+ * stream/stream.c, what goes with messages in unix_message.c.
  *
  * Paths. Calls that look a path up leave the runtime: the file system may block the thread, and the
  * lease lets other tasks run meanwhile.
@@ -23,8 +23,6 @@
 #include "io/fd.h"
 #include "io/sys.h"
 #include "net/accept.h"
-#include "net/layer.h"
-#include "net/stream.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
 #include "net/unix_path.h"
@@ -32,6 +30,8 @@
 #include "net/unix_wait.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/layer.h"
+#include "stream/stream.h"
 #include "task/cancel.h"
 
 /* The kernel's type, or -EINVAL. */

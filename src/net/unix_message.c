@@ -19,12 +19,12 @@
 
 #include "io/fd.h"
 #include "io/sys.h"
-#include "net/stream.h"
 #include "net/unix_name.h"
 #include "net/unix_sys.h"
 #include "net/unix_wait.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 
 /* Linux 6.5; older headers lack it. */
 #ifndef SCM_PIDFD

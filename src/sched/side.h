@@ -14,7 +14,7 @@
  *
  * A task tries its operation first, waits only after EAGAIN, and then tries again. So an edge that
  * no task consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
- * A read may wait first when the one before has left the socket empty (net/stream.c).
+ * A read may wait first when the one before has left the socket empty (stream/stream.c).
  *
  * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
  * task/cancel.h, under which the task of a scope also puts itself there.

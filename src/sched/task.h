@@ -3,9 +3,9 @@
  * The task's control block; block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
- * while it waits to begin (net/when_readable.c). Where stacks are scarce (stack/stack_slab.h), or
- * the task takes a large argument with it, it gets its stack when it is spawned. It gives the stack
- * back when it has ended, joined or not.
+ * while it waits to begin (stream/when_readable.c). Where stacks are scarce (stack/stack_slab.h),
+ * or the task takes a large argument with it, it gets its stack when it is spawned. It gives the
+ * stack back when it has ended, joined or not.
  *
  * Lines. On 64-bit machines the fields are in groups of one cache line each. Where tens of
  * thousands of tasks are alive at once, their blocks do not fit into the caches, and a task costs
@@ -27,7 +27,7 @@
  *   wake_reason   the party that makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see task/cancel.h
  *   home, in_scope, on_end    sync/scope.h
- *   on_begin      net/when_readable.c
+ *   on_begin      stream/when_readable.c
  *   asked_*       see observe/scan_ask.h
  *   trimmed       the monitor
  *   foreign       see sennit/foreign.h
@@ -63,7 +63,7 @@
 /*
  * Larger arguments go to the top of the stack, which the task then needs at once. This is enough
  * for what most calls of sn::go() capture, and for all that sn_go() is given. Each byte is one of
- * every task, also of those that have not begun (net/when_readable.c).
+ * every task, also of those that have not begun (stream/when_readable.c).
  */
 #define SN_TASK_KEPT 64
 

@@ -8,8 +8,8 @@
  * waits on its own side sees room although it reads, and bytes although it writes. An edge that
  * comes between an attempt and its wait is kept by the side, as for other descriptors.
  */
-#ifndef SENNIT_NET_LAYER_H
-#define SENNIT_NET_LAYER_H
+#ifndef SENNIT_STREAM_LAYER_H
+#define SENNIT_STREAM_LAYER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
  * together with the next few pieces. At the boundary of a piece the caller's own array is passed
  * on, so a long list costs a short write at most for each long one.
  */
-#include "net/stream.h"
+#include "stream/stream.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,9 +20,9 @@
 #include <sennit/stream.h>
 
 #include "io/sys.h"
-#include "net/layer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/layer.h"
 
 /* How many pieces are copied behind one that was begun. */
 #define COPIED 16

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/layer.h"
+#include "stream/layer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 
 #include "io/buffer.h"
 #include "io/sys.h"
-#include "net/stream.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "stream/stream.h"
 
 /* ---- attempts ---- */
 

@@ -27,12 +27,12 @@
 #include <sennit/when_readable.h>
 
 #include "io/sys.h"
-#include "net/layer.h"
-#include "net/stream.h"
 #include "sched/record.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "stream/layer.h"
+#include "stream/stream.h"
 #include "sync/scope.h"
 #include "task/local.h"
 #include "task/spawn.h"

@@ -7,8 +7,8 @@
  * polled: an attempt blocks the thread, in a bracket, and the lease lets other tasks run. -EAGAIN
  * from such a descriptor is an error like any other, because there is no way to wait for it.
  */
-#ifndef SENNIT_NET_STREAM_H
-#define SENNIT_NET_STREAM_H
+#ifndef SENNIT_STREAM_STREAM_H
+#define SENNIT_STREAM_STREAM_H
 
 #include "io/fd.h"
 #include <stdbool.h>
@@ -21,7 +21,7 @@ enum sn_kind {
 	SN_KIND_PIPE,
 	SN_KIND_FILE,    /* a regular file, or a block device: not registered */
 	SN_KIND_OTHER,   /* terminals and other devices, registered or not */
-	SN_KIND_LAYERED, /* a socket with a layer: net/layer.h */
+	SN_KIND_LAYERED, /* a socket with a layer: stream/layer.h */
 	/* Unix sockets that carry messages, which are no streams: of a connection, or without. */
 	SN_KIND_SEQPACKET,
 	SN_KIND_DATAGRAM,

@@ -8,7 +8,7 @@
  * check. Public functions enter the runtime, call the function that does the work and leave. The
  * latter may change threads, so they keep no self.
  */
-#include "net/stream.h"
+#include "stream/stream.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,9 +23,9 @@
 #include <sennit/stream.h>
 
 #include "io/sys.h"
-#include "net/layer.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
+#include "stream/layer.h"
 
 const struct sn_fd_ops sn_stream_ops = {
 	.closed = sn_layer_closed,
