@@ -35,7 +35,7 @@
 	/* net/signal.c */                                                                      \
 	X(SIGNALS, "signals", 0)                                                                \
 	X(SIGNALS_PASSING, "signals on their way", 0)                                           \
-	/* net/idle_limit.c, io/fd.c: as for TIMER_GUARD. */                                    \
+	/* copy/idle_limit.c, io/fd.c: as for TIMER_GUARD. */                                   \
 	X(IDLE_LIMIT, "a relay's limit of idleness", SN_LOCK_MEMORY)                            \
 	/* io/watch.c */                                                                        \
 	X(WATCH, "a watch", 0)                                                                  \

@@ -46,7 +46,7 @@ enum sn_wait_site {
 	SN_WAIT_SCAN_OWNER, /* observe/scan_wait.c: for another thread that owns the stack */
 	SN_WAIT_MUTEX,      /* sync/mutex.c */
 	SN_WAIT_ALARM,      /* sync/alarm.c */
-	SN_WAIT_RESET,      /* net/relay.c */
+	SN_WAIT_RESET,      /* copy/relay.c */
 	SN_WAIT_END,        /* sched/foreign.c, run/run.c */
 	SN_WAIT_SITES,
 };

@@ -9,7 +9,7 @@
 #include <sennit/copy.h>
 #include <sennit/unstable.h>
 
-#include "net/coalesce.h"
+#include "copy/coalesce.h"
 #include "support/net.h"
 
 namespace

@@ -3,7 +3,7 @@
 // When a flow is spliced: the policy alone, which only counts.
 #include <gtest/gtest.h>
 
-#include "net/copy_policy.h"
+#include "copy/copy_policy.h"
 
 namespace
 {

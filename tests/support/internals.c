@@ -8,10 +8,10 @@
 #include <sennit/wait.h>
 
 #include "base/quota.h"
+#include "copy/pipe_pool.h"
 #include "io/fd.h"
 #include "io/watch.h"
 #include "names/address.h"
-#include "net/pipe_pool.h"
 #include "net/udp.h"
 #include "sched/block.h"
 #include "sched/foreign.h"

@@ -145,7 +145,7 @@ size_t probe_chan_waiting(struct sn_chan *chan, int op);
 void probe_chan_lock(struct sn_chan *chan);
 void probe_chan_unlock(struct sn_chan *chan);
 
-/* net/pipe_pool.h */
+/* copy/pipe_pool.h */
 void probe_pipes_reset(void);
 
 /* names/address.h: 0 with the parts, or a negative errno. */

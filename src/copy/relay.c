@@ -44,10 +44,10 @@
 #include <sennit/scope.h>
 #include <sennit/unstable.h>
 
+#include "copy/copy.h"
+#include "copy/idle_limit.h"
 #include "io/fd.h"
 #include "io/sys.h"
-#include "net/copy.h"
-#include "net/idle_limit.h"
 #include "sched/schedule.h"
 #include "sched/task.h"
 #include "sched/thread.h"

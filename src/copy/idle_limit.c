@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/idle_limit.h"
+#include "copy/idle_limit.h"
 
 #include <sennit/clock.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/low_water.h"
+#include "copy/low_water.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 
 #include <sennit/clock.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
 #include "io/sys.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
 #include "sched/netpoll.h"
 
 static _Atomic uint64_t nlate; /* waits that ended without enough */

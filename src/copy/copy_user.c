@@ -8,11 +8,11 @@
  */
 #include <errno.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
+#include "copy/copy_pass.h"
+#include "copy/low_water.h"
 #include "io/buffer.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
-#include "net/copy_pass.h"
-#include "net/low_water.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -34,8 +34,8 @@
  *
  * Nothing here acts: the callers report what has happened. A state belongs to one job.
  */
-#ifndef SENNIT_NET_COALESCE_H
-#define SENNIT_NET_COALESCE_H
+#ifndef SENNIT_COPY_COALESCE_H
+#define SENNIT_COPY_COALESCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/copy_late.h"
+#include "copy/copy_late.h"
 
 #include <errno.h>
 
+#include "copy/copy_job.h"
 #include "io/sys.h"
-#include "net/copy_job.h"
 
 static struct sn_fd *fd_of(const struct sn_copy_job *job, enum sn_side_index side)
 {

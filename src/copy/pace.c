@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/pace.h"
+#include "copy/pace.h"
 
 #include <errno.h>
 
 #include <sennit/clock.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
 #include "io/sys.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -17,8 +17,8 @@
  *
  * Lock order: the pool's lock is a leaf. Any thread.
  */
-#ifndef SENNIT_NET_PIPE_POOL_H
-#define SENNIT_NET_PIPE_POOL_H
+#ifndef SENNIT_COPY_PIPE_POOL_H
+#define SENNIT_COPY_PIPE_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

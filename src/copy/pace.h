@@ -14,8 +14,8 @@
  * Rejected: reading first and sleeping afterwards. Then no grant has to be given back, but each
  * connection exceeds the rate by a chunk, and a thousand of them exceed it by a thousand.
  */
-#ifndef SENNIT_NET_PACE_H
-#define SENNIT_NET_PACE_H
+#ifndef SENNIT_COPY_PACE_H
+#define SENNIT_COPY_PACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

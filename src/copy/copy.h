@@ -2,10 +2,10 @@
 /*
  * Running a copy: copy.c, the driver. All calls are made within the runtime.
  */
-#ifndef SENNIT_NET_COPY_H
-#define SENNIT_NET_COPY_H
+#ifndef SENNIT_COPY_COPY_H
+#define SENNIT_COPY_COPY_H
 
-#include "net/copy_job.h"
+#include "copy/copy_job.h"
 
 /* Runs the job to its end, whatever it has done before. 0, or an error. Parks. */
 int sn_copy_run(struct sn_copy_job *job);

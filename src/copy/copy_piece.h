@@ -6,8 +6,8 @@
  * buffer; the next pass begins by writing the rest. So no pass waits in the middle of a write, and
  * a relay can decide between two passes which task waits. A copy that ends discards the piece.
  */
-#ifndef SENNIT_NET_COPY_PIECE_H
-#define SENNIT_NET_COPY_PIECE_H
+#ifndef SENNIT_COPY_COPY_PIECE_H
+#define SENNIT_COPY_COPY_PIECE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -32,13 +32,13 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
+#include "copy/copy_pass.h"
+#include "copy/low_water.h"
+#include "copy/pipe_pool.h"
 #include "io/buffer.h"
 #include "io/sys.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
-#include "net/copy_pass.h"
-#include "net/low_water.h"
-#include "net/pipe_pool.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -10,10 +10,10 @@
  */
 #include <errno.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
+#include "copy/copy_pass.h"
 #include "io/sys.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
-#include "net/copy_pass.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

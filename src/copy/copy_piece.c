@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/copy_piece.h"
+#include "copy/copy_piece.h"
 
 #include <errno.h>
 
+#include "copy/copy_job.h"
+#include "copy/copy_late.h"
 #include "io/buffer.h"
-#include "net/copy_job.h"
-#include "net/copy_late.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 #include "stream/layer.h"

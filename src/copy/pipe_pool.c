@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/pipe_pool.h"
+#include "copy/pipe_pool.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
  * SN_PASS_FULL (copy_piece.h). It may let other tasks run (sn_fair_chance()), and blocks the
  * thread, in a bracket, on descriptors that cannot be polled.
  */
-#ifndef SENNIT_NET_COPY_PASS_H
-#define SENNIT_NET_COPY_PASS_H
+#ifndef SENNIT_COPY_COPY_PASS_H
+#define SENNIT_COPY_COPY_PASS_H
 
 #include <stdbool.h>
 #include <stdint.h>

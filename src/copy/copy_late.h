@@ -18,8 +18,8 @@
  * The fields of the job belong to the job's task, but for `full`, which the other direction's task
  * reads; relaxed, because a wait that it does not see yet began after an attempt of just now.
  */
-#ifndef SENNIT_NET_COPY_LATE_H
-#define SENNIT_NET_COPY_LATE_H
+#ifndef SENNIT_COPY_COPY_LATE_H
+#define SENNIT_COPY_COPY_LATE_H
 
 #include <sys/types.h>
 

@@ -11,16 +11,16 @@
  * copy_file_range need none either, and are tried at once. If the kernel refuses (EINVAL), the rest
  * goes through userspace.
  */
-#include "net/copy.h"
+#include "copy/copy.h"
 
 #include <errno.h>
 #include <limits.h>
 
+#include "copy/copy_late.h"
+#include "copy/copy_pass.h"
+#include "copy/low_water.h"
+#include "copy/pipe_pool.h"
 #include "io/sys.h"
-#include "net/copy_late.h"
-#include "net/copy_pass.h"
-#include "net/low_water.h"
-#include "net/pipe_pool.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 

@@ -9,8 +9,8 @@
  * reader's call took the socket's lock after the writer's had released it. So the reader sees begun
  * counted, waits briefly until ended has the same value, and then sees failed.
  */
-#ifndef SENNIT_NET_WRITE_GUARD_H
-#define SENNIT_NET_WRITE_GUARD_H
+#ifndef SENNIT_COPY_WRITE_GUARD_H
+#define SENNIT_COPY_WRITE_GUARD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/write_guard.h"
+#include "copy/write_guard.h"
 
 #include <errno.h>
 

@@ -25,8 +25,8 @@
  * 1 MiB chunks were copied, in stretches of 256 large reads, and it took a fifth more CPU time. A
  * few more short passes cost nothing that could be measured.
  */
-#ifndef SENNIT_NET_COPY_POLICY_H
-#define SENNIT_NET_COPY_POLICY_H
+#ifndef SENNIT_COPY_COPY_POLICY_H
+#define SENNIT_COPY_COPY_POLICY_H
 
 #include <stdbool.h>
 #include <stddef.h>

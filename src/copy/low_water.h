@@ -6,8 +6,8 @@
  * The mark is changed only where it was 1, the system's default; if the program has set another
  * one, it is left alone. It is 1 again when the copy ends.
  */
-#ifndef SENNIT_NET_LOW_WATER_H
-#define SENNIT_NET_LOW_WATER_H
+#ifndef SENNIT_COPY_LOW_WATER_H
+#define SENNIT_COPY_LOW_WATER_H
 
 #include <stdbool.h>
 #include <stddef.h>

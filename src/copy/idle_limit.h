@@ -15,8 +15,8 @@
  * The tasks of both directions share it. counted_from and limit are written under the lock, and
  * read without it: relaxed, because a decision that matters is made again under the lock.
  */
-#ifndef SENNIT_NET_IDLE_LIMIT_H
-#define SENNIT_NET_IDLE_LIMIT_H
+#ifndef SENNIT_COPY_IDLE_LIMIT_H
+#define SENNIT_COPY_IDLE_LIMIT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

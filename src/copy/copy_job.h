@@ -13,8 +13,8 @@
  * A job belongs to the one task that runs it, which may be a different task after a pass. All of
  * this is within the runtime.
  */
-#ifndef SENNIT_NET_COPY_JOB_H
-#define SENNIT_NET_COPY_JOB_H
+#ifndef SENNIT_COPY_COPY_JOB_H
+#define SENNIT_COPY_COPY_JOB_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,11 +24,11 @@
 #include <sennit/clock.h>
 #include <sennit/copy.h>
 
-#include "net/coalesce.h"
-#include "net/copy_piece.h"
-#include "net/copy_policy.h"
-#include "net/pace.h"
-#include "net/write_guard.h"
+#include "copy/coalesce.h"
+#include "copy/copy_piece.h"
+#include "copy/copy_policy.h"
+#include "copy/pace.h"
+#include "copy/write_guard.h"
 #include "stream/stream.h"
 
 /* The additional state of a relay's direction. The relay passes the end of src on to dst at
