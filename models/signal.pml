@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals that are passed on to a task or a channel: src/net/signal.c.
+ * Signals that are passed on to a task or a channel: src/process/signal.c.
  *
  * What is modelled, by the names of the C code:
  *   sender()     two signals of one number: note(), the handler

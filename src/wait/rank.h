@@ -32,7 +32,7 @@
 	X(TIES, "a thread's tied tasks", 0)                                                     \
 	/* sched/runtime.h: every thread needs it, so nothing may happen under it. */           \
 	X(RUNTIME, "the runtime", 0)                                                            \
-	/* net/signal.c */                                                                      \
+	/* process/signal.c */                                                                  \
 	X(SIGNALS, "signals", 0)                                                                \
 	X(SIGNALS_PASSING, "signals on their way", 0)                                           \
 	/* copy/idle_limit.c, io/fd.c: as for TIMER_GUARD. */                                   \

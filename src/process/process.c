@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/process.h"
+#include "process/process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <sennit/task.h>
 
 #include "base/standard.h"
-#include "net/process_launch.h"
+#include "process/process_launch.h"
 #include "wait/lock.h"
 
 static struct sn_process *in_use; /* all that have users */

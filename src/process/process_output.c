@@ -19,7 +19,7 @@
 #include <sennit/task.h>
 
 #include "io/sys.h"
-#include "net/process.h"
+#include "process/process.h"
 
 /* What is read at once, and the first size of a collection. */
 #define PIECE ((size_t)16 << 10)

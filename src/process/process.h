@@ -25,8 +25,8 @@
  *   streams                     the starter, before there is a handle
  *   polls                       the keeper
  */
-#ifndef SENNIT_NET_PROCESS_H
-#define SENNIT_NET_PROCESS_H
+#ifndef SENNIT_PROCESS_PROCESS_H
+#define SENNIT_PROCESS_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,10 +3,10 @@
  * What a program needs before it is started: everything that allocates memory, opens descriptors or
  * looks at the environment, so that the child has nothing of that left to do (process_child.h).
  */
-#ifndef SENNIT_NET_PROCESS_LAUNCH_H
-#define SENNIT_NET_PROCESS_LAUNCH_H
+#ifndef SENNIT_PROCESS_PROCESS_LAUNCH_H
+#define SENNIT_PROCESS_PROCESS_LAUNCH_H
 
-#include "net/process_child.h"
+#include "process/process_child.h"
 
 /* Our ends of three pipes, or of one terminal; theirs, /dev/null. */
 #define SN_LAUNCH_DESCRIPTORS 8

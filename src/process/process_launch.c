@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/process_launch.h"
+#include "process/process_launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

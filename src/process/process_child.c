@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/process_child.h"
+#include "process/process_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * What happens to a program once it runs: signals, its end, and what its keeper does until then.
  */
-#include "net/process.h"
+#include "process/process.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -21,8 +21,8 @@
  * first. Until it has been seen once that the memory is shared, the child also gets a pipe for its
  * error, whose other end is closed by execve().
  */
-#ifndef SENNIT_NET_PROCESS_CHILD_H
-#define SENNIT_NET_PROCESS_CHILD_H
+#ifndef SENNIT_PROCESS_PROCESS_CHILD_H
+#define SENNIT_PROCESS_PROCESS_CHILD_H
 
 #include <stdbool.h>
 #include <stddef.h>

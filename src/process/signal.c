@@ -22,7 +22,7 @@
  * is held while a channel's lock is taken, never the other way round, and neither while a task is
  * made runnable.
  */
-#include "net/signal.h"
+#include "process/signal.h"
 
 #include <errno.h>
 #include <fcntl.h>

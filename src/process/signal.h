@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SENNIT_NET_SIGNAL_H
-#define SENNIT_NET_SIGNAL_H
+#ifndef SENNIT_PROCESS_SIGNAL_H
+#define SENNIT_PROCESS_SIGNAL_H
 
 #include "base/fork.h"
 #include "sched/runqueue.h"
