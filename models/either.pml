@@ -3,7 +3,8 @@
  * Waiting for either of two descriptors: sn_fd_wait_either() in src/io/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
- *   task()           serve_both() of src/copy/relay.c: takes edges, tries what they are for, and waits
+ *   task()           serve_both() of src/copy/relay.c: takes edges, tries what they are for, and
+ *                    waits
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
  *   poller()         side_event(), for each edge; two of them, because two threads may poll at once

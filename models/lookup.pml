@@ -13,8 +13,8 @@
  * are due.
  *
  * Safety (assertions): a lookup is not touched after it was freed, and freed once; a wait is ended
- * only while its task is in it; an answer is there when a task takes it. At the end each task has an
- * answer, its deadline, or is told to ask without a helper; no lookup and no helper is left.
+ * only while its task is in it; an answer is there when a task takes it. At the end each task has
+ * an answer, its deadline, or is told to ask without a helper; no lookup and no helper is left.
  *
  * Mutants, each of which must be caught:
  *   LATE_COUNT      a helper that finds nothing is counted as one until it has left the lock

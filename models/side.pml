@@ -3,12 +3,12 @@
  * One side of a descriptor: src/sched/side.h, src/io/fd_wait.c.
  *
  * What is modelled, by the names of the C code:
- *   task()           sn_conn_read_some(), again and again, until the end of the stream: the attempt,
- *                    and sn_fd_await() after EAGAIN, or before the attempt when the one before
- *                    has left the socket empty (drained)
+ *   task()           sn_conn_read_some(), again and again, until the end of the stream: the
+ *                    attempt, and sn_fd_await() after EAGAIN, or before the attempt when the one
+ *                    before has left the socket empty (drained)
  *                    With QUIET, at any point instead: the task ends, and leaves the stream to one
- *                    that begins when it can be read (stream/when_readable.c); the model has one task
- *                    for both, because never more than one of them uses the side
+ *                    that begins when it can be read (stream/when_readable.c); the model has one
+ *                    task for both, because never more than one of them uses the side
  *   commit()         commit_wait(), which may still run when its task has been woken on another
  *                    thread and waits again: so there are two of them
  *   poller()         sn_fds_event(), for each edge, of which the kernel reports what it finds when
@@ -35,7 +35,8 @@
  *   COMMIT_INSISTS   commit_wait() wakes its task although another party has taken it off the side
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
  *   EDGE_DROPPED     an edge that finds no task leaves no READY
- *   DRAINED_BLINDLY  a read that has taken all bytes makes the next one wait, whatever epoll has said
+ *   DRAINED_BLINDLY  a read that has taken all bytes makes the next one wait, whatever epoll has
+ *                    said
  *   FORGET_LATE      the edge is forgotten after the attempt instead of before
  *   IRREGULAR_LATE   the poller makes the side ready before it says that there is an end
  *   QUIET_BLINDLY    a task that is to begin is parked without a look at what is there

@@ -12,7 +12,8 @@
  *   end_with()  sn_fd_end_with(), or a deadline that passes: only sn_fd_await() looks for it here.
  *               (For a close and the like, sn_turn_wait() also looks before a try.)
  * The word is lead, queued, and instead of the number of leads that have ended a bit for each task:
- * whether the number has changed since the task read it. The side's word is NONE, READY or the task.
+ * whether the number has changed since the task read it. The side's word is NONE, READY or the
+ * task.
  *
  * Abstracted: one side, and its edges: a task parks there in one step, unless the side is ready or
  * something prevents the wait (models/side.pml). The claim of a waiter and its result are one step,

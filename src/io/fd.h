@@ -8,7 +8,7 @@
  * Life. The control word counts users and carries the flags. The last user to leave closes the
  * descriptor and so gives its number back to the system. The structures themselves are never freed,
  * only reused, and tagged with a generation that goes into the epoll event: an event for an earlier
- * generation is recognised and dropped. So is a stale handle of the program's (handle.h): the
+ * generation is recognised and dropped. So is a stale handle of the program's (base/handle.h): the
  * generation does not change while the descriptor has a user, so it is checked again once it has
  * one.
  *

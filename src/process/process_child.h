@@ -6,7 +6,7 @@
  * and the calling thread sleeps until the child has executed its program or has ended. Meanwhile
  * the other threads run on, and the child is like a signal handler that has interrupted one of
  * them: it may take no lock, allocate nothing and call nothing that does. So everything it needs is
- * prepared before (net/process_start.c), and it makes system calls only.
+ * prepared before (process_launch.c), and it makes system calls only.
  *
  * Signals. The child has a copy of our handlers, which must not run in it. All signals are blocked
  * in the calling thread before, those that the C library keeps for itself included. The child sets

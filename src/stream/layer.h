@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams with a layer (sennit/layer.h), as the rest of the net layer sees them: attempts on a
+ * Streams with a layer (sennit/layer.h), as other parts of the library see them: attempts on a
  * descriptor of the kind SN_KIND_LAYERED. Within the runtime, which they leave for the layer's
  * code. They may park, for the layer's locks, and change threads.
  *

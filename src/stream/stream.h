@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rest of the net layer uses of streams. Within the runtime; the calls that wait may park.
+ * What other parts of the library use of streams. Within the runtime; the calls that wait may park.
  *
  * A descriptor that is registered with the poller is non-blocking: an attempt on it returns -EAGAIN
  * when it would block. A descriptor that is not registered is a file, or a device that cannot be
@@ -37,7 +37,7 @@ enum sn_kind {
  */
 struct sn_conn_marks {
 	uint8_t kind; /* enum sn_kind */
-	uint8_t tcp;  /* made by the net layer: TCP without delays; on a listener, of it */
+	uint8_t tcp;  /* made by net/tcp.c: TCP without delays; on a listener, of it */
 	uint8_t acks; /* enum sn_acks */
 };
 

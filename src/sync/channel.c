@@ -21,7 +21,7 @@
  * status under the lock, and sees that no element was touched. So when a deadline or a cancellation
  * races with success, the result is one or the other, and the element is in one place.
  *
- * A task that waits without a deadline or a scope is exclusive in the sense of waiter.h: the lock
+ * A task that waits without a deadline or a scope is exclusive in the sense of task/waiter.h: the lock
  * protects its node until its park is committed. The whole hand-over costs this lock and what the
  * run queue takes.
  *

@@ -21,7 +21,7 @@
  * own. A scope that was open when its run ended is known by the number of that run; its memory is
  * lost.
  *
- * Locks nest from the outer scope to the inner, and then the lock of a task in cancel.h.
+ * Locks nest from the outer scope to the inner, and then the lock of a task in task/cancel.h.
  *
  * Who may write what:
  *   cancel.reason, error   the thread that cancels first, once each

@@ -4,7 +4,7 @@
 #include "base/fork.h"
 #include "sched/task.h"
 
-/* As many as in cancel.c, for the same reason. */
+/* As many as in task/cancel.c, for the same reason. */
 #define LOCKS 1024
 
 static struct {

@@ -13,7 +13,7 @@
  * of, so a call that is new here is a failure once, and then either a repair or a line.
  *
  * fork() and exec() end the dispatch, so a child's thread asks for it again. A child that shares
- * the memory (process_child.h) is not looked at.
+ * the memory (process/process_child.h) is not looked at.
  *
  * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. So
  * it is unblocked whenever a thread begins not to be allowed to wait, and the runtime's own threads
