@@ -219,7 +219,7 @@ bench-copy: benches
 	@scripts/setup test
 	@bench/copy/copy.py build/release
 
-# The short form is in the release preset's net/files_bench.
+# The short form is in the release preset's copy/files_bench.
 bench-files: benches
 	@bench/files/files.py build/release
 
@@ -295,19 +295,19 @@ bench-wait:
 	@$(MAKE) --no-print-directory benches
 	@bench/wait/wait.py build/release
 
-# The short form is in every preset's net/relay_oracle.
+# The short form is in every preset's copy/relay_oracle.
 test-copy: build
-	SENNIT_TEST_SESSIONS=$(SESSIONS) build/release/tests/net/net-relay_oracle-test
+	SENNIT_TEST_SESSIONS=$(SESSIONS) build/release/tests/copy/copy-relay_oracle-test
 
 # The short form is in every preset's sync/program.
 test-programs: build
 	SENNIT_TEST_PROGRAMS=$(PROGRAMS) build/release/tests/sync/sync-program-test
 
-# The short form is in every preset's net/descriptors.
+# The short form is in every preset's io/descriptors.
 test-descriptors:
 	@scripts/setup test
 	SENNIT_TEST_OPERATIONS=$(OPERATIONS) \
-		scripts/as-preset $(or $(PRESET),tsan) net-descriptors-test tests/net
+		scripts/as-preset $(or $(PRESET),tsan) io-descriptors-test tests/io
 
 # With the benchmarks it is examples/threads, in the release preset.
 test-threads: build
@@ -333,9 +333,9 @@ screenshot: build
 		SENNIT_SCREENSHOT='$(CURDIR)/docs/relay-page.png' \
 		python3 tests/relay/page_test.py InABrowser.test_it_shows_what_the_relay_does
 
-# The short form is in every preset's sched/scan.
+# The short form is in every preset's observe/scan.
 test-scan: build
-	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/sched/sched-scan-test \
+	SENNIT_TEST_TRANSITIONS=10000000 build/release/tests/observe/observe-scan-test \
 		--gtest_filter='Scan.AtRandomWhileTasksLive'
 
 # The short forms are in every preset's sched/idle and relay/idle.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scan bit: src/sched/scan.h, scan_ask.h and scan_serve.h, and the plain stores of the status
- * that it lives with.
+ * The scan bit: src/sched/scan.h and scan_serve.h, src/observe/scan_ask.h, and the plain stores of
+ * the status that it lives with.
  *
  * What is modelled, by the names of the C code:
  *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left;
@@ -14,9 +14,9 @@
  *   asker()    sn_scan_ask(), sn_scan_withdraw(); await_served() and another look at scan,
  *              own_soon()
  *   cpu()      store buffers as in lease.pml: plain stores wait in one until they drain, at any
- *              time; an atomic read-modify-write, a fence and a membarrier drain it. TSO; with -DPSO
- *              stores to different addresses drain in any order, but a store-release after all
- *              before it.
+ *              time; an atomic read-modify-write, a fence and a membarrier drain it. TSO; with
+ *              -DPSO stores to different addresses drain in any order, but a store-release after
+ *              all before it.
  * There is one task, and one word for each of status, saved registers, the right to wake and the
  * queue, which are buffered, and scan, which is only changed atomically. The task parks as an
  * exclusive waiter (waiter.h): the lock of its queue is held from before the switch until the

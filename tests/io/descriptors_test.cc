@@ -3,7 +3,7 @@
 // An oracle for descriptors: random programs that open, wait, read, write, close, dup, pass, fork
 // and cancel, over every kind of descriptor that tasks can wait for, checked against models.
 //
-// A program is made from its seed alone. It consists of some plays (net/descriptors/play.h), which
+// A program is made from its seed alone. It consists of some plays (io/descriptors/play.h), which
 // run at the same time and take each other's numbers:
 //
 //   streams.cc    TCP and Unix connections, pipes, socketpairs, terminals
@@ -23,7 +23,7 @@
 
 #include <dirent.h>
 
-#include "net/descriptors/play.h"
+#include "io/descriptors/play.h"
 
 namespace
 {

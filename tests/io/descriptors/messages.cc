@@ -5,7 +5,7 @@
 // which they were sent; those of UDP at most once, and all of them as long as senders keep no more
 // under way than the receive buffer holds. A receiver with too little room is told so, and of what.
 // A descriptor that arrives is the one that was sent with this message.
-#include "net/descriptors/play.h"
+#include "io/descriptors/play.h"
 #include "support/udp.h"
 #include "support/unix.h"
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 SOURCE = os.environ["SENNIT_SOURCE_DIR"]
-PROGRAM = os.path.join(os.environ["SENNIT_BUILD_DIR"], "tests/sched/debugged")
+PROGRAM = os.path.join(os.environ["SENNIT_BUILD_DIR"], "tests/debug/debugged")
 
 # For each task of debugged.c, its state, and the functions that have to be in its backtrace,
 # innermost first.

@@ -4,7 +4,7 @@
 // accepts, and each connection is a task that answers. Each question that is asked is heard once,
 // and answered. The listener may be closed under the tasks; otherwise the last task that has asked
 // closes it under the one that accepts.
-#include "net/descriptors/play.h"
+#include "io/descriptors/play.h"
 #include "support/net.h"
 
 namespace oracle

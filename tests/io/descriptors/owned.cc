@@ -18,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-#include "net/descriptors/play.h"
+#include "io/descriptors/play.h"
 
 namespace oracle
 {

@@ -11,7 +11,7 @@
 // arrives, except over TCP, where it may be reset.
 #include <termios.h>
 
-#include "net/descriptors/play.h"
+#include "io/descriptors/play.h"
 #include "support/net.h"
 
 namespace oracle

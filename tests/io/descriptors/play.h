@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the parts of the oracle for descriptors (net/descriptors_test.cc) have in common. A program
+// What the parts of the oracle for descriptors (io/descriptors_test.cc) have in common. A program
 // consists of plays. A play is one object, or a few that belong together, with the tasks that use
 // them and with a model of what they may see. This header has the play, the reasons for which its
 // calls may fail, the model of a stream of bytes, and the closing of descriptors that are waited
