@@ -12,7 +12,7 @@
  * and the wait for FIRED to be cleared are conditions. A timer that is to fire again a little later
  * stays active.
  *
- * Safety: nobody touches an alarm that was freed. Nobody waits for ever. An alarm that was started
+ * Safety: nobody touches an alarm that was freed. Nobody waits forever. An alarm that was started
  * is stopped or rings, and not both.
  *
  * Mutants, each of which must be caught:

@@ -4,8 +4,8 @@
  * none can be started.
  *
  * What is modelled, by the names of the C code:
- *   thread()    sn_next_task(): tasks that end, that block for ever in foreign code, and pinned
- *               ones, which park for ever (await_pinned()) or end (give_up_thread(),
+ *   thread()    sn_next_task(): tasks that end, that block forever in foreign code, and pinned
+ *               ones, which park forever (await_pinned()) or end (give_up_thread(),
  *               thread_dismiss()); sn_stop_spinning(), become_idle(), the poller, sleep_in_parker()
  *   foreign()   a thread of the program's that queues tasks: sn_submitted(), sn_wake_one(); with
  *               JOBS, tasks that ask for helpers: sn_birth_ask(), of which the last may ask when
@@ -366,7 +366,7 @@ running: skip;
 	if
 	:: goto loop /* it ends */
 	:: d_step { outside[t] = 1 } -> goto gone
-	:: true -> /* it is pinned, and parks for ever */
+	:: true -> /* it is pinned, and parks forever */
 		d_step { p = processor[t]; processor[t] = NONE };
 		give_asking(p, u);
 		goto gone

@@ -5,7 +5,7 @@
  * What is modelled, by the names of the C code:
  *   thread()    sleep_in_poller() with take_news() and sn_ready_each(); sn_next_task(),
  *               about_to_run(), sn_stop_spinning(), sn_brief_pay(), hand_over(); a task that makes
- *               others runnable (sn_ready()) and parks, computes for ever, or stays outside; a
+ *               others runnable (sn_ready()) and parks, computes forever, or stays outside; a
  *               brief one that calls sn_brief_poll() or sn_brief_end(); become_idle(),
  *               sleep_in_parker(); sn_processor_regain()
  *   monitor()   sn_lease_revoke(), sn_processor_give(), sn_processors_notice()
@@ -563,7 +563,7 @@ end_parker:
 	atomic { parker[t] -> parker[t] = 0 }
 	goto next_task;
 
-end_turns: /* computes for ever, too, and calls sn_brief_turn() */
+end_turns: /* computes forever, too, and calls sn_brief_turn() */
 	do
 	:: owes[t] && TURN_DOES(t) -> sn_brief_poll(t)
 	od;

@@ -19,7 +19,7 @@
  * owner at a time, unless a closer came. At rest no task waits, in any way, while there is an
  * event; and nobody has the turn but a task that blocks in its call.
  *
- * Variants: EVENTS; THIEF, CLOSER; STUCK, 1: a call blocks for ever although poll() says that it
+ * Variants: EVENTS; THIEF, CLOSER; STUCK, 1: a call blocks forever although poll() says that it
  * need not, such as a write() to an eventfd of more than there is room for.
  *
  * Mutants, each of which must be caught:

@@ -20,7 +20,7 @@
  *     its processor until then. There is always one, except with CAP.
  *   - A processor is handed over in one step; pin.pml and parker.pml have the mailbox.
  *   - Something always waits for the poller: sn_nobody_would_notice() is polling == 0.
- *   - Tasks make others runnable, end, or stay outside for ever. There are few of them, and few
+ *   - Tasks make others runnable, end, or stay outside forever. There are few of them, and few
  *     events, so that everything comes to rest. Then only processors that no thread uses, and
  *     threads outside, are left, and the state is checked (the check at the end). The monitor
  *     would, in time, revoke the processors of such threads; that must not be what makes the
@@ -107,7 +107,7 @@ byte list;                 /* threads in the list of idle ones, one bit each */
 byte processor[THREADS] = NONE;
 bool counted[THREADS];     /* struct sn_thread's spinning */
 bool parker[THREADS];
-bool outside[THREADS];     /* for ever */
+bool outside[THREADS];     /* forever */
 byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
 byte pending[THREADS];     /* tasks put into the thread's own queue, still in its store buffer */
 byte events;

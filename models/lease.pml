@@ -26,7 +26,7 @@
  *   - No thread is ever started: one that is needed and not there means SENNIT_MAX_THREADS.
  *   - Time: the monitor may revoke at any moment while something waits, whatever the thread does.
  *     For liveness a task makes one call without parking, and parks in the next, or stays outside
- *     for ever. That an endless row of short calls is not always met inside is left to chance.
+ *     forever. That an endless row of short calls is not always met inside is left to chance.
  *   - Loads are not reordered. The thread's load of word and its use of the processor need no
  *     order: word leaves REVOKED only by the thread's own store, so a processor whose thread
  *     reads HELD was touched by no other thread. The monitor's load of inside comes after a
@@ -37,7 +37,7 @@
  * there is what the last thread left; no processor and no task is lost (conserved()); a revoked
  * thread has no processor; no deadlock; a thread that was asked and is outside takes the slow path
  * next. Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it,
- * although other tasks stay outside for ever (served); a thread that sleeps on AWAITED is woken
+ * although other tasks stay outside forever (served); a thread that sleeps on AWAITED is woken
  * (woken); at the end of the runtime no thread stays asleep (-DENDS).
  *
  * Variants: PSO; FENCED (no membarrier, fences on both sides); REFUSED (now and then no barrier is
@@ -371,7 +371,7 @@ leave:	atomic {
 #endif
 	}
 
-outside: /* user code, which may block or compute for ever */
+outside: /* user code, which may block or compute forever */
 #ifdef ASKS
 	assert(!asked[t] || word[t] != HELD || asking || deciding);
 #endif

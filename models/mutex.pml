@@ -17,7 +17,7 @@
  * Safety: one holder at a time; no access after it was freed; outside the list's lock, with WAITERS
  * set, LOCKED or WOKEN is set; no other party has changed what unlock_for_waiter() overwrites;
  * STARVING only together with LOCKED; and in the end all workers have done their rounds: none
- * sleeps for ever.
+ * sleeps forever.
  *
  * Mutants, each of which must be caught:
  *   ANNOUNCE_BLINDLY   a waiter sets WAITERS without checking whether it is still locked

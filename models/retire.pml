@@ -34,7 +34,7 @@
  * surplus ones among these, which the next recount retires.
  *
  * Liveness, under weak fairness (LIVE): the processors in use become those that are wanted
- * (converges), and are not handed round for ever without a task being run (settles); however often
+ * (converges), and are not handed round forever without a task being run (settles); however often
  * tasks yield (YIELDS), timers that are due fire (fires).
  *
  * Variants: CAP (no thread can be started), NO_MEMORY, STORES, LIVE, YIELDS; PROCESSORS, TASKS,
@@ -105,7 +105,7 @@ byte list;                /* threads in the list of idle ones, one bit each */
 byte processor[THREADS] = NONE;
 bool counted[THREADS];
 bool parker[THREADS];
-bool outside[THREADS];    /* for ever */
+bool outside[THREADS];    /* forever */
 byte born[PROCESSORS];
 #ifdef CAP
 bool threadless;

@@ -87,7 +87,7 @@ byte on;       /* threads that have the task: 0 or 1 */
 byte owners;   /* of the stack */
 bool scans;    /* a scanner or an asker has HELD, and not only to serve a request */
 byte rounds;
-bool finished; /* the task has ended, or sleeps for ever */
+bool finished; /* the task has ended, or sleeps forever */
 
 /* Threads: 0 and 1 are runners, 2 is the waker. */
 #define DEPTH 3

@@ -9,7 +9,7 @@
  *   waker()     sn_tie_ready() with rouse(), for the tasks of one home, on a thread without a
  *               processor; or, with REQUEUES, sn_requeue(), which puts a tied task into the global
  *               queue
- *   monitor()   sn_ties_step(): a home that is blocked for ever is stuck
+ *   monitor()   sn_ties_step(): a home that is blocked forever is stuck
  *
  * Abstracted: queues are counters, and the lock of a home's queue is a flag. The runtime's lock is
  * a flag where what it guards is more than one step. The global queue gives out its tasks in any
@@ -23,7 +23,7 @@
  * no processor is lost.
  *
  * Variants: PROCESSORS; WAKES and OTHERS, for the first and for the second home; REQUEUES, at most
- * so many of them; BLOCKS: how many homes block for ever, with a task; NAPS, at most so many.
+ * so many of them; BLOCKS: how many homes block forever, with a task; NAPS, at most so many.
  *
  * Mutants, each of which must be caught:
  *   PARK_BLIND      a home that has come into the list does not look into its queue again

@@ -7,7 +7,7 @@
  *   waiting()    join_patiently(): claim() of the join word, sn_waiter_park() (park_shared() with
  *                sn_cancel_publish(), sn_timer_start(), commit_park(), sn_timer_stop(),
  *                sn_cancel_retract()), the retreat after an error; then a second join, which may
- *                wait for ever
+ *                wait forever
  *   ending()     commit_end(), end_joined()
  *   timer()      sn_timers_run(), which calls deadline_fire() under the heap's lock
  *   canceller()  the party that sets the reason and then calls sn_cancel_take()

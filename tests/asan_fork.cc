@@ -3,7 +3,7 @@
 // Lets a child of fork() allocate memory under AddressSanitizer.
 //
 // Only the thread that forks goes on in the child. A lock of the sanitizer's own that another
-// thread held at that moment stays locked there for ever, and the child hangs in its next malloc().
+// thread held at that moment stays locked there forever, and the child hangs in its next malloc().
 // From LLVM 18 on the sanitizer takes its locks before a fork, as libc does with those of its
 // malloc(). Older ones do not: with three threads that allocate, 5 to 8 of 1,000 children hung.
 // This file does it for them, in the programs that test; none of 4,000 hung. A program of a user's,

@@ -5,7 +5,7 @@
  *	bench-blocking-demo blocking|hogs [seconds, default 5] [PostgreSQL connection string]
  *
  * blocking: 200 tasks call usleep(), read() on a pipe, flock(), getaddrinfo(), SQLite and libpq in
- * turn, without brackets. hogs: two tasks per processor compute for ever, without any call. Beside
+ * turn, without brackets. hogs: two tasks per processor compute forever, without any call. Beside
  * them 1,000 tasks have a heartbeat of 10 ms each, and the program prints how late the beats were:
  * first with leases, then without (SENNIT_LEASES=0). A beat that is still missing at the end counts
  * with its lateness by then.
@@ -603,7 +603,7 @@ int main(int argc, char **argv)
 	pthread_create(&threads[2], NULL, thread_heart, NULL);
 	pthread_create(&threads[1], NULL, name_server, (void *)(intptr_t)name_server_open());
 	if (hogs) {
-		printf("%d tasks with a heartbeat of %d ms beside two that compute for ever on "
+		printf("%d tasks with a heartbeat of %d ms beside two that compute forever on "
 		       "each of %s "
 		       "processors\n",
 		       HEARTS, BEAT_NS / MS, getenv("SENNIT_PROCS"));

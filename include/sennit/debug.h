@@ -66,7 +66,7 @@ SN_API int sn_dump(int fd);
  * If a task ends its thread by pthread_exit(), or another thread ends it by pthread_cancel(), the
  * state that the runtime keeps there would be destroyed. That is reported with the task's name, and
  * the process aborts. (exit() and _exit() are fine. A system call of exit that bypasses the C
- * library is not noticed: a task that joins this one waits for ever.)
+ * library is not noticed: a task that joins this one waits forever.)
  */
 
 /*

@@ -16,7 +16,7 @@
  *
  * It belongs to the task (or the thread) that has locked it, on whichever thread the task
  * continues. A task may hold it across calls that may park, which it must not do with a pthread
- * mutex. It is not recursive: an owner that locks it again waits for itself, for ever.
+ * mutex. It is not recursive: an owner that locks it again waits for itself, forever.
  *
  * Order. A free mutex usually goes to the first caller, which is often running already, so more
  * work gets done. A waiter that finds it taken again a millisecond after it first asked switches
@@ -30,7 +30,7 @@
  * Mistakes. NULL gives -EINVAL. Builds of the library with SENNIT_DEBUG end the program, with the
  * names of the call and the task, when a mutex is locked again by its owner, unlocked by anyone but
  * its owner, or unlocked when nobody has locked it. Other builds do not check the owner, because
- * that would slow each call down: the first mistake waits for ever, and the second lets another
+ * that would slow each call down: the first mistake waits forever, and the second lets another
  * caller in too early.
  *
  * A mutex that abandoned tasks (run.h) hold or wait for must not be used any more.

@@ -65,7 +65,7 @@ struct sn_relay_pace {
 
 /* Zero-initialise, then set what should differ. NULL stands for all zeros. */
 struct sn_relay_options {
-	int64_t idle_timeout;       /* ns without a byte in either direction; 0: for ever */
+	int64_t idle_timeout;       /* ns without a byte in either direction; 0: forever */
 	int64_t half_close_timeout; /* the same once one stream has ended; 0: as idle_timeout */
 	/* Called after each delivered chunk, in the task that copies in this direction; must not
 	 * park, and must be brief, as the wake-ups of others may wait for it. NULL: none. */

@@ -101,7 +101,7 @@ SN_API int sn_ticker_start(sn_ticker *ticker, int64_t first, int64_t period);
 SN_API int sn_ticker_stop(sn_ticker *ticker);
 
 /*
- * Wait for a tick: for ever, until a deadline, or not at all. Of several waiters, the one that came
+ * Wait for a tick: forever, until a deadline, or not at all. Of several waiters, the one that came
  * first gets the tick. Any thread; tasks may park, except in the last form. Return the number of
  * ticks since the last wait that returned any: at least 1, and more when ticks were not waited for
  * in time. Errors: the reason of the calling task's scope when that is cancelled, even when there

@@ -25,7 +25,7 @@ SN_BEGIN
 
 /* The waits of one site since the process started, in all threads, also those that have ended. */
 struct sn_wait_stats {
-	const char *name;    /* of the site, such as "lock"; valid for ever */
+	const char *name;    /* of the site, such as "lock"; valid forever */
 	const char *what;    /* one line on what is waited for; likewise */
 	uint64_t waits;      /* how many: the sum of the buckets */
 	uint64_t slept;      /* of these, those that outlasted spinning and yielding */

@@ -52,7 +52,7 @@ SN_API int sn_waitgroup_add(sn_waitgroup *group, int n);
 SN_API int sn_waitgroup_done(sn_waitgroup *group);
 
 /*
- * Wait until the count is zero: for ever, until a deadline, or not at all. Any thread; tasks may
+ * Wait until the count is zero: forever, until a deadline, or not at all. Any thread; tasks may
  * park, except in the last form. Return 0; the reason of the calling task's scope when that is
  * cancelled and the call would have to wait; -ETIMEDOUT or -ENOMEM with a deadline; -EAGAIN from
  * the try form.

@@ -6,7 +6,7 @@
 #include "io/fd.h"
 #include "sched/thread.h"
 
-/* Practically for ever, and far enough below the clock's maximum for limits to be added to
+/* Practically forever, and far enough below the clock's maximum for limits to be added to
  * times. */
 #define LONGEST_LIMIT_NS (INT64_MAX / 4)
 

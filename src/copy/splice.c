@@ -17,7 +17,7 @@
  * Filling and emptying at the same time would need two tasks and gain nothing: both calls run on
  * the caller's processor.
  *
- * No task parks because splice returned EAGAIN. It does so for ever while urgent data is next in
+ * No task parks because splice returned EAGAIN. It does so forever while urgent data is next in
  * the stream, which poll(2) calls readable, and then the edge has long passed. Instead the socket
  * is peeked at: when that finds nothing either, an edge is sure to come. In the usual pass the peek
  * takes the place of the second splice, so it costs no additional system call. Urgent data goes

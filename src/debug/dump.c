@@ -467,7 +467,7 @@ static void print(struct dump *dump)
 static _Atomic bool under_way;
 
 /* Held in dl_iterate_phdr(): otherwise the loader's lock could stay locked in a child of fork(),
- * for ever. */
+ * forever. */
 static struct sn_lock finding = SN_LOCK_INIT(SN_RANK_DUMP);
 
 void sn_dump_lock_loader(void)

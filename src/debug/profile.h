@@ -12,7 +12,7 @@
  * the table.
  *
  * Beginning and ending one sleeps, writes and counts the caller in (foreign.h), and if a task did
- * not come back from that, what it has begun would stay for ever. So meanwhile the caller is hidden
+ * not come back from that, what it has begun would stay forever. So meanwhile the caller is hidden
  * (scan_serve.h): a task blocks its thread there, and does not park in a call that is hooked.
  */
 #ifndef SENNIT_DEBUG_PROFILE_H

@@ -406,7 +406,7 @@ static void *GC_CALLBACK list_remove(void *arg)
 	return NULL;
 }
 
-/* A thread that blocks these signals cannot be stopped, and libgc would wait for it for ever. */
+/* A thread that blocks these signals cannot be stopped, and libgc would wait for it forever. */
 static void unblock_signals(void)
 {
 	sigset_t signals;

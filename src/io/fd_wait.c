@@ -7,7 +7,7 @@
  * that the deadline has passed. So no operation fails without an attempt after its deadline: while
  * the process was stopped, or its machine, the peer may have sent, and the timers may run before
  * the poller has told. An edge is not enough to go on past the deadline, because a peer could send
- * something without any data for ever.
+ * something without any data forever.
  */
 #include "io/fd.h"
 

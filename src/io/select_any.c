@@ -134,7 +134,7 @@ static int begin(struct sn_thread *self, const struct select *s, size_t i, struc
 		if (one->task)
 			err = sn_join_begin(&place->join, waiter, one->task) < 0;
 		place->begun = one->task && err == 0;
-		/* Not in two cases: each would keep the other from waiting, for ever. */
+		/* Not in two cases: each would keep the other from waiting, forever. */
 		for (size_t k = 0; err > 0 && k < i; k++)
 			if (s->cases[k].op == SN_CASE_JOIN && s->cases[k].task == one->task)
 				return -EINVAL;

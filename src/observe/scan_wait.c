@@ -39,7 +39,7 @@
  * A task that waits spins for as long as threads that run take to answer (in bench-wait 447 of 455
  * less than 16 us), because behind others its turn would come later than the answer. After that the
  * asked thread does not run, and may not for a time slice of the OS, 3 to 4 ms: the task gives its
- * processor to others that it has to run, for longer than that, but not for ever, as they may be
+ * processor to others that it has to run, for longer than that, but not forever, as they may be
  * tasks that wait in the same way. If there are none it sleeps as a task does, and looks again
  * before a time slice has passed. It does not yield to the OS: with yielding, waits of 10 to 40 ms
  * on a machine with 18 runnable threads had neither slept nor let others run, so it was the waiting

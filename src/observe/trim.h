@@ -41,7 +41,7 @@ int sn_trim_init(void);
 /* A step of a pass, or nothing if it is not time for one. */
 void sn_trim_step(int64_t now, bool idle);
 
-/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
+/* Until when the monitor may sleep if nothing runs before; 0: forever. */
 int64_t sn_trim_due(int64_t now);
 
 /* How many times a stack was trimmed in this run. Any thread. */

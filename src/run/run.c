@@ -464,7 +464,7 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 	sn_profile_file_begin();
 	/*
 	 * The calling thread itself runs no task. It must return when the first task does, and a
-	 * thread whose task is in foreign code for ever can only be left behind.
+	 * thread whose task is in foreign code forever can only be left behind.
 	 */
 	err = sn_thread_start(&sn_runtime.processors[0], false, NULL);
 	if (err < 0)

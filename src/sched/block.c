@@ -385,7 +385,7 @@ void sn_blocks_destroy(void)
 	struct chunk *chunk, *next;
 
 #if SN_ASAN
-	/* The run may end with tasks alive. What they were given then belongs to them for ever, and
+	/* The run may end with tasks alive. What they were given then belongs to them forever, and
 	 * is not a leak. No collector may look at them, because their stacks are unmapped. */
 	static struct sn_block_slab *_Atomic kept;
 	struct sn_block_slab *former = atomic_load(&kept);

@@ -13,7 +13,7 @@
  * rest of the runtime any more, and finds that out when it wants to come back. models/foreign.pml
  * has this.
  *
- * A task is not counted: its thread is joined, or left behind. A count would stay for ever when the
+ * A task is not counted: its thread is joined, or left behind. A count would stay forever when the
  * task is abandoned in a callback, because the run has ended.
  *
  * Who may write what: the counts, every such thread, for itself; the flag, the thread of sn_run(),

@@ -108,7 +108,7 @@ static bool are_brief(const struct sn_queue *ready, int n)
 
 /*
  * How long the poller may sleep: until the earliest timer, but no longer than until a given time.
- * That moment is announced. -1: for ever. 0 also when a task that is tied to it is runnable.
+ * That moment is announced. -1: forever. 0 also when a task that is tied to it is runnable.
  */
 static int64_t time_to_sleep(struct sn_thread *self, int64_t latest)
 {

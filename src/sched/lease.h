@@ -86,7 +86,7 @@
  *   - Instead of the visits: changing the protection of a page, which sends no interrupts to
  *     other CPUs on ARM and newer x86, and is no barrier by contract; signals, for the reasons
  *     below; asking threads to confirm FENCED at their next entry, because a thread that blocks
- *     for ever makes none.
+ *     forever makes none.
  *   - Compare-and-swap on both borders (Go): 11.5 ns a pair against 1.7, and it grows with the
  *     number of processors.
  *   - Signals to stop the thread: EINTR in foreign code, and conflicts with other handlers.

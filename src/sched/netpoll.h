@@ -27,7 +27,7 @@ void sn_netpoll_destroy(void);
 void sn_netpoll_fork(enum sn_fork_phase phase);
 
 /*
- * Polls for at most timeout ns (0: does not wait; negative: for ever). Puts the tasks to wake into
+ * Polls for at most timeout ns (0: does not wait; negative: forever). Puts the tasks to wake into
  * *ready, and returns how many there are. Returns -EAGAIN when a poll that may sleep was ended only
  * by edges that no task waits for, so that a thread with nothing else to do may continue to sleep.
  */

@@ -407,7 +407,7 @@ static bool chores_are_asked(void)
 	return false;
 }
 
-/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
+/* Until when the monitor may sleep if nothing runs before; 0: forever. */
 static int64_t chores_due(int64_t now)
 {
 	int64_t earliest = 0;

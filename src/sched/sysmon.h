@@ -20,7 +20,7 @@ struct sn_chore {
 	/* After each round of looks. now: when the round began. idle: no processor is in use, so
 	 * nothing waits for the next round. */
 	void (*step)(int64_t now, bool idle);
-	/* Until when the monitor may sleep if nothing runs before; 0: for ever. */
+	/* Until when the monitor may sleep if nothing runs before; 0: forever. */
 	int64_t (*due)(int64_t now);
 	/* Something is left that takes further looks, at the longest period. */
 	bool (*is_left)(void);

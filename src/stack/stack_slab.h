@@ -7,7 +7,7 @@
  * page at its first touch, and never a huge one.
  *
  * Contract. A slab stays mapped until the end of the run, and if threads are left behind at the
- * end, for ever. So sn_stack_find() can walk all slabs without a lock, in a signal handler too: it
+ * end, forever. So sn_stack_find() can walk all slabs without a lock, in a signal handler too: it
  * says whether an address lies in a stack.
  *
  * Finding against the end. A finder counts itself, then reads the list of slabs. The end takes the

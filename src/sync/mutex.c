@@ -27,7 +27,7 @@
  * A waiter that has been woken, finds the mutex taken again and has waited for STARVING_NS sets
  * STARVING when it waits again. The waiter that is handed the mutex clears it when it has waited
  * for less, or is the last. Handing over costs a switch for each time that the mutex is held, which
- * is why it is the exception; but without it a waiter can be overtaken for ever. Go found 1 ms to
+ * is why it is the exception; but without it a waiter can be overtaken forever. Go found 1 ms to
  * be right, and we saw no reason to differ: it is well above what a waiter waits under a load that
  * is fair anyway, and below what people notice.
  *

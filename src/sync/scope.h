@@ -194,7 +194,7 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 
 	if (!scope)
 		return -EINVAL;
-	/* First, as a scope of a former run has counts for ever. */
+	/* First, as a scope of a former run has counts forever. */
 	if (!sn_scope_fits(scope, handle))
 		return -ESRCH;
 	count = running ? &scope->running : &scope->active;

@@ -26,7 +26,7 @@
  * in the first queue it can be claimed. So to serve a partner that it finds in a later one it needs
  * two claims, its own and the partner's. When the second fails, the first must be given back, but
  * meanwhile others have dropped its nodes because they were claimed. So it starts again, and two
- * selects that find each other can start again for ever. And it saves no lock.
+ * selects that find each other can start again forever. And it saves no lock.
  */
 #include "sync/select.h"
 

@@ -191,7 +191,7 @@ static void destroy(struct sn_task *me, const struct sn_local_node *node)
 		return;
 	if (node->round > SN_LOCAL_ROUNDS) {
 		if (SENNIT_DEBUG)
-			sn_fatal("task %llu \"%s\": destructors of its values set values for ever",
+			sn_fatal("task %llu \"%s\": destructors of its values set values forever",
 				 (unsigned long long)sn_task_id(me), sn_task_name(me));
 		return;
 	}

@@ -77,6 +77,6 @@ int sn_sleep(int64_t ns)
 
 	if (ns <= 0)
 		return sn_yield();
-	/* Longer than the clock can count is for ever, not the past. */
+	/* Longer than the clock can count is forever, not the past. */
 	return sn_sleep_until(ns > INT64_MAX - 1 - now ? INT64_MAX - 1 : now + ns);
 }

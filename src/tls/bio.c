@@ -91,7 +91,7 @@ bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 	if (wanted <= tls->out_size)
 		return true;
 	/* What was sent is in front of it. A peer that makes us answer, and reads so that `out` is
-	 * never empty, would let it grow for ever. Moved is no more than was sent meanwhile. */
+	 * never empty, would let it grow forever. Moved is no more than was sent meanwhile. */
 	if (tls->out_start >= pending && tls->out_start > 0) {
 		memmove(tls->out, tls->out + tls->out_start, pending);
 		tls->out_start = 0;

@@ -8,7 +8,7 @@
  * a client that makes several at once has as many after the first time. A second ticket, which is
  * OpenSSL's default, would take a fourteenth of a handshake's time.
  *
- * Each session that is resumed gives a new ticket, so resuming could go on for ever. It ends with
+ * Each session that is resumed gives a new ticket, so resuming could go on forever. It ends with
  * the certificate that the peer has shown: a whole handshake then verifies the peer again.
  *
  * A server's ticket says that the client was verified, or need not be, and OpenSSL itself compares

@@ -220,7 +220,7 @@ static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, cons
 	if (index < first)
 		return NULL; /* 0 is the empty bucket, and first is never 0 in a sound image */
 
-	/* Past the end zeros would continue for ever; the size of the image stops the loop. */
+	/* Past the end zeros would continue forever; the size of the image stops the loop. */
 	for (; hashes + 4 * (index - first) < v->size; index++) {
 		uint32_t found = (uint32_t)get(v, hashes + 4 * (index - first), 4);
 		void *place;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- * Sleeps while *word == expected, at most until the deadline (sn_now()'s clock, 0: for ever). May
+ * Sleeps while *word == expected, at most until the deadline (sn_now()'s clock, 0: forever). May
  * return early, so callers loop. Returns 0 or -ETIMEDOUT. Preserves errno.
  */
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline);

@@ -156,7 +156,7 @@ static void retake_from_here(void)
 }
 
 /*
- * Whether a round that went wrong is taken again: only if the wall clock was set, and not for ever.
+ * Whether a round that went wrong is taken again: only if the wall clock was set, and not forever.
  * Rounds since the last retake share the excuse. The next one has none.
  */
 static int retake(int *tries)

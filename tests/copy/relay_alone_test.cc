@@ -251,7 +251,7 @@ TEST(RelayAlone, ReportsAResetOfEither)
 }
 
 // Both peers write at random times, each in a task of its own. If an event is lost, a peer waits
-// for ever.
+// forever.
 TEST(RelayAlone, NoEventIsLost)
 {
 	test::run([] {

@@ -336,7 +336,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 // ---- the traps ----
 
 // EAGAIN means "empty" or "full": each piece takes a slot of the pipe, so a pipe with few bytes can
-// be full. A copy that then waits for the socket waits for ever.
+// be full. A copy that then waits for the socket waits forever.
 TEST(SpliceTrap, SmallPiecesFillThePipe)
 {
 	for (const char *size : {"4096", "8192", "65536"}) {
@@ -469,7 +469,7 @@ TEST(SpliceTrap, LeavesAPendingSigpipe)
 	});
 }
 
-// With urgent data next, splice says EAGAIN for ever while poll says readable; and, once the FIN is
+// With urgent data next, splice says EAGAIN forever while poll says readable; and, once the FIN is
 // there, that the stream has ended.
 TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 {

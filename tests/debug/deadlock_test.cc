@@ -24,7 +24,7 @@ protected:
 	Deadlock() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
 };
 
-// Waits for ever, unless something is sent.
+// Waits forever, unless something is sent.
 int receive()
 {
 	sn_chan *chan;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/lock.pml: one thread holds the lock at a time, and none sleeps for ever.
+# models/lock.pml: one thread holds the lock at a time, and none sleeps forever.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/mutex.pml: one holder at a time, no task sleeps for ever, and a waiter that is released may
+# models/mutex.pml: one holder at a time, no task sleeps forever, and a waiter that is released may
 # free it.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"

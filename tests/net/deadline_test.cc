@@ -87,7 +87,7 @@ const Waiter waiters[] = {
 
 		 room_was_made = true;
 		 // Drains until nothing more is on its way: then the writer has room. Unsent bytes
-		 // may only lack their acknowledgement, so a blocking read could wait for ever.
+		 // may only lack their acknowledgement, so a blocking read could wait forever.
 		 EXPECT_TRUE(test::eventually([&] {
 			 while (test::unread(pair.server) > 0)
 				 sn_tcp_read(pair.server, buf.data(), buf.size());
@@ -387,7 +387,7 @@ TEST(DeadlineLastAttempt, IsMadeByATaskThatBeginsAtTheDeadline)
 	});
 }
 
-// A server that never accepts and whose backlog is full: the next connect waits for ever.
+// A server that never accepts and whose backlog is full: the next connect waits forever.
 class FullServer
 {
 public:

@@ -186,7 +186,7 @@ TEST(Scan, ARunningTaskServesAtItsNextEntry)
 	});
 }
 
-// The task stays in its own code for ever, so a signal interrupts it. TSan delivers that only in
+// The task stays in its own code forever, so a signal interrupts it. TSan delivers that only in
 // calls of the C library.
 TEST(Scan, ATaskInALoopIsInterrupted)
 {

@@ -91,9 +91,9 @@ TEST(Config, HasTheTimesOfStopping)
 	const auto usual = good(rest);
 	EXPECT_EQ(usual.handover_drain, std::nullopt) << "as long as the connections take";
 	EXPECT_EQ(usual.stop_delay, 0s);
-	const auto errors = bad("handover_drain = 'for ever'\nstop_delay = -1\n" + rest);
+	const auto errors = bad("handover_drain = 'forever'\nstop_delay = -1\n" + rest);
 	ASSERT_EQ(errors.size(), 2U);
-	EXPECT_TRUE(errors[0].starts_with("f:1:18: handover_drain: \"for ever\" is not a duration"))
+	EXPECT_TRUE(errors[0].starts_with("f:1:18: handover_drain: \"forever\" is not a duration"))
 		<< errors[0];
 	EXPECT_TRUE(errors[1].starts_with("f:2:14: stop_delay: \"-1\" is not a duration"))
 		<< errors[1];

@@ -163,7 +163,7 @@ TEST(Lists, HaveToBeFiles)
 	expect_errors(with("deny_file", in / "none"),
 		      {key + in / "none" + ": cannot be read: No such file or directory"});
 	expect_errors(with("deny_file", in / "."), {key + in / "." + ": is not a regular file"});
-	/* It would wait for ever. */
+	/* It would wait forever. */
 	ASSERT_EQ(mkfifo((in / "fifo").c_str(), 0600), 0);
 	expect_errors(with("deny_file", in / "fifo"),
 		      {key + in / "fifo" + ": is not a regular file"});

@@ -449,7 +449,7 @@ struct waiting final : relay::queue::waiter {
 	explicit waiting(bool is_plain = true) : waiter(is_plain) {}
 };
 
-/* Without the beat: a lost wake-up would last for ever. */
+/* Without the beat: a lost wake-up would last forever. */
 TEST(QueueAlone, WakesOneForEachPlace)
 {
 	const auto all = std::make_shared<places>(2);

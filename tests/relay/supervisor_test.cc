@@ -172,7 +172,7 @@ TEST_F(Supervisor, EndsWhenTheRelayDies)
 	EXPECT_NE(end.errors.find("error relay_died pid="), end.errors.npos) << end.errors;
 }
 
-/* Also when an older process has a connection that could last for ever, and is the parent of the
+/* Also when an older process has a connection that could last forever, and is the parent of the
  * one that dies. */
 TEST_F(Supervisor, CutsTheOldProcessesWhenTheNewestDies)
 {

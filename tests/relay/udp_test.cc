@@ -354,7 +354,7 @@ TEST_F(Udp, EachDatagramHasAProxyHeader)
 	}));
 }
 
-/* Otherwise the answers of one forged datagram would go round for ever. */
+/* Otherwise the answers of one forged datagram would go round forever. */
 TEST_F(Udp, ADatagramFromTheListenerItselfIsDropped)
 {
 	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);

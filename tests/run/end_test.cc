@@ -243,7 +243,7 @@ struct BlockedScan {
 		result = sn_task_scan(parked, block, this);
 		out = true;
 	}
-	// In a run: a task that waits for ever.
+	// In a run: a task that waits forever.
 	void park()
 	{
 		ASSERT_EQ(0, sn_spawn(

@@ -151,7 +151,7 @@ TEST(Run, AbandonsTheRemainingTasks)
 			begun = 0;
 			for (int t = 0; t < kinds * 5; t++) {
 				sn_fn *const bodies[kinds] = {
-					[](void *) { // parked for ever
+					[](void *) { // parked forever
 						begun++;
 						return sn_sleep(INT64_MAX);
 					},

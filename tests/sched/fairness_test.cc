@@ -269,7 +269,7 @@ TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 {
 	constexpr int64_t enough =
-		400; // turns; without a limit, a task that starves would do so for ever
+		400; // turns; without a limit, a task that starves would do so forever
 
 	test::run(1, [] {
 		std::atomic<int64_t> turns{0};

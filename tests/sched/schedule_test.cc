@@ -153,7 +153,7 @@ TEST(Sleep, AShorterOneEndsFirst)
 
 /*
  * Many sleeps of very different lengths on all processors, while idle threads come and go. A lost
- * wake-up leaves a task asleep for ever, so each is checked for being far too late.
+ * wake-up leaves a task asleep forever, so each is checked for being far too late.
  */
 TEST(Sleep, NoWakeUpIsLost)
 {

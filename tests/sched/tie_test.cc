@@ -316,7 +316,7 @@ TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 }
 
 // It says so before, or has made others wait. Each time that it blocks, a tied task has to let it
-// go on; so it would block for ever on the thread of these.
+// go on; so it would block forever on the thread of these.
 void expect_apart(uint32_t flags)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);

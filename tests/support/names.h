@@ -76,7 +76,7 @@ inline void hang()
 
 	for (int most = most_inside; now > most && !most_inside.compare_exchange_weak(most, now);)
 		continue;
-	// Not for ever, so that a test that waits for it fails instead of hanging.
+	// Not forever, so that a test that waits for it fails instead of hanging.
 	eventually_in_thread([] { return !hangs; }, 2 * patience);
 	inside--;
 }

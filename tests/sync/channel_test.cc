@@ -659,7 +659,7 @@ TEST(Channel, ManyProducersAndConsumersLoseNothing)
 	});
 }
 
-// A ring of tasks with tokens in it, which stops for ever if a wake-up is lost. SENNIT_LONG_TESTS=1
+// A ring of tasks with tokens in it, which stops forever if a wake-up is lost. SENNIT_LONG_TESTS=1
 // makes all of 10^7 hand-offs.
 TEST(Channel, HandOffsAreNotLost)
 {

@@ -46,7 +46,7 @@ TEST(Select, WithoutCasesOnlyWaits)
 		EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nullptr, 0, sn_now() + ms));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nil, 2, sn_now() + ms));
-		// It waits for ever, except for cancellation.
+		// It waits forever, except for cancellation.
 		EXPECT_EQ(-ETIMEDOUT, in_scope(
 					      [&](sn_scope *) {
 						      EXPECT_EQ(-ETIMEDOUT,

@@ -376,7 +376,7 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 			task.join();
 		thread.join();
 		// All ticks are there but those of the last moment. On a busy machine a moment may
-		// last, so the test repeats this. Lost ticks would be missing for ever.
+		// last, so the test repeats this. Lost ticks would be missing forever.
 		const int64_t moment = (TEST_EMULATED ? 20 : 2) * ms / 20000;
 		EXPECT_TRUE(test::eventually([&] {
 			const int64_t rest = sn_ticker_wait(&ticker);

@@ -360,7 +360,7 @@ TEST_F(Local, DestructorsDoNotKeepATaskForEver)
 TEST_F(LocalDeathTest, DestructorsDoNotKeepATaskForEver)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
-	EXPECT_DEATH(test::run(1, [] { insist_on(1000); }), "for ever");
+	EXPECT_DEATH(test::run(1, [] { insist_on(1000); }), "forever");
 }
 #endif
 

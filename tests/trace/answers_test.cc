@@ -382,7 +382,7 @@ TEST(TraceChain, ASpawnIsFollowedToTheSpawner)
 	EXPECT_EQ(origin::spawn, chosen.is.from);
 }
 
-// Two tasks that wake each other at the same time, for ever.
+// Two tasks that wake each other at the same time, forever.
 TEST(TraceChain, ThatLeadsInACircleEnds)
 {
 	Made made(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// The runtime's lock excludes, and under contention no waiter sleeps for ever.
+// The runtime's lock excludes, and under contention no waiter sleeps forever.
 #include <algorithm>
 #include <thread>
 #include <vector>

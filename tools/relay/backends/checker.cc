@@ -80,7 +80,7 @@ void checker::go(const backend_config &of, visit &which)
 			  });
 }
 
-/* Without checks an endpoint that is down would stay down for ever, and the others would count as
+/* Without checks an endpoint that is down would stay down forever, and the others would count as
  * healthy. So all of them return to the unchecked state. */
 void checker::failed(pool &of, const char *why)
 {

@@ -173,7 +173,7 @@ private:
  * (sn::unstable::connect_to_write()). */
 enum class first_words { unknown, ours };
 
-/* For how long a connect to a Unix socket waits for room in its backlog if it may wait for ever:
+/* For how long a connect to a Unix socket waits for room in its backlog if it may wait forever:
  * about as long as the kernel tries for TCP. */
 inline constexpr std::chrono::minutes unix_connect_most{2};
 

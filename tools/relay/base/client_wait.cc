@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr int gone = POLLHUP | POLLERR | POLLNVAL;
 
 /* Whether what the kernel reports means that the client has gone. Clears `events` when the end of
- * its stream does not, because that would be reported for ever. */
+ * its stream does not, because that would be reported forever. */
 bool has_left(const waiting_client &client, int reported, int &events) noexcept
 {
 	if (reported < 0 || (reported & gone))

@@ -3,7 +3,7 @@
  * Calls that block on the file system, with a limit of time.
  *
  * No path can be trusted to answer: open(2) of a FIFO waits for its other end, and each call on a
- * network file system waits for its server, in some cases for ever. Nothing interrupts that. So
+ * network file system waits for its server, in some cases forever. Nothing interrupts that. So
  * such a call has a thread of its own, which is left behind when the time is over, and its result
  * is destroyed when it arrives.
  *

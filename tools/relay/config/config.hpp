@@ -113,7 +113,7 @@ struct retry_config {
 /* The queue of a group, see queue.hpp. */
 struct queue_config {
 	std::uint64_t limit = 1000; /* most clients that wait; 0: none waits */
-	std::chrono::nanoseconds timeout = std::chrono::seconds(5); /* 0: for ever */
+	std::chrono::nanoseconds timeout = std::chrono::seconds(5); /* 0: forever */
 	/* Whether clients that have ended their stream have gone, see client_wait.hpp. */
 	bool leave_by_half_close = false;
 };

@@ -4,7 +4,7 @@
  *
  * A peer that has lost its power, its network or its state sends nothing any more. To the relay
  * that is a silent connection like any other, which holds two descriptors and a place at the
- * backend until the idle timeout, or for ever if there is none. With keepalive the kernel probes: a
+ * backend until the idle timeout, or forever if there is none. With keepalive the kernel probes: a
  * peer that is alive acknowledges without its program noticing, one that has forgotten the
  * connection resets it, and one that does not answer is given up after a number of probes. The
  * session treats the last two as a reset. Probes move no bytes, so they do not affect the idle
@@ -53,7 +53,7 @@ std::optional<std::chrono::seconds> to_keepalive(std::chrono::nanoseconds time) 
 /*
  * Applies to connections that arrive at the listening socket from now on. Returns how many of the
  * next accepted connections may not have it: those that were in the backlog, and one that is just
- * being accepted; UINT64_MAX, all of them for ever, if the system does not accept the setting or
+ * being accepted; UINT64_MAX, all of them forever, if the system does not accept the setting or
  * does not report the length of the backlog.
  */
 std::uint64_t set_keepalive_of_listener(int fd, const keepalive_config &to) noexcept;

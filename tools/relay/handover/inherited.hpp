@@ -6,7 +6,7 @@
  *
  * A listener takes the descriptor that is bound to its address; one from a former process is
  * matched by the address as written. A descriptor that no listener takes is closed, and one from
- * systemd is reported, because clients would wait in its backlog for ever.
+ * systemd is reported, because clients would wait in its backlog forever.
  *
  * The file of a Unix socket goes with it from process to process, and the last one removes it: when
  * it ends, or at once if no listener of its configuration takes the socket. Each tells the next

@@ -9,7 +9,7 @@
  *
  * A change lasts until the file is read again: a reload, a handover and a restart begin with the
  * file. Keeping changes apart from the file and applying them to each new one was rejected, because
- * a backend that was drained for a repair last year should not stay drained for ever.
+ * a backend that was drained for a repair last year should not stay drained forever.
  *
  * One task at a time makes changes. serve() holds the turn except while it waits for a signal, so
  * what it reads of the configuration does not change meanwhile; the other calls take it themselves.

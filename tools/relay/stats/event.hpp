@@ -117,7 +117,7 @@ struct event_field {
 	{
 	}
 
-	std::string_view key; /* lower case letters, digits and '_'; lives for ever */
+	std::string_view key; /* lower case letters, digits and '_'; lives forever */
 	std::string text;     /* empty: unknown, and left out */
 	bool is_number = false;
 };
