@@ -118,8 +118,8 @@ sn_chan *sn_chan_ref(sn_chan *handle)
 
 /*
  * Whether others wait in a channel whose last reference is gone. That is a mistake, after which the
- * waiters would touch freed memory when their waits end: a lock in it could then make them spin for
- * ever. So the channel is closed, and its memory lost, because nothing says when they have left it.
+ * waiters would touch freed memory when their waits end: a lock in it could then make them spin
+ * forever. The channel is closed, and its memory leaked, because nothing says when they have left.
  * A wait that begins at the same moment may be missed, as any use after free.
  */
 static bool others_wait(struct sn_chan *chan)
@@ -219,8 +219,8 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 	err = sn_waiter_park(&waiter, &chan->lock);
 	if (sn_likely(node.status != SN_NODE_PENDING))
 		return node.status;
-	/* A party that meets the node now, and does not get the claim, is done with it under the
-	 * lock. */
+	/* A thread that finds the node now but loses the claim stops using it before it
+	 * unlocks. */
 	sn_lock(&chan->lock);
 	if (node.queued)
 		sn_chan_unlink(sn_chan_queue_of(chan, op), &node);

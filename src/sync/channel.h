@@ -98,8 +98,8 @@ static inline const sn_chan *sn_chan_handle(const struct sn_chan *chan)
 	return (const sn_chan *)((uintptr_t)chan | (chan->mark & SN_CHAN_TAG));
 }
 
-/* The channel of any handle. NULL for NULL, and for a handle whose channel is gone; debug builds
- * abort with the latter, and name the calling function. */
+/* The channel of any handle. NULL for NULL, and for a stale handle, whose channel is gone; debug
+ * builds abort on a stale handle and name the calling function. */
 #define sn_chan_find(handle) sn_chan_find_for(handle, __func__)
 static inline struct sn_chan *sn_chan_find_for(const sn_chan *handle, const char *call)
 {
@@ -313,8 +313,8 @@ static inline int sn_chan_may_wait(int64_t deadline)
 	return deadline <= sn_now() ? -ETIMEDOUT : 0;
 }
 
-/* The entry and the end of a public call, for tasks and plain threads; for the latter self is
- * NULL. */
+/* The entry and the end of a public call, for tasks and plain threads. self is NULL for a plain
+ * thread. */
 static inline int sn_sync_enter(struct sn_thread **self)
 {
 	*self = sn_runtime_enter();

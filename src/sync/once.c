@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doing something once. The word is NEW, or RUNNING while a caller runs its function, or DONE for
- * ever. All changes are made under the list's lock; only DONE is checked without it. When the
- * function has failed and others wait, the first of them runs its own function next, and the word
+ * Doing something once. The word is NEW, then RUNNING while a caller runs its function, then DONE,
+ * which is final. All changes are made under the list's lock; only DONE is checked without it. If
+ * the function fails while others wait, the first of them runs its own function next, and the word
  * stays RUNNING.
  *
  * owner: the caller that runs its function; written by itself. Others may read any value except

@@ -94,8 +94,8 @@ static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct s
  * Lets in the waiters that are to hold the lock next. The lock of the lists is held. leaves: what
  * the leaving caller has of the word: WRITER, READER, or 0 for one that has only waited.
  *
- * Readers may leave meanwhile. So until waiters have been chosen, each round checks anew whether
- * others hold the lock: the caller may turn out to be the last to leave.
+ * Readers may leave while this runs. Each round therefore checks again whether others hold the
+ * lock, until waiters have been chosen: the caller may turn out to be the last to leave.
  *
  * Release: a caller that is let in, or comes later, sees what this caller did. Acquire: and what
  * the other readers did before they left, whose part in the word this continues.

@@ -12,8 +12,8 @@
 
 /* ---- opening and closing ---- */
 
-/* The opener gives up its own, and waits until it was the last. close_by: when the others are to be
- * cancelled, SN_NO_DEADLINE for never. Parks. */
+/* Drops the opener's reference and waits until no other is left. close_by: when the tasks that are
+ * still in the scope are cancelled; SN_NO_DEADLINE: never. Parks. */
 static void await_last(struct sn_scope *scope, _Atomic uint32_t *count, int64_t close_by)
 {
 	struct sn_thread *self = sn_thread_self();

@@ -92,7 +92,7 @@ struct sn_scope {
 
 /* ---- memory ---- */
 
-/* One that is zeros, but for its generation; NULL: no memory. And back. */
+/* A scope whose fields are zero, except for its generation; NULL: no memory. And its release. */
 struct sn_scope *sn_scope_alloc(struct sn_thread *self);
 void sn_scope_dealloc(struct sn_scope *scope);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a task can ask inside a scope, and say: which scope it works in, whether that is cancelled,
- * values by key; and that it does not heed cancellation for a while.
+ * What a task can do inside a scope: ask which scope it works in and whether that is cancelled,
+ * look up values by key, and mask cancellation for a while.
  *
  * Contract. None of these parks. Values are found from the innermost scope outwards. A node is
  * never changed once it is in the list, and is freed when its scope is closed; a scope is closed

@@ -23,7 +23,8 @@
 
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
-	struct sn_scope *_Atomic free; /* under the lock, but for a look whether there is one */
+	/* Changed under the lock. Read without it only to see whether there is a scope. */
+	struct sn_scope *_Atomic free;
 } lists[LISTS] = {[0 ... LISTS - 1] = {.lock = SN_LOCK_INIT(SN_RANK_SCOPE_LISTS)}};
 
 static int list_of(struct sn_thread *self)
@@ -80,8 +81,8 @@ struct sn_scope *sn_scope_alloc(struct sn_thread *self)
 	int own = list_of(self);
 	struct sn_scope *scope = take_free(own);
 
-	/* Tasks may open here and close there: what is free anywhere is used before there are
-	 * more. */
+	/* Tasks may open on one processor and close on another: a free scope of any processor is
+	 * reused before new ones are allocated. */
 	for (int i = 1; !scope && i < LISTS; i++)
 		scope = take_free((own + i) % LISTS);
 	return scope ? scope : make_some(own);

@@ -11,8 +11,8 @@
  * other's list operations, some 50 ns each.
  *
  * A wait lies on the stack of the waiting party. Everything in it except the waiter's own words is
- * guarded by the lock, and so is the list that it is in (list: also the former address of a list
- * that was moved). A caller that ends waits takes them off their list under the lock, claiming
+ * guarded by the lock, and so is the list that it is in (list: also the old address of a list that
+ * was moved). A caller that ends waits takes them off their list under the lock, claiming
  * each, and wakes them when it has released the lock: a claimed waiter stays until then. A wait
  * that a deadline or a cancellation has already claimed is dropped from the list.
  *
