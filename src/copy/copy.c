@@ -7,9 +7,9 @@
  * A relay may wait until more than one piece has arrived before it reads: coalesce.h. Its direction
  * may be held back: pace.h.
  *
- * Where src or dst is a pipe, splice needs no pipe of ours. Where src is a file, sendfile and
- * copy_file_range need none either, and are tried at once. If the kernel refuses (EINVAL), the rest
- * goes through userspace.
+ * Where src or dst is a pipe, splice needs no pipe in between. Where src is a file, sendfile and
+ * copy_file_range need none either, and are tried from the start. If the kernel refuses (EINVAL),
+ * the rest goes through userspace.
  */
 #include "copy/copy.h"
 

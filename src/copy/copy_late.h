@@ -15,7 +15,7 @@
  * progress function moves both. There is no second piece, as the next attempt to read finds src's
  * deadline passed.
  *
- * The fields of the job belong to the job's task, but for `full`, which the other direction's task
+ * The fields of the job belong to the job's task, except `full`, which the other direction's task
  * reads; relaxed, because a wait that it does not see yet began after an attempt of just now.
  */
 #ifndef SENNIT_COPY_COPY_LATE_H

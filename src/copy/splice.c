@@ -228,7 +228,7 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 	}
 }
 
-/* ---- the caller's pipes: no pipe of ours in between ---- */
+/* ---- the caller's pipes: no pipe in between ---- */
 
 /*
  * Either side may be the cause of EAGAIN. They are checked in the order in which the answer allows

@@ -21,7 +21,7 @@
  * registered. If the earlier one lives on, in another process or under another number, epoll may
  * still report it: as the answer to an earlier question, which no wait takes, and after which epoll
  * is not asked again. (If the number is the earlier one's again when epoll is asked for another
- * reason, that cannot be told from the number having stayed the later one's.) When sennit itself
+ * reason, that looks the same as if the number had stayed the later one's.) When sennit itself
  * registers a descriptor (io/fd.c), it first makes the watch of that number forget, because the
  * watch must not change a registration that is not its own. A descriptor that is registered already
  * is watched through a copy, which is closed when the last wait has ended.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses as values, and as the system's calls want them. Any thread; nothing parks.
+ * Addresses as values, and as struct sockaddr. Any thread; nothing parks.
  *
  * The conversions are inline: each datagram needs one.
  */

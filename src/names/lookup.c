@@ -22,7 +22,7 @@
  * it wakes then, and if the lookup is still there, it starts a helper for the head of the queue.
  * That may be another lookup, which was due at about the same time and need not be hastened any
  * more. So the lookup becomes due again after SN_LOOKUP_SLOW_NS. In the ordinary case it was taken
- * long before it was due, and no task wakes but for the answer.
+ * long before it was due, and no task wakes except for the answer.
  *
  * models/lookup.pml checks who frees a lookup, and that no task waits for a helper that is not
  * there.

@@ -6,7 +6,7 @@
  * between the family of its first address and the others. If an attempt fails, the next one begins
  * at once. The first that succeeds wins, and the others are closed. So an address that drops
  * packets costs 250 ms, a family that does not work costs as much once, and an address that refuses
- * costs its answer's way.
+ * costs one round trip.
  *
  * With a deadline that is too near for that, the attempts begin in shorter intervals, but not less
  * than 100 ms apart.
@@ -33,9 +33,9 @@ struct sn_fd;
  * 0 with a connection that is still to be registered with epoll. Errors: -ETIMEDOUT;
  * the reason for which the task's scope was cancelled; -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS when not
  * even one attempt can begin; -ENOMEM or -ENOSPC when it is not possible to wait. When all attempts
- * have failed: what a peer has answered, such as -ECONNREFUSED; otherwise what came of a way to it,
- * such as -EHOSTUNREACH or -ETIMEDOUT; otherwise that there is no way, such as -ENETUNREACH; of
- * several such errors, the one of the address that failed first. to_write: see
+ * have failed: what a peer has answered, such as -ECONNREFUSED; otherwise an error on the way to
+ * it, such as -EHOSTUNREACH or -ETIMEDOUT; otherwise that there is no route, such as -ENETUNREACH;
+ * of several such errors, the one of the address that failed first. to_write: see
  * sn_tcp_connect_to_write(). Within the runtime. Parks.
  */
 int sn_race(struct sn_fd **out, const struct sn_resolved *to, int64_t deadline, bool to_write);

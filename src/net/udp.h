@@ -57,7 +57,7 @@ int sn_udp_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 #define SN_UDP_BATCH 32
 
 /* Room for all that may accompany a datagram, also if the program has asked for more by options of
- * its own, such as time stamps. What they leave no room for is not told. */
+ * its own, such as time stamps. Control messages that do not fit are dropped. */
 #define SN_UDP_CONTROL_SIZE 192
 struct sn_udp_control {
 	_Alignas(struct cmsghdr) unsigned char bytes[SN_UDP_CONTROL_SIZE];

@@ -42,7 +42,7 @@ static bool read_report(struct sn_udp_error *error, const struct cmsghdr *record
 	return true;
 }
 
-/* Takes a record of the queue: 1, 0 when it is none of ours, or an error. */
+/* Takes a record from the error queue: 1; 0 when it is not a kind that is reported; or an error. */
 static int take(struct sn_fd *d, struct sn_udp_error *error)
 {
 	struct sn_udp_control control;

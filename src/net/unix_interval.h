@@ -2,11 +2,11 @@
 /*
  * How often to ask again for what the kernel does not announce (unix_wait.h).
  *
- * The first interval is about the time of an accept. Doubled up to 10 ms, the intervals find room
- * soon that comes soon. From there on each is a tenth longer, so that nobody waits for more than
- * 10 ms and a tenth longer than he would have to, up to 100 ms after about a second: many tasks can
- * wait for one listener that hangs, for minutes. At a hundred system calls a second each, 400 of
- * them took a quarter of a processor.
+ * The first interval is about the time of an accept. Doubling up to 10 ms finds room soon when it
+ * comes soon. From there on each interval is a tenth longer, up to 100 ms after about a second, so
+ * no caller waits more than 10 ms plus a tenth longer than necessary. The growth matters because
+ * many tasks can wait for minutes for one listener that hangs: at a hundred system calls a second
+ * each, 400 of them took a quarter of a processor.
  */
 #ifndef SENNIT_NET_UNIX_INTERVAL_H
 #define SENNIT_NET_UNIX_INTERVAL_H

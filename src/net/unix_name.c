@@ -6,7 +6,7 @@
 
 #define PREFIX "unix:"
 
-/* Where the path begins. Its last byte is kept 0, as not all kernels and programs do without. */
+/* Where the path begins. Its last byte stays 0: some kernels and programs need a NUL there. */
 #define PATH offsetof(struct sockaddr_un, sun_path)
 #define MOST (sizeof((struct sockaddr_un *)NULL)->sun_path - 1)
 

@@ -6,8 +6,8 @@
  * the socket before it is bound restricts the file from its first moment, without a change of the
  * umask, which belongs to the whole process. What the umask has taken is given back afterwards.
  *
- * Stale files. A process that dies leaves its file. Such a file is told from one in use by a socket
- * of another type that connects to it: the kernel looks for the socket of the file first
+ * Stale files. A process that dies leaves its file. A stale file is detected by connecting a socket
+ * of another type to it: the kernel looks for the socket of the file first
  * (ECONNREFUSED when there is none), and compares the types next (EPROTOTYPE). So the owner, if
  * there is one, learns nothing, and need not listen yet. A datagram socket asks, and for it a
  * connection to another datagram socket is a note of its own that nobody else sees.
@@ -63,8 +63,8 @@ struct sn_unix_path {
 int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_name *name, int mode,
 		      bool listens);
 
-/* Notes the file at the address of a socket that others have bound, be it that socket's or not:
- * -ENOENT when there is none, or it is no socket; -ENOMEM and others. Blocks. */
+/* Notes the file at the address of a socket that others have bound, whether or not it is that
+ * socket's: -ENOENT when there is none, or it is no socket; -ENOMEM and others. Blocks. */
 int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name);
 
 /* 0 when the file is where it was; -ENOENT when it is gone or replaced, or another error. Any

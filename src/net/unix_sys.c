@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Linux 6.5; older headers lack it. The number is the same on all architectures of ours. */
+/* Linux 6.5; older headers lack it. All supported architectures have the same number. */
 #ifndef SO_PEERPIDFD
 #	define SO_PEERPIDFD 77
 #endif

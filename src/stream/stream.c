@@ -2,11 +2,11 @@
 /*
  * Streams: reading and writing, whatever the descriptor is.
  *
- * Every operation tries first and waits only when the kernel returns EAGAIN, but for reads behind
- * one that has left the socket empty (attempt_some()). The kind of a
- * descriptor is determined once, when it is adopted; connections are stream sockets and need no
- * check. Public functions enter the runtime, call the function that does the work and leave. The
- * latter may change threads, so they keep no self.
+ * Every operation tries first and waits only when the kernel returns EAGAIN, except a read that
+ * follows one that emptied the socket (attempt_some()). The kind of a descriptor is determined
+ * once, when it is adopted; connections are stream sockets and need no check. Public functions
+ * enter the runtime, call the function that does the work, and leave. That function may park, after
+ * which the task may be on another thread, so public functions keep no self.
  */
 #include "stream/stream.h"
 
@@ -290,7 +290,7 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 	return err < 0 ? err : n < 0 ? n : 0;
 }
 
-/* ---- calls that do not park: but for streams with a layer ---- */
+/* ---- calls that do not park, except on streams with a layer ---- */
 
 static int shut_down(struct sn_fd *d, int half)
 {

@@ -22,7 +22,7 @@ enum sn_kind {
 	SN_KIND_FILE,    /* a regular file, or a block device: not registered */
 	SN_KIND_OTHER,   /* terminals and other devices, registered or not */
 	SN_KIND_LAYERED, /* a socket with a layer: stream/layer.h */
-	/* Unix sockets that carry messages, which are no streams: of a connection, or without. */
+	/* Unix sockets that keep message boundaries: SOCK_SEQPACKET and SOCK_DGRAM. */
 	SN_KIND_SEQPACKET,
 	SN_KIND_DATAGRAM,
 };
@@ -113,7 +113,7 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
  * For callers that make their own system calls. sn_attempt_begin() begins an operation that does
- * not wait: 0, or the error. Nothing may park before sn_fd_end(), but for an attempt on a stream
+ * not wait: 0, or the error. Nothing may park before sn_fd_end(), except an attempt on a stream
  * with a layer, for a moment.
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
@@ -128,8 +128,8 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
  * sn_stream_read() or sn_stream_write() would return; -EAGAIN if there is no way to wait. Parks. */
 int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
 
-/* The end of an operation that writes: its result is n, but for the bytes that a layer has taken
- * over before it failed. */
+/* The end of an operation that writes: its result is n, unless a layer took over bytes before it
+ * failed; then it is their number. */
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
 /* After n bytes were read by other means than an attempt. Within an operation that reads. */

@@ -2,9 +2,9 @@
 /*
  * Streams: reading exactly so many bytes, and reading and writing several pieces of memory.
  *
- * The calls that move all bytes consist of operations that move some. Each of these begins anew, so
- * it notices a close, a cancellation and a deadline even if no part ever has to wait, and other
- * tasks get their turns in between.
+ * The calls that move all bytes consist of operations that move some. Each of these is a complete
+ * operation, so it notices a close, a cancellation and a deadline even if no part ever has to wait,
+ * and other tasks get their turns in between.
  *
  * The caller's pieces are never changed. What a write has left of a piece goes into a copy,
  * together with the next few pieces. At the boundary of a piece the caller's own array is passed
