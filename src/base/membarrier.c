@@ -79,11 +79,9 @@ static bool without_membarrier(int err)
 	done = visit_every_cpu();
 	sn_checked_pass_end();
 	if (!atomic_exchange(&logged, true))
-		sn_log(done ? "membarrier() is refused from now on (%s): a visit to every CPU "
-			      "takes "
-			      "its place, so tasks that block or compute are noticed later"
-			    : "membarrier() is refused from now on (%s), and sched_setaffinity() "
-			      "too: "
+		sn_log(done ? "membarrier() now fails (%s); visiting each CPU instead, so tasks "
+			      "that block or compute are noticed later"
+			    : "membarrier() now fails (%s), and so does sched_setaffinity(): "
 			      "tasks that block or compute keep their processors, and none is "
 			      "scanned",
 		       strerror(err));

@@ -10,7 +10,7 @@
  * sent, and a later one meets the reset, the end of the last reader, or the close of a peer that it
  * slept for. Then the signal is raised, and the call returns the bytes of the first part. Only a
  * call that has moved everything it was asked for has met no error in any part. That is the usual
- * outcome for the contents of a pipe of ours, and it needs no further system call.
+ * outcome for the contents of a pipe of sennit's, and it needs no further system call.
  *
  * Signals of the program:
  *   - One that it has blocked itself may be pending already. It stays, and the one that the call

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of ours that must not get the number of a standard one.
+ * The runtime's own descriptors never get the number of a standard one.
  *
  * In a process that has closed its standard input, output or error output, the next descriptor that
  * is opened gets that number, and whatever the process or a library prints goes into it.

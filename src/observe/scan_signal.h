@@ -26,7 +26,7 @@ struct sn_thread;
 
 /* Once in a run. 0, or -EINVAL after a line on stderr. */
 int sn_scan_signal_init(void);
-/* The end of a run: no handler of ours any more. */
+/* The end of a run: the handler is removed. */
 void sn_scan_signal_end(void);
 void sn_scan_signal_fork(enum sn_fork_phase phase);
 

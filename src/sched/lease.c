@@ -167,9 +167,9 @@ void sn__bracket_check(struct sn__lease *lease, int entering)
 	const char *call = entering ? "sn_enter_blocking()" : "sn_exit_blocking()";
 
 	if (__atomic_load_n(&lease->inside, __ATOMIC_RELAXED))
-		sn_fatal("%s within the runtime", call);
+		sn_fatal("%s called inside the runtime", call);
 	if (entering && __atomic_load_n(&lease->blocking, __ATOMIC_RELAXED))
-		sn_fatal("%s twice: the bracket is open already", call);
+		sn_fatal("%s called twice: the bracket is already open", call);
 	if (!entering && !__atomic_load_n(&lease->blocking, __ATOMIC_RELAXED))
-		sn_fatal("%s without sn_enter_blocking()", call);
+		sn_fatal("%s called without sn_enter_blocking()", call);
 }

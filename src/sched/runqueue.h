@@ -71,7 +71,7 @@ struct sn_task *sn_runqueue_get(struct sn_runqueue *queue);
  * time. */
 struct sn_task *sn_runqueue_first(struct sn_runqueue *queue);
 
-/* Owner: takes the next task (NULL when there is none), or sets it and returns the former one. */
+/* Owner: takes the next task (NULL when there is none), or sets it and returns the previous one. */
 static inline struct sn_task *sn_runqueue_take_next(struct sn_runqueue *queue)
 {
 	if (!atomic_load_explicit(&queue->next, memory_order_relaxed))

@@ -66,8 +66,8 @@ struct sn_runtime {
 
 extern struct sn_runtime sn_runtime;
 
-/* The runtime ends, or has ended and perhaps begun anew: orphan was set before the next one cleared
- * stopping. */
+/* The run that the thread belongs to ends, or has ended, and perhaps another one has begun: orphan
+ * was set before that one cleared stopping. */
 static inline bool sn_thread_must_end(struct sn_thread *self)
 {
 	return atomic_load(&sn_runtime.stopping) || atomic_load(&self->orphan);

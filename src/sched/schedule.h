@@ -7,7 +7,7 @@
  *
  * All of these are for threads inside the runtime (between sn_runtime_enter() and
  * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread. After a park the
- * task may be on another thread, so self must be read anew.
+ * task may be on another thread, so self must be read again.
  */
 #ifndef SENNIT_SCHED_SCHEDULE_H
 #define SENNIT_SCHED_SCHEDULE_H

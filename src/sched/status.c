@@ -50,7 +50,7 @@ void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
 		(enum sn_task_status)atomic_load_explicit(&word->status, memory_order_relaxed);
 
 	if (!sn_status_allowed(from, to, by))
-		sn_fatal("a task's status goes from %s to %s, which actor %d may not do",
+		sn_fatal("illegal status change of a task: %s -> %s by actor %d",
 			 sn_status_name(from), sn_status_name(to), (int)by);
 }
 

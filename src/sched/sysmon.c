@@ -310,7 +310,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 
 	found->active |= tick != look->last_tick;
 	look->last_tick = tick;
-	/* When a collector lets it continue, its stay outside begins anew. */
+	/* When a collector lets it continue, its time outside is counted from zero. */
 	if (!thread || sn_collector_stops()) {
 		look->thread = NULL;
 		return;

@@ -101,7 +101,7 @@ struct sn_task {
 	void (*on_begin)(struct sn_task *task);
 	/* The same when its function has returned. May park. */
 	void (*on_end)(struct sn_task *task);
-	uint32_t cancel_masks; /* while not 0, cancel is not heeded */
+	uint32_t cancel_masks; /* while not 0, cancel is ignored */
 	struct sn_foreign foreign;
 
 	/* ---- for waits ---- */
@@ -121,15 +121,15 @@ struct sn_task {
 	_Atomic char name[SN_TASK_NAME_MAX + 1]; /* empty in a free block */
 	struct sn_cancel *home; /* what it was started in; NULL: nothing, also in a free block */
 	_Atomic int64_t left_at, ready_at; /* while waits are measured */
-	uint32_t trimmed; /* observe/trim.c's: when it had parked that its stack was trimmed for */
+	uint32_t trimmed;     /* trim.c's: the park time for which the stack was last trimmed */
 	uint8_t locals_round; /* 0 when no task is in the block */
 
 	/* ---- for a spawn ---- */
 
 	_Atomic uint32_t generation; /* of the tasks in this block: it outlives them */
-	/* SN_TASK_BRIEF, and how many sn_brief_begin(). Written by the task itself. Read by the
-	 * thread that has made it runnable, or has taken it out of a queue, which orders it as it
-	 * does context. */
+	/* The SN_TASK_BRIEF bit plus the nesting depth of sn_brief_begin(). Written by the task
+	 * itself. Read by the thread that has made it runnable, or has taken it out of a queue,
+	 * which orders the read as it does that of context. */
 	uint8_t brief;
 	uint8_t stack_class; /* of the stack that it gets when it runs first */
 	bool apart; /* it runs on threads to which nothing is tied; false in a free block */

@@ -368,7 +368,7 @@ void sn_ties_step(int64_t now, bool idle)
 	if (!atomic_load(&asked) || now - looked < patience / LOOKS)
 		return;
 	looked = now;
-	/* First, so that a task that is queued behind this look asks anew. */
+	/* First, so that a task that is queued after this look asks again. */
 	atomic_store(&asked, false);
 	sn_lock(&sn_runtime.lock);
 	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all) {

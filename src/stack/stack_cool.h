@@ -7,7 +7,7 @@
  * given back one to two seconds after it, and what a steady load needs is kept. Cooling takes a
  * tenth of a CPU at most. A large stack is not waited for: it is cooled when it is freed (stack.c).
  *
- * Only the monitor calls what is here, but for sn_stacks_cool_clear().
+ * Only the monitor calls these functions, except sn_stacks_cool_clear().
  *
  * Who may write what: all state is the monitor's; sn_stacks_cool_clear() clears it under
  * sn_stack_lock, at the end of a run, when there is no monitor.

@@ -121,8 +121,8 @@ void sn_stack_slabs_fork_child(void);
 
 /*
  * What lies at an address, in this run or in one whose orphans are alive: a stack's slot (true,
- * with the stack in *stack; *in_guard says which part of it) or nothing of ours. Async-signal-safe:
- * takes no lock.
+ * with the stack in *stack; *in_guard says which part of it) or no stack (false).
+ * Async-signal-safe: takes no lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
 

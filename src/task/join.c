@@ -11,7 +11,7 @@
 #include "task/waiter.h"
 #include "wait/lock.h"
 
-/* A task as a handle knows it: what it is claimed by has to be of the same generation. */
+/* A task as a handle names it. A claim succeeds only while the task has this generation. */
 struct target {
 	struct sn_task *task;
 	uint32_t generation;

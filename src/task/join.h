@@ -19,7 +19,7 @@
  * the task with them, and the party that frees the task makes the block of the next generation. A
  * call finds the handle to be of the present generation or stale. If the task is freed after that,
  * and another one lives in the block, the call's claim fails, as the state that it expects is of
- * the former generation. So it never joins or detaches another task than its own.
+ * the old generation. So it never joins or detaches another task than its own.
  *
  * A join that may be given up, past its deadline, because the joining task is cancelled, or because
  * it is a case of a select and another case was faster, waits by a struct sn_waiter (waiter.h),
@@ -87,8 +87,9 @@ bool sn_join_looks_over(const sn_task *handle);
 int sn_join_now(struct sn_thread *self, const sn_task *handle, int *result);
 
 /*
- * Begins to wait for a task that has not ended: 0, and its end ends the waiter, with 0, unless
- * something else has; or -EAGAIN: sn_join_now() is to be called now.
+ * Begins to wait for a task. Returns 0 if the waiter is registered: the task's end wakes it with 0,
+ * unless something else has woken it first. Returns -EAGAIN if the task has ended: call
+ * sn_join_now().
  */
 int sn_join_begin(struct sn_join_wait *wait, struct sn_waiter *waiter, const sn_task *handle);
 

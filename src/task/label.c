@@ -156,7 +156,8 @@ int sn_label(const char *key, const char *value)
 	if (err < 0)
 		return err;
 	err = sn_local_set(&key_of_labels, to);
-	/* The former set only when the task no longer refers to it: see sn_labels_of(). */
+	/* The previous set is dropped only now that the task no longer refers to it: see
+	 * sn_labels_of(). */
 	sn_labels_drop(err < 0 ? to : from);
 	return err;
 }

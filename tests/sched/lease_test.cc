@@ -631,14 +631,14 @@ TEST(BracketDeathTest, TwiceEntered)
 			     sn_enter_blocking();
 			     sn_enter_blocking();
 		     }),
-		     "sn_enter_blocking\\(\\) twice");
+		     "sn_enter_blocking\\(\\) called twice");
 }
 
 TEST(BracketDeathTest, LeftWithoutEntering)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(in_task([] { sn_exit_blocking(); }),
-		     "sn_exit_blocking\\(\\) without sn_enter_blocking\\(\\)");
+		     "sn_exit_blocking\\(\\) called without sn_enter_blocking\\(\\)");
 }
 
 TEST(BracketDeathTest, SennitCallWithin)
