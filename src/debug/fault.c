@@ -2,17 +2,17 @@
 /*
  * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
  * often in a process that is about to die. So there are only async-signal-safe calls, no heap, and
- * no lock of ours. The one exception is dl_iterate_phdr() (backtrace.h), which takes the loader's
- * lock; only a crash inside the loader itself would hold it. The facts come first, so that they are
- * out whatever happens next.
+ * no lock of sennit's. The one exception is dl_iterate_phdr() (backtrace.h), which takes the
+ * loader's lock; only a crash inside the loader itself would hold it. The facts come first, so that
+ * they are out whatever happens next.
  *
  * There is one report at a time (report.h). A report walks a stack that may be corrupt. If the
  * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
- * to where the walk began. What follows is the former action, with the information of the first
+ * to where the walk began. Then the previous action follows, with the information of the first
  * signal. After a signal whose action ends the process there is no other report, so that a second
  * one cannot write into the end of the first.
  *
- * The former action is carried out as the kernel would do it: with its mask, and only once if it
+ * The previous action is carried out as the kernel would do it: with its mask, and only once if it
  * has SA_RESETHAND. By default the faulting instruction is executed again and the process dies of
  * it, so that a core shows that instruction and not this file.
  *
@@ -84,7 +84,7 @@ static const struct sn_task *owner_of(const struct sn_stack *stack)
 struct fault {
 	const char *name;
 	const siginfo_t *info;
-	const struct sn_task *task; /* that the thread runs; NULL: none, or not a thread of ours */
+	const struct sn_task *task; /* that the thread runs; NULL: none, or a plain thread */
 	struct sn_stack stack;      /* the task's */
 	struct sn_registers registers;
 	uintptr_t sp;
@@ -335,7 +335,7 @@ static bool is_default(const struct sigaction *action, const siginfo_t *info)
 	       (action->sa_handler == SIG_IGN && info->si_code > 0);
 }
 
-/* The former action of the signal as it is by now. */
+/* The previous action of the signal, as it is now: the default if its handler was to run once. */
 static struct sigaction action_before(int which)
 {
 	if (atomic_load(&spent[which]))

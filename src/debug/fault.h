@@ -2,15 +2,15 @@
 /*
  * Reports of faults: SIGSEGV, SIGBUS and SIGABRT in a task are reported on stderr, with the task,
  * its stack, how far outside of the stack the address lies, and a backtrace. So is a hit of a
- * stack's guard by any thread. Then the former action follows, be it a handler or the death of the
- * process. All other cases lead to the former action at once.
+ * stack's guard by any thread. Then the previous disposition applies: the program's handler, or the
+ * default, which ends the process. In all other cases it applies without a report.
  */
 #ifndef SENNIT_DEBUG_FAULT_H
 #define SENNIT_DEBUG_FAULT_H
 
 #include <stdbool.h>
 
-/* Install the handlers; restore the former ones. all_faults: report not only overflows. */
+/* Install the handlers; restore the previous ones. all_faults: report not only overflows. */
 void sn_fault_install(bool all_faults);
 void sn_fault_uninstall(void);
 

@@ -3,7 +3,7 @@
  * What is mapped: the program and its libraries, with their tables, and the names of their
  * functions.
  *
- * Everything here is async-signal-safe (no heap, no lock of ours, no thread-local), except
+ * Everything here is async-signal-safe (no heap, no lock of sennit's, no thread-local), except
  * sn_modules_find(), which asks the loader for what is mapped: dl_iterate_phdr() takes its lock, as
  * every unwinder does.
  *

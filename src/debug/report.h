@@ -46,9 +46,9 @@ void sn_put_spawned(const void *at, uint64_t by);
 void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *limit);
 
 /*
- * Installs a handler, and stores the former action in *before. In a child of fork() the handler may
- * already be ours, from the parent's run. Then *before is left alone, because the handler must not
- * be its own former action. Returns 0, 1 when the handler was ours, or an error.
+ * Installs a handler, and stores the previous action in *before. In a child of fork() the handler
+ * may be installed already, from the parent's run. Then *before is left alone, because the handler
+ * must not be its own previous action. Returns 0; 1 when it was installed already; or an error.
  */
 int sn_catch_instead(int signum, const struct sigaction *action, struct sigaction *before);
 

@@ -12,13 +12,13 @@
 struct sn_thread;
 
 /*
- * At the beginning of a run. *ns: how long a task may stay outside before it is reported; 0: for
- * ever. If it is not 0, the signal of SENNIT_STALL_SIGNAL is caught; one that comes from elsewhere
- * goes to the former handler. Returns 0, or -EINVAL after a line on stderr.
+ * At the beginning of a run. *ns: how long a task may stay outside before it is reported; 0: no
+ * limit. If it is not 0, the signal of SENNIT_STALL_SIGNAL is caught; one that comes from elsewhere
+ * goes to the previous handler. Returns 0, or -EINVAL after a line on stderr.
  */
 int sn_stall_init(int64_t *ns);
 
-/* At the end of a run: restores the former action. */
+/* At the end of a run: restores the previous action. */
 void sn_stall_end(void);
 
 /*

@@ -25,8 +25,9 @@
 #include "arch/compiler.h"
 #include "hooks/real.h"
 
-/* Defines a replacement under libc's name. libc declares some with attributes, or under other names
- * in programs with 64-bit offsets, which a declaration of ours must not contradict. */
+/* Defines a replacement under libc's name, which only the assembler sees: libc declares some calls
+ * with attributes, or under other names in programs with 64-bit offsets, and a second declaration
+ * must not contradict that. */
 #define SN_HOOK(result, name, parameters)                                          \
 	SN_API result sn_hook_##name parameters __asm__(#name) sn_hook_attributes; \
 	result sn_hook_##name parameters

@@ -10,7 +10,7 @@
  * has the description, and nothing but a connect() can wait for such a socket. Every other
  * connect() is passed through.
  *
- * Rejected: SO_SNDTIMEO, the only other limit that connect() heeds: the shortest is a tick of the
+ * Rejected: SO_SNDTIMEO, the only other limit that connect() has: the shortest is a tick of the
  * kernel's, 1 to 10 ms, for which the thread would be blocked. A helper thread for each call: names
  * that hang would need as many threads as calls.
  *

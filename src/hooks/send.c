@@ -172,8 +172,8 @@ static bool finish_message(int fd, struct mmsghdr *last, int flags)
 }
 
 /*
- * As many as there is room for by one call; then one that waits for room, with a time limit of its
- * own, as in the kernel; and so on. A message that is sent in part is the last one.
+ * Sends what fits in one call, then waits for room for one message, and repeats. Each wait has the
+ * whole time limit, as in the kernel. A message that is sent in part is the last one.
  */
 static int send_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 			send_several_fn *several, send_fn *single)

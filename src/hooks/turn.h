@@ -42,9 +42,9 @@ struct sn_hook_turn {
 	_Atomic uintptr_t *word;
 };
 
-/* Waits until the call can be made. PASS: make it, and give the turn back afterwards, also if there
- * is none because the call had better block. FAIL: errno is set, and there is none. May park, but
- * the task must not while it has the turn. timeout: as in struct sn_hook_call. */
+/* Waits until the call can be made. PASS: make it, and give the turn back afterwards, also if no
+ * turn was taken because the call should block. FAIL: errno is set, and there is no turn. May park,
+ * but the task must not park while it has the turn. timeout: as in struct sn_hook_call. */
 enum sn_hook_step sn_hook_turn_take(struct sn_hook_turn *turn, int fd, short events,
 				    int timeout) sn_hidden;
 /* Leaves errno alone. */

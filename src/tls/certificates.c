@@ -152,7 +152,7 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 	err = former ? sn_tls_staples_keep(set, former) : 0;
 	if (err == 0) {
 		config->set = set;
-		/* A server would go on to take a client for the owner of the former ones. */
+		/* A resumed one would still identify the client by the previous certificates. */
 		sessions = sn_tls_sessions_take(config);
 	}
 	sn_mutex_unlock(&config->lock);

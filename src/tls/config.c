@@ -40,7 +40,7 @@ static void note_state(const SSL *ssl, int where, int value)
 	(void)value;
 	if (tls && (where & SSL_CB_HANDSHAKE_DONE)) {
 		if (!tls->established)
-			sn_tls_note_data(tls); /* what comes now is counted anew */
+			sn_tls_note_data(tls); /* the count starts again with the next data */
 		tls->established = true;
 		sn_tls_session_renewed(tls);
 	}

@@ -69,7 +69,8 @@ static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
 	return config->verify != SN_TLS_VERIFY_REQUIRE || SSL_SESSION_get0_peer(session);
 }
 
-/* A client has come with a ticket. What OpenSSL does without this, but for such sessions. */
+/* A client has sent a ticket. Decides as OpenSSL does without a callback, except for sessions that
+ * may not be resumed. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t size, SSL_TICKET_STATUS status, void *arg)
 {

@@ -7,7 +7,7 @@
  * never held across a wait, and nothing parks inside OpenSSL: what its callbacks need was prepared
  * before the call, and what they leave is taken after it.
  *
- * Bytes. OpenSSL reads from the socket through a BIO of ours (bio.c), which never waits, and writes
+ * Bytes. OpenSSL reads from the socket through sennit's BIO (bio.c), which never waits, and writes
  * into memory: `out`, from where they go to the socket after the call. So OpenSSL always gets rid
  * of what it has to say, whichever call has made it say that, and there is no write that must be
  * repeated with the same bytes. Nothing more is written while there is something in `out`.
@@ -108,8 +108,8 @@ struct sn_tls_set *sn_tls_set_new(size_t n);
 /* The callback that chooses one of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
 
-/* Gives the responses of the former set to those of the new one that have the same certificate and
- * no response. 0 or an error. staple.c */
+/* Gives the responses of the previous set to those of the new one that have the same certificate
+ * and no response. 0 or an error. staple.c */
 int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former);
 /* The callback of a server: the response of the certificate that it shows. */
 int sn_tls_staple(SSL *ssl, void *arg);

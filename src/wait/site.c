@@ -81,8 +81,8 @@ static bool has_ended(pid_t thread)
 }
 
 /*
- * The compare-and-swap's acquire, and the kernel's answer that the former owner has ended, order
- * its counts before ours on every machine on which the end of a thread can be observed.
+ * The compare-and-swap's acquire, and the kernel's answer that the previous owner has ended, order
+ * its counts before this thread's on every machine on which the end of a thread can be observed.
  */
 static struct block *take_over(pid_t me)
 {
