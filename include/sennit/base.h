@@ -24,7 +24,7 @@
  *  - A stale handle never reaches the object that has taken its place. It gives -ESRCH for a task
  *    that was joined, or detached and has ended, and for a scope or program that was closed; -EBADF
  *    for a connection, listener or stream that was closed. It could match again only after millions
- *    of objects in the same place; in a 32-bit process, after 63. channel.h says what is detected
+ *    of reuses of the same block; in a 32-bit process, after 63. channel.h says what is detected
  *    for channels.
  *  - Checks for programming errors that cost something are made only in builds of the library with
  *    SENNIT_DEBUG. They end the program with a line that names the call and the task.

@@ -69,7 +69,7 @@ typedef struct sn_local {
 #define SN_LOCAL_ROUNDS 4
 
 /*
- * Gives the calling task a value for the key. The former value is the caller's again: its
+ * Gives the calling task a value for the key. The previous value is the caller's again: its
  * destructor is not called. NULL: the task has no value any more. Does not park. Returns 0;
  * -ENOMEM, only when the task had no value for the key; -EINVAL for a NULL key or unknown flags;
  * -ENOTSUP outside a task.

@@ -57,9 +57,9 @@ public:
 	}
 
 	/*
-	 * Makes a value of the arguments for the calling task, and then destroys the former one.
+	 * Makes a value of the arguments for the calling task, and then destroys the previous one.
 	 * Throws std::system_error (operation_not_supported) outside a task, std::bad_alloc, and
-	 * what the constructor throws; the former value stays then.
+	 * what the constructor throws; the previous value stays then.
 	 */
 	template <class... A>
 	requires std::constructible_from<T, A...> T &emplace(A &&...from)

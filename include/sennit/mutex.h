@@ -19,9 +19,8 @@
  * mutex. It is not recursive: an owner that locks it again waits for itself, forever.
  *
  * Order. A free mutex usually goes to the first caller, which is often running already, so more
- * work gets done. A waiter that finds it taken again a millisecond after it first asked switches
- * the mutex to handing over: it goes from owner to waiter, in the order of arrival, until a waiter
- * has waited for less.
+ * work gets done. If a waiter finds it taken again a millisecond after it first asked, the owner
+ * hands it to the waiters in FIFO order from then on, until one has waited for less than 1 ms.
  *
  * Cancellation. Locking fails with the reason when the calling task's scope is cancelled and the
  * task would have to wait; a mutex that is free is locked all the same. Clean-up that must have the

@@ -49,7 +49,7 @@ enum sn_relay_end {
  */
 struct sn_relay_pace {
 	/* The most bytes to read at once now, such as those of a fiftieth of a second; 0: no limit
-	 * for now. It is asked again after some megabytes at the latest. */
+	 * for now. Called again at least every few megabytes. */
 	size_t (*most)(void *arg, enum sn_relay_direction direction);
 	/*
 	 * bytes > 0: that many have arrived and are wanted. Returns the time, on sn_now()'s clock,

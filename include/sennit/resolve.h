@@ -97,8 +97,8 @@ struct sn_srv_list {
 /*
  * Looks up the SRV records of a name such as "_xmpp-client._tcp.example.org", which is taken as it
  * is: no domain is appended. They are ordered by priority, and within a priority at random by their
- * weights, for each call anew. This asks DNS only, by the servers in /etc/resolv.conf. The caller
- * owns *list and frees it with sn_srv_list_free(). May park.
+ * weights; each call draws again. This asks DNS only, by the servers in /etc/resolv.conf. The
+ * caller owns *list and frees it with sn_srv_list_free(). May park.
  * Errors: -EINVAL for a name that is empty, too long, or has blanks or control characters;
  * -ENOENT when there are no such records; -EADDRNOTAVAIL when a record says that the service is
  * not offered; -EIO also when the answer is malformed, or a target cannot be a host's name;

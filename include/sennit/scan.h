@@ -58,7 +58,7 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * stacks stay for an fn that takes longer.
  *
  * Takes no lock and allocates nothing, so that a signal handler may call it, or a collector that
- * has stopped every thread. In the latter case, at any moment, everything that a task refers to (in
+ * has stopped every thread. In such a collector, at any moment, all that a task refers to (in
  * a state other than SN_STATE_ENDED) lies between own_low and own_high, or between stack_high and
  * stack_saved; if a thread's stack pointer lies on that stack, it replaces stack_saved. A
  * task that has not run yet has no stack: all three pointers of the stack are NULL. Any thread;

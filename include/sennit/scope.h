@@ -116,9 +116,9 @@ SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
  * that has passed cancels the scope before the call returns. Any task or thread that knows the
  * scope to be open, usually its opener or its own tasks. Does not park.
  *
- * Either this call or the former deadline wins. If that has passed, and its alarm has gone off, the
+ * Either this call or the old deadline wins. If that has passed, and its alarm has gone off, the
  * call returns -ETIMEDOUT, and the scope is cancelled, or about to be: sn_cancelled() may still be
- * 0 for a moment. When the call returns 0 the former deadline has no effect any more.
+ * 0 for a moment. When the call returns 0 the old deadline has no effect any more.
  *
  * Each scope has a deadline of its own, and is cancelled with the scope around it. So the earliest
  * counts: moving an outer deadline to a later time does not lengthen an inner one, and moving it to

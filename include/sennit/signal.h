@@ -27,7 +27,7 @@
 SN_BEGIN
 
 /*
- * Catches a signal from now on, until sn_run() returns, which restores the former disposition.
+ * Catches a signal from now on, until sn_run() returns, which restores the previous disposition.
  * Returns 0, -EINVAL for a signal that cannot be caught or that the runtime needs (SIGSEGV,
  * SIGBUS); -EMFILE, -ENFILE or -ENOMEM for the first in a run; -ENOTSUP outside a task. Does not
  * park.

@@ -8,9 +8,9 @@
  *
  * "unix:/run/app.sock", "unix:./app.sock" and "unix:@app" are the addresses of Unix sockets
  * (unix.h), so that a program whose addresses come from its configuration needs no second set of
- * calls. What comes of them is a Unix stream socket under the name sn_tcp: every call of this
- * header takes it, and with sn_tcp_unix() and sn_tcp_listener_unix() so do those of unix.h, where
- * these addresses, their files and their errors are described. The differences: there is no reset,
+ * calls. The result is a Unix stream socket as an sn_tcp: every call of this header takes it, and
+ * so do those of unix.h, by sn_tcp_unix() and sn_tcp_listener_unix(). unix.h describes these
+ * addresses, their files and their errors. The differences: there is no reset,
  * so sn_tcp_abort() closes; there are no options of TCP; and a client usually has no address, which
  * is "unix:" as text. What follows "unix:" has to begin with '/', '.' or '@'. Anything else is the
  * port of a host that is called unix.
@@ -53,7 +53,7 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * service manager or a former process handed down, or that was set up with options that
  * sn_tcp_listen() does not know. *listener owns it and is closed with sn_tcp_listener_close(),
  * which leaves other descriptors of the same socket, if there are any, listening. The descriptor
- * becomes close-on-exec and non-blocking; the latter affects everyone that shares its open file
+ * becomes close-on-exec and non-blocking; O_NONBLOCK affects everyone that shares its open file
  * description. Does not park.
  * Closing removes no Unix socket's file, unless sn_unix_listener_set_unlink() says so.
  * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
@@ -109,8 +109,8 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * another reason, when the task's scope is cancelled; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM when not
  * even one attempt can begin; -ENOSPC past fs.epoll.max_user_watches. When each address has failed,
  * the error as from connect(2) that says most: what a peer has answered, such as -ECONNREFUSED;
- * else what came of a way to it, such as -EHOSTUNREACH or -ETIMEDOUT; else that there is none, such
- * as -ENETUNREACH. Among equals it is the one that came first. For a Unix socket those of
+ * else an error on the way to it, such as -EHOSTUNREACH or -ETIMEDOUT; else that there is no route,
+ * such as -ENETUNREACH. Among equals it is the one that came first. For a Unix socket those of
  * sn_unix_connect(), which also says what a full backlog does.
  */
 SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);

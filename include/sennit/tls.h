@@ -207,7 +207,7 @@ SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
  *
  * Who learns a key can read the recorded connections of TLS 1.2 that were resumed by its tickets,
  * so replace them daily: put a new one first, and drop the oldest. At any time, if it was first
- * called before the first connection. Connections that exist keep the former keys. The bytes are
+ * called before the first connection. Connections that exist keep the old keys. The bytes are
  * copied, and erased when no connection has them any more.
  */
 #define SN_TLS_TICKET_KEY 80

@@ -104,7 +104,7 @@ SN_API int sn_udp_connect(sn_udp **udp, const char *address, int64_t deadline,
 
 /*
  * Takes over a UDP descriptor, such as one that a service manager handed down, and sets what the
- * options say. *udp owns it. The descriptor becomes close-on-exec and non-blocking; the latter
+ * options say. *udp owns it. The descriptor becomes close-on-exec and non-blocking; O_NONBLOCK
  * affects everyone that shares its open file description. Does not park.
  * Errors, after which fd is the caller's, and its settings may have changed: -EBADF; -ENOTSOCK;
  * -EPROTOTYPE for a socket that is not UDP over IPv4 or IPv6; -EEXIST when it belongs to this

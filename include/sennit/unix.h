@@ -95,7 +95,7 @@ SN_API int sn_unix_listen(sn_unix_listener **listener, const char *address,
 /*
  * Takes over a descriptor that is listening already, such as one of a service manager. *listener
  * owns it. Closing it removes no file (but see sn_unix_listener_set_unlink()). The descriptor
- * becomes close-on-exec and non-blocking; the latter affects everyone that shares its open file
+ * becomes close-on-exec and non-blocking; O_NONBLOCK affects everyone that shares its open file
  * description. Does not park.
  * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
  * that is not a Unix one; -EINVAL when it does not listen; -EEXIST when it belongs to this runtime

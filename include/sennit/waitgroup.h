@@ -13,7 +13,7 @@
  *	err = sn_waitgroup_wait(&group);
  *
  * A value, as a mutex is. It may lie on the stack of the waiter: sn_waitgroup_done() no longer
- * touches it once the wait may return. It can be used again when all waits for the former zero have
+ * touches it once the wait may return. It can be used again when all waits for the last zero have
  * returned.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
