@@ -315,7 +315,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 	EXPECT_TRUE(g.at(0).agent.missed(old, "refused")) << "the first time";
 	EXPECT_FALSE(g.at(0).agent.missed(old, "timed out"));
 	EXPECT_EQ(g.state(0), "down: down by its agent; its agent does not answer: timed out");
-	/* A reload with the same agent, but for what does not make it another. */
+	/* A reload with the same agent, and with changes that do not make it another. */
 	g.settings.agent.interval = 10s;
 	g.settings.backends[0].weight = 3;
 	g.use();
@@ -916,7 +916,7 @@ TEST(Agent, ComesAndGoesWithReloads)
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
 	EXPECT_THROW(metric(relay, "backend_agent_answers", a.address()), std::exception);
-	/* It begins anew. */
+	/* An agent that is added again has no state. */
 	config.write(with());
 	ASSERT_TRUE(relay.reload());
 	EXPECT_EQ(share(relay, 'a', 4), 2);

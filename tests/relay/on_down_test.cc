@@ -130,7 +130,7 @@ TEST(OnDown, ConnectionsMayFinishForTheTimeOfDrain)
 	stop(relay);
 }
 
-/* A reload meanwhile does not begin the time anew, and changes what applies. */
+/* A reload during that time does not restart it, and changes what applies. */
 TEST(OnDown, AReloadCanCut)
 {
 	std::optional<listener> door(std::in_place);

@@ -429,7 +429,7 @@ private:
 			each = next;
 		}
 	}
-	/* Whether the former, which still waits, could use the place of the latter. */
+	/* Whether the first client, which still waits, could use the place of the second. */
 	bool could_have(const client &former, client &latter)
 	{
 		latter.got->counts.active--;

@@ -406,7 +406,7 @@ class Web(Traffic):
 
 class Agent(Traffic):
     def test_the_one_of_the_manual(self):
-        """docs/relay.md, but for the place of a file and the port."""
+        """The one in docs/relay.md, except for the place of a file and the port."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(here + "/../../docs/relay.md") as file:
             lines = file.read().splitlines()

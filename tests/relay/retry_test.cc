@@ -43,7 +43,7 @@ void stop(relay_process &relay)
 TEST(Retry, ABackendThatRestartsServesTheClient)
 {
 	listener backend("127.0.0.1", -1);
-	/* As on the command line, but for a machine that may stall. */
+	/* As on the command line, with more time for a machine that may stall. */
 	const file config(text("", {backend.address()}, "connect_timeout = \"30s\"\n"));
 	relay_process relay({"--config", config.name()});
 	auto client = peer::connect(relay.address());

@@ -34,7 +34,7 @@ TEST(TlsTickets, AreRenewedDailyAndForgottenLater)
 	const auto last = tickets.keys();
 	ASSERT_EQ(last.size(), relay::tls_tickets::most_keys);
 	EXPECT_EQ(last[2], second[0]) << "the oldest has gone";
-	/* A clock that was set back begins the day anew. */
+	/* After the clock was set back, the day begins again. */
 	EXPECT_FALSE(tickets.renew(1000));
 	EXPECT_FALSE(tickets.renew(1000 + day - 1));
 	EXPECT_TRUE(tickets.renew(1000 + day));

@@ -4,7 +4,7 @@
  * them (src/debug/perfetto.c): tracks, and events on them, in the order of the file.
  *
  * The bytes may be anything. What is not understood is counted and left out; where the packets
- * cannot be told apart any more, reading ends. Memory and time are proportional to the bytes.
+ * cannot be separated any more, reading ends. Memory and time are proportional to the bytes.
  */
 #ifndef TRACE_PACKETS_HPP
 #define TRACE_PACKETS_HPP

@@ -3,7 +3,7 @@
  * What the agent of an endpoint has said so far, and what follows from it.
  *
  * An agent is known by an id, the text of what makes it another one. The state belongs to one
- * agent: with another one, or none, it begins anew, and what a former one answers late is ignored.
+ * agent: with another one, or none, it is reset, and a late answer of the old agent is ignored.
  * So the effects of an agent end with it, and no answer can arrive after that. Over a reload that
  * keeps the agent they stay.
  *

@@ -91,7 +91,7 @@
 namespace relay
 {
 
-/* Every network answers sooner, but for those whose answer was lost; as in RFC 8305, section 5. */
+/* Every network answers sooner, unless the answer was lost; as in RFC 8305, section 5. */
 constexpr std::int64_t most_patience = 250'000'000;
 constexpr std::int64_t silence_probed = 1'000'000'000;
 

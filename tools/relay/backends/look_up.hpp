@@ -32,8 +32,8 @@ class look_up
 public:
 	/*
 	 * Joins the look-up of that address ("host:port" or "srv:name") that is under way or waits
-	 * for its turn, or asks for one. One that nobody holds any more when its turn comes is
-	 * dropped. In a task. Throws when no task can be started.
+	 * for its turn, or asks for one. A queued look-up with no holders left is dropped when its
+	 * turn comes. In a task. Throws when no task can be started.
 	 */
 	static std::shared_ptr<look_up> of(const std::string &address);
 

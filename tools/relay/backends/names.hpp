@@ -8,8 +8,8 @@
  * result. Each address is an endpoint of its own (endpoint.hpp): it is balanced, limited, checked
  * and ejected by itself. One that stays in the result keeps all of that. One that is gone from it
  * gets no new connections; its open ones are not affected, and with the last of them it is
- * forgotten, except that its totals stay in the backend's. So a name whose addresses change for
- * ever takes no more memory than its addresses and its connections do.
+ * forgotten, except that its totals stay in the backend's. So a name whose addresses keep changing
+ * takes no more memory than its addresses and its connections do.
  *
  * The name of a service ("srv:_http._tcp.example.org") stands for all addresses of the hosts in its
  * SRV records, with their ports, weights and priorities (RFC 2782).

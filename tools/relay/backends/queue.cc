@@ -65,9 +65,10 @@ void queue::changed() noexcept
 /*
  * With the lock held. Ringing under it keeps the waiter alive, which has to leave under it.
  *
- * Once there is no place for one waiter, those alike are not looked at: usually all are plain, and
- * the search ends. If a backend refuses and another is full, all who wait have tried the former,
- * and a choice for each of them would take as long as there are clients, for each place.
+ * Once there is no place for one waiter, those like it are skipped: usually all are plain, and the
+ * search ends. If one backend refuses and another is full, all waiters have tried the one that
+ * refuses, and a choice for each of them would take time in proportion to the clients, for each
+ * place.
  */
 void queue::serve(const std::shared_ptr<giver> &with) noexcept
 {

@@ -8,8 +8,8 @@
  * has its place in one of the sets, chosen by a hash whose key nobody outside knows. When all eight
  * are taken, the address whose next connection is due earliest is forgotten. That one mostly has
  * not come for a while, so nothing is lost. If it was within its limit's time, it is counted
- * (forgotten()), because it gets its burst anew: a crowd of sources can only make the limit more
- * lenient, never stricter.
+ * (forgotten()), because it gets a whole burst again: a crowd of sources can only make the limit
+ * more lenient, never stricter.
  *
  * An IPv6 host has 2^64 addresses or more to come from, so its network of 64 bits is the source.
  *

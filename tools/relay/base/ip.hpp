@@ -47,7 +47,7 @@ std::optional<ip_end> local_of(int fd) noexcept;
  * Others are as they were. */
 std::string without_mapping(std::string address);
 
-/* From four or sixteen bytes; the latter may be a mapped IPv4 address. */
+/* From four bytes, or from sixteen, which may be a mapped IPv4 address. */
 ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept;
 
 class ip_network

@@ -6,8 +6,8 @@
  * takes effect as a changed file does, with the same checks. So whatever can be changed can also be
  * printed and kept, and there is no state beside the configuration that a reload could contradict.
  *
- * The changed text is written anew by toml++, in which keys are sorted and comments are gone. It
- * says the same as before but for the change, or there is no change.
+ * toml++ writes the whole changed text, with keys sorted and without comments. The text says the
+ * same as before except for the change; otherwise nothing is changed.
  *
  * The parser's recursion has no known bound: call these on a thread with a whole stack, not in a
  * task.

@@ -98,9 +98,10 @@ public:
 	std::optional<sn::result<sn::udp>> take_udp(std::string_view name, std::string_view address,
 						    const sn::udp_options &options, int &fd);
 
-	/* Every listener has taken its descriptor, and is still open: closes the rest. Reports to a
-	 * former process that this one serves, so that the former one ends, and takes over the
-	 * files of its Unix sockets, of which it removes those that no listener uses. In a task. */
+	/* To be called when every listener has taken its descriptor and is still open. Closes the
+	 * rest. Reports to the old process, if there is one, that this one serves, so that the old
+	 * one ends; takes over the files of its Unix sockets, and removes those that no listener
+	 * uses. In a task. */
 	void done();
 
 private:

@@ -37,8 +37,8 @@ public:
 	/* Sets the route of clients that come from now on. Before start(), and at any time later. */
 	virtual void use(std::shared_ptr<route> via) noexcept = 0;
 
-	/* The lists of these settings, which are the route's but for what has been read anew from
-	 * files, are in use from the next client on. While a route is set. */
+	/* Uses the lists of these settings from the next client on. The settings are the route's,
+	 * except for what has been read again from files. While a route is set. */
 	virtual void use_lists(std::shared_ptr<const listener_config> read) noexcept = 0;
 
 	/* Serves until stop(), retire() or give_up(), in a task of its own. Once. */

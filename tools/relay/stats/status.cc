@@ -205,9 +205,7 @@ void add_endpoint(json &to, const endpoint_snapshot &each)
 
 void add_backend(json &to, const backend_snapshot &each)
 {
-	to.open('{')
-		.field("route", each.route)
-		.field("group", each.route); /* the former name, too */
+	to.open('{').field("route", each.route).field("group", each.route); /* the old name, too */
 	add_endpoint(to, each);
 	to.field("addresses", std::uint64_t{each.addresses.size()})
 		.field("resolve_failures", each.resolve_failures)

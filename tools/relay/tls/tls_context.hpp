@@ -92,7 +92,7 @@ public:
 
 	/*
 	 * Looks whether the files have changed since they were read, and reads them again. bad:
-	 * they cannot be used, and the former content stays; said once for each change. One caller
+	 * they cannot be used, and the old content stays; said once for each change. One caller
 	 * at a time. Blocks on the file system, so not in a task.
 	 */
 	virtual seen look(std::string &why) = 0;

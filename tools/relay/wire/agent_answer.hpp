@@ -37,7 +37,7 @@ inline constexpr std::uint32_t agent_limit_most = 1'000'000'000;
 /* What the machine's administrator wants: maint is drain, and more (agent_state.hpp). */
 enum class agent_admin : unsigned char { ready, drain, maint };
 
-/* How the service is. The last three mean the same, and are told apart for people. */
+/* How the service is. The last three mean the same to the relay; people see which it was. */
 enum class agent_health : unsigned char { up, down, fail, stopped };
 
 constexpr const char *to_string(agent_admin is) noexcept
