@@ -296,7 +296,7 @@ TEST(TraceFile, IsIgnoredInSetgidPrograms)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_TRUE(WIFEXITED(status)) << status;
 	if (WEXITSTATUS(status) == 77)
-		GTEST_SKIP() << "the kernel does not heed setgid there";
+		GTEST_SKIP() << "the kernel ignores setgid there";
 	EXPECT_EQ(0, WEXITSTATUS(status));
 	EXPECT_FALSE(exists(place.in("trace")));
 }

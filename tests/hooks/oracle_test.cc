@@ -391,7 +391,7 @@ private:
 				note("read too early", n);
 				return;
 			}
-			// Then one call is enough, but for signals.
+			// Then one call is enough, unless a signal interrupts it.
 			if (call == 8 && is_socket() && !signals_come)
 				note("all", n);
 			done += size_t(n);

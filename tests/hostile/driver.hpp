@@ -15,9 +15,9 @@ namespace hostile
 // before the runtime.
 void driver_start(uint64_t seed, uint32_t enabled);
 
-// Called in the first task of each life of the runtime, when it has begun and before it ends. The
-// latter undoes what is in force, waits until no plain thread uses the runtime, and checks that
-// nothing they sent was lost.
+// Called in the first task of each life of the runtime, when it has begun and before it ends.
+// driver_life_ends() undoes what is in force, waits until no plain thread uses the runtime, and
+// checks that nothing they sent was lost.
 void driver_life_begins();
 void driver_life_ends();
 

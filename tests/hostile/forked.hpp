@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What a child of fork() does: closes what it has inherited, opens files of its own, and runs the
-// runtime anew, with tasks, timers, connections, a deadlock and signals. Then its files must still
+// runtime again, with tasks, timers, connections, a deadlock and signals. Then its files must still
 // be open.
 #ifndef SENNIT_TESTS_HOSTILE_FORKED_HPP
 #define SENNIT_TESTS_HOSTILE_FORKED_HPP

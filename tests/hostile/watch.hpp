@@ -43,7 +43,7 @@ private:
 // Starts the thread. Once, before the runtime.
 void watch_start();
 
-// How much work may be ahead of a task from now on: ns of one processor's time. The former value
+// How much work may be ahead of a task from now on: ns of one processor's time. The previous value
 // stays in force for as long as that work may take.
 void watch_queue(int64_t ns);
 // Additional work, until a time.

@@ -4,7 +4,7 @@
 # The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
 # gc.h does, libsennit-tls what tls.h does, libsennit-clock what the headers of the clocks do,
 # libsennit-hooks what hooks.h does and names that libc has, libsennit all the rest. Each symbol has
-# a version, but for what replaces libc's.
+# a version, except those that replace libc's.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

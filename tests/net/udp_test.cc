@@ -213,7 +213,7 @@ TEST(UdpBatch, StopsAtTheFirstMessageWithAnError)
 		all[0] = first, all[1] = second, all[2] = wrong, all[3] = last;
 		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
 		EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
-		// An error of ours, before the kernel sees the message.
+		// An error of sennit's, before the kernel sees the message.
 		all[2] = first;
 		all[2].local = test::address("[::1]:0");
 		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));

@@ -62,7 +62,7 @@ Received receive(sn_unix *from, size_t size = 4096, int room = 0)
 	return got;
 }
 
-// A file that others can be told from.
+// A file that can be recognized by its contents.
 int file_of(const std::string &contents)
 {
 	FILE *file = tmpfile();

@@ -167,7 +167,7 @@ int change_ipc()
 
 int change_identity()
 {
-	// It returns the former one, whatever happens.
+	// It returns the previous one, whatever happens.
 	syscall(SYS_setfsuid, 1234);
 	return syscall(SYS_setfsuid, -1) == 1234 ? 0 : EPERM;
 }

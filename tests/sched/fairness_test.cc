@@ -216,7 +216,7 @@ TEST(Fairness, LongTasksLeaveTimersTheirTurn)
 	});
 }
 
-// Two tasks that hand each other a message overtake the queue, but for 10 ms rather than for 32
+// Two tasks that hand each other a message overtake the queue, for at most 10 ms rather than for 32
 // turns of any length.
 TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 {

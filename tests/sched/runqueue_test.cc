@@ -84,7 +84,7 @@ TEST_F(RunQueue, NextIsSeparateFromTheRing)
 	fill(1);
 	EXPECT_EQ(nullptr, small_take_next(queue));
 	EXPECT_EQ(nullptr, small_set_next(queue, make()));
-	EXPECT_EQ(2u, id(small_set_next(queue, make()))) << "the former one is given back";
+	EXPECT_EQ(2u, id(small_set_next(queue, make()))) << "the previous one is given back";
 	EXPECT_EQ(3u, id(small_take_next(queue)));
 	EXPECT_EQ(nullptr, small_take_next(queue));
 	EXPECT_EQ(1u, id(small_get(queue)));

@@ -60,7 +60,7 @@ class Interop(unittest.TestCase):
         return process
 
     def serve(self):
-        """A tls-server of ours: its port."""
+        """Starts sennit's tls-server; returns its port."""
         return self.serve_until_ended()[1]
 
     def serve_until_ended(self):
@@ -72,7 +72,7 @@ class Interop(unittest.TestCase):
         return server, int(line.rsplit(":", 1)[1])
 
     def connect(self, port, text, authorities=None, name="127.0.0.1"):
-        """A tls-client of ours that sends the text: its process, ended."""
+        """Runs sennit's tls-client, which sends the text; returns its ended process."""
         return subprocess.run([*LAUNCHER, CLIENT, f"{name}:{port}", authorities or self.chain],
                               input=text, capture_output=True, text=True, timeout=PATIENCE,
                               check=False)

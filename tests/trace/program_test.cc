@@ -271,7 +271,8 @@ TEST(TraceBusyProgram, IsCountedAsTheRuntimeCounts)
 			EXPECT_LE(each.running + each.idle, each.recorded) << each.name;
 			running += each.running;
 		}
-		// What processors ran is what tasks ran, but for turns whose times contradicted.
+		// Processors ran what tasks ran, except for turns whose times contradict each
+		// other.
 		for (const auto &each : tracing::summarize(read.trace, 1000).runners)
 			ran += each.total;
 		EXPECT_LE(std::abs(ran - running), running / 4 + test::ms);

@@ -9,8 +9,8 @@
 //   - The bytes of pipes and sockets arrive. A pipe's reader goes on under other numbers of the same
 //     open file; two tasks wait for each end of a pair of sockets.
 //   - A process that is reported has ended. While it lived it had copies of all descriptors.
-//   - A number that was given to another descriptor without a word: the former waits do not report
-//     what happens to it.
+//   - A number that was given to another descriptor without notice: the waits for the old one do
+//     not report what happens to the new one.
 #include <csignal>
 #include <ctime>
 

@@ -445,8 +445,8 @@ private:
 		}
 	}
 
-	// Sends the descriptor over a Unix socket, and goes on with the one that arrives. The former
-	// one is closed at any time in between.
+	// Sends the descriptor over a Unix socket, and continues with the one that arrives. The one
+	// that was sent is closed at any time in between.
 	void move(Random &random, End &end)
 	{
 		const int types[] = {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM};
