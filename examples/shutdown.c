@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An echo server that ends within 2 s of SIGTERM or ^C. It stops accepting at once. Its sessions
- * have 1.5 s to finish by themselves, and are cancelled then; after 1.8 s the program no longer
- * waits for what does not heed that. Both times can be given in ms.
+ * An echo server that ends within 2 s of SIGTERM or ^C. It stops accepting immediately. Its
+ * sessions have 1.5 s to finish by themselves, and are then cancelled; after 1.8 s the program no
+ * longer waits for sessions that ignore that. Both times can be given in ms.
  *
  *	example-shutdown 127.0.0.1:7000 1500 1800
  *	nc 127.0.0.1 7000                              (then ^C of the server)

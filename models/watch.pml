@@ -10,7 +10,7 @@
  *   poller()     sn_netpoll(), and sn_watch_event() some time later
  *   timers()     deadline_fire() of src/task/waiter.c
  *   program()    the program gives the first number to another descriptor, perhaps after
- *                sn_watch_closing(), and perhaps while the former one lives on under another number
+ *                sn_watch_closing(), perhaps while the first one stays open under another number
  *   world()      descriptors become ready, and are no longer
  * Descriptors A and B have the first number, one after the other; C has the second one.
  *

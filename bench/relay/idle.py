@@ -11,7 +11,7 @@ which counts what several of them share once) is divided by N. The relays take t
 the table has the medians, with the lowest and the highest value. The kernel's memory for sockets is
 not in it: it is the same for all.
 
-Default settings, but for the number of connections and the certificate (ECDSA, P-256). A peer that
+Default settings, except the number of connections and the certificate (ECDSA, P-256). A peer that
 is not installed has a row that says so. Exits with 1 if a relay loses a byte or a connection.
 """
 import argparse

@@ -272,9 +272,9 @@ private:
 	std::string out_;                            /* answers that have not been sent */
 	char date_[32];                              /* of the time */
 	time_t dated_ = 0;
-	phase phase_ = phase::idle; /* how far the present request is */
-	sn::deadline until_{};      /* of this phase; 0: not yet known */
-	std::size_t taken_ = 0;     /* bytes that came in this phase, but for those it began with */
+	phase phase_ = phase::idle;   /* how far the present request is */
+	sn::deadline until_{};        /* of this phase; 0: not yet known */
+	std::size_t taken_ = 0;       /* bytes that came in this phase, after it had begun */
 	std::size_t field_bytes_ = 0; /* of the target and headers, or of trailers */
 	const char *input_end_ = nullptr;
 	bool value_ended_ = false;

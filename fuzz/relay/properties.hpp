@@ -86,7 +86,8 @@ inline void proxy_header(std::string_view bytes)
 		for (const char c : relay::to_text(first, *end))
 			require(c > ' ' && c <= '~', "text is printable");
 
-	/* What is written is read as the same, but for what is not written. */
+	/* A header that is written is read back as the same, except for fields that are not
+	 * written. */
 	for (const bool checksum : {false, true}) {
 		proxy_header expected = first;
 		proxy_header again;
