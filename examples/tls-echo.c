@@ -89,7 +89,7 @@ static int fill(struct tls *tls)
 	if (n < 0)
 		return (int)n;
 	if (n == 0)
-		return -ECONNRESET; /* TCP ended without TLS's end: bytes may have been cut off */
+		return -ECONNRESET; /* no close_notify: bytes may have been cut off */
 	return BIO_write(tls->in, buf, (int)n) == (int)n ? 0 : -ENOMEM;
 }
 

@@ -141,7 +141,8 @@ void sn_dump_serve(int64_t now, bool idle)
 	/* Again at the next look. Not here: the monitor would wait for tasks that do not answer,
 	 * and for whoever reads stderr. */
 	if (!no_thread_logged)
-		sn_log("a dump or a trace waits for a thread to make it: %s", strerror(err));
+		sn_log("cannot start the thread that writes a dump or a trace (%s): trying again",
+		       strerror(err));
 	no_thread_logged = true;
 	atomic_fetch_or(&wanted, what & (WANTED_DUMP | WANTED_TRACE));
 }

@@ -175,7 +175,7 @@ static void put_wild_pointer(const struct fault *fault)
 		sn_put("the stack of ");
 		sn_put_task(owner);
 	} else {
-		sn_put("a stack that no task has");
+		sn_put("a stack that is not in use");
 	}
 	sn_put(" was hit at ");
 	sn_put_address(fault->address);

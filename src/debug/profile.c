@@ -147,7 +147,8 @@ static void write_left_out(struct sn_pprof *pprof, struct sn_samples *samples, i
 
 	if (events == 0)
 		return;
-	snprintf(text, sizeof text, "%llu events at more places than the profile has room for",
+	snprintf(text, sizeof text,
+		 "%llu events are missing: the profile has no room for more places",
 		 (unsigned long long)events);
 	sn_pprof_comment(pprof, text);
 	write_sample(pprof, &nothing, samples->left_out_values, count, scale);

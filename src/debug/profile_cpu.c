@@ -238,7 +238,7 @@ static int finish(struct sn_profile *profile, int fd)
 	release_signal();
 	withdraw();
 	attr.duration_ns = sn_now() - profile->began_mono;
-	snprintf(comment, sizeof comment, "%u threads had no timer, and are missing", missing);
+	snprintf(comment, sizeof comment, "%u threads are missing: they had no timer", missing);
 	if (fd >= 0)
 		err = sn_profile_write(profile, fd, &attr, 1, missing ? comment : NULL);
 	sn_profile_end(profile, sizeof *profile);

@@ -64,7 +64,7 @@ void sn_profile_file_begin(void)
 						  : sn_waits_profile_start(0);
 	begun = err == 0;
 	if (err < 0)
-		sn_log("no profile to SENNIT_PROFILE: %s", strerror(-err));
+		sn_log("cannot begin the profile of SENNIT_PROFILE: %s", strerror(-err));
 }
 
 /* From then on the profile is somebody else's, if there is one. */

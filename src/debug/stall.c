@@ -27,9 +27,9 @@ static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *
 	if (lease->inside ||
 	    lease->stays != atomic_load_explicit(&self->stall_stay, memory_order_relaxed) ||
 	    !self->task) {
-		sn_put("a stay of ");
+		sn_put("code that ran for ");
 		sn_put_number((uint64_t)stayed / 1000000, 10);
-		sn_put(" ms had ended when its thread got the signal\n");
+		sn_put(" ms without a call of sennit had ended before it could be reported\n");
 		return;
 	}
 	sn_put_task(self->task);

@@ -315,8 +315,8 @@ static int thread_failed(struct sn_thread *thread, int err)
 	limit_logged = true;
 	sn_unlock(&sn_runtime.lock);
 	if (log)
-		sn_log("cannot start another thread (%s): work waits for one of %u", strerror(err),
-		       atomic_load(&sn_threads.count));
+		sn_log("cannot start another thread (%s): work waits for one of the %u that run",
+		       strerror(err), atomic_load(&sn_threads.count));
 	free(thread);
 	return -err;
 }

@@ -352,8 +352,8 @@ void sn_ties_end(struct sn_thread *self)
 static void say_that_some_have_moved(void)
 {
 	if (!logged)
-		sn_log("a thread is blocked or busy for %lld ms: tasks in hooked calls that wait "
-		       "for it go on with another (SENNIT_HOOKS_STAY)",
+		sn_log("a thread has been blocked or busy for %lld ms: tasks in hooked calls "
+		       "that wait for it move to another (SENNIT_HOOKS_STAY)",
 		       (long long)(patience / 1000000));
 	logged = true;
 }

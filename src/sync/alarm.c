@@ -83,7 +83,7 @@ static void start_task(struct sn_thread *self, struct sn_deferred *deferred)
 	task = sn_task_new(self, alarm->fn, alarm->arg, NULL, (const void *)alarm->fn, &err);
 	if (!task && alarm->period == 0 &&
 	    sn_timer_start(self, &alarm->timer, sn_now() + RETRY_NS) < 0)
-		sn_log("no memory to set an alarm again: it is lost");
+		sn_log("no memory to set an alarm again, so it is lost");
 	SN_RACE_WINDOW();
 	if (atomic_fetch_and(&alarm->state, ~(FIRED | AWAITED)) & AWAITED)
 		sn_futex_wake(&alarm->state, 1); /* uses only the address: the alarm may be gone */

@@ -101,7 +101,7 @@ int sn_tls_config_new(sn_tls_config **out, enum sn_tls_role role)
 	int err;
 
 	if (!out || (role != SN_TLS_CLIENT && role != SN_TLS_SERVER))
-		return sn_tls_say(-EINVAL, "no place for it, or no such role");
+		return sn_tls_say(-EINVAL, "no pointer for the result, or an unknown role");
 	config = calloc(1, sizeof *config);
 	if (!config)
 		return sn_tls_say(-ENOMEM, "no memory");
@@ -158,7 +158,7 @@ int sn_tls_config_set_verify(sn_tls_config *config, enum sn_tls_verify verify)
 	if (err < 0)
 		return err;
 	if ((int)verify < SN_TLS_VERIFY_NONE || verify > SN_TLS_VERIFY_REQUIRE)
-		return sn_tls_say(-EINVAL, "there is no such way to verify");
+		return sn_tls_say(-EINVAL, "unknown way to verify");
 	config->verify = verify;
 	return 0;
 }
@@ -171,7 +171,7 @@ int sn_tls_config_set_stapling(sn_tls_config *config, enum sn_tls_stapling stapl
 		return err;
 	if (config->role != SN_TLS_CLIENT || (int)stapling < SN_TLS_STAPLING_NONE ||
 	    stapling > SN_TLS_STAPLING_REQUIRE)
-		return sn_tls_say(-EINVAL, "no client's configuration, or no such stapling");
+		return sn_tls_say(-EINVAL, "not a client's configuration, or unknown stapling");
 	config->stapling = stapling;
 	return 0;
 }
@@ -187,7 +187,7 @@ int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int highest)
 	if (lowest < SN_TLS_1_2 || (highest && highest < lowest) ||
 	    SSL_CTX_set_min_proto_version(config->ctx, lowest) != 1 ||
 	    SSL_CTX_set_max_proto_version(config->ctx, highest) != 1)
-		return sn_tls_say(-EINVAL, "there are no such versions");
+		return sn_tls_say(-EINVAL, "unknown versions of TLS");
 	return 0;
 }
 
@@ -240,7 +240,7 @@ int sn_tls_config_set_alpn(sn_tls_config *config, const char *protocols)
 		size = encode_protocols(encoded, protocols);
 		if (size == 0 || size > UINT16_MAX) {
 			free(encoded);
-			return sn_tls_say(-EINVAL, "this is no list of protocols");
+			return sn_tls_say(-EINVAL, "not a list of protocols");
 		}
 	}
 	free(config->alpn);
@@ -305,7 +305,7 @@ static int complete(sn_tls_config *config)
 	/* Anybody gets a certificate of one of the system's. */
 	if (verifies && config->role == SN_TLS_SERVER && !config->own_trust &&
 	    !config->system_trust)
-		return sn_tls_say(-EINVAL, "clients are verified, and no authority is trusted");
+		return sn_tls_say(-EINVAL, "clients are verified, but no authority is trusted");
 	SSL_CTX_set_verify(config->ctx, verify_mode(config), NULL);
 	ERR_clear_error();
 	if (verifies && (config->system_trust || !config->own_trust) &&
@@ -314,8 +314,7 @@ static int complete(sn_tls_config *config)
 	if (config->stapling != SN_TLS_STAPLING_NONE) {
 		/* Without an issuer that is known to be good, nobody can sign a response. */
 		if (!verifies)
-			return sn_tls_say(-EINVAL,
-					  "OCSP responses of servers that are not verified");
+			return sn_tls_say(-EINVAL, "OCSP responses need servers to be verified");
 		SSL_CTX_set_tlsext_status_type(config->ctx, TLSEXT_STATUSTYPE_ocsp);
 		SSL_CTX_set_tlsext_status_cb(config->ctx, sn_tls_check_staple);
 	}

@@ -49,7 +49,8 @@ static int expect(struct sn_tls *tls, const char *name)
 	if (length > 1 && name[length - 1] == '.')
 		length--;
 	if (name[0] == '.' || name[length - 1] == '.')
-		return sn_tls_say(-EINVAL, "no server's name begins with a dot, or ends with two");
+		return sn_tls_say(-EINVAL,
+				  "a server's name cannot begin with a dot or end with two");
 	name = tls->name = strndup(name, length);
 	if (!name)
 		return sn_tls_say(-ENOMEM, "no memory");
@@ -129,7 +130,7 @@ int sn_tls_client(sn_stream *stream, sn_tls_config *config, const char *name)
 	if (!sn_self())
 		return sn_tls_say(-ENOTSUP, "not in a task");
 	if (!config || config->role != SN_TLS_CLIENT)
-		return sn_tls_say(-EINVAL, "this is no client's configuration");
+		return sn_tls_say(-EINVAL, "not a client's configuration");
 	if ((!name || !*name) && config->verify != SN_TLS_VERIFY_NONE)
 		return sn_tls_say(-EINVAL, "there is no name to verify the server by");
 	return begin(stream, config, name && *name ? name : NULL);
@@ -140,7 +141,7 @@ int sn_tls_server(sn_stream *stream, sn_tls_config *config)
 	if (!sn_self())
 		return sn_tls_say(-ENOTSUP, "not in a task");
 	if (!config || config->role != SN_TLS_SERVER)
-		return sn_tls_say(-EINVAL, "this is no server's configuration");
+		return sn_tls_say(-EINVAL, "not a server's configuration");
 	return begin(stream, config, NULL);
 }
 
@@ -195,7 +196,7 @@ int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *confi
 	int err;
 
 	if (!stream || !address)
-		return sn_tls_say(-EINVAL, "no address, or no place for the stream");
+		return sn_tls_say(-EINVAL, "no address, or no pointer for the stream");
 	if (!is_path(address)) {
 		err = host_of(host, sizeof host, address);
 		if (err < 0)

@@ -119,7 +119,7 @@ static void explain(struct sn_tls *tls, int err)
 		break;
 	case -ECONNABORTED:
 		snprintf(tls->reason, TLS_TEXT, "the peer has closed the connection %s",
-			 tls->established ? "without TLS's end, so data may be missing"
+			 tls->established ? "without close_notify, so data may be missing"
 					  : "during the handshake");
 		break;
 	case -EPROTO:

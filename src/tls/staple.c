@@ -143,7 +143,7 @@ static int parse(OCSP_BASICRESP **basic, const void *der, size_t size)
 	if (!response || at != (const unsigned char *)der + size) {
 		OCSP_RESPONSE_free(response);
 		ERR_clear_error();
-		return sn_tls_say(-EBADMSG, "this is no OCSP response in DER");
+		return sn_tls_say(-EBADMSG, "not an OCSP response in DER");
 	}
 	status = OCSP_response_status(response);
 	if (status != OCSP_RESPONSE_STATUS_SUCCESSFUL)
@@ -176,7 +176,7 @@ int sn_tls_config_set_ocsp_response(sn_tls_config *config, const void *der, size
 	int err;
 
 	if (!config || config->role != SN_TLS_SERVER || !der || size == 0 || size > MOST_RESPONSE)
-		return sn_tls_say(-EINVAL, "no server's configuration, or no response");
+		return sn_tls_say(-EINVAL, "not a server's configuration, or no response");
 	err = parse(&basic, der, size);
 	if (err < 0)
 		return err;

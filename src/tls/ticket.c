@@ -87,7 +87,7 @@ int sn_tls_config_set_ticket_keys(sn_tls_config *config, const void *keys, size_
 	bool late;
 
 	if (!config || config->role != SN_TLS_SERVER || !keys || n == 0 || n > MOST_KEYS)
-		return sn_tls_say(-EINVAL, "no server's configuration, or no keys");
+		return sn_tls_say(-EINVAL, "not a server's configuration, or no keys");
 	ring = malloc(sizeof *ring + n * sizeof *ring->keys);
 	if (!ring)
 		return sn_tls_say(-ENOMEM, "no memory");

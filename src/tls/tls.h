@@ -144,7 +144,7 @@ struct sn_tls {
 	bool established;              /* the handshake has been completed; by a callback */
 	bool flooded;                  /* too much from the peer that is no data */
 	unsigned messages, records;    /* without data, in a row */
-	bool saw_end;                  /* of the socket, without TLS's end */
+	bool saw_end;                  /* of the socket, without close_notify */
 	bool read_ended;               /* SN_SHUT_READ */
 	bool notified;                 /* our end was given to OpenSSL */
 	bool heard;                    /* the peer has sent something since the handshake */

@@ -145,7 +145,7 @@ void sn_checked_lock(struct sn_lock *lock)
 			sn_checked_fail(NULL, "\"%s\" (%p) is taken twice", ranks[rank].name,
 					(void *)lock);
 		if (held > rank || (held == rank && !(ranks[rank].flags & SN_LOCK_ALIKE)))
-			sn_checked_fail(NULL, "\"%s\" (%p) is taken behind \"%s\"",
+			sn_checked_fail(NULL, "\"%s\" (%p) is taken while \"%s\" is held",
 					ranks[rank].name, (void *)lock, ranks[held].name);
 	}
 }

@@ -71,7 +71,7 @@ class Terminated(Case):
             with self.assertRaises(ConnectionResetError, msg=how):
                 backend.read()
         eventually(lambda: self.log().count("cause=client_reset") == 2, "the lines")
-        self.assertIn("without TLS's end, so data may be missing", self.log())
+        self.assertIn("without close_notify, so data may be missing", self.log())
         client, backend = self.client(), self.accept()
         backend.send(b"x")
         self.assertEqual(client.read(), b"x")

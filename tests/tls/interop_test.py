@@ -218,7 +218,7 @@ class Interop(unittest.TestCase):
         def talk(conn):
             conn.recv(100)
             conn.sendall(b"half")
-            # Closed without TLS's end.
+            # Closed without close_notify.
             plain = socket.socket(fileno=conn.detach())
             plain.setblocking(True)  # its timeout has made it non-blocking
             plain.shutdown(socket.SHUT_WR)
@@ -229,7 +229,7 @@ class Interop(unittest.TestCase):
         result = self.connect(self.listen(self.context(), talk), "ask\n")
         self.assertEqual(result.stdout, "half")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("without TLS's end", result.stderr)
+        self.assertIn("without close_notify", result.stderr)
 
     def test_our_client_talks_to_openssl(self):
         with socket.create_server(("127.0.0.1", 0)) as free:

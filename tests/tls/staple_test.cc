@@ -396,7 +396,7 @@ TEST(TlsStaple, UnusableResponsesAreNotSet)
 
 		ASSERT_EQ(0, set_response(stapled.server, good));
 		EXPECT_EQ(-EBADMSG, set_response(stapled.server, "garbage"));
-		EXPECT_STREQ("this is no OCSP response in DER", sn_tls_last_error());
+		EXPECT_STREQ("not an OCSP response in DER", sn_tls_last_error());
 		EXPECT_EQ(-EBADMSG, set_response(stapled.server, good + "x"));
 		EXPECT_EQ(-EBADMSG, set_response(stapled.server, good.substr(0, good.size() - 1)));
 		EXPECT_EQ(-EBADMSG, set_response(stapled.server, try_later()));

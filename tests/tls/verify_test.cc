@@ -118,7 +118,7 @@ TEST(TlsVerify, NamesThatAreNoneAreRefused)
 		client.trust(authority.pem());
 		for (const char *bad : {".", ".com", ".localhost", "..", "localhost..", ".com."}) {
 			EXPECT_EQ(-EINVAL, sn_tls_client(ends->from(), client, bad)) << bad;
-			EXPECT_STREQ("no server's name begins with a dot, or ends with two",
+			EXPECT_STREQ("a server's name cannot begin with a dot or end with two",
 				     sn_tls_last_error());
 		}
 		for (const char *bad : {"localhost", ":443", "[]:443", "[::1]443", "::1:443",
@@ -361,7 +361,7 @@ TEST(TlsVerify, AServerThatVerifiesNeedsAuthorities)
 			system.show({&identity});
 			EXPECT_EQ(0, sn_tls_config_set_verify(none, how));
 			EXPECT_EQ(-EINVAL, sn_tls_server(ends->from(), none));
-			EXPECT_STREQ("clients are verified, and no authority is trusted",
+			EXPECT_STREQ("clients are verified, but no authority is trusted",
 				     sn_tls_last_error());
 			none.trust(authority.pem()); // it has not been used
 			EXPECT_EQ(0, sn_tls_server(ends->from(), none));

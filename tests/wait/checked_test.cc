@@ -68,7 +68,7 @@ TEST_F(Checked, AWrongOrderOfLocksIsFatal)
 			checked_take_inner();
 			checked_take_outer();
 		},
-		"\"a test's outer lock\" .* is taken behind \"a test's inner lock\"; held: "
+		"\"a test's outer lock\" .* is taken while \"a test's inner lock\" is held; held: "
 		"\"a test's inner lock\"");
 }
 
