@@ -244,7 +244,7 @@ TEST_F(ConfigTls, EachMistakeIsNamed)
 		{"", "check = { tls = 'yes' }",
 		 "groups.g.check.tls: is a string; expected true or false"},
 		{"", "send_proxy = 'v2'\nsend_proxy_with = 'crc32c'",
-		 "groups.g.send_proxy_with: is no array of records"},
+		 "groups.g.send_proxy_with: is not an array of records"},
 		{"", "send_proxy = 'v2'\nsend_proxy_with = ['crc']",
 		 "groups.g.send_proxy_with[0]: \"crc\" is none of the choices"},
 		{"", "send_proxy = 'v1'\nsend_proxy_with = ['crc32c']",

@@ -294,7 +294,7 @@ TEST(Token, IsReadFromAPrivateFile)
 	      std::string("0123456789\x01"
 			  "bcdef")}) {
 		EXPECT_FALSE(read(bad, 0600));
-		EXPECT_NE(why.find("is no token"), why.npos);
+		EXPECT_NE(why.find("is not a token"), why.npos);
 	}
 	EXPECT_FALSE(relay::read_token("/nonexistent/token", token, why));
 	EXPECT_NE(why.find("cannot be read: No such file"), why.npos);

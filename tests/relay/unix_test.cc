@@ -191,7 +191,7 @@ TEST(Unix, APathThatCannotBeUsedIsExplained)
 	for (const auto &[path, why] :
 	     {std::pair(file, "a file that is no socket is there; expected a free path"),
 	      std::pair(here / "folder", "a folder that is no socket is there; expected"),
-	      std::pair(here / "file/socket", "a part of the path is no folder; expected one"),
+	      std::pair(here / "file/socket", "a part of the path is not a folder; expected one"),
 	      std::pair(here / "no/socket", "there is no such folder; expected one")})
 		for (const bool is_admin : {false, true}) {
 			const std::string address = "unix:" + path;

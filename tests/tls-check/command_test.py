@@ -348,10 +348,10 @@ class Command(Compiled):
         path = self.sample(*SHARED)
         text = run("--calls=known", path).stdout.decode()
         rows = self.rows("--calls=known", path)
-        self.assertEqual(len(rows), text.count(" over a call that may park\n    0x"))
+        self.assertEqual(len(rows), text.count(" across a call that may park\n    0x"))
         functions = len({row["function"] for row in rows})
         self.assertRegex(text, rf"\n\S+\.out: {functions} of \d+ functions keep what belongs to a "
-                               r"thread over a call that may park\n$")
+                               r"thread across a call that may park\n$")
         for row in rows:
             for place in ("found", "call", "used"):
                 self.assertIn(f"    {row[place]['address']} ", text)

@@ -19,10 +19,10 @@ constexpr const char *help =
 	R"(Usage: sennit-tls-check [OPTION]... FILE...
 
 Names the functions of objects, archives, programs and shared libraries that
-keep what belongs to a thread over a call in which a task may park: the address
-of errno, of h_errno or of another thread-local variable, the thread pointer,
-pthread_self(), the tables of <ctype.h>. After such a call the task may be on
-another thread. The files are ELF, of x86_64 or aarch64.
+keep what belongs to a thread across a call in which a task may park: the
+address of errno, of h_errno or of another thread-local variable, the thread
+pointer, pthread_self(), the tables of <ctype.h>. After such a call the task may
+be on another thread. The files are ELF, of x86_64 or aarch64.
 
 Options:
   --calls WHICH   which calls may park. WHICH is

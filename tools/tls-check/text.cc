@@ -104,7 +104,7 @@ std::string path_text(const report_row &row)
 std::string row_text(const std::string &title, const report_row &row)
 {
 	auto text = title + ": " + name_text(row.function) + " keeps " + text_of(row.what) +
-		    " in " + row.kept_in + " over a call that may park\n";
+		    " in " + row.kept_in + " across a call that may park\n";
 
 	text += line_text(row.found, row.found_by.empty() ? "it is computed here"
 							  : "found by " + call_text(row.found_by));
@@ -152,7 +152,7 @@ std::string to_text(const file_report &all)
 		return text;
 	return text + tracing::clean(all.file) + ": " + tracing::count_text(found) + " of " +
 	       tracing::count_text(functions) +
-	       " functions keep what belongs to a thread over a call that may park\n";
+	       " functions keep what belongs to a thread across a call that may park\n";
 }
 
 std::string to_json(const std::vector<file_report> &all)

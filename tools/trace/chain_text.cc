@@ -23,7 +23,7 @@ std::string origin_text(origin from)
 {
 	switch (from) {
 	case origin::records:
-		return "the records of it begin";
+		return "its records begin";
 	case origin::timer:
 		return "a timer was due";
 	case origin::network:
@@ -39,7 +39,7 @@ std::string origin_text(origin from)
 	case origin::unknown:
 		return "it was woken by something that is not on record";
 	case origin::longest:
-		return "the chain goes on, but is no longer shown";
+		return "the chain continues, but the rest is not shown";
 	}
 	return "";
 }

@@ -62,7 +62,7 @@ public:
 			const std::string name = decode(each.substr(0, mark));
 			const auto value = each.substr(std::min(mark + 1, each.size()));
 			if (!left_.emplace(name, decode(value)).second)
-				throw bad_request{name + " is there twice"};
+				throw bad_request{name + " is given twice"};
 			query.remove_prefix(std::min(end + 1, query.size()));
 		}
 	}
@@ -99,7 +99,8 @@ public:
 	void finish() const
 	{
 		if (!left_.empty())
-			throw bad_request{left_.begin()->first + " is not a parameter of this"};
+			throw bad_request{left_.begin()->first +
+					  " is not a parameter of this action"};
 	}
 
 private:
@@ -139,7 +140,7 @@ controller::outcome kill(controller &to, parameters &with)
 	const bool is_any = which.listener.empty() && which.group.empty() &&
 			    which.backend.empty() && which.endpoint.empty() && which.client.empty();
 	if (is_any != all)
-		throw bad_request{all ? "all=1 goes with nothing else"
+		throw bad_request{all ? "all=1 excludes all other parameters"
 				      : "expected listener, group, backend, endpoint or client, or "
 					"all=1"};
 	return to.kill(which);

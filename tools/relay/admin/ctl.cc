@@ -300,7 +300,7 @@ int run_ctl(int argc, const char *const *argv)
 	}
 	const auto chosen = app.get_subcommands();
 	if (chosen.empty())
-		return usage("there is no command");
+		return usage("no command");
 	if (const auto problem = address_problem(what.at, address_use::connect))
 		return usage("--at: \"" + what.at + "\": " + *problem);
 	if (!timeout.empty()) {

@@ -130,7 +130,7 @@ std::optional<std::string> host_problem(std::string_view host)
 	if (is_name(host))
 		return std::nullopt;
 	if (host == "*")
-		return "* is no host; expected no host for every address, such as :8080";
+		return "* is not a host; expected none for every address, such as :8080";
 	return "malformed host name; expected letters, digits, dots and hyphens";
 }
 
@@ -214,7 +214,7 @@ std::optional<std::string> address_problem(std::string_view address, address_use
 			  "unix:/PATH";
 
 	if (address.find("://") != address.npos)
-		return "a URL is no address; " + form;
+		return "a URL is not an address; " + form;
 	if (is_udp(address)) {
 		auto problem = udp_problem(address, use);
 		return problem ? problem

@@ -44,8 +44,9 @@ bool read_token(const std::string &file, std::string &into, std::string &why)
 		line.remove_suffix(1);
 	if (line.size() < shortest_token || line.size() > longest_token ||
 	    !std::ranges::all_of(line, [](char c) { return c > ' ' && c < '\x7f'; })) {
-		why = file + ": its first line is no token; expected 16 to 512 characters without "
-			     "spaces, such as from \"openssl rand -hex 32\"";
+		why = file +
+		      ": its first line is not a token; expected 16 to 512 characters without "
+		      "spaces, such as from \"openssl rand -hex 32\"";
 		return false;
 	}
 	into = line;

@@ -164,8 +164,9 @@ void read_proxy_extras(section &in, group_config &group)
 		return;
 	const auto *list = node->as_array();
 	if (!list || list->empty()) {
-		in.complain(*node, "send_proxy_with",
-			    "is no array of records; expected \"crc32c\", \"unique-id\" or both");
+		in.complain(
+			*node, "send_proxy_with",
+			"is not an array of records; expected \"crc32c\", \"unique-id\" or both");
 		return;
 	}
 	std::size_t index = 0;

@@ -125,7 +125,7 @@ std::string explain_value(const pair_of_line &in, std::string_view words)
 	const auto value = trimmed(in.value.substr(0, in.value.find('#')));
 	const std::string key(in.key);
 	if (value.empty())
-		return key + ": has no value; expected one behind the =";
+		return key + ": has no value; expected one after the =";
 	if (is_word(value, "true") || is_word(value, "false"))
 		return key + ": " + shortened(value) +
 		       " has capital letters; expected true or "
@@ -215,10 +215,10 @@ std::string explain_syntax(std::string_view line, std::size_t column, std::strin
 		return explain_value(*pair, words);
 	if (has(words, "inline table")) {
 		if (has(words, "'\\n'") || has(words, "end-of-file"))
-			return "a table in braces goes on in the next line; expected all of it in "
-			       "one line, or a table of its own, such as [groups.NAME.check]";
+			return "a table in braces continues in the next line; expected all of it "
+			       "in one line, or a table of its own, such as [groups.NAME.check]";
 		if (has(words, "dangling comma"))
-			return "a comma behind the last key of a table in braces; expected none";
+			return "a comma after the last key of a table in braces; expected none";
 		return "a table in braces is not closed; expected , or } there";
 	}
 	if (has(words, "array"))
@@ -226,7 +226,7 @@ std::string explain_syntax(std::string_view line, std::size_t column, std::strin
 			       ? "an array is not closed; expected ] at its end"
 			       : "neither a comma nor the end of an array; expected , or ] there";
 	if (!pair)
-		return "is not a line of TOML; expected KEY = VALUE, [NAME] or a comment behind #";
+		return "is not a line of TOML; expected KEY = VALUE, [NAME] or a comment after #";
 	return said + "; expected a value of TOML, such as 10, true or \"text\"";
 }
 

@@ -159,8 +159,8 @@ void tls_contexts::look_at_files(const list &which)
 		case tls_context::seen::bad:
 			fields.emplace_back("error", why);
 			emit(event_kind::tls_not_reloaded,
-			     "files have changed and cannot be used, so their former content stays "
-			     "in use: " +
+			     "files have changed and cannot be used, so their previous content "
+			     "stays in use: " +
 				     why,
 			     std::move(fields));
 			break;

@@ -160,7 +160,7 @@ void delay_the_stop(shared &all)
 	const auto time = all.settings->stop_delay;
 	if (time == 0ns)
 		return;
-	emit(event_kind::stopping, "not ready any more; new connections are served meanwhile",
+	emit(event_kind::stopping, "no longer ready; new connections are still served",
 	     {{"delay_ms", to_ms(time)}});
 	const auto until = sn::after(time);
 	while (sn::now() < until && !wait_and_answer(all, until))
@@ -174,7 +174,7 @@ void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> ti
 	if (time)
 		fields.emplace_back("drain_ms", to_ms(*time));
 	emit(event_kind::draining,
-	     "accepting no more; " + std::to_string(open) + " open connections may finish",
+	     "no longer accepting; " + std::to_string(open) + " open connections may finish",
 	     std::move(fields));
 }
 

@@ -38,7 +38,7 @@ std::string explain_unix(const std::string &address, const std::error_code &erro
 	if (error == std::errc::no_such_file_or_directory)
 		return "there is no such folder; expected one for the socket's file";
 	if (error == std::errc::not_a_directory)
-		return "a part of the path is no folder; expected one for the socket's file";
+		return "a part of the path is not a folder; expected one for the socket's file";
 	if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted ||
 	    error == std::errc::read_only_file_system)
 		return "not permitted; expected a folder that this user may write to";

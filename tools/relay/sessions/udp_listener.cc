@@ -114,7 +114,7 @@ std::unique_ptr<udp_listener> udp_listener::share(shared &all, const listener_co
 		why = socket.error().message();
 	}
 	why = "cannot listen on " + settings.address +
-	      " again, where sessions of a former listener are open: " + why;
+	      " again, where sessions of a previous listener are open: " + why;
 	return nullptr;
 }
 

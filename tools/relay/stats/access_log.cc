@@ -206,7 +206,7 @@ std::optional<std::string> log_target_problem(const std::string &target)
 		    number.find_first_not_of("0123456789") == number.npos)
 			return std::nullopt;
 		return "access log " + target +
-		       ": is no descriptor; expected its number, such as fd:3";
+		       ": is not a descriptor; expected its number, such as fd:3";
 	}
 	const auto slash = target.rfind('/');
 	const std::string folder = slash == target.npos ? "." : target.substr(0, slash + 1);

@@ -264,7 +264,7 @@ try {
 			suppressed = std::exchange(bucket.suppressed, 0);
 		}
 		send({.kind = event_kind::events_suppressed,
-		      .message = "more events of a kind than it may have were left out",
+		      .message = "events over the limit of their kind were left out",
 		      .fields = {{"of", describe(kind).name}, {"events", suppressed}}});
 	}
 } catch (const std::exception &) {

@@ -125,7 +125,7 @@ void add_process(page &to, const snapshot &now)
 	one("descriptors", "gauge", now.descriptors, "Open descriptors.");
 	one("descriptors_limit", "gauge", now.descriptor_limit, "Most open descriptors.");
 	one("pipes", "gauge", now.pipes, "Pipes for copying in the kernel that exist.");
-	one("pipes_limit", "gauge", now.pipes_limit, "Most such pipes.");
+	one("pipes_limit", "gauge", now.pipes_limit, "Most pipes for copying in the kernel.");
 	one("pipes_missed_total", "counter", now.pipes_missed,
 	    "Times that no pipe was available, and bytes went through userspace.");
 	one("tasks", "gauge", now.tasks, "Tasks of the runtime.");
@@ -269,7 +269,7 @@ void add_certificates(page &to, const snapshot &now)
 		  "When a certificate of a listener expires, since 1970.");
 	some(true, "listener");
 	to.metric("tls_client_certificate_not_after_seconds", "gauge",
-		  "The same of one that a group shows to its backends.");
+		  "When a certificate that a group shows to its backends expires, since 1970.");
 	some(false, "group");
 }
 
@@ -282,7 +282,7 @@ void add_lists(page &to, const snapshot &now)
 		to.sample({{"listener", each.listener}, {"key", each.key}, {"file", each.file}},
 			  each.entries);
 	to.metric("list_read_timestamp_seconds", "gauge",
-		  "When the file was read as it is in use, since 1970.");
+		  "When the content that is in use was read, since 1970.");
 	for (const auto &each : now.lists)
 		to.sample("", {{"listener", each.listener}, {"key", each.key}, {"file", each.file}},
 			  seconds(each.read));
@@ -344,11 +344,13 @@ void add_backends(page &to, const snapshot &now, metrics_detail detail)
 				to.sample({{"group", each.route}, {"backend", each.address}},
 					  value(each.agent));
 	};
-	each_agent("backend_agent_answers", "1 unless the agent did not answer the last time.",
+	each_agent("backend_agent_answers",
+		   "0 if the agent did not answer the last time, otherwise 1.",
 		   [](const agent_snapshot &of) -> std::uint64_t {
 			   return of.contact != agent_contact::lost;
 		   });
-	each_agent("backend_agent_weight_percent", "What the agent makes of the weight.",
+	each_agent("backend_agent_weight_percent",
+		   "The weight in percent of the configured one, as the agent has set it.",
 		   [](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
 	to.metric("backend_addresses", "gauge",
 		  "Addresses that the backend's name resolves to; 0: it does not resolve.");
@@ -469,13 +471,14 @@ void add_endpoints(page &to, const snapshot &now)
 		});
 	};
 	each_agent("endpoint_agent_answers",
-		   "1 unless the agent of the address did not answer the last time.",
+		   "0 if the agent of the address did not answer the last time, otherwise 1.",
 		   [](const agent_snapshot &of) -> std::uint64_t {
 			   return of.contact != agent_contact::lost;
 		   });
-	each_agent("endpoint_agent_weight_percent",
-		   "What the agent of the address makes of its weight.",
-		   [](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
+	each_agent(
+		"endpoint_agent_weight_percent",
+		"The weight in percent of the configured one, as the address's agent has set it.",
+		[](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
 	to.metric("endpoint_bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	every([&](const backend_snapshot &of, const e &one) {
 		for (const auto &[side, bytes] : {std::pair("backend", one.to_backend.bytes),
@@ -536,8 +539,8 @@ void add_ready(page &to, const snapshot &now)
 		   &g::ready);
 	each_group("preconnect_hits_total", "counter",
 		   "Connections made ahead that a client was given.", &g::ready_hits);
-	each_group("preconnect_misses_total", "counter", "Times that none was ready for a client.",
-		   &g::ready_misses);
+	each_group("preconnect_misses_total", "counter",
+		   "Times that no connection made ahead was ready for a client.", &g::ready_misses);
 	each_group("preconnect_failures_total", "counter",
 		   "Connections that could not be made ahead.", &g::ready_failures);
 	to.metric("preconnect_discarded_total", "counter",

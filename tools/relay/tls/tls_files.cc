@@ -65,7 +65,7 @@ bool tls_files::read(const std::string &path, std::string &into, std::string &wh
 	if (text.find("-----BEGIN") == text.npos)
 		return failed("has nothing in PEM; expected text with \"-----BEGIN\"");
 	if (text.find('\0') != text.npos)
-		return failed("is no text; expected a file in PEM");
+		return failed("is not text; expected a file in PEM");
 	into = texts_.emplace(path, std::move(text)).first->second;
 	return true;
 }
