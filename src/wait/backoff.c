@@ -12,8 +12,8 @@
 #include "arch/arch.h"
 
 /*
- * The first pause, and the limit of doubling. They are measured by the clock, because the duration
- * of sn_cpu_relax() differs by more than that from one machine to another, 1 to 50 ns.
+ * The first pause, and the limit up to which pauses double. They are measured by the clock, because
+ * one sn_cpu_relax() takes between 1 and 50 ns, depending on the machine.
  *
  * The first pause is several times as long as the runtime's locks are held. So a holder, which most
  * likely wants the lock again soon, keeps it and its cache lines for some rounds instead of handing

@@ -8,15 +8,15 @@
  *			park on a futex until the condition may have changed;
  *
  * Nothing in the tree spins in any other way, so nothing spins without a bound. On a machine with
- * one usable CPU the spin budget is nil, because the thread that we wait for cannot be running.
+ * one usable CPU the spin budget is zero, because the thread that is waited for cannot be running.
  *
  * The wait lasts from the first pause to the end of the variable's scope, including any sleep in
  * between; the histogram of its site (site.h) then counts it. Without a pause there was no wait,
- * and nothing is counted. So the variable is declared only where an immediate attempt has failed.
+ * and nothing is counted. Declare the variable only where an immediate attempt has failed.
  *
- * For benchmarks the policy can be replaced by what it is compared with. Waits for another thread
- * (SN_BACKOFF_FOR_THREADS) then spin until they have what they want, however long that takes, even
- * on one CPU. Waits for work or for a task are excluded, because that task may have to run on the
+ * Benchmarks can replace the policy by plain spinning, to compare the two. Waits for another thread
+ * (SN_BACKOFF_FOR_THREADS) then spin until their condition holds, however long that takes, even on
+ * one CPU. Waits for work or for a task are excluded, because that task may have to run on the
  * waiter's own processor. The setting is read in a wait's first pause, so code that does not wait
  * does not pay for it.
  */
@@ -42,12 +42,12 @@ struct sn_backoff {
 	struct sn_backoff name __attribute__((cleanup(sn_backoff_end))) = { \
 		.spin_ns = (spin), .yield_ns = (yield), .site = (at)}
 
-/* Waits a moment. False when the budgets are used up and the caller should park. Preserves
+/* Pauses once. Returns false when the budgets are used up and the caller should park. Preserves
  * errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
 
-/* The time since the first pause, in ns, for callers that have something better to do than to
- * follow the policy. 0: no pause yet. */
+/* The time since the first pause, in ns, for callers that do something else after a while than what
+ * the policy says. 0: no pause yet. */
 int64_t sn_backoff_waited(const struct sn_backoff *backoff);
 
 /* For a caller that is about to sleep, with or without pauses: it has waited at least since
@@ -75,7 +75,7 @@ static inline void sn_backoff_end(const struct sn_backoff *backoff)
 		sn_backoff_record(backoff);
 }
 
-/* CPUs that this process may run on, at least 1; as counted last. Any thread. */
+/* How many CPUs this process may run on, at least 1; as of the last count. Any thread. */
 int sn_usable_cpus(void);
 
 /* Counts them again. */

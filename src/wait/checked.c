@@ -13,12 +13,12 @@
 
 #	include "wait/lock.h"
 
-/* fork() holds thousands: those beyond are only counted. */
+/* fork() holds thousands of locks: those beyond this number are only counted. */
 #	define MOST_NAMED 16
 
 #	define MOST_PASSES 8
 
-/* How much of a stack that is not known is walked. */
+/* How many bytes of a stack are walked whose end is not known. */
 #	define STACK_WALKED 65536
 
 static const struct {
@@ -34,7 +34,7 @@ static const struct {
 static __thread struct {
 	struct sn_lock *held[MOST_NAMED]; /* in the order in which they were taken */
 	int named;
-	int further; /* those that are not named */
+	int further; /* how many more it holds, beyond MOST_NAMED */
 	struct sn_lock *handed;
 	int passes;
 	int held_in[MOST_PASSES]; /* how many locks were held when each began */
@@ -55,7 +55,7 @@ static bool is_bound(void)
 	return me.named > 0 || me.further > 0 || me.needed > 0 || me.thread != NULL;
 }
 
-/* In a stretch that may wait, which a lock that was taken since interrupts. */
+/* In a stretch that may wait, with no lock held that was taken within it. */
 static bool is_in_pass(void)
 {
 	return me.passes > 0 && me.named + me.further <= me.held_in[me.passes - 1];
@@ -74,7 +74,8 @@ bool sn_checked_may_allocate(void)
 	return true;
 }
 
-/* The calls of a thread that may wait cost nothing more. */
+/* System calls are dispatched to the handler only while the thread must not wait; otherwise they
+ * cost nothing more. */
 static void watch_if_bound(void)
 {
 	const bool on = !sn_checked_may_wait();

@@ -39,10 +39,11 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadli
 
 #if SN_TSAN
 /*
- * TSan runs the handler of a signal not when the signal comes, but in the next function of libc's
- * that it knows, to which syscall() does not belong. So the handler would not run while its thread
- * sleeps here, perhaps never. A sleep with a deadline ends when a handler has run, or here TSan's;
- * a signal that comes just before it waits until the sleep ends.
+ * TSan defers signal handlers to the next libc call that it intercepts, and syscall() is not one of
+ * them. While its thread sleeps here the handler would not run, perhaps never. So each sleep has a
+ * deadline, at most SLEEP_NS away, and an intercepted call follows it. A sleep with a deadline is
+ * interrupted by any handler, also by TSan's own. A signal that comes just before the sleep is
+ * handled when it ends.
  */
 #	define SLEEP_NS 1000000000
 
@@ -54,7 +55,7 @@ static int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadlin
 
 	if (futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, whole ? deadline : end))
 		err = errno;
-	usleep(0); /* runs the handlers */
+	usleep(0); /* runs the deferred handlers */
 	return whole && err == ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 #else
@@ -94,8 +95,8 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 	if (!atomic_compare_exchange_strong(&parker->word, &seen, 2)) {
 		/*
 		 * Not a plain store: another release may have merged with the one just seen. An
-		 * exchange reads the last of them, so that its cause is visible after this. A
-		 * release that comes later finds 0 and is kept.
+		 * exchange reads the last of them, so that what its thread wrote before is visible
+		 * afterwards. A release that comes later finds 0 and is kept.
 		 */
 		atomic_exchange(&parker->word, 0);
 		return 0;
@@ -107,7 +108,8 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 		if (atomic_compare_exchange_strong(&parker->word, &seen, 0))
 			return 0;
 		if (err == -ETIMEDOUT) {
-			/* A release may come in between: then the word is 1, and it counts. */
+			/* A release may come at this moment: then the word is 1, and the wait has
+			 * succeeded. */
 			if (atomic_exchange(&parker->word, 0) == 1)
 				return 0;
 			return err;

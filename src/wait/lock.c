@@ -11,15 +11,15 @@
 #include "wait/futex.h"
 
 /*
- * The work under these locks takes well under a microsecond. So a holder that has not released the
- * lock after 5 is not running, and more spinning would only keep the CPU from it. The histograms of
- * "lock" (docs/waiting.md) have two peaks: 92 of 100 waits in a relay, and 97 in bench-mutex, take
- * less than 1 us, nearly none take 2 to 16, and the others take 30 to 300, which is a sleep and a
- * wake-up.
+ * The work under these locks takes well under a microsecond. A holder that has not released the
+ * lock after 5 us is not running, and more spinning would only keep the CPU from it. The histograms
+ * of "lock" (docs/waiting.md) have two peaks: 92 of 100 waits in a relay, and 97 in bench-mutex,
+ * take less than 1 us, nearly none take 2 to 16, and the others take 30 to 300, which is a sleep
+ * and a wake-up.
  */
 #define SPIN_NS 5000
 
-/* How long a sleep may last when its membarrier has failed although other threads rely on it. */
+/* How long a sleep may last whose membarrier has failed, although other threads rely on it. */
 #define UNSURE_NS 1000000
 
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
@@ -74,7 +74,8 @@ void sn_lock_slow(struct sn_lock *lock)
 		if (try_lock(lock))
 			return;
 	atomic_fetch_add(sleepers, 1);
-	/* With another lock held, too: the order of locks makes it safe, and holders are brief. */
+	/* Allowed with another lock held: the order of locks makes it safe, and holders are
+	 * brief. */
 	sn_checked_pass();
 	sure = barrier_everywhere();
 	while (!try_lock(lock))

@@ -9,17 +9,18 @@
  * (run_at_once() in sched/switch.c). models/scan.pml covers this.
  *
  * Unlocking is a plain store, which halves the cost of an uncontended pair: 7 ns instead of 14 on
- * the machine that this was written on. So the unlocking thread cannot learn from the lock itself
- * whether another sleeps. It looks into a table, in which a thread that is about to sleep counts
- * itself:
+ * the machine that this was written on. A plain store cannot tell the unlocking thread whether
+ * another one sleeps. It looks into a table instead, in which a thread that is about to sleep
+ * counts itself:
  *
  *	sleeper: sleepers++; barrier everywhere; sleep while the word is held
  *	unlock:  word = free; compiler barrier; if sleepers > 0 wake one
  *
  * This is Dekker's handshake, in which the rare side pays for both, as in sched/lease.h. When the
- * sleeper's membarrier() has returned, either the unlocking thread's store is visible, and there is
- * no sleep, or that thread has yet to load the count, and sees it. Where membarrier is not
- * available, or not registered yet, the unlocking thread executes a fence instead.
+ * sleeper's membarrier() has returned, there are two cases. Either the unlocking thread's store is
+ * visible, and the sleeper does not sleep. Or that thread has yet to load the count, and sees it.
+ * Where membarrier is not available, or not registered yet, the unlocking thread executes a fence
+ * instead.
  *
  * All locks share the table, because a lock may be gone when the table is read. A thread that
  * shares a count with a sleeper of another lock makes an unnecessary system call.
@@ -42,7 +43,7 @@ struct sn_lock {
 	_Atomic uint32_t word; /* the first bit: held; the others never change in between */
 };
 
-/* Enough that locks with sleepers at the same time seldom share a count. */
+/* Enough that two locks which both have sleepers seldom share a count. */
 #define SN_LOCK_COUNTS 64
 
 /* Written by sleepers, on their way to sleep and back, and once by sn_lock_registered(). */
@@ -78,7 +79,7 @@ static inline enum sn_lock_rank sn_lock_rank(struct sn_lock *lock)
 	return (enum sn_lock_rank)(atomic_load_explicit(&lock->word, memory_order_relaxed) / 2);
 }
 
-/* Of a lock in memory that is zero, or that was such a lock before. */
+/* Initializes a lock in memory that is zero, or that was a lock of the same rank before. */
 static inline void sn_lock_init(struct sn_lock *lock, enum sn_lock_rank rank)
 {
 	uint32_t zero = 0;
@@ -86,7 +87,7 @@ static inline void sn_lock_init(struct sn_lock *lock, enum sn_lock_rank rank)
 	atomic_compare_exchange_strong(&lock->word, &zero, (uint32_t)rank * 2);
 }
 
-/* What the word is when nobody holds the lock. */
+/* The value of the word while the lock is free. */
 static inline uint32_t sn_lock_free_word(struct sn_lock *lock)
 {
 	return (uint32_t)sn_lock_rank(lock) * 2;
@@ -121,7 +122,7 @@ static inline void sn_lock(struct sn_lock *lock)
 	sn_checked_locked(lock);
 }
 
-/* Whether anybody has it. If not, acquires what was done by those that have had it. */
+/* Whether any thread holds the lock. If none does, acquires what earlier holders did. */
 static inline bool sn_lock_is_held(struct sn_lock *lock)
 {
 	return atomic_load_explicit(&lock->word, memory_order_acquire) != sn_lock_free_word(lock);
@@ -146,7 +147,8 @@ static inline void sn_unlock(struct sn_lock *lock)
 		sn_unlock_slow(lock);
 }
 
-/* In a child of fork(): the lock was taken before, or by a thread that does not exist. */
+/* In a child of fork(), where the lock is held: by the calling thread (mine), which took it before
+ * the fork, or by a thread that the child does not have. */
 static inline void sn_lock_forget(struct sn_lock *lock, bool mine)
 {
 	if (mine)

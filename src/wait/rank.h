@@ -2,17 +2,17 @@
 /*
  * The order of the runtime's locks, and what may be done while each is held.
  *
- * A thread takes a lock only while all that it holds stand above it in this table; several of one
- * line only where the line has SN_LOCK_ALIKE, and the file named beside it says in which order. So
- * no circle of threads can wait for each other. The checked build checks this at each lock
- * (checked.h). Other builds use the table for nothing.
+ * A thread takes a lock only while all locks that it holds stand above it in this table. It takes
+ * several of one line only where the line has SN_LOCK_ALIKE, in the order that the file named
+ * beside it gives. This order makes a circle of threads that wait for each other impossible. The
+ * checked build checks it at each lock (checked.h). Other builds do not use the table.
  *
  * fork() takes those that it needs in the order of this table too (fork_handlers in run/run.c).
  *
  *   SN_LOCK_ALIKE    several of this line may be held together
- *   SN_LOCK_MEMORY   memory may be allocated, freed and mapped while it is held. Each line with it
- *                    says why that is bounded enough: it may wait for the process's map of memory,
- *                    or for a heap's lock.
+ *   SN_LOCK_MEMORY   memory may be allocated, freed and mapped while it is held, which may wait for
+ *                    the process's memory map or a heap's lock. Each line with this flag says why
+ *                    that is bounded enough.
  */
 #ifndef SENNIT_WAIT_RANK_H
 #define SENNIT_WAIT_RANK_H

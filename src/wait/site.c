@@ -53,8 +53,8 @@ static struct block nobodys; /* not in the list; shared by threads that could no
 /*
  * Threads beyond this number share the block `nobodys`, with atomic additions: where there are
  * thousands, nearly all are in foreign code and seldom wait for each other. A block is a page, and
- * is never freed. Without a bound 10,000 threads at once left 40 MiB behind, and searched each
- * other's blocks for 5 of the 7 s that it took to start them.
+ * is never freed. Without a bound, 10,000 simultaneous threads left 40 MiB behind, and starting
+ * them took 7 s, 5 of which were spent searching each other's blocks.
  */
 #ifndef SN_WAIT_MOST_BLOCKS
 #	define SN_WAIT_MOST_BLOCKS 256u
@@ -89,7 +89,8 @@ static struct block *take_over(pid_t me)
 	static _Atomic uint32_t turn;
 	unsigned n = sn_wait_blocks(), left = n < TRIES ? n : TRIES, first = 0, at = 0;
 
-	/* Others begin elsewhere. Two rounds, because the first may begin near the end. */
+	/* Other threads begin elsewhere in the list. Two rounds, because the first may begin near
+	 * the end. */
 	if (n > TRIES)
 		first = atomic_fetch_add_explicit(&turn, TRIES, memory_order_relaxed) % n;
 	for (int round = 0; round < 2; round++)
@@ -100,7 +101,8 @@ static struct block *take_over(pid_t me)
 				continue;
 			if (left-- == 0)
 				return NULL;
-			/* My own id: the thread that had it before me has ended. */
+			/* A block with the calling thread's own id: an earlier thread had that id,
+			 * and has ended. */
 			if ((owner == me || has_ended(owner)) &&
 			    atomic_compare_exchange_strong(&block->owner, &owner, me))
 				return block;
@@ -112,8 +114,8 @@ static struct block *make(pid_t me)
 {
 	struct block *block = MAP_FAILED;
 
-	/* The wait for a lock is recorded with other locks held. So few blocks are made that this
-	 * costs what a page fault does. */
+	/* The wait for a lock may be recorded with other locks held. Blocks are made so rarely that
+	 * this matters no more than a page fault does. */
 	sn_checked_pass();
 	if (atomic_fetch_add(&nblocks, 1) < SN_WAIT_MOST_BLOCKS)
 		block = mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE,
@@ -130,8 +132,8 @@ static struct block *make(pid_t me)
 	return block;
 }
 
-/* The calling thread's, or nobodys. Out of line, so that the address of `mine` is not kept over a
- * park. */
+/* The calling thread's block, or nobodys. Out of line, so that no caller keeps the address of
+ * `mine` across a park. */
 static sn_noinline struct block *my_block(void)
 {
 	pid_t me;
@@ -177,7 +179,8 @@ void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept)
 	add(&counts->total_ns, (uint64_t)ns, shared);
 	if (slept)
 		add(&counts->slept, 1, shared);
-	/* In nobodys a longer one may be overwritten: the buckets still have it. */
+	/* In nobodys another thread's longer wait may be overwritten; it still is in the
+	 * buckets. */
 	if ((uint64_t)ns > atomic_load_explicit(&counts->longest_ns, memory_order_relaxed))
 		atomic_store_explicit(&counts->longest_ns, (uint64_t)ns, memory_order_relaxed);
 	errno = saved;

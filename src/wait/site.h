@@ -7,9 +7,9 @@
  * instruction and no shared cache line. Further threads share one block. A reader adds up all
  * blocks (sn_wait_stats_get()).
  *
- * A block outlives its thread, with its counts, and is reused by the next thread that needs one. So
- * nothing is lost, and there are never many more blocks than threads at a time. A thread that looks
- * for a block finds out whether a block's owner has ended by asking the kernel for its thread id.
+ * A block outlives its thread, with its counts, and is reused by the next thread that needs one.
+ * Nothing is lost by that, and there are never many more blocks than threads at a time. A thread
+ * that needs a block asks the kernel, by thread id, whether the owner of an existing one has ended.
  * Blocks are mapped, linked once, and never freed. Therefore nothing here takes a lock or uses the
  * heap: waits happen in handlers of fork(), and next to a heap that hangs.
  *
@@ -54,7 +54,7 @@ enum sn_wait_site {
 /* A wait of the calling thread is over. Any thread; async-signal-safe. Preserves errno. */
 void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept);
 
-/* In a child of fork(): the calling thread keeps its block under its new id. */
+/* In a child of fork(): the calling thread, which has a new id there, keeps its block. */
 void sn_wait_fork_child(void);
 
 /* How many blocks there are. For tests. */

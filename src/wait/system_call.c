@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checked build's eye on system calls, on x86_64.
+ * How the checked build sees system calls, on x86_64.
  *
  * While a thread must not wait, the kernel turns each of its system calls into a SIGSYS (system
- * call user dispatch, prctl(2)). The kernel reads from a byte of the thread's whether it is to do
- * so. So a thread that may wait pays nearly nothing, and it does not matter who makes the call:
- * this library, the C library, or a callback of the program.
+ * call user dispatch, prctl(2)). A byte in the thread's memory says whether the kernel does so.
+ * Therefore a thread that may wait pays nearly nothing. It does not matter who makes the call: this
+ * library, the C library, or a callback of the program.
  *
- * The handler lets a call pass that does not wait (is_brief()): it makes it in the thread's place,
- * from the one piece of code that the kernel exempts, and leaves the result in the registers. All
- * others end the process (sn_checked_fail()). What does not wait is a list of what has been thought
- * of, so a call that is new here is a failure once, and then either a repair or a line.
+ * The handler lets a call pass that does not wait (is_brief()): it makes the call in the thread's
+ * place, from the one piece of code that the kernel exempts, and leaves the result in the
+ * registers. All others end the process (sn_checked_fail()). is_brief() is a list of known calls.
+ * A call that is not in it fails once; then either the caller is repaired or the list gets a line.
  *
  * fork() and exec() end the dispatch, so a child's thread asks for it again. A child that shares
  * the memory (process/process_child.h) is not looked at.
  *
- * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. So
- * it is unblocked whenever a thread begins not to be allowed to wait, and the runtime's own threads
- * and handlers never block it. A handler of the program's that does can be such a cause, if it
- * interrupts a thread that must not wait.
+ * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. It
+ * is therefore unblocked at the moment from which a thread must not wait, and the runtime's own
+ * threads and handlers never block it. A signal handler of the program that blocks it can still end
+ * the process in this way, if it interrupts a thread that must not wait.
  *
  * Rejected:
  *   - Replacing the C library's functions (ld --wrap, or macros): calls that are made within it are
@@ -81,7 +81,7 @@ static __thread volatile unsigned char selector;
 static __thread bool armed; /* in this process */
 static bool available;
 
-/* The heap counts the CPUs when it makes an arena, in a file of the kernel's. */
+/* When the heap makes an arena it counts the CPUs, in a file of the kernel: its descriptor. */
 static __thread long cpus_fd = -1;
 
 /*
@@ -151,8 +151,8 @@ static bool is_brief_futex(long op, long value, long until)
 	case FUTEX_UNLOCK_PI:
 		return true;
 	case FUTEX_WAIT:
-		/* As the heap's own lock waits. A mutex of the program's looks the same; a
-		 * condition, a semaphore and a join do not. */
+		/* This is how the heap's own lock waits. A mutex of the program looks the same; a
+		 * condition variable, a semaphore and a join do not. */
 		return (op & FUTEX_PRIVATE_FLAG) && value == 2 && !until &&
 		       sn_checked_may_allocate();
 	default:
