@@ -2,24 +2,24 @@
 /*
  * Alarms: a function that runs as a new task at a given time.
  *
- * When the timer fires, under its heap's lock, nothing can be allocated. So the firing puts the
- * alarm on the list of what is done without the lock (struct sn_deferred), and sets FIRED in its
- * state until that has been done (start_task()). There the task is made, then FIRED is cleared, and
- * only then the task is made runnable, because it may free the alarm. Starting and stopping wait
- * for that moment, which is near: the thread that has fired the timer is on its way there. A
+ * The timer fires under its heap's lock, where nothing can be allocated. The firing therefore puts
+ * the alarm on the list of work that is done after the lock (struct sn_deferred), and sets FIRED in
+ * its state. The deferred work, start_task(), makes the task, clears FIRED, and only then makes the
+ * task runnable, because it may free the alarm. Starting and stopping wait until FIRED is clear,
+ * which takes little time: the thread that has fired the timer is on its way to start_task(). A
  * periodic firing that finds FIRED set is skipped.
  *
- * That is not enough while sn_alarm_start() still holds the guard of an alarm that is due already:
- * it has yet to release it. So a firing that finds the guard of such an alarm held comes again a
- * little later. Releasing the guard is the last that the start does with the alarm, and the firing
- * acquires that. A periodic alarm has to be stopped before it is freed, for which the guard is
- * taken, so its firings do not look. models/alarm.pml checks this, and what was rejected: that
- * start_task() waits for the guard, which a thread may hold that waits for FIRED to be cleared.
+ * That is not enough for an alarm that is already due while sn_alarm_start() still holds its guard,
+ * because the task could free the alarm before the guard is released. A firing that finds the guard
+ * of such an alarm held is repeated a little later. Releasing the guard is the last access of the
+ * start to the alarm, and the firing acquires that. A periodic alarm has to be stopped before it is
+ * freed, which takes the guard, so its firings do not check the guard. models/alarm.pml checks
+ * this, and also what was rejected: that start_task() waits for the guard. A thread may hold the
+ * guard while it waits for FIRED to be cleared.
  *
- * When there is no memory for the task, and the alarm is to fire once, start_task() sets the timer
- * again before it clears FIRED. So an alarm can become active again after its timer was found
- * inactive. The state counts firings, so that a thread that stops the alarm sees that it has fired
- * meanwhile.
+ * If there is no memory for the task of an alarm that fires once, start_task() sets the timer again
+ * before it clears FIRED. An alarm can therefore become active again after its timer was found
+ * inactive. The state counts firings, so that a thread that stops the alarm notices this.
  *
  * Who may write what:
  *   timer             the heap; started by the thread with the guard, or, while FIRED is set, by
@@ -43,18 +43,19 @@
 #include "wait/checked.h"
 #include "wait/futex.h"
 
-/* The delay before another attempt when there was no memory: short, so that the task is not much
- * later than necessary. */
+/* The delay before another attempt after a lack of memory: short, so that the task does not begin
+ * much later than necessary. */
 #define RETRY_NS 10000000
 
 /*
- * What is awaited takes about a microsecond, unless its thread is not running. In the tests of
- * timers ("alarm" in docs/waiting.md) a third of the waits took less than 1 us, the others 8 to 33.
+ * A wait for FIRED takes about a microsecond, unless the thread that clears it is not running. In
+ * the tests of timers ("alarm" in docs/waiting.md) a third of the waits took less than 1 us, the
+ * others 8 to 33.
  */
 #define SPIN_NS 5000
 
-/* How much later an alarm fires whose guard is held: that takes far less than a microsecond, unless
- * the thread that has it is not running. */
+/* How much later an alarm fires whose guard is held. A guard is held for far less than a
+ * microsecond, unless its holder is not running. */
 #define GUARDED_NS 20000
 
 /* The bits of the state; the rest is a count, in units of FIRING. */

@@ -3,10 +3,10 @@
  * Barriers. Everything is under the lock of the list. The list has the parties that have arrived,
  * whose number is in arrived. The last party to arrive takes all of them off and wakes them.
  *
- * It can find that a deadline or a cancellation is ending one of these waits at that moment. Claims
- * cannot be given back, so the round could not be called off for that party. Instead the party
- * counts as arrived: if it finds itself off the list when it is about to give up, it returns 0. So
- * all parties of a round agree on it.
+ * A deadline or a cancellation may be ending one of these waits at that moment. The others have
+ * been claimed, and claims cannot be given back, so the round cannot be called off. Instead, that
+ * party counts as arrived too: if it finds itself off the list when it is about to give up, it
+ * returns 0. All parties of a round therefore agree that it is complete.
  */
 #include <sennit/barrier.h>
 

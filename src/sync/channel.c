@@ -4,9 +4,8 @@
  *
  * A channel is a lock, a ring of elements, and two queues of waiting parties, receivers and
  * senders. Every operation is an attempt under the lock (channel.h). When the attempt finds
- * nothing, the operation puts a node into a queue, under the same lock, and parks. So either one
- * side's attempt sees what the other side did, or it meets the other side's node: no wake-up is
- * lost.
+ * nothing, the operation puts a node into a queue, under the same lock, and parks. No wake-up is
+ * lost, because an attempt either sees what the other side did, or meets the other side's node.
  *
  * Invariants, for nodes whose wait has not been ended by a deadline or a cancellation:
  *   - Receivers wait only when the buffer is empty, and senders only when it is full (an
@@ -15,18 +14,19 @@
  *   - Nothing waits in a closed channel.
  *
  * The party that meets a node takes it out of the queue and claims its waiter (task/waiter.h).
- * With the claim it copies the element from or to the other party's memory, most often its stack,
- * writes the node's status, releases the lock, and only then wakes the other, which may then free
- * the channel. Without the claim, something else has ended the node's wait. Its owner reads the
- * status under the lock, and sees that no element was touched. So when a deadline or a cancellation
- * races with success, the result is one or the other, and the element is in one place.
+ * If it gets the claim, it copies the element from or to the other party's memory, most often its
+ * stack, writes the node's status, releases the lock, and only then wakes the other party, which
+ * may free the channel. If it does not, something else has ended the node's wait. The node's owner
+ * reads the status under the lock, and sees that no element was touched. When a deadline or a
+ * cancellation races with success, the result is therefore one or the other, and the element is in
+ * exactly one place.
  *
  * A task that waits without a deadline or a scope is exclusive in the sense of task/waiter.h: the lock
  * protects its node until its park is committed. The whole hand-over costs this lock and what the
  * run queue takes.
  *
- * A node is out of its queue before the call returns: it is taken out by the party that ended the
- * wait, or by its own.
+ * A node is out of its queue before the call returns: the party that ended the wait has taken it
+ * out, or its owner does.
  *
  * Rejected: a lock-free ring for the buffer. It saves a lock's pair of atomic instructions only for
  * one producer and one consumer. With select, close and a deadline on either end, every operation
@@ -54,7 +54,7 @@ static uintptr_t next_tag(void)
 
 /*
  * Frees the memory of a channel. Debug builds keep the most recent ones, so that a call with a
- * channel that is gone is reported, instead of using what is at the address by then.
+ * channel that is gone is reported, instead of using what is at the address by that time.
  */
 static void free_memory(struct sn_chan *chan)
 {

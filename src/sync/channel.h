@@ -5,12 +5,12 @@
  *
  * Handles. A program's handle is the channel's address plus a tag, which is less than the
  * alignment, and different for each channel that is made. The channel has a mark that belongs to
- * the tag, until it is freed. So one comparison, with a word on a cache line that is needed anyway,
- * recognizes a handle whose channel is gone. This holds even when another channel is at the address
- * by then, except for one in SN_CACHE_LINE - 1; and when something else is there, unless its bytes
- * happen to equal the mark. Debug builds keep freed channels for a while. An address with a tag
- * still points into the channel, for leak checkers and collectors. Rejected: a tag in the unused
- * high bits, because they would not take that for a reference.
+ * the tag, until it is freed. One comparison, with a word on a cache line that is needed anyway,
+ * recognizes a stale handle, whose channel is gone. If another channel has taken its place, this
+ * fails for one in SN_CACHE_LINE - 1 of them; if something else has, only where its bytes happen to
+ * equal the mark. Debug builds keep freed channels for a while. An address with a tag still points
+ * into the channel, for leak checkers and collectors. Rejected: a tag in the unused high bits,
+ * which leak checkers and collectors would not take for a reference.
  *
  * Who may write what: everything in a channel, any thread under its lock, and its creator until it
  * is published; mark, also the thread that frees it. first, count and closed are also read without
@@ -258,9 +258,9 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 
 /*
  * Whether there was a moment during the call at which an attempt would have returned -EAGAIN. The
- * try forms answer with it without taking the lock. closed is read last, and stays set once it is
- * set. So if it is not set, the channel was open when the other two were read. Each of these alone
- * decides: while a buffer has room (or something in it), nothing waits on the other side. Acquire
+ * try forms use it to answer without the lock. closed is read last, and once set it stays set: if
+ * it is not set, the channel was open when the other two fields were read. Each of these decides
+ * alone: while a buffer has room (or something in it), nothing waits on the other side. Acquire
  * keeps the loads in this order. What happened before the call is seen, as it is by any load.
  */
 static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
@@ -290,7 +290,7 @@ static inline int sn_chan_attempt(struct sn_chan *chan, int op, void *elem,
 				  : sn_chan_recv_locked(chan, elem, met);
 }
 
-/* Without the lock. The party that was met runs next; it may free the channel. */
+/* Called without the lock. The party that was met runs next; it may free the channel. */
 static inline void sn_chan_wake_met(struct sn_thread *self, struct sn_chan_node *met)
 {
 	if (met)

@@ -18,33 +18,34 @@
  *     takes the mutex, or when it waits again, which it then does in front of the others.
  *   - STARVING: LOCKED stays, and the first waiter learns that it is the holder now.
  *
- * So outside the list's lock, while WAITERS is set, LOCKED or WOKEN is set too: there is always a
- * party that will look at the list. By this invariant no waiter is forgotten; models/mutex.pml
- * checks it. With LOCKED and WAITERS but not WOKEN, and the list's lock held by the holder, no
- * other thread can change the word: one that wants to lock only reads it, and one that would wait
- * or stop waiting needs the lock. Hence the plain store.
+ * Invariant: outside the list's lock, while WAITERS is set, LOCKED or WOKEN is set too, so there is
+ * always a party that will look at the list. No waiter is forgotten because of it;
+ * models/mutex.pml checks it. With LOCKED and WAITERS but not WOKEN, and the list's lock held by
+ * the holder, no other thread can change the word: one that wants to lock only reads it, and one
+ * that would wait or stop waiting needs the list's lock. Therefore the holder may use a plain
+ * store.
  *
  * A waiter that has been woken, finds the mutex taken again and has waited for STARVING_NS sets
  * STARVING when it waits again. The waiter that is handed the mutex clears it when it has waited
  * for less, or is the last. Handing over costs a switch for each time that the mutex is held, which
- * is why it is the exception; but without it a waiter can be overtaken forever. Go found 1 ms to
- * be right, and we saw no reason to differ: it is well above what a waiter waits under a load that
- * is fair anyway, and below what people notice.
+ * is why it is the exception; but without it a waiter can be overtaken forever. STARVING_NS is 1 ms
+ * as in Go: well above what a waiter waits under a load that is fair anyway, and below what people
+ * notice.
  *
  * A waiter that lost the race after a wake-up, and is woken again within SPIN_NS of that, would
- * most likely lose it again: the holder takes the mutex again and again. So it becomes the next
- * task of its processor instead of any runnable one. It runs when that task parks, or after a while
- * on another processor, and no napping thread is woken for it (sched/idle.c). Eight tasks on two
- * processors took 9.5 ns for a round without this and 8.0 with it (bench-tasks, five alternating
- * runs). As the next task at each wake-up, they took 7.3; but where a lock was held for 5 us, with
- * 5 us in between, two tasks took 10 us a round instead of 6.6, because a waiter that would have
- * won the race was left asleep.
+ * most likely lose it again: the holder takes the mutex again and again. Such a waiter becomes the
+ * next task of the holder's processor instead of any runnable one. It runs when the holder parks,
+ * or after a while on another processor, and no napping thread is woken for it (sched/idle.c).
+ * Eight tasks on two processors took 9.5 ns for a round without this and 8.0 with it (bench-tasks,
+ * five alternating runs). As the next task at each wake-up, they took 7.3; but where a lock was
+ * held for 5 us, with 5 us in between, two tasks took 10 us a round instead of 6.6, because a
+ * waiter that would have won the race was left asleep.
  *
- * Spinning. Before its first wait a caller checks for SPIN_NS whether the mutex becomes free,
- * provided that its holder can be running meanwhile, which takes several processors. This is longer
- * than a short critical section, and shorter than parking and being woken. Of 168,713 waits of
- * bench-mutex ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and
- * 94 less than 2, hardly any 2 to 8; 10.8 parked.
+ * Spinning. With several processors, where the holder can be running at the same time, a caller
+ * checks for SPIN_NS before its first wait whether the mutex becomes free. This is longer than a
+ * short critical section, and shorter than parking and being woken. Of 168,713 waits of bench-mutex
+ * ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and 94 less than
+ * 2, hardly any 2 to 8; 10.8 parked.
  *
  * owner is for reports of mistakes. Only debug builds, which make such reports, write it; the
  * writer is the holder. Other threads that read it may see any value except their own.
@@ -102,9 +103,10 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
  * With several processors the word is read first. Then one compare-and-swap suffices also with a
  * waiter on its way, which is usual under contention; and a failing attempt on a word that has
  * changed takes its cache line away from the holder (bench-tasks, eight tasks: 25 ns a round with
- * reading, 31 without). With one processor the word is most likely as expected, because no other
- * thread runs that could have changed it, and reading only waits for the change before: 25 ns with
- * reading, 19 without. A wrong expectation costs one failing compare-and-swap, nothing else.
+ * reading, 31 without). With one processor no other thread runs that could have changed the word,
+ * so it is most likely as expected, and reading it first would only wait for the previous store: 25
+ * ns with reading, 19 without. A wrong expectation costs one failing compare-and-swap, nothing
+ * else.
  */
 static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
 {
@@ -238,7 +240,7 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 	return 0;
 }
 
-/* Whether the waiter has just lost a race. */
+/* Whether the waiter has lost the race for the mutex within the last SPIN_NS. */
 static bool is_missing(const struct sn_wait *wait)
 {
 	return wait->missed_at && sn_now() - wait->missed_at < SPIN_NS;
@@ -297,9 +299,9 @@ static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, uint32_t f
 	int result;
 
 	/*
-	 * The mutex is free, and has waiters. Without entering the runtime: the monitor takes a
-	 * task that enters again and again for one that does not keep its processor to itself, and
-	 * the waiter that is on its way may need this processor.
+	 * The mutex is free, and has waiters. It is taken without entering the runtime: to the
+	 * monitor a task that enters again and again looks like one that does not keep its
+	 * processor to itself, but the waiter that is on its way may need this processor.
 	 */
 	if (take(mutex, 0)) {
 		note_owner(mutex, true);

@@ -18,7 +18,7 @@
 
 enum { NEW = 0, RUNNING = 1, DONE = 2 };
 
-/* The result of a wait whose owner is to run its function. */
+/* The result of a wait after which the waiter runs its own function. */
 #define RUN 1
 
 static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadline,

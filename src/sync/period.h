@@ -10,9 +10,9 @@
 #include "sched/timer.h"
 
 /*
- * The first time after now that is a multiple of period after when, which is not after now. *ticks:
- * how many of these times are due, including when. A time that cannot be represented is never
- * reached.
+ * Returns the first time after now that is `when` plus a multiple of period; `when` is not after
+ * now. *ticks: how many of these times are due, including `when`. A time that cannot be represented
+ * is never reached.
  */
 static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, int64_t *ticks)
 {

@@ -10,8 +10,8 @@
  * WAITERS, under the lists' lock, and from then on every newcomer waits too. While it is set, only
  * one kind of change is made without that lock: a reader leaves that is not the last. All others
  * are made by let_in(), under the lock: when the last holder leaves, or a waiter stops waiting. A
- * caller that leaves the lock free hands it on at once. So it is never free with WAITERS set, and
- * no newcomer overtakes.
+ * holder whose leaving makes the lock free hands it on in the same step. The lock is therefore
+ * never free with WAITERS set, and no newcomer overtakes.
  *
  * The turns: a writer that leaves lets in all waiting readers, or else the first writer; the last
  * reader that leaves lets in the first writer, or else the readers. So between two writers the
@@ -91,14 +91,15 @@ static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct s
 }
 
 /*
- * Lets in the waiters that are to hold the lock next. The lock of the lists is held. leaves: what
- * the leaving caller has of the word: WRITER, READER, or 0 for one that has only waited.
+ * Lets in the waiters that are to hold the lock next. The lock of the lists is held. leaves: the
+ * leaving caller's share of the word: WRITER, READER, or 0 for one that has only waited.
  *
  * Readers may leave while this runs. Each round therefore checks again whether others hold the
  * lock, until waiters have been chosen: the caller may turn out to be the last to leave.
  *
- * Release: a caller that is let in, or comes later, sees what this caller did. Acquire: and what
- * the other readers did before they left, whose part in the word this continues.
+ * Release: a caller that is let in, or comes later, sees what this caller did. Acquire: it also
+ * sees what the other readers did before they left, because this store continues their release
+ * sequence.
  */
 static void let_in(sn_rwlock *rw, uint32_t leaves, struct sn_wait_chain *chain)
 {
@@ -137,13 +138,13 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 		sn_lock(lock);
 		if (!announce(rw, writes)) {
 			sn_unlock(lock);
-			continue; /* each time another caller has got it, so there is progress */
+			continue; /* each time because another caller got it: there is progress */
 		}
 		sn_waiter_init(&wait.waiter, self, deadline, flags);
 		sn_waits_put_last(writes ? &rw->writers : &rw->readers, &wait);
 		result = sn_wait_park(&wait, lock, "a read-write lock");
 		if (result < 0) {
-			/* Readers may have waited for this writer only. */
+			/* Readers may have waited only because of this writer. */
 			if (wait.gave_up)
 				let_in(rw, 0, &chain);
 			sn_unlock(lock);

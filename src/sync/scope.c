@@ -24,7 +24,7 @@ static void await_last(struct sn_scope *scope, _Atomic uint32_t *count, int64_t 
 	sn_task_waits(waiter.task, "the tasks of a scope", sn_scope_handle(scope));
 	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1)
 		return;
-	/* Only now: without others, nothing is cancelled even when the time is past. */
+	/* Only now: if no task is left, nothing is cancelled even when close_by has passed. */
 	if (close_by)
 		sn_scope_close_by(self, scope, close_by);
 	sn_waiter_park(&waiter, NULL);
@@ -68,7 +68,7 @@ static int scope_close(struct sn_scope *scope, int64_t close_by)
 	if (scope->linked)
 		unlink_from_outer(scope);
 	await_last(scope, &scope->active, SN_NO_DEADLINE);
-	/* What was masked in the scope and not unmasked stays so. */
+	/* Masks that were taken in the scope and not released stay in force. */
 	work_in(me, scope->outer, scope->masks + me->cancel_masks);
 	error = atomic_load_explicit(&scope->error, memory_order_relaxed);
 	sn_scope_free_values(scope);
@@ -112,7 +112,8 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 
 	if (!scope)
 		return -ENOMEM;
-	/* What was here before. Its counts are 0, and its timer is stopped. */
+	/* The block has the fields of an earlier scope, whose counts are 0 and whose timer is
+	 * stopped. */
 	atomic_store_explicit(&scope->cancel.reason, 0, memory_order_relaxed);
 	atomic_store_explicit(&scope->error, 0, memory_order_relaxed);
 	atomic_store_explicit(&scope->values, NULL, memory_order_relaxed);
@@ -226,8 +227,8 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 		return err;
 	if (heritage)
 		task->locals = heritage;
-	/* Cancelled meanwhile: the task is started all the same, and finds out for itself. So an
-	 * argument that was moved into it is not lost. */
+	/* If the scope was cancelled in between, the task is started all the same, and sees the
+	 * cancellation itself: an argument that was moved into it is not lost. */
 	sn_task_launch(self, task);
 	return 0;
 }

@@ -2,24 +2,24 @@
 /*
  * Scopes: what their files share.
  *
- * scope.c opens and closes them and starts tasks in them, scope_cancel.c cancels them,
- * scope_deadline.c does so at a given time, scope_watch.c tells others, scope_memory.c has their
- * memory, scope_inside.c what a task can ask in one.
+ * scope.c opens and closes scopes and starts tasks in them, scope_cancel.c cancels them,
+ * scope_deadline.c cancels them at a given time, scope_watch.c reports their end to selects,
+ * scope_memory.c keeps their memory, and scope_inside.c has what a task can do in one.
  *
- * Life. running counts the tasks, and the parties to the deadline (scope_deadline.c); active counts
- * those that cancel or watch; the opener has one of each. Closing gives up the first and waits
- * until the last task has ended: until then the deadline and the scope around can cancel what it
- * waits for. Only then the opener takes the scope out of their reach, gives up the second, and
- * waits for those that came late. The thread that takes a count to zero wakes the opener, which
- * frees the scope at last. So a scope needs no owner but its opener, and no reference to a scope
- * that is gone is held.
+ * Life. Two counters keep a scope alive: running counts the tasks, and the parties to the deadline
+ * (scope_deadline.c); active counts threads that cancel or watch it. The opener has a count of
+ * each. Closing drops the opener's count of running and waits until the last task has ended; until
+ * then the deadline and the scope around can cancel those tasks. Then the opener takes the scope
+ * out of their reach, drops its count of active, and waits for those that still have one. The
+ * thread that takes a counter to zero wakes the opener, which in the end frees the scope. A scope
+ * therefore needs no owner except its opener, and no reference to a freed scope is held.
  *
- * Handles (base/handle.h). The memory of scopes stays theirs: a caller with the handle of a scope
- * that was closed finds another generation. Counting makes sure: it takes a count only while there
- * is one, so of a scope that is not being closed, and then looks at the generation, which stays as
- * long as the count is held. One that was taken of a successor is given back, as if it had been its
- * own. A scope that was open when its run ended is known by the number of that run; its memory is
- * lost.
+ * Handles (base/handle.h). The memory of scopes is only ever used for scopes: a caller with a
+ * stale handle finds another generation. To be sure, the caller takes a count, which is possible
+ * only while the counter is not zero, that is, while the scope is not being closed. Then it
+ * compares the generation, which cannot change while the count is held. If it is another scope's,
+ * the caller gives the count back. A scope that was open when its run ended is known by the number
+ * of that run; its memory is lost.
  *
  * Locks nest from the outer scope to the inner, and then the lock of a task in task/cancel.h.
  *
@@ -30,14 +30,14 @@
  *   expired                the firing of the timer, under its heap's lock
  *   tasks, inner, watches  under the lock
  *   values                 the opener; a node is never changed, so others may read them at any time
- *   closer                 the opener, before it gives up a count
+ *   closer                 the opener, before it drops a count
  *   generation             the opener, before it frees the scope
  *   work_next              the thread that cancels the scope around, once
  *   next_free              under the lock of the list that the free scope is in
  *   the rest               the opener, in sn_scope_open()
  *
- * Rejected: a count of references and no join (Go's contexts): tasks outlive what they borrow. A
- * lock for the whole tree: every start and end of a task in the program would meet in it.
+ * Rejected: a reference count and no join (Go's contexts): tasks outlive what they borrow. A lock
+ * for the whole tree: every start and end of a task in the program would contend for it.
  */
 #ifndef SENNIT_SYNC_SCOPE_H
 #define SENNIT_SYNC_SCOPE_H
@@ -65,13 +65,13 @@ struct sn_scope {
 	_Alignas(SN_HANDLE_ALIGN) struct sn_cancel
 		cancel; /* first: what a task works in is task->cancel */
 	_Atomic uint32_t generation;
-	_Atomic uint32_t run; /* sn_runtime.run of when it was opened */
+	_Atomic uint32_t run; /* sn_runtime.run when it was opened */
 	_Atomic int error;    /* what close returns */
 	_Atomic uint32_t running, active;
 	struct sn_waiter *closer;
 	struct sn_task *opener;
-	uint32_t masks;         /* the opener's, of outside */
-	struct sn_scope *outer; /* what the opener worked in; NULL: nothing */
+	uint32_t masks;         /* the opener's cancel_masks outside the scope */
+	struct sn_scope *outer; /* the scope in which the opener worked; NULL: none */
 	bool linked;            /* in outer's list: is cancelled with it */
 
 	struct sn_timer timer;
@@ -194,7 +194,7 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 
 	if (!scope)
 		return -EINVAL;
-	/* First, as a scope of a former run has counts forever. */
+	/* First, because a scope of an earlier run has counts forever. */
 	if (!sn_scope_fits(scope, handle))
 		return -ESRCH;
 	count = running ? &scope->running : &scope->active;
@@ -209,9 +209,9 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 /* ---- tasks ---- */
 
 /*
- * sn_task_new() for a task of the scope, which the caller then has to make runnable, sooner or
- * later: it counts as one of the scope's from now on, and is cancelled with it. NULL with *err also
- * when the scope is cancelled or not open.
+ * sn_task_new() for a task of the scope. It counts as one of the scope's from now on, and is
+ * cancelled with it, so the caller must make it runnable sooner or later. NULL with *err also when
+ * the scope is cancelled or not open.
  */
 struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle, sn_fn *fn,
 				  void *arg, const struct sn_task_attr *attr, const void *at,
@@ -220,9 +220,9 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 /* ---- cancelling ---- */
 
 /*
- * Cancels the scope, unless it is cancelled already. error: what close is to return. reason: what
- * the waits return. The caller holds a count. self: NULL on a thread of the program's own, which is
- * inside by sn_foreign_enter().
+ * Cancels the scope, unless it is cancelled already. error: what sn_scope_close() returns. reason:
+ * what the waits return. The caller holds a count. self: NULL on a plain thread, which has entered
+ * by sn_foreign_enter().
  */
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason);
 
@@ -231,11 +231,11 @@ void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int err
 /* At the beginning of a scope. 0 or a negative errno. */
 int sn_scope_begin_deadline(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
 
-/* The scope is closing, and its tasks have to end by then at the latest. By the opener, which has
- * given up its part of running, before sn_scope_end_deadline(). */
+/* The scope is closing, and is cancelled at this deadline at the latest. Called by the opener after
+ * it has dropped its count of running, and before sn_scope_end_deadline(). */
 void sn_scope_close_by(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
 
-/* By the opener, once running is 0: afterwards nothing comes from the deadline any more. */
+/* Called by the opener once running is 0: afterwards the deadline has no effect any more. */
 void sn_scope_end_deadline(struct sn_scope *scope);
 
 /* ---- watching: scope_watch.c ---- */
@@ -247,28 +247,29 @@ struct sn_scope_watch {
 	struct sn_waiter *waiter; /* not an exclusive one; NULL: a marker of sn_scope_tell() */
 	int result;
 	bool listed;
-	bool told; /* the end of the scope has ended the waiter */
+	bool told; /* the end of the scope has woken the waiter */
 };
 
 /* Whether the scope has ended, that is, has no task or is cancelled; then *result, as of
  * SN_CASE_SCOPE (sennit/select.h). Any handle but NULL. */
 bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result);
 
-/* Begins to wait for that: false if the scope has ended. Otherwise the watch holds a count of the
- * scope, and the scope's end ends the waiter with 0, unless something else has. */
+/* Begins to wait for that. Returns false if the scope has ended. Otherwise the watch holds a count
+ * of the scope, whose end wakes the waiter with 0, unless something else has woken it first. */
 bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
 			  struct sn_waiter *waiter, const sn_scope *handle);
 
-/* Ends a wait that was begun, once the waiter was ended. True when the scope's end has ended it:
- * then result is valid. */
+/* Ends a wait that was begun, after its waiter was woken. Returns true if the scope's end has woken
+ * it; then result is valid. */
 bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch);
 
-/* Tasks, or watches, visited without leaving the scope's lock: at some 100 ns each, about 6 us. */
+/* How many tasks or watches are visited before the scope's lock is released for a moment: at about
+ * 100 ns each, 6 us. */
 #define SN_SCOPE_VISITS 64
 
-/* The scope has ended: tells those that watch it now. The lock is held; it is left from time to
- * time, after which the scope must still be there. Returns what remains to be made runnable after
- * the lock. */
+/* The scope has ended: notifies those that watch it now. The lock is held; it is released from time
+ * to time, and the scope must stay alive then. Returns the tasks that are still to be made runnable
+ * when the lock has been released. */
 struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope);
 
 /* ---- values ---- */

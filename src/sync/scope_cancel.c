@@ -2,16 +2,17 @@
 /*
  * Cancelling scopes.
  *
- * Contract. A scope is cancelled once: error is the first reason. The thread that has set it goes
- * through the tasks and the scopes inside, under the lock, and ends their waits (task/cancel.h). A
- * task is added, and a scope opened inside, under the same lock: each either is found there, or
- * sees the reason (a task before it waits, a scope when it is opened). As only the thread that has
- * set the reason goes through the lists, there is at most one at a time. It leaves the lock every
- * so many tasks, with a marker in the list, as tasks that begin or end wait for it.
+ * Contract. A scope is cancelled once: error is the first reason. The thread that has set it visits
+ * the tasks and the scopes inside, under the lock, and ends their waits (task/cancel.h). Tasks are
+ * added, and scopes opened inside, under the same lock. Each of them is therefore either visited,
+ * or sees the reason itself (a task before it waits, a scope when it is opened). Only the thread
+ * that has set the reason visits the lists, so there is at most one visitor. Tasks that begin or
+ * end wait for the lock, so the visitor releases it after every SN_SCOPE_VISITS tasks, and leaves a
+ * marker in the list.
  *
  * The scopes inside are put on a list of work, with a count of their own held, instead of being
- * visited recursively: they may be nested deeper than a stack is large. The list goes through
- * work_next, which only the thread that cancels the scope around writes, once.
+ * visited recursively, because they may be nested deeper than the stack allows. The list is linked
+ * by work_next, which only the thread that cancels the scope around writes, once.
  */
 #include "sync/scope.h"
 
@@ -25,8 +26,8 @@ static void take(struct sn_task *task, struct sn_queue *taken)
 		sn_queue_put(taken, task);
 }
 
-/* Under the lock, which it leaves from time to time; not with tasks taken, as waking may take
- * long. */
+/* Called with the lock, which it releases from time to time; it wakes tasks without the lock,
+ * because that may take long. */
 static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken)
 {
 	struct sn_link marker;
@@ -48,7 +49,7 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 	sn_link_remove(&marker);
 }
 
-/* By the thread that has set the error. Appends the scopes inside to the work. */
+/* Called by the thread that has set the error. Appends the scopes inside to the list of work. */
 static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work)
 {
 	struct sn_queue taken = {0}, told;

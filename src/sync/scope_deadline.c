@@ -8,11 +8,11 @@
  * exactly one of them wins: either the timer was active and is now set to the new time, or expired
  * is set, and the call says so.
  *
- * Running. A firing takes a count of running, until the scope has been cancelled. So a scope whose
- * tasks have all ended is not cancelled any more by a deadline that passes while it closes: the
- * result of closing says whether a task was there to be cancelled. A call that moves the deadline
- * also has a count of running. So no timer is started any more once running is 0, when the opener
- * stops it for good.
+ * Running. A firing takes a count of running, and holds it until the scope has been cancelled. A
+ * deadline that passes while a scope closes therefore does not cancel it once all tasks have ended:
+ * the result of closing says whether a task was there to be cancelled. A call that moves the
+ * deadline also has a count of running, so no timer is started any more once running is 0. The
+ * opener then stops the timer for good.
  *
  * Scopes inside have deadlines of their own. They never live longer than the one around, because
  * that cancels them; so moving one deadline does not concern any other timer.
@@ -20,10 +20,10 @@
  * Locks nest from the scope's to the heap's. The firing holds the heap's, and takes no lock.
  *
  * Rejected: writing the new deadline only, and letting the timer find out when it fires (no heap is
- * touched to move it later). A server that moves a deadline of an hour with each request, to close
- * idle sessions, would do well with it. But removing a deadline would then leave a timer behind
- * that keeps an idle machine from sleeping, and which of firing and moving comes first would have
- * to be decided by a compare-and-swap of 64 bits.
+ * touched to move it later). That would suit a server that moves a deadline of an hour with each
+ * request, to close idle sessions. But a removed deadline would leave a timer that keeps an idle
+ * machine from sleeping, and a race between firing and moving would have to be decided by a
+ * compare-and-swap of 64 bits.
  */
 #include "sync/scope.h"
 

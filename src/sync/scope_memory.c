@@ -18,7 +18,7 @@
  * scopes all the time seldom meet. */
 #define LISTS 16
 
-/* So many are made at a time. */
+/* How many are allocated at a time. */
 #define SCOPES_MADE 16
 
 static struct {
@@ -65,7 +65,7 @@ static sn_noinline struct sn_scope *make_some(int list)
 	if (!made)
 		return NULL;
 	memset(made, 0, SCOPES_MADE * sizeof *made);
-	/* The first is no scope: it is the link to those that were made before. */
+	/* The first one is not used as a scope: it links to the ones that were made before. */
 	made->next_free = atomic_load(&all);
 	while (!atomic_compare_exchange_weak(&all, &made->next_free, made))
 		continue;

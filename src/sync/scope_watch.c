@@ -2,15 +2,16 @@
 /*
  * Waiting for the end of a scope without closing it: a case of a select (sennit/select.h).
  *
- * A scope has ended when it has no task, or is cancelled. Whoever makes that so, the last task or
- * the thread that cancels, tells the watches that are in the list then, under the scope's lock. It
- * leaves the lock every so many, with a marker in the list. A watch looks under the same lock
- * before it enters the list, so it misses nothing. It holds one of active, like a thread that
- * cancels: the scope stays until the watch has left, also if its opener closes it meanwhile. That
- * does not take long, because closing waits for the last task first, which tells the watches.
+ * A scope has ended when it has no task, or is cancelled. The last task, or the thread that
+ * cancels, then notifies the watches in the list, under the scope's lock. It releases the lock
+ * after every SN_SCOPE_VISITS watches, and leaves a marker in the list. A watch checks under the
+ * same lock before it enters the list, so it misses nothing. It holds a count of active, like a
+ * thread that cancels: the scope stays alive until the watch has left, also if the opener closes it
+ * in between. That does not take long, because closing first waits for the last task, which
+ * notifies the watches.
  *
  * While the scope is being cancelled its list of tasks has a marker in it, so it may not look empty
- * when the last task leaves. The thread that cancels tells the watches itself.
+ * when the last task leaves. The thread that cancels notifies the watches itself.
  */
 #include "sync/scope.h"
 
@@ -95,7 +96,7 @@ bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch)
 {
 	struct sn_scope *scope = watch->scope;
 
-	/* Always with the lock: a party that tells may be about to leave the watch. */
+	/* Always with the lock: the thread that notifies this watch may not be done with it. */
 	sn_lock(&scope->lock);
 	if (watch->listed)
 		unlist(watch);
@@ -111,13 +112,13 @@ struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope)
 	int result, visits = 0;
 
 	over(scope, &result);
-	/* Those that begin meanwhile come before the marker: they may wait for new tasks. */
+	/* Watches that begin from now on enter before the marker: they may wait for new tasks. */
 	list_after(&marker, NULL);
 	while ((watch = marker.next) != NULL) {
 		struct sn_task *task = NULL;
 
 		unlist(watch->waiter ? watch : &marker);
-		if (!watch->waiter) { /* of another thread that tells */
+		if (!watch->waiter) { /* the marker of another thread that notifies */
 			list_after(&marker, watch);
 		} else if (sn_waiter_claim(watch->waiter)) {
 			watch->told = true;

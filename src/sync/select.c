@@ -3,10 +3,10 @@
  * Select: one waiter in the queues of several channels.
  *
  * First it checks, without a lock, which cases may be ready, chooses one of these at random, and
- * attempts it under its channel's lock alone. A wait that has not begun cannot be ended, so that is
- * an ordinary send or receive. Only when nothing is ready, and it may wait, it takes the locks of
- * all its channels, in the order of their addresses, attempts again, puts a node into each queue,
- * and releases the locks. So in effect it enters all queues in one step:
+ * attempts it under its channel's lock alone. Its wait has not begun, so nothing can end it, and
+ * the attempt is an ordinary send or receive. If nothing is ready, and it may wait, it takes the
+ * locks of all its channels, in the order of their addresses, attempts again, puts a node into each
+ * queue, and releases the locks. In effect it enters all queues in one step:
  *
  *   - No wake-up is lost: under each channel's lock, the attempt and the entry are one step.
  *   - Of two selects that could serve each other, through one channel or several, one is the
@@ -19,21 +19,21 @@
  *     exactly one party has, and the other nodes have no effect. A select does not serve itself,
  *     because it attempts before it enters.
  *
- * Having been woken, it takes its other nodes out of their queues, one lock at a time. Until then
+ * After it was woken, it takes its other nodes out of their queues, one lock at a time. Until then
  * parties that meet them find them claimed, and drop them.
  *
  * Rejected: entering one queue after the other, with one lock at a time. As soon as the select is
- * in the first queue it can be claimed. So to serve a partner that it finds in a later one it needs
- * two claims, its own and the partner's. When the second fails, the first must be given back, but
- * meanwhile others have dropped its nodes because they were claimed. So it starts again, and two
- * selects that find each other can start again forever. And it saves no lock.
+ * in the first queue it can be claimed. To serve a partner that it finds in a later queue it then
+ * needs two claims, its own and the partner's. If the second fails, the first must be given back,
+ * but in between others have dropped its nodes because they were claimed. It has to start again,
+ * and two selects that find each other can start again forever. And it saves no lock.
  */
 #include "sync/select.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-/* So many cases need no memory beyond the stack. */
+/* Up to this number of cases, a select needs no memory beyond the stack. */
 #define FEW 16
 
 int (*sn_select_beyond)(struct sn_case *cases, size_t n, int64_t deadline);
@@ -79,8 +79,8 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 	struct sn_case *chosen;
 	int err;
 
-	/* After an attempt that fails, another party was served, or the case no longer looks
-	 * ready. */
+	/* If an attempt fails, another party was served, or the case no longer looks ready: the
+	 * loop makes progress. */
 	while ((chosen = sn_select_choose(self, cases, n, false)) != NULL) {
 		if (!sn_select_attempt(self, chosen))
 			continue;
@@ -92,7 +92,7 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 	return err < 0 ? err : wait_with_places(self, cases, n, deadline);
 }
 
-/* A case is of no channel. */
+/* For a select with a case that is not a channel's. */
 static sn_noinline int select_beyond(struct sn_case *cases, size_t n, int64_t deadline)
 {
 	int index;

@@ -38,7 +38,7 @@ static inline bool sn_case_valid(const struct sn_case *one)
 			      sn_chan_elem_valid(sn_chan_at(one->chan), one->op, one->elem));
 }
 
-/* The handle of each case was checked before anything else. */
+/* The handle of each case has been checked before. */
 static inline struct sn_chan *sn_case_chan(const struct sn_case *of)
 {
 	return sn_chan_at(of->chan);
@@ -129,10 +129,11 @@ static inline void sn_select_leave_queue(struct sn_case *from, struct sn_chan_no
 }
 
 /*
- * Enters the queues of all channels among the cases, if none of these can be done: then -EAGAIN,
- * the waiter may be ended from now on, and *count is for sn_select_leave(). Otherwise the index of
- * the case that was done, and the waiter is in no queue. The waiter is prepared, as shared. places
- * has room for as many as there are cases.
+ * Enters the queues of all channels among the cases, unless one of the cases can be done. Returns
+ * -EAGAIN if it has entered: the waiter may be woken from now on, and *count is for
+ * sn_select_leave(). Otherwise returns the index of the case that was done, and the waiter is in no
+ * queue. The waiter has been initialized, as shared. places has room for as many as there are
+ * cases.
  */
 static inline int sn_select_enter(struct sn_thread *self, struct sn_case *cases, size_t n,
 				  struct sn_select_place *places, struct sn_waiter *waiter,
@@ -167,7 +168,8 @@ static inline int sn_select_enter(struct sn_thread *self, struct sn_case *cases,
 	return -EAGAIN;
 }
 
-/* Leaves them, once the waiter was ended. The index of the case that was done, or -1. */
+/* Leaves the queues, after the waiter was woken. Returns the index of the case that was done, or
+ * -1. */
 static inline int sn_select_leave(struct sn_case *cases, struct sn_select_place *places,
 				  size_t count)
 {

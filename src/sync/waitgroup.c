@@ -4,8 +4,8 @@
  *
  * The count is changed by compare-and-swap, except for the step to zero with WAITERS set, which is
  * made under the list's lock, as is setting WAITERS. That step is the last access to the group; the
- * list has been taken off before. So a thread that finds zero, or was woken, may free the group at
- * once (waits.h). The waits that were on the list stay as long as the lock is held.
+ * waits have been taken off its list before. A thread that finds zero, or was woken, may therefore
+ * free the group immediately (waits.h). The waits stay valid as long as the lock is held.
  */
 #include <sennit/waitgroup.h>
 
@@ -25,8 +25,8 @@ static bool is_zero(sn_waitgroup *group)
 }
 
 /*
- * Makes the step from a word with WAITERS to zero. False, and nothing has changed, when the word
- * was another one.
+ * Makes the step from a word with WAITERS to zero. Returns false, and changes nothing, if the word
+ * has another value.
  */
 static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 {

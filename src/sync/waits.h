@@ -3,12 +3,12 @@
  * What the locks share: lists of waits, and the locks of these lists.
  *
  * The lists' locks are in a table, chosen by the address of the object that is waited for, rather
- * than in that object. So a caller that releases a waiter can give up its last claim on the
- * object's memory by one store to the object's word, and still hold the list's lock. The released
- * waiter, or a newcomer that finds the object free, may free the memory at once. A lock inside the
- * object would be touched once more, to release it (the mistake of many semaphores). A table also
- * keeps the objects that programs embed small. Two addresses that share a lock only wait for each
- * other's list operations, some 50 ns each.
+ * than in that object. A caller that releases a waiter can therefore make its last access to the
+ * object by one store to the object's word, and still hold the list's lock. The released waiter, or
+ * a newcomer that finds the object free, may free the memory immediately. A lock inside the object
+ * would be touched once more, to release it (the mistake of many semaphores). A table also keeps
+ * the objects that programs embed small. Two addresses that share a lock only wait for each other's
+ * list operations, about 50 ns each.
  *
  * A wait lies on the stack of the waiting party. Everything in it except the waiter's own words is
  * guarded by the lock, and so is the list that it is in (list: also the old address of a list that
@@ -46,7 +46,7 @@ struct sn_wait {
 	struct sn_waiter waiter;
 };
 
-/* Claimed waits, linked by next, to be woken without the lock. */
+/* Claimed waits, linked by next, which are woken after the lock has been released. */
 struct sn_wait_chain {
 	struct sn_wait *first, *last;
 };
@@ -56,7 +56,8 @@ struct sn_lock *sn_waits_lock_of(const volatile void *address);
 /* The lock is held. */
 void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait);
 void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait);
-/* False, and nothing is done, when the wait has already been claimed or dropped. */
+/* Takes the wait off its list. Returns false, and does nothing, if it has already been claimed or
+ * dropped. */
 bool sn_waits_remove(struct sn_wait *wait);
 
 /* Takes the first wait that it can claim off the list. NULL: there is none, and the list is empty.
@@ -73,10 +74,10 @@ void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int resu
 
 /*
  * Waits, in a list, until the wait is ended; releases the lock. After an error (a negative result)
- * the caller has the lock again, and the wait is in no list. If gave_up is true the wait had still
- * been in its list, and the caller does what leaving means for the others. If it is false the wait
- * had been dropped, and what it waited for may be gone. In either case the caller releases the
- * lock. kind: what it is, for reports. Parks: self is stale.
+ * the caller has the lock again, and the wait is in no list. If gave_up is true the wait was still
+ * in its list, and the caller does what its leaving means for the other waiters. If it is false the
+ * wait had been dropped, and the object may be gone. In either case the caller releases the lock.
+ * kind: what kind of object it is, for reports. Parks: self is stale.
  */
 int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock, const char *kind);
 
