@@ -12,9 +12,10 @@
 #include <sennit/poll.h>
 #include <sennit/scope.h>
 
-/* So often in a row a call is tried in vain on a descriptor that is ready for poll() all the time.
- * Then it is ready only for poll(), such as a datagram socket with room of its own whose receiver
- * has none. Where others are faster, poll() finds nothing soon, and the count begins again. */
+/* How often in a row a call is tried in vain on a descriptor that poll() always reports as ready.
+ * Then only poll() takes it for ready: such as a datagram socket that has room itself, but whose
+ * receiver has none. Where another reader was merely faster, poll() soon finds nothing, and the
+ * count begins again. */
 #define MOST_ROUNDS 32
 
 static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other, moved;
@@ -46,7 +47,7 @@ void sn_hook_count_pass(void)
 
 /* ---- errno ---- */
 
-/* Not inlined, and not taken for constant. */
+/* Not inlined, so that no compiler takes the address of errno for constant across a park. */
 sn_noinline int sn_hook_errno(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -111,14 +112,15 @@ __attribute__((constructor)) static void begin_process(void)
 	pthread_atfork(NULL, NULL, note_process);
 }
 
-/* By the system call: a C library that caches the number has the parent's there. */
+/* Uses the system call, because a C library that caches the pid has the parent's in such a
+ * child. */
 bool sn_hook_own_process(void)
 {
 	return syscall(SYS_getpid) == atomic_load_explicit(&process, memory_order_relaxed);
 }
 
-/* The lock is looked for here, and not before the attempt, so that only calls count that would have
- * blocked. */
+/* Locks are checked here, and not before the attempt, so that only calls are counted that would
+ * have blocked. */
 bool sn_hook_may_park(void)
 {
 	const struct sn_foreign *task = sn_foreign_self();
@@ -191,7 +193,8 @@ enum sn_hook_kind sn_hook_kind(int fd)
 	return about.st_mode & S_IFMT ? SN_HOOK_DEVICE : SN_HOOK_ANONYMOUS;
 }
 
-/* Only the scope's own reasons end a library's loops well: EAGAIN or EINTR would not. */
+/* A library's loops end on the reasons for which a scope is cancelled; EAGAIN or EINTR would make
+ * them try again. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out)
 {
 	const int cancelled = sn_cancelled();
@@ -207,7 +210,7 @@ enum sn_hook_step sn_hook_ended(int err, int timed_out)
 	return SN_HOOK_FAIL;
 }
 
-/* Not a duration of 0, which is none. */
+/* A duration of 0 means no limit. */
 static int64_t deadline_by_option(int fd, int option)
 {
 	struct timeval time = {0};

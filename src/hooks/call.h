@@ -8,8 +8,8 @@
  *
  * errno. A task is tied to its thread while it is parked, because compilers take the address of
  * errno for constant within a function, and libraries keep other things that belong to the thread.
- * It may be on another thread all the same (foreign.h). So hooks read and write errno by the
- * functions here only.
+ * In rare cases it is moved to another thread all the same (foreign.h), so hooks read and write
+ * errno only by the functions below.
  */
 #ifndef SENNIT_HOOKS_CALL_H
 #define SENNIT_HOOKS_CALL_H
@@ -33,7 +33,7 @@
 	result sn_hook_##name parameters
 #define sn_hook_attributes __attribute__((used))
 
-/* How a call goes on after it would have blocked. */
+/* What to do about a call that would have blocked. */
 enum sn_hook_step {
 	SN_HOOK_AGAIN, /* the descriptor was ready: try again */
 	SN_HOOK_PASS,  /* make the call as it is, which may block the thread */
@@ -45,14 +45,14 @@ struct sn_hook_call {
 	int fd;
 	short events;     /* POLLIN or POLLOUT */
 	bool tried;       /* the descriptor itself has said EAGAIN */
-	bool begun;       /* what follows is known */
+	bool begun;       /* the fields below are set */
 	int timeout;      /* the socket's option that limits the call; 0: none */
 	int64_t deadline; /* by that option, or the caller's; 0: none */
-	int rounds;       /* attempts in vain, see sn_hook_another_round() */
-	int revents;      /* of the last wait */
+	int rounds;       /* failed attempts, see sn_hook_another_round() */
+	int revents;      /* what the last wait reported */
 };
 
-/* The task's notes if its blocking calls may park, NULL otherwise; out of line. */
+/* Whether the caller is a task that has hooks; the part of sn_hook_caller() that is out of line. */
 bool sn_hook_is_wanted(void) sn_hidden;
 
 static inline bool sn_hook_caller(void)
@@ -60,33 +60,35 @@ static inline bool sn_hook_caller(void)
 	return sn_unlikely(sn__self() != NULL) && sn_hook_is_wanted();
 }
 
-/* Whether the task's call may park after all. Otherwise counts why not. */
+/* Whether the task's call may park. If not, counts the reason. */
 bool sn_hook_may_park(void) sn_hidden;
 
-/* Whether this is the process whose memory it is, and not a child of vfork(), which shares it. */
+/* Whether the caller is not in a child of vfork(), which shares the memory of its parent. */
 bool sn_hook_own_process(void) sn_hidden;
 
-/* The task has taken, or given back, something that it must not hold while it parks. Without a task
- * it does nothing. */
+/* The task has taken (by > 0) or released (by < 0) locks that it must not hold while it parks. Does
+ * nothing outside a task. */
 void sn_hook_hold(int by) sn_hidden;
 
 /* Waits until the descriptor is ready, no longer than the call may take. May park. */
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
 
-/* Looks, once for each call, at what only a call that blocks has to know. AGAIN: it may wait. */
+/* Reads, once for each call, what only a call that blocks has to know, such as the socket's time
+ * limit. AGAIN: it may wait. */
 enum sn_hook_step sn_hook_begin(struct sn_hook_call *call) sn_hidden;
 
-/* After an attempt in vain on what poll() took for ready: whether to wait once more. An attempt
- * counts only if the descriptors are still ready; otherwise another was faster. */
+/* Called after a failed attempt on descriptors that poll() has reported as ready: whether to wait
+ * once more. An attempt counts only if they are still ready; otherwise another reader or writer was
+ * faster. */
 bool sn_hook_another_round(int *rounds, struct pollfd *fds, nfds_t n) sn_hidden;
 
 /* For a file, or a device that is always ready: waits until the call can be made. PASS: make it. */
 enum sn_hook_step sn_hook_await(int fd, short events) sn_hidden;
 
-/* A wait was not possible, or in vain. */
+/* Counts a call that blocks its thread, because a wait was not possible or did not help. */
 void sn_hook_count_pass(void) sn_hidden;
 
-/* What a wait that sennit's calls ended with a negative value means for the hook. */
+/* What the hook does when a wait by one of sennit's calls has returned the negative value err. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out) sn_hidden;
 
 /* errno of the thread that the task is on now. */
@@ -96,13 +98,13 @@ bool sn_hook_would_block(void) sn_hidden;
 
 /* The deadline after ns, which may be huge. */
 int64_t sn_hook_deadline(int64_t ns) sn_hidden;
-/* Of a time; INT64_MAX for one that is too large, -1 for one that is no time. */
+/* A time in ns; INT64_MAX if it is too large, -1 if it is invalid. */
 int64_t sn_hook_ns(int64_t sec, int64_t nsec) sn_hidden;
 
 /* fcntl(F_GETFL). */
 int sn_hook_flags(int fd) sn_hidden;
 
-/* What a descriptor is that is not a socket. */
+/* The kinds of descriptors that are not sockets. */
 enum sn_hook_kind {
 	SN_HOOK_PIPE,
 	SN_HOOK_ANONYMOUS, /* an eventfd, a timerfd, an inotify descriptor and so on */
@@ -118,8 +120,8 @@ static inline bool sn_hook_lacks_flag(int err)
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
 }
 
-/* Around what parks: the task is about to wait without its thread, and goes on there;
- * it is back. */
+/* Called before and after a part that may park: the task is tied to its thread, on which it
+ * continues. */
 void sn_hook_leave_thread(void) sn_hidden;
 void sn_hook_back(void) sn_hidden;
 

@@ -3,21 +3,21 @@
  * connect(), and the sockets that are young enough for it.
  *
  * There is no MSG_DONTWAIT for connect(): only O_NONBLOCK on the file description keeps it from
- * waiting. So the flag is set around the one system call that sends the first packet, and the task
- * waits without it; then connect() is called again, which reports what became of it and leaves the
- * socket as a call that blocks would have. That is done only for TCP sockets which this process has
- * made by socket(), and has not duplicated, connected or passed on by fork() since. So nobody else
- * has the description, and nothing but a connect() can wait for such a socket. Every other
- * connect() is passed through.
+ * waiting. The hook sets that flag around the one system call that sends the first packet, and
+ * clears it before the task waits. Then it calls connect() again, which reports the result and
+ * leaves the socket as a call that blocks would have. This is done only for TCP sockets that this
+ * process has made by socket(), and has not duplicated, connected or passed on by fork() since.
+ * Nobody else has their description, and only a connect() can wait for them. Every other connect()
+ * is passed through.
  *
  * Rejected: SO_SNDTIMEO, the only other limit that connect() has: the shortest is a tick of the
  * kernel's, 1 to 10 ms, for which the thread would be blocked. A helper thread for each call: names
  * that hang would need as many threads as calls.
  *
- * A socket is young from socket() on. The note is a byte for each number, and says in which
- * process's time it was made. If the number is closed behind our back (by a system call, say) and
- * used again, then by socket(), which makes a new note, or for something that is not a TCP socket
- * without a connection, for which the note does no harm.
+ * Such a socket is called young, from socket() on. It is noted in a byte for each descriptor
+ * number, which says between which forks the socket was made. A number may be closed unnoticed, by
+ * a system call, and used again. If socket() uses it, that makes a new note. If something else
+ * does, it is not a TCP socket without a connection, and the old note does no harm.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,9 +58,9 @@ static bool is_young(int fd)
 }
 
 /*
- * Both processes have the descriptions from now on: before the fork, for the sockets that are
- * there, and after it, for those that others make meanwhile. When the epochs begin again, old notes
- * would count: so they are cleared.
+ * From a fork on both processes have the descriptions. Called before the fork, for the sockets that
+ * exist, and after it, for those that other threads make during it. When the epochs wrap around,
+ * old notes would count again, so they are cleared.
  */
 static void around_fork(void)
 {
@@ -92,7 +92,7 @@ SN_HOOK(int, socket, (int family, int type, int protocol))
 	return fd;
 }
 
-/* AGAIN: it is under way. PASS: nothing was done. */
+/* AGAIN: the connection is under way. PASS: nothing was done. */
 static enum sn_hook_step start(int fd, const struct sockaddr *to, socklen_t length, int *result)
 {
 	const int flags = sn_hook_flags(fd);
@@ -128,7 +128,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 		return result;
 	if (step == SN_HOOK_AGAIN) {
 		step = sn_hook_wait(&call);
-		/* So says the kernel when SO_SNDTIMEO is over. */
+		/* The error that the kernel gives when SO_SNDTIMEO is over. */
 		if (step == SN_HOOK_FAIL)
 			return sn_hook_errno() == EAGAIN ? sn_hook_fail(EINPROGRESS) : -1;
 	}
@@ -138,7 +138,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 /*
  * ---- what ends a socket's youth, or a wait for it ----
  *
- * Closing that does not come this way, such as by a system call, or in a thread that is no task, is
+ * A close that does not pass here, such as a system call, or one in a thread that is not a task, is
  * noticed by the wait itself (sennit/poll.h). closedir() is not here: nothing waits for a folder.
  */
 
@@ -156,7 +156,8 @@ static void closing(int fd)
 		sn_fd_closing(fd);
 }
 
-/* The C library closes it without calling close(). It may have none. errno stays. */
+/* The C library closes the file's descriptor without calling close(). A file may have none. Leaves
+ * errno alone. */
 static void closing_file(FILE *file)
 {
 	const int err = sn_hook_errno();
@@ -167,7 +168,7 @@ static void closing_file(FILE *file)
 		closing(fd);
 }
 
-/* Those that the process may have. */
+/* Only numbers that the process may have. */
 static void closing_all(unsigned first, unsigned last)
 {
 	const bool heard = is_heard();
@@ -213,7 +214,7 @@ SN_HOOK(FILE *, freopen64, (const char *path, const char *mode, FILE *file))
 	return sn_real.freopen64(path, mode, file);
 }
 
-/* By the system call where the C library does not have it (before glibc 2.34). */
+/* By the system call where the C library does not have close_range() (before glibc 2.34). */
 static int close_all(unsigned first, unsigned last, int flags)
 {
 	return sn_real.close_range ? sn_real.close_range(first, last, flags)
@@ -260,7 +261,7 @@ SN_HOOK(int, dup3, (int fd, int to, int flags))
 	return sn_real.dup3(fd, to, flags);
 }
 
-/* Its third argument is none, an int or a pointer: a long holds each of them. */
+/* fcntl() has no third argument, an int or a pointer: a long holds each of them. */
 #define FCNTL(name)                                                                \
 	SN_HOOK(int, name, (int fd, int command, ...))                             \
 	{                                                                          \

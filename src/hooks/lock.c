@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counts the locks that a task holds and that belong to its thread, so that no hooked call parks
- * with one. The locks themselves are the C library's. pthread_cond_wait() and
- * cnd_wait() return with their mutex locked, so they change no count. What the C library locks for
- * itself is not seen; it makes no hooked call meanwhile. The C library's mtx_lock(), call_once()
- * and so on call names of its own, so none of them is counted twice. A spin lock has no owner, but
- * a thread that waits for one is busy all the time.
+ * with one. The locks themselves are the C library's. pthread_cond_wait() and cnd_wait() return
+ * with their mutex locked, so they change no count. Locks that the C library takes for itself are
+ * not seen; it makes no hooked call while it holds one. Its mtx_lock(), call_once() and so on call
+ * internal names, so none of them is counted twice. A spin lock has no owner, but is counted too,
+ * because a thread that waits for one is busy all the time.
  *
  * Locks that a program or a library makes of futexes, atomics or semaphores cannot be seen.
  *
@@ -16,7 +16,8 @@
 
 #include "hooks/call.h"
 
-/* Inline, as by is a constant then: OpenSSL takes and releases a thousand locks in a handshake. */
+/* Inline, so that `by` is a constant: OpenSSL takes and releases a thousand locks in a
+ * handshake. */
 static inline void hold(int by)
 {
 	struct sn_foreign *task = sn_foreign_self();
@@ -115,7 +116,7 @@ LOCKS(__pthread_rwlock_clockwrlock64, 1,
 LOCKS(__mtx_timedlock64, 1, (mtx_t * lock, const struct sn_timespec64 *until), (lock, until))
 #endif
 
-/* Other threads wait until fn has returned. It may throw. */
+/* Other threads wait until fn has returned, so it counts as a lock. fn may throw. */
 static void leave_once(int *entered)
 {
 	if (*entered)

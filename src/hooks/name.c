@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getaddrinfo(): the C library's own, in a task of its own that blocks its thread, while the caller
- * waits for it and can leave it.
+ * getaddrinfo() calls the C library's function in another task, which blocks its thread. The caller
+ * waits for that task, and can stop waiting.
  *
- * SLOTS lookups begin at once. One that finds no slot for SLOT_NS begins all the same, so names
- * that hang delay others by no more than that, up to MOST lookups. A slot is given back before the
- * task calls sennit again: a run may end meanwhile, and leave the task's thread behind. Therefore
- * the slots are a counter that is looked at from time to time, and not a semaphore, which would not
- * outlive the run. The looks become rarer, so that tasks behind MOST names that hang cost little.
+ * Up to SLOTS lookups begin immediately. One that finds no free slot for SLOT_NS begins all the
+ * same, so names that hang delay others by no more than that, up to MOST lookups. A slot is given
+ * back before the task calls sennit again, because a run may end during the lookup and leave the
+ * task's thread behind. A semaphore would not outlive the run, so the slots are a counter that
+ * waiting tasks check from time to time. The checks become rarer, so that tasks that wait because
+ * of MOST names that hang cost little.
  *
  * Who owns a lookup: the caller and the task that looks it up. The last of them that leaves frees
  * it, with the addresses if the caller did not take them.
@@ -36,7 +37,7 @@
 
 struct lookup {
 	_Atomic int owners;
-	sn_chan *done; /* has an element when what follows is there */
+	sn_chan *done; /* has an element when the fields below are set */
 	int error;     /* of getaddrinfo() */
 	int system;    /* and errno */
 	struct addrinfo *found;
@@ -133,7 +134,7 @@ static bool is_number(const char *text)
 	return !text || text[strspn(text, "0123456789")] == 0;
 }
 
-/* Those that ask nobody. */
+/* Lookups that ask no server. */
 static bool is_quick(const char *node, const char *service, const struct addrinfo *hints)
 {
 	struct in6_addr address;

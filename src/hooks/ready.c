@@ -2,9 +2,9 @@
 /*
  * Waiting for several descriptors: poll, ppoll, select, pselect and epoll_wait.
  *
- * What is reported is always what the C library's own call reports when it is made without waiting;
- * only the wait in between is sennit's. select() on more than MOST_SELECTED descriptors, and a call
- * that changes the signal mask, are passed through.
+ * The result is always that of the C library's own call, made without waiting; only the wait in
+ * between is sennit's. select() on more than MOST_SELECTED descriptors, and a call that changes the
+ * signal mask, are passed through.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,9 +29,10 @@ static bool has_descriptor(const struct pollfd *fds, nfds_t n)
 }
 
 /*
- * deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. Without a time
- * limit and without a descriptor that is pause(): only a signal ends it, and none ends a wait here.
- * errno stays, as in the C library's calls, unless the call fails. The thread may be another one.
+ * deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. A call without a
+ * time limit and without a descriptor is like pause(): only a signal ends it, but no signal ends a
+ * wait here, so it is passed. errno stays, as in the C library's calls, unless the call fails.
+ * Afterwards the thread may be another one.
  */
 static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
 {
@@ -89,7 +90,7 @@ SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
 /* In place of ns: no limit. */
 #define NO_LIMIT INT64_MIN
 
-/* -1 for what is the C library's to judge, or not worth a wait. */
+/* -1 for times that the C library is to judge, or that are too short for a wait. */
 static int64_t deadline_of(int64_t ns)
 {
 	if (ns == NO_LIMIT)
@@ -182,8 +183,9 @@ static void clear(struct sets *sets)
 }
 
 /*
- * PASS: the call that blocks has to be made, with the user's sets as they were. Some descriptors
- * are ready for poll() only, such as a special one whose peer has closed: therefore the rounds.
+ * PASS: the call that blocks has to be made, with the user's sets as they were. The rounds are
+ * limited because some descriptors are ready for poll() only, such as one in the third set whose
+ * peer has closed.
  */
 static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *step)
 {
@@ -212,8 +214,8 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 }
 
 /*
- * As select(), with the time that is left in *left. PASS: not here, or no longer: then the call
- * that blocks is made, with that limit.
+ * As select(), with the time that is left in *left. PASS: the wait is not possible here, or no
+ * longer. The caller then makes the call that blocks, with the time that is left.
  */
 static enum sn_hook_step select_for(struct sets *sets, int64_t ns, int64_t *left, int *found)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions behind the hooks: the next definitions after ours, which are libc's, or another
- * library's that replaces them too.
+ * The real functions that the hooks call: the next definitions in the order of symbol lookup, which
+ * are libc's, or those of another library that replaces them too.
  *
- * Contract. From the constructor on a call costs a load. A call before that, from a constructor of
- * another library, looks the functions up, which is safe there: nothing else runs yet. glibc's
- * dlsym() may allocate, and an allocator may lock; locks within the look-up do nothing.
+ * Contract. From this library's constructor on, a call costs a load. A call before that, from a
+ * constructor of another library, looks the functions up, which is safe there: nothing else runs
+ * yet. glibc's dlsym() may allocate, and an allocator may lock; during the lookup locks do nothing.
  */
 #ifndef SENNIT_HOOKS_REAL_H
 #define SENNIT_HOOKS_REAL_H
@@ -116,7 +116,7 @@ struct sn_timeval64 {
 	   struct addrinfo **result),                                                              \
 	  (node, service, hints, result))
 
-/* Those that ask the name service. */
+/* Calls that ask the name service. */
 #define SN_REAL_DATABASES(X)                                                                       \
 	X(struct hostent *, gethostbyname, (const char *name), (name))                             \
 	X(struct hostent *, gethostbyname2, (const char *name, int family), (name, family))        \
@@ -169,7 +169,7 @@ struct sn_timeval64 {
 	  (user, group, groups, n))                                                                \
 	X(int, initgroups, (const char *user, gid_t group), (user, group))
 
-/* Those that lock, try to, or unlock: 0 when they have done so. */
+/* Calls that lock, try to lock, or unlock; they return 0 when they have done so. */
 #define SN_REAL_LOCKS(X)                                                                        \
 	X(int, pthread_mutex_lock, (pthread_mutex_t * lock), (lock))                            \
 	X(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock))                         \
@@ -205,7 +205,7 @@ struct sn_timeval64 {
 	X(int, ftrylockfile, (FILE * file), (file))                                             \
 	X(int, _IO_ftrylockfile, (FILE * file), (file))
 
-/* Those that return nothing; none of them has to do anything within the look-up. */
+/* Calls that return nothing; none of them has to do anything during the lookup. */
 #define SN_REAL_VOIDS(X)                                                     \
 	X(void, closefrom, (int first), (first))                             \
 	X(void, call_once, (once_flag * once, void (*fn)(void)), (once, fn)) \

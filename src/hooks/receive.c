@@ -5,7 +5,7 @@
  * On sockets the attempt is the call itself with MSG_DONTWAIT, so no flag of the descriptor
  * changes, and none of several tasks that wait for one socket blocks its thread. For pipes,
  * eventfds and the like RWF_NOWAIT (preadv2(2)) does the same. Where the kernel does not know it,
- * and for accept(), which has no such flag, one task at a time looks by poll() and makes the call
+ * and for accept(), which has no such flag, one task at a time polls and then makes the call
  * (hooks/turn.h).
  */
 #include <errno.h>
@@ -16,7 +16,8 @@
 
 #include "hooks/turn.h"
 
-/* With others, such as MSG_OOB and MSG_ERRQUEUE, the call does not wait, or in ways of its own. */
+/* With other flags, such as MSG_OOB and MSG_ERRQUEUE, the call does not wait, or waits in a way
+ * that is not supported here. */
 #define KNOWN_FLAGS (MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
 /* The program has set SO_RCVLOWAT on some socket, so fewer bytes may not be enough for a call that
@@ -47,8 +48,8 @@ static bool is_stream(int fd)
 }
 
 /*
- * MSG_WAITALL on a stream: what is missing after `done` bytes. An error that comes meanwhile is
- * left to the next call, as the kernel does it.
+ * MSG_WAITALL on a stream: receives what is missing after `done` bytes. An error is left to the
+ * next call, as the kernel does it.
  */
 static ssize_t receive_rest(struct sn_hook_call *call, char *buf, size_t n, int flags, size_t done)
 {
@@ -93,7 +94,8 @@ static ssize_t receive(int fd, void *buf, size_t n, int flags, struct sockaddr *
 	return got;
 }
 
-/* Peeking for all of a message waits for a level that no descriptor reports. */
+/* MSG_WAITALL with MSG_PEEK or MSG_TRUNC: such a call may wait for a number of bytes, which no
+ * descriptor reports. */
 static bool waits_unusually(int flags)
 {
 	return (flags & MSG_WAITALL) && (flags & (MSG_PEEK | MSG_TRUNC));
@@ -114,7 +116,7 @@ SN_HOOK(ssize_t, recv, (int fd, void *buf, size_t n, int flags))
 	return receive(fd, buf, n, flags, NULL, NULL);
 }
 
-/* recvmsg() or its relative for 64-bit times. */
+/* recvmsg(), or its variant for 64-bit times. */
 typedef ssize_t receive_fn(int fd, struct msghdr *message, int flags);
 
 static ssize_t receive_message(int fd, struct msghdr *message, int flags, receive_fn *real)
@@ -142,7 +144,7 @@ SN_HOOK(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
 
 /* ---- several messages ---- */
 
-/* recvmmsg() without a timeout, or its relative for 64-bit times. */
+/* recvmmsg() without a timeout, or its variant for 64-bit times. */
 typedef int receive_several_fn(int fd, struct mmsghdr *messages, unsigned n, int flags);
 
 static int try_several(int fd, struct mmsghdr *messages, unsigned n, int flags)
@@ -151,9 +153,9 @@ static int try_several(int fd, struct mmsghdr *messages, unsigned n, int flags)
 }
 
 /*
- * SO_RCVTIMEO limits the wait for each message. The caller's timeout is looked at after each, and
- * ends no wait, in the kernel as here: therefore one message at a time then. An error that comes
- * after some messages is left to the next call: it is not asked for.
+ * SO_RCVTIMEO limits the wait for each message. The caller's timeout is checked after each message,
+ * and ends no wait, in the kernel as here; with a timeout, messages are received one at a time. An
+ * error after some messages is left to the next call.
  */
 static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 			   int64_t deadline, receive_several_fn *several)
@@ -338,7 +340,7 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 
 static void heed(int level, int name)
 {
-	/* Not the runtime's own, on sockets of its own. */
+	/* The runtime sets it too, on sockets of its own, which does not count. */
 	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
 	    (!sn__self() || sn_foreign_self()))
 		atomic_store(&low_water, true);

@@ -2,26 +2,26 @@
 /*
  * Sending: send, sendto, sendmsg, sendmmsg, write and writev.
  *
- * A call that blocks sends everything. So does the hook: it tries with MSG_DONTWAIT, and waits for
- * room for the rest. An error that comes after some bytes have gone is left to the next call, as
- * the kernel does it, and gives no SIGPIPE.
+ * A call that blocks sends everything, and so does the hook: it tries with MSG_DONTWAIT, and waits
+ * for room for the rest. An error after some bytes were sent is left to the next call, as the
+ * kernel does it, and raises no SIGPIPE.
  *
- * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which changes no flag of theirs. PIPE_BUF bytes
- * or less fit all or not at all. Where the kernel does not know that for pipes (before Linux 6.5),
- * and for what is no pipe, one task at a time looks by poll() and writes (hooks/turn.h): a pipe
- * that is ready then has room for PIPE_BUF bytes, and a larger write blocks the thread until all is
- * written.
+ * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which does not change their flags. PIPE_BUF
+ * bytes or less fit entirely or not at all. Where the kernel does not know that flag for pipes
+ * (before Linux 6.5), and for other descriptors, one task at a time polls and then writes
+ * (hooks/turn.h): a pipe that is ready has room for PIPE_BUF bytes, and a larger write blocks the
+ * thread until everything is written.
  */
 #include <errno.h>
 #include <limits.h>
 
 #include "hooks/turn.h"
 
-/* With others, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, one call is not the same as
- * two with its parts. */
+/* With other flags, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, one call is not the
+ * same as two calls with its parts. */
 #define KNOWN_FLAGS (MSG_NOSIGNAL | MSG_MORE | MSG_CONFIRM | MSG_DONTROUTE)
 
-/* The rest of a stream after `done` bytes. How many bytes have been sent. */
+/* Sends the rest of a stream after `done` bytes. Returns how many bytes have been sent in all. */
 static size_t send_rest(struct sn_hook_call *call, const char *buf, size_t n, int flags,
 			size_t done)
 {
@@ -94,7 +94,7 @@ static size_t bytes_of(const struct iovec *iov, size_t count)
 	return sum;
 }
 
-/* What is left of each piece after `done` bytes, one by one. */
+/* Sends what is left of the pieces after `done` bytes, piece by piece. */
 static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *message, int flags,
 			  size_t done)
 {
@@ -114,7 +114,7 @@ static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *messag
 	return done;
 }
 
-/* sendmsg() or its relative for 64-bit times. */
+/* sendmsg(), or its variant for 64-bit times. */
 typedef ssize_t send_fn(int fd, const struct msghdr *message, int flags);
 
 static ssize_t send_message(int fd, const struct msghdr *message, int flags, send_fn *real)
@@ -159,7 +159,7 @@ SN_HOOK(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags))
 
 typedef int send_several_fn(int fd, struct mmsghdr *messages, unsigned n, int flags);
 
-/* Sends what the last one of the messages has left, if it is a stream's. Whether that was all. */
+/* On a stream, sends what is left of the last message. Returns whether it was sent completely. */
 static bool finish_message(int fd, struct mmsghdr *last, int flags)
 {
 	struct sn_hook_call call = {
@@ -180,7 +180,7 @@ static int send_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 {
 	unsigned done = 0;
 
-	n = n < IOV_MAX ? n : IOV_MAX; /* more than the kernel takes */
+	n = n < IOV_MAX ? n : IOV_MAX; /* the kernel takes no more */
 	while (done < n) {
 		const int more = several(fd, messages + done, n - done, flags | MSG_DONTWAIT);
 
@@ -240,7 +240,7 @@ static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 	return sent;
 }
 
-/* What is left of the piece in which `done` bytes end. There is some. */
+/* What is left, which is something, of the piece in which the first `done` bytes end. */
 static struct iovec rest_of(const struct iovec *iov, size_t done)
 {
 	while (done >= iov->iov_len)

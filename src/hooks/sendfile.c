@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sendfile() from a file to a stream socket. No flag keeps it from waiting for room. So the hook
- * waits for room, and then asks for no more than the socket has room for, as the kernel counts it
- * (SO_MEMINFO), until all is sent. Should there be less after all, because another task sends, too,
- * the call blocks the thread until there is room, as it did without hooks.
+ * sendfile() from a file to a stream socket. No flag keeps it from waiting for room. The hook waits
+ * for room itself, and then asks for no more than the socket has room for, as the kernel counts it
+ * (SO_MEMINFO), until everything is sent. If there is less room after all, because another task
+ * sends too, the call blocks the thread until there is room, as it does without hooks.
  *
  * The file itself is read as before: from the page cache, or from the disk, with the thread.
  * Everything else that sendfile() can do is passed through.
@@ -20,7 +20,7 @@
 
 typedef ssize_t sendfile_fn(int to, int from, void *offset, size_t n);
 
-/* How much it is certain to take when it is ready for writing. */
+/* How many bytes the socket is certain to take when it is ready for writing. */
 static size_t room_of(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
@@ -29,12 +29,12 @@ static size_t room_of(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) < 0)
 		return LEAST_ROOM;
-	/* TCP counts in one of them, other sockets in the other. */
+	/* TCP uses one of these counters, other sockets the other. */
 	used = info[SK_MEMINFO_WMEM_QUEUED] > info[SK_MEMINFO_WMEM_ALLOC]
 		       ? info[SK_MEMINFO_WMEM_QUEUED]
 		       : info[SK_MEMINFO_WMEM_ALLOC];
 	room = used < info[SK_MEMINFO_SNDBUF] ? info[SK_MEMINFO_SNDBUF] - used : 0;
-	/* What it takes to keep the pieces counts, too. */
+	/* The kernel's bookkeeping for the pieces takes room too. */
 	return room / 2 > LEAST_ROOM ? room / 2 : LEAST_ROOM;
 }
 

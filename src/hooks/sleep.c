@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping. Only a relative time, or a point on the monotonic clock: what is meant by the wall
- * clock follows its steps, which the C library's call does.
+ * Sleeping for a relative time, or until a time of the monotonic clock. A sleep until a time of the
+ * wall clock has to follow its steps, so it is left to the C library's call.
  */
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 
 #include "hooks/call.h"
 
-/* PASS: not here. Otherwise 0 or an error number, and what is left. */
+/* PASS: the task cannot sleep here. Otherwise sets *err to 0 or an error number, and *left. */
 static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 {
 	if (!sn_hook_may_park())
@@ -27,7 +27,7 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 	return SN_HOOK_AGAIN;
 }
 
-/* ns of a time; -1 for what the C library judges. PASS: not here. */
+/* ns: a duration; -1 for one that the C library is to judge. PASS: the task cannot sleep here. */
 static enum sn_hook_step sleep_for(int64_t ns, int64_t *left, int *err)
 {
 	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err, left);
@@ -57,7 +57,7 @@ SN_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest))
 	return sn_hook_fail(err);
 }
 
-/* The error number, or PASS: not here. */
+/* As clock_nanosleep(). PASS: the task cannot sleep here. */
 static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int64_t *left, int *err)
 {
 	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))

@@ -9,8 +9,8 @@
 /* A power of two. */
 #define WORDS 4096
 
-/* A task that finds the turn taken yields so often, then sleeps so often: from 1 ms to 512 ms. The
- * owner's thread may have lost its processor meanwhile. */
+/* How often a task that finds the turn taken yields, and how often it then sleeps, from 1 ms to
+ * 512 ms. The owner's thread may have lost its CPU. */
 #define YIELDS 64
 #define SLEEPS 10
 #define SLEEP_NS INT64_C(1000000)
@@ -22,7 +22,7 @@ static _Atomic uintptr_t *word_of(int fd, bool writes)
 	return &words[writes][(unsigned)fd % WORDS];
 }
 
-/* Acquire and release: the look comes after the call of the task that had the turn before. */
+/* Acquire and release: the poll comes after the call of the task that had the turn before. */
 static bool take(struct sn_hook_turn *turn)
 {
 	uintptr_t nobody = 0;
@@ -44,7 +44,8 @@ void sn_hook_turns_forget(int fd)
 	for (int writes = 0; writes < 2; writes++) {
 		_Atomic uintptr_t *word = word_of(fd, writes);
 
-		/* Relaxed: a turn that begins while its descriptor is closed is of no use. */
+		/* Relaxed: nothing depends on a turn that begins while its descriptor is being
+		 * closed. */
 		if (atomic_load_explicit(word, memory_order_relaxed))
 			atomic_store_explicit(word, 0, memory_order_relaxed);
 	}

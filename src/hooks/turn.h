@@ -2,35 +2,34 @@
 /*
  * Turns: for calls that no flag keeps from blocking, on descriptors that several tasks use.
  *
- * accept(), and reading or writing what RWF_NOWAIT does not work for (eventfds for writing,
- * terminals, and before Linux 6.5 pipes, before 6.10 timerfds), can only be looked at by poll()
- * first. Of 40 tasks that wait for one event, poll() would tell all 40 that it is there; 39 would
- * then block their threads, where no cancellation reaches them. So one task at a time looks and
- * makes the call: it has the descriptor's turn. The next one looks after that, and waits again if
- * nothing is left.
+ * Before accept(), and before reading or writing descriptors without RWF_NOWAIT (eventfds for
+ * writing, terminals, pipes before Linux 6.5, timerfds before 6.10), a hook can only poll. If 40
+ * tasks wait for one event, poll() reports it to all 40; 39 would then block their threads, where
+ * no cancellation reaches them. Therefore one task at a time polls and makes the call: it has the
+ * descriptor's turn. The next one polls after that, and waits again if nothing is left.
  *
- * A turn is short, because the call does not block after the look. So there is no list of tasks
- * that wait for a turn: they yield, and then sleep. That matters when the call blocks all the same,
- * with the turn. The other tasks are then not behind it: mostly the descriptor is not ready, and
- * they wait for that as always. If it stays ready for poll(), they make the call without a turn in
- * the end, as they did without hooks.
+ * A turn is short, because the call does not block after the poll. Tasks that wait for a turn
+ * therefore have no list: they yield, and then sleep. That matters if the call blocks all the same,
+ * with the turn. The other tasks do not depend on it: mostly the descriptor is not ready, and they
+ * wait for that as always. If poll() keeps reporting it as ready, they make the call without a turn
+ * in the end, as they do without hooks.
  *
- * What can still take the event between the look and the call, so that the call blocks its thread:
+ * The call can still block its thread if something takes the event between the poll and the call:
  * another process that shares the description; a thread outside the tasks, or a task without hooks;
- * a call that does not take turns (recv() on the one side, and calls that are passed through, on
- * the other); the same description under another number. A write() to an eventfd of more than it
- * has room for blocks in the same way, since poll() tells only that there is room for 1.
+ * a call that does not take turns (recv(), or one that is passed through); the same description
+ * under another number. A write() to an eventfd of more than it has room for blocks in the same
+ * way, because poll() reports only that there is room for 1.
  *
  * A turn is a word of a table, by the descriptor's number. Two numbers may have the same word,
- * which makes one wait for the other's short call. The word is the address of the owner's notes,
- * which are on its stack, so that nobody else gives the turn back after the descriptor was closed
- * during the call.
+ * which makes one wait for the other's short call. The word is the address of the owner's struct
+ * sn_hook_turn, which is on its stack, so that nobody else gives the turn back after the descriptor
+ * was closed during the call.
  *
- * models/hook_turn.pml has this.
+ * models/hook_turn.pml models this.
  *
  * Rejected: O_NONBLOCK on the description, which others share. SO_RCVTIMEO for accept(): others
- * would see it, and each look would block for a tick. A list, as in io/turns.h: it would have to
- * outlive the run, as a call that blocks with the turn does.
+ * would see it, and each attempt would block for a tick. A list, as in io/turns.h: it would have
+ * to outlive the run, because a call that blocks with the turn does.
  */
 #ifndef SENNIT_HOOKS_TURN_H
 #define SENNIT_HOOKS_TURN_H
@@ -47,11 +46,11 @@ struct sn_hook_turn {
  * but the task must not park while it has the turn. timeout: as in struct sn_hook_call. */
 enum sn_hook_step sn_hook_turn_take(struct sn_hook_turn *turn, int fd, short events,
 				    int timeout) sn_hidden;
-/* Leaves errno alone. */
+/* Gives the turn back, if it was taken. Leaves errno alone. */
 void sn_hook_turn_give(struct sn_hook_turn *turn) sn_hidden;
 
-/* The descriptor is about to be closed: calls that block with its turn have nothing to do with the
- * next descriptor of that number. */
+/* The descriptor is about to be closed: a call that still blocks with its turn must not keep the
+ * turn of the next descriptor with that number. */
 void sn_hook_turns_forget(int fd) sn_hidden;
 
 #endif
