@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The BIO between OpenSSL and a connection: reads attempt to receive, writes go to memory, except
- * for the last record of a write of the task's, which need not be copied. And what the peer sends
- * that is no data: OpenSSL reads on by itself behind such a message, as long as there is more, and
- * nobody looks at deadlines and cancellation meanwhile. So there is a limit, behind which nothing
- * more is read.
+ * The BIO between OpenSSL and a connection. Reads attempt to receive. Writes go to memory, except
+ * for the last record of a write by the task, which need not be copied.
+ *
+ * It also limits the messages of the peer that are not data. After such a message OpenSSL continues
+ * to read as long as there is more, and nothing checks deadlines and cancellation in that time. So
+ * nothing more is read after a number of them.
  *
  * Called by OpenSSL, under the connection's lock. It never waits, and calls nothing of sennit.
  */
@@ -18,16 +19,17 @@
 
 #include <openssl/bio.h>
 
-/* A write adds at most 64 KiB and its records; more is in `out` only if a peer makes us answer, and
- * does not read. Then OpenSSL has to wait. */
+/* A write adds at most 64 KiB and the overhead of its records. `out` has more only if a peer asks
+ * for answers and does not read them. Then OpenSSL has to wait. */
 #define MOST_OUT ((size_t)160 << 10)
 #define LEAST_OUT ((size_t)17 << 10)
 
 /*
- * Messages of handshakes in a row, without data in either direction. A handshake has at most ten,
- * and a server gives a few tickets at once. Answers to new keys come one for each that was written
- * with data. Go allows 16 records. And their records: a message may come in many, and a peer may
- * ask for records of 512 bytes, of which the largest chain of certificates fills 200.
+ * MOST_MESSAGES: handshake messages in a row, without data in either direction. A handshake has at
+ * most ten, and a server sends a few tickets together. The peer answers each new key that was
+ * written with data by one message. Go allows 16 records. MOST_RECORDS: the records of these
+ * messages. One message may take many records: a peer may ask for records of 512 bytes, of which
+ * the largest chain of certificates fills 200.
  */
 #define MOST_MESSAGES 32
 #define MOST_RECORDS 1024
@@ -90,8 +92,9 @@ bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 
 	if (wanted <= tls->out_size)
 		return true;
-	/* What was sent is in front of it. A peer that makes us answer, and reads so that `out` is
-	 * never empty, would let it grow forever. Moved is no more than was sent meanwhile. */
+	/* Reuses the room of the bytes that have been sent. Otherwise a peer that asks for answers,
+	 * and reads them so slowly that `out` is never empty, would let it grow forever. No more
+	 * bytes are moved than have been sent since the last time. */
 	if (tls->out_start >= pending && tls->out_start > 0) {
 		memmove(tls->out, tls->out + tls->out_start, pending);
 		tls->out_start = 0;
@@ -127,8 +130,8 @@ void sn_tls_trim(struct sn_tls *tls)
 	}
 }
 
-/* Sends what is in `out` and then data, in one call. How much of data is done with: all after an
- * error, which the socket reports only once. */
+/* Sends what is in `out` and then data, in one call. Returns how many bytes of data are done with:
+ * all of them after an error, which the socket reports only once. */
 static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
 {
 	const size_t before = tls->out_end - tls->out_start;
@@ -140,7 +143,7 @@ static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	ssize_t n;
 
-	/* sendmsg() takes the kernel longer. */
+	/* The kernel takes longer for sendmsg(). */
 	do {
 		n = before ? sendmsg(tls->fd, &all, flags) : send(tls->fd, data, size, flags);
 	} while (n < 0 && errno == EINTR);
@@ -166,8 +169,8 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
 
 	BIO_clear_retry_flags(bio);
 	*written = 0;
-	/* Nothing follows our end, not even the answer to new keys of the peer's: the peer, which
-	 * may have closed, would reset the connection. */
+	/* Nothing is sent after close_notify, not even an answer to the peer's new keys: the peer
+	 * may have closed, and would reset the connection. */
 	if (tls->notified) {
 		*written = size;
 		return 1;

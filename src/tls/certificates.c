@@ -81,7 +81,7 @@ static int read_chain(struct sn_tls_pair *pair, const char *where)
 	return pair->chain ? 0 : -ENOMEM;
 }
 
-/* There is nobody to ask for a password. */
+/* A library cannot ask for a password, so encrypted keys are refused. */
 static int no_password(char *buf, int size, int writing, void *arg)
 {
 	(void)buf;
@@ -173,12 +173,12 @@ static const struct sn_tls_pair *fitting(const struct sn_tls_set *set, const cha
 	return NULL;
 }
 
-/* One for the name itself comes before those for all of a domain, in whichever order they are. */
+/* A certificate for the name itself is preferred to a wildcard, whatever their order. */
 static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const char *name)
 {
 	const struct sn_tls_pair *found = NULL;
 
-	/* For OpenSSL a dot at the beginning would stand for every name that ends so. */
+	/* OpenSSL would take a dot at the beginning as any name with this ending. */
 	if (name && *name == '.')
 		name = NULL;
 	if (name && set->n > 1)
@@ -188,7 +188,7 @@ static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const ch
 	return found ? found : set->pairs[0];
 }
 
-/* 1: go on; 0: the handshake fails. */
+/* 1: continue; 0: the handshake fails. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg)
 {
 	struct sn_tls *tls = sn_tls_of(ssl);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Configurations: an SSL_CTX each, and what OpenSSL keeps nowhere.
+ * Configurations: each has an SSL_CTX, and the settings for which OpenSSL has no place.
  *
- * Until its first connection a configuration belongs to those who set it up, one at a time; `used`
- * ends that. What may change later is guarded by its lock, or by OpenSSL's.
+ * Until its first connection a configuration is set up by one caller at a time; `used` ends that.
+ * What may change later is guarded by its lock, or by OpenSSL's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 /* ---- making and freeing ---- */
 
-/* One write per line, so that those of several threads and processes do not mix. */
+/* One write per line, so that lines of several threads and processes do not mix. */
 static void log_key(const SSL *ssl, const char *line)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -29,7 +29,7 @@ static void log_key(const SSL *ssl, const char *line)
 	memcpy(buf, line, size);
 	buf[size++] = '\n';
 	if (write(tls->config->key_log, buf, size) < 0)
-		return; /* there is nobody to tell */
+		return; /* the callback cannot report an error */
 }
 
 /* SSL_is_init_finished() is false again after an error, and while keys change. */
@@ -47,13 +47,14 @@ static void note_state(const SSL *ssl, int where, int value)
 }
 
 /*
- * A server takes what Mozilla's intermediate recommendation has: of TLS 1.2 only ciphers with
- * forward secrecy, and no CBC; three curves, and no finite fields, of which a client could ask for
- * one of 8,192 bits, a hundred times the work. Every browser and library since 2014 has one of
- * these. A client also meets older servers.
+ * A server accepts what Mozilla's intermediate recommendation has: of TLS 1.2 only ciphers with
+ * forward secrecy, and no CBC; three curves, and no finite fields, because a client could ask for
+ * one of 8,192 bits, a hundred times the work. Every browser and library since 2014 supports one of
+ * these ciphers. A client accepts more, because it also meets older servers.
  *
- * The order is the server's, AES with 128 bits first, which is as good as any and takes least. Only
- * clients that prefer ChaCha20, because they have no instructions for AES, get that.
+ * The server decides the order. AES with 128 bits comes first, because it is as good as any and
+ * takes the least time. Only clients that prefer ChaCha20, because they have no instructions for
+ * AES, get that.
  */
 static int choose_ciphers(sn_tls_config *config)
 {
@@ -143,7 +144,7 @@ void sn_tls_config_unref(sn_tls_config *config)
 
 /* ---- settings ---- */
 
-/* 0 when it may still be changed. */
+/* Returns 0 if the configuration may still be changed. */
 static int check(const sn_tls_config *config)
 {
 	if (!config)
@@ -191,7 +192,7 @@ int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int highest)
 	return 0;
 }
 
-/* "h2,http/1.1" as on the wire: each name behind its length. The size, or 0. */
+/* Encodes "h2,http/1.1" as on the wire: each name after its length. Returns the size, or 0. */
 static size_t encode_protocols(unsigned char *to, const char *protocols)
 {
 	size_t size = 0;
@@ -302,7 +303,7 @@ static int complete(sn_tls_config *config)
 	err = sn_tls_trust_digest(config, config->verification);
 	if (err < 0)
 		return err;
-	/* Anybody gets a certificate of one of the system's. */
+	/* Anybody can get a certificate from one of the system's authorities. */
 	if (verifies && config->role == SN_TLS_SERVER && !config->own_trust &&
 	    !config->system_trust)
 		return sn_tls_say(-EINVAL, "clients are verified, but no authority is trusted");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Beginning TLS on a stream, connecting, the handshake, and what there is to know about a
- * connection.
+ * Beginning TLS on a stream, connecting, the handshake, and questions about a connection.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,15 +17,15 @@
 
 /* ---- beginning ---- */
 
-/* Whether it is an address, as sn_tcp_connect() reads one: then as text that certificates are
- * compared with. That has no zone (RFC 6874), and all four numbers of version 4. */
+/* Whether the name is an IP address, as sn_tcp_connect() reads one. If so, *text is the form that
+ * is compared with certificates: without a zone (RFC 6874), and for IPv4 with all four numbers. */
 static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 {
 	const size_t length = strcspn(name, "%");
 	struct in6_addr v6;
 	struct in_addr v4;
 
-	/* inet_aton() ignores what is behind a space. */
+	/* inet_aton() ignores what follows a space. */
 	if (!name[strspn(name, "0123456789abcdefABCDEFxX.")] && inet_aton(name, &v4))
 		return inet_ntop(AF_INET, &v4, text, INET6_ADDRSTRLEN) != NULL;
 	if (length >= INET6_ADDRSTRLEN)
@@ -36,9 +35,10 @@ static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 	return inet_pton(AF_INET6, text, &v6) == 1;
 }
 
-/* What the server's certificate must say, and what the server is told (RFC 6066: no numbers, and no
- * dot at the end, with which a name is looked up as it is). For OpenSSL a dot at the beginning
- * stands for every name that ends so: such a name may come from outside, as in a redirection. */
+/* Sets the name that the server's certificate must have, and the name that is sent to the server
+ * (RFC 6066: no IP address, and no dot at the end, which means that a name is looked up as it is).
+ * A name may come from outside, as in a redirection. One that begins with a dot is refused, because
+ * OpenSSL would take it as any name with this ending. */
 static int expect(struct sn_tls *tls, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
@@ -86,7 +86,7 @@ static int prepare(struct sn_tls *tls, const char *name)
 	return name ? expect(tls, name) : 0;
 }
 
-/* What may be replaced meanwhile, as it is now. */
+/* Takes references of what the program may replace during the connection's life. */
 static void take_present(struct sn_tls *tls, sn_tls_config *config)
 {
 	sn_mutex_lock_uncancelled(&config->lock);
@@ -161,7 +161,7 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 	return err;
 }
 
-/* As sn_tcp_connect() knows one. */
+/* By the rules of sn_tcp_connect(). */
 static bool is_path(const char *address)
 {
 	return strncmp(address, "unix:", 5) == 0 && address[5] && strchr("/.@", address[5]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client thinks of the OCSP response that a server has stapled to its certificate, and of
- * one that is missing. Called by OpenSSL once the certificate itself was found good.
+ * How a client judges the OCSP response that a server has stapled to its certificate, or its
+ * absence. Called by OpenSSL after the certificate itself has been verified.
  *
  * The response must be signed by the certificate's issuer, or by a responder to which that issuer
- * has given a certificate for this purpose; nobody else is asked, whatever the store has.
+ * has given a certificate for this purpose. No other signer is accepted, whatever the store has.
  */
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
@@ -28,7 +28,7 @@ static bool must_staple(const X509 *certificate)
 	TLS_FEATURE *features;
 	bool found = false;
 
-	if (!certificate) /* with a cipher that has none */
+	if (!certificate) /* the cipher uses none */
 		return false;
 	features = X509_get_ext_d2i(certificate, NID_tlsfeature, NULL, NULL);
 	for (int i = 0; i < sk_ASN1_INTEGER_num(features); i++)
@@ -38,15 +38,16 @@ static bool must_staple(const X509 *certificate)
 	return found;
 }
 
-/* Whether the issuer answers for it. OpenSSL looks for the signer by its name, in the issuer and
- * what the response itself brings: others of the chain may have the same name. */
+/* Whether the issuer has signed it, or delegated that. OpenSSL looks for the signer by name. It may
+ * look only at the issuer and at certificates in the response, because others of the chain may have
+ * the same name. */
 static bool is_signed(OCSP_BASICRESP *basic, X509 *issuer)
 {
 	X509_STORE *store = X509_STORE_new();
 	STACK_OF(X509) *known = sk_X509_new_null();
 	bool good = false;
 
-	/* The issuer has been verified: that it is no root does not matter. */
+	/* The issuer has been verified, so it need not be a root. */
 	if (store && known && sk_X509_push(known, issuer) > 0 &&
 	    X509_STORE_add_cert(store, issuer) == 1 &&
 	    X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) == 1)
@@ -56,7 +57,8 @@ static bool is_signed(OCSP_BASICRESP *basic, X509 *issuer)
 	return good;
 }
 
-/* What it says of the certificate; NULL: nothing. Responders choose how they hash. */
+/* The response's entry for the certificate, or NULL. Responders choose the hash, so each entry is
+ * compared with its own. */
 static OCSP_SINGLERESP *about(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer)
 {
 	for (int i = 0; i < OCSP_resp_count(basic); i++) {
@@ -85,7 +87,7 @@ static int judge_single(SSL *ssl, OCSP_SINGLERESP *single)
 	switch (OCSP_single_get0_status(single, NULL, NULL, &from, &until)) {
 	case V_OCSP_CERTSTATUS_GOOD:
 		break;
-	case V_OCSP_CERTSTATUS_REVOKED: /* for good, so however old that is */
+	case V_OCSP_CERTSTATUS_REVOKED: /* final, so the response's age does not matter */
 		return refuse(ssl, X509_V_ERR_CERT_REVOKED,
 			      "certificate revoked, by its OCSP response");
 	default:
@@ -102,7 +104,7 @@ static int judge_basic(SSL *ssl, OCSP_BASICRESP *basic)
 {
 	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
 	X509 *certificate = sk_X509_value(chain, 0);
-	/* One that is trusted by itself is its own issuer. */
+	/* A certificate that is itself trusted is its own issuer. */
 	X509 *issuer = sk_X509_value(chain, sk_X509_num(chain) > 1 ? 1 : 0);
 	OCSP_SINGLERESP *single;
 
@@ -132,7 +134,7 @@ static int judge(SSL *ssl, const unsigned char *der, long size)
 	return good;
 }
 
-/* 1: go on; 0: the handshake fails, for the reason that was noted. */
+/* 1: continue; 0: the handshake fails, for the reason that was noted. */
 int sn_tls_check_staple(SSL *ssl, void *arg)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -141,7 +143,7 @@ int sn_tls_check_staple(SSL *ssl, void *arg)
 	int good = 1;
 
 	(void)arg;
-	/* Neither the certificate nor a response is sent again. */
+	/* In a resumption neither a certificate nor a response is sent. */
 	if (SSL_session_reused(ssl))
 		return 1;
 	size = SSL_get_tlsext_status_ocsp_resp(ssl, &der);

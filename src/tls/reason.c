@@ -2,8 +2,8 @@
 /*
  * Why something has failed, in words: for a connection, and for the task's last call.
  *
- * The last failure belongs to the task, as another task may be on the thread by the time it asks.
- * Outside the runtime it belongs to the thread.
+ * The last failure belongs to the task, because another task may be on the thread by the time it
+ * asks. Outside the runtime it belongs to the thread.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -91,7 +91,8 @@ int sn_tls_say_openssl(int err, const char *what)
 static void explain_protocol(const struct sn_tls *tls, char *text)
 {
 	char buf[TLS_TEXT];
-	/* The first is the cause. An alert that came stands behind what it has caused. */
+	/* The first entry is the cause. An alert from the peer stands after the error that it has
+	 * caused. */
 	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
 	int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
 

@@ -2,19 +2,19 @@
 /*
  * The sessions that a client may resume, in its configuration, by the server's name.
  *
- * OpenSSL gives one to a callback, in the middle of a call, under the connection's lock. The
- * callback only keeps it in the connection; the configuration's own lock is taken after the call.
- * A session of TLS 1.3 is used once, as the RFC asks for. A server gives one with each connection:
- * a client that makes several at once has as many after the first time. A second ticket, which is
- * OpenSSL's default, would take a fourteenth of a handshake's time.
+ * OpenSSL passes a new session to a callback, in the middle of a call, under the connection's lock.
+ * The callback only stores it in the connection; the configuration's lock is taken after the call.
+ * A session of TLS 1.3 is used once, as the RFC asks for. A server gives one with each connection,
+ * so a client that makes several connections together has enough for the next time. A second
+ * ticket, which is OpenSSL's default, would take a fourteenth of a handshake's time.
  *
  * Each session that is resumed gives a new ticket, so resuming could go on forever. It ends with
  * the certificate that the peer has shown: a whole handshake then verifies the peer again.
  *
- * A server's ticket says that the client was verified, or need not be, and OpenSSL itself compares
- * only the context of the session, which is the program's. So a ticket also has what stands for the
- * verification (trust.c): one of a server that verifies in another way, and has the same keys, is
- * not taken.
+ * A server's ticket says that the client was verified, or need not be. OpenSSL compares only the
+ * session's context, which is the same for the whole program. So a ticket also has a digest of how
+ * clients are verified (trust.c): a ticket of a server with the same keys that verifies in another
+ * way is not accepted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,12 +22,13 @@
 
 #include "tls/tls.h"
 
-/* Of all servers, and of one, which could otherwise take the places of all: it may give four
- * tickets with each read. More are of use only for connections that are begun at once. */
+/* How many sessions are kept, of all servers and of one. A server may give four tickets with each
+ * read, and could otherwise displace those of all others. More than a few are of use only for
+ * connections that begin at the same time. */
 #define MOST_SESSIONS 256
 #define MOST_OF_A_SERVER 16
 
-/* 1: the reference is ours. */
+/* 1: the callback has taken the reference. */
 static int fresh_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct sn_tls *tls = sn_tls_of(ssl);
@@ -46,7 +47,7 @@ static bool has_expired(const SSL_SESSION *session)
 	return peer && X509_cmp_current_time(X509_get0_notAfter(peer)) < 0;
 }
 
-/* Of a ticket that is made: how this server verifies. 0: the handshake fails. */
+/* Puts into a new ticket how this server verifies clients. 0: the handshake fails. */
 static int note_verification(SSL *ssl, void *arg)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -56,8 +57,8 @@ static int note_verification(SSL *ssl, void *arg)
 					       TLS_DIGEST);
 }
 
-/* Whether the session was made by a server that verifies as this one. Nothing else keeps a client
- * from a resumption, in which no certificate is asked for. */
+/* Whether the session was made by a server that verifies as this one does. A resumption asks for no
+ * certificate, so this is the only check. */
 static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
 {
 	size_t size = 0;
@@ -138,7 +139,8 @@ static struct sn_tls_session *take(sn_tls_config *config, const char *name)
 	return NULL;
 }
 
-/* At the front; the last goes if there are too many, of its server or of all. The same. */
+/* Puts one at the front of the list, and drops the last one, of its server or of all, if there are
+ * too many. The configuration's lock is held. */
 static void put(sn_tls_config *config, struct sn_tls_session *session)
 {
 	struct sn_tls_session **last = NULL, **last_of_its = NULL, *excess;
@@ -186,8 +188,8 @@ void sn_tls_session_offer(struct sn_tls *tls)
 	sn_mutex_unlock(&config->lock);
 }
 
-/* In TLS 1.2 OpenSSL does not tell that a server has resumed a session and given a new ticket for
- * it; there is another session then. */
+/* In TLS 1.2 OpenSSL calls no callback when a server resumes a session and gives a new ticket for
+ * it; but the connection then has another session. */
 void sn_tls_session_renewed(struct sn_tls *tls)
 {
 	SSL_SESSION *now = SSL_get_session(tls->ssl);
@@ -200,7 +202,8 @@ void sn_tls_session_renewed(struct sn_tls *tls)
 		SSL_SESSION_free(now);
 }
 
-/* Not of a connection with former certificates: the server would take us for their owner. */
+/* Drops sessions of a connection that used replaced certificates: resumed, they would identify the
+ * client by those. */
 static void keep(struct sn_tls *tls, SSL_SESSION *session)
 {
 	const size_t size = strlen(tls->name) + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OCSP responses that a server staples to its certificates: which certificate one is for, replacing
- * them, and sending them. Whether the responder is to be believed is for clients to judge (ocsp.c).
+ * OCSP responses that a server staples to its certificates: finding the certificate of a response,
+ * replacing responses, and sending them. Clients decide whether to trust the responder (ocsp.c).
  *
  * A pair never changes. A new response makes a new pair, in a new set, so a handshake needs no lock
  * and ends with the response that it began with.
@@ -69,7 +69,7 @@ int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former)
 	return 0;
 }
 
-/* Whether it is about this certificate, by its issuer's name and its serial number. */
+/* Whether the entry is about this certificate, by its issuer's name and its serial number. */
 static bool is_for(OCSP_SINGLERESP *single, const X509 *certificate)
 {
 	const OCSP_CERTID *id = OCSP_SINGLERESP_get0_id(single);
@@ -96,7 +96,7 @@ static OCSP_SINGLERESP *about(OCSP_BASICRESP *basic, const X509 *certificate)
 	return NULL;
 }
 
-/* A set in which the certificates that the response is about have it. */
+/* Makes a copy of a set in which the certificates that the response is about have it. */
 static int copy_with(struct sn_tls_set **out, const struct sn_tls_set *from, OCSP_BASICRESP *basic,
 		     const void *der, size_t size)
 {
@@ -131,7 +131,7 @@ static int copy_with(struct sn_tls_set **out, const struct sn_tls_set *from, OCS
 	return err;
 }
 
-/* 0, or why there is none, in words. */
+/* 0, or an error, which sn_tls_say() has explained. */
 static int parse(OCSP_BASICRESP **basic, const void *der, size_t size)
 {
 	const unsigned char *at = der;
@@ -195,8 +195,8 @@ int sn_tls_config_set_ocsp_response(sn_tls_config *config, const void *der, size
 
 /* ---- sending ---- */
 
-/* OpenSSL frees the bytes. One that has expired would make clients refuse what they would take
- * without. */
+/* OpenSSL frees the bytes. An expired response is not sent: with it, clients would refuse a
+ * certificate that they accept without a response. */
 int sn_tls_staple(SSL *ssl, void *arg)
 {
 	const struct sn_tls_pair *pair = sn_tls_of(ssl)->chosen;

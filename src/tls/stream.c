@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layer's functions: one attempt each of reading, writing, the handshake and the end.
+ * The layer's functions: each makes one attempt to read, write, handshake or end.
  *
- * Each takes the connection's lock, sends what is left to be sent, clears OpenSSL's error queue,
- * calls OpenSSL, reads what it says, sends, and hands fresh sessions on. Nothing parks between the
+ * Each takes the connection's lock, sends what is left in `out`, clears OpenSSL's error queue,
+ * calls OpenSSL, reads its result, sends, and passes new sessions on. Nothing parks between the
  * first call of OpenSSL and the last.
  */
 #include <errno.h>
@@ -17,14 +17,13 @@
 
 /* How much one write takes: several records go in one system call. */
 #define MOST_WRITE ((size_t)64 << 10)
-/* What its records take in `out` beyond their content: at most as much for each as RFC 5246
- * allows. */
+/* The most bytes that a record takes in `out` beyond its content, by RFC 5246. */
 #define MOST_PER_RECORD ((size_t)SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
 
 /* What may wait for the next write: a ticket, with the certificate of a client. */
 #define MOST_DEFERRED ((size_t)8 << 10)
 
-/* How often one attempt reads what is to be forgotten. */
+/* How often one attempt reads input that is discarded. */
 #define MOST_DRAINS 256
 
 static void lock(struct sn_tls *tls)
@@ -39,7 +38,8 @@ static void unlock(struct sn_tls *tls)
 	sn_mutex_unlock(&tls->lock);
 }
 
-/* A call of OpenSSL has failed: -EAGAIN, 0 at the end of the stream, or an error, which stays. */
+/* A call of OpenSSL has failed: returns -EAGAIN, 0 at the end of the stream, or an error, which all
+ * later calls return too. */
 static int outcome(struct sn_tls *tls, int result)
 {
 	switch (SSL_get_error(tls->ssl, result)) {
@@ -67,7 +67,8 @@ static int outcome(struct sn_tls *tls, int result)
 	return sn_tls_fail(tls, -EPROTO);
 }
 
-/* Before OpenSSL is called: 0, or what keeps it from that. A handshake needs a deep stack. */
+/* Before OpenSSL is called: returns 0, or why it cannot be called. A handshake needs a deep
+ * stack. */
 static int begin(struct sn_tls *tls)
 {
 	if (tls->broken)
@@ -82,7 +83,7 @@ static int begin(struct sn_tls *tls)
 
 /* ---- reading ---- */
 
-/* More than one record, only while there is something in OpenSSL's buffer. */
+/* Reads more than one record only while OpenSSL's buffer has something. */
 static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 {
 	size_t total = 0, got;
@@ -103,11 +104,11 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 	return total ? (ssize_t)total : result;
 }
 
-/* Whether what is in `out` may wait until the task writes or closes: a server's ticket then goes in
- * one packet with its answer, and a client that only sends, and closes without reading, is not sent
- * anything. The unread ticket would make its kernel reset the connection, with what is still to be
+/* Whether what is in `out` may wait until the task writes or closes. A server's ticket then goes in
+ * one packet with its answer. And a client that only sends, and closes without reading, gets no
+ * ticket: an unread one would make its kernel reset the connection, and lose what is still to be
  * sent (RFC 8446, 4.6.1, lets a server give tickets at any time). In TLS 1.3 nothing that a server
- * has to say is urgent once the handshake is over; elsewhere the peer may wait for it. */
+ * sends after the handshake is urgent; in other cases the peer may wait for it. */
 static bool may_defer(const struct sn_tls *tls)
 {
 	return tls->established && tls->config->role == SN_TLS_SERVER && !tls->notified &&
@@ -115,22 +116,22 @@ static bool may_defer(const struct sn_tls *tls)
 	       SSL_version(tls->ssl) >= TLS1_3_VERSION;
 }
 
-/* Sends what may not wait: 0, -EAGAIN or the socket's error. before: what sending has returned
- * before the present call of OpenSSL. What a writer waits for never waits. */
+/* Sends `out` unless it may wait: 0, -EAGAIN or the socket's error. before: the result of sending
+ * before the present call of OpenSSL. Bytes that a writer waits for are always sent. */
 static int flush_rest(struct sn_tls *tls, int before)
 {
 	tls->deferred = before == 0 && may_defer(tls);
 	return tls->deferred ? 0 : sn_tls_flush(tls);
 }
 
-/* Before a call of OpenSSL that does not write: 0 also when what there is may go on to wait. */
+/* Before a call of OpenSSL that does not write: 0 also if `out` may keep waiting. */
 static int flush_before(struct sn_tls *tls)
 {
 	return tls->deferred ? 0 : sn_tls_flush(tls);
 }
 
-/* A reader sends, too, so that what is left in `out` needs no writer. It is the writer that reports
- * an error of that. */
+/* A reader sends too, so that what is left in `out` needs no writer. If that fails, the writer
+ * reports it. */
 static ssize_t layer_read(void *state, void *buf, size_t size)
 {
 	struct sn_tls *tls = state;
@@ -139,14 +140,14 @@ static ssize_t layer_read(void *state, void *buf, size_t size)
 
 	lock(tls);
 	before = flush_before(tls);
-	/* OpenSSL would take the socket's end for a connection that was cut off. */
+	/* OpenSSL would take the end of the socket for a truncated connection. */
 	n = begin(tls);
 	if (n == 0 && !tls->read_ended) {
 		n = read_some(tls, buf, size);
 		flush_rest(tls, n > 0 || n == -EAGAIN ? before : (int)n);
 		if (n == -EAGAIN && tls->deferred)
 			sn_tls_trim(tls); /* the wait may be long */
-		/* The peer's answer cannot come, as ours has failed. */
+		/* The peer's answer cannot come, because nothing more can be sent to it. */
 		if (n == -EAGAIN && !tls->established && tls->send_error)
 			n = sn_tls_fail(tls, tls->send_error);
 	}
@@ -162,8 +163,8 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 
 	if (size > MOST_WRITE)
 		size = MOST_WRITE;
-	/* All but the last go there, and it need not grow by pieces. Without memory it grows, or
-	 * fails, below. */
+	/* All records but the last go to `out`: makes room for them in one step. If there is no
+	 * memory for that, `out` grows below record by record, or the write fails there. */
 	if (size > SSL3_RT_MAX_PLAIN_LENGTH)
 		(void)sn_tls_make_room(tls, size + 4 * MOST_PER_RECORD);
 	while (total < size) {
@@ -185,7 +186,7 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 	return (ssize_t)total;
 }
 
-/* There is nothing in `out`, and nothing owed. */
+/* Called with nothing in `out`, and nothing owed. */
 static ssize_t write_some(struct sn_tls *tls, const char *buf, size_t size)
 {
 	ssize_t n = begin(tls);
@@ -210,7 +211,7 @@ static ssize_t layer_write(void *state, const void *buf, size_t size)
 	ssize_t n;
 
 	lock(tls);
-	/* What may wait goes with the data. */
+	/* Deferred bytes are sent together with the data. */
 	n = tls->deferred ? 0 : sn_tls_flush(tls);
 	tls->deferred = false;
 	if (n == 0 && tls->owed) {
@@ -239,7 +240,7 @@ static size_t layer_settle(void *state)
 
 /* ---- quiet ---- */
 
-/* bio_read() keeps nothing: what OpenSSL does not have is in the socket. */
+/* bio_read() keeps nothing: bytes that OpenSSL does not have are in the socket. */
 static int layer_quiet(void *state)
 {
 	struct sn_tls *tls = state;
@@ -292,7 +293,7 @@ static int end_writing(struct sn_tls *tls)
 
 	if (tls->broken)
 		return tls->broken;
-	/* Not `established`: new keys may be due, and OpenSSL would refuse. */
+	/* This does not check `established`: while keys change, OpenSSL would refuse. */
 	if (!SSL_is_init_finished(tls->ssl))
 		n = handshake(tls);
 	if (n < 0)
@@ -325,8 +326,8 @@ static int layer_shutdown(void *state, int half)
 	return n;
 }
 
-/* Whether the kernel could close by a reset, which discards what is still to be sent: where there
- * is unread input, or where a server's tickets are still to come. */
+/* Whether the kernel could reset the connection when it is closed, which discards what is still to
+ * be sent: where there is unread input, or where a server's tickets are still to come. */
 static bool may_be_reset(const struct sn_tls *tls)
 {
 	int unread = 0;
@@ -337,8 +338,8 @@ static bool may_be_reset(const struct sn_tls *tls)
 	return ioctl(tls->fd, FIONREAD, &unread) == 0 && unread > 0;
 }
 
-/* Until the peer's kernel has all, or the peer has ended, too: 0, or -EAGAIN. What comes is read
- * and forgotten. */
+/* Returns 0 once the peer's kernel has everything, or the peer has ended too; -EAGAIN before that.
+ * Reads and discards input. */
 static int drain(const struct sn_tls *tls)
 {
 	char buf[2048];
@@ -395,7 +396,7 @@ void sn_tls_free(struct sn_tls *tls)
 	free(tls);
 }
 
-/* Nobody else uses it any more, so there is no need for the lock. */
+/* No other task uses the connection any more, so the lock is not needed. */
 static void layer_close(void *state, int orderly)
 {
 	struct sn_tls *tls = state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys of a server's tickets that the program gives, so that several servers share them, and so
- * that they can be replaced. Without them OpenSSL has a key of its own for each configuration.
+ * Keys for a server's tickets that the program sets, so that several servers can share them, and
+ * they can be replaced. Otherwise OpenSSL makes a key for each configuration.
  *
  * A ring never changes. As with certificates, a connection takes a reference of the present one
  * when it is made, so the callback needs no lock. Keys are erased before their memory is freed.
@@ -58,7 +58,8 @@ static bool begin(const unsigned char *key, const unsigned char *iv, EVP_CIPHER_
 	       EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
-/* 1: go on; 2: go on, and give the client a new ticket; 0: no session; -1: the handshake fails. */
+/* 1: continue; 2: continue, and give the client a new ticket; 0: no session; -1: the handshake
+ * fails. */
 static int use_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		   EVP_MAC_CTX *mac, int makes)
 {
@@ -96,7 +97,7 @@ int sn_tls_config_set_ticket_keys(sn_tls_config *config, const void *keys, size_
 	memcpy(ring->keys, keys, n * sizeof *ring->keys);
 	sn_mutex_lock_uncancelled(&config->lock);
 	former = config->ring;
-	/* The callback is OpenSSL's to read while there are connections. */
+	/* OpenSSL reads the callback while there are connections, so it cannot be set then. */
 	late = config->used && !former;
 	if (!late)
 		config->ring = ring;

@@ -8,12 +8,13 @@
  * before the call, and what they leave is taken after it.
  *
  * Bytes. OpenSSL reads from the socket through sennit's BIO (bio.c), which never waits, and writes
- * into memory: `out`, from where they go to the socket after the call. So OpenSSL always gets rid
- * of what it has to say, whichever call has made it say that, and there is no write that must be
- * repeated with the same bytes. Nothing more is written while there is something in `out`.
+ * into memory: `out`, from where bytes go to the socket after the call. OpenSSL can therefore
+ * always write, whichever call makes it write, and no write must be repeated with the same bytes.
+ * Nothing more is written while there is something in `out`.
  *
- * Any step that makes progress possible for the other task comes after an edge of the socket, and
- * each edge wakes both tasks. So it never waits for what this task has done.
+ * One task may read while another one writes. A step of one that lets the other make progress
+ * always follows an edge of the socket, and each edge wakes both tasks. Therefore neither waits for
+ * something that the other has already done.
  */
 #ifndef SENNIT_TLS_INTERNAL_H
 #define SENNIT_TLS_INTERNAL_H
@@ -83,7 +84,7 @@ struct sn_tls_config {
 	SSL_CTX *ctx;
 	unsigned char *alpn; /* as on the wire */
 	unsigned alpn_size;
-	sn_mutex lock;            /* guards what follows */
+	sn_mutex lock;            /* guards the fields below */
 	bool checks_lists;        /* there is a revocation list */
 	struct sn_tls_set *set;   /* NULL: none */
 	struct sn_tls_ring *ring; /* NULL: OpenSSL's own key */
@@ -94,13 +95,13 @@ struct sn_tls_config {
 /* Marks the configuration as used, which completes it. 0 or an error. config.c */
 int sn_tls_config_use(sn_tls_config *config);
 
-/* What stands for how a server verifies its clients. The lock is held. 0 or an error. trust.c */
+/* A digest of how a server verifies its clients. The lock is held. 0 or an error. trust.c */
 int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DIGEST]);
 
-/* The end of a reference; NULL is nothing. certificates.c, ticket.c */
+/* Drops a reference; does nothing with NULL. certificates.c, ticket.c */
 void sn_tls_set_release(struct sn_tls_set *set);
 void sn_tls_ring_release(struct sn_tls_ring *ring);
-/* A pair's references. */
+/* Takes and drops a reference of a pair. */
 struct sn_tls_pair *sn_tls_pair_ref(struct sn_tls_pair *pair);
 void sn_tls_pair_release(struct sn_tls_pair *pair);
 /* A set with room for n pairs, and one reference; NULL without memory. */
@@ -118,7 +119,7 @@ int sn_tls_check_staple(SSL *ssl, void *arg);
 
 /* ---- connections ---- */
 
-/* Sessions that one call of OpenSSL may leave. */
+/* How many new sessions one call of OpenSSL may leave. */
 #define TLS_FRESH 4
 
 struct sn_tls {
@@ -130,7 +131,7 @@ struct sn_tls {
 	int fd;
 
 	const struct sn_tls_pair *chosen; /* of the set, by the callback; NULL: not yet */
-	const char *refusal; /* what a client dislikes about the OCSP response; NULL: nothing */
+	const char *refusal; /* why a client refuses the OCSP response; NULL: it does not */
 
 	SSL *ssl;
 	char *out; /* for the socket: from out_start to out_end of out_size */
@@ -138,17 +139,17 @@ struct sn_tls {
 	size_t owed;   /* bytes of the present write that are in `out` */
 	bool direct;   /* what OpenSSL writes now is the last of a write, and may be sent at once */
 	bool deferred; /* what is in `out` may wait until the task writes or closes */
-	int receive_error; /* what the socket has failed with; negative */
+	int receive_error; /* the socket's error, negative; 0: none */
 	int send_error;
-	int broken;                    /* what TLS has failed with: every later call returns it */
+	int broken;                    /* the error of TLS: every later call returns it; 0: none */
 	bool established;              /* the handshake has been completed; by a callback */
-	bool flooded;                  /* too much from the peer that is no data */
-	unsigned messages, records;    /* without data, in a row */
+	bool flooded;                  /* the peer has sent too many messages without data */
+	unsigned messages, records;    /* how many of those have come in a row */
 	bool saw_end;                  /* of the socket, without close_notify */
 	bool read_ended;               /* SN_SHUT_READ */
-	bool notified;                 /* our end was given to OpenSSL */
+	bool notified;                 /* OpenSSL has written close_notify */
 	bool heard;                    /* the peer has sent something since the handshake */
-	bool lingers;                  /* is being closed, and waits for the peer to have all */
+	bool lingers;                  /* is being closed, until the peer has received everything */
 	const SSL_SESSION *offered;    /* only to be compared */
 	SSL_SESSION *fresh[TLS_FRESH]; /* left by the callback for the configuration's cache */
 	int nfresh;
@@ -165,14 +166,14 @@ static inline struct sn_tls *sn_tls_of(const SSL *ssl)
 
 /* The BIO of a connection; NULL without memory. bio.c */
 BIO *sn_tls_bio_new(struct sn_tls *tls);
-/* OpenSSL's callback for messages, which counts those of the peer; the call that ends the count,
- * because data was read or written. */
+/* OpenSSL's callback for messages, which counts those of the peer; and the call that resets the
+ * count, because data was read or written. */
 void sn_tls_note_message(int sent, int version, int type, const void *data, size_t size, SSL *ssl,
 			 void *arg);
 void sn_tls_note_data(struct sn_tls *tls);
-/* Makes room for so many bytes more in `out`. false: there is no memory. */
+/* Makes room for `size` more bytes in `out`. false: there is no memory. */
 bool sn_tls_make_room(struct sn_tls *tls, size_t size);
-/* Gives back the room in `out` that is not used. */
+/* Frees the room in `out` that is not used. */
 void sn_tls_trim(struct sn_tls *tls);
 /* Sends what is in `out`: 0, -EAGAIN or the socket's error. */
 int sn_tls_flush(struct sn_tls *tls);
@@ -189,7 +190,8 @@ void sn_tls_sessions_init(sn_tls_config *config);
 void sn_tls_session_offer(struct sn_tls *tls);
 /* At the end of the handshake, by a callback. */
 void sn_tls_session_renewed(struct sn_tls *tls);
-/* After a call of OpenSSL, with the connection's lock held: hands on what it has left. */
+/* After a call of OpenSSL, with the connection's lock held: moves the new sessions to the
+ * configuration. */
 void sn_tls_sessions_keep(struct sn_tls *tls);
 /* Takes all of them out, with the configuration's lock held; and frees what was taken. */
 struct sn_tls_session *sn_tls_sessions_take(sn_tls_config *config);
@@ -208,11 +210,11 @@ static inline void sn_tls_clear_errors(void)
 /* The connection has failed with err, a negative errno that it returns: notes why, from OpenSSL's
  * error queue. */
 int sn_tls_fail(struct sn_tls *tls, int err);
-/* The same in words. Returns err. */
+/* Notes the reason in words. Returns err. */
 int sn_tls_say(int err, const char *format, ...) SN_PRINTF(2, 3);
-/* The newest entry of OpenSSL's error queue, behind what was to be done. Returns err. */
+/* Notes what was to be done, and the newest entry of OpenSSL's error queue. Returns err. */
 int sn_tls_say_openssl(int err, const char *what);
-/* The failure of a connection as the last one. Returns err. */
+/* Notes the reason of a failed connection as the last one. Returns err. */
 int sn_tls_say_of(struct sn_tls *tls, int err);
 
 #endif

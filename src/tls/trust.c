@@ -39,7 +39,7 @@ static int add_certificates(X509_STORE *store, const char *where)
 	return err;
 }
 
-/* What is in a folder may change at any time, so its path stands for it. */
+/* The content of a folder may change at any time, so the digest has its path. */
 static int note_folder(sn_tls_config *config, const char *path)
 {
 	const size_t size = strlen(path);
@@ -94,7 +94,7 @@ int sn_tls_config_add_system_ca(sn_tls_config *config)
 	return 0;
 }
 
-/* The lists that are in it. */
+/* Reads the revocation lists of a file or text. */
 static int read_lists(STACK_OF(X509_CRL) * lists, const char *where)
 {
 	X509_CRL *each;
@@ -115,8 +115,8 @@ static int read_lists(STACK_OF(X509_CRL) * lists, const char *where)
 	return err;
 }
 
-/* The first list changes the store's flags, which connections read, and so must come before them.
- * The lock is held, without which a first connection could begin meanwhile. */
+/* The first list changes the store's flags, which connections read, so it must be added before the
+ * first connection. The lock is held, so that no first connection begins during this. */
 static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * lists)
 {
 	X509_STORE *store = SSL_CTX_get_cert_store(config->ctx);
@@ -151,14 +151,14 @@ int sn_tls_config_add_crl(sn_tls_config *config, const char *where)
 	return err;
 }
 
-/* ---- what it comes to ---- */
+/* ---- the digest of how clients are verified ---- */
 
 static int compare_digests(const void *a, const void *b)
 {
 	return memcmp(a, b, TLS_DIGEST);
 }
 
-/* With what a file says of the purposes for which the certificate is trusted. */
+/* Includes the purposes for which the file says that the certificate is trusted. */
 static bool digest_one(X509 *certificate, unsigned char *to)
 {
 	unsigned char *der = NULL;
@@ -203,7 +203,7 @@ int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DI
 		*at++ = config->checks_lists;
 		memcpy(at, config->folders, TLS_DIGEST);
 		at += TLS_DIGEST;
-		/* Whom a server trusts that verifies nobody makes no difference. */
+		/* If a server verifies nobody, it does not matter whom it trusts. */
 		done = digest_all(certificates, at) &&
 		       EVP_Digest(all, verifies ? head + n * TLS_DIGEST : sizeof label + 1, digest,
 				  NULL, EVP_sha256(), NULL) == 1;
