@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of the collector bridge: what the bridge hides from the collector on request, so
- * that the tests can prove that they would notice.
+ * For the tests of the collector bridge: on request the bridge hides roots from the collector, so
+ * that the tests can prove that they would notice missing ones.
  */
 #ifndef SENNIT_GC_BLIND_H
 #define SENNIT_GC_BLIND_H

@@ -15,59 +15,59 @@
  * registered.
  *
  * What is added:
- *   1. A handler before libgc's own notes where the thread's stack pointer was (on_stop()).
+ *   1. A handler that runs before libgc's own notes the thread's stack pointer (on_stop()).
  *   2. When all are stopped, and before libgc pushes anything (push_roots(), its hook for further
  *      roots), the stack around each noted stack pointer is looked up and made the thread's bottom
- *      (GC_set_stackbottom(), which requires exactly what holds then: the allocation lock held).
- *      The same for the collecting thread, with the address of a local variable.
- *   3. Then libgc pushes its threads; and then we push the tasks: of each, the part of its block
- *   with
- *      its argument; and of a stack on which no thread is, everything from the saved stack pointer
- *      up.
- *   4. For each thread that is on a task's stack, its own stack from where it began: there lie its
- *      thread-locals, which libgc sees only with a thread's own stack.
+ *      (GC_set_stackbottom(), which requires that the allocation lock is held, as it is then). The
+ *      same is done for the collecting thread, with the address of a local variable.
+ *   3. Then libgc pushes its threads, and then the bridge pushes the tasks: of each, the part of
+ *      its block with its argument; and if no thread is on its stack, everything on the stack from
+ *      the saved stack pointer up.
+ *   4. For each thread that is on a task's stack, the bridge also pushes the thread's own stack
+ *      from where it began. The thread-locals lie there, which libgc sees only together with a
+ *      thread's own stack.
  *
- * Why that is sound, at whichever instruction a thread was stopped. Nothing is concluded from what
- * the runtime believes to be running: the bottom follows the stack pointer, and at no moment is
- * that on no stack. In the switch from a task A to a task B (sn_arch_switch()) both are RUNNING,
- * from before the switch until after it. If the thread is stopped before the stack pointer changes,
- * it is on A, with all registers in the signal's frame there, and B is shown from its saved stack
- * pointer. If it is stopped after that, A is shown from its saved stack pointer: its registers were
- * pushed before. So a task that is on a thread is shown from its saved stack pointer if no thread
- * is on its stack; a task that is on no thread always is (PARKED and RUNNABLE guarantee that the
- * registers are saved). The same covers the switch to and from the scheduler's loop, which is on
- * the thread's own stack.
+ * Why that is sound, at whichever instruction a thread was stopped. The bridge does not rely on
+ * what the runtime believes to be running: the bottom follows the stack pointer, which is on some
+ * stack at every moment. In the switch from a task A to a task B (sn_arch_switch()) both are
+ * RUNNING, from before the switch until after it. If the thread is stopped before the stack pointer
+ * changes, it is on A's stack, with all registers in the signal's frame there, and B is pushed from
+ * its saved stack pointer. If it is stopped after that, A is pushed from its saved stack pointer:
+ * its registers were saved before. In general, a task that is on a thread is pushed from its saved
+ * stack pointer if no thread is on its stack; a task that is on no thread always is (PARKED and
+ * RUNNABLE guarantee that the registers are saved). The same covers the switch to and from the
+ * scheduler's loop, which is on the thread's own stack.
  *   - A task whose stack is just being bound has an argument, or is on the stack already.
  *   - A task that has ended refers to nothing, though a thread may still be on its stack.
  *   - A lease that was revoked changes nothing: the task stays on its thread, which is stopped
  *     there.
  *   - Trimming gives back what lies below a saved stack pointer; guards lie below the lowest byte.
  *   - Only sn_run()'s caller unmaps stacks and blocks, and it is registered and stopped.
- *   - Orphans are threads like others; the runtime finds their stacks among those of former runs.
+ *   - Orphans are threads like others; the runtime finds their stacks among those of earlier runs.
  *
- * What on_stop() stores is plain. The collecting thread reads it only after each thread has told
- * libgc that it is stopped, by a semaphore that libgc's handler posts, after ours, and for which
- * the collecting thread waits. A thread that has not posted is in GC_do_blocking(), and has cleared
- * "stopped", in its handler's last step, before it got there.
+ * The fields that on_stop() stores are plain. The collecting thread waits for a semaphore that
+ * libgc's handler posts, after on_stop(), and reads the fields only when each thread has posted it.
+ * A thread that has not posted is in GC_do_blocking(), and has cleared "stopped", in the last step
+ * of its handler, before it got there.
  *
  * Some threads get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
  * they entered it. They must not park, so the bottom is the end of their task's stack, or of their
  * own.
  *
  * A thread may be stopped in a signal handler on an alternate stack (the runtime's own, when it
- * serves a scan; or the program's). Then the bottom is that stack's end, with the frame of the
- * first signal and so all registers below it, and the interrupted stack pointer is not known. So
- * the whole stack is pushed of each task that is on a thread, and on whose stack no thread is known
- * to be. The same happens when a thread is on an unknown stack, such as one of a library's own
- * coroutines. There the bottom is the interrupted stack pointer, so that libgc sees registers, and
- * does not read memory that may not be mapped.
+ * serves a scan; or the program's). Then the bottom is the end of that stack, below which lie the
+ * frame of the first signal and all registers; but the interrupted stack pointer is not known.
+ * Therefore the whole stack is pushed of each task that is on a thread, but on whose stack no
+ * thread is known to be. The same happens when a thread is on an unknown stack, such as one of a
+ * library's own coroutines. There the bottom is the interrupted stack pointer, so that libgc sees
+ * the registers, and does not read memory that may not be mapped.
  *
- * A second signal may come late, when the thread has been restarted (libgc repeats them). Then
- * on_stop() notes something that is never read, because only what is noted while a thread is
- * stopped counts: "stopped" is 1 only from then to libgc's return.
+ * A second signal may come late, after the thread has been restarted (libgc repeats them). What
+ * on_stop() then notes is never read, because it counts only while "stopped" is 1, which ends when
+ * libgc's handler returns.
  *
- * GC_push_all_eager() and not GC_push_all(), which is for a bounded number of roots: it takes space
- * on the mark stack, and its only reaction to an overflow is abort(). Eager marking puts only
+ * The bridge uses GC_push_all_eager(). GC_push_all() is for a bounded number of roots: it takes
+ * space on the mark stack, and its only reaction to an overflow is abort(). Eager marking puts only
  * objects there, and libgc handles their overflow.
  *
  * Who may write what:
@@ -76,13 +76,12 @@
  *   low, high, place, ahead, stats    the collecting thread, with the lock
  *
  * Rejected:
- *   - Setting the bottom at each switch: it would be two instructions too early or too late, in
- *     either order, and take a lock of libgc's.
+ *   - Setting the bottom at each switch: before or after the switch, it would be wrong for some
+ *     instructions, and it takes a lock of libgc.
  *   - Keeping handlers off tasks' stacks, by SA_ONSTACK: it would apply to all threads of the
  *     program, also to those whose alternate stack libgc does not know.
- *   - A bottom below everything, and pushing all stacks ourselves: libgc computes the sum of their
- *     sizes, by which it decides when to collect, and a negative sum makes it never collect, or
- *     always.
+ *   - A bottom below everything, and pushing all stacks here: libgc decides by the sum of the
+ *     stacks' sizes when to collect, and with a negative sum it collects never, or always.
  *   - Looking up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
  *     been stopped yet, and might unmap them.
  */
@@ -118,9 +117,9 @@ enum place {
 
 struct thread {
 	struct thread *next, *prev;
-	void *runtime;   /* the runtime's name for it; NULL: it runs no tasks */
-	void *handle;    /* and libgc's */
-	bool registered; /* by us */
+	void *runtime;   /* the runtime's handle of the thread; NULL: it runs no tasks */
+	void *handle;    /* libgc's handle */
+	bool registered; /* by the bridge, not by the program */
 	char *own_low, *own_high;
 	char *own_from; /* where its own stack was when it began */
 
@@ -177,7 +176,8 @@ static void on_stop(int signum, siginfo_t *info, void *context)
 	if (known) {
 		self.sp = sp_of(at);
 		self.alternate_low = self.alternate_high = NULL;
-		/* The flags of uc_stack do not say it: they are those that it was set up with. */
+		/* The flags of uc_stack do not say whether it is in use: they are those with which
+		 * it was set up. */
 		if (sp_is_on(&at->uc_stack, self.sp)) {
 			self.alternate_low = at->uc_stack.ss_sp;
 			self.alternate_high = self.alternate_low + at->uc_stack.ss_size;
@@ -248,9 +248,9 @@ static void push(const void *low, const void *high)
 }
 
 /*
- * Parked tasks' stacks are hardly ever in a cache, and the ten lines or so that a task has in use
- * lie on a page of their own. So they are prefetched some tasks ahead: the shortest pause falls
- * from 10 to 7 ms with 10,000 tasks, and from 32 to 21 with 30,000 (make bench-gc).
+ * Parked tasks' stacks are hardly ever in a cache, and the ten lines or so that a task uses lie on
+ * a page of their own. They are prefetched some tasks ahead, which shortens the shortest pause from
+ * 10 to 7 ms with 10,000 tasks, and from 32 to 21 with 30,000 (make bench-gc).
  */
 #define AHEAD 16
 #define LINE 64
@@ -430,7 +430,7 @@ static void thread_begins(void *runtime)
 	pthread_attr_getstack(&attr, &low, &size);
 	pthread_attr_destroy(&attr);
 	memset(&self, 0, sizeof self);
-	/* If the program has registered it already, that is right for the caller of sn_run(). */
+	/* If the program has registered the caller of sn_run() already, that is fine. */
 	self.registered = GC_register_my_thread(&base) == GC_SUCCESS;
 	self.handle = GC_get_my_stackbottom(&base);
 	self.runtime = runtime;
