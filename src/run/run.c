@@ -10,8 +10,8 @@
  * The statistics stay, for later queries.
  *
  * This is the only file that knows all the others. Everything that has to be begun, ended, or
- * handled around fork() is named here, from the bottom to the top, so that no layer calls one above
- * it.
+ * handled around fork() is named here, from the lowest layer to the highest, so that no layer calls
+ * one above it.
  */
 #include <sennit/run.h>
 
@@ -105,7 +105,7 @@ struct first_task {
 	void *arg;
 	int result;
 	/*
-	 * sn_run() sleeps on these. Not on a futex of our own, because the program's signals
+	 * sn_run() sleeps on these, not on a futex of src/wait, because the program's signals
 	 * usually come to its thread, and the thread sanitizer delivers them only in the C
 	 * library's blocking calls.
 	 */
@@ -149,7 +149,8 @@ static int first_main(void *arg)
 	return first->result; /* of interest only in a child of fork(), see task/life.c */
 }
 
-/* n processors in use, and room for as many more as there are CPUs that could be added. */
+/* Creates n processors that are in use, and room for as many as there are CPUs that could be
+ * added. */
 static int processors_create(int n, int capacity)
 {
 	size_t size = (size_t)capacity * sizeof *sn_runtime.processors;
@@ -210,7 +211,7 @@ static int threads_join(void)
 
 	while ((threads = atomic_load(&sn_threads.count)) > 0) {
 		sn_backoff_pause(&backoff); /* only counts the wait */
-		/* sn_thread_unlink() wakes us. */
+		/* sn_thread_unlink() wakes this thread. */
 		if (sn_futex_wait(&sn_threads.count, threads, give_up) == -ETIMEDOUT) {
 			sn_lock(&sn_runtime.lock);
 			orphans += disown_threads();
@@ -285,8 +286,8 @@ static void run_fork(enum sn_fork_phase phase)
 }
 
 /*
- * In the order in which their locks nest anywhere, the runtime's first. There are no dumps in a
- * child, and the signal for them does what it did before.
+ * In the order in which the locks nest, the runtime's first. A child makes no dumps, and the signal
+ * for them has its previous action there.
  */
 static sn_fork_handler *const fork_handlers[] = {
 	sn_stats_fork,         run_fork,
@@ -314,7 +315,7 @@ static sn_give_up *const give_ups[] = {sn_pipes_trim};
 
 static const struct sn_chore chores[] = {
 	{.step = sn_scan_remind, .is_asked = sn_scan_pending},
-	{.step = sn_late_step}, /* before it is served */
+	{.step = sn_late_step}, /* may ask for a dump, so before that */
 	{.step = sn_dump_serve, .is_asked = sn_dump_wanted},
 	{.step = sn_tasks_feed, .is_left = sn_tasks_starve},
 	{.step = sn_ties_step, .is_left = sn_ties_are_asked, .is_asked = sn_ties_are_asked},
@@ -354,7 +355,7 @@ static int runtime_init(int fixed)
 
 	if (max_threads < 0 || idle_ms < 0 || wait_stats < 0 || only_spin < 0)
 		return -EINVAL;
-	/* Except the lock, which an orphan of the last run may be about to read. */
+	/* Not the lock, because an orphan of the last run may be about to read it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
@@ -411,11 +412,11 @@ static int runtime_init(int fixed)
 
 static void runtime_destroy(void)
 {
-	/* Threads of the program's, and then the runtime's own. */
+	/* The program's own threads, and then the runtime's. */
 	uint32_t left_behind = sn_foreign_end(sn_now() + ORPHAN_NS);
 
 	left_behind += (uint32_t)threads_join();
-	sn_births_serve(); /* what the monitor has not come to */
+	sn_births_serve(); /* requests that the monitor has not served yet */
 	sn_stats_end();
 	sn_cpu_profile_end();
 	sn_waits_profile_end();
