@@ -10,7 +10,8 @@
 #define sn_likely(x) __builtin_expect(!!(x), 1)
 #define sn_unlikely(x) __builtin_expect(!!(x), 0)
 #define sn_noinline __attribute__((noinline))
-/* For data that hot paths read: without it the address of another file's is looked up first. */
+/* For data that hot paths read: without it, the address of data in another file is looked up in a
+ * table first. */
 #define sn_hidden __attribute__((visibility("hidden")))
 #define sn_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
@@ -48,7 +49,7 @@
 #ifndef SENNIT_DEBUG
 #	define SENNIT_DEBUG 0
 #endif
-/* What may wait while others need its thread: wait/checked.h. */
+/* The checked build, which finds code that waits while others need its thread: wait/checked.h. */
 #ifndef SENNIT_CHECKED
 #	define SENNIT_CHECKED 0
 #endif

@@ -36,7 +36,7 @@
 #	error "sennit's clocks do not know this architecture"
 #endif
 
-/* The counter as one value; that costs what joining the halves costs. */
+/* The counter as one value, at the cost of joining the halves. */
 static inline uint64_t sn_counter(void)
 {
 	unsigned long high, low = sn_counter_halves(&high);

@@ -3,11 +3,11 @@
  * The calls that the vDSO serves, and the system calls that replace it where it is missing.
  *
  * Each call goes through one function pointer of `way`. It starts out as a function that resolves
- * all of them and then makes the call through the new pointer. So no call checks whether it is the
- * first, and each costs one indirect call on top of the kernel's function. A constructor resolves
- * before main() wherever there is a libc to run it, so that a program which enters a sandbox later
- * finds everything done. Constructors that run earlier, and programs without libc, resolve by
- * calling.
+ * all of them and then makes the call through the new pointer. No call has to check whether it is
+ * the first, and each costs one indirect call on top of the kernel's function. A constructor
+ * resolves before main() wherever there is a libc to run it, so that a program which enters a
+ * sandbox later finds everything done. Constructors that run earlier, and programs without libc,
+ * resolve by calling.
  *
  * Memory ordering: each pointer is published and read relaxed. It points to code, or to data that
  * was there from the start, so nothing else needs to be ordered with it, not even on ARM. Two
@@ -175,8 +175,8 @@ static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
 }
 
 /*
- * The clocks that vDSOs serve. For other ids their functions make the system call themselves. Ours
- * makes it right away, with the caller's own pointer.
+ * The clocks that vDSOs serve. For other ids their functions make the system call themselves. This
+ * library makes it directly, with the caller's own pointer.
  */
 static inline int served(int id)
 {
@@ -208,8 +208,8 @@ static int widen(int error, const struct narrow_time *from, struct sn_timespec *
 	return error;
 }
 
-/* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Right until 2038, as they
- * are. */
+/* For kernels before 5.3, whose vDSO has no clock with 64-bit time. Correct until 2038, as these
+ * kernels are. */
 static int gettime_narrow(int id, struct sn_timespec *time)
 {
 	struct narrow_time narrow;

@@ -23,7 +23,7 @@ unsigned long sn_piece_read(struct sn_pieces *t, struct sn_piece *piece)
 	unsigned long current;
 	struct sn_piece_slot *slot;
 
-	/* Ends at the latest when no more pieces are published; there are some 250 a second. */
+	/* Ends when no piece is published during a round; there are about 250 a second. */
 	do {
 		current = atomic_load_explicit(&t->current, memory_order_acquire);
 		slot = sn_piece_slot_of(t, current);

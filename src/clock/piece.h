@@ -20,9 +20,9 @@
  *    one ends.
  *  - A reader with a counter value in [S, W) needs nothing else: one multiplication, shift and
  *    addition. Before S (the next piece came early) it uses the predecessor's line, which the piece
- *    carries along. At E or later no time has been read yet, because none could be: the first
- *    reader that comes measures, and publishes a piece that begins now, at the kernel's time or at
- *    the end of the old piece, whichever is later.
+ *    carries along. No reader can have read a time at E or later yet: the first one that comes
+ *    there measures, and publishes a piece that begins now, at the kernel's time or at the end of
+ *    the old piece, whichever is later.
  *  - No piece crosses a multiple of 2^32 of the counter, and its line is expressed from the last
  *    such multiple on, its *origin*. So the counter's lower half is multiplied as the processor
  *    delivers it. The cost beyond the counter's own is what happens between its arrival and the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random bytes by the vDSO (Linux 6.11), which generates them from a state in our memory that it
- * seeds from the kernel and erases as it goes.
+ * Random bytes by the vDSO (Linux 6.11), which generates them from a state in this library's
+ * memory. The vDSO seeds it from the kernel and erases it as it goes.
  *
  * The vDSO asks for one state per thread, in memory mapped with its flags, so that fork() and
  * memory pressure zero it, which the vDSO notices. A state is used by one caller at a time, but not

@@ -33,7 +33,7 @@ struct sample {
 	uint64_t ns;
 };
 
-/* Reads the counter and the kernel's clock together. 0, or -1 if that could not be done well. */
+/* Reads the counter and the kernel's clock together. 0, or -1 if every try took too long. */
 static int take_sample(struct sample *s)
 {
 	uint64_t width = UINT64_MAX;
@@ -102,7 +102,8 @@ static uint32_t rate_of(uint64_t ns, uint64_t steps)
 	return rate >> 31 ? 0 : (uint32_t)rate * 2;
 }
 
-/* The kernel's time at a counter value after the piece's measurement, if its clock is steady. */
+/* The kernel's time at a counter value after the piece's measurement, if the kernel's rate has not
+ * changed since. */
 static uint64_t kernels_at(const struct sn_piece *p, uint64_t counter)
 {
 	return p->sample_ns + passes(p->rate, counter - p->sample);
@@ -118,13 +119,14 @@ static int aim(struct sn_piece *p, uint64_t start_ns)
 	uint64_t length, rise, room;
 	int64_t error = (int64_t)(kernels_at(p, p->start) - start_ns);
 
-	/* Correct it fast. Steering other than by ADJ_TICK leaves a tenth of this. */
+	/* A large error is corrected fast. Steering other than by ADJ_TICK leaves a tenth of it. */
 	if (error > SHORT_NS / 16 || error < -SHORT_NS / 16)
 		p->span = SHORT_NS;
 	length = p->rate ? ((uint64_t)p->span << SN_COUNTER_SHIFT) / p->rate : 0;
 	if (length >= UINT32_MAX / 4 || length < 64)
 		return -1;
-	/* An error as large as the piece takes several of them; time continues meanwhile. */
+	/* An error as large as the piece takes several pieces to correct; time never stands
+	 * still. */
 	error += p->span;
 	if (error < p->span / 16)
 		error = p->span / 16;
@@ -189,7 +191,7 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current, const struc
 	p.strikes = 0;
 	if (s.counter > waiting->sample && s.ns > waiting->sample_ns)
 		p.rate = rate_of(s.ns - waiting->sample_ns, s.early - waiting->sample);
-	if (aim(&p, s.ns) < 0) /* perhaps it entered another time namespace meanwhile */
+	if (aim(&p, s.ns) < 0) /* perhaps the process has entered another time namespace */
 		sn_steer_begin(t, current, waiting->strikes + 1);
 	else
 		sn_piece_publish(t, current, &p);
@@ -227,8 +229,8 @@ static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64
 	/* ADJ_TICK can turn 0.9 into 1.1, which is 22 %; either measurement may be off as well. */
 	steady = apart <= (expected > passed ? expected : passed) / 4 + 2 * WORST_SAMPLE_NS;
 	/*
-	 * Too short a time says little about the rate, and a jump says nothing. But if there is
-	 * another one at once, the rate may be what was wrong.
+	 * Too short a time says little about the rate, and a jump says nothing. But if a second
+	 * jump follows immediately, the rate may be what was wrong.
 	 */
 	if (passed >= SHORT_NS / 2 && (steady || last->strikes))
 		p->rate = rate_of(passed, steps);

@@ -10,16 +10,16 @@
  * Every measurement is compared with the last one, at the rate that was measured before (judge()):
  *
  *  - The rate is the same: the usual case.
- *  - It is another one. The kernel's clock can be steered by 500 ppm, and by ADJ_TICK, which chrony
- *    uses, from 10 % below to 10 % above. What was not known when a piece was laid is wrong by the
- *    rate's change times the time from its measurement to its end, at most 17/16 of a piece; this
- *    is the error bound that docs/clock.md states. The measured rate is then a mixture of the old
- *    one and the new one, so the next pieces are short, and double until they have full length
- *    again.
+ *  - The rate has changed. The kernel's clock can be steered by 500 ppm, and by ADJ_TICK, which
+ *    chrony uses, from 10 % below to 10 % above. A piece that was laid before the change is wrong
+ *    by the change of the rate times the time from the piece's measurement to its end, at most
+ *    17/16 of a piece; this is the error bound that docs/clock.md states. The measured rate is then
+ *    a mixture of the old one and the new one, so the next pieces are short, and double until they
+ *    have full length again.
  *  - The kernel's clock is ahead by more than a rate explains: the counter stopped or was set back,
  *    or the process has entered another time namespace with setns(). The clock steps forward.
- *  - It is behind by that much, but later than at the last measurement: the counter went on while
- *    the machine slept, or jumped, or another namespace is some milliseconds behind. The clock must
+ *  - It is behind by that much, but later than at the last measurement: the counter ran while the
+ *    machine slept, or jumped, or another namespace is some milliseconds behind. The clock must
  *    not go back; it runs at a sixteenth of its speed until the kernel's has caught up. Because no
  *    piece reaches far beyond its measurement, that takes a few pieces.
  *  - It is earlier than at the last measurement. CLOCK_MONOTONIC never does that, so the process is

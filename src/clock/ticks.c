@@ -35,7 +35,7 @@ static _Atomic uint32_t decided;
 
 /* ---- trust ---- */
 
-/* Whether the kernel keeps time by our counter. */
+/* Whether the kernel keeps time by the counter that sn_counter() reads. */
 static int is_clocksource(void)
 {
 	static const char path[] =
@@ -123,8 +123,9 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 		return sn_now();
 
 	/*
-	 * One round uses a piece or makes one; the next finds it there. More are needed only when
-	 * pieces are published meanwhile, or cannot be published: then the kernel's clock answers.
+	 * One round uses a piece or makes one, and the next round finds that. More rounds are
+	 * needed only when other threads publish pieces in between, or when none can be published:
+	 * then the kernel's clock answers.
 	 */
 	for (int round = 0; round < 16; round++) {
 		unsigned long current = sn_piece_read(t, &p);
@@ -172,10 +173,10 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 }
 
 /*
- * All but one in some hundred thousand reads end here. Where the counter is not trusted it must not
- * even be read: that may be forbidden, or an instruction that the processor does not have. Apart
- * from that the order of the loads and of the counter does not matter: a piece that holds for the
- * counter's value gives the right time for it, whether or not there is a newer one.
+ * Nearly all reads end here; about one in a hundred thousand does not. Where the counter is not
+ * trusted it must not even be read: that may be forbidden, or the processor may lack the
+ * instruction. Apart from that, the order of the loads and of the counter does not matter: a piece
+ * that holds for the counter's value gives the right time for it, even if there is a newer piece.
  *
  * Sets *result and returns 1, or returns 0 when read_slowly() is needed. A constant `with_wall`
  * asks for CLOCK_REALTIME.

@@ -42,8 +42,8 @@ static inline long sn_sys_map(void *place, size_t size, int protection, int flag
 }
 
 /*
- * isb keeps the counter from being read before the control flow up to it is decided, but not before
- * an earlier load has its value; dmb ishld does that half.
+ * isb keeps the counter from being read before the control flow up to it is decided. It does not
+ * keep it from being read before an earlier load has its value; dmb ishld does.
  */
 static inline unsigned long sn_counter_halves(unsigned long *high)
 {

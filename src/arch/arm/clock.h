@@ -16,7 +16,7 @@
 
 /*
  * r7 carries the number. It is also Thumb's frame pointer, which no operand may name, so it is
- * saved and restored. The register that holds it meanwhile is fixed, as the compiler might
+ * saved and restored. The register in which it is saved is fixed, because the compiler might
  * otherwise choose r7 itself.
  */
 static inline long sn_sys6(long number, long a, long b, long c, long d, long e, long f)

@@ -16,8 +16,8 @@
 #define SN_WALLTIME_BY_COUNTER 1
 
 /*
- * int $0x80 is the slowest way into the kernel, but it needs nothing from the vDSO, and these are
- * called because that is absent.
+ * int $0x80 is the slowest way into the kernel, but it needs nothing from the vDSO. These functions
+ * are called where the vDSO is absent.
  */
 static inline long sn_sys5(long number, long a, long b, long c, long d, long e)
 {
