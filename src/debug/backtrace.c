@@ -24,7 +24,8 @@ load(const struct bounds *bounds, uintptr_t at, uintptr_t *value)
 	return true;
 }
 
-/* The few operations that linkers and C libraries use, for PLTs and signal frames. */
+/* Evaluates an expression; only the few operations that linkers and C libraries use, for PLTs and
+ * signal frames. */
 static bool evaluate(const uint8_t *p, const struct sn_registers *registers,
 		     const struct bounds *bounds, uintptr_t initial, bool has_initial,
 		     uintptr_t *result)
@@ -130,7 +131,7 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 	return true;
 }
 
-/* Only one thread uses the table, if there is one. */
+/* The rule for an address: from the table of rules, if there is one, which one thread uses. */
 static const struct sn_frame_rule *rule_of(struct sn_modules *modules, uintptr_t pc,
 					   struct sn_frame_rule *own)
 {
@@ -197,8 +198,7 @@ size_t sn_backtrace(struct sn_modules *modules, struct sn_registers *registers, 
 			*complete = true;
 			return n;
 		case SN_STEP_UNKNOWN:
-			/* A further call with these registers must find that there is nothing
-			 * more. */
+			/* Another call with these registers must find no further frame. */
 			registers->at[SN_REGISTER_PC] = 0;
 			return n;
 		}

@@ -144,9 +144,9 @@ static const uint8_t *find_fde(const struct sn_module *module, uintptr_t pc)
 struct program {
 	const struct cie *cie;
 	const uint8_t *p;
-	uintptr_t at; /* the address that its rules are for by now */
+	uintptr_t at; /* the address for which the rules hold so far */
 	struct sn_frame_rule *rule;
-	const struct sn_frame_rule *first; /* what "restore" means; NULL: nothing */
+	const struct sn_frame_rule *first; /* the rules that "restore" restores; NULL: none */
 	struct sn_frame_rule saved[4];
 	int depth;
 };
@@ -165,7 +165,7 @@ static void restore_rule(struct program *g, uintptr_t reg)
 		g->rule->registers[reg] = g->first->registers[reg];
 }
 
-/* An expression stands where it is, after its length. Returns where. */
+/* Skips an expression, which stands after its length. Returns where it is. */
 static const uint8_t *take_expression(struct program *g)
 {
 	const uint8_t *expression = g->p;
@@ -204,7 +204,7 @@ static bool step_packed(struct program *g, uint8_t op)
 	return false;
 }
 
-/* To another address; or without effect. */
+/* Instructions that move to another address, or have no effect on the rules. */
 static bool step_location(struct program *g, uint8_t op)
 {
 	switch (op) {
@@ -304,7 +304,7 @@ static bool step_register(struct program *g, uint8_t op)
 	return true;
 }
 
-/* All rules are kept, and come back. */
+/* Saves and restores all rules. */
 static bool step_state(struct program *g, uint8_t op)
 {
 	if (op == 0x0a && g->depth < 4) { /* remember_state */

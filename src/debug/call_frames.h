@@ -3,8 +3,8 @@
  * Call-frame information: for each address of a module's code, where its caller's registers are.
  *
  * Contract. Reads .eh_frame where it lies in memory, found through .eh_frame_hdr; backtrace.c
- * applies what is found here. Async-signal-safe: no heap, no lock, no thread-local. Instructions
- * that it does not know, or that make no sense, have no rule. All state is the caller's.
+ * applies the rules that are found here. Async-signal-safe: no heap, no lock, no thread-local. For
+ * unknown or malformed instructions there is no rule. All state is the caller's.
  */
 #ifndef SENNIT_DEBUG_CALL_FRAMES_H
 #define SENNIT_DEBUG_CALL_FRAMES_H
@@ -16,7 +16,7 @@
 #include "arch/registers.h"
 #include "debug/modules.h"
 
-/* Where a register of the caller's is. at: an offset, or the number of a register. */
+/* Where a register of the calling function is. at: an offset, or the number of a register. */
 enum sn_frame_kind {
 	SN_SAME,
 	SN_AT_CFA,
@@ -27,7 +27,7 @@ enum sn_frame_kind {
 	SN_UNDEFINED,
 };
 
-/* What a return address needs for the step to its caller. Filled in when the address is first
+/* The rules for the step from a return address to its caller. Filled in when the address is first
  * met. */
 struct sn_frame_rule {
 	uintptr_t pc; /* 0: empty */

@@ -108,7 +108,7 @@ static bool program_has_handlers(void)
 
 	for (size_t i = 0; i < sizeof self_raised / sizeof self_raised[0]; i++)
 		caught &= ~bit_of(self_raised[i]);
-	/* The C library's own, below SIGRTMIN. */
+	/* Signals that the C library uses itself, below SIGRTMIN. */
 	for (int signum = 32; signum < SIGRTMIN; signum++)
 		caught &= ~bit_of(signum);
 	caught &= ~(bit_of(sn_scan_own_signal()) | bit_of(sn_dump_own_signal()) |
@@ -165,9 +165,9 @@ static bool every_task_is_parked(void)
 }
 
 /*
- * On a thread of its own, because either may wait for long: the hook for anything, the dump for
- * whoever reads stderr. The end of the run waits for it as for a callback (foreign.h): tasks that
- * the hook wakes may end the run.
+ * Runs on a thread of its own, because both of its steps may take long: the hook may wait for
+ * anything, the dump for the reader of stderr. The end of the run waits for this thread as for a
+ * callback (foreign.h), because tasks that the hook wakes may end the run.
  */
 static void *report_main(void *run)
 {
@@ -186,7 +186,7 @@ static void *report_main(void *run)
 	return NULL;
 }
 
-/* False: there is no thread to be had now. */
+/* False: no thread can be started now. */
 static bool report(void)
 {
 	pthread_attr_t attr;
@@ -245,7 +245,8 @@ bool sn_deadlock_look(void)
 {
 	bool soon;
 
-	/* Files of the kernel's, which wait for no device, and a new thread. */
+	/* The looks read files of the kernel, which wait for no device; a report starts a
+	 * thread. */
 	sn_checked_pass();
 	soon = look();
 	sn_checked_pass_end();

@@ -14,27 +14,27 @@
  * and when in between no task was switched to, and the poller has returned from the kernel twice.
  *
  * Why the report is never false. By 1, which is read first, only the runtime's threads could wake a
- * task, or start a thread that can; the thread of sn_run() does nothing but wait for the first
- * task. A signal handler of the program would run on any of them. It might release a semaphore, on
- * the thread of sn_run(), which is in no call of the library then, or start a thread that wakes a
- * task. By 5 there is no such handler. A program that catches signals by sn_signal_catch() has a
+ * task, or start a thread that can; the thread of sn_run() only waits for the first task. A signal
+ * handler of the program would run on any of them. It might start a thread that wakes a task; or it
+ * might release a semaphore on the thread of sn_run(), which is in no call of the library at that
+ * time. By 5 there is no such handler. A program that catches signals by sn_signal_catch() has a
  * descriptor for them, so 2 does not hold.
  *
- * By 3 those threads run no task and are not on their way to one. The exception is the poller,
- * which may have returned from the kernel with a task in its hand before the first look. That task
- * would be in a queue, or run, before the poller enters the kernel a second time. Or, if another
- * thread has the role by then, the thread with the task in its hand is neither in the list nor in
- * the poller. The second poll can yield no task, because since the first look no task ran that
- * could have opened a descriptor. A call into foreign code, such as name resolution, keeps its
+ * By 3 those threads run no task and are not about to run one. The exception is the poller, which
+ * may have returned from the kernel with a task before the first look. It puts that task into a
+ * queue, or the task runs, before the poller enters the kernel a second time. If another thread has
+ * become the poller in between, the thread with the task is neither in the list nor in the poller,
+ * so 3 does not hold. The second poll can yield no task, because no task ran since the first look
+ * that could have opened a descriptor. A call into foreign code, such as name resolution, keeps its
  * thread out of 3 and its task out of 4.
  *
  * The thread of a pinned task is not in the list while the task is parked. So nothing is reported
  * where tasks are pinned; nor where the program has threads of its own, or handlers, or runs under
  * a sanitizer that has them.
  *
- * Rejected: examining which handler could wake what a task waits for, because a handler can call
- * anything. Reporting without ending the process: a program that waits for a signal in this way
- * would begin with a report of something that is no mistake.
+ * Rejected: examining which handlers could wake a task, because a handler can call anything.
+ * Reporting without ending the process: a program that waits for a signal in this way would begin
+ * with the report of a mistake that it has not made.
  */
 #ifndef SENNIT_DEBUG_DEADLOCK_H
 #define SENNIT_DEBUG_DEADLOCK_H
@@ -45,8 +45,8 @@
 int sn_deadlock_init(void);
 
 /*
- * A chore of the monitor, for when everything has been idle for a while. Reports, and may end the
- * process. True: look again soon, without a long sleep before.
+ * A chore of the monitor that runs when everything has been idle for a while. Reports, and may end
+ * the process. Returns true if the monitor should call it again soon, without a long sleep before.
  */
 bool sn_deadlock_look(void);
 

@@ -7,8 +7,8 @@
  * takes a microsecond or two, because the rule for each return address is remembered. Equal
  * backtraces in the same state are counted in one group, found by a hash, except that the innermost
  * frames of parked tasks may differ (first_frame()); the first tasks of each group are recorded
- * individually. The threads of all other tasks walk their own stacks, in a scan's callback. What is
- * collected is in mappings of this dump's own, because a thread that hangs may hold the heap's
+ * individually. The threads of all other tasks walk their own stacks, in a scan's callback. The
+ * collected data is in mappings of this dump's own, because a thread that hangs may hold the heap's
  * lock.
  */
 #include "debug/dump.h"
@@ -61,14 +61,15 @@ static void out_time(struct sn_out *out, int64_t ns)
 
 #define MOST_FRAMES 48
 #define MOST_GROUPS 4096
-/* Task lines; further tasks are only counted. 160 bytes each; only the used ones take memory. */
+/* How many tasks get a line; further tasks are only counted. 160 bytes each, of which only those in
+ * use take memory. */
 #define MOST_LINES (sizeof(void *) == 8 ? 1000000u : 100000u)
 #define NAMES 1024
 
 #define ANSWER_NS 100000000
 
-/* Of a task's labels, what is shown of them. Copied, because a set that the dump were the last to
- * refer to would have to go back to the heap. */
+/* How much is shown of a task's labels. They are copied: if the dump took a reference and became
+ * the last to have one, it would have to free the set to the heap. */
 #define LABELS 64
 
 struct line {
@@ -124,7 +125,7 @@ struct walked {
 	char labels[LABELS];
 };
 
-/* The task does not run. */
+/* Copies the labels of a task that does not run. */
 static void take_labels(struct walked *walked, const struct sn_task *task)
 {
 	const struct sn_labels *labels = sn_labels_of(task);
@@ -153,9 +154,9 @@ static void walk(struct walked *walked, struct sn_registers *registers, const vo
 }
 
 /*
- * The first frame that counts. The innermost two of a parked task are sn_park() and what it calls,
- * and compilers make several copies of that call: tasks that wait in one place would be in several
- * groups.
+ * The first frame that is compared. The innermost two of a parked task are sn_park() and the
+ * function that it calls. Compilers make several copies of that call, which would put tasks that
+ * wait in one place into several groups.
  */
 static int first_frame(const struct group *g)
 {
@@ -245,8 +246,8 @@ static void add(struct dump *dump, const struct sn_task_info *info, const struct
 	g->listed++;
 }
 
-/* In a scan's callback, on any thread, so without the table of rules, which several threads cannot
- * share. */
+/* Runs in a scan's callback, on any thread, so without the table of rules, which several threads
+ * cannot share. */
 static void walk_other(const struct sn_scan *scan, void *arg)
 {
 	struct walked *walked = arg;
@@ -466,15 +467,15 @@ static void print(struct dump *dump)
 
 static _Atomic bool under_way;
 
-/* Held in dl_iterate_phdr(): otherwise the loader's lock could stay locked in a child of fork(),
- * forever. */
+/* Held during dl_iterate_phdr() and across fork(): otherwise the loader's lock could stay locked
+ * forever in a child. */
 static struct sn_lock finding = SN_LOCK_INIT(SN_RANK_DUMP);
 
 void sn_dump_lock_loader(void)
 {
 	sn_lock(&finding);
-	/* The loader's lock is held for moments, by others that look at the list, too. A fork has
-	 * to wait for it in any case. */
+	/* The loader's lock is held only briefly, also by others that walk the list. A fork has to
+	 * wait for it in any case. */
 	sn_checked_pass();
 }
 
@@ -509,7 +510,7 @@ static int dump_to(int fd, struct sn_task *me)
 	dump->modules.rules = dump->rules;
 	sn_dump_find_modules(&dump->modules);
 	collect(dump, me);
-	/* What follows is in this dump's own memory, and may block. */
+	/* From here on only the dump's own memory is used, and writing may block. */
 	sn_foreign_leave();
 	print(dump);
 	err = dump->out.error;

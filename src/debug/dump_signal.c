@@ -3,12 +3,12 @@
  * The signal that requests a dump, and a trace if there is a file for it (trace_file.h); a task
  * that keeps its processor for too long, or waits for one (late.h), requests the trace alone.
  *
- * The signal handler only records that it was called and wakes the monitor, which starts a thread
- * for the dump: the threads that run tasks may all be in foreign code, and the monitor has to look
- * after those.
+ * The signal handler only records that it was called and wakes the monitor. The monitor starts a
+ * thread for the dump, because the threads that run tasks may all be in foreign code, and the
+ * monitor itself has to serve those.
  *
  * Who may write what:
- *   wanted   WANTED_, the handler and the monitor; 0, the monitor, when it begins what is wanted
+ *   wanted   WANTED_, the handler and the monitor; 0, the monitor, when it begins to serve it
  *   traced   the monitor, or the thread that has found the stall: the last trace of a stall
  *   the rest sn_dump_install(), sn_dump_uninstall(), while no monitor runs
  */
@@ -36,7 +36,7 @@
 
 #define WANTED_DUMP 1u
 #define WANTED_TRACE 2u
-#define WANTED_WAITS 4u /* with the dump; of the thread that makes it */
+#define WANTED_WAITS 4u /* the dump includes statistics of waits */
 
 /* A program that stalls all the time needs no trace of each. */
 #define STALLS_APART_NS (60 * INT64_C(1000000000))
@@ -50,10 +50,10 @@ static struct sigaction former; /* its earlier action */
 
 /*
  * A shell without job control, such as one that runs a script, starts commands with `&` with SIGINT
- * and SIGQUIT ignored, so that ctrl-\ at the terminal ends only the foreground. For a program that
- * dumps instead of dying this protects nothing, and kill() cannot request a dump. It is different
- * if the program itself ignores the signal: that is its own decision. So this is read before main()
- * could make that decision.
+ * and SIGQUIT ignored, so that ctrl-\ at the terminal ends only the foreground. A program that
+ * dumps instead of dying needs no such protection, and could get no dump by kill(). If the program
+ * itself ignores the signal, that decision counts. To distinguish the two, this is read before
+ * main().
  */
 static bool quit_was_ignored;
 
@@ -65,7 +65,7 @@ __attribute__((constructor)) static void look_at_quit(void)
 			   now.sa_handler == SIG_IGN;
 }
 
-/* Whether no other code has a use for the signal, by its former action. */
+/* Whether no other code uses the signal, by its previous action. */
 static bool is_free(int signum)
 {
 	bool asked_for = getenv("SENNIT_DUMP_SIGNAL") && *getenv("SENNIT_DUMP_SIGNAL");
@@ -94,8 +94,8 @@ void sn_dump_note_stall(void)
 	atomic_fetch_or(&wanted, WANTED_TRACE);
 }
 
-/* No thread waits for this one, so the run may have ended meanwhile, and another may be about to
- * begin. So only sn_dump() looks at the run, and it checks whether there is one. */
+/* No thread waits for this one, so the run may end while it works, and another may begin. Therefore
+ * only sn_dump() accesses the run, and it checks whether there is one. */
 static void *dump_main(void *arg)
 {
 	unsigned what = (unsigned)(uintptr_t)arg;
@@ -138,8 +138,8 @@ void sn_dump_serve(int64_t now, bool idle)
 	pthread_attr_destroy(&attr);
 	if (err == 0)
 		return;
-	/* Again at the next look. Not here: the monitor would wait for tasks that do not answer,
-	 * and for whoever reads stderr. */
+	/* Tries again in the monitor's next round. The monitor does not dump itself, because it
+	 * would wait for tasks that do not answer, and for the reader of stderr. */
 	if (!no_thread_logged)
 		sn_log("cannot start the thread that writes a dump or a trace (%s): trying again",
 		       strerror(err));

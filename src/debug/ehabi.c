@@ -18,10 +18,10 @@
 enum { R4 = 4, SP = 13, LR = 14, PC = 15 };
 
 struct codes {
-	const uint32_t *more; /* the words after the present one */
-	uint32_t word;        /* the next byte is the highest */
-	unsigned left;        /* bytes in it */
-	unsigned words;       /* that follow it */
+	const uint32_t *more; /* the words after the current one */
+	uint32_t word;        /* the current word: the next byte is the highest */
+	unsigned left;        /* bytes left in it */
+	unsigned words;       /* words left after it */
 };
 
 /* A pointer relative to its own place, in 31 bits. */
@@ -65,7 +65,7 @@ static const uint32_t *find_entry(const struct sn_module *module, uintptr_t pc)
 	return table + 2 * low;
 }
 
-/* False: the entry is of a kind that only its own language knows. */
+/* False: only the entry's own language knows its format. */
 static bool find_codes(const uint32_t *how, struct codes *codes)
 {
 	const uint32_t *table = how;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
- * often in a process that is about to die. So there are only async-signal-safe calls, no heap, and
- * no lock of sennit's. The one exception is dl_iterate_phdr() (backtrace.h), which takes the
- * loader's lock; only a crash inside the loader itself would hold it. The facts come first, so that
- * they are out whatever happens next.
+ * often in a process that is about to die. Therefore it makes only async-signal-safe calls, and
+ * uses no heap and no lock of sennit's. The one exception is dl_iterate_phdr() (backtrace.h), which
+ * takes the loader's lock; only a crash inside the loader itself would hold it. The facts are
+ * written first, so that they are out whatever happens next.
  *
  * There is one report at a time (report.h). A report walks a stack that may be corrupt. If the
  * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
@@ -16,8 +16,8 @@
  * has SA_RESETHAND. By default the faulting instruction is executed again and the process dies of
  * it, so that a core shows that instruction and not this file.
  *
- * A program that handles such signals on purpose, and lives on, would get a report of each. So
- * after the first signal of a kind only overflows are reported.
+ * A program that handles such signals on purpose, and continues, would get a report of each.
+ * Therefore only overflows are reported after the first signal of a kind.
  */
 #include "debug/fault.h"
 
@@ -39,7 +39,7 @@
 /* What a function may use below the stack pointer, or a call may push, with room to spare. */
 #define BELOW_SP 256
 
-/* An address this close to 0 is a null pointer, or a member of what one points to. */
+/* An address below this is a null pointer, or that of a member accessed through one. */
 #define NULL_SIZE 65536
 
 enum { SEGV, BUS, ABRT, CAUGHT };
@@ -132,8 +132,8 @@ static void examine(struct fault *fault, int which, const siginfo_t *info,
 	}
 	sn_registers_interrupted(context, &fault->registers);
 	fault->sp = fault->registers.at[SN_REGISTER_SP];
-	/* Sent by the kernel, and not for an address that the processor does not report (on x86 one
-	 * that is not canonical). */
+	/* True if the kernel raised the signal, unless the processor did not report the address (on
+	 * x86, one that is not canonical). */
 	fault->has_address = which != ABRT && info->si_code > 0 && info->si_code != SI_KERNEL;
 	if (fault->has_address) {
 		fault->address = (uintptr_t)info->si_addr;
@@ -199,14 +199,14 @@ static void put_signal(const struct fault *fault)
 	sn_put("\n");
 }
 
-/* A wild pointer, of which the distance says nothing. */
+/* Beyond this it is a wild pointer, whose distance from the stack says nothing. */
 #define FAR_AWAY ((uint64_t)1 << 40)
 
 /* For an address outside the task's stack: "312 bytes below its stack" */
 static void put_distance(const struct fault *fault, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)fault->stack.low, high = (uintptr_t)fault->stack.high;
-	/* Of 64 bits everywhere, as it is compared with that. */
+	/* 64 bits on every machine, because it is compared with FAR_AWAY. */
 	uint64_t distance = address < low ? low - address : address - high + 1;
 
 	if (distance >= FAR_AWAY) {
@@ -276,7 +276,7 @@ static void put_stack_line(const struct fault *fault)
 	sn_put("\n");
 }
 
-/* Needs the loader, and walks a stack, so any line printed here may be the last. */
+/* Calls the loader and walks a stack, which may fault: any line printed here may be the last. */
 static void put_details(struct fault *fault)
 {
 	/* The upper end of a thread's own stack, or of a coroutine's, is not known. The first frame
@@ -315,7 +315,7 @@ static void report(struct fault *fault)
 		put_stack_line(fault);
 	}
 	sn_put_flush();
-	/* Without the signal mask: no signal is blocked that was not blocked before. */
+	/* Does not save the signal mask, because this changes nothing in it. */
 	if (sigsetjmp(give_up, 0) == 0) {
 		may_give_up = 1;
 		put_details(fault);
@@ -421,7 +421,7 @@ void sn_fault_install(bool all_faults)
 	}
 }
 
-/* Only if the handler is still ours: the program may have installed its own meanwhile. */
+/* Restores the previous action, unless the program has installed a handler of its own since. */
 static void put_back(int which)
 {
 	struct sigaction current, action = action_before(which);

@@ -29,8 +29,8 @@ int sn_late_init(void)
 
 /*
  * The task is a hint: it may have left the queue. But its block may be read for as long as the run
- * lasts, and whatever is RUNNABLE waits, wherever it is now. Since was stored before that status,
- * so it is that of this wait, or of a later one.
+ * lasts, and a task that is RUNNABLE waits, wherever it is now. `since` was stored before that
+ * status, so it is the beginning of this wait, or of a later one.
  */
 static bool is_late(struct sn_task *task, uint32_t now)
 {
@@ -54,8 +54,8 @@ void sn_late_step(int64_t now, bool idle)
 		return;
 	if (idle || !busy_since)
 		busy_since = idle ? 0 : now;
-	/* The clock of the status stands still while all are idle, so a task that has ended that
-	 * may seem to have waited for as long as that. */
+	/* The status's clock stands still while all processors are idle. A task that has ended such
+	 * a phase may therefore seem to have waited for all of it. */
 	if (!busy_since || now - busy_since <= late_ms * INT64_C(1000000))
 		return;
 	for (int i = 0; i < sn_runtime.capacity; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Traces of waits: when a task has waited for a processor for longer than SENNIT_LATE_MS, a trace
- * is requested, as for a stall (dump.h). It shows what ran meanwhile.
+ * is requested, as for a stall (dump.h). It shows what ran during that time.
  *
- * The monitor looks at the first task of each queue, so this costs nothing where tasks are woken
- * and run. How long they have waited is known by the monitor's clock (status.h), and what waits is
- * seen when it looks: both are up to 10 ms late.
+ * The monitor checks the first task of each queue, so this costs nothing where tasks are woken and
+ * run. The length of a wait is measured by the monitor's clock (status.h), and waits are seen only
+ * when the monitor checks: both are up to 10 ms late.
  */
 #ifndef SENNIT_DEBUG_LATE_H
 #define SENNIT_DEBUG_LATE_H

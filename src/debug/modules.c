@@ -11,7 +11,7 @@
 
 /* ---- what is mapped ---- */
 
-/* In a segment of notes. */
+/* Finds the build id in a segment of notes. */
 static void find_build_id(struct sn_module *module, const uint8_t *notes, size_t size)
 {
 	while (size >= sizeof(ElfW(Nhdr))) {

@@ -57,11 +57,11 @@ enum {
 	DETAIL_INT = 4,
 };
 
-/* The sequence's flags: what was interned before is forgotten; and is needed. */
+/* The sequence's flags: interned data from before is forgotten; and is needed. */
 #define STATE_CLEARED 1
 #define STATE_NEEDED 2
 
-/* Ours is the only sequence of packets. */
+/* The trace has only one sequence of packets. */
 #define SEQUENCE 1
 
 /* perfetto's numbers of the clocks are the kernel's, as far as they matter here. */
@@ -75,7 +75,7 @@ _Static_assert(CLOCK_MONOTONIC == 1 && CLOCK_BOOTTIME == 7, "");
 /* Room for everything that an event can have. */
 #define MESSAGE_BYTES 512
 
-/* Strings have to be UTF-8, and a name may be any bytes: what is not ASCII is replaced. */
+/* Strings have to be UTF-8, but a name may be any bytes: bytes outside ASCII are replaced. */
 static void put_text(struct sn_proto *message, unsigned field, const char *text)
 {
 	char clean[SN_TRACE_STRING_MAX];
@@ -104,7 +104,7 @@ static void put_clock(struct sn_proto *snapshot, unsigned id, int64_t time)
 	sn_proto_message(snapshot, SNAPSHOT_CLOCK, &clock);
 }
 
-/* So that the times can be compared with those of other traces of the machine. */
+/* Allows viewers to compare the times with those of other traces of the machine. */
 static void send_clocks(struct sn_packets *packets)
 {
 	SN_PROTO(packet, MESSAGE_BYTES);
@@ -171,7 +171,7 @@ void sn_packets_begin(struct sn_packets *packets, int fd, const char *const *nam
 		send_interned(packets, INTERNED_NAME, i + 1, names[i]);
 }
 
-/* Not by fopen(), which takes memory from the heap. */
+/* Does not use fopen(), which takes memory from the heap. */
 static void read_program_name(char *name, size_t size)
 {
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);

@@ -2,14 +2,14 @@
 /*
  * A profile in pprof's format: profile.proto, uncompressed.
  *
- * Contract. The caller begins, gives each sample, and ends. What samples refer to (strings,
- * functions, locations) is sent when it is first met; protobuf puts together what comes in between,
- * and only the strings have an order. Functions have their linker names, which pprof demangles. A
- * frame's address is one before a return address, so that it lies in the call.
+ * Contract. The caller begins, passes each sample, and ends. Strings, functions and locations are
+ * sent when a sample first refers to them. Protobuf allows this interleaving, and only the order of
+ * the strings matters. Functions have their linker names, which pprof demangles. A frame's address
+ * is one before the return address, so that it lies in the call.
  *
- * Its memory is a mapping for the time of the writing; nothing is from the heap. Where one of its
- * tables is full, strings become empty and frames are left out, which 100,000 different ones fill.
- * After an error of write() nothing more is written.
+ * The memory is a mapping that exists while the profile is written; nothing is from the heap. When
+ * one of the tables is full, which takes 100,000 different entries, strings become empty and frames
+ * are left out. After an error of write() nothing more is written.
  */
 #ifndef SENNIT_DEBUG_PPROF_H
 #define SENNIT_DEBUG_PPROF_H
@@ -20,7 +20,7 @@
 #include "debug/modules.h"
 #include "debug/samples.h"
 
-/* "cpu", "nanoseconds" */
+/* A kind of value and its unit, such as "cpu" and "nanoseconds". */
 struct sn_pprof_type {
 	const char *type, *unit;
 };
@@ -28,7 +28,7 @@ struct sn_pprof_type {
 struct sn_pprof_attr {
 	const struct sn_pprof_type *types; /* count of them, at most SN_SAMPLE_VALUES */
 	int count;
-	int main; /* which of them viewers show at first */
+	int main; /* the index of the one that viewers show first */
 	struct sn_pprof_type period_type;
 	int64_t period;      /* 0: none */
 	int64_t time;        /* when it began, as sn_walltime() */

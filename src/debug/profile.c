@@ -19,7 +19,7 @@
 #include "sched/scan_serve.h"
 #include "sched/thread.h"
 
-/* Not in static programs, which have no libraries; nor where the program is not linked to them. */
+/* Weak, because static programs have no such functions, and others may not link them. */
 extern void *dlopen(const char *file, int mode) __attribute__((weak));
 extern int dlclose(void *handle) __attribute__((weak));
 extern int dlinfo(void *handle, int request, void *info) __attribute__((weak));
@@ -52,8 +52,8 @@ static void hold(struct sn_profile *profile, const char *name)
 	profile->held_at[profile->held++] = (uintptr_t)map->l_ld;
 }
 
-/* Also what is never unloaded, but may have no name to open it by: the program, which is the first,
- * the loader, and the vDSO. */
+/* Whether a module stays mapped: a library that is held; or the program (the first module), the
+ * loader and the vDSO, which are never unloaded, but may have no name by which to open them. */
 static bool stays(const struct sn_profile *profile, const struct sn_module *module)
 {
 	const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
@@ -68,15 +68,16 @@ static bool stays(const struct sn_profile *profile, const struct sn_module *modu
 }
 
 /*
- * Leaves only what stays mapped for the time of the profile. Libraries are held by their names, of
- * which copies are made, because they go with their libraries. What is mapped is looked at after
- * that, and what is not held is left out: it was loaded meanwhile, or could not be held.
+ * Keeps only modules that stay mapped for the time of the profile. Libraries are held by opening
+ * them by name. The names are copied, because they are unmapped with their libraries. Then the list
+ * of modules is read again, and those that are not held are left out: they were loaded in between,
+ * or could not be held.
  *
  * dlopen() and dlclose() are called without the lock that is held across fork() (dump.h): dlclose()
- * runs the destructors of a library that the program has closed meanwhile, and dlopen() waits for
+ * runs the destructors of a library that the program has closed in between, and dlopen() waits for
  * another thread's constructors. Either may fork, or ask for a dump, and would wait for that lock.
- * So a child of a fork() at this very moment may find the loader's lock taken, as after any
- * dlopen() of the program's own.
+ * A child of a fork() at this very moment may therefore find the loader's lock taken, as after any
+ * dlopen() by the program.
  */
 static void hold_libraries(struct sn_profile *profile)
 {

@@ -3,17 +3,17 @@
  * What the profiles of <sennit/profile.h> have in common: profile_tasks.c, profile_cpu.c and
  * profile_waits.c.
  *
- * Contract. A profile is a table of samples and what is mapped, in a mapping of its own. It keeps
- * what is mapped: libraries are held by dlopen() for its time, because a thread that walks a stack
- * reads their tables, in a signal handler too. What is loaded meanwhile, or cannot be held, is not
- * known, and a stack ends there.
+ * Contract. A profile has a table of samples and a list of modules, in a mapping of its own. It
+ * holds the modules: libraries are opened by dlopen() while the profile runs, because a thread that
+ * walks a stack reads their tables, in a signal handler too. Modules that are loaded later, or
+ * cannot be held, are unknown, and a stack ends there.
  *
  * There is one profile of each kind at a time. It belongs to the thread that makes it, except for
  * the table.
  *
- * Beginning and ending one sleeps, writes and counts the caller in (foreign.h), and if a task did
- * not come back from that, what it has begun would stay forever. So meanwhile the caller is hidden
- * (scan_serve.h): a task blocks its thread there, and does not park in a call that is hooked.
+ * Beginning and ending a profile sleeps, writes and enters the runtime (foreign.h). If a task were
+ * abandoned in there, its profile would run forever. Therefore the caller is hidden during these
+ * calls (scan_serve.h): a task blocks its thread, and does not park in hooked calls.
  */
 #ifndef SENNIT_DEBUG_PROFILE_H
 #define SENNIT_DEBUG_PROFILE_H
@@ -54,10 +54,10 @@ void sn_profile_end(struct sn_profile *profile, size_t size);
 int sn_profile_write(struct sn_profile *profile, int fd, struct sn_pprof_attr *attr, int64_t scale,
 		     const char *comment);
 
-/* For a public call: what it returns at once if not 0. */
+/* For a public call: an error that it returns immediately, or 0. */
 int sn_profile_check(int64_t duration_ns);
 
-/* Sleeps for so long, as a task if the caller is one. 0, or the reason. */
+/* Sleeps for the duration, as a task if the caller is one. 0, or the reason. */
 int sn_profile_sleep(int64_t duration_ns);
 
 /* The parts of sn_profile_cpu() and sn_profile_waits(), for profile_file.c. The second stops, and
@@ -71,7 +71,7 @@ int sn_waits_profile_stop(int fd);
 void sn_cpu_profile_end(void);
 void sn_waits_profile_end(void);
 
-/* The child goes on without: its memory stays, unused. */
+/* The child has no profile: its memory stays, unused. */
 void sn_tasks_profile_fork(enum sn_fork_phase phase);
 void sn_cpu_profile_fork(enum sn_fork_phase phase);
 void sn_waits_profile_fork(enum sn_fork_phase phase);

@@ -2,26 +2,27 @@
 /*
  * The profile of CPU time: sn_profile_cpu().
  *
- * Each of the runtime's threads has a timer on its CPU clock (sched/cpu_timer.h, which argues why
- * that), whose signal interrupts it wherever it is: in a task's own code, in the scheduler, within
+ * Each of the runtime's threads has a timer on its CPU clock (sched/cpu_timer.h argues for that
+ * clock), whose signal interrupts it wherever it is: in a task's own code, in the scheduler, within
  * a switch. The handler walks the interrupted stack and adds a sample to the table. It takes no
  * lock and allocates nothing, and runs on the thread's alternate stack, because a task's may be too
  * small for it.
  *
- * Whose stack it is. The stack pointer decides, not what the scheduler says is running: a switch
- * changes the one shortly before or after the other. It is on the stack of the thread's task; or of
- * the task that it is just leaving, whose block nobody reuses before after_switch() has forgotten
- * it (switch.c); or on the thread's own, in the scheduler's loop, which is nobody's time; or on
- * another stack of the program's, such as that of a signal handler: then only the place is known.
+ * Whose stack it is. The stack pointer decides, not the scheduler's record of what is running,
+ * because a switch changes one shortly before or after the other. The stack pointer may be on the
+ * stack of the thread's task; or of the task that it is just leaving, whose block is not reused
+ * before after_switch() has forgotten it (switch.c); or on the thread's own stack, in the
+ * scheduler's loop, whose time belongs to no task; or on another stack of the program, such as that
+ * of a signal handler, in which case only the place is known.
  *
  * The signal is SIGPROF, which is caught only if the program has no handler of its own. If it was
  * ignored before, that is restored afterwards. Otherwise the handler stays, and does nothing: a
  * signal may still be on its way when its timer is deleted, in an emulator at least, and the
  * default action would end the process.
  *
- * The end. A handler counts itself before it looks for the profile; whoever takes the profile away
- * waits until none is counted. Both are sequentially consistent, so the handler finds no profile,
- * or is waited for.
+ * The end. A handler counts itself before it looks for the profile. The thread that takes the
+ * profile away then waits until no handler is counted. Both are sequentially consistent, so a
+ * handler either finds no profile, or is waited for.
  *
  * Who may write what:
  *   made           NULL to a profile, the party that has under_way; back, whoever ends the profile,
@@ -93,7 +94,7 @@ static void sample(struct sn_profile *profile, struct sn_thread *thread, const u
 	struct sn_stack stack;
 	uintptr_t sp;
 
-	/* Not all of it: the frames are as many as are written. */
+	/* Everything but the frames, of which only those that are written are read. */
 	memset(&key, 0, offsetof(struct sn_sample_key, pcs));
 	sn_registers_interrupted(context, &registers);
 	sp = registers.at[SN_REGISTER_SP];
@@ -128,7 +129,7 @@ static void handle(int signum, siginfo_t *info, void *context)
 	(void)signum;
 	atomic_fetch_add(&handlers, 1);
 	profile = atomic_load(&active);
-	/* Nor is any other's: another timer of the program's, or a signal that was sent. */
+	/* Ignores signals of other origin: another timer of the program, or one that was sent. */
 	if (profile && info->si_code == SI_TIMER && thread && (!known || known == thread))
 		sample(profile, thread, context, 1 + (int64_t)info->si_overrun);
 	atomic_fetch_sub(&handlers, 1);
@@ -144,7 +145,7 @@ static int catch_signal(void)
 
 	if (sigaction(SIGPROF, NULL, &former) < 0)
 		return -errno;
-	/* Ours, from an earlier profile. */
+	/* The handler is still installed from an earlier profile. */
 	if ((former.sa_flags & SA_SIGINFO) && former.sa_sigaction == handle)
 		former = (struct sigaction){.sa_handler = SIG_DFL};
 	if ((former.sa_flags & SA_SIGINFO) ||
@@ -154,7 +155,7 @@ static int catch_signal(void)
 	return sigaction(SIGPROF, &action, NULL) < 0 ? -errno : 0;
 }
 
-/* Only if the handler is still ours. */
+/* Restores the previous action if it was "ignore", unless the program has its own handler now. */
 static void release_signal(void)
 {
 	struct sigaction current;

@@ -29,7 +29,7 @@ static char pattern[SN_FILE_NAME_MAX + 1];
 
 int sn_profile_file_init(void)
 {
-	/* Not in a setuid program, whose caller could have any file replaced. */
+	/* Ignored in a setuid program, whose caller could otherwise replace any file. */
 	const char *text = secure_getenv("SENNIT_PROFILE");
 
 	wanted = NULL;
@@ -67,7 +67,7 @@ void sn_profile_file_begin(void)
 		sn_log("cannot begin the profile of SENNIT_PROFILE: %s", strerror(-err));
 }
 
-/* From then on the profile is somebody else's, if there is one. */
+/* If a profile exists after this, the program has begun it. */
 static int stop(int fd)
 {
 	begun = false;
@@ -87,7 +87,7 @@ void sn_profile_file_end(void)
 	else
 		sn_log("cannot write a profile to SENNIT_PROFILE: %s", strerror(-err));
 	SN_RACE_WINDOW();
-	/* If there was not even a file. */
+	/* Not stopped yet if the file could not even be opened. */
 	if (begun)
 		stop(-1);
 }

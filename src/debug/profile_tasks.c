@@ -25,7 +25,7 @@
 
 #define ANSWER_NS 100000000
 
-/* Pages that are asked about at once. */
+/* How many pages one call of mincore() asks about. */
 #define PAGES 256
 
 enum { COUNT, IN_USE, RESIDENT, RESERVED };
@@ -50,7 +50,7 @@ struct seen {
 	struct sn_modules *modules;
 };
 
-/* The bytes between that have memory. */
+/* How many bytes between the two addresses are resident. */
 static int64_t resident(const char *low, const char *high)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -146,7 +146,7 @@ static void see_other(struct tasks *tasks, struct sn_task *task, struct sn_task 
 	} else if (sn_scan_within(task, walk_other, &seen, ANSWER_NS) == -ESRCH) {
 		return;
 	} else if (!seen.key.has_task) {
-		/* It has not answered: what can be read without a right to it. */
+		/* It has not answered: takes only what may be read without owning the task. */
 		seen.key.has_task = true;
 		seen.key.spawned_at = seen.info.spawned_at;
 		memcpy(seen.key.name, seen.info.name, sizeof seen.key.name);

@@ -3,15 +3,14 @@
  * The profile of waits: sn_profile_waits().
  *
  * sched/off_cpu.h reports each wait when it is over, on the thread that is about to run the task,
- * while the task still stands still. The stack is walked then, and not when the task leaves,
- * because there the task may hold the lock of the queue that it waits in. At the beginning the
- * waits of all parked and runnable tasks are taken to begin then; at the end those that last are
- * taken to end. So the waits of a task in the time of the profile add up to the time that it did
- * not run in it.
+ * before it does. The stack is walked at that time, and not when the task parks, because then the
+ * task may hold the lock of the queue in which it waits. When the profile begins, the waits of all
+ * parked and runnable tasks count as beginning; when it ends, waits that last count as ending. The
+ * waits of a task therefore add up to the time of the profile in which it did not run.
  *
- * Short waits. To walk a stack takes a microsecond or two, which would be most of the time of tasks
- * that wait for less. So a wait of d ns is taken with the probability d / period, if that is less
- * than 1, and then counts period / d times: the expected sums are what they would be otherwise, and
+ * Short waits. Walking a stack takes a microsecond or two, which would be most of the time of tasks
+ * that wait for less. Therefore a wait of d ns is recorded with the probability d / period, if that
+ * is less than 1, and then counts period / d times. The expected sums do not change by that, and
  * the walks take no more than a fixed part of the time waited. (Go's profiles of blocking do the
  * same.) Counts are sums of fractions, in units of 1 / SCALE.
  *
@@ -44,7 +43,7 @@
 
 #define DEFAULT_PERIOD_NS 10000
 
-/* Of counts. */
+/* Counts are in units of 1 / SCALE. */
 #define SCALE 256
 
 enum { COUNT, WAITED };
@@ -64,8 +63,8 @@ struct waits {
 	int64_t period_ns;
 	_Atomic int64_t start, end; /* sn_ticks_now(); INT64_MAX before they have come */
 	size_t size;
-	uint32_t processors;   /* that have a cache */
-	struct cache caches[]; /* theirs, and the owner's */
+	uint32_t processors;   /* how many have a cache */
+	struct cache caches[]; /* those of the processors, and the owner's */
 };
 
 static _Atomic bool under_way;
@@ -74,7 +73,7 @@ static bool by_task; /* or by a thread of the program's own */
 
 /* ---- a wait ---- */
 
-/* The same chance for each value of 64 bits; the time makes it differ. */
+/* A uniform value of 64 bits, from a hash of the wait, which differs by its time. */
 static uint64_t random_of(const struct sn_off_cpu *wait)
 {
 	uint64_t x =
@@ -85,7 +84,7 @@ static uint64_t random_of(const struct sn_off_cpu *wait)
 	return x ^ x >> 31;
 }
 
-/* How often it counts, times SCALE; 0: it is not taken. */
+/* How often the wait counts, times SCALE; 0: it is not recorded. */
 static int64_t weight_of(const struct waits *waits, const struct sn_off_cpu *wait, int64_t ns)
 {
 	if (ns >= waits->period_ns)
@@ -128,7 +127,7 @@ static void take(struct waits *waits, const struct sn_off_cpu *wait, struct sn_m
 	const int64_t now = wait->now < end ? wait->now : end;
 	const int64_t start = atomic_load(&waits->start);
 	const int64_t left = wait->left > start ? wait->left : start;
-	/* One that is from before the wait is none, and then all of the time is the wait's. */
+	/* A time before the wait is invalid; then the task was parked for all of the wait. */
 	const int64_t ready = wait->ready >= left && wait->ready < now          ? wait->ready
 			      : wait->ready >= wait->left && wait->ready < left ? left
 										: now;
@@ -157,7 +156,7 @@ static void note(const struct sn_off_cpu *wait)
 	struct waits *waits = atomic_load(&active);
 	struct sn_modules *modules = &waits->profile.modules;
 
-	/* Another run, begun meanwhile, may have more. */
+	/* Another run, which has begun since, may have more processors. */
 	if (wait->processor < waits->processors)
 		modules = &waits->caches[wait->processor].modules;
 	take(waits, wait, modules);
@@ -256,7 +255,7 @@ int sn_waits_profile_start(int64_t period_ns)
 	if (atomic_exchange(&under_way, true))
 		return -EBUSY;
 	by_task = task;
-	/* The runtime stays while its rings and its processors are looked at. */
+	/* Keeps the runtime alive while its rings and processors are read. */
 	err = sn_foreign_enter();
 	if (err == 0) {
 		lease = sn_scan_hide();

@@ -12,7 +12,7 @@
 /* The types of fields. */
 enum { VARINT = 0, FIXED = 1, BYTES = 2 };
 
-/* A head, and what follows it in one piece, fit into the buffer. */
+/* The largest head of a field. */
 #define HEAD 20
 
 static void put_byte(struct sn_proto *message, unsigned byte)

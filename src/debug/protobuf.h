@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Protobuf: messages that are put together field by field, and a descriptor that they go to.
+ * Protobuf: messages that are built field by field, and the descriptor to which they are written.
  *
- * Contract. A message has room for what its writer can put there, which is checked in debug builds.
+ * Contract. A message has room for all that its writer puts there, which debug builds check.
  * Nothing is allocated. After an error of write() nothing more is written.
  */
 #ifndef SENNIT_DEBUG_PROTOBUF_H
@@ -16,14 +16,14 @@ struct sn_proto {
 	uint8_t *bytes;
 };
 
-/* Declares a message with so much room. */
+/* Declares a message with `size` bytes of room. */
 #define SN_PROTO(name, size)          \
 	uint8_t name##_bytes[(size)]; \
 	struct sn_proto name = {.room = (size), .bytes = name##_bytes}
 
 void sn_proto_varint(struct sn_proto *message, uint64_t value);
 void sn_proto_number(struct sn_proto *message, unsigned field, uint64_t value);
-/* Of 64 bits, in eight bytes, the lowest first. */
+/* A value of 64 bits, in eight bytes, the lowest first. */
 void sn_proto_fixed(struct sn_proto *message, unsigned field, uint64_t value);
 void sn_proto_bytes(struct sn_proto *message, unsigned field, const void *bytes, size_t count);
 void sn_proto_message(struct sn_proto *message, unsigned field, const struct sn_proto *inner);
@@ -36,7 +36,8 @@ struct sn_proto_out {
 };
 
 void sn_proto_out_number(struct sn_proto_out *out, unsigned field, uint64_t value);
-/* Strings have to be UTF-8, and names may be any bytes: of what is not UTF-8, only ASCII stays. */
+/* Strings have to be UTF-8, but names may be any bytes: if one is not UTF-8, only its ASCII
+ * stays. */
 void sn_proto_out_text(struct sn_proto_out *out, unsigned field, const char *text);
 void sn_proto_out_message(struct sn_proto_out *out, unsigned field, const struct sn_proto *message);
 

@@ -41,8 +41,8 @@ bool sn_report_begin(void)
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
 		pid_t nobody = 0;
 
-		/* Acquire, and release at the end: for what the last reporter left in the static
-		 * tables. */
+		/* Acquire, and release at the end: a reporter sees what the last one left in the
+		 * static tables. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &reporter, &nobody, me, memory_order_acquire, memory_order_relaxed)) {
 			out = (struct sn_out){.fd = STDERR_FILENO};
@@ -134,7 +134,7 @@ void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *lim
 			     FIRST_FRAMES, &complete);
 	for (uint64_t i = 0; i < count; i++)
 		sn_out_frame(&out, &modules, i, first[i], i > 0);
-	/* One at a time, each overwriting the one eight before it. */
+	/* One at a time, each overwriting the frame LAST_FRAMES before it. */
 	for (; !complete && count >= FIRST_FRAMES; last++)
 		if (sn_backtrace(&modules, registers, limit->low, limit->high, false,
 				 &rest[last % LAST_FRAMES], 1, &complete) == 0)

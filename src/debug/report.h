@@ -19,10 +19,10 @@
 
 struct sn_task;
 
-/* False: another thread's report does not end, or this thread is already reporting. */
+/* False: another thread's report has not ended in time, or this thread is already reporting. */
 bool sn_report_begin(void);
 
-/* dying: the process ends, and no other thread may write into that report. */
+/* dying: the process is about to end, and no other thread may report any more. */
 void sn_report_end(bool dying);
 
 /* Whether the calling thread is the reporter. */
@@ -38,7 +38,7 @@ void sn_put_size(uintptr_t size); /* "312 bytes", "73 KiB" */
 void sn_put_task(const struct sn_task *task);
 void sn_put_flush(void);
 
-/* To be called before the following two: finds what is mapped now. */
+/* Finds the modules that are mapped now. To be called before the following two. */
 void sn_report_find_modules(void);
 void sn_put_spawned(const void *at, uint64_t by);
 

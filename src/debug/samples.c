@@ -12,7 +12,7 @@
 /* 700 bytes each. */
 #define SIZE ((size_t)(sizeof(void *) > 4 ? 32768 : 8192))
 
-/* Beyond this, keys are made coarser; it leaves room for what they become. */
+/* From this number of samples on, keys are made coarser; the rest is for the coarser keys. */
 #define NEARLY_FULL (SIZE / 4 * 3)
 #define FULL (SIZE / 16 * 15)
 
@@ -79,7 +79,7 @@ static uint64_t hash_of(const struct sn_sample_key *key)
 	return hash ? hash : 1;
 }
 
-/* NULL: there is no room for another. */
+/* Finds or adds the sample of a key. NULL: there is no room for another. */
 static struct sn_sample *find(struct sn_samples *samples, const struct sn_sample_key *key,
 			      size_t most)
 {
@@ -100,7 +100,7 @@ static struct sn_sample *find(struct sn_samples *samples, const struct sn_sample
 		if (atomic_compare_exchange_strong_explicit(&sample->hash, &seen, hash,
 							    memory_order_relaxed,
 							    memory_order_relaxed)) {
-			/* The frames beyond are not copied, so that their pages stay untouched. */
+			/* Unused frames are not copied, so that their pages stay untouched. */
 			memcpy(&sample->key, key,
 			       offsetof(struct sn_sample_key, pcs) +
 				       key->frames * sizeof key->pcs[0]);
@@ -166,7 +166,7 @@ void sn_sample_walk_saved(struct sn_sample_key *key, struct sn_modules *modules,
 	if (task->context.sp) {
 		sn_registers_saved(task->context.sp, &registers);
 		sn_sample_walk(key, modules, &registers, task->context.sp, stack.high, false);
-		/* sn_park() and what it calls: see first_frame() in dump.c. */
+		/* sn_park() and the function that it calls: see first_frame() in dump.c. */
 		key->vary = 2;
 	} else {
 		key->pcs[0] = (uintptr_t)task->fn;

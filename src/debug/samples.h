@@ -6,14 +6,15 @@
  * lock, no heap. Events that are the same in everything (stack, labels, name and so on) are one
  * sample. The caller makes sure that nobody adds any more before it reads, or ends, the table.
  *
- * A place in the table belongs to whoever has set its hash, by a compare-and-swap, and is never
- * given back. A hash of 64 bits stands for the whole key, so others may add to the sums at once,
- * while the owner is still writing the key, as a handler must be able to that has interrupted it.
- * (Two keys with the same hash would be taken for one: with 10,000 samples, in one of 10^11
- * profiles.)
+ * A place in the table belongs to the thread that has set its hash, by a compare-and-swap, and is
+ * never given back. The hash of 64 bits stands for the whole key, so other threads may add to the
+ * sums immediately, while the owner is still writing the key; a signal handler that has interrupted
+ * the owner must be able to do so. (Two keys with the same hash would be taken for one: with 10,000
+ * samples, in one of 10^11 profiles.)
  *
- * When the table is nearly full, keys lose first what distinguishes them most, the object and the
- * name; when it is full, events are only counted (left_out). So a profile is never short of values.
+ * When the table is nearly full, keys lose what distinguishes them most, the object and the name;
+ * when it is full, events are only counted (left_out). The profile always says how many are
+ * missing.
  *
  * Who may write what:
  *   hash       0 to a value, any thread, by compare-and-swap
@@ -40,7 +41,7 @@
 
 struct sn_registers;
 
-/* What is the same in all events of a sample. */
+/* The part that is the same in all events of a sample. */
 struct sn_sample_key {
 	struct sn_labels *labels; /* the table takes references of its own */
 	const void *spawned_at;
@@ -69,7 +70,7 @@ struct sn_samples {
 	struct sn_sample *all;
 };
 
-/* 0 or -ENOMEM. Its memory is a mapping, of which only what is used takes pages. */
+/* 0 or -ENOMEM. The memory is a mapping, of which only the used part takes pages. */
 int sn_samples_begin(struct sn_samples *samples);
 void sn_samples_end(struct sn_samples *samples);
 
@@ -81,14 +82,14 @@ struct sn_sample *sn_samples_next(struct sn_samples *samples, struct sn_sample *
 
 /* ---- filling in keys ---- */
 
-/* What is known of a task by a party that keeps it from running: name, spawn, labels. */
+/* Fills in a task's name, spawn and labels; the caller keeps the task from running. */
 void sn_sample_task(struct sn_sample_key *key, const struct sn_task *task);
 
-/* The stack, from the registers. */
+/* Fills in the stack, from the registers. */
 void sn_sample_walk(struct sn_sample_key *key, struct sn_modules *modules,
 		    struct sn_registers *registers, const void *low, const void *high, bool exact);
 
-/* The same of a task that no thread runs; of one that has not begun, its function. */
+/* The same for a task that no thread runs; if it has not begun, its function. */
 void sn_sample_walk_saved(struct sn_sample_key *key, struct sn_modules *modules,
 			  const struct sn_task *task);
 

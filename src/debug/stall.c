@@ -107,7 +107,7 @@ int sn_stall_own_signal(void)
 	return had_none ? stall_signal : 0;
 }
 
-/* Only if the handler is still ours. */
+/* Restores the previous action, unless the program has installed a handler of its own since. */
 void sn_stall_end(void)
 {
 	struct sigaction current;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports of stalls: a task that keeps its processor for longer than SENNIT_STALL_MS is reported on
- * stderr, with a backtrace. The monitor notices it. A signal makes the thread itself report,
- * because only the thread may look at its task.
+ * stderr, with a backtrace. The monitor notices the stall, and sends a signal to the thread, which
+ * reports itself, because only the thread may access its task.
  */
 #ifndef SENNIT_DEBUG_STALL_H
 #define SENNIT_DEBUG_STALL_H
@@ -22,8 +22,8 @@ int sn_stall_init(int64_t *ns);
 void sn_stall_end(void);
 
 /*
- * Called by the monitor for a thread that has been outside since its stays had the given value:
- * makes the thread name its task and print its backtrace, in the signal handler.
+ * Called by the monitor for a thread that has been outside since its lease.stays had the value
+ * `stay`: makes the thread name its task and print its backtrace, in the signal handler.
  */
 void sn_stall_report(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing what the flight recorder has: sn_trace_write().
+ * Writes the content of the flight recorder: sn_trace_write().
  *
- * The rings are copied first, each in a moment, while the program goes on. Everything after that
+ * The rings are copied first, each in a moment, while the program continues. Everything after that
  * works on the copies: each record gets a time and the task whose turn it was, and then all rings
- * are merged by time and replayed (trace_replay.h). The memory is mapped for the call: twice that
- * of the rings, and what the tasks take, which is at most some ten times as much.
+ * are merged by time and replayed (trace_replay.h). The memory is mapped for the call: twice the
+ * size of the rings, and room for the tasks, which is at most about ten times as much.
  *
- * Times. A record without a time lies between two that have one. If there is nothing but its place
- * to tell, it is put there in proportion: of ten records between two times, the fifth in the
- * middle. Those before a TIME that came because the monitor's clock had moved are as close together
- * as the ones before them, because it was the last turn that took long. The record after a TIME has
- * that time. After the last known time the distance is that of the records before it.
+ * Times. A record without a time lies between two that have one. If nothing else is known, it gets
+ * a time in proportion to its place: of ten records between two times, the fifth is in the middle.
+ * A TIME may have come because the monitor's clock had moved. Then the records before it keep the
+ * distance of earlier ones, because it was the last turn that took long. The record after a TIME
+ * has that time. After the last known time, records keep the distance of the ones before it.
  */
 #include <sennit/trace.h>
 
@@ -31,7 +31,7 @@
 #include "sched/scan_serve.h"
 #include "wait/lock.h"
 
-/* A record of a copy, and what is found out about it. */
+/* A record of a copy, with the facts that are derived for it. */
 struct place {
 	int64_t time;
 	uint64_t owner;
@@ -90,7 +90,7 @@ static bool is_late(const struct sn_record_copy *record)
 	return kind_of(record) == SN_RECORD_TIME && (record->what >> 8 & 1);
 }
 
-/* The records between two with a time; or before the first; or, until now, after the last. */
+/* Gives times to the records between two that have one; before the first; or after the last. */
 static void spread(struct ring *ring, size_t from, size_t to, int64_t first, int64_t step_ns,
 		   int64_t most)
 {
@@ -111,11 +111,11 @@ static void find_times(struct ring *ring, int64_t now)
 
 		if (!has_time(&ring->records[i]))
 			continue;
-		/* What took so long that the monitor's clock moved came last. */
+		/* The last turn took so long that the monitor's clock moved. */
 		if (known &&
 		    !(is_late(&ring->records[i]) && step * (int64_t)(i - known + 1) < time - last))
 			step = (time - last) / (int64_t)(i - known + 1);
-		/* Nothing is known of those before the first time but that they were before. */
+		/* Of records before the first time it is only known that they were earlier. */
 		spread(ring, known, i, known ? last : time, known ? step : 0, time);
 		ring->places[i].time = time;
 		known = i + 1;
@@ -136,15 +136,15 @@ static bool ends_turn(enum sn_record_kind kind)
 	return kind == SN_RECORD_LEAVE || kind == SN_RECORD_REVOKE;
 }
 
-/* A turn that ends before such a record is followed by none. */
+/* If a turn ends before such a record, no turn follows it. */
 static bool is_between_turns(enum sn_record_kind kind)
 {
 	return kind == SN_RECORD_RUN || kind == SN_RECORD_REGAIN || kind == SN_RECORD_IDLE ||
 	       kind == SN_RECORD_STEAL;
 }
 
-/* Backwards, because the record of a turn is that of its end. The turn that has not ended is known
- * only if it began with a record, or is that of the caller: last. */
+/* Works backwards, because a turn is recorded at its end. A turn that has not ended is known only
+ * if it began with a record, or if it is the caller's: last. */
 static void find_owners(struct ring *ring, uint64_t last)
 {
 	uint64_t owner = last;
@@ -187,8 +187,8 @@ static bool names_task(enum sn_record_kind kind)
 	}
 }
 
-/* Puts all tasks into the table, because the runtime is asked only for those, and what the records
- * say of them. */
+/* Puts all tasks into the table, with what the records say of them. The runtime is asked only about
+ * tasks in the table. */
 static void find_names(struct trace *trace, struct ring *ring)
 {
 	struct sn_traced_table *tasks = &trace->replay.tasks;
@@ -265,10 +265,10 @@ static void advance(struct trace *trace, int ring)
 }
 
 /*
- * The ring whose next record has to come before the first's, although its time is later: a turn of
- * a task begins, and the end of its turn before that, on another processor, has not come yet. -1:
- * none. After a ring has lost records, two may wait for each other; so in a row there are no more
- * than there are rings.
+ * The ring whose next record has to come before the first's, although its time is later: the first
+ * begins a turn of a task, and the end of the task's previous turn, on another processor, has not
+ * come yet. -1: none. After a ring has lost records, two may wait for each other, so this happens
+ * at most as often in a row as there are rings.
  */
 static int must_come_before(struct trace *trace, int *in_a_row)
 {
@@ -337,7 +337,7 @@ static void *cut(char *memory, size_t *used, size_t bytes)
 	return memory ? memory + at : NULL;
 }
 
-/* What the copies take. Called to count, with NULL, and then to cut. */
+/* Lays out the memory of the copies. Called with NULL to count, and then to cut. */
 static size_t lay_out(struct trace *trace, char *memory, size_t size)
 {
 	size_t used = 0, n = (size_t)trace->count;
@@ -367,7 +367,8 @@ static void copy_rings(struct trace *trace)
 		trace->rings[i].has_lost = sn_record_has_lost(i);
 		trace->records += trace->rings[i].count;
 	}
-	/* The caller records nothing meanwhile, so it has lost the processor if something is new. */
+	/* The caller records nothing during this, so if there is a new record it has lost the
+	 * processor. */
 	if (trace->own_ring >= 0 && atomic_load_explicit(&sn_record_ring(trace->own_ring)->head,
 							 memory_order_relaxed) != trace->own_head)
 		trace->own_ring = -1;
@@ -454,8 +455,8 @@ int sn_trace_write(int fd)
 	trace = map(sizeof *trace);
 	if (trace) {
 		note_own(trace);
-		/* With hooks, write() would park the task. A run that ended meanwhile would never
-		 * come back here. */
+		/* With hooks, write() would park the task, and if the run ended before it is
+		 * resumed, the call would never return. */
 		lease = sn_scan_hide();
 		err = write_trace(trace, fd);
 		sn_scan_unhide(lease);

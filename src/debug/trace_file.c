@@ -21,13 +21,13 @@
 
 #define LONGEST SN_FILE_NAME_MAX
 
-/* Characters, because of the thread that outlives a run: half of each of two names is at worst a
- * strange name. */
+/* Atomic characters, because of a thread that outlives its run: at worst it reads a mixture of two
+ * names. */
 static _Atomic char pattern[LONGEST + 1];
 
 int sn_trace_file_begin(void)
 {
-	/* Not in a setuid program, whose caller could have any file replaced. */
+	/* Ignored in a setuid program, whose caller could otherwise replace any file. */
 	const char *text = secure_getenv("SENNIT_TRACE_FILE");
 	size_t length = text ? strlen(text) : 0;
 

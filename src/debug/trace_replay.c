@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The names that are always sent; from 1 on. tools/trace/trace.cc knows them, and the numbers of
- * tracks. */
+/* The names that are always sent, numbered from 1. tools/trace/trace.cc relies on them, and on the
+ * numbers of tracks. */
 enum {
 	NAME_RUNNING = 1,
 	NAME_RUNNABLE,
@@ -50,8 +50,7 @@ static const char *const names[NAMES - 1] = {
 #define PROCESSOR_TRACKS 16
 #define TASK_TRACKS ((uint64_t)1 << 48)
 
-/* The counter is sent at most twice in a microsecond: when it changes first, and what it ends
- * with. */
+/* The counter is sent at most twice in a microsecond: its first change, and its last value. */
 #define COUNTER_NS 1000
 
 /* ---- names ---- */
@@ -178,7 +177,7 @@ static bool is_shown(const struct sn_traced *task)
 	return task->state != SN_TRACED_UNKNOWN && task->state != SN_TRACED_ENDED;
 }
 
-/* What the task does ends at a time, which may have to be moved, and is returned. */
+/* Ends the task's state at a time, which may have to be moved. Returns the moved time. */
 static int64_t leave_state(struct sn_replay *replay, struct sn_traced *task, int64_t time)
 {
 	if (time < task->since)
@@ -233,7 +232,7 @@ static void begin_turn(struct sn_replay *replay, int ring, uint64_t id, int64_t 
 
 	if (time < p->last)
 		time = p->last;
-	/* Its last turn, on another processor, has a later end that is as uncertain. */
+	/* Its last turn, on another processor, seems to end later; that time is as uncertain. */
 	if (task->state == SN_TRACED_RUNNING) {
 		struct sn_replay_processor *other = &replay->processors[task->processor];
 
@@ -242,7 +241,7 @@ static void begin_turn(struct sn_replay *replay, int ring, uint64_t id, int64_t 
 			other->running = 0;
 			other->cut = id;
 		}
-		/* What has woken it for this turn has come early, too. */
+		/* Its wake-up for this turn has come early too. */
 		if (task->early) {
 			task->flow = task->early_flow;
 			task->early = 0;
@@ -266,7 +265,7 @@ static void begin_turn(struct sn_replay *replay, int ring, uint64_t id, int64_t 
 		    task_name(replay, task, label, sizeof label));
 }
 
-/* Returns when. What the task does then is the caller's to say. */
+/* Ends the turn, and returns its time. The caller sets the task's next state. */
 static int64_t end_turn(struct sn_replay *replay, int ring, struct sn_traced *task, int64_t time)
 {
 	struct sn_replay_processor *p = &replay->processors[ring];
@@ -292,7 +291,7 @@ static void wake(struct sn_replay *replay, struct sn_traced *task, int64_t time,
 	become_runnable(replay, task, time);
 }
 
-/* Whether the turn was ended already, because that of the same task elsewhere came too early. */
+/* Whether the turn was ended already, because the task's next turn, elsewhere, came too early. */
 static bool was_cut(struct sn_replay *replay, const struct sn_replayed *record)
 {
 	struct sn_replay_processor *p = &replay->processors[record->ring];
@@ -370,7 +369,7 @@ static void fixed_instant(struct sn_replay *replay, const struct sn_replayed *re
 		by ? SN_CATEGORY_TASK : SN_CATEGORY_PROCESSOR, kind, value, flow);
 }
 
-/* Tasks may have run there that still wait, or are parked, for all that is known. */
+/* Tasks may have run there that still count as waiting or parked. */
 void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time)
 {
 	sn_packets_event(replay->packets, &(struct sn_event){.time = time,
@@ -380,7 +379,7 @@ void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time)
 							     .track = track_of_ring(replay, ring)});
 }
 
-/* Whether this has woken the task for a turn that it has had, or has, already. */
+/* Whether this has woken the task for a turn that has already begun. */
 static bool woke_before(const struct sn_traced *task, const struct sn_replayed *record)
 {
 	return task->unwoken &&
@@ -588,7 +587,7 @@ int sn_replay_end(struct sn_replay *replay, int64_t now)
 	for (uint32_t i = 0; i < replay->tasks.count; i++) {
 		struct sn_traced *task = &replay->tasks.tasks[i];
 
-		/* What is shown of it ends, not its state, which would be counted. */
+		/* Ends what is shown of the task, but not its state, which would be counted. */
 		if (is_shown(task))
 			end_slice(replay, track_of(replay, task),
 				  now < task->since ? task->since : now);

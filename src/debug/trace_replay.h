@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From what the scheduler has recorded to what a trace shows.
+ * Turns the scheduler's records into the slices that a trace shows.
  *
  * Contract. The caller passes the records of all rings in the order of their times, those of one
  * ring in their own order, each with its time and with the task whose turn it was. The replay keeps
- * where each task and each processor stands, and sends the slices between: a task runs, waits for a
- * processor, is parked for a reason, or is in foreign code; a processor runs a task or is idle.
+ * the state of each task and each processor, and sends a slice for each state: a task runs, waits
+ * for a processor, is parked for a reason, or is in foreign code; a processor runs a task or is
+ * idle.
  *
  * Times of different rings that were not read from the clock may contradict each other by as much
- * as they are uncertain: a task then runs before the record of what woke it. No slice gets a
- * negative length from that. What comes too early waits for the end of the turn (early in struct
- * sn_traced), and what comes too late is moved to the time of what must have come before. No turn
- * is shown twice, or left out, except those that are open where the records begin and end.
+ * as they are uncertain: a task then runs before the record of its wake-up. No slice gets a
+ * negative length from that. A record that comes too early waits for the end of the turn (early in
+ * struct sn_traced), and one that comes too late is moved to the time of the record that must have
+ * come before it. No turn is shown twice, or left out, except those that are open where the records
+ * begin and end.
  */
 #ifndef SENNIT_DEBUG_TRACE_REPLAY_H
 #define SENNIT_DEBUG_TRACE_REPLAY_H
@@ -46,9 +48,9 @@ struct sn_replay {
 	int rings;
 	uint64_t flows;   /* the last number */
 	int64_t runnable; /* how many tasks wait for a processor, as far as that is known */
-	int64_t counted;  /* when that was last sent */
+	int64_t counted;  /* when runnable was last sent */
 	int64_t changed;  /* and when it last changed */
-	bool uncounted;   /* this has not been sent */
+	bool uncounted;   /* the last change has not been sent */
 	uint64_t strings[SN_REPLAY_STRINGS];
 };
 

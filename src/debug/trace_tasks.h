@@ -32,12 +32,12 @@ struct sn_traced {
 	int64_t since;   /* in this state */
 	int64_t began;   /* its last turn */
 	uint64_t reason; /* what it is parked for: an address */
-	uint64_t flow;   /* of the wake-up that the next turn comes from */
+	uint64_t flow;   /* the arrow from the wake-up to the next turn */
 	uint64_t woken_by, early_by, early_flow;
 	int64_t early; /* a wake-up that came before the end of the turn; 0: none */
 	uint32_t processor;
 	uint8_t state;   /* enum sn_traced_state */
-	bool unwoken;    /* what has woken it for its last turn is yet to come */
+	bool unwoken;    /* the record of the wake-up for its last turn is yet to come */
 	bool runs_now;   /* as the runtime said after the copies were made: a hint */
 	bool described;  /* its track was sent */
 	bool name_known; /* its name was sent */
@@ -52,7 +52,7 @@ struct sn_traced_table {
 	uint32_t count;
 };
 
-/* How much address space the table of so many tasks needs; 0: there is not that much. */
+/* How much address space a table of `most` tasks needs; 0: there is not that much. */
 size_t sn_traced_bytes(size_t most);
 void sn_traced_begin(struct sn_traced_table *table, void *memory, size_t most);
 
@@ -62,8 +62,8 @@ struct sn_traced *sn_traced_of(struct sn_traced_table *table, uint64_t id);
 /* Asks the runtime, if it runs, for the names of those that are alive. */
 void sn_traced_ask(struct sn_traced_table *table);
 
-/* Functions that have spawned tasks, most of which are spawned at few places: to find one in the
- * symbols takes 0.1 ms. Zeroed at first. */
+/* A cache of functions that have spawned tasks. Most tasks are spawned at few places, and finding a
+ * function in the symbols takes 0.1 ms. To be zeroed at first. */
 #define SN_TRACED_SITES 64
 struct sn_traced_sites {
 	struct {
