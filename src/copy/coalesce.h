@@ -19,8 +19,8 @@
  *
  * So no byte is late by more than MOST_NS (and the timer's lateness), and only where more than
  * PIECES pieces arrived at a rate of 20,000 a second, for a receiver that sent nothing. Bytes that
- * are there are never delayed: a piece that leaves enough behind it is followed by the next at
- * once.
+ * are there are never delayed: a piece after which enough is left is followed by the next
+ * immediately.
  *
  * If the program has asked for it (sn_relay_gather), it starts with the first piece, or never.
  *
@@ -60,7 +60,7 @@ struct sn_coalesce {
 	uint32_t enough;  /* bytes; 0: it does not coalesce */
 	uint32_t pieces;  /* in a row; while it does not coalesce */
 	uint32_t wanted;  /* how many of those it takes */
-	uint32_t answers; /* how often the other direction had moved bytes by then */
+	uint32_t answers; /* how often the other direction had moved bytes before that */
 	int64_t at;     /* when the last piece came; when it began to wait for enough, 0: not yet */
 	uint64_t since; /* bytes of those pieces; since it began to wait */
 	uint64_t size;  /* while it coalesces: of a piece, before */

@@ -7,7 +7,7 @@
  * that nothing has come. So neither kind of copy gives up without a look:
  *
  * A relay (the job's `late`) judges itself. It polls both connections, and moves the deadlines when
- * there is something to pass on. Then the attempt or the wait goes on as if nothing had been.
+ * there is something to pass on. Then the attempt or the wait continues as if nothing had been.
  *
  * A copy alone has the deadlines of its caller, and may not move them. It makes the attempt that
  * follows a wait even when the deadline has passed meanwhile (io/fd_wait.c). What it reads thus

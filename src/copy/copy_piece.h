@@ -20,7 +20,7 @@ struct sn_copy_piece {
 	size_t size, written;
 	bool partial; /* less was read than would have fitted */
 	bool is_last; /* the end of the stream follows at once: the bytes go with the FIN */
-	/* What reading ahead has found behind the piece, to be reported once it is written:
+	/* What reading ahead has found after the piece, to be reported once it is written:
 	 * SN_BEHIND_UNKNOWN; 0 for the end; -EAGAIN when there is nothing for now; or an error. */
 	ssize_t behind;
 };

@@ -31,7 +31,7 @@ static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 }
 
 /*
- * After a read that took less than it could: reads what comes behind these bytes, if epoll has
+ * After a read that took less than it could: reads what follows these bytes, if epoll has
  * reported an end already. A peer that answers and closes has sent both in two packets. If they are
  * found together they leave in one, the end with the last bytes (MSG_MORE), and the other peer is
  * woken once for both. This takes no more system calls than to continue reading after the bytes are
@@ -41,7 +41,7 @@ static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
  * Only in relays, which pass the end on at once, and to TCP connections that we made: with kernel
  * TLS on top, MSG_MORE leaves a record open, which no FIN closes.
  *
- * More bytes are added to the piece. Returns what is behind it.
+ * More bytes are added to the piece. Returns what follows it.
  */
 static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
 {

@@ -17,7 +17,7 @@
 /* A task that waits asks again at this interval, because the rate may have changed. */
 #define LOOK_AGAIN_NS 250000000
 
-/* Where the system does not know the size, as behind urgent data. */
+/* Where the system does not know the size, as after urgent data. */
 #define UNKNOWN_SIZE ((size_t)4 << 10)
 
 static int64_t take(struct sn_pace *pace, int64_t bytes)

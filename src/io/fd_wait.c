@@ -6,8 +6,8 @@
  * its operation once more. It is the wait after that which fails, because it finds at its beginning
  * that the deadline has passed. So no operation fails without an attempt after its deadline: while
  * the process was stopped, or its machine, the peer may have sent, and the timers may run before
- * the poller has told. An edge is not enough to go on past the deadline, because a peer could send
- * something without any data forever.
+ * the poller has reported. An edge is not enough to go on past the deadline, because a peer could
+ * send something without any data forever.
  */
 #include "io/fd.h"
 
@@ -167,7 +167,7 @@ static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, c
 	return err;
 }
 
-/* The new task was told to no other thread, except that its scope may cancel it. It plays the part
+/* No other thread knows the new task, except that its scope may cancel it. It plays the part
  * of one that has parked, and this thread that of the one that has switched away from it. */
 void sn_fd_park_new(struct sn_thread *self, struct sn_fd *d, struct sn_task *task)
 {

@@ -24,8 +24,8 @@
  *
  * A descriptor's event and a time do nothing but end the wait, so several of them may come, and
  * with them something that does a case. That counts then. An event is not lost by it, because
- * readiness is a level; that a descriptor is about to be closed is not told twice. When a time has
- * come everything is looked at again, like at the beginning.
+ * readiness is a level; that a descriptor is about to be closed is not reported twice. When a time
+ * has come everything is looked at again, like at the beginning.
  *
  * Rejected: a task for each case that is not of a channel, with a channel to report to. It needs
  * memory and two switches for each case, and an end that nobody waits for any more has to be given

@@ -10,7 +10,7 @@
  * report what the waits in the list wait for, or the thread that it has reported something to is
  * about to ask again.
  *
- * An event may reach the watch late, when its thread was held up behind epoll_wait(). Therefore the
+ * An event may reach the watch late, when its thread was held up after epoll_wait(). Therefore the
  * questions are numbered, and an event bears the number of the one that it answers. A wait takes no
  * answer to a question from before it, so it reports nothing that was there, and was read, before
  * it began. The numbers wrap after four thousand million questions.

@@ -2,9 +2,9 @@
 /*
  * Who owns a lookup. Tasks that have joined it are counted as its users; the last of them that
  * leaves frees it, unless a helper works on it. Then the helper frees it when it is done, if there
- * are no users by then. A lookup without users that is still in the queue is taken out. A helper
- * touches what is on a task's stack only under the lock and while it is in the lookup's list, or
- * after claiming the waiter: a waiter stays until its claimer has woken it.
+ * are no users at that time. A lookup without users that is still in the queue is taken out. A
+ * helper touches what is on a task's stack only under the lock and while it is in the lookup's
+ * list, or after claiming the waiter: a waiter stays until its claimer has woken it.
  *
  * The end of a run abandons tasks where they are, and with them their waiters. It waits for threads
  * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that. So a

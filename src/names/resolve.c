@@ -158,7 +158,7 @@ int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *p
 	err = take_numbers(resolved, parts, flags);
 	if (err != -ENOENT || (flags & SN_RESOLVE_NUMERIC))
 		return err;
-	/* The bytes behind the strings are zero in the key, and so is its padding. */
+	/* The bytes after the strings are zero in the key, and so is its padding. */
 	memset(&key, 0, sizeof key);
 	key.flags = flags;
 	strcpy(key.parts.host, parts->host);

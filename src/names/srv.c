@@ -43,7 +43,7 @@
 _Static_assert(SN_HOST_MAX == sizeof(((struct sn_srv *)0)->target), "a target is a host");
 _Static_assert(sizeof(struct sn_srv_list) % _Alignof(struct sn_srv) == 0, "the records follow");
 
-/* The key of the question; zero behind the name. */
+/* The key of the question; zero after the name. */
 struct key {
 	char name[SN_HOST_MAX];
 };

@@ -8,7 +8,7 @@
  * each error once; and it notes the error for a receiver. An error that remains is its own.
  *
  * sendmmsg() forgets an error that it meets after its first message, and returns the number of
- * those before. Most such errors come again when the call goes on with that message, but an error
+ * those before. Most such errors come again when the call continues with that message, but an error
  * of an earlier datagram does not. So with SN_UDP_ERRORS each message has a system call of its own.
  */
 #include <errno.h>

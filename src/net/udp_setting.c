@@ -23,8 +23,8 @@
 #	define UDP_GRO 104
 #endif
 
-/* The kernel doubles what it is told, for its own structures, and returns the doubled figure. With
- * CAP_NET_ADMIN there is no limit. */
+/* The kernel doubles the value that is set, for its own structures, and returns the doubled figure.
+ * With CAP_NET_ADMIN there is no limit. */
 static int set_buffer(int fd, int forced, int option, int size)
 {
 	int err;

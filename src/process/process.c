@@ -25,7 +25,7 @@ static struct sn_process *left;   /* ran when their run ended; linked by next */
  * How many programs are being loaded at once. Each takes a thread for a millisecond or so, and
  * without a limit a hundred tasks that start a program each would take a hundred threads. The
  * kernel may take much longer, on a network's file system for example. A start that has waited for
- * START_WAIT_NS therefore goes on regardless.
+ * START_WAIT_NS therefore continues regardless.
  */
 #define MOST_STARTS 2
 #define START_WAIT_NS 1000000000

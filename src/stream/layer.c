@@ -60,7 +60,7 @@ bool sn_layer_quiet(struct sn_fd *d)
 	return ready;
 }
 
-/* Each further piece only if the one before was filled: what is behind it may not be there yet. */
+/* Each further piece only if the one before was filled: what follows it may not be there yet. */
 ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {
 	ssize_t total = 0;
@@ -129,7 +129,7 @@ static int shutdown_attempt(struct sn_fd *d, int half)
 	return err;
 }
 
-/* The peer is told in the layer's way first, then in the socket's. */
+/* The peer is notified first by the layer, then by the socket. */
 static int shut_write(struct sn_fd *d)
 {
 	int err = sn_attempt_begin(d, SN_SIDE_WRITE);

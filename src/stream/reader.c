@@ -219,7 +219,7 @@ ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length)
 		if (size > 0 && at[size - 1] == '\r')
 			size--;
 	}
-	/* Where the end of the line was; or behind all that was read, where fill() has just had
+	/* Where the end of the line was; or after all that was read, where fill() has just had
 	 * room for more. */
 	at[size] = 0;
 	take(reader, rest);

@@ -24,7 +24,7 @@
 #include "sched/thread.h"
 #include "stream/layer.h"
 
-/* How many pieces are copied behind one that was begun. */
+/* How many pieces are copied after one that was begun. */
 #define COPIED 16
 
 /* The size of all pieces; -EINVAL when there are none, or more than SSIZE_MAX bytes. */

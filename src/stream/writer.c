@@ -49,7 +49,7 @@ static ssize_t pass_on(sn_writer *writer, const struct iovec *iov, int n)
 	return sn_stream_writev(writer->target, iov, n);
 }
 
-/* One write, of the buffer and of data behind it, at least one byte. Returns how many bytes of data
+/* One write, of the buffer and of data after it, at least one byte. Returns how many bytes of data
  * were taken, or an error. */
 static ssize_t send_some(sn_writer *writer, const void *data, size_t size)
 {
@@ -221,7 +221,7 @@ ssize_t sn_writer_vprint(sn_writer *writer, const char *format, va_list args)
 	if (writer->error < 0)
 		return writer->error;
 	for (int again = 0; again < 2; again++) {
-		/* One byte less, for the zero that it writes behind the text. */
+		/* One byte less, for the zero that it writes after the text. */
 		room = writer->size - writer->end;
 		n = format_text(writer->buffer + writer->end, room, format, args);
 		if (n < 0)
