@@ -160,7 +160,7 @@ static long tighter(long a, long b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Where the path goes on from the mount's root; NULL when it is not below that. */
+/* Where the path continues from the mount's root; NULL when it is not below that. */
 static const char *below(const struct sn_quota_mount *mount, const char *path)
 {
 	const size_t length = strcmp(mount->root, "/") == 0 ? 0 : strlen(mount->root);

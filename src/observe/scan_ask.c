@@ -100,7 +100,7 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 	/*
 	 * Not only sn_scan_own()'s barrier: there is none when another party has HELD. That party
 	 * looks whether the task is parked after it has seen ASKED; a thread whose PARKED is not
-	 * visible to it by then sees ASKED.
+	 * visible to it then sees ASKED.
 	 */
 	if (!sn_barrier_everywhere() && sn_scan_withdraw(task))
 		return -ENOSYS;

@@ -37,7 +37,7 @@
 
 /*
  * A task that waits spins for as long as threads that run take to answer (in bench-wait 447 of 455
- * less than 16 us), because behind others its turn would come later than the answer. After that the
+ * less than 16 us), because after others its turn would come later than the answer. After that the
  * asked thread does not run, and may not for a time slice of the OS, 3 to 4 ms: the task gives its
  * processor to others that it has to run, for longer than that, but not forever, as they may be
  * tasks that wait in the same way. If there are none it sleeps as a task does, and looks again

@@ -11,7 +11,7 @@
  *     another, context.sp has been stored; if it has not been stored, the thread has not left the
  *     stack yet, because the store is the last thing that the switch does on the old stack;
  *   - a task in the making is NEW from before its argument is moved into its block, or onto its
- *     stack, which its block names by then;
+ *     stack, which its block already names;
  *   - blocks are freed only by the caller of sn_run(), which is stopped, and are unlinked before
  *     that; stacks are freed after them. What orphans (run/run.c) use is in the lists of
  *     forgotten blocks and stacks.

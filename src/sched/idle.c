@@ -25,7 +25,7 @@
  * work, slowly, so the argument in wake.c covers it. A thread that queues anything but a next task
  * ends the nap, by the handshake there, and so does the network.
  *
- * The thread goes on napping while the others take scheduling decisions so often that no next task
+ * The thread keeps napping while the others take scheduling decisions so often that no next task
  * waits for long. While it naps, no other thread is the last one to look. So a thread that stops
  * looking, leaves the poller without a processor, or would wake another, ends the nap where that is
  * due. The price: a next task that has to be stolen after all waits for NAP_NS more, and a thread
@@ -40,7 +40,7 @@
  * sleeps in the poller. It is as fast as the first one and takes the task to its own processor, so
  * the two threads alternate. Therefore, while others find something in their polls every few
  * microseconds, the poller waits for REST_NS without looking at the network. It keeps the role, the
- * timers and the eventfd, by which it is told when there may be no such thread any more:
+ * timers and the eventfd, by which it learns when there may be no such thread any more:
  *
  *	poller: polling = RESTS; any processor in use? rest
  *	others: release processor (idle); polling == RESTS? end the rest
@@ -399,7 +399,7 @@ static bool give_apart(struct sn_thread *self, struct sn_task *task)
 }
 
 /* The task that runs apart has left. Gives the processor to others, and stays free for the next
- * such task. False: there are no others, so this thread goes on as one of them. */
+ * such task. False: there are no others, so this thread continues as one of them. */
 static bool give_back(struct sn_thread *self)
 {
 	bool others;

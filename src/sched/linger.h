@@ -3,12 +3,12 @@
  * The end of a thread that has children.
  *
  * A child process belongs to the thread that made it: when that thread ends, the kernel sends the
- * child its parent-death signal (PR_SET_PDEATHSIG), although the process goes on. Threads of the
+ * child its parent-death signal (PR_SET_PDEATHSIG), although the process continues. Threads of the
  * runtime end when they have long been idle, when a pinned task has ended on them, and with the
  * run, of which the program knows nothing. So a thread does not end before its children, whoever
  * made them: sn_process_start(), or fork(), vfork(), posix_spawn() in a task.
  *
- * Contract. A thread that has children lingers instead of ending. It has left the runtime by then:
+ * Contract. A thread that has children lingers instead of ending. It has already left the runtime:
  * it has no block and is no part of any count, nothing waits for it, no signal of the program comes
  * to it, and it may outlive the run. It sleeps until each of its children has ended, and takes no
  * status away from those that wait for them. There are never more such threads than children that

@@ -21,7 +21,7 @@
  * reader loads the head, then the records before it with acquire, then the head again. A load that
  * returns a word of the record that has overwritten the one at i, which is at i + size,
  * synchronizes with that store, and therefore sees the heads before it: the second load of the head
- * returns at least i + size. So whatever is less than size behind the second head is whole. These
+ * returns at least i + size. So whatever is less than size before the second head is whole. These
  * are plain stores on x86. With relaxed stores and one release fence for each record, ARM would
  * need a barrier that waits for all earlier stores.
  *
@@ -94,7 +94,7 @@ struct sn_record_ring {
 	sn_record_position mask;
 	char *slots;
 	sn_record_position due;   /* a turn that ends here or later gets a TIME */
-	sn_record_position timed; /* behind the last record with a time */
+	sn_record_position timed; /* after the last record with a time */
 	int64_t time;             /* and that time */
 	uint32_t spacing;         /* from there to due */
 	uint32_t ms;              /* sn_status_clock then, changed by the mask below */

@@ -111,7 +111,7 @@ void sn_processors_adjust(int wanted);
  * system has refused a thread. Where no thread can be had, it fires the timers itself. */
 void sn_processors_notice(int64_t now);
 
-/* Whether that and the monitor's polls are what the program goes on by, for want of threads. The
+/* Whether the program makes progress only by that and the monitor's polls, for want of threads. The
  * runtime's lock is held. */
 bool sn_only_the_monitor_serves(void);
 

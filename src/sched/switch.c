@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switching: a task is left, and another begins or goes on.
+ * Switching: a task is left, and another begins or continues.
  *
  * A task that parks picks its successor itself when one is at hand on its processor, and switches
  * straight to it. Everything slower happens in the scheduler's loop on the thread's own stack
@@ -40,7 +40,7 @@ static inline void after_switch(struct sn_thread *self)
 
 	if (prev) {
 		self->prev = NULL;
-		/* Only now are its registers saved. The right to change the status goes on with the
+		/* Only now are its registers saved. The right to change the status passes to the
 		 * commit. */
 		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
 			      SN_TASK_ENDED)) {

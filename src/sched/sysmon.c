@@ -82,7 +82,7 @@
 #define HOG_NS 10000000
 
 /*
- * Tasks that compute come in rows: a task that a timer woke behind two of them would wait for both.
+ * Tasks that compute come in rows: a task that a timer woke after two of them would wait for both.
  * So the second one within HOG_ROW_NS gets less, if a timer is due. Only then: where only tasks
  * that compute wait for each other, running more of their threads at the same time does not help.
  */

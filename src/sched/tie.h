@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ties: a task that parks in the middle of code which belongs to its thread goes on there. Its
- * thread runs other tasks meanwhile, which is what sets a tie apart from a pin (task/pin.h).
+ * Ties: a task that parks in the middle of code which belongs to its thread continues there. Its
+ * thread runs other tasks meanwhile, which is what sets a tie apart from a pin (pin.c).
  *
  * Contract. A library in a hooked task (sennit/hooks.h) may keep what belongs to its thread across
  * a call that parks: compilers keep the address of errno, of h_errno and of any thread-local, and
@@ -39,7 +39,7 @@
  * the order in which all other tasks do. models/tie.pml has this handshake.
  *
  * A home that sleeps while tasks are tied to it does not retire (owned). One on which a pinned task
- * has ended does (task/pin.h): what is tied to it goes on anywhere when it is woken, and its block
+ * has ended does (pin.c): what is tied to it continues anywhere when it is woken, and its block
  * stays until then (sn_ties_end()).
  *
  * Apart. A task that blocks its thread keeps what is tied there from running. So one that is known
@@ -71,7 +71,7 @@
  *     some of them, and a processor that is revoked takes its ring along to another thread.
  *   - Patience without end: what a call waits for that blocks the thread may come from a task that
  *     is tied to the same thread.
- *   - Patience by the age of the waiting task alone: on a loaded machine tasks wait for long behind
+ *   - Patience by the age of the waiting task alone: on a loaded machine tasks wait for long after
  *     others, and would lose their threads for no gain.
  */
 #ifndef SENNIT_SCHED_TIE_H

@@ -198,7 +198,7 @@ bool sn_timer_stop(struct sn_timer *timer)
 
 /*
  * The last entries move first. What is left is a heap with the same earliest time, until nothing is
- * left. The poller is told of that time again once it is in the other heap, because it may have
+ * left. The poller is notified of that time again once it is in the other heap, because it may have
  * looked at the other heap before that, and at this one after.
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)

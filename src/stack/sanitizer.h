@@ -3,7 +3,7 @@
  * Announces stacks and switches to ASan, TSan and valgrind. Empty in other builds.
  *
  * valgrind takes a jump of the stack pointer for a call or a return, unless it leads into another
- * stack that valgrind knows; that it takes for a switch. So it is told about stacks rather than
+ * stack that valgrind knows; that it takes for a switch. So it is notified of stacks rather than
  * switches, and about memory that nothing may touch: the guards, and the stacks that no task has.
  *
  * sanitizer.c is compiled without TSan's instrumentation, because TSan keeps a shadow call stack
