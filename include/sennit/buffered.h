@@ -20,7 +20,7 @@
  * A reader takes its bytes from a stream, or from a function of the program: TLS, a decompressor,
  * memory. A writer passes its bytes to a stream or to a function. Neither owns the stream, closes
  * it or changes its deadlines. What a reader has buffered is no longer in the stream, so code that
- * goes on without the reader takes it over first: sn_reader_peek() of 0 bytes.
+ * continues without the reader takes it over first: sn_reader_peek() of 0 bytes.
  *
  * Both are values that programs embed, initialised by one call and freed by another. They must not
  * be copied, and a writer stays in place while a reader is tied to it. One task at a time uses a
@@ -92,7 +92,7 @@ SN_API int sn_writer_free(sn_writer *writer);
 /*
  * Errors of a writer. The first error of any call below, other than -EINVAL for its arguments,
  * stays with the writer: every later call returns it and does nothing. So a program may ignore the
- * results of its writes, and test that of the sn_writer_flush() behind them.
+ * results of its writes, and test that of the sn_writer_flush() after them.
  *
  * The bytes that were taken and not sent are still in the buffer, and no byte is sent twice. For an
  * error that passes, such as -ETIMEDOUT, sn_writer_clear_error() lets the writer continue from
@@ -195,7 +195,7 @@ SN_API int sn_reader_tie(sn_reader *reader, sn_writer *writer);
 
 /*
  * Reads a line. It ends with LF or CR LF, which are not part of it: *length bytes are at *line,
- * with a zero byte behind them, so that a line without zeros in it is a string. A CR elsewhere is a
+ * with a zero byte after them, so that a line without zeros in it is a string. A CR elsewhere is a
  * byte like others. length may be NULL.
  *
  * Returns the number of bytes that the line and its end took from the stream, at least 1; 0 at the

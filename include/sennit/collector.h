@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a garbage collector needs from the runtime: it is told of the runtime's threads, finds what
+ * What a garbage collector needs from the runtime: it learns of the runtime's threads, finds what
  * tasks refer to, and supplies the memory in which the runtime keeps the program's values.
  *
  * For authors of collector bindings; programs that want Boehm's collector use gc.h, which is built

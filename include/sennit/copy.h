@@ -56,9 +56,9 @@ typedef void sn_copy_progress(void *arg, size_t bytes);
  * result->failed names (as sn_stream_read()'s or sn_stream_write()'s), or -ENOMEM. When src fails,
  * what was read before is delivered first. When dst fails, the bytes that were read but not
  * written, bytes_read - bytes_written, are lost; otherwise the two are equal. A deadline that
- * passes counts as a failure of its side, so it loses bytes only on dst. What has come by then is
- * still moved, as far as one read and the room in dst go: progress may then move both deadlines,
- * and the copy goes on. May park.
+ * passes counts as a failure of its side, so it loses bytes only on dst. What has arrived before
+ * that is still moved, as far as one read and the room in dst go: progress may then move both
+ * deadlines, and the copy continues. May park.
  */
 SN_API int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progress, void *arg,
 		   struct sn_copy_result *result);

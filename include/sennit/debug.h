@@ -5,8 +5,8 @@
  * Foreign locks. A pthread mutex, or a std::mutex, belongs to the thread that has locked it. A task
  * that parks while it holds one may continue on another thread. Meanwhile it lets tasks run that
  * block its thread when they want the mutex: an error at best, a deadlock at worst. The library
- * cannot see such locks by itself, because only the lock knows its owner. When it is told of them,
- * builds with SENNIT_DEBUG end the program, with the call's name, when a task parks with one.
+ * cannot see such locks by itself, because only the lock knows its owner. When it is notified of
+ * them, builds with SENNIT_DEBUG end the program, with the call's name, when a task parks with one.
  *
  * LD_PRELOAD=libsennit-lock-check.so, which is installed beside the library, tells it of all
  * pthread mutexes and rwlocks in a dynamically linked program; wrappers of other locks can do so
@@ -39,7 +39,7 @@ SN_API void sn_debug_foreign_locks(int by);
  * first function without them.
  *
  * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when foreign code keeps
- * every processor, and the program goes on. SENNIT_DUMP_SIGNAL sets another number; 0: none. A
+ * every processor, and the program continues. SENNIT_DUMP_SIGNAL sets another number; 0: none. A
  * signal that the program itself handles or ignores when sn_run() is called is left alone. A signal
  * that was ignored already when the program began is caught, because a script that starts a program
  * with `&` has SIGQUIT ignored there. So is an ignored one that SENNIT_DUMP_SIGNAL names. Until

@@ -11,7 +11,7 @@
  * This header defines errno by a function of which the compiler assumes nothing. Every header of
  * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is
  * included before or after. It costs what errno costs. Code that was compiled without keeps the C
- * library's. If that is a library in a task with hooks, the task goes on with its thread (hooks.h).
+ * library's. If that is a library in a task with hooks, the task continues on its thread (hooks.h).
  *
  * Another definition of errno that a program makes afterwards is left alone. To keep the C
  * library's, define SN_PLAIN_ERRNO before the first header of sennit.

@@ -57,7 +57,7 @@ SN_API struct sn_foreign *sn_foreign_self(void);
 SN_API int sn_foreign_may_park(void);
 
 /*
- * Ties the calling task to its thread: until it unties itself it goes on there whenever it has
+ * Ties the calling task to its thread: until it unties itself it continues there whenever it has
  * parked. For a function that parks in place of one that blocks: its callers may keep what belongs
  * to the thread, such as the address of errno, over the call. The thread runs other tasks
  * meanwhile, in contrast to sn_pin(). Only around calls of sennit that park: a task that is tied

@@ -50,10 +50,10 @@ struct sn_layer {
 	int (*shutdown)(void *state, int half);
 	/*
 	 * The stream is closed, and nobody uses it any more: frees the state. orderly: 1 when the
-	 * peer should be told, as far as that is possible at once; 0 after sn_stream_abort(), and
-	 * in a child of fork(), whose parent still has the stream, and at the end of a run whose
-	 * tasks have left it open. An abandoned task may hold locks of the state then, and will
-	 * never run again. Any thread; must not park.
+	 * peer should be notified, as far as that is possible at once; 0 after sn_stream_abort(),
+	 * and in a child of fork(), whose parent still has the stream, and at the end of a run
+	 * whose tasks have left it open. An abandoned task may hold locks of the state then, and
+	 * will never run again. Any thread; must not park.
 	 */
 	void (*close)(void *state, int orderly);
 	/*

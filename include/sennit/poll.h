@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for any descriptor that can be polled, whoever owns it: a client library's socket, a
- * pidfd, an eventfd, a timerfd, an inotify or epoll descriptor. The task parks; the thread goes on
- * with others.
+ * pidfd, an eventfd, a timerfd, an inotify or epoll descriptor. The task parks; the thread runs
+ * others.
  *
  * This is how a task uses a library that does not call back but offers its descriptors: libpq's
  * asynchronous calls, c-ares, libcurl's multi interface. Ask the library for its descriptors and
@@ -49,7 +49,7 @@ SN_BEGIN
  * Waits until the descriptor is ready for one of the events. Returns those that it is ready for,
  * always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it only
  * looks; a wait that has lasted until its deadline does not look again, because the number may mean
- * another descriptor by then. May park.
+ * another descriptor at that time. May park.
  * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was closed meanwhile
  * (above); -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
  * task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or for a

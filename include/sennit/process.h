@@ -198,8 +198,9 @@ SN_API int sn_process_kill_group(sn_process *process, int signum);
 SN_API pid_t sn_process_pid(sn_process *process);
 
 /*
- * Gives the handle back, and closes the streams that are still open. A program that still runs goes
- * on; kill it first if it should not. Waits that have begun go on, too. Any thread; does not park.
+ * Gives the handle back, and closes the streams that are still open. A program that still runs
+ * continues; kill it first if it should not. Waits that have begun go on, too. Any thread; does not
+ * park.
  * Returns 0, also for NULL; -ESRCH when the handle is stale.
  */
 SN_API int sn_process_close(sn_process *process);

@@ -113,7 +113,7 @@ struct c_process_attr {
 
 /*
  * A program that was started. Movable. The destructor gives it back: it closes the pipes, and the
- * program goes on (sn_process_close()). On an empty object (default constructed, moved from,
+ * program continues (sn_process_close()). On an empty object (default constructed, moved from,
  * closed) only operator bool and close() may be called.
  */
 class process

@@ -43,7 +43,7 @@ enum sn_relay_end {
 
 /*
  * How fast a relay may read, and so pass bytes on. Before it reads, it asks how many bytes it may
- * read at once, and then from when. A token bucket fits behind this, one for each relay or one that
+ * read at once, and then from when. A token bucket fits into this, one for each relay or one that
  * many share. Both functions are called in the task that copies in this direction; they must not
  * park, and must be brief.
  */
@@ -93,7 +93,7 @@ struct sn_relay_result {
 /*
  * Passes bytes on in both directions between two connected stream sockets until both streams have
  * ended or one side fails. The end of one stream is passed on as a half-close once everything
- * before it is delivered, and the other direction goes on. A reset, also one that comes after a
+ * before it is delivered, and the other direction continues. A reset, also one that comes after a
  * half-close, ends both directions and is never taken for an end of stream. Timeouts are noticed up
  * to an eighth late; they use the deadlines of both streams, which the caller must leave alone. One
  * that passes while bytes wait that could be passed on, as after the process was stopped, counts

@@ -12,7 +12,7 @@
  *                       long end; default 2,000
  *   SENNIT_LEASES       0: never take a processor from a thread that blocks; for comparisons
  *   SENNIT_HOOKS_STAY   ms for which a task that has parked in a hooked call waits for its thread
- *                       when that is stuck (docs/hooks.md); 0: it goes on with any; default 1,000
+ *                       when that is stuck (docs/hooks.md); 0: it continues on any; default 1,000
  *   SENNIT_MEMBARRIER   0: use fences, as on kernels without membarrier; for tests
  *   SENNIT_STACK_SIZE   stack size of tasks that ask for none, instead of that of sn_run_attr: in
  *                       bytes, or as in 256K or 1M; from 16K to 1G, to 64M on 32-bit machines. The

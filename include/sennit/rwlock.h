@@ -10,8 +10,8 @@
  *
  * Order. Readers and writers take turns, so neither starves. A writer waits at most for the readers
  * that hold the lock and for the writers that came before it; a reader waits at most for one
- * writer. When a writer unlocks, all readers that wait by then proceed together; after them comes
- * the writer that has waited longest. Readers that arrive while anyone waits, wait too.
+ * writer. When a writer unlocks, all readers that wait at that time proceed together; after them
+ * comes the writer that has waited longest. Readers that arrive while anyone waits, wait too.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */

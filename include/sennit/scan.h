@@ -51,7 +51,7 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * Calls fn for every task, and returns the last value that fn returned, 0 if there was no task; or
  * -ESRCH when no runtime runs or the run ended during the walk, -EINVAL without fn. A task that is
  * spawned or ends during the walk may be missed; what is shown of a task is consistent. info is
- * valid until fn returns; the task may be gone by then.
+ * valid until fn returns; the task may be gone before that.
  *
  * fn may make sennit calls, and park if the caller is a task, which then may not come back when the
  * run ends. The end of a run waits for fn as it does for a task in foreign code: for a second. The
@@ -94,8 +94,8 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
  * Calls fn once with the stack of another task, and returns when fn has.
  *
  * A parked or runnable task is kept from running meanwhile: a thread that was about to run it
- * leaves that to this call, and goes on. If a thread is running the task, the call waits until the
- * task itself calls fn, at its next sennit call. When the task stays in user code for long, its
+ * leaves that to this call, and continues. If a thread is running the task, the call waits until
+ * the task itself calls fn, at its next sennit call. When the task stays in user code for long, its
  * thread gets a signal and calls fn in the handler. If the caller is a task, it lets others run
  * while it waits, as sn_yield() does, and so may continue on another thread, unless it is pinned or
  * in a bracket. Any other caller spins, yields and then sleeps; a processor can be taken away

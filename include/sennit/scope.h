@@ -122,8 +122,8 @@ SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
  *
  * Each scope has a deadline of its own, and is cancelled with the scope around it. So the earliest
  * counts: moving an outer deadline to a later time does not lengthen an inner one, and moving it to
- * an earlier time cancels what is inside by then. A deadline later than that of the scope around is
- * kept, and counts if the outer one is moved.
+ * an earlier time cancels what is inside at that time. A deadline later than that of the scope
+ * around is kept, and counts if the outer one is moved.
  *
  * Returns 0; the reason, when the scope is cancelled, and nothing is changed; -EINVAL for NULL;
  * -ENOMEM, only for a scope without a deadline; -ESRCH when it is no longer open, or no runtime

@@ -21,7 +21,7 @@
  *
  * The task begins when there are bytes, the end of the stream or an error to read; when the
  * stream's read deadline has passed; when the stream is closed, aborted or cancelled; or when its
- * scope is cancelled. It has not been told which: its first read finds out. That may now and then
+ * scope is cancelled. It is not notified which: its first read finds out. That may now and then
  * find nothing, and waits then as any read does. Bytes in a buffer of the program's own, also in
  * one of buffered.h, do not begin a task, so these have to be used first.
  *
