@@ -212,7 +212,7 @@ void follower::used(const value &what, const instruction &at, use how)
 			   .used_at = at.at,
 			   .how = how};
 	const auto [known, first] = found_.try_emplace(what.found_at, made);
-	/* The first behind the call, as people read it. */
+	/* The first after the call, as people read it. */
 	const auto order = [](const finding &each) {
 		return std::make_tuple(each.used_at < each.call_at, each.used_at, each.call_at);
 	};

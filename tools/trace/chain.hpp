@@ -6,9 +6,9 @@
  * timer, a thread of the program's, or the beginning of the records.
  *
  * A park is passed in one of two ways. What a task gets from another, as from a channel, comes from
- * there: the chain goes on in the task that has woken it. A lock is different, because the task
+ * there: the chain continues in the task that has woken it. A lock is different, because the task
  * would have gone on by itself: the chain shows what the one that released it did during the park
- * (a step of greater depth for each), and then goes on in the task that wanted it.
+ * (a step of greater depth for each), and then continues in the task that wanted it.
  */
 #ifndef TRACE_CHAIN_HPP
 #define TRACE_CHAIN_HPP

@@ -26,7 +26,7 @@ void down_sessions::end(const endpoint &at, sn::clock::time_point until,
 		return;
 	if (*then > sn::now())
 		sn::sleep_until(*then);
-	/* It may be up again by then. */
+	/* It may be up again now. */
 	if (due(since()) != then)
 		return;
 	if (const std::size_t n = sessions_.lose_backend(at))

@@ -43,7 +43,7 @@ public:
 	/* For of(). */
 	explicit look_up(std::string address) : address_(std::move(address)) {}
 
-	/* Whether it has ended by then. Throws when the scope is cancelled. May park. */
+	/* Whether it ends before that time. Throws when the scope is cancelled. May park. */
 	bool ends_by(sn::deadline until) { return over_.wait_until(until); }
 
 	/* What it has found, once it has ended. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draining the backlog of a listener that a reload has given up. The kernel has told the clients in
- * the backlog that they are connected, and closing the socket would reset them. So they are
- * accepted first.
+ * Draining the backlog of a listener that a reload has given up. The kernel has answered the
+ * clients in the backlog that they are connected, and closing the socket would reset them. So they
+ * are accepted first.
  *
  * That is as many clients as the backlog can hold, however long it takes, and those that arrive
  * meanwhile, for one second. Clients that have the new configuration's address do not come here, so

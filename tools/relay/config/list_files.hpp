@@ -51,7 +51,7 @@ public:
 	/* As they were seen last they cannot be used. */
 	void refuse();
 
-	/* Which of them are other than those of `before`; to be told. */
+	/* Which of them differ from those of `before`, to be reported. */
 	static std::vector<list_snapshot> changed(const set &now, const set &before);
 
 	set in_use() const;

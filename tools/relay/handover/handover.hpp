@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hands the listening sockets over to a new process of the program. The file that this process was
- * started from is run again, with the same arguments; by then it may be another version.
+ * started from is run again, with the same arguments; it may be another version now.
  *
  * Both processes have the same sockets, so a client in a backlog is accepted by either, and none is
  * refused. The new process reports through a pipe that it serves (inherited.hpp); only then does
  * the old one stop accepting. If the new process ends before that, or does not report in time,
- * nothing changes: it is killed, and the old one goes on.
+ * nothing changes: it is killed, and the old one continues.
  *
  * SIGTERM and SIGINT end the wait in the same way, and are there for the caller to answer
  * afterwards: who stops the relay need not know of the new process. SIGHUP is passed on to it.

@@ -33,7 +33,7 @@ listening *find_listener(const listener_config &of, const listeners &among)
 } // namespace
 
 /* A listener of UDP that a reload has removed keeps its socket while it has sessions, so the port
- * is not free. If it returns by then, both have the same socket. */
+ * is not free. If it returns before that, both have the same socket. */
 std::unique_ptr<listening> change::open(const listener_config &settings, std::string &why)
 {
 	if (!is_udp(settings.address))

@@ -152,7 +152,7 @@ bool wait_and_answer(shared &all, sn::deadline until)
 }
 
 /*
- * Whoever sends clients here is told that the relay is not ready any more, and needs time to stop:
+ * Whoever sends clients here learns that the relay is no longer ready, and needs time to stop:
  * until then they are served. Another signal to stop ends the wait.
  */
 void delay_the_stop(shared &all)
@@ -345,7 +345,7 @@ int serve(shared &all)
 		now.open.clear();
 		reap(now);
 	}
-	/* After a handover nobody is in a hurry, so what a former listener has open goes on as before. */
+	/* After a handover nobody is in a hurry, so sessions of an old listener continue. */
 	for (const auto *all_listeners : {&now.open, &now.retired})
 		for (const auto &each : *all_listeners)
 			if (is_end || !each->lingers())

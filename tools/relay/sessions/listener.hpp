@@ -8,7 +8,7 @@
  *
  * A reload gives a listener that stays another route, which applies from the next client on; the
  * socket and its backlog are not affected. A listener that goes is retired: before its socket is
- * closed, the clients that are connected by then are accepted, because closing resets the
+ * closed, the clients that are connected before that are accepted, because closing resets the
  * connections in the backlog.
  */
 #ifndef RELAY_LISTENER_HPP

@@ -85,10 +85,10 @@ try {
 
 /*
  * With a stack that TLS to the backend has room on. The session's task has one if the listener led
- * to any TLS when the client was accepted. But one that waits in the queue of its group is served by
- * the group as it is by then, and a reload may have given it TLS. Then a task with such a stack goes
- * on, and the session's own waits for it. Few sessions are: stacks for all that wait would be
- * taken for nothing.
+ * to any TLS when the client was accepted. But one that waits in the queue of its group is served
+ * by the group as it is at that time, and a reload may have given it TLS. Then a task with such a
+ * stack continues, and the session's own waits for it. Few sessions are: stacks for all that wait
+ * would be taken for nothing.
  */
 template <class Call>
 auto session::with_tls_stack(Call call)

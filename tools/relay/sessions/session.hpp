@@ -37,7 +37,7 @@
  * asks for one.
  *
  * If clients' TLS ends at the listener, the handshake follows, with the same deadline. If the
- * group's backends have TLS, theirs belongs to connecting, behind the PROXY header: a backend whose
+ * group's backends have TLS, theirs belongs to connecting, after the PROXY header: a backend whose
  * certificate is refused could not be connected to. A TLS stream that is cut off without TLS's own
  * end has failed, and so the other side is reset.
  *
@@ -259,7 +259,7 @@ private:
 	sn::relayed done_{};
 	std::string error_;
 	std::string refusal_; /* why the last handshake with a backend has failed */
-	std::string id_;      /* of the connection, if its backends are told one */
+	std::string id_;      /* of the connection, if it is sent to backends */
 	std::shared_ptr<const endpoint> last_tried_;
 };
 

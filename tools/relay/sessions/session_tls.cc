@@ -42,7 +42,7 @@ bool session::receive_tls(sn::deadline until)
 }
 
 /*
- * Begins TLS with a backend that has just been connected to, behind the PROXY header, which is not
+ * Begins TLS with a backend that has just been connected to, after the PROXY header, which is not
  * encrypted. A failure is one of connecting.
  */
 std::error_code session::secure(sn::tcp &backend, const endpoint &at, sn::deadline until)

@@ -190,7 +190,7 @@ void udp_listener::close()
 		return;
 	port_->wake();
 	/* Polling is simple. A client that came before the listener was stopped may get its session
-	 * only now; then the task goes on. */
+	 * only now; then the task continues. */
 	for (; !closed_.load(std::memory_order_acquire); sn::sleep(1ms))
 		if (goes_on())
 			return;

@@ -3,11 +3,11 @@
  * A listener of UDP: a socket, and the task that receives from it, several datagrams at a time, and
  * passes each on in its client's session (udp_session.hpp). A datagram of a client without a
  * session begins one, if the lists and limits let it: they are asked in the order in which
- * listener.hpp asks them. If not, the datagram is dropped and counted, as its sender cannot be
- * told.
+ * listener.hpp asks them. If not, the datagram is dropped and counted, because its sender cannot be
+ * notified.
  *
  * The table is bounded by the process's number of sessions (sessions.hpp). When that is reached, or
- * descriptors or ports run out, the sessions that there are go on, and new clients' datagrams are
+ * descriptors or ports run out, existing sessions continue, and new clients' datagrams are
  * dropped until sessions have ended; an event says so once.
  *
  * One task receives, so that the order of a client's datagrams is kept. It never waits for a
@@ -16,8 +16,8 @@
  * Where the group depends on the server name (`sni`), a client begins with QUIC's hello, which is
  * read first (quic_hello.hpp); its datagrams are kept meanwhile, and passed on unchanged. The
  * session has the group from then on. What is not QUIC, or not its beginning, is for `group`;
- * without that it is dropped. A client of another version is told that there is version 1, so that
- * it asks again.
+ * without that it is dropped. A client of another version gets the answer that there is version 1,
+ * so that it asks again.
  *
  * A reload gives a listener that stays another route, which applies from the next client on. One
  * that goes serves the sessions that it has until they have ended, and then closes the socket.

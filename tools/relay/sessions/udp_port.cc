@@ -37,7 +37,7 @@ bool is_wildcard(const sn::address &at) noexcept
 
 } // namespace
 
-/* Each step hides what it has got so far behind the key, which comes first. */
+/* Each step mixes in the key again, which keeps intermediate values secret. */
 std::size_t udp_key_hash::operator()(const udp_key &of) const noexcept
 {
 	static const std::uint64_t key = random_word();

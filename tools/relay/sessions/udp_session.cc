@@ -25,7 +25,7 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* While the relay stops: a client that waits for an answer mostly has it by then. */
+/* While the relay stops: a client that waits for an answer mostly has it before that. */
 constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
 
 proxy_end proxy_end_of(const sn_address &at)

@@ -18,7 +18,7 @@
  *    session with the backend that is chosen then. If it was found by sending, that is the same
  *    datagram.
  *  - When its lifetime is over, its backend is down and `on_down` says so, or it is cut.
- * Neither side is told, as UDP has nothing to tell it with.
+ * Neither side is notified, because UDP has no means for that.
  *
  * The first answer counts as success of connecting, because a socket of UDP always "connects".
  */

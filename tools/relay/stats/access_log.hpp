@@ -48,7 +48,7 @@ struct access_entry {
 	std::string_view tls;       /* the version, if the client's TLS ended here */
 	std::string_view alpn;      /* that was agreed on then */
 	std::string_view client_cn; /* the common name of the client's certificate */
-	std::string_view id;        /* that the backend was told */
+	std::string_view id;        /* that was sent to the backend */
 	std::string_view error;     /* what failed, in words */
 	std::chrono::nanoseconds duration{-1};
 	std::chrono::nanoseconds queue{-1}; /* of these, waiting for a place at a backend */

@@ -31,7 +31,7 @@ public:
 		more,          /* the hello is not complete */
 		done,          /* into has it */
 		bad,           /* there is no hello: it cannot be decrypted, or is malformed */
-		other_version, /* the client has to be told which versions there are */
+		other_version, /* the client has to get a list of the versions */
 		not_first,     /* it is not a client's first packet, or not QUIC */
 	};
 
