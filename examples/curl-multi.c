@@ -70,7 +70,7 @@ static int note_timer(CURLM *multi, long ms, void *arg)
 	return 0;
 }
 
-/* Tells libcurl what the wait has found. *running: whether the transfer goes on. */
+/* Tells libcurl what the wait has found. *running: whether the transfer continues. */
 static CURLMcode continue_with(CURLM *multi, struct transfer *transfer, int found, int *running)
 {
 	struct pollfd ready[SOCKETS_MAX];

@@ -49,7 +49,7 @@ static void put16(unsigned char *at, unsigned value)
 	at[1] = (unsigned char)value;
 }
 
-/* Reads the name of the question as text. Returns the offset behind it, or 0 if it is malformed. */
+/* Reads the name of the question as text. Returns the offset after it, or 0 if it is malformed. */
 static size_t read_name(const unsigned char *message, size_t size, char name[256])
 {
 	size_t at = HEADER, length = 0;
@@ -70,7 +70,7 @@ static size_t read_name(const unsigned char *message, size_t size, char name[256
 	return at < size ? at + 1 : 0;
 }
 
-/* Makes the answer in place of the question, behind which there is room. Returns its size; 0 for
+/* Makes the answer in place of the question, after which there is room. Returns its size; 0 for
  * what deserves none. */
 static size_t answer(unsigned char *message, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fetches pages over HTTP: at a limited rate, a few at a time, each with a deadline. One more
- * deadline covers all of them: pages that have not arrived by then are given up.
+ * deadline covers all of them: pages that arrive later are given up.
  *
  *	example-fetch 127.0.0.1:8080 10 / /a /b    (10 a second)
  */

@@ -21,7 +21,7 @@ struct session {
 	sn_writer out;
 };
 
-/* Answers with the checksum (FNV-1a) of so many bytes behind the line. They are looked at in the
+/* Answers with the checksum (FNV-1a) of so many bytes after the line. They are looked at in the
  * reader's buffer, a part at a time, so there may be more than memory holds. */
 static ssize_t sum(struct session *s, unsigned long long size)
 {

@@ -6,7 +6,7 @@
  *	printf 'GET / HTTP/1.0\r\nHost: example.org\r\n\r\n' | example-tls-client example.org:443
  *	echo hello | example-tls-client localhost:7443 cert.pem          (tls-server.c's)
  *
- * With "staple" behind the authorities, the server has to send a good OCSP response.
+ * With "staple" after the authorities, the server has to send a good OCSP response.
  */
 #include <sennit/sennit.h>
 #include <sennit/tls.h>

@@ -127,7 +127,7 @@ inline local_put(t)
 #endif
 		ring?i; global!i;
 		global!t;
-		/* To the front: the others go behind it. */
+		/* To the front: the others go after it. */
 		do
 		:: n > 0 && size > 0 -> global?i; global!i; size--
 		:: else -> break

@@ -366,7 +366,7 @@ look_for_work:
 	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
-	/* steal(): from one of those that have something; the queue may be empty by then */
+	/* steal(): from one of those that have something; the queue may be empty now */
 	d_step {
 		v = 0;
 		do

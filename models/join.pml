@@ -3,8 +3,8 @@
  * The join word and the end of a task: src/task/join.h, join.c, life.c.
  *
  * What is modelled, by the names of the C code:
- *   ending()    sn_task_live(), sn_exit_task(), the switch away from the ended task, commit_end();
- *               a joiner that waits by then may inherit the thread: it runs at once, and no queue
+ *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end();
+ *               a joiner that already waits may inherit the thread: it runs at once, and no queue
  *               and no claim is involved
  *   joiner()    join(): the first look, the park with commit_join(), the look after it
  *   detacher()  sn_detach()

@@ -674,5 +674,5 @@ init
 #ifdef LIVE
 ltl served { [] (waits[0] -> <> !waits[0]) && [] (waits[1] -> <> !waits[1]) }
 ltl woken { [] (sleeps[0] -> <> !sleeps[0]) && [] (sleeps[1] -> <> !sleeps[1]) }
-/* A thread sleeps in its parker at the end only if it is not told, and is then in "park". */
+/* A thread sleeps in its parker at the end only if it is not notified, and is then in "park". */
 #endif

@@ -14,14 +14,15 @@
  *
  * Safety (assertions): a lookup is not touched after it was freed, and freed once; a wait is ended
  * only while its task is in it; an answer is there when a task takes it. At the end each task has
- * an answer, its deadline, or is told to ask without a helper; no lookup and no helper is left.
+ * an answer, its deadline, or is instructed to ask without a helper; no lookup and no helper is
+ * left.
  *
  * Mutants, each of which must be caught:
  *   LATE_COUNT      a helper that finds nothing is counted as one until it has left the lock
  *   JOINS_DONE      a lookup that is done is still found
  *   LAST_FREES      the last task frees the lookup also while a helper works on it
  *   HELPER_KEEPS    the helper does not free a lookup that all have left
- *   FAILS_SILENTLY  when no helper can be started, those that wait for one are not told
+ *   FAILS_SILENTLY  when no helper can be started, those that wait for one are not notified
  *   NO_CLAIM        the helper wakes a task whose deadline has come
  */
 #define TASKS 3

@@ -559,7 +559,7 @@ next_task:
 	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
-	/* steal(): one of the tasks or timers of the others; the first may be gone by then */
+	/* steal(): one of the tasks or timers of the others; the first may be gone now */
 	d_step {
 		v = 0;
 		do

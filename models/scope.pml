@@ -17,7 +17,7 @@
  * Safety (assertions): nobody touches the scope after it was freed, and no timer is active then; a
  * timer is not started twice; a move that finds no active timer and is in time has no firing before
  * it; a scope whose tasks and movers are through is not cancelled any more by its deadline. At the
- * end: when a mover was told -ETIMEDOUT, or set a time that had passed, the scope is cancelled.
+ * end: when a mover got -ETIMEDOUT, or set a time that had passed, the scope is cancelled.
  *
  * Variants: MOVERS (2), CLOSE_BY.
  *

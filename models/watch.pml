@@ -26,7 +26,7 @@
  * that are in use.
  *
  * Safety (assertions): a wait and its waiter are touched only until their task has returned; a wait
- * is told of no event of another descriptor, nor of one that epoll has reported before the wait was
+ * learns of no event of another descriptor, nor of one that epoll has reported before the wait was
  * in the list; what epoll is asked for is what the waits in the list are for; a task is made
  * runnable only when it is parked, and once for each park. At rest: no task is parked while a
  * descriptor is ready that it waits for, unless that was closed for good.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """
 chaos.py BUILD_DIR [--seconds S] [--rate N] [--seed N] [--only NAME,..]: clients of sennit-relay,
-of sennit-relay as process 1 of a container, and of HAProxy, while everything behind and in them
-changes, in one run.
+of sennit-relay as process 1 of a container, and of HAProxy, while their backends and they
+themselves change, in one run.
 
 The backend is a name. Every second an endpoint of it comes or goes: most leave the name service
 three seconds before they stop listening, as in Kubernetes, the others stop at once. From time to
@@ -552,7 +552,7 @@ async def run(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Clients of relays behind which all changes.")
+    parser = argparse.ArgumentParser(description="Clients of relays whose backends keep changing.")
     parser.add_argument("build")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=40)

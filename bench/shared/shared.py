@@ -48,7 +48,7 @@ class Names:
         new = sorted(set(addresses) - set(self.known))
         if not new:
             return
-        # A return address is behind the call.
+        # A return address follows the call.
         out = subprocess.run(
             ["addr2line", "-a", "-i", "-f", "-e", self.program] +
             [hex(int(each, 16) - 1) for each in new],

@@ -227,9 +227,9 @@ static int run_collector(void *arg)
 }
 
 /*
- * A message was read or written, and its memory is garbage from now on. No task goes on while there
- * is twice as much garbage as starts a collection: otherwise a slower collector would collect less
- * often, and the longer its waits, the better it would look.
+ * A message was read or written, and its memory is garbage from now on. No task continues while
+ * there is twice as much garbage as starts a collection: otherwise a slower collector would collect
+ * less often, and the longer its waits, the better it would look.
  */
 static void done_with(struct memory *memory)
 {

@@ -74,7 +74,7 @@ public:
 		return {};
 	}
 
-	/* Answers with an error, behind the answers to earlier requests, and ends the connection. */
+	/* Answers with an error, after the answers to earlier requests, and ends the connection. */
 	void refuse(int status)
 	{
 		append({.status = status, .body = reason(status) + '\n'}, true, false);
@@ -116,7 +116,8 @@ private:
 	}
 	int target(const char *at, std::size_t size) { return add(request_.target, at, size); }
 	int name(const char *at, std::size_t size) { return add(header_.first, at, size); }
-	/* A value that goes on after it has ended is folded over two lines, and could be read as two. */
+	/* A value that continues after it has ended is folded over two lines, and could be read as
+	 * two. */
 	int value(const char *at, std::size_t size)
 	{
 		if (value_ended_)

@@ -51,7 +51,7 @@ void answer(const request &from, response &to);
  * is cancelled, it ends as soon as no request is under way. Returns sn::deadline() when the
  * connection is to be closed. Otherwise it has become quiet: nothing of the next request has come,
  * and what is returned is the end of its idle time, which is set as the stream's read deadline too.
- * It goes on, when there is something to read, by another call with that as idle_until. */
+ * It continues, when there is something to read, by another call with that as idle_until. */
 sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
 			      sn::deadline idle_until = {});
 
