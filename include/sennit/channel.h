@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Channels: how tasks pass values, and ownership with them, to each other. select.h waits for
- * several of them at once.
+ * several of them at the same time.
  *
  * A channel carries elements of one size. Without a buffer (capacity 0) a send and a receive meet,
  * and the element is copied straight from the sender's memory into the receiver's. With a buffer,

@@ -140,7 +140,7 @@ SN_API uint64_t sn_ticks(void);
  *
  * When a process enters another time namespace with setns(), which the kernel allows only while it
  * has one thread, this clock follows within 10 ms, and goes back if CLOCK_MONOTONIC did. sn_now()
- * and all others follow at once.
+ * and all others follow immediately.
  */
 SN_API int64_t sn_ticks_now(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Condition variables: waiting, with a mutex unlocked meanwhile, until another task or thread
+ * Condition variables: waiting, with a mutex unlocked during the wait, until another task or thread
  * signals that what the mutex guards has changed. For tasks and for the program's own threads.
  *
  *	err = sn_mutex_lock(&q->lock);			sn_mutex_lock(&q->lock) ...

@@ -30,8 +30,8 @@ struct sn_foreign {
 #define SN_HOOKS_ON 1
 #define SN_HOOKS_OFF 2
 
-/* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. Both at
- * once give -EINVAL. */
+/* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. Both
+ * together give -EINVAL. */
 #define SN_TASK_HOOKED 2u
 #define SN_TASK_UNHOOKED 4u
 

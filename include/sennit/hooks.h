@@ -24,7 +24,7 @@
  *     scope's deadline, otherwise ECANCELED. A call that has moved some bytes returns their number;
  *   - a descriptor that another task closes while this one waits for it gives EBADF;
  *   - signals interrupt no call that is parked, so there is no EINTR;
- *   - other tasks may have run on the thread meanwhile, and have changed its thread-locals.
+ *   - other tasks may have run on the thread in between, and have changed its thread-locals.
  * After the call the task is on the same thread, so what a library keeps of it is right: the
  * address of errno or of a thread-local, pthread_self(). Only a thread that is blocked or busy for
  * SENNIT_HOOKS_STAY milliseconds (1,000) loses such tasks to others, which moved counts below; with

@@ -9,17 +9,17 @@
  * the socket. The layer makes its own system calls on that; it never waits there. Messages and
  * descriptors can no longer be passed on a Unix socket (unix.h): -EPROTOTYPE.
  *
- * Attempts. The layer's functions are attempts: each does what can be done at once. One that cannot
- * go on returns -EAGAIN, after a system call on the socket has returned EAGAIN in whichever
- * direction it needs. The calling task then waits for an edge of the socket, in either direction,
- * and makes the same attempt again. So a read that must first send something, and a write that must
- * first receive, need nothing special. The task waits on its own side of the stream: its deadline,
- * cancellation and close end the wait as those of a plain stream.
+ * Attempts. The layer's functions are attempts: each does what can be done without waiting. One
+ * that cannot continue returns -EAGAIN, after a system call on the socket has returned EAGAIN in
+ * whichever direction it needs. The calling task then waits for an edge of the socket, in either
+ * direction, and makes the same attempt again. So a read that must first send something, and a
+ * write that must first receive, need nothing special. The task waits on its own side of the
+ * stream: its deadline, cancellation and close end the wait as those of a plain stream.
  *
  * They are called in a task, outside the runtime, so they may compute for long and may lock an
  * sn_mutex, by sn_mutex_lock_uncancelled(). One task reads and one writes at a time, and both may
- * be in the layer at once. What one of them leaves undone must not depend on the other: after
- * -EAGAIN each has to see the next edge.
+ * be in the layer at the same time. What one of them leaves undone must not depend on the other:
+ * after -EAGAIN each has to see the next edge.
  *
  * Threads outside the runtime: none, except where a function says so. Signal handlers: none.
  */
@@ -50,16 +50,16 @@ struct sn_layer {
 	int (*shutdown)(void *state, int half);
 	/*
 	 * The stream is closed, and nobody uses it any more: frees the state. orderly: 1 when the
-	 * peer should be notified, as far as that is possible at once; 0 after sn_stream_abort(),
-	 * and in a child of fork(), whose parent still has the stream, and at the end of a run
-	 * whose tasks have left it open. An abandoned task may hold locks of the state then, and
-	 * will never run again. Any thread; must not park.
+	 * peer should be notified, as far as that is possible without waiting; 0 after
+	 * sn_stream_abort(), and in a child of fork(), whose parent still has the stream, and at
+	 * the end of a run whose tasks have left it open. An abandoned task may hold locks of the
+	 * state then, and will never run again. Any thread; must not park.
 	 */
 	void (*close)(void *state, int orderly);
 	/*
 	 * No task is going to read until the socket has something (when_readable.h): sends what was
 	 * put off, as far as possible. Returns whether a read would have something to return before
-	 * that. NULL: the task that is to read begins at once.
+	 * that. NULL: the task that is to read begins immediately.
 	 */
 	int (*quiet)(void *state);
 	/*

@@ -11,8 +11,8 @@
  *
  * Events are those of poll(2): POLLIN, POLLOUT, POLLPRI and POLLRDHUP are asked for; POLLERR and
  * POLLHUP are reported whether they are asked for or not. Readiness is a level: as long as a
- * descriptor is ready, every wait for it returns at once. Files and devices that cannot be polled
- * are always ready, as in poll(2).
+ * descriptor is ready, every wait for it returns immediately. Files and devices that cannot be
+ * polled are always ready, as in poll(2).
  *
  * Sharing. Any number of tasks may wait for one descriptor, for the same events or for others, and
  * each of them is woken by what it asked for. Nothing of the descriptor changes: it need not be

@@ -124,7 +124,7 @@ struct sn_process_attr {
 
 	/*
 	 * With SN_PROCESS_IN_SCOPE: the nanoseconds from SIGTERM to SIGKILL. 0: five seconds;
-	 * negative: SIGKILL at once. A program that leads a group gets both together with its
+	 * negative: SIGKILL immediately. A program that leads a group gets both together with its
 	 * group, and what is left of the group when its leader has ended gets SIGKILL.
 	 */
 	int64_t grace;

@@ -68,7 +68,7 @@ struct process_attr {
 namespace detail
 {
 
-/* Strings as a list that ends with NULL. They must stay unchanged meanwhile. */
+/* Strings as a list that ends with NULL. They must stay unchanged while the result is used. */
 inline std::vector<const char *> pointers(const std::vector<std::string> &strings)
 {
 	std::vector<const char *> list;

@@ -43,13 +43,13 @@ enum sn_relay_end {
 
 /*
  * How fast a relay may read, and so pass bytes on. Before it reads, it asks how many bytes it may
- * read at once, and then from when. A token bucket fits into this, one for each relay or one that
- * many share. Both functions are called in the task that copies in this direction; they must not
- * park, and must be brief.
+ * read in one call, and then from when. A token bucket fits into this, one for each relay or one
+ * that many share. Both functions are called in the task that copies in this direction; they must
+ * not park, and must be brief.
  */
 struct sn_relay_pace {
-	/* The most bytes to read at once now, such as those of a fiftieth of a second; 0: no limit
-	 * for now. Called again at least every few megabytes. */
+	/* The most bytes to read in one call now, such as those of a fiftieth of a second; 0: no
+	 * limit for now. Called again at least every few megabytes. */
 	size_t (*most)(void *arg, enum sn_relay_direction direction);
 	/*
 	 * bytes > 0: that many have arrived and are wanted. Returns the time, on sn_now()'s clock,

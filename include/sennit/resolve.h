@@ -10,9 +10,9 @@
  * another one of the same name would hang as well.
  *
  * A name that hangs occupies one thread until the resolver gives up, and delays nobody who asks for
- * other names. Sixteen lookups begin at once. One that has taken 50 ms does not count any more, and
- * lets another begin, up to 256 threads. While 256 different names hang, further lookups wait for
- * one of them to end, and their callers until their deadlines. Only where the system refuses a
+ * other names. Sixteen lookups begin immediately. One that has taken 50 ms does not count any more,
+ * and lets another begin, up to 256 threads. While 256 different names hang, further lookups wait
+ * for one of them to end, and their callers until their deadlines. Only where the system refuses a
  * thread, and there is none left from earlier lookups, the caller itself waits for the resolver.
  *
  * Threads outside the runtime: sn_resolved_free() and sn_srv_list_free(); the others return
@@ -52,7 +52,7 @@ struct sn_resolved {
 /*
  * Looks up the addresses of a host. host: a name, or an address such as "127.0.0.1", "::1" or
  * "fe80::1%eth0", without brackets. service: a port, a service's name, or NULL for port 0. The
- * caller owns *resolved and frees it with sn_resolved_free(). Numbers are answered at once, and
+ * caller owns *resolved and frees it with sn_resolved_free(). Numbers are answered immediately, and
  * take no thread, whatever the deadline. Otherwise the call may park.
  * Errors: -EINVAL for a host or service that is malformed or too long, and for unknown flags;
  * -ENOENT when the name or the service is unknown; -EADDRNOTAVAIL when the name exists but has no

@@ -104,9 +104,10 @@ SN_API int sn_scope_close(sn_scope *scope);
  *
  * Returns 0 when all tasks have ended by themselves; -ETIMEDOUT when it had to cancel, even if the
  * tasks then returned other errors; any other reason for which the scope was cancelled before, such
- * as the first negative value of a task. A deadline that has passed cancels at once, unless no task
- * is left. -ENOMEM when there was no memory for an alarm: the tasks were cancelled at once, with
- * -ECANCELED, and the scope is closed. The other errors of sn_scope_close() close nothing.
+ * as the first negative value of a task. A deadline that has passed cancels immediately, unless no
+ * task is left. -ENOMEM when there was no memory for an alarm: the tasks were cancelled
+ * immediately, with -ECANCELED, and the scope is closed. The other errors of sn_scope_close() close
+ * nothing.
  */
 SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
 

@@ -69,14 +69,14 @@ struct sn_case {
 };
 
 /*
- * Waits until one of the cases can proceed, and does it. If several can at once, one is chosen at
+ * Waits until one of the cases can proceed, and does it. If several can, one is chosen at
  * random, each with the same probability. Returns its index. A channel, a descriptor or a scope may
  * be in several cases, a task in one. The result of the chosen case:
  *
  *   RECV, SEND   0; -EPIPE: the channel is closed
  *   TIME         0
  *   JOIN         as sn_join(): 0, and the handle is gone, so set it to NULL before the next
- *                select; or a mistake, with which the case is ready at once: -ESRCH, -EINVAL,
+ *                select; or a mistake, with which the case is ready immediately: -ESRCH, -EINVAL,
  * -EBUSY
  *                when another task joins it or has it in a select, -EDEADLK for the calling task
  *   POLL         the events that the descriptor is ready for, at least one, with POLLERR and

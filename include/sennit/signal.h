@@ -50,7 +50,7 @@ SN_API int sn_signal_wait_for(const int *signums, size_t n, int64_t deadline);
  * Catches the signals, and from now on sends the number of each that arrives to the channel, in
  * addition to those that it gets already. The channel's elements are ints, without functions of
  * their own, and it has a buffer: a signal that finds the buffer full is dropped for this channel.
- * Signals that are pending come at once. The runtime keeps a reference to the channel until
+ * Signals that are pending come immediately. The runtime keeps a reference to the channel until
  * sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another kind of channel,
  * NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(), after which the
  * channel gets none of them. Does not park.

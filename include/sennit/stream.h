@@ -7,26 +7,27 @@
  * are made non-blocking, and the runtime's poller waits for them. Calls on the others, which are
  * files and some devices, block the thread, whose processor then goes to other tasks.
  *
- * Sharing. A stream may be used by several tasks at once; the usual arrangement is one reader and
- * one writer. At most one task may read, and one write, at a time: a second one gets -EBUSY.
- * Closing or aborting wakes both with -EBADF. The descriptor is closed only after they have left,
- * so that a reused number can never confuse them. The closer should be the last to use the pointer.
- * A call that begins after the close returns -EBADF, and reaches no later stream, until four
- * million of these have had the same place in memory (in a 32-bit process, 63). A call that begins
- * during the close either still reaches the stream or returns -EBADF.
+ * Sharing. A stream may be used by several tasks at the same time; the usual arrangement is one
+ * reader and one writer. At most one task may read, and one write, at a time: a second one gets
+ * -EBUSY. Closing or aborting wakes both with -EBADF. The descriptor is closed only after they have
+ * left, so that a reused number can never confuse them. The closer should be the last to use the
+ * pointer. A call that begins after the close returns -EBADF, and reaches no later stream, until
+ * four million of these have had the same place in memory (in a 32-bit process, 63). A call that
+ * begins during the close either still reaches the stream or returns -EBADF.
  *
  * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
  *
- * Deadlines are points on sn_now()'s clock. A deadline in the past makes the calls fail at once;
- * one that is set while a task waits applies to that wait too; SN_NO_DEADLINE removes it. A call
- * that fails with -ETIMEDOUT leaves the stream as it was and can be repeated with a later deadline.
- * A call whose deadline was ahead when it began fails only after an attempt that was made past the
- * deadline: bytes that arrived while the process, or the machine, was stopped are not taken for
- * silence. So a call that waits may succeed past its deadline, also past one that was moved into
- * the past to end it. Deadlines do not interrupt a call on a file; they are checked before it.
+ * Deadlines are points on sn_now()'s clock. A deadline in the past makes the calls fail
+ * immediately; one that is set while a task waits applies to that wait too; SN_NO_DEADLINE removes
+ * it. A call that fails with -ETIMEDOUT leaves the stream as it was and can be repeated with a
+ * later deadline. A call whose deadline was ahead when it began fails only after an attempt that
+ * was made past the deadline: bytes that arrived while the process, or the machine, was stopped are
+ * not taken for silence. So a call that waits may succeed past its deadline, also past one that was
+ * moved into the past to end it. Deadlines do not interrupt a call on a file; they are checked
+ * before it.
  *
  * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its
- * other users make a call of any size fail at once.
+ * other users make a call of any size fail immediately.
  *
  * A write to a socket or pipe that the peer has closed returns -EPIPE; SIGPIPE is not raised.
  *

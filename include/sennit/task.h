@@ -69,8 +69,8 @@ struct sn_task_attr {
 #define SN_TASK_NAME_MAX 31
 
 /*
- * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable at once and
- * runs when a processor takes it. Any thread while the runtime runs; does not park.
+ * Starts fn(arg) as a new, detached task with default attributes; it becomes runnable immediately
+ * and runs when a processor takes it. Any thread while the runtime runs; does not park.
  * Returns 0; -EINVAL without fn; -ENOMEM when there is no memory, no address space for its stack,
  * or no room for a guard page under vm.max_map_count; -ESRCH when no runtime runs.
  *
@@ -117,8 +117,8 @@ SN_API SN_CHECK_RESULT int sn_join_until(sn_task *task, int *result, int64_t dea
 SN_API int sn_detach(sn_task *task);
 
 /*
- * Lets other runnable tasks run first. Returns at once when there are none. May park (in the sense
- * that it may change threads). Returns 0, or -ENOTSUP outside a task.
+ * Lets other runnable tasks run first. Returns immediately when there are none. May park (in the
+ * sense that it may change threads). Returns 0, or -ENOTSUP outside a task.
  */
 SN_API int sn_yield(void);
 

@@ -36,11 +36,11 @@ typedef struct sn_tcp sn_tcp;
 typedef struct sn_tcp_listener sn_tcp_listener;
 
 /*
- * Listens on an address. The port is reusable at once after a restart (SO_REUSEADDR); the backlog
- * is the system's largest. The caller owns *listener and closes it with sn_tcp_listener_close().
- * May park while a name resolves. A Unix socket's path is treated as by sn_unix_listen(): a stale
- * file is replaced, and closing removes it; the umask says who may connect (for another mode:
- * sn_unix_listen(), then sn_unix_listener_tcp()).
+ * Listens on an address. The port is reusable immediately after a restart (SO_REUSEADDR); the
+ * backlog is the system's largest. The caller owns *listener and closes it with
+ * sn_tcp_listener_close(). May park while a name resolves. A Unix socket's path is treated as by
+ * sn_unix_listen(): a stale file is replaced, and closing removes it; the umask says who may
+ * connect (for another mode: sn_unix_listen(), then sn_unix_listener_tcp()).
  * Errors: -EINVAL for a malformed address; those of sn_resolve() for its name (resolve.h):
  * -ENOENT when it or the service is unknown, -EAGAIN when the name service failed for now, and
  * others; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -ENOTSUP
@@ -102,9 +102,9 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * takes the place of the oldest. If there are no descriptors for more, those that have begun go on.
  * Without a deadline the kernel's limit decides, some two minutes for each address.
  *
- * The name is looked up as by sn_resolve() (resolve.h): meanwhile the deadline counts, too, and the
- * task's scope can be cancelled. The caller owns *conn. TCP_NODELAY is set, as on accepted
- * connections. May park.
+ * The name is looked up as by sn_resolve() (resolve.h): the deadline counts during the lookup too,
+ * and the task's scope can be cancelled then. The caller owns *conn. TCP_NODELAY is set, as on
+ * accepted connections. May park.
  * Errors: those of sn_tcp_listen() for the address; -ETIMEDOUT past the deadline; -ECANCELED or
  * another reason, when the task's scope is cancelled; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM when not
  * even one attempt can begin; -ENOSPC past fs.epoll.max_user_watches. When each address has failed,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Timers: alarms, which start a task at a given time, and tickers, which tasks wait for. Both fire
- * once or periodically, and can be set again and stopped; there can be millions of them at once. A
- * task that only wants to wait uses sn_sleep(), and a call that should not last too long has a
- * deadline of its own.
+ * once or periodically, and can be set again and stopped; there can be millions of them at the same
+ * time. A task that only wants to wait uses sn_sleep(), and a call that should not last too long
+ * has a deadline of its own.
  *
  * Both are values that begin as zeros, and must not be moved while they are active. Times are on
  * sn_now()'s clock. Neither fires early; how late depends on how busy the processors are. The n-th

@@ -23,8 +23,8 @@
  *     or tickets, without a byte of data in either direction, gives -EPROTO, too. sn_tls_error()
  *     says why. The stream can then only be closed.
  *   - sn_stream_shutdown() with SN_SHUT_WRITE may park, and gives -EBUSY while another task writes.
- *     It sends TLS's end, then the socket's.
- *   - sn_stream_close() sends TLS's end if there is room for it at once, as there nearly always is;
+ *     It sends close_notify, then ends the socket's stream.
+ *   - sn_stream_close() sends close_notify if there is room for it, as there nearly always is;
  *     shut the stream down first where the peer must get it. sn_stream_abort() sends none. In a
  *     task, sn_stream_close() may park for up to a second where the peer has sent what was not
  *     read, or a client has read nothing since the handshake, so that tickets may be unread: its

@@ -22,9 +22,9 @@
  * IPv4 in IPv6. A socket of IPv6 that is not for IPv6 only also takes part in IPv4. Peers of IPv4
  * have IPv4 addresses here, whatever the socket.
  *
- * Sharing. Any number of tasks may receive from one socket at once, and any number may send. Each
- * datagram goes to one of the receivers; which one is not determined. Several sockets may also
- * share a port (SN_UDP_REUSE_PORT), and the system distributes the peers among them.
+ * Sharing. Any number of tasks may receive from one socket at the same time, and any number may
+ * send. Each datagram goes to one of the receivers; which one is not determined. Several sockets
+ * may also share a port (SN_UDP_REUSE_PORT), and the system distributes the peers among them.
  *
  * Closing wakes all tasks that wait with -EBADF. The descriptor is closed only after they have
  * left. A call that begins after the close returns -EBADF, and reaches no later socket, until four
@@ -32,9 +32,9 @@
  *
  * Deadlines are points on sn_now()'s clock, one for receiving and one for sending, which apply to
  * every task. One that is set while tasks wait applies to their waits too; one in the past makes
- * the calls fail at once; SN_NO_DEADLINE removes it. A call that fails with -ETIMEDOUT has moved
- * nothing and can be repeated. As with streams (stream.h), a call that waits makes one more attempt
- * past its deadline.
+ * the calls fail immediately; SN_NO_DEADLINE removes it. A call that fails with -ETIMEDOUT has
+ * moved nothing and can be repeated. As with streams (stream.h), a call that waits makes one more
+ * attempt past its deadline.
  *
  * Cancellation of the task's scope (scope.h) makes calls that receive or send fail with its reason,
  * -ECANCELED or -ETIMEDOUT, also where they would not wait. Nothing is moved then.
@@ -142,7 +142,7 @@ SN_API ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size, struct sn_addres
 SN_API ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t size,
 			   const struct sn_address *peer);
 
-/* ---- messages: several datagrams at once, and more about each ---- */
+/* ---- messages: several datagrams in one call, and more about each ---- */
 
 /* In sn_udp_message.flags. */
 #define SN_UDP_TRUNCATED 1u /* received: larger than the buffer; the rest is gone */

@@ -75,9 +75,9 @@ struct sn_unix_options {
  *
  * A path that exists already is an error, -EADDRINUSE, unless it is a socket that nobody has open:
  * one that a process has left behind when it ended. That is removed. Nothing reaches the owner of a
- * path that is in use. Of several processes that start at once, one gets the path, if they all use
- * sennit and may read the directory: they lock it (flock(2)) for that moment. Someone else's lock
- * on the directory delays the call for at most a second.
+ * path that is in use. Of several processes that start at the same time, one gets the path, if they
+ * all use sennit and may read the directory: they lock it (flock(2)) for that moment. Someone
+ * else's lock on the directory delays the call for at most a second.
  *
  * Closing removes the file, if it is still the one that this call has made; so does the end of
  * sn_run() for listeners that are open then. A child of fork() leaves it alone. If the process
@@ -195,8 +195,8 @@ SN_API int sn_unix_adopt(sn_unix **conn, int fd);
 /* ---- messages ---- */
 
 /*
- * What is sent or received at once: a message, or on a stream a piece of it, with the descriptors
- * that accompany it. Set all of it to zero, then what is needed.
+ * What is sent or received in one call: a message, or on a stream a piece of it, with the
+ * descriptors that accompany it. Set all of it to zero, then what is needed.
  */
 struct sn_unix_message {
 	void *data;  /* the caller's memory; only read when it is sent */

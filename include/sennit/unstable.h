@@ -21,7 +21,7 @@ SN_BEGIN
  * In flags of struct sn_task_attr, a promise: from one wait to the next the task computes for some
  * tens of microseconds at most, as a task that serves a connection does, and it does not block its
  * thread, not even inside a blocking bracket. Then a few such tasks are left to one thread. No
- * other thread is woken for them, nor to look after the network and the timers meanwhile; these
+ * other thread is woken for them, nor to serve the network and the timers in that time; these
  * wait if the promise is not kept.
  */
 #define SN_TASK_BRIEF 1u
@@ -47,8 +47,8 @@ enum sn_relay_gather {
 
 /* In struct sn_relay_options. Zero is the default. Read until sn_relay() returns. */
 struct sn_relay_tuning {
-	/* 1: the caller closes both streams at once when the relay has finished. Then that close
-	 * passes on the end of the stream that ended last, which saves a system call. */
+	/* 1: the caller closes both streams immediately when the relay has finished. Then that
+	 * close passes on the end of the stream that ended last, which saves a system call. */
 	int closing;
 	enum sn_relay_gather gather; /* whether small pieces of a stream wait for more */
 };

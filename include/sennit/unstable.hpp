@@ -15,7 +15,7 @@
 namespace sennit::unstable
 {
 
-/* tcp::connect() for a caller that writes at once: sn_tcp_connect_to_write(). May park. */
+/* tcp::connect() for a caller that writes immediately: sn_tcp_connect_to_write(). May park. */
 inline result<tcp> connect_to_write(const std::string &address, deadline until = no_deadline)
 {
 	sn_tcp *conn = nullptr;

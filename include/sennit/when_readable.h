@@ -2,12 +2,12 @@
 /*
  * Quiet streams: tasks that begin when there is something to read.
  *
- * A task that waits for its peer's next request keeps a stack meanwhile, most of a page of which it
- * has touched. A server with many quiet connections does without: the task that has answered ends,
- * and leaves the connection to one that has not begun. That takes no stack, and less than 650 bytes
- * for the task and the stream together, beside what the program keeps itself. (32-bit processes,
- * and kernels before Linux 6.13, have few stacks, and there a spawn has to find one: such a task
- * has its stack, and a page of it, from the beginning.)
+ * A task that waits for its peer's next request keeps a stack during the wait, most of a page of
+ * which it has touched. A server with many quiet connections does without: the task that has
+ * answered ends, and leaves the connection to one that has not begun. That takes no stack, and less
+ * than 650 bytes for the task and the stream together, beside what the program keeps itself.
+ * (32-bit processes, and kernels before Linux 6.13, have few stacks, and there a spawn has to find
+ * one: such a task has its stack, and a page of it, from the beginning.)
  *
  *	static int serve(void *arg)
  *	{
