@@ -4,9 +4,8 @@
  *
  * What is modelled, by the names of the C code:
  *   selecting()   select_cases(): look(), wait_once() with sn_select_enter(), begin_others(),
- *                 sn_waiter_park(), end_all(). It continues until each of the three was done once,
- * and
- *                 selects only what is left
+ *                 sn_waiter_park(), end_all(). It continues until each of the three was done
+ *                 once, and selects only what is left
  *   partner()     a send: it meets the node in the channel's queue, or leaves its element in the
  *                 buffer
  *   ending()      commit_end(), end_joined()
