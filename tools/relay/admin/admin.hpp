@@ -7,18 +7,20 @@
  *   /ready    200; 503 as soon as the relay is to stop, which is before listening stops
  *   /history  the last hour, in a few numbers (history.hpp); ?since=UPTIME_MS: what came after
  *
- * What is in it is for requests to one of its own names (host_names.hpp); others get 421. /healthz
- * and /ready, which say next to nothing, answer under every name.
+ * It answers only requests to one of its own names (host_names.hpp); others get 421. /healthz and
+ * /ready, which say next to nothing, answer under every name.
  *
- * It is read-only, unless it is made a control server: then it has the paths of control.hpp, too,
- * and every request has to have the token, if there is one (401 otherwise), except for /healthz and
+ * It is read-only, unless it is made a control server: then it has the paths of control.hpp too,
+ * and every request must have the token, if there is one (401 otherwise), except for /healthz and
  * /ready. Every client that can connect sees everything, so it belongs on an address that is not
- * public. Each client costs a task and a descriptor, and their use is bounded. There are at
- * most `connections_most` clients at once. One more closes the connection that has waited longest
- * for a request or for the rest of one, so that silent clients do not keep health checks out; if
- * all are being answered, it gets 503. A request must be complete within `request_time` from its
- * first byte, or gets 408. A client that does not take its answer for `answer_time`, or sends no
- * request for `idle_time`, is closed.
+ * public.
+ *
+ * Each client costs a task and a descriptor, and their use is bounded. There are at most
+ * `connections_most` clients at the same time. One more closes the connection that has waited
+ * longest for a request or for the rest of one, so that silent clients do not keep health checks
+ * out; if all are being answered, it gets 503. A request must be complete within `request_time`
+ * from its first byte, or gets 408. A client that does not take its answer for `answer_time`, or
+ * sends no request for `idle_time`, is closed.
  *
  * It keeps serving while the relay drains, so that draining can be watched: close it last.
  */
@@ -84,8 +86,8 @@ public:
 	void start();
 
 	/*
-	 * Accepts the clients that have connected by now, and closes the listener. Each client gets
-	 * one more answer, and is closed. Does not wait. close() must still be called.
+	 * Accepts the clients that have already connected, and closes the listener. Each client
+	 * gets one more answer, and is closed. Does not wait. close() must still be called.
 	 */
 	void retire() noexcept;
 
@@ -122,12 +124,12 @@ private:
 	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
 	sn::task<void> accepting_;
 	sn::wait_group serving_;
-	std::mutex lock_; /* guards what follows; never held while parked */
+	std::mutex lock_; /* guards the fields below; never held while parked */
 	host_names names_;
 	controller *control_by_ = nullptr;
 	std::string token_;
 	std::list<connection *> connections_;
-	std::size_t staying_ = 0; /* of them, those that were not sent away */
+	std::size_t staying_ = 0; /* how many of them were not sent away */
 };
 
 } // namespace relay

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the control server (admin.hpp) can have done. Any task may call, at any time. All may park:
- * one change is made at a time, and waits for a reload or a handover that is under way.
+ * The actions that the control server (admin.hpp) offers. Any task may call, at any time. All may
+ * park: one change is made at a time, and waits for a reload or a handover that is under way.
  */
 #ifndef RELAY_CONTROL_HPP
 #define RELAY_CONTROL_HPP
@@ -28,13 +28,13 @@ public:
 	/* The configuration in effect, as TOML; 409 if it does not come from a file. */
 	virtual outcome configuration() = 0;
 
-	/* Has taken effect if it is 200, and changed nothing otherwise. */
+	/* If the status is 200 the change has taken effect; otherwise nothing has changed. */
 	virtual outcome edit(const backend_edit &what) = 0;
 
 	/* As SIGHUP does, except that the access log stays open. Changes are lost. */
 	virtual outcome reload() = 0;
 
-	/* Resets the sessions that are connected to a backend and meant by the filter. */
+	/* Resets the sessions that are connected to a backend and match the filter. */
 	virtual outcome kill(const session_filter &which) = 0;
 
 protected:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `sennit-relay ctl`: the client of a control server (control.hpp). Each command is one request
- * over HTTP, and what the server says is printed as it is.
+ * over HTTP, and the server's answer is printed as it is.
  */
 #ifndef RELAY_CTL_HPP
 #define RELAY_CTL_HPP

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One question to the agent of an endpoint: it connects by plain TCP or to a Unix socket, sends what
- * is to be sent, and reads a line (agent_answer.hpp). TLS and PROXY headers are for the backend, not
- * for the agent beside it.
+ * One question to the agent of an endpoint: connects by plain TCP or to a Unix socket, sends the
+ * configured text, and reads a line (agent_answer.hpp). TLS and PROXY headers are for the backend,
+ * not for the agent beside it.
  *
- * All of it together must not exceed the deadline, and no more than agent_answer_most bytes are
- * read, with one more at most. An agent may answer before it has read anything, and may reset the
- * connection after its line.
+ * All of this must not exceed the deadline, and at most agent_answer_most bytes and one more are
+ * read. An agent may answer before it has read anything, and may reset the connection after its
+ * line.
  */
 #ifndef RELAY_AGENT_PROBE_HPP
 #define RELAY_AGENT_PROBE_HPP
@@ -26,7 +26,7 @@ struct agent_line {
 	agent_answer says{}; /* refers to these */
 };
 
-/* No error: `into` has an answer. Otherwise why not, in words, is in `why`. Throws std::bad_alloc.
+/* No error: `into` has the answer. Otherwise `why` has the reason, in words. Throws std::bad_alloc.
  * May park. */
 std::error_code ask_agent(const std::string &address, const std::string &send, sn::deadline until,
 			  agent_line &into, std::string &why);

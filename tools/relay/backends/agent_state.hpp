@@ -2,10 +2,10 @@
 /*
  * What the agent of an endpoint has said so far, and what follows from it.
  *
- * An agent is known by an id, the text of what makes it another one. The state belongs to one
- * agent: with another one, or none, it is reset, and a late answer of the old agent is ignored.
- * So the effects of an agent end with it, and no answer can arrive after that. Over a reload that
- * keeps the agent they stay.
+ * An agent is identified by an id, the text of those settings that make it another agent when they
+ * change. The state belongs to one agent: with another one, or none, it is reset, and a late answer
+ * of the old agent is ignored. The effects of an agent therefore end with it. They survive a reload
+ * that keeps the agent.
  *
  * `effect` is all that the choice of an endpoint needs. It is one word, so that a choice sees one
  * answer and not parts of two, and is read without a lock, relaxed: a choice that sees an answer a
@@ -43,7 +43,7 @@ struct alignas(8) agent_effect {
 
 	/* Whether the endpoint may be given new connections, as far as the agent is concerned. */
 	bool lets_in() const noexcept { return percent != 0 && !is_down() && !is_drained(); }
-	/* Whether its service is not there, so that open connections are better ended. */
+	/* Whether its service is not there, so that open connections should be ended. */
 	bool is_down() const noexcept
 	{
 		return health != agent_health::up || admin == agent_admin::maint;
@@ -73,13 +73,14 @@ public:
 
 	agent_effect effect() const noexcept { return effect_.load(std::memory_order_relaxed); }
 
-	/* From now on it is that agent's. */
+	/* From now on the state is that agent's. */
 	void belongs_to(const agent_id &agent) noexcept;
 
 	/* That agent has answered. Throws std::bad_alloc, and nothing has changed then. */
 	change heard(const agent_id &agent, const agent_answer &answer);
 
-	/* It has not; why, in words. True if it is the first time since it answered. */
+	/* That agent has not answered; why, in words. Returns true if it is the first time since it
+	 * answered. */
 	bool missed(const agent_id &agent, std::string why) noexcept;
 
 	/* As before the first answer. */
@@ -99,7 +100,7 @@ private:
 
 	std::atomic<agent_effect> effect_{agent_effect{}};
 	std::atomic<std::int64_t> down_since_{0}; /* set before effect_ */
-	mutable std::mutex lock_;                 /* of what follows, and of all writing */
+	mutable std::mutex lock_;                 /* guards the fields below, and all writing */
 	agent_id of_;
 	agent_contact contact_ = agent_contact::none;
 	std::string description_; /* beside the last word that said how it is; printable */

@@ -4,9 +4,9 @@
  * agent_probe.hpp) how its endpoint is. What it says takes effect in the endpoint (agent_state.hpp,
  * balance.hpp).
  *
- * An agent that cannot be asked, or gives no answer, says nothing: what it said last stays. That is
- * an event once, and so is the next answer. Whether the backend itself is there is for its checks to
- * find out.
+ * An agent that cannot be asked, or gives no answer, says nothing: its last answer stays. That is
+ * an event once, and so is the next answer. Whether the backend itself is there is determined by
+ * its checks.
  */
 #ifndef RELAY_AGENTS_HPP
 #define RELAY_AGENTS_HPP

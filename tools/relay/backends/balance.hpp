@@ -21,13 +21,13 @@
  * Ejection. An endpoint to which `eject_after` connection attempts in a row failed gets no
  * connections for `eject_for`. Then its weight grows evenly from a hundredth to all of it during
  * `slow_return`, so that a backend that has just started is not overrun; another failure before the
- * first success ejects it again at once. If all endpoints that are left are ejected, they are tried
+ * first success ejects it again immediately. If all remaining endpoints are ejected, they are tried
  * as if none were: an attempt can only help. Open connections are not affected. Relaxed: a choice
  * that sees an ejection a moment late is equivalent to a choice a moment earlier.
  *
  * Silence. An endpoint that has not answered an attempt to connect for `most_patience` gets only
  * one more each `silence_probed`, until it answers, unless there is no other of its priority with
- * room. Otherwise every client that is given a dead machine, before checks or failures tell, would
+ * room. Otherwise every client that gets a dead machine, before checks or failures show that, would
  * wait for it as long as the first. Relaxed, as for ejections.
  *
  * Checks. An endpoint whose checks failed `fall` times in a row is down, and is not chosen, not
@@ -45,10 +45,11 @@
  * Names. Each choice is made among the addresses of the latest look-up. A backend whose name has
  * never resolved has none.
  *
- * Priorities. Backends have one, and so have the hosts of a service within it. Only the endpoints
- * of the lowest value are chosen from of which one is available: not down, not ejected, not drained
- * by its agent, and not tried yet by this connection. One that is full is available, because backups are for what has
- * failed: a database's standby is no place for connections that the primary has no room for.
+ * Priorities. Backends have a priority, and so have the hosts of a service within it. An endpoint
+ * is available if it is not down, not ejected, not drained by its agent, and not yet tried by this
+ * connection. The choice is made among the endpoints with the lowest value of which one is
+ * available. One that is full is available, because backups are for what has failed: a database's
+ * standby is no place for connections for which the primary has no room.
  *
  * A backend of weight 0 is never chosen. A successful choice counts as a connection of the endpoint
  * until its ticket is destroyed. The limit of connections is exact, because comparing and counting
@@ -56,8 +57,8 @@
  * wait in the group's queue (queue.hpp).
  *
  * Connections that are made ahead of clients (ready.hpp) have places too, but are no load. A client
- * that is given an endpoint with such a connection is given the connection and its place. So they
- * take no place from a client, except for as long as one is being made.
+ * that gets an endpoint with such a connection gets the connection and its place. Such connections
+ * therefore take no place from a client, except while one is being made.
  *
  * The state of an endpoint (its connections, its failures) is in the registry, and so is shared by
  * the pools of a group before and after a reload.
@@ -161,8 +162,8 @@ public:
 	bool keeps_ready() const noexcept { return settings_.preconnect.most != 0; }
 	ready_store &ready() const noexcept { return group_->ready; }
 
-	/* Whether the endpoint may have such connections now: one that clients are not given, or
-	 * only in need, may not. */
+	/* Whether the endpoint may have such connections now: not if clients do not get it, or get
+	 * it only when no other is left. */
 	bool may_be_ready(const endpoint &one) const noexcept;
 
 	/* How many connections it may have, by the configuration and its agent; 0: any number. */
@@ -171,8 +172,8 @@ public:
 		return lower_limit(of.settings.max_connections, one.agent.effect().limit);
 	}
 
-	/* A place for one more of them, unless that would be the last place that is free, or one
-	 * that a client waits for, or would be refused for. */
+	/* Reserves a place for one more of them, unless it is the last free place, or a client
+	 * waits for it or would be refused without it. */
 	ticket reserve_ahead(const backend &of,
 			     const std::shared_ptr<endpoint> &one) const noexcept;
 

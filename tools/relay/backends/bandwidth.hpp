@@ -3,17 +3,17 @@
  * Bandwidth limits: token buckets that connections share, and the pace of one connection.
  *
  * A bucket is filled at a number of bytes per second, and holds at most its burst. A connection
- * that wants bytes takes them at once, whether they are there or not, and gets a place in the
+ * that wants bytes takes them immediately, whether they are there or not, and gets a place in the
  * stream of all bytes that ever went into the bucket. The bytes may be moved once the bucket has
- * been filled up to that place. So a limit is never exceeded, not by one byte: what has moved at
- * any time is at most the burst plus what that time is worth. Waiting connections are served in
+ * been filled up to that place. A limit is therefore never exceeded, not by one byte: at any time,
+ * at most the burst plus the rate times the time has moved. Waiting connections are served in
  * order of arrival, each for a chunk of at most a fiftieth of a second, so connections that always
  * want more get equal shares. None is woken before its time, so a limit costs some fifty wake-ups a
  * second, however many connections wait for it.
  *
- * Places are bytes, not times, so a limit can change while connections wait, and applies at once.
- * Rejected: times (the generic cell rate algorithm, as in sources.hpp). That needs one number
- * instead of a lock, but a connection that waits at an old rate would wait out its time, and
+ * Places are bytes, not times, so a limit can change while connections wait, and applies
+ * immediately. Rejected: times (the generic cell rate algorithm, as in sources.hpp). That needs one
+ * number instead of a lock, but a connection that waits at an old rate would wait out its time, and
  * rounding errors would add up.
  *
  * Any task calls; none parks. A bucket's lock is held for some nanoseconds, once per chunk.

@@ -2,9 +2,9 @@
 /*
  * An endpoint: one address that connections to a backend go to, with its health and its counters.
  *
- * A backend that is given by address is one endpoint. A name has one for each address that it
- * resolves to (names.hpp). Everything that is known of whether connections succeed belongs to the
- * endpoint, because one address of a name can be dead while the others are well.
+ * A backend that is given by address is one endpoint. A name has one for each address to which it
+ * resolves (names.hpp). Everything that is known about the success of connections belongs to the
+ * endpoint, because one address of a name can be dead while the others work.
  *
  * As in counters.hpp, any task may count, without waiting. An endpoint is shared by the pools of a
  * group before and after a reload, so that both respect its health and its limit.
@@ -42,11 +42,11 @@ struct flow_counters {
 /* The result of active checks of an endpoint. */
 enum class checked : unsigned char { unknown, up, down };
 
-/* The result of a check whose answer has that status of HTTP, which is not an expected one; 0: it
- * is no answer of HTTP. */
+/* The result of a check whose answer has an unexpected status of HTTP; 0: it is not an answer of
+ * HTTP. */
 std::error_code status_error(unsigned status) noexcept;
 
-/* The same whose TLS handshake has failed with that error. */
+/* The result of a check whose TLS handshake has failed with that error. */
 std::error_code tls_error(const std::error_code &of) noexcept;
 
 /* The result of a check of that address, or of connecting to it, in words. */
@@ -61,7 +61,7 @@ struct endpoint_counters {
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
 	std::atomic<std::int64_t> slow_until{INT64_MIN};
 	std::atomic<std::uint32_t> failures_in_a_row{0};
-	/* When the attempt to connect began that has had no answer for longest; 0: none is waiting.
+	/* The beginning of the oldest attempt to connect that has no answer; 0: none is waiting.
 	 * balance.hpp moves it with each probe of a silent endpoint. As of sn_now(). Written by
 	 * asked(), answered() and note_probe(). */
 	std::atomic<std::int64_t> unanswered_since{0};
@@ -99,8 +99,8 @@ struct endpoint {
 	const std::uint64_t hash;  /* of the address */
 	endpoint_counters counts;
 	agent_state agent;
-	/* For round robin. Relaxed: pools of the same group may choose at the same time for a
-	 * moment after a reload, and an order that they mix up is as good as any. */
+	/* For round robin. Relaxed: for a moment after a reload, two pools of the same group may
+	 * choose at the same time, and a mixed order is as good as any. */
 	std::atomic<std::int64_t> credit{0};
 
 	/* Whether it is one of the addresses of a name. */
@@ -109,10 +109,10 @@ struct endpoint {
 	std::string name() const { return resolved() ? backend + " (" + address + ')' : backend; }
 };
 
-/* asked(): a connection to it is about to be made. not_asked(), with what that has returned: it
- * could not be, for lack of a resource of this machine. answered(): one was made, refused or reset,
- * so the machine is there. Any task calls, also while other attempts are under way: one answer is
- * as good as another. */
+/* asked(): a connection to the endpoint is about to be made. not_asked(), with the result of
+ * asked(): this machine lacked a resource for it. answered(): a connection was made, refused or
+ * reset, so the machine is there. Any task calls, also while other attempts are under way: one
+ * answer is as good as another. */
 std::int64_t asked(endpoint &to) noexcept;
 void not_asked(endpoint &of, std::int64_t since) noexcept;
 void answered(endpoint &by) noexcept;

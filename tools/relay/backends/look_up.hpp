@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Look-ups of the names of backends, which those who asked can leave.
+ * Look-ups of the names of backends. A task that has asked for one need not wait for its end.
  *
  * A look-up cannot be interrupted: it ends when the system's resolver gives up. The library has 256
  * threads for them (sennit/resolve.h), which a reload needs too when it opens listeners by name. So
@@ -49,8 +49,8 @@ public:
 	/* What it has found, once it has ended. */
 	const sn::result<found_endpoints> &found() const { return *found_; }
 
-	/* Why it has not found more: the error of a service's host that could not be looked up for
-	 * now. Those that do not exist are left out without an error. */
+	/* Why the result is incomplete: the error of a service's host that could not be looked up
+	 * now. Hosts that do not exist are left out without an error. */
 	const std::error_code &missing() const { return missing_; }
 
 private:

@@ -14,9 +14,9 @@
  * The name of a service ("srv:_http._tcp.example.org") stands for all addresses of the hosts in its
  * SRV records, with their ports, weights and priorities (RFC 2782).
  *
- * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. An
- * answer that there is no such name, or no address of it, is another thing: somebody has removed
- * it, and its addresses may be given to others. The third such answer in a row counts
+ * A look-up that fails, or takes longer than its timeout, changes nothing: the addresses stay. The
+ * answer that there is no such name, or no address of it, is different: somebody has removed the
+ * name, and its addresses may belong to others now. The third such answer in a row counts
  * (resolver.cc). If there are no addresses, or no look-up has ever succeeded, the backend is down
  * until one does. A failure is reported once, and so is its end. A look-up that takes too long
  * continues, because it cannot be interrupted, and its result counts when it arrives. Until then
@@ -63,7 +63,7 @@ struct found_endpoint {
 	bool operator==(const found_endpoint &) const = default;
 };
 
-/* At least one. In any order, and with duplicates. */
+/* At least one element, in any order, and possibly with duplicates. */
 using found_endpoints = std::vector<found_endpoint>;
 
 /* An endpoint, and what the latest look-up says of it. */

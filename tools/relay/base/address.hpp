@@ -16,7 +16,7 @@ namespace relay
 
 enum class address_use {
 	listen, /* no host means every address, port 0 any free one */
-	serve,  /* the same of a listener, which can also be one of UDP */
+	serve,  /* the same for a listener, which can also be one of UDP */
 	connect,
 	backend, /* the same, or the name of a service */
 };
@@ -26,7 +26,7 @@ enum class address_use {
 bool is_unix(std::string_view address) noexcept;
 
 /* Whether it is the address of a UDP listener: "udp:127.0.0.1:53", "udp:[::1]:53" or "udp::53". The
- * second colon tells it from a port of a host called udp. */
+ * second colon distinguishes it from a port of a host called udp. */
 bool is_udp(std::string_view address) noexcept;
 
 /* Without the prefix of such an address; others as they are. */
@@ -34,7 +34,7 @@ std::string_view without_udp(std::string_view address) noexcept;
 
 /*
  * Whether it is the name of a service, whose SRV records say where it is: "srv:_http._tcp.example".
- * Its labels tell it from a host called srv, as no port has an underscore or a dot.
+ * Its labels distinguish it from a host called srv, because no port has an underscore or a dot.
  */
 bool is_srv(std::string_view address) noexcept;
 

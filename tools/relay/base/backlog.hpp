@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draining the backlog of a listener that a reload has given up. The kernel has answered the
- * clients in the backlog that they are connected, and closing the socket would reset them. So they
- * are accepted first.
+ * Draining the backlog of a listener that a reload has given up. The clients in the backlog are
+ * already connected, and closing the socket would reset them, so they are accepted first.
  *
- * That is as many clients as the backlog can hold, however long it takes, and those that arrive
- * meanwhile, for one second. Clients that have the new configuration's address do not come here, so
- * the backlog is soon empty, and a client that keeps connecting cannot keep it open. The kernel is
- * asked whether a client waits. Rejected: accepting with a deadline that is almost now, until it
- * passes. The thread may lose its CPU for longer than that, and then nothing has looked at the
- * backlog.
+ * As many clients are accepted as the backlog can hold, however long that takes, and clients that
+ * arrive during that, for one second. Clients that use the new configuration's address do not come
+ * here, so the backlog is soon empty, and a client that keeps connecting cannot keep it open. The
+ * kernel is asked whether a client waits. Rejected: accepting with a deadline that is almost now,
+ * until it passes. The thread may lose its CPU for longer than that, and then nothing has checked
+ * the backlog.
  */
 #ifndef RELAY_BACKLOG_HPP
 #define RELAY_BACKLOG_HPP

@@ -6,8 +6,8 @@
  * Which clients have gone away. A reset is certain, and so is a Unix socket that was closed. The
  * end of a TCP stream alone is not: the client may have closed its connection, or it may have sent
  * a request, ended its stream and be waiting for the answer. A client that ended its stream without
- * having sent a byte is taken for gone, as there is nothing that a backend could answer. One that
- * did send some is served, unless the configuration says that its clients do not do that.
+ * having sent a byte counts as gone, because there is nothing that a backend could answer. One that
+ * did send bytes is served, unless the configuration says that its clients do not do that.
  */
 #ifndef RELAY_CLIENT_WAIT_HPP
 #define RELAY_CLIENT_WAIT_HPP
@@ -42,7 +42,7 @@ enum class woken { rung, client_left, late };
 struct waiting_client {
 	int fd;
 	bool has_sent; /* bytes that the relay has read */
-	/* One that has sent bytes and then ended its stream has gone away, too. */
+	/* A client that has sent bytes and then ended its stream counts as gone too. */
 	bool leaves_by_half_close;
 };
 

@@ -17,8 +17,8 @@
 namespace relay
 {
 
-/* Whether the error means that the system is temporarily out of a resource. Of a connection to an
- * endpoint, address_not_available says that no local port is free (names.hpp). */
+/* Whether the error means that the system is temporarily out of a resource. When connecting to an
+ * endpoint, address_not_available means that no local port is free (names.hpp). */
 bool is_shortage(const std::error_code &error) noexcept;
 
 /*

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a file has changed since it was read. A file that is replaced has another inode, one that
- * is written to another time or size; the time of the last change of the inode covers what sets
- * back the others.
+ * Whether a file has changed since it was read. A file that is replaced has another inode, and one
+ * that is written to has another time or size. If something resets these, the time of the inode's
+ * last change still differs.
  *
- * Files are looked at from time to time (rounds.hpp) instead of being watched by inotify, which
- * misses those of network file systems, and what a symbolic link far up the path leads to, which
- * is how Kubernetes replaces the files of a ConfigMap.
+ * Files are checked from time to time (rounds.hpp) instead of being watched by inotify. inotify
+ * misses files of network file systems, and changes of a symbolic link far up the path, which is
+ * how Kubernetes replaces the files of a ConfigMap.
  */
 #ifndef RELAY_FILE_STAMP_HPP
 #define RELAY_FILE_STAMP_HPP
@@ -19,16 +19,16 @@
 namespace relay
 {
 
-/* Something of a file that is different after each change; the same for each that is not there. */
+/* A value that differs after each change of a file. All missing files have the same one. */
 using file_stamp = std::array<std::int64_t, 6>;
 
 /* By path. */
 using file_stamps = std::map<std::string, file_stamp>;
 
-/* A symbolic link counts as what it leads to. Blocks on the file system. */
+/* Follows symbolic links. Blocks on the file system. */
 file_stamp stamp_of(const std::string &path);
 
-/* The same files as they are now. Blocks on the file system. */
+/* The stamps of the same files now. Blocks on the file system. */
 file_stamps stamps_of(const file_stamps &which);
 
 } // namespace relay

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names under which the admin server answers (the Host of a request). A page of the web can
- * have its own name resolve to an address of this machine, and then read what is there with the
- * user's browser (DNS rebinding): the request then has that name, which is not one of these.
+ * The names under which the admin server answers (the Host of a request). This prevents DNS
+ * rebinding: a web page can make its own name resolve to an address of this machine, and read the
+ * server with the user's browser. But the request then has that name, which is not one of these.
  *
  * An IP address is always accepted, because no name is involved, and so is localhost. Names match
  * in any case and with a final dot; "*.example.org" is every name that ends in ".example.org". The

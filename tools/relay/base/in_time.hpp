@@ -35,7 +35,7 @@ constexpr std::chrono::nanoseconds path_patience = std::chrono::seconds(5);
 /* What is wrong then, in words. */
 inline constexpr const char *no_answer = "the file system does not answer";
 
-/* Calls that have threads. */
+/* How many calls still have a thread. */
 std::size_t calls_left_behind() noexcept;
 
 /* Counts one of them. */
@@ -51,15 +51,16 @@ public:
 	static bool is_allowed() noexcept;
 };
 
-/* Called before a call gets its thread; what it throws counts as what the system has said to that.
- * For tests of a shortage, which set it before main(); null otherwise. */
+/* For tests of a shortage, which set it before main(); null otherwise. Called before a call gets
+ * its thread; if it throws, that counts as the system's refusal. */
 extern void (*refuse_call)();
 
 /* For calls of which one at a time may be under way, also when it is left behind. */
 class turn_of_calls
 {
 public:
-	/* For the call to own; null if another one has it. It ends when the call lets go of it. */
+	/* Returns the turn, which the call owns and drops at its end; null if another call has
+	 * it. */
 	std::shared_ptr<void> take()
 	{
 		if (is_taken_->exchange(true))
@@ -72,9 +73,9 @@ private:
 };
 
 /*
- * What the call returns, or nothing if it takes longer than path_patience. Throws what it throws,
- * and if there is no thread for it. The stack is as large as the system's, also for parsers whose
- * recursion has no known bound. May park.
+ * Returns what the call returns, or nothing if it takes longer than path_patience. Throws what the
+ * call throws, and if no thread can be started. The stack is as large as the system's default, also
+ * for parsers whose recursion has no known bound. May park.
  */
 template <class Call>
 auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>

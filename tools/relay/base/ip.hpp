@@ -29,7 +29,8 @@ struct ip_address {
 	bool operator==(const ip_address &) const = default;
 };
 
-/* With a key of this process, so that nobody can choose addresses that meet in a table. */
+/* With a secret key of this process, so that nobody can choose addresses that collide in a
+ * table. */
 std::uint64_t keyed_hash(const ip_address &of) noexcept;
 
 /* An end of a connection. */

@@ -2,7 +2,7 @@
 /*
  * Reports the relay's state to the service manager (sd_notify(3)'s protocol: a datagram to the
  * socket named by NOTIFY_SOCKET). Without that variable each call does nothing. Failures are
- * ignored: the relay works without.
+ * ignored, because the relay works without a service manager.
  */
 #ifndef RELAY_NOTIFY_HPP
 #define RELAY_NOTIFY_HPP

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Escaping of foreign text (names from the configuration, addresses, bytes that clients sent) in
- * our output. Each function appends the text so that nothing in it can end the value that it is in,
- * and so that the result is valid UTF-8: an invalid byte becomes U+FFFD.
+ * the relay's output. Each function appends the text so that nothing in it can end the value that
+ * contains it, and the result is valid UTF-8: an invalid byte becomes U+FFFD.
  */
 #ifndef RELAY_TEXT_HPP
 #define RELAY_TEXT_HPP
@@ -27,7 +27,7 @@ void append_label(std::string &out, std::string_view text);
  */
 void append_logfmt(std::string &out, std::string_view text);
 
-/* The text itself. */
+/* Without escaping, but as valid UTF-8. */
 void append_utf8(std::string &out, std::string_view text);
 
 /* "2026-11-21T09:55:14.123Z", from the time since 1970. */

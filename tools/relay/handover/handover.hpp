@@ -8,8 +8,8 @@
  * the old one stop accepting. If the new process ends before that, or does not report in time,
  * nothing changes: it is killed, and the old one continues.
  *
- * SIGTERM and SIGINT end the wait in the same way, and are there for the caller to answer
- * afterwards: who stops the relay need not know of the new process. SIGHUP is passed on to it.
+ * SIGTERM and SIGINT end the wait in the same way, and stay pending for the caller: whoever stops
+ * the relay need not know of the new process. SIGHUP is passed on to the new process.
  */
 #ifndef RELAY_HANDOVER_HPP
 #define RELAY_HANDOVER_HPP
@@ -35,8 +35,8 @@ struct program {
 /* To be called at the start, because the file may be replaced later. */
 program this_program(int argc, const char *const *argv);
 
-/* The id of the new process, which serves; or -1, and why. It gets the keys of TLS tickets as well.
- * In a task; parks up to a minute. */
+/* Returns the id of the new process, which serves; or -1, and why. The new process gets the keys of
+ * TLS tickets as well. In a task; parks up to a minute. */
 pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
 		const tls_tickets &tickets, std::string &why);
 

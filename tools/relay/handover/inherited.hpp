@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Listening descriptors that this process was started with: by systemd, which listens before the
- * relay starts (sd_listen_fds(3)'s protocol: LISTEN_PID, LISTEN_FDS), or by a former process of the
- * relay that hands over (handover.hpp).
+ * relay starts (sd_listen_fds(3)'s protocol: LISTEN_PID, LISTEN_FDS), or by an earlier process of
+ * the relay that hands over (handover.hpp).
  *
- * A listener takes the descriptor that is bound to its address; one from a former process is
+ * A listener takes the descriptor that is bound to its address; one from an earlier process is
  * matched by the address as written. A descriptor that no listener takes is closed, and one from
  * systemd is reported, because clients would wait in its backlog forever.
  *
- * The file of a Unix socket goes with it from process to process, and the last one removes it: when
- * it ends, or at once if no listener of its configuration takes the socket. Each tells the next
- * which file that is, so another program's file that has replaced it stays. So does that of a
- * socket from systemd, which is systemd's.
+ * The file of a Unix socket is passed on with the socket, and the last process removes it: when it
+ * ends, or immediately if no listener of its configuration takes the socket. Each process passes
+ * the identity of the file on, so a file of another program that has replaced it stays. The file of
+ * a socket from systemd stays too, because it is systemd's.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
@@ -30,7 +30,7 @@
 namespace relay
 {
 
-/* What tells a file from all others, as lstat(2) has it, while it exists or is open. */
+/* The identity of a file, from lstat(2): unique while the file exists or is open. */
 struct file_id {
 	std::uint64_t device = 0;
 	std::uint64_t inode = 0;
@@ -53,10 +53,10 @@ struct handed_listener {
 };
 
 /*
- * The files of the Unix sockets among them, while they are handed over: for that time neither
- * process removes them when it ends. Sets each file that is still where it was made; one that was
- * replaced is given up. Unless another process has taken them, the destructor makes them this
- * process's own again. Blocks the thread while the file system answers.
+ * The files of the Unix sockets among the listeners, while they are handed over: during that time
+ * neither process removes them when it ends. Sets `file` for each one that is still in its place;
+ * one that was replaced is given up. Unless another process has taken them, the destructor makes
+ * them this process's own again. Blocks the thread on the file system.
  */
 class files_in_transit
 {
@@ -73,12 +73,12 @@ private:
 	bool are_taken_ = false;
 };
 
-/* The variable in which a former process lists what it hands over, and its value. */
+/* The variable in which a process lists what it hands over, and its value. */
 inline constexpr const char *handover_variable = "SENNIT_RELAY_HANDOVER";
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners);
 
-/* Those of the admin and the control server in that list. No listener of the configuration has such
- * a name. */
+/* The names of the admin and the control server in that list. No listener of the configuration can
+ * have such a name. */
 inline constexpr std::string_view admin_listener_name{"\0admin", 6};
 inline constexpr std::string_view control_listener_name{"\0control", 8};
 
@@ -89,7 +89,7 @@ public:
 	 * before there are threads. */
 	void take_over();
 
-	/* Adopts the descriptor for that listener, whose number is in fd then. Nothing if there is
+	/* Adopts the descriptor for a listener, and sets fd to its number. Nothing if there is
 	 * none. On failure the descriptor stays open. In a task. */
 	std::optional<sn::result<sn::tcp_listener>> take(std::string_view name,
 							 std::string_view address, int &fd);

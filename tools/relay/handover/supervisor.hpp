@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The first process: it stays while the relay is replaced by a new process (handover.hpp), because
- * a container ends with its process 1, and a shell or a supervisor takes the end of what it has
- * started for the end of the relay. There is one if the relay is process 1, or with --supervise.
+ * a container ends with its process 1, and a shell or a supervisor would take the end of its child
+ * for the end of the relay. There is one if the relay is process 1, or with --supervise.
  *
  * supervise() forks before there is a thread. The relay is the child. The first process has nothing
  * else to do, and wakes only for what follows:
@@ -14,15 +14,15 @@
  *   newest. A handover that fails is never reported, so nothing changes.
  * - It adopts and reaps what the relay leaves behind, and as process 1 every orphan.
  * - When all have ended it exits with the status of the newest, or 128 + the signal that killed it.
- * - If the newest ends without having been asked to, nobody listens any more, and whoever started
- *   the first process is to start it again: the others have their connections cut, are killed if
- *   they do not end within seconds, and it exits as above.
+ * - If the newest ends without having been asked to, no process listens any more, and the parent of
+ *   the first process should start it again. Therefore the others have their connections cut, are
+ *   killed if they do not end within seconds, and the first process exits as above.
  * - If it is killed itself, the relay's processes notice (first_process_watch) and stop as on
  *   SIGTERM, because nobody could stop them any more.
  *
- * A new process is not its child while the old one lives, so it learns of its end by a pidfd;
- * without those (Linux 5.3, or a sandbox) when the old one has ended too. Until then the id of one
- * that has ended is a zombie's, and so no other process gets it that would get the signals.
+ * A new process is not its child while the old one lives, so it learns of the new one's end by a
+ * pidfd; without pidfds (before Linux 5.3, or in a sandbox) when the old one has ended too. Until
+ * then the ended process is a zombie, so no other process can get its id, and its signals.
  *
  * Not done: starting the new processes itself. It would have to be handed the sockets, and would
  * run for years from a program that was replaced long ago, so it knows as little as possible.
@@ -49,7 +49,7 @@ inline constexpr const char *supervisor_variable = "SENNIT_RELAY_SUPERVISOR";
  */
 std::optional<int> supervise(bool asked, int &link);
 
-/* The process serves, and this one only finishes its connections. */
+/* Reports that the process serves, and this one only finishes its connections. */
 void report_newest(int link, pid_t pid) noexcept;
 
 /* Makes the process stop as on SIGTERM when the first process has ended. In a task. */

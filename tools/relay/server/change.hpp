@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A configuration that is about to take effect. Until commit() has returned, nothing that was there
- * before has changed. A change that is thrown away closes the listeners that it has opened.
+ * A configuration that is about to take effect. Until commit() has returned, nothing that exists
+ * has changed. A change that is discarded closes the listeners that it has opened.
  */
 #ifndef RELAY_CHANGE_HPP
 #define RELAY_CHANGE_HPP
@@ -38,7 +38,8 @@ public:
 
 	const listeners &opened() const { return opened_; }
 
-	/* On stdout, for users that ask for port 0. A closed stdout is no reason not to serve. */
+	/* Prints the addresses on stdout, for users that ask for port 0. Errors are ignored: the
+	 * relay serves with a closed stdout too. */
 	void announce() const;
 
 	/*
@@ -63,10 +64,10 @@ private:
 	registry::generation counts_;
 	tls_set tls_;
 	list_files::set lists_;
-	std::vector<std::shared_ptr<tls_context>> contexts_; /* all of it */
+	std::vector<std::shared_ptr<tls_context>> contexts_; /* all of the configuration's */
 	pools pools_;
 	listeners opened_;
-	std::vector<listening *> replaced_; /* retired ones whose sockets new ones have */
+	std::vector<listening *> replaced_; /* retired; new listeners have their sockets */
 	std::vector<std::pair<listening *, std::shared_ptr<route>>> staying_;
 };
 

@@ -3,17 +3,17 @@
  * The configuration in effect while the relay serves, and everything that replaces it: a reload of
  * the file, and the changes of the control server.
  *
- * Both take the same way. There is a text, from the file or edited (edit.hpp); it is parsed and
- * checked as a whole; what it needs is opened; only then does it take effect (change.hpp). A
- * failure anywhere before that changes nothing.
+ * Both work in the same way. The text, from the file or edited (edit.hpp), is parsed and checked as
+ * a whole; what it needs is opened; only then does it take effect (change.hpp). A failure anywhere
+ * before that changes nothing.
  *
  * A change lasts until the file is read again: a reload, a handover and a restart begin with the
  * file. Keeping changes apart from the file and applying them to each new one was rejected, because
  * a backend that was drained for a repair last year should not stay drained forever.
  *
- * One task at a time makes changes. serve() holds the turn except while it waits for a signal, so
- * what it reads of the configuration does not change meanwhile; the other calls take it themselves.
- * After close() nothing changes any more.
+ * One task at a time makes changes: the one that has the turn. serve() holds the turn except while
+ * it waits for a signal, so the configuration does not change while it reads it; the other calls
+ * take the turn themselves. After close() nothing changes any more.
  */
 #ifndef RELAY_LIVE_CONFIG_HPP
 #define RELAY_LIVE_CONFIG_HPP
@@ -47,14 +47,14 @@ public:
 	/* With the turn. Reads the file again; reports how that went, and whether it is in effect. */
 	bool reload_file();
 
-	/* With the turn. Changes that were made since the file was read are about to be lost. */
+	/* With the turn. Reports that changes made since the file was read are about to be lost. */
 	void tell_lost() const;
 
 	/* With the turn. */
 	void close() noexcept { is_closed_ = true; }
 
 	/* Without the turn. Reads the lists in files again if they have changed (list_files.hpp); to
-	 * be called every few seconds. Puts that off while something else has the turn. */
+	 * be called every few seconds. Skips a round while another task has the turn. */
 	void look_at_lists() noexcept;
 
 	/* Without the turn. */
@@ -73,14 +73,14 @@ private:
 
 	shared &all_;
 	serving &serving_;
-	sn::mutex turn_; /* guards what follows, and the configuration of all_ */
+	sn::mutex turn_; /* guards the fields below, and the configuration of all_ */
 	std::shared_ptr<const config> from_file_;
 	bool is_closed_ = false;
 	turn_of_calls looking_; /* at the files of lists */
 };
 
-/* Closes the listeners that have drained their backlog, for which it waits a second at most.
- * Frees the checks and look-ups that have ended. */
+/* Closes the listeners that have drained their backlog, waiting for that at most a second. Frees
+ * the checks and look-ups that have ended. */
 void reap(serving &now);
 
 } // namespace relay

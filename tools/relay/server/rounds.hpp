@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay does every two seconds (keepalive_round), in one task so that an idle process
- * wakes once: it switches on the probing of connections that have lasted (sessions.hpp), and emits
- * the events of what was only counted when it happened, because it happens in the runtime or by
- * thousands: pauses of accepting, dropped lines of the access log, suppressed events. It also adds
- * a sample to the history (history.hpp), and looks at the files of certificates and lists.
+ * The relay's work of every two seconds (keepalive_round), in one task so that an idle process
+ * wakes once. It enables the probing of older connections (sessions.hpp). It emits events for what
+ * is only counted when it happens, because it happens in the runtime or by the thousand: pauses of
+ * accepting, dropped lines of the access log, suppressed events. It also adds a sample to the
+ * history (history.hpp), and checks whether files of certificates and lists have changed.
  */
 #ifndef RELAY_ROUNDS_HPP
 #define RELAY_ROUNDS_HPP

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The admin server, the control server and the access log, of which the process has one each, about
- * to be replaced. As with a change, nothing has changed until the use_ functions are called.
+ * A replacement of the admin server, the control server and the access log, of which the process
+ * has one each. As with a change, nothing has changed until the use_ functions are called.
  */
 #ifndef RELAY_SERVICES_HPP
 #define RELAY_SERVICES_HPP
@@ -36,7 +36,8 @@ public:
 	/* Prints the addresses of the servers that are new. */
 	void announce() const;
 
-	/* What is started and not used is closed again. These throw if no task can be started. */
+	/* Start the new ones; one that is started and not used is closed again. These throw if no
+	 * task can be started. */
 	void start_log();
 	void start_servers();
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay has open, and what was replaced and has not ended yet. It belongs to serve()
- * (server.hpp); only the task that changes the configuration, one at a time, uses it.
+ * The relay's open listeners and servers, and those that were replaced and have not ended yet. It
+ * belongs to serve() (server.hpp); only the task that changes the configuration, one at a time,
+ * uses it.
  */
 #ifndef RELAY_SERVING_HPP
 #define RELAY_SERVING_HPP
@@ -26,13 +27,14 @@ struct serving {
 	listeners retired;
 	std::unique_ptr<admin_server> admin;   /* may be none */
 	std::unique_ptr<admin_server> control; /* likewise */
-	controller *control_by = nullptr;      /* what that can have done */
+	controller *control_by = nullptr;      /* carries out what the control server asks for */
 	std::vector<std::unique_ptr<admin_server>> retired_admins;
 	watchers watching; /* checks, agents, look-ups, keepers */
 	watchers retired_watching;
 };
 
-/* What something that cannot be opened is: at the start the relay cannot serve without it. */
+/* The kind of event for something that cannot be opened: at the start the relay cannot serve
+ * without it. */
 inline event_kind fault_of(const shared &all)
 {
 	return all.registry.ready() ? event_kind::config_error : event_kind::cannot_serve;

@@ -3,13 +3,13 @@
  * A listener: a listening socket and the task that accepts on it. Each connection becomes a session
  * with a task of its own. Accepting waits only while the process has as many sessions as it may
  * have; then one accepted client waits here, and the others wait in the kernel's backlog. The
- * listener's own limits work differently: a client that arrives when one is reached is closed at
- * once, which it notices and can answer by trying elsewhere.
+ * listener's own limits work differently: a client that arrives when one is reached is closed
+ * immediately, so that it can try elsewhere.
  *
  * A reload gives a listener that stays another route, which applies from the next client on; the
- * socket and its backlog are not affected. A listener that goes is retired: before its socket is
- * closed, the clients that are connected before that are accepted, because closing resets the
- * connections in the backlog.
+ * socket and its backlog are not affected. A listener that is removed is retired: before its socket
+ * is closed, the clients in the backlog are accepted, because closing would reset their
+ * connections.
  */
 #ifndef RELAY_LISTENER_HPP
 #define RELAY_LISTENER_HPP
@@ -84,8 +84,8 @@ private:
 		return to;
 	}
 
-	/* A pool and the configuration that its settings are a part of: the tasks that watch its
-	 * backends may keep it longer than anything else keeps the configuration. */
+	/* A pool and the configuration to which its settings belong: the tasks that watch its
+	 * backends may need that longer than any other user of the configuration. */
 	struct kept {
 		kept(std::shared_ptr<const config> of, const group_config &group,
 		     const std::string &name, registry::generation &counts)
@@ -109,10 +109,10 @@ private:
  */
 sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode = 0);
 
-/* Why that has failed, and what is expected. */
+/* Why listening has failed, and what is expected. */
 std::string explain_listening(const std::string &address, const std::error_code &error);
 
-/* The same of an inherited descriptor; address: and what it was for. */
+/* The same for an inherited descriptor; address: the one for which it was taken. */
 std::string explain_adopting(const std::string &address, int fd, const std::error_code &error);
 
 /* Reserves one of the listener's places for connections, or sessions. Compared and counted in one
@@ -174,7 +174,7 @@ private:
 	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
 	std::shared_ptr<route> via_;
 	bool is_started_ = false;
-	/* At most how many of the next accepted clients lack their keepalive settings. */
+	/* How many of the next accepted clients may lack their keepalive settings. */
 	std::uint64_t without_keepalive_ = UINT64_MAX;
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};

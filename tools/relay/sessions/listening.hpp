@@ -28,7 +28,7 @@ public:
 	/* The bound address, with the port that the system chose. */
 	virtual const std::string &address() const noexcept = 0;
 
-	/* What another process needs to listen there. The socket remains this listener's. */
+	/* What another process needs to take the listener over. The socket remains this one's. */
 	virtual handed_listener to_hand_over() const = 0;
 
 	/* Whether this is the listener that the settings ask for, so that it can stay. */
@@ -44,25 +44,27 @@ public:
 	/* Serves until stop(), retire() or give_up(), in a task of its own. Once. */
 	virtual void start() = 0;
 
-	/* Takes no more clients: the relay stops. Does not wait. */
+	/* The relay stops: accepts no more clients. Does not wait. */
 	virtual void stop() noexcept = 0;
 
-	/* Takes those that have come, closes the socket and ends. Does not wait. */
+	/* Accepts the clients that have already connected, closes the socket and ends. Does not
+	 * wait. */
 	virtual void retire() noexcept = 0;
 
-	/* The same where another listener has the same socket. */
+	/* The same if another listener has the same socket. */
 	virtual void give_up() noexcept = 0;
 
-	/* The same where another process has: what is open here is in no hurry, even if stop() follows. */
+	/* The same if another process has the socket: open sessions are not hurried, even if stop()
+	 * follows. */
 	virtual void hand_over() noexcept = 0;
 
-	/* Whether that is done. */
+	/* Whether retiring is done. */
 	virtual bool retired() const noexcept = 0;
 
 	/* Whether it has sessions, so that retiring takes as long as they do. */
 	virtual bool lingers() const noexcept = 0;
 
-	/* Waits until no more clients are taken, after one of these four. May park. */
+	/* After one of these four calls: waits until no more clients are accepted. May park. */
 	virtual void close() = 0;
 };
 

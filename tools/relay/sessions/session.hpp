@@ -25,21 +25,21 @@
  *
  * If all of them refuse, or cannot be reached, the session waits and begins again, because a
  * backend that restarts is away for a moment: after `retry_delay`, which doubles each time, up to
- * `retries` times, within the connect timeout. Not after a timeout, for which the client has waited
- * already.
+ * `retries` times, within the connect timeout. It does not do so after a timeout, because the
+ * client has already waited.
  *
  * If every backend is full, it waits in the group's queue (queue.hpp). The time there does not
  * count for connecting. While it waits it notices that the client goes away (client_wait.hpp).
  *
  * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
  * determines the client's address, and the name that the client asks for. The bytes that were read
- * for this are sent to the backend before anything else, after our own PROXY header if the group
- * asks for one.
+ * for this are sent to the backend before anything else, after the relay's own PROXY header if the
+ * group asks for one.
  *
  * If clients' TLS ends at the listener, the handshake follows, with the same deadline. If the
  * group's backends have TLS, theirs belongs to connecting, after the PROXY header: a backend whose
- * certificate is refused could not be connected to. A TLS stream that is cut off without TLS's own
- * end has failed, and so the other side is reset.
+ * certificate is refused counts as one that could not be connected to. A TLS stream that ends
+ * without close_notify has failed, and so the other side is reset.
  *
  * Connections to backends may have been made ahead of clients (ready.hpp, session_ready.cc).
  *
@@ -81,10 +81,10 @@ namespace relay
 
 /* Shared by all sessions of the process. Outlives them. */
 struct shared {
-	/* In effect now; for the task that has the turn (live_config.hpp). Sessions use their
-	 * route's. */
+	/* The settings in effect; for the task that has the turn (live_config.hpp). Sessions use
+	 * those of their route. */
 	std::shared_ptr<const config> settings;
-	/* The file that it was read from; empty: none, so it cannot be read again. */
+	/* The file from which they were read; empty: none, so they cannot be read again. */
 	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
@@ -111,14 +111,14 @@ struct route {
 	      std::shared_ptr<const tls_context> ends_tls,
 	      std::shared_ptr<listener_counters> counted);
 
-	/* The lists of these settings from now on; those of clients that ask for names have no
-	 * other groups than before. Any task. */
+	/* Uses the lists of these settings from now on. The lists of names lead to the same groups
+	 * as before. Any task. */
 	void use_lists(std::shared_ptr<const listener_config> read) noexcept;
 
-	/* Whether refuses() needs an address at all. */
+	/* Whether refuses() depends on the client's address. */
 	bool tells_sources_apart() const noexcept;
 
-	/* Whether the lists keep it out: the part of refuses() that counts nothing. */
+	/* Whether the lists refuse the client: the part of refuses() that counts nothing. */
 	bool denies(const ip_address &client) const noexcept;
 
 	/*
@@ -138,7 +138,8 @@ struct route {
 	const listener_config &settings;
 	const std::shared_ptr<pool>
 		others; /* for names that are not in sni; null: these clients are refused */
-	/* Of the names' groups, parallel to the configuration's; null for the others. */
+	/* The pools of groups that names lead to, parallel to the configuration's groups; null for
+	 * other groups. */
 	const std::vector<std::shared_ptr<pool>> by_group;
 	const std::vector<std::shared_ptr<pool>> by_protocol; /* parallel to settings.alpn */
 	const std::shared_ptr<const tls_context> tls; /* null: clients' TLS does not end here */
@@ -152,7 +153,8 @@ private:
 	std::shared_ptr<const listener_config> lists_; /* null: `settings` has them */
 };
 
-/* Of a client, without a mapping; empty if it is gone. Throws std::bad_alloc. */
+/* The client's address, with a mapped IPv4 address as IPv4; empty if it is gone. Throws
+ * std::bad_alloc. */
 inline std::string address_of(const sn::tcp &client)
 {
 	return without_mapping(client.peer_address().value_or(""));
@@ -242,8 +244,8 @@ private:
 	bell *rings_ = nullptr;     /* while it waits for a backend; under that lock */
 	bool is_settled_ = false;   /* under that lock */
 	bool is_ready_one_ = false; /* the connection was made ahead, and nothing was sent */
-	ticket kept_;               /* of one that was lost, for the next one */
-	bool is_replacing_ = false; /* one that was lost */
+	ticket kept_;               /* of a lost connection, for the one that replaces it */
+	bool is_replacing_ = false; /* this connection replaces a lost one */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
 

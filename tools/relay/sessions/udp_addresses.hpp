@@ -23,7 +23,7 @@ public:
 	void add(const sn::address &at);
 	void remove(const sn::address &at) noexcept;
 
-	/* Whether what is sent there is received here. */
+	/* Whether this process receives datagrams that are sent to that address. */
 	bool has(const sn::address &at) const;
 
 private:

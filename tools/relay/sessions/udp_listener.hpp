@@ -14,20 +14,20 @@
  * backend or for room to send to one.
  *
  * Where the group depends on the server name (`sni`), a client begins with QUIC's hello, which is
- * read first (quic_hello.hpp); its datagrams are kept meanwhile, and passed on unchanged. The
- * session has the group from then on. What is not QUIC, or not its beginning, is for `group`;
- * without that it is dropped. A client of another version gets the answer that there is version 1,
- * so that it asks again.
+ * read first (quic_hello.hpp); its datagrams are kept until then, and passed on unchanged. The
+ * session has the group from then on. A datagram that is not QUIC, or not its beginning, goes to
+ * `group`; without that it is dropped. A client of another version gets the answer that there is
+ * version 1, so that it asks again.
  *
- * A reload gives a listener that stays another route, which applies from the next client on. One
- * that goes serves the sessions that it has until they have ended, and then closes the socket.
+ * A reload gives a listener that stays another route, which applies from the next client on. A
+ * listener that is removed serves its sessions until they have ended, and then closes the socket.
  * While the relay stops it does the same.
  *
  * After a handover the new process receives, and the old one's sessions only answer. A client that
  * sends more begins a session in the new process. Rejected: passing the datagrams of old sessions
- * back to the old process. Which client belongs to it would have to be known for as long as it
- * lives, and a socket that the system gives every datagram of a client to (SO_REUSEPORT, or one
- * connected to each client) loses those that arrive while it is made.
+ * back to the old process. The new process would have to know its clients for as long as the old
+ * one lives; and a socket to which the system gives every datagram of a client (SO_REUSEPORT, or
+ * one connected to each client) loses those that arrive while it is made.
  */
 #ifndef RELAY_UDP_LISTENER_HPP
 #define RELAY_UDP_LISTENER_HPP
@@ -53,7 +53,7 @@ namespace relay
 class udp_listener final : public listening
 {
 public:
-	/* Opens the socket; datagrams queue there. On failure, why has the reason. May park. */
+	/* Opens the socket, in which datagrams queue. On failure, why has the reason. May park. */
 	static std::unique_ptr<udp_listener> open(shared &all, const listener_config &settings,
 						  std::string &why);
 
@@ -132,7 +132,7 @@ private:
 	bool is_started_ = false;
 	bool is_handed_over_ = false;
 	sn::task<void> receiving_;
-	/* Of that task. */
+	/* For the listener's task alone. */
 	udp_pending pending_;
 	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
 	bool is_short_ = false;            /* of room for sessions, which is reported */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clients of a listener of UDP whose hello has not come whole (quic_hello.hpp), with the
- * datagrams that they have sent so far, for a bounded time and in bounded memory: `clients_most`
- * clients, each with the datagrams that one hello can need. For the listener's task alone.
+ * The clients of a listener of UDP whose hello is not complete (quic_hello.hpp), with the datagrams
+ * that they have sent so far, for a bounded time and in bounded memory: `clients_most` clients,
+ * each with the datagrams that one hello can need. For the listener's task alone.
  *
- * When there are too many, the one that has waited longest gives way. The rest of a hello mostly
- * comes at once, and what is still waited for is mostly lost, or was forged. Rejected: turning the
- * new client away. A thousand forged datagrams a second would turn all away, and without a timeout
- * so would clients that never come back.
+ * When there are too many, the one that has waited longest is dropped. The rest of a hello mostly
+ * comes immediately; one that does not was mostly lost, or was forged. Rejected: turning the new
+ * client away. A thousand forged datagrams a second would turn all clients away, and without a
+ * timeout so would clients that never come back.
  */
 #ifndef RELAY_UDP_PENDING_HPP
 #define RELAY_UDP_PENDING_HPP
@@ -30,8 +30,7 @@ namespace relay
 class udp_pending
 {
 public:
-	/* At some 3 KB each for a usual hello of two datagrams; some 50 KB for one that takes as
-	 * much as it can. */
+	/* A usual hello of two datagrams takes about 3 KB, the largest possible one about 50 KB. */
 	static constexpr std::size_t clients_most = 4096;
 
 	struct client {
@@ -49,8 +48,8 @@ public:
 		return at == places_.end() ? nullptr : &*at->second;
 	}
 
-	/* One that is not there, with what has been read of its hello. Adds to `lost` how many
-	 * datagrams the one that gives way had. Throws std::bad_alloc. */
+	/* Adds a client that is not there, with what has been read of its hello. Adds to `lost` how
+	 * many datagrams a client had that was dropped for it. Throws std::bad_alloc. */
 	client &add(const udp_key &key, std::int64_t until, quic_hello begun, std::size_t &lost)
 	{
 		clients_.push_back({.key = key, .until = until, .hello = std::move(begun)});
@@ -67,7 +66,8 @@ public:
 		return clients_.back();
 	}
 
-	/* False if it has sent more than a hello needs. Throws std::bad_alloc. */
+	/* Keeps a datagram. False if the client has sent more than a hello needs. Throws
+	 * std::bad_alloc. */
 	static bool keep(client &of, std::string_view datagram)
 	{
 		if (of.datagrams.size() >= 16 || of.bytes + datagram.size() > 2 * tls_hello_most)
@@ -90,7 +90,7 @@ public:
 		std::size_t datagrams = 0;
 	};
 
-	/* Removes those whose time is over: how many, and how many datagrams they had. */
+	/* Removes clients whose time is over. Returns how many, and how many datagrams they had. */
 	expired expire(std::int64_t now) noexcept
 	{
 		expired all;
@@ -102,8 +102,8 @@ public:
 		return all;
 	}
 
-	/* When the next one's time is over; INT64_MAX: there is none. They come in order, unless a
-	 * reload has shortened the time. */
+	/* When the time of the next client is over; INT64_MAX: there is none. Clients expire in the
+	 * order in which they came, unless a reload has shortened the time. */
 	std::int64_t next() const noexcept
 	{
 		return clients_.empty() ? INT64_MAX : clients_.front().until;

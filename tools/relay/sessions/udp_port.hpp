@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The socket of a listener of UDP and the table of its sessions, which answer through that socket.
- * They share it, so it is open for as long as one of them is there, also after a reload or a
- * handover has ended the listener.
+ * They share it, so it stays open as long as there is a session, also after a reload or a handover
+ * has ended the listener.
  *
  * A session is found by its client's address and port, and at a listener of every address of the
  * machine by the address that the client sends to, because the answers come from there.
  *
- * A session that ends leaves the table under the same lock under which datagrams find theirs. So a
- * datagram that comes at that moment either keeps its session alive or begins another one, and is
- * never given to one that has ended.
+ * A session that ends leaves the table under the same lock under which datagrams find their
+ * session. A datagram that comes at that moment therefore either keeps its session alive or begins
+ * another one, and is never given to one that has ended.
  *
  * Any task may call; none parks. The lock is held for a look-up, or for a walk over all sessions
  * when the relay stops.
  *
- * Tasks are woken by a deadline that is over, which they may replace by their own at that moment.
- * They look at why they are woken after that. So all that they look at, as well as deadlines, is
- * sequentially consistent: whoever replaces the deadline that wakes it sees what came before.
+ * A task is woken by setting its deadline to a time that has passed. The task may replace that
+ * deadline at the same moment, and checks only afterwards why it was woken. Therefore everything
+ * that it checks, and the deadlines, are sequentially consistent: a task that overwrites the
+ * deadline that was to wake it sees what was written before that deadline.
  */
 #ifndef RELAY_UDP_PORT_HPP
 #define RELAY_UDP_PORT_HPP
@@ -46,7 +47,7 @@ struct udp_key {
 	}
 };
 
-/* With a key of this process, so that nobody can choose addresses that meet in the table. */
+/* With a secret key of this process, so that nobody can choose addresses that collide. */
 struct udp_key_hash {
 	std::size_t operator()(const udp_key &of) const noexcept;
 };
@@ -65,14 +66,15 @@ public:
 	udp_port &operator=(const udp_port &) = delete;
 	~udp_port();
 
-	/* The session of that client, to which a datagram is about to be passed on at that time. Null
-	 * if there is none, or only one that is about to end. */
+	/* Finds the session of a client, for a datagram that has come at that time, which keeps the
+	 * session alive. Null if there is none, or only one that is about to end. */
 	std::shared_ptr<udp_session> find(const udp_key &key, std::int64_t now) noexcept;
 
-	/* Instead of one of that key that is about to end. Throws std::bad_alloc. */
+	/* Adds a session, in place of one with the same key that is about to end. Throws
+	 * std::bad_alloc. */
 	void add(const std::shared_ptr<udp_session> &one);
 
-	/* Takes it out of the table, unless another one has its place by now. */
+	/* Takes the session out of the table, unless another one has taken its place. */
 	void remove(const udp_session &one) noexcept;
 
 	/* The same if its time is over. False: it is not. */

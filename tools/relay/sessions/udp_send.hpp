@@ -18,7 +18,7 @@ namespace relay
 /* As sendmsg(); EAGAIN if there is no room. */
 ssize_t send_at_once(int fd, const msghdr &message) noexcept;
 
-/* To a client, from the address that it has sent to. What cannot be sent is lost. */
+/* Sends to a client, from the address to which it has sent. What cannot be sent is lost. */
 void answer_at_once(const udp_port &from, const udp_key &to, std::string_view bytes) noexcept;
 
 } // namespace relay

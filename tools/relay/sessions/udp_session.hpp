@@ -2,17 +2,17 @@
 /*
  * A session of UDP: the datagrams of one client, and those that one endpoint of a backend answers.
  *
- * It has a socket of its own, connected to the endpoint, because the port of that socket is all
- * that tells its answers from those for other clients. So it costs a descriptor, and a task that
- * waits there. What the client sends, the listener's task passes on (pass_on()); the session's own
- * task passes on the answers, through the listener's socket, from the address that the client sent
- * to. Datagrams of a session are passed on in the order in which they come, each once, whole, or
- * not at all; then the reason is counted (udp_drop.hpp).
+ * It has a socket of its own, connected to the endpoint, because only the port of that socket
+ * distinguishes its answers from those for other clients. It therefore costs a descriptor, and a
+ * task that waits there. The listener's task passes on the client's datagrams (pass_on()). The
+ * session's own task passes on the answers, through the listener's socket, from the address to
+ * which the client sent. Datagrams of a session are passed on in the order in which they come. Each
+ * is passed on once and whole, or not at all; then the reason is counted (udp_drop.hpp).
  *
  * How it ends:
  *  - When nothing has come from either side for the idle timeout; while the relay stops, for a
  *    second if that is shorter.
- *  - When there are so many answers to each of the client's datagrams as are configured.
+ *  - When the client's datagrams have got as many answers as are configured for each.
  *  - When the network says that nothing reaches the backend (ICMP's port unreachable, no route).
  *    That counts as a failure to connect (balance.hpp), and the client's next datagram begins a
  *    session with the backend that is chosen then. If it was found by sending, that is the same
@@ -108,7 +108,7 @@ public:
 		return ended_.load(std::memory_order_relaxed) != termination::count_;
 	}
 
-	/* When it ends if nothing comes until then. Under the port's lock. */
+	/* When the session ends if nothing comes before. Under the port's lock. */
 	std::int64_t over_at() const noexcept;
 
 	/* Makes its task look at that again. */
