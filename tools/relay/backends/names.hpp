@@ -94,13 +94,14 @@ public:
 	/* The latest result; empty if there is none. */
 	std::shared_ptr<const endpoint_list> now() const;
 
-	/* The same without a lock if that can be; otherwise `keep` owns it. */
+	/* The same, without a lock where possible; otherwise `keep` owns the list. */
 	const endpoint_list &now(std::vector<std::shared_ptr<const endpoint_list>> &keep) const;
 
 	/* Grows with each change of now(). */
 	std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
 
-	/* Waits until then for changes() to be another. Throws when the scope is cancelled. */
+	/* Waits at most until then for changes() to differ from `seen`. Throws when the scope is
+	 * cancelled. */
 	void await_change(std::uint64_t seen, sn::deadline until);
 
 	/*
@@ -122,21 +123,21 @@ public:
 		return failures_.load(std::memory_order_relaxed);
 	}
 
-	/* Of each endpoint, also of those to come. */
+	/* Limits each endpoint, also future ones. */
 	void limit_bandwidth(const bandwidth_config &to);
 
-	/* The checks that there were do not count any more. */
+	/* The results of earlier checks do not count any more. */
 	void forget_checks() noexcept;
 
-	/* Whose agent it is, of each endpoint, also of those to come. forget: what it said does not
+	/* Sets the agent of each endpoint, also of future ones. forget: its earlier answers do not
 	 * count any more. */
 	void use_agent(const agent_id &agent) noexcept;
 	void forget_agent() noexcept;
 
 	/*
-	 * What can be seen of all of them: their sum in *into, and each by itself if it is a name.
-	 * Those that are gone and still have connections are `drained`. weight and limit: what is
-	 * configured.
+	 * The state of all endpoints: their sum in *into, and each by itself if the backend is a
+	 * name. Endpoints that are gone from the name and still have connections are `drained`.
+	 * weight and limit: as configured.
 	 */
 	void read(backend_snapshot &into, std::uint32_t weight, std::uint64_t limit,
 		  bool is_checked);

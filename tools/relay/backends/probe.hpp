@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One check of an endpoint: it connects, to the endpoint or to where else the check is to connect,
- * and if an answer is expected, asks for it. An answer of HTTP is good if its status is among those
- * that are expected; nothing but the status line is read, strictly (http_status.hpp). Any other
- * answer is good if it begins as expected.
+ * One check of an endpoint: connects to the endpoint, or to another configured address, and if an
+ * answer is expected, asks for it. An answer of HTTP is good if its status is among the expected
+ * ones; only the status line is read, strictly (http_status.hpp). Any other answer is good if it
+ * begins as expected.
  *
- * All of it together must not exceed the deadline. The connection is reset in the end.
+ * All of this must not exceed the deadline. The connection is reset in the end.
  *
  * If the group sends PROXY headers, a check begins with the one of the relay's own connection,
- * unless it connects to somewhere else: what answers there is another program, such as one beside
- * a database. The same holds for TLS, unless `check.tls` says otherwise.
+ * unless it connects to another address, where another program answers, such as one beside a
+ * database. The same holds for TLS, unless `check.tls` says otherwise.
  */
 #ifndef RELAY_PROBE_HPP
 #define RELAY_PROBE_HPP

@@ -2,16 +2,16 @@
 /*
  * The queue of a group: clients that wait because every backend that they may be given is full.
  *
- * First come, first served, also across a reload. A client that arrives while others wait goes
- * behind them, even if a place is free at that moment; it is served at once if none of the others
- * can use that place: they have tried that backend in vain, or wait for a better one, which it has
- * tried in vain itself. So no client waits that could be served.
+ * First come, first served, also across a reload. A client that arrives while others wait queues
+ * after them, even if a place is free at that moment. The exception is a place that none of the
+ * others can use: they have already failed with that backend, or wait for a better one with which
+ * this client has failed. Then it is served immediately. So no client waits that could be served.
  *
- * A place is given, not announced. Whoever gives one back looks for the first waiter that can use
- * it, chooses the backend on its behalf, and wakes it with the place in its hands. So each freed
- * place serves exactly one client, and no other can take it in between. The next one wakes as well,
- * because it is the first now. A waiter that was given a place and goes away at the same time gives
- * it back, and that serves the next.
+ * A place is given, not announced. The task that gives one back finds the first waiter that can use
+ * it, chooses the backend on its behalf, and wakes it with the place already reserved. Each freed
+ * place therefore serves exactly one client, and no other can take it in between. The next waiter
+ * wakes as well, because it is the first now. A waiter that was given a place and leaves at the
+ * same time gives it back, which serves the next.
  *
  * No place is lost between a client that finds everything full and one that leaves. The first
  * enters (a), then looks at the backends once more (b); the other gives its place back (c), then
@@ -19,8 +19,8 @@
  * (d) comes after (a). Other changes (a check, a look-up, a reload) are rare and take the lock,
  * under which (a) and (b) are one step.
  *
- * What only time changes, the end of an ejection, has no event: the first of the queue looks again
- * ten times a second. That also makes up for a shortage of memory while a backend was chosen.
+ * The end of an ejection comes by time alone and has no event, so the first of the queue tries
+ * again ten times a second. That also makes up for a shortage of memory while a backend was chosen.
  *
  * The queue belongs to the registry, by the group's name, and so is shared by the pools of the
  * group before and after a reload. All who wait are served by the latest pool: they get the
@@ -51,7 +51,7 @@ namespace relay
 class queue
 {
 public:
-	/* One that waits. What it waits for, and what it was given, is in a derived class. */
+	/* A client that waits. A derived class has what it waits for, and what it was given. */
 	class waiter
 	{
 	public:
@@ -63,8 +63,8 @@ public:
 		bell rings;
 
 	protected:
-		/* is_plain: it has not tried any backend, so the places of all that are plain are
-		 * the same. What is left to another one may be a place that these do not take. */
+		/* is_plain: it has not tried any backend, so all plain waiters can use the same
+		 * places. Other waiters may be able to use a place that these cannot. */
 		explicit waiter(bool is_plain = true) : is_plain_(is_plain) {}
 		~waiter() = default;
 
@@ -113,13 +113,14 @@ public:
 	bool is_empty() const noexcept { return waiting_.load() == 0; }
 
 	enum class entry { served, waits, full };
-	/* Until leave(), unless it is full. If it is served, it need not wait, but has to leave. */
+	/* Enters the queue until leave(), unless it is full. If the waiter is served immediately,
+	 * it need not wait, but must leave. */
 	entry enter(waiter &who) noexcept;
 
 	enum class place { given, first, behind };
 	place look(const waiter &who) noexcept;
 
-	/* True if it has been given a place meanwhile. */
+	/* Leaves the queue. Returns true if the waiter has been given a place. */
 	bool leave(waiter &who) noexcept;
 
 	/* A connection has ended: a step on the way of each, so it costs nothing if nobody waits. */

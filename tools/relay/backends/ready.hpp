@@ -6,24 +6,25 @@
  *
  * A store has those of a group, by endpoint. A keeper (ready_keeper.hpp) fills it, sessions take
  * from it, the youngest first, because a backend is least likely to have closed that one. A session
- * that takes one looks at it (look_at()): what the backend has closed meanwhile, or has written to, is
- * of no use to a client. A backend that writes first (SMTP, SSH, MySQL) would have greeted nobody,
- * and would soon give up waiting for an answer; once that is noticed, no more connections are made
- * to that endpoint ahead, until another keeper begins. What a backend writes when it ends a
- * connection that was silent for long is no greeting.
+ * that takes one checks it (look_at()): a connection that the backend has closed, or has written
+ * to, is of no use to a client. A backend that writes first (SMTP, SSH, MySQL) would have greeted
+ * nobody, and would soon stop waiting for an answer. Once that is noticed, no more connections are
+ * made ahead to that endpoint, until another keeper begins. Bytes that a backend writes when it
+ * ends a connection that was silent for long are not a greeting.
  *
  * Each holds a place of its endpoint (ticket.hpp), so max_connections holds for all together. The
- * store belongs to the registry, by the group's name, and so outlives a reload: what is ready stays
- * so as long as some keeper wants that endpoint, and its TLS is the same. The last keeper to leave
- * an endpoint closes what is left of it.
+ * store belongs to the registry, by the group's name, and so outlives a reload: connections stay
+ * ready as long as some keeper wants that endpoint, and its TLS is the same. The last keeper to
+ * leave an endpoint closes its remaining connections.
  *
- * No place is lost to those in the queue: a keeper first puts a connection into the store (c) and
- * then looks whether anybody waits (d), as queue.hpp has it; a client that has entered the queue
- * looks into the store (b). What it looks at first, how many there are, is sequentially consistent.
+ * No place is lost to clients in the queue: a keeper first puts a connection into the store (c) and
+ * then checks whether a client waits (d), in the terms of queue.hpp; a client that has entered the
+ * queue checks the store (b). The number of connections, which it checks first, is sequentially
+ * consistent.
  *
- * The stock is all of that in the process. Connections of clients have room for two descriptors
- * each; those that are ready use what is free of it, and less than all of that, and give it back as
- * soon as sessions come near.
+ * The stock is all ready connections of the process. Client connections have room for two
+ * descriptors each. Ready connections use a part of the room that is free, and give it back as soon
+ * as sessions come near.
  *
  * Any task may call; none parks but look_at(). Locks are held for microseconds. A ticket is never
  * destroyed under one, because that may serve the queue, which takes from a store.
@@ -55,8 +56,8 @@ namespace relay
 /* How a connection without a client is. */
 enum class ready_state : unsigned char { silent, closed, spoke };
 
-/* Looks at it. With TLS it reads what has come, such as tickets. May park for a moment, and needs
- * tls_stack, if it has TLS. */
+/* Checks a connection. With TLS it reads messages that have come, such as tickets; then it may park
+ * for a moment, and needs tls_stack. */
 ready_state look_at(ready_connection &of) noexcept;
 
 class ready_store
@@ -66,16 +67,17 @@ public:
 	ready_store(const ready_store &) = delete;
 	ready_store &operator=(const ready_store &) = delete;
 
-	/* For how long after its beginning what a backend writes is a greeting. */
+	/* How long after the beginning of a connection bytes from the backend count as a
+	 * greeting. */
 	static constexpr std::chrono::seconds greeting_time{5};
 
 	/* For sessions: a place with a connection to that endpoint; empty if there is none. */
 	ticket take(const endpoint &of) noexcept;
 
-	/* One that was taken is as good as it should be. */
+	/* A connection that was taken has turned out to be usable. */
 	void proved(const endpoint &of) noexcept;
 
-	/* The backend has written to one of that age: true if it has become known by it that it
+	/* The backend has written to a connection of that age. Returns true if this shows that it
 	 * writes first. */
 	bool spoke(const endpoint &of, sn::clock::duration age) noexcept;
 
@@ -85,34 +87,34 @@ public:
 	void join(const std::shared_ptr<endpoint> &which, bell &rings);
 	void leave(const endpoint &which, const bell &rings) noexcept;
 
-	/* Whether one more is to be made, so that there are no more than that; then end() follows,
-	 * after put() if that has succeeded. */
+	/* Whether one more should be made, with at most `most` in all; then end() follows, after
+	 * put() if it was made. */
 	bool begin(const endpoint &to, std::size_t most) noexcept;
 	void end(const endpoint &to) noexcept;
 	void put(ticket made);
 
 	struct swept {
-		std::list<ticket> suspect{}; /* something has come; to be looked at */
+		std::list<ticket> suspect{}; /* bytes have come; to be checked */
 		/* When there is something to do again. */
 		sn::clock::time_point next = sn::clock::time_point::max();
 	};
-	/* Closes those that are too old, have other TLS, or are more than that, or with which the
-	 * endpoint has more connections than the limit (0: none), and finds those that have
-	 * changed. */
+	/* Closes connections that are too old or have other TLS, those beyond `most`, and those with
+	 * which the endpoint has more connections than the limit (0: none); and finds those that
+	 * have changed. */
 	swept sweep(const endpoint &of, std::size_t most, std::uint64_t limit,
 		    const std::shared_ptr<const tls_context> &tls,
 		    sn::clock::time_point now) noexcept;
 
-	/* After a look at a suspect one. */
+	/* Puts a suspect connection back after it was checked. */
 	void put_back(std::list<ticket> &one) noexcept;
 
-	/* Whether one was as good as it should be since the last call. */
+	/* Whether a connection has turned out to be usable since the last call. */
 	bool was_proved(const endpoint &of) noexcept;
 
 	/* Closes all of that endpoint. */
 	void give_up(const endpoint &of, ready_end why) noexcept;
 
-	/* For the stock: moves up to so many out, the oldest of each endpoint. */
+	/* For the stock: moves up to n of them out, the oldest of each endpoint. */
 	void give_up_some(std::list<ticket> &into, std::size_t n) noexcept;
 
 	void discarded(ready_end why, std::uint64_t n = 1) noexcept
@@ -156,19 +158,19 @@ public:
 	ready_stock(const ready_stock &) = delete;
 	ready_stock &operator=(const ready_stock &) = delete;
 
-	/* Counts what lives of them, being made included. */
+	/* Counts the connections that exist, including those that are being made. */
 	std::atomic<std::size_t> &open() noexcept { return open_; }
 
 	/* Whether there may be one more. */
 	bool has_room() const noexcept;
 
-	/* A session begins: closes what stands in the way of its descriptors. */
+	/* A session begins: closes connections whose descriptors it needs. */
 	void make_room() noexcept;
 
-	/* Something has run short, so all go. */
+	/* A resource has run short: closes all. */
 	void give_up_all() noexcept;
 
-	/* All go, and no more are made. */
+	/* Closes all, and no more are made. */
 	void close() noexcept;
 	bool is_open() const noexcept { return !is_closed_.load(); }
 

@@ -63,7 +63,7 @@ struct listener_counters {
 	wait_counters throttled; /* by any bandwidth limit */
 	counter accepted;
 	counter retries;
-	/* TLS handshakes with clients that were complete, with and without a former session. */
+	/* Complete TLS handshakes with clients: full ones, and resumptions of a session. */
 	counter tls_full;
 	counter tls_resumed;
 	std::array<counter, terminations> ended{};
@@ -164,7 +164,7 @@ private:
 
 /*
  * The counters that one configuration needs. Everything that can fail comes before commit(): a
- * generation that is thrown away has changed nothing. One at a time.
+ * generation that is discarded has changed nothing. One at a time.
  */
 class registry::generation
 {
@@ -174,8 +174,8 @@ public:
 	std::shared_ptr<listener_counters> open_listener(const std::string &name,
 							 const std::string &address,
 							 const listener_config &settings);
-	/* Without checks, the results of earlier checks are forgotten; without the agent that there
-	 * was, what it has said. */
+	/* Without checks, the results of earlier checks are forgotten; with another agent, or none,
+	 * the answers of the earlier agent. */
 	std::shared_ptr<backend_counters> open_backend(const std::string &group,
 						       const backend_config &settings,
 						       bool is_checked, const agent_id &agent);
@@ -183,7 +183,7 @@ public:
 	/* The limit of a new group's queue; pool::lead() sets that of others. */
 	std::shared_ptr<group_counters> open_group(const std::string &name, std::uint64_t limit);
 
-	/* Snapshots have what was opened here from now on; everything else is gone. Once. */
+	/* From now on snapshots have the counters that were opened here, and no others. Once. */
 	void commit() noexcept;
 
 private:

@@ -2,12 +2,12 @@
 /*
  * How fast connections come from each source, in a table of bounded size.
  *
- * Unlike a count of open connections (sources.hpp), a rate has to be known of sources that have
- * none at the moment. So there is a table of `sources_most` addresses, 16 bytes each, which is made
- * when the first of them comes and never grows. It is made of sets of eight places, and an address
- * has its place in one of the sets, chosen by a hash whose key nobody outside knows. When all eight
- * are taken, the address whose next connection is due earliest is forgotten. That one mostly has
- * not come for a while, so nothing is lost. If it was within its limit's time, it is counted
+ * Unlike a count of open connections (sources.hpp), a rate must be known for sources that have no
+ * connection at the moment. The table has room for `sources_most` addresses, 16 bytes each; it is
+ * made when the first one comes and never grows. It consists of sets of eight places, and an
+ * address has its place in one of the sets, chosen by a hash with a secret key. When all eight are
+ * taken, the address whose next connection is due earliest is forgotten. Mostly that one has not
+ * come for a while, so nothing is lost. If its limit still holds, this is counted
  * (forgotten()), because it gets a whole burst again: a crowd of sources can only make the limit
  * more lenient, never stricter.
  *
@@ -16,8 +16,8 @@
  * Two sources with the same 64-bit hash would share a limit. With a full table that happens to one
  * in 10^14.
  *
- * Rejected: an exact table, which an attacker fills; forgetting at random, which forgets those that
- * are at their limits as well as others.
+ * Rejected: an exact table, which an attacker fills; forgetting at random, which also forgets
+ * sources that are at their limits.
  *
  * Any task calls; none parks. A lock is held for the search of a set. enter() throws if there is no
  * memory for the table.
@@ -44,9 +44,9 @@ class source_rates
 {
 public:
 	/*
-	 * Whether one more connection of that source, now (sn_now()), is within its limit: so many
-	 * per second, evenly, and `burst` at once after a pause, as rate has it (sources.hpp). One
-	 * that is not does not count. Rate and burst are 1 to 10^9.
+	 * Whether one more connection of that source, now (sn_now()), is within its limit:
+	 * `per_second`, evenly, and `burst` together after a pause, as class rate has it
+	 * (sources.hpp). A refused one does not count. Rate and burst are 1 to 10^9.
 	 */
 	bool enter(const ip_address &source, std::int64_t now, std::uint64_t per_second,
 		   std::uint64_t burst);

@@ -4,10 +4,10 @@
  * agents. Each backend has a task (watcher.hpp), and each visit that is under way another one, so
  * that a slow endpoint does not delay others.
  *
- * The first visit of an endpoint starts at once, or as soon as a look-up has found its address. The
- * next one starts an interval after the start of the previous one, or as soon as that has ended if
- * it took longer. The visits of an address that is gone from its name end with it. What arrives
- * after the visits were stopped does not count.
+ * The first visit of an endpoint starts immediately, or as soon as a look-up has found its address.
+ * The next one starts an interval after the start of the previous one, or as soon as that has ended
+ * if it took longer. The visits of an address end when it is gone from its name. Results that
+ * arrive after the visits were stopped do not count.
  */
 #ifndef RELAY_VISITOR_HPP
 #define RELAY_VISITOR_HPP
@@ -56,7 +56,7 @@ protected:
 		{
 			return stopped_.load(std::memory_order_relaxed);
 		}
-		/* Whether what has been found out counts. */
+		/* Whether the result of the visit counts. */
 		bool counts() const noexcept;
 		/* The next one may begin. Once. */
 		void end() noexcept { plan_.is_under_way.store(false, std::memory_order_release); }
@@ -72,9 +72,9 @@ protected:
 	{
 	}
 
-	/* Its task. Has to end the visit. */
+	/* Makes a visit, in its task. Must call which.end(). */
 	virtual void go(const backend_config &of, visit &which) = 0;
-	/* What that needs; 0: as any task. */
+	/* The stack that this needs; 0: the default. */
 	virtual std::size_t stack_of(const backend_config &) const { return 0; }
 
 private:

@@ -5,14 +5,14 @@
  *
  * A configuration that read_config() returns is complete and valid: every name in it is known,
  * every number is in range, every address is well formed. Otherwise read_config() returns all
- * errors at once, in the order of the file, each as "FILE:LINE:COLUMN: KEY: what is wrong, and what
- * was expected". Only if the text is not TOML does it return the first error alone, because what
- * follows that error cannot be interpreted. An unknown key is an error, because a misspelt limit
- * would be no limit.
+ * errors together, in the order of the file, each as "FILE:LINE:COLUMN: KEY: what is wrong, and
+ * what was expected". Only if the text is not TOML does it return the first error alone, because
+ * the text after that error cannot be interpreted. An unknown key is an error, because a misspelt
+ * limit would be no limit.
  *
- * Only files are read here, that of the configuration and the lists that it names
- * (config_lists.hpp); nothing is looked up: whether an address resolves is found out when it is
- * used. A duration of 0 means no limit unless stated otherwise. docs/relay.md describes every key.
+ * Only files are read here: the configuration and the lists that it names (config_lists.hpp). No
+ * name is looked up: whether an address resolves is found out when it is used. A duration of 0
+ * means no limit unless stated otherwise. docs/relay.md describes every key.
  */
 #ifndef RELAY_CONFIG_HPP
 #define RELAY_CONFIG_HPP
@@ -124,7 +124,7 @@ struct preconnect_config {
 	std::chrono::nanoseconds age = std::chrono::seconds(10);
 };
 
-/* What becomes of the open connections of a backend that goes down. */
+/* What happens to the open connections of a backend that goes down. */
 enum class when_down : unsigned char { keep, drain, cut };
 
 /* Active health checks, see checker.hpp. */
@@ -163,7 +163,8 @@ struct group_config {
 	std::uint32_t eject_after = 5; /* 0: never */
 	std::chrono::nanoseconds eject_for = std::chrono::seconds(10);
 	std::chrono::nanoseconds slow_return = std::chrono::seconds(30);
-	/* For connecting to an endpoint while another one is left to try; 0: half of what is left. */
+	/* The time to connect to an endpoint while another one is left to try; 0: half of the
+	 * remaining time. */
 	std::chrono::nanoseconds attempt_timeout{};
 	/* For backends that are given by name, see names.hpp. */
 	std::chrono::nanoseconds resolve = std::chrono::seconds(10);
@@ -218,7 +219,7 @@ struct listener_config {
 	std::chrono::nanoseconds hello_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
-	/* Of UDP: so many answers to each datagram end the session; 0: they are not counted. */
+	/* UDP: the session ends after this many answers to each datagram; 0: no limit. */
 	std::uint32_t responses = 0;
 	std::chrono::nanoseconds half_close_timeout{};
 	std::chrono::nanoseconds lifetime{};

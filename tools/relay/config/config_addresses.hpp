@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The addresses of a configuration beside one another: those that two listeners cannot both have,
- * and those by which connections would come back.
+ * Compares the addresses of a configuration: two listeners cannot have the same one, and
+ * connections must not come back to a listener.
  */
 #ifndef RELAY_CONFIG_ADDRESSES_HPP
 #define RELAY_CONFIG_ADDRESSES_HPP
@@ -26,8 +26,8 @@ void check_addresses(complaints &to, const config &made, const toml::table &top,
 		     const named_tables &tables);
 
 /*
- * A connection that comes back is relayed again, and again, until there are no descriptors. The
- * addresses have to be well formed, and the groups to be there.
+ * A connection that comes back is relayed again and again, until no descriptors are left. The
+ * addresses must be well formed, and the groups must exist.
  */
 void check_circles(complaints &to, const config &made, const named_tables &tables);
 

@@ -21,12 +21,13 @@
 namespace relay
 {
 
-/* Takes an entry, without spaces around it. What is wrong with it, if anything. */
+/* Takes an entry, without spaces around it. Returns what is wrong with it, if anything. */
 using entry_reader = std::function<std::optional<std::string>(std::string_view entry)>;
 
 /*
- * Reads the list of that name. node and key: where the configuration names it. what: of what it has
- * to have one at least, such as "network"; null: it may be empty. Blocks on the file system.
+ * Reads the list of that name. node and key: where the configuration names it. what: the kind of
+ * entry of which there must be at least one, such as "network"; null: it may be empty. Blocks on
+ * the file system.
  */
 list_file read_list(section &in, const toml::node &node, std::string_view key,
 		    const std::string &file, const char *what, const entry_reader &read);

@@ -22,8 +22,8 @@
 #undef TOML_ASSERT_ASSUME
 #define TOML_ASSERT_ASSUME(expr) static_assert(true)
 /*
- * The same of whether a character is a space: from U+00A1 to U+0499 ("1 \u00e9") the answer is
- * behind a branch that it says is never taken. There it has to be no.
+ * The same holds for whether a character is a space: from U+00A1 to U+0499 ("1 \u00e9") the answer
+ * comes from a branch that toml++ declares unreachable. There the answer must be no.
  */
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
@@ -54,8 +54,8 @@ constexpr std::int64_t connections_max = 1'000'000'000;
 using key_names = std::set<std::string>;
 
 /*
- * Errors in the order in which they are found, which is not quite the order of the file. What is
- * said of an unknown key depends on the keys of all kinds of tables, so it is put into words last.
+ * Errors in the order in which they are found, which is not quite the order of the file. The
+ * message for an unknown key depends on the keys of all kinds of tables, so it is made last.
  */
 class complaints
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What to say of a configuration file that is not TOML. The parser says what it did not expect,
- * which is seldom what was meant: of drain = 10s it says that it expected a digit. The line tells
- * the usual mistakes apart.
+ * Messages for a configuration file that is not TOML. The parser says what it expected, which is
+ * seldom what was meant: for drain = 10s it says that it expected a digit. The usual mistakes are
+ * recognized by the line.
  */
 #ifndef RELAY_CONFIG_SYNTAX_HPP
 #define RELAY_CONFIG_SYNTAX_HPP

@@ -3,8 +3,8 @@
  * Changes to the text of a configuration that are made while the relay runs (control.hpp).
  *
  * The text stays the only form of a configuration: a change makes another text, which is read and
- * takes effect as a changed file does, with the same checks. So whatever can be changed can also be
- * printed and kept, and there is no state beside the configuration that a reload could contradict.
+ * takes effect as a changed file does, with the same checks. Therefore whatever can be changed can
+ * also be printed and kept, and no state beside the configuration could contradict a reload.
  *
  * toml++ writes the whole changed text, with keys sorted and without comments. The text says the
  * same as before except for the change; otherwise nothing is changed.
@@ -47,9 +47,8 @@ struct edit_problem {
 };
 
 /*
- * The text with that change. file: the text of the configuration file as it was last read, for
- * `enable`. Whether the result is a good configuration remains to be seen, for which parse_config()
- * is.
+ * Returns the text with that change. file: the text of the configuration file as it was last read,
+ * for `enable`. The result is not checked; parse_config() does that.
  */
 std::variant<std::string, edit_problem>
 edit_config(const std::string &text, const std::string &file, const backend_edit &what);

@@ -3,15 +3,15 @@
  * The lists in files (config_lists.hpp) of the configuration in effect: whether they have changed
  * since they were read, and what snapshots say of them. Any task may call.
  *
- * The files are looked at every two seconds (file_stamp.hpp), as those of certificates are, and
- * read again once they have not changed from one look to the next: a name that moves from one list
- * to another takes two files. All of them are read, with the whole configuration around them, and
- * take effect together or not at all, because the mistakes that they can have (a name that is in
- * two of them) are of all together.
+ * The files are checked every two seconds (file_stamp.hpp), as those of certificates are. They are
+ * read again when two checks in a row have found the same state, because moving a name from one
+ * list to another changes two files. All of them are read, with the whole configuration around
+ * them, and take effect together or not at all, because a mistake (such as a name that is in two
+ * lists) can concern several of them.
  *
- * What has been read is used by the routes that there are (route::use_lists()), and no new ones are
- * made: an open connection keeps the route that it began with, and would keep a version of a list
- * of a hundred thousand, of the thousands that there are in a day.
+ * The existing routes use the new lists (route::use_lists()), and no new routes are made: an open
+ * connection keeps the route that it began with, and so would keep an old version of a list of a
+ * hundred thousand entries, of which there may be thousands in a day.
  */
 #ifndef RELAY_LIST_FILES_HPP
 #define RELAY_LIST_FILES_HPP
@@ -48,7 +48,7 @@ public:
 	 * system, so not in a task. */
 	bool have_changed();
 
-	/* As they were seen last they cannot be used. */
+	/* The state that was seen last cannot be used. */
 	void refuse();
 
 	/* Which of them differ from those of `before`, to be reported. */
@@ -62,7 +62,7 @@ public:
 
 private:
 	std::atomic<bool> none_{true}; /* a hint, so that most processes do nothing else */
-	mutable std::mutex lock_;      /* guards what follows */
+	mutable std::mutex lock_;      /* guards the fields below */
 	set in_use_;
 	file_stamps seen_;    /* when they were last looked at */
 	file_stamps refused_; /* that could not be used */

@@ -13,8 +13,8 @@ namespace relay
 {
 
 /*
- * The one of the words that differs least from what was written; empty if none is near. Near is
- * what differs in a third of its letters at most, and what was not written to the end. Capital
+ * Returns the word that differs least from what was written; empty if none is near. A word is near
+ * if at most a third of its letters differ, or if what was written is its beginning. Capital
  * letters, and hyphens in place of underscores, are no difference.
  */
 std::string near_word(std::string_view written, const std::set<std::string> &words);

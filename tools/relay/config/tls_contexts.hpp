@@ -38,7 +38,7 @@ struct tls_set {
 class tls_contexts
 {
 public:
-	/* Before there are threads: takes over the keys of a former process. */
+	/* Takes over the keys of the process that hands over. Before there are threads. */
 	void take_over() { tickets_.take_over(); }
 
 	tls_tickets &tickets() noexcept { return tickets_; }
@@ -51,7 +51,8 @@ public:
 	 */
 	bool make(const config &of, bool reread, tls_set &into, std::string &why);
 
-	/* From now on these are in use: tls_set::all(), made before, so that nothing can fail. */
+	/* From now on these are in use. which: tls_set::all(), made before, so that nothing can
+	 * fail here. */
 	void use(std::vector<std::shared_ptr<tls_context>> which) noexcept;
 
 	/*

@@ -66,8 +66,8 @@ struct access_entry {
 enum class log_format : unsigned char { logfmt, json };
 
 /*
- * Why a file of the log certainly cannot be opened: its folder is not there. Nothing is opened or
- * made; other targets, and an empty one, are not looked at. May block on the file system.
+ * Why a file of the log certainly cannot be opened: its folder is missing. Nothing is opened or
+ * made; other targets, and an empty one, are not checked. May block on the file system.
  */
 std::optional<std::string> log_target_problem(const std::string &target);
 
@@ -137,9 +137,9 @@ private:
 };
 
 /*
- * The current log, if there is one; a reload may exchange it. A task gets it, writes a line and
- * lets it go without parking in between. So a log that was exchanged soon has no other owner, and
- * can be closed with every line in it.
+ * The current log, if there is one; a reload may replace it. A task gets it, writes a line and
+ * releases it without parking in between. A log that was replaced therefore soon has no other
+ * owner, and can be closed with every line in it.
  */
 class current_log
 {
@@ -194,7 +194,7 @@ private:
 	mutable std::mutex lock_;
 	std::shared_ptr<access_log> log_;
 	std::uint64_t dropped_before_ = 0;
-	/* Their tasks go on when their files answer. */
+	/* Logs whose file hangs. Their tasks continue when the file answers. */
 	std::vector<std::shared_ptr<access_log>> hanging_;
 	std::atomic<bool> is_there_{false};
 };

@@ -38,8 +38,8 @@ private:
 };
 
 /*
- * The same for what changes with every chunk: each thread counts on one of several cache lines,
- * usually a different one than other threads, so that they do not take it from each other. A task
+ * A counter that changes with every chunk: each thread counts on one of several cache lines,
+ * usually a different one than other threads, so that they do not contend for it. A task
  * that changes threads counts on another line; the sum is the same.
  */
 class busy_counter
@@ -61,7 +61,7 @@ private:
 	static constexpr unsigned lines = 8;
 
 	/* Not inline: a task that has changed threads must not reuse the thread-local address of
-	 * its former thread. */
+	 * its old thread. */
 	[[gnu::noinline]] static unsigned line() noexcept
 	{
 		static std::atomic<unsigned> threads{0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An event: something that an operator wants to know of, with a level, a name and fields; and how
- * it is written as text, as JSON, for syslog and for the journal. events.hpp sends it.
+ * An event: something that an operator wants to know, with a level, a name and fields; and its
+ * forms as text, as JSON, for syslog and for the journal. events.hpp sends it.
  *
  * The table `event_kinds` has every kind, with its level and how many of it may be written;
  * docs/relay-operation.md describes each. Names and fields are for programs and are not renamed.
@@ -32,8 +32,8 @@ enum class event_level : unsigned char { error = 3, warning = 4, notice = 5, inf
 const char *to_string(event_level level) noexcept;
 
 /*
- * How many events of one kind are written: `burst` at once, and then one each `pause`. 0: all.
- * Those that a client or a backend can cause at any rate must have a limit.
+ * How many events of one kind are written: `burst` immediately, and then one in each `pause`. 0:
+ * all. Kinds that a client or a backend can cause at any rate must have a limit.
  */
 struct event_limit {
 	unsigned burst = 0;

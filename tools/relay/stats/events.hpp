@@ -4,10 +4,10 @@
  *
  * emit() may be called in any task and on any thread, also before events are opened (then stderr
  * gets them as text), but not under a lock that tasks wait for: it may park, for the time of one
- * write(2). It never fails. A reader of stderr that is slow or gone holds nobody up: once a write
- * has waited for 100 ms in vain, the next ones do not wait, and what cannot be written is counted
- * and reported as events_lost as soon as something can be written again. Each event is one write(2)
- * or one datagram, so events never mix. Of two tasks' events either may be first.
+ * write(2). It never fails. A reader of stderr that is slow or gone delays no task: once a write
+ * has waited for 100 ms without success, the next ones do not wait. Events that cannot be written
+ * are counted, and reported as events_lost as soon as writing works again. Each event is one
+ * write(2) or one datagram, so events never mix. Of two tasks' events either may be first.
  *
  * A kind that clients can cause at any rate is limited (event_limit). The next event of the kind
  * that passes has the number of those suppressed, and flush_suppressed(), which is called now and
@@ -42,7 +42,7 @@ void send_events_to(std::string_view target);
 /* Sends the event, or counts it as suppressed. */
 void emit(event_kind kind, std::string_view message, event_fields fields = {}) noexcept;
 
-/* Reports how many events were suppressed, of each kind that may be sent again by now. */
+/* Reports how many events were suppressed, for each kind that may be sent again now. */
 void flush_suppressed() noexcept;
 
 /* Since the process started: events that were over the limit of their kind, and events that could

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The last hour in a few numbers, one sample every two seconds (rounds.hpp), so that the web page
- * shows what came before it was opened. The oldest sample is replaced, so it takes at most
+ * also shows the time before it was opened. The oldest sample is replaced, so it takes at most
  * `most` samples of memory, some 115 KiB, which the kernel provides as they are written.
  *
  * Totals are kept as totals, so a reader can compute the rate between any two samples, and a

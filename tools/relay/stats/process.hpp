@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What this process takes of the machine, as Prometheus' client libraries report it (process_...).
+ * The resources that this process uses, as Prometheus' client libraries report them (process_...).
  */
 #ifndef RELAY_PROCESS_HPP
 #define RELAY_PROCESS_HPP
@@ -11,7 +11,7 @@
 namespace relay
 {
 
-/* 0 for what the system does not say, such as without /proc. */
+/* Values that the system does not report are 0, such as without /proc. */
 struct process_use {
 	std::chrono::microseconds cpu{};     /* user and system time, of all threads */
 	std::chrono::milliseconds started{}; /* since 1970 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which sessions are meant: those that have everything which is not empty here. */
+/* A filter for sessions: those match for which every field that is not empty matches. */
 #ifndef RELAY_SESSION_FILTER_HPP
 #define RELAY_SESSION_FILTER_HPP
 

@@ -35,10 +35,11 @@ public:
 		 * called again after that. Under the lock of the list.
 		 */
 		virtual bool settle(sn::clock::time_point now) noexcept = 0;
-		/* Ends it if it is connected to that backend, which is down; whether it is. Under
-		 * the lock of the list. */
+		/* Ends the session if it is connected to that backend, which is down. Returns
+		 * whether it is. Under the lock of the list. */
 		virtual bool lose_backend(const endpoint &which) noexcept = 0;
-		/* Ends it if it is connected to a backend and meant; whether it is. The same. */
+		/* Ends the session if it is connected to a backend and matches. Returns whether it
+		 * does. Under the lock of the list. */
 		virtual bool kill(const session_filter &which) noexcept = 0;
 
 	protected:
@@ -55,8 +56,8 @@ public:
 	sessions &operator=(const sessions &) = delete;
 
 	/*
-	 * How many sessions may be alive at once. To be set before anything else. If it drops below
-	 * the current number, no more sessions are admitted until enough have ended.
+	 * How many sessions may be alive at a time. To be set before anything else. If it drops
+	 * below the current number, no more sessions are admitted until enough have ended.
 	 */
 	void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
 
@@ -89,7 +90,8 @@ public:
 	/* Ends the sessions of a backend that is down. Returns how many. */
 	std::size_t lose_backend(const endpoint &which) noexcept;
 
-	/* Resets those that are meant. Returns how many. Takes time for each that there is. */
+	/* Resets the sessions that match. Returns how many. Takes time for each existing
+	 * session. */
 	std::size_t kill(const session_filter &which) noexcept;
 
 	/* The lock under which sessions are cut; a session holds it to exclude cut(). */

@@ -222,7 +222,7 @@ struct snapshot {
 	std::vector<group_snapshot> groups;
 	std::vector<certificate_snapshot> certificates; /* in use */
 	std::vector<list_snapshot> lists;
-	bool lists_refused = false; /* their files are other ones by now, and cannot be used */
+	bool lists_refused = false; /* their files have changed, and cannot be used */
 	/* For the whole process. */
 	std::uint64_t active = 0;
 	std::uint64_t limit = 0;           /* connections that the descriptors have room for */

@@ -3,14 +3,14 @@
  * What a listener or a group needs for TLS: its certificates, authorities and settings, as they
  * were last read, and the handshakes that are made with them.
  *
- * The files are read as a whole and checked before anything of them is used: a certificate that
- * cannot be parsed, or a key that is not its, is an error, and what was read before stays in use.
+ * The files are read as a whole and checked before any of them is used: a certificate that cannot
+ * be parsed, or a key of another certificate, is an error, and the previous content stays in use.
  * Files may change at any time. look() notices that, waits until they have stopped changing (a
  * certificate and its key are two files, and not replaced at the same moment), and reads them
  * again. Connections that exist keep what they began with.
  *
- * Without OpenSSL (tls_none.cc) there are no contexts, and the configuration has no key that would
- * want one.
+ * Without OpenSSL (tls_none.cc) there are no contexts, and the configuration has no key that needs
+ * one.
  */
 #ifndef RELAY_TLS_CONTEXT_HPP
 #define RELAY_TLS_CONTEXT_HPP
@@ -97,7 +97,7 @@ public:
 	 */
 	virtual seen look(std::string &why) = 0;
 
-	/* Those in use now, in the order of the configuration. */
+	/* The certificates in use now, in the order of the configuration. */
 	virtual std::vector<tls_certificate_info> certificates() const = 0;
 
 	/* Tickets are made with the first of the keys from now on. */
@@ -128,8 +128,8 @@ private:
 	const tls_settings settings_;
 };
 
-/* The host of "host:port" or "[host]:port", without brackets; empty for what is no such address: a
- * Unix socket, a service. */
+/* The host of "host:port" or "[host]:port", without brackets; empty for other addresses: a Unix
+ * socket, a service. */
 std::string tls_host_of(std::string_view address);
 
 } // namespace relay

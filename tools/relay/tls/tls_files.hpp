@@ -22,14 +22,14 @@ public:
 	/*
 	 * Reads the file, once: later calls give the same text. False if it cannot be read, is not
 	 * a regular one, is larger than 64 MiB, or has nothing in PEM; why has the reason then. Its
-	 * state was taken before it was read, so a change meanwhile will be noticed.
+	 * stamp was taken before it was read, so a change during that is noticed later.
 	 */
 	bool read(const std::string &path, std::string &into, std::string &why);
 
 	/* Whether it is a folder, which is only watched. */
 	bool is_folder(const std::string &path);
 
-	/* How the files were that have been asked for, and how they are now. */
+	/* The stamps of the files that were read, and their stamps now. */
 	const file_stamps &before() const noexcept { return stamps_; }
 	file_stamps now() const { return stamps_of(stamps_); }
 

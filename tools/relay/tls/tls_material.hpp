@@ -35,8 +35,8 @@ class tls_client_material
 public:
 	/*
 	 * The configuration for connections that offer that protocol, or those of the settings.
-	 * Made when first asked for, from what was read then; each has its own sessions to resume.
-	 * Of more than 64 protocols that clients can come up with, the others are not offered.
+	 * Made on first use, from the files as they were read; each has its own sessions to resume.
+	 * Only the first 64 protocols of clients are offered.
 	 */
 	sn::tls_config config_for(const std::string &alpn) const;
 
@@ -55,9 +55,9 @@ private:
 	mutable std::map<std::string, sn::tls_config> made_;
 };
 
-/* Null when something is wrong with the files; why has the key, the file, and what it is. Block on
- * the file system. They throw what sn::tls_config and tls_tickets do. owner: whose tickets they
- * are; those of another owner, or of other client authorities, are not taken. */
+/* Null if something is wrong with the files; why has the key, the file, and the mistake. These
+ * block on the file system, and throw what sn::tls_config and tls_tickets do. owner: whose tickets
+ * they are; tickets of another owner, or of other client authorities, are not accepted. */
 std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 							 const tls_server_settings &settings,
 							 const tls_tickets *tickets,

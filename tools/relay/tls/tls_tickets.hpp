@@ -2,7 +2,7 @@
 /*
  * The keys of session tickets, which all listeners of the process have in common. A client whose
  * ticket is known does not need the expensive part of a handshake, so the keys outlive a reload,
- * new certificates, and a handover: a former process passes them on by a file in memory, whose
+ * new certificates, and a handover: the old process passes them on by a file in memory, whose
  * descriptor the new process inherits.
  *
  * Whoever learns a key can read recorded connections of TLS 1.2 that were resumed by its tickets.
@@ -35,7 +35,7 @@ public:
 	tls_tickets &operator=(const tls_tickets &) = delete;
 	~tls_tickets();
 
-	/* Takes the keys of a former process, if there are some, and removes the variable that says
+	/* Takes the keys that the old process passes on, if any, and removes the variable that says
 	 * where they are. Call it before there are threads. */
 	void take_over();
 

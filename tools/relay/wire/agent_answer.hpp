@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the agent of a backend answers, in the words of HAProxy's agent-check: one line of words
+ * The answer of a backend's agent, in the words of HAProxy's agent-check: one line of words
  * between spaces, tabs or commas, in any order. `75%` is the weight, relative to the configured one;
- * `maxconn:30` a limit of connections; `ready`, `drain` or `maint` what the administrator of the
- * machine wants; `up`, `down`, `fail` or `stopped` how the service is. After a word that begins with
- * '#' follows a description. What a line does not say stays as it was. Of several words of a kind
- * the last one counts; small and large letters are the same; words that mean nothing are ignored.
+ * `maxconn:30` a limit of connections; `ready`, `drain` or `maint` the state that the machine's
+ * administrator wants; `up`, `down`, `fail` or `stopped` the state of the service. A description
+ * may follow a '#'. What a line does not mention stays as it was. Of several words of a kind the
+ * last one counts; case does not matter; unknown words are ignored.
  *
- * As in HAProxy (tcpcheck_agent_expect_reply() there), the line ends with the first CR or LF, and
- * one that ends with the connection instead is no answer: a part of "maxconn:30" would be another
- * limit. HAProxy's manual had "failed" for "fail" once, so both are understood. A percentage or a
- * limit that is not well formed is a word that means nothing.
+ * As in HAProxy (tcpcheck_agent_expect_reply() there), the line ends with the first CR or LF. One
+ * that ends with the connection instead is not an answer: a part of "maxconn:30" would be another
+ * limit. HAProxy's manual once had "failed" for "fail", so both are understood. A percentage or a
+ * limit that is not well formed is an unknown word.
  *
  * No allocation, no exceptions; the bytes may be anything, and in pieces.
  */

@@ -2,8 +2,8 @@
 /*
  * The status line of an HTTP/1 answer (RFC 9112, section 4), read strictly: HTTP/1.0 or HTTP/1.1, a
  * space, three digits from 100 to 599, then the end of the line, or a space and a reason without
- * control characters. A line ends by CR and LF. An answer that is anything else comes from
- * something else than the service that is asked for.
+ * control characters. A line ends by CR and LF. Any other answer does not come from the expected
+ * service.
  *
  * No allocation, no exceptions; the bytes may be anything, and in pieces.
  */

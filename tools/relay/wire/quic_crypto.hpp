@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What protects the first packets of QUIC, versions 1 and 2 (RFC 9001, section 5; RFC 9369): keys
- * that everybody can derive from the packet itself, so that only those who look at it on purpose
- * read it.
+ * The protection of the first packets of QUIC, versions 1 and 2 (RFC 9001, section 5; RFC 9369), by
+ * keys that everybody can derive from the packet itself: it keeps middleboxes from reading packets
+ * by accident, not anybody who wants to.
  *
  * With OpenSSL (quic_crypto_openssl.cc). A relay that is built without it has quic_crypto_none.cc,
  * where everything fails; configurations that need it are errors there.
@@ -31,8 +31,8 @@ struct quic_keys {
 	std::array<unsigned char, 16> header{};
 };
 
-/* The keys of a client's Initial packets, of one of these versions, whose first one has that
- * destination. False without memory. */
+/* Derives the keys of a client's Initial packets, in one of these versions, from the destination in
+ * the first of them. False without memory. */
 bool derive_quic_keys(std::uint32_t version, std::string_view destination, quic_keys &into);
 
 inline constexpr std::size_t quic_sample_size = 16;

@@ -4,9 +4,9 @@
  * server name without terminating anything: the datagrams are passed on unchanged.
  *
  * The hello is in CRYPTO frames, in any order and any pieces, of one Initial packet or several, in
- * one datagram or several; those with post-quantum keys take two. What was received twice counts
- * once, and the first time. It is parsed as far as it is there without a gap, by tls_hello.hpp, so
- * that an error is found early.
+ * one datagram or several; those with post-quantum keys take two. Of bytes that were received twice
+ * the first ones count. The hello is parsed up to the first gap, by tls_hello.hpp, so that an error
+ * is found early.
  */
 #ifndef RELAY_QUIC_HELLO_HPP
 #define RELAY_QUIC_HELLO_HPP
@@ -44,7 +44,8 @@ private:
 	std::string destination_; /* of the first packet: from it the keys are derived */
 	std::uint32_t version_ = 0;
 	std::string bytes_; /* of the stream, with gaps */
-	/* Beginnings and ends of what is there, in order, and apart. */
+	/* The beginnings and ends of the parts that have arrived, in order, with gaps between
+	 * them. */
 	std::vector<std::pair<std::size_t, std::size_t>> there_;
 };
 

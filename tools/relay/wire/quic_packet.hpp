@@ -46,7 +46,7 @@ struct quic_crypto_part {
  * one that such a packet cannot have (RFC 9000, section 12.4). */
 bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &into);
 
-/* The answer to a packet of another version: version 1 is the one that there is. */
+/* The answer to a packet of another version: it offers version 1. */
 std::string write_version_negotiation(const quic_packet &to);
 
 } // namespace relay
