@@ -473,7 +473,7 @@ static bool is_left_open(struct sn_fd *d, bool *used)
 	return left;
 }
 
-/* The peers are not told of an end: none was meant. */
+/* The peers are not notified of an end: none was meant. */
 static void abandon_all(bool orphans)
 {
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {

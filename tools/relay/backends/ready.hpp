@@ -98,9 +98,9 @@ public:
 		/* When there is something to do again. */
 		sn::clock::time_point next = sn::clock::time_point::max();
 	};
-	/* Closes connections that are too old or have other TLS, those beyond `most`, and those with
-	 * which the endpoint has more connections than the limit (0: none); and finds those that
-	 * have changed. */
+	/* Closes connections that are too old or have other TLS, those beyond `most`, and those
+	 * with which the endpoint has more connections than the limit (0: none); and finds those
+	 * that have changed. */
 	swept sweep(const endpoint &of, std::size_t most, std::uint64_t limit,
 		    const std::shared_ptr<const tls_context> &tls,
 		    sn::clock::time_point now) noexcept;
