@@ -11,7 +11,7 @@ namespace
 
 using names = std::unordered_set<std::string_view>;
 
-/* What is between spaces. */
+/* The words of a text, separated by spaces. */
 names words(std::string_view text)
 {
 	names all;
@@ -85,8 +85,8 @@ const names of_sennit =
 	      /* Within the library: the switch from one task to another. */
 	      "sn_arch_switch ");
 
-/* Of the C library and the compiler's: these neither wait in a hooked call nor call back. What the
- * C library calls inside itself is not hooked. */
+/* Functions of the C library and the compiler that neither wait in a hooked call nor call back.
+ * Calls inside the C library are not hooked. */
 const names harmless =
 	words("memcpy memmove memset memcmp memchr memrchr rawmemchr mempcpy memmem bcmp bcopy "
 	      "bzero explicit_bzero strlen strnlen strcpy strncpy stpcpy stpncpy strcat strncat "

@@ -34,7 +34,7 @@ bool print(const std::string &text)
 	return false;
 }
 
-/* What is wrong with a file, on stderr. Whether anything is. */
+/* Prints what is wrong with a file on stderr. Returns whether anything is. */
 bool complain(const checking::file_report &about)
 {
 	bool wrong = false;

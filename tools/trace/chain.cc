@@ -126,7 +126,7 @@ private:
 		const auto end = std::min(one.end, time_);
 		auto at = std::ranges::upper_bound(in_.marks, end, {}, &mark::time);
 		while (at != in_.marks.begin() && (--at)->time >= one.begin) {
-			/* Not the event itself that the chain is that of, of the same name. */
+			/* The event whose chain this is has the same name, and does not count. */
 			if (at->task != task_ || in_.names[at->name] != since_ ||
 			    (at->time == made_.end && made_.steps.empty()))
 				continue;

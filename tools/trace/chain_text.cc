@@ -186,7 +186,7 @@ void put_step(json &to, const trace &in, const step &one)
 	to.close('}');
 }
 
-/* Of a chain of many steps only the longest are shown. */
+/* Only the longest steps of a long chain are shown. */
 std::int64_t shortest_shown(const chain &of)
 {
 	std::vector<std::int64_t> all;

@@ -20,7 +20,8 @@ enum class park_kind { lock, channel, io, time, tasks, other };
 park_kind kind_of(std::string_view reason);
 const char *to_text(park_kind kind);
 
-/* By its id; by its name with the id; or all of a group, by the name without it. */
+/* Finds a task by its id, or by its name with the id; or all tasks of a group, by the name without
+ * the id. */
 std::vector<std::uint32_t> find_tasks(const trace &in, std::string_view name);
 
 /* The last stay of a task that begins before the time, as an index into its stays; nothing: none
@@ -51,7 +52,7 @@ std::string processor_text(const trace &in, std::uint32_t processor);
 /* Names as they can be shown; "" of none. */
 std::string name_of(const trace &in, std::uint32_t task);
 
-/* What has woken a task: the name of one, or where it came from. */
+/* The name of the task that has woken a task, or the origin of the wake-up. */
 std::string waker_of(const trace &in, const stay &one);
 
 /* Where a wake-up by no task came from: "a timer", "the network", "another thread". */

@@ -16,7 +16,7 @@ namespace tracing
 namespace
 {
 
-/* One of the three. */
+/* One of the three pointers is set. */
 struct row {
 	std::int64_t time = 0;
 	const stay *is = nullptr;

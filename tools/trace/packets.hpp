@@ -64,7 +64,7 @@ struct mixed {
 	}
 };
 
-/* What is read refers to the bytes. */
+/* Reads the packets, which refer to the bytes. */
 packets read_packets(std::string_view bytes);
 
 } // namespace tracing

@@ -30,7 +30,7 @@ std::string share_text(std::int64_t part, std::int64_t whole);
 /* Names come from a file: whatever could do something to a terminal is replaced. */
 std::string clean(std::string_view text);
 
-/* At most so many characters, of a text that is built in or clean. most > 0. */
+/* At most `most` characters of a text, which is built in or clean. most > 0. */
 std::string cut(std::string text, std::size_t most);
 
 /* The width on a terminal: our only characters outside ASCII are as wide as any. */

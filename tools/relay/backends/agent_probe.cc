@@ -45,12 +45,12 @@ std::error_code ask_agent(const std::string &address, const std::string &send, s
 	}
 	connected->set_read_deadline(until);
 	connected->set_write_deadline(until);
-	/* One that answers at once and closes may have reset the connection by now. What it has said
-	 * can still be read. */
+	/* An agent that answers and closes immediately may already have reset the connection. Its
+	 * answer can still be read. */
 	if (!send.empty())
 		static_cast<void>(connected->write_all(send));
 	const auto failed = read_line(*connected, into, why);
-	/* Its line is complete, or of no use: nothing that it may send after that is waited for. */
+	/* The line is complete, or useless: the agent's further bytes are not waited for. */
 	connected->abort();
 	return failed;
 }

@@ -88,7 +88,7 @@ void asker::go(const backend_config &of, visit &which)
 			  });
 }
 
-/* Nobody would ask the agents again of what is away. */
+/* Agents are not asked any more, so an endpoint that they keep away would never come back. */
 void asker::failed(pool &of, const char *why)
 {
 	emit(event_kind::agents_ended,

@@ -41,7 +41,7 @@ void tell_failed(std::string_view listener, const pool &of, const endpoint &at,
 /* Before pool::succeeded(): a connection was made. An event if the backend was ejected. */
 void tell_succeeded(const pool &of, const endpoint &at) noexcept;
 
-/* So many open connections of a backend that is down were reset. */
+/* n open connections of a backend that is down were reset. */
 void tell_cut(const pool &of, const endpoint &at, std::uint64_t n) noexcept;
 
 /* A backend writes before its clients do, so connections to it are not made ahead any more. */

@@ -55,7 +55,7 @@ std::string check_error_text(int error, std::string_view address);
 struct endpoint_counters {
 	/* Connections, including those being made. balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
-	/* Of these, those without a client, being made included; ready.hpp counts them. */
+	/* How many of these have no client, including those being made; ready.hpp counts them. */
 	counter ready;
 	/* Ejected until the first, slow until the second; balance.hpp sets both. As of sn_now(). */
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
@@ -120,7 +120,7 @@ void answered(endpoint &by) noexcept;
 both_ways read_waiting(const wait_counters &of) noexcept;
 
 /*
- * What can be seen of an endpoint now. is_checked: there are checks, so that their results count.
+ * The state of an endpoint now. is_checked: there are checks, so that their results count.
  */
 void read_health(const endpoint &of, bool is_checked, endpoint_snapshot &into);
 

@@ -46,7 +46,7 @@ public:
 	/* Whether it ends before that time. Throws when the scope is cancelled. May park. */
 	bool ends_by(sn::deadline until) { return over_.wait_until(until); }
 
-	/* What it has found, once it has ended. */
+	/* The result, once the look-up has ended. */
 	const sn::result<found_endpoints> &found() const { return *found_; }
 
 	/* Why the result is incomplete: the error of a service's host that could not be looked up
@@ -54,7 +54,7 @@ public:
 	const std::error_code &missing() const { return missing_; }
 
 private:
-	/* Those under way or waiting, and their places. */
+	/* The look-ups that are under way or wait, and their places. */
 	struct table;
 
 	static void run(std::shared_ptr<look_up> self) noexcept;

@@ -136,7 +136,8 @@ void ready_store::leave(const endpoint &which, const bell &rings) noexcept
 	count(-static_cast<std::ptrdiff_t>(its->idle.size()));
 	gone.splice(gone.end(), its->idle);
 	discarded(ready_end::config, gone.size());
-	/* What is being made still counts here, also if the endpoint is joined again meanwhile. */
+	/* Connections that are being made still count here, also if the endpoint is joined again
+	 * before they are ready. */
 	if (its->making == 0)
 		slots_.erase(&which);
 }
@@ -265,7 +266,7 @@ void ready_store::read(group_snapshot &into) const noexcept
 		into.ready_discarded[i] = discarded_[i].get();
 }
 
-/* Of the descriptors that sessions have room for. */
+/* How much is used of the room for sessions' descriptors. */
 std::size_t ready_stock::used() const noexcept
 {
 	return 2 * sessions_.alive() + open_.load(std::memory_order_relaxed);

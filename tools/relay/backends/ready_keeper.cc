@@ -36,7 +36,7 @@ constexpr std::chrono::nanoseconds keeper_beat = 1s;
 /* Looks at connections that were made at different times are joined. */
 constexpr std::chrono::nanoseconds least_keeper_beat = 50ms;
 
-/* One that the backend closes sooner was of no use. */
+/* A connection that the backend closes sooner than this was of no use. */
 constexpr std::chrono::nanoseconds short_life = 1s;
 
 class keeper final : public watcher::work
@@ -52,7 +52,7 @@ public:
 	void failed(pool &of, const char *why) override;
 
 private:
-	/* What it does for one endpoint. */
+	/* The keeper's state for one endpoint. */
 	struct plan {
 		explicit plan(std::shared_ptr<endpoint> which) : of(std::move(which)) {}
 
@@ -63,7 +63,8 @@ private:
 		std::atomic<std::int64_t> next_try{0}; /* as of sn_now() */
 	};
 
-	/* Of one backend: the endpoints that it has joined, until it is destroyed. */
+	/* The endpoints that a task has joined for one backend; leaves them when it is
+	 * destroyed. */
 	class joined
 	{
 	public:
@@ -321,7 +322,7 @@ std::error_code keeper::connect(const endpoint &to, sn::tcp &into)
 		    : std::error_code();
 }
 
-/* Those that fail at the same time count once. */
+/* Connections that fail at the same time count once. */
 void keeper::pause(plan &which) noexcept
 {
 	if (which.next_try.load(std::memory_order_relaxed) > sn_now())

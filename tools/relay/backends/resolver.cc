@@ -25,8 +25,8 @@ using namespace std::chrono_literals;
 /* A name without an address is looked up at this interval, if its own is longer. */
 constexpr auto retry_interval = 1s;
 
-/* So many answers in a row that a name does not exist count. One may be that of a name server which
- * has just begun to load the zone. */
+/* How many answers in a row must say that a name does not exist. A single one may come from a name
+ * server that has just begun to load the zone. */
 constexpr unsigned denials_that_count = 3;
 
 /* The name service knows that there is no such name, or no address of it. */

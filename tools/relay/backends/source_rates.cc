@@ -8,7 +8,7 @@ namespace relay
 namespace
 {
 
-/* Of the address, or of an IPv6 address's network; never 0. */
+/* A hash of the address, or of an IPv6 address's network; never 0. */
 std::uint64_t tag_of(const ip_address &source) noexcept
 {
 	ip_address network = source;

@@ -43,7 +43,7 @@ protected:
 		std::chrono::nanoseconds pause; /* from the next visit to the one after it */
 	};
 
-	/* One of them. */
+	/* One visit. */
 	class visit
 	{
 	public:

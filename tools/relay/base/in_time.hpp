@@ -32,7 +32,7 @@ namespace relay
 /* How long a path may take. A signal to stop can have to wait for that. */
 constexpr std::chrono::nanoseconds path_patience = std::chrono::seconds(5);
 
-/* What is wrong then, in words. */
+/* The reason that is given when the time is over. */
 inline constexpr const char *no_answer = "the file system does not answer";
 
 /* How many calls still have a thread. */

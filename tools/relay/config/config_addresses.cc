@@ -15,17 +15,17 @@ namespace relay
 namespace
 {
 
-/* Who has an address. */
+/* The listener or server that has an address. */
 struct holder {
 	std::string key;
 	std::string address;
 };
 
-/* What is taken of one port. Every address of a family leaves none of it to others. */
+/* The addresses of one port that are taken. "Every address" of a family leaves none to others. */
 class taken_port
 {
 public:
-	/* Who has it already; null: nobody, and now this one does. */
+	/* The one that already has the address; null if it was free, and now `by` has it. */
 	const holder *take(std::string_view host, const holder &by)
 	{
 		const bool of_both = host.empty();
@@ -77,7 +77,7 @@ private:
 	holder every_[2];
 };
 
-/* What is taken so far. */
+/* The addresses that are taken so far. */
 class taken_addresses
 {
 public:

@@ -21,7 +21,7 @@ namespace
 /* Half a million networks or names. */
 constexpr std::size_t largest_list = std::size_t{16} << 20;
 
-/* Of one list; a file of another kind would have as many as lines. */
+/* How many errors of one list are shown; a file of another kind would have one per line. */
 constexpr std::size_t most_errors = 10;
 
 /* The text; nothing, and why not. */

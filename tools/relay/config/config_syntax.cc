@@ -12,7 +12,7 @@ namespace
 
 constexpr std::string_view spaces = " \t\r";
 
-/* Of a value that may be anything. */
+/* How much is quoted of a value that may be anything. */
 constexpr std::size_t longest_quoted = 40;
 
 bool has(std::string_view text, std::string_view part)

@@ -42,7 +42,7 @@ tls_certificate_files read_files(section &in)
 	return made;
 }
 
-/* One of an array: the file with both, or a table. */
+/* Reads an element of an array: a file with certificate and key, or a table. */
 void read_listed(complaints &to, section &in, const toml::node &each, const std::string &key,
 		 std::vector<tls_certificate_files> &into)
 {

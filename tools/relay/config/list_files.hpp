@@ -32,7 +32,7 @@ namespace relay
 class list_files
 {
 public:
-	/* Those of one configuration. */
+	/* The lists of one configuration. */
 	struct set {
 		std::vector<list_snapshot> lists;
 		file_stamps stamps; /* from before they were read */

@@ -204,7 +204,9 @@ std::vector<certificate_snapshot> tls_contexts::certificates() const
 	for (const auto &each : now())
 		for (const auto &one : each->certificates()) {
 			const auto &owner = each->owner();
-			/* Two of a name, such as those of different keys: the first to expire. */
+			/* Of two certificates with the same name, such as with different keys,
+			 * keeps the one that expires
+ * first. */
 			const auto same = std::ranges::find_if(found, [&](const auto &other) {
 				return other.name == one.name && other.owner == owner.name &&
 				       other.is_listener == owner.is_listener;

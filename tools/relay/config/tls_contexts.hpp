@@ -27,7 +27,7 @@
 namespace relay
 {
 
-/* Of one configuration; null where there is no TLS. */
+/* The contexts of one configuration; null where there is no TLS. */
 struct tls_set {
 	std::vector<std::shared_ptr<tls_context>> listeners; /* parallel to the configuration's */
 	std::vector<std::shared_ptr<tls_context>> groups;
@@ -80,8 +80,8 @@ private:
 	turn_of_calls looking_; /* at the files of a context */
 };
 
-/* What is wrong with the TLS files of a configuration, one line each; or, in `warnings`, might soon
- * be. now: since 1970. Blocks on the file system, so not in a task. */
+/* Returns what is wrong with the TLS files of a configuration, one line each. warnings: what may be
+ * wrong soon. now: since 1970. Blocks on the file system, so not in a task. */
 config_errors tls_problems(const config &of, std::chrono::seconds now, config_errors &warnings);
 
 /* How long before its end a certificate is to be replaced: two weeks, or a quarter of its time if

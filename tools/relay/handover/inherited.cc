@@ -295,7 +295,7 @@ bool inherited::keep_unused(const entry &which)
 void inherited::close_unused()
 {
 	for (const auto &each : entries_) {
-		/* Not for a former process's: it accepts its backlog itself. */
+		/* Not reported for sockets of the old process, which accepts its backlog itself. */
 		if (each.address.empty())
 			emit(event_kind::socket_unused,
 			     "closing inherited descriptor " + std::to_string(each.fd) +

@@ -107,7 +107,7 @@ public:
 	}
 
 private:
-	/* Until something has happened. */
+	/* Waits until something has happened. */
 	void wait()
 	{
 		const int end = newest_end_;
@@ -159,7 +159,7 @@ private:
 			is_stopping_ = true;
 		if (is_known || signum == SIGCHLD)
 			return;
-		/* Those that have ended, and are not reaped yet, still have their ids. */
+		/* Processes that have ended but are not reaped yet still have their ids. */
 		for (const pid_t pid : processes_)
 			if (is_for_all || pid == newest_)
 				kill(pid, signum);
@@ -219,7 +219,7 @@ private:
 	int newest_end_ = -1; /* its pidfd; -1: there is none, or it has ended */
 	int status_ = EXIT_FAILURE;
 	bool is_stopping_ = false; /* SIGTERM or SIGINT has come */
-	bool is_cutting_ = false;  /* the newest has ended without that */
+	bool is_cutting_ = false;  /* the newest has ended without having been asked to */
 	int times_ = 0;            /* that the others were asked to end */
 };
 
@@ -243,7 +243,7 @@ void become_the_relay(pid_t former, const sigset_t &mask)
 {
 	if (number_in("LISTEN_PID") == former)
 		setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
-	/* One that comes before the relay catches them must not end it. */
+	/* A signal that comes before the relay catches it must not end it. */
 	for (const int each : to_newest)
 		std::signal(each, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &mask, nullptr);

@@ -34,7 +34,7 @@ auto call_elsewhere(Call call)
 	return *std::move(done);
 }
 
-/* What has become of a change of a backend, for its event and for the client. */
+/* The effect of a change of a backend, in words, for its event and for the client. */
 std::string describe(const backend_edit &what)
 {
 	const std::string name = "backend " + what.backend + " of " + what.group;

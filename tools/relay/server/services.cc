@@ -27,7 +27,8 @@ try {
 	sn_unix_listener *const socket = sn_tcp_listener_unix(server.socket());
 	char path[SN_UNIX_ADDRESS_MAX];
 	struct stat found;
-	/* Whose file is not its own, such as systemd's, or has been replaced, leaves it alone. */
+	/* A file that is not the listener's own, such as systemd's or a replaced one, is left
+	 * alone. */
 	if (mode == 0 || !socket || sn_unix_listener_set_unlink(socket, 0) <= 0 ||
 	    sn_unix_listener_set_unlink(socket, 1) < 0 ||
 	    sn_unix_listener_address(socket, path, sizeof path) < 0 || lstat(path, &found) < 0 ||

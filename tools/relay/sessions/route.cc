@@ -36,7 +36,8 @@ void route::use_lists(std::shared_ptr<const listener_config> read) noexcept
 	lists_.swap(read); /* those before are let go without the lock */
 }
 
-/* What has no files has no owner either, whose count all processors would share. */
+/* Settings without files need no owner. An owner's reference count would be shared by all
+ * processors. */
 std::shared_ptr<const listener_config> route::lists() const noexcept
 {
 	if (!settings.lists.empty()) {

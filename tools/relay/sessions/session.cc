@@ -287,7 +287,7 @@ void session::relay_both()
 		    .waits_of_listener = of_listener.throttled,
 		    .waits_of_backend = of_backend.throttled,
 		    .throttled = all_.counters.throttled});
-	/* A close sends TLS's end only if there is room for it at once. */
+	/* A close sends close_notify only if there is room for it at that moment. */
 	const sn_relay_tuning tuning{.closing = !has_tls(), .gather = via_->settings.gather};
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
@@ -467,7 +467,8 @@ bool session::lose_backend(const endpoint &which) noexcept
 	return true;
 }
 
-/* What it compares is set before backend_, as in lose_backend(), and does not change then. */
+/* The fields that it compares are set before backend_, as in lose_backend(), and do not change
+ * after that. */
 bool session::kill(const session_filter &which) noexcept
 try {
 	if (!backend_ || cause_.load(std::memory_order_relaxed) != cause::none)

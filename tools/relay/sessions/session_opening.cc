@@ -173,7 +173,7 @@ bool session::find_pool(std::string_view protocols)
 	to_ = via_->pool_for(sni_, protocols);
 	if (!to_) {
 		/* It fits into an empty socket's buffer at once. If not, do not wait for long. A
-		 * client whose handshake is complete gets TLS's end. */
+		 * client whose handshake is complete gets close_notify. */
 		client_.set_write_deadline(sn::after(std::chrono::seconds(1)));
 		if (!tls_)
 			static_cast<void>(client_.write_all(tls_unrecognized_name));

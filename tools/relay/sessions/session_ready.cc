@@ -60,7 +60,8 @@ sn::tcp session::take_ready(ticket &next, sn::deadline until)
 	auto &store = to_->ready();
 	while (auto made = next.take_ready()) {
 		auto why = judge(*made, *next.get());
-		/* Of a store that serves another configuration by now, no other one is taken. */
+		/* If the store now serves another configuration, no other connection is taken from
+		 * it. */
 		bool is_last = why == ready_end::config;
 		/* The handshake that a PROXY header has to come before. A failure may be old news,
 		 * such as that the backend has closed it, so it is made again, with a connection

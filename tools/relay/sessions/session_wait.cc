@@ -139,8 +139,8 @@ session::placing session::wait_in_queue(queued_choice &mine)
 	return placed;
 }
 
-/* One that was given a place just before its time was over uses it. One that has gone gives it back
- * when `mine` is destroyed. */
+/* A client that was given a place just before its time was over uses it. If it has gone, the place
+ * is given back when `mine` is destroyed. */
 session::placing session::stop_waiting(queued_choice &mine, woken why)
 {
 	queue &line = to_->line();

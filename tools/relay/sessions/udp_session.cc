@@ -286,7 +286,7 @@ bool udp_session::answer(char *bytes, std::size_t size)
 	return sent.error() != std::errc::bad_file_descriptor;
 }
 
-/* What was sent does not reach the backend. */
+/* Datagrams do not reach the backend. */
 void udp_session::lose_connection(int error) noexcept
 {
 	const std::error_code why(error, std::generic_category());
@@ -365,7 +365,7 @@ try {
 	return false; /* no memory to compare it */
 }
 
-/* Nobody else has it any more. */
+/* Called when no other task has the session any more. */
 void udp_session::record_end() noexcept
 try {
 	auto &counts = *via_->counts;

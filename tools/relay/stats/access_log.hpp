@@ -58,7 +58,7 @@ struct access_entry {
 	std::uint64_t to_client = 0;
 	std::uint64_t to_backend_splice = 0; /* of those, in the kernel */
 	std::uint64_t to_client_splice = 0;
-	/* Of a session of UDP: those passed on, to the backend and to the client. */
+	/* UDP: how many datagrams were passed on, to the backend and to the client. */
 	std::optional<std::pair<std::uint64_t, std::uint64_t>> datagrams{};
 	unsigned tries = 0; /* backends tried; logged if more than one */
 };

@@ -191,7 +191,7 @@ void send(event what)
 		all.lost.add();
 		return;
 	}
-	/* Of several tasks that come here, one reports. */
+	/* If several tasks come here, one of them reports. */
 	auto told = all.told_lost.load(std::memory_order_relaxed);
 	const auto lost = all.lost.get();
 	if (lost == told ||

@@ -158,7 +158,7 @@ void add_process(page &to, const snapshot &now)
 	use("process_threads", "gauge", std::to_string(its.threads), "Number of OS threads.");
 }
 
-/* Of the listeners of UDP. */
+/* The metrics of listeners of UDP. */
 void add_datagrams(page &to, const snapshot &now)
 {
 	to.metric("datagrams_total", "counter",

@@ -59,7 +59,7 @@ struct tls_certificate_info {
 	std::chrono::seconds not_after{};
 };
 
-/* Whose context it is. */
+/* The listener or group to which a context belongs. */
 struct tls_owner {
 	bool is_listener = true; /* otherwise a group */
 	std::string name;

@@ -23,13 +23,13 @@
 namespace relay
 {
 
-/* Of a listener. */
+/* The library's configuration for a listener. */
 struct tls_server_material {
 	sn::tls_config config{SN_TLS_SERVER};
 	std::vector<tls_certificate_info> certificates;
 };
 
-/* Of a group. */
+/* The library's configurations for a group. */
 class tls_client_material
 {
 public:

@@ -29,7 +29,7 @@ struct tls_certificate_files {
 	bool operator==(const tls_certificate_files &) const = default;
 };
 
-/* Of a listener. */
+/* The settings of a listener. */
 struct tls_server_settings {
 	std::vector<tls_certificate_files>
 		certificates;            /* at least one; the first is the default */
@@ -42,7 +42,7 @@ struct tls_server_settings {
 	bool operator==(const tls_server_settings &) const = default;
 };
 
-/* Of a group. */
+/* The settings of a group. */
 struct tls_client_settings {
 	bool verify = true;
 	std::string ca{};   /* a file or a folder; empty: the system's */

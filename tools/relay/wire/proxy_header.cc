@@ -209,7 +209,7 @@ bool checksum_is_right(std::string_view header, std::size_t at)
 	return crc32c(zeroed) == expected;
 }
 
-/* What is wrong with them, or nothing. */
+/* Reads the records. Returns what is wrong with them, or null. */
 const char *read_records(std::string_view header, std::size_t at, proxy_header &into)
 {
 	while (at < header.size()) {

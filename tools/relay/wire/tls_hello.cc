@@ -82,7 +82,7 @@ bool is_name_character(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* What is wrong with the name; null if `into` has it. */
+/* Reads the name. Returns what is wrong with it; null if `into` has it. */
 const char *read_name(std::string_view name, std::string &into)
 {
 	if (!name.empty() && name.back() == '.')
