@@ -65,7 +65,7 @@ struct sn_replayed {
 
 void sn_replay_begin(struct sn_replay *replay, int fd);
 void sn_replay_record(struct sn_replay *replay, const struct sn_replayed *record);
-/* What was on that ring before this time has been overwritten. Before its first record. */
+/* The records of that ring from before this time were overwritten. Called before its first one. */
 void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time);
 /* The ring whose turn the task has; -1: none. */
 int sn_replay_runs_on(struct sn_replay *replay, uint64_t id);

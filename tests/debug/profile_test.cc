@@ -243,7 +243,7 @@ struct Waiting {
 	}
 };
 
-// Until so many tasks are parked.
+// Waits until that many tasks are parked.
 void until_parked(int64_t n)
 {
 	EXPECT_TRUE(test::eventually([=] {

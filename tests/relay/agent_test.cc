@@ -932,7 +932,7 @@ TEST(Agent, ComesAndGoesWithReloads)
 	stop(relay);
 }
 
-/* The one of each address of a name, at that address. */
+/* Each address of a name has its own agent, at that address. */
 TEST(Agent, IsAskedAtEachAddress)
 {
 	answering a('a');

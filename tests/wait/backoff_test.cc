@@ -9,8 +9,8 @@
 namespace
 {
 
-// Other programs may take the CPU at any moment, most of all when the test yields it. So the
-// shortest of many tries counts: of 20, and of as many more as it takes to get below the bound.
+// Other programs may take the CPU at any moment, most of all when the test yields it. Therefore the
+// shortest of many tries counts: at least 20, and more until one is below the bound.
 int64_t least_time(int64_t spin, int64_t yield)
 {
 	const int64_t bound = 20 * (spin + yield), end = sn_now() + test::patience;
