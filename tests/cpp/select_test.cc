@@ -131,7 +131,7 @@ TEST(Select, Scopes)
 			});
 
 			all.go([] { throw std::runtime_error("told"); });
-			// The one that has made it is cancelled, too.
+			// The task that has made it is cancelled too.
 			EXPECT_EQ(std::errc::operation_canceled,
 				  sn::select(sn::on_time(sn::after(1h), unexpected)).error());
 			EXPECT_EQ(0, sn_cancel_mask());

@@ -217,7 +217,7 @@ TEST(Spawn, HandlesMoveAndDestroyingJoins)
 			EXPECT_GE(ended, 1);
 		}
 		EXPECT_EQ(ended, 2);
-		/* Nor does the exception of a task that is never joined escape. */
+		/* The exception of a task that is never joined does not escape either. */
 		const auto dropped = sn::spawn([] { throw error_with_number(1); });
 	});
 }

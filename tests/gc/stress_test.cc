@@ -135,7 +135,7 @@ void block(Random &random)
 	}
 }
 
-// One of the things that tasks do, with the item on the stack or in a register.
+// One step of a task, at random, with the item on the stack or in a register.
 [[gnu::noinline]] void step(Shared *shared, Random &random, int depth)
 {
 	Item *item = make_watched((int)random.below(4)), *other = nullptr;

@@ -36,7 +36,7 @@
 
 typedef int main_fn(int argc, char **argv, char **envp);
 
-/* What was a thread. Its address stands for it. */
+/* A task in place of a thread. Its address is the thread's handle. */
 struct adopted {
 	_Atomic int owners; /* itself, and who joins or detaches it; 0: the slot is free */
 	sn_task *task;

@@ -241,7 +241,7 @@ TEST(Timeouts, OfSocketsAreHonoured)
 	});
 }
 
-// Of the thread that the task is on now.
+// Sets errno of the thread that the task is on now.
 __attribute__((noinline)) void set_error(int err)
 {
 	__asm__ volatile("" : : : "memory");
@@ -643,7 +643,7 @@ TEST(Connect, IsCancelled)
 	});
 }
 
-// Of a socket that others may have, the flag is never set, not even for a moment.
+// If others may have the socket, its flag is never set, not even for a moment.
 TEST(Connect, PassesDuplicatesThrough)
 {
 	test::run({2}, [] {
@@ -668,7 +668,7 @@ TEST(Connect, PassesDuplicatesThrough)
 	});
 }
 
-// Nor of one that a child of fork() has, too.
+// The same holds if a child of fork() has the socket too.
 TEST(Connect, PassesSocketsOfTheChildrenThrough)
 {
 	test::run({2}, [] {

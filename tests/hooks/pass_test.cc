@@ -396,7 +396,7 @@ TEST(Pass, TheRuntimesOwnCalls)
 	sn_hooks_set_default(SN_HOOKS_OFF);
 }
 
-// Nor do profiles, which a task begins and ends in one piece.
+// Profiles do not park either: a task begins and ends them in one piece.
 TEST(Pass, ThoseOfProfiles)
 {
 	sn_hooks_set_default(SN_HOOKS_ON);

@@ -317,7 +317,7 @@ TEST(Recvmmsg, TellsHowManyCameBeforeItWasCancelled)
 	});
 }
 
-// Nobody listens there, which is told to the next call.
+// Nobody listens there, which the next call reports.
 TEST(Recvmmsg, LeavesAnErrorToTheNextCall)
 {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

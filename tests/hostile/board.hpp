@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What is known about a run, in memory that the process under test shares with its parent: so the
+// The state of a run, in memory that the process under test shares with its parent: so the
 // parent can report it even if the process has crashed or hangs. The counters are atomic; tasks and
 // plain threads may read and write them.
 #ifndef SENNIT_TESTS_HOSTILE_BOARD_HPP

@@ -36,7 +36,7 @@ namespace hostile
 
 constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 
-// What is measured in the runtime.
+// The kinds of delays that are measured in the runtime.
 enum Kind { TIMER, ALARM, DEADLINE, SOCKET, RUNNABLE, FOREIGN, SPAWN, SIGNAL, PHASE, KINDS };
 
 // What plain threads do at the same time, for comparison (plain.hpp).

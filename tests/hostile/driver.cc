@@ -291,7 +291,7 @@ void release(Held held)
 	watch_memory_limited(false);
 }
 
-// What can stay in force while a run ends, stays.
+// Ends the changes that cannot stay in force while a run ends.
 void release_all()
 {
 	for (int i = 0; i < HELDS; i++)

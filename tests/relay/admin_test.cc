@@ -356,7 +356,7 @@ TEST(Admin, RefusesAClientWhileAllOthersAreAnswered)
 		EXPECT_EQ(receive(more).status, 503);
 		EXPECT_EQ(more.receive_end(), ending::fin);
 	}
-	/* One that leaves makes room. */
+	/* A client that leaves makes room. */
 	stuck.pop_back();
 	EXPECT_TRUE(eventually([&] {
 		auto client = server.connect();

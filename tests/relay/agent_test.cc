@@ -346,7 +346,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 		EXPECT_EQ(g.at(0).agent.effect(), agent_effect{});
 	}
 	EXPECT_FALSE(g.registry.read().backends[0].agent.is_there);
-	/* One that has been away. */
+	/* An agent that has been away. */
 	g.settings = before;
 	g.use();
 	g.says(0, "down");
@@ -603,7 +603,7 @@ TEST(Agent, ClientsFollowTheWeight)
 	stop(relay);
 }
 
-/* What is sent comes from the backend's own table, or from the group's. */
+/* The text that is sent comes from the backend's own table, or from the group's. */
 TEST(Agent, IsToldWhatItIsAskedFor)
 {
 	answering a('a');

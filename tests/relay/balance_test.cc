@@ -336,7 +336,7 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	EXPECT_FALSE(ask(true));
 	EXPECT_EQ(first.counts.checks.get(), 12U);
 	EXPECT_EQ(first.counts.check_failures.get(), 6U);
-	/* Of the other one nothing is known yet, so its first answer decides. */
+	/* Nothing is known about the other one yet, so its first answer decides. */
 	EXPECT_TRUE(g.made->checked(*g.made->backends()[1].endpoints.now()->front().at, bad));
 	/* Without checks it is as if there had been none. */
 	for (int i = 0; i < 3; i++)

@@ -307,7 +307,7 @@ TEST(Bandwidth, IsWaitedForAsleep)
 		for (int i = 0; i < 10; i++) {
 			auto &one = all.emplace_back(relay, door);
 			one.backend.send(std::string(3 << 10, 'x'));
-			/* Nor may the half-close timeout end what is only held back. */
+			/* The half-close timeout must not end a stream that is only held back. */
 			one.client.shutdown_write();
 			one.backend.shutdown_write();
 		}

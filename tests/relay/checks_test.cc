@@ -155,7 +155,7 @@ void stop(relay_process &relay)
 	EXPECT_EQ(end.status, 0) << end.errors;
 }
 
-/* Of which nothing is known: `fall` is for a backend that was seen to work. */
+/* Nothing is known about the backend: `fall` is for one that was seen to work. */
 TEST(Checks, TheFirstOneDecides)
 {
 	http_answering bad("HTTP/1.1 500 Bad\r\n\r\n");

@@ -161,7 +161,7 @@ TEST(Control, AddsAndRemovesBackends)
 	EXPECT_EQ(with.relay.stop().status, 0);
 }
 
-/* What it prints can be kept as the file. */
+/* The text that it prints can be saved as the file. */
 TEST(Control, PrintsTheConfigurationInEffect)
 {
 	named_backend a("a");

@@ -219,7 +219,8 @@ TEST(Endpoints, HaveALimitEach)
 	}
 }
 
-/* One that is gone is seen until its last connection ends. Its totals remain the name's. */
+/* An endpoint that is gone is shown until its last connection ends. Its totals stay with the
+ * name. */
 TEST(Endpoints, ThatAreGoneAreForgottenAfterTheirLastConnection)
 {
 	name n;

@@ -268,7 +268,7 @@ TEST_F(Handover, TakesUnixSocketsAlong)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-/* Nor does a new process that fails take the file with it. */
+/* A new process that fails does not remove the file either. */
 /* As a reload does. */
 TEST_F(Handover, GivesTheControlSocketItsMode)
 {

@@ -232,7 +232,7 @@ public:
 	/* Whether it has ended, or was killed. */
 	bool has_ended() const;
 
-	/* What it has printed so far. */
+	/* The output that it has printed so far. */
 	std::string output();
 	std::string errors();
 

@@ -182,7 +182,7 @@ std::vector<std::string> relay_process::lines_with(stream &from, std::string_vie
 	return found;
 }
 
-/* What follows the name in the events of that name, on stderr as text. Call with the lock held. */
+/* The text after the name in the events of that name, on stderr. Call with the lock held. */
 std::vector<std::string> relay_process::events_of(std::string_view name)
 {
 	std::vector<std::string> found;

@@ -296,7 +296,7 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 2; }));
 	EXPECT_EQ(entries("deny"), 2U);
 	EXPECT_EQ(relay.metric("lists_refused"), 1U);
-	/* One that is not there is as bad, and another change. */
+	/* A missing file is as bad, and another change. */
 	EXPECT_EQ(unlink((in / "allow").c_str()), 0);
 	relay.await_error("allow: cannot be read: No such file or directory");
 	EXPECT_EQ(relay.metric("lists_refused"), 1U);
@@ -309,7 +309,7 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	auto after = peer::connect(address);
 	after.send("y");
 	EXPECT_EQ(backend.accept().receive(1), "y");
-	/* What was open all the while still is. */
+	/* The connection that was open all the time still is. */
 	before.send("z");
 	EXPECT_EQ(before_there.receive(1), "z");
 	/* Once for each change, and not for each look at the files. */

@@ -207,7 +207,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	stop(relay);
 }
 
-/* Its address may be somebody else's by now. */
+/* Its address may belong to another machine now. */
 TEST_F(Names, ANameThatDoesNotExistAnyMoreHasNoAddress)
 {
 	names_->set(how::answers, {"127.0.0.2"});
@@ -224,7 +224,7 @@ TEST_F(Names, ANameThatDoesNotExistAnyMoreHasNoAddress)
 	EXPECT_GE(metric(relay, "resolve_failures_total"), 3U);
 	auto client = peer::connect(relay.address());
 	EXPECT_EQ(client.receive_end(), ending::fin);
-	/* What is open stays. */
+	/* Open connections stay. */
 	before.send("still");
 	EXPECT_EQ(served.receive(5), "still");
 	before.close();

@@ -192,7 +192,7 @@ TEST(Places, OfABackupAreGivenAtOnceWhenTheFirstIsEjected)
 	});
 }
 
-/* Of those that wait none takes the backup's place: it goes to one that has nothing else. */
+/* No waiting client takes the backup's place: it goes to a client that has no other choice. */
 TEST(Places, ThatOthersDoNotTakeAreGivenBesideThem)
 {
 	in_task([] {

@@ -472,7 +472,7 @@ TEST(Preconnect, StaysWithinMaxConnections)
 }
 
 /* Keepers come and go, and share the store meanwhile. */
-/* What is ready holds places, but gives none away that there is no more. */
+/* Ready connections hold places, but give none away beyond the new limit. */
 TEST(Preconnect, FollowsALimitThatIsLowered)
 {
 	echo backend;
@@ -533,7 +533,7 @@ TEST(Preconnect, IsReloadedUnderLoad)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Those that are ready take no descriptor from a client. */
+/* Ready connections take no descriptor from a client. */
 TEST(Preconnect, GivesWayWhenDescriptorsRunShort)
 {
 	echo backend;

@@ -234,7 +234,7 @@ TEST(Queue, CanTakeAHalfCloseForTheEnd)
 	stop(relay);
 }
 
-/* Those that wait get what the new configuration allows, at once and in their order. */
+/* Waiting clients get what the new configuration allows, immediately and in their order. */
 TEST(Queue, IsServedByAReload)
 {
 	listener backend;
@@ -267,7 +267,7 @@ TEST(Queue, IsServedByAReload)
 	/* A place that is freed by a connection from before the reloads. */
 	first.close();
 	auto c = expect(backend, "c");
-	/* One that arrives after the reload goes behind one from before it. */
+	/* A client that arrives after the reload queues after one from before it. */
 	waiting.push_back(peer::connect(relay.address()));
 	waiting.back().send("e");
 	ASSERT_TRUE(has_queued(relay, 2));

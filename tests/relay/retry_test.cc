@@ -107,7 +107,7 @@ TEST(Retry, HasAnEnd)
 	stop(relay);
 }
 
-/* Nor does it wait for what would come after the timeout. */
+/* It does not wait for an attempt that would come after the timeout either. */
 TEST(Retry, DoesNotExceedTheConnectTimeout)
 {
 	const listener nobody("127.0.0.1", -1);

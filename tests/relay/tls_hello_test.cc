@@ -150,7 +150,7 @@ TEST(TlsHello, MayBeCutIntoAnyRecords)
 	const auto whole = message(extension(21, std::string(700, '\0')) + name("cut.example"));
 	for (const std::size_t size : {1U, 2U, 3U, 4U, 5U, 100U, 512U, 16384U})
 		EXPECT_EQ(name_in(records(whole, size)), "name: cut.example") << size;
-	/* What follows is ignored, in the same record or after it. */
+	/* Bytes after the hello are ignored, in the same record or after it. */
 	tls_hello hello;
 	auto got = read(records(whole) + "\x17garbage", hello);
 	EXPECT_TRUE(got);

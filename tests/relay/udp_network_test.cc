@@ -76,7 +76,7 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* That is no failure of the backend, which would be ejected for it. */
+/* That is not a failure of the backend, for which it would be ejected. */
 TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 {
 	if (!test::OwnNetwork::exists())

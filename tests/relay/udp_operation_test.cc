@@ -76,7 +76,8 @@ TEST(UdpOperation, AListenerThatIsGoneServesItsSessions)
 	EXPECT_EQ(exchange(early, at, backend), session);
 	EXPECT_EQ(relay.metric("datagrams_dropped_total{listener=\"a\",reason=\"stopping\"}"), 1U);
 
-	/* Its port is not free while it has that session, and yet it can be had again. */
+	/* The port is not free while the listener has that session, but can be listened on
+	 * again. */
 	settings.write(process + listening("a", at) + rest);
 	ASSERT_TRUE(relay.reload()) << relay.errors();
 	exchange(late, at, backend, "yes");

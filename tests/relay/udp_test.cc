@@ -497,7 +497,7 @@ TEST_F(Udp, ADeniedClientGetsNoAnswer)
 	EXPECT_TRUE(eventually([&] { return dropped("refused_list") == 1; }));
 	allowed.send(at_, other);
 	EXPECT_EQ("udp:" + allowed.receive().from, at_);
-	/* Those of one listener are looked at in order, so the first would have it by now. */
+	/* Datagrams of one listener are handled in order, so the first client would have it now. */
 	EXPECT_FALSE(denied.receive_within(0ms));
 	/* It is counted when the answer has been sent. */
 	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 1; }));

@@ -30,7 +30,7 @@ inline sn_stream *adopt(int fd)
 	return stream;
 }
 
-// What is written to one end is read from the other.
+// Two ends of a stream: bytes that are written to one are read from the other.
 class Ends
 {
 public:
@@ -75,7 +75,7 @@ public:
 	void close_from() { sn_stream_close(from_.exchange(nullptr)); }
 	void close_to() { sn_stream_close(to_.exchange(nullptr)); }
 
-	// So many bytes that a writer has to wait before it has written them all.
+	// More bytes than a writer can write without waiting.
 	size_t more_than_it_holds() const
 	{
 		int domain = 0;
@@ -97,7 +97,7 @@ private:
 	std::atomic<sn_stream *> from_, to_;
 };
 
-// One of each kind that tasks wait for.
+// A stream of each kind for which tasks wait.
 inline const std::vector<std::pair<const char *, std::function<std::unique_ptr<Ends>()>>> kinds = {
 	{"pipe", [] { return Ends::pipe(); }},
 	{"small pipe", [] { return Ends::pipe(4096); }},

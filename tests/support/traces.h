@@ -133,7 +133,7 @@ struct Slice {
 	bool open = false;
 };
 
-// Of one track.
+// The events of one track.
 struct Track {
 	std::string name;
 	uint64_t parent = 0;

@@ -45,7 +45,7 @@ TEST(Alarm, RingsOnceNotEarly)
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
 		EXPECT_GE(ring.first.load(), when);
 		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "nothing left to prevent";
-		// One that is due already rings at once. An alarm can be set again.
+		// An alarm that is already due rings immediately. An alarm can be set again.
 		EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
 	});

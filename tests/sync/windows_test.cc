@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What can happen between two steps of an operation, and what others must not see in between. The
+// Events between two steps of an operation, and states that others must not see in between. The
 // tests hold the lock that the second step needs, so that the rare interleaving happens each time.
 #include <atomic>
 #include <cstdint>

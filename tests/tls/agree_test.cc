@@ -352,7 +352,7 @@ TEST(TlsAgree, AClientsNewCertificateIsShown)
 			usual.client.show({&old});
 			EXPECT_EQ("old", seen());
 			EXPECT_EQ("old", seen());
-			// One that is made before, and gets its ticket after.
+			// A connection that is made before, and gets its ticket after.
 			TlsPair before(usual.client, usual.server);
 			usual.client.show({&fresh});
 			before.handshake();

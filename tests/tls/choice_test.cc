@@ -26,7 +26,7 @@ TEST(TlsChoice, TheOrderOfCiphersIsTheServers)
 				"TLS_AES_128_GCM_SHA256"),
 		      std::pair("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256",
 				"TLS_AES_256_GCM_SHA384"),
-		      // Of a machine without instructions for AES.
+		      // The preference of a machine without instructions for AES.
 		      std::pair("TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256",
 				"TLS_CHACHA20_POLY1305_SHA256")}) {
 			Usual usual; // each time, so that nothing is resumed

@@ -187,7 +187,7 @@ TEST(TlsFlood, NewKeysWithoutDataEndTheConnection)
 	});
 }
 
-// What is written counts as well: a peer that only receives answers each change of keys.
+// Written data counts as well: a peer that only receives answers each change of keys.
 TEST(TlsFlood, NewKeysOfAPeerThatOnlyReceivesAreTaken)
 {
 	run_tls({2}, [] {

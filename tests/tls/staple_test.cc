@@ -220,7 +220,8 @@ TEST(TlsStaple, BadResponsesAreRefused)
 				refused(answer(authority, mine, {.signer = &mine}), signature);
 				refused(try_later(), unusable);
 				refused("garbage", unusable);
-				// Its last byte is of the signature, or of the certificate in it.
+				// The last byte of a response belongs to the signature, or to the
+				// certificate in it.
 				std::string forged = answer(authority, mine);
 				forged[forged.find("\x18\x0f") + 2 + 3] ^= 1; // a time
 				refused(forged, signature);

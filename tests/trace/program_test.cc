@@ -85,7 +85,7 @@ TEST_F(TraceProgram, TheTaskThatKeepsTheProcessorIsNamedAndWhoWaitsForIt)
 	})) << to_text(read.trace, summary);
 }
 
-// What is missing could say that a wait had ended. Only what comes after is told.
+// The missing records could say that a wait had ended. Only what follows them is reported.
 TEST_F(TraceProgram, OverwrittenRecordsAreNoticed)
 {
 	for (const char *size : {"4K", "1M"}) {

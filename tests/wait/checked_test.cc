@@ -40,7 +40,7 @@ protected:
 	int ends_[2];
 };
 
-// Those that need to see system calls.
+// Tests that need the checked build to see system calls.
 class CheckedCalls : public Checked
 {
 protected:

@@ -301,7 +301,7 @@ std::string row(const char *range, uint64_t count, int stars)
 	return text;
 }
 
-// Of a site where nothing else in this program waits. The process may have run this test before.
+// Uses a site where nothing else in this program waits. The process may have run this test before.
 TEST(Sites, ArePrintedAsHistograms)
 {
 	const auto before = site("scan owner");
