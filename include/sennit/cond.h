@@ -29,7 +29,7 @@ typedef struct sn_cond {
 	struct sn__waits waits; /* not for programs */
 } sn_cond;
 
-/* Nobody waits. */
+/* The initial value: no task waits. */
 #define SN_COND_INIT         \
 	{                    \
 		{            \

@@ -106,7 +106,7 @@ struct ready_case : select_case {
 	F f;
 };
 
-/* Of a task whose handle is at *handle, until it has been joined. */
+/* The case of joining a task, whose handle is at *handle until it has been joined. */
 template <class F>
 struct end_case : select_case {
 	end_case(sn_task **h, bool e, F &&g) : handle(h), ended(e), f(std::move(g)) {}
@@ -142,7 +142,7 @@ struct scope_case : select_case {
 		one.op = SN_CASE_SCOPE;
 		return one;
 	}
-	/* What is no errno value stands for an exception: scope.hpp. */
+	/* INT32_MIN, which is not an errno value, stands for an exception: scope.hpp. */
 	void finish(int err) { tell(f, nothing_or_error(err == INT32_MIN ? -ECANCELED : err)); }
 	sn_scope *scope;
 	F f;

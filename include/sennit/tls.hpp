@@ -189,7 +189,7 @@ std::string tls_error(const Stream &on)
 	return text ? text : "";
 }
 
-/* What was agreed on: struct sn_tls_info. May park for a moment. */
+/* The result of the handshake: struct sn_tls_info. May park for a moment. */
 template <byte_stream Stream>
 result<sn_tls_info> tls_info(const Stream &on)
 {

@@ -250,8 +250,8 @@ enum sn_udp_setting {
  */
 SN_API int sn_udp_set(sn_udp *udp, enum sn_udp_setting setting, int value);
 
-/* What it is, or a negative errno; -ENOTCONN for the MTU without a peer. Does not park. Any
- * thread. */
+/* The value of the setting, or a negative errno; -ENOTCONN for the MTU without a peer. Does not
+ * park. Any thread. */
 SN_API int sn_udp_get(sn_udp *udp, enum sn_udp_setting setting);
 
 /*

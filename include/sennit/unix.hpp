@@ -330,7 +330,7 @@ public:
 		});
 	}
 
-	/* Who the peer of a connection is, by the kernel's word. */
+	/* The identity of a connection's peer, as the kernel reports it. */
 	result<sn_unix_credentials> peer_credentials() const
 	{
 		sn_unix_credentials peer{};

@@ -195,7 +195,7 @@ static void finish(struct waits *waits, struct sn_task *task)
 	take(waits, &wait, &waits->caches[waits->processors].modules);
 }
 
-/* Not when no runtime runs. The caller is hidden, as in sn_dump(). */
+/* Visits all tasks, if a runtime runs. The caller is hidden, as in sn_dump(). */
 static void visit_all(void (*fn)(struct waits *waits, struct sn_task *task), struct waits *waits)
 {
 	if (sn_foreign_enter() < 0)

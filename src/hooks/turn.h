@@ -36,7 +36,7 @@
 
 #include "hooks/call.h"
 
-/* Of one call, on its stack. */
+/* The turn of one call, on its stack. */
 struct sn_hook_turn {
 	_Atomic uintptr_t *word;
 };

@@ -57,7 +57,7 @@ static void work_in(struct sn_task *task, struct sn_scope *scope, uint32_t masks
 	task->cancel_masks = masks;
 }
 
-/* In its opener, which works in it. Parks. */
+/* Called in the opener, which works in the scope. Parks. */
 static int scope_close(struct sn_scope *scope, int64_t close_by)
 {
 	struct sn_task *me = scope->opener;

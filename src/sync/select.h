@@ -44,7 +44,7 @@ static inline struct sn_chan *sn_case_chan(const struct sn_case *of)
 	return sn_chan_at(of->chan);
 }
 
-/* One of 0 to n - 1. self: NULL on a plain thread. */
+/* A random number from 0 to n - 1. self: NULL on a plain thread. */
 static inline uint32_t sn_select_random(struct sn_thread *self, uint32_t n)
 {
 	static _Thread_local uint32_t of_plain_thread;

@@ -125,7 +125,7 @@ int sn_tls_check_staple(SSL *ssl, void *arg);
 struct sn_tls {
 	sn_mutex lock; /* guards all that follows `fd`; the others do not change */
 	sn_tls_config *config;
-	struct sn_tls_set *set;   /* of the configuration when the connection was made, */
+	struct sn_tls_set *set;   /* the configuration's when the connection was made, */
 	struct sn_tls_ring *ring; /* and this; either may be NULL */
 	char *name;               /* of the server, for a client; NULL: none */
 	int fd;
