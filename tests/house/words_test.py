@@ -59,20 +59,19 @@ RATCHET = {
 # How many of them are left. The numbers may only get smaller.
 LEFT = {
     ".": {"at once": 1, "behind": 1, "meanwhile": 1},
-    "bench": {"at once": 15, "behind": 5, "by then": 3, "goes on": 2, "meanwhile": 1, "told": 1},
+    "bench": {"at once": 15, "behind": 2, "by then": 3, "goes on": 1, "meanwhile": 1, "told": 1},
     "cmake": {"meanwhile": 1},
-    "docs": {"at once": 62, "behind": 22, "by then": 3, "goes on": 14, "meanwhile": 27, "told": 16},
-    "examples": {"at once": 3, "behind": 5, "by then": 1, "goes on": 4, "meanwhile": 8, "told": 2},
+    "docs": {"at once": 62, "behind": 16, "goes on": 1, "meanwhile": 27, "told": 1},
+    "examples": {"at once": 3, "goes on": 1, "meanwhile": 8, "told": 1},
     "fuzz": {"told": 4},
-    "include": {"at once": 34, "behind": 10, "by then": 5, "goes on": 11, "meanwhile": 30,
-                "told": 5},
-    "models": {"at once": 7, "behind": 3, "by then": 3, "goes on": 1, "meanwhile": 6, "told": 5},
-    "packaging": {"behind": 1, "goes on": 2, "meanwhile": 1},
+    "include": {"at once": 1, "behind": 7, "meanwhile": 24},
+    "models": {"at once": 7, "behind": 2, "meanwhile": 6},
+    "packaging": {"behind": 1, "meanwhile": 1},
     "scripts": {"at once": 1, "behind": 4, "meanwhile": 2},
-    "src": {"at once": 84, "behind": 47, "by then": 10, "goes on": 16, "meanwhile": 72, "told": 12},
-    "tests": {"at once": 70, "behind": 63, "by then": 13, "goes on": 44, "meanwhile": 38,
-              "told": 36},
-    "tools": {"at once": 27, "behind": 18, "by then": 7, "goes on": 8, "meanwhile": 23, "told": 11},
+    "src": {"at once": 71, "behind": 17, "by then": 1, "meanwhile": 42, "told": 1},
+    "tests": {"at once": 68, "behind": 53, "by then": 13, "goes on": 43, "meanwhile": 38,
+              "told": 34},
+    "tools": {"at once": 12, "behind": 9, "meanwhile": 15, "told": 2},
 }
 
 # Files that are not looked at, and why; a name that ends with / is a folder.
