@@ -32,7 +32,7 @@ static ssize_t sum(struct session *s, unsigned long long size)
 	for (; size > 0; size -= (unsigned long long)n) {
 		n = sn_reader_peek(&s->in, 1, &data);
 		if (n <= 0)
-			return n < 0 ? n : -ECONNRESET; /* the stream has ended among them */
+			return n < 0 ? n : -ECONNRESET; /* the stream ended too early */
 		if ((unsigned long long)n > size)
 			n = (ssize_t)size;
 		for (ssize_t i = 0; i < n; i++)

@@ -105,7 +105,7 @@ inline found read_requests(std::string_view bytes, std::size_t piece)
 		require(took > 0, "a request has bytes");
 		all.requests.push_back(reader.request());
 		if (!reader.request().keep_alive)
-			return all; /* the connection ends with its answer */
+			return all; /* the connection ends after this request's answer */
 		reader.next();
 	}
 	return all;

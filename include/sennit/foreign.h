@@ -25,8 +25,8 @@ struct sn_foreign {
 	uint8_t hooks;  /* what the task has asked for: SN_HOOKS_DEFAULT and so on */
 };
 
-/* What a task may ask for. */
-#define SN_HOOKS_DEFAULT 0 /* what holds for the process */
+/* Whether a task's blocking calls are hooked. */
+#define SN_HOOKS_DEFAULT 0 /* as for the whole process */
 #define SN_HOOKS_ON 1
 #define SN_HOOKS_OFF 2
 

@@ -260,7 +260,8 @@ TEST(Pass, InSignalHandlersAndWithAnotherMask)
 	});
 }
 
-// A wait for neither descriptors nor a time is one for a signal, which ends no wait of a task.
+// A wait without descriptors and without a time can only wait for a signal, but a signal ends no
+// wait of a task. So the call is passed through.
 TEST(Pass, WaitingForASignalAlone)
 {
 	struct sigaction action = {}, former;

@@ -2,7 +2,7 @@
 // Labels: checked
 //
 // The checked build ends a program that waits with a lock of the runtime, and says where. Each
-// fault is planted in a child process. What does not wait goes on.
+// fault is planted in a child process. Code that does not wait continues.
 #include <atomic>
 #include <thread>
 

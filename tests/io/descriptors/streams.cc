@@ -566,7 +566,8 @@ private:
 
 	// ---- the end ----
 
-	// Closes an end, unless that has been done, whoever uses it. Then all waits for it end.
+	// Closes an end, unless it is closed already, even if tasks use it. Then all waits for it
+	// end.
 	void close(int side, bool aborts)
 	{
 		End &end = ends_[side];
