@@ -4,7 +4,8 @@
  *
  * What is modelled, by the names of the C code:
  *   thread()   thread 0: sn_runtime_enter() and sn_runtime_leave() of a task that never parks, or
- *              of several that yield; sn__lease_lost(), lend_if_expired(), sn_processor_lend(),
+ *              of several that yield; sn_private_lease_lost(), lend_if_expired(),
+ *              sn_processor_lend(),
  *              sn_processor_regain()
  *   monitor()  end_hog(): sn_lease_revoke(), sn_lease_expire(); sn_processor_give()
  *   asker()    sn_lease_ask(), once
@@ -124,7 +125,7 @@ outside:
 	:: else
 	fi;
 
-	/* sn__lease_lost() */
+	/* sn_private_lease_lost() */
 slow:	skip;
 	d_step { word[t] != REVOKING -> w = word[t] };
 	if

@@ -4,7 +4,8 @@
  *
  * What is modelled, by the names of the C code:
  *   thread()   sn_runtime_enter(), sn_runtime_leave() (blocking.h's brackets are the same two),
- *              sn__lease_lost(), await_decision(), sn_processor_regain(), sn_await_processor(), and
+ *              sn_private_lease_lost(), await_decision(), sn_processor_regain(),
+ *              sn_await_processor(), and
  *              those parts of the scheduler's loop that hand processors on: become_idle(),
  *              hand_over()
  *   monitor()  sn_lease_revoke(), sn_barrier_everywhere(), decide(), sn_processor_give()
@@ -79,7 +80,7 @@
 #	define LEASE_HELD HELD
 #endif
 
-/* struct sn__lease and struct sn_thread. processor: 0 none, p + 1. */
+/* struct sn_private_lease and struct sn_thread. processor: 0 none, p + 1. */
 bool inside[THREADS];
 byte word[THREADS] = LEASE_HELD;
 byte processor[THREADS];
@@ -396,7 +397,7 @@ enter:
 	:: else -> w = 0
 	fi;
 
-	/* sn__lease_lost() */
+	/* sn_private_lease_lost() */
 #ifndef NO_FENCE
 	d_step { drain(t) }
 #endif

@@ -269,7 +269,7 @@ class Member:
         self.declaration = re.sub(r" ?\(\* ?(\w+)\)", r" (*\1)", self.declaration)
 
     def hidden(self):
-        return "__" in self.name or self.comment == ["not for programs"]
+        return self.name.lower().startswith("sn_private_") or self.comment == ["not for programs"]
 
 
 class Class:
@@ -338,7 +338,8 @@ def read(folder):
             elif kind in ("struct", "class"):
                 found = Class(compound)
                 nested = "::" in found.name
-                if "__" not in found.name and not nested and (found.comment or found.members):
+                hidden = found.name.startswith("sn_private_")
+                if not hidden and not nested and (found.comment or found.members):
                     header(found.file).parts.append(found)
     for each in headers.values():
         functions = {part.name for part in each.parts if getattr(part, "kind", "") == "function"}

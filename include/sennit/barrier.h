@@ -17,9 +17,9 @@ SN_BEGIN
 
 /* The fields are not for programs; src/sync/barrier.c says what they are. */
 typedef struct sn_barrier {
-	uint32_t parties;       /* not for programs: how many there are */
-	uint32_t arrived;       /* not for programs: how many have arrived in this round */
-	struct sn__waits waits; /* not for programs: the parties that have arrived */
+	uint32_t parties;              /* not for programs: how many there are */
+	uint32_t arrived;              /* not for programs: how many have arrived in this round */
+	struct sn_private_waits waits; /* not for programs: the parties that have arrived */
 } sn_barrier;
 
 /* parties: at least 1. */

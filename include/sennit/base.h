@@ -69,7 +69,7 @@
  * The waiters of a lock or a similar object: a list whose nodes lie on the waiters' stacks. Not for
  * programs; it is public because locks are values that programs embed. Zero is empty.
  */
-struct sn__waits {
+struct sn_private_waits {
 	void *first; /* not for programs */
 	void *last;  /* not for programs */
 };

@@ -23,49 +23,50 @@ SN_BEGIN
  * The part of a thread's state that the inline functions below touch. Not for programs.
  * src/sched/lease.h says what the fields mean and who may write them.
  */
-struct sn__lease {
+struct sn_private_lease {
 	uint32_t inside;
 	uint32_t word;
 	uint32_t stays;
 	const char *blocking;
 };
 
-extern SN_API __thread struct sn__lease *sn__current __attribute__((tls_model("initial-exec")));
-SN_API struct sn__lease *sn__current_slow(void);
-SN_API void sn__lease_lost(struct sn__lease *lease);
-SN_API void sn__bracket_check(struct sn__lease *lease, int entering);
+extern SN_API __thread struct sn_private_lease *sn_private_current
+	__attribute__((tls_model("initial-exec")));
+SN_API struct sn_private_lease *sn_private_current_slow(void);
+SN_API void sn_private_lease_lost(struct sn_private_lease *lease);
+SN_API void sn_private_bracket_check(struct sn_private_lease *lease, int entering);
 
 /*
  * The calling thread's lease; NULL on threads unknown to the runtime. Volatile assembly, because
  * compilers cache the address of a thread-local across calls, and a task may be on another thread
  * after a call.
  */
-static inline struct sn__lease *sn__self(void)
+static inline struct sn_private_lease *sn_private_self(void)
 {
 #if defined(__x86_64__) && defined(__LP64__) && !defined(__SANITIZE_THREAD__)
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 
-	__asm__ volatile("movq sn__current@gottpoff(%%rip), %0\n\t"
+	__asm__ volatile("movq sn_private_current@gottpoff(%%rip), %0\n\t"
 			 "movq %%fs:(%0), %0"
 			 : "=r"(lease)
 			 :
 			 : "memory");
 	return lease;
 #elif defined(__aarch64__) && defined(__LP64__) && !defined(__SANITIZE_THREAD__)
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	uintptr_t offset;
 
 	/* Initial-exec as the ABI spells it; linkers turn it into local-exec in programs. */
-	__asm__ volatile("adrp %1, :gottprel:sn__current\n\t"
+	__asm__ volatile("adrp %1, :gottprel:sn_private_current\n\t"
 			 "mrs %0, tpidr_el0\n\t"
-			 "ldr %1, [%1, #:gottprel_lo12:sn__current]\n\t"
+			 "ldr %1, [%1, #:gottprel_lo12:sn_private_current]\n\t"
 			 "ldr %0, [%0, %1]"
 			 : "=&r"(lease), "=&r"(offset)
 			 :
 			 : "memory");
 	return lease;
 #else
-	return sn__current_slow();
+	return sn_private_current_slow();
 #endif
 }
 
@@ -78,12 +79,12 @@ static inline struct sn__lease *sn__self(void)
  */
 static inline void sn_enter_blocking_as(const char *what)
 {
-	struct sn__lease *lease = sn__self();
+	struct sn_private_lease *lease = sn_private_self();
 
 	if (!lease)
 		return;
 #ifdef SENNIT_DEBUG
-	sn__bracket_check(lease, 1);
+	sn_private_bracket_check(lease, 1);
 #endif
 	__atomic_store_n(&lease->blocking, what ? what : "", __ATOMIC_RELAXED);
 }
@@ -101,19 +102,19 @@ static inline void sn_enter_blocking(void)
  */
 static inline void sn_exit_blocking(void)
 {
-	struct sn__lease *lease = sn__self();
+	struct sn_private_lease *lease = sn_private_self();
 
 	if (!lease)
 		return;
 #ifdef SENNIT_DEBUG
-	sn__bracket_check(lease, 0);
+	sn_private_bracket_check(lease, 0);
 #endif
 	__atomic_store_n(&lease->blocking, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&lease->stays, lease->stays + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&lease->inside, 1, __ATOMIC_RELAXED);
 	__asm__ volatile("" ::: "memory");
 	if (__builtin_expect(__atomic_load_n(&lease->word, __ATOMIC_RELAXED) != 0, 0))
-		sn__lease_lost(lease);
+		sn_private_lease_lost(lease);
 	__atomic_store_n(&lease->inside, 0, __ATOMIC_RELEASE);
 }
 

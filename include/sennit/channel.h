@@ -155,29 +155,30 @@ SN_END
  * As the calls of similar names above, with the same results. sn_chan_new_of() stores NULL when it
  * fails; sn_send() takes the value itself.
  */
-#	define sn_chan_new_of(chan, capacity)                                              \
-		__extension__({                                                             \
-			sn_chan *sn__made = NULL;                                           \
-			const int sn__err =                                                 \
-				sn_chan_new(&sn__made, sizeof((***(chan))[0]), (capacity)); \
-			*(chan) = (__typeof__(*(chan)))(void *)sn__made;                    \
-			sn__err;                                                            \
+#	define sn_chan_new_of(chan, capacity)                                                     \
+		__extension__({                                                                    \
+			sn_chan *sn_private_made = NULL;                                           \
+			const int sn_private_err =                                                 \
+				sn_chan_new(&sn_private_made, sizeof((***(chan))[0]), (capacity)); \
+			*(chan) = (__typeof__(*(chan)))(void *)sn_private_made;                    \
+			sn_private_err;                                                            \
 		})
 #	define sn_chan_unref_of(chan) sn_chan_unref(sn_untyped(chan))
 #	define sn_chan_close_of(chan) sn_chan_close(sn_untyped(chan))
 
 /* The value comes last because it may contain commas. */
-#	define sn_send_until(chan, deadline, ...)                                   \
-		__extension__({                                                      \
-			__typeof__((**(chan))[0]) sn__elem = (__VA_ARGS__);          \
-			sn_chan_send_until(sn_untyped(chan), &sn__elem, (deadline)); \
+#	define sn_send_until(chan, deadline, ...)                                          \
+		__extension__({                                                             \
+			__typeof__((**(chan))[0]) sn_private_elem = (__VA_ARGS__);          \
+			sn_chan_send_until(sn_untyped(chan), &sn_private_elem, (deadline)); \
 		})
 #	define sn_send(chan, ...) sn_send_until(chan, SN_NO_DEADLINE, __VA_ARGS__)
 #	define sn_try_send(chan, ...) sn_send_until(chan, SN_TRY, __VA_ARGS__)
 
-#	define sn__elem_pointer(chan, elem) (1 ? (elem) : (__typeof__((**(chan))[0]) *)0)
-#	define sn_recv_until(chan, elem, deadline) \
-		sn_chan_recv_until(sn_untyped(chan), sn__elem_pointer(chan, elem), (deadline))
+#	define sn_private_elem_pointer(chan, elem) (1 ? (elem) : (__typeof__((**(chan))[0]) *)0)
+#	define sn_recv_until(chan, elem, deadline)                                       \
+		sn_chan_recv_until(sn_untyped(chan), sn_private_elem_pointer(chan, elem), \
+				   (deadline))
 #	define sn_recv(chan, elem) sn_recv_until(chan, elem, SN_NO_DEADLINE)
 #	define sn_try_recv(chan, elem) sn_recv_until(chan, elem, SN_TRY)
 

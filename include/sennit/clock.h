@@ -64,27 +64,27 @@ SN_API int64_t sn_time(void);
  * function where there is one, and, where that returns only the lower half of the seconds, what the
  * upper half is derived from.
  */
-typedef long sn__seconds_function(long *seconds);
-extern SN_API sn__seconds_function *sn__seconds;
-extern SN_API uint32_t sn__last_second;
-SN_API int64_t sn__whole_second(uint32_t low);
+typedef long sn_private_seconds_function(long *seconds);
+extern SN_API sn_private_seconds_function *sn_private_seconds;
+extern SN_API uint32_t sn_private_last_second;
+SN_API int64_t sn_private_whole_second(uint32_t low);
 
 /* One indirect call, as in libc's time(). Its address is that of the library's own sn_time(). */
-#if defined(SN__OUT_OF_LINE)
+#if defined(SN_PRIVATE_OUT_OF_LINE)
 /* The library's own source defines it. */
 #elif __SIZEOF_LONG__ == 8
 extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
 {
-	return __atomic_load_n(&sn__seconds, __ATOMIC_RELAXED)(NULL);
+	return __atomic_load_n(&sn_private_seconds, __ATOMIC_RELAXED)(NULL);
 }
 #elif defined(__i386__)
 extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
 {
-	uint32_t low = (uint32_t)__atomic_load_n(&sn__seconds, __ATOMIC_RELAXED)(NULL);
-	uint32_t last = __atomic_load_n(&sn__last_second, __ATOMIC_RELAXED);
+	uint32_t low = (uint32_t)__atomic_load_n(&sn_private_seconds, __ATOMIC_RELAXED)(NULL);
+	uint32_t last = __atomic_load_n(&sn_private_last_second, __ATOMIC_RELAXED);
 
 	if (__builtin_expect((low << 1 ^ last) > 1, 0))
-		return sn__whole_second(low);
+		return sn_private_whole_second(low);
 	return (int64_t)(last & 1) << 32 | low;
 }
 #endif

@@ -26,7 +26,7 @@ SN_BEGIN
 
 /* A condition variable. */
 typedef struct sn_cond {
-	struct sn__waits waits; /* not for programs */
+	struct sn_private_waits waits; /* not for programs */
 } sn_cond;
 
 /* The initial value: no task waits. */

@@ -27,7 +27,7 @@
 
 /* The address of the calling thread's errno, as of now. Not in a library, so that those that are
  * used alone have it too; in each file once. */
-__attribute__((noinline, unused)) static int *sn__errno(void)
+__attribute__((noinline, unused)) static int *sn_private_errno(void)
 {
 	/* With it, the function is neither pure nor constant to a compiler that looks inside. */
 	__asm__ volatile("" : : : "memory");
@@ -36,7 +36,7 @@ __attribute__((noinline, unused)) static int *sn__errno(void)
 
 #	undef errno
 /* The error of the last call of the C library in this thread, as of now. It may be assigned to. */
-#	define errno (*sn__errno())
+#	define errno (*sn_private_errno())
 #endif
 
 #endif

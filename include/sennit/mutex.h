@@ -45,9 +45,9 @@ SN_BEGIN
 
 /* A mutex; src/sync/mutex.c says what the fields are. */
 typedef struct sn_mutex {
-	uint32_t word;          /* not for programs */
-	struct sn__waits waits; /* not for programs */
-	uintptr_t owner;        /* not for programs */
+	uint32_t word;                 /* not for programs */
+	struct sn_private_waits waits; /* not for programs */
+	uintptr_t owner;               /* not for programs */
 } sn_mutex;
 
 /* Not locked. */

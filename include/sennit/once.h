@@ -15,9 +15,9 @@ SN_BEGIN
 
 /* Whether it has been done; src/sync/once.c says what the fields are. */
 typedef struct sn_once_flag {
-	uint32_t word;          /* not for programs */
-	struct sn__waits waits; /* not for programs */
-	uintptr_t owner;        /* not for programs */
+	uint32_t word;                 /* not for programs */
+	struct sn_private_waits waits; /* not for programs */
+	uintptr_t owner;               /* not for programs */
 } sn_once_flag;
 
 /* Not done yet. */

@@ -24,10 +24,10 @@ SN_BEGIN
 
 /* A read-write lock; src/sync/rwlock.c says what the fields are. */
 typedef struct sn_rwlock {
-	uint32_t word;            /* not for programs */
-	struct sn__waits readers; /* not for programs */
-	struct sn__waits writers; /* not for programs */
-	uintptr_t owner;          /* not for programs */
+	uint32_t word;                   /* not for programs */
+	struct sn_private_waits readers; /* not for programs */
+	struct sn_private_waits writers; /* not for programs */
+	uintptr_t owner;                 /* not for programs */
 } sn_rwlock;
 
 /* Not locked. */

@@ -113,10 +113,10 @@ SN_END
 
 /* struct sn_case cases[] = {sn_case_recv(a, &x), sn_case_time(t)}; The first two are for channels
  * with types (channel.h). */
-#	define sn_case_recv(from, to)                                                \
-		{                                                                     \
-			.chan = sn_untyped(from), .elem = sn__elem_pointer(from, to), \
-			.op = SN_CASE_RECV                                            \
+#	define sn_case_recv(from, to)                                                       \
+		{                                                                            \
+			.chan = sn_untyped(from), .elem = sn_private_elem_pointer(from, to), \
+			.op = SN_CASE_RECV                                                   \
 		}
 #	define sn_case_send(to, ...)                                                        \
 		{                                                                            \

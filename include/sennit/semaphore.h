@@ -19,8 +19,8 @@ SN_BEGIN
 
 /* A semaphore; src/sync/semaphore.c says what the fields are. */
 typedef struct sn_semaphore {
-	uint32_t word;          /* not for programs */
-	struct sn__waits waits; /* not for programs */
+	uint32_t word;                 /* not for programs */
+	struct sn_private_waits waits; /* not for programs */
 } sn_semaphore;
 
 /* The most permits that there can be. */

@@ -27,8 +27,8 @@ SN_BEGIN
 
 /* A wait group; src/sync/waitgroup.c says what the fields are. */
 typedef struct sn_waitgroup {
-	uint32_t word;          /* not for programs */
-	struct sn__waits waits; /* not for programs */
+	uint32_t word;                 /* not for programs */
+	struct sn_private_waits waits; /* not for programs */
 } sn_waitgroup;
 
 /* Nothing to wait for. */

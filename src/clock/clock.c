@@ -17,10 +17,10 @@
  * call.
  *
  * sn_time() is inlined into programs that are compiled with the header, except on arm: the kernel's
- * function takes 2.4 ns, so a second indirect jump matters. Such programs call through sn__seconds,
- * an exported copy of `way.seconds`. A copy relocation may place it in the program's own memory. If
- * the library was linked with -Bsymbolic, the program's copy then keeps the function that resolves:
- * slower, but correct.
+ * function takes 2.4 ns, so a second indirect jump matters. Such programs call through
+ * sn_private_seconds, an exported copy of `way.seconds`. A copy relocation may place it in the
+ * program's own memory. If the library was linked with -Bsymbolic, the program's copy then keeps
+ * the function that resolves: slower, but correct.
  *
  * Rejected: IFUNC. Its resolver runs before relocation is finished and may not call getauxval(),
  * differs between static and dynamic programs, runs before the sanitizers, draws a warning from the
@@ -28,7 +28,7 @@
  * kernel's function, which takes an argument. Rejected: a seqlock reader on the kernel's vvar page,
  * which would save a call: its layout is not a stable interface and has changed in most releases.
  */
-#define SN__OUT_OF_LINE 1
+#define SN_PRIVATE_OUT_OF_LINE 1
 
 #include "clock/clock.h"
 
@@ -72,7 +72,7 @@ static struct {
 
 #define WAY(which) atomic_load_explicit(&way.which, memory_order_relaxed)
 
-sn__seconds_function *sn__seconds = first_seconds;
+sn_private_seconds_function *sn_private_seconds = first_seconds;
 
 #ifdef SN_VDSO_ENTRY
 _Atomic(void *) sn_clock_entry;
@@ -297,7 +297,7 @@ static void resolve(void)
 	if (!seconds && !gettime)
 		SET(way.seconds, seconds_by_syscall);
 #endif
-	__atomic_store_n(&sn__seconds, WAY(seconds), __ATOMIC_RELAXED);
+	__atomic_store_n(&sn_private_seconds, WAY(seconds), __ATOMIC_RELAXED);
 	SET(way.cpu, cpu ? (cpu_function *)cpu : cpu_by_syscall);
 	SET(way.random, (sn_getrandom_function *)random);
 
@@ -432,16 +432,16 @@ int64_t sn_walltime(void)
  * kept in one word, so that two threads cannot mix their halves: bit 32 is stored in place of bit
  * 31, which the lower half has as well. Relaxed: nothing else is published with this word.
  */
-uint32_t sn__last_second;
+uint32_t sn_private_last_second;
 
-int64_t sn__whole_second(uint32_t low)
+int64_t sn_private_whole_second(uint32_t low)
 {
 	struct sn_timespec time;
 
 	/* Sandboxes may allow only the old call. The last 4095 values are its errors. */
 	if (WAY(gettime)(SN_ID_REALTIME_COARSE, &time) || time.tv_sec < 0)
 		return low > UINT32_MAX - 4095 ? (int32_t)low : (int64_t)low;
-	__atomic_store_n(&sn__last_second,
+	__atomic_store_n(&sn_private_last_second,
 			 (uint32_t)time.tv_sec << 1 | (uint32_t)(time.tv_sec >> 32 & 1),
 			 __ATOMIC_RELAXED);
 	return time.tv_sec;
@@ -458,9 +458,9 @@ int64_t sn_time(void)
 	return sn_unlikely(error) ? error : time.tv_sec;
 #elif NARROW
 	uint32_t low = (uint32_t)WAY(seconds)(NULL);
-	uint32_t last = __atomic_load_n(&sn__last_second, __ATOMIC_RELAXED);
+	uint32_t last = __atomic_load_n(&sn_private_last_second, __ATOMIC_RELAXED);
 
-	return sn_unlikely((low << 1 ^ last) > 1) ? sn__whole_second(low)
+	return sn_unlikely((low << 1 ^ last) > 1) ? sn_private_whole_second(low)
 						  : ((int64_t)(last & 1) << 32 | low);
 #else
 	return WAY(seconds)(NULL);

@@ -520,7 +520,7 @@ static int dump_to(int fd, struct sn_task *me)
 
 int sn_dump(int fd)
 {
-	struct sn__lease *lease = sn__current;
+	struct sn_private_lease *lease = sn_private_current;
 	struct sn_task *me = sn_task_of(sn_self());
 	int err;
 
@@ -530,7 +530,7 @@ int sn_dump(int fd)
 	if (err < 0)
 		return err;
 	/* As in sn_task_scan(): outside, and unknown to the runtime. */
-	sn__current = NULL;
+	sn_private_current = NULL;
 	sn_compiler_barrier();
 	if (atomic_exchange(&under_way, true)) {
 		sn_foreign_leave();
@@ -540,7 +540,7 @@ int sn_dump(int fd)
 		atomic_store(&under_way, false);
 	}
 	sn_compiler_barrier();
-	sn__current = lease;
+	sn_private_current = lease;
 	return err;
 }
 

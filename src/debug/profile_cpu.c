@@ -208,7 +208,7 @@ static int make(int hz)
 int sn_cpu_profile_start(int hz)
 {
 	const bool task = sn_self() != NULL;
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	int err;
 
 	if (hz < 0 || hz > MOST_HZ)
@@ -249,7 +249,7 @@ static int finish(struct sn_profile *profile, int fd)
 
 int sn_cpu_profile_stop(int fd)
 {
-	struct sn__lease *lease = sn_scan_hide();
+	struct sn_private_lease *lease = sn_scan_hide();
 	struct sn_profile *profile = atomic_exchange(&made, NULL);
 	/* In a child of fork() there is none any more. */
 	int err = profile ? finish(profile, fd) : -ESRCH;

@@ -197,7 +197,7 @@ static _Atomic bool under_way;
 int sn_profile_tasks(int fd)
 {
 	struct sn_task *me = sn_task_of(sn_self());
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	int err;
 
 	if (sn_scan_depth > 0)

@@ -247,7 +247,7 @@ static int start(int64_t period_ns)
 int sn_waits_profile_start(int64_t period_ns)
 {
 	const bool task = sn_self() != NULL;
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	int err;
 
 	if (period_ns < 0 || period_ns > INT64_C(3600000000000))
@@ -291,7 +291,7 @@ static int stop(struct waits *waits, int fd)
 
 int sn_waits_profile_stop(int fd)
 {
-	struct sn__lease *lease = sn_scan_hide();
+	struct sn_private_lease *lease = sn_scan_hide();
 	struct waits *waits = atomic_exchange(&made, NULL);
 	/* In a child of fork() there is none any more. */
 	int err = waits ? stop(waits, fd) : -ESRCH;

@@ -20,7 +20,7 @@ static int stall_signal; /* 0: not caught */
 /* On the thread that stalls, because no other thread may look at its task. */
 static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *context)
 {
-	struct sn__lease *lease = &self->lease;
+	struct sn_private_lease *lease = &self->lease;
 	struct sn_registers registers;
 
 	sn_put("sennit: stall: ");

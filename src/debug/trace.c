@@ -446,7 +446,7 @@ static _Atomic bool under_way;
 
 int sn_trace_write(int fd)
 {
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	struct trace *trace;
 	int err = -ENOMEM;
 

@@ -57,7 +57,7 @@ bool sn_hook_is_wanted(void) sn_hidden;
 
 static inline bool sn_hook_caller(void)
 {
-	return sn_unlikely(sn__self() != NULL) && sn_hook_is_wanted();
+	return sn_unlikely(sn_private_self() != NULL) && sn_hook_is_wanted();
 }
 
 /* Whether the task's call may park. If not, counts the reason. */

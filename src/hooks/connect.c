@@ -145,7 +145,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 /* Whether tasks may wait for what the caller closes. */
 static bool is_heard(void)
 {
-	return sn_unlikely(sn__self() != NULL) && sn_foreign_self() && sn_hook_own_process();
+	return sn_unlikely(sn_private_self() != NULL) && sn_foreign_self() && sn_hook_own_process();
 }
 
 static void closing(int fd)

@@ -33,7 +33,7 @@ void sn_hook_hold(int by)
 
 static inline int counted(int err, int by)
 {
-	if (sn_unlikely(sn__self() != NULL) && (err == 0 || err == EOWNERDEAD))
+	if (sn_unlikely(sn_private_self() != NULL) && (err == 0 || err == EOWNERDEAD))
 		hold(by);
 	return err;
 }
@@ -77,12 +77,12 @@ LOCKS(mtx_unlock, -1, (mtx_t * lock), (lock))
 LOCKS(ftrylockfile, 1, (FILE * file), (file))
 LOCKS(_IO_ftrylockfile, 1, (FILE * file), (file))
 
-#define FILE_LOCKS(name, by)                         \
-	SN_HOOK(void, name, (FILE * file))           \
-	{                                            \
-		sn_real.name(file);                  \
-		if (sn_unlikely(sn__self() != NULL)) \
-			hold(by);                    \
+#define FILE_LOCKS(name, by)                                \
+	SN_HOOK(void, name, (FILE * file))                  \
+	{                                                   \
+		sn_real.name(file);                         \
+		if (sn_unlikely(sn_private_self() != NULL)) \
+			hold(by);                           \
 	}
 
 FILE_LOCKS(flockfile, 1)
@@ -125,7 +125,7 @@ static void leave_once(int *entered)
 
 SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
 {
-	__attribute__((cleanup(leave_once))) int entered = sn__self() != NULL;
+	__attribute__((cleanup(leave_once))) int entered = sn_private_self() != NULL;
 
 	if (entered)
 		sn_hook_hold(1);
@@ -134,7 +134,7 @@ SN_HOOK(int, pthread_once, (pthread_once_t * once, void (*fn)(void)))
 
 SN_HOOK(void, call_once, (once_flag * once, void (*fn)(void)))
 {
-	__attribute__((cleanup(leave_once))) int entered = sn__self() != NULL;
+	__attribute__((cleanup(leave_once))) int entered = sn_private_self() != NULL;
 
 	if (entered)
 		sn_hook_hold(1);

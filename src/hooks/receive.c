@@ -342,7 +342,7 @@ static void heed(int level, int name)
 {
 	/* The runtime sets it too, on sockets of its own, which does not count. */
 	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
-	    (!sn__self() || sn_foreign_self()))
+	    (!sn_private_self() || sn_foreign_self()))
 		atomic_store(&low_water, true);
 }
 

@@ -12,7 +12,7 @@
 void sn_turns_reset(struct sn_turns *turns)
 {
 	atomic_store_explicit(&turns->word, 0, memory_order_relaxed);
-	turns->waits = (struct sn__waits){0};
+	turns->waits = (struct sn_private_waits){0};
 }
 
 /* True, with the word before, when the lead was free. Acquire: sees what the last leader did. */

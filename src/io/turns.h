@@ -52,7 +52,7 @@
 /* For one side of a descriptor. */
 struct sn_turns {
 	_Atomic uint32_t word;
-	struct sn__waits waits;
+	struct sn_private_waits waits;
 };
 
 /* What one operation knows; its own. */

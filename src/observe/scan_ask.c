@@ -135,7 +135,7 @@ int sn_scan_begin(struct sn_task **task, const sn_task *handle, sn_task_scan_fn 
 
 int sn_task_scan_async(sn_task *handle, sn_task_scan_fn *fn, void *arg)
 {
-	struct sn__lease *lease;
+	struct sn_private_lease *lease;
 	struct sn_task *task;
 	int err = sn_scan_begin(&task, handle, fn);
 

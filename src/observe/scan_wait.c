@@ -63,7 +63,7 @@
 /* The caller of a scan. A task that lets others run may come back on another thread. */
 struct caller {
 	struct sn_thread *thread; /* with the task; NULL: not a task */
-	struct sn__lease *hidden;
+	struct sn_private_lease *hidden;
 	bool counted; /* sn_foreign_enter() */
 };
 

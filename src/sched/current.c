@@ -5,17 +5,19 @@
  * Contract. <sennit/blocking.h> reads it inline; thread.h has the accessor for the runtime.
  *
  * Who may write what:
- *   sn__current   the thread itself: at its beginning and its end, around the callback of a scan
+ *   sn_private_current   the thread itself: at its beginning and its end, around the callback of a
+ * scan
  *                 (scan_serve.h), and in the child of fork()
  */
 #include "sched/thread.h"
 
-/* "used", because link-time optimisation does not see the name in sn__self()'s assembly. */
-__thread struct sn__lease *sn__current __attribute__((tls_model("initial-exec"), used));
+/* "used", because link-time optimisation does not see the name in sn_private_self()'s assembly. */
+__thread struct sn_private_lease *sn_private_current
+	__attribute__((tls_model("initial-exec"), used));
 
-sn_noinline struct sn__lease *sn__current_slow(void)
+sn_noinline struct sn_private_lease *sn_private_current_slow(void)
 {
-	struct sn__lease *lease = sn__current;
+	struct sn_private_lease *lease = sn_private_current;
 
 	/* Not even this function's own result may be taken for constant. */
 	__asm__ volatile("" : "+r"(lease) : : "memory");

@@ -23,7 +23,7 @@
 #define DECISION_SPIN_NS 5000
 #define DECISION_YIELD_NS 20000
 
-static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired)
+static bool word_is(struct sn_private_lease *lease, uint32_t expected, uint32_t desired)
 {
 	return __atomic_compare_exchange_n(&lease->word, &expected, desired, false,
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -31,7 +31,7 @@ static bool word_is(struct sn__lease *lease, uint32_t expected, uint32_t desired
 
 /* Decides from REVOKING or AWAITED. The end of the runtime may already have stored REVOKED, which
  * then stays. */
-static void decide(struct sn__lease *lease, uint32_t decision)
+static void decide(struct sn_private_lease *lease, uint32_t decision)
 {
 	if (word_is(lease, SN_LEASE_REVOKING, decision))
 		return;
@@ -41,7 +41,7 @@ static void decide(struct sn__lease *lease, uint32_t decision)
 
 bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 {
-	struct sn__lease *lease = &thread->lease;
+	struct sn_private_lease *lease = &thread->lease;
 	struct sn_task *task;
 	bool passed;
 
@@ -53,8 +53,8 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	SN_RACE_WINDOW();
 	/*
 	 * Acquire: sees all that the thread did before it went outside, above all its processor's
-	 * state. From here on a thread that is outside waits in sn__lease_lost() before it does
-	 * anything.
+	 * state. From here on a thread that is outside waits in sn_private_lease_lost() before it
+	 * does anything.
 	 */
 	if (!passed || __atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) ||
 	    thread->processor != processor) {
@@ -117,7 +117,7 @@ void sn_lease_end(struct sn_thread *thread)
 }
 
 /* Waits while a revocation is under way, and returns the decision. */
-static uint32_t await_decision(struct sn__lease *lease)
+static uint32_t await_decision(struct sn_private_lease *lease)
 {
 	SN_BACKOFF(backoff, SN_WAIT_LEASE, DECISION_SPIN_NS, DECISION_YIELD_NS);
 	uint32_t word;
@@ -134,7 +134,7 @@ static uint32_t await_decision(struct sn__lease *lease)
 }
 
 /* The slow path of every entry. The thread is inside. */
-void sn__lease_lost(struct sn__lease *lease)
+void sn_private_lease_lost(struct sn_private_lease *lease)
 {
 	struct sn_thread *self = sn_container_of(lease, struct sn_thread, lease);
 	int saved_errno = *self->errno_location;
@@ -162,7 +162,7 @@ void sn__lease_lost(struct sn__lease *lease)
 	*self->errno_location = saved_errno;
 }
 
-void sn__bracket_check(struct sn__lease *lease, int entering)
+void sn_private_bracket_check(struct sn_private_lease *lease, int entering)
 {
 	const char *call = entering ? "sn_enter_blocking()" : "sn_exit_blocking()";
 

@@ -9,7 +9,7 @@
  * processor with its task still on it. So a revocation never moves a task to another thread, and
  * needs nothing from the code that is running: no annotation, no signal, no safe point.
  *
- * The words, in struct sn__lease (blocking.h), which every thread has:
+ * The words, in struct sn_private_lease (blocking.h), which every thread has:
  *   inside    1 inside, 0 outside. Written by the thread alone.
  *   stays     how often the thread has gone outside. It lets the monitor see whether two looks saw
  *             the same stay. A hint, written by the thread alone. Not a part of inside, which would

@@ -10,27 +10,27 @@
 
 __thread int sn_scan_depth __attribute__((tls_model("initial-exec")));
 _Atomic uint32_t sn_scan_pending_count;
-__thread struct sn__lease *sn_scan_hidden __attribute__((tls_model("initial-exec")));
+__thread struct sn_private_lease *sn_scan_hidden __attribute__((tls_model("initial-exec")));
 
 /* Out of line, both: a task that waits for an answer may be on another thread by the time it comes
  * back, and the compiler may keep the address of the first one's. */
-sn_noinline struct sn__lease *sn_scan_hide(void)
+sn_noinline struct sn_private_lease *sn_scan_hide(void)
 {
-	struct sn__lease *lease = sn__current;
+	struct sn_private_lease *lease = sn_private_current;
 
 	/* Not again by a callback that scans: it is hidden already. */
 	if (lease)
 		sn_scan_hidden = lease;
 	sn_compiler_barrier(); /* a signal finds it in one of the two */
-	sn__current = NULL;
+	sn_private_current = NULL;
 	sn_compiler_barrier();
 	return lease;
 }
 
-sn_noinline void sn_scan_unhide(struct sn__lease *lease)
+sn_noinline void sn_scan_unhide(struct sn_private_lease *lease)
 {
 	sn_compiler_barrier();
-	sn__current = lease;
+	sn_private_current = lease;
 	sn_compiler_barrier();
 	if (lease)
 		sn_scan_hidden = NULL;
@@ -38,7 +38,7 @@ sn_noinline void sn_scan_unhide(struct sn__lease *lease)
 
 void sn_scan_call(sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg)
 {
-	struct sn__lease *lease = sn_scan_hide();
+	struct sn_private_lease *lease = sn_scan_hide();
 	int saved = errno;
 
 	sn_scan_depth++;

@@ -25,9 +25,10 @@
  * find the stack of an owner that has nothing left to do (-EBUSY). An owner that finds another
  * request before that completes the earlier one first: then a scan is under way indeed.
  *
- * The callback runs with the thread's lease hidden (sn__current is NULL), so that every sennit call
- * in it behaves as on a thread that the runtime does not know, and with sn_scan_depth counted, by
- * which a wait of such a thread fails instead of waiting for what the scanned task may have to do.
+ * The callback runs with the thread's lease hidden (sn_private_current is NULL), so that every
+ * sennit call in it behaves as on a thread that the runtime does not know, and with sn_scan_depth
+ * counted, by which a wait of such a thread fails instead of waiting for what the scanned task may
+ * have to do.
  *
  * Who may write what:
  *   asked_*                 see observe/scan_ask.h
@@ -48,7 +49,7 @@
 #include "arch/registers.h"
 #include "sched/task.h"
 
-struct sn__lease;
+struct sn_private_lease;
 struct sn_thread;
 
 /* Not 0 while this thread runs a callback: it must not wait for tasks. */
@@ -59,11 +60,11 @@ extern _Atomic uint32_t sn_scan_pending_count;
 
 /* The thread's lease while it is hidden: for the signal handler, which has to tell the runtime's
  * signals from the program's then, too. NULL: it is not. */
-extern __thread struct sn__lease *sn_scan_hidden;
+extern __thread struct sn_private_lease *sn_scan_hidden;
 
 /* Makes the thread one that the runtime does not know, and known again. */
-struct sn__lease *sn_scan_hide(void);
-void sn_scan_unhide(struct sn__lease *lease);
+struct sn_private_lease *sn_scan_hide(void);
+void sn_scan_unhide(struct sn_private_lease *lease);
 
 /* Calls a scan's function, hidden. */
 void sn_scan_call(sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg);

@@ -63,7 +63,7 @@ static _Noreturn void report_vanished(const struct sn_task *task)
 {
 	/* Otherwise the report of SIGABRT would take the thread's own stack for a fault of the
 	 * task. */
-	sn__current = NULL;
+	sn_private_current = NULL;
 	if (!task)
 		sn_fatal("a thread of the runtime was ended while it ran no task: by "
 			 "pthread_cancel(), or by pthread_exit() in a signal handler");
@@ -111,7 +111,7 @@ void sn_thread_attach(struct sn_thread *self)
 	if (pthread_getcpuclockid(pthread_self(), &self->cpu_clock) != 0)
 		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread never
 						      seems to sleep */
-	sn__current = &self->lease;
+	sn_private_current = &self->lease;
 	pthread_once(&vanishing_once, vanishing_create);
 	if (has_vanishing)
 		pthread_setspecific(vanishing, self);
@@ -141,11 +141,11 @@ void sn_thread_detach(struct sn_thread *self)
 		sigaltstack(&former, NULL);
 		munmap(self->signal_stack, SIGNAL_STACK_SIZE);
 	}
-	sn__current = NULL;
+	sn_private_current = NULL;
 }
 
 void sn_thread_fork(enum sn_fork_phase phase)
 {
 	if (phase == SN_FORK_CHILD)
-		sn__current = NULL;
+		sn_private_current = NULL;
 }

@@ -59,7 +59,7 @@ struct sn_thread {
 	 * here on: a bracket is three stores to it, which would have to wait for another thread's
 	 * data at the end of the line before, or of the pair of lines that is fetched together.
 	 */
-	_Alignas(SN_CACHE_LINE) struct sn__lease lease;
+	_Alignas(SN_CACHE_LINE) struct sn_private_lease lease;
 	struct sn_task
 		*task; /* that it runs; NULL in the scheduler's own loop; stored atomically */
 	struct sn_processor *processor;
@@ -132,10 +132,11 @@ void sn_check_entry(struct sn_thread *self, const char *call);
 
 _Static_assert(offsetof(struct sn_thread, lease) == 0, "sn_thread_self() converts the address");
 
-/* The calling thread's block, NULL on threads that the runtime does not know. See sn__self(). */
+/* The calling thread's block, NULL on threads that the runtime does not know. See
+ * sn_private_self(). */
 static inline struct sn_thread *sn_thread_self(void)
 {
-	return (struct sn_thread *)sn__self();
+	return (struct sn_thread *)sn_private_self();
 }
 
 /*
@@ -155,7 +156,7 @@ static inline struct sn_thread *sn_runtime_enter_for(const char *call)
 	__atomic_store_n(&self->lease.inside, 1, __ATOMIC_RELAXED);
 	sn_compiler_barrier();
 	if (sn_unlikely(__atomic_load_n(&self->lease.word, __ATOMIC_RELAXED) != SN_LEASE_HELD))
-		sn__lease_lost(&self->lease);
+		sn_private_lease_lost(&self->lease);
 	return self;
 }
 

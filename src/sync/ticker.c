@@ -27,7 +27,7 @@ struct ticker {
 	struct sn_lock guard; /* held to start or stop the ticker */
 	int64_t period;
 	int64_t ticks;
-	struct sn__waits waits;
+	struct sn_private_waits waits;
 };
 _Static_assert(sizeof(struct ticker) <= sizeof(sn_ticker), "sn_ticker has room");
 _Static_assert(_Alignof(struct ticker) <= _Alignof(sn_ticker), "sn_ticker is aligned");

@@ -33,12 +33,12 @@ static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 	struct sn_lock *lock = sn_waits_lock_of(group);
 	struct sn_thread *self = sn_runtime_enter_for(call);
 	struct sn_wait_chain chain = {0};
-	struct sn__waits waits;
+	struct sn_private_waits waits;
 	bool ended;
 
 	sn_lock(lock);
 	waits = group->waits;
-	group->waits = (struct sn__waits){0};
+	group->waits = (struct sn_private_waits){0};
 	SN_RACE_WINDOW();
 	/* Release and acquire: a waiter sees everything done by all callers that have decremented
 	 * the count. */

@@ -20,7 +20,7 @@ struct sn_lock *sn_waits_lock_of(const volatile void *address)
 }
 _Static_assert(LOCKS == 1 << (32 - 22), "the hash has as many values as there are locks");
 
-void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait)
+void sn_waits_put_first(struct sn_private_waits *list, struct sn_wait *wait)
 {
 	wait->list = list;
 	wait->prev = NULL;
@@ -32,7 +32,7 @@ void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait)
 	list->first = wait;
 }
 
-void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait)
+void sn_waits_put_last(struct sn_private_waits *list, struct sn_wait *wait)
 {
 	wait->list = list;
 	wait->next = NULL;
@@ -45,7 +45,7 @@ void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait)
 	list->last = wait;
 }
 
-static void take_off(struct sn__waits *list, struct sn_wait *wait)
+static void take_off(struct sn_private_waits *list, struct sn_wait *wait)
 {
 	if (wait->next)
 		wait->next->prev = wait->prev;
@@ -58,7 +58,7 @@ static void take_off(struct sn__waits *list, struct sn_wait *wait)
 	wait->list = NULL;
 }
 
-struct sn_wait *sn_waits_claim(struct sn__waits *list)
+struct sn_wait *sn_waits_claim(struct sn_private_waits *list)
 {
 	struct sn_wait *wait;
 
@@ -71,7 +71,8 @@ struct sn_wait *sn_waits_claim(struct sn__waits *list)
 	return NULL;
 }
 
-uint32_t sn_waits_claim_several(struct sn__waits *list, uint32_t n, struct sn_wait_chain *chain)
+uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
+				struct sn_wait_chain *chain)
 {
 	struct sn_wait *wait;
 	uint32_t claimed = 0;

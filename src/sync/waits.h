@@ -39,10 +39,10 @@
 
 struct sn_wait {
 	struct sn_wait *next, *prev;
-	struct sn__waits *list; /* NULL: not in a list */
-	bool gave_up;           /* see sn_wait_park() */
-	int64_t ticks;          /* ticker.c: the result of the wait */
-	int64_t missed_at;      /* mutex.c: when it lost the race after a wake-up; 0: it did not */
+	struct sn_private_waits *list; /* NULL: not in a list */
+	bool gave_up;                  /* see sn_wait_park() */
+	int64_t ticks;                 /* ticker.c: the result of the wait */
+	int64_t missed_at; /* mutex.c: when it lost the race after a wake-up; 0: it did not */
 	struct sn_waiter waiter;
 };
 
@@ -54,19 +54,20 @@ struct sn_wait_chain {
 struct sn_lock *sn_waits_lock_of(const volatile void *address);
 
 /* The lock is held. */
-void sn_waits_put_first(struct sn__waits *list, struct sn_wait *wait);
-void sn_waits_put_last(struct sn__waits *list, struct sn_wait *wait);
+void sn_waits_put_first(struct sn_private_waits *list, struct sn_wait *wait);
+void sn_waits_put_last(struct sn_private_waits *list, struct sn_wait *wait);
 /* Takes the wait off its list. Returns false, and does nothing, if it has already been claimed or
  * dropped. */
 bool sn_waits_remove(struct sn_wait *wait);
 
 /* Takes the first wait that it can claim off the list. NULL: there is none, and the list is empty.
  * The lock is held. */
-struct sn_wait *sn_waits_claim(struct sn__waits *list);
+struct sn_wait *sn_waits_claim(struct sn_private_waits *list);
 
 /* Claims the first n, or all; returns how many there were. The lock is held. */
 #define SN_WAITS_ALL UINT32_MAX
-uint32_t sn_waits_claim_several(struct sn__waits *list, uint32_t n, struct sn_wait_chain *chain);
+uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
+				struct sn_wait_chain *chain);
 
 /* Wakes the waits of the chain, in their order. The lock is not held. */
 void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int result,

@@ -4,7 +4,7 @@
  * clock can be set further than a machine's. On 32-bit machines the kernel's function for seconds
  * has 32 bits, which wrap in February 2106.
  */
-#define SN__OUT_OF_LINE 1
+#define SN_PRIVATE_OUT_OF_LINE 1
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ void *sn_vdso_find(const struct sn_vdso *vdso, const char *version, const char *
 	return strcmp(name, SN_VDSO_PREFIX "time") ? NULL : (void *)kernels_time;
 }
 
-#undef SN__OUT_OF_LINE
+#undef SN_PRIVATE_OUT_OF_LINE
 #include "clock/clock.c"
 
 static int failed;

@@ -41,7 +41,7 @@ static void test(const char *unused)
 	struct sn_vdso vdso;
 
 	CHECK(sn_vdso_self(&vdso) == 0);
-	CHECK((void *)sn__seconds == sn_vdso_find(&vdso, "LINUX_2.6", "__vdso_time"));
+	CHECK((void *)sn_private_seconds == sn_vdso_find(&vdso, "LINUX_2.6", "__vdso_time"));
 #	endif
 }
 #else

@@ -38,9 +38,9 @@ STORES = {"enter": 1, "leave": 4, "many": 5}
 LIBRARY_STORES = {"sn_pin": 4, "sn_unpin": 4}  # pinned already, and twice
 LIBRARY_CALLS = {"sn_thread_pin", "sn_thread_unpin"}
 
-SLOW_PATH = {"sn__lease_lost"}
+SLOW_PATH = {"sn_private_lease_lost"}
 if os.environ["SENNIT_ARCH"] == "i386":
-    FINDS_LEASE = {"sn__current_slow", "__x86.get_pc_thunk.ax", "__x86.get_pc_thunk.bx",
+    FINDS_LEASE = {"sn_private_current_slow", "__x86.get_pc_thunk.ax", "__x86.get_pc_thunk.bx",
                    "__x86.get_pc_thunk.cx", "__x86.get_pc_thunk.dx", "__x86.get_pc_thunk.si",
                    "__x86.get_pc_thunk.di", "__x86.get_pc_thunk.bp"}
 else:

@@ -389,7 +389,7 @@ bool probe_status_allowed(int from, int to, int by)
 				 (enum sn_status_actor)by);
 }
 
-unsigned probe_waiting(const void *address, const struct sn__waits *waits)
+unsigned probe_waiting(const void *address, const struct sn_private_waits *waits)
 {
 	struct sn_lock *lock = sn_waits_lock_of(address);
 	unsigned n = 0;

@@ -104,8 +104,8 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 bool probe_status_allowed(int from, int to, int by);
 
 /* sync/waits.h: how many wait in the list of the object at the address. */
-struct sn__waits;
-unsigned probe_waiting(const void *address, const struct sn__waits *waits);
+struct sn_private_waits;
+unsigned probe_waiting(const void *address, const struct sn_private_waits *waits);
 /* Locks that list. */
 void probe_waits_lock(const void *address);
 void probe_waits_unlock(const void *address);

@@ -138,7 +138,7 @@ const names harmless =
 	      "__cxa_get_exception_ptr __dynamic_cast __cxa_thread_atexit __cxa_atexit _setjmp "
 	      "setjmp __sigsetjmp _Znwm _Znam _ZdlPv _ZdlPvm _ZdaPv _ZdaPvm _ZnwmRKSt9nothrow_t "
 	      "_ZnwmSt11align_val_t _ZdlPvmSt11align_val_t __udivti3 __umodti3 __divti3 "
-	      "__modti3 __popcountdi2 _mcount mcount __fentry__ sn__errno ");
+	      "__modti3 __popcountdi2 _mcount mcount __fentry__ sn_private_errno ");
 
 const names endless =
 	words("abort exit _exit _Exit quick_exit __assert_fail __assert __assert_perror_fail "
@@ -200,7 +200,7 @@ std::string word_of(kind what)
 
 kind found_by(std::string_view name)
 {
-	if (name == "__errno_location" || name == "___errno_location" || name == "sn__errno")
+	if (name == "__errno_location" || name == "___errno_location" || name == "sn_private_errno")
 		return kind::error;
 	if (name == "__h_errno_location")
 		return kind::host_error;
