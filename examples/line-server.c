@@ -52,7 +52,7 @@ static ssize_t serve_one(struct session *s)
 
 	if (n == -EMSGSIZE) {
 		sn_writer_print(&s->out, "that line is too long\n");
-		return sn_reader_skip_until(&s->in, "\n", 1);
+		return sn_reader_skip_through(&s->in, "\n", 1);
 	}
 	if (n < 0)
 		return n;

@@ -49,7 +49,7 @@ static int run(void *arg)
 		fprintf(stderr, "%s\n", sn_tls_last_error());
 		return 1;
 	}
-	sn_tls_info_get(stream, &info);
+	sn_tls_info(stream, &info);
 	fprintf(stderr, "TLS 1.%d, %s\n", info.version - SN_TLS_1_2 + 2, info.cipher);
 	if (sn_spawn(&sender, send_input, stream, NULL) < 0)
 		return 1;
@@ -72,5 +72,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s host:port [authorities.pem [staple]]\n", argv[0]);
 		return 2;
 	}
-	return sn_run_with(&attr, run, argv);
+	return sn_run_with_attr(&attr, run, argv);
 }

@@ -43,7 +43,7 @@ static int serve(void *arg)
 		return 0; /* no reason to end the others */
 	}
 	sn_reader_init(&in, stream, NULL, 0);
-	while ((n = sn_reader_until(&in, "\n", 1, &line)) > 0)
+	while ((n = sn_reader_through(&in, "\n", 1, &line)) > 0)
 		if (sn_stream_write_all(stream, line, (size_t)n) < 0)
 			break;
 	if (n < 0 && !sn_cancelled())

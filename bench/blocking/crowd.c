@@ -48,7 +48,7 @@ static int run(void *arg)
 	double before = resident_mib(), during = 0;
 	int64_t began = sn_now(), all_done;
 	uint64_t most = 0;
-	struct sn_stats stats;
+	struct sn_run_stats stats;
 
 	(void)arg;
 	for (long i = 0; i < tasks; i++) {
@@ -63,7 +63,7 @@ static int run(void *arg)
 		double mib = resident_mib();
 
 		sn_sleep(20000000);
-		sn_stats_get(&stats);
+		sn_run_stats(&stats);
 		if (stats.threads > most)
 			most = stats.threads;
 		if (mib > during)
@@ -79,7 +79,7 @@ static int run(void *arg)
 	fflush(stdout);
 	do {
 		sn_sleep(10000000);
-		sn_stats_get(&stats);
+		sn_run_stats(&stats);
 	} while (stats.threads > 2 * stats.processors + 4 && sn_now() - all_done < 30000000000);
 	printf("%" PRIu64 " threads are left %.2f s later; resident %.1f MiB, at most %.1f MiB, "
 	       "before %.1f MiB\n",

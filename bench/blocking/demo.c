@@ -480,11 +480,11 @@ static bool hogs;
 static int run(void *arg)
 {
 	static sn_task *hearts[HEARTS], *others[BLOCKERS];
-	struct sn_stats stats;
+	struct sn_run_stats stats;
 	int n = BLOCKERS;
 
 	(void)arg;
-	sn_stats_get(&stats);
+	sn_run_stats(&stats);
 	if (hogs) {
 		n = 2 * (int)stats.processors;
 	} else {
@@ -503,7 +503,7 @@ static int run(void *arg)
 		sn_join(hearts[i], NULL);
 	for (int i = 0; i < n; i++)
 		sn_join(others[i], NULL);
-	sn_stats_get(&stats);
+	sn_run_stats(&stats);
 	print(getenv("SENNIT_LEASES") ? "leases off:" : "leases on:", &of_tasks,
 	      HEARTS * seconds * 1e9 / BEAT_NS);
 	print("  an OS thread:", &of_thread, seconds * 1e9 / BEAT_NS);

@@ -68,9 +68,9 @@ static void measure(long tasks, long threads)
 	struct sn_gc_stats stats, before;
 
 	for (int i = 0; i < COLLECTIONS; i++) {
-		sn_gc_stats_get(&before);
+		sn_gc_stats(&before);
 		GC_gcollect();
-		sn_gc_stats_get(&stats);
+		sn_gc_stats(&stats);
 		ns[i] = stats.stop_ns - before.stop_ns;
 	}
 	qsort(ns, COLLECTIONS, sizeof *ns, compare);

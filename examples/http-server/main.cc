@@ -148,8 +148,8 @@ void watch_shortage()
 {
 	static const char *const SAYS[] = {"accepting again", "out of descriptors or memory"};
 	bool is_short = false;
-	for (sn_stats before{}, now{}; sn_sleep(1000000000) == 0; before = now) {
-		sn_stats_get(&now);
+	for (struct sn_run_stats before{}, now{}; sn_sleep(1000000000) == 0; before = now) {
+		sn_run_stats(&now);
 		if ((now.accept_pauses != before.accept_pauses) != is_short)
 			std::fprintf(stderr, "http-server: %s\n", SAYS[is_short = !is_short]);
 	}

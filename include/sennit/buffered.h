@@ -80,8 +80,8 @@ typedef struct sn_writer {
  * park. Return 0; -ENOMEM; -EINVAL for a buffer without a size, or one larger than SSIZE_MAX.
  */
 SN_API int sn_writer_init(sn_writer *writer, sn_stream *stream, void *buf, size_t size);
-SN_API int sn_writer_init_with(sn_writer *writer, sn_write_fn *write, void *arg, void *buf,
-			       size_t size);
+SN_API int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *arg, void *buf,
+				  size_t size);
 
 /*
  * Frees the buffer if it was allocated. Bytes that were not flushed are discarded, so call
@@ -158,8 +158,8 @@ typedef struct sn_reader {
  * park. Return 0; -ENOMEM; -EINVAL for a buffer without a size, or one larger than SSIZE_MAX.
  */
 SN_API int sn_reader_init(sn_reader *reader, sn_stream *stream, void *buf, size_t size);
-SN_API int sn_reader_init_with(sn_reader *reader, sn_read_fn *read, void *arg, void *buf,
-			       size_t size);
+SN_API int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg, void *buf,
+				  size_t size);
 
 /* Frees the buffer if it was allocated; what it holds is lost. Does not park. Returns 0, also for
  * NULL and for one that was freed. */
@@ -188,7 +188,7 @@ SN_API int sn_reader_tie(sn_reader *reader, sn_writer *writer);
  * they give what is left. The end is not remembered: each later call asks the source again.
  *
  * -EMSGSIZE: it would be more than the limit. Everything stays in the buffer, so the same call
- * gives the same error; skip what is too long (sn_reader_skip_until()), read it in parts
+ * gives the same error; skip what is too long (sn_reader_skip_through()), read it in parts
  * (sn_reader_read()), or set another limit. -ENOMEM: the buffer could not grow; nothing has
  * changed.
  */
@@ -212,7 +212,8 @@ SN_API ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length);
  * -EINVAL for a delimiter of no bytes. What the stream ends with is given without a delimiter.
  * May park.
  */
-SN_API ssize_t sn_reader_until(sn_reader *reader, const void *delimiter, size_t size, char **data);
+SN_API ssize_t sn_reader_through(sn_reader *reader, const void *delimiter, size_t size,
+				 char **data);
 
 /*
  * Waits until at least size bytes are in the buffer, and takes none. *data is set to the first.
@@ -248,7 +249,7 @@ SN_API ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
  * of no bytes; -EMSGSIZE for one longer than the limit; or another error, after which the same call
  * continues. May park.
  */
-SN_API int sn_reader_skip_until(sn_reader *reader, const void *delimiter, size_t size);
+SN_API int sn_reader_skip_through(sn_reader *reader, const void *delimiter, size_t size);
 
 /* How many bytes are in the buffer. Does not park. 0 for NULL. */
 SN_API size_t sn_reader_buffered(const sn_reader *reader);

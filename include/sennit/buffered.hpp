@@ -139,7 +139,7 @@ private:
 		if constexpr (byte_stream<T>)
 			return sn_writer_init(&writer_, detail::as_stream(to), buf, size);
 		else
-			return sn_writer_init_with(
+			return sn_writer_init_with_fn(
 				&writer_,
 				[](void *arg, const iovec *iov, int) noexcept {
 					return detail::to_c(static_cast<T *>(arg)->write(
@@ -217,7 +217,7 @@ public:
 	{
 		char *data = nullptr;
 		const ssize_t n =
-			sn_reader_until(&reader_, delimiter.data(), delimiter.size(), &data);
+			sn_reader_through(&reader_, delimiter.data(), delimiter.size(), &data);
 		return detail::found(n, data, static_cast<std::size_t>(n));
 	}
 	result<std::optional<std::string_view>> until(char delimiter)
@@ -272,7 +272,7 @@ public:
 	/* Discards all up to a delimiter, and the delimiter: whether there was one. May park. */
 	result<bool> skip_until(std::string_view delimiter)
 	{
-		const int n = sn_reader_skip_until(&reader_, delimiter.data(), delimiter.size());
+		const int n = sn_reader_skip_through(&reader_, delimiter.data(), delimiter.size());
 		if (n < 0)
 			return failure{-n};
 		return n > 0;
@@ -339,7 +339,7 @@ private:
 		if constexpr (byte_stream<T>)
 			return sn_reader_init(&reader_, detail::as_stream(from), buf, size);
 		else
-			return sn_reader_init_with(
+			return sn_reader_init_with_fn(
 				&reader_,
 				[](void *arg, void *to, std::size_t room) noexcept {
 					return detail::to_c(static_cast<T *>(arg)->read(to, room));

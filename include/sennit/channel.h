@@ -87,8 +87,8 @@ struct sn_elem_ops {
  * memory, which holds an element after success. When a send fails, the element stays the sender's,
  * unchanged. Receiving into NULL is not allowed.
  */
-SN_API int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
-			    const struct sn_elem_ops *ops);
+SN_API int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size, ssize_t capacity,
+				const struct sn_elem_ops *ops);
 
 /* Takes one more reference, for another owner; returns the channel. NULL stays NULL. Any thread. */
 SN_API sn_chan *sn_chan_ref(sn_chan *chan);

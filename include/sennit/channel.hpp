@@ -165,12 +165,12 @@ public:
 	 * or invalid_argument for an impossible capacity. */
 	explicit channel(std::size_t capacity = 0)
 	{
-		detail::throw_if_error(sn_chan_new_with(&chan_, sizeof(detail::carried<T>),
-							capacity > PTRDIFF_MAX
-								? -1
-								: static_cast<ssize_t>(capacity),
-							detail::elem_ops<T>()),
-				       "sn::channel");
+		detail::throw_if_error(
+			sn_chan_new_with_ops(
+				&chan_, sizeof(detail::carried<T>),
+				capacity > PTRDIFF_MAX ? -1 : static_cast<ssize_t>(capacity),
+				detail::elem_ops<T>()),
+			"sn::channel");
 	}
 
 	/* No channel. In select() its cases are never ready. */

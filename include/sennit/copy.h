@@ -15,7 +15,7 @@
  *   SENNIT_PIPE_SIZE    bytes requested for a pipe; the system rounds them up to a power of two of
  *                       pages
  *
- * Threads outside the runtime: sn_copy_stats_get(); sn_copy() returns -ENOTSUP. Signal handlers:
+ * Threads outside the runtime: sn_copy_stats(); sn_copy() returns -ENOTSUP. Signal handlers:
  * none.
  */
 #ifndef SENNIT_COPY_H
@@ -75,7 +75,7 @@ struct sn_copy_stats {
 };
 
 /* Fills *stats, from counters that are not read at the same instant. Any thread. Returns 0. */
-SN_API int sn_copy_stats_get(struct sn_copy_stats *stats);
+SN_API int sn_copy_stats(struct sn_copy_stats *stats);
 
 SN_END
 

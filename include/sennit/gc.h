@@ -63,7 +63,7 @@ struct sn_gc_stats {
 };
 
 /* Any thread; does not park. Returns 0; -EINVAL for NULL; -ENODEV before sn_gc_init(). */
-SN_API int sn_gc_stats_get(struct sn_gc_stats *stats);
+SN_API int sn_gc_stats(struct sn_gc_stats *stats);
 
 SN_END
 

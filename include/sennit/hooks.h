@@ -43,7 +43,7 @@
  * sn_hooks_set_default(SN_HOOKS_ON), all that have not said no. A task does not inherit what its
  * parent has said.
  *
- * Threads outside the runtime: sn_hooks_set_default() and sn_hooks_counters(); sn_hooks_set()
+ * Threads outside the runtime: sn_hooks_set_default() and sn_hooks_stats(); sn_hooks_set()
  * returns -ENOTSUP. Signal handlers: none. The calls that are replaced may be made wherever the C
  * library allows it.
  */
@@ -72,7 +72,7 @@ SN_API int sn_hooks_set(int hooks);
 SN_API int sn_hooks_set_default(int hooks);
 
 /* How often hooked calls of tasks that have hooks would have blocked, and what was done. */
-struct sn_hooks_counters {
+struct sn_hooks_stats {
 	uint64_t parked;       /* times that a task waited without its thread */
 	uint64_t passed_held;  /* calls passed through: the task held a lock, */
 	uint64_t passed_busy;  /* was pinned, or in a bracket, */
@@ -82,7 +82,7 @@ struct sn_hooks_counters {
 };
 
 /* Fills *counters, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */
-SN_API int sn_hooks_counters(struct sn_hooks_counters *counters);
+SN_API int sn_hooks_stats(struct sn_hooks_stats *counters);
 
 SN_END
 

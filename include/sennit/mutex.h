@@ -76,7 +76,7 @@ SN_API int sn_mutex_lock_uncancelled(sn_mutex *mutex);
 SN_API SN_CHECK_RESULT int sn_mutex_lock_until(sn_mutex *mutex, int64_t deadline);
 
 /* Locks it if it is free. Returns 0 or -EBUSY. Any thread; does not park. */
-SN_API SN_CHECK_RESULT int sn_mutex_trylock(sn_mutex *mutex);
+SN_API SN_CHECK_RESULT int sn_mutex_try_lock(sn_mutex *mutex);
 
 /*
  * Unlocks it. Only its owner may; does not park. Returns 0, or -EPERM when it was not locked.

@@ -104,10 +104,10 @@ struct sn_run_attr {
  * As sn_run(), with attributes (NULL: the defaults). Also -EINVAL for a size above the limit, after
  * a line on stderr.
  */
-SN_API int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg);
+SN_API int sn_run_with_attr(const struct sn_run_attr *attr, sn_fn *fn, void *arg);
 
 /* Counters since the start of the running (or, afterwards, of the last) runtime. */
-struct sn_stats {
+struct sn_run_stats {
 	uint64_t tasks_spawned;     /* ever */
 	uint64_t tasks_alive;       /* that have not ended */
 	uint64_t switches;          /* context switches */
@@ -128,7 +128,7 @@ struct sn_stats {
  * Fills *stats. Counters are read without stopping anything, so they are not all from the same
  * instant. Any thread. Returns 0; -ENODEV when no runtime has run yet; -EINVAL for NULL.
  */
-SN_API int sn_stats_get(struct sn_stats *stats);
+SN_API int sn_run_stats(struct sn_run_stats *stats);
 
 SN_END
 

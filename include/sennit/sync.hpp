@@ -74,7 +74,7 @@ public:
 	{
 		return detail::nothing_or_error(sn_mutex_lock(&mutex_));
 	}
-	bool try_lock() noexcept { return sn_mutex_trylock(&mutex_) == 0; }
+	bool try_lock() noexcept { return sn_mutex_try_lock(&mutex_) == 0; }
 	void unlock() noexcept { sn_mutex_unlock(&mutex_); }
 
 	/* May park. */

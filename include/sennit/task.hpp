@@ -169,7 +169,7 @@ requires std::invocable<F &> &&
 	sn_run_attr c_attr{};
 	c_attr.stack_size = attr.stack_size;
 	c_attr.first_stack_size = attr.first_stack_size;
-	const int returned = sn_run_with(
+	const int returned = sn_run_with_attr(
 		&c_attr,
 		[](void *arg) {
 			auto *self = static_cast<first *>(arg);

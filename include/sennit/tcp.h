@@ -66,7 +66,7 @@ SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
 /*
  * Waits for a connection. The caller owns *conn and closes it. May park.
  * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses,
- * counts that in accept_pauses (sn_stats_get(), run.h), and continues when there are
+ * counts that in accept_pauses (sn_run_stats(), run.h), and continues when there are
  * some again; connections wait in the backlog meanwhile. Errors: -EBADF when the listener was
  * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP
  * outside a task.

@@ -266,7 +266,7 @@ SN_API int sn_tls_handshake(sn_stream *stream, int64_t deadline);
 /*
  * Has both ends encrypt with new keys from the next write on (TLS 1.3), for connections that live
  * long. Returns 0; -ENOTCONN before the end of the handshake; -EOPNOTSUPP in TLS 1.2; as
- * sn_tls_info_get(). May park for a moment.
+ * sn_tls_info(). May park for a moment.
  */
 SN_API int sn_tls_update_keys(sn_stream *stream);
 
@@ -283,7 +283,7 @@ SN_API const char *sn_tls_last_error(void);
  */
 SN_API const char *sn_tls_error(sn_stream *stream);
 
-/* Filled by sn_tls_info_get(). The texts are "" where there is none, and are cut if too long. */
+/* Filled by sn_tls_info(). The texts are "" where there is none, and are cut if too long. */
 struct sn_tls_info {
 	int finished;          /* 1: the handshake is complete; before, the rest says little */
 	int version;           /* SN_TLS_1_2 or SN_TLS_1_3 */
@@ -297,11 +297,11 @@ struct sn_tls_info {
 
 /* Fills *info. Returns 0; -EPROTOTYPE for a stream without TLS; -EBADF, -EINVAL, -ENOTSUP. May park
  * for a moment, as calls of other tasks on the stream are let finish. */
-SN_API int sn_tls_info_get(sn_stream *stream, struct sn_tls_info *info);
+SN_API int sn_tls_info(sn_stream *stream, struct sn_tls_info *info);
 
 /*
  * Copies the peer's certificate, in DER, to buf. Returns its size; -ENOENT when it has shown none;
- * -ENOSPC when size is less; as sn_tls_info_get(). May park for a moment.
+ * -ENOSPC when size is less; as sn_tls_info(). May park for a moment.
  */
 SN_API ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size);
 

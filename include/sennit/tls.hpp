@@ -191,10 +191,10 @@ std::string tls_error(const Stream &on)
 
 /* The result of the handshake: struct sn_tls_info. May park for a moment. */
 template <byte_stream Stream>
-result<sn_tls_info> tls_info(const Stream &on)
+result<struct sn_tls_info> tls_info(const Stream &on)
 {
-	sn_tls_info info;
-	const int err = sn_tls_info_get(detail::as_stream(on), &info);
+	struct sn_tls_info info;
+	const int err = sn_tls_info(detail::as_stream(on), &info);
 	if (err < 0)
 		return failure{-err};
 	return info;
@@ -204,7 +204,7 @@ result<sn_tls_info> tls_info(const Stream &on)
 template <byte_stream Stream>
 result<std::vector<std::byte>> tls_peer_certificate(const Stream &on)
 {
-	const result<sn_tls_info> info = tls_info(on);
+	const result<struct sn_tls_info> info = tls_info(on);
 	if (!info)
 		return failure{info.error().value()};
 	std::vector<std::byte> der(info->peer_size);

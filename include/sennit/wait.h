@@ -47,7 +47,7 @@ struct sn_wait_stats {
  * Any thread, with or without a runtime; does not park. Returns -EINVAL for a negative count, or
  * for one other than 0 without an array.
  */
-SN_API int sn_wait_stats_get(struct sn_wait_stats *sites, int count);
+SN_API int sn_wait_stats(struct sn_wait_stats *sites, int count);
 
 /*
  * Writes the histograms of all sites that have waits to a descriptor, as text: the buckets from the

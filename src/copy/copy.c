@@ -269,7 +269,7 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	return err;
 }
 
-int sn_copy_stats_get(struct sn_copy_stats *stats)
+int sn_copy_stats(struct sn_copy_stats *stats)
 {
 	if (!stats)
 		return -EINVAL;

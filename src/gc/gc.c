@@ -365,7 +365,7 @@ static void *GC_CALLBACK copy_stats(void *to)
 	return NULL;
 }
 
-int sn_gc_stats_get(struct sn_gc_stats *to)
+int sn_gc_stats(struct sn_gc_stats *to)
 {
 	if (!to)
 		return -EINVAL;

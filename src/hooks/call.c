@@ -158,11 +158,11 @@ int sn_hooks_set_default(int hooks)
 	return 0;
 }
 
-int sn_hooks_counters(struct sn_hooks_counters *counters)
+int sn_hooks_stats(struct sn_hooks_stats *counters)
 {
 	if (!counters)
 		return -EINVAL;
-	*counters = (struct sn_hooks_counters){
+	*counters = (struct sn_hooks_stats){
 		.parked = atomic_load(&parked),
 		.passed_held = atomic_load(&passed_held),
 		.passed_busy = atomic_load(&passed_busy),

@@ -16,8 +16,8 @@
 #include "stack/stack.h"
 
 static struct sn_lock stats_lock =
-	SN_LOCK_INIT(SN_RANK_STATS); /* orders sn_stats_get() against the beginning and the end */
-static struct sn_stats last_stats;
+	SN_LOCK_INIT(SN_RANK_STATS); /* orders sn_run_stats() against the beginning and the end */
+static struct sn_run_stats last_stats;
 static bool has_run, stats_live; /* under stats_lock */
 
 static uint64_t count_blocking(void)
@@ -31,7 +31,7 @@ static uint64_t count_blocking(void)
 	return n;
 }
 
-static void collect_stats(struct sn_stats *stats)
+static void collect_stats(struct sn_run_stats *stats)
 {
 	memset(stats, 0, sizeof *stats);
 	for (int i = 0; i < sn_runtime.capacity; i++) {
@@ -69,7 +69,7 @@ static void keep_stats(void)
 	stats_live = false;
 }
 
-int sn_stats_get(struct sn_stats *stats)
+int sn_run_stats(struct sn_run_stats *stats)
 {
 	int err = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters of a run, for sn_stats_get(): of the current run, or otherwise of the last one. */
+/* The counters of a run, for sn_run_stats(): of the current run, or otherwise of the last one. */
 #ifndef SENNIT_OBSERVE_STATS_H
 #define SENNIT_OBSERVE_STATS_H
 

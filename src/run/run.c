@@ -233,7 +233,8 @@ static int stack_classes(const struct sn_run_attr *attr, struct stack_classes *c
 	size_t size = attr->stack_size, first = attr->first_stack_size, from_environment = 0;
 
 	if (size > SN_STACK_MAX_SIZE || first > SN_STACK_MAX_SIZE) {
-		sn_log("sn_run_with(): a stack can have %zu MiB at most", SN_STACK_MAX_SIZE >> 20);
+		sn_log("sn_run_with_attr(): a stack can have %zu MiB at most",
+		       SN_STACK_MAX_SIZE >> 20);
 		return -EINVAL;
 	}
 	if (sn_environment_size("SENNIT_STACK_SIZE", SN_STACK_MIN_SIZE, SN_STACK_MAX_SIZE,
@@ -448,7 +449,7 @@ static void await_end(struct first_task *first)
 
 int sn_run(sn_fn *fn, void *arg)
 {
-	return sn_run_with(NULL, fn, arg);
+	return sn_run_with_attr(NULL, fn, arg);
 }
 
 /* Runs the first task, and all that it starts, until it has ended. */
@@ -488,7 +489,7 @@ static void runtime_end(void)
 		sn_wait_print(STDERR_FILENO);
 }
 
-int sn_run_with(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
+int sn_run_with_attr(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
 {
 	static const struct sn_run_attr defaults;
 	struct first_task first = {.fn = fn,

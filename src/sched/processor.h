@@ -52,7 +52,7 @@ struct sn_processor {
 
 	uint64_t last_id, ids_end; /* of the tasks that it spawns: next_id() in task/spawn.c */
 
-	/* Written by the owner with plain increments, read by sn_stats_get(): see sn_count(). */
+	/* Written by the owner with plain increments, read by sn_run_stats(): see sn_count(). */
 	struct {
 		_Atomic uint64_t spawned, ended, switches, steals;
 	} stats;

@@ -168,7 +168,7 @@ int sn_reader_init(sn_reader *reader, sn_stream *stream, void *buf, size_t size)
 	return reader && stream ? init(reader, NULL, stream, buf, size) : -EINVAL;
 }
 
-int sn_reader_init_with(sn_reader *reader, sn_read_fn *read, void *arg, void *buf, size_t size)
+int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg, void *buf, size_t size)
 {
 	return reader && read ? init(reader, read, arg, buf, size) : -EINVAL;
 }
@@ -229,7 +229,7 @@ ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length)
 	return (ssize_t)rest;
 }
 
-ssize_t sn_reader_until(sn_reader *reader, const void *delimiter, size_t size, char **data)
+ssize_t sn_reader_through(sn_reader *reader, const void *delimiter, size_t size, char **data)
 {
 	ssize_t n;
 
@@ -332,7 +332,7 @@ ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done)
 	return read_all(reader, NULL, size, done);
 }
 
-int sn_reader_skip_until(sn_reader *reader, const void *delimiter, size_t size)
+int sn_reader_skip_through(sn_reader *reader, const void *delimiter, size_t size)
 {
 	ssize_t n = 1;
 

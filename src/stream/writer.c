@@ -138,7 +138,7 @@ int sn_writer_init(sn_writer *writer, sn_stream *stream, void *buf, size_t size)
 	return writer && stream ? init(writer, NULL, stream, buf, size) : -EINVAL;
 }
 
-int sn_writer_init_with(sn_writer *writer, sn_write_fn *write, void *arg, void *buf, size_t size)
+int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *arg, void *buf, size_t size)
 {
 	return writer && write ? init(writer, write, arg, buf, size) : -EINVAL;
 }

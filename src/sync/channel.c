@@ -72,8 +72,8 @@ static void free_memory(struct sn_chan *chan)
 #endif
 }
 
-int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
-		     const struct sn_elem_ops *ops)
+int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size, ssize_t capacity,
+			 const struct sn_elem_ops *ops)
 {
 	struct sn_chan *made;
 	size_t size, bytes;
@@ -102,7 +102,7 @@ int sn_chan_new_with(sn_chan **chan, size_t elem_size, ssize_t capacity,
 
 int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity)
 {
-	return sn_chan_new_with(chan, elem_size, capacity, NULL);
+	return sn_chan_new_with_ops(chan, elem_size, capacity, NULL);
 }
 
 sn_chan *sn_chan_ref(sn_chan *handle)

@@ -361,7 +361,7 @@ int sn_mutex_lock_uncancelled(sn_mutex *mutex)
 	return lock_slowly(mutex, SN_NO_DEADLINE, SN_WAITER_UNCANCELLABLE, __func__);
 }
 
-int sn_mutex_trylock(sn_mutex *mutex)
+int sn_mutex_try_lock(sn_mutex *mutex)
 {
 	if (sn_unlikely(!mutex))
 		return -EINVAL;

@@ -309,7 +309,7 @@ static void fill(struct sn_tls_info *info, const struct sn_tls *tls)
 	copy_text(info->server_name, sizeof info->server_name, name, name ? strlen(name) : 0);
 }
 
-int sn_tls_info_get(sn_stream *stream, struct sn_tls_info *info)
+int sn_tls_info(sn_stream *stream, struct sn_tls_info *info)
 {
 	struct sn_tls *tls;
 	int err = info ? use(stream, &tls) : -EINVAL;

@@ -226,7 +226,7 @@ static void read_site(int site, struct sn_wait_stats *stats)
 		merge(stats, &block->counts[site]);
 }
 
-int sn_wait_stats_get(struct sn_wait_stats *stats, int count)
+int sn_wait_stats(struct sn_wait_stats *stats, int count)
 {
 	if (count < 0 || (count > 0 && !stats))
 		return -EINVAL;

@@ -5,7 +5,7 @@
  * Contract. A wait is recorded once, when it is over, by the thread on which it ends. Each of the
  * first 256 threads counts in a block of its own, with plain loads and stores: no locked
  * instruction and no shared cache line. Further threads share one block. A reader adds up all
- * blocks (sn_wait_stats_get()).
+ * blocks (sn_wait_stats()).
  *
  * A block outlives its thread, with its counts, and is reused by the next thread that needs one.
  * Nothing is lost by that, and there are never many more blocks than threads at a time. A thread

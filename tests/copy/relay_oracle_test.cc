@@ -467,7 +467,7 @@ void run_sessions(int total, int crowd, Spliced spliced)
 		for (Task &task : tasks)
 			task.join();
 		struct sn_copy_stats pool;
-		EXPECT_EQ(0, sn_copy_stats_get(&pool));
+		EXPECT_EQ(0, sn_copy_stats(&pool));
 		EXPECT_EQ(0u, pool.pipes_borrowed);
 		EXPECT_LE(pool.pipes, pool.pipes_limit);
 		EXPECT_TRUE(test::all_ended());

@@ -30,7 +30,7 @@ struct sn_copy_stats pool()
 {
 	struct sn_copy_stats s;
 
-	EXPECT_EQ(0, sn_copy_stats_get(&s));
+	EXPECT_EQ(0, sn_copy_stats(&s));
 	return s;
 }
 

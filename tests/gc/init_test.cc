@@ -36,7 +36,7 @@ TEST(GcInit, Refusals)
 {
 	struct sn_gc_stats stats;
 
-	EXPECT_EQ(-ENODEV, sn_gc_stats_get(&stats));
+	EXPECT_EQ(-ENODEV, sn_gc_stats(&stats));
 	std::thread([] { EXPECT_EQ(-EPERM, sn_gc_init()); }).join();
 	in_child([] {
 		GC_INIT();
@@ -86,7 +86,7 @@ TEST(GcInit, Refusals)
 	// As in most programs.
 	EXPECT_EQ(0, sn_gc_init());
 	EXPECT_EQ(0, sn_gc_init());
-	EXPECT_EQ(0, sn_gc_stats_get(&stats));
+	EXPECT_EQ(0, sn_gc_stats(&stats));
 	GC_gcollect();
 }
 

@@ -101,14 +101,14 @@ TEST(GcRoots, Init)
 {
 	connect();
 	EXPECT_EQ(0, sn_gc_init());
-	EXPECT_EQ(-EINVAL, sn_gc_stats_get(nullptr));
+	EXPECT_EQ(-EINVAL, sn_gc_stats(nullptr));
 	run([] {
 		struct sn_gc_stats before, after;
 
 		EXPECT_EQ(0, sn_gc_init());
-		ASSERT_EQ(0, sn_gc_stats_get(&before));
+		ASSERT_EQ(0, sn_gc_stats(&before));
 		collect();
-		ASSERT_EQ(0, sn_gc_stats_get(&after));
+		ASSERT_EQ(0, sn_gc_stats(&after));
 		EXPECT_GT(after.stops, before.stops);
 		EXPECT_GE(after.tasks, 1u);
 		EXPECT_GE(after.threads, 1u);

@@ -226,7 +226,7 @@ void stress(int processors, Random &random, int64_t length)
 		Shared shared;
 		struct sn_gc_stats before, after;
 
-		ASSERT_EQ(0, sn_gc_stats_get(&before));
+		ASSERT_EQ(0, sn_gc_stats(&before));
 		ASSERT_EQ(0, sn_chan_new(&shared.buffered, sizeof(Item *), 100));
 		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
 		const int64_t end = sn_now() + length;
@@ -246,7 +246,7 @@ void stress(int processors, Random &random, int64_t length)
 			expect_whole(item);
 		sn_chan_unref(shared.buffered);
 		sn_chan_unref(shared.direct);
-		ASSERT_EQ(0, sn_gc_stats_get(&after));
+		ASSERT_EQ(0, sn_gc_stats(&after));
 		printf("%d processors: %llu steps, %llu items, %llu roots finalized, %llu "
 		       "collections\n",
 		       processors, (unsigned long long)shared.steps.load(),

@@ -278,12 +278,12 @@ static struct {
 /* How often tasks have parked, where ADOPT_COUNTERS asks for it. */
 static void report(void)
 {
-	int (*get)(struct sn_hooks_counters * counters);
+	int (*get)(struct sn_hooks_stats * counters);
 	const char *path = getenv("ADOPT_COUNTERS");
-	struct sn_hooks_counters counters;
+	struct sn_hooks_stats counters;
 	FILE *file;
 
-	*(void **)&get = dlsym(RTLD_DEFAULT, "sn_hooks_counters");
+	*(void **)&get = dlsym(RTLD_DEFAULT, "sn_hooks_stats");
 	if (!path || !get || get(&counters) < 0 || !(file = fopen(path, "we")))
 		return;
 	fprintf(file, "%" PRIu64 "\n", counters.parked);

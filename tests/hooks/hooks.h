@@ -17,11 +17,11 @@
 namespace test
 {
 
-inline struct sn_hooks_counters hooks()
+inline struct sn_hooks_stats hooks()
 {
-	struct sn_hooks_counters counters = {};
+	struct sn_hooks_stats counters = {};
 
-	EXPECT_EQ(0, sn_hooks_counters(&counters));
+	EXPECT_EQ(0, sn_hooks_stats(&counters));
 	return counters;
 }
 
@@ -118,7 +118,7 @@ inline bool is_nonblocking(int fd)
 
 // In a hooked task: more calls have parked, or have been passed through, than before.
 template <class F>
-void expect_count(uint64_t sn_hooks_counters::*which, F body)
+void expect_count(uint64_t sn_hooks_stats::*which, F body)
 {
 	const uint64_t before = hooks().*which;
 

@@ -578,13 +578,13 @@ void play_both(Kind kind, int n)
 	const char *wish = getenv("SENNIT_TEST_SCRIPT");
 	Random random;
 	std::vector<uint64_t> seeds(wish ? 1 : size_t(n));
-	struct sn_hooks_counters before, after;
+	struct sn_hooks_stats before, after;
 
 	for (uint64_t &seed : seeds)
 		seed = wish ? strtoull(wish, nullptr, 10) : random.next();
 	const Games expected = play_in_threads(kind, seeds);
 
-	sn_hooks_counters(&before);
+	sn_hooks_stats(&before);
 	test::run([&] {
 		const Games games = play_in_tasks(kind, seeds);
 
@@ -593,7 +593,7 @@ void play_both(Kind kind, int n)
 				compare(seeds[i], side, expected[i]->party[side]->log(),
 					games[i]->party[side]->log());
 	});
-	sn_hooks_counters(&after);
+	sn_hooks_stats(&after);
 	EXPECT_GT(after.parked, before.parked) << "no call has parked: nothing was tested";
 }
 

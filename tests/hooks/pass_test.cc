@@ -32,7 +32,7 @@ using test::outcome;
 using test::SocketPair;
 using test::Task;
 
-using Counters = struct sn_hooks_counters;
+using Counters = struct sn_hooks_stats;
 
 // A call that has to wait, if it comes soon enough, and is helped by a thread.
 void wait_for_a_byte(useconds_t late = 5000)
@@ -487,7 +487,7 @@ TEST(Choice, IsTheTasks)
 	EXPECT_EQ(-ENOTSUP, sn_hooks_set(SN_HOOKS_ON));
 	EXPECT_EQ(-EINVAL, sn_hooks_set_default(SN_HOOKS_DEFAULT));
 	EXPECT_EQ(-EINVAL, sn_hooks_set_default(7));
-	EXPECT_EQ(-EINVAL, sn_hooks_counters(nullptr));
+	EXPECT_EQ(-EINVAL, sn_hooks_stats(nullptr));
 	test::run([] {
 		const auto parks = [] {
 			const uint64_t before = hooks().parked;

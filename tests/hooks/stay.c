@@ -37,9 +37,9 @@ static _Atomic bool over;
 
 static uint64_t parked(void)
 {
-	struct sn_hooks_counters counters;
+	struct sn_hooks_stats counters;
 
-	sn_hooks_counters(&counters);
+	sn_hooks_stats(&counters);
 	return counters.parked;
 }
 
@@ -95,7 +95,7 @@ static int play(void)
 
 static int first(void *arg)
 {
-	struct sn_hooks_counters counters;
+	struct sn_hooks_stats counters;
 	int all = 0;
 
 	(void)arg;
@@ -110,7 +110,7 @@ static int first(void *arg)
 		printf("%s: wrong %d, moved %d\n", name(shape), wrong, moved);
 		all += wrong;
 	}
-	sn_hooks_counters(&counters);
+	sn_hooks_stats(&counters);
 	printf("all: wrong %d, stuck %llu\n", all, (unsigned long long)counters.moved);
 	return all > 0;
 }

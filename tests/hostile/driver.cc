@@ -393,10 +393,10 @@ bool change_mlock()
 	constexpr long most = 1 << 30;
 	const int flags = MCL_CURRENT | MCL_FUTURE | (random_.one_in(3) ? MCL_ONFAULT : 0);
 	const int64_t time = random_.between(50 * ms, 800 * ms);
-	struct sn_stats stats;
+	struct sn_run_stats stats;
 
 	// While memory is locked, everything that is mapped takes memory.
-	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_stats_get(&stats) < 0 ||
+	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_run_stats(&stats) < 0 ||
 	    (long)stats.stacks_mapped * (256 << 10) > most)
 		return false;
 	limits_begin();

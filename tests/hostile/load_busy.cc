@@ -235,11 +235,11 @@ public:
 
 	void begin(Phase &phase) override
 	{
-		struct sn_stats stats;
+		struct sn_run_stats stats;
 
 		chan_ = make_channel(sizeof(int), 1);
 		file_ = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		sn_stats_get(&stats);
+		sn_run_stats(&stats);
 		tasks_ = (int)stats.processors + 1;
 		for (int i = 0; i < tasks_; i++)
 			phase.go_surely(load_, [this, &phase] { loop(phase); });

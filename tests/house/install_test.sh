@@ -259,12 +259,12 @@ cat >hooks.c <<'C'
 
 static int first(void *arg)
 {
-	struct sn_hooks_counters counters;
+	struct sn_hooks_stats counters;
 
 	(void)arg;
 	if (sn_hooks_set(SN_HOOKS_ON) != SN_HOOKS_DEFAULT || usleep(1000) < 0)
 		return 1;
-	return sn_hooks_counters(&counters) < 0 || counters.parked != 1;
+	return sn_hooks_stats(&counters) < 0 || counters.parked != 1;
 }
 
 int main(void)

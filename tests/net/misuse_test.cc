@@ -86,7 +86,7 @@ TEST(Misuse, NullArguments)
 			MISTAKE(-EINVAL, sn_copy(stream, nullptr, 1, nullptr, nullptr, &copied)),
 			MISTAKE(-EINVAL, sn_relay(nullptr, stream, nullptr, &relayed)),
 			MISTAKE(-EINVAL, sn_relay(stream, nullptr, nullptr, &relayed)),
-			MISTAKE(-EINVAL, sn_copy_stats_get(nullptr)),
+			MISTAKE(-EINVAL, sn_copy_stats(nullptr)),
 		});
 	});
 }

@@ -690,8 +690,8 @@ TEST(ShortageCopy, GoesOn)
 		sn_stream_close(stored);
 		fclose(file);
 	});
-	sn_copy_stats pool = {};
-	EXPECT_EQ(0, sn_copy_stats_get(&pool));
+	struct sn_copy_stats pool = {};
+	EXPECT_EQ(0, sn_copy_stats(&pool));
 	EXPECT_GE(outside + 2 * int(pool.pipes), open_descriptors()) << names_of_open();
 }
 

@@ -208,7 +208,7 @@ void stress(int processors)
 		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }));
 		listener.close();
 		server.join();
-		const struct sn_stats s = test::stats();
+		const struct sn_run_stats s = test::stats();
 
 		EXPECT_EQ(1u, s.tasks_alive);
 		EXPECT_EQ(0u, s.threads_blocking);

@@ -267,7 +267,7 @@ std::vector<size_t> stacks_with(const sn_run_attr *attr)
 	sizes.clear();
 	EXPECT_EQ(
 		0,
-		sn_run_with(
+		sn_run_with_attr(
 			attr,
 			[](void *) {
 				sn_fn *look = [](void *) {
@@ -351,11 +351,12 @@ TEST(RunStacks, BadSizesAreReported)
 	}
 	sn_run_attr attr = {};
 	attr.stack_size = SIZE_MAX;
-	expect_begins(errors_of([&] { EXPECT_EQ(-EINVAL, sn_run_with(&attr, nothing, nullptr)); }),
-		      "sennit: sn_run_with(): a stack can have ");
+	expect_begins(
+		errors_of([&] { EXPECT_EQ(-EINVAL, sn_run_with_attr(&attr, nothing, nullptr)); }),
+		"sennit: sn_run_with_attr(): a stack can have ");
 	attr = {};
 	attr.first_stack_size = (size_t(1) << 30) + 1;
-	EXPECT_EQ(-EINVAL, sn_run_with(&attr, nothing, nullptr));
+	EXPECT_EQ(-EINVAL, sn_run_with_attr(&attr, nothing, nullptr));
 }
 
 TEST(RunEnvironment, SetsTheNumberOfProcessors)
@@ -436,10 +437,10 @@ TEST(Stats, NoneBeforeAnyRun)
 	testing::FLAGS_gtest_death_test_style = "threadsafe";
 	EXPECT_EXIT(
 		{
-			struct sn_stats s;
-			CHILD_CHECK(sn_stats_get(&s) == -ENODEV);
+			struct sn_run_stats s;
+			CHILD_CHECK(sn_run_stats(&s) == -ENODEV);
 			CHILD_CHECK(sn_run(nothing, nullptr) == 0);
-			CHILD_CHECK(sn_stats_get(&s) == 0);
+			CHILD_CHECK(sn_run_stats(&s) == 0);
 			_exit(0);
 		},
 		testing::ExitedWithCode(0), "");
@@ -448,7 +449,7 @@ TEST(Stats, NoneBeforeAnyRun)
 TEST(Stats, AddUp)
 {
 	test::run([] {
-		struct sn_stats before = test::stats();
+		struct sn_run_stats before = test::stats();
 
 		EXPECT_EQ(1u, before.tasks_alive);
 		EXPECT_EQ(1u, before.tasks_spawned);
@@ -466,7 +467,7 @@ TEST(Stats, AddUp)
 		end = true;
 		for (Task &task : tasks)
 			task.join();
-		struct sn_stats after = test::stats();
+		struct sn_run_stats after = test::stats();
 		EXPECT_EQ(1u, after.tasks_alive);
 		EXPECT_EQ(101u, after.tasks_spawned);
 		EXPECT_GE(after.switches, before.switches + 100);
@@ -508,8 +509,8 @@ TEST(ForeignThreads, SpawnDetachAndReadStatistics)
 							  sn_spawn(&task, body, nullptr, nullptr));
 						ASSERT_EQ(0, sn_detach(task));
 					}
-					struct sn_stats s;
-					ASSERT_EQ(0, sn_stats_get(&s));
+					struct sn_run_stats s;
+					ASSERT_EQ(0, sn_run_stats(&s));
 					ASSERT_LE(s.tasks_alive, s.tasks_spawned);
 				}
 			});

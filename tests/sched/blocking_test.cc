@@ -148,13 +148,13 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 		EXPECT_TRUE(test::someone_reads(pair.client));
 		EXPECT_EQ(
 			0, blocking([&] {
-				struct sn_stats s;
+				struct sn_run_stats s;
 				sn_task *task;
 				char text[SN_ADDRESS_MAX];
 
 				EXPECT_EQ(me, sn_self());
 				EXPECT_EQ(0, sn_task_set_name("within"));
-				EXPECT_EQ(0, sn_stats_get(&s));
+				EXPECT_EQ(0, sn_run_stats(&s));
 				EXPECT_EQ(1u, s.threads_blocking);
 				EXPECT_GT(sn_tcp_local_address(pair.client, text, sizeof text), 0);
 				EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));

@@ -410,7 +410,7 @@ TEST(Tie, TasksThatBlockShareFewThreads)
 		std::vector<test::Task> tasks;
 		std::atomic<int> moved{0};
 		struct sn_task_attr attr = {};
-		struct sn_stats stats;
+		struct sn_run_stats stats;
 		sn_waitgroup over = SN_WAITGROUP_INIT;
 
 		EXPECT_EQ(0, sn_waitgroup_add(&over, 1));
@@ -425,7 +425,7 @@ TEST(Tie, TasksThatBlockShareFewThreads)
 					[&] { EXPECT_EQ(0, sn_waitgroup_wait(&over)); });
 			});
 		}
-		EXPECT_EQ(0, sn_stats_get(&stats));
+		EXPECT_EQ(0, sn_run_stats(&stats));
 		EXPECT_LE(stats.threads, 20U);
 		sn_waitgroup_done(&over);
 		for (test::Task &each : tasks)
@@ -458,9 +458,9 @@ TEST(Tie, AnIdleThreadStaysForItsTasks)
 			each.join();
 		EXPECT_EQ(0, moved);
 		EXPECT_TRUE(test::eventually([] {
-			struct sn_stats stats;
+			struct sn_run_stats stats;
 
-			EXPECT_EQ(0, sn_stats_get(&stats));
+			EXPECT_EQ(0, sn_run_stats(&stats));
 			return stats.threads <= 2;
 		})) << "the threads stay although nothing is tied to them";
 	});
@@ -604,9 +604,9 @@ TEST(Tie, FewerProcessorsLoseNoTask)
 				  EXPECT_EQ(0, sched_setaffinity(getpid(), sizeof(cpu_set_t),
 								 static_cast<cpu_set_t *>(mask)));
 				  EXPECT_TRUE(test::eventually([] {
-					  struct sn_stats stats;
+					  struct sn_run_stats stats;
 
-					  EXPECT_EQ(0, sn_stats_get(&stats));
+					  EXPECT_EQ(0, sn_run_stats(&stats));
 					  return stats.processors == 1;
 				  }));
 				  over = true;

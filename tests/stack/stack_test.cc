@@ -523,8 +523,8 @@ void spawn_without_address_space()
 			CHILD_CHECK(untouched == nullptr);
 			CHILD_CHECK(tasks.size() > 1);
 			CHILD_CHECK(sn_spawn(&untouched, body, nullptr, &attr) == -ENOMEM);
-			struct sn_stats s;
-			CHILD_CHECK(sn_stats_get(&s) == 0 && s.tasks_alive == tasks.size() + 1);
+			struct sn_run_stats s;
+			CHILD_CHECK(sn_run_stats(&s) == 0 && s.tasks_alive == tasks.size() + 1);
 			// The running tasks are not affected.
 			const int before = yields.load();
 			CHILD_CHECK(test::eventually(

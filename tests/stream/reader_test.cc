@@ -67,7 +67,7 @@ class Reader
 public:
 	Reader(Source &source, size_t size, void *buf = nullptr)
 	{
-		EXPECT_EQ(0, sn_reader_init_with(&reader_, Source::read, &source, buf, size));
+		EXPECT_EQ(0, sn_reader_init_with_fn(&reader_, Source::read, &source, buf, size));
 	}
 	explicit Reader(sn_stream *stream, size_t size = 0)
 	{
@@ -162,13 +162,13 @@ TEST(Line, ThatIsTooLongStaysInTheBuffer)
 		EXPECT_EQ(too_long, reader.line());
 		EXPECT_EQ(8u, sn_reader_buffered(reader.get()));
 		EXPECT_EQ("12345678", bytes(data, sn_reader_peek(reader.get(), 8, &data)));
-		EXPECT_EQ(1, sn_reader_skip_until(reader.get(), "\n", 1));
+		EXPECT_EQ(1, sn_reader_skip_through(reader.get(), "\n", 1));
 		EXPECT_EQ("short", reader.line());
 		EXPECT_EQ(too_long, reader.line()); // with its end it has nine bytes
 		EXPECT_EQ("123", bytes(data, sn_reader_take(reader.get(), 3, &data)));
 		EXPECT_EQ("4567", reader.line());
 		EXPECT_EQ(too_long, reader.line()); // no byte more may follow, but that is unknown
-		EXPECT_EQ(0, sn_reader_skip_until(reader.get(), "\n", 1));
+		EXPECT_EQ(0, sn_reader_skip_through(reader.get(), "\n", 1));
 		EXPECT_EQ(the_end, reader.line());
 	}
 }
@@ -231,7 +231,7 @@ TEST(Until, FindsDelimitersOfSeveralBytes)
 		Reader reader(source, 12);
 		char *data = nullptr;
 		const auto next = [&] {
-			return bytes(data, sn_reader_until(reader.get(), "\r\n\r\n", 4, &data));
+			return bytes(data, sn_reader_through(reader.get(), "\r\n\r\n", 4, &data));
 		};
 
 		EXPECT_EQ("a\r\r\n\r\n", next());
@@ -313,8 +313,8 @@ TEST(Model, AgreesWithEveryCall)
 						.substr(random.below(3), 1 + random.below(3));
 
 				n = again([&] {
-					return sn_reader_until(reader.get(), delimiter.data(),
-							       delimiter.size(), &data);
+					return sn_reader_through(reader.get(), delimiter.data(),
+								 delimiter.size(), &data);
 				});
 				const size_t end = rest.substr(0, limit).find(delimiter);
 
@@ -379,8 +379,8 @@ TEST(Model, AgreesWithEveryCall)
 					std::string("b\r\n").substr(random.below(2), 2);
 				const size_t end = source.text.find(delimiter, at);
 				const int found = int(again([&] {
-					return ssize_t(sn_reader_skip_until(reader.get(),
-									    delimiter.data(), 2));
+					return ssize_t(sn_reader_skip_through(reader.get(),
+									      delimiter.data(), 2));
 				}));
 
 				if (limit < 2) {
@@ -448,7 +448,7 @@ TEST(Source, ThatCannotCountIsAnError)
 	sn_reader reader;
 	char byte;
 
-	EXPECT_EQ(0, sn_reader_init_with(
+	EXPECT_EQ(0, sn_reader_init_with_fn(
 			     &reader, [](void *, void *, size_t size) { return ssize_t(size + 1); },
 			     nullptr, nullptr, 0));
 	EXPECT_EQ(-EIO, sn_reader_read(&reader, &byte, 1));
@@ -572,7 +572,7 @@ TEST(Tie, FlushesBeforeTheReaderAsks)
 		return ssize_t(iov->iov_len);
 	};
 
-	ASSERT_EQ(0, sn_writer_init_with(&writer, take, &sent, nullptr, 0));
+	ASSERT_EQ(0, sn_writer_init_with_fn(&writer, take, &sent, nullptr, 0));
 	source.most = 11;
 	Reader reader(source, 0);
 
@@ -596,7 +596,7 @@ TEST(Tie, PassesTheWritersErrorOn)
 	Source source{"a\n"};
 	sn_writer writer;
 
-	ASSERT_EQ(0, sn_writer_init_with(
+	ASSERT_EQ(0, sn_writer_init_with_fn(
 			     &writer, [](void *, const iovec *, int) { return ssize_t(-EPIPE); },
 			     nullptr, nullptr, 0));
 	Reader reader(source, 0);
@@ -619,36 +619,36 @@ TEST(Misuse, IsAnError)
 
 	expect_each({
 		MISTAKE(-EINVAL, sn_reader_init(&reader, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_reader_init_with(none, Source::read, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_reader_init_with(&reader, nullptr, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_reader_init_with(&reader, Source::read, nullptr, buf, 0)),
+		MISTAKE(-EINVAL, sn_reader_init_with_fn(none, Source::read, nullptr, nullptr, 0)),
+		MISTAKE(-EINVAL, sn_reader_init_with_fn(&reader, nullptr, nullptr, nullptr, 0)),
+		MISTAKE(-EINVAL, sn_reader_init_with_fn(&reader, Source::read, nullptr, buf, 0)),
 		MISTAKE(-EINVAL,
-			sn_reader_init_with(&reader, Source::read, nullptr, nullptr, SIZE_MAX)),
+			sn_reader_init_with_fn(&reader, Source::read, nullptr, nullptr, SIZE_MAX)),
 	});
 	for (sn_reader *each : {none, &reader})
 		expect_each({
 			MISTAKE(-EINVAL, sn_reader_set_limit(each, 1)),
 			MISTAKE(-EINVAL, sn_reader_tie(each, nullptr)),
 			MISTAKE(-EINVAL, sn_reader_line(each, &data, nullptr)),
-			MISTAKE(-EINVAL, sn_reader_until(each, "x", 1, &data)),
+			MISTAKE(-EINVAL, sn_reader_through(each, "x", 1, &data)),
 			MISTAKE(-EINVAL, sn_reader_peek(each, 0, &data)),
 			MISTAKE(-EINVAL, sn_reader_take(each, 0, &data)),
 			MISTAKE(-EINVAL, sn_reader_read(each, buf, 1)),
 			MISTAKE(-EINVAL, sn_reader_read_full(each, buf, 1, nullptr)),
 			MISTAKE(-EINVAL, sn_reader_skip(each, 0, nullptr)),
-			MISTAKE(-EINVAL, sn_reader_skip_until(each, "x", 1)),
+			MISTAKE(-EINVAL, sn_reader_skip_through(each, "x", 1)),
 			MISTAKE(0, sn_reader_buffered(each)),
 			MISTAKE(0, sn_reader_free(each)),
 		});
-	ASSERT_EQ(0, sn_reader_init_with(&reader, Source::read, &source, buf, sizeof buf));
+	ASSERT_EQ(0, sn_reader_init_with_fn(&reader, Source::read, &source, buf, sizeof buf));
 	expect_each({
 		MISTAKE(-EINVAL, sn_reader_set_limit(&reader, 0)),
 		MISTAKE(-EINVAL, sn_reader_set_limit(&reader, 9)), // it holds eight
 		MISTAKE(0, sn_reader_set_limit(&reader, 8)),
 		MISTAKE(-EINVAL, sn_reader_line(&reader, nullptr, nullptr)),
-		MISTAKE(-EINVAL, sn_reader_until(&reader, nullptr, 1, &data)),
-		MISTAKE(-EINVAL, sn_reader_until(&reader, "x", 0, &data)),
-		MISTAKE(-EINVAL, sn_reader_until(&reader, "x", 1, nullptr)),
+		MISTAKE(-EINVAL, sn_reader_through(&reader, nullptr, 1, &data)),
+		MISTAKE(-EINVAL, sn_reader_through(&reader, "x", 0, &data)),
+		MISTAKE(-EINVAL, sn_reader_through(&reader, "x", 1, nullptr)),
 		MISTAKE(-EINVAL, sn_reader_peek(&reader, 1, nullptr)),
 		MISTAKE(-EINVAL, sn_reader_take(&reader, 1, nullptr)),
 		MISTAKE(-EMSGSIZE, sn_reader_peek(&reader, 9, &data)),
@@ -657,8 +657,8 @@ TEST(Misuse, IsAnError)
 		MISTAKE(-EINVAL, sn_reader_read_full(&reader, nullptr, 1, nullptr)),
 		MISTAKE(-EINVAL, sn_reader_read_full(&reader, buf, 8, &nine)),
 		MISTAKE(-EINVAL, sn_reader_skip(&reader, SIZE_MAX, nullptr)),
-		MISTAKE(-EINVAL, sn_reader_skip_until(&reader, "x", 0)),
-		MISTAKE(-EMSGSIZE, sn_reader_skip_until(&reader, "123456789", 9)),
+		MISTAKE(-EINVAL, sn_reader_skip_through(&reader, "x", 0)),
+		MISTAKE(-EMSGSIZE, sn_reader_skip_through(&reader, "123456789", 9)),
 		MISTAKE(0, sn_reader_read(&reader, nullptr, 0)),
 		MISTAKE(0, sn_reader_read_full(&reader, nullptr, 0, nullptr)),
 	});

@@ -64,7 +64,7 @@ class Writer
 public:
 	explicit Writer(Target &target, size_t size = 0, void *buf = nullptr)
 	{
-		EXPECT_EQ(0, sn_writer_init_with(&writer_, Target::write, &target, buf, size));
+		EXPECT_EQ(0, sn_writer_init_with_fn(&writer_, Target::write, &target, buf, size));
 	}
 	explicit Writer(sn_stream *stream, size_t size = 0)
 	{
@@ -173,7 +173,7 @@ TEST(Error, OfAFunctionThatCannotCount)
 	for (const int n : {0, 6}) {
 		sn_writer writer;
 
-		ASSERT_EQ(0, sn_writer_init_with(
+		ASSERT_EQ(0, sn_writer_init_with_fn(
 				     &writer,
 				     [](void *arg, const iovec *, int) {
 					     return ssize_t(*static_cast<const int *>(arg));
@@ -427,11 +427,11 @@ TEST(Misuse, IsAnError)
 
 	expect_each({
 		MISTAKE(-EINVAL, sn_writer_init(&writer, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_writer_init_with(none, Target::write, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_writer_init_with(&writer, nullptr, nullptr, nullptr, 0)),
-		MISTAKE(-EINVAL, sn_writer_init_with(&writer, Target::write, nullptr, buf, 0)),
+		MISTAKE(-EINVAL, sn_writer_init_with_fn(none, Target::write, nullptr, nullptr, 0)),
+		MISTAKE(-EINVAL, sn_writer_init_with_fn(&writer, nullptr, nullptr, nullptr, 0)),
+		MISTAKE(-EINVAL, sn_writer_init_with_fn(&writer, Target::write, nullptr, buf, 0)),
 		MISTAKE(-EINVAL,
-			sn_writer_init_with(&writer, Target::write, nullptr, nullptr, SIZE_MAX)),
+			sn_writer_init_with_fn(&writer, Target::write, nullptr, nullptr, SIZE_MAX)),
 	});
 	for (sn_writer *each : {none, &writer})
 		expect_each({
@@ -443,7 +443,7 @@ TEST(Misuse, IsAnError)
 			MISTAKE(0, sn_writer_buffered(each)),
 			MISTAKE(0, sn_writer_free(each)),
 		});
-	ASSERT_EQ(0, sn_writer_init_with(&writer, Target::write, &target, buf, sizeof buf));
+	ASSERT_EQ(0, sn_writer_init_with_fn(&writer, Target::write, &target, buf, sizeof buf));
 	expect_each({
 		MISTAKE(-EINVAL, sn_writer_write(&writer, nullptr, 1)),
 		MISTAKE(-EINVAL, sn_writer_write(&writer, buf, SIZE_MAX)),

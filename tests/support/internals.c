@@ -117,7 +117,7 @@ void probe_wait_record(const char *site, int64_t ns, bool slept)
 {
 	struct sn_wait_stats all[SN_WAIT_SITES];
 
-	(void)sn_wait_stats_get(all, SN_WAIT_SITES);
+	(void)sn_wait_stats(all, SN_WAIT_SITES);
 	for (int i = 0; i < SN_WAIT_SITES; i++)
 		if (strcmp(all[i].name, site) == 0)
 			sn_wait_record((enum sn_wait_site)i, ns, slept);

@@ -39,7 +39,7 @@ int probe_usable_cpus(void);
 /* base/quota.h: by such files. */
 long probe_quota(const char *mountinfo, const char *cgroup);
 
-/* wait/site.h: `site` is a name from sn_wait_stats_get(). */
+/* wait/site.h: `site` is a name from sn_wait_stats(). */
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 

@@ -291,11 +291,11 @@ bool end_waits_for(int processors, std::atomic<bool> &out, F begin)
 	return false;
 }
 
-inline struct sn_stats stats()
+inline struct sn_run_stats stats()
 {
-	struct sn_stats s = {};
+	struct sn_run_stats s = {};
 
-	EXPECT_EQ(0, sn_stats_get(&s));
+	EXPECT_EQ(0, sn_run_stats(&s));
 	return s;
 }
 

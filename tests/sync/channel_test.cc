@@ -575,7 +575,7 @@ TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 		sn_chan *chan = nullptr;
 		Counted in{0}, out;
 
-		ASSERT_EQ(0, sn_chan_new_with(&chan, sizeof(Counted), 4, &ops));
+		ASSERT_EQ(0, sn_chan_new_with_ops(&chan, sizeof(Counted), 4, &ops));
 		EXPECT_EQ(-EINVAL, sn_chan_recv(chan, nullptr));
 		living = 0;
 		for (in.value = 0; in.value < 4; in.value++)

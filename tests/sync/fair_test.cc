@@ -83,7 +83,7 @@ template <class F>
 bool miss(sn_mutex &lock, unsigned waiters, F had)
 {
 	EXPECT_EQ(0, sn_mutex_unlock(&lock));
-	if (sn_mutex_trylock(&lock) != 0)
+	if (sn_mutex_try_lock(&lock) != 0)
 		return false;
 	// The result of had() does not change while the caller holds the mutex.
 	if (had()) {
@@ -110,7 +110,7 @@ TEST(FairMutex, IsUsuallyFreeWhenUnlocked)
 			});
 			EXPECT_TRUE(test::waiting(lock, 1));
 			sn_mutex_unlock(&lock);
-			if (sn_mutex_trylock(&lock) == 0) {
+			if (sn_mutex_try_lock(&lock) == 0) {
 				if (!had)
 					answer = true;
 				sn_mutex_unlock(&lock);
@@ -159,7 +159,7 @@ TEST(FairMutex, IsHandedToAStarvingWaiter)
 			pass(starving_after);
 			if (miss(lock, 1, [&] { return waiter.has.load(); })) {
 				sn_mutex_unlock(&lock);
-				answer = sn_mutex_trylock(&lock) == -EBUSY;
+				answer = sn_mutex_try_lock(&lock) == -EBUSY;
 				if (!*answer)
 					sn_mutex_unlock(&lock);
 				EXPECT_TRUE(test::eventually([&] { return waiter.has.load(); }));
@@ -184,12 +184,12 @@ TEST(FairMutex, IsNotHandedToAWaiterThatDoesNotStarve)
 			Holder waiter(lock);
 			sn_yield();
 			sn_mutex_unlock(&lock);
-			if (sn_mutex_trylock(&lock) == 0) {
+			if (sn_mutex_try_lock(&lock) == 0) {
 				sn_yield();
 				if (probe_waiting(&lock, &lock.waits) == 1 &&
 				    sn_now() - before < starving_after) {
 					sn_mutex_unlock(&lock);
-					if (sn_mutex_trylock(&lock) == 0)
+					if (sn_mutex_try_lock(&lock) == 0)
 						answer = true;
 					else if (!waiter.has)
 						answer = false;
@@ -254,7 +254,7 @@ TEST(FairMutex, IsNotHandedOnAfterTheLastWaiter)
 				handed = true;
 				EXPECT_TRUE(test::waiting(lock, 1));
 				sn_mutex_unlock(&lock);
-				if (sn_mutex_trylock(&lock) == 0) {
+				if (sn_mutex_try_lock(&lock) == 0) {
 					if (!late_had)
 						answer = true;
 					sn_mutex_unlock(&lock);
@@ -303,7 +303,7 @@ TEST(FairMutex, IsNotHandedOnAfterAShortWait)
 				const bool others = probe_waiting(&lock, &lock.waits) == 1;
 
 				sn_mutex_unlock(&lock);
-				if (sn_mutex_trylock(&lock) == 0) {
+				if (sn_mutex_try_lock(&lock) == 0) {
 					if (missed && others && was_brief && !last_had)
 						answer = true;
 					sn_mutex_unlock(&lock);

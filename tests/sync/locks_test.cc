@@ -276,7 +276,7 @@ TEST(Cond, SignalWakesOneAndBroadcastAll)
 				ASSERT_EQ(0, sn_mutex_lock(&lock));
 				EXPECT_EQ(0, sn_cond_wait(&cond, &lock));
 				woken.push_back(i);
-				EXPECT_EQ(-EBUSY, sn_mutex_trylock(&lock)) << "it has the mutex";
+				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock)) << "it has the mutex";
 				sn_mutex_unlock(&lock);
 			});
 			ASSERT_TRUE(test::waiting(cond, i + 1));
@@ -307,14 +307,14 @@ TEST(Cond, AFailedWaitHoldsTheMutex)
 
 		ASSERT_EQ(0, sn_mutex_lock(&lock));
 		EXPECT_EQ(-ETIMEDOUT, sn_cond_wait_until(&cond, &lock, sn_now() + ms));
-		EXPECT_EQ(-EBUSY, sn_mutex_trylock(&lock));
+		EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
 		EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
 		sn_mutex_unlock(&lock);
 		expect_cancelled(
 			[&] {
 				EXPECT_EQ(0, sn_mutex_lock(&lock));
 				const int err = sn_cond_wait(&cond, &lock);
-				EXPECT_EQ(-EBUSY, sn_mutex_trylock(&lock));
+				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
 				sn_mutex_unlock(&lock);
 				return err;
 			},

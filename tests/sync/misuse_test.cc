@@ -32,7 +32,7 @@ void null_arguments()
 	ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 1));
 	expect_each({
 		MISTAKE(-EINVAL, sn_chan_new(nullptr, 4, 1)),
-		MISTAKE(-EINVAL, sn_chan_new_with(nullptr, 4, 1, nullptr)),
+		MISTAKE(-EINVAL, sn_chan_new_with_ops(nullptr, 4, 1, nullptr)),
 		MISTAKE(0, sn_chan_ref(nullptr) != nullptr),
 		MISTAKE(0, (sn_chan_unref(nullptr), 0)),
 		MISTAKE(-EINVAL, sn_chan_close(nullptr)),
@@ -50,7 +50,7 @@ void null_arguments()
 		MISTAKE(-EINVAL, sn_mutex_lock(nullptr)),
 		MISTAKE(-EINVAL, sn_mutex_lock_uncancelled(nullptr)),
 		MISTAKE(-EINVAL, sn_mutex_lock_until(nullptr, soon)),
-		MISTAKE(-EINVAL, sn_mutex_trylock(nullptr)),
+		MISTAKE(-EINVAL, sn_mutex_try_lock(nullptr)),
 		MISTAKE(-EINVAL, sn_mutex_unlock(nullptr)),
 		MISTAKE(-EINVAL, sn_rwlock_read(nullptr)),
 		MISTAKE(-EINVAL, sn_rwlock_read_uncancelled(nullptr)),

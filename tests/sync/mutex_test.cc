@@ -43,8 +43,8 @@ TEST(Mutex, ZerosAreUnlocked)
 
 	memset(&zeros, 0, sizeof zeros);
 	for (sn_mutex *lock : {&zeros, &initialised}) {
-		EXPECT_EQ(0, sn_mutex_trylock(lock));
-		EXPECT_EQ(-EBUSY, sn_mutex_trylock(lock));
+		EXPECT_EQ(0, sn_mutex_try_lock(lock));
+		EXPECT_EQ(-EBUSY, sn_mutex_try_lock(lock));
 		EXPECT_EQ(0, sn_mutex_unlock(lock));
 		EXPECT_EQ(0, sn_mutex_lock(lock));
 		EXPECT_EQ(0, sn_mutex_unlock(lock));
@@ -65,7 +65,7 @@ TEST(Mutex, HammeredByTasksAndThreads)
 		std::atomic<long> failed{0};
 		auto hammer = [&](int seed, bool task) {
 			for (int i = 0; i < rounds; i++) {
-				if (i % 3 == 0 && sn_mutex_trylock(&guarded.lock) < 0)
+				if (i % 3 == 0 && sn_mutex_try_lock(&guarded.lock) < 0)
 					failed++;
 				else if (i % 3 && sn_mutex_lock(&guarded.lock) < 0)
 					ADD_FAILURE();
@@ -85,7 +85,7 @@ TEST(Mutex, HammeredByTasksAndThreads)
 		for (std::thread &thread : threads)
 			thread.join();
 		EXPECT_EQ(8L * rounds - failed.load(), guarded.value);
-		EXPECT_EQ(0, sn_mutex_trylock(&guarded.lock)) << "it is left unlocked";
+		EXPECT_EQ(0, sn_mutex_try_lock(&guarded.lock)) << "it is left unlocked";
 		sn_mutex_unlock(&guarded.lock);
 	});
 }
@@ -195,7 +195,7 @@ TEST(Mutex, DeadlineEndsTheWait)
 		task.join();
 		thread.join();
 		EXPECT_EQ(0, sn_mutex_unlock(&lock));
-		EXPECT_EQ(0, sn_mutex_trylock(&lock))
+		EXPECT_EQ(0, sn_mutex_try_lock(&lock))
 			<< "a waiter that gave up leaves nothing behind";
 		sn_mutex_unlock(&lock);
 	});
@@ -225,7 +225,7 @@ TEST(Mutex, CancellationEndsTheWaitOnly)
 		EXPECT_EQ(0, sn_scope_cancel(scope));
 		waiter.join();
 		sn_mutex_unlock(&taken);
-		EXPECT_EQ(0, sn_mutex_trylock(&taken));
+		EXPECT_EQ(0, sn_mutex_try_lock(&taken));
 		sn_mutex_unlock(&taken);
 	});
 }

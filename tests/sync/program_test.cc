@@ -192,7 +192,7 @@ private:
 		if (holds_)
 			return;
 		if (random_.below(2) == 0)
-			ASSERT_EQ(0, sn_mutex_trylock(&mutex_));
+			ASSERT_EQ(0, sn_mutex_try_lock(&mutex_));
 		else
 			ASSERT_EQ(0, sn_mutex_lock_until(&mutex_, 1));
 		holds_ = true;
@@ -871,7 +871,7 @@ private:
 			int64_t deadline;
 			const Form how = form(&deadline);
 			const int err = how == Form::tries
-						? sn_mutex_trylock(&guarded.lock)
+						? sn_mutex_try_lock(&guarded.lock)
 						: sn_mutex_lock_until(&guarded.lock, deadline);
 
 			if (err < 0)
@@ -1173,7 +1173,7 @@ private:
 		for (auto &each : guarded_) {
 			EXPECT_EQ(each.expected_uses, each.uses);
 			EXPECT_EQ(each.expected_items, each.items);
-			ASSERT_EQ(0, sn_mutex_trylock(&each.lock)) << "still locked";
+			ASSERT_EQ(0, sn_mutex_try_lock(&each.lock)) << "still locked";
 			EXPECT_EQ(0, sn_mutex_unlock(&each.lock));
 		}
 		EXPECT_EQ(shared_.expected_writes, shared_.writes);

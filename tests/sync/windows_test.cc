@@ -137,7 +137,7 @@ TEST(Windows, ElementsAreAligned)
 
 	moved = 0;
 	odd = 0;
-	ASSERT_EQ(0, sn_chan_new_with(&chan, sizeof element, 3, &ops));
+	ASSERT_EQ(0, sn_chan_new_with_ops(&chan, sizeof element, 3, &ops));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(0, sn_chan_send(chan, &element));
 	for (int i = 0; i < 3; i++)

@@ -146,11 +146,11 @@ public:
 	sn_stream *client = nullptr, *server = nullptr;
 };
 
-inline sn_tls_info info_of(sn_stream *stream)
+inline struct sn_tls_info info_of(sn_stream *stream)
 {
-	sn_tls_info info = {};
+	struct sn_tls_info info = {};
 
-	EXPECT_EQ(0, sn_tls_info_get(stream, &info));
+	EXPECT_EQ(0, sn_tls_info(stream, &info));
 	return info;
 }
 

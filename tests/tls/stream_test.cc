@@ -38,7 +38,7 @@ TEST(TlsStream, BytesGoBothWays)
 		EXPECT_EQ("abcde", std::string(c, 2) + std::string(buf, 3));
 		EXPECT_EQ(5, sn_stream_writev_all(pair.server, pieces, 3, &done));
 		EXPECT_EQ(5, sn_stream_read_full(pair.client, buf, 5, nullptr));
-		const sn_tls_info info = test::info_of(pair.client);
+		const struct sn_tls_info info = test::info_of(pair.client);
 		EXPECT_EQ(1, info.finished);
 		EXPECT_EQ(SN_TLS_1_3, info.version);
 		EXPECT_EQ(0, info.resumed);
@@ -259,11 +259,11 @@ TEST(TlsStream, ReadHalfCanBeEndedAndWritingContinues)
 int leave_alone(void *inherited)
 {
 	auto *stream = static_cast<sn_stream *>(inherited);
-	sn_tls_info info;
+	struct sn_tls_info info;
 
 	CHILD_CHECK(sn_stream_shutdown(stream, SN_SHUT_READ) == -EBADF);
 	CHILD_CHECK(sn_stream_shutdown(stream, SN_SHUT_WRITE) == -EBADF);
-	CHILD_CHECK(sn_tls_info_get(stream, &info) == -EBADF);
+	CHILD_CHECK(sn_tls_info(stream, &info) == -EBADF);
 	return 0;
 }
 
@@ -573,7 +573,7 @@ TEST(TlsStream, MisuseIsAnError)
 		test::Config bare(SN_TLS_SERVER);
 		auto plain = test::Ends::tcp();
 		auto pipe = test::Ends::pipe();
-		sn_tls_info info;
+		struct sn_tls_info info;
 		char c;
 
 		EXPECT_EQ(-EINVAL, sn_tls_client(plain->from(), usual.client, nullptr));
@@ -583,7 +583,7 @@ TEST(TlsStream, MisuseIsAnError)
 		EXPECT_STREQ("the server has no certificate", sn_tls_last_error());
 		EXPECT_EQ(-ENOTSOCK, sn_tls_client(pipe->from(), usual.client, "localhost"));
 		EXPECT_EQ(-EPROTOTYPE, sn_tls_handshake(plain->from(), SN_NO_DEADLINE));
-		EXPECT_EQ(-EPROTOTYPE, sn_tls_info_get(plain->from(), &info));
+		EXPECT_EQ(-EPROTOTYPE, sn_tls_info(plain->from(), &info));
 		EXPECT_EQ(-EPROTOTYPE, sn_tls_update_keys(plain->from()));
 		EXPECT_EQ(nullptr, sn_tls_error(plain->from()));
 		EXPECT_EQ(0, sn_tls_client(plain->from(), usual.client, "localhost"));

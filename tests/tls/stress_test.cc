@@ -166,10 +166,10 @@ void one_connection(const Usual &usual, uint64_t seed)
 	test::Task a_writes([&] { write_flow(there); }), a_reads([&] { read_flow(back); });
 	test::Task b_writes([&] { write_flow(back); }), b_reads([&] { read_flow(there); });
 	test::Task asks([&] {
-		sn_tls_info info;
+		struct sn_tls_info info;
 
 		for (int i = 0; i < 5; i++) {
-			sn_tls_info_get(a, &info);
+			sn_tls_info(a, &info);
 			sn_sleep(300 * test::us);
 		}
 	});

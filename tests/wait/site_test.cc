@@ -23,9 +23,9 @@ namespace
 
 struct sn_wait_stats site(const char *name)
 {
-	std::vector<struct sn_wait_stats> all(static_cast<size_t>(sn_wait_stats_get(nullptr, 0)));
+	std::vector<struct sn_wait_stats> all(static_cast<size_t>(sn_wait_stats(nullptr, 0)));
 
-	EXPECT_EQ(int(all.size()), sn_wait_stats_get(all.data(), int(all.size())));
+	EXPECT_EQ(int(all.size()), sn_wait_stats(all.data(), int(all.size())));
 	for (const auto &each : all)
 		if (strcmp(each.name, name) == 0)
 			return each;
@@ -37,7 +37,7 @@ TEST(Sites, HaveUniqueNames)
 {
 	std::map<std::string, int> seen;
 	std::vector<struct sn_wait_stats> all(100);
-	const int n = sn_wait_stats_get(all.data(), 100);
+	const int n = sn_wait_stats(all.data(), 100);
 
 	ASSERT_GT(n, 5);
 	ASSERT_LT(n, 100);
@@ -53,11 +53,11 @@ TEST(Sites, AreReadUpToTheSizeOfTheArray)
 	struct sn_wait_stats two[2];
 
 	memset(two, 0xee, sizeof two);
-	EXPECT_EQ(sn_wait_stats_get(nullptr, 0), sn_wait_stats_get(two, 1));
+	EXPECT_EQ(sn_wait_stats(nullptr, 0), sn_wait_stats(two, 1));
 	EXPECT_STREQ(site(two[0].name).name, two[0].name);
 	EXPECT_EQ(0xeeeeeeeeeeeeeeeeu, two[1].waits) << "past the end of the array";
-	EXPECT_EQ(-EINVAL, sn_wait_stats_get(two, -1));
-	EXPECT_EQ(-EINVAL, sn_wait_stats_get(nullptr, 1));
+	EXPECT_EQ(-EINVAL, sn_wait_stats(two, -1));
+	EXPECT_EQ(-EINVAL, sn_wait_stats(nullptr, 1));
 }
 
 // Taking a free lock counts no wait. Taking one that another thread holds for a while counts one

@@ -60,9 +60,9 @@ const names hooked_without_parking =
  * the headers say. */
 const names of_sennit =
 	words("sn_barrier_wait sn_barrier_wait_until sn_writer_write sn_writer_print "
-	      "sn_writer_vprint sn_writer_flush sn_reader_line sn_reader_until sn_reader_peek "
+	      "sn_writer_vprint sn_writer_flush sn_reader_line sn_reader_through sn_reader_peek "
 	      "sn_reader_take sn_reader_read sn_reader_read_full sn_reader_skip "
-	      "sn_reader_skip_until sn_chan_send sn_chan_send_until sn_chan_recv "
+	      "sn_reader_skip_through sn_chan_send sn_chan_send_until sn_chan_recv "
 	      "sn_chan_recv_until sn_cond_wait sn_cond_wait_until sn_copy sn_layer_run "
 	      "sn_mutex_lock sn_mutex_lock_until sn_mutex_lock_uncancelled sn_once "
 	      "sn_once_until sn_fd_wait sn_fd_wait_any sn_process_start sn_process_wait "
@@ -77,7 +77,7 @@ const names of_sennit =
 	      "sn_join_until sn_yield sn_sleep sn_sleep_until sn_tcp_accept sn_tcp_connect "
 	      "sn_tcp_connect_to_write sn_tcp_listen sn_tcp_wait_closed sn_ticker_wait "
 	      "sn_ticker_wait_until sn_tls_connect sn_tls_handshake sn_tls_update_keys "
-	      "sn_tls_info_get sn_tls_peer_certificate sn_udp_open sn_udp_connect sn_udp_recv "
+	      "struct sn_tls_info sn_tls_peer_certificate sn_udp_open sn_udp_connect sn_udp_recv "
 	      "sn_udp_send sn_udp_recv_messages sn_udp_send_messages sn_unix_listen "
 	      "sn_unix_accept sn_unix_connect sn_unix_bind sn_unix_recv sn_unix_send "
 	      "sn_waitgroup_wait sn_waitgroup_wait_until sn_go_when_readable "

@@ -105,7 +105,7 @@ static int crowd_first(void *arg)
 
 static int crowd_main(int argc, char **argv, struct crowd crowd)
 {
-	struct sn_hooks_counters counters;
+	struct sn_hooks_stats counters;
 	struct rlimit files;
 	pthread_t watch;
 	int status;
@@ -124,7 +124,7 @@ static int crowd_main(int argc, char **argv, struct crowd crowd)
 	status = sn_run(crowd_first, &crowd);
 	atomic_store(&crowd_threads.done, 1);
 	pthread_join(watch, NULL);
-	sn_hooks_counters(&counters);
+	sn_hooks_stats(&counters);
 	qsort(crowd_threads.seen, (size_t)crowd_threads.n, sizeof(int), crowd_compare);
 	printf("%d done, %d threads, %d at most, %" PRIu64 " parked\n", crowd.tasks,
 	       crowd_threads.seen[crowd_threads.n / 2], crowd_threads.seen[crowd_threads.n - 1],

@@ -13,10 +13,10 @@ namespace
 
 void fill_process(snapshot &into)
 {
-	struct sn_stats runtime = {};
+	struct sn_run_stats runtime = {};
 	struct sn_copy_stats copying = {};
-	static_cast<void>(sn_stats_get(&runtime));
-	static_cast<void>(sn_copy_stats_get(&copying));
+	static_cast<void>(sn_run_stats(&runtime));
+	static_cast<void>(sn_copy_stats(&copying));
 	into.version = sn_version();
 	into.time = std::chrono::nanoseconds(sn_walltime());
 	into.accept_pauses = runtime.accept_pauses;

@@ -21,8 +21,8 @@ public:
 
 	void tell_all()
 	{
-		struct sn_stats runtime = {};
-		static_cast<void>(sn_stats_get(&runtime));
+		struct sn_run_stats runtime = {};
+		static_cast<void>(sn_run_stats(&runtime));
 		tell(pauses_, runtime.accept_pauses, event_kind::accept_paused,
 		     "accepting waited for descriptors or memory");
 		tell(dropped_, all_.access_log.dropped(), event_kind::log_dropped,

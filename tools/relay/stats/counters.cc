@@ -9,14 +9,14 @@ namespace relay
 event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 		       std::uint64_t bytes_to_client)
 {
-	struct sn_stats runtime = {};
+	struct sn_run_stats runtime = {};
 	event_fields all;
 	const auto add = [&all](const char *name, std::uint64_t value) {
 		all.emplace_back(name, value);
 	};
 
 	/* Fails before the first sn_run(): then zero is right. */
-	static_cast<void>(sn_stats_get(&runtime));
+	static_cast<void>(sn_run_stats(&runtime));
 	add("accepted", now.accepted.get());
 	add("active", now.active.get());
 	add("connect_failed", now.connect_failed.get());
