@@ -52,7 +52,7 @@ static int run_command(struct command *command)
 		.flags = SN_PROCESS_GROUP,
 	};
 	struct sn_process_result result;
-	int err = sn_process_output(&result, argv, &attr, NULL, 0, MOST_OUTPUT, sn_after(MINUTE));
+	int err = sn_process_output(&result, argv, NULL, 0, MOST_OUTPUT, &attr, sn_after(MINUTE));
 	int locked = sn_mutex_lock(&command->all->printing);
 
 	if (locked == 0) {

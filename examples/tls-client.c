@@ -72,5 +72,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s host:port [authorities.pem [staple]]\n", argv[0]);
 		return 2;
 	}
-	return sn_run_with_attr(&attr, run, argv);
+	return sn_run_with_attr(run, argv, &attr);
 }

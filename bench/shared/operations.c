@@ -297,7 +297,7 @@ static int relayer(void *arg)
 	struct streams *streams = arg;
 	struct sn_relay_result result;
 
-	CHECK(sn_relay(streams->b, streams->c, NULL, &result) == 0);
+	CHECK(sn_relay(streams->b, streams->c, &result, NULL) == 0);
 	return 0;
 }
 
@@ -331,7 +331,7 @@ static void *begin_serving(void)
 	struct listening at = listening();
 
 	serving->address = at.address;
-	CHECK(sn_tcp_listener_adopt(at.fd, &serving->listener) == 0);
+	CHECK(sn_tcp_listener_adopt(&serving->listener, at.fd) == 0);
 	return serving;
 }
 

@@ -266,7 +266,7 @@ public:
 	static result<tcp_listener> adopt(int fd)
 	{
 		sn_tcp_listener *listener = nullptr;
-		const int err = sn_tcp_listener_adopt(fd, &listener);
+		const int err = sn_tcp_listener_adopt(&listener, fd);
 		if (err < 0)
 			return failure{-err};
 		return tcp_listener(listener);
@@ -538,7 +538,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);
 	};
 	options.arg = const_cast<void *>(static_cast<const void *>(std::addressof(progress)));
-	const int err = sn_relay(detail::as_stream(a), detail::as_stream(b), &options, &c_result);
+	const int err = sn_relay(detail::as_stream(a), detail::as_stream(b), &c_result, &options);
 	done.a_to_b = c_result.directions[SN_RELAY_A_TO_B];
 	done.b_to_a = c_result.directions[SN_RELAY_B_TO_A];
 	done.end = c_result.end;

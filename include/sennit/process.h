@@ -230,9 +230,9 @@ struct sn_process_result {
  * any case. May park.
  */
 SN_API SN_CHECK_RESULT int sn_process_output(struct sn_process_result *result,
-					     const char *const argv[],
-					     const struct sn_process_attr *attr, const void *input,
-					     size_t input_size, size_t limit, int64_t deadline);
+					     const char *const argv[], const void *input,
+					     size_t input_size, size_t limit,
+					     const struct sn_process_attr *attr, int64_t deadline);
 
 /* Frees what sn_process_output() has collected. Any thread; does nothing with NULL. */
 SN_API void sn_process_result_free(struct sn_process_result *result);

@@ -211,8 +211,9 @@ inline result<program_result> run_program(const std::vector<std::string> &argume
 		freed &operator=(const freed &) = delete;
 		~freed() { sn_process_result_free(this); }
 	} collected;
-	const int err = sn_process_output(&collected, argv.data(), &c_attr.attr, with.input.data(),
-					  with.input.size(), with.limit, detail::to_ns(with.until));
+	const int err =
+		sn_process_output(&collected, argv.data(), with.input.data(), with.input.size(),
+				  with.limit, &c_attr.attr, detail::to_ns(with.until));
 	if (err < 0)
 		return failure{-err};
 	return program_result{{collected.out ? collected.out : "", collected.out_size},

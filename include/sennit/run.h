@@ -104,7 +104,7 @@ struct sn_run_attr {
  * As sn_run(), with attributes (NULL: the defaults). Also -EINVAL for a size above the limit, after
  * a line on stderr.
  */
-SN_API int sn_run_with_attr(const struct sn_run_attr *attr, sn_fn *fn, void *arg);
+SN_API int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr);
 
 /* Counters since the start of the running (or, afterwards, of the last) runtime. */
 struct sn_run_stats {

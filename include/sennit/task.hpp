@@ -170,14 +170,13 @@ requires std::invocable<F &> &&
 	c_attr.stack_size = attr.stack_size;
 	c_attr.first_stack_size = attr.first_stack_size;
 	const int returned = sn_run_with_attr(
-		&c_attr,
 		[](void *arg) {
 			auto *self = static_cast<first *>(arg);
 			self->started = true;
 			self->outcome.take_from(*self->f);
 			return 0;
 		},
-		&task);
+		&task, &c_attr);
 	if (!task.started)
 		detail::throw_if_error(returned, "sn::run");
 	if constexpr (std::is_void_v<std::invoke_result_t<F &>>) {

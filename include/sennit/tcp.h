@@ -61,7 +61,7 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * -EEXIST when it is a listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC
  * past fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
-SN_API int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener);
+SN_API int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd);
 
 /*
  * Waits for a connection. The caller owns *conn and closes it. May park.

@@ -99,8 +99,8 @@ SN_API int sn_udp_open_at(sn_udp **udp, const struct sn_address *address,
  * resolves. Errors: those of sn_udp_open(); -ENETUNREACH and -EHOSTUNREACH without a route;
  * -ETIMEDOUT.
  */
-SN_API int sn_udp_connect(sn_udp **udp, const char *address, int64_t deadline,
-			  const struct sn_udp_options *options);
+SN_API int sn_udp_connect(sn_udp **udp, const char *address, const struct sn_udp_options *options,
+			  int64_t deadline);
 
 /*
  * Takes over a UDP descriptor, such as one that a service manager handed down, and sets what the

@@ -106,7 +106,7 @@ public:
 				   const udp_options &options = {})
 	{
 		sn_udp *made = nullptr;
-		return take(sn_udp_connect(&made, peer.c_str(), detail::to_ns(until), &options),
+		return take(sn_udp_connect(&made, peer.c_str(), &options, detail::to_ns(until)),
 			    made);
 	}
 

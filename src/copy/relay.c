@@ -499,8 +499,8 @@ static int whose(const struct relay *relay)
 	}
 }
 
-int sn_relay(sn_stream *a, sn_stream *b, const struct sn_relay_options *options,
-	     struct sn_relay_result *result)
+int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
+	     const struct sn_relay_options *options)
 {
 	static const struct sn_relay_options none;
 	static const struct sn_relay_tuning automatic;

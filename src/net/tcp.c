@@ -143,7 +143,7 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 	return 0;
 }
 
-int sn_tcp_listener_adopt(int fd, sn_tcp_listener **listener)
+int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd)
 {
 	struct sn_fd *d;
 	int err;

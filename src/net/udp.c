@@ -211,8 +211,8 @@ int sn_udp_open(sn_udp **udp, const char *address, const struct sn_udp_options *
 	return err;
 }
 
-int sn_udp_connect(sn_udp **udp, const char *address, int64_t deadline,
-		   const struct sn_udp_options *options)
+int sn_udp_connect(sn_udp **udp, const char *address, const struct sn_udp_options *options,
+		   int64_t deadline)
 {
 	struct sn_fd *d;
 	int err;

@@ -172,9 +172,9 @@ static int begin(sn_process **process, struct exchange *exchange, const char *co
 	return 0;
 }
 
-int sn_process_output(struct sn_process_result *result, const char *const argv[],
-		      const struct sn_process_attr *attr, const void *input, size_t input_size,
-		      size_t limit, int64_t deadline)
+int sn_process_output(struct sn_process_result *result, const char *const argv[], const void *input,
+		      size_t input_size, size_t limit, const struct sn_process_attr *attr,
+		      int64_t deadline)
 {
 	struct exchange exchange = {.input = input, .input_left = input_size, .limit = limit};
 	sn_process *process;

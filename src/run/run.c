@@ -449,7 +449,7 @@ static void await_end(struct first_task *first)
 
 int sn_run(sn_fn *fn, void *arg)
 {
-	return sn_run_with_attr(NULL, fn, arg);
+	return sn_run_with_attr(fn, arg, NULL);
 }
 
 /* Runs the first task, and all that it starts, until it has ended. */
@@ -489,7 +489,7 @@ static void runtime_end(void)
 		sn_wait_print(STDERR_FILENO);
 }
 
-int sn_run_with_attr(const struct sn_run_attr *attr, sn_fn *fn, void *arg)
+int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)
 {
 	static const struct sn_run_attr defaults;
 	struct first_task first = {.fn = fn,

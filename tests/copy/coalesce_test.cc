@@ -168,7 +168,7 @@ struct Route {
 		options.tuning = &tuning;
 		relay = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
-					&options, &result);
+					&result, &options);
 		});
 	}
 	// Passes a piece through although nothing follows it.

@@ -30,7 +30,7 @@ struct Route {
 		options.tuning = &tuning;
 		relay = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
-					&options, &result);
+					&result, &options);
 		});
 	}
 	int packets() { return test::packets_in(sn_tcp_fd(to.server)); }
@@ -250,7 +250,7 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 			EXPECT_EQ(1, sn_tcp_write_all(from.client, "?", 1));
 			Task relay([&] {
 				return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(client),
-						nullptr, &result);
+						&result, nullptr);
 			});
 			sn_tcp *server = listener.accept();
 			EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));

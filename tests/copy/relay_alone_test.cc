@@ -28,7 +28,7 @@ struct Relay {
 		options.tuning = &tuning;
 		task = std::make_unique<Task>([this] {
 			return sn_relay(sn_tcp_stream(left.server), sn_tcp_stream(right.server),
-					&options, &result);
+					&result, &options);
 		});
 	}
 	// Waits until the relay waits for both connections, or for either.

@@ -85,7 +85,7 @@ int relay(Between &between)
 
 	options.idle_timeout = limit;
 	return sn_relay(sn_tcp_stream(between.left.server), sn_tcp_stream(between.right.server),
-			&options, &between.relayed);
+			&between.relayed, &options);
 }
 
 void nothing(Between &) {}

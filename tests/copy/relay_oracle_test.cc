@@ -333,8 +333,8 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	set_buffer(b.server, relay_buffer);
 
 	Task relay([&] {
-		const int err = sn_relay(sn_tcp_stream(a.server), sn_tcp_stream(b.server), &options,
-					 &result);
+		const int err = sn_relay(sn_tcp_stream(a.server), sn_tcp_stream(b.server), &result,
+					 &options);
 
 		for (sn_tcp *conn : {a.server.load(), b.server.load()})
 			EXPECT_EQ(1, test::low_water(conn)) << "seed " << seed;

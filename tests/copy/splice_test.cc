@@ -320,7 +320,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 				std::swap(ends[0], ends[1]);
 			Task relay([&] {
 				return sn_relay(sn_tcp_stream(ends[0]), sn_tcp_stream(ends[1]),
-						nullptr, &result);
+						&result, nullptr);
 			});
 			EXPECT_TRUE(test::eventually([&] {
 				return probe_fd_waiting(ends[0], 0) || probe_fd_waiting(ends[1], 0);
@@ -658,8 +658,8 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 			int state = -1;
 			Task relay([&] {
 				const int err = sn_relay(sn_tcp_stream(route.source.server),
-							 sn_tcp_stream(route.sink.client), nullptr,
-							 &result);
+							 sn_tcp_stream(route.sink.client), &result,
+							 nullptr);
 
 				state = tcp_state(route.sink.client);
 				sn_tcp_abort(route.source.release_server());
@@ -711,7 +711,7 @@ TEST(Relay, ReportsWhichSideEndedIt)
 			char byte;
 			Task relay([&] {
 				return sn_relay(sn_tcp_stream(route.source.server),
-						sn_tcp_stream(route.sink.client), nullptr, &result);
+						sn_tcp_stream(route.sink.client), &result, nullptr);
 			});
 
 			switch (i / 2) {

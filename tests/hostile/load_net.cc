@@ -211,7 +211,7 @@ private:
 			sn_sleep(5 * ms);
 		}
 		options.idle_timeout = 60 * second;
-		error = sn_relay(sn_tcp_stream(from), sn_tcp_stream(to), &options, &result);
+		error = sn_relay(sn_tcp_stream(from), sn_tcp_stream(to), &result, &options);
 		if (error < 0 || result.lost) {
 			// The client sees the reset, and checks whether limits were the reason.
 			sn_tcp_abort(from);

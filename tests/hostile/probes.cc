@@ -76,7 +76,7 @@ bool try_connection(sn_tcp **mine, int *plain)
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 1) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&address, &size) < 0 ||
-	    sn_tcp_listener_adopt(fd, &listener) < 0) {
+	    sn_tcp_listener_adopt(&listener, fd) < 0) {
 		if (fd >= 0)
 			close(fd);
 		return false;

@@ -258,7 +258,7 @@ TEST(ClosedUnderAWaiter, CopiesAndRelays)
 			sn_relay_result result = {};
 			Task relay([&] {
 				return sn_relay(sn_tcp_stream(a.server), sn_tcp_stream(b.server),
-						nullptr, &result);
+						&result, nullptr);
 			});
 
 			ASSERT_TRUE(test::eventually([&] {

@@ -68,7 +68,7 @@ std::vector<Call> calls_with_ports()
 	};
 	const auto udp_connect = [](const char *to) {
 		sn_udp *udp = nullptr;
-		const int err = sn_udp_connect(&udp, to, SN_NO_DEADLINE, nullptr);
+		const int err = sn_udp_connect(&udp, to, nullptr, SN_NO_DEADLINE);
 
 		return made(err, udp, sn_udp_close);
 	};

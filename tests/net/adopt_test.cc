@@ -76,7 +76,7 @@ TEST(Adopt, TakesOverListeningSockets)
 			const int fd = plain(family, SOCK_STREAM, true, true);
 			sn_tcp_listener *listener = nullptr;
 
-			ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+			ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
 			EXPECT_EQ(fd, sn_tcp_listener_fd(listener));
 			EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
 			EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -101,7 +101,7 @@ TEST(Adopt, ServesTheBacklogAndIsAListenerLikeOthers)
 
 		ASSERT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length));
 		ASSERT_EQ(0, connect(client, reinterpret_cast<sockaddr *>(&address), length));
-		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
 		EXPECT_EQ(0, sn_tcp_accept(listener, &far));
 		int no_delay = 0;
 		length = sizeof no_delay;
@@ -138,10 +138,10 @@ TEST(Adopt, ClosesItsOwnDescriptorOnly)
 		sn_tcp_listener *first = nullptr, *second = nullptr;
 		sn_tcp *near = nullptr, *far = nullptr;
 
-		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &first));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&first, fd));
 		ASSERT_EQ(0, sn_tcp_connect(&near, address_of(first).c_str(), SN_NO_DEADLINE));
 		EXPECT_EQ(0, sn_tcp_listener_close(first));
-		ASSERT_EQ(0, sn_tcp_listener_adopt(other, &second));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&second, other));
 		EXPECT_EQ(0, sn_tcp_accept(second, &far));
 		sn_tcp_close(near);
 		sn_tcp_close(far);
@@ -170,14 +170,14 @@ TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 		sn_tcp_listener *listener = nullptr;
 
 		for (const auto &[fd, error] : cases) {
-			EXPECT_EQ(error, sn_tcp_listener_adopt(fd, &listener));
+			EXPECT_EQ(error, sn_tcp_listener_adopt(&listener, fd));
 			EXPECT_EQ(nullptr, listener);
 			EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
 			EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 			EXPECT_EQ(0, close(fd));
 		}
-		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(-1, &listener));
-		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(cases[0].fd, &listener));
+		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(&listener, -1));
+		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(&listener, cases[0].fd));
 	});
 }
 
@@ -187,8 +187,8 @@ TEST(Adopt, RefusesADescriptorThatItHasAlready)
 		const int fd = plain(AF_INET, SOCK_STREAM, true, true);
 		sn_tcp_listener *listener = nullptr, *again = nullptr;
 
-		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
-		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(fd, &again));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
+		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(&again, fd));
 		expect_connection(listener);
 		sn_tcp_listener_close(listener);
 	});
@@ -229,7 +229,7 @@ TEST(Adopt, IsRefusedOutsideATask)
 	const int fd = plain(AF_INET, SOCK_STREAM, true, true);
 	sn_tcp_listener *listener = nullptr;
 
-	EXPECT_EQ(-ENOTSUP, sn_tcp_listener_adopt(fd, &listener));
+	EXPECT_EQ(-ENOTSUP, sn_tcp_listener_adopt(&listener, fd));
 	EXPECT_EQ(0, close(fd));
 }
 

@@ -38,7 +38,7 @@ TEST(Misuse, NullArguments)
 		expect_each({
 			MISTAKE(-EINVAL, sn_tcp_listen(nullptr, "127.0.0.1:0")),
 			MISTAKE(-EINVAL, sn_tcp_listen(&made, nullptr)),
-			MISTAKE(-EINVAL, sn_tcp_listener_adopt(0, nullptr)),
+			MISTAKE(-EINVAL, sn_tcp_listener_adopt(nullptr, 0)),
 			MISTAKE(-EINVAL, sn_tcp_accept(nullptr, &conn)),
 			MISTAKE(-EINVAL, sn_tcp_accept(listener.get(), nullptr)),
 			MISTAKE(-EINVAL, sn_tcp_listener_set_deadline(nullptr, soon)),
@@ -84,8 +84,8 @@ TEST(Misuse, NullArguments)
 			MISTAKE(-EINVAL, sn_stream_fd(nullptr)),
 			MISTAKE(-EINVAL, sn_copy(nullptr, stream, 1, nullptr, nullptr, &copied)),
 			MISTAKE(-EINVAL, sn_copy(stream, nullptr, 1, nullptr, nullptr, &copied)),
-			MISTAKE(-EINVAL, sn_relay(nullptr, stream, nullptr, &relayed)),
-			MISTAKE(-EINVAL, sn_relay(stream, nullptr, nullptr, &relayed)),
+			MISTAKE(-EINVAL, sn_relay(nullptr, stream, &relayed, nullptr)),
+			MISTAKE(-EINVAL, sn_relay(stream, nullptr, &relayed, nullptr)),
 			MISTAKE(-EINVAL, sn_copy_stats(nullptr)),
 		});
 	});

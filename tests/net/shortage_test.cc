@@ -409,7 +409,7 @@ TEST(ShortageUdp, OpenAndConnect)
 				 [&] {
 					 sn_udp *made = nullptr;
 					 const int err =
-						 sn_udp_connect(&made, to, SN_NO_DEADLINE, nullptr);
+						 sn_udp_connect(&made, to, nullptr, SN_NO_DEADLINE);
 
 					 return err < 0 ? err : sn_udp_close(made);
 				 },
@@ -503,7 +503,7 @@ TEST(ShortageProcess, Start)
 		try_call("sn_process_output", 6, [] {
 			const char *argv[] = {"cat", nullptr};
 			sn_process_result result = {};
-			const int err = sn_process_output(&result, argv, nullptr, "input", 5, 0,
+			const int err = sn_process_output(&result, argv, "input", 5, 0, nullptr,
 							  SN_NO_DEADLINE);
 
 			if (err == 0) {
@@ -617,7 +617,7 @@ TEST(ShortageAdopt, NeedsNone)
 			});
 		needs_none("sn_tcp_listener_adopt", plain(AF_INET, SOCK_STREAM, true), [](int fd) {
 			sn_tcp_listener *made = nullptr;
-			int err = sn_tcp_listener_adopt(fd, &made);
+			int err = sn_tcp_listener_adopt(&made, fd);
 			return err < 0 ? err : sn_tcp_listener_close(made);
 		});
 		needs_none("sn_udp_adopt", plain(AF_INET, SOCK_DGRAM, false), [](int fd) {

@@ -52,7 +52,7 @@ std::unique_ptr<Socket> connect_to(const sn_address &peer)
 {
 	sn_udp *made = nullptr;
 
-	EXPECT_EQ(0, sn_udp_connect(&made, test::text(peer).c_str(), SN_NO_DEADLINE, nullptr));
+	EXPECT_EQ(0, sn_udp_connect(&made, test::text(peer).c_str(), nullptr, SN_NO_DEADLINE));
 	return std::make_unique<Socket>(made);
 }
 

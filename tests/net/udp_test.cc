@@ -162,8 +162,8 @@ TEST_P(Udp, ReceivesFromItsOnePeerOnly)
 		Socket server(GetParam()), stranger(GetParam());
 		sn_udp *made = nullptr;
 
-		ASSERT_EQ(0, sn_udp_connect(&made, test::text(server.address()).c_str(),
-					    SN_NO_DEADLINE, nullptr));
+		ASSERT_EQ(0, sn_udp_connect(&made, test::text(server.address()).c_str(), nullptr,
+					    SN_NO_DEADLINE));
 		Socket client(made);
 		sn_address peer = {};
 		char text[SN_ADDRESS_MAX];
@@ -429,7 +429,7 @@ TEST(UdpOpen, AddressesGoodAndBad)
 		EXPECT_EQ(-EINVAL, sn_udp_open(nullptr, "127.0.0.1:0", nullptr));
 		EXPECT_EQ(-EINVAL, sn_udp_open(&udp, nullptr, nullptr));
 		EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, &none, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_connect(&udp, ":1", SN_NO_DEADLINE, nullptr));
+		EXPECT_EQ(-EINVAL, sn_udp_connect(&udp, ":1", nullptr, SN_NO_DEADLINE));
 		EXPECT_EQ(-EADDRNOTAVAIL, sn_udp_open(&udp, "198.51.100.1:0", nullptr));
 		Socket socket;
 		const std::string taken = test::text(socket.address());
@@ -564,7 +564,7 @@ TEST(UdpOpen, SaysWhenDescriptorsHaveRunOut)
 
 			EXPECT_EQ(-EMFILE, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
 			EXPECT_EQ(-EMFILE,
-				  sn_udp_connect(&udp, "127.0.0.1:1", SN_NO_DEADLINE, nullptr));
+				  sn_udp_connect(&udp, "127.0.0.1:1", nullptr, SN_NO_DEADLINE));
 			// What is open needs none.
 			before.send("x", before.address());
 			EXPECT_EQ("x", before.receive());

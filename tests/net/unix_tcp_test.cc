@@ -165,8 +165,8 @@ TEST(UnixTcp, TheLongestAddressFits)
 		char *const former = getcwd(nullptr, 0);
 		ASSERT_EQ(0, chdir(dir.path().c_str()));
 		const std::string bare(107, 'm');
-		ASSERT_EQ(0, sn_tcp_listener_adopt(test::plain_bound(bare, SOCK_STREAM, 5),
-						   &listener));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener,
+						   test::plain_bound(bare, SOCK_STREAM, 5)));
 		EXPECT_EQ("unix:./" + bare, address_of(listener));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		ASSERT_EQ(0, chdir(former));
@@ -231,7 +231,7 @@ TEST(UnixTcp, IsCopiedToAndFromTcp)
 				EXPECT_EQ(0, sn_tcp_connect(&out, address_of(back).c_str(),
 							    SN_NO_DEADLINE));
 				EXPECT_EQ(0, sn_relay(sn_tcp_stream(in), sn_tcp_stream(out),
-						      nullptr, &result));
+						      &result, nullptr));
 				EXPECT_EQ(bytes.size(), result.directions[0].bytes_written);
 				sn_tcp_close(in);
 				sn_tcp_close(out);
@@ -311,9 +311,9 @@ TEST(UnixTcp, AdoptsListeners)
 		const int fd = test::plain_bound(path, SOCK_STREAM, 5);
 		sn_tcp_listener *listener = nullptr, *second = nullptr;
 
-		ASSERT_EQ(0, sn_tcp_listener_adopt(fd, &listener));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
 		EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(fd, &second));
+		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(&second, fd));
 		expect_works(listener, address);
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		EXPECT_TRUE(test::exists(path)) << "it was not made here";
@@ -341,7 +341,7 @@ TEST(UnixUnlink, IsGivenAwayAndTakenOver)
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		EXPECT_EQ(inode, inode_of(path));
-		ASSERT_EQ(0, sn_tcp_listener_adopt(copy, &next));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&next, copy));
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 0));
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
 		EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
@@ -432,8 +432,8 @@ TEST(UnixUnlink, HoldsAtTheEndOfTheRun)
 		sn_tcp_listener *listener = listen_at("unix:" + kept);
 
 		EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
-		ASSERT_EQ(0, sn_tcp_listener_adopt(test::plain_bound(taken, SOCK_STREAM, 5),
-						   &listener));
+		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener,
+						   test::plain_bound(taken, SOCK_STREAM, 5)));
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 1));
 	});
 	EXPECT_TRUE(test::exists(kept));

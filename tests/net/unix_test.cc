@@ -688,7 +688,7 @@ TEST(UnixStream, IsRelayedBothWays)
 			struct sn_relay_result result = {};
 			std::string got_there, got_back;
 			Task relay([&] {
-				EXPECT_EQ(0, sn_relay(a->to(), b->from(), nullptr, &result));
+				EXPECT_EQ(0, sn_relay(a->to(), b->from(), &result, nullptr));
 			});
 			Task write_there([&] {
 				sn_stream_write_all(a->from(), there.data(), there.size());

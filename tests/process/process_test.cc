@@ -204,7 +204,7 @@ std::string output_of(const Arguments &argv, const sn_process_attr *attr = nullp
 {
 	sn_process_result output = {};
 
-	EXPECT_EQ(0, sn_process_output(&output, argv, attr, nullptr, 0, 0, soon()));
+	EXPECT_EQ(0, sn_process_output(&output, argv, nullptr, 0, 0, attr, soon()));
 	EXPECT_EQ(0, output.status.exit_code) << (output.err ? output.err : "");
 	const std::string text(output.out ? output.out : "", output.out_size);
 	sn_process_result_free(&output);
@@ -990,7 +990,7 @@ TEST(ProcessOutput, NoPipeFillsUp)
 					       Arguments{"sh", "-c",
 							 "head -c 1000000 /dev/zero >&2;"
 							 "head -c 1000000 /dev/zero; cat; exit 9"},
-					       nullptr, input.data(), size, 0, soon()));
+					       input.data(), size, 0, nullptr, soon()));
 		EXPECT_EQ(9, output.status.exit_code);
 		EXPECT_EQ(size, output.err_size);
 		ASSERT_EQ(2 * size, output.out_size);
@@ -1007,11 +1007,11 @@ TEST(ProcessOutput, InputNeedNotBeRead)
 		const std::string input(1 << 20, 'i');
 		sn_process_result output;
 
-		EXPECT_EQ(0, sn_process_output(&output, Arguments{"true"}, nullptr, input.data(),
-					       input.size(), 0, soon()));
+		EXPECT_EQ(0, sn_process_output(&output, Arguments{"true"}, input.data(),
+					       input.size(), 0, nullptr, soon()));
 		EXPECT_EQ(0u, output.out_size);
 		sn_process_result_free(&output);
-		EXPECT_EQ(0, sn_process_output(&output, Arguments{"cat"}, nullptr, nullptr, 0, 0,
+		EXPECT_EQ(0, sn_process_output(&output, Arguments{"cat"}, nullptr, 0, 0, nullptr,
 					       soon()));
 		EXPECT_EQ(0u, output.out_size) << "without input it is empty";
 		sn_process_result_free(&output);
@@ -1024,18 +1024,18 @@ TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
 		sn_process_result output;
 
 		EXPECT_EQ(-EMSGSIZE, sn_process_output(&output, Arguments{"cat", "/dev/zero"},
-						       nullptr, nullptr, 0, 100000, soon()));
+						       nullptr, 0, 100000, nullptr, soon()));
 		EXPECT_EQ(100000u, output.out_size);
 		EXPECT_NE(0, output.status.signum) << "it was killed, or could not write";
 		sn_process_result_free(&output);
 		const Arguments exact{"head", "-c", "100000", "/dev/zero"};
 		EXPECT_EQ(0,
-			  sn_process_output(&output, exact, nullptr, nullptr, 0, 100000, soon()));
+			  sn_process_output(&output, exact, nullptr, 0, 100000, nullptr, soon()));
 		EXPECT_EQ(100000u, output.out_size);
 		sn_process_result_free(&output);
 		EXPECT_EQ(-ETIMEDOUT,
 			  sn_process_output(&output, Arguments{"sh", "-c", "exec sleep 1000"},
-					    nullptr, nullptr, 0, 0, sn_now() + 20 * test::ms));
+					    nullptr, 0, 0, nullptr, sn_now() + 20 * test::ms));
 		EXPECT_EQ(SIGKILL, output.status.signum);
 		sn_process_result_free(&output);
 		// Its pipes stay open in what it has started.
@@ -1044,10 +1044,10 @@ TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
 		EXPECT_EQ(-ETIMEDOUT,
 			  sn_process_output(&output,
 					    Arguments{"sh", "-c", "echo before; sleep 5 & exit 0"},
-					    &attr, nullptr, 0, 0, sn_now() + 300 * test::ms));
+					    nullptr, 0, 0, &attr, sn_now() + 300 * test::ms));
 		sn_process_result_free(&output);
 		EXPECT_EQ(-ENOENT, sn_process_output(&output, Arguments{"there-is-no-such"},
-						     nullptr, nullptr, 0, 0, soon()));
+						     nullptr, 0, 0, nullptr, soon()));
 		EXPECT_EQ(nullptr, output.out);
 	});
 }
@@ -1062,8 +1062,8 @@ TEST(ProcessOutput, EndsWithItsScope)
 		auto body = [&] {
 			sn_process_result output;
 
-			result = sn_process_output(&output, Arguments{"sleep", "1000"}, nullptr,
-						   nullptr, 0, 0, soon());
+			result = sn_process_output(&output, Arguments{"sleep", "1000"}, nullptr, 0,
+						   0, nullptr, soon());
 			signum = output.status.signum;
 			sn_process_result_free(&output);
 		};
@@ -1179,7 +1179,7 @@ TEST(ProcessShortage, OutsideATaskAndWithoutArguments)
 
 	EXPECT_EQ(-ENOTSUP, sn_process_start(&process, Arguments{"true"}, nullptr));
 	EXPECT_EQ(-ENOTSUP,
-		  sn_process_output(&output, Arguments{"true"}, nullptr, nullptr, 0, 0, 1));
+		  sn_process_output(&output, Arguments{"true"}, nullptr, 0, 0, nullptr, 1));
 	EXPECT_EQ(-EINVAL, sn_process_start(nullptr, Arguments{"true"}, nullptr));
 	EXPECT_EQ(-EINVAL, sn_process_start(&process, none, nullptr));
 	EXPECT_EQ(-EINVAL, sn_process_start(&process, nullptr, nullptr));
@@ -1233,7 +1233,7 @@ int use_old(void *)
 	CHILD_CHECK(dup2(0, 500) == 500);
 	CHILD_CHECK(sn_process_output(&output,
 				      Arguments{"sh", "-c", "cd /proc/$$/fd && test ! -e 500"},
-				      nullptr, nullptr, 0, 0, soon()) == 0);
+				      nullptr, 0, 0, nullptr, soon()) == 0);
 	CHILD_CHECK(output.status.exit_code == 0);
 	sn_process_result_free(&output);
 	return 8;

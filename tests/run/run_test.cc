@@ -268,7 +268,6 @@ std::vector<size_t> stacks_with(const sn_run_attr *attr)
 	EXPECT_EQ(
 		0,
 		sn_run_with_attr(
-			attr,
 			[](void *) {
 				sn_fn *look = [](void *) {
 					seen = own_stack();
@@ -300,7 +299,7 @@ std::vector<size_t> stacks_with(const sn_run_attr *attr)
 				next([&] { EXPECT_EQ(0, sn_spawn(nullptr, look, nullptr, &own)); });
 				return 0;
 			},
-			nullptr));
+			nullptr, attr));
 	return sizes;
 }
 
@@ -352,11 +351,11 @@ TEST(RunStacks, BadSizesAreReported)
 	sn_run_attr attr = {};
 	attr.stack_size = SIZE_MAX;
 	expect_begins(
-		errors_of([&] { EXPECT_EQ(-EINVAL, sn_run_with_attr(&attr, nothing, nullptr)); }),
+		errors_of([&] { EXPECT_EQ(-EINVAL, sn_run_with_attr(nothing, nullptr, &attr)); }),
 		"sennit: sn_run_with_attr(): a stack can have ");
 	attr = {};
 	attr.first_stack_size = (size_t(1) << 30) + 1;
-	EXPECT_EQ(-EINVAL, sn_run_with_attr(&attr, nothing, nullptr));
+	EXPECT_EQ(-EINVAL, sn_run_with_attr(nothing, nullptr, &attr));
 }
 
 TEST(RunEnvironment, SetsTheNumberOfProcessors)

@@ -572,7 +572,7 @@ void relay_messages(bool front, bool back)
 		invert(server, &fates[3]);
 	}
 	test::Task relay(
-		[&] { EXPECT_EQ(0, sn_relay(left->to(), right->from(), nullptr, &result)); });
+		[&] { EXPECT_EQ(0, sn_relay(left->to(), right->from(), &result, nullptr)); });
 	test::Task answers([&] {
 		char c;
 
@@ -614,7 +614,7 @@ TEST(Layer, RelayEndsWithAnErrorWhereTheStreamWasCutOff)
 		invert(left->to(), &fate);
 		test::Task relay([&] {
 			EXPECT_EQ(-ECONNABORTED,
-				  sn_relay(left->to(), right->from(), nullptr, &result));
+				  sn_relay(left->to(), right->from(), &result, nullptr));
 		});
 		left->close_from();
 		relay.join();

@@ -475,7 +475,7 @@ TEST(TlsStream, CopiesAndRelays)
 		front.handshake();
 		back.handshake();
 		test::Task relay([&] {
-			EXPECT_EQ(0, sn_relay(front.server, back.client, nullptr, &result));
+			EXPECT_EQ(0, sn_relay(front.server, back.client, &result, nullptr));
 			EXPECT_EQ(0, sn_stream_close(std::exchange(front.server, nullptr)));
 			EXPECT_EQ(0, sn_stream_close(std::exchange(back.client, nullptr)));
 		});
@@ -514,7 +514,7 @@ TEST(TlsStream, RelayReportsAConnectionThatWasCutOff)
 		front.handshake();
 		test::Task relay([&] {
 			EXPECT_EQ(-ECONNABORTED,
-				  sn_relay(front.server, back->from(), nullptr, &result));
+				  sn_relay(front.server, back->from(), &result, nullptr));
 		});
 		shutdown(sn_stream_fd(front.client), SHUT_WR);
 		relay.join();

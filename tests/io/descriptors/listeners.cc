@@ -57,7 +57,7 @@ private:
 			if (random_.below(2)) {
 				EXPECT_EQ(0, sn_tcp_listen(&tcp_, "127.0.0.1:0")) << where();
 			} else {
-				EXPECT_EQ(0, sn_tcp_listener_adopt(plain_listener(), &tcp_))
+				EXPECT_EQ(0, sn_tcp_listener_adopt(&tcp_, plain_listener()))
 					<< where();
 			}
 			EXPECT_LT(0, sn_tcp_listener_address(tcp_, text, sizeof text));
