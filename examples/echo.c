@@ -16,7 +16,7 @@ static int session(void *arg)
 	ssize_t n;
 
 	while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-		if (sn_tcp_write_all(peer, buf, n) < 0)
+		if (sn_tcp_write_all(peer, buf, n, NULL) < 0)
 			break;
 	sn_tcp_close(peer);
 	return 0;

@@ -28,7 +28,7 @@ static ssize_t get(sn_tcp *conn, const char *path, int *status)
 
 	if (length < 0 || (size_t)length >= sizeof buf)
 		return -ENAMETOOLONG;
-	n = sn_tcp_write_all(conn, buf, (size_t)length);
+	n = sn_tcp_write_all(conn, buf, (size_t)length, NULL);
 	if (n < 0)
 		return n;
 	while ((n = sn_tcp_read(conn, buf, sizeof buf - 1)) > 0) {

@@ -31,7 +31,7 @@ static int session(void *arg)
 
 	/* -ETIMEDOUT when the server shuts down and the time is up. */
 	while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-		if (sn_tcp_write_all(peer, buf, n) < 0)
+		if (sn_tcp_write_all(peer, buf, n, NULL) < 0)
 			break;
 	sn_tcp_close(peer);
 	return 0; /* a client that has gone is no reason to cancel the others */

@@ -73,7 +73,7 @@ static int flush(struct tls *tls)
 	int n;
 
 	while ((n = BIO_read(tls->out, buf, sizeof buf)) > 0) {
-		err = sn_tcp_write_all(tls->conn, buf, (size_t)n);
+		err = sn_tcp_write_all(tls->conn, buf, (size_t)n, NULL);
 		if (err < 0)
 			return (int)err;
 	}

@@ -44,7 +44,7 @@ static int serve(void *arg)
 	}
 	sn_reader_init(&in, stream, NULL, 0);
 	while ((n = sn_reader_through(&in, "\n", 1, &line)) > 0)
-		if (sn_stream_write_all(stream, line, (size_t)n) < 0)
+		if (sn_stream_write_all(stream, line, (size_t)n, NULL) < 0)
 			break;
 	if (n < 0 && !sn_cancelled())
 		fprintf(stderr, "reading: %s\n", strerror((int)-n));

@@ -72,7 +72,7 @@ static int answer_file(sn_stream *stream, const char *name)
 	while (at < size) {
 		const ssize_t n = pread(files[which].fd, buf + filled, room - filled, at);
 
-		if (n <= 0 || sn_stream_write_all(stream, buf, filled + (size_t)n) < 0)
+		if (n <= 0 || sn_stream_write_all(stream, buf, filled + (size_t)n, NULL) < 0)
 			break;
 		at += n;
 		filled = 0;
@@ -85,7 +85,7 @@ static int send_forever(sn_stream *stream, size_t size)
 {
 	char *buf = calloc(1, size);
 
-	while (buf && sn_stream_write_all(stream, buf, size) >= 0)
+	while (buf && sn_stream_write_all(stream, buf, size, NULL) >= 0)
 		;
 	free(buf);
 	return -1;
@@ -114,7 +114,7 @@ static int answer(sn_stream *stream, char *request)
 		return send_forever(stream, strtoul(request + 12, NULL, 10));
 	if (strncmp(request, "GET /sink", 9) == 0)
 		return read_forever(stream);
-	return sn_stream_write_all(stream, text, sizeof text - 1) < 0 ? -1 : 0;
+	return sn_stream_write_all(stream, text, sizeof text - 1, NULL) < 0 ? -1 : 0;
 }
 
 static int serve(void *arg)

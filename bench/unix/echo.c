@@ -35,7 +35,7 @@ static int answer(void *arg)
 	ssize_t n;
 
 	while ((n = sn_stream_read(conn, buf, size)) > 0)
-		check(sn_stream_write_all(conn, buf, (size_t)n), "answer");
+		check(sn_stream_write_all(conn, buf, (size_t)n, NULL), "answer");
 	free(buf);
 	return sn_stream_close(conn);
 }
@@ -47,7 +47,7 @@ static int ask(void *arg)
 	long done = 0;
 
 	while (sn_now() < end) {
-		check(sn_stream_write_all(conn, buf, size), "write");
+		check(sn_stream_write_all(conn, buf, size, NULL), "write");
 		check(sn_stream_read_full(conn, buf, size, NULL), "read");
 		done++;
 	}

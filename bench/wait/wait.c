@@ -416,7 +416,7 @@ static void answer(sn_tcp *conn, struct memory *memory, const struct message *re
 	print(&text, "Content-Length: %zu\r\n", strlen(BODY));
 	print(&text, "Content-Type: %s\r\n\r\n", "text/plain; charset=utf-8");
 	print(&text, "%s", BODY);
-	CHECK(sn_tcp_write_all(conn, text.bytes, text.size) == (ssize_t)text.size);
+	CHECK(sn_tcp_write_all(conn, text.bytes, text.size, NULL) == (ssize_t)text.size);
 }
 
 static int session(void *arg)
@@ -488,7 +488,7 @@ static struct message *ask(sn_tcp *conn, struct memory *memory, char *buf)
 	print(&text, "Host: %s\r\n", append(memory, NULL, 0, address, strlen(address)));
 	print(&text, "User-Agent: %s\r\n", "bench-wait");
 	print(&text, "Accept-Encoding: %s\r\n\r\n", "gzip");
-	CHECK(sn_tcp_write_all(conn, text.bytes, text.size) == (ssize_t)text.size);
+	CHECK(sn_tcp_write_all(conn, text.bytes, text.size, NULL) == (ssize_t)text.size);
 	CHECK(receive(conn, HTTP_RESPONSE, buf, response));
 	CHECK(response->body_size == strlen(BODY) &&
 	      memcmp(response->body, BODY, strlen(BODY)) == 0);

@@ -158,7 +158,7 @@ public:
 	/* All of the bytes. May park. */
 	result<void> write_all(const void *buf, std::size_t size)
 	{
-		return detail::nothing_or_error(sn_tcp_write_all(conn_.get(), buf, size));
+		return detail::nothing_or_error(sn_tcp_write_all(conn_.get(), buf, size, nullptr));
 	}
 	result<void> write_all(std::string_view text)
 	{
@@ -386,7 +386,8 @@ public:
 	/* All of the bytes. May park. */
 	result<void> write_all(const void *buf, std::size_t size)
 	{
-		return detail::nothing_or_error(sn_stream_write_all(stream_.get(), buf, size));
+		return detail::nothing_or_error(
+			sn_stream_write_all(stream_.get(), buf, size, nullptr));
 	}
 	result<void> write_all(std::string_view text)
 	{

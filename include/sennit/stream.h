@@ -73,10 +73,13 @@ SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
 SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
 
 /*
- * Writes all of the bytes. Returns size, or an error as above, in which case an unknown part was
- * written; use sn_stream_write() where that matters. May park.
+ * Writes all of the bytes, in as many writes as that takes. *done says how many of them have been
+ * written already: set it to 0 before the first call. It is always up to date when the call
+ * returns, so after an error the same call again writes the rest, and no byte twice. Returns size,
+ * or an error as above; -EINVAL when *done is more than size, or size more than SSIZE_MAX. With
+ * NULL for done the call begins at 0, and an error leaves it unknown what was written. May park.
  */
-SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size);
+SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size, size_t *done);
 
 /*
  * Reads exactly size bytes, in as many reads as that takes. *done says how many of them are in buf

@@ -323,9 +323,9 @@ static inline ssize_t sn_unix_write(sn_unix *conn, const void *buf, size_t size)
 }
 
 /* Writes all of the bytes: sn_stream_write_all(). May park. */
-static inline ssize_t sn_unix_write_all(sn_unix *conn, const void *buf, size_t size)
+static inline ssize_t sn_unix_write_all(sn_unix *conn, const void *buf, size_t size, size_t *done)
 {
-	return sn_stream_write_all(sn_unix_stream(conn), buf, size);
+	return sn_stream_write_all(sn_unix_stream(conn), buf, size, done);
 }
 
 /* Reads exactly size bytes: sn_stream_read_full(). May park. */

@@ -269,7 +269,8 @@ public:
 	/* All of the bytes. May park. */
 	result<void> write_all(const void *buf, std::size_t size)
 	{
-		return detail::nothing_or_error(sn_unix_write_all(socket_.get(), buf, size));
+		return detail::nothing_or_error(
+			sn_unix_write_all(socket_.get(), buf, size, nullptr));
 	}
 	result<void> write_all(std::string_view text)
 	{

@@ -11,6 +11,7 @@
 #include "stream/stream.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -485,22 +486,26 @@ ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size)
 	return n;
 }
 
-ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size)
+ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size, size_t *done)
 {
-	size_t done = 0;
+	size_t have = done ? *done : 0;
 	ssize_t n = 0;
 
+	if (size > SSIZE_MAX || have > size)
+		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	if (size == 0)
+	if (have == size)
 		n = sn_conn_move_nothing(stream, SN_SIDE_WRITE);
-	while (done < size) {
-		n = write_some(stream, (const char *)buf + done, size - done);
+	while (have < size) {
+		n = write_some(stream, (const char *)buf + have, size - have);
 		if (n < 0)
 			break;
-		done += (size_t)n;
+		have += (size_t)n;
 	}
 	sn_runtime_leave();
+	if (done)
+		*done = have;
 	return n < 0 ? n : (ssize_t)size;
 }
 

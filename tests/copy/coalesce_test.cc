@@ -177,7 +177,7 @@ struct Route {
 		char buf[4096];
 
 		ASSERT_EQ(ssize_t(piece.size()),
-			  sn_tcp_write_all(from.client, piece.data(), piece.size()));
+			  sn_tcp_write_all(from.client, piece.data(), piece.size(), nullptr));
 		for (size_t got = 0; got < piece.size();) {
 			const ssize_t n = sn_tcp_read(to.server, buf, sizeof buf);
 
@@ -223,7 +223,7 @@ TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
 		EXPECT_EQ(1, test::low_water(route.from.server));
 		route.start();
 		EXPECT_TRUE(test::eventually([&] {
-			EXPECT_EQ(3, sn_tcp_write_all(route.from.client, "abc", 3));
+			EXPECT_EQ(3, sn_tcp_write_all(route.from.client, "abc", 3, nullptr));
 			return test::low_water(route.from.server) > 1;
 		}));
 		Task drain([&] {

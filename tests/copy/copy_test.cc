@@ -63,7 +63,8 @@ TEST(Copy, IsExactForRandomChunksAndPauses)
 
 						ASSERT_EQ(ssize_t(n),
 							  sn_tcp_write_all(route.source.client,
-									   sent.data() + done, n));
+									   sent.data() + done, n,
+									   nullptr));
 						done += n;
 						if (mine.below(4) == 0)
 							sn_sleep(int64_t(mine.below(500)) *
@@ -150,7 +151,7 @@ TEST(Copy, StopsAtTheLimit)
 			Task writer([&] {
 				EXPECT_EQ(ssize_t(sent.size()),
 					  sn_tcp_write_all(route.source.client, sent.data(),
-							   sent.size()));
+							   sent.size(), nullptr));
 				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 			});
 			std::string got;

@@ -37,7 +37,7 @@ struct Route {
 	void write(const std::string &bytes)
 	{
 		EXPECT_EQ(ssize_t(bytes.size()),
-			  sn_tcp_write_all(from.client, bytes.data(), bytes.size()));
+			  sn_tcp_write_all(from.client, bytes.data(), bytes.size(), nullptr));
 	}
 	// Waits for the end, so that the relay sees it when it reads.
 	void await_end()
@@ -171,7 +171,7 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 			const bool waited = !has_one_to_accept(listener);
 			char buf[8];
 
-			EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5));
+			EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5, nullptr));
 			EXPECT_TRUE(has_one_to_accept(listener));
 			sn_tcp *server = listener.accept();
 			EXPECT_EQ(5, sn_tcp_read(server, buf, sizeof buf));
@@ -203,7 +203,7 @@ TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 		sn_tcp *client = connect_to_write(listener), *server = listener.accept();
 		char buf[8];
 
-		EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3));
+		EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3, nullptr));
 		EXPECT_EQ(3, sn_tcp_read(client, buf, sizeof buf));
 		sn_tcp_close(client);
 		EXPECT_EQ(0, sn_tcp_read(server, buf, sizeof buf));
@@ -220,10 +220,10 @@ TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 		sn_tcp *client = connect_to_write(listener);
 		char buf[8];
 
-		EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1));
+		EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1, nullptr));
 		sn_tcp *server = listener.accept();
 		EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
-		EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1));
+		EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1, nullptr));
 		EXPECT_EQ(1, sn_tcp_read(client, buf, sizeof buf));
 		Task reader([&] { return int(sn_tcp_read(client, buf, sizeof buf)); });
 		EXPECT_TRUE(test::someone_reads(client));
@@ -247,15 +247,16 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 			const std::string answer(size, '!');
 			char buf[8];
 
-			EXPECT_EQ(1, sn_tcp_write_all(from.client, "?", 1));
+			EXPECT_EQ(1, sn_tcp_write_all(from.client, "?", 1, nullptr));
 			Task relay([&] {
 				return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(client),
 						&result, nullptr);
 			});
 			sn_tcp *server = listener.accept();
 			EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
-			Task writer(
-				[&] { return int(sn_tcp_write_all(server, answer.data(), size)); });
+			Task writer([&] {
+				return int(sn_tcp_write_all(server, answer.data(), size, nullptr));
+			});
 			std::string got(size, 0);
 			for (size_t n = 0; n < size;)
 				n += size_t(sn_tcp_read(from.client, &got[n], size - n));

@@ -60,7 +60,8 @@ void pass(sn_tcp *from, sn_tcp *to, const std::string &bytes)
 {
 	std::string got(bytes.size(), 0);
 
-	ASSERT_EQ(ssize_t(bytes.size()), sn_tcp_write_all(from, bytes.data(), bytes.size()));
+	ASSERT_EQ(ssize_t(bytes.size()),
+		  sn_tcp_write_all(from, bytes.data(), bytes.size(), nullptr));
 	for (size_t done = 0; done < got.size();) {
 		const ssize_t n = sn_tcp_read(to, &got[done], got.size() - done);
 
@@ -99,8 +100,8 @@ TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
 		pass(relay.left.client, relay.right.client, "small");
 		const uint64_t tasks = test::stats().tasks_spawned;
 		Task writer([&] {
-			return int(
-				sn_tcp_write_all(relay.right.client, large.data(), large.size()));
+			return int(sn_tcp_write_all(relay.right.client, large.data(), large.size(),
+						    nullptr));
 		});
 		std::string got(large.size(), 0);
 		for (size_t n = 0; n < got.size();)
@@ -128,7 +129,7 @@ TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 			test::fill(towards_left ? relay.left.server : relay.right.server);
 			const int filled = test::unread(to);
 			relay.start();
-			EXPECT_EQ(3, sn_tcp_write_all(from, "abc", 3));
+			EXPECT_EQ(3, sn_tcp_write_all(from, "abc", 3, nullptr));
 			EXPECT_TRUE(test::someone_writes(towards_left ? relay.left.server
 								      : relay.right.server));
 			for (int i = 0; i < 20; i++)
@@ -276,7 +277,7 @@ TEST(RelayAlone, NoEventIsLost)
 						if (random.below(64) == 0)
 							sn_sleep(int64_t(random.below(100)) *
 								 test::us);
-						EXPECT_EQ(1, sn_tcp_write_all(me, "m", 1));
+						EXPECT_EQ(1, sn_tcp_write_all(me, "m", 1, nullptr));
 					}
 					return 0;
 				});

@@ -89,7 +89,7 @@ struct Route {
 	void send(const std::string &bytes)
 	{
 		EXPECT_EQ(ssize_t(bytes.size()),
-			  sn_tcp_write_all(source.client, bytes.data(), bytes.size()));
+			  sn_tcp_write_all(source.client, bytes.data(), bytes.size(), nullptr));
 	}
 	std::string receive(size_t size)
 	{
@@ -386,9 +386,9 @@ TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
 		Task copy([&] { return sn_copy(ends[2], ends[1], -1, nullptr, nullptr, &result); });
 		Task writer([&] {
 			EXPECT_EQ(ssize_t(sent.size()),
-				  sn_stream_write_all(ends[0], sent.data(), sent.size()));
+				  sn_stream_write_all(ends[0], sent.data(), sent.size(), nullptr));
 			sn_sleep(20 * test::ms);
-			EXPECT_EQ(4, sn_stream_write_all(ends[0], "last", 4));
+			EXPECT_EQ(4, sn_stream_write_all(ends[0], "last", 4, nullptr));
 			EXPECT_EQ(0, sn_stream_shutdown(ends[0], SN_SHUT_WRITE));
 		});
 		std::string got(sent.size() + 4, 0);
@@ -586,8 +586,8 @@ TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 		Task copy([&] { return route.copy(); });
 		const std::string chunk = pattern(MiB);
 		Task writer([&] {
-			while (sn_tcp_write_all(route.source.client, chunk.data(), chunk.size()) >
-			       0)
+			while (sn_tcp_write_all(route.source.client, chunk.data(), chunk.size(),
+						nullptr) > 0)
 				continue;
 		});
 
@@ -968,8 +968,8 @@ void copy_between(Kind from, Kind to, int file_flags, struct sn_copy_result *res
 	open_end(dst, to, false, file_flags);
 	if (src.other) {
 		writer = Task([&] {
-			EXPECT_EQ(ssize_t(sent.size()),
-				  sn_stream_write_all(src.other, sent.data(), sent.size()));
+			EXPECT_EQ(ssize_t(sent.size()), sn_stream_write_all(src.other, sent.data(),
+									    sent.size(), nullptr));
 			src.finish();
 		});
 	} else {
@@ -1051,7 +1051,7 @@ TEST(CopyBetween, FailuresOfPipesAndFiles)
 			open_end(src, Kind::unix_socket, true);
 			open_end(dst, Kind::pipe, false);
 			dst.finish();
-			EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4));
+			EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4, nullptr));
 			EXPECT_EQ(-EPIPE,
 				  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
 			EXPECT_EQ(SN_COPY_WRITE, result.failed);

@@ -32,7 +32,7 @@ TEST(CppProcess, TalksThroughPipes)
 
 			  EXPECT_LT(0, cat.pid());
 			  EXPECT_EQ(nullptr, cat.stream(2));
-			  EXPECT_EQ(3, sn_stream_write_all(cat.stream(0), "abc", 3));
+			  EXPECT_EQ(3, sn_stream_write_all(cat.stream(0), "abc", 3, nullptr));
 			  cat.close_input();
 			  EXPECT_EQ(3,
 				    sn_stream_read_full(cat.stream(1), buf, sizeof buf, nullptr));

@@ -333,7 +333,7 @@ TEST(GcStress, WaitsAreNotInterrupted)
 			ssize_t got;
 
 			while ((got = sn_tcp_read(peer, line, 100)) > 0)
-				EXPECT_EQ(got, sn_tcp_write_all(peer, line, (size_t)got));
+				EXPECT_EQ(got, sn_tcp_write_all(peer, line, (size_t)got, nullptr));
 			EXPECT_EQ(0, got);
 			EXPECT_EQ(0, sn_tcp_close(peer));
 			busy--;
@@ -356,7 +356,7 @@ TEST(GcStress, WaitsAreNotInterrupted)
 					auto *line = static_cast<char *>(GC_MALLOC_ATOMIC(100));
 
 					line[0] = (char)k;
-					ASSERT_EQ(1, sn_tcp_write_all(peer, line, 1));
+					ASSERT_EQ(1, sn_tcp_write_all(peer, line, 1, nullptr));
 					line[0] = (char)(k + 1);
 					ASSERT_EQ(1, sn_tcp_read(peer, line, 100));
 					EXPECT_EQ((char)k, line[0]);

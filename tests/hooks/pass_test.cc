@@ -377,13 +377,13 @@ TEST(Pass, TheRuntimesOwnCalls)
 			char byte;
 
 			while (sn_tcp_read(conn, &byte, 1) == 1)
-				EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1));
+				EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1, nullptr));
 			sn_tcp_close(conn);
 		});
 		sn_tcp *conn = test::connect(listener.address());
 		char byte = 'a';
 		for (int i = 0; i < 100; i++) {
-			EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1));
+			EXPECT_EQ(1, sn_tcp_write_all(conn, &byte, 1, nullptr));
 			EXPECT_EQ(1, sn_tcp_read(conn, &byte, 1));
 		}
 		sn_tcp_close(conn);

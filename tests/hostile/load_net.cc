@@ -133,7 +133,7 @@ private:
 		ssize_t n;
 
 		while ((n = sn_tcp_read(conn, bytes, sizeof bytes)) > 0)
-			if (sn_tcp_write_all(conn, bytes, (size_t)n) != n)
+			if (sn_tcp_write_all(conn, bytes, (size_t)n, nullptr) != n)
 				fail("echo: writing failed");
 		if (n < 0)
 			fail("echo: reading failed: %s", strerror((int)-n));
@@ -149,7 +149,7 @@ private:
 				const size_t size = (size_t)random.between(1, sizeof sent);
 
 				fill(random, sent, size);
-				if (sn_tcp_write_all(conn, sent, size) != (ssize_t)size)
+				if (sn_tcp_write_all(conn, sent, size, nullptr) != (ssize_t)size)
 					fail("echo: a client's writing failed");
 				if (!read_exactly(conn, got, size) || memcmp(sent, got, size) != 0)
 					fail("echo: the bytes that came back differ");
@@ -249,7 +249,7 @@ private:
 			had += size;
 		}
 		if (had < head.bytes || sn_tcp_read(conn, got, 1) != 0 ||
-		    sn_tcp_write_all(conn, &had, sizeof had) != (ssize_t)sizeof had) {
+		    sn_tcp_write_all(conn, &had, sizeof had, nullptr) != (ssize_t)sizeof had) {
 			sn_tcp_abort(conn);
 			return;
 		}
@@ -269,7 +269,7 @@ private:
 			Random content(head.seed);
 			uint64_t sent = 0, arrived = 0;
 
-			if (sn_tcp_write_all(conn, &head, sizeof head) < 0)
+			if (sn_tcp_write_all(conn, &head, sizeof head, nullptr) < 0)
 				failed = "writing";
 			while (!failed && sent < head.bytes) {
 				const size_t size =
@@ -308,7 +308,7 @@ private:
 		for (size_t at = 0; at < size;) {
 			const size_t n = std::min(most, size - at);
 
-			if (sn_tcp_write_all(conn, bytes + at, n) != (ssize_t)n)
+			if (sn_tcp_write_all(conn, bytes + at, n, nullptr) != (ssize_t)n)
 				return false;
 			at += n;
 			if (random.one_in(20))

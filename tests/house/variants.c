@@ -71,7 +71,7 @@ static int echo(void *arg)
 	if (err < 0)
 		return err;
 	while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-		sn_tcp_write_all(peer, buf, (size_t)n);
+		sn_tcp_write_all(peer, buf, (size_t)n, NULL);
 	sn_tcp_close(peer);
 	return 0;
 }
@@ -107,7 +107,7 @@ static int right(void *arg)
 	for (int i = 0; i < TASKS - 1; i++)
 		sn_join(tasks[i], NULL);
 	if (sn_tcp_connect(&client, address, SN_NO_DEADLINE) < 0 ||
-	    sn_tcp_write_all(client, said, sizeof said) < 0)
+	    sn_tcp_write_all(client, said, sizeof said, NULL) < 0)
 		return 5;
 	while (got < (ssize_t)sizeof said &&
 	       (n = sn_tcp_read(client, said + got, sizeof said - (size_t)got)) > 0)

@@ -55,7 +55,9 @@ std::vector<Wait> waits_of_streams()
 			 return n;
 		 }},
 		{"write_all", 1,
-		 [](sn_stream *s) { return sn_stream_write_all(s, much.data(), much.size()); }},
+		 [](sn_stream *s) {
+			 return sn_stream_write_all(s, much.data(), much.size(), nullptr);
+		 }},
 		{"write", 1,
 		 [](sn_stream *s) {
 			 ssize_t n;
@@ -242,7 +244,7 @@ TEST(ClosedUnderAWaiter, CopiesAndRelays)
 			} else {
 				Task sender([&] {
 					return int(sn_tcp_write_all(from.client, much.data(),
-								    much.size()));
+								    much.size(), nullptr));
 				});
 				ASSERT_TRUE(test::someone_writes(to.server));
 				to.close_server();

@@ -423,7 +423,7 @@ TEST(FdWait, ForAConnection)
 			await_waiting(fd, 1);
 			Task reads([&] { return int(sn_tcp_read(pair.server, &byte, 1)); });
 			EXPECT_TRUE(test::someone_reads(pair.server));
-			EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 			EXPECT_EQ(1, reads.join());
 			const int got = waits.join();
 			EXPECT_EQ(POLLIN, got);
@@ -714,7 +714,7 @@ TEST(FdWait, LeavesNoCopyBehind)
 		Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
 		await_waiting(fd, 2);
 		EXPECT_EQ(2, copies(fd)) << "one for both";
-		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		EXPECT_EQ(POLLIN, first.join());
 		EXPECT_EQ(POLLIN, second.join());
 		// The thread that has reported the event closes it, while the tasks go on.

@@ -50,7 +50,8 @@ TEST_P(End, WakesAReaderAndAWriter)
 			Task writer([conn] {
 				const std::string much(size_t(16) << 20, 'x');
 
-				return int(sn_tcp_write_all(conn, much.data(), much.size()));
+				return int(
+					sn_tcp_write_all(conn, much.data(), much.size(), nullptr));
 			});
 			ASSERT_TRUE(test::someone_reads(conn) && test::someone_writes(conn));
 			if (GetParam().end != sn_tcp_cancel)
@@ -94,7 +95,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 		EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "a second cancel changes nothing";
 		EXPECT_EQ(-ECANCELED, sn_tcp_read(pair.client, &c, 1));
 		EXPECT_EQ(-ECANCELED, sn_tcp_write(pair.client, &c, 1));
-		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1));
+		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1, nullptr));
 		EXPECT_EQ(-ECANCELED, sn_tcp_wait_closed(pair.client));
 		EXPECT_EQ(-ECANCELED,
 			  sn_copy(sn_tcp_stream(pair.server), sn_tcp_stream(pair.client), -1,

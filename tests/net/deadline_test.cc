@@ -306,7 +306,7 @@ TEST(DeadlineSides, AreIndependent)
 		EXPECT_EQ(0, sn_tcp_set_write_deadline(pair.server, 1));
 		EXPECT_EQ(1, sn_tcp_read(pair.server, &c, 1));
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write(pair.server, "x", 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write_all(pair.server, "x", 1));
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write_all(pair.server, "x", 1, nullptr));
 	});
 }
 

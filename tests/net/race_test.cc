@@ -552,7 +552,7 @@ TEST(Race, WorksForConnectionsThatWriteAtOnce)
 
 		ASSERT_EQ(0,
 			  sn_tcp_connect_to_write(&conn, name.c_str(), sn_now() + test::patience));
-		EXPECT_EQ(1, sn_tcp_write_all(conn, "x", 1));
+		EXPECT_EQ(1, sn_tcp_write_all(conn, "x", 1, nullptr));
 		sn_tcp_close(conn);
 	});
 }

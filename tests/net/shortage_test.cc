@@ -652,8 +652,8 @@ TEST(ShortageCopy, GoesOn)
 		for (int room = 0; room < 6; room++) {
 			sn_copy_result result = {};
 			test::Task sender([&] {
-				return int(
-					sn_tcp_write_all(from.client, bytes.data(), bytes.size()));
+				return int(sn_tcp_write_all(from.client, bytes.data(), bytes.size(),
+							    nullptr));
 			});
 			test::Task receiver([&] {
 				return int(sn_tcp_read_full(to.client, got.data(), got.size(),
@@ -668,8 +668,8 @@ TEST(ShortageCopy, GoesOn)
 
 			// To a file, and back.
 			test::Task again([&] {
-				return int(
-					sn_tcp_write_all(from.client, bytes.data(), bytes.size()));
+				return int(sn_tcp_write_all(from.client, bytes.data(), bytes.size(),
+							    nullptr));
 			});
 			rewind(file);
 			EXPECT_EQ(0, sn_copy(stored, sn_tcp_stream(from.server),

@@ -117,7 +117,8 @@ private:
 
 		if (!conn)
 			return;
-		ASSERT_EQ(ssize_t(text.size()), sn_tcp_write_all(conn, text.data(), text.size()));
+		ASSERT_EQ(ssize_t(text.size()),
+			  sn_tcp_write_all(conn, text.data(), text.size(), nullptr));
 		sums.sent++;
 		if (random.below(8) == 0) {
 			ASSERT_EQ(0, sn_tcp_abort(conn));
@@ -159,7 +160,7 @@ void stress(int processors)
 					ssize_t n;
 
 					while ((n = sn_tcp_read(conn, buf, sizeof buf)) > 0 &&
-					       sn_tcp_write_all(conn, buf, size_t(n)) == n)
+					       sn_tcp_write_all(conn, buf, size_t(n), nullptr) == n)
 						continue;
 					sn_tcp_close(conn);
 					sums.ended++;

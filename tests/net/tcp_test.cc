@@ -45,8 +45,8 @@ TEST_P(Echo, ReturnsEveryByte)
 					ssize_t n;
 
 					while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-						ASSERT_EQ(n,
-							  sn_tcp_write_all(peer, buf, size_t(n)));
+						ASSERT_EQ(n, sn_tcp_write_all(peer, buf, size_t(n),
+									      nullptr));
 					EXPECT_EQ(0, n);
 					EXPECT_EQ(0, sn_tcp_close(peer));
 				});
@@ -68,7 +68,7 @@ TEST_P(Echo, ReturnsEveryByte)
 								 size_t(1 + random.below(50000)));
 						ASSERT_EQ(ssize_t(n),
 							  sn_tcp_write_all(conn, sent.data() + done,
-									   n));
+									   n, nullptr));
 						done += n;
 					}
 					EXPECT_EQ(0, sn_tcp_shutdown(conn, SN_SHUT_WRITE));
@@ -325,12 +325,13 @@ TEST(HalfClose, BothWays)
 		Pair pair(listener);
 		char buf[100];
 
-		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
+		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ("hello", test::read_to_end(pair.server));
 		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf)) << "the end is final";
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5)) << "the other half is open";
+		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5, nullptr))
+			<< "the other half is open";
 		EXPECT_EQ(5, sn_tcp_read(pair.client, buf, sizeof buf));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
 		EXPECT_EQ("", test::read_to_end(pair.client));
@@ -396,7 +397,8 @@ TEST(Reset, IsSeenByAWaitingWriter)
 		Pair pair(listener);
 		const std::string much(size_t(64) << 20, 'x'); // more than any buffers take
 		Task writer([&] {
-			return int(sn_tcp_write_all(pair.client, much.data(), much.size()));
+			return int(
+				sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
 		});
 
 		EXPECT_TRUE(test::someone_writes(pair.client));
@@ -417,7 +419,7 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 		char c;
 		EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1));
+		EXPECT_EQ(-EPIPE, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 
 		// After an orderly close the first write still succeeds, and is answered by a
 		// reset.
@@ -441,7 +443,7 @@ TEST(ReadWrite, OfZeroBytesReturnsZero)
 
 		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
 		EXPECT_EQ(0, sn_tcp_write(pair.client, &c, 0));
-		EXPECT_EQ(0, sn_tcp_write_all(pair.client, &c, 0));
+		EXPECT_EQ(0, sn_tcp_write_all(pair.client, &c, 0, nullptr));
 	});
 }
 
@@ -452,7 +454,7 @@ TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 		Pair pair(listener);
 		char buf[10] = {};
 
-		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6));
+		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6, nullptr));
 		EXPECT_EQ(4, sn_tcp_read(pair.client, buf, 4));
 		EXPECT_EQ(2, sn_tcp_read(pair.client, buf + 4, 6));
 		EXPECT_STREQ("abcdef", buf);
@@ -468,7 +470,8 @@ TEST(Busy, ASecondReaderOrWriterIsRefused)
 		char c;
 		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
 		Task writer([&] {
-			return int(sn_tcp_write_all(pair.client, much.data(), much.size()));
+			return int(
+				sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
 		});
 
 		char other;
@@ -477,7 +480,7 @@ TEST(Busy, ASecondReaderOrWriterIsRefused)
 		EXPECT_TRUE(test::someone_writes(pair.client));
 		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.client, &other, 1));
 		EXPECT_EQ(-EBUSY, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(-EBUSY, sn_tcp_write_all(pair.client, "x", 1));
+		EXPECT_EQ(-EBUSY, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		EXPECT_EQ(-EBUSY, sn_tcp_wait_closed(pair.client)) << "counts as reading";
 		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
 		EXPECT_EQ(-ECANCELED, reader.join());
@@ -527,7 +530,7 @@ TEST(Outside, CallsAreRefused)
 			EXPECT_EQ(-ENOTSUP, sn_tcp_accept(listener.get(), &c));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_read(pair.client, &byte, 1));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_write(pair.client, &byte, 1));
-			EXPECT_EQ(-ENOTSUP, sn_tcp_write_all(pair.client, &byte, 1));
+			EXPECT_EQ(-ENOTSUP, sn_tcp_write_all(pair.client, &byte, 1, nullptr));
 			EXPECT_EQ(-ENOTSUP, sn_tcp_wait_closed(pair.client));
 			EXPECT_EQ(-ENOTSUP,
 				  sn_copy(sn_tcp_stream(pair.client), sn_tcp_stream(pair.server),

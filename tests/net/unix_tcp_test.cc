@@ -84,7 +84,7 @@ void expect_works(sn_tcp_listener *listener, const std::string &address)
 
 	EXPECT_EQ(0, sn_tcp_connect(&near, address.c_str(), sn_now() + test::patience)) << address;
 	accepting.join();
-	EXPECT_EQ(4, sn_tcp_write_all(near, "ping", 4));
+	EXPECT_EQ(4, sn_tcp_write_all(near, "ping", 4, nullptr));
 	EXPECT_EQ(4, sn_tcp_read_full(far, got, 4, nullptr));
 	EXPECT_STREQ("ping", got);
 	EXPECT_EQ(0, sn_tcp_shutdown(near, SN_SHUT_WRITE));
@@ -242,12 +242,13 @@ TEST(UnixTcp, IsCopiedToAndFromTcp)
 			EXPECT_EQ(0, sn_tcp_accept(back, &server));
 			Task writing([&] {
 				EXPECT_EQ(ssize_t(bytes.size()),
-					  sn_tcp_write_all(client, bytes.data(), bytes.size()));
+					  sn_tcp_write_all(client, bytes.data(), bytes.size(),
+							   nullptr));
 				EXPECT_EQ(0, sn_tcp_shutdown(client, SN_SHUT_WRITE));
 			});
 			EXPECT_TRUE(test::read_to_end(server) == bytes);
 			writing.join();
-			EXPECT_EQ(3, sn_tcp_write_all(server, "end", 3));
+			EXPECT_EQ(3, sn_tcp_write_all(server, "end", 3, nullptr));
 			EXPECT_EQ(0, sn_tcp_shutdown(server, SN_SHUT_WRITE));
 			EXPECT_EQ("end", test::read_to_end(client));
 			relaying.join();

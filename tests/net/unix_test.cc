@@ -52,10 +52,10 @@ void expect_connection(sn_unix *near, sn_unix *far)
 {
 	char got[8] = {};
 
-	EXPECT_EQ(4, sn_unix_write_all(near, "ping", 4));
+	EXPECT_EQ(4, sn_unix_write_all(near, "ping", 4, nullptr));
 	EXPECT_EQ(4, sn_unix_read_full(far, got, 4, nullptr));
 	EXPECT_STREQ("ping", got);
-	EXPECT_EQ(4, sn_unix_write_all(far, "pong", 4));
+	EXPECT_EQ(4, sn_unix_write_all(far, "pong", 4, nullptr));
 	EXPECT_EQ(4, sn_unix_read_full(near, got, 4, nullptr));
 	EXPECT_STREQ("pong", got);
 	EXPECT_EQ(0, sn_unix_shutdown(near, SN_SHUT_WRITE));
@@ -620,8 +620,9 @@ TEST(Unix, WakesWhoWaitsOnAConnection)
 		Task reading([&] { EXPECT_EQ(-EBADF, sn_unix_read(a, &c, 1)); });
 		EXPECT_TRUE(test::someone_reads(a));
 		const std::string much(8 << 20, 'm');
-		Task writing(
-			[&] { EXPECT_EQ(-EBADF, sn_unix_write_all(a, much.data(), much.size())); });
+		Task writing([&] {
+			EXPECT_EQ(-EBADF, sn_unix_write_all(a, much.data(), much.size(), nullptr));
+		});
 		EXPECT_TRUE(test::someone_writes(a));
 		pair.close_a();
 		reading.join();
@@ -691,11 +692,11 @@ TEST(UnixStream, IsRelayedBothWays)
 				EXPECT_EQ(0, sn_relay(a->to(), b->from(), &result, nullptr));
 			});
 			Task write_there([&] {
-				sn_stream_write_all(a->from(), there.data(), there.size());
+				sn_stream_write_all(a->from(), there.data(), there.size(), nullptr);
 				sn_stream_shutdown(a->from(), SN_SHUT_WRITE);
 			});
 			Task write_back([&] {
-				sn_stream_write_all(b->to(), back.data(), back.size());
+				sn_stream_write_all(b->to(), back.data(), back.size(), nullptr);
 				sn_stream_shutdown(b->to(), SN_SHUT_WRITE);
 			});
 			Task read_there([&] { got_there = test::read_to_end(b->to()); });

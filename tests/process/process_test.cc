@@ -186,7 +186,7 @@ TEST(Process, ReadsAndWritesPipes)
 		sn_stream *in = sn_process_stream(process, 0), *out = sn_process_stream(process, 1);
 		EXPECT_EQ(nullptr, sn_process_stream(process, 2));
 		EXPECT_EQ(nullptr, sn_process_stream(process, 3));
-		EXPECT_EQ(5, sn_stream_write_all(in, "hello", 5));
+		EXPECT_EQ(5, sn_stream_write_all(in, "hello", 5, nullptr));
 		EXPECT_EQ(5, sn_stream_read_full(out, buf, 5, &done));
 		EXPECT_EQ("hello", std::string(buf, 5));
 		EXPECT_EQ(0, sn_stream_close(in));
@@ -511,7 +511,7 @@ TEST(ProcessGets, ATerminal)
 		sn_stream *stream = sn_process_stream(process, 0);
 		EXPECT_EQ(stream, sn_process_stream(process, 1));
 		EXPECT_EQ(stream, sn_process_stream(process, 2));
-		EXPECT_EQ(6, sn_stream_write_all(stream, "hello\n", 6));
+		EXPECT_EQ(6, sn_stream_write_all(stream, "hello\n", 6, nullptr));
 		while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
 			text.append(buf, size_t(n));
 		EXPECT_EQ(-EIO, n);

@@ -36,7 +36,7 @@ void behind_bytes(const std::function<void(Pair &)> &arrives,
 
 		for (int round = 0; round < 40; round++) {
 			Pair pair(listener);
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 			if (round % 2)
 				arrives(pair);
 			if (round % 4 >= 2)
@@ -72,7 +72,7 @@ TEST(Drained, AResetIsSeen)
 		for (int round = 0; round < 20; round++) {
 			char byte;
 			Pair pair(listener);
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 			ASSERT_EQ("x", read_some(pair.server));
 			sn_stream_abort(sn_tcp_stream(pair.release_client()));
 			if (round % 2)
@@ -87,7 +87,7 @@ TEST(Drained, BytesBehindAnUrgentOneAreSeen)
 	behind_bytes(
 		[](Pair &pair) {
 			ASSERT_EQ(1, send(sn_tcp_fd(pair.client), "u", 1, MSG_OOB));
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1, nullptr));
 		},
 		[](Pair &pair) { EXPECT_EQ("y", read_some(pair.server)); });
 }
@@ -101,9 +101,9 @@ TEST(Drained, BytesBehindAnUrgentOneAreSeenThatTheProgramHasTaken)
 		for (int round = 0; round < 20; round++) {
 			char byte = 0;
 			Pair pair(listener);
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 			ASSERT_EQ(1, send(sn_tcp_fd(pair.client), "u", 1, MSG_OOB));
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1, nullptr));
 			ASSERT_EQ(1, recv(sn_tcp_fd(pair.server), &byte, 1, MSG_OOB));
 			sn_sleep(WHILE_NS);
 			EXPECT_EQ("x", read_some(pair.server));
@@ -119,9 +119,9 @@ TEST(Drained, BytesAreSeenWhoseEdgeAnotherOperationHasTaken)
 
 		for (int round = 0; round < 20; round++) {
 			Pair pair(listener);
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 			ASSERT_EQ("x", read_some(pair.server));
-			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1));
+			ASSERT_EQ(1, sn_tcp_write_all(pair.client, "y", 1, nullptr));
 			sn_tcp_set_read_deadline(pair.server, sn_now() + WHILE_NS);
 			ASSERT_EQ(-ETIMEDOUT, sn_tcp_wait_closed(pair.server));
 			sn_tcp_set_read_deadline(pair.server, 0);

@@ -228,7 +228,7 @@ TEST(Layer, EveryCallOfStreamsGoesThroughIt)
 		const iovec out[] = {{(void *)"ab", 2}, {nullptr, 0}, {(void *)"cde", 3}};
 		const iovec in[] = {{c, 2}, {buf, sizeof buf}};
 
-		EXPECT_EQ(4, sn_stream_write_all(pair.a, "data", 4));
+		EXPECT_EQ(4, sn_stream_write_all(pair.a, "data", 4, nullptr));
 		EXPECT_EQ(4, sn_stream_read_full(pair.b, buf, 4, &done));
 		EXPECT_EQ("data", std::string(buf, 4));
 		EXPECT_EQ(5, sn_stream_writev(pair.a, out, 3));
@@ -267,8 +267,9 @@ TEST(Layer, LargeAmountsInBothDirections)
 		std::string want_there = there, want_back = back;
 		auto writer = [](sn_stream *to, const std::string &what) {
 			return test::Task([to, &what] {
-				EXPECT_EQ(ssize_t(what.size()),
-					  sn_stream_write_all(to, what.data(), what.size()));
+				EXPECT_EQ(
+					ssize_t(what.size()),
+					sn_stream_write_all(to, what.data(), what.size(), nullptr));
 				EXPECT_EQ(0, sn_stream_shutdown(to, SN_SHUT_WRITE));
 			});
 		};
@@ -512,7 +513,7 @@ TEST(Layer, CopiesGoThroughItInUserspace)
 		sn_copy_result result;
 
 		test::Task writer([&] {
-			sn_stream_write_all(first.a, bytes.data(), bytes.size());
+			sn_stream_write_all(first.a, bytes.data(), bytes.size(), nullptr);
 			EXPECT_EQ(0, sn_stream_shutdown(first.a, SN_SHUT_WRITE));
 		});
 		test::Task copier([&] {
@@ -577,8 +578,8 @@ void relay_messages(bool front, bool back)
 		char c;
 
 		while (sn_stream_read(server, &c, 1) == 1)
-			EXPECT_EQ(2, sn_stream_write_all(server, "ok", 2));
-		EXPECT_EQ(4, sn_stream_write_all(server, "last", 4));
+			EXPECT_EQ(2, sn_stream_write_all(server, "ok", 2, nullptr));
+		EXPECT_EQ(4, sn_stream_write_all(server, "last", 4, nullptr));
 		EXPECT_EQ(0, sn_stream_shutdown(server, SN_SHUT_WRITE));
 	});
 	for (int i = 0; i < 50; i++) {

@@ -530,12 +530,14 @@ TEST(Stream, KeepsHalfALineWhenTheWaitIsEnded)
 					EXPECT_EQ(the_end, reader.line());
 				});
 
-				EXPECT_EQ(11, sn_stream_write_all(ends.to(), "whole\nhalf ", 11));
+				EXPECT_EQ(11, sn_stream_write_all(ends.to(), "whole\nhalf ", 11,
+								  nullptr));
 				EXPECT_TRUE(ends.reader_waits());
 				way.end(ends);
 				if (way.goes_on) {
 					EXPECT_TRUE(test::eventually([&] { return over.load(); }));
-					EXPECT_EQ(7, sn_stream_write_all(ends.to(), "a line\n", 7));
+					EXPECT_EQ(7, sn_stream_write_all(ends.to(), "a line\n", 7,
+									 nullptr));
 				}
 				ends.close_to();
 				task.join();
@@ -551,11 +553,11 @@ TEST(Stream, IsTakenOverWithWhatIsInTheBuffer)
 		char *data = nullptr;
 		std::string all;
 
-		EXPECT_EQ(12, sn_stream_write_all(ends->to(), "header\nbody ", 12));
+		EXPECT_EQ(12, sn_stream_write_all(ends->to(), "header\nbody ", 12, nullptr));
 		EXPECT_EQ("header", reader.line());
 		all = bytes(data, sn_reader_peek(reader.get(), 0, &data));
 		EXPECT_EQ("body ", all);
-		EXPECT_EQ(4, sn_stream_write_all(ends->to(), "rest", 4));
+		EXPECT_EQ(4, sn_stream_write_all(ends->to(), "rest", 4, nullptr));
 		ends->close_to();
 		EXPECT_EQ("rest", test::read_to_end(ends->from()));
 	});

@@ -75,7 +75,7 @@ TEST(ReadFull, SaysWhatAStreamEndedIn)
 			char buf[8] = "";
 			size_t done = 0;
 
-			sn_stream_write_all(ends.to(), "abcde", 5);
+			sn_stream_write_all(ends.to(), "abcde", 5, nullptr);
 			ends.close_to();
 			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
 			EXPECT_EQ(5u, done);
@@ -114,11 +114,11 @@ TEST(ReadFull, ContinuesAfterADeadline)
 				EXPECT_EQ(8u, done);
 			});
 
-			EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3));
+			EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3, nullptr));
 			EXPECT_TRUE(ends.reader_waits());
 			sn_stream_set_read_deadline(ends.from(), sn_now());
 			EXPECT_TRUE(test::eventually([&] { return over.load(); }));
-			EXPECT_EQ(5, sn_stream_write_all(ends.to(), "defgh", 5));
+			EXPECT_EQ(5, sn_stream_write_all(ends.to(), "defgh", 5, nullptr));
 			reader.join();
 			EXPECT_STREQ("abcdefgh", buf);
 		});
@@ -161,7 +161,7 @@ TEST(ReadFull, SaysWhatItHadWhenItWasEnded)
 							  return 0;
 						  },
 						  &call));
-				EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3));
+				EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3, nullptr));
 				EXPECT_TRUE(ends.reader_waits());
 				way.end(ends, scope);
 				sn_scope_close(scope);
@@ -271,14 +271,11 @@ TEST(Vector, WritesAllPiecesHoweverManyThereAre)
 	});
 }
 
-TEST(Vector, WritesTheRestAfterADeadline)
+// Writes with deadlines that pass while it waits: write(stream, &done) is repeated until it has
+// written all that is sent.
+template <typename Write>
+void expect_the_rest_after_deadlines(const std::string &sent, Write write)
 {
-	test::Random random;
-
-	// More than sockets and pipes hold, so that it has to wait.
-	std::string sent = test::random_bytes(random, 20 << 20);
-	const std::vector<iovec> pieces = cut(sent, random, 300000);
-
 	test::run([&] {
 		test::with_each_kind([&](Ends &ends) {
 			std::atomic<int> timeouts{0};
@@ -289,12 +286,12 @@ TEST(Vector, WritesTheRestAfterADeadline)
 				do {
 					before = done;
 					sn_stream_set_write_deadline(ends.to(), SN_NO_DEADLINE);
-					n = sn_stream_writev_all(ends.to(), pieces.data(),
-								 int(pieces.size()), &done);
+					n = write(ends.to(), &done);
 					EXPECT_GE(done, before);
 					timeouts += n == -ETIMEDOUT;
 				} while (n == -ETIMEDOUT);
 				EXPECT_EQ(ssize_t(sent.size()), n);
+				EXPECT_EQ(sent.size(), done);
 				ends.close_to();
 			});
 
@@ -314,6 +311,49 @@ TEST(Vector, WritesTheRestAfterADeadline)
 			}
 			EXPECT_TRUE(test::read_to_end(ends.from()) == sent.substr(300000));
 			writer.join();
+		});
+	});
+}
+
+TEST(Vector, WritesTheRestAfterADeadline)
+{
+	test::Random random;
+
+	// More than sockets and pipes hold, so that it has to wait.
+	std::string sent = test::random_bytes(random, 20 << 20);
+	const std::vector<iovec> pieces = cut(sent, random, 300000);
+
+	expect_the_rest_after_deadlines(sent, [&](sn_stream *to, size_t *done) {
+		return sn_stream_writev_all(to, pieces.data(), int(pieces.size()), done);
+	});
+}
+
+TEST(WriteAll, WritesTheRestAfterADeadline)
+{
+	test::Random random;
+	const std::string sent = test::random_bytes(random, 20 << 20);
+
+	expect_the_rest_after_deadlines(sent, [&](sn_stream *to, size_t *done) {
+		return sn_stream_write_all(to, sent.data(), sent.size(), done);
+	});
+}
+
+TEST(WriteAll, ContinuesAtWhatIsDone)
+{
+	test::run([&] {
+		test::with_each_kind([&](Ends &ends) {
+			size_t done = 3;
+
+			EXPECT_EQ(5, sn_stream_write_all(ends.to(), "abcde", 5, &done));
+			EXPECT_EQ(5U, done);
+			EXPECT_EQ(5, sn_stream_write_all(ends.to(), "abcde", 5, &done));
+			done = 6;
+			EXPECT_EQ(-EINVAL, sn_stream_write_all(ends.to(), "abcde", 5, &done));
+			EXPECT_EQ(6U, done);
+			EXPECT_EQ(-EINVAL, sn_stream_write_all(ends.to(), "abcde",
+							       size_t(SSIZE_MAX) + 1, nullptr));
+			ends.close_to();
+			EXPECT_EQ("de", test::read_to_end(ends.from()));
 		});
 	});
 }

@@ -81,7 +81,7 @@ TEST(WhenReadable, BytesBeginTheTask)
 			EXPECT_TRUE(test::eventually([] { return Quiet().tasks == 1; }));
 			EXPECT_EQ(stacks_of(1), Quiet().stacks);
 			EXPECT_FALSE(found.ended);
-			ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
+			ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
 			ASSERT_TRUE(found.ends());
 			EXPECT_EQ("hello", found.bytes);
 		}
@@ -95,7 +95,7 @@ TEST(WhenReadable, WhatIsThereAlreadyBeginsItAtOnce)
 		Pair pair(listener);
 		char byte;
 
-		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5));
+		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
 		ASSERT_EQ(1, sn_tcp_read(pair.server, &byte, 1)); // and no further edge
 		Found found(pair.server);
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
@@ -209,7 +209,7 @@ TEST(WhenReadable, AScopeWaitsForItAndCancelsIt)
 						    nullptr));
 		ASSERT_EQ(0,
 			  sn_spawn_when_readable(none.stream, scope, Found::look, &none, nullptr));
-		ASSERT_EQ(1, sn_tcp_write_all(first.client, "x", 1));
+		ASSERT_EQ(1, sn_tcp_write_all(first.client, "x", 1, nullptr));
 		ASSERT_TRUE(bytes.ends());
 		EXPECT_EQ("x", bytes.bytes);
 		EXPECT_EQ(1, Quiet().tasks);
@@ -236,8 +236,8 @@ TEST(WhenReadable, OthersCannotReadMeanwhile)
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
 		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.server, &byte, 1));
 		EXPECT_EQ(-EBUSY, sn_go_when_readable(found.stream, Found::look, &found));
-		ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1)); // writing is free
-		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+		ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1, nullptr)); // writing is free
+		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		ASSERT_TRUE(found.ends());
 		EXPECT_EQ("x", found.bytes);
 	});
@@ -299,7 +299,7 @@ struct Echo {
 		ssize_t n = sn_stream_read(self->stream, buf, sizeof buf);
 
 		if (n > 0)
-			n = sn_stream_write_all(self->stream, buf, size_t(n));
+			n = sn_stream_write_all(self->stream, buf, size_t(n), nullptr);
 		if (n > 0 && self->go() == 0)
 			return 0;
 		EXPECT_EQ(0, sn_stream_close(self->stream));
@@ -323,7 +323,7 @@ void talk(sn_tcp *conn, uint64_t seed, int rounds)
 		for (size_t at = 0; at < sent.size();) {
 			const size_t size = 1 + random.below(sent.size() - at);
 
-			ASSERT_EQ(ssize_t(size), sn_tcp_write_all(conn, &sent[at], size));
+			ASSERT_EQ(ssize_t(size), sn_tcp_write_all(conn, &sent[at], size, nullptr));
 			at += size;
 			if (random.below(4) == 0)
 				sn_yield();
@@ -389,7 +389,7 @@ TEST(WhenReadable, CancellingEndsAllOfThem)
 				all.emplace_back([client] {
 					char byte = 'x';
 
-					while (sn_tcp_write_all(client, &byte, 1) == 1 &&
+					while (sn_tcp_write_all(client, &byte, 1, nullptr) == 1 &&
 					       sn_tcp_read(client, &byte, 1) == 1)
 						;
 					sn_tcp_close(client);
@@ -425,7 +425,7 @@ TEST(WhenReadable, TrimmingPassesOverThem)
 		});
 		EXPECT_TRUE(test::eventually(
 			[&] { return test::stats().stacks_trimmed > before + 1; }));
-		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1));
+		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		ASSERT_TRUE(found.ends());
 		EXPECT_EQ("x", found.bytes);
 		other.close_client();

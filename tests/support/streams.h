@@ -136,7 +136,7 @@ inline void write_in_pieces(sn_stream *to, const std::string &bytes, Random &ran
 	for (size_t at = 0; at < bytes.size();) {
 		const size_t n = std::min(bytes.size() - at, size_t(1 + random.below(most)));
 
-		if (sn_stream_write_all(to, &bytes[at], n) < 0)
+		if (sn_stream_write_all(to, &bytes[at], n, nullptr) < 0)
 			return;
 		at += n;
 		if (random.below(4) == 0)

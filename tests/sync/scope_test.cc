@@ -446,7 +446,7 @@ TEST(ScopeWaits, ABusyReaderNotices)
 		Task writer([&] {
 			std::string data(65536, 'd');
 
-			while (sn_tcp_write_all(pair.server, data.data(), data.size()) > 0)
+			while (sn_tcp_write_all(pair.server, data.data(), data.size(), nullptr) > 0)
 				continue;
 		});
 

@@ -613,7 +613,8 @@ TEST(TlsAgree, ManyConnectionsOnFewThreads)
 
 					EXPECT_EQ(0, sn_tls_server(conn, usual.server));
 					while (sn_stream_read_full(conn, buf, 4, nullptr) == 4)
-						EXPECT_EQ(4, sn_stream_write_all(conn, buf, 4));
+						EXPECT_EQ(4, sn_stream_write_all(conn, buf, 4,
+										 nullptr));
 					EXPECT_EQ(0, sn_stream_close(conn));
 				});
 			for (test::Task &task : each)
@@ -630,7 +631,7 @@ TEST(TlsAgree, ManyConnectionsOnFewThreads)
 				open++;
 				EXPECT_TRUE(test::eventually([&] { return open == count; },
 							     4 * test::patience));
-				EXPECT_EQ(4, sn_stream_write_all(conn, "ping", 4));
+				EXPECT_EQ(4, sn_stream_write_all(conn, "ping", 4, nullptr));
 				EXPECT_EQ(4, sn_stream_read_full(conn, buf, 4, nullptr));
 				EXPECT_EQ(0, sn_stream_close(conn));
 			});

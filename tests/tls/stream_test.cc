@@ -106,7 +106,7 @@ TEST(TlsStream, TasksBeginWhenThereIsARequest)
 		ASSERT_EQ(0, sn_go_when_readable(pair.server, Server::serve, &server));
 		for (int round = 0; round < 5; round++) {
 			EXPECT_EQ(1, sn_stream_write(pair.client, "a", 1));
-			EXPECT_EQ(2, sn_stream_write_all(pair.client, "bc", 2));
+			EXPECT_EQ(2, sn_stream_write_all(pair.client, "bc", 2, nullptr));
 			ASSERT_EQ(3, sn_stream_read_full(pair.client, answer, 3, nullptr));
 			EXPECT_EQ("abc", std::string(answer, 3));
 		}
@@ -193,11 +193,11 @@ TEST(TlsStream, HalfCloseIsAnEndForThePeerOnly)
 		TlsPair pair(usual.client, usual.server);
 
 		pair.handshake();
-		EXPECT_EQ(3, sn_stream_write_all(pair.client, "ask", 3));
+		EXPECT_EQ(3, sn_stream_write_all(pair.client, "ask", 3, nullptr));
 		EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ(-EPIPE, sn_stream_write(pair.client, "x", 1));
 		EXPECT_EQ("ask", test::read_to_end(pair.server));
-		EXPECT_EQ(6, sn_stream_write_all(pair.server, "answer", 6));
+		EXPECT_EQ(6, sn_stream_write_all(pair.server, "answer", 6, nullptr));
 		pair.close_server();
 		EXPECT_EQ("answer", test::read_to_end(pair.client));
 		EXPECT_EQ("", test::read_to_end(pair.client)); // again
@@ -213,7 +213,7 @@ TEST(TlsStream, ConnectionThatWasCutOffIsNoEnd)
 		char buf[8];
 
 		pair.handshake();
-		EXPECT_EQ(4, sn_stream_write_all(pair.client, "some", 4));
+		EXPECT_EQ(4, sn_stream_write_all(pair.client, "some", 4, nullptr));
 		shutdown(sn_stream_fd(pair.client), SHUT_WR);
 		EXPECT_EQ(4, sn_stream_read_full(pair.server, buf, 4, nullptr));
 		EXPECT_EQ(-ECONNABORTED, sn_stream_read(pair.server, buf, 8));
@@ -379,7 +379,7 @@ TEST(TlsStream, ReadsAndWritesHaveDeadlinesAndContinueAfterThem)
 		EXPECT_EQ(-ETIMEDOUT, n);
 		sn_stream_set_write_deadline(pair.client, SN_NO_DEADLINE);
 		test::Task rest([&] {
-			EXPECT_EQ(4, sn_stream_write_all(pair.client, "rest", 4));
+			EXPECT_EQ(4, sn_stream_write_all(pair.client, "rest", 4, nullptr));
 			EXPECT_EQ(0, sn_stream_shutdown(pair.client, SN_SHUT_WRITE));
 		});
 		const std::string got = test::read_to_end(pair.server);
@@ -487,11 +487,11 @@ TEST(TlsStream, CopiesAndRelays)
 		for (int i = 0; i < 20; i++) {
 			char buf[4];
 
-			EXPECT_EQ(4, sn_stream_write_all(front.client, "ping", 4));
+			EXPECT_EQ(4, sn_stream_write_all(front.client, "ping", 4, nullptr));
 			EXPECT_EQ(4, sn_stream_read_full(front.client, buf, 4, nullptr));
 		}
 		test::Task writer([&] {
-			sn_stream_write_all(front.client, bytes.data(), bytes.size());
+			sn_stream_write_all(front.client, bytes.data(), bytes.size(), nullptr);
 			EXPECT_EQ(0, sn_stream_shutdown(front.client, SN_SHUT_WRITE));
 		});
 		EXPECT_TRUE(test::read_to_end(front.client) == bytes);

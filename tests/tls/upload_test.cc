@@ -127,7 +127,7 @@ TEST(TlsUpload, AClientThatNeverReadsLosesNothingByClosing)
 
 				EXPECT_EQ(0, sn_tls_client(stream, usual.client, "localhost"));
 				EXPECT_EQ(ssize_t(bytes),
-					  sn_stream_write_all(stream, all.data(), bytes));
+					  sn_stream_write_all(stream, all.data(), bytes, nullptr));
 				if (shuts_down) {
 					EXPECT_EQ(0, sn_stream_shutdown(stream, SN_SHUT_WRITE));
 				}

@@ -36,7 +36,7 @@ static int session(void *arg)
 	while (sn_tcp_read(peer, &c, 1) == 1) {
 		if (c == 's')
 			slow();
-		if (sn_tcp_write_all(peer, &c, 1) < 0)
+		if (sn_tcp_write_all(peer, &c, 1, NULL) < 0)
 			break;
 	}
 	sn_tcp_close(peer);
