@@ -85,9 +85,9 @@ SN_API int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *a
 
 /*
  * Frees the buffer if it was allocated. Bytes that were not flushed are discarded, so call
- * sn_writer_flush() first. Does not park. Returns 0, also for NULL and for one that was freed.
+ * sn_writer_flush() first. Does not park. Does nothing with NULL, or with one that was freed.
  */
-SN_API int sn_writer_free(sn_writer *writer);
+SN_API void sn_writer_free(sn_writer *writer);
 
 /*
  * Errors of a writer. The first error of any call below, other than -EINVAL for its arguments,
@@ -161,9 +161,9 @@ SN_API int sn_reader_init(sn_reader *reader, sn_stream *stream, void *buf, size_
 SN_API int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg, void *buf,
 				  size_t size);
 
-/* Frees the buffer if it was allocated; what it holds is lost. Does not park. Returns 0, also for
- * NULL and for one that was freed. */
-SN_API int sn_reader_free(sn_reader *reader);
+/* Frees the buffer if it was allocated; what it holds is lost. Does not park. Does nothing with
+ * NULL, or with one that was freed. */
+SN_API void sn_reader_free(sn_reader *reader);
 
 /*
  * Sets the limit: the most bytes that a call can be asked for, or has to look at, in the buffer,

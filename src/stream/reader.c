@@ -173,14 +173,13 @@ int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg, void 
 	return reader && read ? init(reader, read, arg, buf, size) : -EINVAL;
 }
 
-int sn_reader_free(sn_reader *reader)
+void sn_reader_free(sn_reader *reader)
 {
 	if (!reader)
-		return 0;
+		return;
 	if (reader->allocated)
 		free(reader->buffer);
 	*reader = (sn_reader){0};
-	return 0;
 }
 
 int sn_reader_set_limit(sn_reader *reader, size_t limit)

@@ -143,14 +143,13 @@ int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *arg, voi
 	return writer && write ? init(writer, write, arg, buf, size) : -EINVAL;
 }
 
-int sn_writer_free(sn_writer *writer)
+void sn_writer_free(sn_writer *writer)
 {
 	if (!writer)
-		return 0;
+		return;
 	if (writer->allocated)
 		free(writer->buffer);
 	*writer = (sn_writer){0};
-	return 0;
 }
 
 int sn_writer_error(const sn_writer *writer)

@@ -73,7 +73,7 @@ public:
 	{
 		EXPECT_EQ(0, sn_reader_init(&reader_, stream, nullptr, size));
 	}
-	~Reader() { EXPECT_EQ(0, sn_reader_free(&reader_)); }
+	~Reader() { sn_reader_free(&reader_); }
 	Reader(const Reader &) = delete;
 	Reader &operator=(const Reader &) = delete;
 
@@ -453,7 +453,7 @@ TEST(Source, ThatCannotCountIsAnError)
 			     nullptr, nullptr, 0));
 	EXPECT_EQ(-EIO, sn_reader_read(&reader, &byte, 1));
 	EXPECT_EQ(0u, sn_reader_buffered(&reader));
-	EXPECT_EQ(0, sn_reader_free(&reader));
+	sn_reader_free(&reader);
 }
 
 TEST(Stream, GivesLinesHoweverTheyArrive)
@@ -590,7 +590,7 @@ TEST(Tie, FlushesBeforeTheReaderAsks)
 	EXPECT_EQ(0, sn_reader_tie(reader.get(), nullptr));
 	EXPECT_EQ(the_end, reader.line());
 	EXPECT_EQ("12", sent);
-	EXPECT_EQ(0, sn_writer_free(&writer));
+	sn_writer_free(&writer);
 }
 
 TEST(Tie, PassesTheWritersErrorOn)
@@ -609,7 +609,7 @@ TEST(Tie, PassesTheWritersErrorOn)
 	EXPECT_EQ(result(-EPIPE), reader.line());
 	EXPECT_EQ(result(-EPIPE), reader.line());
 	EXPECT_EQ(1u, source.calls);
-	EXPECT_EQ(0, sn_writer_free(&writer));
+	sn_writer_free(&writer);
 }
 
 TEST(Misuse, IsAnError)
@@ -640,7 +640,6 @@ TEST(Misuse, IsAnError)
 			MISTAKE(-EINVAL, sn_reader_skip(each, 0, nullptr)),
 			MISTAKE(-EINVAL, sn_reader_skip_through(each, "x", 1)),
 			MISTAKE(0, sn_reader_buffered(each)),
-			MISTAKE(0, sn_reader_free(each)),
 		});
 	ASSERT_EQ(0, sn_reader_init_with_fn(&reader, Source::read, &source, buf, sizeof buf));
 	expect_each({
@@ -666,8 +665,9 @@ TEST(Misuse, IsAnError)
 	});
 	EXPECT_EQ(0u, source.calls);
 	EXPECT_EQ(4, sn_reader_take(&reader, 8, &data));
-	EXPECT_EQ(0, sn_reader_free(&reader));
-	EXPECT_EQ(0, sn_reader_free(nullptr));
+	sn_reader_free(&reader);
+	sn_reader_free(&reader);
+	sn_reader_free(nullptr);
 	// A stream that was closed, or that is read outside a task.
 	sn_stream *stream = nullptr;
 
@@ -680,7 +680,7 @@ TEST(Misuse, IsAnError)
 		EXPECT_EQ(-EBADF, sn_reader_line(&reader, &data, nullptr));
 	});
 	EXPECT_EQ(-ENOTSUP, sn_reader_line(&reader, &data, nullptr));
-	EXPECT_EQ(0, sn_reader_free(&reader));
+	sn_reader_free(&reader);
 }
 
 } // namespace

@@ -70,7 +70,7 @@ public:
 	{
 		EXPECT_EQ(0, sn_writer_init(&writer_, stream, nullptr, size));
 	}
-	~Writer() { EXPECT_EQ(0, sn_writer_free(&writer_)); }
+	~Writer() { sn_writer_free(&writer_); }
 	Writer(const Writer &) = delete;
 	Writer &operator=(const Writer &) = delete;
 
@@ -182,7 +182,7 @@ TEST(Error, OfAFunctionThatCannotCount)
 		EXPECT_EQ(5, sn_writer_write(&writer, "hello", 5));
 		EXPECT_EQ(-EIO, sn_writer_flush(&writer));
 		EXPECT_EQ(5u, sn_writer_buffered(&writer));
-		EXPECT_EQ(0, sn_writer_free(&writer));
+		sn_writer_free(&writer);
 	}
 }
 
@@ -441,7 +441,6 @@ TEST(Misuse, IsAnError)
 			MISTAKE(-EINVAL, sn_writer_error(each)),
 			MISTAKE(-EINVAL, sn_writer_clear_error(each, nullptr)),
 			MISTAKE(0, sn_writer_buffered(each)),
-			MISTAKE(0, sn_writer_free(each)),
 		});
 	ASSERT_EQ(0, sn_writer_init_with_fn(&writer, Target::write, &target, buf, sizeof buf));
 	expect_each({
@@ -453,7 +452,7 @@ TEST(Misuse, IsAnError)
 		MISTAKE(0, sn_writer_flush(&writer)),
 	});
 	EXPECT_EQ("ok", target.text);
-	EXPECT_EQ(0, sn_writer_free(&writer));
+	sn_writer_free(&writer);
 
 	test::run(1, [&] {
 		auto ends = Ends::pipe();
@@ -465,7 +464,9 @@ TEST(Misuse, IsAnError)
 	});
 	EXPECT_EQ(-EBADF, sn_writer_clear_error(&writer, nullptr));
 	EXPECT_EQ(-ENOTSUP, sn_writer_flush(&writer));
-	EXPECT_EQ(0, sn_writer_free(&writer));
+	sn_writer_free(&writer);
+	sn_writer_free(&writer);
+	sn_writer_free(nullptr);
 }
 
 } // namespace
