@@ -46,7 +46,7 @@ int getaddrinfo(const char *restrict host, const char *restrict service,
 
 static void ask(const char *kind, int number, int64_t deadline, bool late)
 {
-	struct sn_resolved *answer = NULL;
+	sn_resolved *answer = NULL;
 	const int64_t begin = sn_now();
 	char name[64];
 	int err;
@@ -97,7 +97,7 @@ static void run(const char *what, sn_fn *fn, int count)
 
 static int hang(void *arg)
 {
-	struct sn_resolved *answer;
+	sn_resolved *answer;
 	char name[64];
 
 	snprintf(name, sizeof name, "hangs%d.test", (int)(intptr_t)arg);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct message message = {data, data, data + size};
-	struct sn_srv_list *list;
+	sn_srv_list *list;
 	struct sn_srv *records;
 	void *answer;
 	uint64_t before = 0, after = 0;

@@ -22,13 +22,15 @@ SN_BEGIN
  */
 struct sn_foreign {
 	uint16_t locks; /* how many locks the task holds that belong to threads */
-	uint8_t hooks;  /* what the task has asked for: SN_HOOKS_DEFAULT and so on */
+	uint8_t hooks;  /* what the task has asked for: an enum sn_hooks_mode */
 };
 
 /* Whether a task's blocking calls are hooked. */
-#define SN_HOOKS_DEFAULT 0 /* as for the whole process */
-#define SN_HOOKS_ON 1
-#define SN_HOOKS_OFF 2
+enum sn_hooks_mode {
+	SN_HOOKS_DEFAULT = 0, /* as for the whole process */
+	SN_HOOKS_ON = 1,
+	SN_HOOKS_OFF = 2,
+};
 
 /* In flags of struct sn_task_attr: the task begins with SN_HOOKS_ON, or with SN_HOOKS_OFF. Both
  * together give -EINVAL. */

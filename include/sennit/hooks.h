@@ -57,7 +57,7 @@ SN_BEGIN
 
 /*
  * Says whether the calling task has hooks: SN_HOOKS_ON, SN_HOOKS_OFF, or SN_HOOKS_DEFAULT for what
- * holds for the process. Returns what it was, so a bracket can restore that:
+ * holds for the process (enum sn_hooks_mode). Returns what it was, so a bracket can restore that:
  *
  *	int former = sn_hooks_set(SN_HOOKS_OFF);
  *

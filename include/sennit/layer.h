@@ -47,7 +47,7 @@ struct sn_layer {
 	size_t (*settle)(void *state);
 	/* Ends one half (SN_SHUT_READ, SN_SHUT_WRITE), before the socket's is ended: 0, -EAGAIN or
 	 * another error. */
-	int (*shutdown)(void *state, int half);
+	int (*shutdown)(void *state, enum sn_stream_half half);
 	/*
 	 * The stream is closed, and nobody uses it any more: frees the state. orderly: 1 when the
 	 * peer should be notified, as far as that is possible without waiting; 0 after

@@ -34,10 +34,10 @@ struct sn_resolved_address {
 };
 
 /* The addresses of a name, in the order in which they should be tried (RFC 6724). */
-struct sn_resolved {
+typedef struct sn_resolved {
 	size_t count;                                /* at least 1 */
 	const struct sn_resolved_address *addresses; /* freed with the list */
-};
+} sn_resolved;
 
 /* In flags of sn_resolve(). One family alone leaves the other out; both or neither: any. */
 #define SN_RESOLVE_IPV4 1u
@@ -61,11 +61,11 @@ struct sn_resolved {
  * another reason, when the task's scope is cancelled (scope.h); -EMFILE or -ENFILE when the name
  * service cannot be asked because descriptors have run out; -ENOMEM; -ENOTSUP outside a task.
  */
-SN_API int sn_resolve(struct sn_resolved **resolved, const char *host, const char *service,
-		      unsigned flags, int64_t deadline);
+SN_API int sn_resolve(sn_resolved **resolved, const char *host, const char *service, uint32_t flags,
+		      int64_t deadline);
 
 /* Frees what sn_resolve() gave. Any thread; does nothing with NULL. */
-SN_API void sn_resolved_free(struct sn_resolved *resolved);
+SN_API void sn_resolved_free(sn_resolved *resolved);
 
 /*
  * Looks up the name of an address (its port does not matter) and writes it into buf; a size of
@@ -89,10 +89,10 @@ struct sn_srv {
 };
 
 /* The hosts of a service, in the order in which they should be tried. */
-struct sn_srv_list {
+typedef struct sn_srv_list {
 	size_t count;                 /* at least 1 */
 	const struct sn_srv *records; /* freed with the list */
-};
+} sn_srv_list;
 
 /*
  * Looks up the SRV records of a name such as "_xmpp-client._tcp.example.org", which is taken as it
@@ -105,10 +105,10 @@ struct sn_srv_list {
  * -ENOSYS where the C library has no resolver to ask (glibc before 2.34); otherwise as
  * sn_resolve().
  */
-SN_API int sn_resolve_srv(struct sn_srv_list **list, const char *name, int64_t deadline);
+SN_API int sn_resolve_srv(sn_srv_list **list, const char *name, int64_t deadline);
 
 /* Frees what sn_resolve_srv() gave. Any thread; does nothing with NULL. */
-SN_API void sn_srv_list_free(struct sn_srv_list *list);
+SN_API void sn_srv_list_free(sn_srv_list *list);
 
 SN_END
 

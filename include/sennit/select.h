@@ -64,7 +64,7 @@ struct sn_case {
 	};
 	void *elem; /* RECV, SEND: as for sn_chan_recv(), or sn_chan_send(), which only reads it.
 		     * JOIN: an int for the task's result, or NULL. Otherwise ignored */
-	int op;     /* enum sn_case_op */
+	enum sn_case_op op;
 	int result; /* out, of the chosen case: see below */
 };
 

@@ -119,15 +119,17 @@ SN_API ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov, 
 				    size_t *done);
 
 /* Which half sn_stream_shutdown() ends. */
-#define SN_SHUT_READ 0
-#define SN_SHUT_WRITE 1
+enum sn_stream_half {
+	SN_SHUT_READ = 0,
+	SN_SHUT_WRITE = 1,
+};
 
 /*
  * Ends one half of a socket. SN_SHUT_WRITE sends a FIN after what was written, and the peer reads
  * to the end; SN_SHUT_READ makes reads return 0. Returns 0, -ENOTCONN, -EINVAL; -ENOTSOCK for what
  * is not a socket. Does not park, unless the stream has TLS (tls.h).
  */
-SN_API int sn_stream_shutdown(sn_stream *stream, int half);
+SN_API int sn_stream_shutdown(sn_stream *stream, enum sn_stream_half half);
 
 /* Closes it, a connection in good order (FIN). Waiting tasks wake with -EBADF. Returns 0, also for
  * NULL; -EBADF when it was closed before. Does not park, unless the stream has TLS (tls.h). */

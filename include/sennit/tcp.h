@@ -177,7 +177,7 @@ static inline ssize_t sn_tcp_writev_all(sn_tcp *conn, const struct iovec *iov, i
 }
 
 /* Ends one half: sn_stream_shutdown(). Does not park. */
-static inline int sn_tcp_shutdown(sn_tcp *conn, int half)
+static inline int sn_tcp_shutdown(sn_tcp *conn, enum sn_stream_half half)
 {
 	return sn_stream_shutdown(sn_tcp_stream(conn), half);
 }

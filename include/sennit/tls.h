@@ -182,11 +182,16 @@ SN_API int sn_tls_config_set_alpn(sn_tls_config *config, const char *protocols);
  * SSL_OP_CIPHER_SERVER_PREFERENCE.
  */
 
-/* The versions that are allowed; the defaults are SN_TLS_1_2 and the newest that OpenSSL has, for
- * which 0 stands. */
-#define SN_TLS_1_2 0x0303
-#define SN_TLS_1_3 0x0304
-SN_API int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int highest);
+/* Versions of TLS, by their numbers on the wire. */
+enum sn_tls_version {
+	SN_TLS_DEFAULT = 0, /* as lowest: SN_TLS_1_2; as highest: the newest that OpenSSL has */
+	SN_TLS_1_2 = 0x0303,
+	SN_TLS_1_3 = 0x0304,
+};
+
+/* The versions that are allowed. */
+SN_API int sn_tls_config_set_versions(sn_tls_config *config, enum sn_tls_version lowest,
+				      enum sn_tls_version highest);
 
 /*
  * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
@@ -285,8 +290,8 @@ SN_API const char *sn_tls_error(sn_stream *stream);
 
 /* Filled by sn_tls_info(). The texts are "" where there is none, and are cut if too long. */
 struct sn_tls_info {
-	int finished;          /* 1: the handshake is complete; before, the rest says little */
-	int version;           /* SN_TLS_1_2 or SN_TLS_1_3 */
+	int finished; /* 1: the handshake is complete; before, the rest says little */
+	enum sn_tls_version version;
 	int resumed;           /* 1: a session was resumed */
 	long verify_result;    /* what verifying the peer has found: X509_V_OK, 0, or another */
 	size_t peer_size;      /* of the peer's certificate in DER; 0: it has shown none */

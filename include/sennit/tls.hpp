@@ -117,7 +117,7 @@ public:
 			return failure{detail::zero_inside};
 		return detail::nothing_or_error(sn_tls_config_set_alpn(config_, protocols.c_str()));
 	}
-	result<void> versions(int lowest, int highest = 0)
+	result<void> versions(sn_tls_version lowest, sn_tls_version highest = SN_TLS_DEFAULT)
 	{
 		return detail::nothing_or_error(
 			sn_tls_config_set_versions(config_, lowest, highest));

@@ -68,7 +68,7 @@ typedef struct sn_udp sn_udp;
 
 /* How a socket is opened. All zero, or NULL in its place, is the usual way. */
 struct sn_udp_options {
-	unsigned flags;     /* SN_UDP_* */
+	uint32_t flags;     /* SN_UDP_* */
 	int receive_buffer; /* bytes, as SN_UDP_RECEIVE_BUFFER; 0: the system's default */
 	int send_buffer;    /* the same of SN_UDP_SEND_BUFFER */
 };
@@ -170,7 +170,7 @@ struct sn_udp_message {
 	 */
 	uint16_t segment;
 	uint8_t tos; /* the type of service, or traffic class: DSCP and, in the low two bits, ECN */
-	unsigned flags; /* SN_UDP_TRUNCATED, SN_UDP_HAS_TOS */
+	uint32_t flags; /* SN_UDP_TRUNCATED, SN_UDP_HAS_TOS */
 };
 
 /*
@@ -198,9 +198,11 @@ SN_API int sn_udp_send_messages(sn_udp *udp, const struct sn_udp_message *messag
 /* ---- errors of the network ---- */
 
 /* Where an error came from. */
-#define SN_UDP_FROM_LOCAL 1u /* this machine, such as a datagram larger than the path takes */
-#define SN_UDP_FROM_ICMP 2u  /* a host or router on the way; type and code are ICMP's */
-#define SN_UDP_FROM_ICMP6 3u /* the same of ICMPv6 */
+enum sn_udp_reporter {
+	SN_UDP_FROM_LOCAL = 1, /* this machine, such as a datagram larger than the path takes */
+	SN_UDP_FROM_ICMP = 2,  /* a host or router on the way; type and code are ICMP's */
+	SN_UDP_FROM_ICMP6 = 3, /* the same of ICMPv6 */
+};
 
 /* What became of a datagram that was sent earlier. */
 struct sn_udp_error {
@@ -208,9 +210,9 @@ struct sn_udp_error {
 	/* To whom the datagram was sent. The port may be 0 for SN_UDP_FROM_LOCAL. */
 	struct sn_address peer;
 	struct sn_address reporter; /* who reported it; none for SN_UDP_FROM_LOCAL */
-	uint8_t from;               /* SN_UDP_FROM_* */
-	uint8_t type;               /* ICMP's or ICMPv6's; 0 for SN_UDP_FROM_LOCAL */
-	uint8_t code;               /* the same */
+	enum sn_udp_reporter from;
+	uint8_t type; /* ICMP's or ICMPv6's; 0 for SN_UDP_FROM_LOCAL */
+	uint8_t code; /* the same */
 	uint32_t mtu; /* for EMSGSIZE: what the path takes, with IP and UDP headers; else 0 */
 };
 

@@ -48,9 +48,11 @@ typedef struct sn_unix_listener sn_unix_listener;
 #define SN_UNIX_ADDRESS_MAX 110
 
 /* The type of a socket. */
-#define SN_UNIX_STREAM 0
-#define SN_UNIX_SEQPACKET 1
-#define SN_UNIX_DATAGRAM 2
+enum sn_unix_type {
+	SN_UNIX_STREAM = 0,
+	SN_UNIX_SEQPACKET = 1,
+	SN_UNIX_DATAGRAM = 2,
+};
 
 /* The most descriptors that a message can carry: the kernel's limit. */
 #define SN_UNIX_FDS_MAX 253
@@ -59,7 +61,7 @@ typedef struct sn_unix_listener sn_unix_listener;
 
 /* How an address is taken. All zero, or NULL in its place, is a stream with the usual mode. */
 struct sn_unix_options {
-	int type; /* SN_UNIX_* */
+	enum sn_unix_type type;
 	/*
 	 * Who may connect to a path: permission bits, such as 0660, where the right to write counts.
 	 * The file never has more rights than these, not even at first. 0: all that the umask
@@ -171,7 +173,8 @@ SN_API int sn_unix_listener_close(sn_unix_listener *listener);
  * was cancelled; -EMFILE, -ENFILE, -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP
  * outside a task.
  */
-SN_API int sn_unix_connect(sn_unix **conn, const char *address, int type, int64_t deadline);
+SN_API int sn_unix_connect(sn_unix **conn, const char *address, enum sn_unix_type type,
+			   int64_t deadline);
 
 /*
  * Opens a datagram socket at an address, where others can send to; NULL: at none, so that nobody
@@ -184,7 +187,7 @@ SN_API int sn_unix_bind(sn_unix **socket, const char *address,
 
 /* Makes two sockets of the type that are connected to each other. Does not park. Errors: -EINVAL
  * for the type, -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -ENOTSUP. */
-SN_API int sn_unix_pair(sn_unix *ends[2], int type);
+SN_API int sn_unix_pair(sn_unix *ends[2], enum sn_unix_type type);
 
 /*
  * Takes over a Unix socket of any type that does not listen: one that was received, for example.
@@ -354,7 +357,7 @@ static inline ssize_t sn_unix_writev_all(sn_unix *conn, const struct iovec *iov,
 }
 
 /* Ends one half of a connection: sn_stream_shutdown(). Does not park. */
-static inline int sn_unix_shutdown(sn_unix *conn, int half)
+static inline int sn_unix_shutdown(sn_unix *conn, enum sn_stream_half half)
 {
 	return sn_stream_shutdown(sn_unix_stream(conn), half);
 }

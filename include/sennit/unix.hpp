@@ -140,14 +140,17 @@ public:
 	{
 		return detail::unix_made<unix_socket>([&](sn_unix **made) {
 			return sn_unix_connect(made, detail::unix_address(address),
-					       static_cast<int>(type), detail::to_ns(until));
+					       static_cast<sn_unix_type>(type),
+					       detail::to_ns(until));
 		});
 	}
 
 	/* A datagram socket at an address. May park. */
 	static result<unix_socket> bind(const std::string &address, int mode = 0)
 	{
-		const sn_unix_options options{SN_UNIX_DATAGRAM, mode};
+		sn_unix_options options = {};
+		options.type = SN_UNIX_DATAGRAM;
+		options.mode = mode;
 		return detail::unix_made<unix_socket>([&](sn_unix **made) {
 			return sn_unix_bind(made, detail::unix_address(address), &options);
 		});
@@ -157,7 +160,7 @@ public:
 	static result<std::pair<unix_socket, unix_socket>> pair(unix_type type = unix_type::stream)
 	{
 		sn_unix *ends[2];
-		const int err = sn_unix_pair(ends, static_cast<int>(type));
+		const int err = sn_unix_pair(ends, static_cast<sn_unix_type>(type));
 		if (err < 0)
 			return failure{-err};
 		return std::pair(unix_socket(ends[0]), unix_socket(ends[1]));
@@ -387,7 +390,9 @@ public:
 	static result<unix_listener> listen(const std::string &address,
 					    const unix_options &options = {})
 	{
-		const sn_unix_options c_options{static_cast<int>(options.type), options.mode};
+		sn_unix_options c_options = {};
+		c_options.type = static_cast<sn_unix_type>(options.type);
+		c_options.mode = options.mode;
 		return detail::unix_made<unix_listener>([&](sn_unix_listener **made) {
 			return sn_unix_listen(made, detail::unix_address(address), &c_options);
 		});

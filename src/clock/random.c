@@ -46,7 +46,7 @@ static struct {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t taken;
 } flag[MOST_STATES];
 
-static ssize_t by_syscall(void *bytes, size_t size, unsigned int flags)
+static ssize_t by_syscall(void *bytes, size_t size, uint32_t flags)
 {
 	return sn_clock_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
 }
@@ -101,7 +101,7 @@ __attribute__((constructor(101))) static void prepare_early(void)
 }
 #endif
 
-ssize_t sn_getrandom(void *bytes, size_t size, unsigned int flags)
+ssize_t sn_getrandom(void *bytes, size_t size, uint32_t flags)
 {
 	sn_getrandom_function *function = sn_clock_getrandom_function();
 	char *page = get_states(function);

@@ -23,7 +23,7 @@
 
 /* The keys of questions. Bytes that are not used are zero, because keys are compared as bytes. */
 struct forward {
-	unsigned flags;
+	uint32_t flags;
 	struct sn_host_port parts;
 };
 
@@ -35,17 +35,17 @@ struct reverse {
 /* ---- addresses of a name ---- */
 
 /* How two lists of addresses are one piece of memory. */
-static void set_addresses(struct sn_resolved *resolved)
+static void set_addresses(sn_resolved *resolved)
 {
 	resolved->addresses = (const struct sn_resolved_address *)(resolved + 1);
 }
 
-_Static_assert(sizeof(struct sn_resolved) % _Alignof(struct sn_resolved_address) == 0,
+_Static_assert(sizeof(sn_resolved) % _Alignof(struct sn_resolved_address) == 0,
 	       "the addresses follow");
 
 static int take_list(void **answer, size_t *size, const struct addrinfo *list)
 {
-	struct sn_resolved *resolved;
+	sn_resolved *resolved;
 	struct sn_resolved_address *to;
 	size_t count = 0;
 
@@ -72,7 +72,7 @@ static int take_list(void **answer, size_t *size, const struct addrinfo *list)
 static int answer_forward(const void *key, void **answer, size_t *size)
 {
 	const struct forward *forward = key;
-	const unsigned flags = forward->flags;
+	const uint32_t flags = forward->flags;
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *list;
 	int err;
@@ -95,7 +95,7 @@ static int answer_forward(const void *key, void **answer, size_t *size)
 
 /* ---- numbers ---- */
 
-static bool is_wanted(const struct sn_resolved_address *found, unsigned flags)
+static bool is_wanted(const struct sn_resolved_address *found, uint32_t flags)
 {
 	const unsigned families = flags & FAMILIES;
 	const unsigned its =
@@ -107,7 +107,7 @@ static bool is_wanted(const struct sn_resolved_address *found, unsigned flags)
 /* Reads the parts into found[], which has room for two addresses. Returns how many, or an error:
  * -ENOENT for what may be a name. */
 static int read_numbers(struct sn_resolved_address *found, const struct sn_host_port *parts,
-			unsigned flags)
+			uint32_t flags)
 {
 	static const char *const any[] = {"::", "0.0.0.0"};
 	struct sn_host_port each = *parts;
@@ -127,8 +127,7 @@ static int read_numbers(struct sn_resolved_address *found, const struct sn_host_
 	return count > 0 ? count : -EADDRNOTAVAIL;
 }
 
-static int take_numbers(struct sn_resolved **resolved, const struct sn_host_port *parts,
-			unsigned flags)
+static int take_numbers(sn_resolved **resolved, const struct sn_host_port *parts, uint32_t flags)
 {
 	struct sn_resolved_address found[2];
 	int count = read_numbers(found, parts, flags);
@@ -144,8 +143,8 @@ static int take_numbers(struct sn_resolved **resolved, const struct sn_host_port
 	return 0;
 }
 
-int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,
-		     unsigned flags, int64_t deadline)
+int sn_resolve_parts(sn_resolved **resolved, const struct sn_host_port *parts, uint32_t flags,
+		     int64_t deadline)
 {
 	struct forward key;
 	const struct sn_question question = {answer_forward, &key, sizeof key};
@@ -171,8 +170,7 @@ int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *p
 	return 0;
 }
 
-int sn_resolve_text(struct sn_resolved **resolved, const char *text, unsigned flags,
-		    int64_t deadline)
+int sn_resolve_text(sn_resolved **resolved, const char *text, uint32_t flags, int64_t deadline)
 {
 	struct sn_host_port parts;
 
@@ -181,7 +179,7 @@ int sn_resolve_text(struct sn_resolved **resolved, const char *text, unsigned fl
 	return sn_resolve_parts(resolved, &parts, flags, deadline);
 }
 
-int sn_resolve(struct sn_resolved **resolved, const char *host, const char *service, unsigned flags,
+int sn_resolve(sn_resolved **resolved, const char *host, const char *service, uint32_t flags,
 	       int64_t deadline)
 {
 	struct sn_host_port parts;
@@ -198,7 +196,7 @@ int sn_resolve(struct sn_resolved **resolved, const char *host, const char *serv
 	return err;
 }
 
-void sn_resolved_free(struct sn_resolved *resolved)
+void sn_resolved_free(sn_resolved *resolved)
 {
 	free(resolved);
 }

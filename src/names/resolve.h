@@ -12,11 +12,10 @@
 #include "names/address.h"
 
 /* sn_resolve() for parts that were checked. May park. */
-int sn_resolve_parts(struct sn_resolved **resolved, const struct sn_host_port *parts,
-		     unsigned flags, int64_t deadline);
+int sn_resolve_parts(sn_resolved **resolved, const struct sn_host_port *parts, uint32_t flags,
+		     int64_t deadline);
 
 /* The same for "host:port", and for ":port" with SN_RESOLVE_PASSIVE. May park. */
-int sn_resolve_text(struct sn_resolved **resolved, const char *text, unsigned flags,
-		    int64_t deadline);
+int sn_resolve_text(sn_resolved **resolved, const char *text, uint32_t flags, int64_t deadline);
 
 #endif

@@ -41,7 +41,7 @@
 #define FIXED_SIZE 6
 
 _Static_assert(SN_HOST_MAX == sizeof(((struct sn_srv *)0)->target), "a target is a host");
-_Static_assert(sizeof(struct sn_srv_list) % _Alignof(struct sn_srv) == 0, "the records follow");
+_Static_assert(sizeof(sn_srv_list) % _Alignof(struct sn_srv) == 0, "the records follow");
 
 /* The key of the question; zero after the name. */
 struct key {
@@ -139,7 +139,7 @@ static int take_records(void **answer, size_t *size, struct message *message)
 {
 	/* No record is smaller than this with its name. */
 	const size_t most = (size_t)(message->end - message->start) / (RECORD_SIZE + FIXED_SIZE);
-	struct sn_srv_list *list;
+	sn_srv_list *list;
 	struct sn_srv *srv;
 	int count;
 
@@ -271,7 +271,7 @@ static void put_in_order(struct sn_srv *srv, size_t count)
 
 /* ---- the call ---- */
 
-int sn_resolve_srv(struct sn_srv_list **list, const char *name, int64_t deadline)
+int sn_resolve_srv(sn_srv_list **list, const char *name, int64_t deadline)
 {
 	struct key key = {0};
 	const struct sn_question question = {answer_srv, &key, sizeof key};
@@ -297,7 +297,7 @@ int sn_resolve_srv(struct sn_srv_list **list, const char *name, int64_t deadline
 	return 0;
 }
 
-void sn_srv_list_free(struct sn_srv_list *list)
+void sn_srv_list_free(sn_srv_list *list)
 {
 	free(list);
 }

@@ -29,7 +29,7 @@
 
 /* The task's own. */
 struct race {
-	const struct sn_resolved *to;
+	const sn_resolved *to;
 	int64_t deadline;
 	bool to_write;
 	struct pollfd under_way[SN_RACE_MOST]; /* the oldest first */
@@ -71,7 +71,7 @@ int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, 
 /* The next of a class from its cursor on, or the end of the list. */
 static size_t next_of(const struct race *race, int class)
 {
-	const struct sn_resolved *to = race->to;
+	const sn_resolved *to = race->to;
 	size_t i = race->next[class];
 
 	while (i < to->count &&
@@ -264,7 +264,7 @@ static int step(struct race *race)
 	return race->count > 0 ? await(race) : race->error;
 }
 
-int sn_race(struct sn_fd **out, const struct sn_resolved *to, int64_t deadline, bool to_write)
+int sn_race(struct sn_fd **out, const sn_resolved *to, int64_t deadline, bool to_write)
 {
 	struct race race = {.to = to, .deadline = deadline, .to_write = to_write};
 	int err;

@@ -38,7 +38,7 @@ struct sn_fd;
  * of several such errors, the one of the address that failed first. to_write: see
  * sn_tcp_connect_to_write(). Within the runtime. Parks.
  */
-int sn_race(struct sn_fd **out, const struct sn_resolved *to, int64_t deadline, bool to_write);
+int sn_race(struct sn_fd **out, const sn_resolved *to, int64_t deadline, bool to_write);
 
 /* One attempt, which is not registered with epoll: 0 when it is connected already, or -EINPROGRESS.
  * Errors: as from socket(2) and connect(2), and -ENOMEM. Does not park. */

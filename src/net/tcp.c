@@ -69,7 +69,7 @@ static int bind_one(const struct sn_resolved_address *at, bool any_family)
 
 /* A name may have several addresses: takes the first that is available. ":port" is v6 that also
  * takes v4, or v4 alone. */
-static int bind_first(const struct sn_resolved *list, bool any_family)
+static int bind_first(const sn_resolved *list, bool any_family)
 {
 	int first_error = -EADDRNOTAVAIL, fd;
 
@@ -93,7 +93,7 @@ static int bind_first(const struct sn_resolved *list, bool any_family)
 
 static int do_listen(struct sn_fd **out, const char *address)
 {
-	struct sn_resolved *list;
+	sn_resolved *list;
 	int err, fd;
 
 	if (sn_unix_name_is_meant(address))
@@ -241,7 +241,7 @@ static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to,
 	return err;
 }
 
-static int connect_first(struct sn_fd **out, const struct sn_resolved *list, int64_t deadline,
+static int connect_first(struct sn_fd **out, const sn_resolved *list, int64_t deadline,
 			 bool to_write)
 {
 	int err = sn_race(out, list, deadline, to_write);
@@ -254,8 +254,7 @@ static int connect_first(struct sn_fd **out, const struct sn_resolved *list, int
 	return err;
 }
 
-static int connect_any(struct sn_fd **out, const struct sn_resolved *list, int64_t deadline,
-		       bool to_write)
+static int connect_any(struct sn_fd **out, const sn_resolved *list, int64_t deadline, bool to_write)
 {
 	int err;
 
@@ -270,7 +269,7 @@ static int connect_any(struct sn_fd **out, const struct sn_resolved *list, int64
 
 static int do_connect(struct sn_fd **out, const char *address, int64_t deadline, bool to_write)
 {
-	struct sn_resolved *list;
+	sn_resolved *list;
 	int err;
 
 	if (sn_unix_name_is_meant(address))

@@ -37,7 +37,7 @@ static void abandoned(struct sn_fd *d, bool used)
 static const struct sn_fd_ops udp_ops = {.closed = closed, .abandoned = abandoned};
 
 /* On failure fd is the caller's. */
-static int open_descriptor(struct sn_fd **out, int fd, int family, unsigned flags, bool one_peer)
+static int open_descriptor(struct sn_fd **out, int fd, int family, uint32_t flags, bool one_peer)
 {
 	struct sn_udp_state *state;
 	struct sn_fd *d;
@@ -65,7 +65,7 @@ static int open_descriptor(struct sn_fd **out, int fd, int family, unsigned flag
 }
 
 /* Takes over fd, also on failure. */
-static int own(struct sn_fd **out, int fd, int family, unsigned flags, bool one_peer)
+static int own(struct sn_fd **out, int fd, int family, uint32_t flags, bool one_peer)
 {
 	int err = open_descriptor(out, fd, family, flags, one_peer);
 
@@ -130,8 +130,8 @@ static int connect_one(const struct sn_address *peer, const struct sn_udp_option
 typedef int socket_for(const struct sn_address *address, const struct sn_udp_options *options);
 
 /* Takes the first address of the list that can be used. Returns its family. */
-static int first_of(const struct sn_resolved *list, socket_for *make,
-		    const struct sn_udp_options *options, int *fd)
+static int first_of(const sn_resolved *list, socket_for *make, const struct sn_udp_options *options,
+		    int *fd)
 {
 	struct sn_address address;
 	int first_error = -EADDRNOTAVAIL;
@@ -157,7 +157,7 @@ static int socket_by_text(const char *text, socket_for *make, bool passive, int6
 			  const struct sn_udp_options *options, int *fd)
 {
 	struct sn_address address;
-	struct sn_resolved *list;
+	sn_resolved *list;
 	int n;
 
 	if (sn_address_parse(&address, text) == 0) {

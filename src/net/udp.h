@@ -28,7 +28,7 @@
 struct sn_udp_state {
 	struct sn_turns turns[2];
 	int family;            /* constant */
-	unsigned flags;        /* constant: SN_UDP_* */
+	uint32_t flags;        /* constant: SN_UDP_* */
 	_Atomic bool one_peer; /* a hint; by sn_udp_connect() and sn_udp_set_peer() */
 	/*
 	 * A negative errno that a call has taken from the socket but did not return, for a receiver

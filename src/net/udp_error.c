@@ -34,7 +34,7 @@ static bool read_report(struct sn_udp_error *error, const struct cmsghdr *record
 	if (data.report.ee_origin < SN_UDP_FROM_LOCAL || data.report.ee_origin > SN_UDP_FROM_ICMP6)
 		return false;
 	error->error = (int)data.report.ee_errno;
-	error->from = data.report.ee_origin;
+	error->from = (enum sn_udp_reporter)data.report.ee_origin;
 	error->type = data.report.ee_type;
 	error->code = data.report.ee_code;
 	error->mtu = data.report.ee_errno == EMSGSIZE ? data.report.ee_info : 0;

@@ -35,7 +35,7 @@
 #include "task/cancel.h"
 
 /* The kernel's type, or -EINVAL. */
-static int system_type(int type)
+static int system_type(enum sn_unix_type type)
 {
 	switch (type) {
 	case SN_UNIX_STREAM:
@@ -312,7 +312,7 @@ int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t dead
 	return err < 0 ? err : do_connect(out, &name, SOCK_STREAM, deadline);
 }
 
-int sn_unix_connect(sn_unix **conn, const char *address, int type, int64_t deadline)
+int sn_unix_connect(sn_unix **conn, const char *address, enum sn_unix_type type, int64_t deadline)
 {
 	struct sn_unix_name name;
 	struct sn_fd *d;
@@ -352,7 +352,7 @@ static int make_pair(struct sn_fd *out[2], int system_type)
 	return err;
 }
 
-int sn_unix_pair(sn_unix *ends[2], int type)
+int sn_unix_pair(sn_unix *ends[2], enum sn_unix_type type)
 {
 	struct sn_fd *d[2];
 	int err = system_type(type);

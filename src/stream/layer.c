@@ -119,7 +119,7 @@ ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n)
 
 /* ---- the end ---- */
 
-static int shutdown_attempt(struct sn_fd *d, int half)
+static int shutdown_attempt(struct sn_fd *d, enum sn_stream_half half)
 {
 	int err;
 
@@ -151,7 +151,7 @@ static bool is_inherited(struct sn_fd *d)
 	return atomic_load(&d->control) & SN_FD_INHERITED;
 }
 
-int sn_layer_shutdown(struct sn_fd *d, int half)
+int sn_layer_shutdown(struct sn_fd *d, enum sn_stream_half half)
 {
 	if (is_inherited(d))
 		return -EBADF;

@@ -16,6 +16,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <sennit/stream.h>
+
 #include "io/fd.h"
 
 struct sn_layer;
@@ -48,7 +50,7 @@ ssize_t sn_layer_settle_some(struct sn_fd *d);
 bool sn_layer_quiet(struct sn_fd *d);
 
 /* sn_stream_shutdown(); waits for room. */
-int sn_layer_shutdown(struct sn_fd *d, int half);
+int sn_layer_shutdown(struct sn_fd *d, enum sn_stream_half half);
 
 /* sn_stream_close() of any stream, before it; waits for the layer, if there is one. */
 void sn_layer_linger(const void *handle);

@@ -293,7 +293,7 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 /* ---- calls that do not park, except on streams with a layer ---- */
 
-static int shut_down(struct sn_fd *d, int half)
+static int shut_down(struct sn_fd *d, enum sn_stream_half half)
 {
 	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return sn_layer_shutdown(d, half);
@@ -302,7 +302,7 @@ static int shut_down(struct sn_fd *d, int half)
 	return half == SN_SHUT_WRITE ? sn_sys_shutdown(d->fd, SHUT_WR) : -EINVAL;
 }
 
-int sn_conn_shutdown(struct sn_fd *d, int half)
+int sn_conn_shutdown(struct sn_fd *d, enum sn_stream_half half)
 {
 	int err = sn_fd_use(d);
 
@@ -509,7 +509,7 @@ ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size, siz
 	return n < 0 ? n : (ssize_t)size;
 }
 
-int sn_stream_shutdown(sn_stream *stream, int half)
+int sn_stream_shutdown(sn_stream *stream, enum sn_stream_half half)
 {
 	struct sn_fd *d;
 	int err = sn_fd_use_handle(&d, stream);

@@ -10,10 +10,13 @@
 #ifndef SENNIT_STREAM_STREAM_H
 #define SENNIT_STREAM_STREAM_H
 
-#include "io/fd.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include <sennit/stream.h>
+
+#include "io/fd.h"
 
 /* What can be read and written. 0 is the kind of a connection, which is not checked. */
 enum sn_kind {
@@ -174,7 +177,7 @@ int sn_conn_wait_closed(const void *handle);
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 
 /* sn_stream_shutdown(), within the runtime. Parks only for a stream with a layer. */
-int sn_conn_shutdown(struct sn_fd *d, int half);
+int sn_conn_shutdown(struct sn_fd *d, enum sn_stream_half half);
 
 /* sn_stream_close(), or with SN_FD_ABORT sn_stream_abort(). Any thread. */
 int sn_conn_close(const void *handle, uint32_t flags);

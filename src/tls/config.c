@@ -177,17 +177,18 @@ int sn_tls_config_set_stapling(sn_tls_config *config, enum sn_tls_stapling stapl
 	return 0;
 }
 
-int sn_tls_config_set_versions(sn_tls_config *config, int lowest, int highest)
+int sn_tls_config_set_versions(sn_tls_config *config, enum sn_tls_version lowest,
+			       enum sn_tls_version highest)
 {
 	int err = check(config);
 
 	if (err < 0)
 		return err;
-	if (lowest == 0)
+	if (lowest == SN_TLS_DEFAULT)
 		lowest = SN_TLS_1_2;
 	if (lowest < SN_TLS_1_2 || (highest && highest < lowest) ||
-	    SSL_CTX_set_min_proto_version(config->ctx, lowest) != 1 ||
-	    SSL_CTX_set_max_proto_version(config->ctx, highest) != 1)
+	    SSL_CTX_set_min_proto_version(config->ctx, (int)lowest) != 1 ||
+	    SSL_CTX_set_max_proto_version(config->ctx, (int)highest) != 1)
 		return sn_tls_say(-EINVAL, "unknown versions of TLS");
 	return 0;
 }

@@ -308,7 +308,7 @@ static int end_writing(struct sn_tls *tls)
 	return sn_tls_flush(tls);
 }
 
-static int layer_shutdown(void *state, int half)
+static int layer_shutdown(void *state, enum sn_stream_half half)
 {
 	struct sn_tls *tls = state;
 	int n = 0;

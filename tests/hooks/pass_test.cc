@@ -388,7 +388,7 @@ TEST(Pass, TheRuntimesOwnCalls)
 		}
 		sn_tcp_close(conn);
 		server.join();
-		struct sn_resolved *resolved;
+		sn_resolved *resolved;
 		ASSERT_EQ(0, sn_resolve(&resolved, "localhost", "80", 0, 0));
 		sn_resolved_free(resolved);
 		EXPECT_EQ(0, sn_sleep(ms));

@@ -152,7 +152,7 @@ TEST(ClosedUnderAWaiter, ListenersAndTheEndOfAConnection)
 TEST(ClosedUnderAWaiter, Messages)
 {
 	test::run([] {
-		for (int type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
+		for (sn_unix_type type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
 			for (int side : {0, 1}) {
 				test::UnixPair pair(type);
 				Task task([&] {

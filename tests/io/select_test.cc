@@ -656,7 +656,7 @@ TEST(SelectAny, BadInputIsAnError)
 		cases[1] = chan.send_case(nullptr);
 		EXPECT_EQ(-EINVAL, select(cases, SN_TRY));
 		for (const int op : {-1, SN_CASE_SCOPE + 1}) {
-			cases[1].op = op;
+			cases[1].op = sn_case_op(op);
 			EXPECT_EQ(-EINVAL, select(cases, SN_TRY));
 		}
 		cases[1] = at(sn_now() + forever);

@@ -224,7 +224,7 @@ std::vector<Call> calls_with_paths(bool with_prefix)
 				       return made(err, socket, sn_unix_close);
 			       },
 			       true});
-		for (int type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
+		for (sn_unix_type type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
 			all.push_back({"sn_unix_connect", [type](const char *to) {
 					       sn_unix *conn = nullptr;
 					       const int err = sn_unix_connect(&conn, to, type,

@@ -310,7 +310,7 @@ TEST(ShortageUnix, ListenBindConnectAndPair)
 
 			return err < 0 ? err : sn_unix_close(made);
 		});
-		for (int type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
+		for (sn_unix_type type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET})
 			try_call("sn_unix_pair", 2, [&] {
 				sn_unix *ends[2] = {};
 				const int err = sn_unix_pair(ends, type);
@@ -350,7 +350,7 @@ TEST(ShortageUnix, Accept)
 TEST(ShortageUnix, DescriptorsThatArrive)
 {
 	in_runs([] {
-		for (int type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET}) {
+		for (sn_unix_type type : {SN_UNIX_STREAM, SN_UNIX_DATAGRAM, SN_UNIX_SEQPACKET}) {
 			test::UnixPair pair(type);
 
 			try_call("sn_unix_recv of three descriptors", 3, [&] {

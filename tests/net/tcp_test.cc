@@ -362,8 +362,8 @@ TEST(HalfClose, OfNoHalfIsInvalid)
 		Listener listener;
 		Pair pair(listener);
 
-		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, 2));
-		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, -1));
+		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(2)));
+		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(-1)));
 		sn_tcp_abort(pair.server);
 		char c;
 		EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));

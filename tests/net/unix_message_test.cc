@@ -86,7 +86,7 @@ std::string contents_of(int fd)
 TEST(UnixMessage, KeepsItsBoundaries)
 {
 	test::run([] {
-		for (const int type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
+		for (const sn_unix_type type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
 			UnixPair pair(type);
 
 			for (const char *text : {"one", "twenty", "x"})
@@ -105,7 +105,7 @@ TEST(UnixMessage, KeepsItsBoundaries)
 TEST(UnixMessage, IsNeverCutSilently)
 {
 	test::run(1, [] {
-		for (const int type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
+		for (const sn_unix_type type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
 			UnixPair pair(type);
 
 			send_text(pair.a, "a long message");
@@ -154,7 +154,7 @@ TEST(UnixMessage, EmptyOnesAndTheEnd)
 TEST(UnixMessage, IsNoStream)
 {
 	test::run(1, [] {
-		for (const int type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
+		for (const sn_unix_type type : {SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
 			UnixPair pair(type), stream;
 			char buf[4] = "abc";
 			struct iovec piece = {buf, 3};
@@ -315,7 +315,8 @@ TEST(UnixFds, ArePassedSeveralAtOnce)
 	test::run(1, [] {
 		const int before = test::open_descriptors();
 
-		for (const int type : {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
+		for (const sn_unix_type type :
+		     {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
 			UnixPair pair(type);
 			const std::vector<int> files = {file_of("one"), file_of("two"),
 							file_of("three")};
@@ -347,7 +348,8 @@ TEST(UnixFds, AreNotLeaked)
 	test::run(1, [] {
 		const int before = test::open_descriptors();
 
-		for (const int type : {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
+		for (const sn_unix_type type :
+		     {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM}) {
 			UnixPair pair(type);
 			const int file = file_of("x");
 

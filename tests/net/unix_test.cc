@@ -37,7 +37,7 @@ int try_listen(const std::string &address, sn_unix_listener **listener = nullptr
 	return err;
 }
 
-int try_connect(const std::string &address, int type = SN_UNIX_STREAM)
+int try_connect(const std::string &address, sn_unix_type type = SN_UNIX_STREAM)
 {
 	sn_unix *conn = nullptr;
 	const int err = sn_unix_connect(&conn, address.c_str(), type, sn_now() + test::patience);
@@ -124,7 +124,7 @@ TEST(Unix, RefusesMalformedAddresses)
 		sn_unix_options options = {};
 		options.type = SN_UNIX_DATAGRAM;
 		EXPECT_EQ(-EINVAL, try_listen("@", nullptr, options));
-		options.type = 3;
+		options.type = sn_unix_type(3);
 		EXPECT_EQ(-EINVAL, try_listen("@", nullptr, options));
 		options = {};
 		options.mode = 01000;

@@ -145,7 +145,7 @@ size_t inverter_settle(void *state)
 	return std::exchange(inverter->owed, 0);
 }
 
-int inverter_shutdown(void *state, int half)
+int inverter_shutdown(void *state, sn_stream_half half)
 {
 	auto *inverter = static_cast<Inverter *>(state);
 	Locked locked(inverter);

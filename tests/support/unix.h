@@ -63,7 +63,7 @@ private:
 class UnixListener
 {
 public:
-	explicit UnixListener(const std::string &address = "@", int type = SN_UNIX_STREAM)
+	explicit UnixListener(const std::string &address = "@", sn_unix_type type = SN_UNIX_STREAM)
 	{
 		sn_unix_listener *made = nullptr;
 		sn_unix_options options = {};
@@ -105,7 +105,7 @@ private:
 	std::atomic<sn_unix_listener *> listener_{nullptr};
 };
 
-inline sn_unix *unix_connect(const std::string &address, int type = SN_UNIX_STREAM)
+inline sn_unix *unix_connect(const std::string &address, sn_unix_type type = SN_UNIX_STREAM)
 {
 	sn_unix *conn = nullptr;
 
@@ -117,7 +117,7 @@ inline sn_unix *unix_connect(const std::string &address, int type = SN_UNIX_STRE
 class UnixPair
 {
 public:
-	explicit UnixPair(int type = SN_UNIX_STREAM)
+	explicit UnixPair(sn_unix_type type = SN_UNIX_STREAM)
 	{
 		sn_unix *ends[2] = {};
 

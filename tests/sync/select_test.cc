@@ -25,7 +25,7 @@ TEST(Select, BadInputIsAnError)
 {
 	Chan<int> chan(1);
 	int value = 1;
-	sn_case unknown_op = {{chan.get()}, &value, 6, 0};
+	sn_case unknown_op = {{chan.get()}, &value, sn_case_op(6), 0};
 	sn_case no_element[] = {chan.recv_case(&value), {{chan.get()}, nullptr, SN_CASE_SEND, 0}};
 	sn_case one = chan.recv_case(&value);
 

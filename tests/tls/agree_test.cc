@@ -27,7 +27,8 @@ TEST(TlsAgree, Versions)
 		Usual usual;
 
 		EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, SN_TLS_1_2, SN_TLS_1_2));
-		EXPECT_EQ(-EINVAL, sn_tls_config_set_versions(usual.client, 0x0301, 0));
+		EXPECT_EQ(-EINVAL, sn_tls_config_set_versions(usual.client, sn_tls_version(0x0301),
+							      SN_TLS_DEFAULT));
 		EXPECT_EQ(-EINVAL,
 			  sn_tls_config_set_versions(usual.client, SN_TLS_1_3, SN_TLS_1_2));
 		{
@@ -39,7 +40,7 @@ TEST(TlsAgree, Versions)
 		}
 		Config newest(SN_TLS_CLIENT);
 		newest.trust(usual.authority.pem());
-		EXPECT_EQ(0, sn_tls_config_set_versions(newest, SN_TLS_1_3, 0));
+		EXPECT_EQ(0, sn_tls_config_set_versions(newest, SN_TLS_1_3, SN_TLS_DEFAULT));
 		TlsPair pair(newest, usual.server);
 		EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake());
 		EXPECT_STREQ("unsupported protocol", sn_tls_error(pair.server));
@@ -55,7 +56,8 @@ TEST(TlsAgree, WithoutACipherInCommonThereIsNoConnection)
 
 		for (sn_tls_config *config :
 		     {(sn_tls_config *)usual.server, (sn_tls_config *)usual.client})
-			EXPECT_EQ(0, sn_tls_config_set_versions(config, 0, SN_TLS_1_2));
+			EXPECT_EQ(0,
+				  sn_tls_config_set_versions(config, SN_TLS_DEFAULT, SN_TLS_1_2));
 		SSL_CTX_set_cipher_list((SSL_CTX *)sn_tls_config_ssl_ctx(usual.server),
 					"ECDHE-ECDSA-AES128-GCM-SHA256");
 		SSL_CTX_set_cipher_list((SSL_CTX *)sn_tls_config_ssl_ctx(usual.client),
@@ -73,7 +75,8 @@ TEST(TlsAgree, ServersTakeNoCiphersOfTheOldKinds)
 			Usual usual;
 			auto *client = (SSL_CTX *)sn_tls_config_ssl_ctx(usual.client);
 
-			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, 0, SN_TLS_1_2));
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, SN_TLS_DEFAULT,
+								SN_TLS_1_2));
 			EXPECT_EQ(1, SSL_CTX_set_cipher_list(client, ciphers));
 			TlsPair pair(usual.client, usual.server);
 			EXPECT_EQ(std::pair(-EPROTO, -EPROTO), pair.try_handshake()) << ciphers;
@@ -237,7 +240,7 @@ TEST(TlsAgree, CertificatesAreReplacedUnderLoad)
 TEST(TlsAgree, SessionsAreResumed)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			auto resumed = [&](const char *name) {
 				TlsPair pair(usual.client, usual.server, name);
@@ -334,7 +337,7 @@ TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
 TEST(TlsAgree, AClientsNewCertificateIsShown)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			const Identity old = usual.authority.sign({.common_name = "old"});
 			const Identity fresh = usual.authority.sign({.common_name = "new"});
@@ -400,7 +403,7 @@ bool is_resumed(sn_tls_config *client, sn_tls_config *server)
 TEST(TlsAgree, ServersWithTheSameKeysResumeEachOthersSessions)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual one;
 			Config other(SN_TLS_SERVER), stranger(SN_TLS_SERVER);
 
@@ -452,7 +455,7 @@ void expect_not_taken(sn_tls_config *client, sn_tls_config *first, sn_tls_config
 TEST(TlsAgree, ATicketDoesNotStandForACertificateThatAnotherServerRequires)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			Authority other("another authority");
 			Verifies open(usual, SN_TLS_VERIFY_NONE, {});
@@ -481,7 +484,7 @@ TEST(TlsAgree, ATicketDoesNotStandForACertificateThatAnotherServerRequires)
 TEST(TlsAgree, ServersThatVerifyInTheSameWayResumeEachOthersSessions)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			Authority other("another authority");
 			Verifies one(usual, SN_TLS_VERIFY_REQUIRE, {&usual.authority, &other});
@@ -505,7 +508,7 @@ TEST(TlsAgree, ServersThatVerifyInTheSameWayResumeEachOthersSessions)
 TEST(TlsAgree, KeysOfTicketsAreReplaced)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 
 			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));

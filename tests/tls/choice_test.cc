@@ -51,7 +51,8 @@ TEST(TlsChoice, TheOrderOfCiphersIsTheServersInTls12)
 			Usual usual; // each time, so that nothing is resumed
 			SSL_CTX *client = context_of(usual.client);
 
-			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, 0, SN_TLS_1_2));
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, SN_TLS_DEFAULT,
+								SN_TLS_1_2));
 			ASSERT_EQ(1, SSL_CTX_set_cipher_list(client, offered));
 			TlsPair pair(usual.client, usual.server);
 			pair.handshake();

@@ -49,7 +49,7 @@ bool is_resumed(sn_tls_config *client, sn_tls_config *server)
 TEST(TlsExpiry, AClientsSessionEndsWithItsCertificate)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			const Identity me = usual.authority.sign({.until = ends});
 
@@ -81,7 +81,7 @@ TEST(TlsExpiry, AClientsSessionEndsWithItsCertificate)
 TEST(TlsExpiry, AServersSessionEndsWithItsCertificate)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Usual usual;
 			const Identity old = usual.authority.sign({.until = ends});
 

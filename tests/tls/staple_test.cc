@@ -139,7 +139,7 @@ struct Stapled {
 TEST(TlsStaple, GoodResponsesAreTaken)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Stapled stapled;
 			// It has the same name as the server's.
 			const Identity responder = stapled.authority.sign({.usage = "OCSPSigning"});
@@ -175,7 +175,7 @@ TEST(TlsStaple, BadResponsesAreRefused)
 	static const char unusable[] = "the server has stapled no usable OCSP response";
 
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			for (const sn_tls_stapling how :
 			     {SN_TLS_STAPLING_REQUEST, SN_TLS_STAPLING_REQUIRE}) {
 				Stapled stapled(how);
@@ -346,7 +346,7 @@ TEST(TlsStaple, EachCertificateHasItsOwn)
 TEST(TlsStaple, ResumedSessionsAreNotCheckedAgain)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Stapled stapled;
 
 			EXPECT_EQ(0, sn_tls_config_set_versions(stapled.server, version, version));

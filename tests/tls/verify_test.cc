@@ -298,7 +298,7 @@ struct Mutual {
 TEST(TlsVerify, ServerRequiresAClientsCertificate)
 {
 	run_tls({2}, [] {
-		for (const int version : {SN_TLS_1_2, SN_TLS_1_3}) {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Mutual mutual(SN_TLS_VERIFY_REQUIRE);
 			char c;
 

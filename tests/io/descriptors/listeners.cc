@@ -74,7 +74,7 @@ private:
 		address_ = text;
 	}
 
-	int type() const
+	sn_unix_type type() const
 	{
 		return kind_ == Kind::unix_packets ? SN_UNIX_SEQPACKET : SN_UNIX_STREAM;
 	}

@@ -89,7 +89,8 @@ sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode)
 	if (mode == 0)
 		return sn::tcp_listener::listen(address);
 	sn_unix_listener *made = nullptr;
-	const sn_unix_options options{SN_UNIX_STREAM, mode};
+	sn_unix_options options = {};
+	options.mode = mode;
 	const int err = sn_unix_listen(&made, address.c_str(), &options);
 	if (err < 0)
 		return sn::failure{-err};

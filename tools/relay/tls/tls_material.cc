@@ -129,7 +129,7 @@ bool read_authorities(const std::string &path, tls_files &files, std::string &in
 	return true;
 }
 
-int to_library(tls_version version)
+sn_tls_version to_library(tls_version version)
 {
 	return version == tls_version::v1_3 ? SN_TLS_1_3 : SN_TLS_1_2;
 }
