@@ -82,6 +82,9 @@ SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadl
  */
 SN_API int sn_tcp_listener_address(sn_tcp_listener *listener, char *buf, size_t size);
 
+/* The same as a value; returns 0, or -EAFNOSUPPORT for a Unix socket. */
+SN_API int sn_tcp_listener_local(sn_tcp_listener *listener, struct sn_address *address);
+
 /* The descriptor, for getsockopt and the like; it still belongs to the listener. -EBADF when that
  * is closed. */
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
@@ -116,6 +119,18 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 
 /*
+ * Takes over a descriptor that is connected already, of TCP or a Unix stream socket: one that
+ * another library connected, or that another process passed on. *conn owns it and is closed with
+ * sn_tcp_close(). The descriptor becomes close-on-exec. It also becomes non-blocking, for everyone
+ * that shares its open file description. TCP_NODELAY is set. Does not park.
+ * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
+ * that is neither TCP over IPv4 or IPv6 nor a Unix stream socket; -EINVAL when it listens;
+ * -ENOTCONN when it is TCP and not connected, or not any more; otherwise as
+ * sn_tcp_listener_adopt().
+ */
+SN_API int sn_tcp_adopt(sn_tcp **conn, int fd);
+
+/*
  * Waits until the connection is over in both directions, however that happens, without reading from
  * it. Returns 0 when both halves were shut in good order, -ECONNRESET (or the error pending on the
  * socket) when it was reset. Counts as reading: the read deadline and -EBUSY apply. Meant for the
@@ -127,6 +142,11 @@ SN_API int sn_tcp_wait_closed(sn_tcp *conn);
  * connection is gone. */
 SN_API int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size);
 SN_API int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size);
+
+/* The same as values; return 0. -EAFNOSUPPORT for a Unix socket, whose address is no
+ * sn_address. */
+SN_API int sn_tcp_local(sn_tcp *conn, struct sn_address *address);
+SN_API int sn_tcp_peer(sn_tcp *conn, struct sn_address *address);
 
 /* The connection as a stream: the same object, to be closed once, by either name. NULL for NULL. */
 static inline sn_stream *sn_tcp_stream(sn_tcp *conn)

@@ -369,6 +369,12 @@ static inline int sn_unix_close(sn_unix *conn)
 	return sn_stream_close(sn_unix_stream(conn));
 }
 
+/* Closes; there is no reset, so it is as sn_unix_close(): sn_stream_abort(). Does not park. */
+static inline int sn_unix_abort(sn_unix *conn)
+{
+	return sn_stream_abort(sn_unix_stream(conn));
+}
+
 /* Makes all calls fail with -ECANCELED: sn_stream_cancel(). Does not park. */
 static inline int sn_unix_cancel(sn_unix *conn)
 {

@@ -334,7 +334,8 @@ int sn_sys_low_water(int fd)
 	return err < 0 ? err : value;
 }
 
-int sn_sys_is_tcp_listener(int fd)
+/* 1 for a socket of TCP that listens, 0 for another of TCP, or an error. */
+static int tcp_listens(int fd)
 {
 	int family = 0, protocol = 0, listens = 0, err = socket_option(fd, SO_DOMAIN, &family);
 
@@ -344,7 +345,26 @@ int sn_sys_is_tcp_listener(int fd)
 		err = -EPROTOTYPE;
 	if (err == 0)
 		err = socket_option(fd, SO_ACCEPTCONN, &listens);
-	return err < 0 ? err : listens ? 0 : -EINVAL;
+	return err < 0 ? err : listens != 0;
+}
+
+int sn_sys_is_tcp_listener(int fd)
+{
+	int n = tcp_listens(fd);
+
+	return n < 0 ? n : n ? 0 : -EINVAL;
+}
+
+int sn_sys_is_tcp_connection(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t length;
+	int n = tcp_listens(fd);
+
+	if (n != 0)
+		return n < 0 ? n : -EINVAL;
+	n = sn_sys_name(fd, 1, &peer, &length);
+	return n < 0 ? n : 0;
 }
 
 bool sn_sys_is_stream(int fd)

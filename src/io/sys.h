@@ -57,6 +57,8 @@ sn_noinline int sn_sys_set_nonblocking(int fd);
 sn_noinline int sn_sys_set_close_on_exec(int fd);
 /* 0, -EBADF, -ENOTSOCK, -EPROTOTYPE for what is not TCP, or -EINVAL for what does not listen. */
 sn_noinline int sn_sys_is_tcp_listener(int fd);
+/* 0, -EBADF, -ENOTSOCK, -EPROTOTYPE for what is not TCP, -EINVAL for what listens, or -ENOTCONN. */
+sn_noinline int sn_sys_is_tcp_connection(int fd);
 /* Whether a socket is a stream socket. */
 sn_noinline bool sn_sys_is_stream(int fd);
 /* A non-blocking, close-on-exec pipe: [0] is read, [1] written. */

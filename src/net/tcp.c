@@ -190,6 +190,43 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 	return err;
 }
 
+/* ---- connections from elsewhere ---- */
+
+/* Changes nothing of the descriptor before it is certain to be adopted. */
+static int do_adopt(struct sn_fd **out, int fd)
+{
+	int err = sn_sys_is_tcp_connection(fd);
+
+	if (err == -EPROTOTYPE)
+		return sn_unix_adopt_stream(out, fd);
+	if (err == 0)
+		err = sn_fd_open(out, &sn_stream_ops, fd, true);
+	if (err < 0)
+		return err;
+	/* None can fail on a socket. No task uses it before this returns. */
+	sn_sys_set_close_on_exec(fd);
+	sn_sys_set_nonblocking(fd);
+	set_no_delay(fd);
+	sn_conn_marks(*out)->tcp = true;
+	return 0;
+}
+
+int sn_tcp_adopt(sn_tcp **conn, int fd)
+{
+	struct sn_fd *d;
+	int err;
+
+	if (!conn)
+		return -EINVAL;
+	if (!sn_runtime_enter())
+		return -ENOTSUP;
+	err = do_adopt(&d, fd);
+	if (err == 0)
+		*conn = sn_fd_handle(d);
+	sn_runtime_leave();
+	return err;
+}
+
 /* ---- connecting ---- */
 
 /* The side that writes was woken, by an edge or not. A socket has room only once it is connected,
@@ -368,6 +405,35 @@ int sn_tcp_local_address(sn_tcp *conn, char *buf, size_t size)
 int sn_tcp_peer_address(sn_tcp *conn, char *buf, size_t size)
 {
 	return print_name(conn, 1, buf, size);
+}
+
+static int name_of(const void *handle, int peer, struct sn_address *address)
+{
+	struct sockaddr_storage name;
+	socklen_t length;
+	struct sn_fd *d;
+	int err = address ? sn_fd_use_handle(&d, handle) : -EINVAL;
+
+	if (err < 0)
+		return err;
+	err = sn_sys_name(d->fd, peer, &name, &length);
+	sn_fd_unuse(d);
+	return err < 0 ? err : sn_address_from_sockaddr(address, (struct sockaddr *)&name, length);
+}
+
+int sn_tcp_listener_local(sn_tcp_listener *listener, struct sn_address *address)
+{
+	return name_of(listener, 0, address);
+}
+
+int sn_tcp_local(sn_tcp *conn, struct sn_address *address)
+{
+	return name_of(conn, 0, address);
+}
+
+int sn_tcp_peer(sn_tcp *conn, struct sn_address *address)
+{
+	return name_of(conn, 1, address);
 }
 
 int sn_tcp_listener_fd(sn_tcp_listener *listener)

@@ -396,6 +396,16 @@ int sn_unix_adopt_stream_listener(struct sn_fd **out, int fd)
 	return type < 0 ? type : do_adopt(out, fd, true);
 }
 
+int sn_unix_adopt_stream(struct sn_fd **out, int fd)
+{
+	bool listens = false;
+	int type = sn_unix_sys_type(fd, &listens);
+
+	if (type >= 0 && type != SOCK_STREAM)
+		type = -EPROTOTYPE;
+	return type < 0 ? type : do_adopt(out, fd, false);
+}
+
 static int adopt(void **handle, int fd, bool listener)
 {
 	struct sn_fd *d;

@@ -23,6 +23,9 @@ int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t dead
 /* sn_unix_listener_adopt(); -EPROTOTYPE also for a listener of another type. */
 int sn_unix_adopt_stream_listener(struct sn_fd **out, int fd);
 
+/* sn_unix_adopt(); -EPROTOTYPE also for a socket of another type. */
+int sn_unix_adopt_stream(struct sn_fd **out, int fd);
+
 /* Takes one connection without waiting (accept.h). */
 int sn_unix_accept_now(struct sn_fd *listener, struct sn_fd **out);
 

@@ -181,6 +181,77 @@ TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 	});
 }
 
+// A connection by plain calls to a listener of the family: its descriptor, and the other end.
+std::pair<int, int> plain_connection(int family)
+{
+	const int listener = plain(family, SOCK_STREAM, true, true);
+	const int near = socket(family, SOCK_STREAM, 0);
+	sockaddr_storage address = {};
+	socklen_t length = sizeof address;
+
+	EXPECT_EQ(0, getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length));
+	EXPECT_EQ(0, connect(near, reinterpret_cast<sockaddr *>(&address), length));
+	const int far = accept(listener, nullptr, nullptr);
+	EXPECT_GE(far, 0);
+	close(listener);
+	return {near, far};
+}
+
+TEST(Adopt, MakesAConnectionOfAConnectedDescriptor)
+{
+	test::run([] {
+		for (const int family : {AF_INET, AF_INET6, AF_UNIX}) {
+			const auto [fd, other] = plain_connection(family);
+			sn_tcp *near = nullptr, *again = nullptr, *far = nullptr;
+			char byte;
+
+			ASSERT_EQ(0, sn_tcp_adopt(&near, fd));
+			EXPECT_EQ(fd, sn_tcp_fd(near));
+			EXPECT_EQ(-EEXIST, sn_tcp_adopt(&again, fd));
+			EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+			EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+			ASSERT_EQ(0, sn_tcp_adopt(&far, other));
+			// The reader begins first, so that it waits and has to be woken.
+			Task reader([&] { EXPECT_EQ(1, sn_tcp_read(far, &byte, 1)); });
+			EXPECT_TRUE(test::eventually([&] { return probe_fd_waiting(far, 0); }));
+			EXPECT_EQ(1, sn_tcp_write(near, "x", 1));
+			reader.join();
+			EXPECT_EQ(0, sn_tcp_close(near));
+			EXPECT_EQ(0, sn_tcp_read(far, &byte, 1));
+			EXPECT_EQ(0, sn_tcp_close(far));
+		}
+	});
+}
+
+TEST(Adopt, RefusesWhatIsNoConnectionAndLeavesItUnchanged)
+{
+	test::run([] {
+		int ends[2];
+		ASSERT_EQ(0, pipe(ends));
+		const struct {
+			int fd, error;
+		} cases[] = {
+			{plain(AF_INET, SOCK_STREAM, false, false), -ENOTCONN},
+			{plain(AF_INET, SOCK_STREAM, true, true), -EINVAL},
+			{plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
+			{plain(AF_UNIX, SOCK_STREAM, true, true), -EINVAL},
+			{plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
+			{ends[0], -ENOTSOCK},
+			{ends[1], -ENOTSOCK},
+		};
+		sn_tcp *conn = nullptr;
+
+		for (const auto &[fd, error] : cases) {
+			EXPECT_EQ(error, sn_tcp_adopt(&conn, fd));
+			EXPECT_EQ(nullptr, conn);
+			EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+			EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+			EXPECT_EQ(0, close(fd));
+		}
+		EXPECT_EQ(-EBADF, sn_tcp_adopt(&conn, -1));
+	});
+}
+
 TEST(Adopt, RefusesADescriptorThatItHasAlready)
 {
 	test::run([] {
@@ -230,6 +301,9 @@ TEST(Adopt, IsRefusedOutsideATask)
 	sn_tcp_listener *listener = nullptr;
 
 	EXPECT_EQ(-ENOTSUP, sn_tcp_listener_adopt(&listener, fd));
+	sn_tcp *conn = nullptr;
+
+	EXPECT_EQ(-ENOTSUP, sn_tcp_adopt(&conn, fd));
 	EXPECT_EQ(0, close(fd));
 }
 

@@ -246,6 +246,17 @@ TEST(Listen, ReportsItsAddress)
 			EXPECT_GT(sn_tcp_peer_address(pair.server, other, sizeof other), 0);
 			EXPECT_STREQ(buf, other) << "both ends agree";
 			EXPECT_EQ(-ENOSPC, sn_tcp_peer_address(pair.client, buf, 3));
+			sn_address value = {}, peer = {};
+			char printed[SN_ADDRESS_MAX];
+
+			EXPECT_EQ(0, sn_tcp_listener_local(listener.get(), &value));
+			EXPECT_GT(sn_address_text(&value, printed, sizeof printed), 0);
+			EXPECT_EQ(address, printed);
+			EXPECT_EQ(0, sn_tcp_peer(pair.client, &peer));
+			EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
+			EXPECT_EQ(0, sn_tcp_local(pair.client, &value));
+			EXPECT_EQ(0, sn_tcp_peer(pair.server, &peer));
+			EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
 		}
 	});
 }

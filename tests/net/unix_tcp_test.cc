@@ -145,6 +145,9 @@ TEST(UnixTcp, ChecksAddresses)
 		sn_tcp_listener *listener = listen_at("unix:@");
 		EXPECT_EQ(-ETIMEDOUT, try_connect(address_of(listener), sn_now() - 1));
 		EXPECT_EQ(-ENOSPC, sn_tcp_listener_address(listener, (char *)&port, sizeof port));
+		sn_address value;
+
+		EXPECT_EQ(-EAFNOSUPPORT, sn_tcp_listener_local(listener, &value));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 	});
 	sn_tcp *conn = nullptr;
