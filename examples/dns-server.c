@@ -135,7 +135,7 @@ static int work(void *arg)
 		message.size = answer(buf, message.length);
 		/* A client that is gone is no reason to stop. */
 		if (message.size > 0)
-			sn_udp_send_messages(udp, &message, 1);
+			(void)!sn_udp_send_messages(udp, &message, 1);
 	}
 }
 

@@ -32,14 +32,15 @@ static int run(void *arg)
 {
 	char **argv = arg, buf[16384];
 	struct sn_tls_info info;
-	sn_tls_config *config;
+	sn_tls_config *config = NULL;
 	sn_stream *stream;
 	sn_task *sender;
 	ssize_t n;
 	int err;
 
-	sn_tls_config_new(&config, SN_TLS_CLIENT);
-	err = argv[2] ? sn_tls_config_add_ca(config, argv[2]) : 0;
+	err = sn_tls_config_new(&config, SN_TLS_CLIENT);
+	if (err == 0 && argv[2])
+		err = sn_tls_config_add_ca(config, argv[2]);
 	if (err == 0 && argv[2] && argv[3])
 		err = sn_tls_config_set_stapling(config, SN_TLS_STAPLING_REQUIRE);
 	if (err == 0)

@@ -42,8 +42,8 @@ static int serve(void *arg)
 		sn_stream_close(stream);
 		return 0; /* no reason to end the others */
 	}
-	sn_reader_init(&in, stream, NULL, 0);
-	while ((n = sn_reader_through(&in, "\n", 1, &line)) > 0)
+	n = sn_reader_init(&in, stream, NULL, 0);
+	while (n >= 0 && (n = sn_reader_through(&in, "\n", 1, &line)) > 0)
 		if (sn_stream_write_all(stream, line, (size_t)n, NULL) < 0)
 			break;
 	if (n < 0 && !sn_cancelled())

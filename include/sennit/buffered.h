@@ -79,9 +79,10 @@ typedef struct sn_writer {
  * Initialise a writer to a stream, or to a function that is called with arg. Any thread; do not
  * park. Return 0; -ENOMEM; -EINVAL for a buffer without a size, or one larger than SSIZE_MAX.
  */
-SN_API int sn_writer_init(sn_writer *writer, sn_stream *stream, void *buf, size_t size);
-SN_API int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *arg, void *buf,
-				  size_t size);
+SN_API SN_CHECK_RESULT int sn_writer_init(sn_writer *writer, sn_stream *stream, void *buf,
+					  size_t size);
+SN_API SN_CHECK_RESULT int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn *write, void *arg,
+						  void *buf, size_t size);
 
 /*
  * Frees the buffer if it was allocated. Bytes that were not flushed are discarded, so call
@@ -126,7 +127,7 @@ SN_API ssize_t sn_writer_vprint(sn_writer *writer, const char *format, va_list a
 	SN_PRINTF(2, 0);
 
 /* Sends everything that is in the buffer. Returns 0 or an error. May park, unless it is empty. */
-SN_API int sn_writer_flush(sn_writer *writer);
+SN_API SN_CHECK_RESULT int sn_writer_flush(sn_writer *writer);
 
 /* How many bytes are in the buffer. Does not park. 0 for NULL. */
 SN_API size_t sn_writer_buffered(const sn_writer *writer);
@@ -157,9 +158,10 @@ typedef struct sn_reader {
  * Initialise a reader of a stream, or of a function that is called with arg. Any thread; do not
  * park. Return 0; -ENOMEM; -EINVAL for a buffer without a size, or one larger than SSIZE_MAX.
  */
-SN_API int sn_reader_init(sn_reader *reader, sn_stream *stream, void *buf, size_t size);
-SN_API int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg, void *buf,
-				  size_t size);
+SN_API SN_CHECK_RESULT int sn_reader_init(sn_reader *reader, sn_stream *stream, void *buf,
+					  size_t size);
+SN_API SN_CHECK_RESULT int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg,
+						  void *buf, size_t size);
 
 /* Frees the buffer if it was allocated; what it holds is lost. Does not park. Does nothing with
  * NULL, or with one that was freed. */
@@ -204,7 +206,7 @@ SN_API int sn_reader_tie(sn_reader *reader, sn_writer *writer);
  * line counts with its end for the limit; -EMSGSIZE comes as soon as that many bytes are there
  * without an LF. May park.
  */
-SN_API ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length);
 
 /*
  * Reads up to a delimiter of one or more bytes, and gives it with what is before it at *data.
@@ -212,36 +214,37 @@ SN_API ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length);
  * -EINVAL for a delimiter of no bytes. What the stream ends with is given without a delimiter.
  * May park.
  */
-SN_API ssize_t sn_reader_through(sn_reader *reader, const void *delimiter, size_t size,
-				 char **data);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_through(sn_reader *reader, const void *delimiter,
+						 size_t size, char **data);
 
 /*
  * Waits until at least size bytes are in the buffer, and takes none. *data is set to the first.
  * Returns how many there are, which may be more; less only at the end of the stream; or an error.
  * With a size of 0 it does not wait, and gives what is there. May park.
  */
-SN_API ssize_t sn_reader_peek(sn_reader *reader, size_t size, char **data);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_peek(sn_reader *reader, size_t size, char **data);
 
 /* Reads exactly size bytes; *data is set to the first. Returns size; less only at the end of the
  * stream; or an error, after which none was taken. May park. */
-SN_API ssize_t sn_reader_take(sn_reader *reader, size_t size, char **data);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_take(sn_reader *reader, size_t size, char **data);
 
 /*
  * Reads what there is into buf, at least one byte and at most size: what is in the buffer, or else
  * straight from the source if buf is not smaller than the buffer. As sn_stream_read(). May park.
  */
-SN_API ssize_t sn_reader_read(sn_reader *reader, void *buf, size_t size);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_read(sn_reader *reader, void *buf, size_t size);
 
 /* Reads exactly size bytes into buf, which has *done of them already: as sn_stream_read_full(),
  * with all that is said there. The limit does not count. May park. */
-SN_API ssize_t sn_reader_read_full(sn_reader *reader, void *buf, size_t size, size_t *done);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_read_full(sn_reader *reader, void *buf, size_t size,
+						   size_t *done);
 
 /*
  * Discards size bytes, of which *done were discarded by an earlier call: 0 before the first. As
  * sn_reader_read_full(): returns size; less at the end of the stream; or an error, after which the
  * same call continues. With NULL for done it begins at 0. May park.
  */
-SN_API ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
+SN_API SN_CHECK_RESULT ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
 
 /*
  * Discards all up to a delimiter, and the delimiter, however far that is: the rest of a line that
@@ -249,7 +252,8 @@ SN_API ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
  * of no bytes; -EMSGSIZE for one longer than the limit; or another error, after which the same call
  * continues. May park.
  */
-SN_API int sn_reader_skip_through(sn_reader *reader, const void *delimiter, size_t size);
+SN_API SN_CHECK_RESULT int sn_reader_skip_through(sn_reader *reader, const void *delimiter,
+						  size_t size);
 
 /* How many bytes are in the buffer. Does not park. 0 for NULL. */
 SN_API size_t sn_reader_buffered(const sn_reader *reader);

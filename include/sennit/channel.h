@@ -63,7 +63,7 @@ typedef struct sn_chan sn_chan;
  * has the only reference. Any thread; does not park. Returns 0; -EINVAL when chan is NULL, or the
  * capacity is negative or larger than memory allows; -ENOMEM.
  */
-SN_API int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
+SN_API SN_CHECK_RESULT int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t capacity);
 
 /*
  * How to move elements that cannot be copied bytewise. The functions are called with the channel's
@@ -87,8 +87,8 @@ struct sn_elem_ops {
  * memory, which holds an element after success. When a send fails, the element stays the sender's,
  * unchanged. Receiving into NULL is not allowed.
  */
-SN_API int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size, ssize_t capacity,
-				const struct sn_elem_ops *ops);
+SN_API SN_CHECK_RESULT int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size, ssize_t capacity,
+						const struct sn_elem_ops *ops);
 
 /* Takes one more reference, for another owner; returns the channel. NULL stays NULL. Any thread. */
 SN_API sn_chan *sn_chan_ref(sn_chan *chan);
@@ -109,17 +109,17 @@ SN_API void sn_chan_unref(sn_chan *chan);
 SN_API int sn_chan_close(sn_chan *chan);
 
 /* 0 when *elem was sent, or one of the errors above. May park. Any thread. */
-SN_API int sn_chan_send(sn_chan *chan, const void *elem);
-SN_API int sn_chan_send_until(sn_chan *chan, const void *elem, int64_t deadline);
-SN_API int sn_chan_try_send(sn_chan *chan, const void *elem);
+SN_API SN_CHECK_RESULT int sn_chan_send(sn_chan *chan, const void *elem);
+SN_API SN_CHECK_RESULT int sn_chan_send_until(sn_chan *chan, const void *elem, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_chan_try_send(sn_chan *chan, const void *elem);
 
 /*
  * 0 when an element was received into *elem, or one of the errors above. If elem is NULL, the
  * element is discarded. May park. Any thread.
  */
-SN_API int sn_chan_recv(sn_chan *chan, void *elem);
-SN_API int sn_chan_recv_until(sn_chan *chan, void *elem, int64_t deadline);
-SN_API int sn_chan_try_recv(sn_chan *chan, void *elem);
+SN_API SN_CHECK_RESULT int sn_chan_recv(sn_chan *chan, void *elem);
+SN_API SN_CHECK_RESULT int sn_chan_recv_until(sn_chan *chan, void *elem, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_chan_try_recv(sn_chan *chan, void *elem);
 
 /* How many elements are in the buffer at this moment, and how many fit. 0 for NULL. Any thread. */
 SN_API size_t sn_chan_len(const sn_chan *chan);

@@ -121,7 +121,7 @@ SN_API int sn_getcpu(unsigned int *cpu, unsigned int *node);
  * -ENOSYS before Linux 3.17. Bytes are not repeated after fork(). Linux 6.11 and later generate
  * them without a system call; that keeps one page, which the first call maps.
  */
-SN_API ssize_t sn_getrandom(void *bytes, size_t size, uint32_t flags);
+SN_API SN_CHECK_RESULT ssize_t sn_getrandom(void *bytes, size_t size, uint32_t flags);
 
 /*
  * The counter itself (TSC, CNTVCT), or sn_now() where there is no reliable one. For short spans on

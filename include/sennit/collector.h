@@ -91,7 +91,7 @@ SN_API int sn_collector_thread_stack(const void *thread, const void *sp, const v
  * Allocates memory for values from the collector's alloc or else aligned_alloc(), and frees it. For
  * sennit.hpp. Any thread; do not park. Returns NULL when there is no memory.
  */
-SN_API void *sn_collector_alloc(size_t align, size_t size);
+SN_API SN_CHECK_RESULT void *sn_collector_alloc(size_t align, size_t size);
 SN_API void sn_collector_free(void *memory);
 
 SN_END

@@ -60,8 +60,9 @@ typedef void sn_copy_progress(void *arg, size_t bytes);
  * that is still moved, as far as one read and the room in dst go: progress may then move both
  * deadlines, and the copy continues. May park.
  */
-SN_API int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progress, void *arg,
-		   struct sn_copy_result *result);
+SN_API SN_CHECK_RESULT int sn_copy(sn_stream *dst, sn_stream *src, int64_t n,
+				   sn_copy_progress *progress, void *arg,
+				   struct sn_copy_result *result);
 
 /* The pool of pipes, and what the paths have carried since the program began. */
 struct sn_copy_stats {

@@ -111,8 +111,8 @@ struct sn_relay_result {
  * connections, -ETIMEDOUT, -ECANCELED, -EBADF; -ENOMEM, or what sn_spawn() returns when it cannot
  * start the task; -ENOTSOCK; -ENOTSUP outside a task. May park.
  */
-SN_API int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
-		    const struct sn_relay_options *options);
+SN_API SN_CHECK_RESULT int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
+				    const struct sn_relay_options *options);
 
 SN_END
 

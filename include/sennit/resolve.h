@@ -61,8 +61,8 @@ typedef struct sn_resolved {
  * another reason, when the task's scope is cancelled (scope.h); -EMFILE or -ENFILE when the name
  * service cannot be asked because descriptors have run out; -ENOMEM; -ENOTSUP outside a task.
  */
-SN_API int sn_resolve(sn_resolved **resolved, const char *host, const char *service, uint32_t flags,
-		      int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_resolve(sn_resolved **resolved, const char *host, const char *service,
+				      uint32_t flags, int64_t deadline);
 
 /* Frees what sn_resolve() gave. Any thread; does nothing with NULL. */
 SN_API void sn_resolved_free(sn_resolved *resolved);
@@ -105,7 +105,7 @@ typedef struct sn_srv_list {
  * -ENOSYS where the C library has no resolver to ask (glibc before 2.34); otherwise as
  * sn_resolve().
  */
-SN_API int sn_resolve_srv(sn_srv_list **list, const char *name, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_resolve_srv(sn_srv_list **list, const char *name, int64_t deadline);
 
 /* Frees what sn_resolve_srv() gave. Any thread; does nothing with NULL. */
 SN_API void sn_srv_list_free(sn_srv_list *list);

@@ -103,7 +103,7 @@ struct sn_case {
  * more with descriptors than the process may have (RLIMIT_NOFILE). After an error none of the cases
  * was done. May park.
  */
-SN_API int sn_select(struct sn_case *cases, size_t n, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_select(struct sn_case *cases, size_t n, int64_t deadline);
 
 SN_END
 

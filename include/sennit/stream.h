@@ -55,7 +55,7 @@ typedef struct sn_stream sn_stream;
  * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
  * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
-SN_API int sn_stream_adopt(sn_stream **stream, int fd);
+SN_API SN_CHECK_RESULT int sn_stream_adopt(sn_stream **stream, int fd);
 
 /*
  * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
@@ -63,14 +63,14 @@ SN_API int sn_stream_adopt(sn_stream **stream, int fd);
  * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -ENOTSUP. May
  * park.
  */
-SN_API ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
 
 /*
  * Writes some of the bytes, at least one, waiting for room. Returns the number written; -EPIPE,
  * -ECONNRESET and other errors of write(2); -ETIMEDOUT past the write deadline, -EBADF, -EBUSY,
  * -ENOTSUP. May park.
  */
-SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
 
 /*
  * Writes all of the bytes, in as many writes as that takes. *done says how many of them have been
@@ -79,7 +79,8 @@ SN_API ssize_t sn_stream_write(sn_stream *stream, const void *buf, size_t size);
  * or an error as above; -EINVAL when *done is more than size, or size more than SSIZE_MAX. With
  * NULL for done the call begins at 0, and an error leaves it unknown what was written. May park.
  */
-SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size, size_t *done);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t size,
+						   size_t *done);
 
 /*
  * Reads exactly size bytes, in as many reads as that takes. *done says how many of them are in buf
@@ -95,7 +96,8 @@ SN_API ssize_t sn_stream_write_all(sn_stream *stream, const void *buf, size_t si
  * Between two of its reads the stream is free: what another task reads then is missing here. May
  * park.
  */
-SN_API ssize_t sn_stream_read_full(sn_stream *stream, void *buf, size_t size, size_t *done);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_read_full(sn_stream *stream, void *buf, size_t size,
+						   size_t *done);
 
 /*
  * sn_stream_read() and sn_stream_write() with several pieces of memory, iov[0] to iov[n - 1], which
@@ -103,8 +105,8 @@ SN_API ssize_t sn_stream_read_full(sn_stream *stream, void *buf, size_t size, si
  * at least one unless all are empty. Errors, beside those: -EINVAL when n is below 1 or above
  * IOV_MAX (1024), or when the sizes add up to more than SSIZE_MAX. iov is not changed. May park.
  */
-SN_API ssize_t sn_stream_readv(sn_stream *stream, const struct iovec *iov, int n);
-SN_API ssize_t sn_stream_writev(sn_stream *stream, const struct iovec *iov, int n);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_readv(sn_stream *stream, const struct iovec *iov, int n);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_writev(sn_stream *stream, const struct iovec *iov, int n);
 
 /*
  * Writes all pieces, of which there may be any number, in as few writes as possible. *done says how
@@ -115,8 +117,8 @@ SN_API ssize_t sn_stream_writev(sn_stream *stream, const struct iovec *iov, int 
  * Returns the size of all pieces. Errors, as sn_stream_writev(), but n has no upper limit; -EINVAL
  * when *done is more than that size. iov is not changed. May park.
  */
-SN_API ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov, int n,
-				    size_t *done);
+SN_API SN_CHECK_RESULT ssize_t sn_stream_writev_all(sn_stream *stream, const struct iovec *iov,
+						    int n, size_t *done);
 
 /* Which half sn_stream_shutdown() ends. */
 enum sn_stream_half {

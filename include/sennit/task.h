@@ -86,7 +86,8 @@ SN_API int sn_go(sn_fn *fn, void *arg);
  * detached. More errors: -EINVAL for a stack or an argument size above its limit, an unknown flag,
  * or a NULL argument with a size. *task is written only on success.
  */
-SN_API int sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
+SN_API SN_CHECK_RESULT int sn_spawn(sn_task **task, sn_fn *fn, void *arg,
+				    const struct sn_task_attr *attr);
 
 /*
  * Waits until the task has ended, stores its return value in *result (unless NULL) and releases the

@@ -46,7 +46,7 @@ typedef struct sn_tcp_listener sn_tcp_listener;
  * others; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE, -ENFILE, -ENOMEM as from bind(2); -ENOTSUP
  * outside a task. For a Unix socket those of sn_unix_listen().
  */
-SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
+SN_API SN_CHECK_RESULT int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
 
 /*
  * Takes over a descriptor that is listening already, of TCP or a Unix stream socket: one that a
@@ -61,7 +61,7 @@ SN_API int sn_tcp_listen(sn_tcp_listener **listener, const char *address);
  * -EEXIST when it is a listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC
  * past fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
-SN_API int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd);
+SN_API SN_CHECK_RESULT int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd);
 
 /*
  * Waits for a connection. The caller owns *conn and closes it. May park.
@@ -71,7 +71,7 @@ SN_API int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd);
  * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP
  * outside a task.
  */
-SN_API int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
+SN_API SN_CHECK_RESULT int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
 
 /* Sets the deadline of accepting. Any task; does not park. Returns 0. */
 SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline);
@@ -116,7 +116,7 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * such as -ENETUNREACH. Among equals it is the one that came first. For a Unix socket those of
  * sn_unix_connect(), which also says what a full backlog does.
  */
-SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
 
 /*
  * Takes over a descriptor that is connected already, of TCP or a Unix stream socket: one that
@@ -128,7 +128,7 @@ SN_API int sn_tcp_connect(sn_tcp **conn, const char *address, int64_t deadline);
  * -ENOTCONN when it is TCP and not connected, or not any more; otherwise as
  * sn_tcp_listener_adopt().
  */
-SN_API int sn_tcp_adopt(sn_tcp **conn, int fd);
+SN_API SN_CHECK_RESULT int sn_tcp_adopt(sn_tcp **conn, int fd);
 
 /*
  * Waits until the connection is over in both directions, however that happens, without reading from
@@ -155,43 +155,46 @@ static inline sn_stream *sn_tcp_stream(sn_tcp *conn)
 }
 
 /* Reads what there is: sn_stream_read(). May park. */
-static inline ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_read(sn_tcp *conn, void *buf, size_t size)
 {
 	return sn_stream_read(sn_tcp_stream(conn), buf, size);
 }
 
 /* Writes some of the bytes: sn_stream_write(). May park. */
-static inline ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_write(sn_tcp *conn, const void *buf, size_t size)
 {
 	return sn_stream_write(sn_tcp_stream(conn), buf, size);
 }
 
 /* Writes all of the bytes: sn_stream_write_all(). May park. */
-static inline ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size, size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_write_all(sn_tcp *conn, const void *buf, size_t size,
+						       size_t *done)
 {
 	return sn_stream_write_all(sn_tcp_stream(conn), buf, size, done);
 }
 
 /* Reads exactly size bytes: sn_stream_read_full(). May park. */
-static inline ssize_t sn_tcp_read_full(sn_tcp *conn, void *buf, size_t size, size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_read_full(sn_tcp *conn, void *buf, size_t size,
+						       size_t *done)
 {
 	return sn_stream_read_full(sn_tcp_stream(conn), buf, size, done);
 }
 
 /* Reads what there is into several pieces of memory: sn_stream_readv(). May park. */
-static inline ssize_t sn_tcp_readv(sn_tcp *conn, const struct iovec *iov, int n)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_readv(sn_tcp *conn, const struct iovec *iov, int n)
 {
 	return sn_stream_readv(sn_tcp_stream(conn), iov, n);
 }
 
 /* Writes some bytes of several pieces of memory: sn_stream_writev(). May park. */
-static inline ssize_t sn_tcp_writev(sn_tcp *conn, const struct iovec *iov, int n)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_writev(sn_tcp *conn, const struct iovec *iov, int n)
 {
 	return sn_stream_writev(sn_tcp_stream(conn), iov, n);
 }
 
 /* Writes all bytes of several pieces of memory: sn_stream_writev_all(). May park. */
-static inline ssize_t sn_tcp_writev_all(sn_tcp *conn, const struct iovec *iov, int n, size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_tcp_writev_all(sn_tcp *conn, const struct iovec *iov,
+							int n, size_t *done)
 {
 	return sn_stream_writev_all(sn_tcp_stream(conn), iov, n, done);
 }

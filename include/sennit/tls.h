@@ -73,7 +73,7 @@ enum sn_tls_role {
 };
 
 /* Makes a configuration, with one reference. Returns 0; -EINVAL; -ENOMEM. */
-SN_API int sn_tls_config_new(sn_tls_config **config, enum sn_tls_role role);
+SN_API SN_CHECK_RESULT int sn_tls_config_new(sn_tls_config **config, enum sn_tls_role role);
 
 /* Takes and drops a reference. The last one frees it; NULL is nothing. */
 SN_API sn_tls_config *sn_tls_config_ref(sn_tls_config *config);
@@ -239,8 +239,8 @@ SN_API void *sn_tls_config_ssl_ctx(sn_tls_config *config);
  * *stream. May park.
  * Errors: those of sn_tcp_connect() and sn_tls_handshake().
  */
-SN_API int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *config,
-			  int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_tls_connect(sn_stream **stream, const char *address,
+					  sn_tls_config *config, int64_t deadline);
 
 /*
  * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else uses
@@ -266,7 +266,7 @@ SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);
  * -ENOBUFS when too little of the task's stack is left; -ECONNRESET and other errors of the socket;
  * -EBADF, -ECANCELED, -EPROTOTYPE for a stream without TLS, -ENOTSUP. May park.
  */
-SN_API int sn_tls_handshake(sn_stream *stream, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_tls_handshake(sn_stream *stream, int64_t deadline);
 
 /*
  * Has both ends encrypt with new keys from the next write on (TLS 1.3), for connections that live
@@ -308,7 +308,7 @@ SN_API int sn_tls_info(sn_stream *stream, struct sn_tls_info *info);
  * Copies the peer's certificate, in DER, to buf. Returns its size; -ENOENT when it has shown none;
  * -ENOSPC when size is less; as sn_tls_info(). May park for a moment.
  */
-SN_API ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size);
+SN_API SN_CHECK_RESULT ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size);
 
 SN_END
 

@@ -86,11 +86,12 @@ struct sn_udp_options {
  * run out, -ENOBUFS and -ENOMEM memory; -ENOPROTOOPT for SN_UDP_GRO before Linux 5.0; -ENOSPC past
  * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
-SN_API int sn_udp_open(sn_udp **udp, const char *address, const struct sn_udp_options *options);
+SN_API SN_CHECK_RESULT int sn_udp_open(sn_udp **udp, const char *address,
+				       const struct sn_udp_options *options);
 
 /* The same with an address as a value. Does not park. */
-SN_API int sn_udp_open_at(sn_udp **udp, const struct sn_address *address,
-			  const struct sn_udp_options *options);
+SN_API SN_CHECK_RESULT int sn_udp_open_at(sn_udp **udp, const struct sn_address *address,
+					  const struct sn_udp_options *options);
 
 /*
  * Opens a socket for one peer, with a local address that the system chooses. Of a name's addresses
@@ -99,8 +100,8 @@ SN_API int sn_udp_open_at(sn_udp **udp, const struct sn_address *address,
  * resolves. Errors: those of sn_udp_open(); -ENETUNREACH and -EHOSTUNREACH without a route;
  * -ETIMEDOUT.
  */
-SN_API int sn_udp_connect(sn_udp **udp, const char *address, const struct sn_udp_options *options,
-			  int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_udp_connect(sn_udp **udp, const char *address,
+					  const struct sn_udp_options *options, int64_t deadline);
 
 /*
  * Takes over a UDP descriptor, such as one that a service manager handed down, and sets what the
@@ -111,7 +112,7 @@ SN_API int sn_udp_connect(sn_udp **udp, const char *address, const struct sn_udp
  * runtime already; -EINVAL for an unknown flag; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches;
  * -ENOTSUP outside a task.
  */
-SN_API int sn_udp_adopt(sn_udp **udp, int fd, const struct sn_udp_options *options);
+SN_API SN_CHECK_RESULT int sn_udp_adopt(sn_udp **udp, int fd, const struct sn_udp_options *options);
 
 /* ---- one datagram ---- */
 
@@ -125,7 +126,8 @@ SN_API int sn_udp_adopt(sn_udp **udp, int fd, const struct sn_udp_options *optio
  * socket for one peer or with SN_UDP_ERRORS; -ENOMEM and -ENOBUFS when the system has no memory;
  * -ENOTSUP outside a task.
  */
-SN_API ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size, struct sn_address *peer);
+SN_API SN_CHECK_RESULT ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size,
+					   struct sn_address *peer);
 
 /*
  * Sends a datagram to a peer; NULL on a socket for one peer. Waits while the send buffer is full.
@@ -139,8 +141,8 @@ SN_API ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size, struct sn_addres
  * peer, in which case this one was not sent; -ETIMEDOUT past the write deadline, -EBADF,
  * -ECANCELED, -ENOTSUP as above.
  */
-SN_API ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t size,
-			   const struct sn_address *peer);
+SN_API SN_CHECK_RESULT ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t size,
+					   const struct sn_address *peer);
 
 /* ---- messages: several datagrams in one call, and more about each ---- */
 
@@ -180,7 +182,8 @@ struct sn_udp_message {
  * Errors: as sn_udp_recv(), except that truncated datagrams have a flag instead; an error that
  * comes after the first datagram is returned by the next call.
  */
-SN_API int sn_udp_recv_messages(sn_udp *udp, struct sn_udp_message *messages, size_t n);
+SN_API SN_CHECK_RESULT int sn_udp_recv_messages(sn_udp *udp, struct sn_udp_message *messages,
+						size_t n);
 
 /*
  * Sends the messages in order, waiting while the send buffer is full. The caller sets all members
@@ -193,7 +196,8 @@ SN_API int sn_udp_recv_messages(sn_udp *udp, struct sn_udp_message *messages, si
  * device's packets; -EIO where the device cannot cut them;
  * -ENODEV for an unknown interface.
  */
-SN_API int sn_udp_send_messages(sn_udp *udp, const struct sn_udp_message *messages, size_t n);
+SN_API SN_CHECK_RESULT int sn_udp_send_messages(sn_udp *udp, const struct sn_udp_message *messages,
+						size_t n);
 
 /* ---- errors of the network ---- */
 
@@ -223,7 +227,7 @@ struct sn_udp_error {
  * Returns 1 with an error, 0 when there is none; -EBADF, -EINVAL. Any task, or thread outside the
  * runtime.
  */
-SN_API int sn_udp_next_error(sn_udp *udp, struct sn_udp_error *error);
+SN_API SN_CHECK_RESULT int sn_udp_next_error(sn_udp *udp, struct sn_udp_error *error);
 
 /* ---- settings ---- */
 

@@ -91,8 +91,8 @@ struct sn_unix_options {
  * for a path; -EMFILE, -ENFILE, -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; the reason for
  * which the task's scope was cancelled; -ENOTSUP outside a task.
  */
-SN_API int sn_unix_listen(sn_unix_listener **listener, const char *address,
-			  const struct sn_unix_options *options);
+SN_API SN_CHECK_RESULT int sn_unix_listen(sn_unix_listener **listener, const char *address,
+					  const struct sn_unix_options *options);
 
 /*
  * Takes over a descriptor that is listening already, such as one of a service manager. *listener
@@ -103,7 +103,7 @@ SN_API int sn_unix_listen(sn_unix_listener **listener, const char *address,
  * that is not a Unix one; -EINVAL when it does not listen; -EEXIST when it belongs to this runtime
  * already; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
-SN_API int sn_unix_listener_adopt(sn_unix_listener **listener, int fd);
+SN_API SN_CHECK_RESULT int sn_unix_listener_adopt(sn_unix_listener **listener, int fd);
 
 /*
  * Waits for a connection, which has the listener's type. The caller owns *conn and closes it with
@@ -111,7 +111,7 @@ SN_API int sn_unix_listener_adopt(sn_unix_listener **listener, int fd);
  * sn_tcp_accept() does (tcp.h). May park. Errors: -EBADF when the listener was closed meanwhile;
  * -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a task.
  */
-SN_API int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn);
+SN_API SN_CHECK_RESULT int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn);
 
 /* Sets the deadline of accepting. Any task; does not park. Returns 0. */
 SN_API int sn_unix_listener_set_deadline(sn_unix_listener *listener, int64_t deadline);
@@ -173,8 +173,8 @@ SN_API int sn_unix_listener_close(sn_unix_listener *listener);
  * was cancelled; -EMFILE, -ENFILE, -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP
  * outside a task.
  */
-SN_API int sn_unix_connect(sn_unix **conn, const char *address, enum sn_unix_type type,
-			   int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_unix_connect(sn_unix **conn, const char *address,
+					   enum sn_unix_type type, int64_t deadline);
 
 /*
  * Opens a datagram socket at an address, where others can send to; NULL: at none, so that nobody
@@ -182,18 +182,18 @@ SN_API int sn_unix_connect(sn_unix **conn, const char *address, enum sn_unix_typ
  * removes it. May park, and blocks the thread while the file system answers. Errors: as
  * sn_unix_listen().
  */
-SN_API int sn_unix_bind(sn_unix **socket, const char *address,
-			const struct sn_unix_options *options);
+SN_API SN_CHECK_RESULT int sn_unix_bind(sn_unix **socket, const char *address,
+					const struct sn_unix_options *options);
 
 /* Makes two sockets of the type that are connected to each other. Does not park. Errors: -EINVAL
  * for the type, -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -ENOTSUP. */
-SN_API int sn_unix_pair(sn_unix *ends[2], enum sn_unix_type type);
+SN_API SN_CHECK_RESULT int sn_unix_pair(sn_unix *ends[2], enum sn_unix_type type);
 
 /*
  * Takes over a Unix socket of any type that does not listen: one that was received, for example.
  * Otherwise as sn_unix_listener_adopt(): -EINVAL when it listens.
  */
-SN_API int sn_unix_adopt(sn_unix **conn, int fd);
+SN_API SN_CHECK_RESULT int sn_unix_adopt(sn_unix **conn, int fd);
 
 /* ---- messages ---- */
 
@@ -234,7 +234,7 @@ struct sn_unix_message {
  * closed with unread bytes; -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile,
  * -ECANCELED after sn_unix_cancel(), -EBUSY, -ENOMEM, -ENOTSUP. Then nothing was taken.
  */
-SN_API ssize_t sn_unix_recv(sn_unix *socket, struct sn_unix_message *message);
+SN_API SN_CHECK_RESULT ssize_t sn_unix_recv(sn_unix *socket, struct sn_unix_message *message);
 
 /*
  * Sends a message, waiting while there is no room. Returns its size: a message is sent whole or not
@@ -249,7 +249,7 @@ SN_API ssize_t sn_unix_recv(sn_unix *socket, struct sn_unix_message *message);
  * sn_unix_connect(); -EISCONN for an address on a connection; -ETIMEDOUT past the write deadline,
  * -ECANCELED, -EBUSY, -ENOMEM, -ENOBUFS, -ENOTSUP.
  */
-SN_API ssize_t sn_unix_send(sn_unix *socket, const struct sn_unix_message *message);
+SN_API SN_CHECK_RESULT ssize_t sn_unix_send(sn_unix *socket, const struct sn_unix_message *message);
 
 /* ---- who is there ---- */
 
@@ -273,7 +273,7 @@ SN_API int sn_unix_peer_credentials(sn_unix *conn, struct sn_unix_credentials *p
  * the caller closes. -ENOPROTOOPT before Linux 6.5; -ENODATA where there is no such process, -ESRCH
  * or -EINVAL when it has ended; -EMFILE, -ENFILE, -EBADF. Any thread; does not park.
  */
-SN_API int sn_unix_peer_pidfd(sn_unix *conn);
+SN_API SN_CHECK_RESULT int sn_unix_peer_pidfd(sn_unix *conn);
 
 /* This end's and the peer's address as text, as sn_unix_listener_address(): empty, of length 0,
  * when it has none. -ENOTCONN. Any thread; do not park. */
@@ -314,44 +314,46 @@ static inline sn_stream *sn_unix_stream(sn_unix *conn)
 }
 
 /* Reads what there is: sn_stream_read(). Descriptors that come with it are closed. May park. */
-static inline ssize_t sn_unix_read(sn_unix *conn, void *buf, size_t size)
+static inline SN_CHECK_RESULT ssize_t sn_unix_read(sn_unix *conn, void *buf, size_t size)
 {
 	return sn_stream_read(sn_unix_stream(conn), buf, size);
 }
 
 /* Writes some of the bytes: sn_stream_write(). May park. */
-static inline ssize_t sn_unix_write(sn_unix *conn, const void *buf, size_t size)
+static inline SN_CHECK_RESULT ssize_t sn_unix_write(sn_unix *conn, const void *buf, size_t size)
 {
 	return sn_stream_write(sn_unix_stream(conn), buf, size);
 }
 
 /* Writes all of the bytes: sn_stream_write_all(). May park. */
-static inline ssize_t sn_unix_write_all(sn_unix *conn, const void *buf, size_t size, size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_unix_write_all(sn_unix *conn, const void *buf, size_t size,
+							size_t *done)
 {
 	return sn_stream_write_all(sn_unix_stream(conn), buf, size, done);
 }
 
 /* Reads exactly size bytes: sn_stream_read_full(). May park. */
-static inline ssize_t sn_unix_read_full(sn_unix *conn, void *buf, size_t size, size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_unix_read_full(sn_unix *conn, void *buf, size_t size,
+							size_t *done)
 {
 	return sn_stream_read_full(sn_unix_stream(conn), buf, size, done);
 }
 
 /* Reads what there is into several pieces of memory: sn_stream_readv(). May park. */
-static inline ssize_t sn_unix_readv(sn_unix *conn, const struct iovec *iov, int n)
+static inline SN_CHECK_RESULT ssize_t sn_unix_readv(sn_unix *conn, const struct iovec *iov, int n)
 {
 	return sn_stream_readv(sn_unix_stream(conn), iov, n);
 }
 
 /* Writes some bytes of several pieces of memory: sn_stream_writev(). May park. */
-static inline ssize_t sn_unix_writev(sn_unix *conn, const struct iovec *iov, int n)
+static inline SN_CHECK_RESULT ssize_t sn_unix_writev(sn_unix *conn, const struct iovec *iov, int n)
 {
 	return sn_stream_writev(sn_unix_stream(conn), iov, n);
 }
 
 /* Writes all bytes of several pieces of memory: sn_stream_writev_all(). May park. */
-static inline ssize_t sn_unix_writev_all(sn_unix *conn, const struct iovec *iov, int n,
-					 size_t *done)
+static inline SN_CHECK_RESULT ssize_t sn_unix_writev_all(sn_unix *conn, const struct iovec *iov,
+							 int n, size_t *done)
 {
 	return sn_stream_writev_all(sn_unix_stream(conn), iov, n, done);
 }

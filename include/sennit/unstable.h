@@ -34,7 +34,8 @@ SN_BEGIN
  * for that: when nothing is written, the packet leaves 200 ms after the peer has answered. An
  * answer is acknowledged as usual.
  */
-SN_API int sn_tcp_connect_to_write(sn_tcp **conn, const char *address, int64_t deadline);
+SN_API SN_CHECK_RESULT int sn_tcp_connect_to_write(sn_tcp **conn, const char *address,
+						   int64_t deadline);
 
 /* Whether a relay coalesces the small pieces of a stream (relay.h). */
 enum sn_relay_gather {

@@ -42,7 +42,7 @@ struct sn_vdso {
  * 0, or -ENOEXEC if it is not a little-endian ELF image with a loadable and a dynamic segment and
  * with symbols that can be looked up.
  */
-SN_API int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size) SN_CHECK_RESULT;
+SN_API SN_CHECK_RESULT int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size);
 
 /*
  * Opens the running process's vDSO, found by AT_SYSINFO_EHDR in the auxiliary vector.
@@ -51,7 +51,7 @@ SN_API int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size) SN
  * tool between the kernel and the program that hides it on purpose, such as valgrind; -ENOEXEC as
  * above.
  */
-SN_API int sn_vdso_self(struct sn_vdso *vdso) SN_CHECK_RESULT;
+SN_API SN_CHECK_RESULT int sn_vdso_self(struct sn_vdso *vdso);
 
 /*
  * The address of a defined symbol, or NULL if there is none of that name and version, or if it does

@@ -91,7 +91,7 @@ static int look_up(void *arg)
 	atomic_fetch_sub(&under_way, 1);
 	if (lookup->error)
 		lookup->found = NULL;
-	sn_chan_try_send(lookup->done, &one);
+	(void)!sn_chan_try_send(lookup->done, &one);
 	leave(lookup);
 	return 0;
 }

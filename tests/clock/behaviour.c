@@ -616,10 +616,10 @@ static void random_bytes_differ_after_fork(void)
 		abort();
 	child = fork();
 	if (child == 0) {
-		sn_getrandom(mine, sizeof(mine), 0);
+		(void)!sn_getrandom(mine, sizeof(mine), 0);
 		_exit(write(ends[1], mine, sizeof(mine)) != (ssize_t)sizeof(mine));
 	}
-	sn_getrandom(mine, sizeof(mine), 0);
+	(void)!sn_getrandom(mine, sizeof(mine), 0);
 	CHECK(read(ends[0], theirs, sizeof(theirs)) == (ssize_t)sizeof(theirs), "pipe");
 	waitpid(child, &status, 0);
 	CHECK(memcmp(mine, theirs, sizeof(mine)) != 0, "the same in both");
@@ -826,7 +826,7 @@ static void signals_may_land_in_the_vdso(void)
 			/* In most rounds only where that makes no system call. */
 			if (i == 0 ||
 			    sn_clock_source(SN_CLOCK_CALL_GETRANDOM) == SN_CLOCK_SOURCE_VDSO)
-				sn_getrandom(bytes, sizeof(bytes), 0);
+				(void)!sn_getrandom(bytes, sizeof(bytes), 0);
 		}
 	}
 	stop_signals = 1;

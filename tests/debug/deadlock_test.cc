@@ -330,7 +330,7 @@ TEST_F(Deadlock, NotADescriptor)
 		cases[0].op = SN_CASE_POLL;
 		cases[1].op = SN_CASE_TIME;
 		cases[2].op = SN_CASE_JOIN;
-		sn_select(cases, 3, SN_NO_DEADLINE);
+		(void)!sn_select(cases, 3, SN_NO_DEADLINE);
 	});
 	_exit(0);
 }

@@ -626,14 +626,14 @@ TEST(ProfileWaits, AreScaledWithoutBias)
 		test::Task ponger(
 			[&] {
 				while (sn_chan_recv(pings, &item) == 0)
-					sn_chan_send(pongs, &item);
+					(void)!sn_chan_send(pongs, &item);
 			},
 			&attr);
 		test::Task pinger(
 			[&] {
 				while (!stop) {
-					sn_chan_send(pings, &item);
-					sn_chan_recv(pongs, &item);
+					(void)!sn_chan_send(pings, &item);
+					(void)!sn_chan_recv(pongs, &item);
 				}
 				sn_chan_close(pings);
 			},
@@ -820,7 +820,7 @@ TEST(Profiles, CanBeMadeWhileTasksComeAndGo)
 				sn_sleep(int64_t(what % 50) * test::us);
 			sn_mutex_unlock(&mutex);
 			if (sn_chan_try_send(chan, &item) < 0)
-				sn_chan_try_recv(chan, &item);
+				(void)!sn_chan_try_recv(chan, &item);
 			alive--;
 		};
 		test::Task parent([&] {

@@ -50,7 +50,7 @@ static int works(void *arg)
 			sn_sleep(100000);
 		if (i % 16 == 1)
 			usleep(100); /* the runtime is not told */
-		sn_chan_send(numbers, &number);
+		(void)!sn_chan_send(numbers, &number);
 		free(text);
 	}
 	return 0;
@@ -71,7 +71,7 @@ static int echo(void *arg)
 	if (err < 0)
 		return err;
 	while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-		sn_tcp_write_all(peer, buf, (size_t)n, NULL);
+		(void)!sn_tcp_write_all(peer, buf, (size_t)n, NULL);
 	sn_tcp_close(peer);
 	return 0;
 }

@@ -83,7 +83,7 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 			char c;
 
 			while (sn_tcp_read(session.server, &c, 1) == 1)
-				sn_tcp_write(session.server, &c, 1);
+				(void)!sn_tcp_write(session.server, &c, 1);
 		});
 		EXPECT_EQ(0u, pauses());
 		Task accepter([&] {

@@ -692,11 +692,13 @@ TEST(UnixStream, IsRelayedBothWays)
 				EXPECT_EQ(0, sn_relay(a->to(), b->from(), &result, nullptr));
 			});
 			Task write_there([&] {
-				sn_stream_write_all(a->from(), there.data(), there.size(), nullptr);
+				(void)!sn_stream_write_all(a->from(), there.data(), there.size(),
+							   nullptr);
 				sn_stream_shutdown(a->from(), SN_SHUT_WRITE);
 			});
 			Task write_back([&] {
-				sn_stream_write_all(b->to(), back.data(), back.size(), nullptr);
+				(void)!sn_stream_write_all(b->to(), back.data(), back.size(),
+							   nullptr);
 				sn_stream_shutdown(b->to(), SN_SHUT_WRITE);
 			});
 			Task read_there([&] { got_there = test::read_to_end(b->to()); });

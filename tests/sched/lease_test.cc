@@ -471,8 +471,8 @@ TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 				ssize_t n;
 
 				while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-					sn_tcp_write_all(peer, buf, static_cast<size_t>(n),
-							 nullptr);
+					(void)!sn_tcp_write_all(peer, buf, static_cast<size_t>(n),
+								nullptr);
 				sn_tcp_close(peer);
 			}
 		});

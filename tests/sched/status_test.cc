@@ -292,7 +292,7 @@ TEST(Tasks, ComingAndGoingTasksAreSeenConsistently)
 				attr.name = name.c_str();
 				for (int n = 0; !stop; n++) {
 					attr.stack_size = size_t(16384) << n % 3;
-					sn_spawn(
+					(void)!sn_spawn(
 						nullptr, [](void *) { return sn_yield(); }, nullptr,
 						&attr);
 					if (n % 64 == 0)

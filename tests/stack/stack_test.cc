@@ -583,7 +583,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 			for (int i = 0; i < n; i++) {
 				const auto body = [](void *) {
 					waits++;
-					sn_chan_recv(end, nullptr);
+					(void)!sn_chan_recv(end, nullptr);
 					ran++;
 					return 0;
 				};

@@ -513,7 +513,7 @@ TEST(Layer, CopiesGoThroughItInUserspace)
 		sn_copy_result result;
 
 		test::Task writer([&] {
-			sn_stream_write_all(first.a, bytes.data(), bytes.size(), nullptr);
+			(void)!sn_stream_write_all(first.a, bytes.data(), bytes.size(), nullptr);
 			EXPECT_EQ(0, sn_stream_shutdown(first.a, SN_SHUT_WRITE));
 		});
 		test::Task copier([&] {

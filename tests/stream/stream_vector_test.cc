@@ -75,7 +75,7 @@ TEST(ReadFull, SaysWhatAStreamEndedIn)
 			char buf[8] = "";
 			size_t done = 0;
 
-			sn_stream_write_all(ends.to(), "abcde", 5, nullptr);
+			(void)!sn_stream_write_all(ends.to(), "abcde", 5, nullptr);
 			ends.close_to();
 			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
 			EXPECT_EQ(5u, done);

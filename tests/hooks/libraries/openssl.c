@@ -129,7 +129,7 @@ static int begin(struct crowd *crowd)
 	pins = strstr(crowd->where, "pin") != NULL;
 	if (strstr(crowd->where, "queue"))
 		for (int i = 0; i < 4; i++)
-			sn_spawn(&litterers[i], litter, &littering_ends, NULL);
+			(void)!sn_spawn(&litterers[i], litter, &littering_ends, NULL);
 	return 0;
 }
 

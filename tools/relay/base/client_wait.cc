@@ -50,7 +50,7 @@ bell::~bell()
 void bell::ring() noexcept
 {
 	/* If it is full, the task has not heard the last ring yet, and this is the same one. */
-	static_cast<void>(sn_chan_try_send(chan_, nullptr));
+	static_cast<void>(!sn_chan_try_send(chan_, nullptr));
 }
 
 woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept
