@@ -141,7 +141,7 @@ static void renew_pair(void)
 static int in_tasks(void *arg)
 {
 	sn_task *task;
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED};
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED);
 
 	(void)arg;
 	rows("in a task without hooks");

@@ -141,7 +141,7 @@ static int work(void *arg)
 
 static int serve(void *arg)
 {
-	const struct sn_udp_options options = {.flags = SN_UDP_PACKET_INFO};
+	const struct sn_udp_options options = SN_UDP_OPTIONS_INIT(.flags = SN_UDP_PACKET_INFO);
 	char text[SN_ADDRESS_MAX];
 	sn_scope *scope;
 	sn_udp *udp;

@@ -47,10 +47,8 @@ static void print(struct command *command, const struct sn_process_result *resul
 static int run_command(struct command *command)
 {
 	const char *argv[] = {"sh", "-c", command->text, NULL};
-	const struct sn_process_attr attr = {
-		.err = {.kind = SN_PROCESS_STDOUT},
-		.flags = SN_PROCESS_GROUP,
-	};
+	const struct sn_process_attr attr =
+		SN_PROCESS_ATTR_INIT(.err = {.kind = SN_PROCESS_STDOUT}, .flags = SN_PROCESS_GROUP);
 	struct sn_process_result result;
 	int err = sn_process_output(&result, argv, NULL, 0, MOST_OUTPUT, &attr, sn_after(MINUTE));
 	int locked = sn_mutex_lock(&command->all->printing);

@@ -41,7 +41,7 @@ static int wait_for_end(void *arg)
 /* If it does not start, that is tried again, too. */
 static void start(struct supervisor *s)
 {
-	const struct sn_process_attr attr = {.flags = SN_PROCESS_GROUP};
+	const struct sn_process_attr attr = SN_PROCESS_ATTR_INIT(.flags = SN_PROCESS_GROUP);
 	int err = sn_process_start(&s->program, s->argv, &attr);
 
 	s->restart_at = SN_NO_DEADLINE;

@@ -31,7 +31,7 @@ static int send_input(void *arg)
 static int run(void *arg)
 {
 	char **argv = arg, buf[16384];
-	struct sn_tls_info info;
+	struct sn_tls_info info = SN_TLS_INFO_INIT();
 	sn_tls_config *config = NULL;
 	sn_stream *stream;
 	sn_task *sender;
@@ -67,7 +67,7 @@ static int run(void *arg)
 
 int main(int argc, char **argv)
 {
-	const struct sn_run_attr attr = {.stack_size = SN_TLS_STACK};
+	const struct sn_run_attr attr = SN_RUN_ATTR_INIT(.stack_size = SN_TLS_STACK);
 
 	if (argc < 2 || argc > 4 || (argc == 4 && strcmp(argv[3], "staple") != 0)) {
 		fprintf(stderr, "usage: %s host:port [authorities.pem [staple]]\n", argv[0]);

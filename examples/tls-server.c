@@ -56,7 +56,8 @@ static int serve(void *arg)
 /* Until its scope is cancelled. */
 static int accept_all(void *arg)
 {
-	const struct sn_task_attr attr = {.name = "connection", .stack_size = SN_TLS_STACK};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.name = "connection", .stack_size = SN_TLS_STACK);
 	sn_tcp *conn;
 	int err;
 

@@ -48,7 +48,7 @@ static int run(void *arg)
 	double before = resident_mib(), during = 0;
 	int64_t began = sn_now(), all_done;
 	uint64_t most = 0;
-	struct sn_run_stats stats;
+	struct sn_run_stats stats = SN_RUN_STATS_INIT();
 
 	(void)arg;
 	for (long i = 0; i < tasks; i++) {

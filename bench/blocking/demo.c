@@ -453,7 +453,7 @@ static int name_server_open(void)
 static void start(int n, sn_fn *fn, size_t stack, const char *name, sn_task **tasks,
 		  void *(*argument)(int))
 {
-	struct sn_task_attr attr = {.name = name, .stack_size = stack};
+	struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = name, .stack_size = stack);
 
 	for (int i = 0; i < n; i++) {
 		int err = sn_spawn(&tasks[i], fn, argument(i), &attr);
@@ -480,7 +480,7 @@ static bool hogs;
 static int run(void *arg)
 {
 	static sn_task *hearts[HEARTS], *others[BLOCKERS];
-	struct sn_run_stats stats;
+	struct sn_run_stats stats = SN_RUN_STATS_INIT();
 	int n = BLOCKERS;
 
 	(void)arg;

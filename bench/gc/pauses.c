@@ -65,7 +65,8 @@ static int compare(const void *a, const void *b)
 static void measure(long tasks, long threads)
 {
 	uint64_t ns[COLLECTIONS];
-	struct sn_gc_stats stats, before;
+	struct sn_gc_stats stats = SN_GC_STATS_INIT();
+	struct sn_gc_stats before = SN_GC_STATS_INIT();
 
 	for (int i = 0; i < COLLECTIONS; i++) {
 		sn_gc_stats(&before);

@@ -81,7 +81,8 @@ static int serve_one(void *arg)
 static int serve(void *arg)
 {
 	const struct listener *listener = arg;
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED, .stack_size = STACK_SIZE};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED, .stack_size = STACK_SIZE);
 
 	for (;;) {
 		struct visitor *visitor = malloc(sizeof *visitor);
@@ -116,7 +117,7 @@ static void make_certificate(void)
 static int serve_both(void *arg)
 {
 	static struct listener listeners[2] = {{.tls = false}, {.tls = true}};
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED};
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED);
 	sn_task *task;
 
 	(void)arg;

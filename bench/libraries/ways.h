@@ -100,7 +100,8 @@ static void *ways_thread(void *arg)
 static void ways_tasks(int n)
 {
 	static sn_task *tasks[MOST];
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED, .stack_size = STACK_SIZE};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED, .stack_size = STACK_SIZE);
 
 	for (int i = 0; i < n; i++)
 		CHECK(sn_spawn(&tasks[i], ways_task, &ways_jobs[i], &attr) == 0);

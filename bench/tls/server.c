@@ -136,7 +136,7 @@ static int run(void *arg)
 {
 	char **argv = arg;
 	const struct sn_tls_certificate certificate = {argv[1], argv[2]};
-	const struct sn_task_attr attr = {.stack_size = SN_TLS_STACK};
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.stack_size = SN_TLS_STACK);
 	char address[SN_ADDRESS_MAX];
 	sn_tcp_listener *listener;
 	sn_tcp *conn;

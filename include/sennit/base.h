@@ -8,6 +8,11 @@
  *    Nothing reports through errno, but <errno.h> comes with every header: errno.h says how.
  *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
  *    SN_NO_DEADLINE, which is 0, means "never".
+ *  - Structures of attributes, options and statistics begin with their size, which an initialiser
+ *    sets: struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = "session"). Later versions append
+ *    fields, and what is not given is the default, so a program that was compiled with an older
+ *    header keeps working. A size of 0, which was not set, is -EINVAL. -E2BIG: the program sets a
+ *    field that this library does not know.
  *  - "May park" means that the call can put the calling task to sleep and let others run. After a
  *    park the task may continue on another thread of the runtime. A call that may park returns
  *    -ENOTSUP when the caller is not a task, and does nothing, unless its header says "any thread".
@@ -40,8 +45,17 @@
 
 #include <sennit/errno.h>
 
-/* The brackets around the declarations of a header, for C++. */
-#ifdef __cplusplus
+/* The brackets around the declarations of a header, for C++. GCC's -Wshadow reports in C++ a
+ * function and a structure of the same name, as of sn_run_stats(). */
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#	define SN_BEGIN                                                          \
+		_Pragma("GCC diagnostic push")                                    \
+			_Pragma("GCC diagnostic ignored \"-Wshadow\"") extern "C" \
+		{
+#	define SN_END \
+		}      \
+		_Pragma("GCC diagnostic pop")
+#elif defined(__cplusplus)
 #	define SN_BEGIN extern "C" {
 #	define SN_END }
 #else
@@ -61,6 +75,24 @@
 #define SN_VERSION_MAJOR 0
 #define SN_VERSION_MINOR 1
 #define SN_VERSION_PATCH 0
+
+/*
+ * The first member of a structure that grows, and the initialiser of such a structure: attributes,
+ * options and statistics. In C++ every initialisation sets the size, also {}.
+ */
+#ifdef __cplusplus
+#	define SN_SIZE_OF(type) = sizeof(type)
+#	define SN_SIZED_INIT(type, ...) \
+		{                        \
+			__VA_ARGS__      \
+		}
+#else
+#	define SN_SIZE_OF(type)
+#	define SN_SIZED_INIT(type, ...)                  \
+		{                                         \
+			.size = sizeof(type), __VA_ARGS__ \
+		}
+#endif
 
 /* In place of a deadline: never. */
 #define SN_NO_DEADLINE ((int64_t)0)

@@ -66,6 +66,8 @@ SN_API SN_CHECK_RESULT int sn_copy(sn_stream *dst, sn_stream *src, int64_t n,
 
 /* The pool of pipes, and what the paths have carried since the program began. */
 struct sn_copy_stats {
+	/* Set by SN_COPY_STATS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_copy_stats);
 	uint64_t pipes;          /* that exist now, two descriptors each */
 	uint64_t pipes_borrowed; /* of those, with bytes in flight now */
 	uint64_t pipes_limit;    /* the most that there may be, as the quota allows */
@@ -74,6 +76,9 @@ struct sn_copy_stats {
 	uint64_t pipes_missed;   /* times that none was available, and bytes were copied instead */
 	uint64_t gathered_late;  /* times that a relay waited 250 us for more bytes */
 };
+
+/* struct sn_copy_stats with its size, and the fields that are given, as .name = value. */
+#define SN_COPY_STATS_INIT(...) SN_SIZED_INIT(struct sn_copy_stats, __VA_ARGS__)
 
 /* Fills *stats, from counters that are not read at the same instant. Any thread. Returns 0. */
 SN_API int sn_copy_stats(struct sn_copy_stats *stats);

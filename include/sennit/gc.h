@@ -48,6 +48,8 @@ SN_API int sn_gc_init(void);
 
 /* The collector's work since sn_gc_init(). */
 struct sn_gc_stats {
+	/* Set by SN_GC_STATS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_gc_stats);
 	uint64_t stops;       /* times that all threads were stopped, about once a collection */
 	uint64_t stop_ns;     /* how long they were stopped, in total */
 	uint64_t max_stop_ns; /* and at most */
@@ -61,6 +63,9 @@ struct sn_gc_stats {
 	uint64_t root_bytes; /* searched in tasks' arguments and stacks, not counting stacks on
 				which a thread was stopped */
 };
+
+/* struct sn_gc_stats with its size, and the fields that are given, as .name = value. */
+#define SN_GC_STATS_INIT(...) SN_SIZED_INIT(struct sn_gc_stats, __VA_ARGS__)
 
 /* Any thread; does not park. Returns 0; -EINVAL for NULL; -ENODEV before sn_gc_init(). */
 SN_API int sn_gc_stats(struct sn_gc_stats *stats);

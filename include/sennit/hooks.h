@@ -73,6 +73,8 @@ SN_API int sn_hooks_set_default(int hooks);
 
 /* How often hooked calls of tasks that have hooks would have blocked, and what was done. */
 struct sn_hooks_stats {
+	/* Set by SN_HOOKS_STATS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_hooks_stats);
 	uint64_t parked;       /* times that a task waited without its thread */
 	uint64_t passed_held;  /* calls passed through: the task held a lock, */
 	uint64_t passed_busy;  /* was pinned, or in a bracket, */
@@ -81,8 +83,11 @@ struct sn_hooks_stats {
 	uint64_t moved;        /* of parked: went on with another thread, as theirs was stuck */
 };
 
-/* Fills *counters, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */
-SN_API int sn_hooks_stats(struct sn_hooks_stats *counters);
+/* struct sn_hooks_stats with its size, and the fields that are given, as .name = value. */
+#define SN_HOOKS_STATS_INIT(...) SN_SIZED_INIT(struct sn_hooks_stats, __VA_ARGS__)
+
+/* Fills *stats, which count since the process began. Any thread. Returns 0; -EINVAL for NULL. */
+SN_API int sn_hooks_stats(struct sn_hooks_stats *stats);
 
 SN_END
 

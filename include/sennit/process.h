@@ -101,8 +101,11 @@ struct sn_process_limit {
 #define SN_PROCESS_IN_SCOPE 8u  /* ends with the scope of the calling task (above) */
 #define SN_PROCESS_IGNORED 16u /* signals that this process ignores stay ignored, as for nohup(1) */
 
-/* Zero-initialise, then set what should differ from the default. Nothing is kept after the call. */
+/* How a program should differ from the default: SN_PROCESS_ATTR_INIT(). What is not given is zero,
+ * which is the default. Nothing is kept after the call. */
 struct sn_process_attr {
+	/* Set by SN_PROCESS_ATTR_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_process_attr);
 	/*
 	 * What is executed; NULL: argv[0]. A name without a slash is looked for in the PATH of this
 	 * process, not in the program's. A relative path counts from the program's directory.
@@ -132,6 +135,9 @@ struct sn_process_attr {
 	uint16_t rows;    /* of the terminal; 0: what the system gives */
 	uint16_t columns; /* likewise */
 };
+
+/* struct sn_process_attr with its size, and the fields that are given, as .name = value. */
+#define SN_PROCESS_ATTR_INIT(...) SN_SIZED_INIT(struct sn_process_attr, __VA_ARGS__)
 
 /* How a program ended, and what it has used. Of its own children, those that it has waited for
  * count, too. */

@@ -63,8 +63,11 @@ struct sn_relay_pace {
 	void *arg; /* of both */
 };
 
-/* Zero-initialise, then set what should differ. NULL stands for all zeros. */
+/* How a relay should differ from the default: SN_RELAY_OPTIONS_INIT(). What is not given is zero,
+ * which is the default; NULL stands for that. */
 struct sn_relay_options {
+	/* Set by SN_RELAY_OPTIONS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_relay_options);
 	int64_t idle_timeout;       /* ns without a byte in either direction; 0: forever */
 	int64_t half_close_timeout; /* the same once one stream has ended; 0: as idle_timeout */
 	/* Called after each delivered chunk, in the task that copies in this direction; must not
@@ -75,6 +78,9 @@ struct sn_relay_options {
 	const struct sn_relay_pace *pace;
 	const struct sn_relay_tuning *tuning; /* NULL: automatic; unstable.h */
 };
+
+/* struct sn_relay_options with its size, and the fields that are given, as .name = value. */
+#define SN_RELAY_OPTIONS_INIT(...) SN_SIZED_INIT(struct sn_relay_options, __VA_ARGS__)
 
 /* Filled by sn_relay(), also on failure. */
 struct sn_relay_result {

@@ -87,10 +87,13 @@ typedef int sn_fn(void *arg);
 SN_API int sn_run(sn_fn *fn, void *arg);
 
 /*
- * Zero-initialise, then set what should differ from the default. Sizes are rounded up to those that
- * the runtime has, and are at most 1 GiB, 64 MiB on 32-bit machines.
+ * How a run should differ from the default: SN_RUN_ATTR_INIT(). What is not given is zero, which is
+ * the default. Sizes are rounded up to those that the runtime has, and are at most 1 GiB, 64 MiB on
+ * 32-bit machines.
  */
 struct sn_run_attr {
+	/* Set by SN_RUN_ATTR_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_run_attr);
 	/* Usable bytes of the stack of each task that asks for no size of its own, whichever call
 	 * starts it; SENNIT_STACK_SIZE overrides it. Default 128 KiB, 64 KiB on 32-bit machines. */
 	size_t stack_size;
@@ -100,6 +103,9 @@ struct sn_run_attr {
 	size_t first_stack_size;
 };
 
+/* struct sn_run_attr with its size, and the fields that are given, as .name = value. */
+#define SN_RUN_ATTR_INIT(...) SN_SIZED_INIT(struct sn_run_attr, __VA_ARGS__)
+
 /*
  * As sn_run(), with attributes (NULL: the defaults). Also -EINVAL for a size above the limit, after
  * a line on stderr.
@@ -108,6 +114,8 @@ SN_API int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr
 
 /* Counters since the start of the running (or, afterwards, of the last) runtime. */
 struct sn_run_stats {
+	/* Set by SN_RUN_STATS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_run_stats);
 	uint64_t tasks_spawned;     /* ever */
 	uint64_t tasks_alive;       /* that have not ended */
 	uint64_t switches;          /* context switches */
@@ -123,6 +131,9 @@ struct sn_run_stats {
 		stacks_trimmed; /* times that a parked task's stack gave back what it did not use */
 	uint64_t accept_pauses; /* times that accepting paused for lack of descriptors or memory */
 };
+
+/* struct sn_run_stats with its size, and the fields that are given, as .name = value. */
+#define SN_RUN_STATS_INIT(...) SN_SIZED_INIT(struct sn_run_stats, __VA_ARGS__)
 
 /*
  * Fills *stats. Counters are read without stopping anything, so they are not all from the same

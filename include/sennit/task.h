@@ -35,8 +35,11 @@ SN_BEGIN
 /* A task: what sn_self() returns, and the handle for joining it. */
 typedef struct sn_task sn_task;
 
-/* Zero-initialise, then set what should differ from the default. */
+/* How a task should differ from the default: SN_TASK_ATTR_INIT(.name = "session"). What is not
+ * given is zero, which is the default. */
 struct sn_task_attr {
+	/* Set by SN_TASK_ATTR_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_task_attr);
 	const char *name;  /* copied, cut to SN_TASK_NAME_MAX; default: none, shown as "task" */
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
 			      MiB on 32-bit machines. Default: sn_run_attr.stack_size or
@@ -57,6 +60,9 @@ struct sn_task_attr {
 	 */
 	void (*arg_move)(void *to, void *from);
 };
+
+/* struct sn_task_attr with its size, and the fields that are given, as .name = value. */
+#define SN_TASK_ATTR_INIT(...) SN_SIZED_INIT(struct sn_task_attr, __VA_ARGS__)
 
 /*
  * The largest arg_size: a quarter of a page, so that an idle task still occupies one. An argument

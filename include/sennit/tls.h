@@ -290,6 +290,8 @@ SN_API const char *sn_tls_error(sn_stream *stream);
 
 /* Filled by sn_tls_info(). The texts are "" where there is none, and are cut if too long. */
 struct sn_tls_info {
+	/* Set by SN_TLS_INFO_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_tls_info);
 	int finished; /* 1: the handshake is complete; before, the rest says little */
 	enum sn_tls_version version;
 	int resumed;           /* 1: a session was resumed */
@@ -299,6 +301,9 @@ struct sn_tls_info {
 	char alpn[64];         /* the protocol that was agreed on */
 	char server_name[256]; /* that the client has asked for */
 };
+
+/* struct sn_tls_info with its size, and the fields that are given, as .name = value. */
+#define SN_TLS_INFO_INIT(...) SN_SIZED_INIT(struct sn_tls_info, __VA_ARGS__)
 
 /* Fills *info. Returns 0; -EPROTOTYPE for a stream without TLS; -EBADF, -EINVAL, -ENOTSUP. May park
  * for a moment, as calls of other tasks on the stream are let finish. */

@@ -66,12 +66,17 @@ typedef struct sn_udp sn_udp;
 #define SN_UDP_GRO 64u          /* the system may join datagrams of one peer: segment, below */
 #define SN_UDP_ERRORS 128u      /* what the network reports is kept: sn_udp_next_error() */
 
-/* How a socket is opened. All zero, or NULL in its place, is the usual way. */
+/* How a socket is opened. SN_UDP_OPTIONS_INIT(), or NULL in its place, is the usual way. */
 struct sn_udp_options {
+	/* Set by SN_UDP_OPTIONS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_udp_options);
 	uint32_t flags;     /* SN_UDP_* */
 	int receive_buffer; /* bytes, as SN_UDP_RECEIVE_BUFFER; 0: the system's default */
 	int send_buffer;    /* the same of SN_UDP_SEND_BUFFER */
 };
+
+/* struct sn_udp_options with its size, and the fields that are given, as .name = value. */
+#define SN_UDP_OPTIONS_INIT(...) SN_SIZED_INIT(struct sn_udp_options, __VA_ARGS__)
 
 /*
  * Opens a socket that receives at an address. "127.0.0.1:0" takes any free port, which

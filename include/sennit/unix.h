@@ -59,8 +59,11 @@ enum sn_unix_type {
 
 /* ---- listening ---- */
 
-/* How an address is taken. All zero, or NULL in its place, is a stream with the usual mode. */
+/* How an address is taken. SN_UNIX_OPTIONS_INIT(), or NULL in its place, is a stream with the usual
+ * mode. */
 struct sn_unix_options {
+	/* Set by SN_UNIX_OPTIONS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_unix_options);
 	enum sn_unix_type type;
 	/*
 	 * Who may connect to a path: permission bits, such as 0660, where the right to write counts.
@@ -70,6 +73,9 @@ struct sn_unix_options {
 	 */
 	int mode;
 };
+
+/* struct sn_unix_options with its size, and the fields that are given, as .name = value. */
+#define SN_UNIX_OPTIONS_INIT(...) SN_SIZED_INIT(struct sn_unix_options, __VA_ARGS__)
 
 /*
  * Listens on an address. The backlog is the system's largest. The caller owns *listener and closes

@@ -46,13 +46,18 @@ enum sn_relay_gather {
 	SN_RELAY_GATHER_ALWAYS = 2, /* whenever one piece follows another */
 };
 
-/* In struct sn_relay_options. Zero is the default. Read until sn_relay() returns. */
+/* In struct sn_relay_options. Zero is the default, except for the size. */
 struct sn_relay_tuning {
+	/* Set by SN_RELAY_TUNING_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_relay_tuning);
 	/* 1: the caller closes both streams immediately when the relay has finished. Then that
 	 * close passes on the end of the stream that ended last, which saves a system call. */
 	int closing;
 	enum sn_relay_gather gather; /* whether small pieces of a stream wait for more */
 };
+
+/* struct sn_relay_tuning with its size, and the fields that are given, as .name = value. */
+#define SN_RELAY_TUNING_INIT(...) SN_SIZED_INIT(struct sn_relay_tuning, __VA_ARGS__)
 
 SN_END
 

@@ -25,6 +25,8 @@ SN_BEGIN
 
 /* The waits of one site since the process started, in all threads, also those that have ended. */
 struct sn_wait_stats {
+	/* Set by SN_WAIT_STATS_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_wait_stats);
 	const char *name;    /* of the site, such as "lock"; valid forever */
 	const char *what;    /* one line on what is waited for; likewise */
 	uint64_t waits;      /* how many: the sum of the buckets */
@@ -34,10 +36,14 @@ struct sn_wait_stats {
 	uint64_t buckets[SN_WAIT_BUCKETS]; /* how many took how long */
 };
 
+/* struct sn_wait_stats with its size, and the fields that are given, as .name = value. */
+#define SN_WAIT_STATS_INIT(...) SN_SIZED_INIT(struct sn_wait_stats, __VA_ARGS__)
+
 /*
  * Fills the caller's array of `count` sites, in an order that stays the same while the process
  * runs, and returns how many sites there are. That may be more (then the rest are left out) or
- * fewer. Without an array, and with 0, it only returns the number.
+ * fewer. Without an array, and with 0, it only returns the number. The size of the first element is
+ * that of all: sites[0] = (struct sn_wait_stats)SN_WAIT_STATS_INIT(), in C++ every one has it.
  *
  * The counts never go back; the difference of two readings is what happened in between (except for
  * longest_ns). Nothing is stopped for reading, so a wait that ends at that moment may show in one

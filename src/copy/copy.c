@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "arch/sized.h"
 #include "copy/copy_late.h"
 #include "copy/copy_pass.h"
 #include "copy/low_water.h"
@@ -271,9 +272,9 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 
 int sn_copy_stats(struct sn_copy_stats *stats)
 {
-	if (!stats)
-		return -EINVAL;
-	sn_pipes_count(stats);
-	stats->gathered_late = sn_low_water_late();
-	return 0;
+	struct sn_copy_stats current;
+
+	sn_pipes_count(&current);
+	current.gathered_late = sn_low_water_late();
+	return SN_SIZED_GIVE(stats, &current);
 }

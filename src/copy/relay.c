@@ -44,6 +44,7 @@
 #include <sennit/scope.h>
 #include <sennit/unstable.h>
 
+#include "arch/sized.h"
 #include "copy/copy.h"
 #include "copy/idle_limit.h"
 #include "io/fd.h"
@@ -299,7 +300,8 @@ static int second_task(void *arg)
 /* The calling task keeps this direction; a new task gets the other one. */
 static void part(struct direction *stays)
 {
-	static const struct sn_task_attr attributes = {.name = "relay", .flags = SN_TASK_BRIEF};
+	static const struct sn_task_attr attributes =
+		SN_TASK_ATTR_INIT(.name = "relay", .flags = SN_TASK_BRIEF);
 	struct relay *relay = stays->relay;
 	struct direction *goes = &relay->directions[1 - stays->number];
 	int err;
@@ -502,23 +504,27 @@ static int whose(const struct relay *relay)
 int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 	     const struct sn_relay_options *options)
 {
-	static const struct sn_relay_options none;
-	static const struct sn_relay_tuning automatic;
+	struct sn_relay_options own;
+	struct sn_relay_tuning tuning;
 	struct sn_relay_result unwanted;
 	sn_stream *const handles[2] = {a, b};
-	struct relay relay = {.options = options ? options : &none,
+	struct relay relay = {.options = &own,
+			      .tuning = &tuning,
 			      .result = result ? result : &unwanted,
 			      .failed_side = -1,
 			      .ended_first = -1};
+	int err = SN_SIZED_TAKE(&own, options);
 
-	relay.tuning = relay.options->tuning ? relay.options->tuning : &automatic;
+	if (err == 0)
+		err = SN_SIZED_TAKE(&tuning, own.tuning);
 	*relay.result = (struct sn_relay_result){.side = -1};
+	if (err < 0)
+		return relay.result->error = err;
 	if (!sn_self())
 		return relay.result->error = -ENOTSUP;
 	/* A stream that is closed meanwhile must not be reused while this call holds it. */
 	for (int i = 0; i < 2; i++) {
-		int err = sn_fd_use_handle(&relay.fds[i], handles[i]);
-
+		err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 		if (err == 0 && sn_conn_kind(relay.fds[i]) != SN_KIND_SOCKET &&
 		    sn_conn_kind(relay.fds[i]) != SN_KIND_LAYERED) {
 			sn_fd_unuse(relay.fds[i]);

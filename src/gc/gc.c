@@ -105,6 +105,7 @@
 #include <sennit/clock.h>
 #include <sennit/collector.h>
 
+#include "arch/sized.h"
 #include "gc/blind.h"
 
 /* The stack on which a stopped thread is. */
@@ -367,12 +368,14 @@ static void *GC_CALLBACK copy_stats(void *to)
 
 int sn_gc_stats(struct sn_gc_stats *to)
 {
+	struct sn_gc_stats current;
+
 	if (!to)
 		return -EINVAL;
 	if (!initialised)
 		return -ENODEV;
-	GC_call_with_alloc_lock(copy_stats, to);
-	return 0;
+	GC_call_with_alloc_lock(copy_stats, &current);
+	return SN_SIZED_GIVE(to, &current);
 }
 
 /* ---- threads ---- */

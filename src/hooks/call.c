@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hooks/call.h"
+#include "arch/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,11 +159,9 @@ int sn_hooks_set_default(int hooks)
 	return 0;
 }
 
-int sn_hooks_stats(struct sn_hooks_stats *counters)
+int sn_hooks_stats(struct sn_hooks_stats *stats)
 {
-	if (!counters)
-		return -EINVAL;
-	*counters = (struct sn_hooks_stats){
+	struct sn_hooks_stats current = {
 		.parked = atomic_load(&parked),
 		.passed_held = atomic_load(&passed_held),
 		.passed_busy = atomic_load(&passed_busy),
@@ -170,7 +169,8 @@ int sn_hooks_stats(struct sn_hooks_stats *counters)
 		.passed_other = atomic_load(&passed_other),
 		.moved = atomic_load(&moved),
 	};
-	return 0;
+
+	return SN_SIZED_GIVE(stats, &current);
 }
 
 /* ---- waiting ---- */

@@ -148,9 +148,9 @@ static bool is_quick(const char *node, const char *service, const struct addrinf
 /* PASS: it could not begin. */
 static enum sn_hook_step ask(struct lookup *lookup, int *error, struct addrinfo **result)
 {
-	const struct sn_task_attr attr = {.name = "getaddrinfo",
-					  .stack_size = STACK_SIZE,
-					  .flags = SN_TASK_UNHOOKED | SN_TASK_BLOCKS};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.name = "getaddrinfo", .stack_size = STACK_SIZE,
+				  .flags = SN_TASK_UNHOOKED | SN_TASK_BLOCKS);
 	char one;
 	int err;
 

@@ -10,6 +10,7 @@
 
 #include <sennit/stream.h>
 
+#include "arch/sized.h"
 #include "io/sys.h"
 #include "names/address.h"
 #include "names/address_value.h"
@@ -193,18 +194,19 @@ static int by_text(struct sn_fd **out, const char *text, bool passive, int64_t d
 	return n < 0 ? n : own(out, fd, n, options->flags, !passive);
 }
 
-static const struct sn_udp_options no_options;
-
 int sn_udp_open(sn_udp **udp, const char *address, const struct sn_udp_options *options)
 {
+	struct sn_udp_options own;
 	struct sn_fd *d;
-	int err;
+	int err = SN_SIZED_TAKE(&own, options);
 
+	if (err < 0)
+		return err;
 	if (!udp || !address)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = by_text(&d, address, true, SN_NO_DEADLINE, options ? options : &no_options);
+	err = by_text(&d, address, true, SN_NO_DEADLINE, &own);
 	if (err == 0)
 		*udp = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -214,14 +216,17 @@ int sn_udp_open(sn_udp **udp, const char *address, const struct sn_udp_options *
 int sn_udp_connect(sn_udp **udp, const char *address, const struct sn_udp_options *options,
 		   int64_t deadline)
 {
+	struct sn_udp_options own;
 	struct sn_fd *d;
-	int err;
+	int err = SN_SIZED_TAKE(&own, options);
 
+	if (err < 0)
+		return err;
 	if (!udp || !address)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = by_text(&d, address, false, deadline, options ? options : &no_options);
+	err = by_text(&d, address, false, deadline, &own);
 	if (err == 0)
 		*udp = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -244,14 +249,17 @@ static int at_value(struct sn_fd **out, const struct sn_address *address,
 int sn_udp_open_at(sn_udp **udp, const struct sn_address *address,
 		   const struct sn_udp_options *options)
 {
+	struct sn_udp_options own;
 	struct sn_fd *d;
-	int err;
+	int err = SN_SIZED_TAKE(&own, options);
 
+	if (err < 0)
+		return err;
 	if (!udp || !address || !sn_address_is_some(address))
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = at_value(&d, address, options ? options : &no_options);
+	err = at_value(&d, address, &own);
 	if (err == 0)
 		*udp = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -281,14 +289,17 @@ static int take_over(struct sn_fd **out, int fd, const struct sn_udp_options *op
 
 int sn_udp_adopt(sn_udp **udp, int fd, const struct sn_udp_options *options)
 {
+	struct sn_udp_options own;
 	struct sn_fd *d;
-	int err;
+	int err = SN_SIZED_TAKE(&own, options);
 
+	if (err < 0)
+		return err;
 	if (!udp)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = take_over(&d, fd, options ? options : &no_options);
+	err = take_over(&d, fd, &own);
 	if (err == 0)
 		*udp = sn_fd_handle(d);
 	sn_runtime_leave();

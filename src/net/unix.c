@@ -20,6 +20,7 @@
 #include <sennit/clock.h>
 #include <sennit/unix.h>
 
+#include "arch/sized.h"
 #include "io/fd.h"
 #include "io/sys.h"
 #include "net/accept.h"
@@ -182,18 +183,18 @@ int sn_unix_listen_stream(struct sn_fd **out, const char *address)
 int sn_unix_listen(sn_unix_listener **listener, const char *address,
 		   const struct sn_unix_options *options)
 {
-	static const struct sn_unix_options usual;
+	struct sn_unix_options own;
 	struct sn_fd *d;
-	int type, err;
+	int type, err = SN_SIZED_TAKE(&own, options);
 
-	if (!options)
-		options = &usual;
-	type = system_type(options->type);
+	if (err < 0)
+		return err;
+	type = system_type(own.type);
 	if (!listener || !address || type < 0 || type == SOCK_DGRAM)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = open_at(&d, address, type, options->mode);
+	err = open_at(&d, address, type, own.mode);
 	if (err == 0)
 		*listener = sn_fd_handle(d);
 	sn_runtime_leave();
@@ -202,14 +203,17 @@ int sn_unix_listen(sn_unix_listener **listener, const char *address,
 
 int sn_unix_bind(sn_unix **socket, const char *address, const struct sn_unix_options *options)
 {
+	struct sn_unix_options own;
 	struct sn_fd *d;
-	int err;
+	int err = SN_SIZED_TAKE(&own, options);
 
+	if (err < 0)
+		return err;
 	if (!socket)
 		return -EINVAL;
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = open_at(&d, address, SOCK_DGRAM, options ? options->mode : 0);
+	err = open_at(&d, address, SOCK_DGRAM, own.mode);
 	if (err == 0)
 		*socket = sn_fd_handle(d);
 	sn_runtime_leave();

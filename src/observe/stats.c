@@ -7,6 +7,7 @@
 
 #include <sennit/run.h>
 
+#include "arch/sized.h"
 #include "base/counters.h"
 #include "observe/trim.h"
 #include "sched/processor.h"
@@ -71,6 +72,7 @@ static void keep_stats(void)
 
 int sn_run_stats(struct sn_run_stats *stats)
 {
+	struct sn_run_stats current;
 	int err = 0;
 
 	if (!stats)
@@ -79,11 +81,11 @@ int sn_run_stats(struct sn_run_stats *stats)
 	if (!has_run)
 		err = -ENODEV;
 	else if (stats_live)
-		collect_stats(stats);
+		collect_stats(&current);
 	else
-		*stats = last_stats;
+		current = last_stats;
 	sn_unlock(&stats_lock);
-	return err;
+	return err < 0 ? err : SN_SIZED_GIVE(stats, &current);
 }
 
 void sn_stats_begin(void)

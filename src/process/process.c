@@ -13,6 +13,7 @@
 #include <sennit/semaphore.h>
 #include <sennit/task.h>
 
+#include "arch/sized.h"
 #include "base/standard.h"
 #include "process/process_launch.h"
 #include "wait/lock.h"
@@ -152,11 +153,9 @@ static int keep(void *arg)
 	return 0;
 }
 
-static const struct sn_process_attr defaults;
-
 static int spawn_keeper(struct sn_process *process)
 {
-	const struct sn_task_attr attr = {.name = "process"};
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = "process");
 	int err;
 
 	sn_waitgroup_add(&process->started, 1);
@@ -295,11 +294,16 @@ int sn_process_launch(sn_process **out, const char *const argv[],
 int sn_process_start(sn_process **process, const char *const argv[],
 		     const struct sn_process_attr *attr)
 {
+	struct sn_process_attr own;
+	int err = SN_SIZED_TAKE(&own, attr);
+
 	if (!process || !argv || !argv[0])
 		return -EINVAL;
+	if (err < 0)
+		return err;
 	if (!sn_self())
 		return -ENOTSUP;
-	return sn_process_launch(process, argv, attr ? attr : &defaults, NULL);
+	return sn_process_launch(process, argv, &own, NULL);
 }
 
 int sn_process_wait(sn_process *handle, struct sn_process_status *status, int64_t deadline)

@@ -18,6 +18,7 @@
 #include <sennit/scope.h>
 #include <sennit/task.h>
 
+#include "arch/sized.h"
 #include "io/sys.h"
 #include "process/process.h"
 
@@ -148,9 +149,11 @@ static void end_early(sn_process *process, struct sn_process_status *status)
 static int begin(sn_process **process, struct exchange *exchange, const char *const argv[],
 		 const struct sn_process_attr *attr)
 {
-	struct sn_process_attr own = attr ? *attr : (struct sn_process_attr){0};
-	int ends[3], err;
+	struct sn_process_attr own;
+	int ends[3], err = SN_SIZED_TAKE(&own, attr);
 
+	if (err < 0)
+		return err;
 	if (own.in.kind != SN_PROCESS_INHERIT || own.out.kind != SN_PROCESS_INHERIT ||
 	    own.err.kind == SN_PROCESS_TERMINAL)
 		return -EINVAL;

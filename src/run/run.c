@@ -24,6 +24,7 @@
 #include <sennit/clock.h>
 #include <sennit/wait.h>
 
+#include "arch/sized.h"
 #include "base/counters.h"
 #include "base/cpus.h"
 #include "base/environment.h"
@@ -491,7 +492,7 @@ static void runtime_end(void)
 
 int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)
 {
-	static const struct sn_run_attr defaults;
+	struct sn_run_attr own;
 	struct first_task first = {.fn = fn,
 				   .arg = arg,
 				   .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -500,10 +501,11 @@ int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
 	long fault_reports = sn_environment_number("SENNIT_FAULT_REPORTS", 0, 1, 1);
 	struct stack_classes classes;
-	int err;
+	int err = SN_SIZED_TAKE(&own, attr);
 
-	if (!fn || fixed < 0 || fault_reports < 0 ||
-	    stack_classes(attr ? attr : &defaults, &classes) < 0)
+	if (err < 0)
+		return err;
+	if (!fn || fixed < 0 || fault_reports < 0 || stack_classes(&own, &classes) < 0)
 		return -EINVAL;
 	if (atomic_exchange(&taken, true))
 		return -EALREADY;

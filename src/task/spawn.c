@@ -7,6 +7,7 @@
 #include <sennit/unstable.h>
 
 #include "arch/compiler.h"
+#include "arch/sized.h"
 #include "base/counters.h"
 #include "sched/block.h"
 #include "sched/foreign.h"
@@ -161,14 +162,16 @@ static int take_memory(struct sn_processor *p, int class, bool with_stack, struc
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err)
 {
-	static const struct sn_task_attr defaults;
+	struct sn_task_attr own;
 	struct sn_stack stack;
 	struct sn_task *task;
 	bool with_stack;
 	int class;
 
-	if (!attr)
-		attr = &defaults;
+	*err = SN_SIZED_TAKE(&own, attr);
+	if (*err < 0)
+		return NULL;
+	attr = &own;
 	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
 	if (!fn || class < 0 || !flags_are_valid(attr->flags) || attr->arg_size > SN_TASK_ARG_MAX ||

@@ -13,6 +13,7 @@
 #include <sennit/task.h>
 #include <sennit/tcp.h>
 
+#include "arch/sized.h"
 #include "tls/tls.h"
 
 /* ---- beginning ---- */
@@ -295,7 +296,7 @@ static void fill(struct sn_tls_info *info, const struct sn_tls *tls)
 	unsigned alpn_size;
 
 	*info = (struct sn_tls_info){.finished = tls->established,
-				     .version = SSL_version(ssl),
+				     .version = (enum sn_tls_version)SSL_version(ssl),
 				     .resumed = SSL_session_reused(ssl),
 				     .verify_result = SSL_get_verify_result(ssl),
 				     .peer_size = peer ? (size_t)i2d_X509(peer, NULL) : 0};
@@ -311,13 +312,14 @@ static void fill(struct sn_tls_info *info, const struct sn_tls *tls)
 
 int sn_tls_info(sn_stream *stream, struct sn_tls_info *info)
 {
+	struct sn_tls_info current;
 	struct sn_tls *tls;
 	int err = info ? use(stream, &tls) : -EINVAL;
 
 	if (err < 0)
 		return err;
-	fill(info, tls);
-	return unuse(stream, tls, 0);
+	fill(&current, tls);
+	return unuse(stream, tls, SN_SIZED_GIVE(info, &current));
 }
 
 ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size)

@@ -13,6 +13,7 @@
 #include <sennit/wait.h>
 
 #include "arch/compiler.h"
+#include "arch/sized.h"
 #include "wait/checked.h"
 
 static const struct {
@@ -228,11 +229,21 @@ static void read_site(int site, struct sn_wait_stats *stats)
 
 int sn_wait_stats(struct sn_wait_stats *stats, int count)
 {
+	size_t distance = 0;
+	int err = 0;
+
 	if (count < 0 || (count > 0 && !stats))
 		return -EINVAL;
-	for (int i = 0; i < count && i < SN_WAIT_SITES; i++)
-		read_site(i, &stats[i]);
-	return SN_WAIT_SITES;
+	if (count > 0)
+		err = sn_sized_read(stats, &distance);
+	for (int i = 0; err == 0 && i < count && i < SN_WAIT_SITES; i++) {
+		struct sn_wait_stats *to = (void *)((char *)stats + (size_t)i * distance), site;
+
+		to->size = distance; /* that of the first holds for all */
+		read_site(i, &site);
+		err = SN_SIZED_GIVE(to, &site);
+	}
+	return err < 0 ? err : SN_WAIT_SITES;
 }
 
 /* ---- printing ---- */

@@ -58,7 +58,9 @@ TEST(Udp, Messages)
 {
 	sn::run([] {
 		auto server = sn::udp::open(sn::address::parse("127.0.0.1:0").value(),
-					    {SN_UDP_PACKET_INFO, 100000, 100000})
+					    {.flags = SN_UDP_PACKET_INFO,
+					     .receive_buffer = 100000,
+					     .send_buffer = 100000})
 				      .value();
 		auto client = sn::udp::open("127.0.0.1:0").value();
 		std::array<std::array<char, 100>, 3> room{};
@@ -88,7 +90,10 @@ TEST(Udp, Messages)
 TEST(Udp, Errors)
 {
 	sn::run([] {
-		auto socket = sn::udp::open("127.0.0.1:0", {SN_UDP_ERRORS, 0, 0}).value();
+		auto socket = sn::udp::open("127.0.0.1:0", {.flags = SN_UDP_ERRORS,
+							    .receive_buffer = 0,
+							    .send_buffer = 0})
+				      .value();
 		const auto nobody = sn::udp::open("127.0.0.1:0").value().local().value();
 		char buf[10];
 

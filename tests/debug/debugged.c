@@ -93,7 +93,7 @@ static NOINLINE int debugged_brackets(void *arg)
 
 static void spawn(sn_fn *fn, void *arg, const char *name)
 {
-	struct sn_task_attr attr = {.name = name};
+	struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = name);
 	sn_task *task;
 
 	if (sn_spawn(&task, fn, arg, &attr) < 0)

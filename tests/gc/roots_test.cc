@@ -15,6 +15,7 @@
 #include <sennit/sennit.hpp>
 
 #include "gc/heap.h"
+#include "support/sized.h"
 
 namespace
 {
@@ -97,6 +98,13 @@ template <class F>
 	return hide(plain);
 }
 
+// The statistics as a program has them whose header is older.
+struct OldStats {
+	size_t size;
+	uint64_t stops;
+	uint64_t stop_ns;
+};
+
 TEST(GcRoots, Init)
 {
 	connect();
@@ -116,6 +124,12 @@ TEST(GcRoots, Init)
 		for (uint64_t n : after.pauses)
 			counted += n;
 		EXPECT_EQ(after.stops, counted);
+		expect_gives<struct sn_gc_stats, OldStats>(
+			[](struct sn_gc_stats *each) { return sn_gc_stats(each); },
+			[](const OldStats &stats) {
+				EXPECT_LE(1u, stats.stops);
+				EXPECT_LE(stats.stops, stats.stop_ns);
+			});
 	});
 }
 

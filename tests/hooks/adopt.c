@@ -188,7 +188,8 @@ static struct adopted *take_slot(void)
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *arg),
 			  void *arg)
 {
-	const struct sn_task_attr task_attr = {.name = "thread", .stack_size = STACK};
+	const struct sn_task_attr task_attr =
+		SN_TASK_ATTR_INIT(.name = "thread", .stack_size = STACK);
 	struct adopted *slot = self() ? take_slot() : NULL;
 	int state = PTHREAD_CREATE_JOINABLE;
 
@@ -280,7 +281,7 @@ static void report(void)
 {
 	int (*get)(struct sn_hooks_stats * counters);
 	const char *path = getenv("ADOPT_COUNTERS");
-	struct sn_hooks_stats counters;
+	struct sn_hooks_stats counters = SN_HOOKS_STATS_INIT();
 	FILE *file;
 
 	*(void **)&get = dlsym(RTLD_DEFAULT, "sn_hooks_stats");

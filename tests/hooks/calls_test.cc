@@ -23,6 +23,7 @@
 
 #include "hooks/hooks.h"
 #include "support/internals.h"
+#include "support/sized.h"
 
 namespace
 {
@@ -781,6 +782,26 @@ TEST(Names, AreLeftWhenCancelled)
 			sn_scope_close(scope);
 		}).join();
 	});
+}
+
+// As a program has them whose header is older.
+struct OldStats {
+	size_t size;
+	uint64_t parked;
+	uint64_t passed_held;
+};
+
+TEST(Hooks, StatisticsOfAnOlderHeaderAreFilled)
+{
+	test::expect_gives<struct sn_hooks_stats, OldStats>(
+		[](struct sn_hooks_stats *each) { return sn_hooks_stats(each); },
+		[](const OldStats &stats) {
+			struct sn_hooks_stats now = {};
+
+			EXPECT_EQ(0, sn_hooks_stats(&now));
+			EXPECT_EQ(now.parked, stats.parked);
+			EXPECT_EQ(now.passed_held, stats.passed_held);
+		});
 }
 
 } // namespace

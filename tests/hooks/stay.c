@@ -37,7 +37,7 @@ static _Atomic bool over;
 
 static uint64_t parked(void)
 {
-	struct sn_hooks_stats counters;
+	struct sn_hooks_stats counters = SN_HOOKS_STATS_INIT();
 
 	sn_hooks_stats(&counters);
 	return counters.parked;
@@ -70,7 +70,7 @@ static int make_noise(void *arg)
 static int play(void)
 {
 	const uint64_t enough = parked() + (uint64_t)(TASKS * waits(shape));
-	const struct sn_task_attr hooked = {.flags = SN_TASK_HOOKED};
+	const struct sn_task_attr hooked = SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED);
 	sn_task *tasks[TASKS], *noise[NOISE];
 
 	over = false;
@@ -95,7 +95,7 @@ static int play(void)
 
 static int first(void *arg)
 {
-	struct sn_hooks_stats counters;
+	struct sn_hooks_stats counters = SN_HOOKS_STATS_INIT();
 	int all = 0;
 
 	(void)arg;

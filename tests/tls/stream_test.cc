@@ -3,6 +3,7 @@
 // A connection with TLS is a stream: reading, writing, ends, deadlines, cancellation, closing,
 // copies and relays.
 #include "pairs.h"
+#include "support/sized.h"
 
 #include <array>
 
@@ -45,6 +46,31 @@ TEST(TlsStream, BytesGoBothWays)
 		EXPECT_STREQ("TLS_AES_128_GCM_SHA256", info.cipher);
 		EXPECT_STREQ("localhost", test::info_of(pair.server).server_name);
 		EXPECT_STREQ("", sn_tls_error(pair.client));
+	});
+}
+
+// As a program has it whose header is older.
+struct OldInfo {
+	size_t size;
+	int finished;
+	enum sn_tls_version version;
+	int resumed;
+};
+
+TEST(TlsStream, InformationOfAnOlderHeaderIsFilled)
+{
+	run_tls([] {
+		Usual usual;
+		TlsPair pair(usual.client, usual.server);
+
+		pair.handshake();
+		test::expect_gives<struct sn_tls_info, OldInfo>(
+			[&](struct sn_tls_info *each) { return sn_tls_info(pair.client, each); },
+			[](const OldInfo &info) {
+				EXPECT_EQ(1, info.finished);
+				EXPECT_EQ(SN_TLS_1_3, info.version);
+				EXPECT_EQ(0, info.resumed);
+			});
 	});
 }
 

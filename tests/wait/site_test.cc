@@ -52,7 +52,7 @@ TEST(Sites, AreReadUpToTheSizeOfTheArray)
 {
 	struct sn_wait_stats two[2];
 
-	memset(two, 0xee, sizeof two);
+	two[1].waits = 0xeeeeeeeeeeeeeeee;
 	EXPECT_EQ(sn_wait_stats(nullptr, 0), sn_wait_stats(two, 1));
 	EXPECT_STREQ(site(two[0].name).name, two[0].name);
 	EXPECT_EQ(0xeeeeeeeeeeeeeeeeu, two[1].waits) << "past the end of the array";

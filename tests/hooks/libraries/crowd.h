@@ -84,7 +84,8 @@ static int crowd_first(void *arg)
 	struct crowd *crowd = arg;
 	static struct crowd_member members[CROWD_MOST];
 	static sn_task *tasks[CROWD_MOST];
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED, .stack_size = crowd->stack_size};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED, .stack_size = crowd->stack_size);
 	int failed = 0, result;
 
 	sn_hooks_set(SN_HOOKS_ON);
@@ -105,7 +106,7 @@ static int crowd_first(void *arg)
 
 static int crowd_main(int argc, char **argv, struct crowd crowd)
 {
-	struct sn_hooks_stats counters;
+	struct sn_hooks_stats counters = SN_HOOKS_STATS_INIT();
 	struct rlimit files;
 	pthread_t watch;
 	int status;

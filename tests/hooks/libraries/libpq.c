@@ -21,7 +21,7 @@ static int open_one(void *arg)
 
 static int open_all(struct crowd *crowd)
 {
-	const struct sn_task_attr attr = {.flags = SN_TASK_HOOKED};
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.flags = SN_TASK_HOOKED);
 	sn_task *tasks[CONNECTIONS];
 	int result, failed = 0;
 

@@ -136,7 +136,8 @@ static int begin(struct crowd *crowd)
 static int talk(const struct crowd *crowd, int number)
 {
 	const int hooks = strstr(crowd->where, "off") ? SN_TASK_UNHOOKED : SN_TASK_HOOKED;
-	const struct sn_task_attr attr = {.flags = (uint32_t)hooks, .stack_size = 256 << 10};
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.flags = (uint32_t)hooks, .stack_size = 256 << 10);
 	SSL *server = SSL_new(server_context), *client = SSL_new(client_context);
 	sn_task *task;
 	int fd[2], result, err;
