@@ -6,8 +6,21 @@
  *
  *  - A fallible call returns a non-negative result, or a negative errno value such as -ENOMEM.
  *    Nothing reports through errno, but <errno.h> comes with every header: errno.h says how.
+ *  - The first parameter is the object that a call works on, or what it makes. Attributes and
+ *    options come last, and a deadline after them.
  *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
- *    SN_NO_DEADLINE, which is 0, means "never".
+ *    SN_NO_DEADLINE, which is 0, means "never". It is the last parameter of a call that waits. If
+ *    there is the same call without one, the name ends in _until. What has a descriptor (streams,
+ *    connections, UDP sockets, listeners) stores its deadlines instead, so that another task can
+ *    move one while a call waits; a scope does, too.
+ *  - sn_x_try_y() does not wait. sn_x_y_with_z() is sn_x_y() with z. A getter is a noun; the setter
+ *    is sn_x_set_noun(). sn_x_stats() fills a struct sn_x_stats. sn_x_free() and sn_x_unref() give
+ *    no result; what can still fail is another call, such as sn_writer_flush().
+ *  - A call that moves all of its bytes or fails, such as sn_stream_write_all(), says in *done how
+ *    many it has moved, and continues there.
+ *  - Flags are bits in a uint32_t, and macros. Alternatives are an enum.
+ *  - A result that must not be ignored has SN_CHECK_RESULT: of calls that hand out something that
+ *    has to be given back, and of those that say how much they have moved.
  *  - Structures of attributes, options and statistics begin with their size, which an initialiser
  *    sets: struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = "session"). Later versions append
  *    fields, and what is not given is the default, so a program that was compiled with an older
@@ -31,6 +44,7 @@
  *    for a connection, listener or stream that was closed. It could match again only after millions
  *    of reuses of the same block; in a 32-bit process, after 63. channel.h says what is detected
  *    for channels.
+ *  - Names that begin with sn_private_ or SN_PRIVATE_ are not for programs.
  *  - Checks for programming errors that cost something are made only in builds of the library with
  *    SENNIT_DEBUG. They end the program with a line that names the call and the task.
  *
