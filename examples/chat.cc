@@ -7,6 +7,7 @@
  *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
  */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstdio>

@@ -11,6 +11,7 @@
  * with status 0 on SIGTERM and SIGINT.
  */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <algorithm>
 #include <atomic>

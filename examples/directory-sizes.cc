@@ -6,6 +6,7 @@
  *	example-directory-sizes /usr/share
  */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <llhttp.h>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

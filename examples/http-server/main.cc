@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <optional>
 #include <sennit/foreign.h>
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 #include <unistd.h>
 #include <utility>

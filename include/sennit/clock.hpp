@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clocks of clock.h as clocks of std::chrono, for C++17 and later. Header-only; it needs only
- * the library sennit::clock. `sn` is short for the namespace.
+ * the library sennit::clock.
  *
  *	const auto start = sn::tick_clock::now();
  *	work();
@@ -111,7 +111,5 @@ struct wall_clock {
 };
 
 } // namespace sennit
-
-namespace sn = sennit;
 
 #endif

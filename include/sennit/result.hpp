@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Results of the C++ interface, which hold a value or an error, and what all its headers need. `sn`
- * is short for the namespace.
+ * Results of the C++ interface, which hold a value or an error, and what all its headers need.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -172,7 +171,5 @@ private:
 } // namespace detail
 
 } // namespace sennit
-
-namespace sn = sennit; // NOLINT: the short name is part of the interface
 
 #endif

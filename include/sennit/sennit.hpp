@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The C++20 interface of sennit: the objects of the C headers as values that own what they hold.
- * Header-only; include it, or the header of one concept, and link the C library. `sn` is short for
- * the namespace.
+ * Header-only; include it, or the header of one concept, and link the C library. The examples write
+ * sn:: for sennit::, which is another header (sn.hpp).
  *
  *	int main()
  *	{

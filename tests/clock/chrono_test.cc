@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <sennit/clock.hpp>
+#include <sennit/sn.hpp>
 
 #include "kernel_clock.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams by pieces, readers, writers and ranges of lines through the C++ interface. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels and select through the C++ interface: lifetimes of elements, results, ranges, errors. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <array>
 #include <atomic>

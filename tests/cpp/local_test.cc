@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values of tasks through the C++ interface: construction, destruction, copies for children. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks and timers through the C++ interface, with the standard library's guards and durations. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

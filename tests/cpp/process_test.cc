@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include "support/runtime.h"
 

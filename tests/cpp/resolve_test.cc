@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include "support/names.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sn::result: a value or an error, even if the value is an int or cannot be copied. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <gtest/gtest.h>
 #include <memory>

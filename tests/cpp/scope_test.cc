@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scopes through the C++ interface: results, exceptions, destructors, shields, values. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <array>
 #include <atomic>

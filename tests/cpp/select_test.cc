@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include "support/runtime.h"
 

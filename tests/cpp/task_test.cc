@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tasks through the C++ interface: values, exceptions, ownership, time. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

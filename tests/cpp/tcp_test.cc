@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections through the C++ interface. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/unstable.hpp>
 
 #include <array>

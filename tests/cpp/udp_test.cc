@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* UDP through the C++ interface. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <array>
 #include <gtest/gtest.h>

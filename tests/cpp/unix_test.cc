@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Unix sockets through the C++ interface. */
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

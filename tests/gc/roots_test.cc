@@ -13,6 +13,7 @@
 
 #include <sennit/scan.h>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include "gc/heap.h"
 #include "support/sized.h"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Each public header compiles alone, as strict C11 and as strict C++20, without a warning; a .hpp
-# as C++20 only.
+# as C++20 only, but as C++23, too.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -21,7 +21,9 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	header=$(basename "$header")
 	case $header in
 	*.h) check "$header" header.c "$CC" -std=c11 -Wstrict-prototypes ;;
-	*.hpp) ;;
+	*.hpp)
+		check "$header" header.cc "$CXX" -std=c++2b -Wconversion -Wshadow
+		;;
 	*) fail "include/sennit/$header is neither a .h nor a .hpp" ;;
 	esac
 	check "$header" header.cc "$CXX" -std=c++20

@@ -206,6 +206,7 @@ int main(void)
 C
 cat >program.cc <<'CC'
 #include <sennit/clock.hpp>
+#include <sennit/sn.hpp>
 
 #include <cstdio>
 
@@ -349,6 +350,7 @@ if [ -e "$SENNIT_BUILD_DIR/src/tls/libsennit-tls.so" ]; then
 	cd "$scratch/encrypted"
 	cat >program.cc <<'CC'
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
 #include <cstdio>

@@ -46,6 +46,7 @@ PRELUDE = {
 #include <csignal>
 #include <cstdio>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <string>
 #include <thread>
 #include <vector>

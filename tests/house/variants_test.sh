@@ -34,6 +34,7 @@ cd "$scratch/user"
 cp "$SENNIT_SOURCE_DIR/tests/house/variants.c" program.c
 cat >program.cc <<'CC'
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <stdexcept>
 #include <string>

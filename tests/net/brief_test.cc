@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/unstable.h>
 
 #include "support/net.h"

@@ -16,6 +16,7 @@
 #include <iterator>
 #include <regex>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sstream>
 #include <string>
 #include <sys/resource.h>

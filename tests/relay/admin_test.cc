@@ -13,6 +13,7 @@
 #include <future>
 #include <gtest/gtest.h>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <string>
 #include <sys/socket.h>
 #include <thread>

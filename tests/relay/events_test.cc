@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <regex>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <set>
 #include <string>
 #include <sys/socket.h>

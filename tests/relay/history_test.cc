@@ -7,6 +7,7 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <thread>
 
 using relay::history;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <random>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <list>
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <thread>
 #include <vector>
 

@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
 namespace

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
 namespace

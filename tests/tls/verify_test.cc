@@ -8,6 +8,7 @@
 #include <openssl/x509_vfy.h>
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
 namespace

@@ -15,6 +15,7 @@
 #include "stats/events.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <chrono>
 #include <csignal>

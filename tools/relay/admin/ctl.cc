@@ -9,6 +9,7 @@
 #include "config/options.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -14,6 +14,7 @@
 #include "wire/agent_answer.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <string>
 #include <system_error>

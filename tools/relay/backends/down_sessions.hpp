@@ -11,6 +11,7 @@
 #include "stats/sessions.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <chrono>
 #include <cstdint>

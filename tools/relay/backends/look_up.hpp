@@ -14,6 +14,7 @@
 #include "backends/names.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <memory>
 #include <optional>

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include <sennit/sn.hpp>
 #include <sennit/unstable.hpp>
 
 namespace relay

@@ -34,6 +34,7 @@
 #include "stats/snapshot.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

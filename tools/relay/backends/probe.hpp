@@ -19,6 +19,7 @@
 #include "tls/tls_context.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <memory>
 #include <string>

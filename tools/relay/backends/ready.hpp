@@ -39,6 +39,7 @@
 #include "stats/snapshot.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <array>
 #include <atomic>

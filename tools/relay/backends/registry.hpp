@@ -30,6 +30,7 @@
 #include "stats/udp_counters.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <array>
 #include <atomic>

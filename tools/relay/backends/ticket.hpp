@@ -11,6 +11,7 @@
 #include "tls/tls_context.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -12,6 +12,7 @@
 #include "backends/balance.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstddef>

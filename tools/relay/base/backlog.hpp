@@ -14,6 +14,7 @@
 #define RELAY_BACKLOG_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <chrono>
 #include <poll.h>

@@ -13,6 +13,7 @@
 #define RELAY_CLIENT_WAIT_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 namespace relay
 {

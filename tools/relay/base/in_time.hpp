@@ -14,6 +14,7 @@
 #define RELAY_IN_TIME_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -2,6 +2,7 @@
 #include "base/report.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <poll.h>
 #include <string>

@@ -4,6 +4,7 @@
 #include "handover/supervisor.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <cerrno>
 #include <chrono>

@@ -19,6 +19,7 @@
 #include "base/ip.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <cstdint>
 #include <optional>

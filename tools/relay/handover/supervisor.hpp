@@ -31,6 +31,7 @@
 #define RELAY_SUPERVISOR_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <optional>
 #include <sys/types.h>

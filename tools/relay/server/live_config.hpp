@@ -24,6 +24,7 @@
 #include "sessions/session.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <memory>
 #include <string>

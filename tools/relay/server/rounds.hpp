@@ -13,6 +13,7 @@
 #include "sessions/session.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 namespace relay
 {

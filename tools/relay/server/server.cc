@@ -14,6 +14,7 @@
 #include "stats/events.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <algorithm>
 #include <cerrno>

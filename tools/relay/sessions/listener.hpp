@@ -18,6 +18,7 @@
 #include "sessions/session.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstdint>

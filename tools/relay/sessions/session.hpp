@@ -67,6 +67,7 @@
 #include "wire/proxy_header.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <memory>

@@ -8,6 +8,7 @@
 #define RELAY_UDP_ADDRESSES_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <cstdint>
 #include <mutex>

@@ -38,6 +38,7 @@
 #include "sessions/udp_port.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstdint>

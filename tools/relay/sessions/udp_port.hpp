@@ -23,6 +23,7 @@
 #define RELAY_UDP_PORT_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstddef>

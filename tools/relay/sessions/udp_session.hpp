@@ -29,6 +29,7 @@
 #include "sessions/udp_port.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstdint>

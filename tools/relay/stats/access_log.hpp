@@ -19,6 +19,7 @@
 #include "wire/termination.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <chrono>

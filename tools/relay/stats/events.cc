@@ -4,6 +4,7 @@
 #include "stats/counters.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cerrno>

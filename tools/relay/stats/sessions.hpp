@@ -11,6 +11,7 @@
 #define RELAY_SESSIONS_HPP
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -18,6 +18,7 @@
 #include "tls/tls_settings.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <chrono>
 #include <cstdint>

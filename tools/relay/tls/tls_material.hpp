@@ -11,6 +11,7 @@
 #include "tls/tls_files.hpp"
 #include "tls/tls_tickets.hpp"
 
+#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
 #include <map>

@@ -16,6 +16,7 @@
 #include "wire/tls_hello.hpp"
 
 #include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <optional>
 #include <string>
