@@ -162,7 +162,7 @@ sn::result<void> accept_all(const server &in, sn::tcp_listener &listener, sn::sc
 	for (;;) {
 		auto stream = listener.accept();
 		if (!stream)
-			return sn::failure{stream.error().value()};
+			return sn::unexpected(stream.error());
 		try {
 			connections.go(
 				[one = session{in, connections},

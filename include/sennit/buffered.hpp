@@ -29,7 +29,7 @@ namespace detail
 
 inline ssize_t to_c(const result<std::size_t> &moved) noexcept
 {
-	return moved ? static_cast<ssize_t>(*moved) : -static_cast<ssize_t>(moved.error().value());
+	return moved ? static_cast<ssize_t>(*moved) : static_cast<ssize_t>(to_errno(moved.error()));
 }
 
 /* What a call gave in a buffer: nothing at the end of the stream. */
@@ -37,7 +37,7 @@ inline result<std::optional<std::string_view>> found(ssize_t returned, const cha
 						     std::size_t size)
 {
 	if (returned < 0)
-		return failure{static_cast<int>(-returned)};
+		return detail::failed(returned);
 	if (returned == 0)
 		return std::optional<std::string_view>();
 	return std::optional(std::string_view(data, size));
@@ -231,7 +231,7 @@ public:
 		char *data = nullptr;
 		const ssize_t n = sn_reader_peek(&reader_, size, &data);
 		if (n < 0)
-			return failure{static_cast<int>(-n)};
+			return detail::failed(n);
 		return std::string_view(data, static_cast<std::size_t>(n));
 	}
 
@@ -241,7 +241,7 @@ public:
 		char *data = nullptr;
 		const ssize_t n = sn_reader_take(&reader_, size, &data);
 		if (n < 0)
-			return failure{static_cast<int>(-n)};
+			return detail::failed(n);
 		return std::string_view(data, static_cast<std::size_t>(n));
 	}
 
@@ -274,7 +274,7 @@ public:
 	{
 		const int n = sn_reader_skip_through(&reader_, delimiter.data(), delimiter.size());
 		if (n < 0)
-			return failure{-n};
+			return detail::failed(n);
 		return n > 0;
 	}
 

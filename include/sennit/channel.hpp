@@ -298,7 +298,7 @@ private:
 		detail::inbox<T> in;
 		const int err = sn_chan_recv_until(chan_, in.memory(), until);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return in.take();
 	}
 
@@ -317,7 +317,7 @@ public:
 	void finish(int err)
 	{
 		if (err < 0)
-			tell(f_, result<T>(failure{-err}));
+			tell(f_, result<T>(detail::failed(err)));
 		else
 			tell(f_, result<T>(in_.take()));
 	}

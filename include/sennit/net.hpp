@@ -38,7 +38,7 @@ result<std::string> address_text(Get get)
 	char text[SN_ADDRESS_MAX];
 	const int length = get(text, sizeof text);
 	if (length < 0)
-		return failure{-length};
+		return detail::failed(length);
 	return std::string(text, static_cast<std::size_t>(length));
 }
 
@@ -69,7 +69,7 @@ inline result<int> wait_fd(int fd, int events, deadline until = no_deadline)
 {
 	const int ready = sn_fd_wait(fd, events, detail::to_ns(until));
 	if (ready < 0)
-		return failure{-ready};
+		return detail::failed(ready);
 	return ready;
 }
 
@@ -106,7 +106,7 @@ public:
 		sn_tcp *conn = nullptr;
 		const int err = sn_tcp_connect(&conn, address.c_str(), detail::to_ns(until));
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return tcp(conn);
 	}
 
@@ -258,7 +258,7 @@ public:
 		sn_tcp_listener *listener = nullptr;
 		const int err = sn_tcp_listen(&listener, address.c_str());
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return tcp_listener(listener);
 	}
 
@@ -268,7 +268,7 @@ public:
 		sn_tcp_listener *listener = nullptr;
 		const int err = sn_tcp_listener_adopt(&listener, fd);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return tcp_listener(listener);
 	}
 
@@ -278,7 +278,7 @@ public:
 		sn_tcp *conn = nullptr;
 		const int err = sn_tcp_accept(listener_.get(), &conn);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return tcp(conn);
 	}
 
@@ -334,7 +334,7 @@ public:
 		sn_stream *adopted = nullptr;
 		const int err = sn_stream_adopt(&adopted, fd);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return stream(adopted);
 	}
 

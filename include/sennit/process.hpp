@@ -133,7 +133,7 @@ public:
 		sn_process *started = nullptr;
 		const int err = sn_process_start(&started, argv.data(), &c_attr.attr);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return process(started);
 	}
 
@@ -143,7 +143,7 @@ public:
 		sn_process_status status{};
 		const int err = sn_process_wait(process_.get(), &status, detail::to_ns(until));
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return status;
 	}
 
@@ -215,7 +215,7 @@ inline result<program_result> run_program(const std::vector<std::string> &argume
 		sn_process_output(&collected, argv.data(), with.input.data(), with.input.size(),
 				  with.limit, &c_attr.attr, detail::to_ns(with.until));
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return program_result{{collected.out ? collected.out : "", collected.out_size},
 			      {collected.err ? collected.err : "", collected.err_size},
 			      collected.status};

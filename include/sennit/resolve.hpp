@@ -84,7 +84,7 @@ inline result<resolved> resolve(const std::string &host, const std::string &serv
 	const int err =
 		sn_resolve(&found, host.c_str(), service.c_str(), flags, detail::to_ns(until));
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return resolved(found);
 }
 
@@ -95,7 +95,7 @@ inline result<std::string> resolve_name(const sockaddr *address, socklen_t lengt
 	char name[SN_NAME_MAX];
 	const int size = sn_resolve_name(name, sizeof name, address, length, detail::to_ns(until));
 	if (size < 0)
-		return failure{-size};
+		return detail::failed(size);
 	return std::string(name, static_cast<std::size_t>(size));
 }
 
@@ -111,7 +111,7 @@ inline result<srv_list> resolve_srv(const std::string &name, deadline until = no
 	sn_srv_list *found = nullptr;
 	const int err = sn_resolve_srv(&found, name.c_str(), detail::to_ns(until));
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return srv_list(found);
 }
 

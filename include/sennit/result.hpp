@@ -13,6 +13,8 @@
 
 #include <sennit/task.h>
 
+#include <cerrno>
+#include <concepts>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
@@ -22,26 +24,204 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <version>
+
+#ifdef __cpp_lib_expected
+#	include <expected>
+#endif
 
 namespace sennit
 {
 
-/* An errno value on its way into a sn::result. */
-struct failure {
-	int number;
-};
-
 /*
- * A T, or an error instead; as std::expected<T, std::error_code>. The error is in
- * std::generic_category(), so it compares with std::errc: `r.error() == std::errc::timed_out`.
- * value() throws the error as std::system_error; * and -> require that the caller has tested it.
+ * Error codes and the negative errno values of the C interface. The error codes are of
+ * std::generic_category(), so they compare with std::errc; those of TLS are of a category of their
+ * own (tls.hpp), and do so too. from_errno() of 0 or more is no error.
  */
-template <class T>
-class [[nodiscard]] result
+inline std::error_code from_errno(long returned) noexcept
+{
+	return {returned < 0 ? static_cast<int>(-returned) : 0, std::generic_category()};
+}
+
+/* For functions that C calls. -EIO for a code whose category does not say which errno value it is
+ * equivalent to. */
+inline int to_errno(const std::error_code &error) noexcept
+{
+	const std::error_condition plain = error.default_error_condition();
+	if (plain.category() != std::generic_category() &&
+	    plain.category() != std::system_category())
+		return error ? -EIO : 0;
+	return -plain.value();
+}
+
+/* An error on its way into a sn::result; as std::unexpected<std::error_code>. An error code of 0,
+ * which is none, becomes std::errc::invalid_argument. */
+class unexpected
 {
 public:
+	explicit unexpected(std::error_code error) noexcept
+	    : error_(error ? error : std::make_error_code(std::errc::invalid_argument))
+	{
+	}
+	explicit unexpected(std::errc error) noexcept : unexpected(std::make_error_code(error)) {}
+
+	const std::error_code &error() const noexcept { return error_; }
+
+private:
+	std::error_code error_;
+};
+
+template <class T>
+class result;
+
+namespace detail
+{
+
+template <class T>
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<result<T>> = true;
+
+/* Calls f with the value, if there is one but nothing. */
+template <class Result, class F>
+decltype(auto) call_with_value(Result &&from, F &&f)
+{
+	if constexpr (std::is_void_v<typename std::remove_cvref_t<Result>::value_type>)
+		return std::invoke(std::forward<F>(f));
+	else
+		return std::invoke(std::forward<F>(f), *std::forward<Result>(from));
+}
+
+/*
+ * The operations of std::expected on a result:
+ *
+ *	and_then(f)         f of the value, which returns a result of any type
+ *	transform(f)        the same, but f returns what the result is to hold, or nothing
+ *	or_else(f)          the value, or f of the error, which returns a result of the same type
+ *	transform_error(f)  the value, or the error that f makes of the error
+ *
+ * An error passes through the first two, a value through the others. f of a result<void> has no
+ * argument.
+ */
+template <class Derived>
+class monadic
+{
+public:
+	template <class F>
+	auto and_then(F &&f) &
+	{
+		return then(self(), std::forward<F>(f));
+	}
+	template <class F>
+	auto and_then(F &&f) const &
+	{
+		return then(self(), std::forward<F>(f));
+	}
+	template <class F>
+	auto and_then(F &&f) &&
+	{
+		return then(std::move(self()), std::forward<F>(f));
+	}
+
+	template <class F>
+	auto transform(F &&f) &
+	{
+		return transformed(self(), std::forward<F>(f));
+	}
+	template <class F>
+	auto transform(F &&f) const &
+	{
+		return transformed(self(), std::forward<F>(f));
+	}
+	template <class F>
+	auto transform(F &&f) &&
+	{
+		return transformed(std::move(self()), std::forward<F>(f));
+	}
+
+	template <class F>
+	Derived or_else(F &&f) const &
+	{
+		return self() ? self() : Derived(std::invoke(std::forward<F>(f), self().error()));
+	}
+	template <class F>
+	Derived or_else(F &&f) &&
+	{
+		if (self())
+			return std::move(self());
+		return std::invoke(std::forward<F>(f), self().error());
+	}
+
+	template <class F>
+	Derived transform_error(F &&f) const &
+	{
+		if (self())
+			return self();
+		return unexpected(std::invoke(std::forward<F>(f), self().error()));
+	}
+	template <class F>
+	Derived transform_error(F &&f) &&
+	{
+		if (self())
+			return std::move(self());
+		return unexpected(std::invoke(std::forward<F>(f), self().error()));
+	}
+
+private:
+	Derived &self() noexcept { return static_cast<Derived &>(*this); }
+	const Derived &self() const noexcept { return static_cast<const Derived &>(*this); }
+
+	template <class Self, class F>
+	static auto then(Self &&self, F &&f)
+	{
+		using next = std::remove_cvref_t<decltype(call_with_value(std::forward<Self>(self),
+									  std::forward<F>(f)))>;
+		static_assert(is_result<next>, "and_then() needs a function that returns a result");
+		if (!self)
+			return next(unexpected(self.error()));
+		return next(call_with_value(std::forward<Self>(self), std::forward<F>(f)));
+	}
+
+	template <class Self, class F>
+	static auto transformed(Self &&self, F &&f)
+	{
+		using value = std::remove_cv_t<decltype(call_with_value(std::forward<Self>(self),
+									std::forward<F>(f)))>;
+		static_assert(!std::is_reference_v<value>, "return a value, not a reference");
+		if (!self)
+			return result<value>(unexpected(self.error()));
+		if constexpr (std::is_void_v<value>) {
+			call_with_value(std::forward<Self>(self), std::forward<F>(f));
+			return result<value>();
+		} else {
+			return result<value>(
+				call_with_value(std::forward<Self>(self), std::forward<F>(f)));
+		}
+	}
+};
+
+} // namespace detail
+
+/*
+ * A T, or an error instead; as std::expected<T, std::error_code>, to and from which it converts
+ * where the library has that (C++23). The error compares with std::errc:
+ * `r.error() == std::errc::timed_out`. value() throws it as std::system_error; * and -> require
+ * that the caller has tested.
+ *
+ *	return sn::tcp::connect(address, 5s).and_then(greet).transform(parse).value_or(nothing);
+ *
+ * A result converts to std::expected implicitly. Do not write std::expected<bool, ...>(r): that
+ * asks whether r has a value.
+ */
+template <class T>
+class [[nodiscard]] result : public detail::monadic<result<T>>
+{
+public:
+	using value_type = T;
+	using error_type = std::error_code;
+
 	result(T value) : either_(std::in_place_index<0>, std::move(value)) {}
-	result(failure error) : either_(std::in_place_index<1>, error.number) {}
+	result(unexpected error) noexcept : either_(std::in_place_index<1>, error.error()) {}
 
 	bool has_value() const noexcept { return either_.index() == 0; }
 	explicit operator bool() const noexcept { return has_value(); }
@@ -49,22 +229,50 @@ public:
 	/* An empty error code, which is false, when there is a value. */
 	std::error_code error() const noexcept
 	{
-		const int *number = std::get_if<1>(&either_);
-		return {number ? *number : 0, std::generic_category()};
+		const std::error_code *error = std::get_if<1>(&either_);
+		return error ? *error : std::error_code();
 	}
 
 	T &value() & { return check(), **this; }
 	const T &value() const & { return check(), **this; }
 	T &&value() && { return check(), *std::move(*this); }
 
-	T value_or(T other) const & { return has_value() ? **this : std::move(other); }
-	T value_or(T other) && { return has_value() ? *std::move(*this) : std::move(other); }
+	template <class U = T>
+	T value_or(U &&other) const &
+	{
+		return has_value() ? **this : static_cast<T>(std::forward<U>(other));
+	}
+	template <class U = T>
+	T value_or(U &&other) &&
+	{
+		return has_value() ? *std::move(*this) : static_cast<T>(std::forward<U>(other));
+	}
 
 	T &operator*() &noexcept { return *std::get_if<0>(&either_); }
 	const T &operator*() const &noexcept { return *std::get_if<0>(&either_); }
 	T &&operator*() &&noexcept { return std::move(*std::get_if<0>(&either_)); }
 	T *operator->() noexcept { return std::get_if<0>(&either_); }
 	const T *operator->() const noexcept { return std::get_if<0>(&either_); }
+
+#ifdef __cpp_lib_expected
+	using expected = std::expected<T, std::error_code>;
+
+	result(std::unexpected<std::error_code> error) : result(unexpected(error.error())) {}
+	result(expected other)
+	    : result(other ? result(*std::move(other)) : result(unexpected(other.error())))
+	{
+	}
+	operator expected() const &requires std::copy_constructible<T>
+	{
+		return has_value() ? expected(std::in_place, **this)
+				   : expected(std::unexpect, error());
+	}
+	operator expected() &&
+	{
+		return has_value() ? expected(std::in_place, *std::move(*this))
+				   : expected(std::unexpect, error());
+	}
+#endif
 
 private:
 	void check() const
@@ -73,44 +281,67 @@ private:
 			throw std::system_error(error());
 	}
 
-	std::variant<T, int> either_;
+	std::variant<T, std::error_code> either_;
 };
 
 /* Success, or an error instead. */
 template <>
-class [[nodiscard]] result<void>
+class [[nodiscard]] result<void> : public detail::monadic<result<void>>
 {
 public:
-	result() = default;
-	result(failure error) : number_(error.number) {}
+	using value_type = void;
+	using error_type = std::error_code;
 
-	bool has_value() const noexcept { return number_ == 0; }
+	result() = default;
+	result(unexpected error) noexcept : error_(error.error()) {}
+
+	bool has_value() const noexcept { return !error_; }
 	explicit operator bool() const noexcept { return has_value(); }
-	std::error_code error() const noexcept { return {number_, std::generic_category()}; }
+	std::error_code error() const noexcept { return error_; }
 
 	void value() const
 	{
-		if (number_ != 0)
-			throw std::system_error(error());
+		if (error_)
+			throw std::system_error(error_);
 	}
 
+#ifdef __cpp_lib_expected
+	using expected = std::expected<void, std::error_code>;
+
+	result(std::unexpected<std::error_code> error) : result(unexpected(error.error())) {}
+	result(const expected &other) : result()
+	{
+		if (!other)
+			*this = unexpected(other.error());
+	}
+	operator expected() const
+	{
+		return error_ ? expected(std::unexpect, error_) : expected();
+	}
+#endif
+
 private:
-	int number_ = 0;
+	std::error_code error_;
 };
 
 namespace detail
 {
 
 /* From what C calls return: a negative errno value, or a result. */
+inline unexpected failed(long returned) noexcept
+{
+	return unexpected(from_errno(returned));
+}
+
 inline result<void> nothing_or_error(long returned)
 {
-	return returned < 0 ? result<void>(failure{static_cast<int>(-returned)}) : result<void>();
+	return returned < 0 ? result<void>(failed(returned)) : result<void>();
 }
 
 inline result<std::size_t> size_or_error(ssize_t returned)
 {
 	if (returned < 0)
-		return failure{static_cast<int>(-returned)};
+		return failed(returned);
 	return static_cast<std::size_t>(returned);
 }
 

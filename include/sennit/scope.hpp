@@ -132,9 +132,9 @@ public:
 	result<void> join_until(deadline until)
 	{
 		if (!sn_self())
-			return failure{ENOTSUP};
+			return unexpected(std::errc::not_supported);
 		if (!scope_ || sn_scope_current() != scope_)
-			return failure{EINVAL};
+			return unexpected(std::errc::invalid_argument);
 		/* Its tasks may cancel it until it has ended. */
 		const int err = sn_scope_close_until(scope_, detail::to_ns(until));
 		scope_ = nullptr;
@@ -181,7 +181,7 @@ private:
 				} else if constexpr (std::is_convertible_v<R, int>) {
 					return std::invoke(body.f);
 				} else {
-					return -std::invoke(body.f).error().value();
+					return to_errno(std::invoke(body.f).error());
 				}
 			} catch (...) {
 				body.self->keep(std::current_exception());

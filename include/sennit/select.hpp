@@ -98,7 +98,7 @@ struct ready_case : select_case {
 	void finish(int revents)
 	{
 		if (revents < 0)
-			tell(f, result<int>(failure{-revents}));
+			tell(f, result<int>(detail::failed(revents)));
 		else
 			tell(f, result<int>(revents));
 	}
@@ -242,7 +242,7 @@ result<std::size_t> select(Cases &&...cases)
 	};
 	(finish(cases), ...);
 	if (done == n)
-		return failure{-chosen};
+		return detail::failed(chosen);
 	return done;
 }
 

@@ -27,7 +27,7 @@ inline result<int> wait_signal(deadline until = no_deadline)
 {
 	const int signum = sn_signal_wait(detail::to_ns(until));
 	if (signum < 0)
-		return failure{-signum};
+		return detail::failed(signum);
 	return signum;
 }
 
@@ -37,7 +37,7 @@ inline result<int> wait_signal(std::initializer_list<int> signums, deadline unti
 	const int signum =
 		sn_signal_wait_for(signums.begin(), signums.size(), detail::to_ns(until));
 	if (signum < 0)
-		return failure{-signum};
+		return detail::failed(signum);
 	return signum;
 }
 

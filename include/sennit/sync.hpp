@@ -53,7 +53,8 @@ inline bool done_by(std::int64_t deadline, int returned, const char *call)
 
 /*
  * As sn_mutex. Cancellation does not end lock(), so a std::lock_guard may be used in a destructor,
- * and in any clean-up of a cancelled scope. To stop waiting on cancellation, call lock_or_reason().
+ * and in any clean-up of a cancelled scope. To stop waiting on cancellation, call
+ * try_lock_until_cancelled().
  */
 class mutex
 {
@@ -70,7 +71,7 @@ public:
 	}
 	/* Locks it, or returns the reason for which the calling task's scope is cancelled. May
 	 * park. */
-	[[nodiscard]] result<void> lock_or_reason() noexcept
+	[[nodiscard]] result<void> try_lock_until_cancelled() noexcept
 	{
 		return detail::nothing_or_error(sn_mutex_lock(&mutex_));
 	}
@@ -134,12 +135,12 @@ public:
 		detail::throw_if_error(sn_rwlock_read_uncancelled(&lock_),
 				       "sn::shared_mutex::lock_shared");
 	}
-	/* As mutex::lock_or_reason(). May park. */
-	[[nodiscard]] result<void> lock_or_reason() noexcept
+	/* As mutex::try_lock_until_cancelled(). May park. */
+	[[nodiscard]] result<void> try_lock_until_cancelled() noexcept
 	{
 		return detail::nothing_or_error(sn_rwlock_write(&lock_));
 	}
-	[[nodiscard]] result<void> lock_shared_or_reason() noexcept
+	[[nodiscard]] result<void> try_lock_shared_until_cancelled() noexcept
 	{
 		return detail::nothing_or_error(sn_rwlock_read(&lock_));
 	}

@@ -41,7 +41,7 @@ bool lacks_zeros(const Strings &...each) noexcept
 {
 	return ((each.find('\0') == std::string::npos) && ...);
 }
-inline constexpr int zero_inside = EINVAL;
+inline constexpr std::errc zero_inside = std::errc::invalid_argument;
 
 } // namespace detail
 
@@ -77,7 +77,7 @@ public:
 	result<void> add_ca(const std::string &where)
 	{
 		if (!detail::lacks_zeros(where))
-			return failure{detail::zero_inside};
+			return unexpected(detail::zero_inside);
 		return detail::nothing_or_error(sn_tls_config_add_ca(config_, where.c_str()));
 	}
 	result<void> add_system_ca()
@@ -87,7 +87,7 @@ public:
 	result<void> add_crl(const std::string &where)
 	{
 		if (!detail::lacks_zeros(where))
-			return failure{detail::zero_inside};
+			return unexpected(detail::zero_inside);
 		return detail::nothing_or_error(sn_tls_config_add_crl(config_, where.c_str()));
 	}
 	result<void> certificates(std::span<const sn_tls_certificate> list)
@@ -98,7 +98,7 @@ public:
 	result<void> certificate(const std::string &chain, const std::string &key)
 	{
 		if (!detail::lacks_zeros(chain, key))
-			return failure{detail::zero_inside};
+			return unexpected(detail::zero_inside);
 		const sn_tls_certificate one = {chain.c_str(), key.c_str()};
 		return certificates({&one, 1});
 	}
@@ -114,7 +114,7 @@ public:
 	result<void> alpn(const std::string &protocols)
 	{
 		if (!detail::lacks_zeros(protocols))
-			return failure{detail::zero_inside};
+			return unexpected(detail::zero_inside);
 		return detail::nothing_or_error(sn_tls_config_set_alpn(config_, protocols.c_str()));
 	}
 	result<void> versions(sn_tls_version lowest, sn_tls_version highest = SN_TLS_DEFAULT)
@@ -147,11 +147,11 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 				  deadline until = no_deadline)
 {
 	if (!detail::lacks_zeros(address))
-		return failure{detail::zero_inside};
+		return unexpected(detail::zero_inside);
 	sn_stream *made = nullptr;
 	const int err = sn_tls_connect(&made, address.c_str(), config.get(), detail::to_ns(until));
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return stream(made);
 }
 
@@ -161,7 +161,7 @@ template <byte_stream Stream>
 result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
 {
 	if (!detail::lacks_zeros(name))
-		return failure{detail::zero_inside};
+		return unexpected(detail::zero_inside);
 	return detail::nothing_or_error(
 		sn_tls_client(detail::as_stream(on), config.get(), name.c_str()));
 }
@@ -196,7 +196,7 @@ result<struct sn_tls_info> tls_info(const Stream &on)
 	struct sn_tls_info info;
 	const int err = sn_tls_info(detail::as_stream(on), &info);
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return info;
 }
 
@@ -206,11 +206,11 @@ result<std::vector<std::byte>> tls_peer_certificate(const Stream &on)
 {
 	const result<struct sn_tls_info> info = tls_info(on);
 	if (!info)
-		return failure{info.error().value()};
+		return unexpected(info.error());
 	std::vector<std::byte> der(info->peer_size);
 	const ssize_t n = sn_tls_peer_certificate(detail::as_stream(on), der.data(), der.size());
 	if (n < 0)
-		return failure{static_cast<int>(-n)};
+		return detail::failed(n);
 	return der;
 }
 

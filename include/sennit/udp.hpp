@@ -32,7 +32,7 @@ public:
 		address parsed;
 		const int err = sn_address_parse(&parsed, text.c_str());
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return parsed;
 	}
 
@@ -123,7 +123,7 @@ public:
 		address peer;
 		const ssize_t n = sn_udp_recv(udp_.get(), buf, size, &peer);
 		if (n < 0)
-			return failure{static_cast<int>(-n)};
+			return detail::failed(n);
 		return received{static_cast<std::size_t>(n), peer};
 	}
 
@@ -164,7 +164,7 @@ public:
 		udp_error error;
 		const int n = sn_udp_next_error(udp_.get(), &error);
 		if (n < 0)
-			return failure{-n};
+			return detail::failed(n);
 		return n > 0 ? std::optional<udp_error>(error) : std::nullopt;
 	}
 
@@ -176,7 +176,7 @@ public:
 	{
 		const int value = sn_udp_get(udp_.get(), setting);
 		if (value < 0)
-			return failure{-value};
+			return detail::failed(value);
 		return value;
 	}
 
@@ -205,7 +205,7 @@ public:
 		address at;
 		const int err = sn_udp_local(udp_.get(), &at);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return at;
 	}
 	result<address> peer() const
@@ -213,7 +213,7 @@ public:
 		address at;
 		const int err = sn_udp_peer(udp_.get(), &at);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return at;
 	}
 
@@ -241,7 +241,7 @@ private:
 	static result<udp> take(int err, sn_udp *&made)
 	{
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return udp(made);
 	}
 

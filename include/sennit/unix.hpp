@@ -63,7 +63,7 @@ result<std::string> unix_address_text(Get get)
 	char text[SN_UNIX_ADDRESS_MAX];
 	const int length = get(text, sizeof text);
 	if (length < 0)
-		return failure{-length};
+		return detail::failed(length);
 	return std::string(text, static_cast<std::size_t>(length));
 }
 
@@ -74,7 +74,7 @@ auto unix_made(Make make)
 	using handle = decltype(std::declval<T>().get());
 	handle made = nullptr;
 	const int err = make(&made);
-	return err < 0 ? result<T>(failure{-err}) : result<T>(T(made));
+	return err < 0 ? result<T>(detail::failed(err)) : result<T>(T(made));
 }
 
 } // namespace detail
@@ -162,7 +162,7 @@ public:
 		sn_unix *ends[2];
 		const int err = sn_unix_pair(ends, static_cast<sn_unix_type>(type));
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return std::pair(unix_socket(ends[0]), unix_socket(ends[1]));
 	}
 
@@ -195,7 +195,7 @@ public:
 		message.from_size = sizeof from;
 		const ssize_t n = sn_unix_recv(socket_.get(), &message);
 		if (n < 0)
-			return failure{static_cast<int>(-n)};
+			return detail::failed(n);
 		got.size = static_cast<std::size_t>(n);
 		got.fds.fds_.resize(static_cast<std::size_t>(message.fd_count));
 		got.from = from;
@@ -340,7 +340,7 @@ public:
 		sn_unix_credentials peer{};
 		const int err = sn_unix_peer_credentials(socket_.get(), &peer);
 		if (err < 0)
-			return failure{-err};
+			return detail::failed(err);
 		return peer;
 	}
 
@@ -349,7 +349,7 @@ public:
 	{
 		const int fd = sn_unix_peer_pidfd(socket_.get());
 		if (fd < 0)
-			return failure{-fd};
+			return detail::failed(fd);
 		return fd;
 	}
 
@@ -430,7 +430,7 @@ public:
 	{
 		const int before = sn_unix_listener_set_unlink(listener_.get(), on);
 		if (before < 0)
-			return failure{-before};
+			return detail::failed(before);
 		return before != 0;
 	}
 

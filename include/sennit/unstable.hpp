@@ -21,7 +21,7 @@ inline result<tcp> connect_to_write(const std::string &address, deadline until =
 	sn_tcp *conn = nullptr;
 	const int err = sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));
 	if (err < 0)
-		return failure{-err};
+		return detail::failed(err);
 	return tcp(conn);
 }
 

@@ -53,7 +53,7 @@ struct memory {
 	sn::result<std::size_t> read(void *buf, std::size_t size)
 	{
 		if (error)
-			return sn::failure{error};
+			return sn::unexpected(sn::from_errno(-error));
 		size = std::min(size, text.size() - at);
 		std::memcpy(buf, text.data() + at, size);
 		at += size;
@@ -62,7 +62,7 @@ struct memory {
 	sn::result<std::size_t> write(const void *buf, std::size_t size)
 	{
 		if (error)
-			return sn::failure{error};
+			return sn::unexpected(sn::from_errno(-error));
 		size = std::min<std::size_t>(size, 7);
 		text.append(static_cast<const char *>(buf), size);
 		return size;

@@ -139,7 +139,7 @@ void expect_reason()
 
 			EXPECT_EQ(sn_scope_open(&scope, SN_NO_DEADLINE), 0);
 			sn_scope_cancel(scope);
-			const auto locked = lock.lock_or_reason();
+			const auto locked = lock.try_lock_until_cancelled();
 			ASSERT_FALSE(locked);
 			EXPECT_EQ(locked.error(), std::errc::operation_canceled);
 			EXPECT_EQ(sn_scope_close(scope), -ECANCELED);

@@ -69,7 +69,9 @@ TEST(Scope, ReturnsTheFirstError)
 			sn::sleep(1h);
 			return {};
 		});
-		scope.go([]() -> sn::result<int> { return sn::failure{EPROTO}; });
+		scope.go([]() -> sn::result<int> {
+			return sn::unexpected(std::errc::protocol_error);
+		});
 		EXPECT_EQ(scope.join().error(), std::errc::protocol_error);
 
 		sn::scope with_int;

@@ -25,7 +25,7 @@ sn::result<void> add_host(found_endpoints &to, const std::string &host, const st
 {
 	const auto all = sn::resolve(host, port, sn::no_deadline);
 	if (!all)
-		return sn::failure{all.error().value()};
+		return sn::unexpected(all.error());
 	for (const sn_resolved_address &each : *all) {
 		sn_address address;
 		char text[SN_ADDRESS_MAX];
@@ -68,7 +68,7 @@ sn::result<found_endpoints> resolve_service(const std::string &name, std::error_
 {
 	const auto records = sn::resolve_srv(name, sn::no_deadline);
 	if (!records)
-		return sn::failure{records.error().value()};
+		return sn::unexpected(records.error());
 	const std::vector<sn_srv> ordered = in_fixed_order(*records);
 	found_endpoints found;
 	for (const sn_srv &record : ordered) {
@@ -85,7 +85,7 @@ sn::result<found_endpoints> resolve_service(const std::string &name, std::error_
 			break;
 	}
 	if (found.empty())
-		return sn::failure{missing ? missing.value() : EADDRNOTAVAIL};
+		return sn::unexpected(missing ? missing : sn::from_errno(-EADDRNOTAVAIL));
 	level_weights(found);
 	return found;
 }
@@ -99,9 +99,9 @@ sn::result<found_endpoints> resolve(const std::string &address, std::error_code 
 	found_endpoints found;
 	const auto added = add_host(found, address.substr(0, colon), address.substr(colon + 1));
 	if (!added)
-		return sn::failure{added.error().value()};
+		return sn::unexpected(added.error());
 	if (found.empty())
-		return sn::failure{EADDRNOTAVAIL};
+		return sn::unexpected(std::errc::address_not_available);
 	return found;
 }
 
@@ -161,7 +161,7 @@ void look_up::run(std::shared_ptr<look_up> self) noexcept
 		if (is_wanted())
 			self->found_.emplace(resolve(self->address_, self->missing_));
 	} catch (const std::exception &) {
-		self->found_.emplace(sn::failure{ENOMEM});
+		self->found_.emplace(sn::unexpected(std::errc::not_enough_memory));
 	}
 	if (has_place)
 		its.places.release();

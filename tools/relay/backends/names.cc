@@ -319,7 +319,7 @@ sn::result<sn::tcp> connect_to_endpoint(const std::string &address, sn::deadline
 						    : sn::tcp::connect(address, until);
 	if (!connected && connected.error() == std::errc::address_not_available &&
 	    !has_source_for(address))
-		return sn::failure{ENETUNREACH};
+		return sn::unexpected(std::errc::network_unreachable);
 	return connected;
 }
 

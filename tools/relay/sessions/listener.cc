@@ -93,7 +93,7 @@ sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode)
 	options.mode = mode;
 	const int err = sn_unix_listen(&made, address.c_str(), &options);
 	if (err < 0)
-		return sn::failure{-err};
+		return sn::unexpected(sn::from_errno(err));
 	return sn::tcp_listener(sn_unix_listener_tcp(made));
 }
 

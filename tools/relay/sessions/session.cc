@@ -262,7 +262,7 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 		if (connected && to_->tls())
 			if (const auto failed = secure(*connected, at, until)) {
 				connected->abort();
-				connected = sn::failure{failed.value()};
+				connected = sn::unexpected(failed);
 			}
 		if (connected || !is_shortage(connected.error()))
 			return connected;

@@ -260,7 +260,7 @@ sn::result<void> udp_session::send_to_client(char *bytes, std::size_t size)
 	message.local = key_.local;
 	const auto sent = port_->socket.send(std::span<const sn::udp_message>(&message, 1));
 	if (!sent)
-		return sn::failure{sent.error().value()};
+		return sn::unexpected(sent.error());
 	return {};
 }
 
