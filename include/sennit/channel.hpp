@@ -192,11 +192,11 @@ public:
 	 * Sends the value. When that fails, value is unchanged, except that a T that travels on the
 	 * heap has been moved from and is gone. May park.
 	 */
-	result<void> send(T &&value, deadline until = no_deadline) const
+	result<void> send(T &&value, time_limit until = no_deadline) const
 	{
 		return send_by(value, detail::to_ns(until));
 	}
-	result<void> send(const T &value, deadline until = no_deadline) const
+	result<void> send(const T &value, time_limit until = no_deadline) const
 	{
 		T copy(value);
 		return send_by(copy, detail::to_ns(until));
@@ -211,7 +211,10 @@ public:
 	}
 
 	/* std::errc::broken_pipe when it is closed and empty. May park. */
-	result<T> recv(deadline until = no_deadline) const { return recv_by(detail::to_ns(until)); }
+	result<T> recv(time_limit until = no_deadline) const
+	{
+		return recv_by(detail::to_ns(until));
+	}
 	result<T> try_recv() const { return recv_by(SN_TRY); }
 
 	/* True when this call has closed it; false when it was closed, or there is no channel. */

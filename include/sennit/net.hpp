@@ -65,7 +65,7 @@ struct listener_closer {
  * Waits for a descriptor that the program owns, such as a client library's, for POLLIN, POLLOUT and
  * the like (poll.h). The events that it is ready for, at least one. May park.
  */
-inline result<int> wait_fd(int fd, int events, deadline until = no_deadline)
+inline result<int> wait_fd(int fd, int events, time_limit until = no_deadline)
 {
 	const int ready = sn_fd_wait(fd, events, detail::to_ns(until));
 	if (ready < 0)
@@ -74,7 +74,7 @@ inline result<int> wait_fd(int fd, int events, deadline until = no_deadline)
 }
 
 /* The same for several, as poll(2): how many of them have revents. May park. */
-inline result<std::size_t> wait_any_fd(std::span<pollfd> fds, deadline until = no_deadline)
+inline result<std::size_t> wait_any_fd(std::span<pollfd> fds, time_limit until = no_deadline)
 {
 	return detail::size_or_error(sn_fd_wait_any(fds.data(), fds.size(), detail::to_ns(until)));
 }
@@ -101,7 +101,7 @@ public:
 	explicit tcp(sn_tcp *owned) noexcept : conn_(owned) {}
 
 	/* May park. */
-	static result<tcp> connect(const std::string &address, deadline until = no_deadline)
+	static result<tcp> connect(const std::string &address, time_limit until = no_deadline)
 	{
 		sn_tcp *conn = nullptr;
 		const int err = sn_tcp_connect(&conn, address.c_str(), detail::to_ns(until));
@@ -212,11 +212,11 @@ public:
 	/* Makes every call fail with std::errc::operation_canceled, from now on. Any task. */
 	void cancel() noexcept { sn_tcp_cancel(conn_.get()); }
 
-	void set_read_deadline(deadline until) noexcept
+	void set_read_deadline(time_limit until) noexcept
 	{
 		sn_tcp_set_read_deadline(conn_.get(), detail::to_ns(until));
 	}
-	void set_write_deadline(deadline until) noexcept
+	void set_write_deadline(time_limit until) noexcept
 	{
 		sn_tcp_set_write_deadline(conn_.get(), detail::to_ns(until));
 	}
@@ -282,7 +282,7 @@ public:
 		return tcp(conn);
 	}
 
-	void set_deadline(deadline until) noexcept
+	void set_deadline(time_limit until) noexcept
 	{
 		sn_tcp_listener_set_deadline(listener_.get(), detail::to_ns(until));
 	}
@@ -414,12 +414,12 @@ public:
 		return detail::nothing_or_error(sn_stream_shutdown(stream_.get(), SN_SHUT_WRITE));
 	}
 
-	void set_read_deadline(deadline until) noexcept
+	void set_read_deadline(time_limit until) noexcept
 	{
 		sn_stream_set_read_deadline(stream_.get(), detail::to_ns(until));
 	}
 
-	void set_write_deadline(deadline until) noexcept
+	void set_write_deadline(time_limit until) noexcept
 	{
 		sn_stream_set_write_deadline(stream_.get(), detail::to_ns(until));
 	}

@@ -138,7 +138,7 @@ public:
 	}
 
 	/* How it has ended, once it has; as sn_process_wait(). May park. */
-	result<sn_process_status> wait(deadline until = no_deadline)
+	result<sn_process_status> wait(time_limit until = no_deadline)
 	{
 		sn_process_status status{};
 		const int err = sn_process_wait(process_.get(), &status, detail::to_ns(until));
@@ -194,7 +194,7 @@ struct program_result {
 struct program_input {
 	std::string_view input = {};
 	std::size_t limit = 0; /* of either output; 0: none */
-	deadline until = no_deadline;
+	time_limit until = no_deadline;
 };
 
 /* Runs a program from beginning to end; as sn_process_output(). What was collected before an error

@@ -78,7 +78,7 @@ public:
 
 /* Looks up the addresses of a host; flags: SN_RESOLVE_IPV4 and so on. May park. */
 inline result<resolved> resolve(const std::string &host, const std::string &service,
-				deadline until = no_deadline, unsigned flags = 0)
+				time_limit until = no_deadline, unsigned flags = 0)
 {
 	sn_resolved *found = nullptr;
 	const int err =
@@ -90,7 +90,7 @@ inline result<resolved> resolve(const std::string &host, const std::string &serv
 
 /* The name of an address. May park. */
 inline result<std::string> resolve_name(const sockaddr *address, socklen_t length,
-					deadline until = no_deadline)
+					time_limit until = no_deadline)
 {
 	char name[SN_NAME_MAX];
 	const int size = sn_resolve_name(name, sizeof name, address, length, detail::to_ns(until));
@@ -100,13 +100,14 @@ inline result<std::string> resolve_name(const sockaddr *address, socklen_t lengt
 }
 
 /* The same for one that sn::resolve() gave. May park. */
-inline result<std::string> resolve_name(const sn_resolved_address &at, deadline until = no_deadline)
+inline result<std::string> resolve_name(const sn_resolved_address &at,
+					time_limit until = no_deadline)
 {
 	return resolve_name(reinterpret_cast<const sockaddr *>(&at.address), at.length, until);
 }
 
 /* Looks up the hosts of a service, such as "_xmpp-client._tcp.example.org". May park. */
-inline result<srv_list> resolve_srv(const std::string &name, deadline until = no_deadline)
+inline result<srv_list> resolve_srv(const std::string &name, time_limit until = no_deadline)
 {
 	sn_srv_list *found = nullptr;
 	const int err = sn_resolve_srv(&found, name.c_str(), detail::to_ns(until));

@@ -43,7 +43,7 @@ public:
 	/* Throws std::system_error: the reason, when the scope around is cancelled;
 	 * not_enough_memory.
 	 */
-	explicit scope(deadline until = no_deadline)
+	explicit scope(time_limit until = no_deadline)
 	{
 		detail::throw_if_error(sn_scope_open(&scope_, detail::to_ns(until)), "sn::scope");
 	}
@@ -103,7 +103,7 @@ public:
 	 * reason when the scope is cancelled already; invalid_argument after join(). Any task or
 	 * thread that knows the scope to be open.
 	 */
-	result<void> set_deadline(deadline until) noexcept
+	result<void> set_deadline(time_limit until) noexcept
 	{
 		return detail::nothing_or_error(
 			sn_scope_set_deadline(scope_, detail::to_ns(until)));
@@ -129,7 +129,7 @@ public:
 	 *	if (connections.join_until(sn::after(2s)).error() == std::errc::timed_out)
 	 *		std::puts("some connections were cut");
 	 */
-	result<void> join_until(deadline until)
+	result<void> join_until(time_limit until)
 	{
 		if (!sn_self())
 			return unexpected(std::errc::not_supported);

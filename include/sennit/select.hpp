@@ -159,17 +159,17 @@ auto otherwise(F f)
 
 /* For select(): f is called when no other case could proceed before the deadline. */
 template <class F>
-auto on_deadline(deadline until, F f)
+auto on_deadline(time_limit until, F f)
 {
-	return detail::deadline_case<F>(until, std::move(f));
+	return detail::deadline_case<F>(until.when(), std::move(f));
 }
 
 /* For select(): f is called when the time has come. Beside others, and any number of them, unlike
  * on_deadline(). */
 template <class F>
-auto on_time(deadline when, F f)
+auto on_time(time_limit when, F f)
 {
-	return detail::time_case<F>(when, std::move(f));
+	return detail::time_case<F>(when.when(), std::move(f));
 }
 
 /*

@@ -30,7 +30,8 @@
  *    (std::errc::operation_canceled, timed_out); those that return nothing, such as sleep(), throw
  *    it.
  *  - Time. Durations are any std::chrono durations, saturated to the nanoseconds in which the
- *    runtime counts. Points in time are on sn::clock; sn::no_deadline means "never".
+ *    runtime counts. Where C takes a deadline, there is a time_limit here (time.hpp): a duration
+ *    from now or a point in time. sn::no_deadline means "never".
  *  - Tasks that are alive when run() returns are abandoned, as in C: the destructors of the objects
  *    on their stacks do not run.
  *

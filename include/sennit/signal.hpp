@@ -23,7 +23,7 @@ inline result<void> catch_signal(int signum)
 }
 
 /* The number of a caught signal, once there is one; as sn_signal_wait(). May park. */
-inline result<int> wait_signal(deadline until = no_deadline)
+inline result<int> wait_signal(time_limit until = no_deadline)
 {
 	const int signum = sn_signal_wait(detail::to_ns(until));
 	if (signum < 0)
@@ -32,7 +32,7 @@ inline result<int> wait_signal(deadline until = no_deadline)
 }
 
 /* The same for some of the caught signals; as sn_signal_wait_for(). May park. */
-inline result<int> wait_signal(std::initializer_list<int> signums, deadline until = no_deadline)
+inline result<int> wait_signal(std::initializer_list<int> signums, time_limit until = no_deadline)
 {
 	const int signum =
 		sn_signal_wait_for(signums.begin(), signums.size(), detail::to_ns(until));

@@ -251,12 +251,12 @@ public:
 	 * Waits for the end, at most until a deadline, without taking the value: true when the task
 	 * has ended, false when the deadline has passed. join() then does not wait. May park.
 	 */
-	bool wait_until(deadline until)
+	bool wait_until(time_limit until)
 	{
 		if (!handle_)
 			return state_ != nullptr;
 		const int err = sn_join_until(handle_, nullptr, detail::to_ns(until));
-		if (err == -ETIMEDOUT && until != no_deadline && until <= clock::now())
+		if (err == -ETIMEDOUT && until.when() != no_deadline && until.when() <= now())
 			return false;
 		detail::throw_if_error(err, "sn::task::wait_until");
 		handle_ = nullptr;

@@ -49,7 +49,7 @@ constexpr std::int64_t to_ns(std::chrono::duration<Rep, Period> d)
 	return std::chrono::ceil<nanoseconds>(d).count();
 }
 
-inline std::int64_t to_ns(deadline d)
+inline std::int64_t to_ns(deadline d) noexcept
 {
 	return d.time_since_epoch().count();
 }
@@ -83,8 +83,51 @@ deadline after(std::chrono::duration<Rep, Period> d)
 	const std::int64_t ns = detail::to_ns(d);
 	if (ns > INT64_MAX - start)
 		return no_deadline;
-	return deadline(clock::duration(start + ns));
+	return deadline(clock::duration(sn_after(ns)));
 }
+
+/*
+ * When a call is to give up, as its last parameter: a duration from now, or a point in time.
+ *
+ *	conn.set_read_deadline(5s);
+ *	const sn::deadline by = sn::after(5s);
+ *	auto conn = sn::tcp::connect(address, by);
+ *	auto greeting = greetings.recv(by);
+ *
+ * A duration counts from the moment at which it becomes a time_limit; one that is too long to be
+ * added is "never". A point on another clock than sn::clock is taken relative to that clock's
+ * current time.
+ */
+class time_limit
+{
+public:
+	constexpr time_limit(deadline when) noexcept : when_(when) {}
+	template <class Rep, class Period>
+	time_limit(const std::chrono::duration<Rep, Period> &from_now) : when_(after(from_now))
+	{
+	}
+	template <class Clock, class Duration>
+	time_limit(const std::chrono::time_point<Clock, Duration> &when)
+	    : when_(clock::duration(detail::until_ns(when)))
+	{
+	}
+
+	/* The point on the clock of deadlines; no_deadline for never. */
+	constexpr deadline when() const noexcept { return when_; }
+
+private:
+	deadline when_;
+};
+
+namespace detail
+{
+
+inline std::int64_t to_ns(const time_limit &limit) noexcept
+{
+	return to_ns(limit.when());
+}
+
+} // namespace detail
 
 /* Sleeps at least that long; zero or less is yield(). May park. */
 template <class Rep, class Period>
@@ -94,9 +137,10 @@ void sleep(std::chrono::duration<Rep, Period> d)
 }
 
 /* May park. */
-inline void sleep_until(clock::time_point when)
+template <class Clock, class Duration>
+void sleep_until(const std::chrono::time_point<Clock, Duration> &when)
 {
-	detail::throw_if_error(sn_sleep_until(detail::to_ns(when)), "sn::sleep_until");
+	detail::throw_if_error(sn_sleep_until(detail::until_ns(when)), "sn::sleep_until");
 }
 
 /* Lets other runnable tasks run first. May park. */

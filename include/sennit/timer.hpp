@@ -136,10 +136,10 @@ public:
 
 	/* The number of ticks since the last wait; 0 when there is none by the deadline. May
 	 * park. */
-	std::int64_t wait(deadline until = no_deadline)
+	std::int64_t wait(time_limit until = no_deadline)
 	{
 		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));
-		if (n == -ETIMEDOUT && until != no_deadline && now() >= until)
+		if (n == -ETIMEDOUT && until.when() != no_deadline && now() >= until.when())
 			return 0;
 		detail::throw_if_error(n < 0 ? static_cast<int>(n) : 0, "sn::ticker::wait");
 		return n;

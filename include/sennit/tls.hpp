@@ -144,7 +144,7 @@ private:
 
 /* Connects and makes the handshake: sn_tls_connect(). May park. */
 inline result<stream> tls_connect(const std::string &address, const tls_config &config,
-				  deadline until = no_deadline)
+				  time_limit until = no_deadline)
 {
 	if (!detail::lacks_zeros(address))
 		return unexpected(detail::zero_inside);
@@ -175,7 +175,7 @@ result<void> tls_server(Stream &on, const tls_config &config)
 
 /* Makes the handshake: sn_tls_handshake(). May park. */
 template <byte_stream Stream>
-result<void> tls_handshake(Stream &on, deadline until = no_deadline)
+result<void> tls_handshake(Stream &on, time_limit until = no_deadline)
 {
 	return detail::nothing_or_error(
 		sn_tls_handshake(detail::as_stream(on), detail::to_ns(until)));

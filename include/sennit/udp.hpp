@@ -102,7 +102,7 @@ public:
 	}
 
 	/* For one peer. The deadline limits the lookup of its name. May park. */
-	static result<udp> connect(const std::string &peer, deadline until = no_deadline,
+	static result<udp> connect(const std::string &peer, time_limit until = no_deadline,
 				   const udp_options &options = {})
 	{
 		sn_udp *made = nullptr;
@@ -217,11 +217,11 @@ public:
 		return at;
 	}
 
-	void set_read_deadline(deadline until) noexcept
+	void set_read_deadline(time_limit until) noexcept
 	{
 		sn_udp_set_read_deadline(udp_.get(), detail::to_ns(until));
 	}
-	void set_write_deadline(deadline until) noexcept
+	void set_write_deadline(time_limit until) noexcept
 	{
 		sn_udp_set_write_deadline(udp_.get(), detail::to_ns(until));
 	}

@@ -135,7 +135,8 @@ public:
 	explicit unix_socket(sn_unix *owned) noexcept : socket_(owned) {}
 
 	/* "/run/app.sock", "@name", either with "unix:" before it. May park. */
-	static result<unix_socket> connect(const std::string &address, deadline until = no_deadline,
+	static result<unix_socket> connect(const std::string &address,
+					   time_limit until = no_deadline,
 					   unix_type type = unix_type::stream)
 	{
 		return detail::unix_made<unix_socket>([&](sn_unix **made) {
@@ -311,11 +312,11 @@ public:
 	/* Makes every call fail with std::errc::operation_canceled, from now on. Any task. */
 	void cancel() noexcept { sn_unix_cancel(socket_.get()); }
 
-	void set_read_deadline(deadline until) noexcept
+	void set_read_deadline(time_limit until) noexcept
 	{
 		sn_unix_set_read_deadline(socket_.get(), detail::to_ns(until));
 	}
-	void set_write_deadline(deadline until) noexcept
+	void set_write_deadline(time_limit until) noexcept
 	{
 		sn_unix_set_write_deadline(socket_.get(), detail::to_ns(until));
 	}
@@ -412,7 +413,7 @@ public:
 			[&](sn_unix **made) { return sn_unix_accept(listener_.get(), made); });
 	}
 
-	void set_deadline(deadline until) noexcept
+	void set_deadline(time_limit until) noexcept
 	{
 		sn_unix_listener_set_deadline(listener_.get(), detail::to_ns(until));
 	}

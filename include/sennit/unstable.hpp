@@ -16,7 +16,7 @@ namespace sennit::unstable
 {
 
 /* tcp::connect() for a caller that writes immediately: sn_tcp_connect_to_write(). May park. */
-inline result<tcp> connect_to_write(const std::string &address, deadline until = no_deadline)
+inline result<tcp> connect_to_write(const std::string &address, time_limit until = no_deadline)
 {
 	sn_tcp *conn = nullptr;
 	const int err = sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));

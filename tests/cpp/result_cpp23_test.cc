@@ -54,7 +54,8 @@ TEST(ResultInCpp23, OfNothingConverts)
 
 TEST(ResultInCpp23, MovesWhatCannotBeCopied)
 {
-	expected<std::unique_ptr<int>> e = sn::result<std::unique_ptr<int>>(std::make_unique<int>(3));
+	expected<std::unique_ptr<int>> e =
+		sn::result<std::unique_ptr<int>>(std::make_unique<int>(3));
 	const sn::result<std::unique_ptr<int>> r = std::move(e);
 
 	EXPECT_EQ(**r, 3);
