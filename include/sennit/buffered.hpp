@@ -8,7 +8,7 @@
 #define SENNIT_BUFFERED_HPP
 
 #include <sennit/buffered.h>
-#include <sennit/net.hpp>
+#include <sennit/stream.hpp>
 
 #include <cstdarg>
 #include <cstddef>
@@ -137,7 +137,7 @@ private:
 	int init(T &to, void *buf, std::size_t size)
 	{
 		if constexpr (byte_stream<T>)
-			return sn_writer_init(&writer_, detail::as_stream(to), buf, size);
+			return sn_writer_init(&writer_, to.as_stream(), buf, size);
 		else
 			return sn_writer_init_with_fn(
 				&writer_,
@@ -337,7 +337,7 @@ private:
 	int init(T &from, void *buf, std::size_t size)
 	{
 		if constexpr (byte_stream<T>)
-			return sn_reader_init(&reader_, detail::as_stream(from), buf, size);
+			return sn_reader_init(&reader_, from.as_stream(), buf, size);
 		else
 			return sn_reader_init_with_fn(
 				&reader_,

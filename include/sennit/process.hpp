@@ -12,14 +12,13 @@
 #ifndef SENNIT_PROCESS_HPP
 #define SENNIT_PROCESS_HPP
 
-#include <sennit/net.hpp>
 #include <sennit/process.h>
+#include <sennit/stream.hpp>
 #include <sennit/time.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,20 +108,21 @@ struct c_process_attr {
 	sn_process_attr attr{};
 };
 
+inline void close_process(sn_process *process) noexcept
+{
+	sn_process_close(process);
+}
+
 } // namespace detail
 
 /*
  * A program that was started. Movable. The destructor gives it back: it closes the pipes, and the
- * program continues (sn_process_close()). On an empty object (default constructed, moved from,
- * closed) only operator bool and close() may be called.
+ * program continues (sn_process_close()).
  */
-class process
+class process : public unique_handle<sn_process, detail::close_process>
 {
 public:
-	process() = default;
-
-	/* Takes over a program of the C interface. */
-	explicit process(sn_process *owned) noexcept : process_(owned) {}
+	using unique_handle::unique_handle;
 
 	/* arguments: from argv[0] on. Blocks the thread until the program has been loaded. */
 	static result<process> start(const std::vector<std::string> &arguments,
@@ -130,18 +130,16 @@ public:
 	{
 		const detail::c_process_attr c_attr(attr);
 		const std::vector<const char *> argv = detail::pointers(arguments);
-		sn_process *started = nullptr;
-		const int err = sn_process_start(&started, argv.data(), &c_attr.attr);
-		if (err < 0)
-			return detail::failed(err);
-		return process(started);
+		return detail::made<process>([&](sn_process **started) {
+			return sn_process_start(started, argv.data(), &c_attr.attr);
+		});
 	}
 
 	/* How it has ended, once it has; as sn_process_wait(). May park. */
 	result<sn_process_status> wait(time_limit until = no_deadline)
 	{
 		sn_process_status status{};
-		const int err = sn_process_wait(process_.get(), &status, detail::to_ns(until));
+		const int err = sn_process_wait(get(), &status, detail::to_ns(until));
 		if (err < 0)
 			return detail::failed(err);
 		return status;
@@ -149,36 +147,21 @@ public:
 
 	result<void> kill(int signum)
 	{
-		return detail::nothing_or_error(sn_process_kill(process_.get(), signum));
+		return detail::nothing_or_error(sn_process_kill(get(), signum));
 	}
 	result<void> kill_group(int signum)
 	{
-		return detail::nothing_or_error(sn_process_kill_group(process_.get(), signum));
+		return detail::nothing_or_error(sn_process_kill_group(get(), signum));
 	}
 
-	pid_t pid() const noexcept { return sn_process_pid(process_.get()); }
+	pid_t pid() const noexcept { return sn_process_pid(get()); }
 
 	/* Our end of a pipe or terminal (0, 1, 2), for the calls of stream.h; it belongs to this
 	 * object. NULL when there is none. */
-	sn_stream *stream(int number) const noexcept
-	{
-		return sn_process_stream(process_.get(), number);
-	}
+	sn_stream *stream(int number) const noexcept { return sn_process_stream(get(), number); }
 
 	/* The end of the program's input. */
 	void close_input() noexcept { sn_stream_close(stream(0)); }
-
-	void close() noexcept { process_.reset(); }
-
-	explicit operator bool() const noexcept { return process_ != nullptr; }
-	sn_process *get() const noexcept { return process_.get(); }
-
-private:
-	struct closer {
-		void operator()(sn_process *owned) const noexcept { sn_process_close(owned); }
-	};
-
-	std::unique_ptr<sn_process, closer> process_;
 };
 
 /* What a program has written, and how it ended. */

@@ -55,6 +55,7 @@
 #	include <sennit/scope.hpp>
 #	include <sennit/select.hpp>
 #	include <sennit/signal.hpp>
+#	include <sennit/stream.hpp>
 #	include <sennit/sync.hpp>
 #	include <sennit/task.hpp>
 #	include <sennit/time.hpp>

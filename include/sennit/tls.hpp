@@ -16,7 +16,7 @@
 #ifndef SENNIT_TLS_HPP
 #define SENNIT_TLS_HPP
 
-#include <sennit/net.hpp>
+#include <sennit/stream.hpp>
 #include <sennit/tls.h>
 
 #include <array>
@@ -148,11 +148,9 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 {
 	if (!detail::lacks_zeros(address))
 		return unexpected(detail::zero_inside);
-	sn_stream *made = nullptr;
-	const int err = sn_tls_connect(&made, address.c_str(), config.get(), detail::to_ns(until));
-	if (err < 0)
-		return detail::failed(err);
-	return stream(made);
+	return detail::made<stream>([&](sn_stream **made) {
+		return sn_tls_connect(made, address.c_str(), config.get(), detail::to_ns(until));
+	});
 }
 
 /* Begins TLS on a connected stream, as the client: sn_tls_client(). It is the same object
@@ -162,30 +160,28 @@ result<void> tls_client(Stream &on, const tls_config &config, const std::string 
 {
 	if (!detail::lacks_zeros(name))
 		return unexpected(detail::zero_inside);
-	return detail::nothing_or_error(
-		sn_tls_client(detail::as_stream(on), config.get(), name.c_str()));
+	return detail::nothing_or_error(sn_tls_client(on.as_stream(), config.get(), name.c_str()));
 }
 
 /* The same as the server: sn_tls_server(). */
 template <byte_stream Stream>
 result<void> tls_server(Stream &on, const tls_config &config)
 {
-	return detail::nothing_or_error(sn_tls_server(detail::as_stream(on), config.get()));
+	return detail::nothing_or_error(sn_tls_server(on.as_stream(), config.get()));
 }
 
 /* Makes the handshake: sn_tls_handshake(). May park. */
 template <byte_stream Stream>
 result<void> tls_handshake(Stream &on, time_limit until = no_deadline)
 {
-	return detail::nothing_or_error(
-		sn_tls_handshake(detail::as_stream(on), detail::to_ns(until)));
+	return detail::nothing_or_error(sn_tls_handshake(on.as_stream(), detail::to_ns(until)));
 }
 
 /* Why TLS has failed on this stream; "" when it has not, or has no TLS. */
 template <byte_stream Stream>
 std::string tls_error(const Stream &on)
 {
-	const char *text = sn_tls_error(detail::as_stream(on));
+	const char *text = sn_tls_error(on.as_stream());
 	return text ? text : "";
 }
 
@@ -194,7 +190,7 @@ template <byte_stream Stream>
 result<struct sn_tls_info> tls_info(const Stream &on)
 {
 	struct sn_tls_info info;
-	const int err = sn_tls_info(detail::as_stream(on), &info);
+	const int err = sn_tls_info(on.as_stream(), &info);
 	if (err < 0)
 		return detail::failed(err);
 	return info;
@@ -208,7 +204,7 @@ result<std::vector<std::byte>> tls_peer_certificate(const Stream &on)
 	if (!info)
 		return unexpected(info.error());
 	std::vector<std::byte> der(info->peer_size);
-	const ssize_t n = sn_tls_peer_certificate(detail::as_stream(on), der.data(), der.size());
+	const ssize_t n = sn_tls_peer_certificate(on.as_stream(), der.data(), der.size());
 	if (n < 0)
 		return detail::failed(n);
 	return der;

@@ -7,7 +7,7 @@
 #ifndef SENNIT_UDP_HPP
 #define SENNIT_UDP_HPP
 
-#include <sennit/net.hpp>
+#include <sennit/stream.hpp>
 #include <sennit/udp.h>
 
 #include <compare>
@@ -74,54 +74,53 @@ using udp_error = sn_udp_error;
 namespace detail
 {
 
-struct udp_closer {
-	void operator()(sn_udp *udp) const noexcept { sn_udp_close(udp); }
-};
+inline void close_udp(sn_udp *socket) noexcept
+{
+	sn_udp_close(socket);
+}
 
 } // namespace detail
 
 /* A UDP socket; closes when destroyed. Movable. */
-class udp
+class udp : public unique_handle<sn_udp, detail::close_udp>
 {
 public:
-	udp() = default;
-
-	/* Takes over a socket of the C interface. */
-	explicit udp(sn_udp *owned) noexcept : udp_(owned) {}
+	using unique_handle::get;
+	using unique_handle::unique_handle;
 
 	/* For many peers, at an address such as ":53". May park. */
 	static result<udp> open(const std::string &at, const udp_options &options = {})
 	{
-		sn_udp *made = nullptr;
-		return take(sn_udp_open(&made, at.c_str(), &options), made);
+		return detail::made<udp>(
+			[&](sn_udp **made) { return sn_udp_open(made, at.c_str(), &options); });
 	}
 	static result<udp> open(const address &at, const udp_options &options = {})
 	{
-		sn_udp *made = nullptr;
-		return take(sn_udp_open_at(&made, &at, &options), made);
+		return detail::made<udp>(
+			[&](sn_udp **made) { return sn_udp_open_at(made, &at, &options); });
 	}
 
 	/* For one peer. The deadline limits the lookup of its name. May park. */
 	static result<udp> connect(const std::string &peer, time_limit until = no_deadline,
 				   const udp_options &options = {})
 	{
-		sn_udp *made = nullptr;
-		return take(sn_udp_connect(&made, peer.c_str(), &options, detail::to_ns(until)),
-			    made);
+		return detail::made<udp>([&](sn_udp **made) {
+			return sn_udp_connect(made, peer.c_str(), &options, detail::to_ns(until));
+		});
 	}
 
 	/* Takes over a descriptor; on failure it stays the caller's. */
 	static result<udp> adopt(int fd, const udp_options &options = {})
 	{
-		sn_udp *made = nullptr;
-		return take(sn_udp_adopt(&made, fd, &options), made);
+		return detail::made<udp>(
+			[&](sn_udp **made) { return sn_udp_adopt(made, fd, &options); });
 	}
 
 	/* One datagram. std::errc::message_size when it is larger than the buffer. May park. */
 	result<received> receive(void *buf, std::size_t size)
 	{
 		address peer;
-		const ssize_t n = sn_udp_recv(udp_.get(), buf, size, &peer);
+		const ssize_t n = sn_udp_recv(get(), buf, size, &peer);
 		if (n < 0)
 			return detail::failed(n);
 		return received{static_cast<std::size_t>(n), peer};
@@ -131,19 +130,19 @@ public:
 	result<std::size_t> receive(std::span<udp_message> messages)
 	{
 		return detail::size_or_error(
-			sn_udp_recv_messages(udp_.get(), messages.data(), messages.size()));
+			sn_udp_recv_messages(get(), messages.data(), messages.size()));
 	}
 
 	/* One datagram, to a peer, or to the socket's one peer. May park. */
 	result<void> send(const void *buf, std::size_t size, const address &peer)
 	{
 		return detail::nothing_or_error(
-			static_cast<long>(sn_udp_send(udp_.get(), buf, size, &peer)));
+			static_cast<long>(sn_udp_send(get(), buf, size, &peer)));
 	}
 	result<void> send(const void *buf, std::size_t size)
 	{
 		return detail::nothing_or_error(
-			static_cast<long>(sn_udp_send(udp_.get(), buf, size, nullptr)));
+			static_cast<long>(sn_udp_send(get(), buf, size, nullptr)));
 	}
 	result<void> send(std::string_view bytes, const address &peer)
 	{
@@ -155,14 +154,14 @@ public:
 	result<std::size_t> send(std::span<const udp_message> messages)
 	{
 		return detail::size_or_error(
-			sn_udp_send_messages(udp_.get(), messages.data(), messages.size()));
+			sn_udp_send_messages(get(), messages.data(), messages.size()));
 	}
 
 	/* The oldest error that the network has reported, if there is one: SN_UDP_ERRORS. */
 	result<std::optional<udp_error>> next_error()
 	{
 		udp_error error;
-		const int n = sn_udp_next_error(udp_.get(), &error);
+		const int n = sn_udp_next_error(get(), &error);
 		if (n < 0)
 			return detail::failed(n);
 		return n > 0 ? std::optional<udp_error>(error) : std::nullopt;
@@ -170,11 +169,12 @@ public:
 
 	result<void> set(sn_udp_setting setting, int value)
 	{
-		return detail::nothing_or_error(sn_udp_set(udp_.get(), setting, value));
+		return detail::nothing_or_error(sn_udp_set(get(), setting, value));
 	}
+	/* A setting's value. */
 	result<int> get(sn_udp_setting setting) const
 	{
-		const int value = sn_udp_get(udp_.get(), setting);
+		const int value = sn_udp_get(get(), setting);
 		if (value < 0)
 			return detail::failed(value);
 		return value;
@@ -183,27 +183,27 @@ public:
 	/* Multicast groups, on the interface with that index; 0: by the routes. */
 	result<void> join(const address &group, unsigned interface = 0)
 	{
-		return detail::nothing_or_error(sn_udp_join(udp_.get(), &group, interface));
+		return detail::nothing_or_error(sn_udp_join(get(), &group, interface));
 	}
 	result<void> leave(const address &group, unsigned interface = 0)
 	{
-		return detail::nothing_or_error(sn_udp_leave(udp_.get(), &group, interface));
+		return detail::nothing_or_error(sn_udp_leave(get(), &group, interface));
 	}
 
 	/* For one peer, or another one, from now on; for many again. */
 	result<void> set_peer(const address &peer)
 	{
-		return detail::nothing_or_error(sn_udp_set_peer(udp_.get(), &peer));
+		return detail::nothing_or_error(sn_udp_set_peer(get(), &peer));
 	}
 	result<void> clear_peer()
 	{
-		return detail::nothing_or_error(sn_udp_set_peer(udp_.get(), nullptr));
+		return detail::nothing_or_error(sn_udp_set_peer(get(), nullptr));
 	}
 
 	result<address> local() const
 	{
 		address at;
-		const int err = sn_udp_local(udp_.get(), &at);
+		const int err = sn_udp_local(get(), &at);
 		if (err < 0)
 			return detail::failed(err);
 		return at;
@@ -211,7 +211,7 @@ public:
 	result<address> peer() const
 	{
 		address at;
-		const int err = sn_udp_peer(udp_.get(), &at);
+		const int err = sn_udp_peer(get(), &at);
 		if (err < 0)
 			return detail::failed(err);
 		return at;
@@ -219,33 +219,19 @@ public:
 
 	void set_read_deadline(time_limit until) noexcept
 	{
-		sn_udp_set_read_deadline(udp_.get(), detail::to_ns(until));
+		sn_udp_set_read_deadline(get(), detail::to_ns(until));
 	}
 	void set_write_deadline(time_limit until) noexcept
 	{
-		sn_udp_set_write_deadline(udp_.get(), detail::to_ns(until));
+		sn_udp_set_write_deadline(get(), detail::to_ns(until));
 	}
 
 	/* Makes calls that receive or send fail with std::errc::operation_canceled, from now on. Any
 	 * task. */
-	void cancel() noexcept { sn_udp_cancel(udp_.get()); }
-	void close() noexcept { udp_.reset(); }
+	void cancel() noexcept { sn_udp_cancel(get()); }
 
-	explicit operator bool() const noexcept { return udp_ != nullptr; }
-
-	/* The socket for calls of the C interface; it still belongs to this object. */
-	sn_udp *get() const noexcept { return udp_.get(); }
-
-private:
-	/* By reference: it is read after the call that gives err has set it. */
-	static result<udp> take(int err, sn_udp *&made)
-	{
-		if (err < 0)
-			return detail::failed(err);
-		return udp(made);
-	}
-
-	std::unique_ptr<sn_udp, detail::udp_closer> udp_;
+	/* The descriptor, which stays this object's; negative when it is closed. */
+	int native_handle() const noexcept { return sn_udp_fd(get()); }
 };
 
 } // namespace sennit

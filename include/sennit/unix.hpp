@@ -8,11 +8,10 @@
 #ifndef SENNIT_UNIX_HPP
 #define SENNIT_UNIX_HPP
 
-#include <sennit/net.hpp>
+#include <sennit/stream.hpp>
 #include <sennit/unix.h>
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,41 +39,20 @@ struct unix_options {
 namespace detail
 {
 
-struct unix_closer {
-	void operator()(sn_unix *socket) const noexcept { sn_unix_close(socket); }
-};
+inline sn_stream *stream_of(sn_unix *socket) noexcept
+{
+	return sn_unix_stream(socket);
+}
 
-struct unix_listener_closer {
-	void operator()(sn_unix_listener *listener) const noexcept
-	{
-		sn_unix_listener_close(listener);
-	}
-};
+inline void close_listener(sn_unix_listener *listener) noexcept
+{
+	sn_unix_listener_close(listener);
+}
 
 /* A string can contain a zero, which would end the address for the C call. */
 inline const char *unix_address(const std::string &address) noexcept
 {
 	return address.find('\0') == std::string::npos ? address.c_str() : "";
-}
-
-template <class Get>
-result<std::string> unix_address_text(Get get)
-{
-	char text[SN_UNIX_ADDRESS_MAX];
-	const int length = get(text, sizeof text);
-	if (length < 0)
-		return detail::failed(length);
-	return std::string(text, static_cast<std::size_t>(length));
-}
-
-/* A call that makes a C object: the object that owns it. */
-template <class T, class Make>
-auto unix_made(Make make)
-{
-	using handle = decltype(std::declval<T>().get());
-	handle made = nullptr;
-	const int err = make(&made);
-	return err < 0 ? result<T>(detail::failed(err)) : result<T>(T(made));
 }
 
 } // namespace detail
@@ -121,25 +99,20 @@ struct unix_message {
 };
 
 /*
- * A Unix socket that is not a listener; the destructor closes it. Movable. Any number of tasks may
- * use one object at a time under the rules of unix.h, but moving, closing or destroying it must be
- * the last use. On an empty object (default constructed, moved from, closed) only operator bool and
- * close() may be called.
+ * A Unix socket that is not a listener; the destructor closes it, and removes the path that bind()
+ * has made. stream_ops and unique_handle (stream.hpp) have what it shares with other streams.
  */
-class unix_socket
+class unix_socket : public stream_ops<sn_unix, detail::stream_of>
 {
 public:
-	unix_socket() = default;
-
-	/* Takes over a socket of the C interface. */
-	explicit unix_socket(sn_unix *owned) noexcept : socket_(owned) {}
+	using stream_ops::stream_ops;
 
 	/* "/run/app.sock", "@name", either with "unix:" before it. May park. */
 	static result<unix_socket> connect(const std::string &address,
 					   time_limit until = no_deadline,
 					   unix_type type = unix_type::stream)
 	{
-		return detail::unix_made<unix_socket>([&](sn_unix **made) {
+		return detail::made<unix_socket>([&](sn_unix **made) {
 			return sn_unix_connect(made, detail::unix_address(address),
 					       static_cast<sn_unix_type>(type),
 					       detail::to_ns(until));
@@ -152,7 +125,7 @@ public:
 		sn_unix_options options = {};
 		options.type = SN_UNIX_DATAGRAM;
 		options.mode = mode;
-		return detail::unix_made<unix_socket>([&](sn_unix **made) {
+		return detail::made<unix_socket>([&](sn_unix **made) {
 			return sn_unix_bind(made, detail::unix_address(address), &options);
 		});
 	}
@@ -170,7 +143,7 @@ public:
 	/* Takes over a descriptor; on failure it stays the caller's. */
 	static result<unix_socket> adopt(int fd)
 	{
-		return detail::unix_made<unix_socket>(
+		return detail::made<unix_socket>(
 			[&](sn_unix **made) { return sn_unix_adopt(made, fd); });
 	}
 
@@ -194,7 +167,7 @@ public:
 		message.fd_count = static_cast<int>(got.fds.size());
 		message.from = from;
 		message.from_size = sizeof from;
-		const ssize_t n = sn_unix_recv(socket_.get(), &message);
+		const ssize_t n = sn_unix_recv(get(), &message);
 		if (n < 0)
 			return detail::failed(n);
 		got.size = static_cast<std::size_t>(n);
@@ -227,119 +200,23 @@ public:
 		return send_message(text.data(), text.size(), fds, detail::unix_address(address));
 	}
 
-	/* ---- streams ---- */
-
-	/* At least one byte; 0 is the end of the stream. May park. */
-	result<std::size_t> read(void *buf, std::size_t size)
-	{
-		return detail::size_or_error(sn_unix_read(socket_.get(), buf, size));
-	}
-	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
-
-	/* Exactly so many bytes, as tcp::read_full(). May park. */
-	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
-	{
-		return detail::size_or_error(sn_unix_read_full(socket_.get(), buf, size, done));
-	}
-	result<std::size_t> read_full(std::span<std::byte> buf, std::size_t *done = nullptr)
-	{
-		return read_full(buf.data(), buf.size(), done);
-	}
-
-	/* As read(), into several pieces of memory: at most IOV_MAX. May park. */
-	result<std::size_t> readv(std::span<const iovec> pieces)
-	{
-		return detail::size_or_error(
-			sn_unix_readv(socket_.get(), pieces.data(), detail::piece_count(pieces)));
-	}
-
-	/* Some of the bytes, at least one. May park. */
-	result<std::size_t> write(const void *buf, std::size_t size)
-	{
-		return detail::size_or_error(sn_unix_write(socket_.get(), buf, size));
-	}
-	result<std::size_t> write(std::span<const std::byte> bytes)
-	{
-		return write(bytes.data(), bytes.size());
-	}
-
-	/* As write(), from several pieces of memory: at most IOV_MAX. May park. */
-	result<std::size_t> writev(std::span<const iovec> pieces)
-	{
-		return detail::size_or_error(
-			sn_unix_writev(socket_.get(), pieces.data(), detail::piece_count(pieces)));
-	}
-
-	/* All of the bytes. May park. */
-	result<void> write_all(const void *buf, std::size_t size)
-	{
-		return detail::nothing_or_error(
-			sn_unix_write_all(socket_.get(), buf, size, nullptr));
-	}
-	result<void> write_all(std::string_view text)
-	{
-		return write_all(text.data(), text.size());
-	}
-	result<void> write_all(std::span<const std::byte> bytes)
-	{
-		return write_all(bytes.data(), bytes.size());
-	}
-
-	/* All bytes of several pieces of memory, as tcp::writev_all(). May park. */
-	result<void> writev_all(std::span<const iovec> pieces, std::size_t *done = nullptr)
-	{
-		return detail::nothing_or_error(sn_unix_writev_all(
-			socket_.get(), pieces.data(), detail::piece_count(pieces), done));
-	}
-
-	/* Sends the end of the stream; reading continues. */
-	result<void> shutdown_write()
-	{
-		return detail::nothing_or_error(sn_unix_shutdown(socket_.get(), SN_SHUT_WRITE));
-	}
-
-	/* Reads return 0 from now on; writing continues. */
-	result<void> shutdown_read()
-	{
-		return detail::nothing_or_error(sn_unix_shutdown(socket_.get(), SN_SHUT_READ));
-	}
-
-	/* ---- all of them ---- */
-
-	/* Closes it, and removes the path that bind() has made. */
-	void close() noexcept { socket_.reset(); }
-
-	/* Makes every call fail with std::errc::operation_canceled, from now on. Any task. */
-	void cancel() noexcept { sn_unix_cancel(socket_.get()); }
-
-	void set_read_deadline(time_limit until) noexcept
-	{
-		sn_unix_set_read_deadline(socket_.get(), detail::to_ns(until));
-	}
-	void set_write_deadline(time_limit until) noexcept
-	{
-		sn_unix_set_write_deadline(socket_.get(), detail::to_ns(until));
-	}
+	/* ---- what is known ---- */
 
 	/* Empty when there is none. */
 	result<std::string> local_address() const
 	{
-		return detail::unix_address_text([this](char *text, std::size_t size) {
-			return sn_unix_local_address(socket_.get(), text, size);
-		});
+		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_local_address, get());
 	}
 	result<std::string> peer_address() const
 	{
-		return detail::unix_address_text([this](char *text, std::size_t size) {
-			return sn_unix_peer_address(socket_.get(), text, size);
-		});
+		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_peer_address, get());
 	}
 
 	/* The identity of a connection's peer, as the kernel reports it. */
 	result<sn_unix_credentials> peer_credentials() const
 	{
 		sn_unix_credentials peer{};
-		const int err = sn_unix_peer_credentials(socket_.get(), &peer);
+		const int err = sn_unix_peer_credentials(get(), &peer);
 		if (err < 0)
 			return detail::failed(err);
 		return peer;
@@ -348,16 +225,11 @@ public:
 	/* A pidfd of that process, which the caller closes (Linux 6.5). */
 	result<int> peer_pidfd() const
 	{
-		const int fd = sn_unix_peer_pidfd(socket_.get());
+		const int fd = sn_unix_peer_pidfd(get());
 		if (fd < 0)
 			return detail::failed(fd);
 		return fd;
 	}
-
-	explicit operator bool() const noexcept { return socket_ != nullptr; }
-
-	/* The socket for calls of the C interface; it still belongs to this object. */
-	sn_unix *get() const noexcept { return socket_.get(); }
 
 private:
 	result<std::size_t> send_message(const void *buf, std::size_t size,
@@ -372,20 +244,15 @@ private:
 		message.fd_count = static_cast<int>(
 			fds.size() <= SN_UNIX_FDS_MAX ? fds.size() : SN_UNIX_FDS_MAX + 1);
 		message.to = to;
-		return detail::size_or_error(sn_unix_send(socket_.get(), &message));
+		return detail::size_or_error(sn_unix_send(get(), &message));
 	}
-
-	std::unique_ptr<sn_unix, detail::unix_closer> socket_;
 };
 
 /* A listening Unix socket; closes when destroyed, and removes its path. Movable. */
-class unix_listener
+class unix_listener : public unique_handle<sn_unix_listener, detail::close_listener>
 {
 public:
-	unix_listener() = default;
-
-	/* Takes over a listener of the C interface. */
-	explicit unix_listener(sn_unix_listener *owned) noexcept : listener_(owned) {}
+	using unique_handle::unique_handle;
 
 	/* May park. */
 	static result<unix_listener> listen(const std::string &address,
@@ -394,7 +261,7 @@ public:
 		sn_unix_options c_options = {};
 		c_options.type = static_cast<sn_unix_type>(options.type);
 		c_options.mode = options.mode;
-		return detail::unix_made<unix_listener>([&](sn_unix_listener **made) {
+		return detail::made<unix_listener>([&](sn_unix_listener **made) {
 			return sn_unix_listen(made, detail::unix_address(address), &c_options);
 		});
 	}
@@ -402,57 +269,40 @@ public:
 	/* Takes over a descriptor that listens already; on failure it stays the caller's. */
 	static result<unix_listener> adopt(int fd)
 	{
-		return detail::unix_made<unix_listener>(
+		return detail::made<unix_listener>(
 			[&](sn_unix_listener **made) { return sn_unix_listener_adopt(made, fd); });
 	}
 
 	/* May park. */
 	result<unix_socket> accept()
 	{
-		return detail::unix_made<unix_socket>(
-			[&](sn_unix **made) { return sn_unix_accept(listener_.get(), made); });
+		return detail::made<unix_socket>(
+			[&](sn_unix **made) { return sn_unix_accept(get(), made); });
 	}
 
 	void set_deadline(time_limit until) noexcept
 	{
-		sn_unix_listener_set_deadline(listener_.get(), detail::to_ns(until));
+		sn_unix_listener_set_deadline(get(), detail::to_ns(until));
 	}
 
 	/* The address it is bound to, with the name that the system chose. */
 	result<std::string> address() const
 	{
-		return detail::unix_address_text([this](char *text, std::size_t size) {
-			return sn_unix_listener_address(listener_.get(), text, size);
-		});
+		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_listener_address, get());
 	}
 
 	/* Whether closing removes the path; whether it did before: sn_unix_listener_set_unlink(). */
 	result<bool> set_unlink(bool on)
 	{
-		const int before = sn_unix_listener_set_unlink(listener_.get(), on);
+		const int before = sn_unix_listener_set_unlink(get(), on);
 		if (before < 0)
 			return detail::failed(before);
 		return before != 0;
 	}
 
-	void close() noexcept { listener_.reset(); }
-	explicit operator bool() const noexcept { return listener_ != nullptr; }
-	sn_unix_listener *get() const noexcept { return listener_.get(); }
-
-private:
-	std::unique_ptr<sn_unix_listener, detail::unix_listener_closer> listener_;
+	/* The descriptor, which stays this object's; negative when it is closed. */
+	int native_handle() const noexcept { return sn_unix_listener_fd(get()); }
 };
-
-namespace detail
-{
-
-/* For copy(), relay() and readers: of type unix_type::stream, or they fail. */
-inline sn_stream *as_stream(const unix_socket &each) noexcept
-{
-	return sn_unix_stream(each.get());
-}
-
-} // namespace detail
 
 } // namespace sennit
 

@@ -18,11 +18,9 @@ namespace sennit::unstable
 /* tcp::connect() for a caller that writes immediately: sn_tcp_connect_to_write(). May park. */
 inline result<tcp> connect_to_write(const std::string &address, time_limit until = no_deadline)
 {
-	sn_tcp *conn = nullptr;
-	const int err = sn_tcp_connect_to_write(&conn, address.c_str(), detail::to_ns(until));
-	if (err < 0)
-		return detail::failed(err);
-	return tcp(conn);
+	return detail::made<tcp>([&](sn_tcp **conn) {
+		return sn_tcp_connect_to_write(conn, address.c_str(), detail::to_ns(until));
+	});
 }
 
 } // namespace sennit::unstable

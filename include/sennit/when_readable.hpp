@@ -13,9 +13,9 @@
 #ifndef SENNIT_WHEN_READABLE_HPP
 #define SENNIT_WHEN_READABLE_HPP
 
-#include <sennit/net.hpp>
 #include <sennit/result.hpp>
 #include <sennit/scope.hpp>
+#include <sennit/stream.hpp>
 #include <sennit/task.hpp>
 #include <sennit/when_readable.h>
 
@@ -50,7 +50,7 @@ template <byte_stream Conn, class F>
 requires std::invocable<F &, Conn> result<void> go_when_readable(Conn conn, F f,
 								 const task_attr &attr = {})
 {
-	sn_stream *stream = detail::as_stream(conn);
+	sn_stream *stream = conn.as_stream();
 	using body = detail::handed_over<Conn, F>;
 	return detail::nothing_or_error(detail::start_with<detail::detached_body>(
 		body{std::move(conn), std::move(f)}, attr,
@@ -62,7 +62,7 @@ template <byte_stream Conn, class F>
 requires std::invocable<F &, Conn> result<void> go_when_readable(scope &in, Conn conn, F f,
 								 const task_attr &attr = {})
 {
-	sn_stream *stream = detail::as_stream(conn);
+	sn_stream *stream = conn.as_stream();
 	using body = detail::handed_over<Conn, F>;
 	return detail::nothing_or_error(
 		in.start(body{std::move(conn), std::move(f)}, attr, [&in, stream](auto... how) {

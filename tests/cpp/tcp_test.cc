@@ -39,7 +39,7 @@ TEST(TcpListener, IsAdopted)
 {
 	sn::run([] {
 		auto first = sn::tcp_listener::listen("127.0.0.1:0").value();
-		const int fd = dup(sn_tcp_listener_fd(first.get()));
+		const int fd = dup(first.native_handle());
 		auto second = sn::tcp_listener::adopt(fd).value();
 		first.close();
 		const auto near = sn::tcp::connect(second.address().value()).value();

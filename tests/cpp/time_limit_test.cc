@@ -80,8 +80,7 @@ TEST(TimeLimit, EndsEachWaitInEachForm)
 			EXPECT_TRUE(sn::select(jobs.on_recv([] { FAIL(); }),
 					       sn::on_deadline(soon, [&] { passed = true; })));
 			EXPECT_TRUE(passed);
-			EXPECT_EQ(sn::select(jobs.on_recv([] { FAIL(); }),
-					     sn::on_time(soon, [] {}))
+			EXPECT_EQ(sn::select(jobs.on_recv([] { FAIL(); }), sn::on_time(soon, [] {}))
 					  .value(),
 				  1U);
 

@@ -566,7 +566,7 @@ TEST(TlsStream, ConnectsFromCxx)
 			sn::tcp conn(listener.accept());
 			char c;
 
-			EXPECT_EQ(0, sn_tls_server(sn_tcp_stream(conn.get()), usual.server));
+			EXPECT_EQ(0, sn_tls_server(conn.as_stream(), usual.server));
 			EXPECT_TRUE(sn::tls_handshake(conn, sn::no_deadline));
 			EXPECT_EQ(1u, *conn.read(&c, 1));
 		});

@@ -77,7 +77,7 @@ bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanose
 void read_what_is_there(const sn::tcp &client)
 {
 	char unread[http_reader::request_most];
-	while (recv(sn_tcp_fd(client.get()), unread, sizeof unread, MSG_DONTWAIT) ==
+	while (recv(client.native_handle(), unread, sizeof unread, MSG_DONTWAIT) ==
 	       static_cast<ssize_t>(sizeof unread))
 		;
 }
@@ -87,8 +87,7 @@ void refuse(const sn::tcp &client)
 {
 	static const std::string text = to_http({.status = 503, .body = "too many connections\n"});
 	read_what_is_there(client);
-	if (send(sn_tcp_fd(client.get()), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) <
-	    0)
+	if (send(client.native_handle(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return; /* it has left already */
 }
 

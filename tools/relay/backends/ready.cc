@@ -34,7 +34,7 @@ constexpr std::size_t looks_at_once = 64;
 
 ready_state look_at(ready_connection &of) noexcept
 {
-	pollfd now{sn_tcp_fd(of.connection.get()), POLLIN | POLLRDHUP, 0};
+	pollfd now{of.connection.native_handle(), POLLIN | POLLRDHUP, 0};
 	if (poll(&now, 1, 0) <= 0)
 		return ready_state::silent;
 	if (now.revents & has_hung_up)
@@ -209,7 +209,7 @@ ready_store::swept ready_store::sweep(const endpoint &of, std::size_t most, std:
 			}
 			if (is.next_look <= now && n < looks_at_once) {
 				is.next_look = now + look_interval;
-				polled[n] = {sn_tcp_fd(is.connection.get()), POLLIN | POLLRDHUP, 0};
+				polled[n] = {is.connection.native_handle(), POLLIN | POLLRDHUP, 0};
 				whose[n++] = one;
 			}
 			found.next = std::min({found.next, is.expires, is.next_look});

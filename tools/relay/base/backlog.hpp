@@ -29,7 +29,7 @@ template <class GoesOn, class Take>
 void drain_backlog(sn::tcp_listener &listener, GoesOn goes_on, Take take)
 {
 	const auto waits = [&] {
-		pollfd queue{sn_tcp_listener_fd(listener.get()), POLLIN, 0};
+		pollfd queue{listener.native_handle(), POLLIN, 0};
 		return ::poll(&queue, 1, 0) == 1;
 	};
 	const auto until = sn::after(std::chrono::seconds(1));

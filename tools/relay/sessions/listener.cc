@@ -161,10 +161,9 @@ void listener::use_lists(std::shared_ptr<const listener_config> read) noexcept
 void listener::apply_keepalive() noexcept
 {
 	/* Unix sockets have none, and need none. */
-	without_keepalive_ = is_local_
-				     ? 0
-				     : set_keepalive_of_listener(sn_tcp_listener_fd(socket_.get()),
-								 via_->settings.keepalive);
+	without_keepalive_ = is_local_ ? 0
+				       : set_keepalive_of_listener(socket_.native_handle(),
+								   via_->settings.keepalive);
 }
 
 /* The route of the next client, and whether its socket has the keepalive already. */
@@ -249,7 +248,7 @@ void listener::take(sn::tcp client)
 	/* A client of a Unix socket has an address only behind a proxy (check_sources()). */
 	if (!is_local_ && (expects_header || via->tells_sources_apart())) {
 		/* A connection that has been reset by now has no peer. */
-		const auto peer = peer_of(sn_tcp_fd(client.get()));
+		const auto peer = peer_of(client.native_handle());
 		std::optional<termination> refused = termination::client_left;
 		try {
 			/* Behind a proxy the client's address is in the PROXY header. */
@@ -283,7 +282,7 @@ void listener::take(sn::tcp client)
 		return turn_away(*via, std::move(client), termination::cut);
 	}
 	if (!has_keepalive)
-		set_keepalive(sn_tcp_fd(client.get()), settings.keepalive);
+		set_keepalive(client.native_handle(), settings.keepalive);
 	admit(std::move(via), std::move(client), std::move(counted));
 }
 

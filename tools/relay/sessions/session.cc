@@ -176,7 +176,7 @@ bool session::connect()
 			tell_succeeded(*to_, *next.get());
 			to_->succeeded(*next.get());
 			chosen_ = std::move(next);
-			const int fd = sn_tcp_fd(connected->get());
+			const int fd = connected->native_handle();
 			if (!keepalive_can_wait(to_->settings().keepalive))
 				probe_backend(fd);
 			const std::lock_guard lock(all_.sessions.lock());
@@ -235,7 +235,7 @@ bool session::connect()
 first_words session::whose_first_words() const noexcept
 {
 	const bool is_ours = !hello_.empty() || to_->settings().send_proxy != proxy_sending::none ||
-			     to_->tls() || has_come(sn_tcp_fd(client_.get()));
+			     to_->tls() || has_come(client_.native_handle());
 	return is_ours ? first_words::ours : first_words::unknown;
 }
 
@@ -501,7 +501,7 @@ bool session::settle(sn::clock::time_point now) noexcept
 		return false;
 	is_settled_ = true;
 	if (backend_ && keepalive_can_wait(to_->settings().keepalive))
-		probe_backend(sn_tcp_fd(backend_.get()));
+		probe_backend(backend_.native_handle());
 	return true;
 }
 

@@ -225,7 +225,7 @@ std::string session::opening_for()
 	const auto how = to_->settings().send_proxy;
 	if (how == proxy_sending::none)
 		return {};
-	proxy_header header = proxy_ ? *proxy_ : describe(sn_tcp_fd(client_.get()));
+	proxy_header header = proxy_ ? *proxy_ : describe(client_.native_handle());
 	if (!sni_.empty())
 		header.authority = sni_;
 	if (how == proxy_sending::v1)

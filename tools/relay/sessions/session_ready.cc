@@ -104,8 +104,8 @@ session::ready_one session::watch_ready_one()
 	const auto until = idle.count() == 0 ? sn::no_deadline : sn::after(idle);
 	std::optional<bell> rings; /* made when it is needed */
 	for (;;) {
-		pollfd now[2] = {{sn_tcp_fd(client_.get()), watched_events, 0},
-				 {sn_tcp_fd(backend_.get()), watched_events, 0}};
+		pollfd now[2] = {{client_.native_handle(), watched_events, 0},
+				 {backend_.native_handle(), watched_events, 0}};
 		static_cast<void>(poll(now, 2, 0));
 		if (now[1].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))
 			return lose_ready_one();
@@ -138,9 +138,9 @@ bool session::wait_for_either(bell &rings, sn::deadline until)
 	sn_case cases[3] = {};
 	cases[0].chan = rings.chan();
 	cases[0].op = SN_CASE_RECV;
-	cases[1].poll = {sn_tcp_fd(client_.get()), watched_events};
+	cases[1].poll = {client_.native_handle(), watched_events};
 	cases[1].op = SN_CASE_POLL;
-	cases[2].poll = {sn_tcp_fd(backend_.get()), watched_events};
+	cases[2].poll = {backend_.native_handle(), watched_events};
 	cases[2].op = SN_CASE_POLL;
 	const int done = sn_select(cases, 3, until.time_since_epoch().count());
 	const std::lock_guard lock(all_.sessions.lock());

@@ -50,7 +50,7 @@ woken session::wait_beside(bell &rings, sn::deadline until)
 	}
 	const woken why =
 		wait_for(rings,
-			 {.fd = sn_tcp_fd(client_.get()),
+			 {.fd = client_.native_handle(),
 			  /* With TLS, what it has sent may have been read already. */
 			  .has_sent = !hello_.empty() || tls_,
 			  .leaves_by_half_close = to_->settings().queue.leave_by_half_close},

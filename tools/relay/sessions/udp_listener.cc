@@ -130,7 +130,7 @@ udp_listener::udp_listener(shared &all, const listener_config &settings,
     : all_(all), port_(std::move(port)), address_("udp:" + port_->bound.text()),
       asked_name_(settings.name), asked_address_(settings.address),
       task_name_("receive " + address_),
-      dropped_before_(dropped_by_system(sn_udp_fd(port_->socket.get())))
+      dropped_before_(dropped_by_system(port_->socket.native_handle()))
 {
 }
 
@@ -248,7 +248,7 @@ void udp_listener::watch_time(bool is_woken)
 /* A system call for each batch, which is small beside those of the datagrams. */
 void udp_listener::count_dropped()
 {
-	const auto now = dropped_by_system(sn_udp_fd(port_->socket.get()));
+	const auto now = dropped_by_system(port_->socket.native_handle());
 	if (now > dropped_before_)
 		via()->counts->datagrams.drop(udp_drop::receive_buffer, now - dropped_before_);
 	dropped_before_ = now;

@@ -76,7 +76,7 @@ void answer_at_once(const udp_port &from, const udp_key &to, std::string_view by
 			put(message, IPPROTO_IP, IP_PKTINFO, info);
 		}
 	}
-	static_cast<void>(send_at_once(sn_udp_fd(from.socket.get()), message));
+	static_cast<void>(send_at_once(from.socket.native_handle(), message));
 }
 
 } // namespace relay

@@ -143,10 +143,10 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	msghdr message{};
 	message.msg_iov = pieces;
 	message.msg_iovlen = 2;
-	ssize_t n = send_at_once(sn_udp_fd(backend_.get()), message);
+	ssize_t n = send_at_once(backend_.native_handle(), message);
 	/* That may be about an earlier one: see receive(). */
 	if (n < 0 && errno == EMSGSIZE)
-		n = send_at_once(sn_udp_fd(backend_.get()), message);
+		n = send_at_once(backend_.native_handle(), message);
 	if (n >= 0) {
 		counts.datagrams.to_backend.add();
 		counts.to_backend.bytes.add(datagram.size());
@@ -191,7 +191,7 @@ void udp_session::receive()
 		ssize_t n = sn_udp_recv(backend_.get(), buf, udp_buffer_size, nullptr);
 		if (n == -ETIMEDOUT) {
 			/* An answer may have come at the last moment, or while others ran. */
-			n = recv(sn_udp_fd(backend_.get()), buf, udp_buffer_size, MSG_DONTWAIT);
+			n = recv(backend_.native_handle(), buf, udp_buffer_size, MSG_DONTWAIT);
 			if (n < 0)
 				n = -errno;
 		}
@@ -371,7 +371,7 @@ try {
 	auto &counts = *via_->counts;
 	const auto ended = ended_.load(std::memory_order_relaxed);
 	const std::int64_t now = sn_now();
-	if (const auto lost = dropped_by_system(sn_udp_fd(backend_.get())))
+	if (const auto lost = dropped_by_system(backend_.native_handle()))
 		counts.datagrams.drop(udp_drop::receive_buffer, lost);
 	for (auto *each : {&counts.to_backend, &chosen_->counts.to_backend})
 		each->userspace.add(bytes_to_backend_);
