@@ -26,9 +26,8 @@ template <>
 std::pair<sn::tcp, sn::tcp> ends()
 {
 	auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();
-	auto connect = sn::spawn([&] {
-		return sn::tcp::connect(listener.address().value(), 1min).value();
-	});
+	auto connect = sn::spawn(
+		[&] { return sn::tcp::connect(listener.address().value(), 1min).value(); });
 	auto accepted = listener.accept().value();
 	return {connect.join(), std::move(accepted)};
 }
@@ -104,7 +103,8 @@ TYPED_TEST(StreamOps, EndEachHalf)
 		EXPECT_TRUE(b.write_all("x"));
 		EXPECT_EQ(a.read(&byte, 1).value(), 1U);
 		EXPECT_TRUE(a.shutdown_read());
-		EXPECT_EQ(a.read(&byte, 1).value(), 0U) << "although the peer has not ended its half";
+		EXPECT_EQ(a.read(&byte, 1).value(), 0U)
+			<< "although the peer has not ended its half";
 	});
 }
 
@@ -160,7 +160,8 @@ TEST(NativeHandle, OfWhatHasADescriptor)
 		     {tcp.native_handle(), local.native_handle(), udp.native_handle()}) {
 			sockaddr_storage address;
 			socklen_t size = sizeof address;
-			EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size), 0);
+			EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size),
+				  0);
 		}
 	});
 }
@@ -168,7 +169,8 @@ TEST(NativeHandle, OfWhatHasADescriptor)
 /* Cheap to hold: a pointer. */
 static_assert(sizeof(sn::tcp) == sizeof(void *) && sizeof(sn::stream) == sizeof(void *) &&
 	      sizeof(sn::unix_socket) == sizeof(void *));
-static_assert(std::is_nothrow_move_constructible_v<sn::tcp> && !std::is_copy_constructible_v<sn::tcp>);
+static_assert(std::is_nothrow_move_constructible_v<sn::tcp> &&
+	      !std::is_copy_constructible_v<sn::tcp>);
 static_assert(sn::byte_stream<sn::tcp> && sn::byte_stream<sn::stream> &&
 	      sn::byte_stream<sn::unix_socket> && !sn::byte_stream<sn::udp> &&
 	      !sn::byte_stream<std::string>);

@@ -6,6 +6,7 @@
 #include "support/sized.h"
 
 #include <array>
+#include <ios>
 
 #include <openssl/ssl.h>
 
@@ -579,6 +580,63 @@ TEST(TlsStream, ConnectsFromCxx)
 		EXPECT_EQ(SN_TLS_1_3, sn::tls_info(*conn)->version);
 		server.join();
 	});
+}
+
+TEST(TlsStream, ErrorsInCxxSayWhatHasFailed)
+{
+	run_tls({2}, [] {
+		Usual usual;
+		test::Authority stranger;
+		test::Listener listener;
+		sn::tls_config config(SN_TLS_CLIENT);
+
+		EXPECT_TRUE(config.add_ca(stranger.pem()));
+		test::Task server([&] {
+			sn::tcp conn(listener.accept());
+			const auto refused = sn::tls_info(conn).error();
+
+			EXPECT_EQ(refused, sn::tls_errc::not_tls);
+			EXPECT_EQ("the stream has no TLS", refused.message());
+			EXPECT_EQ(0, sn_tls_server(conn.as_stream(), usual.server));
+			EXPECT_EQ(sn::tls_handshake(conn).error(), sn::tls_errc::protocol);
+		});
+		const std::error_code error = sn::tls_connect(listener.address(), config).error();
+
+		EXPECT_EQ(error, sn::tls_errc::refused);
+		EXPECT_NE(error, sn::tls_errc::protocol);
+		EXPECT_EQ("the peer's certificate is refused", error.message());
+		EXPECT_EQ(-EKEYREJECTED, sn::to_errno(error));
+		/* That is how a later call on the stream reports it. */
+		EXPECT_EQ(sn::from_errno(-EKEYREJECTED), sn::tls_errc::refused);
+		server.join();
+
+		/* What is of the socket is compared as ever. */
+		const std::error_code closed =
+			sn::tls_connect("127.0.0.1:1", config, std::chrono::minutes(1)).error();
+		EXPECT_EQ(closed, std::errc::connection_refused);
+		EXPECT_EQ(closed.category(), std::generic_category());
+		sn::tls_config another(SN_TLS_CLIENT);
+		EXPECT_EQ(another.add_ca("-----BEGIN CERTIFICATE-----\nx").error(),
+			  sn::tls_errc::malformed);
+	});
+}
+
+TEST(TlsStream, EachTlsErrorIsItsErrnoValueToo)
+{
+	using sn::tls_errc;
+	for (const auto each :
+	     {tls_errc::refused, tls_errc::protocol, tls_errc::cut_off, tls_errc::no_stack,
+	      tls_errc::not_tls, tls_errc::malformed, tls_errc::expired}) {
+		const int number = static_cast<int>(each);
+		const std::error_code code(number, sn::tls_category());
+
+		EXPECT_EQ(code, each);
+		EXPECT_EQ(code, std::errc(number));
+		EXPECT_EQ(sn::from_errno(-number), each);
+		EXPECT_NE(std::error_code(number, std::iostream_category()), each);
+		EXPECT_FALSE(code.message().empty());
+		EXPECT_NE(code.message(), std::generic_category().message(number));
+	}
 }
 
 TEST(TlsStream, CppTakesKeysOfTickets)
