@@ -2,14 +2,15 @@
 /*
  * Names and addresses (resolve.h).
  *
- *	for (const sn_resolved_address &at : sn::resolve("example.org", "https").value())
- *		use(reinterpret_cast<const sockaddr *>(&at.address), at.length);
+ *	for (const sn_resolved_address &at : sn::resolve("example.org", "https", 5s).value())
+ *		std::cout << sn::to_address(at) << '\n';
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_RESOLVE_HPP
 #define SENNIT_RESOLVE_HPP
 
+#include <sennit/address.hpp>
 #include <sennit/resolve.h>
 #include <sennit/time.hpp>
 
@@ -86,6 +87,12 @@ inline result<resolved> resolve(const std::string &host, const std::string &serv
 	if (err < 0)
 		return detail::failed(err);
 	return resolved(found);
+}
+
+/* One that resolve() gave, as a value. It is of IPv4 or IPv6, as all of these are. */
+inline address to_address(const sn_resolved_address &at)
+{
+	return address::from(reinterpret_cast<const sockaddr *>(&at.address), at.length).value();
 }
 
 /* The name of an address. May park. */

@@ -44,6 +44,7 @@
 /* Without the rest, whose errors would hide this one. */
 #	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
 #else
+#	include <sennit/address.hpp>
 #	include <sennit/buffered.hpp>
 #	include <sennit/channel.hpp>
 #	include <sennit/clock.hpp>

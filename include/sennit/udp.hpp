@@ -1,62 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * UDP: sockets and addresses (udp.h, address.h).
+ * UDP sockets (udp.h).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_UDP_HPP
 #define SENNIT_UDP_HPP
 
+#include <sennit/address.hpp>
 #include <sennit/stream.hpp>
 #include <sennit/udp.h>
 
-#include <compare>
-#include <cstring>
-#include <functional>
 #include <optional>
 #include <string_view>
 
 namespace sennit
 {
-
-/* An IP address with its port, or none: struct sn_address. A value. */
-class address : public sn_address
-{
-public:
-	address() noexcept : sn_address() {}
-	address(const sn_address &other) noexcept : sn_address(other) {}
-
-	/* A numeric one, such as "127.0.0.1:53". */
-	static result<address> parse(const std::string &text)
-	{
-		address parsed;
-		const int err = sn_address_parse(&parsed, text.c_str());
-		if (err < 0)
-			return detail::failed(err);
-		return parsed;
-	}
-
-	/* Empty for none. */
-	std::string text() const
-	{
-		char buf[SN_ADDRESS_MAX];
-		const int n = sn_address_text(this, buf, sizeof buf);
-		return std::string(buf, n < 0 ? 0 : static_cast<std::size_t>(n));
-	}
-
-	/* Whether it is an address at all. */
-	explicit operator bool() const noexcept { return family != 0; }
-
-	/* No byte of it means nothing. */
-	friend bool operator==(const address &a, const address &b) noexcept
-	{
-		return std::memcmp(&a, &b, sizeof a) == 0;
-	}
-	friend std::strong_ordering operator<=>(const address &a, const address &b) noexcept
-	{
-		return std::memcmp(&a, &b, sizeof a) <=> 0;
-	}
-};
 
 /* What udp::receive() returns. */
 struct received {
@@ -235,17 +194,5 @@ public:
 };
 
 } // namespace sennit
-
-/* For unordered containers. It has no secret, so peers that choose their addresses can make them
- * collide. */
-template <>
-struct std::hash<sennit::address> {
-	/* Of all its bytes, each of which means something. */
-	std::size_t operator()(const sennit::address &at) const noexcept
-	{
-		return std::hash<std::string_view>()(
-			{reinterpret_cast<const char *>(&at), sizeof at});
-	}
-};
 
 #endif
