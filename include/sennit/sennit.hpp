@@ -56,6 +56,7 @@
 #	include <sennit/scope.hpp>
 #	include <sennit/select.hpp>
 #	include <sennit/signal.hpp>
+#	include <sennit/stop_token.hpp>
 #	include <sennit/stream.hpp>
 #	include <sennit/sync.hpp>
 #	include <sennit/task.hpp>
