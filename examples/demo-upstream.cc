@@ -155,7 +155,7 @@ void finish(sn::tcp &client)
 {
 	if (!client.shutdown_write())
 		return;
-	client.set_read_deadline(sn::after(2s));
+	client.set_read_deadline(2s);
 	char chunk[2048];
 	for (std::size_t rest = 1024 * 1024; rest > sizeof chunk;) {
 		const auto n = client.read(chunk, sizeof chunk);
@@ -176,7 +176,7 @@ void session(sn::tcp client)
 
 	for (;;) {
 		std::size_t end;
-		client.set_read_deadline(sn::after(patience));
+		client.set_read_deadline(patience);
 		while ((end = received.find("\r\n\r\n")) == received.npos) {
 			if (received.size() >= longest_head)
 				return refuse("431 Request Header Fields Too Large",
@@ -194,7 +194,7 @@ void session(sn::tcp client)
 		    !parse(std::string_view(received).substr(0, end + 2), asked))
 			return refuse("400 Bad Request", "<p>That was not HTTP/1.1.");
 		received.erase(0, end + 4);
-		client.set_write_deadline(sn::after(patience));
+		client.set_write_deadline(patience);
 		if (!reply(client, answer(asked, peer), asked.method != "HEAD", asked.keep_alive))
 			return;
 		if (!asked.keep_alive)

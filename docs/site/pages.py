@@ -12,8 +12,8 @@ from pathlib import Path
 
 CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
-    "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
-               "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
+    "Guides": ["cpp", "channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams",
+               "names", "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
                "tls-check", "tracing", "profiling"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],

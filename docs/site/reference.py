@@ -23,6 +23,8 @@ CONCEPTS = {
         "hooks": "The C library's calls in tasks",
         "foreign": "For libraries that replace calls",
         "result": "Results in C++",
+        "stop_token": "Scopes and std::stop_token",
+        "awaitable": "Tasks for coroutines",
     },
     "Between tasks": {
         "channel": "Channels",
@@ -67,6 +69,7 @@ CONCEPTS = {
     "All of it": {
         "base": "Conventions and versions",
         "sennit": "The umbrella headers",
+        "sn": "The short name in C++",
         "layer": "Layers on streams",
         "unstable": "What may change without notice",
     },

@@ -26,7 +26,7 @@ void open_database(const std::string &where, std::size_t connections)
 
 void ask_database(response &to, const std::string &parameter)
 {
-	auto free = idle.recv(sn::after(std::chrono::seconds(5)));
+	auto free = idle.recv(std::chrono::seconds(5));
 	if (!free) {
 		const bool none = free.error() == std::errc::invalid_argument;
 		to = {.status = none ? 404 : 503, .body = none ? "no database: --db\n" : "busy\n"};

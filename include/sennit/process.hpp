@@ -2,7 +2,7 @@
 /*
  * Programs that tasks start (process.h).
  *
- *	auto done = sn::run_program({"git", "status"}, {}, {.until = sn::after(5s)}).value();
+ *	auto done = sn::run_program({"git", "status"}, {}, {.until = 5s}).value();
  *
  *	namespace io = sn::stdio;
  *	auto sorter = sn::process::start({"sort"}, {.in = io::piped, .out = io::piped}).value();

@@ -32,7 +32,7 @@ namespace sennit
  * reverse order of their creation, as their destructors ensure. It cannot be moved: tasks know it
  * by its address.
  *
- *	sn::scope all(sn::after(5s));
+ *	sn::scope all(5s);
  *	for (auto &job : jobs)
  *		all.go([&] { job.fetch(); });
  *	all.join().value();
@@ -126,7 +126,7 @@ public:
 	 * As join(), but cancels the tasks that are left at the deadline, and waits for these too;
 	 * as sn_scope_close_until(): timed_out when it had to. May park.
 	 *
-	 *	if (connections.join_until(sn::after(2s)).error() == std::errc::timed_out)
+	 *	if (connections.join_until(2s).error() == std::errc::timed_out)
 	 *		std::puts("some connections were cut");
 	 */
 	result<void> join_until(time_limit until)

@@ -191,7 +191,7 @@ auto on_ready(int fd, int events, F f)
  *		answers.on_send(answer, [&] { ... }),
  *		worker.on_end([&] { use(worker.join()); }),
  *		sn::on_ready(fd, POLLIN, [&] { ... }),
- *		sn::on_time(sn::after(1s), [&] { ... }));
+ *		sn::on_time(1s, [&] { ... }));
  *
  * The cases: channel::on_recv() and on_send() (channel.hpp), task::on_end() (task.hpp),
  * scope::on_end() (scope.hpp), on_time(), on_ready(), otherwise(), on_deadline(). The function of a
