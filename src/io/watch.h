@@ -34,7 +34,8 @@
  * If nobody waits for the number again, epoll would not be asked. So a wait that lasts asks, at
  * growing intervals, in the way in which a new wait would (sn_watch_look()).
  *
- * models/watch.pml checks all of this, except for the copies and the looks.
+ * models/watch.pml checks all of this, except for the copies and the looks; models/look.pml has the
+ * looks, and what a call does between its waits.
  *
  * Who may write what: everything under the watch's lock; the list of chunks under the table's.
  * Neither lock is held while another one is taken, a task is made runnable, or memory is allocated

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/look.pml: what a hooked call does before it waits, meanwhile and afterwards.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DLOOKS=1'
+holds '-DDEADLINE=1'
+holds '-DCANCEL=1'
+holds '-DODD=1 -DEVENTS=0'
+holds '-DCLOSES=1 -DEVENTS=3'
+holds '-DEVENTS=1 -DCLOSES=1 -DLOOKS=1 -DCANCEL=1 -DDEADLINE=1'
+holds '-DEVENTS=0 -DODD=1 -DCLOSES=1 -DCANCEL=1'
+reached
+
+caught '-DCLOSES=1 -DNO_LOOK'
+caught '-DCLOSES=1 -DLOOK_LATE'
+caught '-DASK_BLIND'
+caught '-DASK_FIRST'
+caught '-DLOOKS=1 -DLOOK_IS_LATE'
+caught '-DCANCEL=1 -DSCOPE_IS_LOOK'
+caught '-DODD=1 -DEVENTS=0 -DNO_ROUNDS'
