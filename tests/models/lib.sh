@@ -33,9 +33,10 @@ optimize=${SENNIT_LONG_MODELS:+-O2}
 optimize=${optimize:--O0}
 touch "$scratch/executed" "$scratch/unreached"
 
-# search FLAGS CLAIM: writes pan's report to $scratch/report.
+# search FLAGS CLAIM: writes pan's report to $scratch/report. The flags stay, for a replay.
+flags=()
 search() {
-	local -a flags pan_flags=(-m"$depth") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
+	local -a pan_flags=(-m"$depth") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
 	read -r -a flags <<<"$1"
 	if [ -n "$2" ]; then
 		pan_flags+=(-a -f -N "$2")
@@ -57,14 +58,14 @@ number_of_states() {
 show_and_fail() {
 	head -n 20 "$scratch/report" >&2
 	if compgen -G '*.trail' >/dev/null; then
-		spin -t -p -g model.pml 2>&1 | tail -n 60 >&2
+		# The numbers of states in the trail are those of the variant.
+		spin -t -p -g "${flags[@]}" model.pml 2>&1 | tail -n 60 >&2
 	fi
 	fail "$model $*"
 }
 
 holds() {
 	local start=$EPOCHREALTIME
-	local -a flags
 	search "$1" "${2:-}"
 	grep -q 'errors: 0$' "$scratch/report" || show_and_fail "$1 ${2:-}: does not hold"
 	# "Warning: Search not completed", "max search depth too small", "reached -DMEMLIM bound"
@@ -76,7 +77,6 @@ holds() {
 		# statements. A line of an inline stands in several places, and is reached when one
 		# of them is.
 		mkdir unmerged && cd unmerged
-		read -r -a flags <<<"$1"
 		spin -o3 -a "${flags[@]}" ../model.pml >/dev/null 2>&1
 		sed -n 's/.* STATE [0-9]* - .*model\.pml:\([0-9]*\) - .*/\1/p' pan.m | sort >../lines
 		cd ..
