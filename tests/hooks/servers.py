@@ -52,12 +52,18 @@ def tool(*names):
     return skip(f"there is no {names[0]}")
 
 
-def run(name, where, tasks):
-    """Runs the program, expects that its tasks succeed, and returns what it prints."""
+def start(name, where, tasks, settings):
+    """Runs the program with these variables in its environment, until it ends."""
     done = subprocess.run([*LAUNCHER, program(name), where, str(tasks)],
                           capture_output=True, text=True, timeout=PATIENCE, check=False,
-                          env={**os.environ, "SENNIT_PROCS": str(PROCESSORS)})
+                          env={**os.environ, "SENNIT_PROCS": str(PROCESSORS), **settings})
     print(f"{name} {where.split('?')[0]}: {done.stdout}", end="", flush=True)
+    return done
+
+
+def run(name, where, tasks, **settings):
+    """Runs the program, expects that its tasks succeed, and returns what it prints."""
+    done = start(name, where, tasks, settings)
     if done.returncode:
         fail(f"{name}: status {done.returncode}: {done.stdout}{done.stderr[:2000]}")
     if not done.stdout.startswith(f"{tasks} done, "):
@@ -65,7 +71,15 @@ def run(name, where, tasks):
     return done.stdout
 
 
-def run_with_few_threads(name, where, tasks, more=0):
+def fails(name, where, tasks, why, **settings):
+    """Runs the program. Whether a task fails for that reason; none may for another."""
+    done = start(name, where, tasks, settings)
+    if done.returncode and why not in done.stderr:
+        fail(f"{name}: status {done.returncode}: {done.stdout}{done.stderr[:2000]}")
+    return done.returncode != 0
+
+
+def run_with_few_threads(name, where, tasks, more=0, **settings):
     """As run(). On a loaded machine a task that is slow costs a thread, which stays for seconds;
     then it runs again, a few times. On one that stays loaded, a third as many threads as tasks do:
     without hooks there are as many. SENNIT_TEST_STRICT=1 demands few. more: for tasks that contend
@@ -74,7 +88,7 @@ def run_with_few_threads(name, where, tasks, more=0):
     few = FEW_THREADS + more + (10 if LAUNCHER else 0)
     least = tasks
     for _ in range(TRIES):
-        said = run(name, where, tasks)
+        said = run(name, where, tasks, **settings)
         if int(re.search(r", (\d+) parked", said)[1]) == 0:
             fail("no call has parked")
         least = min(least, int(re.search(r", (\d+) threads,", said)[1]))
