@@ -4,12 +4,16 @@
  *
  * What is modelled, by the names of the C code in src/sched:
  *   thread()    sn_next_task() with what it does for bound tasks, nap(), become_idle(),
- *               sleep_in_poller(), sleep_in_parker(), stand_in_line(), sleep_in_list(), retire().
- *               Threads 0 and 1 are homes; thread 2 only runs what anyone may run.
- *   waker()     sn_tie_ready() with rouse(), for the tasks of one home, on a thread without a
- *               processor; or, with REQUEUES, sn_requeue(), which puts a tied task into the global
- *               queue
- *   monitor()   sn_ties_step(): a home that is blocked forever is stuck
+ *               sleep_in_poller(), sleep_in_parker(), stand_in_line(), sleep_in_list(), retire();
+ *               give_up_thread() with sn_ties_end(), where a pinned task has ended; give_apart()
+ *               and give_back(). Threads 0 and 1 are homes; thread 2, and thread 3 if it is born,
+ *               only run what anyone may run.
+ *   waker()     sn_tie_ready() with rouse() and ready_anywhere(), for the tasks of one home, on a
+ *               thread without a processor; or, with REQUEUES, sn_requeue(), which puts a tied task
+ *               into the global queue
+ *   spawner()   a task that runs apart becomes runnable. It ends, or blocks forever
+ *   monitor()   sn_ties_step(): a home that is blocked forever is stuck; sn_threads_reap()
+ *   births()    with BIRTHS: sn_processors_start_asked(), which starts a thread, or is refused it
  *
  * Abstracted: queues are counters, and the lock of a home's queue is a flag. The runtime's lock is
  * a flag where what it guards is more than one step. The global queue gives out its tasks in any
@@ -17,13 +21,22 @@
  * sn_submitted() does is one step, after the task was queued: idle.pml shows that nothing is missed
  * between the two. A thread that naps or polls does so until it is woken.
  *
+ * Who starts a thread is left to birth.pml. What the two have in common is here, with BIRTHS: a
+ * processor that waits for its thread is neither idle nor anyone's, while homes come to stand in
+ * line; and a thread that goes to sleep takes it. Nothing else of a birth touches a tied task: a
+ * new thread is no home, and looks for work as any other.
+ *
  * Safety: a tied task runs on its home (by construction), which has a processor. A home is handed a
- * processor only while it waits for one, and once. No waker touches a home that has retired. At
- * rest no task waits, in any queue, except while its home is blocked and not taken for stuck yet;
- * no processor is lost.
+ * processor only while it waits for one, and once. No waker touches a home that has retired, or
+ * that was freed after its end. A task that runs apart runs where nothing is tied, unless all that
+ * sleep are homes, and no other thread can be had. At rest no task waits, in any queue, except
+ * while its home is blocked and not taken for stuck yet; no processor is lost; what has ended is
+ * freed.
  *
  * Variants: PROCESSORS; WAKES and OTHERS, for the first and for the second home; REQUEUES, at most
- * so many of them; BLOCKS: how many homes block forever, with a task; NAPS, at most so many.
+ * so many of them; BLOCKS: how many threads block forever, with a task that is tied or runs apart;
+ * NAPS, at most so many; ENDS: how many homes end; APARTS: tasks that run apart; BIRTHS: whether a
+ * thread can be started.
  *
  * Mutants, each of which must be caught:
  *   PARK_BLIND      a home that has come into the list does not look into its queue again
@@ -39,6 +52,21 @@
  *   RETIRE_OWNED    a home retires although tasks are tied to it
  *   TOUCH_LATE      the waker releases the lock of the queue before it looks into the list
  *   NO_MONITOR      what waits for a blocked home is left to it
+ *   END_UNSEEN      with ENDS: the waker does not look whether the home has ended
+ *   END_LEAVES      with ENDS: a home that ends leaves what is in its queue
+ *   END_LATE        with ENDS: it empties its queue before it says that it has ended
+ *   REAP_OWNED      with ENDS: its block is freed although tasks are tied to it
+ *   FREED_EARLY     with ENDS: the waker gives up its claim on the block, then the lock in it
+ *   APART_HERE      with APARTS: a task that runs apart runs where it was found
+ *   APART_ANY       with APARTS: it goes to any thread that sleeps
+ *   APART_LISTED    with APARTS: the thread that it goes to stays in the list
+ *   APART_FORGOTTEN with APARTS: a home that gave its processor away for it does not look into its
+ *                   queue before it sleeps
+ *   BACK_SILENT     with APARTS: its thread gives the processor back without a look at the queue
+ *   REFUSED_BLIND   with APARTS, BLOCKS and BIRTHS: a processor for which no thread can be started
+ *                   is put back without a look at who stands in line
+ *   ASKED_BLIND     with BIRTHS: a thread goes to sleep beside a processor that waits for one, and
+ *                   the monitor's is refused, without the look at the list
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -58,8 +86,17 @@
 #ifndef NAPS
 #	define NAPS 0
 #endif
+#ifndef ENDS
+#	define ENDS 0
+#endif
+#ifndef APARTS
+#	define APARTS 0
+#endif
+#ifndef BIRTHS
+#	define BIRTHS 0
+#endif
 
-#define THREADS 3
+#define THREADS (3 + BIRTHS)
 #define HOMES 2
 
 /* enum sn_rest */
@@ -80,42 +117,75 @@ bool is_idle[THREADS];  /* in the list */
 bool has[THREADS];      /* a processor */
 bool handed[THREADS];
 bool gone[THREADS], blocked[THREADS];
+bool ended[THREADS], dead[THREADS];
+bool given_apart[THREADS]; /* picked: a task that runs apart */
 
 byte plain;             /* tasks in the global queue that anyone may run */
+byte apart;             /* those there that run apart */
 byte idle;              /* processors */
-bool runtime_lock, polling, nap, eventfd;
-byte blocks = BLOCKS, naps = NAPS;
+byte asked;             /* processors for which the monitor is to start a thread */
+bool born;              /* thread 3 */
+bool runtime_lock, polling, nap, eventfd, threadless;
+byte who;               /* in give_to_sleeper(): not in the machine */
+byte blocks = BLOCKS, naps = NAPS, ends = ENDS;
 
+#define in_surplus() (is_idle[0] + is_idle[1] + is_idle[2] > PROCESSORS)
 #ifdef RETIRE_OWNED
-#	define may_retire(t) (t < HOMES)
+#	define may_retire(t) (t < HOMES && in_surplus())
 #else
-#	define may_retire(t) (t < HOMES && owned[t] == 0)
+#	define may_retire(t) (t < HOMES && in_surplus() && owned[t] == 0)
 #endif
 
-#define in_global() (plain + line[0] + line[1])
+#define in_global() (plain + apart + line[0] + line[1])
+#define in_list() (is_idle[0] || is_idle[1] || is_idle[2])
+#define waits_in_line(h) (line[h] > 0 && rest[h] == IN_LINE)
 
-/* sn_submitted(): an idle processor goes to a thread in the list. */
+/* sn_submitted(): an idle processor goes to a thread in the list, to one that stands in line, or to
+ * a new one. */
 inline announce()
 {
 	atomic {
 		!runtime_lock;
 		if
-		:: idle > 0 && is_idle[2] -> give_idle(2)
-		:: idle > 0 && !is_idle[2] && is_idle[0] -> give_idle(0)
-		:: idle > 0 && !is_idle[2] && !is_idle[0] && is_idle[1] -> give_idle(1)
-		:: idle > 0 && !is_idle[2] && !is_idle[0] && !is_idle[1] -> eventfd = 1
+		:: idle > 0 -> idle--; start()
 		:: idle == 0 -> nap = 0
 		fi
 	}
 }
 
-inline give_idle(u)
+/* sn_processor_start(), with a processor that is nobody's. The runtime's lock is free. */
+inline start()
 {
-	idle--;
-	is_idle[u] = 0;
-	rest[u] = NONE;
-	assert(!handed[u] && !has[u] && !gone[u]);
-	handed[u] = 1
+	if
+	:: in_list() || waits_in_line(0) || waits_in_line(1) -> give_to_sleeper()
+#if BIRTHS
+	:: !in_list() && !waits_in_line(0) && !waits_in_line(1) && !born -> asked++
+	:: !in_list() && !waits_in_line(0) && !waits_in_line(1) && born -> put_back()
+#else
+	:: !in_list() && !waits_in_line(0) && !waits_in_line(1) -> put_back()
+#endif
+	fi
+}
+
+/* There is one, in the list or in line. */
+inline give_to_sleeper()
+{
+	who = (is_idle[2] -> 2 :
+	       (is_idle[0] -> 0 : (is_idle[1] -> 1 : (waits_in_line(0) -> 0 : 1))));
+	line[who] = line[who] - !is_idle[who];
+	picked[who] = picked[who] + !is_idle[who];
+	is_idle[who] = 0;
+	rest[who] = NONE;
+	assert(!gone[who] && !has[who] && !handed[who]);
+	handed[who] = 1;
+	who = 0
+}
+
+inline put_back()
+{
+	threadless = 1;
+	idle++;
+	eventfd = 1
 }
 
 /* The home is off the list, or was in line. */
@@ -153,9 +223,23 @@ inline rouse(h)
 	}
 }
 
-inline sn_tie_ready(h)
+/* It has ended, and its lock is held. */
+inline ready_anywhere(h)
 {
-	atomic { !locked[h] -> assert(!gone[h]); locked[h] = 1 };
+#ifdef FREED_EARLY
+	d_step { assert(!gone[h]); owned[h]-- };
+	d_step { assert(!gone[h]); locked[h] = 0 };
+#else
+	d_step { assert(!gone[h]); locked[h] = 0 };
+	d_step { assert(!gone[h]); owned[h]-- };
+#endif
+	atomic { !runtime_lock -> plain++ };
+	announce()
+}
+
+/* Its lock is held. */
+inline ready_at_home(h)
+{
 #ifdef REST_FIRST
 	how = rest[h];
 	ready[h]++;
@@ -183,23 +267,87 @@ inline sn_tie_ready(h)
 	d_step { given = 0; in_line = 0; how = 0 }
 }
 
+inline sn_tie_ready(h)
+{
+	atomic { !locked[h] -> assert(!gone[h]); locked[h] = 1 };
+#ifdef END_UNSEEN
+	ready_at_home(h)
+#else
+	if
+	:: ended[h] -> ready_anywhere(h)
+	:: !ended[h] -> ready_at_home(h)
+	fi
+#endif
+}
+
+/* Of a home that is about to end, or is blocked. */
+inline untie_waiting(h, n)
+{
+	atomic {
+		!locked[h] ->
+		n = ready[h];
+		ready[h] = 0;
+		owned[h] = owned[h] - n
+	};
+	if
+	:: n > 0 ->
+		d_step { !runtime_lock -> plain = plain + n; n = 0 };
+		announce()
+	:: n == 0
+	fi
+}
+
+/* The thread's processor, which goes to nobody in particular. */
+inline give_processor(t)
+{
+	d_step { !runtime_lock -> has[t] = 0; idle++ };
+	if
+	:: in_global() > 0 -> announce()
+	:: in_global() == 0
+	fi
+}
+
 proctype thread(byte t)
 {
-	byte h, how;
+	byte h, how, n;
 	bool given, in_line;
+	bool is_apart; /* it has its processor for a task that runs apart */
+	bool no_other; /* it looked for another thread for such a task, in vain */
 
 	if
-	:: has[t]
-	:: !has[t] -> goto parker
+	:: t < 3 && has[t]
+	:: t < 3 && !has[t] -> goto parker
+#if BIRTHS
+	:: t == 3 ->
+endborn:	has[t]
+#endif
 	fi;
 
-look:	if
+look:
+#if APARTS
+	if
+	:: given_apart[t] -> d_step { assert(has[t]); given_apart[t] = 0; is_apart = 1 };
+		goto execute_apart
+	:: !given_apart[t]
+	fi;
+#endif
+#if ENDS
+	/* a pinned task has ended */
+	if
+	:: true
+	:: d_step { t < HOMES && ends > 0 && picked[t] == 0 -> ends-- }; goto give_up_thread
+	fi;
+#endif
+	if
 	:: picked[t] > 0 -> d_step { assert(has[t]); picked[t]-- }; goto execute
 	:: picked[t] == 0
 	fi;
 	if
 	:: atomic { ready[t] > 0 && !locked[t] -> ready[t]-- }; goto execute
 	:: atomic { !runtime_lock && plain > 0 -> plain-- }; goto look
+#if APARTS
+	:: atomic { !runtime_lock && apart > 0 -> apart-- }; goto give_apart
+#endif
 	:: atomic { !runtime_lock && line[0] > 0 -> line[0]--; h = 0 }
 	:: atomic { !runtime_lock && line[1] > 0 -> line[1]--; h = 1 }
 	:: ready[t] == 0 && in_global() == 0 -> goto nothing
@@ -214,7 +362,9 @@ look:	if
 #ifdef HAND_ANYWAY
 	:: d_step { true -> rest[h] = NONE; picked[h]++; has[t] = 0 }; hand(h); goto parker
 #else
-	:: d_step { rest[h] == IN_LINE -> rest[h] = NONE; picked[h]++; has[t] = 0 }; hand(h); goto parker
+	:: d_step { rest[h] == IN_LINE -> rest[h] = NONE; picked[h]++; has[t] = 0 };
+		hand(h);
+		goto parker
 	:: rest[h] != IN_LINE -> sn_tie_ready(h); goto look
 #endif
 	fi;
@@ -224,13 +374,106 @@ execute:
 	owned[t]--;
 	if
 	:: goto look
-	:: atomic { blocks > 0 && !runtime_lock -> blocks--; blocked[t] = 1; has[t] = 0; idle++ };
-		if
-		:: in_global() > 0 -> announce()
-		:: in_global() == 0
-		fi;
+#if BLOCKS
+	:: d_step { blocks > 0 -> blocks--; blocked[t] = 1 };
+		give_processor(t);
 		goto stop
+#endif
 	fi;
+
+#if ENDS
+give_up_thread:
+	skip;
+#	ifndef END_LATE
+	atomic { !locked[t] -> ended[t] = 1 };
+#	endif
+#	ifndef END_LEAVES
+	untie_waiting(t, n);
+#	endif
+#	ifdef END_LATE
+	atomic { !locked[t] -> ended[t] = 1 };
+#	endif
+	give_processor(t);
+	dead[t] = 1;
+	goto stop;
+#endif
+
+#if APARTS
+give_apart:
+	if
+#	ifndef APART_HERE
+	:: owned[t] > 0 -> goto find_other
+	:: owned[t] == 0
+#	else
+	:: true
+#	endif
+	fi;
+
+execute_apart:
+	assert(has[t] && (owned[t] == 0 || no_other));
+	if
+	:: d_step { blocks > 0 -> blocks--; blocked[t] = 1 };
+		give_processor(t);
+		goto stop
+	:: is_apart ->
+		/* give_back() */
+		is_apart = 0;
+		if
+		:: !runtime_lock && in_list() ->
+#	ifdef BACK_SILENT
+			d_step { has[t] = 0; idle++ };
+#	else
+			give_processor(t);
+#	endif
+			goto parker
+		:: !runtime_lock && !in_list() -> goto look
+		fi
+	:: !is_apart -> no_other = 0; goto look
+	fi;
+
+#	ifdef APART_ANY
+#		define may_have_it(u) is_idle[u]
+#	else
+#		define may_have_it(u) (is_idle[u] && owned[u] == 0)
+#	endif
+find_other:
+	atomic {
+		!runtime_lock;
+		if
+		:: may_have_it(2) -> h = 2
+		:: !may_have_it(2) && may_have_it(0) -> h = 0
+		:: !may_have_it(2) && !may_have_it(0) && may_have_it(1) -> h = 1
+		:: !may_have_it(2) && !may_have_it(0) && !may_have_it(1) ->
+#	if BIRTHS
+			if
+			:: !born ->
+				born = 1;
+				has[t] = 0;
+				given_apart[3] = 1;
+				has[3] = 1;
+				goto parker
+			:: no_other = 1; goto execute_apart
+			fi
+#	else
+			no_other = 1;
+			goto execute_apart
+#	endif
+		fi;
+#	ifndef APART_LISTED
+		is_idle[h] = 0;
+		rest[h] = NONE;
+#	endif
+		has[t] = 0
+	};
+	given_apart[h] = 1;
+	hand(h);
+#	ifdef APART_FORGOTTEN
+	atomic { !runtime_lock -> is_idle[t] = 1; rest[t] = PARKED };
+	goto await;
+#	else
+	goto parker;
+#	endif
+#endif
 
 nothing:
 	if
@@ -312,11 +555,18 @@ parker:
 	fi;
 	/* sleep_in_list() */
 	atomic { !runtime_lock -> runtime_lock = 1 };
+#if BIRTHS && !defined(ASKED_BLIND)
 	if
-	:: in_global() > 0 && idle > 0 ->
-		d_step { idle--; has[t] = 1; runtime_lock = 0 };
+	:: asked > 0 -> d_step { asked--; has[t] = 1; runtime_lock = 0 }; goto look
+	:: asked == 0
+	fi;
+#endif
+	if
+	:: threadless && in_global() > 0 && idle > 0 ->
+		d_step { idle--; threadless = (idle > 0); has[t] = 1; runtime_lock = 0 };
 		goto look
-	:: in_global() == 0 || idle == 0
+	:: threadless && (in_global() == 0 || idle == 0) -> threadless = 0
+	:: !threadless
 	fi;
 #ifdef LOOK_FIRST
 	if
@@ -360,19 +610,68 @@ proctype waker(byte h, n)
 	od
 }
 
-#ifndef NO_MONITOR
-proctype monitor()
+#if APARTS
+proctype spawner()
 {
-	byte h = 0;
+	byte n = APARTS;
 
-endlook: do
-	:: atomic { blocked[h] && ready[h] > 0 && !locked[h] && !runtime_lock ->
-		plain = plain + ready[h]; owned[h] = owned[h] - ready[h]; ready[h] = 0 };
-		announce()
-	:: d_step { blocked[1 - h] && ready[1 - h] > 0 -> h = 1 - h }
+	do
+	:: n > 0 -> n--; atomic { !runtime_lock -> apart++ }; announce()
+	:: n == 0 -> break
 	od
 }
 #endif
+
+#ifdef REAP_OWNED
+#	define may_reap(h) (dead[h] && !gone[h])
+#else
+#	define may_reap(h) (dead[h] && !gone[h] && owned[h] == 0)
+#endif
+
+#ifndef NO_MONITOR
+proctype monitor()
+{
+	byte n;
+
+endlook: do
+	:: blocked[0] && ready[0] > 0 -> untie_waiting(0, n)
+	:: blocked[1] && ready[1] > 0 -> untie_waiting(1, n)
+#if ENDS
+	:: d_step { may_reap(0) -> gone[0] = 1 }
+	:: d_step { may_reap(1) -> gone[1] = 1 }
+#endif
+	od
+}
+#endif
+
+#if BIRTHS
+proctype births()
+{
+endasked: do
+	:: atomic { asked > 0 && !runtime_lock -> asked-- };
+		if
+		:: atomic { !born -> born = 1; has[3] = 1 }
+		/* it is refused: the second look */
+		:: atomic {
+			!runtime_lock;
+			if
+#ifdef REFUSED_BLIND
+			:: in_list() -> give_to_sleeper()
+			:: !in_list() -> put_back()
+#elif defined(ASKED_BLIND)
+			:: put_back()
+#else
+			:: in_list() || waits_in_line(0) || waits_in_line(1) -> give_to_sleeper()
+			:: !in_list() && !waits_in_line(0) && !waits_in_line(1) -> put_back()
+#endif
+			fi }
+		fi
+	od
+}
+#endif
+
+/* It runs nothing any more. If all do, and no thread can be started, work waits until one can. */
+#define leaves(t) (blocked[t] || gone[t] || dead[t])
 
 init
 {
@@ -384,6 +683,13 @@ init
 		run thread(0);
 		run thread(1);
 		run thread(2);
+#if BIRTHS
+		run thread(3);
+		run births();
+#endif
+#if APARTS
+		run spawner();
+#endif
 		run waker(0, WAKES);
 		run waker(1, OTHERS)
 #ifndef NO_MONITOR
@@ -392,8 +698,17 @@ init
 #endif
 	}
 	timeout;
-	assert(in_global() == 0);
+	assert(in_global() == 0 || (leaves(0) && leaves(1) && leaves(2) && !born));
 	assert(ready[0] == 0 && ready[1] == 0 && owned[0] + owned[1] == 0);
 	assert(picked[0] + picked[1] + picked[2] == 0);
+	assert(dead[0] == 0 || gone[0]);
+	assert(dead[1] == 0 || gone[1]);
+	assert(asked == 0);
+#if BIRTHS
+	assert(!given_apart[0] && !given_apart[1] && !given_apart[2] && !given_apart[3]);
+	idle = idle + has[3];
+#else
+	assert(!given_apart[0] && !given_apart[1] && !given_apart[2]);
+#endif
 	assert(idle + has[0] + has[1] + has[2] + handed[0] + handed[1] + handed[2] == PROCESSORS)
 }

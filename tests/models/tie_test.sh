@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/tie.pml: no tied task is forgotten, and each home gets a processor for its own.
+# models/tie.pml: no tied task is forgotten, each home gets a processor for its own, and what blocks
+# runs apart from them.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -11,12 +12,21 @@ holds '-DREQUEUES=1 -DOTHERS=0'
 holds '-DNAPS=1'
 holds '-DPROCESSORS=1 -DWAKES=2 -DOTHERS=0 -DBLOCKS=1'
 holds '-DPROCESSORS=2 -DWAKES=2 -DOTHERS=0'
+holds '-DENDS=1 -DWAKES=2 -DOTHERS=0'
+holds '-DENDS=2 -DREQUEUES=1 -DPROCESSORS=1 -DOTHERS=0'
+holds '-DAPARTS=1 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1'
+holds '-DBIRTHS=1 -DPROCESSORS=1'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DWAKES=2'
 	holds '-DPROCESSORS=1 -DWAKES=2'
 	holds '-DREQUEUES=1'
 	holds '-DWAKES=2 -DOTHERS=0 -DNAPS=1'
 	holds '-DBLOCKS=2'
+	holds '-DENDS=1'
+	holds '-DENDS=1 -DREQUEUES=1 -DWAKES=2 -DOTHERS=0'
+	holds '-DAPARTS=1 -DOTHERS=0 -DBLOCKS=1'
+	holds '-DAPARTS=2 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1'
+	holds '-DAPARTS=1 -DPROCESSORS=1 -DWAKES=0 -DBLOCKS=1 -DBIRTHS=1'
 fi
 reached
 
@@ -28,6 +38,18 @@ caught '-DREST_FIRST'
 caught '-DPROCESSORS=1 -DNO_LINE'
 caught '-DPROCESSORS=1 -DLIST_ANYWAY'
 caught '-DREQUEUES=1 -DHAND_ANYWAY'
-caught '-DRETIRE_OWNED'
-caught '-DTOUCH_LATE'
+caught '-DPROCESSORS=1 -DRETIRE_OWNED'
+caught '-DPROCESSORS=1 -DTOUCH_LATE'
 caught '-DPROCESSORS=1 -DWAKES=2 -DOTHERS=0 -DBLOCKS=1 -DNO_MONITOR'
+caught '-DENDS=1 -DWAKES=2 -DOTHERS=0 -DEND_UNSEEN'
+caught '-DENDS=1 -DWAKES=2 -DOTHERS=0 -DEND_LEAVES'
+caught '-DENDS=1 -DWAKES=2 -DOTHERS=0 -DEND_LATE'
+caught '-DENDS=1 -DWAKES=2 -DOTHERS=0 -DREAP_OWNED'
+caught '-DENDS=1 -DWAKES=2 -DOTHERS=0 -DFREED_EARLY'
+caught '-DAPARTS=2 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1 -DAPART_HERE'
+caught '-DAPARTS=1 -DPROCESSORS=1 -DAPART_ANY'
+caught '-DAPARTS=2 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1 -DAPART_LISTED'
+caught '-DAPARTS=2 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1 -DAPART_FORGOTTEN'
+caught '-DAPARTS=2 -DPROCESSORS=1 -DOTHERS=0 -DBLOCKS=1 -DBACK_SILENT'
+caught '-DAPARTS=2 -DPROCESSORS=1 -DWAKES=0 -DBLOCKS=1 -DBIRTHS=1 -DREFUSED_BLIND'
+caught '-DAPARTS=1 -DPROCESSORS=1 -DWAKES=0 -DBLOCKS=1 -DBIRTHS=1 -DASKED_BLIND'
