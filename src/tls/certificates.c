@@ -55,6 +55,7 @@ void sn_tls_set_release(struct sn_tls_set *set)
 		return;
 	for (size_t i = 0; i < set->n; i++)
 		sn_tls_pair_release(set->pairs[i]);
+	sn_tls_names_release(set->names);
 	free(set);
 }
 
@@ -127,7 +128,10 @@ static int read_set(struct sn_tls_set *set, const struct sn_tls_certificate *lis
 		if (err == 0)
 			err = read_key(pair, each->key);
 	}
-	return err;
+	if (err < 0 || n == 1)
+		return err;
+	set->names = sn_tls_names_new(set);
+	return set->names ? 0 : sn_tls_say(-ENOMEM, "no memory");
 }
 
 int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_certificate *list,
@@ -163,28 +167,14 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 
 /* ---- choosing ---- */
 
-/* The first that has the name, or whose names fit it; or NULL. */
-static const struct sn_tls_pair *fitting(const struct sn_tls_set *set, const char *name,
-					 unsigned flags)
-{
-	for (size_t i = 0; i < set->n; i++)
-		if (X509_check_host(set->pairs[i]->certificate, name, 0, flags, NULL) == 1)
-			return set->pairs[i];
-	return NULL;
-}
-
 /* A certificate for the name itself is preferred to a wildcard, whatever their order. */
 static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const char *name)
 {
 	const struct sn_tls_pair *found = NULL;
 
 	/* OpenSSL would take a dot at the beginning as any name with this ending. */
-	if (name && *name == '.')
-		name = NULL;
-	if (name && set->n > 1)
-		found = fitting(set, name, X509_CHECK_FLAG_NO_WILDCARDS);
-	if (name && set->n > 1 && !found)
-		found = fitting(set, name, 0);
+	if (name && *name != '.' && set->names)
+		found = sn_tls_names_find(set, name);
 	return found ? found : set->pairs[0];
 }
 

@@ -125,6 +125,8 @@ static int copy_with(struct sn_tls_set **out, const struct sn_tls_set *from, OCS
 	if (err == 0 && fitting == 0)
 		err = -ENOENT;
 	if (err == 0)
+		set->names = sn_tls_names_ref(from->names);
+	if (err == 0)
 		*out = set;
 	else
 		sn_tls_set_release(set);

@@ -47,10 +47,13 @@ struct sn_tls_pair {
 	ASN1_GENERALIZEDTIME *response_end; /* NULL: it names none */
 };
 
+struct sn_tls_names;
+
 /* The same. Reference counted, by the configuration and connections. */
 struct sn_tls_set {
 	_Atomic unsigned references;
 	size_t n;
+	struct sn_tls_names *names; /* NULL: one certificate, or it is still being filled */
 	struct sn_tls_pair *pairs[];
 };
 
@@ -106,6 +109,14 @@ struct sn_tls_pair *sn_tls_pair_ref(struct sn_tls_pair *pair);
 void sn_tls_pair_release(struct sn_tls_pair *pair);
 /* A set with room for n pairs, and one reference; NULL without memory. */
 struct sn_tls_set *sn_tls_set_new(size_t n);
+/* An index of the names in the set's certificates, with one reference; NULL without memory. NULL is
+ * none for the two that count. certificate_names.c */
+struct sn_tls_names *sn_tls_names_new(const struct sn_tls_set *set);
+struct sn_tls_names *sn_tls_names_ref(struct sn_tls_names *names);
+void sn_tls_names_release(struct sn_tls_names *names);
+/* The first pair of a set with an index whose certificate has the name, or else the first whose
+ * wildcards fit it; NULL: none. The name does not begin with a dot. */
+const struct sn_tls_pair *sn_tls_names_find(const struct sn_tls_set *set, const char *name);
 /* The callback that chooses one of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
 
