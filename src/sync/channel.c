@@ -34,6 +34,7 @@
  * waking the other side with the lock held, because that may have to start a thread.
  */
 #include "sync/channel.h"
+#include "sync/waits.h"
 #include "wait/checked.h"
 
 #include <sennit/collector.h>
@@ -153,23 +154,49 @@ void sn_chan_unref(sn_chan *handle)
 	free_memory(chan);
 }
 
-/* Ends the waits in the queue. The nodes go to the list, linked by their next. The lock is held. */
-static struct sn_chan_node **end_all(struct sn_chan_queue *queue, struct sn_chan_node **list)
+/* Waits that have ended, to be woken: linked by next. */
+struct ended {
+	struct sn_chan_node *threads, *tasks, *last_task;
+};
+
+/* Ends the waits in the queue. The lock is held. */
+static void end_all(struct sn_chan_queue *queue, struct ended *ended)
 {
 	struct sn_chan_node *node;
 
 	while ((node = sn_chan_dequeue(queue)) != NULL) {
 		node->status = -EPIPE;
+		if (!node->waiter->task) {
+			node->next = ended->threads;
+			ended->threads = node;
+			continue;
+		}
 		node->next = NULL;
-		*list = node;
-		list = &node->next;
+		if (ended->tasks)
+			ended->last_task->next = node;
+		else
+			ended->tasks = node;
+		ended->last_task = node;
 	}
-	return list;
+}
+
+static void wake_all(struct sn_thread *self, struct sn_chan_node *node)
+{
+	unsigned tasks = 0;
+
+	while (node) {
+		struct sn_chan_node *next = node->next; /* read before the node is gone */
+
+		if (node->waiter->task && ++tasks % SN_WAKE_BATCH == 0)
+			sn_wakes_pause(self);
+		sn_waiter_wake(self, node->waiter, node->wake, SN_READY_LAST);
+		node = next;
+	}
 }
 
 static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 {
-	struct sn_chan_node *ended = NULL, *next;
+	struct ended ended = {0};
 
 	sn_lock(&chan->lock);
 	if (sn_relaxed_load(chan->closed)) {
@@ -177,12 +204,12 @@ static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 		return -EPIPE;
 	}
 	sn_relaxed_store(chan->closed, true);
-	end_all(&chan->senders, end_all(&chan->receivers, &ended));
+	end_all(&chan->receivers, &ended);
+	end_all(&chan->senders, &ended);
 	sn_unlock(&chan->lock);
-	for (; ended; ended = next) {
-		next = ended->next; /* read before the node is gone */
-		sn_waiter_wake(self, ended->waiter, ended->wake, SN_READY_LAST);
-	}
+	/* Of threads first: waits.h. */
+	wake_all(self, ended.threads);
+	wake_all(self, ended.tasks);
 	return 0;
 }
 

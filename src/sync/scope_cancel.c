@@ -8,7 +8,8 @@
  * or sees the reason itself (a task before it waits, a scope when it is opened). Only the thread
  * that has set the reason visits the lists, so there is at most one visitor. Tasks that begin or
  * end wait for the lock, so the visitor releases it after every SN_SCOPE_VISITS tasks, and leaves a
- * marker in the list.
+ * marker in the list. A task that cancels by a call may also lend its processor there (waits.h). If
+ * the run ends meanwhile, the task ends in the middle, as do those that it has not come to.
  *
  * The scopes inside are put on a list of work, with a count of their own held, instead of being
  * visited recursively, because they may be nested deeper than the stack allows. The list is linked
@@ -19,6 +20,7 @@
 #include "sched/foreign.h"
 #include "sched/ready.h"
 #include "sched/thread.h"
+#include "sync/waits.h"
 
 static void take(struct sn_task *task, struct sn_queue *taken)
 {
@@ -28,7 +30,8 @@ static void take(struct sn_task *task, struct sn_queue *taken)
 
 /* Called with the lock, which it releases from time to time; it wakes tasks without the lock,
  * because that may take long. */
-static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken)
+static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken,
+			bool pauses)
 {
 	struct sn_link marker;
 	int visits = 0;
@@ -43,6 +46,8 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 		if (++visits % SN_SCOPE_VISITS == 0) {
 			sn_unlock(&scope->lock);
 			sn_ready_each(self, taken);
+			if (pauses)
+				sn_wakes_pause(self);
 			sn_lock(&scope->lock);
 		}
 	}
@@ -50,12 +55,13 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 }
 
 /* Called by the thread that has set the error. Appends the scopes inside to the list of work. */
-static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work)
+static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work,
+		  bool pauses)
 {
 	struct sn_queue taken = {0}, told;
 
 	sn_lock(&scope->lock);
-	visit_tasks(self, scope, &taken);
+	visit_tasks(self, scope, &taken, pauses);
 	take(scope->opener, &taken);
 	for (struct sn_link *link = scope->inner.next; link != &scope->inner; link = link->next) {
 		struct sn_scope *inner = sn_container_of(link, struct sn_scope, among_inner);
@@ -70,7 +76,8 @@ static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scop
 	sn_ready_each(self, &told);
 }
 
-void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason)
+static void cancel(struct sn_thread *self, struct sn_scope *scope, int error, int reason,
+		   bool pauses)
 {
 	struct sn_scope *work = NULL, *next = scope;
 	bool first = true;
@@ -81,7 +88,7 @@ void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int err
 
 		if (atomic_compare_exchange_strong(&next->error, &none, error)) {
 			atomic_store_explicit(&next->cancel.reason, reason, memory_order_release);
-			visit(self, next, &work);
+			visit(self, next, &work, pauses);
 		}
 		sn_scope_let_go(self, next);
 		if (first)
@@ -93,6 +100,11 @@ void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int err
 	} while (next);
 }
 
+void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason)
+{
+	cancel(self, scope, error, reason, false);
+}
+
 /* self: as for sn_scope_cancel_for(). */
 static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
 {
@@ -101,7 +113,7 @@ static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
 
 	if (err < 0)
 		return err;
-	sn_scope_cancel_for(self, scope, -ECANCELED, -ECANCELED);
+	cancel(self, scope, -ECANCELED, -ECANCELED, true);
 	sn_scope_let_go(self, scope);
 	return 0;
 }

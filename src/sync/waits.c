@@ -71,19 +71,28 @@ struct sn_wait *sn_waits_claim(struct sn_private_waits *list)
 	return NULL;
 }
 
-uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
-				struct sn_wait_chain *chain)
+static void append(struct sn_wait_chain *chain, struct sn_wait *wait)
+{
+	struct sn_wait *before = wait->waiter.task ? chain->last : chain->last_thread;
+
+	wait->next = before ? before->next : chain->first;
+	if (before)
+		before->next = wait;
+	else
+		chain->first = wait;
+	if (!wait->next)
+		chain->last = wait;
+	if (!wait->waiter.task)
+		chain->last_thread = wait;
+}
+
+uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n, struct sn_wait_chain *chain)
 {
 	struct sn_wait *wait;
 	uint32_t claimed = 0;
 
 	while (claimed < n && (wait = sn_waits_claim(list)) != NULL) {
-		wait->next = NULL;
-		if (chain->last)
-			chain->last->next = wait;
-		else
-			chain->first = wait;
-		chain->last = wait;
+		append(chain, wait);
 		claimed++;
 	}
 	return claimed;
@@ -93,10 +102,13 @@ void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int resu
 		   enum sn_ready_place place)
 {
 	struct sn_wait *wait = chain->first;
+	unsigned tasks = 0;
 
 	while (wait) {
 		struct sn_wait *next = wait->next; /* read before the wait is gone */
 
+		if (wait->waiter.task && ++tasks % SN_WAKE_BATCH == 0)
+			sn_wakes_pause(self);
 		sn_waiter_wake(self, &wait->waiter, result, place);
 		wait = next;
 	}

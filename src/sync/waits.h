@@ -16,6 +16,12 @@
  * each, and wakes them when it has released the lock: a claimed waiter stays until then. A wait
  * that a deadline or a cancellation has already claimed is dropped from the list.
  *
+ * Many at once. A thread that wakes tasks is inside the runtime, so nobody can take its processor;
+ * 100,000 would hold it for tens of milliseconds. So between two batches of wake-ups the thread
+ * goes out and in again, which is where it lends a processor that it has had for too long
+ * (sched/lease.h). If the run ends there, the tasks that were to be woken end with it; threads of
+ * the program do not, so these come first.
+ *
  * Order of locks: a timer heap's lock, then one of these, then nothing.
  *
  * Rejected: moving waits from a condition variable's list to its mutex's when they are signalled.
@@ -46,10 +52,24 @@ struct sn_wait {
 	struct sn_waiter waiter;
 };
 
-/* Claimed waits, linked by next, which are woken after the lock has been released. */
+/* Claimed waits, linked by next, which are woken after the lock has been released: those of threads,
+ * then those of tasks. */
 struct sn_wait_chain {
 	struct sn_wait *first, *last;
+	struct sn_wait *last_thread; /* NULL: there is none */
 };
+
+/* Wake-ups in a batch: at some 200 ns each, about 50 us. */
+#define SN_WAKE_BATCH 256
+
+/* Between two of them; no lock is held. May not return, if the run ends. self stays valid. */
+static inline void sn_wakes_pause(struct sn_thread *self)
+{
+	if (self) {
+		sn_runtime_leave();
+		sn_runtime_enter();
+	}
+}
 
 struct sn_lock *sn_waits_lock_of(const volatile void *address);
 
@@ -69,7 +89,8 @@ struct sn_wait *sn_waits_claim(struct sn_private_waits *list);
 uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
 				struct sn_wait_chain *chain);
 
-/* Wakes the waits of the chain, in their order. The lock is not held. */
+/* Wakes the waits of the chain, in their order. No lock is held, and what the caller has to do for
+ * others is done: with many tasks it may not return (sn_wakes_pause()). */
 void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int result,
 		   enum sn_ready_place place);
 

@@ -15,6 +15,7 @@
 #include "net/udp.h"
 #include "sched/block.h"
 #include "sched/foreign.h"
+#include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
@@ -257,6 +258,19 @@ void probe_block_flush(struct probe_blocks *blocks)
 const void *probe_block_of(const void *handle)
 {
 	return sn_handle_object(handle);
+}
+
+const void *probe_thread(void)
+{
+	return sn_thread_self();
+}
+
+void probe_expire(const void *thread)
+{
+	const struct sn_processor *p = &sn_runtime.processors[0];
+
+	sn_lease_expire((struct sn_thread *)thread,
+			atomic_load_explicit(&p->tick, memory_order_relaxed));
 }
 
 void probe_blocks_destroy(void)

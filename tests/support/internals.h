@@ -55,6 +55,11 @@ void probe_blocks_destroy(void);
 /* The block of a task, by its handle. */
 const void *probe_block_of(const void *handle);
 
+/* sched/lease.h: the calling thread; and what the monitor does when that thread has had the first
+ * processor for too long. */
+const void *probe_thread(void);
+void probe_expire(const void *thread);
+
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;
 struct probe_timer;
