@@ -27,6 +27,7 @@ class Result:
     how: str
     why: str = ""  # when it has failed
     seconds: float = 0
+    cpu: float = 0  # seconds; of cases that share a process, each has a share as long as it took
     output: str = ""
     load: float = 0  # the machine's, when it had failed
     has_hung: bool = False
@@ -49,7 +50,7 @@ def ending(outcome):
 
 
 def failed(case_name, outcome, why=None, output=None, **more):
-    return Result(case_name, FAILED, why or ending(outcome), outcome.seconds,
+    return Result(case_name, FAILED, why or ending(outcome), outcome.seconds, outcome.cpu,
                   text_of(outcome.output if output is None else output), os.getloadavg()[0],
                   outcome.has_hung, **more)
 
@@ -62,7 +63,7 @@ def play_alone(case, most=None):
     says_so = any(end.group(1).strip() == b"SKIPPED" for end in ENDS.finditer(outcome.output))
     skipped = outcome.status == case.skip_status or (case.within and says_so)
     return Result(case.name, SKIPPED if skipped else PASSED, seconds=outcome.seconds,
-                  output=text_of(outcome.output) if skipped else "")
+                  cpu=outcome.cpu, output=text_of(outcome.output) if skipped else "")
 
 
 def parts_of(output):
@@ -94,6 +95,13 @@ def result_of(case, element, outcome, printed):
                   output=text_of(printed.get(case.within, b"")) if skipped else "")
 
 
+def share_cpu(results, outcome):
+    all_seconds = sum(result.seconds for result in results)
+    for result in results:
+        share = result.seconds / all_seconds if all_seconds else 1 / len(results)
+        result.cpu = outcome.cpu * share
+
+
 def play_once(cases):
     """One process. Returns results of some of the cases, and those that are left."""
     first = cases[0]
@@ -105,6 +113,7 @@ def play_once(cases):
     printed = parts_of(outcome.output)
     if elements is not None and not outcome.has_hung:
         results = [result_of(case, elements.get(case.within), outcome, printed) for case in cases]
+        share_cpu(results, outcome)
         if outcome.status == 0 or any(result.how == FAILED for result in results):
             return results, []
         return finish_doubtful(cases, outcome), []

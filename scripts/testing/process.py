@@ -31,6 +31,7 @@ class Outcome:
     has_hung: bool
     output: bytes
     seconds: float
+    cpu: float  # seconds, with those of the children for which it has waited
 
 
 def kill_all():
@@ -107,7 +108,9 @@ def run(command, case, most=None):
         finally:
             os.close(end)
             kill(process.pid)  # before it is reaped, so that the number is still its own
-            status = process.wait()
+            _, ended, usage = os.wait4(process.pid, 0)
+            process.returncode = status = os.waitstatus_to_exitcode(ended)
             running.discard(process.pid)
         output.seek(0)
-        return Outcome(status, has_hung, output.read() + extra, time.monotonic() - begin)
+        return Outcome(status, has_hung, output.read() + extra, time.monotonic() - begin,
+                       usage.ru_utime + usage.ru_stime)
