@@ -2,8 +2,12 @@
 /* hiredis: WHERE is a port. */
 #include <hiredis/hiredis.h>
 #include <sys/time.h>
+#include <time.h>
 
 #include "crowd.h"
+
+/* Begins its keys: the server may keep those of an earlier run. */
+static char run[40];
 
 static int fail(redisContext *context, const char *what)
 {
@@ -37,10 +41,10 @@ static int work(const struct crowd *crowd, int number)
 		return fail(context, "timeout");
 	for (int i = 1; i <= 3; i++) {
 		/* Nothing comes, so this takes as long as it is told to. */
-		if (!expect(context, redisCommand(context, "BLPOP list-%d 0.1", number),
+		if (!expect(context, redisCommand(context, "BLPOP %s-list-%d 0.1", run, number),
 			    REDIS_REPLY_NIL, 0))
 			return fail(context, "BLPOP");
-		if (!expect(context, redisCommand(context, "INCR count-%d", number),
+		if (!expect(context, redisCommand(context, "INCR %s-count-%d", run, number),
 			    REDIS_REPLY_INTEGER, i))
 			return fail(context, "INCR");
 	}
@@ -50,5 +54,9 @@ static int work(const struct crowd *crowd, int number)
 
 int main(int argc, char **argv)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(run, sizeof run, "%lld.%09ld", (long long)now.tv_sec, now.tv_nsec);
 	return crowd_main(argc, argv, (struct crowd){.job = work});
 }
