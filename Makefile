@@ -97,6 +97,8 @@ run:
 	cmake --build --preset release -j $(JOBS) --target sennit-relay example-demo-upstream
 	@scripts/run-demo
 
+# Half of the repetitions of test-release.
+test: export SENNIT_TEST_SHORT = 1
 test: test-release
 
 # EXCEPT=release skips presets, such as those that were tested just before.

@@ -192,10 +192,10 @@ TEST(TlsStress, WhatIsReadIsWhatWasWritten)
 	run_tls([seed] {
 		Usual usual;
 		std::vector<test::Task> tasks;
-		constexpr int each = test::scaled(20);
+		const int each = test::scaled(20);
 
 		for (uint64_t i = 0; i < 6; i++)
-			tasks.emplace_back([&usual, seed, i] {
+			tasks.emplace_back([&usual, seed, i, each] {
 				for (int k = 0; k < each; k++)
 					one_connection(usual,
 						       seed * 1000003 + i * 1009 + uint64_t(k));

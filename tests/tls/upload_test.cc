@@ -18,7 +18,7 @@ namespace
 using test::run_tls;
 using test::Usual;
 
-constexpr int uploads = test::scaled(200);
+const int uploads = test::scaled(200);
 constexpr size_t bytes = 1 << 20;
 
 class OpenSsl
