@@ -31,12 +31,15 @@ memory=${memory:-1500}
 # Below some ten million states, optimizing the verifier takes longer than running it.
 optimize=${SENNIT_LONG_MODELS:+-O2}
 optimize=${optimize:--O0}
+# A hash table of 32 MiB. To clear the default one, of 128, takes as long as a small search.
+table=${SENNIT_LONG_MODELS:+24}
+table=${table:-22}
 touch "$scratch/executed" "$scratch/unreached"
 
 # search FLAGS CLAIM: writes pan's report to $scratch/report. The flags stay, for a replay.
 flags=()
 search() {
-	local -a pan_flags=(-m"$depth") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
+	local -a flags pan_flags=(-m"$depth" -w"$table") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
 	read -r -a flags <<<"$1"
 	if [ -n "$2" ]; then
 		pan_flags+=(-a -f -N "$2")
