@@ -12,9 +12,9 @@ from pathlib import Path
 
 CONTENTS = {
     "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
-    "Guides": ["cpp", "channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams",
-               "names", "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
-               "tls-check", "tracing", "profiling"],
+    "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
+               "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
+               "tls-check", "tracing", "profiling", "kernels"],
     "Reference": ["reference/index"],
     "sennit-relay": ["relay", "relay-operation"],
     "Inside": ["design", "waiting", "tasks", "scale"],

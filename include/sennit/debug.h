@@ -53,6 +53,17 @@ SN_API void sn_debug_foreign_locks(int by);
 SN_API int sn_dump(int fd);
 
 /*
+ * Writes to a descriptor what the library asks of the kernel, a line for each feature: which way it
+ * takes in this process and, where that is a fallback, what it would take on a newer kernel, or
+ * without a filter of system calls. docs/kernels.md says what each costs. Tries some system calls
+ * for that, with arguments that change nothing, so a filter that kills the process for an unknown
+ * call does so here. It also makes the choices that a first sn_run() would make.
+ *
+ * Any thread, with and without a run; does not park. Returns 0 or the error of write().
+ */
+SN_API int sn_kernel_report(int fd);
+
+/*
  * Faults. SIGSEGV, SIGBUS and SIGABRT (abort(), std::terminate()) in a task are reported on stderr:
  * the task, its stack, how far outside it the address lies and whose stack that is, where the task
  * was spawned, and a backtrace. Then follows what would have happened without sennit: the handler

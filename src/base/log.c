@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -59,6 +60,23 @@ static ssize_t write_now(const char *text, size_t size)
 	sn_sigpipe_release(former, n, size);
 	errno = err;
 	return n;
+}
+
+bool sn_stderr_never_waits(void)
+{
+	char byte = 0;
+	struct iovec part = {&byte, 1};
+	const int saved = errno;
+	bool never = false;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) == 0) {
+		never = syscall(SYS_pwritev2, ends[1], &part, 1, -1L, -1L, RWF_NOWAIT) == 1;
+		close(ends[0]);
+		close(ends[1]);
+	}
+	errno = saved;
+	return never;
 }
 
 size_t sn_stderr_write(const char *text, size_t size, int64_t patience)

@@ -14,11 +14,19 @@
 #ifndef SENNIT_BASE_LOG_H
 #define SENNIT_BASE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Writes all of it, waiting for room at most `patience` in all. Returns how many bytes were
  * written. Preserves errno. */
 size_t sn_stderr_write(const char *text, size_t size, int64_t patience);
+
+/*
+ * Whether the kernel writes to a pipe without ever waiting (RWF_NOWAIT). Where it does not, room is
+ * looked for first, and another process may take it before the write. Tries it on a pipe of its
+ * own. False also when there is no descriptor left. Preserves errno.
+ */
+bool sn_stderr_never_waits(void);
 
 #endif

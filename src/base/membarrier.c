@@ -16,21 +16,40 @@
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
 
-static bool use_membarrier;
+/* Relaxed: threads of a run begin after it was chosen, and whoever asks besides only shows it. */
+static _Atomic bool use_membarrier, chosen;
+
+/* While it is used: what the last barrier has come to. Relaxed: it is only shown. */
+static _Atomic enum sn_barrier_way last_way;
+
+static bool uses(void)
+{
+	return atomic_load_explicit(&use_membarrier, memory_order_relaxed);
+}
 
 void sn_membarrier_init(void)
 {
 	const char *wish = getenv("SENNIT_MEMBARRIER");
-
-	use_membarrier = !SN_TSAN && !(wish && strcmp(wish, "0") == 0) &&
+	const bool use = !SN_TSAN && !(wish && strcmp(wish, "0") == 0) &&
 			 syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-	if (use_membarrier)
+
+	atomic_store_explicit(&use_membarrier, use, memory_order_relaxed);
+	atomic_store_explicit(&chosen, true, memory_order_relaxed);
+	if (use)
 		sn_lock_registered();
 }
 
 bool sn_membarrier_used(void)
 {
-	return use_membarrier;
+	return uses();
+}
+
+enum sn_barrier_way sn_barrier_way(void)
+{
+	/* Not a second time in a run, whose threads rely on the first. */
+	if (!atomic_load_explicit(&chosen, memory_order_relaxed))
+		sn_membarrier_init();
+	return uses() ? atomic_load_explicit(&last_way, memory_order_relaxed) : SN_BARRIER_FENCES;
 }
 
 /* More than the kernel's nr_cpu_ids, everywhere. */
@@ -78,6 +97,8 @@ static bool without_membarrier(int err)
 	sn_checked_pass(); /* a few ticks for each CPU: slow, and the only way that is left */
 	done = visit_every_cpu();
 	sn_checked_pass_end();
+	atomic_store_explicit(&last_way, done ? SN_BARRIER_VISITS : SN_BARRIER_NOT_EVEN,
+			      memory_order_relaxed);
 	if (!atomic_exchange(&logged, true))
 		sn_log(done ? "membarrier() now fails (%s); visiting each CPU instead, so tasks "
 			      "that block or compute are noticed later"
@@ -94,7 +115,7 @@ bool sn_barrier_everywhere(void)
 	bool done = true;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (use_membarrier && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
+	if (uses() && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
 		done = without_membarrier(errno); /* it was registered, so the kernel has it */
 	errno = saved;
 	return done;

@@ -10,7 +10,9 @@
  * longer.
  *
  * Who may write what:
- *   whether it is used   sn_membarrier_init(), before the first thread of a run starts
+ *   whether it is used   sn_membarrier_init(), before the first thread of a run starts, or before
+ *                        the first run
+ *   what replaces it     the threads that are refused; they find the same
  */
 #ifndef SENNIT_BASE_MEMBARRIER_H
 #define SENNIT_BASE_MEMBARRIER_H
@@ -22,6 +24,17 @@ void sn_membarrier_init(void);
 
 /* False: every thread executes fences. */
 bool sn_membarrier_used(void);
+
+/* How sn_barrier_everywhere() is had now, or what stands in for it. */
+enum sn_barrier_way {
+	SN_BARRIER_MEMBARRIER,
+	SN_BARRIER_FENCES,   /* not at all: every thread executes fences */
+	SN_BARRIER_VISITS,   /* membarrier() is refused now; the caller visits every CPU */
+	SN_BARRIER_NOT_EVEN, /* sched_setaffinity() is refused, too */
+};
+
+/* Chooses if no run has done so. Any thread. */
+enum sn_barrier_way sn_barrier_way(void);
 
 /* False: it could not be had, so nothing may be concluded; a line on stderr has said so, once. Any
  * thread. */

@@ -44,6 +44,8 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...); // NOLIN
 /* Whether a child has once been seen to share the memory. Written by any thread, to true. */
 static _Atomic bool shares_memory;
 
+_Atomic int sn_child_had_pidfd;
+
 /* ---- in the child ---- */
 
 _Noreturn static void fail(struct sn_child *child, int error)
@@ -332,6 +334,7 @@ static pid_t run_child(struct sn_child *child, int *pidfd, char *stack_top, cons
 			close(report[1]);
 		return pid;
 	}
+	atomic_store_explicit(&sn_child_had_pidfd, *pidfd >= 0 ? 1 : -1, memory_order_relaxed);
 	error = error_of(child, report);
 	if (child->shares && report[1] >= 0)
 		close(report[1]);

@@ -63,4 +63,8 @@ struct sn_child {
  */
 pid_t sn_child_start(struct sn_child *child, int *pidfd);
 
+/* Whether the last one had a pidfd: 1 yes, -1 no, 0 there was none. Written by each start; relaxed,
+ * because it is only shown. */
+extern _Atomic int sn_child_had_pidfd;
+
 #endif

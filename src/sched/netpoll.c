@@ -117,6 +117,20 @@ void sn_netpoll_wake(void)
 	errno = saved;
 }
 
+void sn_netpoll_probe(void)
+{
+#ifdef SYS_epoll_pwait2
+	const int saved = errno;
+	const int64_t none[2] = {0, 0};
+	struct epoll_event event;
+
+	if (syscall(SYS_epoll_pwait2, -1, &event, 1, none, NULL, 0) < 0 &&
+	    (errno == ENOSYS || errno == EPERM))
+		atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
+	errno = saved;
+#endif
+}
+
 bool sn_netpoll_is_exact(void)
 {
 #ifdef SYS_epoll_pwait2

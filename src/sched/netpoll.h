@@ -40,8 +40,12 @@ bool sn_netpoll_rest(int64_t timeout);
 /* Ends another thread's sn_netpoll() early, or the next one. Any thread may call it. */
 void sn_netpoll_wake(void);
 
-/* Whether sn_netpoll() can sleep for less than a millisecond. */
+/* Whether sn_netpoll() can sleep for less than a millisecond. Until one has slept for a time, or
+ * sn_netpoll_probe() was called, it may say so wrongly. */
 bool sn_netpoll_is_exact(void);
+
+/* Finds out whether it can. Any thread, also without a run. Preserves errno. */
+void sn_netpoll_probe(void);
 
 /* Whether any descriptor is open: otherwise polling is useless. */
 bool sn_netpoll_used(void);

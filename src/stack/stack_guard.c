@@ -88,6 +88,11 @@ void sn_stack_guards_choose(void)
 	initialised = true;
 }
 
+bool sn_stack_guards_at_once(void)
+{
+	return several_work;
+}
+
 /*
  * The kernel refuses MADV_GUARD_INSTALL with EINVAL where memory is locked: the slot's guard is
  * then by mprotect(), and its pages, which nobody can touch, are not kept in memory.

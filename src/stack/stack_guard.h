@@ -59,6 +59,9 @@ static inline enum sn_stack_guard sn_stack_guard_kind(void)
 	return sn_stack_guard_chosen;
 }
 
+/* Whether several are installed by one call. After sn_stack_guards_choose(). */
+bool sn_stack_guards_at_once(void);
+
 /*
  * Installs the guard at that address. False, with errno, when the system refuses it. *mprotected
  * counts those by mprotect(), for sn_stack_guards_unmapped(). Under the lock, for the budget of

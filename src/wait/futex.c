@@ -37,6 +37,22 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadli
 		       FUTEX_BITSET_MATCH_ANY);
 }
 
+bool sn_futex_is_wide(void)
+{
+#ifdef SYS_futex_time64
+	_Atomic uint32_t word = 0;
+	const int saved = errno;
+	const bool wide = syscall(SYS_futex_time64, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 0, NULL,
+				  NULL, 0) >= 0 ||
+			  errno != ENOSYS;
+
+	errno = saved;
+	return wide;
+#else
+	return false;
+#endif
+}
+
 #if SN_TSAN
 /*
  * TSan defers signal handlers to the next libc call that it intercepts, and syscall() is not one of

@@ -6,6 +6,7 @@
 #define SENNIT_WAIT_FUTEX_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -13,6 +14,10 @@
  * return early, so callers loop. Returns 0 or -ETIMEDOUT. Preserves errno.
  */
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline);
+
+/* Whether the call that has 64-bit times is made: never where all times have 64 bits, and on 32-bit
+ * machines where the kernel has it. Preserves errno. */
+bool sn_futex_is_wide(void);
 
 /* Wakes at most count sleepers. Preserves errno. */
 void sn_futex_wake(_Atomic uint32_t *word, int count);

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+//
+// sn_kernel_report() names the way that is taken. Each fallback is forced, by a filter of system
+// calls or by the environment; the report must name it and nothing else, and what depends on it
+// must work.
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sennit/debug.h>
+#include <sennit/process.h>
+#include <sennit/scan.h>
+
+#include "support/refused.h"
+#include "support/runtime.h"
+
+#ifndef SYS_epoll_pwait2
+#	define SYS_epoll_pwait2 441
+#endif
+#ifndef SYS_process_madvise
+#	define SYS_process_madvise 440
+#endif
+#ifndef SYS_close_range
+#	define SYS_close_range 436
+#endif
+#ifndef SYS_pidfd_open
+#	define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_send_signal
+#	define SYS_pidfd_send_signal 424
+#endif
+
+namespace
+{
+
+using test::Refusal;
+using test::Task;
+
+using Report = std::map<std::string, std::string>;
+
+Report parse(const std::string &text)
+{
+	Report report;
+
+	for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+		const std::string line = text.substr(at, end - at);
+		const size_t colon = line.find(": ");
+
+		EXPECT_NE(colon, std::string::npos) << line;
+		if (colon != std::string::npos)
+			report[line.substr(0, colon)] = line.substr(colon + 2);
+	}
+	return report;
+}
+
+// A process of its own: runs the body, then reports.
+struct Outcome {
+	int status = -1; // of waitpid()
+	Report report;
+};
+
+Outcome in_child(const std::function<void(int fd)> &body)
+{
+	Outcome outcome;
+	std::string text;
+	char buf[4096];
+	int ends[2];
+
+	EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
+	const pid_t pid = fork();
+	if (pid == 0) {
+		alarm(120); // one that hangs is a failure
+		body(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
+		text.append(buf, size_t(n));
+	close(ends[0]);
+	EXPECT_EQ(pid, waitpid(pid, &outcome.status, 0));
+	outcome.report = parse(text);
+	return outcome;
+}
+
+Outcome here()
+{
+	return in_child([](int fd) { CHILD_CHECK(sn_kernel_report(fd) == 0); });
+}
+
+// Tasks, sleeps shorter than a millisecond, a thread that blocks, and a program: whatever the way,
+// the promises are the same.
+int work(void *)
+{
+	const char *const argv[] = {"/bin/sh", "-c", "exit 7", nullptr};
+	std::vector<Task> tasks;
+	sn_process *process = nullptr;
+	sn_process_status status;
+
+	for (int i = 0; i < 100; i++)
+		tasks.emplace_back([i] {
+			if (i % 10 == 0)
+				usleep(1000);
+			return int(sn_sleep(i * test::us)) + i;
+		});
+	for (int i = 0; i < 100; i++)
+		CHILD_CHECK(tasks[size_t(i)].join() == i);
+	CHILD_CHECK(sn_process_start(&process, argv, nullptr) == 0);
+	CHILD_CHECK(sn_process_wait(process, &status, sn_now() + test::patience) == 0);
+	CHILD_CHECK(status.exit_code == 7);
+	CHILD_CHECK(sn_process_close(process) == 0);
+	process = nullptr;
+	const char *const sleeper[] = {"/bin/sleep", "1000", nullptr};
+	CHILD_CHECK(sn_process_start(&process, sleeper, nullptr) == 0);
+	CHILD_CHECK(sn_process_kill(process, SIGTERM) == 0);
+	CHILD_CHECK(sn_process_wait(process, &status, sn_now() + test::patience) == 0);
+	CHILD_CHECK(status.signum == SIGTERM);
+	CHILD_CHECK(sn_process_close(process) == 0);
+	return 9;
+}
+
+// Such as "epoll_wait() instead of epoll_pwait2() (Linux 5.11)".
+bool is_fallback(const std::string &line, const std::string &way)
+{
+	return line.starts_with(way + " instead of ") &&
+	       line.find(" (Linux ") != std::string::npos && line.back() == ')';
+}
+
+// How a fallback is forced, the features that then have one, and how their lines begin.
+struct Fallback {
+	const char *name;
+	std::vector<Refusal> refusals;
+	std::vector<const char *> environment; // a name, then its value
+	Report expected;
+};
+
+std::ostream &operator<<(std::ostream &out, const Fallback &fallback)
+{
+	return out << fallback.name;
+}
+
+class Fallbacks : public testing::TestWithParam<Fallback>
+{
+};
+
+TEST_P(Fallbacks, AreReportedAndWork)
+{
+	const Fallback &forced = GetParam();
+	const Report before = here().report;
+
+	if (TEST_EMULATED && !forced.refusals.empty())
+		GTEST_SKIP() << "the emulator has no filters";
+	for (const bool runs : {false, true}) {
+		if (runs && TEST_TSAN)
+			continue; // a forked child may have no threads there
+		const Outcome outcome = in_child([&](int fd) {
+			for (size_t i = 0; i < forced.environment.size(); i += 2)
+				setenv(forced.environment[i], forced.environment[i + 1], 1);
+			CHILD_CHECK(forced.refusals.empty() || test::refuse(forced.refusals));
+			if (runs)
+				CHILD_CHECK(sn_run(work, nullptr) == 9);
+			CHILD_CHECK(sn_kernel_report(fd) == 0);
+		});
+
+		EXPECT_EQ(0, outcome.status);
+		ASSERT_EQ(before.size(), outcome.report.size());
+		for (const auto &[feature, line] : outcome.report) {
+			const auto expected = forced.expected.find(feature);
+
+			EXPECT_TRUE(expected == forced.expected.end()
+					    ? line == before.at(feature)
+					    : is_fallback(line, expected->second))
+				<< feature << ": " << line;
+		}
+	}
+}
+
+const Fallback fallbacks[] = {
+	{"MembarrierByEnvironment",
+	 {},
+	 {"SENNIT_MEMBARRIER", "0"},
+	 {{"barrier on all threads", "fences in each entry"}}},
+	{"Membarrier",
+	 {{SYS_membarrier, ENOSYS}},
+	 {},
+	 {{"barrier on all threads", "fences in each entry"}}},
+	{"GuardsByEnvironment",
+	 {},
+	 {"SENNIT_STACK_GUARD", "mprotect"},
+	 {{"guards of stacks", "mprotect()"}, {"several guards at once", "one call each"}}},
+	{"ProcessMadvise",
+	 {{SYS_process_madvise, ENOSYS}},
+	 {},
+	 {{"several guards at once", "one call each"}}},
+	{"EpollPwait2",
+	 {{SYS_epoll_pwait2, ENOSYS}},
+	 {},
+	 {{"sleep of the poller", "epoll_wait()"}}},
+	{"EpollPwait2BySandbox",
+	 {{SYS_epoll_pwait2, EPERM}},
+	 {},
+	 {{"sleep of the poller", "epoll_wait()"}}},
+#ifdef SYS_futex_time64
+	{"FutexTime64", {{SYS_futex_time64, ENOSYS}}, {}, {{"sleep of a thread", "futex()"}}},
+#endif
+	{"ThreadClocks",
+#ifdef SYS_clock_gettime64
+	 {{SYS_clock_gettime64, EINVAL, 0x80000000}, {SYS_clock_gettime, EINVAL, 0x80000000}},
+#else
+	 {{SYS_clock_gettime, EINVAL, 0x80000000}},
+#endif
+	 {},
+	 {{"threads that block are noticed", "not at all"}}},
+	{"Timers", {{SYS_timer_create, ENOSYS}}, {}, {{"CPU profiles", "none"}}},
+	{"Pidfds",
+	 {{SYS_pidfd_open, ENOSYS}, {SYS_clone, EINVAL, 0x1000 /* CLONE_PIDFD */}},
+	 {},
+	 {{"end of a program", "asked for at intervals"},
+	  {"status of a program", "waitid(P_PID)"},
+	  {"signals to a program", "kill()"}}},
+	{"WaitingByPidfd",
+	 {{SYS_waitid, EINVAL, 2 /* P_PIDFD has it, P_PID has not */}},
+	 {},
+	 {{"status of a program", "waitid(P_PID)"}}},
+	{"SignalsByPidfd",
+	 {{SYS_pidfd_send_signal, ENOSYS}},
+	 {},
+	 {{"signals to a program", "kill()"}}},
+	{"CloseRange",
+	 {{SYS_close_range, ENOSYS}},
+	 {},
+	 {{"descriptors of a program", "/proc/self/fd"}}},
+	{"WritesWithoutWaiting",
+	 {{SYS_pwritev2, EOPNOTSUPP}},
+	 {},
+	 {{"lines on stderr", "poll() and write()"}}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernel, Fallbacks, testing::ValuesIn(fallbacks),
+			 [](const auto &each) { return std::string(each.param.name); });
+
+// membarrier() worked when the run began, and is refused in the middle of it.
+struct Late {
+	std::vector<Refusal> refusals;
+	int fd;
+};
+
+int lose_the_barrier(void *arg)
+{
+	const Late &late = *static_cast<Late *>(arg);
+
+	CHILD_CHECK(test::refuse(late.refusals));
+	Task parked([] { return int(sn_sleep(test::ms)); });
+	sn_yield();
+	sn_task_scan(
+		parked.get(), [](const sn_scan *, void *) {}, nullptr);
+	parked.join();
+	return sn_kernel_report(late.fd);
+}
+
+TEST(Kernel, ABarrierThatIsRefusedLaterIsReported)
+{
+	if (TEST_EMULATED || TEST_TSAN)
+		GTEST_SKIP() << "no filters, or no threads after a fork";
+	if (here().report["barrier on all threads"] != "membarrier()")
+		GTEST_SKIP() << "it is not used here";
+	for (const bool visits : {true, false}) {
+		const Outcome outcome = in_child([visits](int fd) {
+			Late late = {{{SYS_membarrier, EPERM}}, fd};
+
+			if (!visits)
+				late.refusals.push_back({SYS_sched_setaffinity, EPERM});
+			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO); // a line
+			CHILD_CHECK(sn_run(lose_the_barrier, &late) == 0);
+		});
+
+		EXPECT_EQ(0, outcome.status);
+		EXPECT_TRUE(is_fallback(outcome.report.at("barrier on all threads"),
+					visits ? "visits to every CPU" : "none"));
+	}
+}
+
+TEST(Kernel, TheReportFailsAsTheWriteDoes)
+{
+	EXPECT_EQ(0, in_child([](int) { CHILD_CHECK(sn_kernel_report(-1) == -EBADF); }).status);
+}
+
+} // namespace
