@@ -14,6 +14,7 @@
 #include "stats/access_log.hpp"
 #include "stats/events.hpp"
 
+#include <sennit/debug.h>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -28,6 +29,8 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+
+#include <unistd.h>
 
 namespace
 {
@@ -50,6 +53,14 @@ std::optional<int> find_tls_problems(const relay::config &settings, const relay:
 	return std::nullopt;
 }
 
+void print(const relay::finished &what)
+{
+	std::fputs(what.text.c_str(), stdout);
+	std::fflush(stdout);
+	if (what.with_kernel)
+		sn_kernel_report(STDOUT_FILENO);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -60,7 +71,7 @@ try {
 	const auto parsed = relay::parse_options(argc, argv);
 	if (const auto *finished = std::get_if<relay::finished>(&parsed)) {
 		if (finished->status == EXIT_SUCCESS)
-			std::fputs(finished->text.c_str(), stdout);
+			print(*finished);
 		else
 			relay::report(finished->text);
 		return finished->status;

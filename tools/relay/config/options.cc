@@ -74,6 +74,8 @@ Options:
   --events TARGET             where events go: stderr, json (to stderr), syslog,
                               syslog:/PATH or journal (default stderr)
   --version                   print the version
+  --verbose                   with --version: also what the kernel offers, and
+                              what is used instead of what it lacks
   -h, --help                  print this
 
 A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone
@@ -233,16 +235,20 @@ try {
 	app.add_option("--config", parsed.config_file)->type_name("FILE");
 	app.add_flag("--check", parsed.check);
 	app.add_flag("--supervise", parsed.supervise);
+	app.add_flag("--verbose");
 
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::CallForHelp &) {
 		return finished{0, help};
 	} catch (const CLI::CallForVersion &asked) {
-		return finished{0, std::string(asked.what()) + "\n"};
+		return finished{0, std::string(asked.what()) + "\n", app.count("--verbose") > 0};
 	} catch (const CLI::ParseError &error) {
 		throw usage_error{explain(app, error)};
 	}
+
+	if (app.count("--verbose") > 0)
+		throw usage_error{"--verbose: without --version; expected both"};
 
 	if (app.count("--config") > 0) {
 		/* The file must contain everything: otherwise one setting could have two

@@ -52,6 +52,7 @@ inline constexpr int exit_usage = 2;
 struct finished {
 	int status;
 	std::string text;
+	bool with_kernel = false; /* what sn_kernel_report() writes follows */
 };
 
 /* The configuration that these options stand for. */
